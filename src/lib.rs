@@ -1,0 +1,3 @@
+//! One sidecar that hosts every Argo CD config management plugin.
+
+mod yaml;

@@ -1,0 +1,3 @@
+//! The `cmp-supervisor` binary.
+
+fn main() {}
