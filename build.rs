@@ -7,6 +7,10 @@ use protox::prost_reflect::prost_types::{FileDescriptorSet, field_descriptor_pro
 
 const PROTOS: [&str; 4] = ["plugin.proto", "repository.proto", "version.proto", "health.proto"];
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "cargo talks to build scripts through the environment"
+)]
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=proto");
     let descriptors = protox::compile(PROTOS, ["proto"])?;

@@ -1,3 +1,5 @@
 //! One sidecar that hosts every Argo CD config management plugin.
 
-mod yaml;
+pub mod archive;
+pub mod plugin;
+pub mod yaml;

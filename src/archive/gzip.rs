@@ -1,0 +1,317 @@
+//! gzip members, one behind the other, as one stream.
+
+use flate2::{Crc, Decompress, FlushDecompress, Status};
+use thiserror::Error;
+
+/// Why compressed bytes cannot be read. Texts are those of Go's `compress/gzip`.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum InvalidGzip {
+    /// There was nothing at all.
+    #[error("EOF")]
+    Empty,
+    /// It stopped in the middle.
+    #[error("unexpected EOF")]
+    Truncated,
+    /// It does not begin like gzip, or a later member does not.
+    #[error("gzip: invalid header")]
+    Header,
+    /// The contents are not what was compressed.
+    #[error("gzip: invalid checksum")]
+    Checksum,
+    /// The compressed data make no sense.
+    #[error("flate: corrupt input before offset {offset}")]
+    Corrupt {
+        /// Bytes of the member's compressed data read so far.
+        offset: u64,
+    },
+}
+
+/// Bytes unpacked before they are handed on: large enough that a 10 KiB file is
+/// one write, small enough to stay in the cache.
+const OUTPUT: usize = 64 * 1024;
+
+/// Longest file name or comment in a member's header. Go refuses longer ones.
+const MAX_TEXT: usize = 511;
+
+/// Unpacks a gzip stream that arrives in pieces.
+pub(super) struct Gunzip {
+    stage: Stage,
+    inflate: Decompress,
+    crc: Crc,
+    output: Box<[u8]>,
+}
+
+enum Stage {
+    /// Before a member; the flag says whether one was read already.
+    Start {
+        first: bool,
+        fixed: Fixed<10>,
+    },
+    /// In the optional parts of a header, in their order.
+    Optional {
+        flags: u8,
+        part: Part,
+    },
+    Body,
+    Trailer(Fixed<8>),
+}
+
+/// A part of a header that is there when its flag is set.
+enum Part {
+    ExtraLength(Fixed<2>),
+    Extra { left: usize },
+    Text { flag: u8, length: usize },
+    Checksum(Fixed<2>),
+}
+
+const HAS_CHECKSUM: u8 = 0x02;
+const HAS_EXTRA: u8 = 0x04;
+const HAS_NAME: u8 = 0x08;
+const HAS_COMMENT: u8 = 0x10;
+
+impl Gunzip {
+    pub(super) fn new() -> Self {
+        Self {
+            stage: Stage::Start { first: true, fixed: Fixed::new() },
+            inflate: Decompress::new(false),
+            crc: Crc::new(),
+            output: vec![0; OUTPUT].into_boxed_slice(),
+        }
+    }
+
+    /// Consumes some of `input` and returns what became readable, which may be
+    /// nothing. Call again until `input` is empty.
+    pub(super) fn step(&mut self, input: &mut &[u8]) -> Result<&[u8], InvalidGzip> {
+        match &mut self.stage {
+            Stage::Start { fixed, .. } => {
+                if let Some(header) = fixed.fill(input) {
+                    self.stage = start(*header)?;
+                    self.enter();
+                }
+            }
+            Stage::Optional { flags, part } => {
+                if part.read(input)? {
+                    let (flags, next) = (*flags, part.next(*flags));
+                    self.stage = next.map_or(Stage::Body, |part| Stage::Optional { flags, part });
+                    self.enter();
+                }
+            }
+            Stage::Body => return self.inflate(input),
+            Stage::Trailer(fixed) => {
+                if let Some(trailer) = fixed.fill(input) {
+                    check(*trailer, &self.crc)?;
+                    self.stage = Stage::Start { first: false, fixed: Fixed::new() };
+                }
+            }
+        }
+        Ok(&[])
+    }
+
+    /// Whether the stream may end here.
+    pub(super) fn finish(&self) -> Result<(), InvalidGzip> {
+        match &self.stage {
+            Stage::Start { first: true, fixed } if fixed.is_empty() => Err(InvalidGzip::Empty),
+            Stage::Start { first: false, fixed } if fixed.is_empty() => Ok(()),
+            Stage::Start { .. } | Stage::Optional { .. } | Stage::Body | Stage::Trailer(_) => {
+                Err(InvalidGzip::Truncated)
+            }
+        }
+    }
+
+    fn enter(&mut self) {
+        if matches!(self.stage, Stage::Body) {
+            self.inflate.reset(false);
+            self.crc.reset();
+        }
+    }
+
+    fn inflate(&mut self, input: &mut &[u8]) -> Result<&[u8], InvalidGzip> {
+        let (before_in, before_out) = (self.inflate.total_in(), self.inflate.total_out());
+        let status = self.inflate.decompress(input, &mut self.output, FlushDecompress::None);
+        let offset = self.inflate.total_in();
+        let used = usize::try_from(offset - before_in).unwrap_or(input.len());
+        *input = input.get(used..).unwrap_or_default();
+        let made = usize::try_from(self.inflate.total_out() - before_out).unwrap_or_default();
+        match status {
+            Ok(Status::StreamEnd) => self.stage = Stage::Trailer(Fixed::new()),
+            Ok(Status::Ok | Status::BufError) => {}
+            Err(_corrupt) => return Err(InvalidGzip::Corrupt { offset }),
+        }
+        let output = self.output.get(..made).unwrap_or_default();
+        self.crc.update(output);
+        Ok(output)
+    }
+}
+
+/// What follows the ten fixed bytes of a header.
+fn start(header: [u8; 10]) -> Result<Stage, InvalidGzip> {
+    let [0x1f, 0x8b, 8, flags, ..] = header else {
+        return Err(InvalidGzip::Header);
+    };
+    Ok(Part::first(flags).map_or(Stage::Body, |part| Stage::Optional { flags, part }))
+}
+
+/// Compares what a member says of its contents with what came out of it.
+fn check(trailer: [u8; 8], crc: &Crc) -> Result<(), InvalidGzip> {
+    let stated = u64::from_le_bytes(trailer);
+    let found = u64::from(crc.amount()) << 32 | u64::from(crc.sum());
+    if stated == found { Ok(()) } else { Err(InvalidGzip::Checksum) }
+}
+
+impl Part {
+    const fn first(flags: u8) -> Option<Self> {
+        if flags & HAS_EXTRA != 0 {
+            return Some(Self::ExtraLength(Fixed::new()));
+        }
+        Self::text(flags, HAS_NAME)
+    }
+
+    const fn text(flags: u8, wanted: u8) -> Option<Self> {
+        if flags & wanted != 0 {
+            return Some(Self::Text { flag: wanted, length: 0 });
+        }
+        match wanted {
+            HAS_NAME => Self::text(flags, HAS_COMMENT),
+            _ if flags & HAS_CHECKSUM != 0 => Some(Self::Checksum(Fixed::new())),
+            _ => None,
+        }
+    }
+
+    /// The part behind this one.
+    fn next(&self, flags: u8) -> Option<Self> {
+        match self {
+            Self::ExtraLength(length) => {
+                Some(Self::Extra { left: u16::from_le_bytes(length.bytes).into() })
+            }
+            Self::Extra { .. } => Self::text(flags, HAS_NAME),
+            Self::Text { flag: HAS_NAME, .. } => Self::text(flags, HAS_COMMENT),
+            Self::Text { .. } => Self::text(flags & HAS_CHECKSUM, HAS_COMMENT),
+            Self::Checksum(_) => None,
+        }
+    }
+
+    /// Whether the part is complete.
+    fn read(&mut self, input: &mut &[u8]) -> Result<bool, InvalidGzip> {
+        match self {
+            // The header's own checksum is skipped: the data have a better one.
+            Self::ExtraLength(fixed) | Self::Checksum(fixed) => Ok(fixed.fill(input).is_some()),
+            Self::Extra { left } => {
+                let (_, rest) = input.split_at((*left).min(input.len()));
+                *left -= input.len() - rest.len();
+                *input = rest;
+                Ok(*left == 0)
+            }
+            Self::Text { length, .. } => {
+                let end = memchr::memchr(0, input);
+                *length += end.unwrap_or(input.len());
+                *input = input.get(end.map_or(input.len(), |end| end + 1)..).unwrap_or_default();
+                if *length > MAX_TEXT { Err(InvalidGzip::Header) } else { Ok(end.is_some()) }
+            }
+        }
+    }
+}
+
+/// A field of `N` bytes that may arrive in pieces.
+struct Fixed<const N: usize> {
+    bytes: [u8; N],
+    length: usize,
+}
+
+impl<const N: usize> Fixed<N> {
+    const fn new() -> Self {
+        Self { bytes: [0; N], length: 0 }
+    }
+
+    const fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    fn fill(&mut self, input: &mut &[u8]) -> Option<&[u8; N]> {
+        let missing = self.bytes.get_mut(self.length..)?;
+        let taken = missing.len().min(input.len());
+        let (now, later) = input.split_at(taken);
+        missing.get_mut(..taken)?.copy_from_slice(now);
+        *input = later;
+        self.length += taken;
+        (self.length == N).then_some(&self.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::{Compression, GzBuilder, write::GzEncoder};
+
+    use super::*;
+
+    fn pack(text: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn unpack(packed: &[u8], piece: usize) -> Result<Vec<u8>, InvalidGzip> {
+        let mut gunzip = Gunzip::new();
+        let mut result = Vec::new();
+        for mut input in packed.chunks(piece) {
+            while !input.is_empty() {
+                result.extend_from_slice(gunzip.step(&mut input)?);
+            }
+        }
+        // Output that did not fit is still inside.
+        loop {
+            let more = gunzip.step(&mut &[][..])?;
+            if more.is_empty() {
+                break;
+            }
+            result.extend_from_slice(more);
+        }
+        gunzip.finish().map(|()| result)
+    }
+
+    #[test]
+    fn members_are_read_as_one_stream_in_pieces_of_any_size() {
+        let packed = [pack(b"one "), pack(b""), pack(b"two")].concat();
+        for piece in 1..packed.len() {
+            assert_eq!(unpack(&packed, piece).unwrap(), b"one two", "pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn every_optional_part_of_a_header_is_skipped() {
+        let mut packed = Vec::new();
+        let builder = GzBuilder::new().filename("a").comment("b").extra([1, 2, 3]);
+        let mut encoder = builder.write(&mut packed, Compression::fast());
+        encoder.write_all(b"text").unwrap();
+        encoder.finish().unwrap();
+        for piece in 1..packed.len() {
+            assert_eq!(unpack(&packed, piece).unwrap(), b"text", "pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn more_than_a_buffer_comes_out_whole() {
+        let text = vec![7; 3 * OUTPUT + 1];
+        assert_eq!(unpack(&pack(&text), usize::MAX).unwrap(), text);
+    }
+
+    #[test]
+    fn what_is_not_gzip_is_told_as_go_tells_it() {
+        let packed = pack(b"text");
+        assert_eq!(unpack(b"", 1), Err(InvalidGzip::Empty));
+        assert_eq!(unpack(b"hello world", 4), Err(InvalidGzip::Header));
+        assert_eq!(unpack(b"hi", 4), Err(InvalidGzip::Truncated));
+        for end in 1..packed.len() {
+            assert_eq!(unpack(&packed[..end], 5), Err(InvalidGzip::Truncated), "cut at {end}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_checksum_is_noticed() {
+        let mut packed = pack(b"text");
+        let length = packed.len();
+        packed[length - 8] ^= 1;
+        assert_eq!(unpack(&packed, 5), Err(InvalidGzip::Checksum));
+    }
+}

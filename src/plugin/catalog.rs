@@ -1,0 +1,41 @@
+//! The set of plugins at one moment.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::{PluginDefinition, PluginName};
+
+/// An immutable snapshot of plugin definitions, ordered by name. Cheap to clone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Catalog(Arc<BTreeMap<PluginName, Arc<PluginDefinition>>>);
+
+impl Catalog {
+    /// The definition called `name`.
+    #[must_use]
+    pub fn get(&self, name: &PluginName) -> Option<&Arc<PluginDefinition>> {
+        self.0.get(name)
+    }
+
+    /// All definitions, by name.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<PluginDefinition>> {
+        self.0.values()
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl FromIterator<Arc<PluginDefinition>> for Catalog {
+    fn from_iter<I: IntoIterator<Item = Arc<PluginDefinition>>>(definitions: I) -> Self {
+        let named = definitions.into_iter().map(|definition| (definition.name.clone(), definition));
+        Self(Arc::new(named.collect()))
+    }
+}

@@ -1,0 +1,306 @@
+//! What a plugin.yaml may hold, as data, and how Go's decoder reads it.
+//!
+//! Argo CD turns the YAML into JSON and hands that to `encoding/json`: keys
+//! match whatever their case, keys that differ only in case are merged, unknown
+//! ones are skipped, and scalars must have exactly the type of their field.
+
+use serde_json::{Map, Value};
+
+/// The type of a value in plugin.yaml.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    String,
+    Bool,
+    Integer,
+    /// RFC 3339; checked as text only.
+    Time,
+    List(&'static Shape),
+    /// From names to values of one shape.
+    Map(&'static Shape),
+    Struct(&'static Struct),
+    /// Anything at all.
+    Any,
+}
+
+/// A mapping with known keys.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Struct {
+    /// Go's name of the type, part of its error texts.
+    pub(super) name: &'static str,
+    pub(super) fields: &'static [(&'static str, Shape)],
+    pub(super) unknown: Unknown,
+}
+
+/// What happens to a key that a [`Struct`] does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unknown {
+    /// Argo CD's way: skipped, and reported.
+    Skipped,
+    /// The way of our own keys: an error.
+    Refused,
+}
+
+/// Something worth telling about a value, found while it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Finding {
+    /// Keys and indices from the root, as they are written.
+    pub(super) path: Vec<Step>,
+    pub(super) kind: FindingKind,
+}
+
+/// A step from a value to one inside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// To the value of a key.
+    Key(String),
+    /// To an element of a list, from 0.
+    Index(usize),
+}
+
+/// The kinds of [`Finding`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum FindingKind {
+    /// The value has another type than its field; the text is Go's.
+    Type { message: String },
+    /// Nobody reads this key.
+    Unknown { known: &'static [(&'static str, Shape)], refused: bool },
+    /// Read, though only because case does not count.
+    Case { canonical: &'static str },
+}
+
+/// Reads `value` as `shape`: the same value with canonical keys and without
+/// what Go skips, and everything noticed on the way, in document order.
+pub(super) fn read(value: &Value, shape: &Shape) -> (Value, Vec<Finding>) {
+    let mut reader = Reader { path: Vec::new(), owner: "", findings: Vec::new() };
+    let mut result = shape.zero();
+    reader.decode(value, shape, &mut result);
+    (result, reader.findings)
+}
+
+impl Shape {
+    /// What Go leaves in a field that is absent or `null`.
+    fn zero(&self) -> Value {
+        match self {
+            Self::String | Self::Time => Value::String(String::new()),
+            Self::Bool => Value::Bool(false),
+            Self::Integer => Value::from(0),
+            Self::List(_) => Value::Array(Vec::new()),
+            Self::Map(_) | Self::Struct(_) => Value::Object(Map::new()),
+            Self::Any => Value::Null,
+        }
+    }
+
+    /// The type as Go prints it.
+    fn go_type(&self) -> String {
+        match self {
+            Self::String => "string".into(),
+            Self::Bool => "bool".into(),
+            Self::Integer => "int64".into(),
+            Self::Time => "v1.Time".into(),
+            Self::List(element) => format!("[]{}", element.go_type()),
+            Self::Map(element) => format!("map[string]{}", element.go_type()),
+            Self::Struct(known) => format!("plugin.{}", known.name),
+            Self::Any => "interface {}".into(),
+        }
+    }
+}
+
+struct Reader {
+    path: Vec<Step>,
+    /// Name of the innermost struct.
+    owner: &'static str,
+    findings: Vec<Finding>,
+}
+
+impl Reader {
+    fn decode(&mut self, value: &Value, shape: &Shape, into: &mut Value) {
+        match (shape, value) {
+            (_, Value::Null) => {}
+            (Shape::Any, _)
+            | (Shape::String | Shape::Time, Value::String(_))
+            | (Shape::Bool, Value::Bool(_)) => *into = value.clone(),
+            (Shape::Integer, Value::Number(number)) if number.is_i64() => *into = value.clone(),
+            (Shape::List(element), Value::Array(items)) => *into = self.list(items, element),
+            (Shape::Map(element), Value::Object(members)) => self.map(members, element, into),
+            (Shape::Struct(known), Value::Object(members)) => self.members(members, known, into),
+            _ => self.mismatch(value, shape),
+        }
+    }
+
+    fn list(&mut self, items: &[Value], element: &Shape) -> Value {
+        let read = items.iter().enumerate().map(|(index, item)| {
+            self.path.push(Step::Index(index));
+            // A `null` element stays visible: Go makes a nil pointer of it
+            // where elements are structs, and the zero value elsewhere.
+            let mut into = match (element, item) {
+                (Shape::Struct(_), Value::Null) => Value::Null,
+                _ => element.zero(),
+            };
+            self.decode(item, element, &mut into);
+            self.path.pop();
+            into
+        });
+        Value::Array(read.collect())
+    }
+
+    fn map(&mut self, members: &Map<String, Value>, element: &Shape, into: &mut Value) {
+        let Value::Object(target) = into else { return };
+        for (key, value) in members {
+            self.path.push(Step::Key(key.clone()));
+            let mut read = element.zero();
+            self.decode(value, element, &mut read);
+            target.insert(key.clone(), read);
+            self.path.pop();
+        }
+    }
+
+    fn members(&mut self, members: &Map<String, Value>, known: &'static Struct, into: &mut Value) {
+        let Value::Object(target) = into else { return };
+        let outer = std::mem::replace(&mut self.owner, known.name);
+        // Sorted by bytes, as the JSON that Go sees: of two keys that differ
+        // only in case the later one wins, field by field.
+        for (key, value) in members {
+            self.path.push(Step::Key(key.clone()));
+            match known.fields.iter().find(|(name, _)| folds_to(key, name)) {
+                None => self.unknown(known),
+                Some((name, shape)) => {
+                    self.case(key, name);
+                    let field = target.entry(*name).or_insert_with(|| shape.zero());
+                    self.decode(value, shape, field);
+                }
+            }
+            self.path.pop();
+        }
+        self.owner = outer;
+    }
+
+    fn case(&mut self, key: &str, canonical: &'static str) {
+        if key != canonical {
+            self.find(FindingKind::Case { canonical });
+        }
+    }
+
+    fn unknown(&mut self, known: &'static Struct) {
+        let refused = known.unknown == Unknown::Refused;
+        self.find(FindingKind::Unknown { known: known.fields, refused });
+    }
+
+    fn mismatch(&mut self, value: &Value, shape: &Shape) {
+        let found = match value {
+            Value::Null => "null",
+            Value::Bool(_) => "bool",
+            Value::Number(_) => "number",
+            Value::String(_) => "string",
+            Value::Array(_) => "array",
+            Value::Object(_) => "object",
+        };
+        let keys: Vec<&str> = self.path.iter().filter_map(Step::key).collect();
+        let target = if keys.is_empty() {
+            "Go value".to_owned()
+        } else {
+            format!("Go struct field {}.{}", self.owner, keys.join("."))
+        };
+        let go_type = shape.go_type();
+        let message = format!("json: cannot unmarshal {found} into {target} of type {go_type}");
+        self.find(FindingKind::Type { message });
+    }
+
+    fn find(&mut self, kind: FindingKind) {
+        self.findings.push(Finding { path: self.path.clone(), kind });
+    }
+}
+
+impl Step {
+    /// The key, unless this is an index.
+    #[must_use]
+    pub fn key(&self) -> Option<&str> {
+        match self {
+            Self::Key(key) => Some(key),
+            Self::Index(_) => None,
+        }
+    }
+}
+
+/// Go's folding of names, as far as it can reach ASCII: two letters outside it
+/// fold to `s` and `k`.
+fn folds_to(key: &str, name: &str) -> bool {
+    let folded = key.chars().map(|c| match c {
+        'ſ' => 's',
+        '\u{212a}' => 'k',
+        other => other.to_ascii_lowercase(),
+    });
+    folded.eq(name.chars().map(|c| c.to_ascii_lowercase()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    static INNER: Struct = Struct {
+        name: "Command",
+        fields: &[("command", Shape::List(&Shape::String)), ("args", Shape::List(&Shape::String))],
+        unknown: Unknown::Skipped,
+    };
+    static OUTER: Struct = Struct {
+        name: "Spec",
+        fields: &[("generate", Shape::Struct(&INNER)), ("version", Shape::String)],
+        unknown: Unknown::Skipped,
+    };
+
+    fn outer(value: &Value) -> (Value, Vec<Finding>) {
+        read(value, &Shape::Struct(&OUTER))
+    }
+
+    #[test]
+    fn keys_that_differ_in_case_are_merged_field_by_field() {
+        let value = json!({"Generate": {"command": ["U"]}, "generate": {"args": ["a"]}});
+        let (read, findings) = outer(&value);
+        assert_eq!(read, json!({"generate": {"command": ["U"], "args": ["a"]}}));
+        assert_eq!(findings.len(), 1);
+    }
+
+    #[test]
+    fn letters_that_fold_to_ascii_count_as_ascii() {
+        let (read, _) = outer(&json!({"verſion": "1"}));
+        assert_eq!(read, json!({"version": "1"}));
+    }
+
+    #[test]
+    fn a_number_is_no_string() {
+        let (_, findings) = outer(&json!({"version": 1}));
+        let message =
+            "json: cannot unmarshal number into Go struct field Spec.version of type string";
+        assert_eq!(findings[0].kind, FindingKind::Type { message: message.into() });
+    }
+
+    #[test]
+    fn the_innermost_struct_is_named_in_an_error() {
+        let (_, findings) = outer(&json!({"generate": {"command": "sh"}}));
+        let message = "json: cannot unmarshal string into Go struct field Command.generate.command of type []string";
+        assert_eq!(findings[0].kind, FindingKind::Type { message: message.into() });
+    }
+
+    #[test]
+    fn null_leaves_a_field_alone_and_empties_an_element() {
+        let (read, findings) =
+            outer(&json!({"version": null, "generate": {"command": ["a", null]}}));
+        assert_eq!(read, json!({"version": "", "generate": {"command": ["a", ""]}}));
+        assert_eq!(findings, []);
+    }
+
+    #[test]
+    fn a_list_in_place_of_the_whole_is_named_as_such() {
+        let (_, findings) = outer(&json!([]));
+        let message = "json: cannot unmarshal array into Go value of type plugin.Spec";
+        assert_eq!(findings[0].kind, FindingKind::Type { message: message.into() });
+    }
+
+    #[test]
+    fn an_unknown_key_is_reported_where_it_stands() {
+        let (_, findings) = outer(&json!({"generate": {"comand": []}}));
+        let path = vec![Step::Key("generate".into()), Step::Key("comand".into())];
+        assert_eq!(findings[0].path, path);
+    }
+}
