@@ -2,4 +2,5 @@
 
 pub mod archive;
 pub mod plugin;
+pub mod sandbox;
 pub mod yaml;

@@ -1,0 +1,37 @@
+//! How a command is confined.
+//!
+//! Three kinds of process share the work. The *supervisor* talks to the network
+//! and has no privilege. The *spawner* has the privilege to become another user
+//! and parses nothing that a tenant wrote. A *worker* has a leased user's
+//! identity and handles the tenant's bytes: it unpacks an archive, or becomes a
+//! command. The supervisor sends orders to the spawner and plans, past it, to
+//! workers.
+//!
+//! A [`Lease`] is a user and a directory that no other request has. Dropping it
+//! is all that is needed to end a request: the spawner then ends every process
+//! of the user, removes the directory, and only then leases the user again.
+
+mod capture;
+mod channel;
+mod excerpt;
+mod fork;
+mod job;
+mod lease;
+mod link;
+mod message;
+mod plan;
+mod privilege;
+mod run;
+mod spawner;
+mod start;
+mod unpack;
+mod worker;
+
+pub use excerpt::Excerpt;
+pub use job::Unconfined;
+pub use lease::{Lease, NoLease};
+pub use link::{Link, SpawnerGone};
+pub use privilege::{NotDropped, drop_privileges};
+pub use run::{Command, End, NotRun, Output, Usage};
+pub use start::{Identities, NotStarted, Setup, Spawner, spawner_main};
+pub use unpack::{NotUnpacked, UnpackLimits, Unpacked, Unpacking};

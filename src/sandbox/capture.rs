@@ -1,0 +1,185 @@
+//! Following a command: what it writes, until it ends.
+
+use std::{
+    future::pending,
+    io,
+    os::unix::process::ExitStatusExt,
+    process::ExitStatus,
+    time::{Duration, Instant},
+};
+
+use tokio::{io::AsyncReadExt, net::unix::pipe, time::sleep_until};
+use tracing::info;
+
+use super::{
+    excerpt::Excerpt,
+    job::{Job, Unconfined, cannot},
+    message::Ended,
+    run::{End, Output, Usage},
+};
+
+/// How long a command's output is waited for once the command has ended and
+/// falls silent. A filter at the end of a pipe may take a moment longer; a
+/// daemon that keeps the pipe open is not waited for.
+const LINGER: Duration = Duration::from_millis(250);
+
+/// Bytes read from a pipe at a time: all that a pipe holds by default.
+const PIECE: usize = 64 * 1024;
+
+/// Longest line of standard error in the log, in bytes.
+const MAX_LINE: usize = 4096;
+
+/// Most lines of one command's standard error in the log.
+const MAX_LINES: usize = 1000;
+
+/// What came from a command so far.
+#[derive(Debug)]
+pub(super) struct Capture {
+    stdout: Option<pipe::Receiver>,
+    stderr: Option<pipe::Receiver>,
+    output: Vec<u8>,
+    max_output: usize,
+    excerpt: Excerpt,
+    lines: Lines,
+    ended: Option<Ended>,
+}
+
+impl Capture {
+    pub(super) fn new([stdout, stderr]: [pipe::Receiver; 2], max_output: usize) -> Self {
+        Self {
+            stdout: Some(stdout),
+            stderr: Some(stderr),
+            output: Vec::new(),
+            max_output,
+            excerpt: Excerpt::default(),
+            lines: Lines::default(),
+            ended: None,
+        }
+    }
+
+    /// Reads until the command has ended and its output is complete, or until
+    /// there is a reason to stop it. Every branch may be left and taken again.
+    pub(super) async fn follow(
+        &mut self,
+        job: &mut Job,
+        deadline: Option<Instant>,
+    ) -> Result<Option<End>, Unconfined> {
+        let mut heard = Instant::now();
+        let mut piece = Vec::with_capacity(PIECE);
+        while self.ended.is_none() || self.stdout.is_some() || self.stderr.is_some() {
+            if self.output.len() > self.max_output {
+                return Ok(Some(End::OutputLimit));
+            }
+            let silence = self.ended.as_ref().map(|_| heard + LINGER);
+            let limit = [silence, deadline].into_iter().flatten().min();
+            tokio::select! {
+                read = read(&mut self.stdout, &mut self.output) => read.map_err(cannot(READ))?,
+                read = read(&mut self.stderr, &mut piece) => {
+                    read.map_err(cannot(READ))?;
+                    self.excerpt.push(&piece);
+                    self.lines.push(&piece);
+                    piece.clear();
+                }
+                ended = job.ended(), if self.ended.is_none() => {
+                    self.ended = Some(ended.map_err(cannot("go on"))?);
+                }
+                () = until(limit) => {
+                    let is_late = deadline.is_some_and(|deadline| deadline <= Instant::now());
+                    return Ok(is_late.then_some(End::Deadline));
+                }
+            }
+            heard = Instant::now();
+        }
+        Ok(None)
+    }
+
+    /// All that is known of the command, which was `stopped` or ended by itself.
+    pub(super) fn into_output(mut self, stopped: Option<End>, took: Duration) -> Output {
+        self.lines.finish();
+        let own = self.ended.as_ref().map(|ended| end(ended.status));
+        Output {
+            stdout: self.output,
+            stderr: self.excerpt,
+            end: stopped.or(own).unwrap_or(End::Deadline),
+            took,
+            usage: self.ended.as_ref().map(Usage::from),
+        }
+    }
+}
+
+const READ: &str = "read a command's output";
+
+/// Reads what is there; at its end the pipe goes.
+async fn read(pipe: &mut Option<pipe::Receiver>, into: &mut Vec<u8>) -> io::Result<()> {
+    let Some(open) = pipe else { return pending().await };
+    into.reserve(PIECE);
+    if open.read_buf(into).await? == 0 {
+        *pipe = None;
+    }
+    Ok(())
+}
+
+async fn until(limit: Option<Instant>) {
+    match limit {
+        Some(limit) => sleep_until(limit.into()).await,
+        None => pending().await,
+    }
+}
+
+fn end(status: i32) -> End {
+    let status = ExitStatus::from_raw(status);
+    match (status.code(), status.signal()) {
+        (Some(code), _) => End::Exit(code),
+        (None, signal) => {
+            End::Signal { number: signal.unwrap_or_default(), core: status.core_dumped() }
+        }
+    }
+}
+
+impl From<&Ended> for Usage {
+    fn from(ended: &Ended) -> Self {
+        Self {
+            user: Duration::from_micros(ended.user_us),
+            system: Duration::from_micros(ended.system_us),
+            max_rss: ended.max_rss_kib.saturating_mul(1024),
+        }
+    }
+}
+
+/// Cuts standard error into lines for the log, as they come.
+#[derive(Debug, Default)]
+struct Lines {
+    partial: Vec<u8>,
+    logged: usize,
+}
+
+impl Lines {
+    fn push(&mut self, bytes: &[u8]) {
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let room = MAX_LINE.saturating_sub(self.partial.len());
+            self.partial.extend_from_slice(part.get(..room.min(part.len())).unwrap_or_default());
+            if part.ends_with(b"\n") {
+                self.log();
+            }
+        }
+    }
+
+    fn finish(&mut self) {
+        if !self.partial.is_empty() {
+            self.log();
+        }
+    }
+
+    fn log(&mut self) {
+        self.logged += 1;
+        let line = String::from_utf8_lossy(&self.partial);
+        match self.logged {
+            ..=MAX_LINES => info!(stderr = line.trim_end(), "plugin"),
+            count if count == MAX_LINES + 1 => {
+                info!(limit = MAX_LINES, "the command writes more lines than are logged");
+            }
+            _ => {}
+        }
+        self.partial.clear();
+    }
+}

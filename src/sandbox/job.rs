@@ -1,0 +1,128 @@
+//! A worker, seen from the supervisor.
+
+use std::{
+    io,
+    os::fd::{AsFd, OwnedFd},
+};
+
+use prost::Message;
+use thiserror::Error;
+use tokio::{
+    io::{AsyncWriteExt, Interest},
+    net::UnixStream,
+    sync::oneshot,
+};
+
+use super::{
+    channel,
+    lease::Lease,
+    link::Outgoing,
+    message::{Ended, JobKind},
+    plan::{self, Answer, Failed, Plan, Reply},
+};
+
+/// A worker could not be confined, so it did nothing.
+#[derive(Debug, Error)]
+#[error("the sandbox could not {reason}")]
+pub struct Unconfined {
+    reason: String,
+}
+
+/// A worker and the socket that leads to it.
+#[derive(Debug)]
+pub(super) struct Job {
+    socket: UnixStream,
+    ended: oneshot::Receiver<Ended>,
+    /// Received, but not understood yet.
+    buffer: Vec<u8>,
+}
+
+/// Most bytes received at a time; a reply is far shorter.
+const PIECE: usize = 16 * 1024;
+
+impl Job {
+    /// Has a worker started under `lease` and tells it what to do.
+    pub(super) async fn start(
+        lease: &Lease,
+        kind: JobKind,
+        plan: &Plan,
+    ) -> Result<Self, Unconfined> {
+        let (socket, theirs) = channel::stream_pair().map_err(cannot("make a socket"))?;
+        rustix::io::ioctl_fionbio(&socket, true).map_err(cannot("make a socket"))?;
+        let socket = std::os::unix::net::UnixStream::from(socket);
+        let socket = UnixStream::from_std(socket).map_err(cannot("make a socket"))?;
+        let (answer, ended) = oneshot::channel();
+        let order = Outgoing::Start { lease: lease.id(), kind, socket: theirs, ended: answer };
+        lease.send(order).await.map_err(cannot("start a worker"))?;
+        let mut job = Self { socket, ended, buffer: Vec::new() };
+        // A worker that is gone already says why in its reply.
+        let _ = job.socket.write_all(&plan::frame(plan)).await;
+        Ok(job)
+    }
+
+    /// The way for what follows the plan.
+    pub(super) fn socket(&mut self) -> &mut UnixStream {
+        &mut self.socket
+    }
+
+    /// The worker's next reply and what came with it; `None` at the end.
+    pub(super) async fn reply(&mut self) -> io::Result<Option<(Answer, Vec<OwnedFd>)>> {
+        let mut descriptors = Vec::new();
+        loop {
+            if let Some(reply) = take_frame(&mut self.buffer)? {
+                return Ok(reply.answer.map(|answer| (answer, descriptors)));
+            }
+            let receive = || receive(self.socket.as_fd(), &mut self.buffer);
+            let received = self.socket.async_io(Interest::READABLE, receive).await?;
+            let Some(more) = received else { return Ok(None) };
+            descriptors.extend(more);
+        }
+    }
+
+    /// Resolves when the worker, or the command it became, has ended.
+    pub(super) fn ended(&mut self) -> &mut oneshot::Receiver<Ended> {
+        &mut self.ended
+    }
+
+    /// Why a worker ended without having been asked to.
+    pub(super) async fn post_mortem(&mut self) -> Unconfined {
+        match (&mut self.ended).await {
+            Ok(ended) if !ended.failure.is_empty() => Unconfined { reason: ended.failure },
+            Ok(ended) => {
+                let reason = format!("finish: the worker ended with status {}", ended.status);
+                Unconfined { reason }
+            }
+            Err(_gone) => Unconfined { reason: "go on: the spawner is gone".to_owned() },
+        }
+    }
+}
+
+/// Adds what is there to `buffer`, and returns what came with it.
+fn receive(socket: impl AsFd, buffer: &mut Vec<u8>) -> io::Result<Option<Vec<OwnedFd>>> {
+    let mut piece = [0; PIECE];
+    let (length, descriptors) = channel::receive_bytes(socket, &mut piece)?;
+    buffer.extend_from_slice(piece.get(..length).unwrap_or_default());
+    Ok((length > 0).then_some(descriptors))
+}
+
+fn take_frame(buffer: &mut Vec<u8>) -> io::Result<Option<Reply>> {
+    let Some((head, body)) = buffer.split_first_chunk::<4>() else { return Ok(None) };
+    let length = plan::frame_length(*head)?;
+    let Some(body) = body.get(..length) else { return Ok(None) };
+    let reply = Reply::decode(body).map_err(io::Error::other)?;
+    buffer.drain(..head.len() + length);
+    Ok(Some(reply))
+}
+
+impl From<Failed> for Unconfined {
+    fn from(failed: Failed) -> Self {
+        Self { reason: failed.step }
+    }
+}
+
+/// Says what an error of the supervisor's own kept from happening.
+pub(super) fn cannot<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
+    what: &'static str,
+) -> impl FnOnce(E) -> Unconfined {
+    move |error| Unconfined { reason: format!("{what}: {}", error.into()) }
+}

@@ -1,0 +1,79 @@
+//! What a request has to itself.
+
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::sync::mpsc;
+
+use super::link::{Outgoing, SpawnerGone};
+
+/// How long processes that are asked to end may take before they are killed.
+/// Argo CD waits as long.
+const STOP_GRACE: Duration = Duration::from_secs(5);
+
+/// Why there is no lease.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum NoLease {
+    /// Every user is leased, or rests.
+    #[error("no user is free for another request")]
+    NoneFree,
+    /// The supervisor is about to end.
+    #[error("the spawner is gone")]
+    SpawnerGone,
+}
+
+/// A user and a directory that no other live request has.
+///
+/// Dropping it ends every process of the user, removes the directory and gives
+/// the user back. A command that still runs is asked to end first.
+#[derive(Debug)]
+pub struct Lease {
+    id: u64,
+    uid: u32,
+    orders: mpsc::Sender<Outgoing>,
+    /// Room in the queue for the last order, so that dropping never waits.
+    last: Option<mpsc::OwnedPermit<Outgoing>>,
+    /// What a command that still runs is given to end.
+    grace: Duration,
+}
+
+impl Lease {
+    /// `None` when the queue has no room, which its size rules out.
+    pub(super) fn new(id: u64, uid: u32, orders: mpsc::Sender<Outgoing>) -> Option<Self> {
+        let last = orders.clone().try_reserve_owned().ok()?;
+        Some(Self { id, uid, orders, last: Some(last), grace: Duration::ZERO })
+    }
+
+    /// The user that commands run as.
+    #[must_use]
+    pub fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(super) async fn send(&self, order: Outgoing) -> Result<(), SpawnerGone> {
+        self.orders.send(order).await.map_err(|_closed| SpawnerGone)
+    }
+
+    /// A command begins: if the lease is dropped now, it is asked to end.
+    pub(super) fn begin(&mut self) {
+        self.grace = STOP_GRACE;
+    }
+
+    /// The command ended, or deserves no patience.
+    pub(super) fn end(&mut self) {
+        self.grace = Duration::ZERO;
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let grace_ms = u32::try_from(self.grace.as_millis()).unwrap_or(u32::MAX);
+        if let Some(last) = self.last.take() {
+            last.send(Outgoing::Release { lease: self.id, grace_ms });
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The supervisor's end of the way to the spawner.
+
+use std::{
+    collections::HashMap,
+    io,
+    os::fd::{AsFd, OwnedFd},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use thiserror::Error;
+use tokio::{
+    io::Interest,
+    net::UnixDatagram,
+    sync::{mpsc, oneshot},
+};
+use tracing::{error, warn};
+
+use super::{
+    channel,
+    lease::{Lease, NoLease},
+    message::{Ended, Event, JobKind, Leased, Order, Released, Report},
+    start::Spawner,
+};
+
+/// Orders that may wait for each lease: to start, to stop, to release, and the
+/// next one to lease.
+const ORDERS_PER_LEASE: usize = 4;
+
+/// The spawner ended, which it must not while there is a supervisor.
+#[derive(Clone, Copy, Debug, Error)]
+#[error("the spawner is gone")]
+pub struct SpawnerGone;
+
+/// Sends orders. Cheap to clone; the spawner ends when the last clone and its
+/// driver are gone.
+#[derive(Clone, Debug)]
+pub struct Link {
+    orders: mpsc::Sender<Outgoing>,
+}
+
+/// An order on its way, and who waits for what comes of it.
+#[derive(Debug)]
+pub(super) enum Outgoing {
+    Lease(oneshot::Sender<Result<Lease, NoLease>>),
+    Start { lease: u64, kind: JobKind, socket: OwnedFd, ended: oneshot::Sender<Ended> },
+    Stop { lease: u64 },
+    Release { lease: u64, grace_ms: u32 },
+}
+
+/// Whoever waits for the spawner, by the number of the order.
+#[derive(Debug, Default)]
+struct Waiting {
+    last: u64,
+    leases: HashMap<u64, oneshot::Sender<Result<Lease, NoLease>>>,
+    jobs: HashMap<u64, oneshot::Sender<Ended>>,
+}
+
+impl Link {
+    /// A link to `spawner`, and the driver that has to run for it to work.
+    pub fn new(spawner: Spawner) -> io::Result<(Self, impl Future<Output = SpawnerGone>)> {
+        let capacity = spawner.leases as usize * ORDERS_PER_LEASE;
+        let (orders, outgoing) = mpsc::channel(capacity);
+        let link = Self { orders };
+        rustix::io::ioctl_fionbio(&spawner.control, true)?;
+        // Of all that tokio can wait for, datagrams are nearest to packets.
+        let socket = UnixDatagram::from_std(spawner.control.into())?;
+        let driver = Driver { socket, waiting: Arc::default(), link: link.orders.downgrade() };
+        Ok((link, driver.run(outgoing)))
+    }
+
+    /// Leases a user for a request. Dropping the future gives up waiting.
+    pub async fn lease(&self) -> Result<Lease, NoLease> {
+        let (answer, leased) = oneshot::channel();
+        self.send(Outgoing::Lease(answer)).await.map_err(|SpawnerGone| NoLease::SpawnerGone)?;
+        leased.await.unwrap_or(Err(NoLease::SpawnerGone))
+    }
+
+    pub(super) async fn send(&self, order: Outgoing) -> Result<(), SpawnerGone> {
+        self.orders.send(order).await.map_err(|_closed| SpawnerGone)
+    }
+}
+
+struct Driver {
+    socket: UnixDatagram,
+    waiting: Arc<Mutex<Waiting>>,
+    /// Weak: the driver must not keep itself alive.
+    link: mpsc::WeakSender<Outgoing>,
+}
+
+impl Driver {
+    async fn run(self, outgoing: mpsc::Receiver<Outgoing>) -> SpawnerGone {
+        // Side by side: if sending waited for receiving or the other way round,
+        // two full buffers would wait for each other for good.
+        let ended = tokio::select! {
+            ended = self.send_all(outgoing) => ended,
+            ended = self.receive_all() => ended,
+        };
+        if let Err(error) = ended {
+            error!(%error, "cannot talk to the spawner");
+        }
+        SpawnerGone
+    }
+
+    async fn send_all(&self, mut outgoing: mpsc::Receiver<Outgoing>) -> io::Result<()> {
+        while let Some(order) = outgoing.recv().await {
+            let (order, socket) = self.enter(order);
+            let descriptors: Vec<_> = socket.iter().map(AsFd::as_fd).collect();
+            let send = || channel::send(&self.socket, &order, &descriptors);
+            self.socket.async_io(Interest::WRITABLE, send).await?;
+        }
+        Ok(())
+    }
+
+    /// Gives an order its number and writes down who waits for it.
+    fn enter(&self, order: Outgoing) -> (Order, Option<OwnedFd>) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.last += 1;
+        let number = waiting.last;
+        match order {
+            Outgoing::Lease(answer) => {
+                waiting.leases.insert(number, answer);
+                (Order::lease(number), None)
+            }
+            Outgoing::Start { lease, kind, socket, ended } => {
+                waiting.jobs.insert(number, ended);
+                (Order::start(lease, number, kind), Some(socket))
+            }
+            Outgoing::Stop { lease } => (Order::stop(lease), None),
+            Outgoing::Release { lease, grace_ms } => (Order::release(lease, grace_ms), None),
+        }
+    }
+
+    async fn receive_all(&self) -> io::Result<()> {
+        let receive = || channel::receive::<Report>(&self.socket);
+        while let Some((report, _)) = self.socket.async_io(Interest::READABLE, receive).await? {
+            match report.event {
+                Some(Event::Leased(leased)) => self.leased(leased),
+                Some(Event::Ended(ended)) => self.ended(ended),
+                Some(Event::Released(released)) => note(released),
+                Some(Event::Ready(_) | Event::Unfit(_)) | None => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn leased(&self, leased: Leased) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(answer) = waiting.leases.remove(&leased.ticket) else { return };
+        drop(waiting);
+        let lease = self.link.upgrade().filter(|_| leased.lease != 0);
+        let lease = lease.and_then(|orders| Lease::new(leased.lease, leased.uid, orders));
+        // If nobody waits any more the lease comes back and is dropped: released.
+        let _ = answer.send(lease.ok_or(NoLease::NoneFree));
+    }
+
+    fn ended(&self, ended: Ended) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(answer) = waiting.jobs.remove(&ended.job) {
+            // A request that was given up does not want to know.
+            let _ = answer.send(ended);
+        }
+    }
+}
+
+fn note(released: Released) {
+    if released.quarantined {
+        warn!(
+            lease = released.lease,
+            "something of a request could not be ended or removed; its user is not leased again"
+        );
+    }
+}

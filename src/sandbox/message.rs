@@ -1,0 +1,208 @@
+//! What the supervisor and the spawner say to each other.
+//!
+//! The spawner holds the privilege, so it is told as little as possible: which
+//! lease, what sort of job, how long to wait. Commands, environments and paths
+//! go past it, straight to the worker.
+
+#![expect(clippy::too_many_arguments, reason = "of the code that prost derives")]
+
+use prost::{Message, Oneof};
+
+/// Supervisor to spawner.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Order {
+    #[prost(oneof = "What", tags = "1, 2, 3, 4, 5")]
+    pub(super) what: Option<What>,
+}
+
+/// The orders there are.
+#[derive(Clone, PartialEq, Oneof)]
+pub(super) enum What {
+    /// Find a free identity for a request.
+    #[prost(message, tag = "1")]
+    Lease(LeaseOrder),
+    /// Fork a worker; its socket comes along.
+    #[prost(message, tag = "2")]
+    Start(StartOrder),
+    /// Ask everything under a lease to end (SIGTERM).
+    #[prost(message, tag = "3")]
+    Stop(StopOrder),
+    /// End everything under a lease, remove its files, take it back.
+    #[prost(message, tag = "4")]
+    Release(ReleaseOrder),
+    /// The first order, once.
+    #[prost(message, tag = "5")]
+    Setup(Setup),
+}
+
+/// What the spawner has to know before there can be leases.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Setup {
+    #[prost(enumeration = "Identities", tag = "1")]
+    pub(super) identities: i32,
+    /// First user that may be leased, and how many follow it.
+    #[prost(uint32, tag = "2")]
+    pub(super) first_uid: u32,
+    #[prost(uint32, tag = "3")]
+    pub(super) uid_count: u32,
+    /// Most leases at a time.
+    #[prost(uint32, tag = "4")]
+    pub(super) leases: u32,
+    /// Where workspaces are made; the spawner makes a directory in it.
+    #[prost(string, tag = "5")]
+    pub(super) work_dir: String,
+    /// Whom a spawner that is root becomes when it shares its user.
+    #[prost(uint32, tag = "6")]
+    pub(super) shared_uid: u32,
+}
+
+/// Whom workers run as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
+pub(super) enum Identities {
+    /// Every lease has a user of its own.
+    Distinct = 0,
+    /// Everybody is the user the supervisor was started as.
+    Shared = 1,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(super) struct LeaseOrder {
+    /// Chosen by the supervisor and repeated in the answer.
+    #[prost(uint64, tag = "1")]
+    pub(super) ticket: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(super) struct StartOrder {
+    #[prost(uint64, tag = "1")]
+    pub(super) lease: u64,
+    /// Chosen by the supervisor and repeated when the worker ends.
+    #[prost(uint64, tag = "2")]
+    pub(super) job: u64,
+    #[prost(enumeration = "JobKind", tag = "3")]
+    pub(super) kind: i32,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(super) struct StopOrder {
+    #[prost(uint64, tag = "1")]
+    pub(super) lease: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(super) struct ReleaseOrder {
+    #[prost(uint64, tag = "1")]
+    pub(super) lease: u64,
+    /// Time between SIGTERM and SIGKILL; 0 for SIGKILL at once.
+    #[prost(uint32, tag = "2")]
+    pub(super) grace_ms: u32,
+}
+
+/// What a worker is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
+pub(super) enum JobKind {
+    /// Unpack the archive that follows the plan.
+    Unpack = 0,
+    /// Become a command of the plugin.
+    Run = 1,
+}
+
+/// Spawner to supervisor.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Report {
+    #[prost(oneof = "Event", tags = "1, 2, 3, 4, 5")]
+    pub(super) event: Option<Event>,
+}
+
+/// The reports there are.
+#[derive(Clone, PartialEq, Oneof)]
+pub(super) enum Event {
+    /// The spawner can do what it was set up for.
+    #[prost(message, tag = "1")]
+    Ready(Ready),
+    /// It cannot, and ends.
+    #[prost(string, tag = "2")]
+    Unfit(String),
+    /// Answers [`What::Lease`].
+    #[prost(message, tag = "3")]
+    Leased(Leased),
+    /// A worker ended, or could not be started.
+    #[prost(message, tag = "4")]
+    Ended(Ended),
+    /// A lease was taken back; nothing of it is left, or it is quarantined.
+    #[prost(message, tag = "5")]
+    Released(Released),
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(super) struct Ready {
+    /// How many leases there can be at a time.
+    #[prost(uint32, tag = "1")]
+    pub(super) leases: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(super) struct Leased {
+    #[prost(uint64, tag = "1")]
+    pub(super) ticket: u64,
+    /// The lease, or 0 when no identity is free.
+    #[prost(uint64, tag = "2")]
+    pub(super) lease: u64,
+    #[prost(uint32, tag = "3")]
+    pub(super) uid: u32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Ended {
+    #[prost(uint64, tag = "1")]
+    pub(super) job: u64,
+    /// Status as wait4(2) gives it; meaningless with a failure.
+    #[prost(int32, tag = "2")]
+    pub(super) status: i32,
+    #[prost(uint64, tag = "3")]
+    pub(super) user_us: u64,
+    #[prost(uint64, tag = "4")]
+    pub(super) system_us: u64,
+    /// Largest resident set of the worker and its children, in KiB.
+    #[prost(uint64, tag = "5")]
+    pub(super) max_rss_kib: u64,
+    /// Why there was no worker at all; empty when there was one.
+    #[prost(string, tag = "6")]
+    pub(super) failure: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(super) struct Released {
+    #[prost(uint64, tag = "1")]
+    pub(super) lease: u64,
+    /// Something was left that could not be ended or removed.
+    #[prost(bool, tag = "2")]
+    pub(super) quarantined: bool,
+    /// Whether processes had to be killed.
+    #[prost(bool, tag = "3")]
+    pub(super) killed: bool,
+}
+
+impl Order {
+    pub(super) const fn lease(ticket: u64) -> Self {
+        Self { what: Some(What::Lease(LeaseOrder { ticket })) }
+    }
+
+    pub(super) const fn start(lease: u64, job: u64, kind: JobKind) -> Self {
+        Self { what: Some(What::Start(StartOrder { lease, job, kind: kind as i32 })) }
+    }
+
+    pub(super) const fn stop(lease: u64) -> Self {
+        Self { what: Some(What::Stop(StopOrder { lease })) }
+    }
+
+    pub(super) const fn release(lease: u64, grace_ms: u32) -> Self {
+        Self { what: Some(What::Release(ReleaseOrder { lease, grace_ms })) }
+    }
+}
+
+impl From<Event> for Report {
+    fn from(event: Event) -> Self {
+        Self { event: Some(event) }
+    }
+}

@@ -1,0 +1,140 @@
+//! What the supervisor and a worker say to each other.
+//!
+//! The plan goes to the worker once it has its tenant's identity: a mistake in
+//! reading it is then the tenant's problem and nobody else's.
+
+#![expect(clippy::too_many_arguments, reason = "of the code that prost derives")]
+
+use std::io::{self, Read};
+
+use prost::{Message, Oneof, bytes::Bytes};
+
+/// Longest plan or reply in bytes. Linux gives arguments and environment of a
+/// program 6 MiB at most.
+const MAX_FRAME: usize = 8 * 1024 * 1024;
+
+/// What a worker does.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Plan {
+    #[prost(oneof = "Task", tags = "1, 2")]
+    pub(super) task: Option<Task>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+pub(super) enum Task {
+    #[prost(message, tag = "1")]
+    Unpack(UnpackTask),
+    #[prost(message, tag = "2")]
+    Run(RunTask),
+}
+
+/// Unpack the archive that follows on the same socket.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(super) struct UnpackTask {
+    /// Keep the permission bits of files and directories.
+    #[prost(bool, tag = "1")]
+    pub(super) preserve_file_mode: bool,
+    /// Most bytes of file contents.
+    #[prost(uint64, tag = "2")]
+    pub(super) max_bytes: u64,
+    /// Most entries.
+    #[prost(uint64, tag = "3")]
+    pub(super) max_entries: u64,
+}
+
+/// Become a command.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct RunTask {
+    /// The program and its arguments.
+    #[prost(bytes = "bytes", repeated, tag = "1")]
+    pub(super) words: Vec<Bytes>,
+    /// `NAME=VALUE` of the supervisor that plugins may see.
+    #[prost(bytes = "bytes", repeated, tag = "2")]
+    pub(super) inherited: Vec<Bytes>,
+    /// `NAME=VALUE` of the request.
+    #[prost(bytes = "bytes", repeated, tag = "3")]
+    pub(super) environment: Vec<Bytes>,
+    /// Where programs are looked up: the supervisor's `PATH`, as Argo CD does.
+    #[prost(bytes = "bytes", tag = "4")]
+    pub(super) search: Bytes,
+    /// The application directory, relative to the repository.
+    #[prost(bytes = "bytes", tag = "5")]
+    pub(super) directory: Bytes,
+    /// Whether the repository's files may be executable, for a better error text.
+    #[prost(bool, tag = "6")]
+    pub(super) preserve_file_mode: bool,
+}
+
+/// What a worker answers.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Reply {
+    #[prost(oneof = "Answer", tags = "1, 2, 3, 4")]
+    pub(super) answer: Option<Answer>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+pub(super) enum Answer {
+    /// The read ends of the command's stdout and stderr come along. What
+    /// follows is the end of the stream when the command runs, or a failure.
+    #[prost(bool, tag = "1")]
+    Running(bool),
+    /// The archive is unpacked.
+    #[prost(message, tag = "2")]
+    Unpacked(Unpacked),
+    /// The archive is refused, in words for the user.
+    #[prost(string, tag = "3")]
+    Refused(String),
+    /// A step could not be taken.
+    #[prost(message, tag = "4")]
+    Failed(Failed),
+}
+
+/// What came out of an archive.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(super) struct Unpacked {
+    #[prost(uint64, tag = "1")]
+    pub(super) entries: u64,
+    #[prost(uint64, tag = "2")]
+    pub(super) bytes: u64,
+}
+
+/// A step of a worker that failed.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Failed {
+    /// What was attempted, for a log or an error text.
+    #[prost(string, tag = "1")]
+    pub(super) step: String,
+    /// The error number, 0 when the text says it all.
+    #[prost(int32, tag = "2")]
+    pub(super) errno: i32,
+    /// The step was finding or starting the program: the plugin's mistake.
+    #[prost(bool, tag = "3")]
+    pub(super) command: bool,
+}
+
+/// Puts a length in front of a message.
+pub(super) fn frame(message: &impl Message) -> Vec<u8> {
+    let length = u32::try_from(message.encoded_len()).unwrap_or(u32::MAX);
+    let mut bytes = length.to_be_bytes().to_vec();
+    // A Vec takes whatever there is; encoding can only fail for lack of room.
+    let _ = message.encode(&mut bytes);
+    bytes
+}
+
+/// How long the message behind these four bytes is.
+pub(super) fn frame_length(head: [u8; 4]) -> io::Result<usize> {
+    let length = u32::from_be_bytes(head) as usize;
+    if length > MAX_FRAME {
+        return Err(io::Error::other("a frame longer than a plan may be"));
+    }
+    Ok(length)
+}
+
+/// Reads one message from a socket.
+pub(super) fn read<M: Message + Default>(socket: &mut impl Read) -> io::Result<M> {
+    let mut head = [0; 4];
+    socket.read_exact(&mut head)?;
+    let mut body = vec![0; frame_length(head)?];
+    socket.read_exact(&mut body)?;
+    M::decode(body.as_slice()).map_err(io::Error::other)
+}

@@ -1,0 +1,232 @@
+//! The users that can be leased, and what becomes of each.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    os::fd::OwnedFd,
+    time::{Duration, Instant},
+};
+
+use nix::unistd::{Pid, Uid};
+use rand::RngExt;
+
+use super::ending::{Ending, Step};
+
+/// How long a user rests before it is leased again. Nothing of a tenant is known
+/// to outlive the end of a lease; the pause keeps a mistake in that from
+/// meeting the next tenant at once.
+pub(super) const COOLING: Duration = Duration::from_millis(100);
+
+/// One user.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) uid: Uid,
+    pub(super) state: State,
+}
+
+/// free → leased → ending → free, or quarantined.
+#[derive(Debug)]
+pub(super) enum State {
+    Free { since: Option<Instant> },
+    Leased(Lease),
+    Ending { lease: Lease, ending: Ending, wake: Option<Instant> },
+    Quarantined,
+}
+
+/// What belongs to a request for as long as it lasts.
+#[derive(Debug)]
+pub(super) struct Lease {
+    pub(super) id: u64,
+    /// Name of its directory: 128 random bits, so that nobody can guess it.
+    pub(super) workspace: String,
+    pub(super) workers: BTreeMap<Pid, u64>,
+    /// A command of the tenant ran, so anything may have been left behind.
+    pub(super) used: bool,
+    /// A worker that waits until what was left behind is gone.
+    pub(super) waiting: Option<Waiting>,
+}
+
+/// A worker to be.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) job: u64,
+    pub(super) run: bool,
+    pub(super) socket: OwnedFd,
+}
+
+/// All users, the longest unused first.
+#[derive(Debug)]
+pub(super) struct Slots {
+    all: Vec<Slot>,
+    free: VecDeque<usize>,
+    last_lease: u64,
+}
+
+impl Slot {
+    /// When something is to be done about it.
+    pub(super) fn wake(&self) -> Option<Instant> {
+        match self.state {
+            State::Ending { wake, .. } => wake,
+            State::Free { .. } | State::Leased(_) | State::Quarantined => None,
+        }
+    }
+
+    fn lease(&self) -> Option<&Lease> {
+        match &self.state {
+            State::Leased(lease) | State::Ending { lease, .. } => Some(lease),
+            State::Free { .. } | State::Quarantined => None,
+        }
+    }
+}
+
+impl Slots {
+    pub(super) fn new(uids: impl Iterator<Item = Uid>) -> Self {
+        let all: Vec<_> =
+            uids.map(|uid| Slot { uid, state: State::Free { since: None } }).collect();
+        Self { free: (0..all.len()).collect(), all, last_lease: 0 }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &Slot)> {
+        self.all.iter().enumerate()
+    }
+
+    /// The slot that lease `id` is on.
+    pub(super) fn find(&self, id: u64) -> Option<usize> {
+        self.all.iter().position(|slot| slot.lease().is_some_and(|lease| lease.id == id))
+    }
+
+    pub(super) fn user(&self, index: usize) -> Option<Uid> {
+        self.all.get(index).map(|slot| slot.uid)
+    }
+
+    /// The lease on a slot, unless it is ending.
+    pub(super) fn lease_mut(&mut self, index: usize) -> Option<&mut Lease> {
+        match &mut self.all.get_mut(index)?.state {
+            State::Leased(lease) => Some(lease),
+            State::Free { .. } | State::Ending { .. } | State::Quarantined => None,
+        }
+    }
+
+    /// The lease on a slot, whatever its state.
+    pub(super) fn any_lease_mut(&mut self, index: usize) -> Option<&mut Lease> {
+        match &mut self.all.get_mut(index)?.state {
+            State::Leased(lease) | State::Ending { lease, .. } => Some(lease),
+            State::Free { .. } | State::Quarantined => None,
+        }
+    }
+
+    pub(super) fn ending_mut(&mut self, index: usize) -> Option<&mut Ending> {
+        match &mut self.all.get_mut(index)?.state {
+            State::Ending { ending, .. } => Some(ending),
+            State::Free { .. } | State::Leased(_) | State::Quarantined => None,
+        }
+    }
+
+    pub(super) fn set_wake(&mut self, index: usize, at: Instant) {
+        if let Some(State::Ending { wake, .. }) =
+            self.all.get_mut(index).map(|slot| &mut slot.state)
+        {
+            *wake = Some(at);
+        }
+    }
+
+    /// Whether a slot's time has come; only once.
+    pub(super) fn take_wake(&mut self, index: usize, now: Instant) -> bool {
+        match self.all.get_mut(index).map(|slot| &mut slot.state) {
+            Some(State::Ending { wake, .. }) => wake.take_if(|at| *at <= now).is_some(),
+            _ => false,
+        }
+    }
+
+    /// A lease begins to end, unless it did before.
+    pub(super) fn begin_ending(
+        &mut self,
+        index: usize,
+        now: Instant,
+        grace: Duration,
+    ) -> Option<Step> {
+        let slot = self.all.get_mut(index)?;
+        match std::mem::replace(&mut slot.state, State::Quarantined) {
+            State::Leased(lease) => {
+                let (ending, step) = Ending::begin(now, grace, !lease.workers.is_empty());
+                slot.state = State::Ending { lease, ending, wake: None };
+                Some(step)
+            }
+            other @ (State::Free { .. } | State::Ending { .. } | State::Quarantined) => {
+                slot.state = other;
+                None
+            }
+        }
+    }
+
+    /// A lease has ended: its user is free, or was never to be used again.
+    pub(super) fn end(&mut self, index: usize, now: Instant, quarantined: bool) {
+        let Some(slot) = self.all.get_mut(index) else { return };
+        if quarantined {
+            slot.state = State::Quarantined;
+        } else {
+            slot.state = State::Free { since: Some(now) };
+            self.free.push_back(index);
+        }
+    }
+
+    /// Leases the user that rested longest: its lease and uid.
+    pub(super) fn lease(&mut self, now: Instant) -> Option<(u64, Uid)> {
+        let index = *self.free.front()?;
+        let slot = self.all.get_mut(index)?;
+        let State::Free { since } = slot.state else { return None };
+        if since.is_some_and(|since| now - since < COOLING) {
+            return None;
+        }
+        self.free.pop_front();
+        self.last_lease += 1;
+        slot.state = State::Leased(Lease {
+            id: self.last_lease,
+            workspace: format!("{:032x}", rand::rng().random::<u128>()),
+            workers: BTreeMap::new(),
+            used: false,
+            waiting: None,
+        });
+        Some((self.last_lease, slot.uid))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slots() -> Slots {
+        Slots::new([Uid::from_raw(1), Uid::from_raw(2)].into_iter())
+    }
+
+    #[test]
+    fn a_user_is_never_leased_twice_at_a_time() {
+        let mut slots = slots();
+        let now = Instant::now();
+        let uids: Vec<_> = std::iter::from_fn(|| slots.lease(now)).collect();
+        assert_eq!(uids, [(1, Uid::from_raw(1)), (2, Uid::from_raw(2))]);
+    }
+
+    #[test]
+    fn a_user_rests_before_it_is_leased_again() {
+        let mut slots = slots();
+        let now = Instant::now();
+        while slots.lease(now).is_some() {}
+        slots.end(1, now, false);
+        assert_eq!(slots.lease(now), None);
+        assert_eq!(slots.lease(now + COOLING), Some((3, Uid::from_raw(2))));
+    }
+
+    #[test]
+    fn the_user_that_rested_longest_comes_first() {
+        let mut slots = slots();
+        let now = Instant::now();
+        let (lease, _) = slots.lease(now).unwrap();
+        let index = slots.find(lease).unwrap();
+        slots.end(index, now, false);
+        assert_eq!(slots.lease(now).unwrap().1, Uid::from_raw(2));
+    }
+}

@@ -1,0 +1,90 @@
+//! Having an archive unpacked while it arrives.
+
+use std::io;
+
+use thiserror::Error;
+use tokio::io::AsyncWriteExt;
+
+use super::{
+    job::{Job, Unconfined, cannot},
+    lease::Lease,
+    message::JobKind,
+    plan::{Answer, Plan, Task, UnpackTask},
+};
+
+/// How much an archive may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnpackLimits {
+    /// Bytes of file contents.
+    pub bytes: u64,
+    /// Files, directories and links.
+    pub files: u64,
+}
+
+/// What came out of an archive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unpacked {
+    /// Files, directories and links.
+    pub files: u64,
+    /// Bytes of file contents.
+    pub bytes: u64,
+}
+
+/// Why an archive is not unpacked.
+#[derive(Debug, Error)]
+pub enum NotUnpacked {
+    /// It is not acceptable; the text is Argo CD's where it has one.
+    #[error("{0}")]
+    Refused(String),
+    /// The sandbox's fault.
+    #[error(transparent)]
+    Unconfined(#[from] Unconfined),
+}
+
+/// A worker that unpacks. Dropping it leaves what was unpacked to the lease.
+#[derive(Debug)]
+pub struct Unpacking {
+    job: Job,
+}
+
+impl Lease {
+    /// Starts to unpack an archive into the lease's repository.
+    pub async fn unpack(
+        &mut self,
+        limits: UnpackLimits,
+        preserve_file_mode: bool,
+    ) -> Result<Unpacking, Unconfined> {
+        let task =
+            UnpackTask { preserve_file_mode, max_bytes: limits.bytes, max_entries: limits.files };
+        let plan = Plan { task: Some(Task::Unpack(task)) };
+        Ok(Unpacking { job: Job::start(self, JobKind::Unpack, &plan).await? })
+    }
+}
+
+impl Unpacking {
+    /// Passes on a piece of the archive, as fast as it is unpacked. An error
+    /// means that the worker reads no more; [`Self::finish`] says why.
+    pub async fn write(&mut self, piece: &[u8]) -> io::Result<()> {
+        self.job.socket().write_all(piece).await
+    }
+
+    /// The archive is complete, or the worker reads no more of it.
+    pub async fn finish(mut self) -> Result<Unpacked, NotUnpacked> {
+        // If it fails, the worker has gone before; its reply is there to be read.
+        let _ = self.job.socket().shutdown().await;
+        let reply = self.job.reply().await.map_err(cannot("hear from a worker"))?;
+        let result = match reply.map(|(answer, _)| answer) {
+            Some(Answer::Unpacked(unpacked)) => {
+                Ok(Unpacked { files: unpacked.entries, bytes: unpacked.bytes })
+            }
+            Some(Answer::Refused(text)) => Err(NotUnpacked::Refused(text)),
+            Some(Answer::Failed(failed)) => Err(NotUnpacked::Unconfined(failed.into())),
+            Some(Answer::Running(_)) | None => {
+                return Err(NotUnpacked::Unconfined(self.job.post_mortem().await));
+            }
+        };
+        // The worker is gone before a command starts.
+        let _ = self.job.ended().await;
+        result
+    }
+}

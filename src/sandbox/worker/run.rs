@@ -1,0 +1,93 @@
+//! Becoming a command.
+
+use std::{
+    convert::Infallible,
+    ffi::{CString, OsStr},
+    fs::File,
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::{ffi::OsStrExt, net::UnixStream},
+    },
+    path::Path,
+};
+
+use nix::{
+    fcntl::OFlag,
+    unistd::{chdir, dup2_stderr, dup2_stdin, dup2_stdout, execve, fchdir, pipe2},
+};
+
+use super::{
+    super::{
+        channel,
+        plan::{self, Answer, Reply, RunTask},
+    },
+    REPOSITORY, Tenant, Trouble, environment, go_text, lookup, step,
+};
+
+/// Replaces this process by a command. Its output goes to pipes whose other
+/// ends the supervisor gets.
+pub(super) fn become_command(
+    workspace: BorrowedFd<'_>,
+    tenant: &Tenant,
+    task: RunTask,
+    socket: &UnixStream,
+) -> Result<Infallible, Trouble> {
+    let arguments = words(&task)?;
+    let variables = environment::compose(tenant, &task.inherited, &task.environment)
+        .map_err(Trouble::Command)?;
+    let program = task.words.first().map(AsRef::as_ref).unwrap_or_default();
+    // Looked up before the change of directory: what is in the repository is
+    // not on anybody's PATH.
+    chdir("/").map_err(step("leave the workspace"))?;
+    let path = lookup::look_up(program, &task.search).map_err(Trouble::Command)?;
+    let failed = |errno| Trouble::Command(start_error(&path, errno, &task));
+    fchdir(workspace).map_err(step("enter the workspace"))?;
+    let directory = Path::new(REPOSITORY).join(OsStr::from_bytes(&task.directory));
+    chdir(&directory).map_err(failed)?;
+    connect(socket)?;
+    let path = CString::new(path.as_os_str().as_bytes());
+    let path = path.map_err(|_nul| Trouble::Command("exec: invalid argument".to_owned()))?;
+    execve(&path, &arguments, &variables).map_err(failed)
+}
+
+fn words(task: &RunTask) -> Result<Vec<CString>, Trouble> {
+    let words = task.words.iter().map(|word| CString::new(word.as_ref()));
+    words
+        .collect::<Result<_, _>>()
+        .map_err(|_nul| Trouble::Command("exec: an argument contains NUL".to_owned()))
+}
+
+/// Makes the pipes as the tenant: their owner may open them again by the name
+/// of `/dev/stderr`, and nobody else.
+fn connect(socket: &UnixStream) -> Result<(), Trouble> {
+    let pipes = "connect the command's output";
+    let (stdout, into_stdout) = pipe2(OFlag::O_CLOEXEC).map_err(step(pipes))?;
+    let (stderr, into_stderr) = pipe2(OFlag::O_CLOEXEC).map_err(step(pipes))?;
+    let running = plan::frame(&Reply { answer: Some(Answer::Running(true)) });
+    channel::send_bytes(socket, &running, &[stdout.as_fd(), stderr.as_fd()])
+        .map_err(step(pipes))?;
+    let nothing = File::open("/dev/null").map_err(step("open /dev/null"))?;
+    dup2_stdin(&nothing).map_err(step(pipes))?;
+    dup2_stdout(&into_stdout).map_err(step(pipes))?;
+    dup2_stderr(&into_stderr).map_err(step(pipes))
+}
+
+/// What Go says when a program does not start, and what usually is the matter.
+fn start_error(path: &Path, errno: nix::errno::Errno, task: &RunTask) -> String {
+    use nix::errno::Errno;
+    let error = format!("fork/exec {}: {}", path.display(), go_text(errno));
+    let directory = String::from_utf8_lossy(&task.directory);
+    let hint = match errno {
+        Errno::ENOENT | Errno::ENOTDIR if path.exists() => {
+            format!("is the application directory `{directory}` in the repository?")
+        }
+        Errno::EACCES if path.exists() && !task.preserve_file_mode => {
+            "files of the repository are not executable: set preserveFileMode, or name the \
+             interpreter"
+                .to_owned()
+        }
+        Errno::ENOEXEC => "a script needs a first line like `#!/bin/sh`".to_owned(),
+        _ => return error,
+    };
+    format!("{error} ({hint})")
+}

@@ -1,0 +1,209 @@
+//! A repository being written: every path stays below its root, whatever links
+//! say.
+
+use std::{
+    collections::VecDeque,
+    ffi::{OsStr, OsString},
+    fs::File,
+    os::{
+        fd::OwnedFd,
+        unix::ffi::{OsStrExt, OsStringExt},
+    },
+    path::Path,
+};
+
+use nix::{
+    errno::Errno,
+    fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat2, readlinkat},
+    sys::stat::{Mode, SFlag, fchmod, fstatat, mkdirat},
+    unistd::symlinkat,
+};
+
+use crate::archive::EntryPath;
+
+/// Links followed on one path; as many as Go's `filepath.EvalSymlinks` follows.
+const MAX_LINKS: usize = 255;
+
+/// Mode of directories that the archive does not give one.
+const DIRECTORY: Mode = Mode::S_IRWXU
+    .union(Mode::S_IRGRP)
+    .union(Mode::S_IXGRP)
+    .union(Mode::S_IROTH)
+    .union(Mode::S_IXOTH);
+
+/// The root of a repository.
+#[derive(Debug)]
+pub(super) struct Tree(OwnedFd);
+
+/// Where a path really leads.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Real {
+    /// To this, without any link on the way.
+    Path(EntryPath),
+    /// To nothing that is there.
+    Missing,
+    /// Out of the tree.
+    Outside,
+}
+
+impl Tree {
+    pub(super) fn new(root: OwnedFd) -> Self {
+        Self(root)
+    }
+
+    /// Opens a file for writing, made or emptied, with the directories above it.
+    pub(super) fn create(&self, path: &EntryPath, mode: Mode) -> Result<File, Errno> {
+        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_TRUNC;
+        let open = || self.open(path.as_path(), flags, mode);
+        let file = match open() {
+            Err(Errno::ENOENT) => {
+                self.directories(&path.parent())?;
+                open()?
+            }
+            opened => opened?,
+        };
+        Ok(file.into())
+    }
+
+    /// Makes a directory and those above it. One that is there stays as it is.
+    pub(super) fn directory(&self, path: &EntryPath, mode: Mode) -> Result<(), Errno> {
+        let Some(name) = path.as_path().file_name().filter(|_| !path.is_root()) else {
+            return Ok(());
+        };
+        let parent = match self.enter(&path.parent()) {
+            Err(Errno::ENOENT) => {
+                self.directories(&path.parent())?;
+                self.enter(&path.parent())?
+            }
+            entered => entered?,
+        };
+        match mkdirat(&parent, name, mode) {
+            Err(Errno::EEXIST) => self.enter(path).map(drop).map_err(|_other| Errno::ENOTDIR),
+            result => result,
+        }
+    }
+
+    /// Makes all directories of a path, from the root down.
+    fn directories(&self, path: &EntryPath) -> Result<(), Errno> {
+        let mut at = EntryPath::default();
+        for component in path.as_path() {
+            at = at.join(component.as_bytes()).map_err(|_never| Errno::EXDEV)?;
+            self.directory(&at, DIRECTORY)?;
+        }
+        Ok(())
+    }
+
+    /// Gives a directory its mode.
+    pub(super) fn permit(&self, path: &EntryPath, mode: Mode) -> Result<(), Errno> {
+        let directory = self.open(path.as_path(), OFlag::O_DIRECTORY, Mode::empty())?;
+        fchmod(directory, mode)
+    }
+
+    /// Makes a link. The directory it is in has to be there.
+    pub(super) fn link(&self, path: &EntryPath, value: &Path) -> Result<(), Errno> {
+        let parent = self.enter(&path.parent())?;
+        let name = path.as_path().file_name().ok_or(Errno::EEXIST)?;
+        symlinkat(value, &parent, name)
+    }
+
+    /// Follows every link on a path. The work is bounded by [`MAX_LINKS`].
+    pub(super) fn real(&self, path: &EntryPath) -> Result<Real, Errno> {
+        let mut ahead: VecDeque<OsString> = path.as_path().iter().map(OsStr::to_owned).collect();
+        let mut at = EntryPath::default();
+        let mut links = 0;
+        while let Some(component) = ahead.pop_front() {
+            let Ok(next) = at.join(component.as_bytes()) else { return Ok(Real::Outside) };
+            let kind = match fstatat(&self.0, next.as_path(), AtFlags::AT_SYMLINK_NOFOLLOW) {
+                Ok(found) => SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT,
+                Err(Errno::ENOENT) => return Ok(Real::Missing),
+                Err(error) => return Err(error),
+            };
+            if kind != SFlag::S_IFLNK {
+                at = next;
+                continue;
+            }
+            links += 1;
+            if links > MAX_LINKS {
+                return Err(Errno::ELOOP);
+            }
+            let value = readlinkat(&self.0, next.as_path())?.into_vec();
+            for part in value.split(|byte| *byte == b'/').rev() {
+                ahead.push_front(OsStr::from_bytes(part).to_owned());
+            }
+        }
+        Ok(Real::Path(at))
+    }
+
+    fn enter(&self, path: &EntryPath) -> Result<OwnedFd, Errno> {
+        self.open(path.as_path(), OFlag::O_PATH | OFlag::O_DIRECTORY, Mode::empty())
+    }
+
+    /// The kernel follows links, but not out of the tree.
+    fn open(&self, path: &Path, flags: OFlag, mode: Mode) -> Result<OwnedFd, Errno> {
+        let resolve = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS;
+        let how = OpenHow::new().flags(flags | OFlag::O_CLOEXEC).mode(mode).resolve(resolve);
+        openat2(&self.0, path, how)
+    }
+}
+
+/// The mode of a directory, from the bits in an archive.
+pub(super) fn directory_mode(preserved: Option<u32>) -> Mode {
+    preserved.map_or(DIRECTORY, |bits| Mode::from_bits_truncate(bits & 0o777))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use super::*;
+
+    fn tree() -> (tempfile::TempDir, Tree) {
+        let directory = tempfile::tempdir().unwrap();
+        let root = File::open(directory.path()).unwrap().into();
+        (directory, Tree(root))
+    }
+
+    fn path(name: &str) -> EntryPath {
+        EntryPath::new(name.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn directories_above_a_file_are_made() {
+        let (directory, tree) = tree();
+        tree.create(&path("a/b/c"), Mode::S_IRWXU).unwrap();
+        assert!(directory.path().join("a/b/c").is_file());
+    }
+
+    #[test]
+    fn nothing_is_made_behind_a_link_that_leaves_the_tree() {
+        let (directory, tree) = tree();
+        let outside = tempfile::tempdir().unwrap();
+        symlink(outside.path(), directory.path().join("out")).unwrap();
+        assert_eq!(tree.create(&path("out/x"), Mode::S_IRWXU).unwrap_err(), Errno::EXDEV);
+        assert_eq!(tree.directory(&path("out/d"), DIRECTORY).unwrap_err(), Errno::EXDEV);
+        assert_eq!(tree.link(&path("out/l"), Path::new("x")).unwrap_err(), Errno::EXDEV);
+        assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_file_is_no_directory() {
+        let (_directory, tree) = tree();
+        tree.create(&path("f"), Mode::S_IRWXU).unwrap();
+        assert_eq!(tree.directory(&path("f"), DIRECTORY).unwrap_err(), Errno::ENOTDIR);
+        assert_eq!(tree.directory(&path("f/g"), DIRECTORY).unwrap_err(), Errno::ENOTDIR);
+    }
+
+    #[test]
+    fn links_are_followed_to_where_they_really_lead() {
+        let (_directory, tree) = tree();
+        tree.create(&path("real/file"), Mode::S_IRWXU).unwrap();
+        tree.link(&path("one"), Path::new("real")).unwrap();
+        tree.link(&path("real/two"), Path::new("../one/file")).unwrap();
+        tree.link(&path("out"), Path::new("real/../../x")).unwrap();
+        tree.link(&path("loop"), Path::new("loop")).unwrap();
+        assert_eq!(tree.real(&path("one/two")), Ok(Real::Path(path("real/file"))));
+        assert_eq!(tree.real(&path("one/none")), Ok(Real::Missing));
+        assert_eq!(tree.real(&path("out")), Ok(Real::Outside));
+        assert_eq!(tree.real(&path("loop")), Err(Errno::ELOOP));
+    }
+}
