@@ -2,5 +2,6 @@
 
 pub mod archive;
 pub mod plugin;
+pub mod request;
 pub mod sandbox;
 pub mod yaml;

@@ -1,6 +1,10 @@
 //! YAML 1.1 as Argo CD reads it.
 
+#![expect(clippy::error_impl_error, reason = "yaml::Error is what it is called")]
+
 use thiserror::Error;
+
+pub mod stream;
 
 /// Why a text is not YAML.
 #[derive(Debug, Error)]

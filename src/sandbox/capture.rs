@@ -39,7 +39,7 @@ pub(super) struct Capture {
     stderr: Option<pipe::Receiver>,
     output: Vec<u8>,
     max_output: usize,
-    excerpt: Excerpt,
+    excerpt: Box<Excerpt>,
     lines: Lines,
     ended: Option<Ended>,
 }
@@ -51,7 +51,7 @@ impl Capture {
             stderr: Some(stderr),
             output: Vec::new(),
             max_output,
-            excerpt: Excerpt::default(),
+            excerpt: Box::default(),
             lines: Lines::default(),
             ended: None,
         }
@@ -68,7 +68,7 @@ impl Capture {
         let mut piece = Vec::with_capacity(PIECE);
         while self.ended.is_none() || self.stdout.is_some() || self.stderr.is_some() {
             if self.output.len() > self.max_output {
-                return Ok(Some(End::OutputLimit));
+                return Ok(Some(End::OutputLimit { limit: self.max_output }));
             }
             let silence = self.ended.as_ref().map(|_| heard + LINGER);
             let limit = [silence, deadline].into_iter().flatten().min();

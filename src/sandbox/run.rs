@@ -49,7 +49,7 @@ pub struct Output {
     /// What it wrote to standard output.
     pub stdout: Vec<u8>,
     /// What it wrote to standard error.
-    pub stderr: Excerpt,
+    pub stderr: Box<Excerpt>,
     /// How it ended.
     pub end: End,
     /// From the order to start it to its end.
@@ -73,7 +73,10 @@ pub enum End {
     /// It was stopped when the deadline passed.
     Deadline,
     /// It was stopped because it wrote more than it may.
-    OutputLimit,
+    OutputLimit {
+        /// What it may write, in bytes.
+        limit: usize,
+    },
 }
 
 /// What a command and its children used.

@@ -77,7 +77,7 @@ fn work(
     match plan.task {
         Some(Task::Unpack(task)) if !run => unpack::unpack(workspace.as_fd(), task, socket),
         Some(Task::Run(task)) if run => {
-            let never: Infallible = run::become_command(workspace.as_fd(), tenant, task, socket)?;
+            let never: Infallible = run::become_command(workspace.as_fd(), tenant, &task, socket)?;
             match never {}
         }
         Some(Task::Unpack(_) | Task::Run(_)) | None => {

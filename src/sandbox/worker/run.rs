@@ -29,10 +29,10 @@ use super::{
 pub(super) fn become_command(
     workspace: BorrowedFd<'_>,
     tenant: &Tenant,
-    task: RunTask,
+    task: &RunTask,
     socket: &UnixStream,
 ) -> Result<Infallible, Trouble> {
-    let arguments = words(&task)?;
+    let arguments = words(task)?;
     let variables = environment::compose(tenant, &task.inherited, &task.environment)
         .map_err(Trouble::Command)?;
     let program = task.words.first().map(AsRef::as_ref).unwrap_or_default();
@@ -40,7 +40,7 @@ pub(super) fn become_command(
     // not on anybody's PATH.
     chdir("/").map_err(step("leave the workspace"))?;
     let path = lookup::look_up(program, &task.search).map_err(Trouble::Command)?;
-    let failed = |errno| Trouble::Command(start_error(&path, errno, &task));
+    let failed = |errno| Trouble::Command(start_error(&path, errno, task));
     fchdir(workspace).map_err(step("enter the workspace"))?;
     let directory = Path::new(REPOSITORY).join(OsStr::from_bytes(&task.directory));
     chdir(&directory).map_err(failed)?;
@@ -77,17 +77,18 @@ fn start_error(path: &Path, errno: nix::errno::Errno, task: &RunTask) -> String 
     use nix::errno::Errno;
     let error = format!("fork/exec {}: {}", path.display(), go_text(errno));
     let directory = String::from_utf8_lossy(&task.directory);
-    let hint = match errno {
-        Errno::ENOENT | Errno::ENOTDIR if path.exists() => {
-            format!("is the application directory `{directory}` in the repository?")
-        }
-        Errno::EACCES if path.exists() && !task.preserve_file_mode => {
-            "files of the repository are not executable: set preserveFileMode, or name the \
-             interpreter"
-                .to_owned()
-        }
-        Errno::ENOEXEC => "a script needs a first line like `#!/bin/sh`".to_owned(),
-        _ => return error,
-    };
-    format!("{error} ({hint})")
+    let is_missing = matches!(errno, Errno::ENOENT | Errno::ENOTDIR);
+    if is_missing && path.exists() {
+        return format!("{error} (is the application directory `{directory}` in the repository?)");
+    }
+    if errno == Errno::EACCES && path.exists() && !task.preserve_file_mode {
+        return format!(
+            "{error} (files of the repository are not executable: set preserveFileMode, or name \
+             the interpreter)"
+        );
+    }
+    if errno == Errno::ENOEXEC {
+        return format!("{error} (a script needs a first line like `#!/bin/sh`)");
+    }
+    error
 }

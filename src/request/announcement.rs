@@ -1,0 +1,77 @@
+//! What a plugin announces: what its command prints, then what its definition says.
+
+use thiserror::Error;
+
+use crate::plugin::{Announcement, InvalidManifest, read_announcements};
+
+/// Why there are no announcements. Argo CD's text, except for a `null`, on
+/// which Argo CD crashes.
+#[derive(Debug, Error)]
+pub enum InvalidAnnouncements {
+    /// The command printed something else.
+    #[error("error unmarshaling dynamic parameter output into ParametersAnnouncementResponse: {0}")]
+    Output(InvalidManifest),
+    /// An element is `null`.
+    #[error("parameters.{list}[{index}] is null: remove it, or give it a name")]
+    Null {
+        /// `static` or `dynamic`.
+        list: &'static str,
+        /// Which one, from 0.
+        index: usize,
+    },
+}
+
+/// Joins both lists. A later announcement of the same name is meant to win.
+pub fn announce(
+    dynamic: Option<&[u8]>,
+    fixed: &[Option<Announcement>],
+) -> Result<Vec<Announcement>, InvalidAnnouncements> {
+    let printed = dynamic.map_or_else(|| Ok(Vec::new()), read_announcements);
+    let printed = printed.map_err(InvalidAnnouncements::Output)?;
+    let named = |list, announcements: &[Option<Announcement>]| {
+        let numbered = announcements.iter().enumerate();
+        let present = numbered.map(|(index, announcement)| {
+            announcement.clone().ok_or(InvalidAnnouncements::Null { list, index })
+        });
+        present.collect::<Result<Vec<_>, _>>()
+    };
+    let mut all = named("dynamic", &printed)?;
+    all.extend(named("static", fixed)?);
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(name: &str) -> Announcement {
+        Announcement { name: name.into(), ..Announcement::default() }
+    }
+
+    #[test]
+    fn what_is_printed_comes_first() {
+        let all = announce(Some(br#" [{"NAME":"d","x":1}] "#), &[Some(named("s"))]).unwrap();
+        assert_eq!(all, [named("d"), named("s")]);
+    }
+
+    #[test]
+    fn a_null_is_named_by_its_place() {
+        let error = announce(None, &[Some(named("s")), None]).unwrap_err().to_string();
+        assert!(error.contains("static[1]"), "{error}");
+        let error = announce(Some(b"[null]"), &[]).unwrap_err().to_string();
+        assert!(error.contains("dynamic[0]"), "{error}");
+    }
+
+    #[test]
+    fn null_instead_of_a_list_is_an_empty_one() {
+        assert_eq!(announce(Some(b"null"), &[]).unwrap(), []);
+    }
+
+    #[test]
+    fn anything_else_is_an_error_with_argo_cds_beginning() {
+        for printed in [&b""[..], b"[", b"{}", b"[1]", b"[] []", b"\xef\xbb\xbf[]"] {
+            let error = announce(Some(printed), &[]).unwrap_err().to_string();
+            assert!(error.starts_with("error unmarshaling dynamic parameter output"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The application's directory.
+
+use std::{
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+use thiserror::Error;
+
+use crate::archive::EntryPath;
+
+/// Where the application is in the repository: relative, and lexically inside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AppPath(PathBuf);
+
+/// The client names a directory outside the repository. Argo CD's text.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("illegal appPath: out of workDir bound: {path}")]
+pub struct IllegalAppPath {
+    path: String,
+}
+
+impl AppPath {
+    /// Joins a path to the root lexically, as for generate and parameters. Links
+    /// on the way are followed later, by entering the directory.
+    pub fn new(path: &[u8]) -> Result<Self, IllegalAppPath> {
+        match EntryPath::new(path) {
+            Ok(inside) => Ok(Self(inside.as_path().to_owned())),
+            Err(_escape) => {
+                Err(IllegalAppPath { path: String::from_utf8_lossy(path).into_owned() })
+            }
+        }
+    }
+
+    /// Joins a path to the root as if nothing were above it, as for discovery:
+    /// `..` at the root stays there.
+    #[must_use]
+    pub fn clamped(path: &[u8]) -> Self {
+        let mut clamped = PathBuf::new();
+        for component in path.split(|byte| *byte == b'/') {
+            match component {
+                b"" | b"." => {}
+                b".." => drop(clamped.pop()),
+                name => clamped.push(OsStr::from_bytes(name)),
+            }
+        }
+        if clamped.as_os_str().is_empty() { Self(PathBuf::from(".")) } else { Self(clamped) }
+    }
+
+    /// The path, relative to the repository.
+    #[must_use]
+    pub fn as_path(&self) -> &Path {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_inside_are_cleaned() {
+        assert_eq!(AppPath::new(b"./apps/../web/").unwrap().as_path(), Path::new("web"));
+        assert_eq!(AppPath::new(b".").unwrap().as_path(), Path::new("."));
+        assert_eq!(AppPath::new(b"/web").unwrap().as_path(), Path::new("web"));
+    }
+
+    #[test]
+    fn paths_outside_are_refused_in_argo_cds_words() {
+        let error = AppPath::new(b"a/../../b").unwrap_err().to_string();
+        assert!(error.starts_with("illegal appPath: out of workDir bound"), "{error}");
+    }
+
+    #[test]
+    fn for_discovery_there_is_nothing_above_the_root() {
+        assert_eq!(AppPath::clamped(b"../../b/..").as_path(), Path::new("."));
+        assert_eq!(AppPath::clamped(b"../x").as_path(), Path::new("x"));
+    }
+}
