@@ -1,0 +1,378 @@
+//! Every metric there is, and the only place that names them.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder, Unit};
+use metrics_exporter_prometheus::{
+    Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder,
+};
+
+/// Upper bounds for durations, in seconds: renders take from milliseconds to
+/// minutes, and Argo CD's default deadline is 60 s.
+const SECONDS: [f64; 18] = [
+    0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0, 90.0, 120.0,
+    180.0, 300.0,
+];
+
+/// Upper bounds for sizes, in bytes: 4 KiB to 1 GiB by powers of four.
+const BYTES: [f64; 10] = [
+    4096.0,
+    16_384.0,
+    65_536.0,
+    262_144.0,
+    1_048_576.0,
+    4_194_304.0,
+    16_777_216.0,
+    67_108_864.0,
+    268_435_456.0,
+    1_073_741_824.0,
+];
+
+const METADATA: Metadata<'static> = Metadata::new("argocd_cmp", Level::INFO, None);
+
+const BUILD_INFO: &str = "argocd_cmp_build_info";
+const PLUGIN_UP: &str = "argocd_cmp_plugin_up";
+const REQUESTS: &str = "argocd_cmp_requests_total";
+const REQUEST_DURATION: &str = "argocd_cmp_request_duration_seconds";
+const PHASE_DURATION: &str = "argocd_cmp_request_phase_duration_seconds";
+const IN_FLIGHT: &str = "argocd_cmp_requests_in_flight";
+const RECEIVED: &str = "argocd_cmp_stream_received_bytes";
+const TIMEOUTS: &str = "argocd_cmp_timeouts_total";
+const RELOADS: &str = "argocd_cmp_config_reloads_total";
+const RELOADED: &str = "argocd_cmp_config_last_reload_successful";
+
+/// What is asked of a plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// `CheckPluginConfiguration`.
+    Check,
+    /// `MatchRepository`.
+    Match,
+    /// `GenerateManifest`.
+    Generate,
+    /// `GetParametersAnnouncement`.
+    Parameters,
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// As the client hoped.
+    Ok,
+    /// The plugin does not claim the application.
+    NoMatch,
+    /// The client went away or took its wish back.
+    ClientCancelled,
+    /// A deadline passed.
+    Deadline,
+    /// A command ended with another code than 0, or did not start.
+    ExitNonzero,
+    /// A command was ended by a signal.
+    Signaled,
+    /// A command wrote too much.
+    OutputLimit,
+    /// A command wrote something else than was wanted.
+    BadOutput,
+    /// The archive or the stream is not what it should be.
+    BadStream,
+    /// There was no place for it.
+    Rejected,
+    /// A command could not be confined.
+    Sandbox,
+}
+
+/// The result of looking at the plugins' definitions again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reload {
+    /// What changed is served now.
+    Applied,
+    /// Some definitions are not valid; the others are served.
+    Partial,
+    /// Nothing could be read.
+    Rejected,
+    /// Nothing changed.
+    Unchanged,
+}
+
+impl Method {
+    const ALL: [Self; 4] = [Self::Check, Self::Match, Self::Generate, Self::Parameters];
+
+    /// The word for it in logs and metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Check => "check",
+            Self::Match => "match",
+            Self::Generate => "generate",
+            Self::Parameters => "parameters",
+        }
+    }
+}
+
+impl Outcome {
+    const ALL: [Self; 11] = [
+        Self::Ok,
+        Self::NoMatch,
+        Self::ClientCancelled,
+        Self::Deadline,
+        Self::ExitNonzero,
+        Self::Signaled,
+        Self::OutputLimit,
+        Self::BadOutput,
+        Self::BadStream,
+        Self::Rejected,
+        Self::Sandbox,
+    ];
+
+    /// The word for it in logs and metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::NoMatch => "no_match",
+            Self::ClientCancelled => "client_cancelled",
+            Self::Deadline => "deadline",
+            Self::ExitNonzero => "exit_nonzero",
+            Self::Signaled => "signaled",
+            Self::OutputLimit => "output_limit",
+            Self::BadOutput => "bad_output",
+            Self::BadStream => "bad_stream",
+            Self::Rejected => "rejected",
+            Self::Sandbox => "sandbox",
+        }
+    }
+}
+
+impl Reload {
+    const ALL: [Self; 4] = [Self::Applied, Self::Partial, Self::Rejected, Self::Unchanged];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Applied => "applied",
+            Self::Partial => "partial",
+            Self::Rejected => "rejected",
+            Self::Unchanged => "unchanged",
+        }
+    }
+}
+
+/// All metrics. Cheap to clone.
+#[derive(Clone)]
+pub struct Metrics {
+    recorder: Arc<PrometheusRecorder>,
+    handle: PrometheusHandle,
+}
+
+/// The metrics of one plugin. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct PluginMetrics {
+    metrics: Metrics,
+    plugin: Arc<str>,
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    /// Metrics that nothing was counted in yet.
+    #[must_use]
+    pub fn new() -> Self {
+        let recorder = Arc::new(with_buckets(PrometheusBuilder::new()).build_recorder());
+        let metrics = Self { handle: recorder.handle(), recorder };
+        metrics.describe();
+        let build = [Label::new("version", env!("CARGO_PKG_VERSION"))];
+        metrics.gauge(BUILD_INFO, &build).set(1.0);
+        for result in Reload::ALL {
+            metrics.counter(RELOADS, &[Label::new("result", result.as_str())]).absolute(0);
+        }
+        metrics
+    }
+
+    /// The page that Prometheus reads.
+    #[must_use]
+    pub fn render(&self) -> String {
+        self.handle.render()
+    }
+
+    /// Folds samples into buckets. To be called every few seconds: until then
+    /// each sample takes memory of its own.
+    pub fn upkeep(&self) {
+        self.handle.run_upkeep();
+    }
+
+    /// The metrics of a plugin, all of them there from the start: a rate needs
+    /// the zero before the first event.
+    #[must_use]
+    pub fn plugin(&self, plugin: &str) -> PluginMetrics {
+        let metrics = PluginMetrics { metrics: self.clone(), plugin: plugin.into() };
+        metrics.initialise();
+        metrics
+    }
+
+    /// The definitions were looked at.
+    pub fn reloaded(&self, result: Reload) {
+        self.counter(RELOADS, &[Label::new("result", result.as_str())]).increment(1);
+        let good = matches!(result, Reload::Applied | Reload::Unchanged);
+        self.gauge(RELOADED, &[]).set(f64::from(u8::from(good)));
+    }
+
+    fn counter(&self, name: &'static str, labels: &[Label]) -> Counter {
+        self.recorder.register_counter(&Key::from_parts(name, labels.to_vec()), &METADATA)
+    }
+
+    fn gauge(&self, name: &'static str, labels: &[Label]) -> Gauge {
+        self.recorder.register_gauge(&Key::from_parts(name, labels.to_vec()), &METADATA)
+    }
+
+    fn histogram(&self, name: &'static str, labels: &[Label]) -> Histogram {
+        self.recorder.register_histogram(&Key::from_parts(name, labels.to_vec()), &METADATA)
+    }
+
+    fn describe(&self) {
+        let recorder = &self.recorder;
+        let gauge = |name: &'static str, text: &'static str| {
+            recorder.describe_gauge(name.into(), None, text.into());
+        };
+        let counter = |name: &'static str, text: &'static str| {
+            recorder.describe_counter(name.into(), None, text.into());
+        };
+        let histogram = |name: &'static str, unit: Unit, text: &'static str| {
+            recorder.describe_histogram(name.into(), Some(unit), text.into());
+        };
+        gauge(BUILD_INFO, "The version that runs; always 1.");
+        gauge(PLUGIN_UP, "Whether the plugin's socket answers.");
+        counter(REQUESTS, "Requests that ended, by how.");
+        histogram(REQUEST_DURATION, Unit::Seconds, "Time from a request's start to its answer.");
+        histogram(PHASE_DURATION, Unit::Seconds, "Time in each phase of a request.");
+        gauge(IN_FLIGHT, "Requests that have not ended.");
+        histogram(RECEIVED, Unit::Bytes, "Compressed bytes of an archive.");
+        counter(TIMEOUTS, "Requests that a clock ended, by which and in what phase.");
+        counter(RELOADS, "Looks at the plugins' definitions, by result.");
+        gauge(RELOADED, "Whether every definition was valid at the last look.");
+    }
+}
+
+fn with_buckets(builder: PrometheusBuilder) -> PrometheusBuilder {
+    let suffix = |text: &str| Matcher::Suffix(text.to_owned());
+    builder
+        .set_buckets_for_metric(suffix("_seconds"), &SECONDS)
+        .and_then(|builder| builder.set_buckets_for_metric(suffix("_bytes"), &BYTES))
+        // Bounds are only refused when there are none.
+        .unwrap_or_default()
+}
+
+impl PluginMetrics {
+    /// Whether the plugin's socket answers.
+    pub fn set_up(&self, up: bool) {
+        self.metrics.gauge(PLUGIN_UP, &[self.label()]).set(f64::from(u8::from(up)));
+    }
+
+    /// A request began.
+    pub fn begun(&self, method: Method) {
+        self.in_flight(method).increment(1.0);
+    }
+
+    /// A request ended.
+    pub fn ended(&self, method: Method, outcome: Outcome, took: Duration) {
+        self.in_flight(method).decrement(1.0);
+        self.requests(method, outcome).increment(1);
+        self.metrics.histogram(REQUEST_DURATION, &self.of(method)).record(took);
+    }
+
+    /// A phase of a request ended.
+    pub fn phase(&self, phase: &'static str, took: Duration) {
+        let labels = [self.label(), Label::new("phase", phase)];
+        self.metrics.histogram(PHASE_DURATION, &labels).record(took);
+    }
+
+    /// An archive arrived.
+    #[expect(clippy::cast_precision_loss, reason = "a histogram is no ledger")]
+    pub fn received(&self, method: Method, bytes: u64) {
+        self.metrics.histogram(RECEIVED, &self.of(method)).record(bytes as f64);
+    }
+
+    /// A clock ended a request.
+    pub fn timed_out(&self, method: Method, phase: &'static str, clock: &'static str) {
+        let [plugin, method] = self.of(method);
+        let labels = [plugin, method, Label::new("phase", phase), Label::new("kind", clock)];
+        self.metrics.counter(TIMEOUTS, &labels).increment(1);
+    }
+
+    fn initialise(&self) {
+        self.set_up(false);
+        for method in Method::ALL {
+            self.in_flight(method).increment(0.0);
+            for outcome in Outcome::ALL {
+                self.requests(method, outcome).absolute(0);
+            }
+        }
+    }
+
+    fn in_flight(&self, method: Method) -> Gauge {
+        self.metrics.gauge(IN_FLIGHT, &self.of(method))
+    }
+
+    fn requests(&self, method: Method, outcome: Outcome) -> Counter {
+        let [plugin, method] = self.of(method);
+        let outcome = Label::new("outcome", outcome.as_str());
+        self.metrics.counter(REQUESTS, &[plugin, method, outcome])
+    }
+
+    fn label(&self) -> Label {
+        Label::new("plugin", Arc::clone(&self.plugin))
+    }
+
+    fn of(&self, method: Method) -> [Label; 2] {
+        [self.label(), Label::new("method", method.as_str())]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_outcome_is_there_before_it_happens() {
+        let metrics = Metrics::new();
+        let _plugin = metrics.plugin("helm-v1");
+        let page = metrics.render();
+        let line =
+            r#"argocd_cmp_requests_total{plugin="helm-v1",method="generate",outcome="deadline"} 0"#;
+        assert!(page.contains(line), "{page}");
+        assert!(page.contains(r#"argocd_cmp_config_reloads_total{result="rejected"} 0"#), "{page}");
+    }
+
+    #[test]
+    fn a_request_is_counted_once() {
+        let metrics = Metrics::new();
+        let plugin = metrics.plugin("p");
+        plugin.begun(Method::Match);
+        plugin.ended(Method::Match, Outcome::NoMatch, Duration::from_millis(30));
+        let page = metrics.render();
+        for line in [
+            r#"argocd_cmp_requests_total{plugin="p",method="match",outcome="no_match"} 1"#,
+            r#"argocd_cmp_requests_in_flight{plugin="p",method="match"} 0"#,
+            r#"argocd_cmp_request_duration_seconds_bucket{plugin="p",method="match",le="0.05"} 1"#,
+        ] {
+            assert!(page.contains(line), "{line} is not in {page}");
+        }
+    }
+
+    #[test]
+    fn sizes_have_bounds_of_their_own() {
+        let metrics = Metrics::new();
+        metrics.plugin("p").received(Method::Generate, 5000);
+        let line =
+            r#"argocd_cmp_stream_received_bytes_bucket{plugin="p",method="generate",le="16384"} 1"#;
+        assert!(metrics.render().contains(line));
+    }
+}
