@@ -1,8 +1,16 @@
 //! One sidecar that hosts every Argo CD config management plugin.
 
+pub mod admin;
 pub mod archive;
+pub mod config;
+pub mod grpc;
+pub mod loader;
+pub mod log;
 pub mod metrics;
 pub mod plugin;
 pub mod request;
 pub mod sandbox;
+pub mod serve;
+pub mod shutdown;
+pub mod supervisor;
 pub mod yaml;

@@ -92,15 +92,16 @@ impl Pipeline {
     pub async fn generate<C: Chunks>(
         &self,
         incoming: Incoming<'_, C>,
-        course: &mut Course<'_>,
+        course: &mut Course,
     ) -> Result<Manifests, RequestError> {
+        let plugin = Arc::clone(&course.plugin);
         let (_place, lease) = self.admit(&self.generates, course).await?;
         let received = incoming.receive(lease, self.limits, course).await?;
         let mut workspace = received.settle(&self.surroundings)?;
-        if let Some(init) = &course.plugin.init {
+        if let Some(init) = &plugin.init {
             workspace.run(init, Phase::Init, course).await?;
         }
-        let output = workspace.run(&course.plugin.generate, Phase::Generate, course).await?;
+        let output = workspace.run(&plugin.generate, Phase::Generate, course).await?;
         course.progress.enter(Phase::Split);
         Ok(Manifests::parse(&output)?)
     }
@@ -109,12 +110,13 @@ impl Pipeline {
     pub async fn matches<C: Chunks>(
         &self,
         incoming: Incoming<'_, C>,
-        course: &mut Course<'_>,
+        course: &mut Course,
     ) -> Result<Verdict, RequestError> {
+        let plugin = Arc::clone(&course.plugin);
         let (_place, lease) = self.admit(&self.matches, course).await?;
         let received = incoming.receive(lease, self.limits, course).await?;
         let mut workspace = received.settle_clamped(&self.surroundings);
-        let Some(Discovery::Command(command)) = &course.plugin.discovery else {
+        let Some(Discovery::Command(command)) = &plugin.discovery else {
             return Ok(Verdict { supported: false, discovery: false });
         };
         let output = workspace.run(command, Phase::Discover, course).await?;
@@ -125,23 +127,24 @@ impl Pipeline {
     pub async fn announce<C: Chunks>(
         &self,
         incoming: Incoming<'_, C>,
-        course: &mut Course<'_>,
+        course: &mut Course,
     ) -> Result<Vec<Announcement>, RequestError> {
+        let plugin = Arc::clone(&course.plugin);
         let (_place, lease) = self.admit(&self.generates, course).await?;
         let received = incoming.receive(lease, self.limits, course).await?;
         let mut workspace = received.settle(&self.surroundings)?;
-        let printed = match &course.plugin.dynamic {
+        let printed = match &plugin.dynamic {
             Some(command) => Some(workspace.run(command, Phase::Parameters, course).await?),
             None => None,
         };
-        Ok(announce(printed.as_deref(), &course.plugin.announcements)?)
+        Ok(announce(printed.as_deref(), &plugin.announcements)?)
     }
 
     /// A place and a user, in this order: whoever waits holds nothing yet.
     async fn admit(
         &self,
         lane: &Lane,
-        course: &mut Course<'_>,
+        course: &mut Course,
     ) -> Result<(Place, Lease), RequestError> {
         course.progress.enter(Phase::Queue);
         let place = lane.enter(&course.deadline).await?;

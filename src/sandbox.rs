@@ -33,5 +33,5 @@ pub use lease::{Lease, NoLease};
 pub use link::{Link, SpawnerGone};
 pub use privilege::{NotDropped, drop_privileges};
 pub use run::{Command, End, NotRun, Output, Usage};
-pub use start::{Identities, NotStarted, Setup, Spawner, spawner_main};
+pub use start::{Identities, NotStarted, Process, SPAWNER, Setup, Spawner, spawner_main};
 pub use unpack::{NotUnpacked, UnpackLimits, Unpacked, Unpacking};

@@ -1,6 +1,6 @@
 //! A request that is still arriving: its header, and the archive behind it.
 
-use std::fmt::Write;
+use std::{borrow::Cow, fmt::Write};
 
 use bytes::{Bytes, BytesMut};
 use sha2::{Digest, Sha256};
@@ -45,6 +45,16 @@ pub struct Header {
     pub checksum: Bytes,
     /// `NAME=VALUE`, in order.
     pub environment: Vec<Bytes>,
+}
+
+impl Header {
+    /// What Argo CD calls the application; the header itself only knows its directory.
+    #[must_use]
+    pub fn application_name(&self) -> Cow<'_, str> {
+        let value =
+            self.environment.iter().find_map(|entry| entry.strip_prefix(b"ARGOCD_APP_NAME="));
+        value.map_or(Cow::Borrowed(&self.application), String::from_utf8_lossy)
+    }
 }
 
 /// A header that was read, in front of an archive that was not.
@@ -107,7 +117,7 @@ impl<'c, C: Chunks> Incoming<'c, C> {
         self,
         mut lease: Lease,
         limits: ArchiveLimits,
-        course: &mut Course<'_>,
+        course: &mut Course,
     ) -> Result<Received, ReceiveError> {
         let Course { plugin, deadline, progress } = course;
         progress.enter(Phase::Receive);

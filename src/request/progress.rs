@@ -1,6 +1,9 @@
 //! A request's course, and how far it came.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use super::deadline::Deadline;
 use crate::{
@@ -10,9 +13,9 @@ use crate::{
 
 /// What a request goes by from its first step to its last.
 #[derive(Debug)]
-pub struct Course<'r> {
+pub struct Course {
     /// The definition its connection was accepted with.
-    pub plugin: &'r PluginDefinition,
+    pub plugin: Arc<PluginDefinition>,
     /// Until when.
     pub deadline: Deadline,
     /// How far it came.

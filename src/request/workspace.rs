@@ -83,12 +83,22 @@ pub enum RunError {
     #[error("{0}")]
     Start(String),
     /// It ended otherwise than with 0.
-    #[error("`{command}` failed {status}{}", reason(stderr))]
-    Failed {
+    #[error("`{command}` failed exit status {code}{}", reason(stderr))]
+    Exit {
         /// The command, printable.
         command: String,
-        /// `exit status 1`, `signal: killed`, …
-        status: String,
+        /// What it ended with.
+        code: i32,
+        /// What it wrote to standard error.
+        stderr: Box<Excerpt>,
+    },
+    /// A signal ended it that was not ours.
+    #[error("`{command}` failed signal: {signal}{}", reason(stderr))]
+    Signal {
+        /// The command, printable.
+        command: String,
+        /// The signal, in Go's words.
+        signal: String,
         /// What it wrote to standard error.
         stderr: Box<Excerpt>,
     },
@@ -131,7 +141,7 @@ impl Workspace {
         &mut self,
         line: &CommandLine,
         phase: Phase,
-        course: &mut Course<'_>,
+        course: &mut Course,
     ) -> Result<Vec<u8>, RunError> {
         course.progress.enter(phase);
         if course.deadline.instant().is_some_and(|at| at <= Instant::now()) {
@@ -163,11 +173,9 @@ fn judge(output: Output, line: &CommandLine, deadline: Deadline) -> Result<Vec<u
             }
             Ok(stdout)
         }
-        End::Exit(code) => {
-            Err(RunError::Failed { command, status: format!("exit status {code}"), stderr })
-        }
+        End::Exit(code) => Err(RunError::Exit { command, code, stderr }),
         End::Signal { number, core } => {
-            Err(RunError::Failed { command, status: signal_text(number, core), stderr })
+            Err(RunError::Signal { command, signal: signal_text(number, core), stderr })
         }
         End::Deadline => Err(RunError::Deadline { command, stderr, after: took, deadline }),
         End::OutputLimit { limit } => Err(RunError::OutputLimit { command, limit }),
@@ -193,9 +201,9 @@ fn signal_text(number: i32, core: bool) -> String {
         13 => "broken pipe",
         14 => "alarm clock",
         15 => "terminated",
-        _ => return format!("signal: signal {number}"),
+        _ => return format!("signal {number}"),
     };
-    format!("signal: {words}{}", if core { " (core dumped)" } else { "" })
+    format!("{words}{}", if core { " (core dumped)" } else { "" })
 }
 
 fn reason(stderr: &Excerpt) -> String {

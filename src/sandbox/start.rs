@@ -2,9 +2,14 @@
 
 use std::{
     io,
-    os::fd::{AsFd, OwnedFd},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::process::CommandExt,
+    },
     path::PathBuf,
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
 use thiserror::Error;
@@ -63,17 +68,18 @@ pub enum NotStarted {
 }
 
 /// The first argument that makes this program a spawner.
-pub(crate) const SPAWNER: &str = "spawner";
+pub const SPAWNER: &str = "spawner";
 
 impl Spawner {
     /// Starts this program again as a spawner and waits until it is ready.
     ///
     /// To be called before any thread is started or privilege given up.
-    pub fn start(setup: &Setup) -> Result<Self, NotStarted> {
+    pub fn start(setup: &Setup) -> Result<(Self, Process), NotStarted> {
         let (control, theirs) = channel::packet_pair().map_err(NotStarted::Start)?;
         // Through /proc, so that it is this very program even if its file was
         // replaced. Nothing of the environment: plugins' secrets may be in it.
-        Command::new("/proc/self/exe")
+        let process = Command::new("/proc/self/exe")
+            .arg0("cmp-supervisor")
             .arg(SPAWNER)
             .env_clear()
             .stdin(theirs)
@@ -83,7 +89,7 @@ impl Spawner {
         let order = Order { what: Some(What::Setup(setup.into())) };
         channel::send(&control, &order, &[]).map_err(NotStarted::Start)?;
         let leases = ready(&control)?;
-        Ok(Self { control, leases })
+        Ok((Self { control, leases }, Process(process)))
     }
 
     /// How many requests there can be at a time.
@@ -92,6 +98,24 @@ impl Spawner {
         self.leases
     }
 }
+
+/// The spawner's process.
+#[derive(Debug)]
+pub struct Process(Child);
+
+impl Process {
+    /// Waits until it has ended every lease and itself, but not longer than
+    /// `patience`: it does so once nothing is left that gives it orders.
+    pub fn wait(mut self, patience: Duration) {
+        let until = Instant::now() + patience;
+        while matches!(self.0.try_wait(), Ok(None)) && Instant::now() < until {
+            thread::sleep(LOOK_AGAIN);
+        }
+    }
+}
+
+/// Time between two looks at a process that ends.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 fn ready(control: &OwnedFd) -> Result<u32, NotStarted> {
     let received = channel::receive::<Report>(control).map_err(NotStarted::Silent)?;

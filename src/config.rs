@@ -1,0 +1,274 @@
+//! What was typed, what the environment says, and what both mean.
+//!
+//! The only reader of the environment. Flags beat variables beat defaults.
+
+#![expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
+#![expect(clippy::doc_markdown, reason = "help texts are not Markdown")]
+
+use std::{
+    env,
+    ffi::OsString,
+    fmt,
+    net::SocketAddr,
+    ops::RangeInclusive,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+
+use bytes::Bytes;
+use clap::{Args, ValueEnum};
+use thiserror::Error;
+
+/// Where Argo CD looks for sockets. The repo-server has the same default.
+const SOCKET_DIR: &str = "/home/argocd/cmp-server/plugins";
+
+/// Where definitions are looked for.
+const PLUGINS_DIR: &str = "/home/argocd/cmp-server/plugins.d";
+
+/// Where argocd-cmp-server has its only definition.
+const SINGLE_PLUGIN: &str = "/home/argocd/cmp-server/config/plugin.yaml";
+
+/// Longest gRPC message in MiB. The repo-server has the same default.
+const MAX_MESSAGE_MIB: usize = 100;
+
+/// Bytes in a MiB.
+const MIB: usize = 1024 * 1024;
+
+/// Names that begin with this are the supervisor's own and no plugin's.
+const OWN_PREFIX: &[u8] = b"CMP_SUPERVISOR_";
+
+/// How requests are kept apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Isolation {
+    /// The best that can be had; never none.
+    Auto,
+    /// A user of its own for every request.
+    Uid,
+    /// Nothing: every request runs as the same user.
+    None,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// One JSON object a line.
+    Json,
+    /// For people.
+    Text,
+}
+
+/// How much is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogLevel {
+    /// Only what is broken.
+    Error,
+    /// And what should not be.
+    Warn,
+    /// And what happens.
+    Info,
+    /// And why.
+    Debug,
+}
+
+/// Where HTTP is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Http {
+    /// On this address.
+    On(SocketAddr),
+    /// Nowhere.
+    Off,
+}
+
+/// Users that are leased to requests, first and last included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UidRange(pub RangeInclusive<u32>);
+
+/// Serve every plugin of a directory.
+#[derive(Args, Clone, Debug)]
+pub struct Serve {
+    /// Directory of plugin definitions, usually a mounted ConfigMap
+    #[arg(long, value_name = "DIR", env = "CMP_SUPERVISOR_PLUGINS_DIR", default_value = PLUGINS_DIR)]
+    pub plugins_dir: PathBuf,
+    /// Directory for the sockets, shared with the repo-server [default:
+    /// $ARGOCD_PLUGINSOCKFILEPATH or /home/argocd/cmp-server/plugins]
+    #[arg(long, value_name = "DIR", env = "CMP_SUPERVISOR_SOCKET_DIR")]
+    pub socket_dir: Option<PathBuf>,
+    /// Directory for repositories while they are worked on, best in memory
+    /// [default: $ARGOCD_CMP_WORKDIR, $TMPDIR or /tmp]
+    #[arg(long, value_name = "DIR", env = "CMP_SUPERVISOR_WORK_DIR")]
+    pub work_dir: Option<PathBuf>,
+    /// Address for metrics and health, or `off`
+    #[arg(long, value_name = "ADDR", env = "CMP_SUPERVISOR_HTTP", default_value = "0.0.0.0:9180")]
+    pub http: Http,
+    /// How requests are kept apart
+    #[arg(long, env = "CMP_SUPERVISOR_ISOLATION", value_enum, default_value = "auto")]
+    pub isolation: Isolation,
+    /// Needed with `--isolation none`: every plugin can read every other's files
+    #[arg(long, env = "CMP_SUPERVISOR_ACCEPT_NO_ISOLATION")]
+    pub accept_no_isolation: bool,
+    /// Users to lease to requests; they must belong to nobody else
+    #[arg(
+        long,
+        value_name = "FIRST-LAST",
+        env = "CMP_SUPERVISOR_UID_RANGE",
+        default_value = "60706-61183"
+    )]
+    pub uid_range: UidRange,
+    /// User to become when started as root; the repo-server's, so that it can connect
+    #[arg(long, value_name = "UID", env = "CMP_SUPERVISOR_RUN_AS_UID", default_value_t = 999)]
+    pub run_as_uid: u32,
+    /// Requests that generate at a time; as many again may do discovery
+    #[arg(long, value_name = "N", env = "CMP_SUPERVISOR_MAX_REQUESTS", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=200))]
+    pub max_requests: u32,
+    /// Requests that may wait for a place
+    #[arg(long, value_name = "N", env = "CMP_SUPERVISOR_MAX_QUEUE", default_value_t = 512)]
+    pub max_queue: usize,
+    /// Largest archive, compressed
+    #[arg(long, value_name = "BYTES", env = "CMP_SUPERVISOR_MAX_ARCHIVE_BYTES", default_value_t = 1 << 30)]
+    pub max_archive_bytes: u64,
+    /// Most bytes in the files of a repository
+    #[arg(long, value_name = "BYTES", env = "CMP_SUPERVISOR_MAX_UNPACKED_BYTES", default_value_t = 4 << 30)]
+    pub max_unpacked_bytes: u64,
+    /// Most files in a repository
+    #[arg(long, value_name = "N", env = "CMP_SUPERVISOR_MAX_FILES", default_value_t = 500_000)]
+    pub max_files: u64,
+    /// Most bytes that a command may print [default: what a gRPC message holds]
+    #[arg(long, value_name = "BYTES", env = "CMP_SUPERVISOR_MAX_OUTPUT_BYTES")]
+    pub max_output_bytes: Option<usize>,
+    /// How long requests may take to end when the supervisor is stopped
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        env = "CMP_SUPERVISOR_DRAIN_TIMEOUT",
+        default_value_t = 25
+    )]
+    pub drain_timeout: u64,
+    /// How log lines look [default: text on a terminal, json elsewhere]
+    #[arg(long, env = "CMP_SUPERVISOR_LOG_FORMAT", value_enum)]
+    pub log_format: Option<LogFormat>,
+    /// How much is logged
+    #[arg(long, env = "CMP_SUPERVISOR_LOG_LEVEL", value_enum, default_value = "info")]
+    pub log_level: LogLevel,
+}
+
+impl Serve {
+    /// Where sockets are made.
+    #[must_use]
+    pub fn socket_dir(&self) -> PathBuf {
+        let default = || path_variable("ARGOCD_PLUGINSOCKFILEPATH").unwrap_or(SOCKET_DIR.into());
+        self.socket_dir.clone().unwrap_or_else(default)
+    }
+
+    /// Where workspaces are made.
+    #[must_use]
+    pub fn work_dir(&self) -> PathBuf {
+        let default = || path_variable("ARGOCD_CMP_WORKDIR").unwrap_or_else(env::temp_dir);
+        self.work_dir.clone().unwrap_or_else(default)
+    }
+
+    /// The definition that argocd-cmp-server would read.
+    #[must_use]
+    pub fn single_plugin(&self) -> Option<PathBuf> {
+        (self.plugins_dir == Path::new(PLUGINS_DIR)).then(|| SINGLE_PLUGIN.into())
+    }
+
+    /// Longest gRPC message in bytes. What cannot be read is the default, as
+    /// for Argo CD.
+    #[must_use]
+    pub fn max_message(&self) -> usize {
+        let stated = env::var("ARGOCD_GRPC_MAX_SIZE_MB").ok();
+        let mib = stated.and_then(|text| text.parse::<u32>().ok());
+        mib.map_or(MAX_MESSAGE_MIB, |mib| mib as usize).saturating_mul(MIB)
+    }
+
+    /// Most bytes that a command may print.
+    #[must_use]
+    pub fn max_output(&self) -> usize {
+        self.max_output_bytes.unwrap_or_else(|| self.max_message())
+    }
+}
+
+/// The variables that plugins may see, as `NAME=VALUE`.
+#[must_use]
+pub fn inherited() -> Vec<Bytes> {
+    let visible = env::vars_os().filter(|(name, _)| !name.as_bytes().starts_with(OWN_PREFIX));
+    visible.map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat().into()).collect()
+}
+
+/// Where programs are looked up.
+#[must_use]
+pub fn search() -> Bytes {
+    env::var_os("PATH").unwrap_or_default().as_bytes().to_vec().into()
+}
+
+/// Whether colours are unwelcome.
+#[must_use]
+pub fn no_color() -> bool {
+    env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+}
+
+fn path_variable(name: &str) -> Option<PathBuf> {
+    env::var_os(name).filter(|value: &OsString| !value.is_empty()).map(PathBuf::from)
+}
+
+/// Why an address is none.
+#[derive(Debug, Error)]
+#[error("an address like 0.0.0.0:9180, or off")]
+pub struct NoAddress;
+
+impl FromStr for Http {
+    type Err = NoAddress;
+
+    fn from_str(text: &str) -> Result<Self, NoAddress> {
+        match text {
+            "off" => Ok(Self::Off),
+            address => address.parse().map(Self::On).map_err(|_invalid| NoAddress),
+        }
+    }
+}
+
+/// Why a range is none.
+#[derive(Debug, Error)]
+#[error("two numbers above 0 like 60706-61183, at least two apart and at most 65534 long")]
+pub struct NoRange;
+
+impl FromStr for UidRange {
+    type Err = NoRange;
+
+    fn from_str(text: &str) -> Result<Self, NoRange> {
+        let (first, last) = text.split_once('-').ok_or(NoRange)?;
+        let first = first.parse().map_err(|_invalid| NoRange)?;
+        let last = last.parse().map_err(|_invalid| NoRange)?;
+        // Two at least: one to lease, one to kill with. Root is never leased,
+        // nor is the user that stands for nobody.
+        let is_range = first > 0 && last > first && last - first < 65_534 && last < u32::MAX - 1;
+        if is_range { Ok(Self(first..=last)) } else { Err(NoRange) }
+    }
+}
+
+impl fmt::Display for UidRange {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}-{}", self.0.start(), self.0.end())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_has_two_users_at_least_and_never_root() {
+        assert_eq!("60706-61183".parse::<UidRange>().unwrap().to_string(), "60706-61183");
+        for text in ["0-10", "5", "9-5", "7-7", "a-b", "1-70000", "4294967290-4294967295"] {
+            assert!(text.parse::<UidRange>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn http_is_an_address_or_off() {
+        assert_eq!("off".parse::<Http>().unwrap(), Http::Off);
+        assert!("127.0.0.1:0".parse::<Http>().is_ok());
+        assert!("9180".parse::<Http>().is_err());
+    }
+}

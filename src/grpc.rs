@@ -1,0 +1,18 @@
+//! The edge to Argo CD: gRPC over Unix sockets.
+//!
+//! Only this module knows of tonic and of messages on the wire.
+
+mod authority;
+mod bind;
+mod call;
+mod client;
+mod connection;
+mod health;
+mod service;
+mod status;
+mod stream;
+mod version;
+mod wire;
+
+pub use bind::{Binder, Common};
+pub use client::{Client, ClientError, Configuration, Parcel};

@@ -1,0 +1,162 @@
+//! Blocks that no honest client sends: they go on as they are, and h2 answers.
+
+use bytes::BytesMut;
+
+use super::{
+    super::{
+        MAX_BLOCK, Repair,
+        frame::{CONTINUATION, END_HEADERS, HEAD_LENGTH, HEADERS, PADDED, PRIORITY},
+    },
+    client::{DATA, Framing, authority, block, frame, headers, opening},
+    pieces::pushed,
+    server::{End, repaired, stock},
+};
+
+const ILLEGAL: &[u8] = b"/run/p.sock";
+
+/// Asserts that all goes on unchanged, and that h2 ends as it does by itself.
+#[track_caller]
+fn assert_left_to_h2(frames: &[u8]) {
+    let bytes = [opening(), frames.to_vec()].concat();
+    for piece in [1, 10, 4_096] {
+        assert_eq!(pushed(&bytes, piece), bytes);
+        for end in [End::Silence, End::Hangup] {
+            assert_eq!(repaired(&bytes, piece, end), stock(&bytes, piece, end));
+        }
+    }
+}
+
+fn closed(block: &[u8]) -> Vec<u8> {
+    headers(1, block, &Framing::default())
+}
+
+/// Frames of a block that goes on until `length` bytes of it were sent.
+fn flood(fragment: &[u8], length: usize) -> Vec<u8> {
+    let mut frames = frame(HEADERS, 0, 1, &block(&authority(ILLEGAL), &[]));
+    while frames.len() < length {
+        frames.extend(frame(CONTINUATION, 0, 1, fragment));
+    }
+    frames
+}
+
+#[test]
+fn unreadable_blocks_are_left_to_h2() {
+    let good = authority(ILLEGAL);
+    let blocks: [&[u8]; 16] = [
+        // an integer that goes on for ever, as index, name index, length, size
+        &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f],
+        &[0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f],
+        &[0x41, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f],
+        &[0x3f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f],
+        // an integer cut short
+        &[0xff],
+        &[0x41, 0xff, 0x80],
+        // a string that ends beyond the block
+        &[0x41, 0x05, b'/', b'a'],
+        &[0x41, 0xff, 0xff, 0xff, 0xff, 0x7f],
+        &[0x40, 0x0a, b':', b'a'],
+        // a name without a value
+        &[0x41],
+        &[0x40, 0x01, b'x'],
+        // Huffman: padding of zeros, of eight bits, the end of string
+        &[0x41, 0x81, 0b0001_1000],
+        &[0x41, 0x82, 0b0001_1111, 0xff],
+        &[0x41, 0x84, 0xff, 0xff, 0xff, 0xff],
+        &[0x40, 0x84, 0xff, 0xff, 0xff, 0xff, 0x01, b'/'],
+        // index zero names nothing
+        &[0x80],
+    ];
+    for bad in blocks {
+        assert_left_to_h2(&closed(bad));
+        assert_left_to_h2(&closed(&block(bad, &[])));
+        // Once a block has been refused its repair would be for nothing.
+        if bad != [0x80] {
+            assert_left_to_h2(&closed(&[good.as_slice(), bad].concat()));
+        }
+    }
+}
+
+#[test]
+fn every_truncated_block_is_left_to_h2() {
+    let whole = block(&authority(ILLEGAL), &[]);
+    let start = whole.len() - authority(ILLEGAL).len();
+    for length in start + 1..whole.len() {
+        assert_left_to_h2(&closed(&whole[..length]));
+    }
+}
+
+#[test]
+fn every_truncated_frame_is_left_to_h2() {
+    let framing = Framing { padding: Some(2), priority: true, cuts: vec![5, 9] };
+    let whole = headers(1, &block(&authority(ILLEGAL), &[]), &framing);
+    for length in 0..whole.len() {
+        assert_left_to_h2(&whole[..length]);
+    }
+}
+
+#[test]
+fn impossible_frames_are_left_to_h2() {
+    let cases = [
+        frame(HEADERS, END_HEADERS | PADDED, 1, &[]),
+        frame(HEADERS, END_HEADERS | PADDED, 1, &[5, 0x82, 0, 0, 0]),
+        frame(HEADERS, END_HEADERS | PRIORITY, 1, &[0, 0, 0, 0]),
+        frame(HEADERS, END_HEADERS | PADDED | PRIORITY, 1, &[1, 0, 0, 0, 0, 9]),
+        frame(HEADERS, END_HEADERS, 1, &[]),
+        frame(HEADERS, END_HEADERS, 0, &[0x82]),
+        frame(CONTINUATION, END_HEADERS, 1, &block(&authority(ILLEGAL), &[])),
+        // longer than h2 announced it would take
+        frame(HEADERS, END_HEADERS, 1, &b"\0".repeat(16_385)),
+        frame(HEADERS, END_HEADERS, 1, &b"\0".repeat(MAX_BLOCK + 1))[..4_000].to_vec(),
+        vec![0xff, 0xff, 0xff, HEADERS, END_HEADERS, 0, 0, 0, 1],
+    ];
+    for frames in cases {
+        assert_left_to_h2(&frames);
+    }
+}
+
+#[test]
+fn a_block_that_another_frame_breaks_off_is_left_to_h2() {
+    let opened = frame(HEADERS, 0, 1, &block(&authority(ILLEGAL), &[]));
+    let intruders = [
+        frame(DATA, 0, 1, b"data"),
+        frame(CONTINUATION, END_HEADERS, 3, &[]),
+        closed(&block(&authority(ILLEGAL), &[])),
+        frame(0x55, 0, 1, b"unknown"),
+    ];
+    for intruder in intruders {
+        assert_left_to_h2(&[opened.clone(), intruder].concat());
+    }
+}
+
+#[test]
+fn floods_are_left_to_h2() {
+    assert_left_to_h2(&flood(&[], 4 * MAX_BLOCK));
+    assert_left_to_h2(&flood(&[0x00], 4 * MAX_BLOCK));
+    assert_left_to_h2(&flood(&[0xff; 16_384], 4 * MAX_BLOCK));
+}
+
+#[test]
+fn no_more_than_the_bound_is_held_back() {
+    for fragment in [&[][..], &[0x00], &[0xff; 16_384]] {
+        let bytes = [opening(), flood(fragment, 4 * MAX_BLOCK)].concat();
+        let (mut repair, mut output) = (Repair::default(), BytesMut::new());
+        let mut most = 0;
+        for (sent, byte) in bytes.iter().enumerate() {
+            repair.push(&[*byte], &mut output);
+            most = most.max(sent + 1 - output.len());
+        }
+        assert!(most <= MAX_BLOCK + HEAD_LENGTH, "{most} bytes");
+        assert!(most > MAX_BLOCK - 16_384 - 9, "{most} bytes");
+    }
+}
+
+#[test]
+fn a_block_of_just_the_bound_is_repaired() {
+    let field = block(&authority(ILLEGAL), &[]);
+    for (length, changes) in [(MAX_BLOCK, true), (MAX_BLOCK + 1, false)] {
+        let filler = vec![0x82; length - 9 - field.len()];
+        let frames = closed(&[field.as_slice(), &filler].concat());
+        let bytes = [opening(), frames].concat();
+        assert_eq!(pushed(&bytes, 1_000) != bytes, changes, "{length} bytes");
+    }
+}

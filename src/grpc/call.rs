@@ -1,0 +1,183 @@
+//! One call, from its first byte to its line in the log.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tonic::{Request, Status, metadata::MetadataMap};
+use tracing::{Span, field::Empty, info, info_span, warn};
+
+use super::status::{Account, Failure};
+use crate::{
+    metrics::{Method, Outcome, PluginMetrics},
+    plugin::PluginDefinition,
+    request::{Clock, Course, Deadline, Header, Progress},
+};
+
+/// A call that was begun, and will be counted and logged however it ends: also
+/// if it is dropped because the client went away.
+pub(super) struct Call {
+    pub(super) course: Course,
+    method: Method,
+    metrics: PluginMetrics,
+    span: Span,
+    settled: bool,
+}
+
+impl Call {
+    /// Begins a call by the definition its connection is pinned to.
+    pub(super) fn begin<T>(
+        method: Method,
+        metrics: PluginMetrics,
+        request: &Request<T>,
+    ) -> Result<Self, Status> {
+        let pinned = request.extensions().get::<Arc<PluginDefinition>>();
+        let plugin = pinned.ok_or_else(|| Status::internal("a connection without a plugin"))?;
+        let granted = timeout(request.metadata());
+        metrics.begun(method);
+        Ok(Self {
+            span: span(plugin, method),
+            course: Course {
+                plugin: Arc::clone(plugin),
+                deadline: Deadline::new(granted, None),
+                progress: Progress::default(),
+            },
+            method,
+            metrics,
+            settled: false,
+        })
+    }
+
+    /// What everything logged on the way belongs to.
+    pub(super) fn span(&self) -> Span {
+        self.span.clone()
+    }
+
+    /// The header is there, and with it the application's name.
+    pub(super) fn name(&self, header: &Header) {
+        self.span.record("app", header.application_name().as_ref());
+    }
+
+    /// Ends the call: counted, logged, and with the answer for the client.
+    pub(super) fn end<T>(mut self, result: Result<(T, Outcome), Failure>) -> Result<T, Status> {
+        match result {
+            Ok((answer, outcome)) => {
+                self.settle(Account { outcome, clock: None }, None);
+                Ok(answer)
+            }
+            Err(failure) => {
+                let status = failure.status(self.method);
+                self.settle(failure.account(), Some(status.message()));
+                Err(status)
+            }
+        }
+    }
+
+    fn settle(&mut self, account: Account, error: Option<&str>) {
+        self.settled = true;
+        let failed_in = self.course.progress.phase().map_or("open", |phase| phase.as_str());
+        self.course.progress.finish();
+        self.count(account, failed_in);
+        let _entered = self.span.enter();
+        let Course { deadline, progress, .. } = &self.course;
+        let took = milliseconds(deadline.elapsed());
+        let phases = phases(progress);
+        let (outcome, received, uid) = (account.outcome.as_str(), progress.received, progress.uid);
+        match error {
+            None => info!(outcome, took, phases, received, uid, "request"),
+            Some(error) => {
+                warn!(outcome, took, phases, received, uid, phase = failed_in, error, "request");
+            }
+        }
+    }
+
+    fn count(&self, account: Account, failed_in: &'static str) {
+        let Course { deadline, progress, .. } = &self.course;
+        if let Some(clock) = account.clock {
+            let kind = match clock {
+                Clock::Client => "client_deadline",
+                Clock::Plugin => "exec_timeout",
+            };
+            self.metrics.timed_out(self.method, failed_in, kind);
+        }
+        for (phase, took) in progress.phases() {
+            self.metrics.phase(phase.as_str(), *took);
+        }
+        if progress.received > 0 {
+            self.metrics.received(self.method, progress.received);
+        }
+        self.metrics.ended(self.method, account.outcome, deadline.elapsed());
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        if !self.settled {
+            let account = Account { outcome: Outcome::ClientCancelled, clock: None };
+            self.settle(account, Some("the client cancelled the call or went away"));
+        }
+    }
+}
+
+/// Numbers calls, so that the lines of one can be told from another's.
+static CALLS: AtomicU64 = AtomicU64::new(0);
+
+fn span(plugin: &PluginDefinition, method: Method) -> Span {
+    let id = CALLS.fetch_add(1, Ordering::Relaxed) + 1;
+    info_span!("call", plugin = %plugin.name, method = method.as_str(), app = Empty, id)
+}
+
+/// The client's `grpc-timeout`: at most eight digits and a unit.
+fn timeout(metadata: &MetadataMap) -> Option<Duration> {
+    let text = metadata.get("grpc-timeout")?.to_str().ok()?;
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let amount = digits.parse().ok().filter(|_| digits.len() <= 8)?;
+    match unit {
+        "H" => Some(Duration::from_hours(amount)),
+        "M" => Some(Duration::from_mins(amount)),
+        "S" => Some(Duration::from_secs(amount)),
+        "m" => Some(Duration::from_millis(amount)),
+        "u" => Some(Duration::from_micros(amount)),
+        "n" => Some(Duration::from_nanos(amount)),
+        _ => None,
+    }
+}
+
+fn phases(progress: &Progress) -> String {
+    let texts = progress
+        .phases()
+        .iter()
+        .map(|(phase, took)| format!("{}={}", phase.as_str(), milliseconds(*took)));
+    texts.collect::<Vec<_>>().join(" ")
+}
+
+fn milliseconds(duration: Duration) -> String {
+    format!("{:.1}ms", duration.as_secs_f64() * 1000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_are_read_in_every_unit() {
+        for (text, expected) in [
+            ("5S", Some(Duration::from_secs(5))),
+            ("59999m", Some(Duration::from_millis(59_999))),
+            ("12345678n", Some(Duration::from_nanos(12_345_678))),
+            ("1H", Some(Duration::from_hours(1))),
+            ("123456789S", None),
+            ("5", None),
+            ("", None),
+            ("xS", None),
+        ] {
+            let mut metadata = MetadataMap::new();
+            metadata.insert("grpc-timeout", text.parse().unwrap());
+            assert_eq!(timeout(&metadata), expected, "{text}");
+        }
+    }
+}

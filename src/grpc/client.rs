@@ -1,0 +1,175 @@
+//! A client for any plugin socket, ours or another server's.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use hyper_util::rt::TokioIo;
+use thiserror::Error;
+use tokio::{io::AsyncRead, net::UnixStream};
+use tokio_stream::Stream;
+use tonic::{
+    Request, Status,
+    transport::{Channel, Endpoint},
+};
+use tower::service_fn;
+
+use super::wire::{
+    health::{HealthCheckRequest, health_client::HealthClient},
+    plugin::{
+        AppStreamRequest, EnvEntry, File, ManifestRequestMetadata, app_stream_request,
+        config_management_plugin_service_client::ConfigManagementPluginServiceClient,
+    },
+};
+use crate::plugin::Announcement;
+
+/// Bytes of an archive in one message. Argo CD sends 1 KiB; there is no limit
+/// but that of a message.
+const CHUNK: usize = 64 * 1024;
+
+/// Talks to one plugin.
+#[derive(Clone, Debug)]
+pub struct Client {
+    inner: ConfigManagementPluginServiceClient<Channel>,
+}
+
+/// What is sent: a packed repository, and the application in it.
+#[derive(Clone, Debug)]
+pub struct Parcel {
+    /// Last component of the application's directory.
+    pub application: String,
+    /// The application's directory, relative to the repository.
+    pub directory: Vec<u8>,
+    /// `NAME` and `VALUE`.
+    pub environment: Vec<(String, String)>,
+    /// The archive.
+    pub archive: PathBuf,
+    /// Its length in bytes.
+    pub size: u64,
+    /// Lower-case hex SHA-256 of it.
+    pub checksum: String,
+    /// How long the answer may take.
+    pub timeout: Duration,
+}
+
+/// What a plugin says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Configuration {
+    /// It has a way of recognising applications.
+    pub discovery: bool,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Error)]
+pub enum ClientError {
+    /// Nobody is there.
+    #[error("{socket}: cannot connect: {cause}")]
+    Connect {
+        /// The socket.
+        socket: PathBuf,
+        /// Why not.
+        cause: tonic::transport::Error,
+    },
+    /// The archive cannot be read again.
+    #[error("cannot read the packed repository: {0}")]
+    Archive(#[from] io::Error),
+    /// The plugin answers with an error.
+    #[error("{}", .0.message())]
+    Status(#[from] Box<Status>),
+}
+
+impl Client {
+    /// Connects to a socket.
+    pub async fn connect(socket: &Path) -> Result<Self, ClientError> {
+        let inner = ConfigManagementPluginServiceClient::new(channel(socket).await?)
+            .max_decoding_message_size(usize::MAX);
+        Ok(Self { inner })
+    }
+
+    /// Whether a socket answers at all.
+    pub(super) async fn probe(socket: &Path) -> io::Result<()> {
+        let channel = channel(socket).await.map_err(io::Error::other)?;
+        let question = HealthCheckRequest::default();
+        HealthClient::new(channel).check(question).await.map_err(io::Error::other)?;
+        Ok(())
+    }
+
+    /// Asks what the plugin says of itself.
+    pub async fn check(&mut self) -> Result<Configuration, ClientError> {
+        let answer = self.inner.check_plugin_configuration(()).await.map_err(Box::new)?;
+        Ok(Configuration { discovery: answer.into_inner().is_discovery_configured })
+    }
+
+    /// Renders an application: manifests as JSON.
+    pub async fn generate(&mut self, parcel: &Parcel) -> Result<Vec<Bytes>, ClientError> {
+        let request = request(parcel).await?;
+        let answer = self.inner.generate_manifest(request).await.map_err(Box::new)?;
+        Ok(answer.into_inner().manifests)
+    }
+
+    /// Asks whether the plugin claims an application.
+    pub async fn matches(&mut self, parcel: &Parcel) -> Result<bool, ClientError> {
+        let request = request(parcel).await?;
+        let answer = self.inner.match_repository(request).await.map_err(Box::new)?;
+        Ok(answer.into_inner().is_supported)
+    }
+
+    /// Lists the parameters an application may set.
+    pub async fn announce(&mut self, parcel: &Parcel) -> Result<Vec<Announcement>, ClientError> {
+        let request = request(parcel).await?;
+        let answer = self.inner.get_parameters_announcement(request).await.map_err(Box::new)?;
+        let announcements = answer.into_inner().parameter_announcements;
+        Ok(announcements.into_iter().map(Into::into).collect())
+    }
+}
+
+async fn channel(socket: &Path) -> Result<Channel, ClientError> {
+    let path = socket.to_owned();
+    let connector = service_fn(move |_| {
+        let path = path.clone();
+        async move { UnixStream::connect(path).await.map(TokioIo::new) }
+    });
+    // The name is for the protocol's sake; there is only one host on a socket.
+    let endpoint = Endpoint::from_static("http://localhost");
+    let channel = endpoint.connect_with_connector(connector).await;
+    channel.map_err(|cause| ClientError::Connect { socket: socket.to_owned(), cause })
+}
+
+async fn request(
+    parcel: &Parcel,
+) -> io::Result<Request<impl Stream<Item = AppStreamRequest> + Send + 'static>> {
+    let entry = |(name, value): &(String, String)| EnvEntry {
+        name: name.clone().into(),
+        value: value.clone().into(),
+    };
+    let metadata = ManifestRequestMetadata {
+        app_name: parcel.application.clone().into(),
+        app_rel_path: parcel.directory.clone().into(),
+        checksum: parcel.checksum.clone().into(),
+        size: i64::try_from(parcel.size).unwrap_or(i64::MAX),
+        env: parcel.environment.iter().map(entry).collect(),
+    };
+    let archive = tokio::fs::File::open(&parcel.archive).await?;
+    let mut request = Request::new(messages(metadata, archive));
+    request.set_timeout(parcel.timeout);
+    Ok(request)
+}
+
+/// The header, then the archive in pieces. If it cannot be read to its end, the
+/// checksum will tell.
+fn messages(
+    metadata: ManifestRequestMetadata,
+    archive: impl AsyncRead + Send + Unpin + 'static,
+) -> impl Stream<Item = AppStreamRequest> + Send + 'static {
+    use app_stream_request::Request::{File as Piece, Metadata};
+    let header = tokio_stream::once(AppStreamRequest { request: Some(Metadata(metadata)) });
+    let reader = tokio_util::io::ReaderStream::with_capacity(archive, CHUNK);
+    let pieces = tokio_stream::StreamExt::map_while(reader, |piece| {
+        let chunk = piece.ok()?;
+        Some(AppStreamRequest { request: Some(Piece(File { chunk })) })
+    });
+    tokio_stream::StreamExt::chain(header, pieces)
+}

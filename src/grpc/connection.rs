@@ -1,0 +1,106 @@
+//! A client's connection, which keeps the definition it began with.
+
+use std::{io, sync::Arc};
+
+use http::Request;
+use hyper::{rt::Executor, server::conn::http2, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::UnixStream;
+use tokio_util::task::TaskTracker;
+use tonic::{body::Body, service::Routes};
+use tower::ServiceExt;
+use tracing::debug;
+
+use super::{
+    authority::Repaired,
+    bind::Common,
+    health::Health,
+    service::PluginService,
+    version::Version,
+    wire::{
+        DESCRIPTORS, health::health_server::HealthServer,
+        plugin::config_management_plugin_service_server::ConfigManagementPluginServiceServer,
+        version::version_service_server::VersionServiceServer,
+    },
+};
+use crate::{metrics::PluginMetrics, plugin::PluginDefinition};
+
+/// Flow-control window of a connection. With far more room than a stream has,
+/// many small frames that wait do not look like an attack to h2.
+const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
+
+/// Flow-control window of a stream: what an archive that is not read yet may
+/// take of memory.
+const STREAM_WINDOW: u32 = 1024 * 1024;
+
+/// Calls at a time on one connection. Argo CD makes one after the other.
+const MAX_STREAMS: u32 = 256;
+
+/// Serves connections of one plugin.
+#[derive(Clone, Debug)]
+pub(super) struct Server {
+    routes: Routes,
+    http: http2::Builder<Tasks>,
+    tasks: TaskTracker,
+}
+
+impl Server {
+    pub(super) fn new(common: &Common, metrics: PluginMetrics) -> io::Result<Self> {
+        let limit = common.max_message;
+        let service = PluginService {
+            pipeline: common.pipeline.clone(),
+            metrics,
+            max_message: limit,
+            calls: common.calls.clone(),
+        };
+        let plugin = ConfigManagementPluginServiceServer::new(service)
+            .max_decoding_message_size(limit)
+            .max_encoding_message_size(limit);
+        let reflection = || {
+            tonic_reflection::server::Builder::configure()
+                .register_encoded_file_descriptor_set(DESCRIPTORS)
+        };
+        let routes = Routes::new(plugin)
+            .add_service(HealthServer::new(Health))
+            .add_service(VersionServiceServer::new(Version))
+            .add_service(reflection().build_v1().map_err(io::Error::other)?)
+            .add_service(reflection().build_v1alpha().map_err(io::Error::other)?)
+            .prepare();
+        let mut http = http2::Builder::new(Tasks(common.connections.clone()));
+        http.timer(TokioTimer::new())
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .initial_stream_window_size(STREAM_WINDOW)
+            .max_concurrent_streams(MAX_STREAMS);
+        Ok(Self { routes, http, tasks: common.connections.clone() })
+    }
+
+    /// Serves a connection to its end. All its calls see the same definition,
+    /// so that discovery and generating cannot disagree.
+    pub(super) fn serve(&self, stream: UnixStream, definition: Arc<PluginDefinition>) {
+        let routes = self.routes.clone();
+        let service = service_fn(move |mut request: Request<hyper::body::Incoming>| {
+            request.extensions_mut().insert(Arc::clone(&definition));
+            routes.clone().oneshot(request.map(Body::new))
+        });
+        let connection = self.http.serve_connection(TokioIo::new(Repaired::new(stream)), service);
+        self.tasks.spawn(async move {
+            if let Err(error) = connection.await {
+                debug!(%error, "a connection ended early");
+            }
+        });
+    }
+}
+
+/// Has hyper's tasks owned like all others.
+#[derive(Clone, Debug)]
+struct Tasks(TaskTracker);
+
+impl<F> Executor<F> for Tasks
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    fn execute(&self, future: F) {
+        self.0.spawn(future);
+    }
+}

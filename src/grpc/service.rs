@@ -1,0 +1,155 @@
+//! The plugin service: four methods, a few lines each.
+
+use prost::Message;
+use tokio_util::task::TaskTracker;
+use tonic::{Request, Response, Status, Streaming};
+use tracing::Instrument;
+
+use super::{
+    call::Call,
+    status::Failure,
+    stream::Inbound,
+    wire::{
+        plugin::{
+            AppStreamRequest, CheckPluginConfigurationResponse, ManifestResponse,
+            ParametersAnnouncementResponse, RepositoryResponse,
+            config_management_plugin_service_server::ConfigManagementPluginService,
+        },
+        repository::ParameterAnnouncement,
+    },
+};
+use crate::{
+    metrics::{Method, Outcome, PluginMetrics},
+    plugin::Announcement,
+    request::{Incoming, Pipeline},
+};
+
+/// Serves one plugin.
+#[derive(Clone, Debug)]
+pub(super) struct PluginService {
+    pub(super) pipeline: Pipeline,
+    pub(super) metrics: PluginMetrics,
+    /// Longest answer in bytes.
+    pub(super) max_message: usize,
+    /// Holds a token for each call.
+    pub(super) calls: TaskTracker,
+}
+
+type Messages = Request<Streaming<AppStreamRequest>>;
+
+impl PluginService {
+    /// Runs one streaming call: header, `work`, the rest of the stream, answer.
+    async fn call<T>(
+        &self,
+        method: Method,
+        request: Messages,
+        work: impl AsyncFnOnce(Incoming<'_, Inbound>, &mut Call) -> Result<(T, Outcome), Failure>,
+    ) -> Result<Response<T>, Status> {
+        let _token = self.calls.token();
+        let mut call = Call::begin(method, self.metrics.clone(), &request)?;
+        let mut inbound = Inbound::new(request.into_inner());
+        let span = call.span();
+        let result = async {
+            let header = inbound.header().await.map_err(Failure::Header)?;
+            call.name(&header);
+            work(Incoming::new(header, &mut inbound), &mut call).await
+        }
+        .instrument(span)
+        .await;
+        inbound.drain().await;
+        call.end(result).map(Response::new)
+    }
+}
+
+#[tonic::async_trait]
+impl ConfigManagementPluginService for PluginService {
+    async fn generate_manifest(
+        &self,
+        request: Messages,
+    ) -> Result<Response<ManifestResponse>, Status> {
+        self.call(Method::Generate, request, async |incoming, call| {
+            let manifests = self.pipeline.generate(incoming, &mut call.course).await?;
+            let manifests = manifests.into_inner().into_iter().map(Into::into).collect();
+            let response = ManifestResponse { manifests, ..ManifestResponse::default() };
+            let (bytes, limit) = (response.encoded_len(), self.max_message);
+            if bytes > limit {
+                return Err(Failure::Large { bytes, limit });
+            }
+            Ok((response, Outcome::Ok))
+        })
+        .await
+    }
+
+    async fn match_repository(
+        &self,
+        request: Messages,
+    ) -> Result<Response<RepositoryResponse>, Status> {
+        self.call(Method::Match, request, async |incoming, call| {
+            let verdict = self.pipeline.matches(incoming, &mut call.course).await?;
+            let response = RepositoryResponse {
+                is_supported: verdict.supported,
+                is_discovery_enabled: verdict.discovery,
+            };
+            let outcome = if verdict.supported { Outcome::Ok } else { Outcome::NoMatch };
+            Ok((response, outcome))
+        })
+        .await
+    }
+
+    async fn get_parameters_announcement(
+        &self,
+        request: Messages,
+    ) -> Result<Response<ParametersAnnouncementResponse>, Status> {
+        self.call(Method::Parameters, request, async |incoming, call| {
+            let announcements = self.pipeline.announce(incoming, &mut call.course).await?;
+            let parameter_announcements = announcements.into_iter().map(Into::into).collect();
+            Ok((ParametersAnnouncementResponse { parameter_announcements }, Outcome::Ok))
+        })
+        .await
+    }
+
+    async fn check_plugin_configuration(
+        &self,
+        request: Request<()>,
+    ) -> Result<Response<CheckPluginConfigurationResponse>, Status> {
+        let call = Call::begin(Method::Check, self.metrics.clone(), &request)?;
+        let plugin = &call.course.plugin;
+        let response = CheckPluginConfigurationResponse {
+            is_discovery_configured: plugin.discovery.is_some(),
+            provide_git_creds: plugin.provide_git_credentials,
+        };
+        call.end(Ok::<_, Failure>((response, Outcome::Ok))).map(Response::new)
+    }
+}
+
+impl From<ParameterAnnouncement> for Announcement {
+    fn from(announcement: ParameterAnnouncement) -> Self {
+        Self {
+            name: announcement.name,
+            title: announcement.title,
+            tooltip: announcement.tooltip,
+            required: announcement.required,
+            item_type: announcement.item_type,
+            collection_type: announcement.collection_type,
+            string: announcement.string,
+            array: announcement.array,
+            map: announcement.map,
+        }
+    }
+}
+
+impl From<Announcement> for ParameterAnnouncement {
+    fn from(announcement: Announcement) -> Self {
+        Self {
+            name: announcement.name,
+            title: announcement.title,
+            tooltip: announcement.tooltip,
+            required: announcement.required,
+            item_type: announcement.item_type,
+            collection_type: announcement.collection_type,
+            string: announcement.string,
+            array: announcement.array,
+            map: announcement.map,
+        }
+    }
+}

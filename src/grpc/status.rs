@@ -1,0 +1,174 @@
+//! Failures as clients see them: the one place where they get a code.
+
+use std::fmt;
+
+use tonic::{Code, Status};
+
+use super::stream::NoHeader;
+use crate::{
+    metrics::{Method, Outcome},
+    request::{
+        BrokenStream, Clock, Deadline, ReceiveError, RequestError, RunError, admission::NoPlace,
+        announcement::InvalidAnnouncements,
+    },
+    sandbox::NoLease,
+};
+
+/// Longest error text in bytes. It travels as a header, and a client that finds
+/// its headers too long drops the connection without showing any of it.
+const MAX_TEXT: usize = 64 * 1024;
+
+/// A failed request.
+#[derive(Debug)]
+pub(super) enum Failure {
+    Header(NoHeader),
+    Request(RequestError),
+    /// The answer is longer than a message may be.
+    Large {
+        bytes: usize,
+        limit: usize,
+    },
+}
+
+/// How a failure is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Account {
+    pub(super) outcome: Outcome,
+    /// The clock that ended the request, if one did.
+    pub(super) clock: Option<Clock>,
+}
+
+impl Failure {
+    /// The answer to the client, with Argo CD's beginning for the method.
+    pub(super) fn status(&self, method: Method) -> Status {
+        let text = match self.stage(method) {
+            Some(stage) => format!("{stage}: {self}"),
+            None => self.to_string(),
+        };
+        Status::new(self.code(), shorten(text))
+    }
+
+    /// Argo CD's words for where a request failed.
+    fn stage(&self, method: Method) -> Option<&'static str> {
+        match self {
+            Self::Header(_) | Self::Request(RequestError::Receive(_)) => Some(receiving(method)),
+            Self::Request(RequestError::Run(_)) => Some(running(method)),
+            Self::Request(RequestError::Output(_)) => Some("error generating manifests"),
+            Self::Request(RequestError::Announcements(_)) => {
+                Some("get parameters announcement error")
+            }
+            Self::Request(
+                RequestError::Admission(_) | RequestError::Lease(_) | RequestError::Settle(_),
+            )
+            | Self::Large { .. } => None,
+        }
+    }
+
+    /// What a plugin or a repository does wrong is `Unknown` to Argo CD, what a
+    /// clock ends is not.
+    fn code(&self) -> Code {
+        match (self, self.account()) {
+            (_, Account { clock: Some(_), .. }) => Code::DeadlineExceeded,
+            (Self::Large { .. }, _) | (_, Account { outcome: Outcome::Rejected, .. }) => {
+                Code::ResourceExhausted
+            }
+            (_, Account { outcome: Outcome::ClientCancelled, .. }) => Code::Cancelled,
+            (_, Account { outcome: Outcome::Sandbox, .. }) => Code::Internal,
+            (Self::Header(_) | Self::Request(_), _) => Code::Unknown,
+        }
+    }
+
+    /// How the failure is counted.
+    pub(super) fn account(&self) -> Account {
+        let plain = |outcome| Account { outcome, clock: None };
+        let late = |deadline: &Deadline| Account {
+            outcome: Outcome::Deadline,
+            clock: Some(deadline.clock()),
+        };
+        let error = match self {
+            Self::Header(NoHeader::Broken(BrokenStream::Transport(_))) => {
+                return plain(Outcome::ClientCancelled);
+            }
+            Self::Header(_) => return plain(Outcome::BadStream),
+            Self::Large { .. } => return plain(Outcome::OutputLimit),
+            Self::Request(error) => error,
+        };
+        match error {
+            RequestError::Admission(NoPlace::Full { .. })
+            | RequestError::Lease(NoLease::NoneFree) => plain(Outcome::Rejected),
+            RequestError::Admission(NoPlace::Deadline { passed, .. })
+            | RequestError::Receive(ReceiveError::Deadline(passed))
+            | RequestError::Run(RunError::TooLate(passed)) => late(&passed.0),
+            RequestError::Run(RunError::Deadline { deadline, .. }) => late(deadline),
+            RequestError::Lease(NoLease::SpawnerGone)
+            | RequestError::Receive(ReceiveError::Unconfined(_))
+            | RequestError::Run(RunError::Unconfined(_)) => plain(Outcome::Sandbox),
+            RequestError::Receive(ReceiveError::Stream(BrokenStream::Transport(_))) => {
+                plain(Outcome::ClientCancelled)
+            }
+            RequestError::Receive(
+                ReceiveError::Stream(BrokenStream::NoChunk)
+                | ReceiveError::Checksum
+                | ReceiveError::Large { .. }
+                | ReceiveError::Archive(_),
+            )
+            | RequestError::Settle(_) => plain(Outcome::BadStream),
+            RequestError::Run(RunError::Start(_) | RunError::Exit { .. }) => {
+                plain(Outcome::ExitNonzero)
+            }
+            RequestError::Run(RunError::Signal { .. }) => plain(Outcome::Signaled),
+            RequestError::Run(RunError::OutputLimit { .. }) => plain(Outcome::OutputLimit),
+            RequestError::Output(_)
+            | RequestError::Announcements(
+                InvalidAnnouncements::Output(_) | InvalidAnnouncements::Null { .. },
+            ) => plain(Outcome::BadOutput),
+        }
+    }
+}
+
+const fn receiving(method: Method) -> &'static str {
+    match method {
+        Method::Generate | Method::Check => "generate manifest error receiving stream",
+        Method::Match => "match repository error receiving stream",
+        Method::Parameters => "parameters announcement error receiving stream",
+    }
+}
+
+const fn running(method: Method) -> &'static str {
+    match method {
+        Method::Generate | Method::Check => "error generating manifests",
+        Method::Match => "match repository error: error running find command",
+        Method::Parameters => {
+            "get parameters announcement error: error executing dynamic parameter output command"
+        }
+    }
+}
+
+fn shorten(mut text: String) -> String {
+    if text.len() > MAX_TEXT {
+        let end = text.floor_char_boundary(MAX_TEXT);
+        text.truncate(end);
+    }
+    text
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Header(error) => error.fmt(formatter),
+            Self::Request(error) => error.fmt(formatter),
+            Self::Large { bytes, limit } => write!(
+                formatter,
+                "trying to send message larger than max ({bytes} vs. {limit}): the plugin produced \
+                 more manifests than one message holds; raise ARGOCD_GRPC_MAX_SIZE_MB here and on \
+                 the repo-server"
+            ),
+        }
+    }
+}
+
+impl<E: Into<RequestError>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::Request(error.into())
+    }
+}

@@ -1,0 +1,196 @@
+//! Log lines: one event each, with what it happened in.
+//!
+//! JSON lines have the keys of Argo CD's logs (`level`, `msg`, `time`) and the
+//! fields of the event and of the call around it, flat and sorted.
+
+use std::{
+    fmt::{self, Write as _},
+    io::{self, IsTerminal, Write as _},
+};
+
+use serde_json::{Map, Value};
+use tracing::{
+    Event, Level, Subscriber,
+    field::{Field, Visit},
+    level_filters::LevelFilter,
+    span::{Attributes, Id, Record},
+};
+use tracing_subscriber::{
+    Layer,
+    fmt::{
+        format::Writer,
+        time::{FormatTime, SystemTime},
+    },
+    layer::{Context, SubscriberExt},
+    registry::LookupSpan,
+    util::SubscriberInitExt,
+};
+
+use crate::config::{LogFormat, LogLevel};
+
+/// Begins to log to standard error. Called once.
+pub fn init(format: Option<LogFormat>, level: LogLevel) {
+    let terminal = io::stderr().is_terminal();
+    let format = format.unwrap_or(if terminal { LogFormat::Text } else { LogFormat::Json });
+    let level = match level {
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+    };
+    tracing_subscriber::registry().with(Lines { format }.with_filter(level)).init();
+}
+
+/// Writes events to standard error.
+struct Lines {
+    format: LogFormat,
+}
+
+/// Fields by name.
+#[derive(Clone, Debug, Default)]
+struct Fields(Map<String, Value>);
+
+impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Lines {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let mut fields = Fields::default();
+        attributes.record(&mut fields);
+        if let Some(span) = context.span(id) {
+            span.extensions_mut().insert(fields);
+        }
+    }
+
+    fn on_record(&self, id: &Id, record: &Record<'_>, context: Context<'_, S>) {
+        if let Some(span) = context.span(id)
+            && let Some(fields) = span.extensions_mut().get_mut::<Fields>()
+        {
+            record.record(fields);
+        }
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let mut fields = Fields::default();
+        for span in context.event_scope(event).into_iter().flatten() {
+            if let Some(outer) = span.extensions().get::<Fields>() {
+                fields.0.extend(outer.0.clone());
+            }
+        }
+        event.record(&mut fields);
+        let line = match self.format {
+            LogFormat::Json => fields.into_json(*event.metadata().level()),
+            LogFormat::Text => fields.into_text(*event.metadata().level()),
+        };
+        // Nobody is left to tell that a log cannot be written.
+        let _ = io::stderr().lock().write_all(line.as_bytes());
+    }
+}
+
+impl Fields {
+    fn into_json(mut self, level: Level) -> String {
+        let message = self.0.remove("message").unwrap_or_default();
+        self.0.insert("level".to_owned(), word(level).into());
+        self.0.insert("msg".to_owned(), message);
+        self.0.insert("time".to_owned(), now().into());
+        format!("{}\n", Value::Object(self.0))
+    }
+
+    fn into_text(mut self, level: Level) -> String {
+        let message = self.0.remove("message").unwrap_or_default();
+        let mut line = format!("{} {:<7} {}", now(), word(level), bare(&message));
+        for (name, value) in &self.0 {
+            // Writing to a String cannot fail.
+            let _ = write!(line, " {name}={}", quoted(value));
+        }
+        line.push('\n');
+        line
+    }
+}
+
+/// Level names as Argo CD's logs have them.
+fn word(level: Level) -> &'static str {
+    match level {
+        Level::ERROR => "error",
+        Level::WARN => "warning",
+        Level::INFO => "info",
+        Level::DEBUG => "debug",
+        Level::TRACE => "trace",
+    }
+}
+
+fn now() -> String {
+    let mut time = String::new();
+    // Writing to a String cannot fail.
+    let _ = SystemTime.format_time(&mut Writer::new(&mut time));
+    time
+}
+
+fn bare(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// A text with blanks is quoted, so that a line can be taken apart.
+fn quoted(value: &Value) -> String {
+    match value.as_str() {
+        Some(text) if !text.is_empty() && !text.contains([' ', '"', '=', '\n']) => text.to_owned(),
+        _ => value.to_string(),
+    }
+}
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.0.insert(field.name().to_owned(), format!("{value:?}").into());
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.0.insert(field.name().to_owned(), value.into());
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.0.insert(field.name().to_owned(), value.into());
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.0.insert(field.name().to_owned(), value.into());
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.0.insert(field.name().to_owned(), value.into());
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.0.insert(field.name().to_owned(), value.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn fields() -> Fields {
+        let Value::Object(map) = json!({"message": "hello", "plugin": "p", "error": "a \"b\""})
+        else {
+            unreachable!()
+        };
+        Fields(map)
+    }
+
+    #[test]
+    fn json_lines_have_argo_cds_keys() {
+        let line: Value = serde_json::from_str(&fields().into_json(Level::WARN)).unwrap();
+        assert_eq!(line["level"], "warning");
+        assert_eq!(line["msg"], "hello");
+        assert_eq!(line["plugin"], "p");
+        assert!(line["time"].as_str().unwrap().contains('T'));
+    }
+
+    #[test]
+    fn text_lines_quote_what_has_blanks() {
+        let line = fields().into_text(Level::INFO);
+        assert!(
+            line.ends_with(r#"info    hello error="a \"b\"" plugin=p"#.to_owned().as_str())
+                || line.trim_end().ends_with(r#"info    hello error="a \"b\"" plugin=p"#),
+            "{line}"
+        );
+    }
+}

@@ -1,0 +1,245 @@
+//! `serve`: puts the parts together, and takes them apart in order.
+
+use std::{
+    fs, io,
+    net::SocketAddr,
+    os::unix::fs::{DirBuilderExt, chown},
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread,
+    time::Duration,
+};
+
+use thiserror::Error;
+use tokio::{
+    net::TcpListener,
+    runtime,
+    signal::unix::{SignalKind, signal},
+    sync::{mpsc, watch},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::{info, warn};
+
+use crate::{
+    admin::Admin,
+    config::{self, Http, Isolation, Serve},
+    grpc::{Binder, Common},
+    loader::{Loader, NoSnapshot, watch_directory},
+    log,
+    metrics::Metrics,
+    plugin::Catalog,
+    request::{ArchiveLimits, Pipeline, Surroundings, admission::Lane},
+    sandbox::{
+        Identities, Link, NotDropped, NotStarted, Setup, Spawner, SpawnerGone, UnpackLimits,
+        drop_privileges,
+    },
+    shutdown::Shutdown,
+    supervisor::Supervisor,
+};
+
+/// Threads that serve. The work is the workers'; more only cost memory.
+const MAX_THREADS: usize = 4;
+
+/// Leases for each place among requests: one at work, and others that are being
+/// cleaned up or rest.
+const LEASES_PER_PLACE: u32 = 2;
+
+/// Hints to the loader that may wait; one is as good as many.
+const HINTS: usize = 1;
+
+/// How long tasks may take to be dropped at the end.
+const LAST_TASKS: Duration = Duration::from_secs(1);
+
+/// How long the spawner may take to end what is left.
+const SPAWNER_PATIENCE: Duration = Duration::from_secs(6);
+
+/// Why nothing is served.
+#[derive(Debug, Error)]
+pub enum NotServing {
+    /// The isolation asked for is not to be had.
+    #[error("{0}")]
+    Isolation(#[from] NotStarted),
+    /// No isolation, and nobody said that this is meant.
+    #[error(
+        "--isolation none lets every plugin read every other's files and secrets: if that is \
+         meant, add --accept-no-isolation"
+    )]
+    Unacknowledged,
+    /// Privileges stay that must go.
+    #[error(transparent)]
+    Privileges(#[from] NotDropped),
+    /// The definitions cannot be read.
+    #[error("{0}: create it, mount a ConfigMap there, or name another with --plugins-dir")]
+    Plugins(#[from] NoSnapshot),
+    /// Sockets cannot be made.
+    #[error(
+        "{path}: cannot make sockets: {error}: the directory must be writable by uid {uid}; name \
+         another with --socket-dir"
+    )]
+    Sockets {
+        /// The directory.
+        path: PathBuf,
+        /// Why not.
+        error: io::Error,
+        /// Who wants to.
+        uid: u32,
+    },
+    /// HTTP cannot be served.
+    #[error("cannot serve HTTP on {address}: {error}: choose another address with --http, or off")]
+    Http {
+        /// The address.
+        address: SocketAddr,
+        /// Why not.
+        error: io::Error,
+    },
+    /// The operating system says no.
+    #[error("cannot start: {0}")]
+    Io(#[from] io::Error),
+    /// The spawner ended while it was needed.
+    #[error("{0}: every request ended with it")]
+    Spawner(#[from] SpawnerGone),
+}
+
+/// Serves until it is told to stop. To be called before any thread is started.
+pub fn serve(config: &Serve) -> Result<(), NotServing> {
+    let setup = setup(config)?;
+    let (spawner, process) = Spawner::start(&setup)?;
+    prepare_sockets(&config.socket_dir(), config.run_as_uid);
+    drop_privileges(config.run_as_uid)?;
+    log::init(config.log_format, config.log_level);
+    info!(isolation = ?setup.identities, leases = spawner.leases(), "the spawner is ready");
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
+    let runtime =
+        runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
+    let result = runtime.block_on(run(config, spawner));
+    // Requests that are left end with the runtime, and their leases with the link.
+    runtime.shutdown_timeout(LAST_TASKS);
+    process.wait(SPAWNER_PATIENCE);
+    result
+}
+
+fn setup(config: &Serve) -> Result<Setup, NotServing> {
+    let identities = match config.isolation {
+        Isolation::Auto | Isolation::Uid => Identities::Distinct,
+        Isolation::None if config.accept_no_isolation => Identities::Shared,
+        Isolation::None => return Err(NotServing::Unacknowledged),
+    };
+    let uids = &config.uid_range.0;
+    Ok(Setup {
+        identities,
+        first_uid: *uids.start(),
+        uid_count: uids.end() - uids.start() + 1,
+        shared_uid: config.run_as_uid,
+        // Two lanes, each with as many places.
+        leases: 2 * config.max_requests * LEASES_PER_PLACE,
+        work_dir: config.work_dir(),
+    })
+}
+
+/// Makes the directory for sockets if it is missing, and gives it to the user
+/// that will need it. If that fails, making the first socket says why.
+fn prepare_sockets(directory: &Path, uid: u32) {
+    if fs::DirBuilder::new().mode(0o755).create(directory).is_ok() {
+        let _ = chown(directory, Some(uid), Some(uid));
+    }
+}
+
+/// Opens everything that can fail, then serves.
+async fn run(config: &Serve, spawner: Spawner) -> Result<(), NotServing> {
+    let metrics = Metrics::new();
+    let (mut loader, catalogs) =
+        Loader::new(config.plugins_dir.clone(), config.single_plugin(), metrics.clone());
+    loader.load()?;
+    if catalogs.borrow().is_empty() {
+        warn!(directory = %config.plugins_dir.display(), "there is no plugin to serve yet");
+    }
+    let (link, driver) = Link::new(spawner)?;
+    let house = Common {
+        pipeline: pipeline(config, link.clone()),
+        metrics: metrics.clone(),
+        max_message: config.max_message(),
+        connections: TaskTracker::new(),
+        calls: TaskTracker::new(),
+    };
+    let (connections, calls) = (house.connections.clone(), house.calls.clone());
+    let binder = Binder::new(&config.socket_dir(), house).map_err(|error| NotServing::Sockets {
+        path: config.socket_dir(),
+        error,
+        uid: config.run_as_uid,
+    })?;
+    let http = listen(config.http).await?;
+    let (supervisor, served) = Supervisor::new(binder);
+    let (ready, is_ready) = watch::channel(false);
+    let (hint, hints) = mpsc::channel(HINTS);
+    // Without a watch the loader still looks from time to time.
+    let watcher = watch_directory(&config.plugins_dir, hint.clone())
+        .inspect_err(|error| warn!(%error, "cannot watch the plugins directory"));
+    let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+    tasks.spawn(supervisor.run(catalogs.clone(), stop.clone()));
+    tasks.spawn(loader.run(hints, stop.clone()));
+    tasks.spawn(hang_up(hint, stop.clone()));
+    tasks.spawn(Admin::new(metrics, is_ready).run(http, tasks.clone(), CancellationToken::new()));
+    tasks.spawn(report_ready(catalogs, served, ready.clone()));
+    let shutdown = Shutdown { ready, stop, calls, connections };
+    let result = tokio::select! {
+        gone = driver => Err(gone.into()),
+        () = shutdown.when_told(Duration::from_secs(config.drain_timeout)) => Ok(()),
+    };
+    // Held so far: the spawner serves as long as there is a link to it.
+    drop((watcher, link));
+    result
+}
+
+fn pipeline(config: &Serve, link: Link) -> Pipeline {
+    let places = config.max_requests as usize;
+    Pipeline {
+        link,
+        generates: Lane::new(places, config.max_queue),
+        matches: Lane::new(places, config.max_queue),
+        limits: ArchiveLimits {
+            archive: config.max_archive_bytes,
+            unpacked: UnpackLimits { bytes: config.max_unpacked_bytes, files: config.max_files },
+        },
+        surroundings: Arc::new(Surroundings {
+            inherited: config::inherited(),
+            search: config::search(),
+            max_output: config.max_output(),
+        }),
+    }
+}
+
+async fn listen(http: Http) -> Result<Option<TcpListener>, NotServing> {
+    let Http::On(address) = http else { return Ok(None) };
+    let listener = TcpListener::bind(address).await;
+    let listener = listener.map_err(|error| NotServing::Http { address, error })?;
+    info!(address = %listener.local_addr()?, "serving metrics and health");
+    Ok(Some(listener))
+}
+
+/// Ready means that every definition that was valid at first is served. It
+/// stays so: one bad plugin must not take all applications out of service.
+async fn report_ready(
+    catalogs: watch::Receiver<Catalog>,
+    mut served: watch::Receiver<Catalog>,
+    ready: watch::Sender<bool>,
+) {
+    let first = catalogs.borrow().clone();
+    let all = |served: &Catalog| first.iter().all(|plugin| served.get(&plugin.name).is_some());
+    if served.wait_for(all).await.is_ok() {
+        ready.send_replace(true);
+        info!("ready");
+    }
+}
+
+/// SIGHUP asks to look at the definitions again.
+async fn hang_up(hint: mpsc::Sender<()>, stop: CancellationToken) {
+    let Ok(mut signals) = signal(SignalKind::hangup()) else { return };
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            received = signals.recv() => if received.is_none() { return },
+        }
+        // Full means that a hint is waiting.
+        let _ = hint.try_send(());
+    }
+}

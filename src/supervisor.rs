@@ -1,0 +1,165 @@
+//! Which plugins are served: makes what is so what should be so.
+
+mod listener;
+mod plan;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use tokio::{sync::watch, time::sleep};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info};
+
+pub use self::{
+    listener::{Bind, Listener},
+    plan::{Action, plan},
+};
+use crate::plugin::{Catalog, PluginName};
+
+/// Time before a plugin whose socket could not be made is tried again.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// Serves the plugins of the newest catalog.
+#[derive(Debug)]
+pub struct Supervisor<B> {
+    binder: B,
+    listeners: BTreeMap<PluginName, Listener>,
+    served: watch::Sender<Catalog>,
+}
+
+impl<B: Bind> Supervisor<B> {
+    /// A supervisor that serves nothing yet. What it serves is published.
+    pub fn new(binder: B) -> (Self, watch::Receiver<Catalog>) {
+        let (served, receiver) = watch::channel(Catalog::default());
+        (Self { binder, listeners: BTreeMap::new(), served }, receiver)
+    }
+
+    /// Follows `catalogs` until `stop`, then retires every plugin.
+    ///
+    /// Level-triggered: each pass compares what is served with the newest
+    /// catalog, so that ten changes at once or a failed one come to the same.
+    pub async fn run(mut self, mut catalogs: watch::Receiver<Catalog>, stop: CancellationToken) {
+        loop {
+            let desired = catalogs.borrow_and_update().clone();
+            let complete = self.converge(&desired).await;
+            tokio::select! {
+                () = stop.cancelled() => return,
+                changed = catalogs.changed() => if changed.is_err() { return },
+                () = sleep(RETRY), if !complete => {}
+            }
+        }
+    }
+
+    /// One pass; whether everything desired is served.
+    async fn converge(&mut self, desired: &Catalog) -> bool {
+        let mut complete = true;
+        for action in plan(&self.serves(), desired) {
+            match action {
+                Action::Start(definition) => {
+                    let name = definition.name.clone();
+                    match self.binder.bind(definition).await {
+                        Ok(listener) => {
+                            info!(plugin = %name, "serving; use it as spec.source.plugin.name");
+                            self.listeners.insert(name, listener);
+                        }
+                        Err(error) => {
+                            complete = false;
+                            error!(plugin = %name, %error, "cannot serve a plugin");
+                        }
+                    }
+                }
+                Action::Update(definition) => {
+                    if let Some(listener) = self.listeners.get(&definition.name) {
+                        info!(plugin = %definition.name, "serving a changed definition");
+                        listener.update(definition);
+                    }
+                }
+                Action::Stop(name) => {
+                    info!(plugin = %name, "no longer served");
+                    self.listeners.remove(&name);
+                }
+            }
+        }
+        self.served.send_replace(self.serves());
+        complete
+    }
+
+    /// What is served, asked of those who do it.
+    fn serves(&self) -> Catalog {
+        self.listeners.values().map(Listener::definition).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io,
+        sync::{Arc, Mutex},
+    };
+
+    use super::*;
+    use crate::plugin::{PluginDefinition, read};
+
+    /// Binds nothing; fails as often as it was told to.
+    #[derive(Default)]
+    struct Scripted {
+        failures: Mutex<usize>,
+        bound: Mutex<Vec<String>>,
+    }
+
+    impl Bind for Arc<Scripted> {
+        async fn bind(&self, definition: Arc<PluginDefinition>) -> io::Result<Listener> {
+            let mut failures = self.failures.lock().unwrap();
+            if *failures > 0 {
+                *failures -= 1;
+                return Err(io::Error::other("scripted"));
+            }
+            self.bound.lock().unwrap().push(definition.name.to_string());
+            Ok(Listener::new(definition).0)
+        }
+    }
+
+    fn catalog(names: &[&str]) -> Catalog {
+        let definition = |name: &&str| {
+            let text = format!(
+                "kind: ConfigManagementPlugin\nmetadata: {{name: {name}}}\n\
+                 spec: {{generate: {{command: [x]}}}}"
+            );
+            Arc::new(read(text.as_bytes()).unwrap())
+        };
+        names.iter().map(definition).collect()
+    }
+
+    async fn serves(served: &mut watch::Receiver<Catalog>, wanted: &Catalog) {
+        served.wait_for(|served| served == wanted).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_newest_catalog_is_served_whatever_came_between() {
+        let (supervisor, mut served) = Supervisor::new(Arc::new(Scripted::default()));
+        let (catalogs, receiver) = watch::channel(catalog(&["a"]));
+        let stop = CancellationToken::new();
+        let run = supervisor.run(receiver, stop.clone());
+        let check = async {
+            serves(&mut served, &catalog(&["a"])).await;
+            catalogs.send_replace(catalog(&["b"]));
+            catalogs.send_replace(catalog(&["b", "c"]));
+            serves(&mut served, &catalog(&["b", "c"])).await;
+            stop.cancel();
+        };
+        tokio::join!(run, check);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_could_not_be_served_is_tried_again() {
+        let binder = Arc::new(Scripted { failures: Mutex::new(2), ..Scripted::default() });
+        let (supervisor, mut served) = Supervisor::new(Arc::clone(&binder));
+        let (_catalogs, receiver) = watch::channel(catalog(&["a"]));
+        let stop = CancellationToken::new();
+        let check = async {
+            serves(&mut served, &catalog(&["a"])).await;
+            stop.cancel();
+        };
+        tokio::join!(supervisor.run(receiver, stop.clone()), check);
+        assert_eq!(*binder.bound.lock().unwrap(), ["a"]);
+    }
+}

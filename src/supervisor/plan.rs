@@ -1,0 +1,69 @@
+//! What has to be done for the served plugins to become the desired ones.
+
+use std::sync::Arc;
+
+use crate::plugin::{Catalog, PluginDefinition, PluginName};
+
+/// One thing to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Serve a plugin that is not served.
+    Start(Arc<PluginDefinition>),
+    /// Serve a plugin by another definition; its socket stays.
+    Update(Arc<PluginDefinition>),
+    /// Serve a plugin no longer.
+    Stop(PluginName),
+}
+
+/// Compares what is served with what should be. Starts and updates come first:
+/// a plugin that is renamed is there under its new name before the old one goes.
+#[must_use]
+pub fn plan(served: &Catalog, desired: &Catalog) -> Vec<Action> {
+    let wanted = desired.iter().filter_map(|definition| match served.get(&definition.name) {
+        None => Some(Action::Start(Arc::clone(definition))),
+        Some(current) if current != definition => Some(Action::Update(Arc::clone(definition))),
+        Some(_) => None,
+    });
+    let unwanted = served
+        .iter()
+        .filter(|definition| desired.get(&definition.name).is_none())
+        .map(|definition| Action::Stop(definition.name.clone()));
+    wanted.chain(unwanted).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plugin::read;
+
+    fn definition(name: &str, command: &str) -> Arc<PluginDefinition> {
+        let text = format!(
+            "kind: ConfigManagementPlugin\nmetadata: {{name: {name}}}\n\
+             spec: {{generate: {{command: [{command}]}}}}"
+        );
+        Arc::new(read(text.as_bytes()).unwrap())
+    }
+
+    fn catalog(definitions: &[(&str, &str)]) -> Catalog {
+        definitions.iter().map(|(name, command)| definition(name, command)).collect()
+    }
+
+    #[test]
+    fn nothing_is_done_when_all_is_as_desired() {
+        let same = catalog(&[("a", "x"), ("b", "x")]);
+        assert_eq!(plan(&same, &same.clone()), []);
+    }
+
+    #[test]
+    fn each_difference_is_one_action_and_stops_come_last() {
+        let served = catalog(&[("gone", "x"), ("kept", "x"), ("changed", "x")]);
+        let desired = catalog(&[("kept", "x"), ("changed", "y"), ("new", "x")]);
+        let gone = served.iter().find(|d| d.name.as_str() == "gone").unwrap().name.clone();
+        let expected = [
+            Action::Update(definition("changed", "y")),
+            Action::Start(definition("new", "x")),
+            Action::Stop(gone),
+        ];
+        assert_eq!(plan(&served, &desired), expected);
+    }
+}
