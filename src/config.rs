@@ -20,6 +20,8 @@ use bytes::Bytes;
 use clap::{Args, ValueEnum};
 use thiserror::Error;
 
+use crate::local::{self, Parameter};
+
 /// Where Argo CD looks for sockets. The repo-server has the same default.
 const SOCKET_DIR: &str = "/home/argocd/cmp-server/plugins";
 
@@ -186,6 +188,69 @@ impl Serve {
     #[must_use]
     pub fn max_output(&self) -> usize {
         self.max_output_bytes.unwrap_or_else(|| self.max_message())
+    }
+}
+
+/// An application on this machine, and how to try it.
+#[derive(Args, Clone, Debug)]
+pub struct Application {
+    /// Directory of the application
+    #[arg(value_name = "APP_DIR")]
+    pub directory: PathBuf,
+    /// Plugin to use, with its version as in NAME-VERSION [default: whichever claims the application]
+    #[arg(long, value_name = "NAME")]
+    pub plugin: Option<String>,
+    /// Directory of plugin definitions [default: ./plugins.d if it is there]
+    #[arg(long, value_name = "DIR", env = "CMP_SUPERVISOR_PLUGINS_DIR")]
+    pub plugins_dir: Option<PathBuf>,
+    /// What is sent to the plugin; the application has to be below it [default: the application]
+    #[arg(long, value_name = "DIR")]
+    pub repo_root: Option<PathBuf>,
+    /// An item of spec.source.plugin.env; the plugin sees it as ARGOCD_ENV_NAME
+    #[arg(long, value_name = "NAME=VALUE", value_parser = local::pair)]
+    pub env: Vec<(String, String)>,
+    /// An item of spec.source.plugin.parameters; NAME[]=VALUE for lists, NAME[KEY]=VALUE for maps
+    #[arg(long, value_name = "NAME=VALUE", value_parser = local::parameter)]
+    pub param: Vec<Parameter>,
+    /// Ask the server on this socket, ours or argocd-cmp-server, instead of one of its own
+    #[arg(long, value_name = "SOCK", conflicts_with_all = ["plugins_dir", "isolation"])]
+    pub socket: Option<PathBuf>,
+    /// How the request is kept apart
+    #[arg(long, env = "CMP_SUPERVISOR_ISOLATION", value_enum, default_value = "auto")]
+    pub isolation: Isolation,
+    /// How long the answer may take
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub timeout: u64,
+}
+
+impl Application {
+    /// Where definitions are.
+    #[must_use]
+    pub fn plugins_dir(&self) -> PathBuf {
+        let here = Path::new("plugins.d");
+        let default = || if here.is_dir() { here.into() } else { PLUGINS_DIR.into() };
+        self.plugins_dir.clone().unwrap_or_else(default)
+    }
+}
+
+/// How a result is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OutputFormat {
+    /// For people.
+    Yaml,
+    /// For machines.
+    Json,
+}
+
+impl Isolation {
+    /// The word for it on the command line.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Uid => "uid",
+            Self::None => "none",
+        }
     }
 }
 

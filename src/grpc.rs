@@ -15,4 +15,4 @@ mod version;
 mod wire;
 
 pub use bind::{Binder, Common};
-pub use client::{Client, ClientError, Configuration, Parcel};
+pub use client::{Client, ClientError, Configuration, Parcel, Refusal};

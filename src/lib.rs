@@ -5,6 +5,7 @@ pub mod archive;
 pub mod config;
 pub mod grpc;
 pub mod loader;
+pub mod local;
 pub mod log;
 pub mod metrics;
 pub mod plugin;

@@ -2,9 +2,10 @@
 
 use std::{env, process::ExitCode};
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use cmp_supervisor::{
-    config::Serve,
+    config::{Application, OutputFormat, Serve},
+    local::{self, LocalError},
     sandbox::{SPAWNER, spawner_main},
     serve::{NotServing, serve},
 };
@@ -20,8 +21,24 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Serve(Serve),
+    /// Render an application as the sidecar would
+    Render(Local),
+    /// Tell which plugins claim an application
+    Match(Local),
+    /// List the parameters an application may set
+    Params(Local),
     /// Print the version
     Version,
+}
+
+/// An application, and how to print what becomes of it.
+#[derive(Args, Debug)]
+struct Local {
+    #[command(flatten)]
+    application: Application,
+    /// How to print the result
+    #[arg(short, long, value_enum, default_value = "yaml")]
+    output: OutputFormat,
 }
 
 /// The isolation that was asked for is not to be had (`EX_CONFIG`).
@@ -36,25 +53,36 @@ fn main() -> ExitCode {
         return spawner_main().map_or_else(|error| fail(&error, 1), |()| ExitCode::SUCCESS);
     }
     match Cli::parse().verb {
-        Verb::Serve(config) => match serve(&config) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                let code = match error {
-                    NotServing::Isolation(_) | NotServing::Unacknowledged => NO_ISOLATION,
-                    NotServing::Spawner(_) => INTERNAL,
-                    NotServing::Privileges(_)
-                    | NotServing::Plugins(_)
-                    | NotServing::Sockets { .. }
-                    | NotServing::Http { .. }
-                    | NotServing::Io(_) => 1,
-                };
-                fail(&error, code)
-            }
-        },
+        Verb::Serve(config) => serve(&config)
+            .map_or_else(|error| fail(&error, exit_code(&error)), |()| ExitCode::SUCCESS),
+        Verb::Render(local) => run(local::render(&local.application, local.output)),
+        Verb::Match(local) => run(local::matches(&local.application, local.output)),
+        Verb::Params(local) => run(local::parameters(&local.application, local.output)),
         Verb::Version => {
             print_line(concat!("cmp-supervisor ", env!("CARGO_PKG_VERSION")));
             ExitCode::SUCCESS
         }
+    }
+}
+
+fn exit_code(error: &NotServing) -> u8 {
+    match error {
+        NotServing::Isolation(_) | NotServing::Unacknowledged => NO_ISOLATION,
+        NotServing::Spawner(_) => INTERNAL,
+        NotServing::Privileges(_)
+        | NotServing::Plugins(_)
+        | NotServing::Sockets { .. }
+        | NotServing::Http { .. }
+        | NotServing::Io(_) => 1,
+    }
+}
+
+fn run(work: impl Future<Output = Result<(), LocalError>>) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    match runtime.map(|runtime| runtime.block_on(work)) {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(error)) => fail(&error, error.exit_code()),
+        Err(error) => fail(&error, INTERNAL),
     }
 }
 

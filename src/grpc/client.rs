@@ -12,7 +12,7 @@ use thiserror::Error;
 use tokio::{io::AsyncRead, net::UnixStream};
 use tokio_stream::Stream;
 use tonic::{
-    Request, Status,
+    Code, Request, Status,
     transport::{Channel, Endpoint},
 };
 use tower::service_fn;
@@ -77,8 +77,35 @@ pub enum ClientError {
     #[error("cannot read the packed repository: {0}")]
     Archive(#[from] io::Error),
     /// The plugin answers with an error.
-    #[error("{}", .0.message())]
-    Status(#[from] Box<Status>),
+    #[error(transparent)]
+    Status(#[from] Refusal),
+}
+
+/// An error as a plugin's answer.
+#[derive(Debug, Error)]
+#[error("{}", .0.message())]
+pub struct Refusal(Box<Status>);
+
+impl Refusal {
+    /// What a program ends with that got this answer: 5 for the plugin's own
+    /// fault, 6 when time ran out, 7 for the sandbox's.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        let code = self.0.code();
+        if code == Code::DeadlineExceeded {
+            6
+        } else if matches!(code, Code::Internal | Code::ResourceExhausted | Code::Unavailable) {
+            7
+        } else {
+            5
+        }
+    }
+}
+
+impl From<Status> for ClientError {
+    fn from(status: Status) -> Self {
+        Self::Status(Refusal(Box::new(status)))
+    }
 }
 
 impl Client {
@@ -99,28 +126,28 @@ impl Client {
 
     /// Asks what the plugin says of itself.
     pub async fn check(&mut self) -> Result<Configuration, ClientError> {
-        let answer = self.inner.check_plugin_configuration(()).await.map_err(Box::new)?;
+        let answer = self.inner.check_plugin_configuration(()).await?;
         Ok(Configuration { discovery: answer.into_inner().is_discovery_configured })
     }
 
     /// Renders an application: manifests as JSON.
     pub async fn generate(&mut self, parcel: &Parcel) -> Result<Vec<Bytes>, ClientError> {
         let request = request(parcel).await?;
-        let answer = self.inner.generate_manifest(request).await.map_err(Box::new)?;
+        let answer = self.inner.generate_manifest(request).await?;
         Ok(answer.into_inner().manifests)
     }
 
     /// Asks whether the plugin claims an application.
     pub async fn matches(&mut self, parcel: &Parcel) -> Result<bool, ClientError> {
         let request = request(parcel).await?;
-        let answer = self.inner.match_repository(request).await.map_err(Box::new)?;
+        let answer = self.inner.match_repository(request).await?;
         Ok(answer.into_inner().is_supported)
     }
 
     /// Lists the parameters an application may set.
     pub async fn announce(&mut self, parcel: &Parcel) -> Result<Vec<Announcement>, ClientError> {
         let request = request(parcel).await?;
-        let answer = self.inner.get_parameters_announcement(request).await.map_err(Box::new)?;
+        let answer = self.inner.get_parameters_announcement(request).await?;
         let announcements = answer.into_inner().parameter_announcements;
         Ok(announcements.into_iter().map(Into::into).collect())
     }

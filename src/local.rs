@@ -1,0 +1,173 @@
+//! `render`, `match` and `params`: an application on this machine, through the
+//! same socket, protocol and sandbox as in a cluster.
+
+mod bench;
+mod environment;
+mod pack;
+mod private;
+mod report;
+mod show;
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use thiserror::Error;
+
+use self::{
+    bench::{Bench, Verdict, ask, choose},
+    pack::Pack,
+    report::Report,
+};
+pub use self::{
+    environment::{NoPair, Parameter, pair, parameter},
+    pack::NotPacked,
+    private::NotPrivate,
+};
+use crate::{
+    config::{Application, OutputFormat},
+    grpc::{ClientError, Parcel},
+};
+
+/// Why there is no result.
+#[derive(Debug, Error)]
+pub enum LocalError {
+    /// The application is not where it was said to be.
+    #[error("{path}: {error}")]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// Why not.
+        error: io::Error,
+    },
+    /// The application is not in the repository.
+    #[error("{application} is not below {root}: name the repository with --repo-root")]
+    Outside {
+        /// The application's directory.
+        application: PathBuf,
+        /// The repository.
+        root: PathBuf,
+    },
+    /// The repository cannot be packed.
+    #[error(transparent)]
+    Pack(#[from] NotPacked),
+    /// There is no supervisor to ask.
+    #[error(transparent)]
+    Private(#[from] NotPrivate),
+    /// The plugin does not answer as hoped.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// There is no plugin of that name.
+    #[error("there is no plugin `{name}`; there are: {}", known.join(", "))]
+    NoPlugin {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// No plugin claims the application.
+    #[error("no plugin claims this application; choose one with --plugin: {}", known.join(", "))]
+    NoMatch {
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// What the plugin answers cannot be shown.
+    #[error("cannot show the result: {0}")]
+    Show(String),
+}
+
+impl LocalError {
+    /// What the program ends with.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::NoMatch { .. } => 4,
+            Self::Client(ClientError::Status(status)) => status.exit_code(),
+            Self::Private(_) => 7,
+            Self::Directory { .. }
+            | Self::Outside { .. }
+            | Self::Pack(_)
+            | Self::Client(ClientError::Connect { .. } | ClientError::Archive(_))
+            | Self::NoPlugin { .. }
+            | Self::Show(_) => 1,
+        }
+    }
+}
+
+/// Prints the application's manifests.
+pub async fn render(options: &Application, format: OutputFormat) -> Result<(), LocalError> {
+    let mut report = Report::new();
+    let (_pack, parcel) = pack(options, &report)?;
+    let bench = Bench::open(options, &mut report).await?;
+    let rendered = bench.with(&mut report, async |sockets| {
+        let (name, mut client) = choose(options.plugin.as_deref(), sockets, &parcel).await?;
+        Ok((name, client.generate(&parcel).await?))
+    });
+    let (name, manifests) = rendered.await?;
+    report.step("rendered", &format!("{} manifests by plugin {name}", manifests.len()));
+    if manifests.is_empty() {
+        report.warn("no manifests: with automated pruning Argo CD would delete the application");
+    }
+    show::print(&show::manifests(&manifests, format)?)
+}
+
+/// Prints which plugins claim the application.
+pub async fn matches(options: &Application, format: OutputFormat) -> Result<(), LocalError> {
+    let mut report = Report::new();
+    let (_pack, parcel) = pack(options, &report)?;
+    let bench = Bench::open(options, &mut report).await?;
+    let asked = bench.with(&mut report, async |sockets| {
+        let mut asked = Vec::new();
+        for (name, path) in sockets {
+            asked.push((name.clone(), ask(path, &parcel).await));
+        }
+        Ok(asked)
+    });
+    let asked = asked.await?;
+    show::print(&show::verdicts(&asked, format)?)?;
+    if asked.iter().any(|(_, verdict)| matches!(verdict, Ok(Verdict::Match))) {
+        return Ok(());
+    }
+    Err(LocalError::NoMatch { known: asked.into_iter().map(|(name, _)| name).collect() })
+}
+
+/// Prints the parameters the application may set.
+pub async fn parameters(options: &Application, format: OutputFormat) -> Result<(), LocalError> {
+    let mut report = Report::new();
+    let (_pack, parcel) = pack(options, &report)?;
+    let bench = Bench::open(options, &mut report).await?;
+    let announced = bench.with(&mut report, async |sockets| {
+        let (_, mut client) = choose(options.plugin.as_deref(), sockets, &parcel).await?;
+        Ok(client.announce(&parcel).await?)
+    });
+    show::print(&show::announcements(announced.await?, format)?)
+}
+
+/// Packs the repository and says what Argo CD would say of the application.
+fn pack(options: &Application, report: &Report) -> Result<(Pack, Parcel), LocalError> {
+    let find = |path: &Path| {
+        let found = fs::canonicalize(path);
+        found.map_err(|error| LocalError::Directory { path: path.to_owned(), error })
+    };
+    let application = find(&options.directory)?;
+    let root = options.repo_root.as_deref().map_or_else(|| Ok(application.clone()), find)?;
+    let Ok(directory) = application.strip_prefix(&root) else {
+        return Err(LocalError::Outside { application, root });
+    };
+    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+    let name = application.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let pack = Pack::new(&root)?;
+    report.step("packed", &format!("{} files, {} bytes compressed", pack.files, pack.size));
+    let parcel = Parcel {
+        environment: environment::compose(&name, directory, &options.env, &options.param),
+        application: name,
+        directory: directory.as_os_str().as_encoded_bytes().to_vec(),
+        archive: pack.path().to_owned(),
+        size: pack.size,
+        checksum: pack.checksum.clone(),
+        timeout: Duration::from_secs(options.timeout),
+    };
+    Ok((pack, parcel))
+}

@@ -1,0 +1,127 @@
+//! The plugins an application is tried with: a private supervisor's, or those
+//! of a server that runs already.
+
+use std::{
+    fs, io,
+    os::unix::fs::FileTypeExt,
+    path::{Path, PathBuf},
+};
+
+use super::{LocalError, private::Private, report::Report};
+use crate::{
+    config::Application,
+    grpc::{Client, ClientError, Parcel},
+};
+
+/// Sockets to try.
+#[derive(Debug)]
+pub(super) enum Bench {
+    /// Those of a supervisor that ends with this.
+    Private(Box<Private>),
+    /// One socket of somebody else's.
+    Socket(PathBuf),
+}
+
+/// Plugins by name, in the order in which Argo CD asks them.
+pub(super) type Sockets = Vec<(String, PathBuf)>;
+
+/// What a plugin says to an application.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    /// It is mine.
+    Match,
+    /// It is not.
+    NoMatch,
+    /// I have no way of knowing.
+    ByName,
+}
+
+impl Bench {
+    pub(super) async fn open(
+        options: &Application,
+        report: &mut Report,
+    ) -> Result<Self, LocalError> {
+        if let Some(socket) = &options.socket {
+            return Ok(Self::Socket(socket.clone()));
+        }
+        let plugins = options.plugins_dir();
+        let private = Private::start(&plugins, options.isolation, report).await?;
+        Ok(Self::Private(Box::new(private)))
+    }
+
+    /// Does `work` with the sockets, reporting meanwhile what the supervisor
+    /// logs, and ends the supervisor.
+    pub(super) async fn with<T>(
+        self,
+        report: &mut Report,
+        work: impl AsyncFnOnce(&Sockets) -> Result<T, LocalError>,
+    ) -> Result<T, LocalError> {
+        match self {
+            Self::Socket(path) => {
+                let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+                work(&vec![(name, path)]).await
+            }
+            Self::Private(mut private) => {
+                let sockets = list(&private.sockets())?;
+                let result = {
+                    let mut work = std::pin::pin!(work(&sockets));
+                    tokio::select! {
+                        result = &mut work => result,
+                        // It ended too early; the work will notice.
+                        () = private.follow(report) => work.await,
+                    }
+                };
+                private.stop(report).await;
+                result
+            }
+        }
+    }
+}
+
+fn list(directory: &Path) -> Result<Sockets, LocalError> {
+    let failed = |error: io::Error| LocalError::Directory { path: directory.to_owned(), error };
+    let mut sockets = Vec::new();
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if entry.file_type().map_err(failed)?.is_socket() {
+            let name = entry.file_name().to_string_lossy().trim_end_matches(".sock").to_owned();
+            sockets.push((name, entry.path()));
+        }
+    }
+    sockets.sort_unstable();
+    Ok(sockets)
+}
+
+/// The plugin that was named, or else the first that claims the application.
+pub(super) async fn choose(
+    named: Option<&str>,
+    sockets: &Sockets,
+    parcel: &Parcel,
+) -> Result<(String, Client), LocalError> {
+    let known = || sockets.iter().map(|(name, _)| name.clone()).collect();
+    if let Some(named) = named {
+        let found = sockets.iter().find(|(name, _)| name == named);
+        let Some((name, path)) = found else {
+            return Err(LocalError::NoPlugin { name: named.to_owned(), known: known() });
+        };
+        return Ok((name.clone(), Client::connect(path).await?));
+    }
+    if let [(name, path)] = sockets.as_slice() {
+        return Ok((name.clone(), Client::connect(path).await?));
+    }
+    for (name, path) in sockets {
+        if matches!(ask(path, parcel).await?, Verdict::Match) {
+            return Ok((name.clone(), Client::connect(path).await?));
+        }
+    }
+    Err(LocalError::NoMatch { known: known() })
+}
+
+/// Asks a plugin whether the application is its own.
+pub(super) async fn ask(socket: &Path, parcel: &Parcel) -> Result<Verdict, ClientError> {
+    let mut client = Client::connect(socket).await?;
+    if !client.check().await?.discovery {
+        return Ok(Verdict::ByName);
+    }
+    Ok(if client.matches(parcel).await? { Verdict::Match } else { Verdict::NoMatch })
+}

@@ -1,0 +1,224 @@
+//! Packing a repository the way Argo CD does.
+
+use std::{
+    fmt::Write as _,
+    fs::{self, DirEntry, File, Metadata},
+    io::{self, BufWriter, Read, Seek, Write},
+    os::unix::fs::{FileTypeExt, MetadataExt},
+    path::{Path, PathBuf},
+};
+
+use flate2::{Compression, write::GzEncoder};
+use sha2::{Digest, Sha256};
+use tar::{Builder, EntryType, Header};
+use tempfile::NamedTempFile;
+use thiserror::Error;
+
+/// Deepest directory that is packed. Deeper ones are most likely a loop.
+const MAX_DEPTH: usize = 128;
+
+/// Bytes read at a time when the archive is hashed.
+const PIECE: usize = 64 * 1024;
+
+/// A repository in one file, which goes when this is dropped.
+#[derive(Debug)]
+pub(super) struct Pack {
+    file: NamedTempFile,
+    /// Compressed bytes.
+    pub(super) size: u64,
+    /// Lower-case hex SHA-256.
+    pub(super) checksum: String,
+    /// Regular files in it.
+    pub(super) files: u64,
+}
+
+/// Why a repository was not packed.
+#[derive(Debug, Error)]
+pub enum NotPacked {
+    /// The operating system says no.
+    #[error("{path}: {error}")]
+    Io {
+        /// What was looked at.
+        path: PathBuf,
+        /// Why not.
+        error: io::Error,
+    },
+    /// There is no regular file. Argo CD's text.
+    #[error("no files to send({root})")]
+    NoFiles {
+        /// The directory.
+        root: PathBuf,
+    },
+    /// The directories are too deep.
+    #[error("{path}: more than {MAX_DEPTH} directories deep")]
+    Deep {
+        /// Where it ended.
+        path: PathBuf,
+    },
+}
+
+impl Pack {
+    /// Packs everything below `root`: entries sorted by name, links as links,
+    /// sockets, FIFOs and devices left out.
+    pub(super) fn new(root: &Path) -> Result<Self, NotPacked> {
+        let at = |path: &Path| {
+            let path = path.to_owned();
+            move |error| NotPacked::Io { path, error }
+        };
+        let file = NamedTempFile::new().map_err(at(root))?;
+        let encoder = GzEncoder::new(BufWriter::new(file), Compression::fast());
+        let mut packer = Packer { builder: Builder::new(encoder), files: 0 };
+        let about = fs::metadata(root).map_err(at(root))?;
+        packer.directory(Path::new("."), &about).map_err(at(root))?;
+        packer.walk(root, Path::new(""), 0)?;
+        let files = packer.files;
+        if files == 0 {
+            return Err(NotPacked::NoFiles { root: root.to_owned() });
+        }
+        let writer = packer.builder.into_inner().and_then(GzEncoder::finish).map_err(at(root))?;
+        let mut file = writer.into_inner().map_err(|error| at(root)(error.into_error()))?;
+        let (size, checksum) = hash(file.as_file_mut()).map_err(at(root))?;
+        Ok(Self { file, size, checksum, files })
+    }
+
+    /// Where the archive is.
+    pub(super) fn path(&self) -> &Path {
+        self.file.path()
+    }
+}
+
+struct Packer<W: Write> {
+    builder: Builder<W>,
+    files: u64,
+}
+
+impl<W: Write> Packer<W> {
+    fn walk(&mut self, root: &Path, relative: &Path, depth: usize) -> Result<(), NotPacked> {
+        let directory = root.join(relative);
+        if depth > MAX_DEPTH {
+            return Err(NotPacked::Deep { path: directory });
+        }
+        let failed = |error| NotPacked::Io { path: directory.clone(), error };
+        let mut entries: Vec<DirEntry> =
+            fs::read_dir(&directory).and_then(Iterator::collect).map_err(failed)?;
+        entries.sort_unstable_by_key(DirEntry::file_name);
+        for entry in entries {
+            let name = relative.join(entry.file_name());
+            let failed = |error| NotPacked::Io { path: entry.path(), error };
+            let about = entry.metadata().map_err(failed)?;
+            self.entry(&entry, &name, &about).map_err(failed)?;
+            if about.is_dir() {
+                self.walk(root, &name, depth + 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, entry: &DirEntry, name: &Path, about: &Metadata) -> io::Result<()> {
+        let kind = about.file_type();
+        if kind.is_dir() {
+            return self.directory(name, about);
+        }
+        if kind.is_symlink() {
+            let mut header = header(EntryType::Symlink, about, 0);
+            return self.builder.append_link(&mut header, name, fs::read_link(entry.path())?);
+        }
+        if kind.is_socket() || kind.is_fifo() || kind.is_block_device() || kind.is_char_device() {
+            return Ok(());
+        }
+        let file = File::open(entry.path())?;
+        let mut header = header(EntryType::Regular, about, about.len());
+        // A file that grows meanwhile is cut, one that shrinks is filled up: the
+        // header has been written already.
+        let contents = file.take(about.len()).chain(io::repeat(0)).take(about.len());
+        self.files += 1;
+        self.builder.append_data(&mut header, name, contents)
+    }
+
+    fn directory(&mut self, name: &Path, about: &Metadata) -> io::Result<()> {
+        let mut header = header(EntryType::Directory, about, 0);
+        self.builder.append_data(&mut header, name, io::empty())
+    }
+}
+
+fn header(kind: EntryType, about: &Metadata, size: u64) -> Header {
+    let mut header = Header::new_ustar();
+    header.set_entry_type(kind);
+    header.set_mode(about.mode() & 0o7777);
+    header.set_size(size);
+    header
+}
+
+fn hash(file: &mut File) -> io::Result<(u64, String)> {
+    file.rewind()?;
+    let (mut hasher, mut size, mut piece) = (Sha256::new(), 0, vec![0; PIECE]);
+    loop {
+        let length = file.read(&mut piece)?;
+        if length == 0 {
+            break;
+        }
+        hasher.update(piece.get(..length).unwrap_or_default());
+        size += length as u64;
+    }
+    let digest = hasher.finalize();
+    let checksum = digest.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    });
+    Ok((size, checksum))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use flate2::read::GzDecoder;
+
+    use super::*;
+
+    #[test]
+    fn a_tree_is_packed_as_argo_cd_packs_it() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("dir")).unwrap();
+        fs::write(root.path().join("dir/file"), "text").unwrap();
+        symlink("dir/file", root.path().join("link")).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, root.path().join("pipe"), 0o600.into()).unwrap();
+        let pack = Pack::new(root.path()).unwrap();
+        let mut archive = tar::Archive::new(GzDecoder::new(File::open(pack.path()).unwrap()));
+        let entries: Vec<_> = archive
+            .entries()
+            .unwrap()
+            .map(|entry| {
+                let entry = entry.unwrap();
+                let name = String::from_utf8(entry.path_bytes().into_owned()).unwrap();
+                (name, entry.header().entry_type())
+            })
+            .collect();
+        let kinds =
+            [EntryType::Directory, EntryType::Directory, EntryType::Regular, EntryType::Symlink];
+        let names = [".", "dir", "dir/file", "link"].map(str::to_owned);
+        assert_eq!(entries, names.into_iter().zip(kinds).collect::<Vec<_>>());
+        assert_eq!(pack.files, 1);
+    }
+
+    #[test]
+    fn a_tree_without_files_is_refused_in_argo_cds_words() {
+        let root = tempfile::tempdir().unwrap();
+        let error = Pack::new(root.path()).unwrap_err().to_string();
+        assert!(error.starts_with("no files to send("), "{error}");
+    }
+
+    #[test]
+    fn long_and_foreign_names_are_kept() {
+        let root = tempfile::tempdir().unwrap();
+        let long = "long-name/".repeat(25) + "é";
+        fs::create_dir_all(root.path().join(&long).parent().unwrap()).unwrap();
+        fs::write(root.path().join(&long), "").unwrap();
+        let pack = Pack::new(root.path()).unwrap();
+        let mut archive = tar::Archive::new(GzDecoder::new(File::open(pack.path()).unwrap()));
+        let mut names =
+            archive.entries().unwrap().map(|entry| entry.unwrap().path_bytes().into_owned());
+        assert!(names.any(|name| name == long.as_bytes()));
+    }
+}

@@ -1,0 +1,142 @@
+//! A supervisor of one's own: the same program, the same way to serve, on
+//! directories that nobody else uses.
+
+use std::{
+    fs::{self, Permissions},
+    io,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+use serde_json::{Map, Value};
+use tempfile::TempDir;
+use thiserror::Error;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader, Lines},
+    process::{Child, ChildStderr, Command},
+    time::timeout,
+};
+
+use super::report::Report;
+use crate::config::Isolation;
+
+/// How long a supervisor may take to be ready.
+const START_PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long a supervisor may take to end.
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
+
+/// A supervisor that ends with this value.
+#[derive(Debug)]
+pub(super) struct Private {
+    child: Child,
+    lines: Lines<BufReader<ChildStderr>>,
+    directory: TempDir,
+}
+
+/// Why there is no private supervisor.
+#[derive(Debug, Error)]
+pub enum NotPrivate {
+    /// The operating system says no.
+    #[error("cannot start a supervisor: {0}")]
+    Io(#[from] io::Error),
+    /// It says why it does not serve.
+    #[error("{0}")]
+    Ended(String),
+    /// It says nothing.
+    #[error("the supervisor was not ready within {} s", START_PATIENCE.as_secs())]
+    Slow,
+}
+
+impl Private {
+    /// Starts a supervisor for the plugins in a directory, and waits until it
+    /// serves them.
+    pub(super) async fn start(
+        plugins: &Path,
+        isolation: Isolation,
+        report: &mut Report,
+    ) -> Result<Self, NotPrivate> {
+        let directory = TempDir::with_prefix("cmp-supervisor-")?;
+        // The users of requests have to come through.
+        fs::set_permissions(directory.path(), Permissions::from_mode(0o711))?;
+        let mut command = Command::new("/proc/self/exe");
+        command
+            .arg("serve")
+            .arg("--plugins-dir")
+            .arg(plugins)
+            .arg("--socket-dir")
+            .arg(directory.path().join("sockets"))
+            .arg("--work-dir")
+            .arg(directory.path())
+            .args(["--http", "off", "--log-format", "json", "--log-level", "info"])
+            .args(["--max-requests", "2", "--isolation", isolation.as_str()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        if isolation == Isolation::None {
+            command.arg("--accept-no-isolation");
+        }
+        let mut child = command.spawn()?;
+        let stderr = child.stderr.take();
+        let stderr = stderr.ok_or_else(|| io::Error::from(io::ErrorKind::BrokenPipe))?;
+        let lines = BufReader::new(stderr).lines();
+        let mut private = Self { child, lines, directory };
+        let ready = timeout(START_PATIENCE, private.ready(report)).await;
+        ready.map_err(|_elapsed| NotPrivate::Slow)??;
+        Ok(private)
+    }
+
+    /// The directory of its sockets.
+    pub(super) fn sockets(&self) -> PathBuf {
+        self.directory.path().join("sockets")
+    }
+
+    /// Reports what it logs, until it ends.
+    pub(super) async fn follow(&mut self, report: &mut Report) {
+        while let Ok(Some(line)) = self.lines.next_line().await {
+            report.line(&event(&line));
+        }
+    }
+
+    /// Ends it in order, so that nothing is left.
+    pub(super) async fn stop(mut self, report: &mut Report) {
+        if let Some(pid) = self.child.id().and_then(|pid| i32::try_from(pid).ok()) {
+            // If it is gone already, that is as good.
+            let _ = terminate(pid);
+        }
+        let end = async {
+            self.follow(report).await;
+            self.child.wait().await
+        };
+        // Past this it is killed, and its spawner ends everything.
+        let _ = timeout(STOP_PATIENCE, end).await;
+    }
+
+    async fn ready(&mut self, report: &mut Report) -> Result<(), NotPrivate> {
+        let mut last = String::new();
+        while let Some(line) = self.lines.next_line().await? {
+            let event = event(&line);
+            if event.get("msg").is_some_and(|message| message == "ready") {
+                return Ok(());
+            }
+            report.line(&event);
+            last = line;
+        }
+        let reason = last.strip_prefix("error: ").unwrap_or(&last);
+        Err(NotPrivate::Ended(reason.to_owned()))
+    }
+}
+
+fn terminate(pid: i32) -> io::Result<()> {
+    let pid = rustix::process::Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(rustix::process::kill_process(pid, rustix::process::Signal::TERM)?)
+}
+
+/// A log line; what is none becomes a message.
+fn event(line: &str) -> Map<String, Value> {
+    serde_json::from_str(line)
+        .unwrap_or_else(|_plain| Map::from_iter([("msg".to_owned(), line.into())]))
+}

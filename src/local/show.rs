@@ -1,0 +1,104 @@
+//! Results, as text for people and for machines.
+
+use std::io::{self, Write};
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{LocalError, bench::Verdict};
+use crate::{config::OutputFormat, grpc::ClientError, plugin::Announcement};
+
+/// Manifests as a stream of YAML documents, or as a JSON list.
+pub(super) fn manifests(manifests: &[Bytes], format: OutputFormat) -> Result<String, LocalError> {
+    let values: Vec<Value> = manifests
+        .iter()
+        .map(|manifest| serde_json::from_slice(manifest))
+        .collect::<Result<_, _>>()
+        .map_err(|error| LocalError::Show(error.to_string()))?;
+    match format {
+        OutputFormat::Json => text(&values, format),
+        OutputFormat::Yaml => {
+            let documents = values.iter().map(|value| text(value, format));
+            let documents: Vec<_> = documents.collect::<Result<_, _>>()?;
+            Ok(documents.iter().flat_map(|document| ["---\n", document]).collect())
+        }
+    }
+}
+
+/// What every plugin said.
+pub(super) fn verdicts(
+    asked: &[(String, Result<Verdict, ClientError>)],
+    format: OutputFormat,
+) -> Result<String, LocalError> {
+    let word = |verdict: &Result<Verdict, ClientError>| match verdict {
+        Ok(Verdict::Match) => "match".to_owned(),
+        Ok(Verdict::NoMatch) => "no match".to_owned(),
+        Ok(Verdict::ByName) => "by name only: it has no discovery".to_owned(),
+        Err(error) => format!("error: {error}"),
+    };
+    if format == OutputFormat::Json {
+        let rows = asked.iter().map(|(name, verdict)| {
+            json!({"plugin": name, "match": matches!(verdict, Ok(Verdict::Match)), "verdict": word(verdict)})
+        });
+        return text(&rows.collect::<Vec<_>>(), format);
+    }
+    let width = asked.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
+    let row = |(name, verdict): &(String, _)| format!("{name:width$}  {}\n", word(verdict));
+    Ok(asked.iter().map(row).collect())
+}
+
+/// Parameter announcements.
+pub(super) fn announcements(
+    announced: Vec<Announcement>,
+    format: OutputFormat,
+) -> Result<String, LocalError> {
+    let describe = |announcement: Announcement| {
+        let Announcement { name, title, tooltip, required, .. } = announcement;
+        let (item, collection) = (announcement.item_type, announcement.collection_type);
+        json!({
+            "name": name, "title": title, "tooltip": tooltip, "required": required,
+            "itemType": item, "collectionType": collection, "string": announcement.string,
+            "array": announcement.array, "map": announcement.map,
+        })
+    };
+    let without_defaults = announced.into_iter().map(describe).map(|mut value| {
+        if let Some(object) = value.as_object_mut() {
+            object.retain(|_, value| !is_default(value));
+        }
+        value
+    });
+    text(&without_defaults.collect::<Vec<_>>(), format)
+}
+
+fn is_default(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(set) => !set,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(members) => members.is_empty(),
+        Value::Number(_) => false,
+    }
+}
+
+fn text(value: &impl Serialize, format: OutputFormat) -> Result<String, LocalError> {
+    match format {
+        OutputFormat::Yaml => {
+            serde_yaml::to_string(value).map_err(|error| LocalError::Show(error.to_string()))
+        }
+        OutputFormat::Json => serde_json::to_string_pretty(value)
+            .map(|text| text + "\n")
+            .map_err(|error| LocalError::Show(error.to_string())),
+    }
+}
+
+/// Writes a result to standard output. That nobody reads it is no error.
+pub(super) fn print(result: &str) -> Result<(), LocalError> {
+    match io::stdout().lock().write_all(result.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(LocalError::Show(error.to_string()))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
