@@ -25,7 +25,7 @@ use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tonic::transport::server::Connected;
 
-pub use repair::{MAX_BLOCK, Repair};
+use repair::Repair;
 
 /// A client's connection with legal authorities.
 ///
@@ -33,7 +33,7 @@ pub use repair::{MAX_BLOCK, Repair};
 /// first header frame on takes the way round. Writes pass through. Dropping it
 /// drops the connection.
 #[derive(Debug)]
-pub struct Repaired<S> {
+pub(super) struct Repaired<S> {
     inner: S,
     repair: Repair,
     /// Repaired, but not yet read: at most one block, grown by the Huffman
@@ -43,7 +43,7 @@ pub struct Repaired<S> {
 
 impl<S> Repaired<S> {
     /// A connection of which nothing has been read yet.
-    pub fn new(inner: S) -> Self {
+    pub(super) fn new(inner: S) -> Self {
         Self { inner, repair: Repair::default(), pending: BytesMut::new() }
     }
 

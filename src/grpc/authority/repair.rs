@@ -12,7 +12,7 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// The longest header block, frame heads and padding included, that is looked
 /// into. hyper refuses requests whose headers, decoded, exceed 16 KiB.
-pub const MAX_BLOCK: usize = 64 * 1024;
+pub(super) const MAX_BLOCK: usize = 64 * 1024;
 
 /// Makes the authority of every request legal in what a client sends.
 ///
@@ -25,7 +25,7 @@ pub const MAX_BLOCK: usize = 64 * 1024;
 /// Holds back an incomplete header block, and the head of a frame that may belong
 /// to one: at most [`MAX_BLOCK`] and 9 bytes. A longer block goes on as it is.
 #[derive(Debug, Default)]
-pub struct Repair {
+pub(super) struct Repair {
     stage: Stage,
     held: Vec<u8>,
 }
@@ -69,7 +69,7 @@ impl Default for Stage {
 
 impl Repair {
     /// Takes what the client sent next, and puts what can go on into `output`.
-    pub fn push(&mut self, mut input: &[u8], output: &mut BytesMut) {
+    pub(super) fn push(&mut self, mut input: &[u8], output: &mut BytesMut) {
         while !input.is_empty() {
             let (passed, rest) = input.split_at(self.pass(input));
             output.extend_from_slice(passed);
@@ -79,7 +79,7 @@ impl Repair {
 
     /// The first step of [`push`](Self::push), without a copy: how many bytes at
     /// the front of `input` go on as they are. The others are to be pushed.
-    pub fn pass(&mut self, input: &[u8]) -> usize {
+    pub(super) fn pass(&mut self, input: &[u8]) -> usize {
         if let Stage::Preface { seen } = self.stage {
             self.stage = preface(seen, input);
         }
@@ -92,7 +92,7 @@ impl Repair {
 
     /// The client will send no more: what was held back goes on as it is, so
     /// that h2 sees the same truncated frame.
-    pub fn finish(&mut self, output: &mut BytesMut) {
+    pub(super) fn finish(&mut self, output: &mut BytesMut) {
         self.release(output);
         self.stage = Stage::Foreign;
     }

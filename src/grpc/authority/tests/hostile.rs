@@ -4,8 +4,8 @@ use bytes::BytesMut;
 
 use super::{
     super::{
-        MAX_BLOCK, Repair,
         frame::{CONTINUATION, END_HEADERS, HEAD_LENGTH, HEADERS, PADDED, PRIORITY},
+        repair::{MAX_BLOCK, Repair},
     },
     client::{DATA, Framing, authority, block, frame, headers, opening},
     pieces::pushed,
