@@ -130,15 +130,15 @@ fn a_block_that_another_frame_breaks_off_is_left_to_h2() {
 
 #[test]
 fn floods_are_left_to_h2() {
-    assert_left_to_h2(&flood(&[], 4 * MAX_BLOCK));
-    assert_left_to_h2(&flood(&[0x00], 4 * MAX_BLOCK));
-    assert_left_to_h2(&flood(&[0xff; 16_384], 4 * MAX_BLOCK));
+    assert_left_to_h2(&flood(&[], 2 * MAX_BLOCK));
+    assert_left_to_h2(&flood(&[0x00], 2 * MAX_BLOCK));
+    assert_left_to_h2(&flood(&[0xff; 16_384], 2 * MAX_BLOCK));
 }
 
 #[test]
 fn no_more_than_the_bound_is_held_back() {
     for fragment in [&[][..], &[0x00], &[0xff; 16_384]] {
-        let bytes = [opening(), flood(fragment, 4 * MAX_BLOCK)].concat();
+        let bytes = [opening(), flood(fragment, 2 * MAX_BLOCK)].concat();
         let (mut repair, mut output) = (Repair::default(), BytesMut::new());
         let mut most = 0;
         for (sent, byte) in bytes.iter().enumerate() {

@@ -183,6 +183,8 @@ fn noise() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
     #[test]
     fn a_server_sees_every_request_with_all_its_fields(
         requests in vec(requests(), 1..12),
@@ -202,7 +204,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
     fn noise_comes_out_the_same_in_any_pieces(
