@@ -1,5 +1,7 @@
 //! What the shape of the code has to be and no type can say.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot read the sources has failed")]
+
 use std::{
     fs,
     path::{Path, PathBuf},

@@ -36,6 +36,9 @@ const STREAM_WINDOW: u32 = 1024 * 1024;
 /// Calls at a time on one connection. Argo CD makes one after the other.
 const MAX_STREAMS: u32 = 256;
 
+/// Headers of one call in bytes; as many as the authority repair reads.
+const MAX_HEADERS: u32 = 64 * 1024;
+
 /// Serves connections of one plugin.
 #[derive(Clone, Debug)]
 pub(super) struct Server {
@@ -70,7 +73,8 @@ impl Server {
         http.timer(TokioTimer::new())
             .initial_connection_window_size(CONNECTION_WINDOW)
             .initial_stream_window_size(STREAM_WINDOW)
-            .max_concurrent_streams(MAX_STREAMS);
+            .max_concurrent_streams(MAX_STREAMS)
+            .max_header_list_size(MAX_HEADERS);
         Ok(Self { routes, http, tasks: common.connections.clone() })
     }
 

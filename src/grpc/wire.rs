@@ -4,6 +4,7 @@
     unreachable_pub,
     unused_qualifications,
     clippy::pedantic,
+    clippy::too_many_arguments,
     clippy::allow_attributes,
     clippy::allow_attributes_without_reason,
     clippy::clone_on_ref_ptr,
