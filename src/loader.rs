@@ -39,12 +39,20 @@ const RESTLESS: Duration = Duration::from_secs(2);
 /// Time between two looks without a hint.
 const POLL: Duration = Duration::from_secs(10);
 
-/// Follows a plugins directory.
+/// Where definitions are.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// A directory of them. It may be missing if `single` is there.
+    pub directory: Option<PathBuf>,
+    /// One by itself: where argocd-cmp-server has its only one. If there is a
+    /// directory too, this need not be there.
+    pub single: Option<PathBuf>,
+}
+
+/// Follows the places where definitions are.
 #[derive(Debug)]
 pub struct Loader {
-    directory: PathBuf,
-    /// A definition outside the directory: where argocd-cmp-server has its own.
-    single: Option<PathBuf>,
+    places: Places,
     ledger: Ledger,
     metrics: Metrics,
     catalogs: watch::Sender<Catalog>,
@@ -55,19 +63,16 @@ pub struct Loader {
 impl Loader {
     /// A loader that has read nothing yet, and what it will publish.
     #[must_use]
-    pub fn new(
-        directory: PathBuf,
-        single: Option<PathBuf>,
-        metrics: Metrics,
-    ) -> (Self, watch::Receiver<Catalog>) {
+    pub fn new(places: Places, metrics: Metrics) -> (Self, watch::Receiver<Catalog>) {
         let (catalogs, receiver) = watch::channel(Catalog::default());
         let (ledger, told) = (Ledger::default(), Vec::new());
-        (Self { directory, single, ledger, metrics, catalogs, told }, receiver)
+        (Self { places, ledger, metrics, catalogs, told }, receiver)
     }
 
     /// Reads the directory once. What cannot be read changes nothing.
     pub fn load(&mut self) -> Result<(), NoSnapshot> {
-        let sources = self.sources().inspect_err(|_| self.metrics.reloaded(Reload::Rejected))?;
+        let sources = self.places.read();
+        let sources = sources.inspect_err(|_| self.metrics.reloaded(Reload::Rejected))?;
         let served = self.catalogs.borrow().clone();
         let (catalog, problems) = self.ledger.update(sources, &served);
         self.tell(&problems);
@@ -98,14 +103,6 @@ impl Loader {
         }
     }
 
-    fn sources(&self) -> Result<Vec<Source>, NoSnapshot> {
-        let mut sources = snapshot::read(&self.directory)?;
-        if let Some(single) = self.single.as_deref().filter(|path| path.exists()) {
-            sources.push(snapshot::one(single));
-        }
-        Ok(sources)
-    }
-
     fn tell(&mut self, problems: &[Problem]) {
         let texts: Vec<_> = problems.iter().map(ToString::to_string).collect();
         for (problem, text) in problems.iter().zip(&texts) {
@@ -119,6 +116,36 @@ impl Loader {
     }
 }
 
+impl Places {
+    fn read(&self) -> Result<Vec<Source>, NoSnapshot> {
+        let is_needed = |path: &&PathBuf| self.directory.is_none() || path.exists();
+        let single = self.single.as_ref().filter(is_needed);
+        let mut sources = match &self.directory {
+            Some(directory) if single.is_none() || directory.exists() => snapshot::read(directory)?,
+            Some(_) | None => Vec::new(),
+        };
+        sources.extend(single.map(|path| snapshot::one(path)));
+        Ok(sources)
+    }
+
+    /// Watches for as long as the watcher lives. Any event is a hint; one that
+    /// waits already is enough.
+    pub fn watch(&self, hints: mpsc::Sender<()>) -> notify::Result<RecommendedWatcher> {
+        let hint = move |_event| {
+            // Full means that a hint is waiting.
+            let _ = hints.try_send(());
+        };
+        let mut watcher = notify::recommended_watcher(hint)?;
+        let beside = self.single.as_deref().and_then(Path::parent);
+        for directory in self.directory.as_deref().into_iter().chain(beside) {
+            if directory.exists() {
+                watcher.watch(directory, RecursiveMode::NonRecursive)?;
+            }
+        }
+        Ok(watcher)
+    }
+}
+
 /// Waits until there was no hint for a while.
 async fn settle(hints: &mut mpsc::Receiver<()>) {
     let latest = Instant::now() + RESTLESS;
@@ -129,19 +156,4 @@ async fn settle(hints: &mut mpsc::Receiver<()>) {
             hint = hints.recv() => if hint.is_none() { return },
         }
     }
-}
-
-/// Watches a directory for as long as the watcher lives. Any event is a hint;
-/// one that waits already is enough.
-pub fn watch_directory(
-    directory: &Path,
-    hints: mpsc::Sender<()>,
-) -> notify::Result<RecommendedWatcher> {
-    let hint = move |_event| {
-        // Full means that a hint is waiting.
-        let _ = hints.try_send(());
-    };
-    let mut watcher = notify::recommended_watcher(hint)?;
-    watcher.watch(directory, RecursiveMode::NonRecursive)?;
-    Ok(watcher)
 }

@@ -4,7 +4,7 @@ use std::{env, process::ExitCode};
 
 use clap::{Args, Parser, Subcommand};
 use cmp_supervisor::{
-    config::{Application, OutputFormat, Serve},
+    config::{Application, OutputFormat, Peer, Serve},
     local::{self, LocalError},
     sandbox::{SPAWNER, spawner_main},
     serve::{NotServing, serve},
@@ -44,6 +44,9 @@ struct Local {
 /// The isolation that was asked for is not to be had (`EX_CONFIG`).
 const NO_ISOLATION: u8 = 78;
 
+/// What argocd-cmp-server ends with when it cannot serve.
+const PEER_FATAL: u8 = 20;
+
 /// It was served, and then something broke that never should.
 const INTERNAL: u8 = 70;
 
@@ -51,6 +54,10 @@ fn main() -> ExitCode {
     // Before anything else: the spawner has one thread and reads no environment.
     if env::args_os().nth(1).is_some_and(|verb| verb == SPAWNER) {
         return spawner_main().map_or_else(|error| fail(&error, 1), |()| ExitCode::SUCCESS);
+    }
+    if Peer::is_meant() {
+        return serve(&Peer::parse().into_serve())
+            .map_or_else(|error| fail(&error, peer_exit_code(&error)), |()| ExitCode::SUCCESS);
     }
     match Cli::parse().verb {
         Verb::Serve(config) => serve(&config)
@@ -69,11 +76,20 @@ fn exit_code(error: &NotServing) -> u8 {
     match error {
         NotServing::Isolation(_) | NotServing::Unacknowledged => NO_ISOLATION,
         NotServing::Spawner(_) => INTERNAL,
-        NotServing::Privileges(_)
+        NotServing::Definition
+        | NotServing::Privileges(_)
         | NotServing::Plugins(_)
         | NotServing::Sockets { .. }
         | NotServing::Http { .. }
         | NotServing::Io(_) => 1,
+    }
+}
+
+/// argocd-cmp-server has one code for everything.
+fn peer_exit_code(error: &NotServing) -> u8 {
+    match exit_code(error) {
+        1 => PEER_FATAL,
+        code => code,
     }
 }
 

@@ -24,7 +24,7 @@ use crate::{
     admin::Admin,
     config::{self, Http, Isolation, Serve},
     grpc::{Binder, Common},
-    loader::{Loader, NoSnapshot, watch_directory},
+    loader::{Loader, NoSnapshot},
     log,
     metrics::Metrics,
     plugin::Catalog,
@@ -71,6 +71,9 @@ pub enum NotServing {
     /// The definitions cannot be read.
     #[error("{0}: create it, mount a ConfigMap there, or name another with --plugins-dir")]
     Plugins(#[from] NoSnapshot),
+    /// The only definition there is cannot be served; the log says why.
+    #[error("the plugin's definition is not valid")]
+    Definition,
     /// Sockets cannot be made.
     #[error(
         "{path}: cannot make sockets: {error}: the directory must be writable by uid {uid}; name \
@@ -147,10 +150,14 @@ fn prepare_sockets(directory: &Path, uid: u32) {
 /// Opens everything that can fail, then serves.
 async fn run(config: &Serve, spawner: Spawner) -> Result<(), NotServing> {
     let metrics = Metrics::new();
-    let (mut loader, catalogs) =
-        Loader::new(config.plugins_dir.clone(), config.single_plugin(), metrics.clone());
+    let places = config.places();
+    let (mut loader, catalogs) = Loader::new(places.clone(), metrics.clone());
     loader.load()?;
     if catalogs.borrow().is_empty() {
+        // As argocd-cmp-server there is one definition, and it was not good.
+        if config.single.is_some() {
+            return Err(NotServing::Definition);
+        }
         warn!(directory = %config.plugins_dir.display(), "there is no plugin to serve yet");
     }
     let (link, driver) = Link::new(spawner)?;
@@ -172,7 +179,8 @@ async fn run(config: &Serve, spawner: Spawner) -> Result<(), NotServing> {
     let (ready, is_ready) = watch::channel(false);
     let (hint, hints) = mpsc::channel(HINTS);
     // Without a watch the loader still looks from time to time.
-    let watcher = watch_directory(&config.plugins_dir, hint.clone())
+    let watcher = places
+        .watch(hint.clone())
         .inspect_err(|error| warn!(%error, "cannot watch the plugins directory"));
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
     tasks.spawn(supervisor.run(catalogs.clone(), stop.clone()));

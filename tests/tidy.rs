@@ -1,6 +1,7 @@
 //! What the shape of the code has to be and no type can say.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot read the sources has failed")]
+#![expect(clippy::tests_outside_test_module, reason = "an integration test is one")]
 
 use std::{
     fs,

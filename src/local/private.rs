@@ -40,7 +40,7 @@ pub(super) struct Private {
 #[derive(Debug, Error)]
 pub enum NotPrivate {
     /// The operating system says no.
-    #[error("cannot start a supervisor: {0}")]
+    #[error("cannot start a supervisor of its own: {0}")]
     Io(#[from] io::Error),
     /// It says why it does not serve.
     #[error("{0}")]
@@ -61,11 +61,12 @@ impl Private {
         let directory = TempDir::with_prefix("cmp-supervisor-")?;
         // The users of requests have to come through.
         fs::set_permissions(directory.path(), Permissions::from_mode(0o711))?;
+        let copies = copy_definitions(plugins, directory.path())?;
         let mut command = Command::new("/proc/self/exe");
         command
             .arg("serve")
             .arg("--plugins-dir")
-            .arg(plugins)
+            .arg(copies)
             .arg("--socket-dir")
             .arg(directory.path().join("sockets"))
             .arg("--work-dir")
@@ -128,6 +129,26 @@ impl Private {
         let reason = last.strip_prefix("error: ").unwrap_or(&last);
         Err(NotPrivate::Ended(reason.to_owned()))
     }
+}
+
+/// Copies definitions to where the supervisor can read them: it becomes
+/// another user, to whom the caller's directories may be closed.
+fn copy_definitions(from: &Path, to: &Path) -> io::Result<PathBuf> {
+    let of = |path: &Path| {
+        let path = path.display().to_string();
+        move |error: io::Error| io::Error::new(error.kind(), format!("{path}: {error}"))
+    };
+    let copies = to.join("plugins.d");
+    fs::create_dir(&copies)?;
+    for entry in fs::read_dir(from).map_err(of(from))? {
+        let entry = entry.map_err(of(from))?;
+        let path = entry.path();
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        if path.is_file() && matches!(extension, Some("yaml" | "yml" | "json")) {
+            fs::write(copies.join(entry.file_name()), fs::read(&path).map_err(of(&path))?)?;
+        }
+    }
+    Ok(copies)
 }
 
 fn terminate(pid: i32) -> io::Result<()> {

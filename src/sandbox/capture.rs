@@ -9,7 +9,7 @@ use std::{
 };
 
 use tokio::{io::AsyncReadExt, net::unix::pipe, time::sleep_until};
-use tracing::info;
+use tracing::{info, warn};
 
 use super::{
     excerpt::Excerpt,
@@ -19,9 +19,10 @@ use super::{
 };
 
 /// How long a command's output is waited for once the command has ended and
-/// falls silent. A filter at the end of a pipe may take a moment longer; a
-/// daemon that keeps the pipe open is not waited for.
-const LINGER: Duration = Duration::from_millis(250);
+/// falls silent. A filter at the end of a pipe may take a moment longer, and
+/// half an application must not pass for a whole one; but a daemon that keeps
+/// the pipe open is not waited for as long as it lives.
+const LINGER: Duration = Duration::from_secs(1);
 
 /// Bytes read from a pipe at a time: all that a pipe holds by default.
 const PIECE: usize = 64 * 1024;
@@ -85,6 +86,9 @@ impl Capture {
                 }
                 () = until(limit) => {
                     let is_late = deadline.is_some_and(|deadline| deadline <= Instant::now());
+                    if !is_late {
+                        warn!("a background process keeps the output open; taken as complete");
+                    }
                     return Ok(is_late.then_some(End::Deadline));
                 }
             }

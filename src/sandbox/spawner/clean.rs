@@ -2,7 +2,7 @@
 
 use std::{
     convert::Infallible,
-    ffi::CString,
+    ffi::CStr,
     fs,
     os::{fd::OwnedFd, unix::process::ExitStatusExt},
     process::ExitStatus,
@@ -65,9 +65,9 @@ fn has_others(user: Uid) -> bool {
 }
 
 fn is_marked() -> bool {
-    let nowhere = CString::default();
-    let none: [CString; 0] = [];
-    let refused: Result<Infallible, Errno> = execve(&nowhere, &none, &none);
+    let none: [&CStr; 0] = [];
+    // Asked about before the kernel looks for the file, which is not there.
+    let refused: Result<Infallible, Errno> = execve(c"/proc/self/none", &none, &none);
     matches!(refused, Err(Errno::EAGAIN))
 }
 

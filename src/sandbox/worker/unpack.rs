@@ -130,12 +130,14 @@ impl Unpacker {
     fn file(&mut self, path: &EntryPath, preserved: Option<u32>) -> Result<(), NotWritten> {
         let mode = preserved.map_or(FILE, |bits| Mode::from_bits_truncate(bits & 0o777));
         let path_text = shown(path);
+        let above = |errno| NotWritten::MakeDirectory { path: shown(&path.parent()), errno };
         let file = self.tree.create(path, mode).map_err(|errno| {
             let path = path_text.clone();
-            if errno == Errno::EXDEV {
-                NotWritten::Outside { path }
-            } else {
-                NotWritten::MakeFile { path, errno }
+            match errno == Errno::EXDEV {
+                true => NotWritten::Outside { path },
+                // What is above is no directory.
+                false if errno == Errno::ENOTDIR => above(errno),
+                false => NotWritten::MakeFile { path, errno },
             }
         })?;
         self.file = Some((file, path_text));
