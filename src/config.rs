@@ -23,6 +23,7 @@ use thiserror::Error;
 use crate::{
     loader::Places,
     local::{self, Parameter},
+    sandbox::{Bounds, Network, Tier},
 };
 
 /// Where Argo CD looks for sockets. The repo-server has the same default.
@@ -33,6 +34,13 @@ const PLUGINS_DIR: &str = "/home/argocd/cmp-server/plugins.d";
 
 /// Where argocd-cmp-server has its only definition.
 const PEER_CONFIG: &str = "/home/argocd/cmp-server/config";
+
+/// What plugins usually fetch from: ssh, DNS, HTTP and HTTPS, registries, Vault,
+/// and git. Argo CD's own ports and ours are not among them.
+const NETWORK: &str = "22,53,80,443,5000,8200,8443,9418";
+
+/// Where Kubernetes puts a Pod's token.
+const SERVICE_ACCOUNT: &str = "/var/run/secrets";
 
 /// What that definition is called.
 const PEER_FILE: &str = "plugin.yaml";
@@ -54,8 +62,12 @@ const OWN_PREFIX: &[u8] = b"CMP_SUPERVISOR_";
 pub enum Isolation {
     /// The best that can be had; never none.
     Auto,
+    /// A user, and process, mount and IPC namespaces of its own for every request.
+    Namespaces,
     /// A user of its own for every request.
     Uid,
+    /// One user, but no request can reach another's files, processes or sockets.
+    Landlock,
     /// Nothing: every request runs as the same user.
     None,
 }
@@ -91,6 +103,10 @@ pub enum Http {
     Off,
 }
 
+/// TCP ports, as they are typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ports(pub Network);
+
 /// Users that are leased to requests, first and last included.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UidRange(pub RangeInclusive<u32>);
@@ -118,6 +134,10 @@ pub struct Serve {
     /// Needed with `--isolation none`: every plugin can read every other's files
     #[arg(long, env = "CMP_SUPERVISOR_ACCEPT_NO_ISOLATION")]
     pub accept_no_isolation: bool,
+    /// Accept users of their own without Landlock, where the kernel has none:
+    /// secrets that everybody may read are then open to every plugin
+    #[arg(long, env = "CMP_SUPERVISOR_ACCEPT_NO_LANDLOCK")]
+    pub accept_no_landlock: bool,
     /// Users to lease to requests; they must belong to nobody else
     #[arg(
         long,
@@ -147,6 +167,24 @@ pub struct Serve {
     /// Most bytes that a command may print [default: what a gRPC message holds]
     #[arg(long, value_name = "BYTES", env = "CMP_SUPERVISOR_MAX_OUTPUT_BYTES")]
     pub max_output_bytes: Option<usize>,
+    /// Further paths that plugins may read: tools and data that are mounted
+    #[arg(long, value_name = "PATH", env = "CMP_SUPERVISOR_READ", value_delimiter = ':')]
+    pub read: Vec<PathBuf>,
+    /// TCP ports that plugins may connect to, or `any`, or `none`
+    #[arg(long, value_name = "PORTS", env = "CMP_SUPERVISOR_NETWORK", default_value = NETWORK)]
+    pub network: Ports,
+    /// Memory of each process of a plugin; 0 for no limit, as below
+    #[arg(long, value_name = "BYTES", env = "CMP_SUPERVISOR_MAX_MEMORY", default_value_t = 2 << 30)]
+    pub max_memory: u64,
+    /// Processes of a request at a time
+    #[arg(long, value_name = "N", env = "CMP_SUPERVISOR_MAX_PROCESSES", default_value_t = 512)]
+    pub max_processes: u64,
+    /// Largest file that a plugin may write
+    #[arg(long, value_name = "BYTES", env = "CMP_SUPERVISOR_MAX_FILE_BYTES", default_value_t = 1 << 30)]
+    pub max_file_bytes: u64,
+    /// Processor time of each process of a plugin
+    #[arg(long, value_name = "SECONDS", env = "CMP_SUPERVISOR_MAX_CPU", default_value_t = 600)]
+    pub max_cpu: u64,
     /// How long requests may take to end when the supervisor is stopped
     #[arg(
         long,
@@ -266,6 +304,24 @@ impl Serve {
         }
     }
 
+    /// What no request may open, whatever else allows it: the sockets, the
+    /// definitions, and what Kubernetes gives a Pod to speak for itself.
+    #[must_use]
+    pub fn hidden(&self) -> Vec<PathBuf> {
+        let places = self.places();
+        let beside = places.single.as_deref().and_then(Path::parent).map(Path::to_owned);
+        let own = [self.socket_dir(), SERVICE_ACCOUNT.into()];
+        own.into_iter().chain(places.directory).chain(beside).collect()
+    }
+
+    /// Directories of programs: what is on the PATH.
+    #[must_use]
+    pub fn programs(&self) -> Vec<PathBuf> {
+        env::split_paths(&env::var_os("PATH").unwrap_or_default())
+            .filter(|path| path.is_absolute())
+            .collect()
+    }
+
     /// Longest gRPC message in bytes. What cannot be read is the default, as
     /// for Argo CD.
     #[must_use]
@@ -273,6 +329,20 @@ impl Serve {
         let stated = env::var("ARGOCD_GRPC_MAX_SIZE_MB").ok();
         let mib = stated.and_then(|text| text.parse::<u32>().ok());
         mib.map_or(MAX_MESSAGE_MIB, |mib| mib as usize).saturating_mul(MIB)
+    }
+
+    /// What commands may reach and use.
+    #[must_use]
+    pub fn bounds(&self) -> Bounds {
+        Bounds {
+            read: self.read.clone(),
+            write: Vec::new(),
+            network: self.network.0.clone(),
+            memory: self.max_memory,
+            processes: self.max_processes,
+            file_size: self.max_file_bytes,
+            cpu_seconds: self.max_cpu,
+        }
     }
 
     /// Most bytes that a command may print.
@@ -339,8 +409,22 @@ impl Isolation {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Auto => "auto",
+            Self::Namespaces => "namespaces",
             Self::Uid => "uid",
+            Self::Landlock => "landlock",
             Self::None => "none",
+        }
+    }
+
+    /// The tiers to try, in this order.
+    #[must_use]
+    pub fn tiers(self) -> Vec<Tier> {
+        match self {
+            Self::Auto => vec![Tier::Namespaces, Tier::Uid, Tier::Landlock],
+            Self::Namespaces => vec![Tier::Namespaces],
+            Self::Uid => vec![Tier::Uid],
+            Self::Landlock => vec![Tier::Landlock],
+            Self::None => vec![Tier::None],
         }
     }
 }
@@ -380,6 +464,27 @@ impl FromStr for Http {
         match text {
             "off" => Ok(Self::Off),
             address => address.parse().map(Self::On).map_err(|_invalid| NoAddress),
+        }
+    }
+}
+
+/// Why a list of ports is none.
+#[derive(Debug, Error)]
+#[error("ports like 22,443, or any, or none")]
+pub struct NoPorts;
+
+impl FromStr for Ports {
+    type Err = NoPorts;
+
+    fn from_str(text: &str) -> Result<Self, NoPorts> {
+        match text {
+            "any" => Ok(Self(Network::Any)),
+            "none" => Ok(Self(Network::Ports(Vec::new()))),
+            list => {
+                let ports = list.split(',').map(|port| port.trim().parse());
+                let ports: Result<Vec<u16>, _> = ports.collect();
+                ports.map(|ports| Self(Network::Ports(ports))).map_err(|_invalid| NoPorts)
+            }
         }
     }
 }

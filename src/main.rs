@@ -74,7 +74,9 @@ fn main() -> ExitCode {
 
 fn exit_code(error: &NotServing) -> u8 {
     match error {
-        NotServing::Isolation(_) | NotServing::Unacknowledged => NO_ISOLATION,
+        NotServing::Isolation(_) | NotServing::Escaped(_) | NotServing::Unacknowledged => {
+            NO_ISOLATION
+        }
         NotServing::Spawner(_) => INTERNAL,
         NotServing::Definition
         | NotServing::Privileges(_)

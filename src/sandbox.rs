@@ -11,27 +11,37 @@
 //! is all that is needed to end a request: the spawner then ends every process
 //! of the user, removes the directory, and only then leases the user again.
 
+mod bounds;
+mod canary;
 mod capture;
 mod channel;
 mod excerpt;
+mod filter;
 mod fork;
 mod job;
 mod lease;
+mod limits;
 mod link;
 mod message;
 mod plan;
+mod policy;
 mod privilege;
 mod run;
 mod spawner;
 mod start;
+mod tier;
+mod trial;
 mod unpack;
 mod worker;
 
+pub use bounds::{Bounds, Network};
 pub use excerpt::Excerpt;
 pub use job::Unconfined;
 pub use lease::{Lease, NoLease};
 pub use link::{Link, SpawnerGone};
 pub use privilege::{NotDropped, drop_privileges};
 pub use run::{Command, End, NotRun, Output, Usage};
-pub use start::{Identities, NotStarted, Process, SPAWNER, Setup, Spawner, spawner_main};
+pub use start::{Abilities, NotStarted, Process, SPAWNER, Setup, Spawner, spawner_main};
+pub use tier::Tier;
+pub use trial::NotProven;
 pub use unpack::{NotUnpacked, UnpackLimits, Unpacked, Unpacking};

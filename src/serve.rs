@@ -5,6 +5,7 @@ use std::{
     net::SocketAddr,
     os::unix::fs::{DirBuilderExt, chown},
     path::{Path, PathBuf},
+    pin::pin,
     sync::Arc,
     thread,
     time::Duration,
@@ -30,8 +31,8 @@ use crate::{
     plugin::Catalog,
     request::{ArchiveLimits, Pipeline, Surroundings, admission::Lane},
     sandbox::{
-        Identities, Link, NotDropped, NotStarted, Setup, Spawner, SpawnerGone, UnpackLimits,
-        drop_privileges,
+        Abilities, Link, NotDropped, NotProven, NotStarted, Setup, Spawner, SpawnerGone, Tier,
+        UnpackLimits, drop_privileges,
     },
     shutdown::Shutdown,
     supervisor::Supervisor,
@@ -65,6 +66,9 @@ pub enum NotServing {
          meant, add --accept-no-isolation"
     )]
     Unacknowledged,
+    /// The isolation does not hold.
+    #[error(transparent)]
+    Escaped(#[from] NotProven),
     /// Privileges stay that must go.
     #[error(transparent)]
     Privileges(#[from] NotDropped),
@@ -110,32 +114,45 @@ pub fn serve(config: &Serve) -> Result<(), NotServing> {
     prepare_sockets(&config.socket_dir(), config.run_as_uid);
     drop_privileges(config.run_as_uid)?;
     log::init(config.log_format, config.log_level);
-    info!(isolation = ?setup.identities, leases = spawner.leases(), "the spawner is ready");
+    let abilities = spawner.abilities().clone();
+    tell(&abilities);
     let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
     let runtime =
         runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
-    let result = runtime.block_on(run(config, spawner));
+    let result = runtime.block_on(run(config, spawner, &abilities));
     // Requests that are left end with the runtime, and their leases with the link.
     runtime.shutdown_timeout(LAST_TASKS);
     process.wait(SPAWNER_PATIENCE);
     result
 }
 
+fn tell(abilities: &Abilities) {
+    let Abilities { tier, landlock, leases, missing, .. } = abilities;
+    info!(isolation = %tier, landlock, leases, "the sandbox is ready");
+    for reason in missing {
+        info!(reason, "a stronger isolation is not to be had");
+    }
+    if *tier == Tier::None {
+        warn!("requests are not kept apart: every plugin can read every other's files");
+    }
+}
+
 fn setup(config: &Serve) -> Result<Setup, NotServing> {
-    let identities = match config.isolation {
-        Isolation::Auto | Isolation::Uid => Identities::Distinct,
-        Isolation::None if config.accept_no_isolation => Identities::Shared,
-        Isolation::None => return Err(NotServing::Unacknowledged),
-    };
+    if config.isolation == Isolation::None && !config.accept_no_isolation {
+        return Err(NotServing::Unacknowledged);
+    }
     let uids = &config.uid_range.0;
     Ok(Setup {
-        identities,
+        tiers: config.isolation.tiers(),
         first_uid: *uids.start(),
         uid_count: uids.end() - uids.start() + 1,
         shared_uid: config.run_as_uid,
         // Two lanes, each with as many places.
         leases: 2 * config.max_requests * LEASES_PER_PLACE,
         work_dir: config.work_dir(),
+        hidden: config.hidden(),
+        programs: config.programs(),
+        accept_no_landlock: config.accept_no_landlock,
     })
 }
 
@@ -148,7 +165,7 @@ fn prepare_sockets(directory: &Path, uid: u32) {
 }
 
 /// Opens everything that can fail, then serves.
-async fn run(config: &Serve, spawner: Spawner) -> Result<(), NotServing> {
+async fn run(config: &Serve, spawner: Spawner, abilities: &Abilities) -> Result<(), NotServing> {
     let metrics = Metrics::new();
     let places = config.places();
     let (mut loader, catalogs) = Loader::new(places.clone(), metrics.clone());
@@ -161,6 +178,12 @@ async fn run(config: &Serve, spawner: Spawner) -> Result<(), NotServing> {
         warn!(directory = %config.plugins_dir.display(), "there is no plugin to serve yet");
     }
     let (link, driver) = Link::new(spawner)?;
+    let mut driver = pin!(driver);
+    let socket_dir = config.socket_dir();
+    tokio::select! {
+        gone = &mut driver => return Err(gone.into()),
+        proven = link.try_sandbox(abilities, &socket_dir) => proven?,
+    }
     let house = Common {
         pipeline: pipeline(config, link.clone()),
         metrics: metrics.clone(),
@@ -190,7 +213,7 @@ async fn run(config: &Serve, spawner: Spawner) -> Result<(), NotServing> {
     tasks.spawn(report_ready(catalogs, served, ready.clone()));
     let shutdown = Shutdown { ready, stop, calls, connections };
     let result = tokio::select! {
-        gone = driver => Err(gone.into()),
+        gone = &mut driver => Err(gone.into()),
         () = shutdown.when_told(Duration::from_secs(config.drain_timeout)) => Ok(()),
     };
     // Held so far: the spawner serves as long as there is a link to it.
@@ -212,6 +235,7 @@ fn pipeline(config: &Serve, link: Link) -> Pipeline {
             inherited: config::inherited(),
             search: config::search(),
             max_output: config.max_output(),
+            bounds: config.bounds(),
         }),
     }
 }

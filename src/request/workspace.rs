@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     plugin::CommandLine,
-    sandbox::{Command, End, Excerpt, Lease, NotRun, Output, Unconfined},
+    sandbox::{Bounds, Command, End, Excerpt, Lease, NotRun, Output, Unconfined},
 };
 
 /// An archive that arrived whole and unharmed.
@@ -45,6 +45,8 @@ pub struct Surroundings {
     pub search: Bytes,
     /// Most bytes of a command's output.
     pub max_output: usize,
+    /// What commands may reach and use, unless their plugin says otherwise.
+    pub bounds: Bounds,
 }
 
 impl Received {
@@ -156,7 +158,8 @@ impl Workspace {
             preserve_file_mode: course.plugin.preserve_file_mode,
             max_output: self.surroundings.max_output,
         };
-        let output = self.lease.run(command, course.deadline.instant()).await?;
+        let bounds = &self.surroundings.bounds;
+        let output = self.lease.run(command, bounds, course.deadline.instant()).await?;
         course.progress.usage.extend(output.usage.map(|usage| (phase, usage)));
         judge(output, line, course.deadline)
     }

@@ -1,19 +1,21 @@
 //! The only unsafe code there is: what a process does that makes processes.
 //!
-//! Only the spawner forks. It has one thread and no runtime, so its children
-//! may allocate and use the standard library like any program that just began.
+//! Only the spawner and its helpers fork. They have one thread and no runtime,
+//! so their children may allocate and use the standard library like any program
+//! that just began.
 
-#![expect(unsafe_code, reason = "fork, wait4, signal and _exit have no safe form")]
+#![expect(unsafe_code, reason = "fork, wait4, signal, close_range and _exit have no safe form")]
 
 use std::{
     fs, io,
     mem::MaybeUninit,
-    os::fd::{AsRawFd, BorrowedFd, OwnedFd},
+    os::fd::{AsRawFd, BorrowedFd},
     time::Duration,
 };
 
 use nix::{
     libc,
+    sys::signal::Signal,
     unistd::{ForkResult, Pid, fork},
 };
 
@@ -33,21 +35,14 @@ impl SingleThreaded {
     }
 
     /// Runs `child` in a new process, which ends with what it returns.
-    ///
-    /// Of the parent's descriptors the child has only its standard ones and
-    /// copies of `keep`, in that order. It must not use any other.
     #[expect(clippy::unused_self, reason = "the value is the proof that forking is sound")]
-    pub(super) fn fork<const N: usize>(
-        self,
-        keep: [BorrowedFd<'_>; N],
-        child: impl FnOnce([OwnedFd; N]) -> i32,
-    ) -> io::Result<Pid> {
+    pub(super) fn fork(self, child: impl FnOnce() -> i32) -> io::Result<Pid> {
         // SAFETY: fork(2) asks that a child of a process with several threads
         // calls only async-signal-safe functions; there is one thread.
         match unsafe { fork() }? {
             ForkResult::Parent { child } => Ok(child),
             ForkResult::Child => {
-                let code = keep_only(keep).map_or(NO_DESCRIPTORS, child);
+                let code = child();
                 // SAFETY: _exit(2) has no preconditions. Unlike exit(3) it
                 // leaves the parent's buffers and exit handlers alone.
                 unsafe { libc::_exit(code) }
@@ -56,31 +51,30 @@ impl SingleThreaded {
     }
 }
 
-/// Exit code of a child that could not even arrange its descriptors.
-const NO_DESCRIPTORS: i32 = 125;
-
-fn keep_only<const N: usize>(keep: [BorrowedFd<'_>; N]) -> Option<[OwnedFd; N]> {
-    let copies: Vec<OwnedFd> =
-        keep.iter().map(BorrowedFd::try_clone_to_owned).collect::<io::Result<_>>().ok()?;
-    let mut kept: Vec<u32> = copies.iter().map(|fd| fd.as_raw_fd().unsigned_abs()).collect();
+/// Closes every descriptor but the standard ones and `kept`.
+///
+/// For a process that was just forked: what else its parent had open is owned by
+/// values that live on in the copy of the parent's memory, and that the process
+/// must not use again.
+pub(super) fn close_all_but(kept: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut kept: Vec<u32> = kept.iter().map(|fd| fd.as_raw_fd().unsigned_abs()).collect();
     kept.sort_unstable();
     let mut first = libc::STDERR_FILENO.unsigned_abs() + 1;
     for kept in kept {
-        close(first, kept - 1)?;
-        first = kept + 1;
+        close(first, kept.saturating_sub(1))?;
+        first = first.max(kept + 1);
     }
-    close(first, u32::MAX)?;
-    copies.try_into().ok()
+    close(first, u32::MAX)
 }
 
-fn close(first: u32, last: u32) -> Option<()> {
+fn close(first: u32, last: u32) -> io::Result<()> {
     if first > last {
-        return Some(());
+        return Ok(());
     }
-    // SAFETY: this is a fresh child, and what its parent owned is never used
-    // in it; the copies that are used lie outside the range.
+    // SAFETY: close_range(2) takes numbers only; that nobody uses what they
+    // stood for is what `close_all_but` asks of its caller.
     let result = unsafe { libc::close_range(first, last, 0) };
-    (result == 0).then_some(())
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// A child that ended.
@@ -121,9 +115,8 @@ fn duration(time: libc::timeval) -> Duration {
     Duration::from_secs(seconds) + Duration::from_micros(micros)
 }
 
-/// Undoes what Rust does before `main`: programs expect to end quietly when
-/// nobody reads their output.
-pub(super) fn default_sigpipe() {
+/// Undoes what Rust does to a signal before `main`.
+pub(super) fn default_action(signal: Signal) {
     // SAFETY: SIG_DFL is a valid disposition, so no handler can be left dangling.
-    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    unsafe { libc::signal(signal as i32, libc::SIG_DFL) };
 }

@@ -58,7 +58,7 @@ struct Waiting {
 impl Link {
     /// A link to `spawner`, and the driver that has to run for it to work.
     pub fn new(spawner: Spawner) -> io::Result<(Self, impl Future<Output = SpawnerGone>)> {
-        let capacity = spawner.leases as usize * ORDERS_PER_LEASE;
+        let capacity = spawner.abilities.leases as usize * ORDERS_PER_LEASE;
         let (orders, outgoing) = mpsc::channel(capacity);
         let link = Self { orders };
         rustix::io::ioctl_fionbio(&spawner.control, true)?;

@@ -8,6 +8,8 @@
 
 use prost::{Message, Oneof};
 
+use super::tier::Tier;
+
 /// Supervisor to spawner.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Order {
@@ -38,8 +40,9 @@ pub(super) enum What {
 /// What the spawner has to know before there can be leases.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Setup {
-    #[prost(enumeration = "Identities", tag = "1")]
-    pub(super) identities: i32,
+    /// Tiers to try, the first that can be had in full counts.
+    #[prost(enumeration = "TierName", repeated, tag = "1")]
+    pub(super) tiers: Vec<i32>,
     /// First user that may be leased, and how many follow it.
     #[prost(uint32, tag = "2")]
     pub(super) first_uid: u32,
@@ -54,15 +57,46 @@ pub(super) struct Setup {
     /// Whom a spawner that is root becomes when it shares its user.
     #[prost(uint32, tag = "6")]
     pub(super) shared_uid: u32,
+    /// Paths that no tenant may open, whatever else allows it.
+    #[prost(string, repeated, tag = "7")]
+    pub(super) hidden: Vec<String>,
+    /// Directories of programs, which every tenant may read.
+    #[prost(string, repeated, tag = "8")]
+    pub(super) programs: Vec<String>,
+    /// Distinct users will do where the kernel has no Landlock.
+    #[prost(bool, tag = "9")]
+    pub(super) accept_no_landlock: bool,
 }
 
-/// Whom workers run as.
+/// [`Tier`] on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
-pub(super) enum Identities {
-    /// Every lease has a user of its own.
-    Distinct = 0,
-    /// Everybody is the user the supervisor was started as.
-    Shared = 1,
+pub(super) enum TierName {
+    None = 0,
+    Landlock = 1,
+    Uid = 2,
+    Namespaces = 3,
+}
+
+impl From<Tier> for TierName {
+    fn from(tier: Tier) -> Self {
+        match tier {
+            Tier::None => Self::None,
+            Tier::Landlock => Self::Landlock,
+            Tier::Uid => Self::Uid,
+            Tier::Namespaces => Self::Namespaces,
+        }
+    }
+}
+
+impl From<TierName> for Tier {
+    fn from(name: TierName) -> Self {
+        match name {
+            TierName::None => Self::None,
+            TierName::Landlock => Self::Landlock,
+            TierName::Uid => Self::Uid,
+            TierName::Namespaces => Self::Namespaces,
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
@@ -105,6 +139,8 @@ pub(super) enum JobKind {
     Unpack = 0,
     /// Become a command of the plugin.
     Run = 1,
+    /// Attack what a tenant must not reach, and tell what succeeded.
+    Canary = 2,
 }
 
 /// Spawner to supervisor.
@@ -134,11 +170,23 @@ pub(super) enum Event {
     Released(Released),
 }
 
-#[derive(Clone, Copy, PartialEq, Message)]
+#[derive(Clone, PartialEq, Message)]
 pub(super) struct Ready {
     /// How many leases there can be at a time.
     #[prost(uint32, tag = "1")]
     pub(super) leases: u32,
+    /// The tier that is had.
+    #[prost(enumeration = "TierName", tag = "2")]
+    pub(super) tier: i32,
+    /// The version of Landlock that is enforced, 0 for none.
+    #[prost(int32, tag = "3")]
+    pub(super) landlock: i32,
+    /// Why no stronger tier is had, a sentence for each.
+    #[prost(string, repeated, tag = "4")]
+    pub(super) missing: Vec<String>,
+    /// The directory of workspaces.
+    #[prost(string, tag = "5")]
+    pub(super) root: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]

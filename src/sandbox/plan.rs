@@ -13,11 +13,35 @@ use prost::{Message, Oneof, bytes::Bytes};
 /// program 6 MiB at most.
 const MAX_FRAME: usize = 8 * 1024 * 1024;
 
-/// What a worker does.
+/// What a worker does, and within what bounds.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Plan {
-    #[prost(oneof = "Task", tags = "1, 2")]
+    #[prost(oneof = "Task", tags = "1, 2, 3")]
     pub(super) task: Option<Task>,
+    /// Paths to read besides what every tenant may.
+    #[prost(string, repeated, tag = "4")]
+    pub(super) read: Vec<String>,
+    /// Directories to write to besides the workspace.
+    #[prost(string, repeated, tag = "5")]
+    pub(super) write: Vec<String>,
+    /// TCP ports to connect to.
+    #[prost(uint32, repeated, tag = "6")]
+    pub(super) ports: Vec<u32>,
+    /// Whatever `ports` says.
+    #[prost(bool, tag = "7")]
+    pub(super) any_port: bool,
+    /// Bytes of memory for each process; 0 for no limit, as for those below.
+    #[prost(uint64, tag = "8")]
+    pub(super) max_memory: u64,
+    /// Processes of the tenant's user.
+    #[prost(uint64, tag = "9")]
+    pub(super) max_processes: u64,
+    /// Bytes of each file.
+    #[prost(uint64, tag = "10")]
+    pub(super) max_file_size: u64,
+    /// Processor time of each process.
+    #[prost(uint64, tag = "11")]
+    pub(super) max_cpu_seconds: u64,
 }
 
 #[derive(Clone, PartialEq, Oneof)]
@@ -26,6 +50,34 @@ pub(super) enum Task {
     Unpack(UnpackTask),
     #[prost(message, tag = "2")]
     Run(RunTask),
+    #[prost(message, tag = "3")]
+    Canary(CanaryTask),
+}
+
+/// What to attack.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct CanaryTask {
+    /// Process of the supervisor.
+    #[prost(uint32, tag = "1")]
+    pub(super) supervisor: u32,
+    /// The directory of workspaces.
+    #[prost(string, tag = "2")]
+    pub(super) root: String,
+    /// A file that only the supervisor may read.
+    #[prost(string, tag = "3")]
+    pub(super) secret: String,
+    /// A file outside the image that everybody may read.
+    #[prost(string, tag = "4")]
+    pub(super) world: String,
+    /// A socket like a plugin's.
+    #[prost(string, tag = "5")]
+    pub(super) socket: String,
+    /// A socket in the network namespace.
+    #[prost(string, tag = "6")]
+    pub(super) abstract_name: String,
+    /// A TCP port of the supervisor's on loopback.
+    #[prost(uint32, tag = "7")]
+    pub(super) port: u32,
 }
 
 /// Unpack the archive that follows on the same socket.
@@ -68,7 +120,7 @@ pub(super) struct RunTask {
 /// What a worker answers.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Reply {
-    #[prost(oneof = "Answer", tags = "1, 2, 3, 4")]
+    #[prost(oneof = "Answer", tags = "1, 2, 3, 4, 5")]
     pub(super) answer: Option<Answer>,
 }
 
@@ -87,6 +139,16 @@ pub(super) enum Answer {
     /// A step could not be taken.
     #[prost(message, tag = "4")]
     Failed(Failed),
+    /// The attacks were tried.
+    #[prost(message, tag = "5")]
+    Canaries(Canaries),
+}
+
+/// Attacks that worked, which none must.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Canaries {
+    #[prost(string, repeated, tag = "1")]
+    pub(super) alive: Vec<String>,
 }
 
 /// What came out of an archive.

@@ -11,13 +11,14 @@ use thiserror::Error;
 use tokio::net::unix::pipe;
 
 use super::{
+    bounds::Bounds,
     capture::Capture,
     excerpt::Excerpt,
     job::{Job, Unconfined, cannot},
     lease::Lease,
     link::Outgoing,
     message::JobKind,
-    plan::{Answer, Plan, RunTask, Task},
+    plan::{Answer, RunTask, Task},
 };
 
 /// How long an answer waits for a command that was asked to end: its last words
@@ -108,11 +109,12 @@ impl Lease {
     pub async fn run(
         &mut self,
         command: Command,
+        bounds: &Bounds,
         deadline: Option<Instant>,
     ) -> Result<Output, NotRun> {
         let started = Instant::now();
         let max_output = command.max_output;
-        let plan = Plan { task: Some(Task::Run(command.into())) };
+        let plan = bounds.plan(Task::Run(command.into()));
         self.begin();
         let mut job = Job::start(self, JobKind::Run, &plan).await?;
         let mut capture = Capture::new(streams(&mut job).await?, max_output);
@@ -165,7 +167,7 @@ fn failure(answer: Answer) -> NotRun {
         Answer::Failed(failed) if failed.command => NotRun::Command(failed.step),
         Answer::Failed(failed) => NotRun::Unconfined(failed.into()),
         Answer::Refused(text) => NotRun::Command(text),
-        Answer::Running(_) | Answer::Unpacked(_) => {
+        Answer::Running(_) | Answer::Unpacked(_) | Answer::Canaries(_) => {
             cannot("understand a worker")("an answer to another question").into()
         }
     }

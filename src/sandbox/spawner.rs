@@ -8,9 +8,12 @@
 mod clean;
 mod ending;
 mod kill;
+mod kills;
 mod leases;
+mod root;
 mod setup;
 mod slot;
+mod users;
 
 use std::{
     io,
@@ -34,7 +37,7 @@ use self::{leases::Leases, setup::Unfit};
 use super::{
     channel,
     fork::{self, SingleThreaded},
-    message::{Event, Order, Ready, Report, Setup, What},
+    message::{Event, Order, Report, Setup, What},
 };
 
 pub(super) use kill::drop_capabilities;
@@ -62,7 +65,8 @@ pub(super) fn run(control: OwnedFd) -> io::Result<()> {
 
 /// Leaves everything that was inherited from whoever started the supervisor.
 fn detach() -> io::Result<SignalFd> {
-    fork::default_sigpipe();
+    // Programs expect to end quietly when nobody reads their output.
+    fork::default_action(Signal::SIGPIPE);
     umask(Mode::S_IWGRP | Mode::S_IWOTH);
     // A terminal's ^C is for the supervisor, which then ends the leases in order.
     // Whoever leads a session already was started for this.
@@ -83,9 +87,8 @@ fn detach() -> io::Result<SignalFd> {
 }
 
 fn prepare(fork: SingleThreaded, setup: &Setup) -> Result<Leases, Unfit> {
-    let root = setup::root(setup)?;
-    let users = setup::users(setup)?;
-    let mut leases = Leases::new(fork, users, root);
+    let arrangement = setup::arrange(fork, setup)?;
+    let mut leases = Leases::new(fork, arrangement, setup.leases);
     leases.remove_stale()?;
     Ok(leases)
 }
@@ -99,7 +102,7 @@ struct Spawner {
 impl Spawner {
     /// Obeys orders until there is nobody left to give them.
     fn serve(mut self) -> io::Result<()> {
-        self.report(Event::Ready(Ready { leases: self.leases.len() }))?;
+        self.report(Event::Ready(self.leases.ready()))?;
         loop {
             let ordered = self.wait(Instant::now() + LONGEST_SLEEP, PollFlags::POLLIN)?;
             self.tend()?;

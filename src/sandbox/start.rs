@@ -16,24 +16,16 @@ use thiserror::Error;
 
 use super::{
     channel, message,
-    message::{Event, Order, Report, What},
+    message::{Event, Order, Ready, Report, TierName, What},
     spawner,
+    tier::Tier,
 };
-
-/// Whom workers run as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Identities {
-    /// Every request has a user that no other live request has.
-    Distinct,
-    /// Every request runs as the same user.
-    Shared,
-}
 
 /// What the spawner has to know.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Whom workers run as.
-    pub identities: Identities,
+    /// Tiers to try, the first that can be had in full counts.
+    pub tiers: Vec<Tier>,
     /// First of the users to be leased.
     pub first_uid: u32,
     /// How many follow, the first included.
@@ -44,13 +36,34 @@ pub struct Setup {
     pub leases: u32,
     /// Where workspaces are made.
     pub work_dir: PathBuf,
+    /// Paths that no request may open, whatever else allows it.
+    pub hidden: Vec<PathBuf>,
+    /// Directories of programs, which every request may read.
+    pub programs: Vec<PathBuf>,
+    /// Distinct users will do where the kernel has no Landlock.
+    pub accept_no_landlock: bool,
+}
+
+/// What a spawner can do.
+#[derive(Clone, Debug)]
+pub struct Abilities {
+    /// How many requests there can be at a time.
+    pub leases: u32,
+    /// How strongly they are kept apart.
+    pub tier: Tier,
+    /// The version of Landlock that is enforced, 0 for none.
+    pub landlock: i32,
+    /// Why no stronger tier is had, a sentence for each.
+    pub missing: Vec<String>,
+    /// The directory of workspaces.
+    pub root: PathBuf,
 }
 
 /// A spawner that is ready for orders. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Spawner {
     pub(super) control: OwnedFd,
-    pub(super) leases: u32,
+    pub(super) abilities: Abilities,
 }
 
 /// Why there is no spawner.
@@ -88,14 +101,14 @@ impl Spawner {
             .map_err(NotStarted::Start)?;
         let order = Order { what: Some(What::Setup(setup.into())) };
         channel::send(&control, &order, &[]).map_err(NotStarted::Start)?;
-        let leases = ready(&control)?;
-        Ok((Self { control, leases }, Process(process)))
+        let abilities = ready(&control)?;
+        Ok((Self { control, abilities }, Process(process)))
     }
 
-    /// How many requests there can be at a time.
+    /// What it can do.
     #[must_use]
-    pub fn leases(&self) -> u32 {
-        self.leases
+    pub fn abilities(&self) -> &Abilities {
+        &self.abilities
     }
 }
 
@@ -117,10 +130,10 @@ impl Process {
 /// Time between two looks at a process that ends.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-fn ready(control: &OwnedFd) -> Result<u32, NotStarted> {
+fn ready(control: &OwnedFd) -> Result<Abilities, NotStarted> {
     let received = channel::receive::<Report>(control).map_err(NotStarted::Silent)?;
     match received.and_then(|(report, _)| report.event) {
-        Some(Event::Ready(ready)) => Ok(ready.leases),
+        Some(Event::Ready(ready)) => Ok(ready.into()),
         Some(Event::Unfit(why)) => Err(NotStarted::Unfit(why)),
         Some(Event::Leased(_) | Event::Ended(_) | Event::Released(_)) | None => {
             Err(NotStarted::Silent(io::ErrorKind::UnexpectedEof.into()))
@@ -138,17 +151,31 @@ pub fn spawner_main() -> io::Result<()> {
 
 impl From<&Setup> for message::Setup {
     fn from(setup: &Setup) -> Self {
-        let identities = match setup.identities {
-            Identities::Distinct => message::Identities::Distinct,
-            Identities::Shared => message::Identities::Shared,
+        let paths = |list: &[PathBuf]| {
+            list.iter().map(|path| path.to_string_lossy().into_owned()).collect()
         };
         Self {
-            identities: identities.into(),
+            tiers: setup.tiers.iter().map(|tier| TierName::from(*tier).into()).collect(),
             first_uid: setup.first_uid,
             uid_count: setup.uid_count,
             shared_uid: setup.shared_uid,
             leases: setup.leases,
             work_dir: setup.work_dir.to_string_lossy().into_owned(),
+            hidden: paths(&setup.hidden),
+            programs: paths(&setup.programs),
+            accept_no_landlock: setup.accept_no_landlock,
+        }
+    }
+}
+
+impl From<Ready> for Abilities {
+    fn from(ready: Ready) -> Self {
+        Self {
+            leases: ready.leases,
+            tier: ready.tier().into(),
+            landlock: ready.landlock,
+            missing: ready.missing,
+            root: ready.root.into(),
         }
     }
 }

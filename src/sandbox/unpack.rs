@@ -6,10 +6,11 @@ use thiserror::Error;
 use tokio::io::AsyncWriteExt;
 
 use super::{
+    bounds::Bounds,
     job::{Job, Unconfined, cannot},
     lease::Lease,
     message::JobKind,
-    plan::{Answer, Plan, Task, UnpackTask},
+    plan::{Answer, Task, UnpackTask},
 };
 
 /// How much an archive may hold.
@@ -56,7 +57,7 @@ impl Lease {
     ) -> Result<Unpacking, Unconfined> {
         let task =
             UnpackTask { preserve_file_mode, max_bytes: limits.bytes, max_entries: limits.files };
-        let plan = Plan { task: Some(Task::Unpack(task)) };
+        let plan = Bounds::default().plan(Task::Unpack(task));
         Ok(Unpacking { job: Job::start(self, JobKind::Unpack, &plan).await? })
     }
 }
@@ -79,7 +80,7 @@ impl Unpacking {
             }
             Some(Answer::Refused(text)) => Err(NotUnpacked::Refused(text)),
             Some(Answer::Failed(failed)) => Err(NotUnpacked::Unconfined(failed.into())),
-            Some(Answer::Running(_)) | None => {
+            Some(Answer::Running(_) | Answer::Canaries(_)) | None => {
                 return Err(NotUnpacked::Unconfined(self.job.post_mortem().await));
             }
         };

@@ -3,11 +3,13 @@
 //! A worker is a child of the spawner and does one job: it unpacks an archive,
 //! or it becomes a command of the plugin. It first gives up everything a tenant
 //! must not have, in an order in which each step still has the right it needs,
-//! and only then reads its plan.
+//! and only then does what its plan says.
 
 mod environment;
+mod guard;
 mod identity;
 mod lookup;
+pub(super) mod namespaces;
 pub(super) mod remove;
 mod run;
 mod tree;
@@ -17,7 +19,7 @@ use std::{
     convert::Infallible,
     io::{self, Write},
     os::{
-        fd::{AsFd, OwnedFd},
+        fd::{AsFd, BorrowedFd, OwnedFd},
         unix::net::UnixStream,
     },
     path::{Path, PathBuf},
@@ -25,17 +27,35 @@ use std::{
 
 use nix::{errno::Errno, unistd::Uid};
 
-use super::plan::{self, Answer, Failed, Plan, Reply, Task, Unpacked};
+pub(super) use self::guard::END;
+use self::identity::Confined;
+use super::{
+    canary,
+    fork::SingleThreaded,
+    message::JobKind,
+    plan::{self, Answer, Canaries, Failed, Plan, Reply, Task},
+    policy::Policy,
+    tier::Tier,
+};
+
+/// What all workers of a spawner are made with.
+#[derive(Debug)]
+pub(super) struct Site<'s> {
+    pub(super) fork: SingleThreaded,
+    pub(super) tier: Tier,
+    pub(super) policy: Option<&'s Policy>,
+    /// Where workspaces are.
+    pub(super) root: BorrowedFd<'s>,
+    pub(super) root_path: &'s Path,
+}
 
 /// Who a worker works for.
 #[derive(Clone, Debug)]
 pub(super) struct Tenant {
     /// The leased user; `None` where everybody is the same one.
     pub(super) user: Option<Uid>,
-    /// Name of the request's directory.
-    pub(super) workspace: String,
-    /// Where that directory is.
-    pub(super) root: PathBuf,
+    /// The request's directory.
+    pub(super) workspace: PathBuf,
 }
 
 /// The directories a request has to itself, by their names in its workspace.
@@ -54,42 +74,80 @@ enum Trouble {
     Refused(String),
 }
 
-/// Runs in a child of the spawner. Returns only when there is no command to become.
-pub(super) fn main(tenant: &Tenant, root: &OwnedFd, socket: OwnedFd, run: bool) -> i32 {
-    let mut socket = UnixStream::from(socket);
-    let outcome = identity::assume(tenant, root, !run)
-        .and_then(|workspace| work(&workspace, tenant, &mut socket, run));
-    let answer = match outcome {
-        Ok(unpacked) => Answer::Unpacked(unpacked),
-        Err(trouble) => trouble.into(),
-    };
-    let told = socket.write_all(&plan::frame(&Reply { answer: Some(answer) }));
-    i32::from(told.is_err())
+/// Something to be done for a tenant, and whom to tell of it.
+#[derive(Debug)]
+pub(super) struct Job<'j> {
+    site: &'j Site<'j>,
+    tenant: &'j Tenant,
+    socket: UnixStream,
+    kind: JobKind,
 }
 
-fn work(
-    workspace: &OwnedFd,
-    tenant: &Tenant,
-    socket: &mut UnixStream,
-    run: bool,
-) -> Result<Unpacked, Trouble> {
-    let plan: Plan = plan::read(socket).map_err(step("read the plan"))?;
-    match plan.task {
-        Some(Task::Unpack(task)) if !run => unpack::unpack(workspace.as_fd(), task, socket),
-        Some(Task::Run(task)) if run => {
-            let never: Infallible = run::become_command(workspace.as_fd(), tenant, &task, socket)?;
-            match never {}
+impl<'j> Job<'j> {
+    pub(super) fn new(
+        site: &'j Site<'j>,
+        tenant: &'j Tenant,
+        socket: OwnedFd,
+        kind: JobKind,
+    ) -> Self {
+        Self { site, tenant, socket: socket.into(), kind }
+    }
+
+    /// Runs in a child of the spawner, and ends as the job did.
+    pub(super) fn start(mut self) -> i32 {
+        let site = self.site;
+        match site.tier {
+            Tier::Uid => self.run(site),
+            // Who only unpacks runs nothing that would have to be guarded.
+            Tier::Landlock | Tier::None if self.kind == JobKind::Unpack => self.run(site),
+            Tier::Landlock | Tier::None => guard::stand(&mut self),
+            Tier::Namespaces => namespaces::enter(&mut self),
         }
-        Some(Task::Unpack(_) | Task::Run(_)) | None => {
-            Err(Trouble::Refused("the plan is not for this kind of worker".to_owned()))
+    }
+
+    /// Does the job, or says why not. Returns only when there is no command to
+    /// become.
+    fn run(&mut self, site: &Site<'_>) -> i32 {
+        let answer = self.work(site).unwrap_or_else(Answer::from);
+        self.answer(answer)
+    }
+
+    fn work(&mut self, site: &Site<'_>) -> Result<Answer, Trouble> {
+        let Self { tenant, socket, kind, .. } = self;
+        let workspace = identity::assume(site, tenant, *kind)?;
+        let plan: Plan = plan::read(socket).map_err(step("read the plan"))?;
+        let confined = Confined::enter(site, workspace, &plan, socket.as_fd())?;
+        match (kind, plan.task) {
+            (JobKind::Unpack, Some(Task::Unpack(task))) => {
+                unpack::unpack(confined.workspace(), task, socket).map(Answer::Unpacked)
+            }
+            (JobKind::Run, Some(Task::Run(task))) => {
+                let never: Infallible = run::become_command(&confined, tenant, &task, socket)?;
+                match never {}
+            }
+            (JobKind::Canary, Some(Task::Canary(targets))) => {
+                Ok(Answer::Canaries(Canaries { alive: canary::attack(&targets) }))
+            }
+            (JobKind::Unpack | JobKind::Run | JobKind::Canary, _) => {
+                Err(Trouble::Refused("the plan is not for this kind of worker".to_owned()))
+            }
         }
+    }
+
+    fn fail(&mut self, what: &'static str, error: io::Error) -> i32 {
+        self.answer(Trouble::Step { step: what, error }.into())
+    }
+
+    fn answer(&mut self, answer: Answer) -> i32 {
+        let told = self.socket.write_all(&plan::frame(&Reply { answer: Some(answer) }));
+        i32::from(told.is_err())
     }
 }
 
 impl Tenant {
     /// The absolute path of a directory in the workspace.
     fn directory(&self, name: &str) -> PathBuf {
-        self.root.join(&self.workspace).join(Path::new(name))
+        self.workspace.join(name)
     }
 }
 

@@ -11,20 +11,23 @@ use std::{
 };
 
 use nix::{
-    sys::signal::{Signal, killpg},
+    sys::signal::{self, Signal},
     unistd::{Pid, Uid, UnlinkatFlags, geteuid, unlinkat},
 };
 
 use super::{
     super::{
         fork::{Reaped, SingleThreaded},
-        message::{Ended, Event, JobKind, LeaseOrder, Leased, Released, StartOrder},
-        worker::{self, Tenant},
+        message::{
+            Ended, Event, JobKind, LeaseOrder, Leased, Ready, Released, StartOrder, TierName,
+        },
+        worker::{self, Job, Site, Tenant},
     },
     clean,
     ending::{Ending, Found, Step},
     kill,
-    setup::{Root, Unfit, Users},
+    kills::{Kill, Kills},
+    setup::{Arrangement, Unfit},
     slot::{Slots, State, Waiting},
 };
 
@@ -34,24 +37,14 @@ const AFTER_SIGNAL: Duration = Duration::from_millis(1);
 /// The users, their processes and their directories.
 pub(super) struct Leases {
     fork: SingleThreaded,
-    users: Users,
-    root: Root,
+    arrangement: Arrangement,
     slots: Slots,
     children: BTreeMap<Pid, Child>,
-    /// Signals to be sent, by one killer at a time: two would be the same user
-    /// and could meet each other's signals. At most two per slot.
-    kills: VecDeque<Kill>,
-    /// The slot whose processes are being signalled.
-    killing: Option<usize>,
+    kills: Kills,
+    /// Orders that wait for a user. The supervisor gives no more than it has
+    /// places for requests.
+    queue: VecDeque<LeaseOrder>,
     reports: Vec<Event>,
-}
-
-/// A signal to everything under a lease.
-#[derive(Clone, Copy, Debug)]
-struct Kill {
-    slot: usize,
-    lease: u64,
-    signal: Signal,
 }
 
 /// What a child of the spawner is for.
@@ -70,21 +63,31 @@ enum Child {
 }
 
 impl Leases {
-    pub(super) fn new(fork: SingleThreaded, users: Users, root: Root) -> Self {
+    pub(super) fn new(fork: SingleThreaded, arrangement: Arrangement, leases: u32) -> Self {
+        let slots = match &arrangement.users {
+            Some(users) => Slots::new(users.leased.iter().copied()),
+            None => Slots::new((0..leases).map(|_| geteuid())),
+        };
         Self {
             fork,
-            slots: Slots::new(users.leased.iter().copied()),
-            users,
-            root,
+            arrangement,
+            slots,
             children: BTreeMap::new(),
-            kills: VecDeque::new(),
-            killing: None,
+            kills: Kills::default(),
+            queue: VecDeque::new(),
             reports: Vec::new(),
         }
     }
 
-    pub(super) fn len(&self) -> u32 {
-        u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
+    /// What the supervisor is told at first.
+    pub(super) fn ready(&self) -> Ready {
+        Ready {
+            leases: u32::try_from(self.slots.len()).unwrap_or(u32::MAX),
+            tier: TierName::from(self.arrangement.tier).into(),
+            landlock: self.arrangement.landlock,
+            missing: self.arrangement.missing.clone(),
+            root: self.arrangement.root.path.to_string_lossy().into_owned(),
+        }
     }
 
     /// What the supervisor has not been told yet.
@@ -94,7 +97,8 @@ impl Leases {
 
     /// When something is to be done next.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.slots.iter().filter_map(|(_, slot)| slot.wake()).min()
+        let rested = (!self.queue.is_empty()).then(|| self.slots.next_rested()).flatten();
+        self.slots.iter().filter_map(|(_, slot)| slot.wake()).chain(rested).min()
     }
 
     /// Whether a lease is still being taken back.
@@ -105,66 +109,84 @@ impl Leases {
     /// Begins to remove the directories of a spawner that was killed, each as
     /// the user it belongs to: nobody else can.
     pub(super) fn remove_stale(&mut self) -> Result<(), Unfit> {
-        let unfit = |error| Unfit::WorkDir { path: self.root.path.clone(), error, uid: geteuid() };
-        for entry in fs::read_dir(&self.root.path).map_err(unfit)? {
+        let unfit = |error| Unfit::Step { step: "clear the work directory", error };
+        let root = &self.arrangement.root;
+        for entry in fs::read_dir(&root.path).map_err(unfit)? {
             let entry = entry.map_err(unfit)?;
             let owner = Uid::from_raw(entry.metadata().map_err(unfit)?.uid());
             let owner = (owner != geteuid()).then_some(owner);
             let Ok(name) = entry.file_name().into_string() else { continue };
-            let cleaner = self
-                .fork
-                .fork([self.root.directory.as_fd()], |[root]| clean::clean(&root, &name, owner));
-            let pid = cleaner.map_err(unfit)?;
-            self.children.insert(pid, Child::Stale(name));
+            let cleaner = self.fork.fork(|| clean::clean(&root.directory, &name, owner));
+            self.children.insert(cleaner.map_err(unfit)?, Child::Stale(name));
         }
         Ok(())
     }
 
     pub(super) fn lease(&mut self, order: LeaseOrder) {
-        let leased = self.slots.lease(Instant::now());
-        let (lease, uid) = leased.map_or((0, 0), |(lease, uid)| (lease, uid.as_raw()));
-        self.reports.push(Event::Leased(Leased { ticket: order.ticket, lease, uid }));
+        self.queue.push_back(order);
+        self.serve_queue(Instant::now());
+    }
+
+    /// Leases to whoever waits, as far as users have rested.
+    fn serve_queue(&mut self, now: Instant) {
+        while let Some(order) = self.queue.front()
+            && let Some((lease, uid)) = self.slots.lease(now)
+        {
+            let leased = Leased { ticket: order.ticket, lease, uid: uid.as_raw() };
+            self.reports.push(Event::Leased(leased));
+            self.queue.pop_front();
+        }
     }
 
     /// Starts a worker, after a sweep if a command ran under the lease before:
     /// what it left must not be there to meet the next one.
     pub(super) fn start(&mut self, order: StartOrder, socket: OwnedFd) {
-        let worker = Waiting { job: order.job, run: order.kind() == JobKind::Run, socket };
+        let worker = Waiting { job: order.job, kind: order.kind(), socket };
         let Some(index) = self.slots.find(order.lease) else {
             return self.refuse(worker.job, "its lease has ended");
         };
         match self.slots.lease_mut(index) {
             None => self.refuse(worker.job, "its lease is ending"),
-            Some(lease) if lease.used => {
+            // A guard sweeps for itself.
+            Some(lease) if lease.used && self.arrangement.users.is_some() => {
                 lease.waiting = Some(worker);
                 self.signal(index, Signal::SIGKILL);
             }
-            Some(_) => self.fork_worker(index, &worker),
+            Some(_) => self.fork_worker(index, worker),
         }
     }
 
-    fn fork_worker(&mut self, index: usize, worker: &Waiting) {
-        let user = self.slots.user(index).filter(|_| self.users.killer.is_some());
+    fn fork_worker(&mut self, index: usize, worker: Waiting) {
+        let user = self.user(index);
         let Some(lease) = self.slots.lease_mut(index) else { return };
-        lease.used |= worker.run;
-        let tenant =
-            Tenant { user, workspace: lease.workspace.clone(), root: self.root.path.clone() };
-        let keep = [self.root.directory.as_fd(), worker.socket.as_fd()];
-        let run = worker.run;
-        let forked =
-            self.fork.fork(keep, |[root, socket]| worker::main(&tenant, &root, socket, run));
-        match forked {
+        let Waiting { job, kind, socket } = worker;
+        lease.used |= kind != JobKind::Unpack;
+        let root = &self.arrangement.root;
+        let tenant = Tenant { user, workspace: root.path.join(&lease.workspace) };
+        let site = Site {
+            fork: self.fork,
+            tier: self.arrangement.tier,
+            policy: self.arrangement.policy.as_ref(),
+            root: root.directory.as_fd(),
+            root_path: &root.path,
+        };
+        match self.fork.fork(|| Job::new(&site, &tenant, socket, kind).start()) {
             Ok(pid) => {
-                lease.workers.insert(pid, worker.job);
-                self.children.insert(pid, Child::Worker { slot: index, job: worker.job });
+                lease.workers.insert(pid, job);
+                self.children.insert(pid, Child::Worker { slot: index, job });
             }
-            Err(error) => self.refuse(worker.job, &error.to_string()),
+            Err(error) => self.refuse(job, &error.to_string()),
         }
     }
 
     fn refuse(&mut self, job: u64, why: &str) {
         let failure = format!("cannot start a worker: {why}");
         self.reports.push(Event::Ended(Ended { job, failure, ..Ended::default() }));
+    }
+
+    /// The user of a slot, where it has one of its own.
+    fn user(&self, index: usize) -> Option<Uid> {
+        self.slots.user(index).filter(|_| self.arrangement.users.is_some())
     }
 
     pub(super) fn stop(&mut self, lease: u64) {
@@ -195,11 +217,7 @@ impl Leases {
         let now = Instant::now();
         match self.children.remove(&reaped.pid) {
             Some(Child::Worker { slot, job }) => self.worker_ended(slot, job, reaped),
-            Some(Child::Killer(kill)) => {
-                self.killing = None;
-                self.killed(kill, now);
-                self.next_kill();
-            }
+            Some(Child::Killer(kill)) => self.killed(kill, now),
             Some(Child::Cleaner { slot }) => {
                 self.step(slot, |ending| ending.cleaned(now, clean::found(reaped.status)));
             }
@@ -223,13 +241,14 @@ impl Leases {
         }));
     }
 
-    /// Does what became due for leases that are ending.
+    /// Does what became due.
     pub(super) fn advance(&mut self, now: Instant) {
         for index in 0..self.slots.len() {
             if self.slots.take_wake(index, now) {
                 self.step(index, |ending| ending.waited(now));
             }
         }
+        self.serve_queue(now);
     }
 
     fn step(&mut self, index: usize, next: impl FnOnce(&mut Ending) -> Step) {
@@ -252,19 +271,19 @@ impl Leases {
 
     fn clean(&mut self, index: usize) {
         // A signal on its way could meet the user's next tenant.
-        let signalled = self.kills.iter().map(|kill| kill.slot).chain(self.killing);
-        if signalled.into_iter().any(|slot| slot == index) {
+        if self.kills.concern(index) {
             return self.slots.set_wake(index, Instant::now() + AFTER_SIGNAL);
         }
-        let user = self.slots.user(index).filter(|_| self.users.killer.is_some());
+        let user = self.user(index);
         let Some(lease) = self.slots.any_lease_mut(index) else { return };
-        let name = lease.workspace.as_str();
-        let keep = [self.root.directory.as_fd()];
-        let forked = self.fork.fork(keep, |[root]| clean::clean(&root, name, user));
-        if let Ok(pid) = forked {
+        // A guard ends last; until then its processes may be there.
+        let is_guarded = user.is_none() && !lease.workers.is_empty();
+        let (root, name) = (&self.arrangement.root.directory, lease.workspace.as_str());
+        let cleaner = (!is_guarded).then(|| self.fork.fork(|| clean::clean(root, name, user)));
+        if let Some(Ok(pid)) = cleaner {
             self.children.insert(pid, Child::Cleaner { slot: index });
         } else {
-            // No process to be had: the same is tried again, for a while.
+            // Or there is no process to be had: tried again, for a while.
             let now = Instant::now();
             self.step(index, |ending| ending.cleaned(now, Found::Processes));
         }
@@ -282,62 +301,57 @@ impl Leases {
     /// Removes a workspace's own directory, which is empty by now. That takes
     /// the right to write to the root, which no tenant has.
     fn remove_directory(&self, name: &str) -> bool {
-        let removed = unlinkat(&self.root.directory, name, UnlinkatFlags::RemoveDir);
+        let root = &self.arrangement.root.directory;
+        let removed = unlinkat(root, name, UnlinkatFlags::RemoveDir);
         matches!(removed, Ok(()) | Err(nix::errno::Errno::ENOENT))
     }
 
     fn signal(&mut self, slot: usize, signal: Signal) {
         if let Some(lease) = self.slots.any_lease_mut(slot).map(|lease| lease.id) {
-            self.kills.push_back(Kill { slot, lease, signal });
+            self.kills.push(Kill { slot, lease, signal });
             self.next_kill();
         }
     }
 
     fn next_kill(&mut self) {
-        while self.killing.is_none()
-            && let Some(kill) = self.kills.pop_front()
+        let Some(kill) = self.kills.next() else { return };
+        let is_due = self.slots.find(kill.lease) == Some(kill.slot);
+        let users = self.arrangement.users.as_ref().filter(|_| is_due);
+        let killer = users.map(|users| users.killer).zip(self.slots.user(kill.slot));
+        if let Some((killer, victim)) = killer
+            && let Ok(pid) = self.fork.fork(|| kill::kill_all(victim, killer, kill.signal))
         {
-            if self.slots.find(kill.lease) != Some(kill.slot) {
-                continue;
-            }
-            if let Some(killer) = self.users.killer {
-                self.fork_killer(kill, killer);
-            } else {
-                self.signal_groups(kill);
-                self.killed(kill, Instant::now());
-            }
+            self.children.insert(pid, Child::Killer(kill));
+            return;
         }
+        // Nobody to be killed, guards who do it, or no process to be had: then
+        // cleaning finds the tenant's, and asks again.
+        self.order_guards(kill);
+        self.killed(kill, Instant::now());
     }
 
-    fn fork_killer(&mut self, kill: Kill, killer: Uid) {
-        let Some(victim) = self.slots.user(kill.slot) else { return };
-        match self.fork.fork([], |[]| kill::kill_all(victim, killer, kill.signal)) {
-            Ok(pid) => {
-                self.killing = Some(kill.slot);
-                self.children.insert(pid, Child::Killer(kill));
-            }
-            // Cleaning will find the processes, and ask again.
-            Err(_) => self.killed(kill, Instant::now()),
+    /// Where everybody is one user, guards know whom to signal.
+    fn order_guards(&mut self, kill: Kill) {
+        if self.arrangement.users.is_some() {
+            return;
         }
-    }
-
-    /// Where everybody is one user, the process groups of the workers are all
-    /// that can be told apart.
-    fn signal_groups(&mut self, kill: Kill) {
         let Some(lease) = self.slots.any_lease_mut(kill.slot) else { return };
-        for group in lease.workers.keys() {
-            // A group that is gone needs no signal.
-            let _ = killpg(*group, kill.signal);
+        let order = if kill.signal == Signal::SIGKILL { worker::END } else { kill.signal };
+        for guard in lease.workers.keys() {
+            // One that is gone needs no order.
+            let _ = signal::kill(*guard, order);
         }
     }
 
     /// The signal to a slot's processes was sent.
     fn killed(&mut self, kill: Kill, now: Instant) {
-        let lease = self.slots.lease_mut(kill.slot);
+        self.kills.done();
+        let lease = self.slots.lease_mut(kill.slot).filter(|lease| lease.id == kill.lease);
         let swept = lease.filter(|_| kill.signal == Signal::SIGKILL);
         match swept.and_then(|lease| lease.waiting.take()) {
-            Some(worker) => self.fork_worker(kill.slot, &worker),
+            Some(worker) => self.fork_worker(kill.slot, worker),
             None => self.step(kill.slot, |ending| ending.signalled(now)),
         }
+        self.next_kill();
     }
 }

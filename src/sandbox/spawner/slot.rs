@@ -10,6 +10,7 @@ use nix::unistd::{Pid, Uid};
 use rand::RngExt;
 
 use super::ending::{Ending, Step};
+use crate::sandbox::message::JobKind;
 
 /// How long a user rests before it is leased again. Nothing of a tenant is known
 /// to outlive the end of a lease; the pause keeps a mistake in that from
@@ -49,7 +50,7 @@ pub(super) struct Lease {
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) job: u64,
-    pub(super) run: bool,
+    pub(super) kind: JobKind,
     pub(super) socket: OwnedFd,
 }
 
@@ -96,6 +97,14 @@ impl Slots {
     /// The slot that lease `id` is on.
     pub(super) fn find(&self, id: u64) -> Option<usize> {
         self.all.iter().position(|slot| slot.lease().is_some_and(|lease| lease.id == id))
+    }
+
+    /// When the user that rests longest has rested, if one rests.
+    pub(super) fn next_rested(&self) -> Option<Instant> {
+        match self.all.get(*self.free.front()?)?.state {
+            State::Free { since } => Some(since? + COOLING),
+            State::Leased(_) | State::Ending { .. } | State::Quarantined => None,
+        }
     }
 
     pub(super) fn user(&self, index: usize) -> Option<Uid> {

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     fn compose_strings(inherited: &[&'static str], request: &[&'static str]) -> Vec<String> {
-        let tenant = Tenant { user: None, workspace: "w".into(), root: PathBuf::from("/root") };
+        let tenant = Tenant { user: None, workspace: PathBuf::from("/root/w") };
         let bytes = |entries: &[&'static str]| -> Vec<Bytes> {
             entries.iter().map(|entry| Bytes::from_static(entry.as_bytes())).collect()
         };
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_nul_is_refused_in_gos_words() {
-        let tenant = Tenant { user: None, workspace: "w".into(), root: PathBuf::from("/root") };
+        let tenant = Tenant { user: None, workspace: PathBuf::from("/root/w") };
         let error = compose(&tenant, &[], &[Bytes::from_static(b"A=\0")]).unwrap_err();
         assert_eq!(error, "exec: environment variable contains NUL");
     }

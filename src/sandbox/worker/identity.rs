@@ -1,13 +1,16 @@
 //! Becoming a tenant: the steps from the spawner's rights to a tenant's.
 
-use std::os::fd::OwnedFd;
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::PathBuf,
+};
 
 use nix::{
     errno::Errno,
     fcntl::{OFlag, openat},
     sys::{
         prctl,
-        resource::{Resource, setrlimit},
         signal::{SigSet, Signal},
         stat::{Mode, mkdirat},
     },
@@ -17,65 +20,148 @@ use nix::{
     },
 };
 
-use super::{HOME, REPOSITORY, TEMPORARY, Tenant, Trouble, step};
-use crate::sandbox::spawner::drop_capabilities;
+use super::{HOME, REPOSITORY, Site, TEMPORARY, Tenant, Trouble, step};
+use crate::sandbox::{
+    filter::{self, Sockets},
+    fork,
+    limits::Limits,
+    message::JobKind,
+    plan::Plan,
+    policy::Extra,
+    spawner::drop_capabilities,
+    tier::Tier,
+};
+
+/// What namespaces make a request's own.
+const PROCESSES: &str = "/proc";
+const SCRATCH: [&str; 2] = ["/tmp", "/dev/shm"];
 
 /// Takes a tenant's identity for good and returns its workspace, which is made
 /// first if this is the tenant's first worker.
 ///
 /// The order matters: each step needs a right that a later one gives up.
-pub(super) fn assume(tenant: &Tenant, root: &OwnedFd, first: bool) -> Result<OwnedFd, Trouble> {
-    let spawner = getppid();
+pub(super) fn assume(site: &Site<'_>, tenant: &Tenant, kind: JobKind) -> Result<OwnedFd, Trouble> {
+    let parent = getppid();
     setsid().map_err(step("lead a session of its own"))?;
-    setrlimit(Resource::RLIMIT_CORE, 0, 0).map_err(step("forbid core dumps"))?;
-    if first {
-        make_workspace(tenant, root).map_err(step("make a workspace"))?;
+    Limits::worker().install().map_err(step("limit resources"))?;
+    let is_first = matches!(kind, JobKind::Unpack | JobKind::Canary);
+    if is_first {
+        make_workspace(site, tenant).map_err(step("make a workspace"))?;
     }
     if let Some(user) = tenant.user {
         change_user(user).map_err(step("change to the leased user"))?;
     }
     drop_capabilities().map_err(step("give up capabilities"))?;
-    die_with(spawner).map_err(step("end with the spawner"))?;
+    die_with(parent).map_err(step("end with its parent"))?;
     prctl::set_no_new_privs().map_err(step("renounce new privileges"))?;
-    let workspace = enter(tenant, root).map_err(step("enter the workspace"))?;
-    if first {
+    prove_powerless(tenant).map_err(step("prove that no privilege is left"))?;
+    let workspace = enter(site, tenant).map_err(step("enter the workspace"))?;
+    if is_first {
         make_directories(&workspace).map_err(step("make directories"))?;
     }
-    // Blocked so far for the spawner's sake; a program expects none to be.
-    SigSet::all().thread_unblock().map_err(step("unblock signals"))?;
     Ok(workspace)
+}
+
+/// A worker that can reach nothing but what is its tenant's.
+#[derive(Debug)]
+pub(super) struct Confined {
+    workspace: OwnedFd,
+}
+
+impl Confined {
+    /// Restricts files, sockets and system calls to what the plan allows, and
+    /// lets go of everything the spawner had open.
+    pub(super) fn enter(
+        site: &Site<'_>,
+        workspace: OwnedFd,
+        plan: &Plan,
+        socket: BorrowedFd<'_>,
+    ) -> Result<Self, Trouble> {
+        if let Some(policy) = site.policy {
+            let mut extra = Extra::from(plan);
+            if site.tier == Tier::Namespaces {
+                extra.read.push(PROCESSES.into());
+                extra.write.extend(SCRATCH.map(PathBuf::from));
+            }
+            let restricted = policy.enforce(workspace.as_fd(), &extra);
+            restricted.map_err(io::Error::other).map_err(step("restrict files"))?;
+        }
+        fork::close_all_but(&[workspace.as_fd(), socket]).map_err(step("close descriptors"))?;
+        Limits::of(plan).install().map_err(step("limit resources"))?;
+        // Last: it forbids some of what came before. In the tier of distinct
+        // users the spawner has installed it already.
+        match site.tier {
+            Tier::Uid | Tier::None => Ok(()),
+            Tier::Namespaces => filter::install(Sockets::All),
+            Tier::Landlock => filter::install(Sockets::NoUnix),
+        }
+        .map_err(io::Error::other)
+        .map_err(step("filter system calls"))?;
+        // Blocked so far for the spawner's sake; a program expects none to be.
+        SigSet::all().thread_unblock().map_err(step("unblock signals"))?;
+        Ok(Self { workspace })
+    }
+
+    pub(super) fn workspace(&self) -> BorrowedFd<'_> {
+        self.workspace.as_fd()
+    }
+}
+
+impl From<&Plan> for Extra {
+    fn from(plan: &Plan) -> Self {
+        let paths = |list: &[String]| list.iter().map(PathBuf::from).collect();
+        Self {
+            read: paths(&plan.read),
+            write: paths(&plan.write),
+            ports: (!plan.any_port)
+                .then(|| plan.ports.iter().filter_map(|port| u16::try_from(*port).ok()).collect()),
+        }
+    }
 }
 
 /// The directory is the tenant's from the start: for the file system this
 /// process already is the tenant, while its group still may write to the root.
-fn make_workspace(tenant: &Tenant, root: &OwnedFd) -> Result<(), Errno> {
+fn make_workspace(site: &Site<'_>, tenant: &Tenant) -> Result<(), Errno> {
     if let Some(user) = tenant.user {
         setfsuid(user);
     }
-    mkdirat(root, tenant.workspace.as_str(), Mode::S_IRWXU)
+    let name = tenant.workspace.file_name().ok_or(Errno::EINVAL)?;
+    mkdirat(site.root, name, Mode::S_IRWXU)
 }
 
 fn change_user(user: Uid) -> Result<(), Errno> {
     let group = Gid::from_raw(user.as_raw());
     setgroups(&[])?;
     setresgid(group, group, group)?;
-    setresuid(user, user, user)?;
+    setresuid(user, user, user)
+}
+
+/// Looks, and tries to get the privilege back.
+fn prove_powerless(tenant: &Tenant) -> Result<(), Errno> {
+    let Some(user) = tenant.user else { return Ok(()) };
+    let group = Gid::from_raw(user.as_raw());
     let (users, groups) = (getresuid()?, getresgid()?);
     let is_user = [users.real, users.effective, users.saved] == [user; 3];
     let is_group = [groups.real, groups.effective, groups.saved] == [group; 3];
-    if is_user && is_group && !user.is_root() { Ok(()) } else { Err(Errno::EPERM) }
+    let root = Uid::from_raw(0);
+    if is_user && is_group && setresuid(root, root, root).is_err() {
+        Ok(())
+    } else {
+        Err(Errno::EPERM)
+    }
 }
 
 /// The signal is forgotten when the user changes, so it is asked for after
-/// that; the spawner may have ended in between.
-fn die_with(spawner: Pid) -> Result<(), Errno> {
+/// that; the parent may have ended in between.
+fn die_with(parent: Pid) -> Result<(), Errno> {
     prctl::set_pdeathsig(Signal::SIGKILL)?;
-    if getppid() == spawner { Ok(()) } else { Err(Errno::ESRCH) }
+    if getppid() == parent { Ok(()) } else { Err(Errno::ESRCH) }
 }
 
-fn enter(tenant: &Tenant, root: &OwnedFd) -> Result<OwnedFd, Errno> {
+fn enter(site: &Site<'_>, tenant: &Tenant) -> Result<OwnedFd, Errno> {
     let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    let workspace = openat(root, tenant.workspace.as_str(), flags, Mode::empty())?;
+    let name = tenant.workspace.file_name().ok_or(Errno::EINVAL)?;
+    let workspace = openat(site.root, name, flags, Mode::empty())?;
     fchdir(&workspace)?;
     Ok(workspace)
 }

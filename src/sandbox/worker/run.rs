@@ -5,7 +5,7 @@ use std::{
     ffi::{CString, OsStr},
     fs::File,
     os::{
-        fd::{AsFd, BorrowedFd},
+        fd::AsFd,
         unix::{ffi::OsStrExt, net::UnixStream},
     },
     path::Path,
@@ -21,13 +21,13 @@ use super::{
         channel,
         plan::{self, Answer, Reply, RunTask},
     },
-    REPOSITORY, Tenant, Trouble, environment, go_text, lookup, step,
+    Confined, REPOSITORY, Tenant, Trouble, environment, go_text, lookup, step,
 };
 
 /// Replaces this process by a command. Its output goes to pipes whose other
 /// ends the supervisor gets.
 pub(super) fn become_command(
-    workspace: BorrowedFd<'_>,
+    confined: &Confined,
     tenant: &Tenant,
     task: &RunTask,
     socket: &UnixStream,
@@ -41,7 +41,7 @@ pub(super) fn become_command(
     chdir("/").map_err(step("leave the workspace"))?;
     let path = lookup::look_up(program, &task.search).map_err(Trouble::Command)?;
     let failed = |errno| Trouble::Command(start_error(&path, errno, task));
-    fchdir(workspace).map_err(step("enter the workspace"))?;
+    fchdir(confined.workspace()).map_err(step("enter the workspace"))?;
     let directory = Path::new(REPOSITORY).join(OsStr::from_bytes(&task.directory));
     chdir(&directory).map_err(failed)?;
     connect(socket)?;

@@ -1,0 +1,206 @@
+//! Turning a list of system calls into a program for the kernel.
+
+use seccompiler::{BpfProgram, sock_filter};
+
+/// What becomes of a system call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Allow,
+    /// It fails with this error number.
+    Fail(u16),
+    /// The process ends.
+    Kill,
+}
+
+impl Verdict {
+    fn code(self) -> u32 {
+        match self {
+            Self::Allow => 0x7fff_0000,
+            Self::Fail(errno) => 0x0005_0000 | u32::from(errno),
+            Self::Kill => 0x8000_0000,
+        }
+    }
+}
+
+/// A condition on one argument, and what follows if it holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Test {
+    /// Which argument, from 0. Only its lower half is looked at, which is all
+    /// of an `int`.
+    pub(super) argument: u8,
+    pub(super) compare: Compare,
+    pub(super) verdict: Verdict,
+}
+
+/// How an argument is compared.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Compare {
+    Equals(u32),
+    HasAny(u32),
+}
+
+/// What is done about one system call: the first test that holds decides, or
+/// else `otherwise`.
+#[derive(Clone, Debug)]
+pub(super) struct Rule {
+    pub(super) number: u32,
+    pub(super) tests: Vec<Test>,
+    pub(super) otherwise: Verdict,
+}
+
+/// Offsets in `struct seccomp_data`.
+const NUMBER: u32 = 0;
+const ARCHITECTURE: u32 = 4;
+const ARGUMENTS: u32 = 16;
+
+const LOAD: u16 = 0x20;
+const RETURN: u16 = 0x06;
+const IF_EQUAL: u16 = 0x15;
+const IF_GREATER_EQUAL: u16 = 0x35;
+const IF_ANY: u16 = 0x45;
+
+/// A program that finds its rule by halving: the kernel runs it once for every
+/// system call number when it is installed, so that a list from front to back
+/// costs four times as much.
+pub(super) fn assemble(mut rules: Vec<Rule>, architecture: u32, foreign_abi: u32) -> BpfProgram {
+    rules.sort_unstable_by_key(|rule| rule.number);
+    let mut program = vec![
+        statement(LOAD, ARCHITECTURE),
+        jump(IF_EQUAL, architecture, 1, 0),
+        statement(RETURN, Verdict::Kill.code()),
+        statement(LOAD, NUMBER),
+        // The other numbering of the same architecture names every call twice.
+        jump(IF_GREATER_EQUAL, foreign_abi, 0, 1),
+        statement(RETURN, Verdict::Fail(1).code()),
+    ];
+    program.extend(search(&rules));
+    program
+}
+
+fn search(rules: &[Rule]) -> BpfProgram {
+    match rules {
+        [] => vec![statement(RETURN, Verdict::Allow.code())],
+        [rule] => {
+            let body = body(rule);
+            let skip = u8::try_from(body.len()).unwrap_or(u8::MAX);
+            let mut program = vec![jump(IF_EQUAL, rule.number, 0, skip)];
+            program.extend(body);
+            program.push(statement(RETURN, Verdict::Allow.code()));
+            program
+        }
+        _ => {
+            let (lower, upper) = rules.split_at(rules.len() / 2);
+            let middle = upper.first().map_or(u32::MAX, |rule| rule.number);
+            let (lower, upper) = (search(lower), search(upper));
+            // Jumps on a condition reach 255 instructions; this one any distance.
+            let over = u32::try_from(lower.len()).unwrap_or(u32::MAX);
+            let mut program = vec![jump(IF_GREATER_EQUAL, middle, 0, 1), always(over)];
+            program.extend(lower);
+            program.extend(upper);
+            program
+        }
+    }
+}
+
+fn body(rule: &Rule) -> BpfProgram {
+    let tests = rule.tests.iter().flat_map(|test| {
+        let (code, value) = match test.compare {
+            Compare::Equals(value) => (IF_EQUAL, value),
+            Compare::HasAny(bits) => (IF_ANY, bits),
+        };
+        [
+            statement(LOAD, ARGUMENTS + 8 * u32::from(test.argument)),
+            jump(code, value, 0, 1),
+            statement(RETURN, test.verdict.code()),
+        ]
+    });
+    tests.chain([statement(RETURN, rule.otherwise.code())]).collect()
+}
+
+const fn statement(code: u16, k: u32) -> sock_filter {
+    sock_filter { code, jt: 0, jf: 0, k }
+}
+
+const fn jump(code: u16, k: u32, jt: u8, jf: u8) -> sock_filter {
+    sock_filter { code, jt, jf, k }
+}
+
+const fn always(k: u32) -> sock_filter {
+    sock_filter { code: 0x05, jt: 0, jf: 0, k }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ARCH: u32 = 7;
+    const FOREIGN: u32 = 0x4000_0000;
+
+    /// Runs a program as the kernel would.
+    fn run(program: &[sock_filter], number: u32, arguments: [u32; 6], architecture: u32) -> u32 {
+        let (mut at, mut value) = (0, 0);
+        loop {
+            let sock_filter { code, jt, jf, k } = program[at];
+            at += 1;
+            let holds = match code {
+                LOAD => {
+                    value = match k {
+                        NUMBER => number,
+                        ARCHITECTURE => architecture,
+                        offset => arguments[(offset - ARGUMENTS) as usize / 8],
+                    };
+                    continue;
+                }
+                RETURN => return k,
+                0x05 => {
+                    at += k as usize;
+                    continue;
+                }
+                IF_EQUAL => value == k,
+                IF_GREATER_EQUAL => value >= k,
+                IF_ANY => value & k != 0,
+                other => panic!("unknown instruction {other}"),
+            };
+            at += usize::from(if holds { jt } else { jf });
+        }
+    }
+
+    fn plain(number: u32) -> Rule {
+        Rule { number, tests: vec![], otherwise: Verdict::Fail(1) }
+    }
+
+    #[test]
+    fn every_call_meets_its_own_rule_and_no_other() {
+        let numbers: Vec<u32> = (0..300).filter(|number| number % 3 == 0).collect();
+        let program = assemble(numbers.iter().copied().map(plain).collect(), ARCH, FOREIGN);
+        for number in 0..310 {
+            let expected =
+                if numbers.contains(&number) { Verdict::Fail(1) } else { Verdict::Allow };
+            assert_eq!(run(&program, number, [0; 6], ARCH), expected.code(), "call {number}");
+        }
+    }
+
+    #[test]
+    fn arguments_decide_in_the_order_of_tests() {
+        let rule = Rule {
+            number: 41,
+            tests: vec![
+                Test { argument: 0, compare: Compare::Equals(1), verdict: Verdict::Allow },
+                Test { argument: 1, compare: Compare::HasAny(8), verdict: Verdict::Kill },
+            ],
+            otherwise: Verdict::Fail(13),
+        };
+        let program = assemble(vec![rule], ARCH, FOREIGN);
+        let verdict = |first, second| run(&program, 41, [first, second, 0, 0, 0, 0], ARCH);
+        assert_eq!(verdict(1, 8), Verdict::Allow.code());
+        assert_eq!(verdict(2, 12), Verdict::Kill.code());
+        assert_eq!(verdict(2, 4), Verdict::Fail(13).code());
+    }
+
+    #[test]
+    fn another_architecture_ends_the_process() {
+        let program = assemble(vec![plain(1)], ARCH, FOREIGN);
+        assert_eq!(run(&program, 0, [0; 6], ARCH + 1), Verdict::Kill.code());
+        assert_eq!(run(&program, FOREIGN, [0; 6], ARCH), Verdict::Fail(1).code());
+    }
+}

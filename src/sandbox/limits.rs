@@ -1,0 +1,51 @@
+//! What a process may use, as the kernel counts it.
+
+use nix::{
+    errno::Errno,
+    sys::resource::{Resource, getrlimit, setrlimit},
+};
+
+use super::plan::Plan;
+
+const MIB: u64 = 1024 * 1024;
+
+/// Limits of one process and, each for itself, of its children.
+#[derive(Clone, Debug)]
+pub(super) struct Limits(Vec<(Resource, u64)>);
+
+impl Limits {
+    /// For every worker, whatever it does. They keep a process from leaving
+    /// more behind than a file, and from taking what all users share.
+    pub(super) fn worker() -> Self {
+        Self(vec![
+            (Resource::RLIMIT_CORE, 0),
+            (Resource::RLIMIT_MSGQUEUE, 0),
+            (Resource::RLIMIT_MEMLOCK, 64 * 1024),
+            (Resource::RLIMIT_SIGPENDING, 1024),
+            (Resource::RLIMIT_NOFILE, 4096),
+            (Resource::RLIMIT_STACK, 64 * MIB),
+        ])
+    }
+
+    /// What the plan says. 0 stands for no limit.
+    pub(super) fn of(plan: &Plan) -> Self {
+        let all = [
+            // Not the address space: runtimes reserve tens of gigabytes of that.
+            (Resource::RLIMIT_DATA, plan.max_memory),
+            (Resource::RLIMIT_NPROC, plan.max_processes),
+            (Resource::RLIMIT_FSIZE, plan.max_file_size),
+            (Resource::RLIMIT_CPU, plan.max_cpu_seconds),
+        ];
+        Self(all.into_iter().filter(|(_, limit)| *limit > 0).collect())
+    }
+
+    /// Sets all of them. A limit that is lower already stays.
+    pub(super) fn install(&self) -> Result<(), Errno> {
+        for (resource, limit) in &self.0 {
+            let (_, hard) = getrlimit(*resource)?;
+            let limit = (*limit).min(hard);
+            setrlimit(*resource, limit, limit)?;
+        }
+        Ok(())
+    }
+}

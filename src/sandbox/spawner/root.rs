@@ -1,0 +1,86 @@
+//! The directory that workspaces are made in.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::{
+        fd::OwnedFd,
+        unix::fs::{DirBuilderExt, PermissionsExt, fchown},
+    },
+    path::{Path, PathBuf},
+};
+
+use nix::{
+    fcntl::{Flock, FlockArg},
+    unistd::{Uid, geteuid},
+};
+use thiserror::Error;
+
+/// Name of the directory below the work directory, as Argo CD's.
+const NAME: &str = "_cmp_server";
+
+/// Enterable by every tenant, listable by none, writable by the group that a
+/// worker still has when it makes its own directory.
+const MODE: u32 = 0o771;
+
+/// Why there is no place for workspaces.
+#[derive(Debug, Error)]
+pub(super) enum NoRoot {
+    #[error("{path}: {error}: the work directory must be writable by uid {uid}")]
+    Io { path: PathBuf, error: io::Error, uid: Uid },
+    #[error("{path} is used by another supervisor: give each a --work-dir of its own")]
+    Taken { path: PathBuf },
+}
+
+/// A directory that is locked for this process.
+#[derive(Debug)]
+pub(super) struct Root {
+    pub(super) path: PathBuf,
+    pub(super) directory: OwnedFd,
+    _lock: Flock<File>,
+}
+
+impl Root {
+    /// Makes and locks the directory. It belongs to `owner` where all requests
+    /// share that user.
+    pub(super) fn make(work_dir: &Path, owner: Option<u32>) -> Result<Self, NoRoot> {
+        let path = work_dir.join(NAME);
+        let failed = |error| NoRoot::Io { path: path.clone(), error, uid: geteuid() };
+        fs::DirBuilder::new().recursive(true).mode(MODE).create(&path).map_err(failed)?;
+        let file = File::open(&path).map_err(failed)?;
+        let owner = owner.filter(|_| geteuid().is_root());
+        if owner.is_some() {
+            fchown(&file, owner, owner).map_err(failed)?;
+        }
+        // The mode at creation was subject to the umask.
+        file.set_permissions(fs::Permissions::from_mode(MODE)).map_err(failed)?;
+        let directory = OwnedFd::from(file.try_clone().map_err(failed)?);
+        let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock)
+            .map_err(|_held| NoRoot::Taken { path: path.clone() })?;
+        let path = path.canonicalize().map_err(failed)?;
+        Ok(Self { path, directory, _lock: lock })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_work_directory_belongs_to_one_supervisor() {
+        let directory = tempfile::tempdir().unwrap();
+        let first = Root::make(directory.path(), None).unwrap();
+        let second = Root::make(directory.path(), None);
+        assert!(matches!(second, Err(NoRoot::Taken { .. })));
+        drop(first);
+        assert!(Root::make(directory.path(), None).is_ok());
+    }
+
+    #[test]
+    fn tenants_may_enter_and_not_list() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Root::make(directory.path(), None).unwrap();
+        let mode = fs::metadata(&root.path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o007, 0o001);
+    }
+}

@@ -1,0 +1,152 @@
+//! The users that requests may have, claimed for this process.
+
+use std::{
+    fs, io,
+    os::{
+        linux::net::SocketAddrExt,
+        unix::{
+            fs::MetadataExt,
+            net::{SocketAddr, UnixListener},
+        },
+    },
+};
+
+use caps::{CapSet, Capability};
+use nix::unistd::Uid;
+use thiserror::Error;
+
+/// Why there are no users to lease.
+#[derive(Debug, Error)]
+pub(super) enum NoUsers {
+    #[error("capability {0} is missing: run as root with capabilities SETUID and SETGID")]
+    Capability(Capability),
+    #[error("cannot read the own capabilities: {0}")]
+    Capabilities(caps::errors::CapsError),
+    #[error(
+        "users {first} to {last} are to be leased, but {uid} is not mapped into this user \
+         namespace: choose a range with --uid-range"
+    )]
+    Unmapped { first: u32, last: u32, uid: u32 },
+    #[error(
+        "no user from {first} to {last} is free: each belongs to somebody or to another \
+         supervisor on this machine; choose another range with --uid-range"
+    )]
+    NoneFree { first: u32, last: u32 },
+    #[error("cannot read {path}: {error}")]
+    Read { path: &'static str, error: io::Error },
+}
+
+/// Users that nobody else on this machine leases while this value lives.
+#[derive(Debug)]
+pub(super) struct Users {
+    pub(super) leased: Vec<Uid>,
+    /// Whom a killer pretends to be; see [`super::kill`].
+    pub(super) killer: Uid,
+    _claims: Vec<UnixListener>,
+}
+
+impl Users {
+    /// Claims `wanted` users of a range, and one for killing; fewer if there
+    /// are not so many.
+    pub(super) fn claim(first: u32, count: u32, wanted: u32) -> Result<Self, NoUsers> {
+        for needed in [Capability::CAP_SETUID, Capability::CAP_SETGID] {
+            let has = caps::has_cap(None, CapSet::Effective, needed);
+            if !has.map_err(NoUsers::Capabilities)? {
+                return Err(NoUsers::Capability(needed));
+            }
+        }
+        let last = first.saturating_add(count.saturating_sub(1));
+        check_maps(first, last)?;
+        let taken = taken()?;
+        let free = (first..=last).filter(|uid| !taken.contains(uid));
+        let mut claimed = free
+            .filter_map(|uid| Some((Uid::from_raw(uid), claim(uid)?)))
+            .take(wanted as usize + 1);
+        let none = || NoUsers::NoneFree { first, last };
+        let (killer, own) = claimed.next().ok_or_else(none)?;
+        let (leased, mut claims): (Vec<_>, Vec<_>) = claimed.unzip();
+        if leased.is_empty() {
+            return Err(none());
+        }
+        claims.push(own);
+        Ok(Self { leased, killer, _claims: claims })
+    }
+}
+
+fn check_maps(first: u32, last: u32) -> Result<(), NoUsers> {
+    for path in ["/proc/self/uid_map", "/proc/self/gid_map"] {
+        let map = fs::read_to_string(path).map_err(|error| NoUsers::Read { path, error })?;
+        if let Some(uid) = (first..=last).find(|uid| !is_mapped(&map, *uid)) {
+            return Err(NoUsers::Unmapped { first, last, uid });
+        }
+    }
+    Ok(())
+}
+
+/// Users that belong to somebody: accounts, groups, owners of processes, and of
+/// shared memory, semaphores and queues, which outlive processes.
+fn taken() -> Result<Vec<u32>, NoUsers> {
+    let mut taken = Vec::new();
+    for path in ["/etc/passwd", "/etc/group"] {
+        // An image made from scratch has neither.
+        let Ok(text) = fs::read_to_string(path) else { continue };
+        taken.extend(text.lines().filter_map(|line| line.split(':').nth(2)?.parse::<u32>().ok()));
+    }
+    for (path, column) in [("shm", 7), ("sem", 4), ("msg", 7)] {
+        // A kernel without them has none.
+        let Ok(text) = fs::read_to_string(format!("/proc/sysvipc/{path}")) else { continue };
+        let owner = |line: &str| line.split_whitespace().nth(column)?.parse::<u32>().ok();
+        taken.extend(text.lines().skip(1).filter_map(owner));
+    }
+    let processes =
+        fs::read_dir("/proc").map_err(|error| NoUsers::Read { path: "/proc", error })?;
+    taken.extend(processes.flatten().filter_map(|entry| Some(entry.metadata().ok()?.uid())));
+    Ok(taken)
+}
+
+/// Whether a line of an id map (`inside outside count`) covers `id`.
+fn is_mapped(map: &str, id: u32) -> bool {
+    map.lines().any(|line| {
+        let mut numbers = line.split_whitespace().filter_map(|number| number.parse::<u64>().ok());
+        let (inside, count) = (numbers.next(), numbers.nth(1));
+        inside.zip(count).is_some_and(|(inside, count)| {
+            (inside..inside.saturating_add(count)).contains(&u64::from(id))
+        })
+    })
+}
+
+/// Claims a user for this process: two supervisors that leased the same one
+/// would kill each other's requests. The kernel takes the claim back when the
+/// process ends.
+fn claim(uid: u32) -> Option<UnixListener> {
+    let name = SocketAddr::from_abstract_name(format!("cmp-supervisor/uid/{uid}")).ok()?;
+    UnixListener::bind_addr(&name).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_looked_up_in_every_line_of_a_map() {
+        let map = "         0     100000      60000\n     60706       5000          2\n";
+        assert!(is_mapped(map, 0) && is_mapped(map, 59_999) && is_mapped(map, 60_707));
+        assert!(!is_mapped(map, 60_000) && !is_mapped(map, 60_708));
+    }
+
+    #[test]
+    fn a_user_is_claimed_once() {
+        let uid = u32::MAX - 7;
+        let claimed = claim(uid);
+        assert!(claimed.is_some() && claim(uid).is_none());
+        drop(claimed);
+        assert!(claim(uid).is_some());
+    }
+
+    #[test]
+    fn users_with_an_account_or_a_process_are_taken() {
+        let taken = taken().unwrap();
+        assert!(taken.contains(&0));
+        assert!(!taken.contains(&u32::MAX));
+    }
+}
