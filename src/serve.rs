@@ -179,11 +179,6 @@ async fn run(config: &Serve, spawner: Spawner, abilities: &Abilities) -> Result<
     }
     let (link, driver) = Link::new(spawner)?;
     let mut driver = pin!(driver);
-    let socket_dir = config.socket_dir();
-    tokio::select! {
-        gone = &mut driver => return Err(gone.into()),
-        proven = link.try_sandbox(abilities, &socket_dir) => proven?,
-    }
     let house = Common {
         pipeline: pipeline(config, link.clone()),
         metrics: metrics.clone(),
@@ -197,6 +192,11 @@ async fn run(config: &Serve, spawner: Spawner, abilities: &Abilities) -> Result<
         error,
         uid: config.run_as_uid,
     })?;
+    let socket_dir = config.socket_dir();
+    tokio::select! {
+        gone = &mut driver => return Err(gone.into()),
+        proven = link.try_sandbox(abilities, &socket_dir) => proven?,
+    }
     let http = listen(config.http).await?;
     let (supervisor, served) = Supervisor::new(binder);
     let (ready, is_ready) = watch::channel(false);

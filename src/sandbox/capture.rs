@@ -81,9 +81,7 @@ impl Capture {
                     self.lines.push(&piece);
                     piece.clear();
                 }
-                ended = job.ended(), if self.ended.is_none() => {
-                    self.ended = Some(ended.map_err(cannot("go on"))?);
-                }
+                ended = job.end(), if self.ended.is_none() => self.ended = Some(ended?),
                 () = until(limit) => {
                     let is_late = deadline.is_some_and(|deadline| deadline <= Instant::now());
                     if !is_late {

@@ -35,6 +35,10 @@ pub(super) struct Job {
     ended: oneshot::Receiver<Ended>,
     /// Received, but not understood yet.
     buffer: Vec<u8>,
+    /// Said after the command was to start.
+    last: Option<Answer>,
+    /// Nothing more will be said.
+    silent: bool,
 }
 
 /// Most bytes received at a time; a reply is far shorter.
@@ -54,7 +58,7 @@ impl Job {
         let (answer, ended) = oneshot::channel();
         let order = Outgoing::Start { lease: lease.id(), kind, socket: theirs, ended: answer };
         lease.send(order).await.map_err(cannot("start a worker"))?;
-        let mut job = Self { socket, ended, buffer: Vec::new() };
+        let mut job = Self { socket, ended, buffer: Vec::new(), last: None, silent: false };
         // A worker that is gone already says why in its reply.
         let _ = job.socket.write_all(&plan::frame(plan)).await;
         Ok(job)
@@ -67,16 +71,31 @@ impl Job {
 
     /// The worker's next reply and what came with it; `None` at the end.
     pub(super) async fn reply(&mut self) -> io::Result<Option<(Answer, Vec<OwnedFd>)>> {
-        let mut descriptors = Vec::new();
+        reply(&self.socket, &mut self.buffer).await
+    }
+
+    /// Waits for the end of a command: told by its guard, if it has one, or else
+    /// by the spawner. May be left and called again, until it has returned.
+    pub(super) async fn end(&mut self) -> Result<Ended, Unconfined> {
         loop {
-            if let Some(reply) = take_frame(&mut self.buffer)? {
-                return Ok(reply.answer.map(|answer| (answer, descriptors)));
+            tokio::select! {
+                // What a worker says comes before its end, and is heard first.
+                biased;
+                reply = reply(&self.socket, &mut self.buffer), if !self.silent => match reply {
+                    Ok(Some((Answer::Exited(status), _))) => {
+                        return Ok(Ended { status, ..Ended::default() });
+                    }
+                    Ok(Some((answer, _))) => self.last = Some(answer),
+                    Ok(None) | Err(_) => self.silent = true,
+                },
+                ended = &mut self.ended => return ended.map_err(cannot("go on")),
             }
-            let receive = || receive(self.socket.as_fd(), &mut self.buffer);
-            let received = self.socket.async_io(Interest::READABLE, receive).await?;
-            let Some(more) = received else { return Ok(None) };
-            descriptors.extend(more);
         }
+    }
+
+    /// What a worker said last, if it could not become the command after all.
+    pub(super) fn last_words(&mut self) -> Option<Answer> {
+        self.last.take()
     }
 
     /// Resolves when the worker, or the command it became, has ended.
@@ -94,6 +113,22 @@ impl Job {
             }
             Err(_gone) => Unconfined { reason: "go on: the spawner is gone".to_owned() },
         }
+    }
+}
+
+async fn reply(
+    socket: &UnixStream,
+    buffer: &mut Vec<u8>,
+) -> io::Result<Option<(Answer, Vec<OwnedFd>)>> {
+    let mut descriptors = Vec::new();
+    loop {
+        if let Some(reply) = take_frame(buffer)? {
+            return Ok(reply.answer.map(|answer| (answer, descriptors)));
+        }
+        let receive = || receive(socket.as_fd(), buffer);
+        let received = socket.async_io(Interest::READABLE, receive).await?;
+        let Some(more) = received else { return Ok(None) };
+        descriptors.extend(more);
     }
 }
 

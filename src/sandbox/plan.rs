@@ -78,6 +78,9 @@ pub(super) struct CanaryTask {
     /// A TCP port of the supervisor's on loopback.
     #[prost(uint32, tag = "7")]
     pub(super) port: u32,
+    /// A directory that everybody may write to.
+    #[prost(string, tag = "8")]
+    pub(super) open: String,
 }
 
 /// Unpack the archive that follows on the same socket.
@@ -120,7 +123,7 @@ pub(super) struct RunTask {
 /// What a worker answers.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Reply {
-    #[prost(oneof = "Answer", tags = "1, 2, 3, 4, 5")]
+    #[prost(oneof = "Answer", tags = "1, 2, 3, 4, 5, 6")]
     pub(super) answer: Option<Answer>,
 }
 
@@ -142,6 +145,10 @@ pub(super) enum Answer {
     /// The attacks were tried.
     #[prost(message, tag = "5")]
     Canaries(Canaries),
+    /// The command ended with this status, as wait(2) gives it; its guard still
+    /// stands, for what the command may have left behind.
+    #[prost(int32, tag = "6")]
+    Exited(i32),
 }
 
 /// Attacks that worked, which none must.

@@ -120,7 +120,7 @@ impl Lease {
         let mut capture = Capture::new(streams(&mut job).await?, max_output);
         let stopped = capture.follow(&mut job, deadline).await?;
         match stopped {
-            None => start_failure(&mut job).await?,
+            None => job.last_words().map_or(Ok(()), |answer| Err(failure(answer)))?,
             Some(_) => self.ask_to_end(&mut capture, &mut job).await?,
         }
         if stopped != Some(End::Deadline) {
@@ -154,20 +154,12 @@ async fn streams(job: &mut Job) -> Result<[pipe::Receiver; 2], NotRun> {
     }
 }
 
-/// What a worker says when it could not become the command after all.
-async fn start_failure(job: &mut Job) -> Result<(), NotRun> {
-    match job.reply().await {
-        Ok(Some((answer, _))) => Err(failure(answer)),
-        Ok(None) | Err(_) => Ok(()),
-    }
-}
-
 fn failure(answer: Answer) -> NotRun {
     match answer {
         Answer::Failed(failed) if failed.command => NotRun::Command(failed.step),
         Answer::Failed(failed) => NotRun::Unconfined(failed.into()),
         Answer::Refused(text) => NotRun::Command(text),
-        Answer::Running(_) | Answer::Unpacked(_) | Answer::Canaries(_) => {
+        Answer::Running(_) | Answer::Unpacked(_) | Answer::Canaries(_) | Answer::Exited(_) => {
             cannot("understand a worker")("an answer to another question").into()
         }
     }

@@ -102,12 +102,22 @@ struct Spawner {
 impl Spawner {
     /// Obeys orders until there is nobody left to give them.
     fn serve(mut self) -> io::Result<()> {
+        let served = self.serve_orders();
+        self.end_all()?;
+        match served {
+            // Gone in the middle of a word is gone all the same.
+            Err(error) if is_gone(&error) => Ok(()),
+            served => served,
+        }
+    }
+
+    fn serve_orders(&mut self) -> io::Result<()> {
         self.report(Event::Ready(self.leases.ready()))?;
         loop {
             let ordered = self.wait(Instant::now() + LONGEST_SLEEP, PollFlags::POLLIN)?;
             self.tend()?;
             if ordered && !self.obey()? {
-                return self.end_all();
+                return Ok(());
             }
             self.send_reports()?;
         }
@@ -187,4 +197,8 @@ impl Spawner {
     fn report(&self, event: Event) -> io::Result<()> {
         channel::send(&self.control, &Report::from(event), &[])
     }
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }

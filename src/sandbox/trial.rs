@@ -109,6 +109,9 @@ impl Victims {
         };
         file("secret", 0o600)?;
         file("world", 0o644)?;
+        let open = directory.join("open");
+        fs::create_dir(&open)?;
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o1777))?;
         let path = directory.join("socket");
         let socket = UnixListener::bind(&path)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o660))?;
@@ -128,6 +131,7 @@ impl Victims {
             root: abilities.root.to_string_lossy().into_owned(),
             secret: path("secret"),
             world: if covers(1) { path("world") } else { String::new() },
+            open: if covers(1) { path("open") } else { String::new() },
             socket: path("socket"),
             abstract_name: if covers(COVERS_ABSTRACT) {
                 self.abstract_name.clone()

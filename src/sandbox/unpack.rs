@@ -80,7 +80,7 @@ impl Unpacking {
             }
             Some(Answer::Refused(text)) => Err(NotUnpacked::Refused(text)),
             Some(Answer::Failed(failed)) => Err(NotUnpacked::Unconfined(failed.into())),
-            Some(Answer::Running(_) | Answer::Canaries(_)) | None => {
+            Some(Answer::Running(_) | Answer::Canaries(_) | Answer::Exited(_)) | None => {
                 return Err(NotUnpacked::Unconfined(self.job.post_mortem().await));
             }
         };

@@ -14,6 +14,7 @@ pub(super) mod remove;
 mod run;
 mod tree;
 mod unpack;
+mod watch;
 
 use std::{
     convert::Infallible,
@@ -27,8 +28,8 @@ use std::{
 
 use nix::{errno::Errno, unistd::Uid};
 
-pub(super) use self::guard::END;
 use self::identity::Confined;
+pub(super) use self::watch::END;
 use super::{
     canary,
     fork::SingleThreaded,

@@ -28,7 +28,7 @@ use super::{
     kill,
     kills::{Kill, Kills},
     setup::{Arrangement, Unfit},
-    slot::{Slots, State, Waiting},
+    slot::{Lease, Slots, State, Waiting},
 };
 
 /// Time a signal takes at most; looking again too early costs nothing.
@@ -147,8 +147,7 @@ impl Leases {
         };
         match self.slots.lease_mut(index) {
             None => self.refuse(worker.job, "its lease is ending"),
-            // A guard sweeps for itself.
-            Some(lease) if lease.used && self.arrangement.users.is_some() => {
+            Some(lease) if lease.used || !lease.workers.is_empty() => {
                 lease.waiting = Some(worker);
                 self.signal(index, Signal::SIGKILL);
             }
@@ -231,6 +230,7 @@ impl Leases {
         if let Some(lease) = self.slots.any_lease_mut(index) {
             lease.workers.remove(&reaped.pid);
         }
+        self.start_waiting(index);
         self.reports.push(Event::Ended(Ended {
             job,
             status: reaped.status,
@@ -347,11 +347,20 @@ impl Leases {
     fn killed(&mut self, kill: Kill, now: Instant) {
         self.kills.done();
         let lease = self.slots.lease_mut(kill.slot).filter(|lease| lease.id == kill.lease);
-        let swept = lease.filter(|_| kill.signal == Signal::SIGKILL);
-        match swept.and_then(|lease| lease.waiting.take()) {
-            Some(worker) => self.fork_worker(kill.slot, worker),
-            None => self.step(kill.slot, |ending| ending.signalled(now)),
+        if let Some(lease) = lease.filter(|_| kill.signal == Signal::SIGKILL) {
+            lease.used = false;
         }
+        self.start_waiting(kill.slot);
+        self.step(kill.slot, |ending| ending.signalled(now));
         self.next_kill();
+    }
+
+    /// Starts a worker that waited for the end of everything before it.
+    fn start_waiting(&mut self, index: usize) {
+        let lease = self.slots.lease_mut(index);
+        let is_swept = |lease: &&mut Lease| !lease.used && lease.workers.is_empty();
+        if let Some(worker) = lease.filter(is_swept).and_then(|lease| lease.waiting.take()) {
+            self.fork_worker(index, worker);
+        }
     }
 }

@@ -42,7 +42,10 @@ pub(super) struct Arrangement {
 /// Why no tier that was asked for can be had.
 #[derive(Debug, Error)]
 pub(super) enum Unfit {
-    #[error("the isolation asked for is not to be had here: {}", .0.join("; "))]
+    #[error(
+        "the isolation asked for is not to be had here: {}; give what is missing, or choose \
+         another --isolation", .0.join("; ")
+    )]
     Tiers(Vec<String>),
     #[error(transparent)]
     Root(#[from] NoRoot),

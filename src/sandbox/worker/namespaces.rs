@@ -4,6 +4,8 @@
 //! namespaces, whose end the spawner sees, and an *init* inside, with whose end
 //! the kernel ends everything else there.
 
+mod root;
+
 use std::{
     io::{self, Read, Write},
     os::unix::net::UnixStream,
@@ -13,19 +15,17 @@ use nix::{
     sched::{CloneFlags, unshare},
     sys::{
         prctl,
-        signal::{SigSet, Signal, kill},
-        wait::{WaitPidFlag, WaitStatus, waitpid},
+        signal::{Signal, kill},
+        wait::{WaitStatus, waitpid},
     },
-    unistd::{Pid, getppid, setsid},
+    unistd::{getppid, setsid},
 };
 
 use super::{
-    Job, Site,
-    guard::{END, end_as},
+    Job,
+    watch::{END, Reach, end_as, watched},
 };
 use crate::sandbox::fork::{self, SingleThreaded};
-
-mod root;
 
 const NEW: CloneFlags = CloneFlags::CLONE_NEWPID
     .union(CloneFlags::CLONE_NEWNS)
@@ -50,8 +50,8 @@ pub(super) fn enter(job: &mut Job<'_>) -> i32 {
     }
 }
 
-/// The warden: makes the namespaces and waits for their init.
-fn ward(job: &mut Job<'_>) -> io::Result<WaitStatus> {
+/// The warden: makes the namespaces, passes orders on to their init, and waits.
+fn ward(job: &mut Job<'_>) -> io::Result<i32> {
     let spawner = getppid();
     setsid()?;
     prctl::set_pdeathsig(Signal::SIGKILL)?;
@@ -60,7 +60,7 @@ fn ward(job: &mut Job<'_>) -> io::Result<WaitStatus> {
     }
     let (mut verdict, told) = UnixStream::pair()?;
     unshare(NEW)?;
-    let signals: SigSet = [Signal::SIGCHLD, Signal::SIGTERM, END].into_iter().collect();
+    let signals = watched();
     signals.thread_block()?;
     let init = job.site.fork.fork(|| init(job, told))?;
     loop {
@@ -70,52 +70,28 @@ fn ward(job: &mut Job<'_>) -> io::Result<WaitStatus> {
         } else if signal == END {
             kill(init, Signal::SIGKILL)?;
         }
-        let status = waitpid(init, Some(WaitPidFlag::WNOHANG))?;
-        if matches!(status, WaitStatus::Exited(..)) {
-            let mut status = [0; 4];
-            verdict.set_nonblocking(true)?;
-            verdict.read_exact(&mut status)?;
-            return Ok(WaitStatus::from_raw(init, i32::from_ne_bytes(status))?);
-        }
-        // An init that was killed took everything with it.
-        if matches!(status, WaitStatus::Signaled(..)) {
-            return Ok(status);
-        }
+        let Some(reaped) = fork::reap() else { continue };
+        let mut status = [0; 4];
+        verdict.set_nonblocking(true)?;
+        let told = verdict.read_exact(&mut status).is_ok();
+        // An init that was killed said nothing, and took everything with it.
+        return Ok(if told { i32::from_ne_bytes(status) } else { reaped.status });
     }
 }
 
-/// The init: arranges the namespaces, reaps, and ends with the worker.
+/// The init: arranges the namespaces, reaps, and ends when nobody is left.
 fn init(job: &mut Job<'_>, mut verdict: UnixStream) -> i32 {
-    let arranged = prctl::set_pdeathsig(Signal::SIGKILL)
-        .map_err(io::Error::from)
-        .and_then(|()| root::arrange(job.site));
-    let status = match arranged {
-        Ok(inside) => match work(job, &inside.site()) {
-            Ok(status) => status,
-            Err(error) => job.fail("start a worker", error),
-        },
-        Err(error) => job.fail("arrange a file system", error),
+    let status = prctl::set_pdeathsig(Signal::SIGKILL).map_err(io::Error::from);
+    let status = match status.and_then(|()| attend(job)) {
+        Ok(status) => status,
+        Err(error) => job.fail("arrange namespaces", error),
     };
     i32::from(verdict.write_all(&status.to_ne_bytes()).is_err())
 }
 
-fn work(job: &mut Job<'_>, site: &Site<'_>) -> io::Result<i32> {
-    let worker = site.fork.fork(|| job.run(site))?;
-    Ok(attend(worker))
-}
-
-/// Reaps everybody until the worker has ended; its status as wait(2) gives it.
-fn attend(worker: Pid) -> i32 {
-    let signals: SigSet = [Signal::SIGCHLD, Signal::SIGTERM].into_iter().collect();
-    loop {
-        if matches!(signals.wait(), Ok(Signal::SIGTERM)) {
-            // Everybody in here; nobody there is as good as everybody told.
-            let _ = kill(Pid::from_raw(-1), Signal::SIGTERM);
-        }
-        while let Some(reaped) = fork::reap() {
-            if reaped.pid == worker {
-                return reaped.status;
-            }
-        }
-    }
+fn attend(job: &mut Job<'_>) -> io::Result<i32> {
+    let inside = root::arrange(job.site)?;
+    let site = inside.site();
+    let worker = site.fork.fork(|| job.run(&site))?;
+    Reach::All.watch(worker, job)
 }

@@ -1,0 +1,179 @@
+//! Values of flags.
+
+use std::{fmt, net::SocketAddr, ops::RangeInclusive, str::FromStr};
+
+use clap::ValueEnum;
+use thiserror::Error;
+
+use crate::sandbox::{Network, Tier};
+
+/// How requests are kept apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Isolation {
+    /// The best that can be had; never none.
+    Auto,
+    /// A user, and process, mount and IPC namespaces of its own for every request.
+    Namespaces,
+    /// A user of its own for every request.
+    Uid,
+    /// One user, but no request can reach another's files, processes or sockets.
+    Landlock,
+    /// Nothing: every request runs as the same user.
+    None,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// One JSON object a line.
+    Json,
+    /// For people.
+    Text,
+}
+
+/// How much is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogLevel {
+    /// Only what is broken.
+    Error,
+    /// And what should not be.
+    Warn,
+    /// And what happens.
+    Info,
+    /// And why.
+    Debug,
+}
+
+/// Where HTTP is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Http {
+    /// On this address.
+    On(SocketAddr),
+    /// Nowhere.
+    Off,
+}
+
+/// TCP ports, as they are typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ports(pub Network);
+
+/// Users that are leased to requests, first and last included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UidRange(pub RangeInclusive<u32>);
+
+/// How a result is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OutputFormat {
+    /// For people.
+    Yaml,
+    /// For machines.
+    Json,
+}
+
+impl Isolation {
+    /// The word for it on the command line.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Namespaces => "namespaces",
+            Self::Uid => "uid",
+            Self::Landlock => "landlock",
+            Self::None => "none",
+        }
+    }
+
+    /// The tiers to try, in this order.
+    #[must_use]
+    pub fn tiers(self) -> Vec<Tier> {
+        match self {
+            Self::Auto => vec![Tier::Namespaces, Tier::Uid, Tier::Landlock],
+            Self::Namespaces => vec![Tier::Namespaces],
+            Self::Uid => vec![Tier::Uid],
+            Self::Landlock => vec![Tier::Landlock],
+            Self::None => vec![Tier::None],
+        }
+    }
+}
+
+/// Why an address is none.
+#[derive(Debug, Error)]
+#[error("an address like 0.0.0.0:9180, or off")]
+pub struct NoAddress;
+
+impl FromStr for Http {
+    type Err = NoAddress;
+
+    fn from_str(text: &str) -> Result<Self, NoAddress> {
+        match text {
+            "off" => Ok(Self::Off),
+            address => address.parse().map(Self::On).map_err(|_invalid| NoAddress),
+        }
+    }
+}
+
+/// Why a list of ports is none.
+#[derive(Debug, Error)]
+#[error("ports like 22,443, or any, or none")]
+pub struct NoPorts;
+
+impl FromStr for Ports {
+    type Err = NoPorts;
+
+    fn from_str(text: &str) -> Result<Self, NoPorts> {
+        match text {
+            "any" => Ok(Self(Network::Any)),
+            "none" => Ok(Self(Network::Ports(Vec::new()))),
+            list => {
+                let ports = list.split(',').map(|port| port.trim().parse());
+                let ports: Result<Vec<u16>, _> = ports.collect();
+                ports.map(|ports| Self(Network::Ports(ports))).map_err(|_invalid| NoPorts)
+            }
+        }
+    }
+}
+
+/// Why a range is none.
+#[derive(Debug, Error)]
+#[error("two numbers above 0 like 60706-61183, at least two apart and at most 65534 long")]
+pub struct NoRange;
+
+impl FromStr for UidRange {
+    type Err = NoRange;
+
+    fn from_str(text: &str) -> Result<Self, NoRange> {
+        let (first, last) = text.split_once('-').ok_or(NoRange)?;
+        let first = first.parse().map_err(|_invalid| NoRange)?;
+        let last = last.parse().map_err(|_invalid| NoRange)?;
+        // Two at least: one to lease, one to kill with. Root is never leased,
+        // nor is the user that stands for nobody.
+        let is_range = first > 0 && last > first && last - first < 65_534 && last < u32::MAX - 1;
+        if is_range { Ok(Self(first..=last)) } else { Err(NoRange) }
+    }
+}
+
+impl fmt::Display for UidRange {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}-{}", self.0.start(), self.0.end())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_has_two_users_at_least_and_never_root() {
+        assert_eq!("60706-61183".parse::<UidRange>().unwrap().to_string(), "60706-61183");
+        for text in ["0-10", "5", "9-5", "7-7", "a-b", "1-70000", "4294967290-4294967295"] {
+            assert!(text.parse::<UidRange>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn http_is_an_address_or_off() {
+        assert_eq!("off".parse::<Http>().unwrap(), Http::Off);
+        assert!("127.0.0.1:0".parse::<Http>().is_ok());
+        assert!("9180".parse::<Http>().is_err());
+    }
+}
