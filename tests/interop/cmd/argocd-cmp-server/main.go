@@ -1,0 +1,15 @@
+// Command argocd-cmp-server is Argo CD's own plugin server, built from the
+// pinned module: the peer that the interop tests measure against.
+package main
+
+import (
+	"os"
+
+	"github.com/argoproj/argo-cd/v3/cmd/argocd-cmp-server/commands"
+)
+
+func main() {
+	if commands.NewCommand().Execute() != nil {
+		os.Exit(1)
+	}
+}
