@@ -1,0 +1,144 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+
+	plugins "github.com/argoproj/argo-cd/v3/cmpserver/apiclient"
+	"google.golang.org/grpc"
+)
+
+// service is the name in every method's path.
+const service = "/plugin.ConfigManagementPluginService/"
+
+// Method is one of the client-streaming calls.
+type Method struct {
+	Name string
+	// StreamPrefix starts the error texts about the stream itself.
+	StreamPrefix string
+	reply        func() any
+}
+
+// Generate, Match and Parameters are the three calls that take an archive.
+var (
+	Generate   = Method{"GenerateManifest", "generate manifest error receiving stream: ", func() any { return &plugins.ManifestResponse{} }}
+	Match      = Method{"MatchRepository", "match repository error receiving stream: ", func() any { return &plugins.RepositoryResponse{} }}
+	Parameters = Method{"GetParametersAnnouncement", "parameters announcement error receiving stream: ", func() any { return &plugins.ParametersAnnouncementResponse{} }}
+)
+
+// Message is one message of a request stream.
+type Message = *plugins.AppStreamRequest
+
+// Metadata is a first message.
+func Metadata(path, checksum string, env ...*plugins.EnvEntry) Message {
+	return &plugins.AppStreamRequest{Request: &plugins.AppStreamRequest_Metadata{
+		Metadata: &plugins.ManifestRequestMetadata{AppName: "app", AppRelPath: path, Checksum: checksum, Env: env},
+	}}
+}
+
+// Chunk is a piece of an archive.
+func Chunk(piece []byte) Message {
+	return &plugins.AppStreamRequest{Request: &plugins.AppStreamRequest_File{File: &plugins.File{Chunk: piece}}}
+}
+
+// Neither is a message with nothing in its oneof.
+func Neither() Message { return &plugins.AppStreamRequest{} }
+
+// Chunks cuts an archive into pieces.
+func Chunks(archive []byte, size int) []Message {
+	var chunks []Message
+	for len(archive) > 0 {
+		n := min(size, len(archive))
+		chunks = append(chunks, Chunk(archive[:n]))
+		archive = archive[n:]
+	}
+	return chunks
+}
+
+// Sum is the checksum as a client states it.
+func Sum(archive []byte) string {
+	sum := sha256.Sum256(archive)
+	return hex.EncodeToString(sum[:])
+}
+
+// Whole is a correct request for an archive.
+func Whole(path string, archive []byte, env ...*plugins.EnvEntry) []Message {
+	const chunk = 1024
+	return append([]Message{Metadata(path, Sum(archive), env...)}, Chunks(archive, chunk)...)
+}
+
+// Stream opens a call and sends the messages, without half-closing. A server
+// that has answered already is not an error: its answer is what is wanted.
+func (c *Client) Stream(ctx context.Context, method Method, messages ...Message) (grpc.ClientStream, error) {
+	stream, err := c.Conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, service+method.Name)
+	if err != nil {
+		return nil, err
+	}
+	for i, message := range messages {
+		if err := stream.SendMsg(message); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return nil, fmt.Errorf("cannot send message %d: %w", i, err)
+		}
+	}
+	return stream, nil
+}
+
+// Raw makes a call of exactly these messages and returns the reply.
+func (c *Client) Raw(ctx context.Context, method Method, messages ...Message) (any, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := c.Stream(ctx, method, messages...)
+	if err != nil {
+		return nil, err
+	}
+	if err := stream.CloseSend(); err != nil {
+		return nil, err
+	}
+	reply := method.reply()
+	if err := stream.RecvMsg(reply); err != nil {
+		return nil, err
+	}
+	return reply, nil
+}
+
+// Packed is a request that was put together once, so that only the call itself
+// is measured.
+type Packed struct {
+	Metadata Message
+	Chunks   []Message
+	Size     int
+}
+
+// Messages is the whole request.
+func (p Packed) Messages() []Message { return append([]Message{p.Metadata}, p.Chunks...) }
+
+// Pack lets Argo CD build the archive and cuts it as Argo CD does.
+func (a App) Pack() (Packed, error) {
+	var sink recorder
+	if err := a.send(context.Background(), &sink); err != nil {
+		return Packed{}, err
+	}
+	size := 0
+	for _, chunk := range sink.sent[1:] {
+		size += len(chunk.GetFile().GetChunk())
+	}
+	return Packed{Metadata: sink.sent[0], Chunks: sink.sent[1:], Size: size}, nil
+}
+
+// recorder is a stream that keeps what is sent.
+type recorder struct{ sent []Message }
+
+func (r *recorder) Send(message Message) error {
+	// The sender fills one buffer again and again.
+	if file := message.GetFile(); file != nil {
+		message = Chunk(bytes.Clone(file.GetChunk()))
+	}
+	r.sent = append(r.sent, message)
+	return nil
+}

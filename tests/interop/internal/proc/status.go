@@ -1,0 +1,80 @@
+package proc
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Status is what /proc/PID/status says about identity and memory.
+type Status map[string]string
+
+// StatusOf reads a process's status; it is empty for one that has gone.
+func StatusOf(pid int) Status {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return nil
+	}
+	status := Status{}
+	for line := range strings.Lines(string(text)) {
+		if key, value, found := strings.Cut(line, ":"); found {
+			status[key] = strings.TrimSpace(value)
+		}
+	}
+	return status
+}
+
+// UID is the real user, -1 if the process has gone.
+func (s Status) UID() int {
+	fields := strings.Fields(s["Uid"])
+	if len(fields) == 0 {
+		return -1
+	}
+	uid, err := strconv.Atoi(fields[0])
+	if err != nil {
+		return -1
+	}
+	return uid
+}
+
+// Bytes reads a memory row such as VmRSS or VmHWM; 0 where there is none.
+func (s Status) Bytes(row string) int64 {
+	fields := strings.Fields(s[row])
+	if len(fields) == 0 {
+		return 0
+	}
+	kib, _ := strconv.ParseInt(fields[0], 10, 64) // The kernel writes a number or nothing.
+	return kib << 10
+}
+
+// Memory sums a memory row over processes. Pages they share count once each.
+func Memory(entries []Entry, row string) int64 {
+	var sum int64
+	for _, entry := range entries {
+		sum += StatusOf(entry.Pid).Bytes(row)
+	}
+	return sum
+}
+
+// userHz is the unit of /proc/PID/stat's times: 100 on every Linux of today.
+const userHz = 100
+
+// CPU sums the processor time of processes and of the children they have waited for.
+func CPU(entries []Entry) time.Duration {
+	var ticks int64
+	for _, entry := range entries {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", entry.Pid))
+		if err != nil {
+			continue
+		}
+		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+		const userTime, childSystemTime = 11, 14
+		for i := userTime; i <= childSystemTime && i < len(fields); i++ {
+			n, _ := strconv.ParseInt(fields[i], 10, 64) // The kernel writes numbers.
+			ticks += n
+		}
+	}
+	return time.Duration(ticks) * time.Second / userHz
+}

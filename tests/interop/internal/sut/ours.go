@@ -1,0 +1,140 @@
+package sut
+
+import (
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"cmp-supervisor/tests/interop/internal/plugin"
+	"cmp-supervisor/tests/interop/internal/proc"
+)
+
+// servedAs is the user that cmp-supervisor becomes when it is started as root.
+const servedAs = 999
+
+// Ours is one cmp-supervisor.
+type Ours struct {
+	folders Folders
+	// HTTP is the address of metrics and health.
+	HTTP   string
+	server *proc.Process
+}
+
+// Options are what a test may want otherwise than usual.
+type Options struct {
+	Binary string
+	// Isolation is the value of --isolation, empty for the server's own choice.
+	Isolation string
+	// Files are written into the plugins directory as they are.
+	Files map[string]string
+	// Arguments follow the usual ones and so win over them.
+	Arguments []string
+	// Attach changes the command before it starts, for example its user.
+	Attach func(*exec.Cmd)
+}
+
+// StartOurs starts cmp-supervisor with the plugins and waits until all answer.
+func StartOurs(options Options, base string, plugins ...plugin.Definition) (*Ours, error) {
+	ours, err := Launch(options, base, plugins...)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range plugins {
+		if err := Ready(ours, p); err != nil {
+			return nil, errors.Join(err, ours.Stop())
+		}
+	}
+	return ours, nil
+}
+
+// Launch starts cmp-supervisor and does not wait for anything.
+func Launch(options Options, base string, plugins ...plugin.Definition) (*Ours, error) {
+	folders, err := NewFolders(base)
+	if err != nil {
+		return nil, err
+	}
+	address, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
+	ours := &Ours{folders: folders, HTTP: address}
+	for _, p := range plugins {
+		if err := ours.Add(p); err != nil {
+			return nil, err
+		}
+	}
+	for name, content := range options.Files {
+		if err := os.WriteFile(filepath.Join(folders.Plugins, name), []byte(content), 0o644); err != nil {
+			return nil, err
+		}
+	}
+	if os.Geteuid() == 0 {
+		// What an emptyDir with `fsGroup: 999` gives to the container.
+		for _, dir := range []string{folders.Sockets, folders.Work, folders.Temporary} {
+			if err := os.Chown(dir, servedAs, servedAs); err != nil {
+				return nil, err
+			}
+		}
+	}
+	arguments := []string{"serve", "--plugins-dir", folders.Plugins, "--socket-dir", folders.Sockets, "--work-dir", folders.Work, "--http", address}
+	if options.Isolation != "" {
+		arguments = append(arguments, "--isolation", options.Isolation)
+	}
+	command := exec.Command(options.Binary, append(arguments, options.Arguments...)...)
+	command.Env = environment(folders)
+	if options.Attach != nil {
+		options.Attach(command)
+	}
+	ours.server, err = proc.Start(command)
+	return ours, err
+}
+
+// Name is "ours".
+func (*Ours) Name() string { return "ours" }
+
+// Folders says where the server keeps what.
+func (o *Ours) Folders() Folders { return o.folders }
+
+// Socket is the path on which a plugin answers.
+func (o *Ours) Socket(d plugin.Definition) string { return o.folders.Socket(d) }
+
+// File is where a plugin's definition lies.
+func (o *Ours) File(d plugin.Definition) string {
+	return filepath.Join(o.folders.Plugins, d.FullName()+".yaml")
+}
+
+// Add writes the definition, whole from the first moment it can be seen.
+func (o *Ours) Add(d plugin.Definition) error {
+	staged := filepath.Join(filepath.Dir(o.folders.Plugins), "staged-"+proc.Token())
+	if err := os.WriteFile(staged, []byte(d.YAML()), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(staged, o.File(d))
+}
+
+// Process is the supervisor itself.
+func (o *Ours) Process() *proc.Process { return o.server }
+
+// Processes lists the supervisor and all that it started.
+func (o *Ours) Processes() []proc.Entry { return o.server.Tree() }
+
+// HasEnded says whether the supervisor has ended.
+func (o *Ours) HasEnded() bool { return o.server.HasEnded() }
+
+// Log is the end of what the server wrote.
+func (o *Ours) Log() string { return o.server.Output() }
+
+// Stop kills everything.
+func (o *Ours) Stop() error { return o.server.Kill() }
+
+// freeAddress finds a port of the loopback that nobody uses at this moment.
+func freeAddress() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String(), nil
+}

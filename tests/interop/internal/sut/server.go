@@ -1,0 +1,115 @@
+// Package sut starts the servers under test: Argo CD's own plugin server, one
+// process per plugin, and cmp-supervisor, one process for all.
+package sut
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"cmp-supervisor/tests/interop/internal/client"
+	"cmp-supervisor/tests/interop/internal/plugin"
+	"cmp-supervisor/tests/interop/internal/proc"
+	"cmp-supervisor/tests/interop/internal/wait"
+
+	"github.com/golang/protobuf/ptypes/empty"
+)
+
+// ReadyWithin is how long a server may take until every socket answers. The
+// peer needs a quarter of a second per process on an idle machine.
+const ReadyWithin = 30 * time.Second
+
+// Server is a running server under test.
+type Server interface {
+	// Name is "peer" or "ours".
+	Name() string
+	// Socket is the path on which a plugin answers.
+	Socket(plugin.Definition) string
+	// Add serves one more plugin, and returns without waiting for its socket.
+	Add(plugin.Definition) error
+	// Folders says where the server keeps what.
+	Folders() Folders
+	// Processes lists all living processes of the server.
+	Processes() []proc.Entry
+	// HasEnded says whether a process that should serve has ended.
+	HasEnded() bool
+	// Log is the end of what the server wrote.
+	Log() string
+	// Stop kills everything, and fails if something survives that.
+	Stop() error
+}
+
+// Folders are the directories of one server.
+type Folders struct{ Plugins, Sockets, Work, Temporary string }
+
+// Socket is the path of a plugin's socket.
+func (f Folders) Socket(p plugin.Definition) string { return filepath.Join(f.Sockets, p.Socket()) }
+
+// NewFolders makes the directories of one server below base. Names are short
+// because a socket's path has room for 107 bytes.
+func NewFolders(base string) (Folders, error) {
+	root, err := os.MkdirTemp(base, "s")
+	if err != nil {
+		return Folders{}, err
+	}
+	f := Folders{
+		Plugins: filepath.Join(root, "plugins"), Sockets: filepath.Join(root, "sockets"),
+		Work: filepath.Join(root, "work"), Temporary: filepath.Join(root, "tmp"),
+	}
+	for _, dir := range []string{root, f.Plugins, f.Sockets, f.Work, f.Temporary} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return Folders{}, err
+		}
+		// Exact, whatever the umask and MkdirTemp's own mode.
+		if err := os.Chmod(dir, 0o755); err != nil {
+			return Folders{}, err
+		}
+	}
+	return f, nil
+}
+
+// Ready waits until the plugin's socket answers a real call.
+func Ready(s Server, p plugin.Definition) error {
+	err := wait.Until(ReadyWithin, s.Name()+" to answer on "+p.Socket(), func() error {
+		if s.HasEnded() {
+			return fmt.Errorf("the server has ended: %w", wait.ErrNever)
+		}
+		return Check(s.Socket(p), time.Second)
+	})
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, s.Log())
+	}
+	return nil
+}
+
+// Check makes the cheapest call of all on a connection of its own.
+func Check(socket string, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	if _, err := os.Lstat(socket); err != nil {
+		return err // Dialling would log every attempt.
+	}
+	c, err := client.Dial(ctx, socket)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_, err = c.CheckPluginConfiguration(ctx, &empty.Empty{})
+	return err
+}
+
+// environment is the caller's, without what would steer a server by accident.
+func environment(f Folders, extra ...string) []string {
+	var kept []string
+	for _, entry := range os.Environ() {
+		name, _, _ := strings.Cut(entry, "=")
+		steers := strings.HasPrefix(name, "ARGOCD_") || strings.HasPrefix(name, "CMP_SUPERVISOR_") || strings.EqualFold(name, "ALL_PROXY")
+		if !steers {
+			kept = append(kept, entry)
+		}
+	}
+	return append(append(kept, "TMPDIR="+f.Temporary), extra...)
+}

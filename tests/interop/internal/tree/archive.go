@@ -1,0 +1,58 @@
+package tree
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"fmt"
+)
+
+// Entry is one member of an archive made by hand, for what Argo CD's own
+// sender would never send.
+type Entry struct {
+	Name, Link, Body string
+	// Type is a regular file if zero.
+	Type byte
+	// Mode is 0644 if zero.
+	Mode int64
+}
+
+// Tar writes the members and the end marker.
+func Tar(entries ...Entry) []byte {
+	var archive bytes.Buffer
+	writer := tar.NewWriter(&archive)
+	for _, entry := range entries {
+		header := &tar.Header{Name: entry.Name, Linkname: entry.Link, Typeflag: entry.Type, Mode: entry.Mode, Size: int64(len(entry.Body))}
+		if header.Typeflag == 0 {
+			header.Typeflag = tar.TypeReg
+		}
+		if header.Mode == 0 {
+			header.Mode = 0o644
+		}
+		must(writer.WriteHeader(header))
+		_, err := writer.Write([]byte(entry.Body))
+		must(err)
+	}
+	must(writer.Close())
+	return archive.Bytes()
+}
+
+// Gzip compresses into one member.
+func Gzip(plain []byte) []byte {
+	var packed bytes.Buffer
+	writer := gzip.NewWriter(&packed)
+	_, err := writer.Write(plain)
+	must(err)
+	must(writer.Close())
+	return packed.Bytes()
+}
+
+// Archive is a compressed archive of the members.
+func Archive(entries ...Entry) []byte { return Gzip(Tar(entries...)) }
+
+// must holds because both writers fill memory, from headers the tests spell out.
+func must(err error) {
+	if err != nil {
+		panic(fmt.Sprintf("a test archive cannot be written: %v", err))
+	}
+}
