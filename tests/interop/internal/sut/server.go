@@ -15,7 +15,7 @@ import (
 	"cmp-supervisor/tests/interop/internal/proc"
 	"cmp-supervisor/tests/interop/internal/wait"
 
-	"github.com/golang/protobuf/ptypes/empty"
+	"google.golang.org/protobuf/types/known/emptypb"
 )
 
 // ReadyWithin is how long a server may take until every socket answers. The
@@ -97,7 +97,7 @@ func Check(socket string, limit time.Duration) error {
 		return err
 	}
 	defer c.Close()
-	_, err = c.CheckPluginConfiguration(ctx, &empty.Empty{})
+	_, err = c.CheckPluginConfiguration(ctx, &emptypb.Empty{})
 	return err
 }
 

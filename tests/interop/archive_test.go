@@ -1,0 +1,122 @@
+package interop
+
+import (
+	"archive/tar"
+	"testing"
+
+	"cmp-supervisor/tests/interop/internal/client"
+	"cmp-supervisor/tests/interop/internal/plugin"
+	"cmp-supervisor/tests/interop/internal/tree"
+
+	plugins "github.com/argoproj/argo-cd/v3/cmpserver/apiclient"
+	"google.golang.org/grpc/codes"
+)
+
+// listing is a plugin that prints every path below the app: what it is, its
+// mode where that was kept, where a link leads, and a file's content.
+var listing = plugin.Definition{Name: "listing", Spec: `
+preserveFileMode: true
+generate:
+  command: [sh, -c]
+  args:
+  - |
+    find . -mindepth 1 | LC_ALL=C sort | while read -r path; do
+      if [ -L "$path" ]; then echo "- $path -> $(readlink "$path")"
+      elif [ -d "$path" ]; then echo "- $path/"
+      else echo "- $path $(stat -c %a "$path") $(cat "$path")"
+      fi
+    done
+`}
+
+// link, directory and file are shorthands for archive members.
+func link(name, target string) tree.Entry {
+	return tree.Entry{Name: name, Link: target, Type: tar.TypeSymlink, Mode: 0o777}
+}
+func directory(name string) tree.Entry {
+	return tree.Entry{Name: name, Type: tar.TypeDir, Mode: 0o755}
+}
+func file(name, body string) tree.Entry { return tree.Entry{Name: name, Body: body} }
+
+func TestAnArchiveIsUnpackedAsArgoCDUnpacksIt(t *testing.T) {
+	long := "a-name-of-a-hundred-and-more-bytes/needs-an-extended-header/because-the-old-header/has-room-for-less-than-that/é.yaml"
+	cases := []struct {
+		name    string
+		archive []byte
+		want    string
+	}{
+		{"root entries", tree.Archive(directory("."), directory("./"), file("./a", "1")), `["./a 644 1"]`},
+		{"no directory entries", tree.Archive(file("x/y/z", "1")), `["./x/","./x/y/","./x/y/z 644 1"]`},
+		{"modes", tree.Archive(tree.Entry{Name: "a", Body: "1", Mode: 0o4755}, tree.Entry{Name: "b", Body: "2", Mode: 0o600}), `["./a 755 1","./b 600 2"]`},
+		{"absolute names are of the root", tree.Archive(file("/etc/a", "1")), `["./etc/","./etc/a 644 1"]`},
+		{"a detour", tree.Archive(file("x/../b", "1")), `["./b 644 1"]`},
+		{"last content wins", tree.Archive(file("a", "first"), file("a", "last")), `["./a 644 last"]`},
+		{"long names", tree.Archive(file(long, "1"), link("l", long)), `["./a-name-of-a-hundred-and-more-bytes/","./a-name-of-a-hundred-and-more-bytes/needs-an-extended-header/","./a-name-of-a-hundred-and-more-bytes/needs-an-extended-header/because-the-old-header/","./a-name-of-a-hundred-and-more-bytes/needs-an-extended-header/because-the-old-header/has-room-for-less-than-that/","./` + long + ` 644 1","./l -\u003e ` + long + `"]`},
+		{"links", tree.Archive(file("real/a", "1"), link("l", "real"), link("real/up", "../real/a"), link("dangling", "nowhere")),
+			`["./dangling -\u003e nowhere","./l -\u003e real","./real/","./real/a 644 1","./real/up -\u003e a"]`},
+		{"links to links", tree.Archive(file("a", "1"), link("b", "a"), link("c", "b"), link("e", "d"), link("d", "a")),
+			`["./a 644 1","./b -\u003e a","./c -\u003e a","./d -\u003e a","./e -\u003e d"]`},
+		{"absolute links are of the root", tree.Archive(link("l", "/etc/passwd"), directory("x"), link("x/m", "/a")), `["./l -\u003e etc/passwd","./x/","./x/m -\u003e a"]`},
+		{"a file through a link", tree.Archive(file("real/a", "old"), link("l", "real/a"), file("l", "new")), `["./l -\u003e real/a","./real/","./real/a 644 new"]`},
+		{"what is neither file, directory nor link vanishes", tree.Archive(file("a", "1"),
+			tree.Entry{Name: "hard", Link: "a", Type: tar.TypeLink}, tree.Entry{Name: "fifo", Type: tar.TypeFifo}, tree.Entry{Name: "device", Type: tar.TypeChar}), `["./a 644 1"]`},
+		{"no end marker", tree.Gzip(tree.Tar(file("a", "1"))[:1024]), `["./a 644 1"]`},
+		{"several gzip members", append(tree.Gzip(tree.Tar(file("a", "1"))[:700]), tree.Gzip(tree.Tar(file("a", "1"))[700:])...), `["./a 644 1"]`},
+		{"what follows the end marker is not read", tree.Gzip(append(tree.Tar(file("a", "1")), tree.Tar(file("b", "2"))...)), `["./a 644 1"]`},
+		{"garbage behind", append(tree.Archive(file("a", "1")), "garbage"...), `["./a 644 1"]`},
+	}
+	onEach(t, func(t *testing.T, s subject) {
+		c := s.dial(t, listing)
+		for _, this := range cases {
+			t.Run(this.name, func(t *testing.T) {
+				reply, err := c.Raw(within(t, callWithin), client.Generate, client.Whole(".", this.archive)...)
+				if err != nil {
+					t.Fatalf("expected %s, got the error %v", this.want, err)
+				}
+				rendered(t, reply.(*plugins.ManifestResponse).GetManifests(), nil, this.want)
+			})
+		}
+	}, listing)
+}
+
+func TestAnEmptyTreeIsATree(t *testing.T) {
+	d := plugin.Shell("count", `find . -mindepth 1 | wc -l`)
+	onEach(t, func(t *testing.T, s subject) {
+		for _, archive := range [][]byte{tree.Archive(), tree.Archive(directory(".")), tree.Gzip(nil)} {
+			reply, err := s.raw(t, d, client.Generate, client.Whole(".", archive)...)
+			if err != nil {
+				t.Fatalf("expected manifests, got the error %v", err)
+			}
+			rendered(t, reply.(*plugins.ManifestResponse).GetManifests(), nil, "0")
+		}
+	}, d)
+}
+
+func TestAnArchiveCannotLeaveItsDirectory(t *testing.T) {
+	const unpacking = "error decompressing tgz file: "
+	cases := []struct {
+		name    string
+		archive []byte
+		want    string
+	}{
+		{"a name upwards", tree.Archive(file("../outside", "1")), "illegal filepath in archive: ANY"},
+		{"a name that is the root", tree.Archive(directory("a/..")), "illegal filepath in archive: ANY"},
+		{"a link upwards", tree.Archive(link("l", "../outside")), "illegal filepath in symlink: ANY"},
+		{"a link far upwards", tree.Archive(link("l", "../../../../../../../etc/passwd")), "illegal filepath in symlink: ANY"},
+		{"a link to the root", tree.Archive(link("l", ".")), "illegal filepath in symlink: ANY"},
+		{"a link to the root from below", tree.Archive(directory("d"), link("d/l", "..")), "illegal filepath in symlink: ANY"},
+		{"a link over a file", tree.Archive(file("a", "1"), link("a", "b")), "error creating symlink: symlink b ANY/a: file exists"},
+		{"a link without a parent", tree.Archive(link("no/parent", "x")), "error creating symlink: symlink x ANY/no/parent: no such file or directory"},
+		{"a file over a directory", tree.Archive(directory("d"), file("d", "1")), `error creating file "ANY/d": open ANY/d: is a directory`},
+		{"a directory over a file", tree.Archive(file("f", "1"), directory("f")), "error creating nested folders: mkdir ANY/f: not a directory"},
+		{"a file below a file", tree.Archive(file("f", "1"), file("f/g", "1")), "error creating nested folders: mkdir ANY/f: not a directory"},
+	}
+	onEach(t, func(t *testing.T, s subject) {
+		c := s.dial(t, listing)
+		for _, this := range cases {
+			t.Run(this.name, func(t *testing.T) {
+				_, err := c.Raw(within(t, callWithin), client.Generate, client.Whole(".", this.archive)...)
+				refusedLike(t, s, err, codes.Unknown, client.Generate.StreamPrefix+unpacking+this.want)
+			})
+		}
+	}, listing)
+}

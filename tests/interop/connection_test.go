@@ -1,0 +1,149 @@
+package interop
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"cmp-supervisor/tests/interop/internal/client"
+	"cmp-supervisor/tests/interop/internal/plugin"
+	"cmp-supervisor/tests/interop/internal/tree"
+	"cmp-supervisor/tests/interop/internal/wait"
+
+	"google.golang.org/protobuf/types/known/emptypb"
+)
+
+// manyCalls is enough to find a connection that ends between calls and a
+// descriptor that leaks with each of them.
+const manyCalls = 200
+
+// leaked is how many more descriptors a server may hold afterwards.
+const leaked = 10
+
+// echoing says which application asked.
+var echoing = plugin.Definition{Name: "echoing", Spec: `
+generate: {command: [sh, -c, 'echo "kind: App"; cat name']}
+discover: {fileName: name}
+parameters: {static: [{name: a}]}
+`}
+
+// named is an application that renders its own name.
+func named(t *testing.T, name string) (app client.App, manifest string) {
+	t.Helper()
+	app = repositoryOf(t, tree.Files{"name": "name: " + name + "\n"})
+	return app, fmt.Sprintf(`{"kind":"App","name":"%s"}`, name)
+}
+
+func TestManyCallsOnFreshConnections(t *testing.T) {
+	onEach(t, func(t *testing.T, s subject) {
+		app, manifest := named(t, "fresh")
+		before := descriptors(t, s)
+		start := time.Now()
+		for i := range manyCalls {
+			c, err := client.Dial(within(t, callWithin), s.Socket(echoing))
+			if err != nil {
+				t.Fatalf("connection %d: %v", i, err)
+			}
+			got, err := c.Generate(within(t, callWithin), app)
+			c.Close()
+			rendered(t, got, err, manifest)
+		}
+		t.Logf("%d calls on fresh connections: %s each", manyCalls, (time.Since(start) / manyCalls).Round(time.Microsecond))
+		settled(t, s, before)
+	}, echoing)
+}
+
+func TestManyCallsOnOneConnection(t *testing.T) {
+	onEach(t, func(t *testing.T, s subject) {
+		app, manifest := named(t, "one")
+		c := s.dial(t, echoing)
+		before := descriptors(t, s)
+		start := time.Now()
+		for range manyCalls {
+			got, err := c.Generate(within(t, callWithin), app)
+			rendered(t, got, err, manifest)
+		}
+		t.Logf("%d calls on one connection: %s each", manyCalls, (time.Since(start) / manyCalls).Round(time.Microsecond))
+		settled(t, s, before)
+	}, echoing)
+}
+
+func TestAllCallsMayShareAConnection(t *testing.T) {
+	// What the repo-server does for one application: two checks, a match, a render.
+	onEach(t, func(t *testing.T, s subject) {
+		app, manifest := named(t, "shared")
+		c := s.dial(t, echoing)
+		for i := range manyCalls / 10 {
+			if _, err := c.CheckPluginConfiguration(within(t, callWithin), &emptypb.Empty{}); err != nil {
+				t.Fatalf("round %d: expected the configuration, got %v", i, err)
+			}
+			if got, err := c.Match(within(t, callWithin), app); err != nil || !got.GetIsSupported() {
+				t.Fatalf("round %d: expected a match, got %v, error %v", i, got, err)
+			}
+			if got, err := c.Parameters(within(t, callWithin), app); err != nil || len(got) != 1 {
+				t.Fatalf("round %d: expected one parameter, got %v, error %v", i, got, err)
+			}
+			got, err := c.Generate(within(t, callWithin), app)
+			rendered(t, got, err, manifest)
+		}
+	}, echoing)
+}
+
+func TestCallsAtTheSameTimeDoNotMix(t *testing.T) {
+	const clients, each = 8, 10
+	onEach(t, func(t *testing.T, s subject) {
+		shared := s.dial(t, echoing)
+		var group sync.WaitGroup
+		for i := range clients {
+			app, manifest := named(t, fmt.Sprintf("client-%d", i))
+			c := shared
+			if i%2 == 0 {
+				c = s.dial(t, echoing)
+			}
+			group.Go(func() {
+				for range each {
+					got, err := c.Generate(within(t, callWithin), app)
+					if err != nil || len(got) != 1 || got[0] != manifest {
+						t.Errorf("client %d: expected %s, got %q, error %v", i, manifest, got, err)
+						return
+					}
+				}
+			})
+		}
+		group.Wait()
+	}, echoing)
+}
+
+// descriptors counts what all processes of the server hold open.
+func descriptors(t *testing.T, s subject) int {
+	t.Helper()
+	sum := 0
+	for _, process := range s.Processes() {
+		open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", process.Pid))
+		if err != nil {
+			continue // It has ended, or it is another user's.
+		}
+		sum += len(open)
+	}
+	return sum
+}
+
+// settled judges ours alone: the peer closes an archive's descriptor when its
+// garbage collector finds the time.
+func settled(t *testing.T, s subject, before int) {
+	t.Helper()
+	if !s.isOurs() {
+		return
+	}
+	err := wait.Until(goneWithin, "the server to close what the calls opened", func() error {
+		if now := descriptors(t, s); now > before+leaked {
+			return fmt.Errorf("expected about %d open descriptors, got %d", before, now)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,59 @@
+package interop
+
+import (
+	"testing"
+	"time"
+
+	"cmp-supervisor/tests/interop/internal/plugin"
+)
+
+// prompt is how fast a call must be that need not wait for anything.
+const prompt = 5 * time.Second
+
+func TestABackgroundProcessEndsWithTheCall(t *testing.T) {
+	cases := []plugin.Definition{
+		plugin.Shell("obedient", `sleep 300 >/dev/null 2>&1 & echo 'kind: App'`),
+		plugin.Shell("stubborn", `(trap '' TERM; sleep 300; sleep 300) >/dev/null 2>&1 & echo 'kind: App'`),
+	}
+	onEach(t, func(t *testing.T, s subject) {
+		for _, d := range cases {
+			t.Run(d.Name, func(t *testing.T) {
+				mark, app := marked(t)
+				start := time.Now()
+				got, err := s.generate(t, d, app)
+				rendered(t, got, err, `{"kind":"App"}`)
+				if took := time.Since(start); took > prompt {
+					t.Errorf("expected the call not to wait for the daemon, it took %s", took)
+				}
+				gone(t, s, mark)
+			})
+		}
+	}, cases...)
+}
+
+func TestABackgroundProcessThatHoldsTheOutputIsWaitedFor(t *testing.T) {
+	d := plugin.Shell("late", `(sleep 0.3; echo 'late: true') & echo 'kind: App'`)
+	onEach(t, func(t *testing.T, s subject) {
+		mark, app := marked(t)
+		got, err := s.generate(t, d, app)
+		rendered(t, got, err, `{"kind":"App","late":true}`)
+		gone(t, s, mark)
+	}, d)
+}
+
+func TestAfterAnErrorNothingIsLeftEither(t *testing.T) {
+	cases := []plugin.Definition{
+		{Name: "generate", Spec: `generate: {command: [sh, -c, "sleep 300 >/dev/null 2>&1 & exit 1"]}`},
+		{Name: "init", Spec: "init: {command: [sh, -c, 'sleep 300 >/dev/null 2>&1 & exit 1']}\ngenerate: {command: ['true']}"},
+		plugin.Shell("suicide", `sleep 300 >/dev/null 2>&1 & kill -9 $$`),
+	}
+	onEach(t, func(t *testing.T, s subject) {
+		for _, d := range cases {
+			mark, app := marked(t)
+			if got, err := s.generate(t, d, app); err == nil {
+				t.Errorf("%s: expected an error, got %q", d.Name, got)
+			}
+			gone(t, s, mark)
+		}
+	}, cases...)
+}

@@ -1,0 +1,174 @@
+package interop
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"cmp-supervisor/tests/interop/internal/client"
+	"cmp-supervisor/tests/interop/internal/plugin"
+	"cmp-supervisor/tests/interop/internal/proc"
+	"cmp-supervisor/tests/interop/internal/tree"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// late is how long after its deadline a call may return on a busy machine.
+const late = 2 * time.Second
+
+// sleeping is a plugin whose every command takes longer than any test.
+var sleeping = plugin.Definition{Name: "sleeping", Spec: `
+generate: {command: [sh, -c, "sleep 300; true"]}
+discover: {find: {command: [sh, -c, "sleep 300; true"]}}
+parameters: {dynamic: {command: [sh, -c, "sleep 300; true"]}}
+`}
+
+// call makes one of the three calls.
+type call func(c *client.Client, ctx context.Context, app client.App) error
+
+// calls are the three that run a command.
+var calls = map[string]call{
+	"generate": func(c *client.Client, ctx context.Context, app client.App) error {
+		_, err := c.Generate(ctx, app)
+		return err
+	},
+	"match": func(c *client.Client, ctx context.Context, app client.App) error {
+		_, err := c.Match(ctx, app)
+		return err
+	},
+	"parameters": func(c *client.Client, ctx context.Context, app client.App) error {
+		_, err := c.Parameters(ctx, app)
+		return err
+	},
+}
+
+func TestADeadlineEndsTheCommand(t *testing.T) {
+	const deadline = 1500 * time.Millisecond
+	onEach(t, func(t *testing.T, s subject) {
+		for name, call := range calls {
+			t.Run(name, func(t *testing.T) {
+				mark, app := marked(t)
+				c := s.dial(t, sleeping)
+				start := time.Now()
+				err := call(c, within(t, deadline), app)
+				took := time.Since(start)
+				t.Logf("after %s: %v", took.Round(time.Millisecond), err)
+				// Whether the server's word or the client's own clock comes first is a race of 100 ms.
+				switch got := status.Convert(err); {
+				case err == nil:
+					t.Error("expected an error, got success")
+				case got.Code() == codes.DeadlineExceeded:
+				case got.Code() == codes.Unknown && strings.Contains(got.Message(), "failed signal: "):
+				default:
+					t.Errorf("expected DeadlineExceeded or `…` failed signal: …, got %v", err)
+				}
+				if took < deadline/2 || took > deadline+late {
+					t.Errorf("expected the call to take about %s, it took %s", deadline, took)
+				}
+				gone(t, s, mark)
+			})
+		}
+	}, sleeping)
+}
+
+func TestADeadlineThatIsAlreadyOverRunsNothing(t *testing.T) {
+	// Less than the 100 ms that the server keeps for its answer.
+	const deadline = 60 * time.Millisecond
+	onEach(t, func(t *testing.T, s subject) {
+		mark, app := marked(t)
+		c := s.dial(t, sleeping)
+		_, err := c.Generate(within(t, deadline), app)
+		// Too late to send anything, or the server's answer: the same clock.
+		if code := status.Code(err); code != codes.DeadlineExceeded && !strings.Contains(err.Error(), context.DeadlineExceeded.Error()) {
+			t.Errorf("expected DeadlineExceeded, got %v", err)
+		}
+		gone(t, s, mark)
+	}, sleeping)
+}
+
+func TestWhatACommandStartedMayCleanUpAtTheDeadline(t *testing.T) {
+	const deadline, attempts = 1500 * time.Millisecond, 3
+	d := plugin.Shell("tidy", `(trap 'echo cleanup completed >&2; exit' TERM; sleep 300); true`)
+	onEach(t, func(t *testing.T, s subject) {
+		for range attempts {
+			mark, app := marked(t)
+			_, err := s.dial(t, d).Generate(within(t, deadline), app)
+			gone(t, s, mark)
+			if status.Code(err) == codes.DeadlineExceeded && !strings.Contains(err.Error(), "sh -c") {
+				continue // The client's own clock was first; nothing to learn.
+			}
+			if err == nil || !strings.Contains(err.Error(), "cleanup completed") {
+				t.Errorf("expected an error with %q in it, got %v", "cleanup completed", err)
+			}
+			return
+		}
+		t.Errorf("expected the server's own answer in one of %d attempts, got only the client's deadline", attempts)
+	}, d)
+}
+
+func TestACancelledCallLeavesNothing(t *testing.T) {
+	onEach(t, func(t *testing.T, s subject) {
+		for name, call := range calls {
+			t.Run(name, func(t *testing.T) {
+				mark, app := marked(t)
+				c := s.dial(t, sleeping)
+				ctx, cancel := context.WithCancel(within(t, callWithin))
+				ended := make(chan error, 1)
+				go func() { ended <- call(c, ctx, app) }()
+				running(t, mark, 1)
+				cancel()
+				if err := <-ended; status.Code(err) != codes.Canceled {
+					t.Errorf("expected Canceled, got %v", err)
+				}
+				gone(t, s, mark)
+			})
+		}
+	}, sleeping)
+}
+
+func TestACallCancelledWhileItSendsLeavesNothing(t *testing.T) {
+	archive := tree.Archive(file("noise", string(pseudoRandom(1<<20))))
+	whole := client.Whole(".", archive)
+	onEach(t, func(t *testing.T, s subject) {
+		c := s.dial(t, streaming)
+		before := files(s)
+		for _, sent := range []int{0, 1, 2, len(whole) / 2, len(whole)} {
+			ctx, cancel := context.WithCancel(within(t, callWithin))
+			if _, err := c.Stream(ctx, client.Generate, whole[:sent]...); err != nil {
+				t.Errorf("after %d messages: %v", sent, err)
+			}
+			cancel()
+		}
+		unchanged(t, s, before)
+		if _, err := c.Raw(within(t, callWithin), client.Generate, client.Whole(".", appArchive)...); err != nil {
+			t.Errorf("expected the connection to live on, got %v", err)
+		}
+	}, streaming)
+}
+
+func TestAKilledClientLeavesNothing(t *testing.T) {
+	onEach(t, func(t *testing.T, s subject) {
+		mark, app := marked(t)
+		command := exec.Command("/proc/self/exe")
+		command.Env = append(os.Environ(), clientSocket+"="+s.Socket(sleeping), clientRoot+"="+app.Root, clientEnv+"="+app.Env[0])
+		killed, err := proc.Start(command)
+		if err != nil {
+			t.Fatal(err)
+		}
+		running(t, mark, 1, killed.Pid())
+		if err := killed.Kill(); err != nil {
+			t.Error(err)
+		}
+		if output := killed.Output(); output != "" {
+			t.Errorf("the client was to be killed during its call, it said: %s", output)
+		}
+		gone(t, s, mark)
+		if err := checkConfiguration(t, s, sleeping); err != nil {
+			t.Errorf("expected the server to live on, got %v", err)
+		}
+	}, sleeping)
+}

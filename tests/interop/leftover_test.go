@@ -1,0 +1,103 @@
+package interop
+
+import (
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"cmp-supervisor/tests/interop/internal/client"
+	"cmp-supervisor/tests/interop/internal/proc"
+	"cmp-supervisor/tests/interop/internal/tree"
+	"cmp-supervisor/tests/interop/internal/wait"
+)
+
+// goneWithin is how long anything of an ended request may stay. The peer kills
+// what ignores SIGTERM after 5 s.
+const goneWithin = 8 * time.Second
+
+// appearsWithin is how long a plugin's command may take to be running.
+const appearsWithin = 15 * time.Second
+
+// marked is an application that can be told from all others: by an environment
+// variable in its processes and by a file's name on disk.
+func marked(t *testing.T) (mark string, app client.App) {
+	t.Helper()
+	mark = proc.Token()
+	return mark, with(repositoryOf(t, tree.Files{"file-" + mark: "x"}), "INTEROP_MARK="+mark)
+}
+
+// running waits until at least n of the plugin's processes bear the mark.
+func running(t *testing.T, mark string, n int, except ...int) []proc.Entry {
+	t.Helper()
+	var found []proc.Entry
+	err := wait.Until(appearsWithin, "the plugin's command to run", func() error {
+		found = found[:0]
+		for _, entry := range proc.Marked(mark) {
+			if !slices.Contains(except, entry.Pid) {
+				found = append(found, entry)
+			}
+		}
+		if len(found) < n {
+			return fmt.Errorf("expected at least %d marked processes, got %v", n, found)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// gone waits until nothing that bears the mark is left, process or file.
+func gone(t *testing.T, s subject, mark string) {
+	t.Helper()
+	if err := wait.Until(goneWithin, "everything of the request to go", func() error { return leftOf(s, mark) }); err != nil {
+		t.Error(err)
+	}
+}
+
+func leftOf(s subject, mark string) error {
+	if processes := proc.Marked(mark); len(processes) > 0 {
+		return fmt.Errorf("processes are left: %v", processes)
+	}
+	for _, path := range files(s) {
+		if strings.Contains(path, mark) {
+			return fmt.Errorf("a file is left: %s", path)
+		}
+	}
+	return nil
+}
+
+// unchanged waits until the server keeps no regular file that it did not keep before.
+func unchanged(t *testing.T, s subject, before []string) {
+	t.Helper()
+	err := wait.Until(goneWithin, "the request's files to go", func() error {
+		for _, path := range files(s) {
+			if !slices.Contains(before, path) {
+				return fmt.Errorf("a file is left: %s", path)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// files lists the regular files in the directories that requests may use.
+func files(s subject) []string {
+	var paths []string
+	for _, root := range []string{s.Folders().Work, s.Folders().Temporary} {
+		_ = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && entry.Type().IsRegular() {
+				paths = append(paths, path)
+			}
+			return nil // What vanishes during the walk is what we hope for.
+		})
+	}
+	return paths
+}

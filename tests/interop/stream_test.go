@@ -1,0 +1,132 @@
+package interop
+
+import (
+	"archive/tar"
+	"bytes"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"cmp-supervisor/tests/interop/internal/client"
+	"cmp-supervisor/tests/interop/internal/plugin"
+	"cmp-supervisor/tests/interop/internal/tree"
+
+	plugins "github.com/argoproj/argo-cd/v3/cmpserver/apiclient"
+	"google.golang.org/grpc/codes"
+)
+
+// streaming is a plugin that answers all three calls about app.yaml.
+var streaming = plugin.Definition{Name: "streaming", Spec: `
+generate: {command: [cat, app.yaml]}
+discover: {fileName: app.yaml}
+parameters: {static: [{name: a}]}
+`}
+
+// appArchive holds what streaming wants.
+var appArchive = tree.Archive(tree.Entry{Name: ".", Type: tar.TypeDir, Mode: 0o755}, tree.Entry{Name: "app.yaml", Body: "kind: App\n"})
+
+// methods are the three calls that take a stream.
+var methods = []client.Method{client.Generate, client.Match, client.Parameters}
+
+func TestAMalformedStreamIsRefused(t *testing.T) {
+	const (
+		receiving     = "error receiving tgz file: "
+		decompressing = "error decompressing tgz file: "
+	)
+	sum := client.Sum(appArchive)
+	whole := client.Whole(".", appArchive)
+	plain := tree.Tar(tree.Entry{Name: "app.yaml", Body: strings.Repeat("x", 2000)})
+	archived := func(archive []byte) []client.Message { return client.Whole(".", archive) }
+	cases := []struct {
+		name     string
+		messages []client.Message
+		want     string
+	}{
+		{"half-close first", nil, "error receiving stream header: EOF"},
+		{"file first", whole[1:], "error getting stream metadata: metadata is nil"},
+		{"nothing set first", []client.Message{client.Neither()}, "error getting stream metadata: metadata is nil"},
+		{"second metadata", append([]client.Message{whole[0], whole[0]}, whole[1:]...), receiving + "stream request file is nil"},
+		{"metadata at the end", append(append([]client.Message{}, whole...), whole[0]), receiving + "stream request file is nil"},
+		{"nothing set later", append(append([]client.Message{}, whole...), client.Neither()), receiving + "stream request file is nil"},
+		{"checksum mismatch", append([]client.Message{client.Metadata(".", client.Sum(nil))}, whole[1:]...), receiving + "file checksum validation error"},
+		{"no checksum", append([]client.Message{client.Metadata(".", "")}, whole[1:]...), receiving + "file checksum validation error"},
+		{"checksum in capitals", append([]client.Message{client.Metadata(".", strings.ToUpper(sum))}, whole[1:]...), receiving + "file checksum validation error"},
+		{"metadata only", []client.Message{whole[0]}, receiving + "file checksum validation error"},
+		{"archive cut on the way", whole[:len(whole)-1], receiving + "file checksum validation error"},
+		{"not gzip", archived(bytes.Repeat([]byte("not gzip "), 100)), decompressing + "error reading file: gzip: invalid header"},
+		{"short", archived([]byte{0x1f, 0x8b}), decompressing + "error reading file: unexpected EOF"},
+		{"empty archive", archived(nil), decompressing + "error reading file: EOF"},
+		{"not tar", archived(tree.Gzip(bytes.Repeat([]byte("not a tar header"), 100))), decompressing + "error while iterating on tar reader: archive/tar: invalid tar header"},
+		{"truncated header", archived(tree.Gzip(plain[:100])), decompressing + "error while iterating on tar reader: unexpected EOF"},
+		{"truncated member", archived(tree.Gzip(plain[:1000])), decompressing + "error writing tgz file: unexpected EOF"},
+		{"truncated gzip", archived(appArchive[:len(appArchive)/2]), decompressing + "ANYunexpected EOF"},
+	}
+	onEach(t, func(t *testing.T, s subject) {
+		c := s.dial(t, streaming)
+		for _, method := range methods {
+			for _, this := range cases {
+				t.Run(method.Name+"/"+this.name, func(t *testing.T) {
+					_, err := c.Raw(within(t, callWithin), method, this.messages...)
+					refusedLike(t, s, err, codes.Unknown, method.StreamPrefix+this.want)
+				})
+			}
+			// The connection has come to no harm.
+			if _, err := c.Raw(within(t, callWithin), method, whole...); err != nil {
+				t.Errorf("%s after the malformed streams: expected an answer, got the error %v", method.Name, err)
+			}
+		}
+	}, streaming)
+}
+
+func TestAnErrorWaitsForTheEndOfTheStream(t *testing.T) {
+	// Sent in 1 KiB pieces, far more than the flow-control windows hold: a
+	// server that answers early makes Argo CD's sender fail with EOF.
+	const incompressible = 3 << 20
+	onEach(t, func(t *testing.T, s subject) {
+		repo := repositoryOf(t, tree.Files{"sub/noise": string(pseudoRandom(incompressible))})
+		outside := client.App{Root: filepath.Join(repo.Root, "sub"), Path: repo.Root}
+		for range 3 {
+			_, err := s.generate(t, streaming, outside)
+			refused(t, s, err, codes.Unknown, "illegal appPath: out of workDir bound")
+		}
+	}, streaming)
+}
+
+func TestHowAnArchiveIsCutDoesNotMatter(t *testing.T) {
+	metadata := client.Metadata(".", client.Sum(appArchive))
+	withEmpty := []client.Message{metadata, client.Chunk(nil)}
+	for _, chunk := range client.Chunks(appArchive, 10) {
+		withEmpty = append(withEmpty, chunk, client.Chunk(nil))
+	}
+	large := tree.Archive(tree.Entry{Name: "app.yaml", Body: "kind: App\n"}, tree.Entry{Name: "noise", Body: string(pseudoRandom(5 << 20))})
+	cases := map[string][]client.Message{
+		"one byte each":        append([]client.Message{metadata}, client.Chunks(appArchive, 1)...),
+		"one piece":            append([]client.Message{metadata}, client.Chunks(appArchive, len(appArchive))...),
+		"empty pieces between": withEmpty,
+		"pieces of 4 MiB":      append([]client.Message{client.Metadata(".", client.Sum(large))}, client.Chunks(large, 4<<20)...),
+	}
+	onEach(t, func(t *testing.T, s subject) {
+		for name, messages := range cases {
+			t.Run(name, func(t *testing.T) {
+				reply, err := s.raw(t, streaming, client.Generate, messages...)
+				if err != nil {
+					t.Fatalf("expected manifests, got the error %v", err)
+				}
+				rendered(t, reply.(*plugins.ManifestResponse).GetManifests(), nil, `{"kind":"App"}`)
+			})
+		}
+	}, streaming)
+}
+
+// pseudoRandom is noise that is the same in every run and does not compress.
+func pseudoRandom(size int) []byte {
+	noise := make([]byte, size)
+	state := uint64(0x9e3779b97f4a7c15)
+	for i := range noise {
+		state ^= state << 13
+		state ^= state >> 7
+		state ^= state << 17
+		noise[i] = byte(state >> 32)
+	}
+	return noise
+}

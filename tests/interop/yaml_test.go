@@ -1,0 +1,145 @@
+package interop
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"cmp-supervisor/tests/interop/internal/plugin"
+	"cmp-supervisor/tests/interop/internal/tree"
+
+	"google.golang.org/grpc/status"
+)
+
+// printing renders the file `out` as it is.
+var printing = plugin.Shell("printing", "cat out")
+
+// outputs are generate outputs that tell YAML engines and splitters apart.
+var outputs = []string{
+	// Framing.
+	"a: 1\n---\nb: 2\n", "---\n---\na: 1\n---\n\n---\nb: 2\n---\n", "a: 1\n--- # Source: x\nb: 2\n", "a: 1\n ---\nb: 2\n",
+	"a: |\n  x\n  ---\n  y\n", "a: 1\n...\nb: 2\n", "a: 1\r\nb: x\r\n---\r\nc: 2\r\n", "\ufeffa: 1\n", "a: 1\n----\nb: 2\n",
+	"# hello\n---\na: 1\n", "INFO: starting\n---\na: 1\n", "a: 1", "a: |+\n  x\n\n\n",
+	// JSON passes through; a stream that only looks like it does not.
+	"{\"b\": 1, \"a\": 2}\n", "{\n  \"b\": 1,\n  \"a\": [ 1, 2 ]\n}\n", `{"a":1}{"b":2}`, "{\"a\":1}\n---\n{\"b\":2}\n", "{\"a\":1}\n{\"b\":2}\n---\n{\"c\":3}\n",
+	"{a: 1}\n", "{\"a\":1,}\n", "{\"a\":1}\nnull\n{\"b\":2}", "{\"a\":1}\n# end\n", `{"a":"<b>&"}`, `{"a":123456789012345678901234567890,"b":1.0,"c":1E3}`,
+	"[{\"a\":1},{\"b\":2}]\n", "[1]\n[2]\n", `{"a":"\ud83d\ude00"}`, `{"a":1}---`, "# c\n{\"b\": 2, \"a\": 1}\n",
+	// Scalars of YAML 1.1.
+	"a: 0644\nb: 0o644\nc: 08\nd: 0x1F\ne: 0b101\nf: 1_000\ng: _1\n", "a: yes\nb: No\nc: on\nd: OFF\ne: y\nf: tRue\n", "yes: 1\nno: 2\n", "y: 1\nn: 2\n",
+	"a: ~\nb: null\nc:\nd: \"null\"\n", "a: 1.0\nb: 1e3\nc: 1e21\nd: 1e-7\ne: .5\nf: 12e3456\ng: 1e400\nh: -0.0\n", "a: 9223372036854775808\nb: 18446744073709551616\n",
+	"a: 1:30\nb: 22:22\nc: 8080:80\n", "a: 2001-12-14\nb: 2001-12-14T21:59:43.10Z\n", "a: .nan\n", "a: 1Gi\nb: 100m\nc: 1.2.3\n",
+	"a: !!str 123\nb: !!binary aGVsbG8=\nc: !foo bar\nd: !!float 3\n", "a: !!int x\n", "a: \"<b>&'\\\"</b>\"\n", "a: \"\U0001F600\"\nb: é\n", "a: \"\\/\"\n",
+	"1: a\n0x10: b\n1.5: c\n", "~: 1\n", "[a, b]: 1\n", "z: 1\na: 2\nM: 3\né: 4\n\"10\": 5\n\"9\": 6\n",
+	// Anchors and merges.
+	"base: &b {p: 1, q: 2}\nc:\n  <<: *b\n  q: 3\n", "base: &b {p: 1, q: 2}\nc:\n  q: 3\n  <<: *b\n", "a: &a {p: 1}\nb: &b {p: 2, q: 2}\nc:\n  <<: [*a, *b]\n", "a: &x 1\n---\nb: *x\n", "a: 1\na: 2\n",
+	// Scanner.
+	"a:\t1\n", "a: 1\n\t\nb: 2\n", "a: x\x01y\n", "a: b: c\n", "a: @x\n", "a: 1#x\nb: \"x\"#y\n", " a: 1\nb: 2\n", "a: >\n  x\n  y\n\n  z\n", "hello world\n", "- a: 1\n- b: 2\n", "{}\n", "42\n",
+	"apiVersion: v1\nkind: List\nitems:\n- kind: A\n- kind: B\n",
+}
+
+// outcome is a whole answer in a form that can be compared.
+func outcome(manifests []string, err error) string {
+	if err != nil {
+		return fmt.Sprintf("error %v: %s", status.Code(err), status.Convert(err).Message())
+	}
+	return fmt.Sprintf("%d manifests: %q", len(manifests), manifests)
+}
+
+func TestOutputsBecomeTheSameManifestsToTheByte(t *testing.T) {
+	expected := make([]string, len(outputs))
+	render := func(t *testing.T, s subject) []string {
+		t.Helper()
+		c := s.dial(t, printing)
+		answers := make([]string, len(outputs))
+		for i, out := range outputs {
+			answers[i] = outcome(c.Generate(within(t, callWithin), repositoryOf(t, tree.Files{"out": out})))
+		}
+		return answers
+	}
+	t.Run("peer", func(t *testing.T) {
+		expected = render(t, peer(t, printing))
+		if !strings.HasPrefix(expected[0], `2 manifests: ["{\"a\":1}" "{\"b\":2}"]`) {
+			t.Fatalf("expected the peer to split two documents, got %s", expected[0])
+		}
+	})
+	t.Run("ours", func(t *testing.T) {
+		needsOurs(t)
+		if expected[0] == "" {
+			t.Skip("skipped: without the peer's answers there is nothing to compare with; run the whole test")
+		}
+		for i, got := range render(t, ours(t, printing)) {
+			if !sameOutcome(got, expected[i]) {
+				t.Errorf("output %q:\nexpected %s\ngot      %s", outputs[i], expected[i], got)
+			}
+		}
+	})
+}
+
+// sameOutcome lets ours say more around the peer's error text, as everywhere.
+func sameOutcome(got, want string) bool {
+	if code, text, isError := strings.Cut(want, ": "); isError && strings.HasPrefix(want, "error ") {
+		return strings.HasPrefix(got, code+": ") && strings.Contains(got, text)
+	}
+	return got == want
+}
+
+// corpusPath is where a larger set of recorded outputs may lie beside the
+// repository, one JSON object per line.
+const corpusPath = "../../../shared/data/yaml/output.jsonl"
+
+// recorded is one line of the corpus.
+type recorded struct {
+	Name             string   `json:"name"`
+	Stdout           string   `json:"stdout"`
+	Manifests        []string `json:"manifests"`
+	Error            string   `json:"error"`
+	Nondeterministic bool     `json:"nondeterministic"`
+}
+
+func TestRecordedOutputsBecomeTheRecordedManifests(t *testing.T) {
+	corpus := readCorpus(t)
+	onEach(t, func(t *testing.T, s subject) {
+		c := s.dial(t, printing)
+		for _, this := range corpus {
+			got, err := c.Generate(within(t, callWithin), repositoryOf(t, tree.Files{"out": this.Stdout}))
+			failed := err != nil && strings.Contains(err.Error(), this.Error)
+			switch {
+			case this.Error != "" && !failed:
+				t.Errorf("%s: output %.200q:\nexpected the error %s\ngot %s", this.Name, this.Stdout, this.Error, outcome(got, err))
+			case this.Error == "" && (err != nil || !slices.Equal(got, this.Manifests)):
+				t.Errorf("%s: output %.200q:\nexpected %q\ngot %s", this.Name, this.Stdout, this.Manifests, outcome(got, err))
+			}
+		}
+	}, printing)
+}
+
+func readCorpus(t *testing.T) []recorded {
+	t.Helper()
+	lines, err := os.Open(filepath.FromSlash(corpusPath))
+	if err != nil {
+		t.Skipf("skipped: the recorded outputs are not here: %v", err)
+	}
+	defer func() { _ = lines.Close() }()
+	const longestLine = 64 << 20
+	scanner := bufio.NewScanner(lines)
+	scanner.Buffer(nil, longestLine)
+	var corpus []recorded
+	for scanner.Scan() {
+		var this recorded
+		if err := json.Unmarshal(scanner.Bytes(), &this); err != nil {
+			t.Fatalf("line %d of the recorded outputs: %v", len(corpus)+1, err)
+		}
+		if !this.Nondeterministic {
+			corpus = append(corpus, this)
+		}
+	}
+	if scanner.Err() != nil || len(corpus) == 0 {
+		t.Fatalf("expected recorded outputs, got %d (%v)", len(corpus), scanner.Err())
+	}
+	return corpus
+}
