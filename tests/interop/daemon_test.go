@@ -10,10 +10,13 @@ import (
 // prompt is how fast a call must be that need not wait for anything.
 const prompt = 5 * time.Second
 
+// untilOut renders a manifest when a daemon is where it wants to be.
+const untilOut = `until [ -e out ]; do sleep 0.01; done; echo 'kind: App'`
+
 func TestABackgroundProcessEndsWithTheCall(t *testing.T) {
 	cases := []plugin.Definition{
-		plugin.Shell("obedient", `sleep 300 >/dev/null 2>&1 & echo 'kind: App'`),
-		plugin.Shell("stubborn", `(trap '' TERM; sleep 300; sleep 300) >/dev/null 2>&1 & echo 'kind: App'`),
+		plugin.Shell("obedient", `(touch out; sleep 300) >/dev/null 2>&1 & `+untilOut),
+		plugin.Shell("stubborn", `(trap '' TERM; touch out; sleep 300; sleep 300) >/dev/null 2>&1 & `+untilOut),
 	}
 	onEach(t, func(t *testing.T, s subject) {
 		for _, d := range cases {

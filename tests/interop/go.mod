@@ -5,6 +5,8 @@ go 1.26.3
 require (
 	github.com/argoproj/argo-cd/v3 v3.2.12
 	github.com/grpc-ecosystem/go-grpc-middleware/v2 v2.3.2
+	github.com/prometheus/client_model v0.6.2
+	github.com/prometheus/common v0.66.1
 	github.com/sirupsen/logrus v1.9.3
 	google.golang.org/grpc v1.75.1
 	google.golang.org/protobuf v1.36.9
@@ -112,8 +114,6 @@ require (
 	github.com/pkg/errors v0.9.1 // indirect
 	github.com/pmezard/go-difflib v1.0.1-0.20181226105442-5d4384ee4fb2 // indirect
 	github.com/prometheus/client_golang v1.23.2 // indirect
-	github.com/prometheus/client_model v0.6.2 // indirect
-	github.com/prometheus/common v0.66.1 // indirect
 	github.com/prometheus/procfs v0.16.1 // indirect
 	github.com/r3labs/diff/v3 v3.0.2 // indirect
 	github.com/redis/go-redis/v9 v9.8.0 // indirect

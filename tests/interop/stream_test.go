@@ -3,7 +3,6 @@ package interop
 import (
 	"archive/tar"
 	"bytes"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -83,12 +82,24 @@ func TestAnErrorWaitsForTheEndOfTheStream(t *testing.T) {
 	// server that answers early makes Argo CD's sender fail with EOF.
 	const incompressible = 3 << 20
 	onEach(t, func(t *testing.T, s subject) {
-		repo := repositoryOf(t, tree.Files{"sub/noise": string(pseudoRandom(incompressible))})
-		outside := client.App{Root: filepath.Join(repo.Root, "sub"), Path: repo.Root}
-		for range 3 {
-			_, err := s.generate(t, streaming, outside)
-			refused(t, s, err, codes.Unknown, "illegal appPath: out of workDir bound")
+		outside, err := repositoryOf(t, tree.Files{"noise": string(pseudoRandom(incompressible))}).Pack()
+		if err != nil {
+			t.Fatal(err)
 		}
+		outside.Metadata.GetMetadata().AppRelPath = "../outside"
+		stream, err := s.dial(t, streaming).Stream(within(t, callWithin), client.Generate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, message := range outside.Messages() {
+			if err := stream.SendMsg(message); err != nil {
+				t.Fatalf("message %d of %d: expected to send all of them, got %v", i, len(outside.Chunks)+1, err)
+			}
+		}
+		if err := stream.CloseSend(); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, s, stream.RecvMsg(&plugins.ManifestResponse{}), codes.Unknown, "illegal appPath: out of workDir bound")
 	}, streaming)
 }
 

@@ -11,9 +11,6 @@ import (
 	"cmp-supervisor/tests/interop/internal/proc"
 )
 
-// servedAs is the user that cmp-supervisor becomes when it is started as root.
-const servedAs = 999
-
 // Ours is one cmp-supervisor.
 type Ours struct {
 	folders Folders
@@ -27,8 +24,10 @@ type Options struct {
 	Binary string
 	// Isolation is the value of --isolation, empty for the server's own choice.
 	Isolation string
-	// Files are written into the plugins directory as they are.
-	Files map[string]string
+	// Folders are used instead of new ones.
+	Folders *Folders
+	// Prepare runs when the folders are there and the server is not.
+	Prepare func(Folders) error
 	// Arguments follow the usual ones and so win over them.
 	Arguments []string
 	// Attach changes the command before it starts, for example its user.
@@ -51,7 +50,7 @@ func StartOurs(options Options, base string, plugins ...plugin.Definition) (*Our
 
 // Launch starts cmp-supervisor and does not wait for anything.
 func Launch(options Options, base string, plugins ...plugin.Definition) (*Ours, error) {
-	folders, err := NewFolders(base)
+	folders, err := options.folders(base)
 	if err != nil {
 		return nil, err
 	}
@@ -65,17 +64,9 @@ func Launch(options Options, base string, plugins ...plugin.Definition) (*Ours, 
 			return nil, err
 		}
 	}
-	for name, content := range options.Files {
-		if err := os.WriteFile(filepath.Join(folders.Plugins, name), []byte(content), 0o644); err != nil {
+	if options.Prepare != nil {
+		if err := options.Prepare(folders); err != nil {
 			return nil, err
-		}
-	}
-	if os.Geteuid() == 0 {
-		// What an emptyDir with `fsGroup: 999` gives to the container.
-		for _, dir := range []string{folders.Sockets, folders.Work, folders.Temporary} {
-			if err := os.Chown(dir, servedAs, servedAs); err != nil {
-				return nil, err
-			}
 		}
 	}
 	arguments := []string{"serve", "--plugins-dir", folders.Plugins, "--socket-dir", folders.Sockets, "--work-dir", folders.Work, "--http", address}
@@ -89,6 +80,13 @@ func Launch(options Options, base string, plugins ...plugin.Definition) (*Ours, 
 	}
 	ours.server, err = proc.Start(command)
 	return ours, err
+}
+
+func (o Options) folders(base string) (Folders, error) {
+	if o.Folders != nil {
+		return *o.Folders, nil
+	}
+	return NewFolders(base)
 }
 
 // Name is "ours".

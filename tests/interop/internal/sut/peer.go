@@ -65,10 +65,11 @@ func (p *Peer) Socket(d plugin.Definition) string { return p.folders.Socket(d) }
 func (p *Peer) Add(d plugin.Definition) error {
 	config := filepath.Join(p.folders.Plugins, d.FullName())
 	work := filepath.Join(p.folders.Work, d.FullName())
-	for _, dir := range []string{config, work} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return err
-		}
+	if err := os.Mkdir(config, 0o755); err != nil {
+		return err
+	}
+	if err := makeServersOwn(work); err != nil {
+		return err
 	}
 	if err := os.WriteFile(filepath.Join(config, "plugin.yaml"), []byte(d.YAML()), 0o644); err != nil {
 		return err

@@ -59,16 +59,35 @@ func NewFolders(base string) (Folders, error) {
 		Plugins: filepath.Join(root, "plugins"), Sockets: filepath.Join(root, "sockets"),
 		Work: filepath.Join(root, "work"), Temporary: filepath.Join(root, "tmp"),
 	}
-	for _, dir := range []string{root, f.Plugins, f.Sockets, f.Work, f.Temporary} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return Folders{}, err
-		}
-		// Exact, whatever the umask and MkdirTemp's own mode.
-		if err := os.Chmod(dir, 0o755); err != nil {
+	// Exact, whatever MkdirTemp's own mode.
+	if err := os.Chmod(root, 0o755); err != nil {
+		return Folders{}, err
+	}
+	if err := os.Mkdir(f.Plugins, 0o755); err != nil {
+		return Folders{}, err
+	}
+	for _, dir := range []string{f.Sockets, f.Work, f.Temporary} {
+		if err := makeServersOwn(dir); err != nil {
 			return Folders{}, err
 		}
 	}
 	return f, nil
+}
+
+// servedAs is the user that cmp-supervisor becomes when it is started as root,
+// and the one that Argo CD's images use.
+const servedAs = 999
+
+// makeServersOwn makes a directory as an emptyDir with `fsGroup: 999` is one to
+// the container.
+func makeServersOwn(dir string) error {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	return os.Chown(dir, servedAs, servedAs)
 }
 
 // Ready waits until the plugin's socket answers a real call.
@@ -111,5 +130,6 @@ func environment(f Folders, extra ...string) []string {
 			kept = append(kept, entry)
 		}
 	}
-	return append(append(kept, "TMPDIR="+f.Temporary), extra...)
+	// Not the caller's home: a plugin of the peer writes where it likes.
+	return append(append(kept, "TMPDIR="+f.Temporary, "HOME="+f.Temporary), extra...)
 }

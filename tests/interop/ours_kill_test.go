@@ -1,0 +1,175 @@
+package interop
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"cmp-supervisor/tests/interop/internal/plugin"
+	"cmp-supervisor/tests/interop/internal/proc"
+	"cmp-supervisor/tests/interop/internal/sut"
+	"cmp-supervisor/tests/interop/internal/tree"
+	"cmp-supervisor/tests/interop/internal/wait"
+
+	"google.golang.org/grpc/codes"
+)
+
+func TestOursLeavesNothingOfAKilledPlugin(t *testing.T) {
+	s := ours(t, sleeping, streaming)
+	mark, app := marked(t)
+	c := s.dial(t, sleeping)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.Generate(within(t, callWithin), app)
+		ended <- err
+	}()
+	for _, entry := range running(t, mark, 1) {
+		if strings.HasPrefix(entry.Command, "sh -c") {
+			entry.Kill()
+		}
+	}
+	refused(t, s, <-ended, codes.Unknown, "error generating manifests: `sh -c \"sleep 300; true\"` failed signal: killed")
+	gone(t, s, mark)
+	got, err := s.generate(t, streaming, repositoryOf(t, tree.Files{"app.yaml": "kind: App\n"}))
+	rendered(t, got, err, `{"kind":"App"}`)
+}
+
+func TestOursLeavesNothingOfAKilledWorker(t *testing.T) {
+	needsIdentities(t)
+	s := ours(t, sleeping, streaming)
+	mark, app := marked(t)
+	c := s.dial(t, sleeping)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.Generate(within(t, callWithin), app)
+		ended <- err
+	}()
+	worker := eldestOfUser(running(t, mark, 1)[0])
+	t.Logf("the worker is %s", worker)
+	worker.Kill()
+	if err := <-ended; err == nil {
+		t.Error("expected an error, got manifests")
+	}
+	gone(t, s, mark)
+	got, err := s.generate(t, streaming, repositoryOf(t, tree.Files{"app.yaml": "kind: App\n"}))
+	rendered(t, got, err, `{"kind":"App"}`)
+}
+
+// eldestOfUser is the first ancestor that runs as the same user.
+func eldestOfUser(entry proc.Entry) proc.Entry {
+	uid := proc.StatusOf(entry.Pid).UID()
+	all := map[int]proc.Entry{}
+	for _, each := range proc.All() {
+		all[each.Pid] = each
+	}
+	for {
+		parent, known := all[entry.Parent]
+		if !known || proc.StatusOf(parent.Pid).UID() != uid {
+			return entry
+		}
+		entry = parent
+	}
+}
+
+func TestOursLeavesNothingWhenTheSupervisorIsKilled(t *testing.T) {
+	options := needsOurs(t)
+	s := ours(t, sleeping, streaming)
+	mark, _ := held(t, s, sleeping)
+	all := s.Processes()
+	s.Server.(*sut.Ours).Process().Signal(syscall.SIGKILL)
+	err := wait.Until(goneWithin, "all processes to go with the supervisor", func() error {
+		left := slices.DeleteFunc(append(all, proc.Marked(mark)...), func(e proc.Entry) bool { return !e.Alive() })
+		if len(left) > 0 {
+			return fmt.Errorf("still there: %v", left)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The next one takes the dead sockets over and clears away what was left on disk.
+	folders := s.Folders()
+	options.Folders = &folders
+	next, err := sut.StartOurs(options, scratch, sleeping, streaming)
+	if err != nil {
+		t.Fatal(err)
+	}
+	successor := stopped(t, next)
+	gone(t, successor, mark)
+	got, err := successor.generate(t, streaming, repositoryOf(t, tree.Files{"app.yaml": "kind: App\n"}))
+	rendered(t, got, err, `{"kind":"App"}`)
+}
+
+func TestOursLetsNoProcessEscape(t *testing.T) {
+	// Each leaves the process group, and the second also its parent.
+	definitions := []plugin.Definition{
+		plugin.Shell("session", `setsid sh -c 'touch out; sleep 300; true' >/dev/null 2>&1 & `+untilOut),
+		plugin.Shell("orphan", `(setsid sh -c 'trap "" TERM INT HUP; touch out; sleep 300; sleep 300' >/dev/null 2>&1 &) ; `+untilOut),
+		plugin.Shell("nohup", `nohup sh -c 'touch out; sleep 300; true' >/dev/null 2>&1 & `+untilOut),
+	}
+	s := ours(t, definitions...)
+	for _, d := range definitions {
+		mark, app := marked(t)
+		got, err := s.generate(t, d, app)
+		rendered(t, got, err, `{"kind":"App"}`)
+		gone(t, s, mark)
+	}
+}
+
+func TestOursEndsAnEscapedProcessThatHoldsTheOutput(t *testing.T) {
+	const deadline = 3 * time.Second
+	d := plugin.Shell("hold", `setsid sh -c 'touch out; sleep 300; true' & `+untilOut)
+	s := ours(t, d)
+	mark, app := marked(t)
+	start := time.Now()
+	_, err := s.dial(t, d).Generate(within(t, deadline), app)
+	t.Logf("after %s: %v", time.Since(start).Round(time.Millisecond), err)
+	gone(t, s, mark)
+}
+
+func TestOursNeverTakesACutOutputForAWholeOne(t *testing.T) {
+	const deadline, attempts = time.Second, 5
+	// Ends well when asked to end: what it printed so far is not the application.
+	d := plugin.Shell("polite", `trap 'exit 0' TERM; echo 'kind: OnlyTheFirstHalf'; sleep 300 & wait`)
+	s := ours(t, d)
+	for range attempts {
+		mark, app := marked(t)
+		if got, err := s.dial(t, d).Generate(within(t, deadline), app); err == nil {
+			t.Fatalf("expected an error at the deadline, got the manifests %q", got)
+		}
+		gone(t, s, mark)
+	}
+}
+
+func TestOursEndsWellOnSIGTERM(t *testing.T) {
+	const drains = 15 * time.Second
+	d := plugin.Shell("short", `sleep 1; echo 'kind: Finished'`)
+	s := ours(t, d)
+	mark, app := marked(t)
+	type outcome struct {
+		manifests []string
+		err       error
+	}
+	c := s.dial(t, d)
+	ended := make(chan outcome, 1)
+	go func() {
+		manifests, err := c.Generate(within(t, callWithin), app)
+		ended <- outcome{manifests, err}
+	}()
+	running(t, mark, 1)
+	process := s.Server.(*sut.Ours).Process()
+	process.Signal(syscall.SIGTERM)
+	got := <-ended
+	rendered(t, got.manifests, got.err, `{"kind":"Finished"}`)
+	c.Close()
+	if code, err := process.Exit(drains); err != nil || code != 0 {
+		t.Errorf("expected exit code 0 within %s, got %d (%v)", drains, code, err)
+	}
+	if err := absent(s.Socket(d)); err != nil {
+		t.Errorf("expected no socket afterwards: %v", err)
+	}
+	gone(t, s, mark)
+}

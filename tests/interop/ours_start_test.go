@@ -1,0 +1,241 @@
+package interop
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"cmp-supervisor/tests/interop/internal/plugin"
+	"cmp-supervisor/tests/interop/internal/sut"
+	"cmp-supervisor/tests/interop/internal/tree"
+	"cmp-supervisor/tests/interop/internal/wait"
+)
+
+// launched starts cmp-supervisor and waits for nothing.
+func launched(t *testing.T, options sut.Options, definitions ...plugin.Definition) (subject, *sut.Ours) {
+	t.Helper()
+	server, err := sut.Launch(options, scratch, definitions...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stopped(t, server), server
+}
+
+func TestOursShowsASocketOnlyWhenItAnswers(t *testing.T) {
+	definitions := []plugin.Definition{plugin.Shell("a", "true"), plugin.Shell("b", "true"), plugin.Shell("c", "true")}
+	for range 3 {
+		start := time.Now()
+		s, server := launched(t, needsOurs(t), definitions...)
+		answered := map[string]bool{}
+		// Without a pause: the moment between bind and listen is what is looked for.
+		for len(answered) < len(definitions) {
+			if time.Since(start) > sut.ReadyWithin || server.HasEnded() {
+				t.Fatalf("expected %d sockets within %s, got %v; it wrote: %s", len(definitions), sut.ReadyWithin, answered, s.Log())
+			}
+			for _, name := range sockets(t, s) {
+				if answered[name] {
+					continue
+				}
+				if err := sut.Check(filepath.Join(s.Folders().Sockets, name), callWithin); err != nil {
+					t.Fatalf("%s was there before it answered: %v", name, err)
+				}
+				answered[name] = true
+			}
+		}
+		t.Logf("from start to the last first answer: %s", time.Since(start).Round(time.Millisecond))
+		for _, d := range definitions {
+			if !answered[d.Socket()] {
+				t.Errorf("expected a socket %s, got %v", d.Socket(), answered)
+			}
+		}
+	}
+}
+
+// sockets lists what the repo-server would take for plugins.
+func sockets(t *testing.T, s subject) []string {
+	t.Helper()
+	entries, err := os.ReadDir(s.Folders().Sockets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, entry := range entries {
+		if entry.Type() == fs.ModeSocket {
+			names = append(names, entry.Name())
+		}
+	}
+	return names
+}
+
+func TestOursOpensItsSocketsToArgoCDAlone(t *testing.T) {
+	needsOurs(t)
+	if os.Geteuid() != 0 {
+		t.Skip("skipped: needs root, because otherwise every file is ours")
+	}
+	const argocd = 999
+	d := plugin.Shell("cat", "true")
+	s := ours(t, d)
+	info, err := os.Stat(s.Socket(d))
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner := info.Sys().(*syscall.Stat_t).Uid
+	if info.Mode().Perm() != 0o660 || owner != argocd {
+		t.Errorf("expected mode 0660 and owner %d, got %v and %d", argocd, info.Mode().Perm(), owner)
+	}
+}
+
+func TestOursServesTheGoodBesideTheBroken(t *testing.T) {
+	good := plugin.Shell("good", "echo 'kind: Good'")
+	twin := plugin.Shell("twin", "echo 'kind: Twin'")
+	long := plugin.Shell(strings.Repeat("long", 30), "true")
+	options := needsOurs(t)
+	options.Prepare = written(map[string]string{
+		"broken.yaml":  "kind: [\n",
+		"other.yaml":   "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n",
+		"first.yaml":   twin.YAML(),
+		"second.yaml":  twin.YAML(),
+		"long.yaml":    long.YAML(),
+		"not-yaml.txt": "hello",
+	})
+	server, err := sut.StartOurs(options, scratch, good, twin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := stopped(t, server)
+	repo := repositoryOf(t, tree.Files{"x": "x"})
+	got, err := s.generate(t, good, repo)
+	rendered(t, got, err, `{"kind":"Good"}`)
+	got, err = s.generate(t, twin, repo)
+	rendered(t, got, err, `{"kind":"Twin"}`)
+	if names := sockets(t, s); len(names) != 2 {
+		t.Errorf("expected the sockets of good and twin, got %q", names)
+	}
+	for _, culprit := range []string{"broken.yaml", "other.yaml", "second.yaml", "long.yaml"} {
+		if !strings.Contains(s.Log(), culprit) {
+			t.Errorf("expected the log to name %s, it says: %s", culprit, s.Log())
+		}
+	}
+}
+
+// written puts files into the plugins directory as they are.
+func written(contents map[string]string) func(sut.Folders) error {
+	return func(f sut.Folders) error {
+		for name, content := range contents {
+			if err := os.WriteFile(filepath.Join(f.Plugins, name), []byte(content), 0o644); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func TestOursSaysWhyItCannotStart(t *testing.T) {
+	const ends = 10 * time.Second
+	needsOurs(t)
+	cases := []struct {
+		name    string
+		prepare func(sut.Folders) error
+		named   func(sut.Folders) string
+	}{
+		{"no plugins directory", func(f sut.Folders) error { return os.Remove(f.Plugins) }, func(f sut.Folders) string { return f.Plugins }},
+		{"no socket directory", func(f sut.Folders) error { return os.Remove(f.Sockets) }, func(f sut.Folders) string { return f.Sockets }},
+		{"a file for a work directory", func(f sut.Folders) error {
+			if err := os.Remove(f.Work); err != nil {
+				return err
+			}
+			return os.WriteFile(f.Work, nil, 0o644)
+		}, func(f sut.Folders) string { return f.Work }},
+	}
+	for _, this := range cases {
+		t.Run(this.name, func(t *testing.T) {
+			options := needsOurs(t)
+			options.Prepare = this.prepare
+			s, server := launched(t, options)
+			code, err := server.Process().Exit(ends)
+			if err != nil {
+				t.Fatalf("expected it to end within %s: %v", ends, err)
+			}
+			if code <= 0 || !strings.Contains(s.Log(), this.named(s.Folders())) {
+				t.Errorf("expected an exit code above 0 and a sentence about %s, got %d and %q", this.named(s.Folders()), code, s.Log())
+			}
+		})
+	}
+}
+
+func TestOursRefusesToStartWithoutTheIdentitiesItWasAskedFor(t *testing.T) {
+	const ends, unusable, nobody = 10 * time.Second, 78, 65534
+	options := needsOurs(t)
+	if os.Geteuid() != 0 {
+		t.Skip("skipped: needs root, to become somebody without privileges")
+	}
+	options.Binary = reachableByAll(t, options.Binary)
+	options.Isolation = "uid"
+	options.Prepare = func(f sut.Folders) error {
+		for _, dir := range []string{f.Sockets, f.Work, f.Temporary} {
+			if err := os.Chown(dir, nobody, nobody); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	options.Attach = func(command *exec.Cmd) {
+		command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	}
+	s, server := launched(t, options, plugin.Shell("cat", "true"))
+	code, err := server.Process().Exit(ends)
+	if err != nil || code != unusable {
+		t.Errorf("expected exit code %d within %s, got %d (%v)", unusable, ends, code, err)
+	}
+	if !strings.Contains(s.Log(), "uid") {
+		t.Errorf("expected a sentence about --isolation uid, got %q", s.Log())
+	}
+	if names := sockets(t, s); len(names) != 0 {
+		t.Errorf("expected no socket, got %q", names)
+	}
+}
+
+// reachableByAll copies a binary to where every user may run it.
+func reachableByAll(t *testing.T, binary string) string {
+	t.Helper()
+	content, err := os.ReadFile(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(scratch, "copy-"+filepath.Base(binary))
+	if err := os.WriteFile(copied, content, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return copied
+}
+
+func TestOursWithoutPluginsWaitsForThem(t *testing.T) {
+	s := ours(t)
+	d := plugin.Shell("first", "echo 'kind: First'")
+	if err := s.Add(d); err != nil {
+		t.Fatal(err)
+	}
+	appears(t, s, d)
+	got, err := s.generate(t, d, repositoryOf(t, tree.Files{"x": "x"}))
+	rendered(t, got, err, `{"kind":"First"}`)
+}
+
+// reloadWithin is how long a changed definition may take to be in effect.
+const reloadWithin = 10 * time.Second
+
+// appears waits for a plugin's socket, which must then answer.
+func appears(t *testing.T, s subject, d plugin.Definition) {
+	t.Helper()
+	err := wait.Until(reloadWithin, "the socket "+d.Socket(), func() error {
+		_, err := os.Lstat(s.Socket(d))
+		return err
+	})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, s.Log())
+	}
+}
