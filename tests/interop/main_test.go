@@ -99,5 +99,9 @@ func buildHere(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return sut.Build(module, name)
+	built, err := sut.Build(module, name)
+	if err != nil {
+		return "", err
+	}
+	return sut.Reachable(built, scratch)
 }

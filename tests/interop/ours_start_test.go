@@ -174,7 +174,11 @@ func TestOursRefusesToStartWithoutTheIdentitiesItWasAskedFor(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("skipped: needs root, to become somebody without privileges")
 	}
-	options.Binary = reachableByAll(t, options.Binary)
+	reachable, err := sut.Reachable(options.Binary, scratch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options.Binary = reachable
 	options.Isolation = "uid"
 	options.Prepare = func(f sut.Folders) error {
 		for _, dir := range []string{f.Sockets, f.Work, f.Temporary} {
@@ -200,20 +204,6 @@ func TestOursRefusesToStartWithoutTheIdentitiesItWasAskedFor(t *testing.T) {
 	}
 }
 
-// reachableByAll copies a binary to where every user may run it.
-func reachableByAll(t *testing.T, binary string) string {
-	t.Helper()
-	content, err := os.ReadFile(binary)
-	if err != nil {
-		t.Fatal(err)
-	}
-	copied := filepath.Join(scratch, "copy-"+filepath.Base(binary))
-	if err := os.WriteFile(copied, content, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return copied
-}
-
 func TestOursWithoutPluginsWaitsForThem(t *testing.T) {
 	s := ours(t)
 	d := plugin.Shell("first", "echo 'kind: First'")
@@ -228,9 +218,16 @@ func TestOursWithoutPluginsWaitsForThem(t *testing.T) {
 // reloadWithin is how long a changed definition may take to be in effect.
 const reloadWithin = 10 * time.Second
 
-// appears waits for a plugin's socket, which must then answer.
+// appears waits for a plugin's socket, which must then answer. Only the peer,
+// which can be dialled between its bind and its listen, is given more time.
 func appears(t *testing.T, s subject, d plugin.Definition) {
 	t.Helper()
+	if !s.isOurs() {
+		if err := sut.Ready(s, d); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
 	err := wait.Until(reloadWithin, "the socket "+d.Socket(), func() error {
 		_, err := os.Lstat(s.Socket(d))
 		return err

@@ -2,9 +2,24 @@ package sut
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 )
+
+// Reachable copies a binary to where every user may run it, if the caller is
+// root and others may not be able to go where it lies.
+func Reachable(binary, directory string) (string, error) {
+	if os.Geteuid() != 0 {
+		return binary, nil
+	}
+	content, err := os.ReadFile(binary)
+	if err != nil {
+		return "", err
+	}
+	copied := filepath.Join(directory, filepath.Base(binary))
+	return copied, os.WriteFile(copied, content, 0o755)
+}
 
 // Build compiles one of this module's commands into .bin, where the next run
 // finds it again, and returns its path.

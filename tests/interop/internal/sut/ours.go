@@ -54,7 +54,7 @@ func Launch(options Options, base string, plugins ...plugin.Definition) (*Ours, 
 	if err != nil {
 		return nil, err
 	}
-	address, err := freeAddress()
+	address, err := FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func Launch(options Options, base string, plugins ...plugin.Definition) (*Ours, 
 		arguments = append(arguments, "--isolation", options.Isolation)
 	}
 	command := exec.Command(options.Binary, append(arguments, options.Arguments...)...)
-	command.Env = environment(folders)
+	command.Env = Environment(folders.Temporary)
 	if options.Attach != nil {
 		options.Attach(command)
 	}
@@ -127,8 +127,8 @@ func (o *Ours) Log() string { return o.server.Output() }
 // Stop kills everything.
 func (o *Ours) Stop() error { return o.server.Kill() }
 
-// freeAddress finds a port of the loopback that nobody uses at this moment.
-func freeAddress() (string, error) {
+// FreeAddress finds a port of the loopback that nobody uses at this moment.
+func FreeAddress() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err

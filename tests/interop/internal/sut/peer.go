@@ -68,15 +68,16 @@ func (p *Peer) Add(d plugin.Definition) error {
 	if err := os.Mkdir(config, 0o755); err != nil {
 		return err
 	}
-	if err := makeServersOwn(work); err != nil {
+	if err := MakeServersOwn(work); err != nil {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(config, "plugin.yaml"), []byte(d.YAML()), 0o644); err != nil {
 		return err
 	}
 	command := exec.Command(p.binary, "--config-dir-path", config, "--loglevel", "error")
-	command.Env = environment(p.folders, "ARGOCD_BINARY_NAME=argocd-cmp-server",
+	command.Env = Environment(p.folders.Temporary, "ARGOCD_BINARY_NAME=argocd-cmp-server",
 		"ARGOCD_PLUGINSOCKFILEPATH="+p.folders.Sockets, "ARGOCD_CMP_WORKDIR="+work)
+	AsArgoCD(command)
 	server, err := proc.Start(command)
 	if err != nil {
 		return err

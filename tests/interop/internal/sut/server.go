@@ -6,8 +6,10 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"cmp-supervisor/tests/interop/internal/client"
@@ -67,20 +69,28 @@ func NewFolders(base string) (Folders, error) {
 		return Folders{}, err
 	}
 	for _, dir := range []string{f.Sockets, f.Work, f.Temporary} {
-		if err := makeServersOwn(dir); err != nil {
+		if err := MakeServersOwn(dir); err != nil {
 			return Folders{}, err
 		}
 	}
 	return f, nil
 }
 
-// servedAs is the user that cmp-supervisor becomes when it is started as root,
-// and the one that Argo CD's images use.
+// servedAs is the user of Argo CD's images, and the one that cmp-supervisor
+// becomes when it is started as root.
 const servedAs = 999
 
-// makeServersOwn makes a directory as an emptyDir with `fsGroup: 999` is one to
+// AsArgoCD makes the command run as the user of Argo CD's images, where the
+// caller is root and can choose.
+func AsArgoCD(command *exec.Cmd) {
+	if os.Geteuid() == 0 {
+		command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: servedAs, Gid: servedAs}}
+	}
+}
+
+// MakeServersOwn makes a directory as an emptyDir with `fsGroup: 999` is one to
 // the container.
-func makeServersOwn(dir string) error {
+func MakeServersOwn(dir string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}
@@ -120,8 +130,9 @@ func Check(socket string, limit time.Duration) error {
 	return err
 }
 
-// environment is the caller's, without what would steer a server by accident.
-func environment(f Folders, extra ...string) []string {
+// Environment is the caller's, without what would steer a server by accident
+// and with another place for temporary files.
+func Environment(temporary string, extra ...string) []string {
 	var kept []string
 	for _, entry := range os.Environ() {
 		name, _, _ := strings.Cut(entry, "=")
@@ -131,5 +142,5 @@ func environment(f Folders, extra ...string) []string {
 		}
 	}
 	// Not the caller's home: a plugin of the peer writes where it likes.
-	return append(append(kept, "TMPDIR="+f.Temporary, "HOME="+f.Temporary), extra...)
+	return append(append(kept, "TMPDIR="+temporary, "HOME="+temporary), extra...)
 }

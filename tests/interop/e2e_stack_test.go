@@ -1,0 +1,159 @@
+package interop
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"cmp-supervisor/tests/interop/internal/proc"
+	"cmp-supervisor/tests/interop/internal/sut"
+	"cmp-supervisor/tests/interop/internal/tree"
+	"cmp-supervisor/tests/interop/internal/wait"
+
+	repository "github.com/argoproj/argo-cd/v3/reposerver/apiclient"
+	health "google.golang.org/grpc/health/grpc_health_v1"
+)
+
+// startsWithin is how long redis and the repo-server may take to answer.
+const startsWithin = 30 * time.Second
+
+// needsProgram skips where a program of the operating system is missing.
+func needsProgram(t *testing.T, name, debianPackage string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Skipf("skipped: %s is not installed, and the repo-server cannot work without it; `apt-get install %s` brings it", name, debianPackage)
+	}
+	return path
+}
+
+// redis starts a cache that keeps nothing and returns its address.
+func redis(t *testing.T) string {
+	t.Helper()
+	binary := needsProgram(t, "redis-server", "redis-server")
+	needsProgram(t, "git", "git")
+	address, err := sut.FreeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command(binary, "--bind", "127.0.0.1", "--port", portOf(address), "--save", "", "--appendonly", "no", "--dir", t.TempDir())
+	attended(t, command)
+	return address
+}
+
+// attended runs a process for as long as the test.
+func attended(t *testing.T, command *exec.Cmd) *proc.Process {
+	t.Helper()
+	process, err := proc.Start(command)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%s wrote:\n%s", filepath.Base(command.Path), process.Output())
+		}
+		if err := process.Kill(); err != nil {
+			t.Error(err)
+		}
+	})
+	return process
+}
+
+// repoServer starts argocd-repo-server on the plugins of a server and returns
+// its own client.
+func repoServer(t *testing.T, s subject, redis string) repository.RepoServerServiceClient {
+	t.Helper()
+	binary, err := repoServerBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	home, err := os.MkdirTemp(scratch, "r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(home) })
+	if err := os.Chmod(home, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	temporary := filepath.Join(home, "tmp")
+	if err := sut.MakeServersOwn(temporary); err != nil {
+		t.Fatal(err)
+	}
+	address, err := sut.FreeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics, err := sut.FreeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command(binary, "--disable-tls", "--loglevel", "warn", "--redis", redis,
+		"--address", "127.0.0.1", "--port", portOf(address), "--metrics-address", "127.0.0.1", "--metrics-port", portOf(metrics))
+	// Each of these is below /app/config by default.
+	command.Env = sut.Environment(temporary, "ARGOCD_BINARY_NAME=argocd-repo-server", "ARGOCD_GPG_ENABLED=false",
+		"ARGOCD_APP_CONF_PATH="+home, "ARGOCD_TLS_DATA_PATH="+home, "ARGOCD_SSH_DATA_PATH="+home,
+		"ARGOCD_ASK_PASS_SOCK="+filepath.Join(temporary, "ask-pass.sock"), "ARGOCD_PLUGINSOCKFILEPATH="+s.Folders().Sockets)
+	sut.AsArgoCD(command)
+	process := attended(t, command)
+
+	conn, err := repository.NewConnection(address, int(callWithin.Seconds()), &repository.TLSConfiguration{DisableTLS: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	err = wait.Until(startsWithin, "argocd-repo-server to serve", func() error {
+		if process.HasEnded() {
+			return fmt.Errorf("it has ended: %w", wait.ErrNever)
+		}
+		_, err := health.NewHealthClient(conn).Check(within(t, time.Second), &health.HealthCheckRequest{})
+		return err
+	})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, process.Output())
+	}
+	return repository.NewRepoServerServiceClient(conn)
+}
+
+func portOf(address string) string {
+	const host = "127.0.0.1:"
+	return address[len(host):]
+}
+
+// gitRepository makes a repository of one commit and returns its URL.
+func gitRepository(t *testing.T, files tree.Files) string {
+	t.Helper()
+	git := needsProgram(t, "git", "git")
+	// Not t.TempDir: Argo CD's user must be able to go there.
+	root, err := os.MkdirTemp(scratch, "g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(root) })
+	if err := os.Chmod(root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	work := filepath.Join(root, "repo")
+	if err := sut.MakeServersOwn(work); err != nil {
+		t.Fatal(err)
+	}
+	if err := tree.Write(work, files); err != nil {
+		t.Fatal(err)
+	}
+	for _, arguments := range [][]string{
+		{"init", "-q", "-b", "main"}, {"add", "-A"},
+		{"-c", "user.name=interop", "-c", "user.email=interop@localhost", "commit", "-q", "-m", "all"},
+	} {
+		command := exec.Command(git, arguments...)
+		// Git trusts a repository that belongs to its user.
+		sut.AsArgoCD(command)
+		command.Dir = work
+		command.Env = sut.Environment(root, "GIT_CONFIG_NOSYSTEM=1")
+		if output, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", arguments, err, output)
+		}
+	}
+	return "file://" + work
+}
