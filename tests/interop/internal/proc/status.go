@@ -78,3 +78,21 @@ func CPU(entries []Entry) time.Duration {
 	}
 	return time.Duration(ticks) * time.Second / userHz
 }
+
+// ProportionalMemory sums processes' memory with every shared page divided
+// among those that share it. Only root may ask this about others' processes.
+func ProportionalMemory(entries []Entry) int64 {
+	var sum int64
+	for _, entry := range entries {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", entry.Pid))
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(text)) {
+			if value, isPSS := strings.CutPrefix(line, "Pss:"); isPSS {
+				sum += Status{"Pss": strings.TrimSpace(value)}.Bytes("Pss")
+			}
+		}
+	}
+	return sum
+}

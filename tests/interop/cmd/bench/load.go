@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"cmp-supervisor/tests/interop/internal/client"
+	"cmp-supervisor/tests/interop/internal/plugin"
+	"cmp-supervisor/tests/interop/internal/tree"
+)
+
+// The two repositories: a usual application, and a monorepo of which a third
+// is left after compression.
+const (
+	smallFiles, smallBytes = 20, 1 << 10
+	largeFiles, largeBytes = 7000, 10800
+	filesPerDirectory      = 20
+)
+
+// measured is the plugin in every measurement: one process, one file out.
+var measured = plugin.Definition{Name: "measured", Spec: "generate: {command: [cat, app.yaml]}\ndiscover: {fileName: app.yaml}"}
+
+// globbed is the same with the other kind of discovery.
+var globbed = plugin.Definition{Name: "globbed", Spec: "generate: {command: [cat, app.yaml]}\ndiscover: {find: {glob: '**/app.yaml'}}"}
+
+// load is one repository, packed once: archiving is the client's work.
+type load struct {
+	files, unpacked int
+	packed          client.Packed
+}
+
+type loads struct{ small, large load }
+
+func newLoads(directory string) (loads, error) {
+	small, err := newLoad(filepath.Join(directory, "small"), smallFiles, smallBytes)
+	if err != nil {
+		return loads{}, err
+	}
+	large, err := newLoad(filepath.Join(directory, "large"), largeFiles, largeBytes)
+	return loads{small, large}, err
+}
+
+func newLoad(root string, files, bytes int) (load, error) {
+	if err := os.Mkdir(root, 0o755); err != nil {
+		return load{}, err
+	}
+	contents := tree.Files{"app.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: app\ndata:\n" + lines(newSource(0), bytes)}
+	for i := 1; i < files; i++ {
+		contents[fmt.Sprintf("dir-%03d/file-%d.yaml", i/filesPerDirectory, i)] = "data:\n" + lines(newSource(i), bytes)
+	}
+	if err := tree.Write(root, contents); err != nil {
+		return load{}, err
+	}
+	packed, err := client.App{Root: root, Path: root}.Pack()
+	if err != nil {
+		return load{}, err
+	}
+	// The archive is all that is needed from here on.
+	return load{files, files * bytes, packed}, os.RemoveAll(root)
+}
+
+// newSource makes every file another, and the same in every run.
+func newSource(file int) *rand.Rand { return rand.New(rand.NewPCG(1, uint64(file))) }
+
+// lines is YAML of which about a third is left after compression.
+func lines(source *rand.Rand, bytes int) string {
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	const perLine = 25
+	var text strings.Builder
+	for text.Len() < bytes {
+		text.WriteString("  a-setting-with-a-usual-name-")
+		for range perLine {
+			text.WriteByte(alphabet[source.IntN(len(alphabet))])
+		}
+		text.WriteString(": enabled\n")
+	}
+	return text.String()[:strings.LastIndexByte(text.String(), '\n')+1]
+}

@@ -1,0 +1,132 @@
+// Command bench measures argocd-cmp-server and cmp-supervisor in one run on the
+// same machine, through Argo CD's own client, and prints a table with ratios.
+//
+//	CMP_SUPERVISOR_BIN=/path/to/cmp-supervisor go run ./cmd/bench
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"cmp-supervisor/tests/interop/internal/proc"
+	"cmp-supervisor/tests/interop/internal/sut"
+
+	"github.com/sirupsen/logrus"
+)
+
+// settings say how much is measured.
+type settings struct {
+	ours, isolation, base         string
+	rounds, small, large, clients int
+}
+
+func main() {
+	proc.BeGuard()
+	var s settings
+	flag.StringVar(&s.ours, "ours", os.Getenv("CMP_SUPERVISOR_BIN"), "path of cmp-supervisor; empty measures the peer alone")
+	flag.StringVar(&s.isolation, "isolation", os.Getenv("CMP_SUPERVISOR_ISOLATION"), "value of --isolation; empty leaves the choice to cmp-supervisor")
+	flag.StringVar(&s.base, "dir", memoryDirectory(), "where repositories and work directories lie")
+	flag.IntVar(&s.rounds, "rounds", 3, "how often the servers take turns")
+	flag.IntVar(&s.small, "small", 200, "calls per round with the small application")
+	flag.IntVar(&s.large, "large", 5, "calls per round with the large repository")
+	flag.IntVar(&s.clients, "clients", 8, "clients at the same time")
+	flag.Parse()
+	if err := run(s); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// memoryDirectory is a file system in memory where there is one: the disk is
+// not what is measured.
+func memoryDirectory() string {
+	const shared = "/dev/shm"
+	if info, err := os.Stat(shared); err == nil && info.IsDir() {
+		return shared
+	}
+	return os.TempDir()
+}
+
+func run(s settings) error {
+	// Argo CD's client logs what it returns as an error anyway.
+	logrus.SetOutput(io.Discard)
+	session, err := proc.StartRun(s.base)
+	if err != nil {
+		return err
+	}
+	defer session.End()
+	temporary := filepath.Join(session.Directory, "tmp")
+	if err := os.Mkdir(temporary, 0o755); err != nil {
+		return err
+	}
+	if err := os.Setenv("TMPDIR", temporary); err != nil {
+		return err
+	}
+	loads, err := newLoads(session.Directory)
+	if err != nil {
+		return err
+	}
+	contestants, err := line(s, session.Directory)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("small: %d files, %s packed · large: %d files, %s unpacked, %s packed · in %s\n",
+		loads.small.files, size(loads.small.packed.Size), loads.large.files, size(loads.large.unpacked), size(loads.large.packed.Size), s.base)
+	fmt.Printf("%d rounds of %d small and %d large calls; times in ms, from the call's first message to its answer\n\n", s.rounds, s.small, s.large)
+	results := make([]*result, len(contestants))
+	for i, c := range contestants {
+		if results[i], err = idle(c); err != nil {
+			return err
+		}
+	}
+	if err := race(s, loads, contestants, results); err != nil {
+		return err
+	}
+	printTable(os.Stdout, contestants, results)
+	if len(contestants) == 1 {
+		fmt.Println("\ncmp-supervisor was not measured: set CMP_SUPERVISOR_BIN or -ours to its path.")
+	}
+	return nil
+}
+
+// contestant is one way to serve plugins.
+type contestant struct {
+	name  string
+	start starter
+}
+
+// line is who is measured: the peer always, ours where it is given.
+func line(s settings, directory string) ([]contestant, error) {
+	module, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	built, err := sut.Build(module, "argocd-cmp-server")
+	if err != nil {
+		return nil, errors.Join(err, errors.New("run this in tests/interop"))
+	}
+	binary, err := sut.Reachable(built, directory)
+	if err != nil {
+		return nil, err
+	}
+	all := []contestant{{"peer", peerStarter(binary, directory)}}
+	if s.ours != "" {
+		all = append(all, contestant{"ours", oursStarter(sut.Options{Binary: s.ours, Isolation: s.isolation}, directory)})
+	}
+	return all, nil
+}
+
+func size(bytes int) string {
+	const kilo, mega = 1e3, 1e6
+	if bytes < mega {
+		return fmt.Sprintf("%.1f kB", float64(bytes)/kilo)
+	}
+	return fmt.Sprintf("%.1f MB", float64(bytes)/mega)
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

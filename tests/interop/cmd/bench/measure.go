@@ -1,0 +1,247 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"cmp-supervisor/tests/interop/internal/client"
+	"cmp-supervisor/tests/interop/internal/plugin"
+	"cmp-supervisor/tests/interop/internal/proc"
+	"cmp-supervisor/tests/interop/internal/sut"
+)
+
+// callWithin bounds every call.
+const callWithin = time.Minute
+
+// idlePlugins is how many plugins an idle server has.
+const idlePlugins = 10
+
+// sampleEvery is how often memory is looked at while it is measured. Looking
+// costs processor time, so nothing else is measured then.
+const sampleEvery = 10 * time.Millisecond
+
+// memoryCalls is how many large calls the memory is looked at.
+const memoryCalls = 4
+
+// result is all that was measured of one contestant.
+type result struct {
+	ready         time.Duration
+	idleRSS       int64
+	idlePSS       int64
+	idleProcesses int
+	smallGenerate samples
+	smallMatch    samples
+	smallGlob     samples
+	largeGenerate samples
+	largeMatch    samples
+	largeGlob     samples
+	parallel      rate
+	peak          int64
+}
+
+// samples are the times of single calls, and the processor time of all of them.
+type samples struct {
+	times []time.Duration
+	cpu   time.Duration
+}
+
+// rate is calls over time.
+type rate struct {
+	calls int
+	took  time.Duration
+	cpu   time.Duration
+}
+
+// starter starts a server and waits until it answers.
+type starter func(...plugin.Definition) (sut.Server, error)
+
+func peerStarter(binary, directory string) starter {
+	return func(p ...plugin.Definition) (sut.Server, error) { return sut.StartPeer(binary, directory, p...) }
+}
+
+func oursStarter(options sut.Options, directory string) starter {
+	return func(p ...plugin.Definition) (sut.Server, error) { return sut.StartOurs(options, directory, p...) }
+}
+
+// idle measures a server that has many plugins and nothing to do.
+func idle(c contestant) (got *result, failure error) {
+	plugins := make([]plugin.Definition, idlePlugins)
+	for i := range plugins {
+		plugins[i] = plugin.Definition{Name: fmt.Sprintf("idle-%d", i), Spec: measured.Spec}
+	}
+	start := time.Now()
+	server, err := c.start(plugins...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { failure = errors.Join(failure, server.Stop()) }()
+	got = &result{ready: time.Since(start)}
+	processes := server.Processes()
+	got.idleProcesses = len(processes)
+	got.idleRSS = proc.Memory(processes, "VmRSS")
+	got.idlePSS = proc.ProportionalMemory(processes)
+	return got, nil
+}
+
+// race lets the contestants take turns, so that what else the machine does
+// falls upon all of them.
+func race(s settings, l loads, contestants []contestant, results []*result) (failure error) {
+	runners := make([]*runner, len(contestants))
+	for i, c := range contestants {
+		r, err := newRunner(c, results[i])
+		if err != nil {
+			return err
+		}
+		defer func() { failure = errors.Join(failure, r.close()) }()
+		runners[i] = r
+	}
+	for range s.rounds {
+		for _, r := range runners {
+			if err := r.round(s, l); err != nil {
+				return err
+			}
+		}
+	}
+	for _, r := range runners {
+		if err := r.memory(l.large); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runner is one contestant's running server.
+type runner struct {
+	server      sut.Server
+	named, glob *client.Client
+	result      *result
+	contestant  string
+}
+
+func newRunner(c contestant, into *result) (*runner, error) {
+	server, err := c.start(measured, globbed)
+	if err != nil {
+		return nil, err
+	}
+	r := &runner{server: server, result: into, contestant: c.name}
+	if r.named, err = dial(server, measured); err != nil {
+		return nil, errors.Join(err, server.Stop())
+	}
+	if r.glob, err = dial(server, globbed); err != nil {
+		return nil, errors.Join(err, server.Stop())
+	}
+	return r, nil
+}
+
+func dial(server sut.Server, d plugin.Definition) (*client.Client, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), callWithin)
+	defer cancel()
+	return client.Dial(ctx, server.Socket(d))
+}
+
+func (r *runner) close() error {
+	r.named.Close()
+	r.glob.Close()
+	return r.server.Stop()
+}
+
+// round measures everything once.
+func (r *runner) round(s settings, l loads) error {
+	steps := []struct {
+		into   *samples
+		client *client.Client
+		method client.Method
+		load   load
+		calls  int
+	}{
+		{&r.result.smallGenerate, r.named, client.Generate, l.small, s.small},
+		{&r.result.smallMatch, r.named, client.Match, l.small, s.small},
+		{&r.result.smallGlob, r.glob, client.Match, l.small, s.small},
+		{&r.result.largeGenerate, r.named, client.Generate, l.large, s.large},
+		{&r.result.largeMatch, r.named, client.Match, l.large, s.large},
+		{&r.result.largeGlob, r.glob, client.Match, l.large, s.large},
+	}
+	for _, step := range steps {
+		before := proc.CPU(r.server.Processes())
+		for range step.calls {
+			took, err := timed(step.client, step.method, step.load)
+			if err != nil {
+				return fmt.Errorf("%s, %s: %w", r.contestant, step.method.Name, err)
+			}
+			step.into.times = append(step.into.times, took)
+		}
+		step.into.cpu += proc.CPU(r.server.Processes()) - before
+	}
+	return r.together(s, l.small)
+}
+
+// timed makes one call.
+func timed(c *client.Client, method client.Method, l load) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), callWithin)
+	defer cancel()
+	messages := l.packed.Messages()
+	start := time.Now()
+	_, err := c.Raw(ctx, method, messages...)
+	return time.Since(start), err
+}
+
+// together measures several clients at the same time, each on its own connection.
+func (r *runner) together(s settings, l load) error {
+	clients := make([]*client.Client, s.clients)
+	for i := range clients {
+		c, err := dial(r.server, measured)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		clients[i] = c
+	}
+	failures := make([]error, s.clients)
+	each := s.small / s.clients
+	before := proc.CPU(r.server.Processes())
+	start := time.Now()
+	var group sync.WaitGroup
+	for i, c := range clients {
+		group.Go(func() {
+			for range each {
+				if _, err := timed(c, client.Generate, l); err != nil {
+					failures[i] = err
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	r.result.parallel.took += time.Since(start)
+	r.result.parallel.cpu += proc.CPU(r.server.Processes()) - before
+	r.result.parallel.calls += each * s.clients
+	return errors.Join(failures...)
+}
+
+// memory looks at the server's processes during large calls. Processes that
+// live for one request only are seen while they do.
+func (r *runner) memory(l load) error {
+	done := make(chan error, 1)
+	go func() {
+		for range memoryCalls {
+			if _, err := timed(r.named, client.Generate, l); err != nil {
+				done <- err
+				return
+			}
+		}
+		done <- nil
+	}()
+	ticker := time.NewTicker(sampleEvery)
+	defer ticker.Stop()
+	for {
+		r.result.peak = max(r.result.peak, proc.Memory(r.server.Processes(), "VmHWM"))
+		select {
+		case err := <-done:
+			return err
+		case <-ticker.C:
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// row is one line of the table: a figure of each contestant.
+type row struct {
+	label, unit string
+	of          func(*result) float64
+}
+
+// rows are all lines. Of every figure but the rate, less is better.
+func rows() []row {
+	all := []row{
+		{"10 plugins, start until all answer", "ms", func(r *result) float64 { return milliseconds(r.ready) }},
+		{"10 plugins, idle, processes", "", func(r *result) float64 { return float64(r.idleProcesses) }},
+		{"10 plugins, idle, resident", "MB", func(r *result) float64 { return float64(r.idleRSS) / 1e6 }},
+		{"10 plugins, idle, proportional", "MB", func(r *result) float64 { return float64(r.idlePSS) / 1e6 }},
+	}
+	for _, measured := range []struct {
+		label string
+		of    func(*result) *samples
+	}{
+		{"generate small", func(r *result) *samples { return &r.smallGenerate }},
+		{"match small, fileName", func(r *result) *samples { return &r.smallMatch }},
+		{"match small, glob", func(r *result) *samples { return &r.smallGlob }},
+		{"generate large", func(r *result) *samples { return &r.largeGenerate }},
+		{"match large, fileName", func(r *result) *samples { return &r.largeMatch }},
+		{"match large, glob", func(r *result) *samples { return &r.largeGlob }},
+	} {
+		all = append(all,
+			row{measured.label + ", p50", "ms", func(r *result) float64 { return milliseconds(measured.of(r).percentile(50)) }},
+			row{measured.label + ", p99", "ms", func(r *result) float64 { return milliseconds(measured.of(r).percentile(99)) }},
+			row{measured.label + ", CPU per call", "ms", func(r *result) float64 { return milliseconds(measured.of(r).cpuPerCall()) }})
+	}
+	return append(all,
+		row{"generate small, clients at once", "calls/s", func(r *result) float64 { return float64(r.parallel.calls) / r.parallel.took.Seconds() }},
+		row{"generate small, clients at once, CPU", "s", func(r *result) float64 { return r.parallel.cpu.Seconds() }},
+		row{"peak memory of all processes (VmHWM)", "MB", func(r *result) float64 { return float64(r.peak) / 1e6 }})
+}
+
+// percentile is the time that so many of a hundred calls did not exceed.
+func (s *samples) percentile(percent int) time.Duration {
+	if len(s.times) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(s.times))
+	const hundred = 100
+	return sorted[min(len(sorted)*percent/hundred, len(sorted)-1)]
+}
+
+func (s *samples) cpuPerCall() time.Duration {
+	if len(s.times) == 0 {
+		return 0
+	}
+	return s.cpu / time.Duration(len(s.times))
+}
+
+func printTable(out io.Writer, contestants []contestant, results []*result) {
+	const padding = 2
+	table := tabwriter.NewWriter(out, 0, 0, padding, ' ', 0)
+	header := []string{"measured", "unit"}
+	for _, c := range contestants {
+		header = append(header, fmt.Sprintf("%10s", c.name))
+	}
+	if len(results) > 1 {
+		header = append(header, " ours/peer")
+	}
+	fmt.Fprintln(table, strings.Join(header, "\t"))
+	for _, each := range rows() {
+		cells := []string{each.label, each.unit}
+		for _, r := range results {
+			cells = append(cells, fmt.Sprintf("%10.2f", each.of(r)))
+		}
+		if len(results) > 1 {
+			cells = append(cells, fmt.Sprintf("%9.2f×", each.of(results[1])/each.of(results[0])))
+		}
+		fmt.Fprintln(table, strings.Join(cells, "\t"))
+	}
+	_ = table.Flush() // The table is the program's only output; nothing could report its loss.
+}
