@@ -12,6 +12,10 @@ import (
 	"cmp-supervisor/tests/interop/internal/tree"
 	"cmp-supervisor/tests/interop/internal/wait"
 
+	plugins "github.com/argoproj/argo-cd/v3/cmpserver/apiclient"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/protobuf/types/known/emptypb"
 )
 
@@ -114,6 +118,34 @@ func TestCallsAtTheSameTimeDoNotMix(t *testing.T) {
 		}
 		group.Wait()
 	}, echoing)
+}
+
+func TestPingsAreAnsweredWhileACommandRuns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: takes 12 s per server, because gRPC pings no sooner than after 10 s; run without -short")
+	}
+	// Argo CD pings after 20 s and gives the server 20 s more.
+	const ping, patience = 10 * time.Second, time.Second
+	d := plugin.Shell("slow", "sleep 12; echo 'kind: Slow'")
+	onEach(t, func(t *testing.T, s subject) {
+		app := repositoryOf(t, tree.Files{"x": "x"})
+		packed, err := app.Pack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, err := grpc.NewClient("unix:"+s.Socket(d), grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: ping, Timeout: patience}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &client.Client{Conn: conn}
+		t.Cleanup(c.Close)
+		reply, err := c.Raw(within(t, callWithin), client.Generate, packed.Messages()...)
+		if err != nil {
+			t.Fatalf("expected the connection to live through a ping, got %v", err)
+		}
+		rendered(t, reply.(*plugins.ManifestResponse).GetManifests(), nil, `{"kind":"Slow"}`)
+	}, d)
 }
 
 // descriptors counts what all processes of the server hold open.

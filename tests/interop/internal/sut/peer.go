@@ -60,19 +60,25 @@ func (p *Peer) Folders() Folders { return p.folders }
 // Socket is the path on which a plugin answers.
 func (p *Peer) Socket(d plugin.Definition) string { return p.folders.Socket(d) }
 
-// Add starts one more process. A work directory of its own is a must: every
-// argocd-cmp-server wipes the one it is given.
+// Add starts one more process.
 func (p *Peer) Add(d plugin.Definition) error {
-	config := filepath.Join(p.folders.Plugins, d.FullName())
-	work := filepath.Join(p.folders.Work, d.FullName())
+	_, err := p.AddText(d.FullName(), d.YAML())
+	return err
+}
+
+// AddText starts a process on a definition as it is written. A work directory
+// of its own is a must: every argocd-cmp-server wipes the one it is given.
+func (p *Peer) AddText(folder, definition string) (*proc.Process, error) {
+	config := filepath.Join(p.folders.Plugins, folder)
+	work := filepath.Join(p.folders.Work, folder)
 	if err := os.Mkdir(config, 0o755); err != nil {
-		return err
+		return nil, err
 	}
 	if err := MakeServersOwn(work); err != nil {
-		return err
+		return nil, err
 	}
-	if err := os.WriteFile(filepath.Join(config, "plugin.yaml"), []byte(d.YAML()), 0o644); err != nil {
-		return err
+	if err := os.WriteFile(filepath.Join(config, "plugin.yaml"), []byte(definition), 0o644); err != nil {
+		return nil, err
 	}
 	command := exec.Command(p.binary, "--config-dir-path", config, "--loglevel", "error")
 	command.Env = Environment(p.folders.Temporary, "ARGOCD_BINARY_NAME=argocd-cmp-server",
@@ -80,12 +86,12 @@ func (p *Peer) Add(d plugin.Definition) error {
 	AsArgoCD(command)
 	server, err := proc.Start(command)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	p.servers = append(p.servers, server)
-	return nil
+	return server, nil
 }
 
 // Processes lists all processes of all plugins.
