@@ -99,8 +99,15 @@ func race(s settings, l loads, contestants []contestant, results []*result) (fai
 		runners[i] = r
 	}
 	for range s.rounds {
+		for _, step := range steps(s, l) {
+			for _, r := range runners {
+				if err := r.measure(step); err != nil {
+					return err
+				}
+			}
+		}
 		for _, r := range runners {
-			if err := r.round(s, l); err != nil {
+			if err := r.together(s, l.small); err != nil {
 				return err
 			}
 		}
@@ -148,34 +155,42 @@ func (r *runner) close() error {
 	return r.server.Stop()
 }
 
-// round measures everything once.
-func (r *runner) round(s settings, l loads) error {
-	steps := []struct {
-		into   *samples
-		client *client.Client
-		method client.Method
-		load   load
-		calls  int
-	}{
-		{&r.result.smallGenerate, r.named, client.Generate, l.small, s.small},
-		{&r.result.smallMatch, r.named, client.Match, l.small, s.small},
-		{&r.result.smallGlob, r.glob, client.Match, l.small, s.small},
-		{&r.result.largeGenerate, r.named, client.Generate, l.large, s.large},
-		{&r.result.largeMatch, r.named, client.Match, l.large, s.large},
-		{&r.result.largeGlob, r.glob, client.Match, l.large, s.large},
+// step is one kind of call, made so many times in a row.
+type step struct {
+	into   func(*result) *samples
+	client func(*runner) *client.Client
+	method client.Method
+	load   load
+	calls  int
+}
+
+// steps are what each round measures.
+func steps(s settings, l loads) []step {
+	named := func(r *runner) *client.Client { return r.named }
+	glob := func(r *runner) *client.Client { return r.glob }
+	return []step{
+		{func(r *result) *samples { return &r.smallGenerate }, named, client.Generate, l.small, s.small},
+		{func(r *result) *samples { return &r.smallMatch }, named, client.Match, l.small, s.small},
+		{func(r *result) *samples { return &r.smallGlob }, glob, client.Match, l.small, s.small},
+		{func(r *result) *samples { return &r.largeGenerate }, named, client.Generate, l.large, s.large},
+		{func(r *result) *samples { return &r.largeMatch }, named, client.Match, l.large, s.large},
+		{func(r *result) *samples { return &r.largeGlob }, glob, client.Match, l.large, s.large},
 	}
-	for _, step := range steps {
-		before := proc.CPU(r.server.Processes())
-		for range step.calls {
-			took, err := timed(step.client, step.method, step.load)
-			if err != nil {
-				return fmt.Errorf("%s, %s: %w", r.contestant, step.method.Name, err)
-			}
-			step.into.times = append(step.into.times, took)
+}
+
+// measure makes one step's calls.
+func (r *runner) measure(step step) error {
+	into := step.into(r.result)
+	before := proc.CPU(r.server.Processes())
+	for range step.calls {
+		took, err := timed(step.client(r), step.method, step.load)
+		if err != nil {
+			return fmt.Errorf("%s, %s: %w", r.contestant, step.method.Name, err)
 		}
-		step.into.cpu += proc.CPU(r.server.Processes()) - before
+		into.times = append(into.times, took)
 	}
-	return r.together(s, l.small)
+	into.cpu += proc.CPU(r.server.Processes()) - before
+	return nil
 }
 
 // timed makes one call.

@@ -52,7 +52,8 @@ func (s *samples) percentile(percent int) time.Duration {
 	}
 	sorted := slices.Sorted(slices.Values(s.times))
 	const hundred = 100
-	return sorted[min(len(sorted)*percent/hundred, len(sorted)-1)]
+	rank := (len(sorted)*percent + hundred - 1) / hundred
+	return sorted[rank-1]
 }
 
 func (s *samples) cpuPerCall() time.Duration {
