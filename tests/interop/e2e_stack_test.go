@@ -74,7 +74,11 @@ func repoServer(t *testing.T, s subject, redis string) repository.RepoServerServ
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(home) })
+	t.Cleanup(func() {
+		if err := proc.Remove(home); err != nil {
+			t.Error(err)
+		}
+	})
 	if err := os.Chmod(home, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +135,11 @@ func gitRepository(t *testing.T, files tree.Files) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(root) })
+	t.Cleanup(func() {
+		if err := proc.Remove(root); err != nil {
+			t.Error(err)
+		}
+	})
 	if err := os.Chmod(root, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"cmp-supervisor/tests/interop/internal/client"
 	"cmp-supervisor/tests/interop/internal/plugin"
+	"cmp-supervisor/tests/interop/internal/proc"
 	"cmp-supervisor/tests/interop/internal/sut"
 	"cmp-supervisor/tests/interop/internal/tree"
 
@@ -82,7 +83,7 @@ func stopped(t *testing.T, server sut.Server) subject {
 		if err := server.Stop(); err != nil {
 			t.Error(err)
 		}
-		if err := os.RemoveAll(filepath.Dir(server.Folders().Sockets)); err != nil {
+		if err := proc.Remove(filepath.Dir(server.Folders().Sockets)); err != nil {
 			t.Error(err)
 		}
 	})

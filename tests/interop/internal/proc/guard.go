@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -64,9 +65,24 @@ func BeGuard() {
 		fmt.Fprintln(os.Stderr, err)
 	}
 	if strings.HasPrefix(filepath.Base(directory), directoryPrefix) {
-		_ = os.RemoveAll(directory) // Nobody is left to be told.
+		if err := Remove(directory); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
 	}
 	os.Exit(0)
+}
+
+// Remove removes a directory in which some directories may be locked: the
+// repo-server takes all rights from those it does not use, plugins may too.
+func Remove(directory string) error {
+	_ = filepath.WalkDir(directory, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() {
+			// Called before the directory is read. Where it fails, so does what follows.
+			_ = os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	return os.RemoveAll(directory)
 }
 
 // StartRun makes the run's directory below base (or below the usual place for
