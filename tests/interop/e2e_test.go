@@ -2,6 +2,7 @@ package interop
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -31,6 +32,9 @@ generate:
 discover: {fileName: claimed.txt}
 init: {command: [sh, -c, "cp claimed.txt copy.txt"]}
 generate: {command: [sh, -c, "cat app.yaml; sed 's/^/text: /' copy.txt"]}
+parameters:
+  static: [{name: always, string: s}]
+  dynamic: {command: [sh, -c, 'echo "[{\"name\":\"$(cat claimed.txt)\"}]"']}
 `}
 	broken = plugin.Shell("broken", `echo "first line" >&2; echo "second line" >&2; exit 7`)
 )
@@ -105,6 +109,23 @@ func TestTheRepoServerRendersThroughPlugins(t *testing.T) {
 			_, err := manifest(t, c, url, "apps/named", &v1alpha1.ApplicationSourcePlugin{Name: broken.FullName()})
 			said(t, err, `CMP processing failed for application "app-apps-named": error generating manifests in cmp: rpc error: code = Unknown desc = error generating manifests: `,
 				"failed exit status 7: first line\nsecond line")
+		})
+		t.Run("its parameters are announced", func(t *testing.T) {
+			got, err := c.GetAppDetails(within(t, callWithin), &repository.RepoServerAppDetailsQuery{
+				Repo:    &v1alpha1.Repository{Repo: url},
+				Source:  &v1alpha1.ApplicationSource{RepoURL: url, Path: "apps/claimed", TargetRevision: "HEAD"},
+				AppName: "app", NoCache: true,
+			})
+			if err != nil {
+				t.Fatalf("expected the details, got the error %v", err)
+			}
+			var names []string
+			for _, parameter := range got.GetPlugin().GetParametersAnnouncement() {
+				names = append(names, parameter.GetName())
+			}
+			if want := []string{"hello", "always"}; got.GetType() != "Plugin" || !slices.Equal(names, want) {
+				t.Fatalf("expected the parameters %q of a Plugin, got %q of a %s", want, names, got.GetType())
+			}
 		})
 		t.Run("a plugin that does not claim is not used", func(t *testing.T) {
 			_, err := manifest(t, c, url, "apps/plain", &v1alpha1.ApplicationSourcePlugin{Name: byDiscovery.FullName()})
