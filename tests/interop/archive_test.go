@@ -104,11 +104,11 @@ func TestAnArchiveCannotLeaveItsDirectory(t *testing.T) {
 		{"a link far upwards", tree.Archive(link("l", "../../../../../../../etc/passwd")), "illegal filepath in symlink: ANY"},
 		{"a link to the root", tree.Archive(link("l", ".")), "illegal filepath in symlink: ANY"},
 		{"a link to the root from below", tree.Archive(directory("d"), link("d/l", "..")), "illegal filepath in symlink: ANY"},
-		{"a link over a file", tree.Archive(file("a", "1"), link("a", "b")), "error creating symlink: symlink b ANY/a: file exists"},
-		{"a link without a parent", tree.Archive(link("no/parent", "x")), "error creating symlink: symlink x ANY/no/parent: no such file or directory"},
-		{"a file over a directory", tree.Archive(directory("d"), file("d", "1")), `error creating file "ANY/d": open ANY/d: is a directory`},
-		{"a directory over a file", tree.Archive(file("f", "1"), directory("f")), "error creating nested folders: mkdir ANY/f: not a directory"},
-		{"a file below a file", tree.Archive(file("f", "1"), file("f/g", "1")), "error creating nested folders: mkdir ANY/f: not a directory"},
+		{"a link over a file", tree.Archive(file("a", "1"), link("a", "b")), "error creating symlink: symlink b ANYa: file exists"},
+		{"a link without a parent", tree.Archive(link("no/parent", "x")), "error creating symlink: symlink x ANYno/parent: no such file or directory"},
+		{"a file over a directory", tree.Archive(directory("d"), file("d", "1")), `error creating file "ANYd": open ANYd: is a directory`},
+		{"a directory over a file", tree.Archive(file("f", "1"), directory("f")), "error creating nested folders: mkdir ANYf: not a directory"},
+		{"a file below a file", tree.Archive(file("f", "1"), file("f/g", "1")), "error creating nested folders: mkdir ANYf: not a directory"},
 	}
 	onEach(t, func(t *testing.T, s subject) {
 		c := s.dial(t, listing)

@@ -44,16 +44,27 @@ func TestOursRendersThroughAnyServersSocket(t *testing.T) {
 
 func TestOursRendersALocalDirectory(t *testing.T) {
 	needsOurs(t)
-	plugins := t.TempDir()
-	if err := os.WriteFile(filepath.Join(plugins, "streaming.yaml"), []byte(streaming.YAML()), 0o644); err != nil {
+	open, err := os.MkdirTemp(scratch, "p")
+	if err != nil {
 		t.Fatal(err)
 	}
-	app := repositoryOf(t, tree.Files{"app.yaml": "kind: App\n"})
-	for _, verb := range []struct{ name, want string }{{"render", "kind: App"}, {"match", streaming.Name}, {"params", "a"}} {
-		stdout, stderr, err := command(t, app, verb.name, app.Path, "--plugins-dir", plugins)
-		if err != nil || !strings.Contains(stdout, verb.want) {
-			t.Errorf("%s: expected %q on stdout, got %q, error %v, stderr %q", verb.name, verb.want, stdout, err, stderr)
-		}
+	if err := os.Chmod(open, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	// Root's own home is closed to others, and so is what t.TempDir makes.
+	for name, plugins := range map[string]string{"open to all": open, "open to the caller alone": t.TempDir()} {
+		t.Run(name, func(t *testing.T) {
+			if err := os.WriteFile(filepath.Join(plugins, "streaming.yaml"), []byte(streaming.YAML()), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			app := repositoryOf(t, tree.Files{"app.yaml": "kind: App\n"})
+			for _, verb := range []struct{ name, want string }{{"render", "kind: App"}, {"match", streaming.Name}, {"params", "a"}} {
+				stdout, stderr, err := command(t, app, verb.name, app.Path, "--plugins-dir", plugins)
+				if err != nil || !strings.Contains(stdout, verb.want) {
+					t.Errorf("%s: expected %q on stdout, got %q, error %v, stderr %q", verb.name, verb.want, stdout, err, stderr)
+				}
+			}
+		})
 	}
 }
 

@@ -116,7 +116,7 @@ func TestOursServesTheGoodBesideTheBroken(t *testing.T) {
 	if names := sockets(t, s); len(names) != 2 {
 		t.Errorf("expected the sockets of good and twin, got %q", names)
 	}
-	for _, culprit := range []string{"broken.yaml", "other.yaml", "second.yaml", "long.yaml"} {
+	for _, culprit := range []string{"broken.yaml", "other.yaml", "second.yaml", long.Name} {
 		if !strings.Contains(s.Log(), culprit) {
 			t.Errorf("expected the log to name %s, it says: %s", culprit, s.Log())
 		}
@@ -144,13 +144,8 @@ func TestOursSaysWhyItCannotStart(t *testing.T) {
 		named   func(sut.Folders) string
 	}{
 		{"no plugins directory", func(f sut.Folders) error { return os.Remove(f.Plugins) }, func(f sut.Folders) string { return f.Plugins }},
-		{"no socket directory", func(f sut.Folders) error { return os.Remove(f.Sockets) }, func(f sut.Folders) string { return f.Sockets }},
-		{"a file for a work directory", func(f sut.Folders) error {
-			if err := os.Remove(f.Work); err != nil {
-				return err
-			}
-			return os.WriteFile(f.Work, nil, 0o644)
-		}, func(f sut.Folders) string { return f.Work }},
+		{"a file for a socket directory", func(f sut.Folders) error { return aFileInsteadOf(f.Sockets) }, func(f sut.Folders) string { return f.Sockets }},
+		{"a file for a work directory", func(f sut.Folders) error { return aFileInsteadOf(f.Work) }, func(f sut.Folders) string { return f.Work }},
 	}
 	for _, this := range cases {
 		t.Run(this.name, func(t *testing.T) {
@@ -166,6 +161,14 @@ func TestOursSaysWhyItCannotStart(t *testing.T) {
 			}
 		})
 	}
+}
+
+// aFileInsteadOf makes a path that not even root can use as a directory.
+func aFileInsteadOf(directory string) error {
+	if err := os.Remove(directory); err != nil {
+		return err
+	}
+	return os.WriteFile(directory, nil, 0o644)
 }
 
 func TestOursRefusesToStartWithoutTheIdentitiesItWasAskedFor(t *testing.T) {
@@ -196,8 +199,8 @@ func TestOursRefusesToStartWithoutTheIdentitiesItWasAskedFor(t *testing.T) {
 	if err != nil || code != unusable {
 		t.Errorf("expected exit code %d within %s, got %d (%v)", unusable, ends, code, err)
 	}
-	if !strings.Contains(s.Log(), "uid") {
-		t.Errorf("expected a sentence about --isolation uid, got %q", s.Log())
+	if !strings.Contains(s.Log(), "--isolation") {
+		t.Errorf("expected a sentence about --isolation, got %q", s.Log())
 	}
 	if names := sockets(t, s); len(names) != 0 {
 		t.Errorf("expected no socket, got %q", names)
