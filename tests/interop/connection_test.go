@@ -30,7 +30,7 @@ const leaked = 10
 var echoing = plugin.Definition{Name: "echoing", Spec: `
 generate: {command: [sh, -c, 'echo "kind: App"; cat name']}
 discover: {fileName: name}
-parameters: {static: [{name: a}]}
+parameters: {static: [{name: a}], dynamic: {command: [echo, '[]']}}
 `}
 
 // named is an application that renders its own name.
@@ -61,16 +61,21 @@ func TestManyCallsOnFreshConnections(t *testing.T) {
 
 func TestManyCallsOnOneConnection(t *testing.T) {
 	onEach(t, func(t *testing.T, s subject) {
-		app, manifest := named(t, "one")
+		app, _ := named(t, "one")
 		c := s.dial(t, echoing)
-		before := descriptors(t, s)
-		start := time.Now()
-		for range manyCalls {
-			got, err := c.Generate(within(t, callWithin), app)
-			rendered(t, got, err, manifest)
+		for name, call := range calls {
+			t.Run(name, func(t *testing.T) {
+				before := descriptors(t, s)
+				start := time.Now()
+				for i := range manyCalls {
+					if err := call(c, within(t, callWithin), app); err != nil {
+						t.Fatalf("call %d: expected an answer, got %v", i, err)
+					}
+				}
+				t.Logf("%d calls on one connection: %s each", manyCalls, (time.Since(start) / manyCalls).Round(time.Microsecond))
+				settled(t, s, before)
+			})
 		}
-		t.Logf("%d calls on one connection: %s each", manyCalls, (time.Since(start) / manyCalls).Round(time.Microsecond))
-		settled(t, s, before)
 	}, echoing)
 }
 
@@ -117,6 +122,37 @@ func TestCallsAtTheSameTimeDoNotMix(t *testing.T) {
 			})
 		}
 		group.Wait()
+	}, echoing)
+}
+
+func TestABurstOfCallsIsServed(t *testing.T) {
+	// As fast as answers come, from archives packed beforehand: what calls leave
+	// to be cleaned up must not run the server out of anything.
+	const clients, each, files = 2, 100, 20
+	onEach(t, func(t *testing.T, s subject) {
+		contents := tree.Files{"name": "name: burst\n"}
+		for i := range files {
+			contents[fmt.Sprintf("directory-%d/file-%d", i%7, i)] = "x"
+		}
+		packed, err := repositoryOf(t, contents).Pack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, method := range methods {
+			var group sync.WaitGroup
+			for range clients {
+				c := s.dial(t, echoing)
+				group.Go(func() {
+					for i := range each {
+						if _, err := c.Raw(within(t, callWithin), method, packed.Messages()...); err != nil {
+							t.Errorf("%s, call %d of %d: expected an answer, got %v", method.Name, i, each, err)
+							return
+						}
+					}
+				})
+			}
+			group.Wait()
+		}
 	}, echoing)
 }
 

@@ -57,7 +57,7 @@ func runTests(m *testing.M) int {
 	}
 	// Argo CD's client logs what it returns as an error anyway.
 	logrus.SetOutput(io.Discard)
-	run, err := proc.StartRun("")
+	run, err := proc.StartRun(proc.FastDirectory())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "cannot start:", err)
 		return 1

@@ -30,7 +30,7 @@ func main() {
 	var s settings
 	flag.StringVar(&s.ours, "ours", os.Getenv("CMP_SUPERVISOR_BIN"), "path of cmp-supervisor; empty measures the peer alone")
 	flag.StringVar(&s.isolation, "isolation", os.Getenv("CMP_SUPERVISOR_ISOLATION"), "value of --isolation; empty leaves the choice to cmp-supervisor")
-	flag.StringVar(&s.base, "dir", memoryDirectory(), "where repositories and work directories lie")
+	flag.StringVar(&s.base, "dir", proc.FastDirectory(), "where repositories and work directories lie")
 	flag.IntVar(&s.rounds, "rounds", 3, "how often the servers take turns")
 	flag.IntVar(&s.small, "small", 200, "calls per round with the small application")
 	flag.IntVar(&s.large, "large", 5, "calls per round with the large repository")
@@ -40,16 +40,6 @@ func main() {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
-}
-
-// memoryDirectory is a file system in memory where there is one: the disk is
-// not what is measured.
-func memoryDirectory() string {
-	const shared = "/dev/shm"
-	if info, err := os.Stat(shared); err == nil && info.IsDir() {
-		return shared
-	}
-	return os.TempDir()
 }
 
 func run(s settings) error {

@@ -85,8 +85,7 @@ func Remove(directory string) error {
 	return os.RemoveAll(directory)
 }
 
-// StartRun makes the run's directory below base (or below the usual place for
-// temporary files if empty) and starts its guard.
+// StartRun makes the run's directory below base and starts its guard.
 func StartRun(base string) (*Run, error) {
 	directory, err := os.MkdirTemp(base, directoryPrefix)
 	if err != nil {
