@@ -69,19 +69,17 @@ func TestOursRendersALocalDirectory(t *testing.T) {
 }
 
 func TestOursAnswersUnderThePeersName(t *testing.T) {
-	reachable, err := sut.Reachable(needsOurs(t).Binary, scratch)
-	if err != nil {
+	// The environment names it, and the second time its file as well.
+	link := filepath.Join(t.TempDir(), "argocd-cmp-server")
+	if err := os.Symlink(needsOurs(t).Binary, link); err != nil {
 		t.Fatal(err)
 	}
-	link := filepath.Join(scratch, "alias")
-	if err := os.Symlink(reachable, link); err != nil {
-		t.Fatal(err)
+	for _, binary := range []string{needsOurs(t).Binary, link} {
+		server, err := sut.StartNamesake(binary, scratch, streaming)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := stopped(t, server).generate(t, streaming, repositoryOf(t, tree.Files{"app.yaml": "kind: App\n"}))
+		rendered(t, got, err, `{"kind":"App"}`)
 	}
-	// By the environment, as the peer's own image does it; the file has another name.
-	server, err := sut.StartPeer(link, scratch, streaming)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := stopped(t, server).generate(t, streaming, repositoryOf(t, tree.Files{"app.yaml": "kind: App\n"}))
-	rendered(t, got, err, `{"kind":"App"}`)
 }

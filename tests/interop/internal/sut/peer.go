@@ -20,6 +20,7 @@ const atOnce = 4
 // Peer is a set of argocd-cmp-server processes that share a socket directory.
 type Peer struct {
 	binary  string
+	user    func(*exec.Cmd)
 	folders Folders
 	mutex   sync.Mutex
 	servers []*proc.Process
@@ -27,11 +28,21 @@ type Peer struct {
 
 // StartPeer starts one argocd-cmp-server per plugin and waits until all answer.
 func StartPeer(binary, base string, plugins ...plugin.Definition) (*Peer, error) {
+	return startPeer(&Peer{binary: binary, user: AsArgoCD}, base, plugins...)
+}
+
+// StartNamesake starts another binary under the peer's name, flags and
+// environment, as the caller's user.
+func StartNamesake(binary, base string, plugins ...plugin.Definition) (*Peer, error) {
+	return startPeer(&Peer{binary: binary, user: func(*exec.Cmd) {}}, base, plugins...)
+}
+
+func startPeer(peer *Peer, base string, plugins ...plugin.Definition) (*Peer, error) {
 	folders, err := NewFolders(base)
 	if err != nil {
 		return nil, err
 	}
-	peer := &Peer{binary: binary, folders: folders}
+	peer.folders = folders
 	failures := make([]error, len(plugins))
 	slots := make(chan struct{}, atOnce)
 	var group sync.WaitGroup
@@ -83,7 +94,7 @@ func (p *Peer) AddText(folder, definition string) (*proc.Process, error) {
 	command := exec.Command(p.binary, "--config-dir-path", config, "--loglevel", "error")
 	command.Env = Environment(p.folders.Temporary, "ARGOCD_BINARY_NAME=argocd-cmp-server",
 		"ARGOCD_PLUGINSOCKFILEPATH="+p.folders.Sockets, "ARGOCD_CMP_WORKDIR="+work)
-	AsArgoCD(command)
+	p.user(command)
 	server, err := proc.Start(command)
 	if err != nil {
 		return nil, err

@@ -22,7 +22,7 @@ import (
 
 // ReadyWithin is how long a server may take until every socket answers. The
 // peer needs a quarter of a second per process on an idle machine.
-const ReadyWithin = 30 * time.Second
+const ReadyWithin = 15 * time.Second
 
 // Server is a running server under test.
 type Server interface {
