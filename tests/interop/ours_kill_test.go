@@ -26,10 +26,18 @@ func TestOursLeavesNothingOfAKilledPlugin(t *testing.T) {
 		_, err := c.Generate(within(t, callWithin), app)
 		ended <- err
 	}()
-	for _, entry := range running(t, mark, 1) {
-		if strings.HasPrefix(entry.Command, "sh -c") {
-			entry.Kill()
+	// A worker bears the mark a moment before it is the command.
+	err := wait.Until(appearsWithin, "the plugin's shell", func() error {
+		found := running(t, mark, 1)
+		shell := slices.IndexFunc(found, func(e proc.Entry) bool { return strings.HasPrefix(e.Command, "sh -c") })
+		if shell < 0 {
+			return fmt.Errorf("expected a shell among %v", found)
 		}
+		found[shell].Kill()
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	refused(t, s, <-ended, codes.Unknown, "error generating manifests: `sh -c \"sleep 300; true\"` failed signal: killed")
 	gone(t, s, mark)
