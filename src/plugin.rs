@@ -8,9 +8,12 @@ mod catalog;
 mod definition;
 mod manifest;
 mod name;
+mod quantity;
+mod sandbox;
 
 pub use announcement::Announcement;
 pub use catalog::Catalog;
 pub use definition::{CommandLine, Discovery, PluginDefinition};
 pub use manifest::{InvalidManifest, Step, read, read_announcements};
 pub use name::{InvalidName, PluginName};
+pub use sandbox::{Cache, Isolation, Limits, Network, Sandbox};

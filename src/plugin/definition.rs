@@ -1,6 +1,6 @@
 //! One plugin, as it is served.
 
-use super::{Announcement, PluginName};
+use super::{Announcement, Limits, PluginName, Sandbox};
 
 /// Everything a valid plugin.yaml says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +21,10 @@ pub struct PluginDefinition {
     pub preserve_file_mode: bool,
     /// Whether Argo CD is asked to send git credentials.
     pub provide_git_credentials: bool,
+    /// What it may reach.
+    pub sandbox: Sandbox,
+    /// What it may use.
+    pub limits: Limits,
 }
 
 /// How a plugin decides whether an application is its own.

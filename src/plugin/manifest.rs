@@ -1,5 +1,6 @@
 //! plugin.yaml, field for field, and what Argo CD demands of it.
 
+mod extension;
 mod fields;
 mod shape;
 
@@ -8,7 +9,10 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use thiserror::Error;
 
-use self::shape::{FindingKind, Shape};
+use self::{
+    extension::{LimitsManifest, Meaningless, SandboxManifest},
+    shape::{Finding, FindingKind, Shape, Unknown},
+};
 use super::{Announcement, CommandLine, Discovery, InvalidName, PluginDefinition, PluginName};
 use crate::yaml;
 
@@ -19,11 +23,7 @@ pub fn read(text: &[u8]) -> Result<PluginDefinition, InvalidManifest> {
     let json = yaml::to_json(text).map_err(InvalidManifest::Yaml)?;
     let value = serde_json::from_slice(&json).map_err(InvalidManifest::Json)?;
     let (value, findings) = shape::read(&value, &Shape::Struct(&fields::PLUGIN));
-    for finding in findings {
-        if let FindingKind::Type { message } = finding.kind {
-            return Err(InvalidManifest::Type { path: finding.path, message });
-        }
-    }
+    findings.into_iter().try_for_each(refuse)?;
     PluginManifest::deserialize(value).map_err(InvalidManifest::Json)?.try_into()
 }
 
@@ -31,13 +31,21 @@ pub fn read(text: &[u8]) -> Result<PluginDefinition, InvalidManifest> {
 pub fn read_announcements(json: &[u8]) -> Result<Vec<Option<Announcement>>, InvalidManifest> {
     let value: Value = serde_json::from_slice(json).map_err(InvalidManifest::Json)?;
     let (value, findings) = shape::read(&value, &fields::ANNOUNCEMENTS);
-    for finding in findings {
-        if let FindingKind::Type { message } = finding.kind {
-            return Err(InvalidManifest::Type { path: finding.path, message });
-        }
-    }
+    findings.into_iter().try_for_each(refuse)?;
     let items = Vec::<Option<AnnouncementManifest>>::deserialize(value);
     Ok(items.map_err(InvalidManifest::Json)?.into_iter().map(|item| item.map(Into::into)).collect())
+}
+
+/// What was noticed may be as good as an error.
+fn refuse(Finding { path, kind }: Finding) -> Result<(), InvalidManifest> {
+    match kind {
+        FindingKind::Type { message } => Err(InvalidManifest::Type { path, message }),
+        FindingKind::Unknown { among } if among.unknown == Unknown::Refused => {
+            let known = among.fields.iter().map(|(name, _)| *name).collect();
+            Err(InvalidManifest::Unknown { path, known })
+        }
+        FindingKind::Unknown { .. } | FindingKind::Case { .. } => Ok(()),
+    }
 }
 
 /// Why a text is not a plugin definition.
@@ -71,6 +79,22 @@ pub enum InvalidManifest {
     /// Nothing to generate manifests with.
     #[error("invalid plugin configuration file. spec.generate command should be non-empty")]
     NoGenerate,
+    /// A key of ours that does not exist.
+    #[error("{} is not known; there are: {}", at(path), known.join(", "))]
+    Unknown {
+        /// Where it stands.
+        path: Vec<Step>,
+        /// The keys that exist there.
+        known: Vec<&'static str>,
+    },
+    /// A value of ours that means nothing.
+    #[error("{}: {wanted} is wanted", at(path))]
+    Value {
+        /// Where it stands.
+        path: Vec<Step>,
+        /// What would mean something.
+        wanted: &'static str,
+    },
     /// The name cannot be that of a socket.
     #[error(transparent)]
     Name(#[from] InvalidName),
@@ -103,6 +127,8 @@ struct Spec {
     parameters: Parameters,
     preserve_file_mode: bool,
     provide_git_creds: bool,
+    sandbox: SandboxManifest,
+    limits: LimitsManifest,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -170,8 +196,25 @@ impl TryFrom<PluginManifest> for PluginDefinition {
             dynamic: spec.parameters.dynamic.line(),
             preserve_file_mode: spec.preserve_file_mode,
             provide_git_credentials: spec.provide_git_creds,
+            sandbox: spec.sandbox.try_into()?,
+            limits: spec.limits.try_into()?,
         })
     }
+}
+
+impl From<Meaningless> for InvalidManifest {
+    fn from(value: Meaningless) -> Self {
+        Self::Value { path: value.path, wanted: value.wanted }
+    }
+}
+
+/// A path as people write it: `spec.caches[0].name`.
+fn at(path: &[Step]) -> String {
+    path.iter().fold(String::new(), |text, step| match step {
+        Step::Key(key) if text.is_empty() => key.clone(),
+        Step::Key(key) => format!("{text}.{key}"),
+        Step::Index(index) => format!("{text}[{index}]"),
+    })
 }
 
 impl Command {
@@ -215,7 +258,10 @@ impl From<AnnouncementManifest> for Announcement {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::plugin::{Isolation, Network};
 
     fn definition(spec: &str) -> Result<PluginDefinition, InvalidManifest> {
         let head = "kind: ConfigManagementPlugin\nmetadata: {name: p}\nspec:\n";
@@ -255,6 +301,38 @@ mod tests {
             error.to_string(),
             "json: cannot unmarshal number into Go struct field PluginConfigSpec.spec.version of type string"
         );
+    }
+
+    #[test]
+    fn what_is_ours_is_read_strictly() {
+        let spec = "  generate: {command: [a]}\n  sandbox: {network: [443], env: [HOME], read: [/opt/tools],\n    \
+                    caches: [{name: helm, env: HELM_CACHE_HOME}], minimumIsolation: uid}\n  \
+                    limits: {timeout: 1m30s, memory: 512Mi, processes: 20, minimumManifests: 1}";
+        let read = definition(spec).unwrap();
+        assert_eq!(read.sandbox.network, Some(Network::Ports(vec![443])));
+        assert_eq!(read.sandbox.minimum_isolation, Some(Isolation::Uid));
+        assert_eq!(read.sandbox.caches[0].variable, "HELM_CACHE_HOME");
+        assert_eq!(read.limits.timeout, Some(Duration::from_secs(90)));
+        assert_eq!((read.limits.memory, read.limits.minimum_manifests), (Some(512 << 20), 1));
+    }
+
+    #[test]
+    fn what_is_ours_and_wrong_names_its_place() {
+        for (ours, text) in [
+            ("sandbox: {netwrok: none}", "spec.sandbox.netwrok is not known; there are: "),
+            ("limits: {timeout: 5}", "cannot unmarshal number"),
+            ("limits: {timeout: soon}", "spec.limits.timeout: a duration"),
+            ("limits: {memory: lots}", "spec.limits.memory: bytes"),
+            ("limits: {requests: -1}", "spec.limits.requests: a whole number"),
+            ("sandbox: {network: [99999]}", "spec.sandbox.network: none, any or"),
+            ("sandbox: {minimumIsolation: strong}", "spec.sandbox.minimumIsolation: one of"),
+            ("sandbox: {read: [../x]}", "spec.sandbox.read: absolute paths"),
+            ("sandbox: {caches: [{name: a/b, env: X}]}", "spec.sandbox.caches: items"),
+            ("sandbox: {caches: [{nam: a}]}", "spec.sandbox.caches[0].nam is not known"),
+        ] {
+            let error = definition(&format!("  generate: {{command: [a]}}\n  {ours}")).unwrap_err();
+            assert!(error.to_string().contains(text), "{error}");
+        }
     }
 
     #[test]

@@ -73,6 +73,8 @@ static SPEC: Struct = go(
         ("parameters", Shape::Struct(&PARAMETERS)),
         ("preserveFileMode", Shape::Bool),
         ("provideGitCreds", Shape::Bool),
+        ("sandbox", Shape::Struct(&SANDBOX)),
+        ("limits", Shape::Struct(&LIMITS)),
     ],
 );
 
@@ -107,4 +109,37 @@ static ANNOUNCEMENT: Struct = go(
 
 const fn go(name: &'static str, fields: &'static [(&'static str, Shape)]) -> Struct {
     Struct { name, fields, unknown: Unknown::Skipped }
+}
+
+/// Keys of ours. Argo CD skips them, so that one file serves both.
+static SANDBOX: Struct = ours(
+    "Sandbox",
+    &[
+        ("minimumIsolation", Shape::String),
+        ("env", STRINGS),
+        ("network", Shape::Any),
+        ("read", STRINGS),
+        ("caches", Shape::List(&Shape::Struct(&CACHE))),
+    ],
+);
+
+static CACHE: Struct = ours("Cache", &[("name", Shape::String), ("env", Shape::String)]);
+
+static LIMITS: Struct = ours(
+    "Limits",
+    &[
+        ("timeout", Shape::String),
+        ("memory", Shape::Any),
+        ("processes", Shape::Any),
+        ("cpu", Shape::String),
+        ("fileSize", Shape::Any),
+        ("output", Shape::Any),
+        ("requests", Shape::Any),
+        ("minimumManifests", Shape::Any),
+    ],
+);
+
+/// A misspelt limit is no limit: what is not known is refused.
+const fn ours(name: &'static str, fields: &'static [(&'static str, Shape)]) -> Struct {
+    Struct { name, fields, unknown: Unknown::Refused }
 }

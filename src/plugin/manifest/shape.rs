@@ -63,7 +63,7 @@ pub(super) enum FindingKind {
     /// The value has another type than its field; the text is Go's.
     Type { message: String },
     /// Nobody reads this key.
-    Unknown { known: &'static [(&'static str, Shape)], refused: bool },
+    Unknown { among: &'static Struct },
     /// Read, though only because case does not count.
     Case { canonical: &'static str },
 }
@@ -181,8 +181,7 @@ impl Reader {
     }
 
     fn unknown(&mut self, known: &'static Struct) {
-        let refused = known.unknown == Unknown::Refused;
-        self.find(FindingKind::Unknown { known: known.fields, refused });
+        self.find(FindingKind::Unknown { among: known });
     }
 
     fn mismatch(&mut self, value: &Value, shape: &Shape) {
