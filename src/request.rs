@@ -9,6 +9,7 @@
 pub mod admission;
 pub mod announcement;
 mod deadline;
+pub mod discovery;
 mod incoming;
 mod manifests;
 mod path;

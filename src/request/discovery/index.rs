@@ -1,0 +1,303 @@
+//! The tree that unpacking an archive would make, without making it.
+
+mod entries;
+mod entry_error;
+mod id_table;
+mod lookup;
+mod names;
+mod symlink;
+
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::num::NonZeroU32;
+
+use id_table::IdTable;
+use names::{NameId, Names};
+
+pub use entry_error::{EntryError, MakeError};
+pub use lookup::LookupError;
+pub(super) use lookup::{LinkAllowance, Trail};
+
+/// Entries an index holds unless told otherwise; directories that only the name
+/// of an entry implies count too. At both limits an index takes 40 MB.
+const MAX_ENTRIES: usize = 500_000;
+
+/// Bytes of distinct names an index holds unless told otherwise: 33 for each entry
+/// of the largest index, and real names repeat.
+const MAX_NAME_BYTES: usize = 16 << 20;
+
+/// Components that names and links lead through unless told otherwise: forty for
+/// each entry of the largest index. They take about a second.
+const MAX_LOOKUPS: u64 = 20_000_000;
+
+/// How much one archive may make an index hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IndexLimits {
+    /// Files, directories and links, implied directories included.
+    pub entries: usize,
+    /// Bytes of all distinct names and link targets.
+    pub name_bytes: usize,
+    /// Components that names and links lead through, except those found at once
+    /// because an entry is in the directory of the one before.
+    pub lookups: u64,
+}
+
+impl Default for IndexLimits {
+    fn default() -> Self {
+        Self { entries: MAX_ENTRIES, name_bytes: MAX_NAME_BYTES, lookups: MAX_LOOKUPS }
+    }
+}
+
+/// The names of an archive as the tree they would become on disk.
+///
+/// Fed in archive order, because order decides: a link is stored relative to
+/// what its target is at that moment, and a file written through a link lands
+/// where the link leads.
+pub struct FileIndex {
+    nodes: Vec<Node>,
+    /// Every node but the root, by its parent and name.
+    by_name: IdTable,
+    names: Names,
+    /// Odd and random: a product with it spreads the pairs of parent and name, and
+    /// who chose the names cannot tell which of them meet.
+    multiplier: u64,
+    limits: IndexLimits,
+    lookups_left: u64,
+    recent: entries::RecentDirectory,
+}
+
+/// A file, directory or link in a [`FileIndex`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct NodeId(NonZeroU32);
+
+/// The repository's root.
+pub(super) const ROOT: NodeId = NodeId(NonZeroU32::MIN);
+
+#[derive(Debug)]
+struct Node {
+    /// The root is its own parent.
+    parent: NodeId,
+    name: NameId,
+    /// The sibling that came next; after the last one the first.
+    next: NodeId,
+    content: Content,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Content {
+    File,
+    /// The last child, whose `next` is the first: archive order with one pointer.
+    Directory(Option<NodeId>),
+    /// The stored value, always relative.
+    Link(NameId),
+}
+
+/// What a node is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind<'a> {
+    File,
+    Directory,
+    /// With the value as `readlink` would give it.
+    Link(&'a [u8]),
+}
+
+impl fmt::Debug for FileIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileIndex").field("entries", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl Default for FileIndex {
+    fn default() -> Self {
+        Self::new(IndexLimits::default())
+    }
+}
+
+impl FileIndex {
+    /// An index of an empty repository.
+    #[must_use]
+    pub fn new(limits: IndexLimits) -> Self {
+        let mut names = Names::default();
+        let name = names.insert(b"").unwrap_or(NameId::FIRST);
+        let content = Content::Directory(None);
+        Self {
+            nodes: vec![Node { parent: ROOT, name, next: ROOT, content }],
+            by_name: IdTable::default(),
+            names,
+            multiplier: RandomState::new().hash_one(()) | 1,
+            limits,
+            lookups_left: limits.lookups,
+            recent: entries::RecentDirectory::default(),
+        }
+    }
+
+    /// Files, directories and links, without the root.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.nodes.len() - 1
+    }
+
+    /// Whether the repository is empty.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Heap bytes held, free room included.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        let nodes = self.nodes.capacity() * size_of::<Node>();
+        nodes + self.by_name.heap_bytes() + self.names.heap_bytes()
+    }
+
+    /// Files and links below a directory, at any depth, links not followed.
+    ///
+    /// `path` is relative to the repository; it is zero where no directory is.
+    #[must_use]
+    pub fn files_below(&self, path: &[u8]) -> usize {
+        let Ok(top) = self.stat(path) else { return 0 };
+        let (mut files, mut directories) = (0, vec![top]);
+        while let Some(directory) = directories.pop() {
+            for child in self.children(directory) {
+                match self.kind(child) {
+                    Kind::Directory => directories.push(child),
+                    Kind::File | Kind::Link(_) => files += 1,
+                }
+            }
+        }
+        files
+    }
+
+    pub(super) fn kind(&self, node: NodeId) -> Kind<'_> {
+        match self.node(node).content {
+            Content::File => Kind::File,
+            Content::Directory(_) => Kind::Directory,
+            Content::Link(target) => Kind::Link(self.names.get(target)),
+        }
+    }
+
+    pub(super) fn name(&self, node: NodeId) -> &[u8] {
+        self.names.get(self.node(node).name)
+    }
+
+    /// The entry of this name in a directory; a file has none.
+    pub(super) fn child(&self, directory: NodeId, name: &[u8]) -> Option<NodeId> {
+        self.child_named(directory, self.names.find(name)?)
+    }
+
+    /// The entries of a directory in archive order; a file has none.
+    pub(super) fn children(&self, directory: NodeId) -> impl Iterator<Item = NodeId> {
+        let first = self.first_child(directory);
+        std::iter::successors(first, move |&child| self.sibling_after(directory, child))
+    }
+
+    /// The entry that came first in a directory.
+    pub(super) fn first_child(&self, directory: NodeId) -> Option<NodeId> {
+        self.last_child(directory).map(|last| self.node(last).next)
+    }
+
+    /// The entry that came after `child` in its directory.
+    pub(super) fn sibling_after(&self, directory: NodeId, child: NodeId) -> Option<NodeId> {
+        (self.last_child(directory) != Some(child)).then(|| self.node(child).next)
+    }
+
+    /// The names from the root down to `node`.
+    pub(super) fn path(&self, node: NodeId) -> Vec<&[u8]> {
+        let mut names = Vec::new();
+        let mut at = node;
+        while at != ROOT {
+            names.push(self.name(at));
+            at = self.parent(at);
+        }
+        names.reverse();
+        names
+    }
+
+    fn parent(&self, node: NodeId) -> NodeId {
+        self.node(node).parent
+    }
+
+    fn last_child(&self, directory: NodeId) -> Option<NodeId> {
+        match self.node(directory).content {
+            Content::Directory(last) => last,
+            Content::File | Content::Link(_) => None,
+        }
+    }
+
+    fn child_named(&self, directory: NodeId, name: NameId) -> Option<NodeId> {
+        let is_it = |id: u32| {
+            let node = &self.nodes[id as usize];
+            node.parent == directory && node.name == name
+        };
+        let hash = hash(self.multiplier, directory, name);
+        self.by_name.find(hash, is_it).and_then(NodeId::at)
+    }
+
+    /// Adds an entry that is not there yet.
+    fn attach(
+        &mut self,
+        parent: NodeId,
+        name: NameId,
+        content: Content,
+    ) -> Result<NodeId, EntryError> {
+        if self.len() >= self.limits.entries {
+            return Err(EntryError::TooManyEntries { limit: self.limits.entries });
+        }
+        let too_many = EntryError::TooManyEntries { limit: self.limits.entries };
+        let id = u32::try_from(self.nodes.len()).map_err(|_too_large| too_many)?;
+        let node = NodeId::at(id).unwrap_or(ROOT);
+        let next = self.first_child(parent).unwrap_or(node);
+        if let Some(last) = self.last_child(parent) {
+            self.node_mut(last).next = node;
+        }
+        self.nodes.push(Node { parent, name, next, content });
+        self.node_mut(parent).content = Content::Directory(Some(node));
+        let (nodes, multiplier) = (&self.nodes, self.multiplier);
+        self.by_name.insert(id, |id| {
+            let node = &nodes[id as usize];
+            hash(multiplier, node.parent, node.name)
+        });
+        Ok(node)
+    }
+
+    fn intern(&mut self, name: &[u8]) -> Result<NameId, EntryError> {
+        if let Some(id) = self.names.find(name) {
+            return Ok(id);
+        }
+        let limit = self.limits.name_bytes;
+        if self.names.total_bytes() + name.len() > limit {
+            return Err(EntryError::TooManyNameBytes { limit });
+        }
+        self.names.insert(name).ok_or(EntryError::TooManyNameBytes { limit })
+    }
+
+    fn spend_lookups(&mut self, components: u64) -> Result<(), EntryError> {
+        let left = self.lookups_left.checked_sub(components);
+        self.lookups_left =
+            left.ok_or(EntryError::TooManyLookups { limit: self.limits.lookups })?;
+        Ok(())
+    }
+
+    fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.index()]
+    }
+
+    fn node_mut(&mut self, id: NodeId) -> &mut Node {
+        &mut self.nodes[id.index()]
+    }
+}
+
+impl NodeId {
+    fn at(index: u32) -> Option<Self> {
+        NonZeroU32::new(index.checked_add(1)?).map(Self)
+    }
+
+    fn index(self) -> usize {
+        self.0.get() as usize - 1
+    }
+}
+
+fn hash(multiplier: u64, parent: NodeId, name: NameId) -> u64 {
+    let pair = (u64::from(parent.0.get()) << 32) | u64::from(name.number());
+    pair.wrapping_mul(multiplier)
+}

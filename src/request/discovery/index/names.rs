@@ -1,0 +1,89 @@
+//! Every name of an index, held once.
+
+use std::hash::{BuildHasher, RandomState};
+
+use super::id_table::IdTable;
+
+/// A name in [`Names`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct NameId(u32);
+
+impl NameId {
+    /// The name that was added first.
+    pub(super) const FIRST: Self = Self(0);
+
+    /// How many names were added before it.
+    pub(super) fn number(self) -> u32 {
+        self.0
+    }
+}
+
+/// Interned byte strings: `Chart.yaml` is stored once, however many there are.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    bytes: Vec<u8>,
+    /// Where each name ends in `bytes`; it begins where the one before it ends.
+    ends: Vec<u32>,
+    ids: IdTable,
+    /// Keyed at random, because the names come from whoever wrote the repository.
+    hasher: RandomState,
+}
+
+impl Names {
+    /// The bytes of a name.
+    pub(super) fn get(&self, id: NameId) -> &[u8] {
+        slice(&self.bytes, &self.ends, id.0)
+    }
+
+    /// The id of a name that is already here.
+    pub(super) fn find(&self, name: &[u8]) -> Option<NameId> {
+        let is_it = |id| slice(&self.bytes, &self.ends, id) == name;
+        self.ids.find(self.hasher.hash_one(name), is_it).map(NameId)
+    }
+
+    /// Adds a name that is not here yet.
+    pub(super) fn insert(&mut self, name: &[u8]) -> Option<NameId> {
+        let id = u32::try_from(self.ends.len()).ok()?;
+        let end = u32::try_from(self.bytes.len() + name.len()).ok()?;
+        self.bytes.extend_from_slice(name);
+        self.ends.push(end);
+        let (bytes, ends, hasher) = (&self.bytes, &self.ends, &self.hasher);
+        self.ids.insert(id, |id| hasher.hash_one(slice(bytes, ends, id)));
+        Some(NameId(id))
+    }
+
+    /// Bytes of all names together.
+    pub(super) fn total_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Heap bytes held.
+    pub(super) fn heap_bytes(&self) -> usize {
+        let ends = self.ends.capacity() * size_of::<u32>();
+        self.bytes.capacity() + ends + self.ids.heap_bytes()
+    }
+}
+
+fn slice<'a>(bytes: &'a [u8], ends: &[u32], id: u32) -> &'a [u8] {
+    let index = id as usize;
+    let start = index.checked_sub(1).map_or(0, |before| ends[before]);
+    &bytes[start as usize..ends[index] as usize]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_held_once() {
+        let mut names = Names::default();
+        let chart = names.insert(b"Chart.yaml").unwrap();
+        let empty = names.insert(b"").unwrap();
+        let values = names.insert(b"values.yaml").unwrap();
+        assert_eq!(names.find(b"Chart.yaml"), Some(chart));
+        assert_eq!(names.find(b""), Some(empty));
+        assert_eq!(names.get(values), b"values.yaml");
+        assert_eq!(names.find(b"Chart"), None);
+        assert_eq!(names.total_bytes(), 21);
+    }
+}

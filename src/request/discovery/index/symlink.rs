@@ -1,0 +1,67 @@
+//! What a symbolic link of the archive becomes.
+
+use super::super::lexical;
+use super::entries::{MAX_PATH_BYTES, clean_name, is_root};
+use super::entry_error::{EntryError, MakeError};
+use super::lookup::{LinkAllowance, Trail};
+use super::{Content, FileIndex, Kind, LookupError, ROOT};
+
+impl FileIndex {
+    /// A symbolic link with the target as the archive has it.
+    ///
+    /// Its directory must exist and its name be free. The target is taken as
+    /// below the root, resolved as far as it exists by now, and stored relative.
+    ///
+    /// Relative to the directory in the link's name, that is: where a link leads to
+    /// that directory, the new one stands elsewhere, and what Argo CD writes there
+    /// may leave the root. Such a link is refused.
+    pub fn add_symlink(&mut self, name: &[u8], target: &[u8]) -> Result<(), EntryError> {
+        if is_root(name) {
+            return Ok(());
+        }
+        let components = clean_name(name)?;
+        let Some((last, above)) = components.split_last() else {
+            return Err(EntryError::Illegal);
+        };
+        let value = self.link_value(above, target)?;
+        let mut trail = Trail::new(LinkAllowance::Kernel);
+        let directory = self
+            .follow(ROOT, &above.join(&b'/'), &mut trail)
+            .map_err(|error| EntryError::Link(error.into()))?;
+        if self.kind(directory) != Kind::Directory {
+            return Err(EntryError::Link(LookupError::NotADirectory.into()));
+        }
+        self.spend_lookups(trail.components())?;
+        let name = self.intern(last)?;
+        if self.child_named(directory, name).is_some() {
+            return Err(EntryError::Link(MakeError::Exists));
+        }
+        let climbs = lexical::components(&value).take_while(|part| *part == b"..").count();
+        if climbs > self.path(directory).len() {
+            return Err(EntryError::LinkOutside);
+        }
+        let value = self.intern(&value)?;
+        self.attach(directory, name, Content::Link(value)).map(|_node| ())
+    }
+
+    /// What `readlink` says of the link afterwards.
+    fn link_value(&mut self, directory: &[&[u8]], target: &[u8]) -> Result<Vec<u8>, EntryError> {
+        let mut lexical = directory.to_vec();
+        if target.contains(&0) || !lexical::extend(&mut lexical, target) || lexical.is_empty() {
+            return Err(EntryError::LinkOutside);
+        }
+        let mut trail = Trail::new(LinkAllowance::Library);
+        let path = lexical.join(&b'/');
+        let followed = self.follow(ROOT, &path, &mut trail);
+        self.spend_lookups(trail.components())?;
+        let resolved = match followed {
+            Ok(ROOT) => return Err(EntryError::LinkOutside),
+            Ok(node) => self.path(node),
+            Err(LookupError::NotFound) => lexical,
+            Err(LookupError::TooManyLinks) => return Err(EntryError::LinkLoop),
+            Err(error @ LookupError::NotADirectory) => return Err(EntryError::LinkTarget(error)),
+        };
+        let value = lexical::relative(directory, &resolved);
+        if value.len() > MAX_PATH_BYTES { Err(EntryError::Unnameable) } else { Ok(value) }
+    }
+}
