@@ -1,0 +1,114 @@
+//! `spec.discover.fileName`, with the meaning of Go's `filepath.Glob`.
+
+mod component;
+mod search;
+
+use component::Component;
+use search::Search;
+
+use super::lexical::{self, RelativePattern};
+use super::match_error::{MatchCause, MatchError, PatternKind};
+use super::steps::Steps;
+use super::{AppDirectory, FileIndex, InvalidPattern, PatternFault, Verdict};
+
+/// Longest pattern, as long as a path may be on Linux (`PATH_MAX`).
+const MAX_PATTERN_BYTES: usize = 4096;
+
+/// A compiled `fileName`.
+///
+/// Without `*`, `?`, `[` and `\` it names a file or directory, or a link that may
+/// lead nowhere. With them every component is matched against the entries of the
+/// directories the components before it lead to, links followed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileNamePattern {
+    text: String,
+    climbs: usize,
+    /// The components before the first with a metacharacter.
+    literal: String,
+    components: Vec<Component>,
+}
+
+impl FileNamePattern {
+    /// Compiles a pattern, relative to an application.
+    pub fn new(pattern: &str) -> Result<Self, InvalidPattern> {
+        let invalid = |offset, fault| InvalidPattern {
+            kind: PatternKind::FileName,
+            pattern: pattern.to_owned(),
+            offset,
+            fault,
+        };
+        if pattern.len() > MAX_PATTERN_BYTES {
+            let limit = MAX_PATTERN_BYTES;
+            return Err(invalid(limit, PatternFault::TooLong { limit }));
+        }
+        let cleaned = RelativePattern::clean(pattern);
+        let is_literal = |(text, _): &&(&str, usize)| !text.contains(['*', '?', '[', '\\']);
+        let literals = cleaned.components.iter().take_while(is_literal).count();
+        let (literal, rest) = cleaned.components.split_at(literals);
+        let components = rest.iter().map(|&(text, offset)| {
+            Component::new(text)
+                .map_err(|error| invalid(offset + error.offset, PatternFault::Syntax))
+        });
+        let literal: Vec<&str> = literal.iter().map(|&(text, _)| text).collect();
+        Ok(Self {
+            text: pattern.to_owned(),
+            climbs: cleaned.climbs,
+            literal: literal.join("/"),
+            components: components.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// The pattern as written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether something in the repository matches, seen from an application.
+    pub fn decide(&self, index: &FileIndex, app: &AppDirectory) -> Result<Verdict, MatchError> {
+        self.decide_within(Steps::all(), index, app)
+    }
+
+    fn decide_within(
+        &self,
+        steps: Steps,
+        index: &FileIndex,
+        app: &AppDirectory,
+    ) -> Result<Verdict, MatchError> {
+        let Some(top) = lexical::ascend(app.path(), self.climbs) else {
+            return Ok(Verdict::NoMatch);
+        };
+        let mut path = top.to_vec();
+        if !self.literal.is_empty() {
+            lexical::push(&mut path, self.literal.as_bytes());
+        }
+        if self.components.is_empty() {
+            let found = index.lstat(&path).is_ok();
+            return Ok(if found { Verdict::Match(path) } else { Verdict::NoMatch });
+        }
+        let found = Search::new(index, &self.components, steps).run(&path);
+        found.map_err(|_exhausted| MatchError {
+            kind: PatternKind::FileName,
+            pattern: self.text.clone(),
+            cause: MatchCause::TooMuchWork,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_that_would_take_too_long_is_an_error() {
+        let mut index = FileIndex::default();
+        for number in 0..100 {
+            index.add_file(format!("{number:0>250}").as_bytes()).unwrap();
+        }
+        let app = AppDirectory::resolve(&index, b".").unwrap();
+        let pattern = FileNamePattern::new(&format!("*{}x", "0".repeat(120))).unwrap();
+        let decide = |steps| pattern.decide_within(Steps::at_most(steps), &index, &app);
+        assert_eq!(decide(100 * 250 * 122), Ok(Verdict::NoMatch));
+        assert_eq!(decide(100_000).unwrap_err().cause, MatchCause::TooMuchWork);
+    }
+}

@@ -1,0 +1,264 @@
+//! One component of a `fileName`, with the meaning of Go's `filepath.Match`.
+
+use super::super::rune;
+use super::super::steps::{Exhausted, Steps};
+
+/// A component: one name, or a pattern for names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Component {
+    Literal(String),
+    Pattern(Vec<Chunk>),
+}
+
+/// Characters in a row, found anywhere ahead when a `*` stands before them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Chunk {
+    after_star: bool,
+    items: Vec<Item>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Item {
+    /// Go compares literals byte by byte.
+    Byte(u8),
+    AnyCharacter,
+    /// Ranges are inclusive; one whose end is before its start holds nothing.
+    Class {
+        negated: bool,
+        ranges: Vec<(char, char)>,
+    },
+}
+
+/// What is no pattern, and where in the component it begins.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct SyntaxError {
+    pub(super) offset: usize,
+}
+
+impl Component {
+    /// Compiles one component, which holds no `/`.
+    pub(super) fn new(text: &str) -> Result<Self, SyntaxError> {
+        if !text.contains(['*', '?', '[', '\\']) {
+            return Ok(Self::Literal(text.to_owned()));
+        }
+        let mut reader = Reader { text, at: 0 };
+        let mut chunks = Vec::new();
+        while reader.peek().is_some() {
+            chunks.push(reader.chunk()?);
+        }
+        Ok(Self::Pattern(chunks))
+    }
+
+    /// Whether a name is one of this component's.
+    pub(super) fn matches(&self, name: &[u8], steps: &mut Steps) -> Result<bool, Exhausted> {
+        let chunks = match self {
+            Self::Literal(text) => return Ok(text.as_bytes() == name),
+            Self::Pattern(chunks) => chunks,
+        };
+        let mut rest = name;
+        let mut ahead = chunks.iter().peekable();
+        while let Some(chunk) = ahead.next() {
+            let is_last = ahead.peek().is_none();
+            let Some(after) = chunk.find(rest, is_last, steps)? else {
+                return Ok(false);
+            };
+            rest = after;
+        }
+        Ok(rest.is_empty())
+    }
+}
+
+impl Chunk {
+    /// What follows the first place this chunk is found, so that no later choice
+    /// is ever taken back: that is Go's rule, and it keeps the work quadratic.
+    ///
+    /// A `*` passes over bytes, not characters, as in Go.
+    fn find<'a>(
+        &self,
+        name: &'a [u8],
+        is_last: bool,
+        steps: &mut Steps,
+    ) -> Result<Option<&'a [u8]>, Exhausted> {
+        if self.after_star && self.items.is_empty() {
+            return Ok(Some(b""));
+        }
+        let skips = if self.after_star { name.len() } else { 0 };
+        for skip in 0..=skips {
+            let after = name.get(skip..).unwrap_or_default();
+            let found = self.strip(after, steps)?;
+            if let Some(rest) = found.filter(|rest| rest.is_empty() || !is_last) {
+                return Ok(Some(rest));
+            }
+        }
+        Ok(None)
+    }
+
+    fn strip<'a>(&self, name: &'a [u8], steps: &mut Steps) -> Result<Option<&'a [u8]>, Exhausted> {
+        let mut rest = name;
+        for item in &self.items {
+            steps.take(1)?;
+            let Some(width) = item.width_in(rest) else {
+                return Ok(None);
+            };
+            rest = rest.get(width..).unwrap_or_default();
+        }
+        Ok(Some(rest))
+    }
+}
+
+impl Item {
+    /// How many bytes this item takes off the front of `name`.
+    fn width_in(&self, name: &[u8]) -> Option<usize> {
+        match self {
+            Self::Byte(byte) => (name.first() == Some(byte)).then_some(1),
+            Self::AnyCharacter => rune::decode(name).map(|(_, width)| width),
+            Self::Class { negated, ranges } => {
+                let (character, width) = rune::decode(name)?;
+                let inside = ranges.iter().any(|&(low, high)| (low..=high).contains(&character));
+                (inside != *negated).then_some(width)
+            }
+        }
+    }
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn peek(&self) -> Option<char> {
+        self.text.get(self.at..)?.chars().next()
+    }
+
+    fn next(&mut self) -> Option<char> {
+        let character = self.peek()?;
+        self.at += character.len_utf8();
+        Some(character)
+    }
+
+    fn skip_if(&mut self, wanted: char) -> bool {
+        let found = self.peek() == Some(wanted);
+        if found {
+            self.at += wanted.len_utf8();
+        }
+        found
+    }
+
+    fn chunk(&mut self) -> Result<Chunk, SyntaxError> {
+        let mut after_star = false;
+        while self.skip_if('*') {
+            after_star = true;
+        }
+        let mut items = Vec::new();
+        while let Some(character) = self.peek().filter(|&character| character != '*') {
+            self.at += character.len_utf8();
+            match character {
+                '[' => items.push(self.class(self.at - 1)?),
+                '?' => items.push(Item::AnyCharacter),
+                '\\' => {
+                    let offset = self.at - 1;
+                    let escaped = self.next().ok_or(SyntaxError { offset })?;
+                    push_bytes(&mut items, escaped);
+                }
+                literal => push_bytes(&mut items, literal),
+            }
+        }
+        Ok(Chunk { after_star, items })
+    }
+
+    /// A class, after its `[` at `offset`.
+    fn class(&mut self, offset: usize) -> Result<Item, SyntaxError> {
+        let negated = self.skip_if('^');
+        let mut ranges = Vec::new();
+        while ranges.is_empty() || !self.skip_if(']') {
+            let low = self.class_end(offset)?;
+            let high = if self.skip_if('-') { self.class_end(offset)? } else { low };
+            ranges.push((low, high));
+        }
+        Ok(Item::Class { negated, ranges })
+    }
+
+    /// A character of a class; `-` and `]` need a `\`.
+    fn class_end(&mut self, offset: usize) -> Result<char, SyntaxError> {
+        let character = match self.next() {
+            Some('\\') => self.next(),
+            Some('-' | ']') => None,
+            other => other,
+        };
+        character.ok_or(SyntaxError { offset })
+    }
+}
+
+fn push_bytes(items: &mut Vec<Item>, literal: char) {
+    let mut buffer = [0; 4];
+    items.extend(literal.encode_utf8(&mut buffer).bytes().map(Item::Byte));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matches(pattern: &str, name: &[u8]) -> bool {
+        let component = Component::new(pattern).unwrap();
+        component.matches(name, &mut Steps::all()).unwrap()
+    }
+
+    #[test]
+    fn names_match_as_go_says() {
+        for (pattern, name, expected) in [
+            ("*", "", true),
+            ("*", ".hidden", true),
+            ("a*", "a", true),
+            ("*c", "abc", true),
+            ("a?c", "aéc", true),
+            ("a*b*c*d*e*f", "axbxcxdxexxf", true),
+            ("a*b*c*d*e*f", "axbxcxdxexffg", false),
+            ("a*b?c*x", "abxbbxdbxebxczzy", false),
+            ("[c-a]", "b", false),
+            ("[a-ζ]*", "α", true),
+            ("[\\]a]", "]", true),
+            ("[\\-x]", "-", true),
+            ("[^x-z]", "x", false),
+            ("[!x]", "y", false),
+            ("\\*", "*", true),
+            ("\\*", "x", false),
+            ("é", "é", true),
+            ("{a,b}", "a", false),
+        ] {
+            assert_eq!(matches(pattern, name.as_bytes()), expected, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn a_star_passes_over_bytes() {
+        assert!(matches("*??", "€".as_bytes()), "two of its three bytes are left");
+        assert!(matches("[^a]", b"\xFF"));
+        assert!(matches("[\u{FFFD}]", b"\xFF"));
+    }
+
+    #[test]
+    fn a_broken_class_or_escape_is_found_where_it_begins() {
+        for (pattern, offset) in [
+            ("[", 0),
+            ("ab[", 2),
+            ("*[]a]", 1),
+            ("[-x]", 0),
+            ("x[a-]", 1),
+            ("[a-b-c]", 0),
+            ("[^]", 0),
+            ("é\\", 2),
+            ("[\\", 0),
+            ("[a*b", 0),
+        ] {
+            assert_eq!(Component::new(pattern), Err(SyntaxError { offset }), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn many_stars_do_not_multiply() {
+        let pattern = Component::new(&format!("{}b", "*a".repeat(100))).unwrap();
+        let mut steps = Steps::at_most(30_000);
+        assert_eq!(pattern.matches(&[b'a'; 255], &mut steps), Ok(false));
+    }
+}
