@@ -1,0 +1,209 @@
+//! `spec.discover.find.glob`, with the meaning of go-zglob 0.0.6.
+
+mod class;
+mod environment;
+mod expression;
+mod program;
+mod syntax;
+mod walk;
+
+use expression::Expression;
+use program::Program;
+use walk::{Scope, Walk};
+
+use super::lexical::{self, RelativePattern};
+use super::match_error::{MatchCause, MatchError, PatternKind};
+use super::steps::Steps;
+use super::verdict::Shown;
+use super::{AppDirectory, FileIndex, InvalidPattern, LookupError, PatternFault, Verdict};
+
+/// Longest pattern, as long as a path may be on Linux (`PATH_MAX`).
+const MAX_PATTERN_BYTES: usize = 4096;
+
+/// A compiled `find.glob`.
+///
+/// Without `*` and `{` it names a file, and its absence is an error. With them
+/// the directory before the first such component must exist, and the path of
+/// everything below it is matched as a whole: `**/` is any number of directories,
+/// `*` anything but `/`, `{a,b}` one of some literal texts, `[…]` a class as in
+/// Go's `regexp`. Links below that directory match but are not entered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GlobPattern {
+    text: String,
+    /// The file itself, or the directory that is searched.
+    root: Location,
+    search: Option<Search>,
+}
+
+/// A path relative to an application.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Location {
+    climbs: usize,
+    below: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Search {
+    /// The paths matched begin this far above the application.
+    climbs: usize,
+    program: Program,
+    /// See [`Expression::mistaken_way`].
+    mistaken_way: Option<String>,
+}
+
+impl GlobPattern {
+    /// Compiles a pattern, relative to an application. A component that would be
+    /// replaced by an environment variable is a fault.
+    pub fn new(pattern: &str) -> Result<Self, InvalidPattern> {
+        Self::compile(pattern, None)
+    }
+
+    /// Compiles a pattern as a server with this environment does.
+    ///
+    /// The component `$NAME` becomes the value of `NAME`, and vanishes without
+    /// one; `$(NAME)` asks for a variable called `(NAME)`, brackets included.
+    pub fn with_environment(
+        pattern: &str,
+        variable: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, InvalidPattern> {
+        Self::compile(pattern, Some(variable))
+    }
+
+    fn compile(
+        pattern: &str,
+        variable: Option<environment::Lookup<'_>>,
+    ) -> Result<Self, InvalidPattern> {
+        let compiled = if pattern.len() > MAX_PATTERN_BYTES {
+            let limit = MAX_PATTERN_BYTES;
+            Err(Fault { offset: limit, fault: PatternFault::TooLong { limit } })
+        } else {
+            compile(pattern, variable)
+        };
+        let (root, search) = compiled.map_err(|Fault { offset, fault }| InvalidPattern {
+            kind: PatternKind::Glob,
+            pattern: pattern.to_owned(),
+            offset,
+            fault,
+        })?;
+        Ok(Self { text: pattern.to_owned(), root, search })
+    }
+
+    /// The pattern as written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether something in the repository matches, seen from an application.
+    pub fn decide(&self, index: &FileIndex, app: &AppDirectory) -> Result<Verdict, MatchError> {
+        self.decide_within(Steps::all(), index, app)
+    }
+
+    fn decide_within(
+        &self,
+        steps: Steps,
+        index: &FileIndex,
+        app: &AppDirectory,
+    ) -> Result<Verdict, MatchError> {
+        let decided = match &self.search {
+            None => self.exists(index, app),
+            Some(search) => self.scope(search, index, app).and_then(|scope| {
+                let found = Walk::new(index, search, scope, steps).first_match();
+                found.map_err(|_exhausted| MatchCause::TooMuchWork)
+            }),
+        };
+        decided.map_err(|cause| MatchError {
+            kind: PatternKind::Glob,
+            pattern: self.text.clone(),
+            cause,
+        })
+    }
+
+    fn exists(&self, index: &FileIndex, app: &AppDirectory) -> Result<Verdict, MatchCause> {
+        let path = self.root.seen_from(app).ok_or(MatchCause::FileDoesNotExist)?;
+        match index.stat(&path) {
+            Ok(_) => Ok(Verdict::Match(path)),
+            Err(_absent) => Err(MatchCause::FileDoesNotExist),
+        }
+    }
+
+    fn scope(
+        &self,
+        search: &Search,
+        index: &FileIndex,
+        app: &AppDirectory,
+    ) -> Result<Scope, MatchCause> {
+        let missing = |path: &[u8], error| MatchCause::Root { path: Shown(path.to_vec()), error };
+        let above = || missing(b"..", LookupError::NotFound);
+        let root = self.root.seen_from(app).ok_or_else(above)?;
+        let node = index.stat(&root).map_err(|error| missing(&root, error))?;
+        let top = lexical::ascend(app.path(), search.climbs).ok_or_else(above)?;
+        Ok(Scope { root, node, above: top.len() })
+    }
+}
+
+impl Location {
+    /// The path in the repository, or `None` above its root.
+    fn seen_from(&self, app: &AppDirectory) -> Option<Vec<u8>> {
+        let mut path = lexical::ascend(app.path(), self.climbs)?.to_vec();
+        if !self.below.is_empty() {
+            lexical::push(&mut path, self.below.as_bytes());
+        }
+        Some(path)
+    }
+}
+
+impl From<&RelativePattern<'_>> for Location {
+    fn from(pattern: &RelativePattern<'_>) -> Self {
+        let names: Vec<&str> = pattern.components.iter().map(|&(name, _)| name).collect();
+        Self { climbs: pattern.climbs, below: names.join("/") }
+    }
+}
+
+/// A fault at a byte of the pattern.
+struct Fault {
+    offset: usize,
+    fault: PatternFault,
+}
+
+fn compile(
+    pattern: &str,
+    variable: Option<environment::Lookup<'_>>,
+) -> Result<(Location, Option<Search>), Fault> {
+    let cleaned = RelativePattern::clean(pattern);
+    let is_meta = |&(name, _): &(&str, usize)| name.contains(['*', '{']);
+    let Some(literals) = cleaned.components.iter().position(is_meta) else {
+        return Ok(((&cleaned).into(), None));
+    };
+    let expanded = environment::expand(&cleaned.components, variable)?;
+    let mut whole = RelativePattern { climbs: cleaned.climbs, components: Vec::new() };
+    let mut root = Location::from(&whole);
+    for (position, (value, offset)) in expanded.iter().enumerate() {
+        if position == literals {
+            root = Location::from(&whole);
+        }
+        value.split('/').for_each(|component| whole.push(component, *offset));
+    }
+    let expression = Expression::write(&whole.components);
+    let program = Program::compile(&expression)?;
+    let mistaken_way = expression.mistaken_way();
+    Ok((root, Some(Search { climbs: whole.climbs, program, mistaken_way })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_that_would_take_too_long_is_an_error() {
+        let mut index = FileIndex::default();
+        for number in 0..100 {
+            index.add_file(format!("{number:0>250}").as_bytes()).unwrap();
+        }
+        let app = AppDirectory::resolve(&index, b".").unwrap();
+        let pattern = GlobPattern::new(&("*0".repeat(120) + "x")).unwrap();
+        let decide = |steps| pattern.decide_within(Steps::at_most(steps), &index, &app);
+        assert_eq!(decide(100 * 250 * 242), Ok(Verdict::NoMatch));
+        assert_eq!(decide(100_000).unwrap_err().cause, MatchCause::TooMuchWork);
+    }
+}

@@ -1,0 +1,267 @@
+//! Bracket expressions of Go's `regexp`.
+
+use super::PatternFault;
+
+/// The largest code point.
+const LAST: u32 = 0x0010_FFFF;
+
+/// A set of code points.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Class {
+    negated: bool,
+    /// Inclusive, in no order.
+    ranges: Vec<(u32, u32)>,
+}
+
+/// Where a character is, seen from a class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Inside,
+    Outside,
+}
+
+impl Class {
+    /// Whether a character belongs to the class.
+    pub(super) fn contains(&self, character: char) -> bool {
+        let code = u32::from(character);
+        let inside = self.ranges.iter().any(|&(low, high)| (low..=high).contains(&code));
+        inside != self.negated
+    }
+
+    /// The only character inside or outside, where there is only one.
+    pub(super) fn single(&self) -> Option<(char, Side)> {
+        let [(low, high)] = *self.ranges.as_slice() else { return None };
+        let character = char::from_u32(low).filter(|_| low == high)?;
+        Some((character, if self.negated { Side::Outside } else { Side::Inside }))
+    }
+
+    /// Reads the class that `text` begins with; its length.
+    pub(super) fn parse(text: &str) -> Result<(Self, usize), PatternFault> {
+        let mut reader = Reader { text, at: 1 };
+        let mut class = Self { negated: reader.skip("^"), ranges: Vec::new() };
+        let mut is_first = true;
+        // The first character may be a `]`.
+        while is_first || !reader.rest().starts_with(']') {
+            is_first = false;
+            if !reader.named(&mut class)? {
+                let range = reader.range()?;
+                class.ranges.push(range);
+            }
+        }
+        Ok((class, reader.at + 1))
+    }
+
+    /// Adds what is in none of `ranges`, which are in ascending order.
+    fn add_complement(&mut self, ranges: &[(u32, u32)]) {
+        let mut from = 0;
+        for &(low, high) in ranges {
+            if let Some(before) = low.checked_sub(1).filter(|&before| before >= from) {
+                self.ranges.push((from, before));
+            }
+            from = high + 1;
+        }
+        self.ranges.push((from, LAST));
+    }
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn rest(&self) -> &'a str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    fn next(&mut self) -> Option<char> {
+        let character = self.rest().chars().next()?;
+        self.at += character.len_utf8();
+        Some(character)
+    }
+
+    fn skip(&mut self, wanted: &str) -> bool {
+        let found = self.rest().starts_with(wanted);
+        if found {
+            self.at += wanted.len();
+        }
+        found
+    }
+
+    /// Reads `[:alpha:]` or `\d`, if one is next.
+    fn named(&mut self, class: &mut Class) -> Result<bool, PatternFault> {
+        let rest = self.rest();
+        if rest.starts_with("\\p") || rest.starts_with("\\P") {
+            return Err(PatternFault::UnicodeClass);
+        }
+        let name = match rest.strip_prefix("[:").and_then(|name| name.find(":]")) {
+            Some(end) => rest.get(..end + 4),
+            None => rest.get(..2).filter(|name| name.starts_with('\\')),
+        };
+        let Some(name) = name else { return Ok(false) };
+        let is_posix = name.starts_with('[');
+        let positive = if is_posix { name.replacen("[:^", "[:", 1) } else { name.to_lowercase() };
+        let Some(ranges) = ranges_named(&positive) else {
+            return if is_posix { Err(bad_range(name)) } else { Ok(false) };
+        };
+        if positive == name {
+            class.ranges.extend_from_slice(ranges);
+        } else {
+            class.add_complement(ranges);
+        }
+        self.at += name.len();
+        Ok(true)
+    }
+
+    /// Reads a character or a range of them.
+    fn range(&mut self) -> Result<(u32, u32), PatternFault> {
+        let begin = self.at;
+        let low = self.character()?;
+        // A `-` at the end of a class is itself.
+        if self.rest().starts_with("-]") || self.rest() == "-" || !self.skip("-") {
+            return Ok((low, low));
+        }
+        let high = self.character()?;
+        if high < low {
+            return Err(bad_range(self.text.get(begin..self.at).unwrap_or_default()));
+        }
+        Ok((low, high))
+    }
+
+    fn character(&mut self) -> Result<u32, PatternFault> {
+        let begin = self.at;
+        match self.next() {
+            Some('\\') => self.escape(begin),
+            Some(character) => Ok(u32::from(character)),
+            None => Err(PatternFault::Expression(format!("missing closing ]: `{}`", self.text))),
+        }
+    }
+
+    /// Reads what follows the `\` at `begin`.
+    fn escape(&mut self, begin: usize) -> Result<u32, PatternFault> {
+        let Some(escaped) = self.next() else {
+            let text = "trailing backslash at end of expression: ``";
+            return Err(PatternFault::Expression(text.to_owned()));
+        };
+        let code = match escaped {
+            '0'..='7' => self.octal(escaped),
+            'x' => self.hexadecimal(),
+            'a' => Some(0x07),
+            'f' => Some(0x0C),
+            'n' => Some(0x0A),
+            'r' => Some(0x0D),
+            't' => Some(0x09),
+            'v' => Some(0x0B),
+            other => (other.is_ascii() && !other.is_ascii_alphanumeric()).then(|| other.into()),
+        };
+        code.ok_or_else(|| {
+            let escape = self.text.get(begin..self.at).unwrap_or_default();
+            PatternFault::Expression(format!("invalid escape sequence: `{escape}`"))
+        })
+    }
+
+    /// Up to three digits; a single one but `0` would be a reference.
+    fn octal(&mut self, first: char) -> Option<u32> {
+        let mut code = first.to_digit(8)?;
+        let mut digits = 1;
+        while let Some(digit) = self.rest().chars().next().and_then(|next| next.to_digit(8))
+            && digits < 3
+        {
+            self.at += 1;
+            code = code * 8 + digit;
+            digits += 1;
+        }
+        (first == '0' || digits > 1).then_some(code)
+    }
+
+    /// Two digits, or any number of them in braces.
+    fn hexadecimal(&mut self) -> Option<u32> {
+        let first = self.next()?;
+        if first != '{' {
+            let second = self.next()?;
+            return Some(first.to_digit(16)? * 16 + second.to_digit(16)?);
+        }
+        let mut code = None;
+        loop {
+            let digit = match self.next()? {
+                '}' => return code,
+                digit => digit.to_digit(16)?,
+            };
+            let value = code.unwrap_or(0) * 16 + digit;
+            code = Some(value).filter(|&value| value <= LAST);
+            code?;
+        }
+    }
+}
+
+fn bad_range(text: &str) -> PatternFault {
+    PatternFault::Expression(format!("invalid character class range: `{text}`"))
+}
+
+/// The ranges of a named class, in ascending order: all of them are ASCII.
+fn ranges_named(name: &str) -> Option<&'static [(u32, u32)]> {
+    Some(match name {
+        "\\d" | "[:digit:]" => &[(0x30, 0x39)],
+        "\\s" => &[(0x09, 0x0A), (0x0C, 0x0D), (0x20, 0x20)],
+        "\\w" | "[:word:]" => &[(0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)],
+        "[:alnum:]" => &[(0x30, 0x39), (0x41, 0x5A), (0x61, 0x7A)],
+        "[:alpha:]" => &[(0x41, 0x5A), (0x61, 0x7A)],
+        "[:ascii:]" => &[(0x00, 0x7F)],
+        "[:blank:]" => &[(0x09, 0x09), (0x20, 0x20)],
+        "[:cntrl:]" => &[(0x00, 0x1F), (0x7F, 0x7F)],
+        "[:graph:]" => &[(0x21, 0x7E)],
+        "[:lower:]" => &[(0x61, 0x7A)],
+        "[:print:]" => &[(0x20, 0x7E)],
+        "[:punct:]" => &[(0x21, 0x2F), (0x3A, 0x40), (0x5B, 0x60), (0x7B, 0x7E)],
+        "[:space:]" => &[(0x09, 0x0D), (0x20, 0x20)],
+        "[:upper:]" => &[(0x41, 0x5A)],
+        "[:xdigit:]" => &[(0x30, 0x39), (0x41, 0x46), (0x61, 0x66)],
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(text: &str) -> String {
+        Class::parse(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn classes_are_read_as_go_reads_them() {
+        for (text, length, inside, outside) in [
+            ("[abc]d", 5, "abc", "d]"),
+            ("[^x]", 4, "a/\n", "x"),
+            ("[]a]", 4, "]a", "["),
+            ("[^]a]", 5, "[^", "]a"),
+            ("[a-c-]", 6, "abc-", "d"),
+            ("[\\d\\-\\]]", 8, "09-]", "a\\"),
+            ("[^\\D]", 5, "5", "x"),
+            ("[[:alpha:]0]", 12, "aZ0", ":["),
+            ("[[:^alpha:]]", 12, "0é", "aZ"),
+            ("[[:x]", 5, "[:x", "]"),
+            ("[\\x41\\x{1F600}\\101\\0\\t]", 23, "A😀\0\t", "x"),
+            ("[\\x20AC]", 8, " AC", "€"),
+        ] {
+            let (class, end) = Class::parse(text).unwrap();
+            assert_eq!(end, length, "{text}");
+            assert!(inside.chars().all(|character| class.contains(character)), "{text}");
+            assert!(!outside.chars().any(|character| class.contains(character)), "{text}");
+        }
+    }
+
+    #[test]
+    fn faults_read_as_in_go() {
+        assert_eq!(fault("[z-a]"), "error parsing regexp: invalid character class range: `z-a`");
+        assert_eq!(fault("[a$"), "error parsing regexp: missing closing ]: `[a$`");
+        assert_eq!(fault("[\\y]"), "error parsing regexp: invalid escape sequence: `\\y`");
+        assert_eq!(fault("[\\8]"), "error parsing regexp: invalid escape sequence: `\\8`");
+        assert_eq!(fault("[\\1]"), "error parsing regexp: invalid escape sequence: `\\1`");
+        assert_eq!(
+            fault("[[:no:]]"),
+            "error parsing regexp: invalid character class range: `[:no:]`"
+        );
+        assert_eq!(Class::parse("[\\pL]"), Err(PatternFault::UnicodeClass));
+    }
+}
