@@ -6,8 +6,23 @@ use proptest::prelude::*;
 use crate::naive::{self, Answer, Kind, Tree};
 
 /// Few names, so that they meet.
-const NAMES: [&str; 14] =
-    ["a", "b", "ab", "c", "d.y", ".h", "é", "[x]", "a*", "{b}", "x\nz", "!(a)", "-", "Chart.yaml"];
+const NAMES: [&str; 15] = [
+    "a",
+    "b",
+    "ab",
+    "abab",
+    "c",
+    "d.y",
+    ".h",
+    "é",
+    "[x]",
+    "a*",
+    "{b}",
+    "x\nz",
+    "!(a)",
+    "-",
+    "Chart.yaml",
+];
 
 const PIECES: [&str; 40] = [
     "*",

@@ -139,6 +139,13 @@ fn a_class_of_a_glob_may_take_a_slash() {
     assert_eq!(file_name(&index, ".", "sub[^a]*"), Ok(None));
 }
 
+#[test]
+fn a_glob_whose_root_is_a_file_is_tried_on_the_file() {
+    let index = index(&["[^z", "d/f"]);
+    assert_eq!(glob(&index, ".", "[^z/]*"), Ok(Some("[^z".to_owned())));
+    assert_eq!(glob(&index, ".", "d/f/*"), Ok(None));
+}
+
 /// It skips what does not lead to the literal text in front, which an exclusion
 /// leaves no trace in.
 #[test]

@@ -211,6 +211,8 @@ mod tests {
             ("*", ".hidden", true),
             ("a*", "a", true),
             ("*c", "abc", true),
+            ("*b", "abab", true),
+            ("*ab*ab", "abxabxab", true),
             ("a?c", "aéc", true),
             ("a*b*c*d*e*f", "axbxcxdxexxf", true),
             ("a*b*c*d*e*f", "axbxcxdxexffg", false),
