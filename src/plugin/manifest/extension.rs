@@ -67,7 +67,7 @@ impl TryFrom<SandboxManifest> for Sandbox {
             })?,
             variables: manifest.env,
             network: network(&manifest.network)
-                .map_err(|_| wrong(&["network"], "none, any or a list of ports"))?,
+                .map_err(|Nonsense| wrong(&["network"], "none, any or a list of ports"))?,
             read: manifest.read,
             caches: caches(manifest.caches).ok_or_else(|| {
                 wrong(
@@ -91,11 +91,11 @@ impl TryFrom<LimitsManifest> for Limits {
                 .ok_or_else(|| wrong(key, "a duration like 90s or 1m30s")),
         };
         let size = |key, value: &Value| {
-            read(value, quantity::bytes).map_err(|_| wrong(key, "bytes, like 512Mi"))
+            read(value, quantity::bytes).map_err(|Nonsense| wrong(key, "bytes, like 512Mi"))
         };
         let count = |key, value: &Value| {
             let whole = |text: &str| text.parse::<u32>().ok();
-            read(value, whole).map_err(|_| wrong(key, "a whole number"))
+            read(value, whole).map_err(|Nonsense| wrong(key, "a whole number"))
         };
         let minimum = count("minimumManifests", &manifest.minimum_manifests)?;
         Ok(Self {
