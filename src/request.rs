@@ -104,7 +104,7 @@ impl Pipeline {
         }
         let output = workspace.run(&plugin.generate, Phase::Generate, course).await?;
         course.progress.enter(Phase::Split);
-        Ok(Manifests::parse(&output)?)
+        Ok(Manifests::parse(output)?)
     }
 
     /// Asks whether the plugin claims an application.

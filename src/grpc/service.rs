@@ -69,7 +69,7 @@ impl ConfigManagementPluginService for PluginService {
     ) -> Result<Response<ManifestResponse>, Status> {
         self.call(Method::Generate, request, async |incoming, call| {
             let manifests = self.pipeline.generate(incoming, &mut call.course).await?;
-            let manifests = manifests.into_inner().into_iter().map(Into::into).collect();
+            let manifests = manifests.into_inner();
             let response = ManifestResponse { manifests, ..ManifestResponse::default() };
             let (bytes, limit) = (response.encoded_len(), self.max_message);
             if bytes > limit {

@@ -126,8 +126,8 @@ mod tests {
         let (served, problems) = ledger.update(good, &Catalog::default());
         assert!(problems.is_empty());
         let (catalog, problems) =
-            ledger.update(vec![broken("a.yaml"), source("b.yaml", "b", "y")], &served);
-        assert_eq!(commands(&catalog), ["a:x", "b:y"]);
+            ledger.update(vec![broken("a.yaml"), source("b.yaml", "b", "z")], &served);
+        assert_eq!(commands(&catalog), ["a:x", "b:z"]);
         assert!(problems[0].stale && problems[0].file == "a.yaml");
     }
 
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn of_two_files_with_one_name_the_first_has_it_and_both_are_told_of() {
-        let files = vec![source("a.yaml", "same", "x"), source("b.yaml", "same", "y")];
+        let files = vec![source("a.yaml", "same", "x"), source("b.yaml", "same", "z")];
         let (catalog, problems) = Ledger::default().update(files, &Catalog::default());
         assert_eq!(commands(&catalog), ["same:x"]);
         let text = problems[0].to_string();
@@ -157,10 +157,10 @@ mod tests {
     #[test]
     fn who_is_served_keeps_the_name() {
         let mut ledger = Ledger::default();
-        let (served, _) = ledger.update(vec![source("b.yaml", "same", "y")], &Catalog::default());
-        let files = vec![source("a.yaml", "same", "x"), source("b.yaml", "same", "y")];
+        let (served, _) = ledger.update(vec![source("b.yaml", "same", "z")], &Catalog::default());
+        let files = vec![source("a.yaml", "same", "x"), source("b.yaml", "same", "z")];
         let (catalog, problems) = ledger.update(files, &served);
-        assert_eq!(commands(&catalog), ["same:y"]);
+        assert_eq!(commands(&catalog), ["same:z"]);
         assert_eq!(problems[0].file, "a.yaml");
     }
 }

@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn the_first_way_of_discovery_is_the_only_one() {
-        let spec = "  generate: {command: [a]}\n  discover: {fileName: x, find: {glob: y}}";
+        let spec = "  generate: {command: [a]}\n  discover: {fileName: x, find: {glob: z}}";
         let read = definition(spec).unwrap();
         assert_eq!(read.discovery, Some(Discovery::FileName("x".into())));
     }
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn args_without_a_command_discover_nothing() {
         let read =
-            definition("  generate: {command: [a]}\n  discover: {find: {args: [y]}}").unwrap();
+            definition("  generate: {command: [a]}\n  discover: {find: {args: [z]}}").unwrap();
         assert_eq!(read.discovery, None);
     }
 
@@ -338,10 +338,10 @@ mod tests {
     #[test]
     fn parameters_are_read_in_any_case() {
         let spec =
-            "  generate: {command: [a]}\n  Parameters: {Static: [{name: n, required: true}, null]}";
+            "  generate: {command: [a]}\n  Parameters: {Static: [{name: p, required: true}, null]}";
         let read = definition(spec).unwrap();
         let first = read.announcements[0].as_ref().unwrap();
-        assert!(first.required && first.name == "n");
+        assert!(first.required && first.name == "p");
         assert_eq!(read.announcements[1], None);
     }
 }

@@ -57,10 +57,10 @@ mod tests {
     #[test]
     fn each_difference_is_one_action_and_stops_come_last() {
         let served = catalog(&[("gone", "x"), ("kept", "x"), ("changed", "x")]);
-        let desired = catalog(&[("kept", "x"), ("changed", "y"), ("new", "x")]);
+        let desired = catalog(&[("kept", "x"), ("changed", "z"), ("new", "x")]);
         let gone = served.iter().find(|d| d.name.as_str() == "gone").unwrap().name.clone();
         let expected = [
-            Action::Update(definition("changed", "y")),
+            Action::Update(definition("changed", "z")),
             Action::Start(definition("new", "x")),
             Action::Stop(gone),
         ];

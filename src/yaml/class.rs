@@ -1,0 +1,71 @@
+//! What a byte may mean to the scanner and to the JSON writer.
+
+/// Space and TAB.
+pub(super) const BLANK: u8 = 1;
+/// LF and CR, the breaks of one byte.
+pub(super) const BREAK: u8 = 1 << 1;
+/// The first byte of NEL, LS or PS, and of other characters too.
+pub(super) const WIDE: u8 = 1 << 2;
+/// Ends a plain scalar within `[…]` or `{…}`.
+pub(super) const FLOW: u8 = 1 << 3;
+/// The mapping indicator, if something blank follows.
+pub(super) const COLON: u8 = 1 << 4;
+/// May not stand raw in a JSON string of Go's encoder.
+pub(super) const ESCAPED: u8 = 1 << 5;
+/// Part of an anchor's, alias's, directive's or tag handle's name.
+pub(super) const WORD: u8 = 1 << 6;
+/// Part of a tag's URI, besides `WORD` and `%`.
+pub(super) const URI: u8 = 1 << 7;
+
+/// The classes of every byte.
+pub(super) static CLASSES: [u8; 256] = classes();
+
+/// The classes of a byte.
+#[inline]
+pub(super) fn of(byte: u8) -> u8 {
+    CLASSES[usize::from(byte)]
+}
+
+const fn classes() -> [u8; 256] {
+    let mut table = [0; 256];
+    table = with(table, b" \t", BLANK);
+    table = with(table, b"\r\n", BREAK);
+    table = with(table, &[0xC2, 0xE2], WIDE);
+    table = with(table, b",?[]{}", FLOW);
+    table = with(table, b":", COLON);
+    table = with(table, &[b'"', b'\\', b'<', b'>', b'&', 0xE2], ESCAPED);
+    table = with(table, b";/?:@&=+$,.!~*'()[]", URI);
+    let mut byte = 0;
+    while byte < 256 {
+        if byte < 0x20 {
+            table[byte] |= ESCAPED;
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "below 256; `try_from` is not const")]
+        if (byte as u8).is_ascii_alphanumeric() || byte == 0x5F || byte == 0x2D {
+            table[byte] |= WORD;
+        }
+        byte += 1;
+    }
+    table
+}
+
+const fn with(mut table: [u8; 256], bytes: &[u8], class: u8) -> [u8; 256] {
+    let mut index = 0;
+    while index < bytes.len() {
+        table[bytes[index] as usize] |= class;
+        index += 1;
+    }
+    table
+}
+
+/// Length in bytes of the line break at the start of `bytes`; CR LF is one
+/// break, and YAML 1.1 counts NEL, LS and PS too. 0: no break.
+#[inline]
+pub(super) fn break_len(bytes: &[u8]) -> usize {
+    match bytes {
+        [b'\r', b'\n', ..] | [0xC2, 0x85, ..] => 2,
+        [b'\n' | b'\r', ..] => 1,
+        [0xE2, 0x80, 0xA8 | 0xA9, ..] => 3,
+        _ => 0,
+    }
+}

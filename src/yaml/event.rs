@@ -1,0 +1,102 @@
+//! What the parser hands to the writers.
+
+use super::{
+    place::Place,
+    token::{Style, Text},
+};
+
+/// A node, or an end of one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Event {
+    /// What it is.
+    pub(super) kind: Kind,
+    /// Where its own characters start.
+    pub(super) place: Place,
+    /// Offset of the byte after them.
+    pub(super) end: usize,
+    /// The name that aliases call it by.
+    pub(super) anchor: Option<Text>,
+}
+
+/// Kinds of events.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Kind {
+    DocumentStart,
+    DocumentEnd,
+    StreamEnd,
+    /// A node again, by the name it was given.
+    Alias(Text),
+    Scalar(Scalar),
+    SequenceStart,
+    SequenceEnd,
+    MappingStart,
+    MappingEnd,
+}
+
+/// Characters that mean a value.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scalar {
+    /// The characters.
+    pub(super) text: Text,
+    /// What the author says they are.
+    pub(super) tag: Tag,
+    /// How they were written.
+    pub(super) style: Style,
+}
+
+impl Scalar {
+    /// What stands where nothing is written.
+    pub(super) const EMPTY: Self =
+        Self { text: Text::EMPTY, tag: Tag::None, style: Style::Plain };
+}
+
+/// Tags, as far as they make a difference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tag {
+    None,
+    /// A bare `!`
+    NonSpecific,
+    Str,
+    Int,
+    Float,
+    Bool,
+    Null,
+    Timestamp,
+    Binary,
+    Merge,
+    /// Any other: a scalar with it is the string that stands there.
+    Other,
+}
+
+impl Tag {
+    /// The tag of this name.
+    pub(super) fn from_name(name: &[u8]) -> Self {
+        match name.strip_prefix(b"tag:yaml.org,2002:") {
+            Some(b"str") => Self::Str,
+            Some(b"int") => Self::Int,
+            Some(b"float") => Self::Float,
+            Some(b"bool") => Self::Bool,
+            Some(b"null") => Self::Null,
+            Some(b"timestamp") => Self::Timestamp,
+            Some(b"binary") => Self::Binary,
+            Some(b"merge") => Self::Merge,
+            None if name == b"!" => Self::NonSpecific,
+            Some(_) | None => Self::Other,
+        }
+    }
+
+    /// How error texts call it.
+    pub(super) fn short(self) -> &'static str {
+        match self {
+            Self::Str => "!!str",
+            Self::Int => "!!int",
+            Self::Float => "!!float",
+            Self::Bool => "!!bool",
+            Self::Null => "!!null",
+            Self::Timestamp => "!!timestamp",
+            Self::Binary => "!!binary",
+            Self::Merge => "!!merge",
+            Self::None | Self::NonSpecific | Self::Other => "",
+        }
+    }
+}

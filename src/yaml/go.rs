@@ -1,0 +1,164 @@
+//! Values in Go's syntax, as upstream shows keys that it refuses.
+
+use std::{cmp::Ordering, fmt::Write as _};
+
+use super::{
+    float,
+    scalar::Value,
+    tree::{Node, Shape, Tree},
+};
+
+/// From this size on a document's keys are not shown.
+const MAX_DOCUMENT_BYTES: usize = 1 << 20;
+
+/// How much of a value is shown.
+const MAX_TEXT_BYTES: usize = 16 << 10;
+
+/// How many collections within one another are shown.
+const MAX_DEPTH: usize = 100;
+
+/// The collection that is a key and starts at `offset`.
+pub(super) fn collection_key(document: &[u8], offset: usize) -> Option<String> {
+    let tree = small_tree(document)?;
+    Some(text(tree.key_at(offset)?))
+}
+
+/// The first key without a JSON form, as the end of upstream's sentence, and
+/// where it stands.
+pub(super) fn bad_key(document: &[u8]) -> Option<(String, super::place::Place)> {
+    let tree = small_tree(document)?;
+    let is_bad = |value| matches!(value, Value::Null | Value::Uint(_));
+    let (key, value) = tree.entry(is_bad)?;
+    let kind = if key.shape() == Shape::Null { "%!s(<nil>)" } else { "uint64" };
+    let shown = |node: Node<'_>| if node.shape() == Shape::Null { "<nil>".to_owned() } else { text(node) };
+    Some((format!("{kind}, key: {}, value: {}", shown(key), shown(value)), key.place()))
+}
+
+fn small_tree(document: &[u8]) -> Option<Tree<'_>> {
+    if document.len() > MAX_DOCUMENT_BYTES {
+        return None;
+    }
+    Tree::new(document).ok().flatten()
+}
+
+fn text(node: Node<'_>) -> String {
+    let mut out = String::new();
+    write_node(node, MAX_DEPTH, &mut out);
+    out
+}
+
+fn write_node(node: Node<'_>, depth: usize, out: &mut String) {
+    if depth == 0 || out.len() > MAX_TEXT_BYTES {
+        out.push('…');
+        return;
+    }
+    match (node.shape(), node.value()) {
+        (Shape::Sequence, _) => {
+            out.push_str("[]interface {}{");
+            write_list(node.items(), out, |item, out| write_node(item, depth - 1, out));
+            out.push('}');
+        }
+        (Shape::Mapping, _) => {
+            out.push_str("map[interface {}]interface {}{");
+            write_list(entries(node).into_iter(), out, |(key, value), out| {
+                write_node(key, depth - 1, out);
+                out.push(':');
+                write_node(value, depth - 1, out);
+            });
+            out.push('}');
+        }
+        (_, Some(value)) => write_scalar(value, node.text().unwrap_or_default(), out),
+        (_, None) => out.push('…'),
+    }
+}
+
+fn write_list<T>(items: impl Iterator<Item = T>, out: &mut String, write: impl Fn(T, &mut String)) {
+    for (count, item) in items.enumerate() {
+        if count > 0 {
+            out.push_str(", ");
+        }
+        write(item, out);
+        if out.len() > MAX_TEXT_BYTES {
+            break;
+        }
+    }
+}
+
+/// Sorted, without repetitions. Merges are not shown.
+fn entries<'t>(node: Node<'t>) -> Vec<(Node<'t>, Node<'t>)> {
+    let mut entries: Vec<_> = node.entries().filter(|(key, _)| !key.is_merge()).collect();
+    entries.sort_by(|(one, _), (other, _)| compare(*one, *other));
+    entries.reverse();
+    entries.dedup_by(|(one, _), (other, _)| compare(*one, *other).is_eq());
+    entries.reverse();
+    entries
+}
+
+/// Go sorts keys by type first; which type is first, differs between programs.
+fn compare(one: Node<'_>, other: Node<'_>) -> Ordering {
+    match (one.value(), other.value()) {
+        (Some(Value::Int(one)), Some(Value::Int(other))) => one.cmp(&other),
+        (Some(Value::Uint(one)), Some(Value::Uint(other))) => one.cmp(&other),
+        (Some(Value::Float(one)), Some(Value::Float(other))) => one.total_cmp(&other),
+        (Some(Value::Bool(one)), Some(Value::Bool(other))) => one.cmp(&other),
+        (first, second) => rank(first).cmp(&rank(second)).then_with(|| one.text().cmp(&other.text())),
+    }
+}
+
+fn rank(value: Option<Value>) -> u8 {
+    match value {
+        Some(Value::Null) => 0,
+        Some(Value::Str | Value::Timestamp | Value::Binary) => 1,
+        Some(Value::Uint(_)) => 2,
+        Some(Value::Int(_)) => 3,
+        Some(Value::Float(_)) => 4,
+        Some(Value::Bool(_)) => 5,
+        None => 6,
+    }
+}
+
+fn write_scalar(value: Value, text: &str, out: &mut String) {
+    // A string takes whatever it is given.
+    let _ = match value {
+        Value::Null => write!(out, "interface {{}}(nil)"),
+        Value::Bool(value) => write!(out, "{value}"),
+        Value::Int(number) => write!(out, "{number}"),
+        Value::Uint(number) => write!(out, "{number:#x}"),
+        Value::Float(number) => {
+            let mut text = Vec::new();
+            float::write_go(number, &mut text);
+            write!(out, "{}", String::from_utf8_lossy(&text))
+        }
+        Value::Str | Value::Timestamp | Value::Binary => write_quoted(text, out),
+    };
+}
+
+fn write_quoted(text: &str, out: &mut String) -> std::fmt::Result {
+    out.push('"');
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => write!(out, "\\{character}")?,
+            '\x07' => out.push_str("\\a"),
+            '\x08' => out.push_str("\\b"),
+            '\x0C' => out.push_str("\\f"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\x0B' => out.push_str("\\v"),
+            '\0'..='\x1F' | '\x7F' => write!(out, "\\x{:02x}", u32::from(character))?,
+            ' '..='~' => out.push(character),
+            _ if is_shown(character) => out.push(character),
+            '\u{80}'..='\u{FFFF}' => write!(out, "\\u{:04x}", u32::from(character))?,
+            _ => write!(out, "\\U{:08x}", u32::from(character))?,
+        }
+    }
+    out.push('"');
+    Ok(())
+}
+
+/// Go shows characters with ink.
+fn is_shown(character: char) -> bool {
+    !character.is_whitespace()
+        && !character.is_control()
+        && !matches!(character, '\u{AD}' | '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{E000}'..='\u{F8FF}' | '\u{FEFF}' | '\u{FFF0}'..='\u{FFFB}' | '\u{F_0000}'..)
+}

@@ -1,0 +1,392 @@
+//! From events straight to the JSON that Go makes of a document.
+//!
+//! Values are written once, in the document's order. Where the result differs
+//! from that order (unsorted or repeated keys, merges, aliases) a patch says
+//! so, and the text is put together at the end: every byte moves at most
+//! twice, however deep it lies.
+
+mod alias;
+mod base64;
+mod entry;
+mod key;
+mod mapping;
+mod merge;
+mod patch;
+mod text;
+
+use std::collections::HashMap;
+
+use self::{
+    alias::{Anchor, Collection, Tally},
+    entry::{Entry, index},
+    merge::MergeList,
+    patch::Patch,
+};
+use super::{
+    error::Error,
+    event::{Event, Kind, Scalar, Tag},
+    float,
+    parser::Parser,
+    place::Place,
+    scalar::{self, Value},
+};
+
+/// Stands where JSON has no form for a value; no UTF-8 text contains it.
+pub(super) const POISON: u8 = 0xFF;
+
+/// The most that any limit allows, so that offsets fit into 32 bits: a text of
+/// this size grows at most six-fold before its size is checked.
+pub(super) const MAX_OUTPUT_BYTES: usize = 512 << 20;
+
+/// Which part of its parent a node is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Slot {
+    Root,
+    Item,
+    Key,
+    Value,
+    /// The value of `<<`.
+    Merge,
+    /// One of several values of `<<`.
+    MergeItem,
+}
+
+/// A collection that is being written.
+#[derive(Debug)]
+struct Frame {
+    /// What it is to the collection around it.
+    slot: Slot,
+    /// Where its text starts.
+    start: u32,
+    /// Where it starts in the document.
+    place: Place,
+    /// How many entries, patches and merge sources there were before it.
+    entries: usize,
+    patches: usize,
+    sources: usize,
+    /// How much growth there was before it.
+    growth: usize,
+    anchor: Option<usize>,
+    /// How many collections stand within one another in it.
+    height: usize,
+    /// Whether its text is not what it stands for.
+    is_patched: bool,
+    has_merge: bool,
+    merge_list: Option<MergeList>,
+    /// The entry whose key is the float zero.
+    float_zero: Option<usize>,
+}
+
+/// Why there is no JSON.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    /// For this reason.
+    Error(Error),
+    /// The collection that starts here is a key.
+    Key(Place),
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// Writes one document after another, and keeps its buffers meanwhile.
+#[derive(Debug, Default)]
+pub(super) struct Writer {
+    limit: usize,
+    raw: Vec<u8>,
+    slot: Option<Slot>,
+    frames: Vec<Frame>,
+    entries: Vec<Entry>,
+    patches: Vec<Patch>,
+    /// Entries of patches, in their final order.
+    pieces: Vec<Entry>,
+    /// Patches whose entries are to be merged.
+    sources: Vec<usize>,
+    anchors: Vec<Anchor>,
+    names: HashMap<Box<[u8]>, usize>,
+    tally: Tally,
+    /// How much longer `out` will be than `raw`, at most.
+    growth: usize,
+    height: usize,
+    has_poison: bool,
+    /// The first thing that cannot be had. Syntax errors further on win.
+    refusal: Option<Refusal>,
+}
+
+/// What became of a document, besides its text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Facts {
+    /// Collections within one another.
+    pub(super) depth: usize,
+    /// Whether `POISON` stands in the text.
+    pub(super) has_poison: bool,
+}
+
+impl Writer {
+    /// A writer of texts that have at most `limit` bytes.
+    pub(super) fn new(limit: usize) -> Self {
+        Self { limit: limit.min(MAX_OUTPUT_BYTES), ..Self::default() }
+    }
+
+    /// Adds the JSON of the parser's document to `out`.
+    pub(super) fn write(&mut self, mut parser: Parser<'_>, out: &mut Vec<u8>) -> Result<Facts, Refusal> {
+        self.clear();
+        self.growth = out.len();
+        self.read(&mut parser)?;
+        // The scratch of a huge scalar must not outlive its use.
+        drop(parser);
+        if let Some(refusal) = self.refusal.take() {
+            return Err(refusal);
+        }
+        if self.raw.is_empty() {
+            self.raw.extend_from_slice(b"null");
+        }
+        self.assemble(out);
+        Ok(Facts { depth: self.height, has_poison: self.has_poison })
+    }
+
+    fn clear(&mut self) {
+        let limit = self.limit;
+        let Self { raw, frames, entries, patches, pieces, sources, .. } = std::mem::take(self);
+        *self = Self { limit, raw, frames, entries, patches, pieces, sources, ..Self::default() };
+        self.raw.clear();
+        self.frames.clear();
+        self.entries.clear();
+        self.patches.clear();
+        self.pieces.clear();
+        self.sources.clear();
+    }
+
+    fn read(&mut self, parser: &mut Parser<'_>) -> Result<(), Error> {
+        loop {
+            let event = parser.next_event()?;
+            let anchor = self.open_anchor(parser, &event);
+            match event.kind {
+                Kind::Scalar(scalar) => {
+                    let text = parser.text(scalar.text);
+                    self.scalar(&scalar, text, (event.place, anchor));
+                }
+                Kind::MappingStart => self.open_mapping(event.place, anchor),
+                Kind::MappingEnd => self.close_mapping(),
+                Kind::SequenceStart => self.open_sequence(event.place, anchor),
+                Kind::SequenceEnd => self.close_sequence(),
+                Kind::Alias(name) => self.alias(parser.text(name), event.place)?,
+                Kind::DocumentStart => self.count(1, 0),
+                Kind::DocumentEnd | Kind::StreamEnd => return Ok(()),
+            }
+            self.check_size()?;
+        }
+    }
+
+    /// The document's text must fit, whatever it looks like in the end.
+    fn check_size(&self) -> Result<(), Error> {
+        // What is refused anyway may be repeated as often as it likes.
+        let growth = if self.refusal.is_none() { self.growth } else { 0 };
+        if self.raw.len().saturating_add(growth) <= self.limit {
+            return Ok(());
+        }
+        Err(Error::limit(format!("the output becomes more than {} bytes of JSON", self.limit)))
+    }
+
+    fn scalar(&mut self, scalar: &Scalar, text: &[u8], (place, anchor): (Place, Option<usize>)) {
+        let slot = self.slot();
+        match slot {
+            Slot::Key if scalar::is_merge(scalar, text) => {
+                self.expect_merge();
+                self.note_unread(text, anchor);
+            }
+            Slot::Merge | Slot::MergeItem => {
+                self.refuse_merge(place);
+                self.note_unread(text, anchor);
+                self.done(slot);
+            }
+            Slot::Root | Slot::Item | Slot::Key | Slot::Value => {
+                self.count(1, 0);
+                let value = match scalar::resolve(scalar, text) {
+                    Ok(value) => value,
+                    Err(found) => self.refuse_tag(scalar.tag, found, (text, place)),
+                };
+                if value == Value::Binary {
+                    let bytes = self.decode(text, place);
+                    self.write_scalar(value, &bytes, anchor);
+                } else {
+                    self.write_scalar(value, text, anchor);
+                }
+                self.done(slot);
+            }
+        }
+    }
+
+    fn write_scalar(&mut self, value: Value, text: &[u8], anchor: Option<usize>) {
+        let start = match self.slot() {
+            Slot::Key => self.write_key(value, text),
+            _ => self.write_value(value, text),
+        };
+        self.close_scalar_anchor(anchor, value, start);
+    }
+
+    /// A scalar that is not part of the result may have a name all the same.
+    fn note_unread(&mut self, text: &[u8], anchor: Option<usize>) {
+        if anchor.is_some() {
+            let start = self.offset();
+            text::write(text, &mut self.raw);
+            self.close_scalar_anchor(anchor, Value::Str, start);
+        }
+    }
+
+    fn decode(&mut self, text: &[u8], place: Place) -> Vec<u8> {
+        base64::decode(text).unwrap_or_else(|| {
+            self.fail(Error::value("!!binary value contains invalid base64 data", place));
+            Vec::new()
+        })
+    }
+
+    fn refuse_tag(&mut self, tag: Tag, found: Tag, (text, place): (&[u8], Place)) -> Value {
+        self.fail(Error::wrong_tag(text, (found, tag), place));
+        Value::Null
+    }
+
+    fn fail(&mut self, error: Error) {
+        self.refusal.get_or_insert(Refusal::Error(error));
+    }
+
+    /// Writes a value and what separates it from the one before. Returns
+    /// where it starts.
+    fn write_value(&mut self, value: Value, text: &[u8]) -> u32 {
+        self.separate();
+        let start = self.offset();
+        match value {
+            Value::Null => self.raw.extend_from_slice(b"null"),
+            Value::Bool(true) => self.raw.extend_from_slice(b"true"),
+            Value::Bool(false) => self.raw.extend_from_slice(b"false"),
+            Value::Int(number) => text::write_number(number, &mut self.raw),
+            Value::Uint(number) => text::write_number(number, &mut self.raw),
+            Value::Float(number) if number.is_finite() => float::write_json(number, &mut self.raw),
+            Value::Float(number) => {
+                self.has_poison = true;
+                self.raw.push(POISON);
+                self.raw.extend_from_slice(float::non_finite(number).as_bytes());
+            }
+            Value::Str | Value::Timestamp => text::write(text, &mut self.raw),
+            Value::Binary => text::write_lossy(text, &mut self.raw),
+        }
+        start
+    }
+
+    fn open_sequence(&mut self, place: Place, anchor: Option<usize>) {
+        let slot = self.slot();
+        match slot {
+            Slot::Merge => {}
+            Slot::MergeItem => self.refuse_merge(place),
+            Slot::Root | Slot::Item | Slot::Key | Slot::Value => self.count(1, 0),
+        }
+        self.open(b'[', place, anchor);
+        if slot == Slot::Merge {
+            self.open_merge_list();
+        } else {
+            self.slot = Some(Slot::Item);
+        }
+    }
+
+    fn close_sequence(&mut self) {
+        let Some(mut frame) = self.frames.pop() else { return };
+        self.raw.push(b']');
+        if let Some(list) = frame.merge_list.take() {
+            self.apply_merges(frame.sources);
+            self.close_merge_list(list);
+        }
+        self.close(&frame, None);
+    }
+
+    fn open(&mut self, bracket: u8, place: Place, anchor: Option<usize>) -> &mut Frame {
+        self.separate();
+        let frame = Frame {
+            slot: self.slot(),
+            start: self.offset(),
+            place,
+            entries: self.entries.len(),
+            patches: self.patches.len(),
+            sources: self.sources.len(),
+            growth: self.growth,
+            anchor,
+            height: 0,
+            is_patched: false,
+            has_merge: false,
+            merge_list: None,
+            float_zero: None,
+        };
+        self.raw.push(bracket);
+        self.frames.push(frame);
+        let last = self.frames.len() - 1;
+        &mut self.frames[last]
+    }
+
+    /// What every collection does in the end.
+    fn close(&mut self, frame: &Frame, patch: Option<usize>) {
+        let is_merged = matches!(frame.slot, Slot::Merge | Slot::MergeItem);
+        let height = frame.height + 1;
+        self.reach(height - usize::from(is_merged));
+        if let Some(anchor) = frame.anchor {
+            let collection = Collection {
+                start: frame.start,
+                end: self.offset(),
+                patch,
+                size: self.raw.len() - index(frame.start) + (self.growth - frame.growth),
+                height,
+                nodes: 0,
+            };
+            self.close_collection_anchor(anchor, collection);
+        }
+        if frame.slot == Slot::Key {
+            self.refuse_key(frame.place);
+        }
+        self.done(frame.slot);
+    }
+
+    /// The collection around here, or the document, is at least this high.
+    fn reach(&mut self, height: usize) {
+        let parent = self.frames.last_mut().map_or(&mut self.height, |frame| &mut frame.height);
+        *parent = height.max(*parent);
+    }
+
+    fn slot(&self) -> Slot {
+        self.slot.unwrap_or(Slot::Root)
+    }
+
+    /// A node is done: what comes next?
+    fn done(&mut self, slot: Slot) {
+        let next = match slot {
+            Slot::Key => Slot::Value,
+            Slot::Value => {
+                let end = self.offset();
+                if let Some(entry) = self.entries.last_mut() {
+                    entry.end = end;
+                }
+                Slot::Key
+            }
+            Slot::Merge => Slot::Key,
+            Slot::MergeItem => {
+                self.close_merge_item();
+                slot
+            }
+            Slot::Root | Slot::Item => slot,
+        };
+        self.slot = Some(next);
+    }
+
+    /// The comma before an item that is not the first.
+    fn separate(&mut self) {
+        if self.slot() == Slot::Item
+            && self.frames.last().is_some_and(|frame| self.offset() > frame.start + 1)
+        {
+            self.raw.push(b',');
+        }
+    }
+
+    fn offset(&self) -> u32 {
+        u32::try_from(self.raw.len()).unwrap_or(u32::MAX)
+    }
+}

@@ -1,0 +1,39 @@
+//! Base64 as Go's standard encoding reads it.
+
+/// The bytes that `text` encodes, with padding; line breaks do not count.
+pub(super) fn decode(text: &[u8]) -> Option<Vec<u8>> {
+    let digits: Vec<u8> = text.iter().copied().filter(|byte| !b"\r\n".contains(byte)).collect();
+    let (quads, rest) = digits.as_chunks::<4>();
+    if !rest.is_empty() {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(quads.len() * 3);
+    for (count, quad) in quads.iter().enumerate() {
+        let padding = match quad {
+            [.., b'=', b'='] => 2,
+            [.., b'='] => 1,
+            _ => 0,
+        };
+        if padding > 0 && count + 1 < quads.len() {
+            return None;
+        }
+        let mut group = 0_u32;
+        for &digit in &quad[..4 - padding] {
+            group = group << 6 | u32::from(value(digit)?);
+        }
+        group <<= 6 * padding;
+        bytes.extend_from_slice(&group.to_be_bytes()[1..4 - padding]);
+    }
+    Some(bytes)
+}
+
+fn value(digit: u8) -> Option<u8> {
+    match digit {
+        b'A'..=b'Z' => Some(digit - b'A'),
+        b'a'..=b'z' => Some(digit - b'a' + 26),
+        b'0'..=b'9' => Some(digit - b'0' + 52),
+        b'+' => Some(62),
+        b'/' => Some(63),
+        _ => None,
+    }
+}

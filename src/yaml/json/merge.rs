@@ -1,0 +1,69 @@
+//! Merges: entries of other mappings, taken over where `<<` stands.
+
+use super::{Error, Place, Refusal, Slot, Writer};
+
+/// What went wrong in a list of merges. Upstream reads it from its end, so
+/// the last item's trouble comes first.
+#[derive(Debug)]
+pub(super) struct MergeList {
+    had_refusal: bool,
+    refusal: Option<Refusal>,
+}
+
+impl Writer {
+    /// A key `<<` was read.
+    pub(super) fn expect_merge(&mut self) {
+        if let Some(frame) = self.frames.last_mut() {
+            frame.is_patched = true;
+            frame.has_merge = true;
+        }
+        self.slot = Some(Slot::Merge);
+    }
+
+    pub(super) fn refuse_merge(&mut self, place: Place) {
+        let problem = "map merge requires map or sequence of maps as the value";
+        self.fail(Error::value(problem, place));
+    }
+
+    /// Takes over the entries of a patch, now or, in a list, at its end.
+    pub(super) fn merge(&mut self, patch: usize, slot: Slot) {
+        self.sources.push(patch);
+        if slot == Slot::Merge {
+            self.apply_merges(self.sources.len() - 1);
+        }
+    }
+
+    /// Of several mappings with a key the first one wins.
+    pub(super) fn apply_merges(&mut self, first: usize) {
+        for source in self.sources.drain(first..).rev() {
+            let Some(patch) = self.patches.get(source) else { continue };
+            self.growth = self.growth.saturating_add(patch.size());
+            self.entries.extend_from_slice(&self.pieces[patch.pieces()]);
+        }
+    }
+
+    /// A sequence stands where a mapping may be merged.
+    pub(super) fn open_merge_list(&mut self) {
+        let list = MergeList { had_refusal: self.refusal.is_some(), refusal: None };
+        if let Some(frame) = self.frames.last_mut() {
+            frame.merge_list = Some(list);
+        }
+        self.slot = Some(Slot::MergeItem);
+    }
+
+    pub(super) fn close_merge_item(&mut self) {
+        let list = self.frames.last_mut().and_then(|frame| frame.merge_list.as_mut());
+        if let Some(list) = list
+            && !list.had_refusal
+            && self.refusal.is_some()
+        {
+            list.refusal = self.refusal.take();
+        }
+    }
+
+    pub(super) fn close_merge_list(&mut self, list: MergeList) {
+        if !list.had_refusal {
+            self.refusal = list.refusal;
+        }
+    }
+}

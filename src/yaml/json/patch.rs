@@ -1,0 +1,136 @@
+//! Where the final text is not the one that was written first.
+
+use std::ops::Range;
+
+use super::{Entry, Writer, entry::index};
+
+/// A place whose text is made of pieces that stand elsewhere.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patch {
+    start: u32,
+    end: u32,
+    /// The pieces, by their numbers.
+    from: usize,
+    to: usize,
+    /// Whether the pieces are an object's entries, or the whole text.
+    is_object: bool,
+    /// Whether every piece stands within the place and has no patch in it.
+    is_plain: bool,
+    /// How many patches lie within the place.
+    nested: usize,
+    /// Bytes of its final text, at most.
+    size: usize,
+}
+
+impl Patch {
+    /// A collection's text once more.
+    pub(super) fn alias(start: u32, piece: usize) -> Self {
+        Self {
+            start,
+            end: start + 1,
+            from: piece,
+            to: piece + 1,
+            is_object: false,
+            is_plain: false,
+            nested: 0,
+            size: 0,
+        }
+    }
+
+    /// The numbers of the pieces.
+    pub(super) fn pieces(&self) -> Range<usize> {
+        self.from..self.to
+    }
+
+    /// Bytes of its final text, at most.
+    pub(super) fn size(&self) -> usize {
+        self.size
+    }
+}
+
+/// What is left to be put together.
+enum Step {
+    /// Text up to `end`; this is the first patch that may lie in it.
+    Text { at: u32, end: u32, patch: usize },
+    /// The pieces of a patch that are left.
+    Pieces { next: usize, patch: usize },
+}
+
+impl Writer {
+    /// An object's entries are to stand in this order. Returns the patch.
+    pub(super) fn patch_object(&mut self, frame: &super::Frame, from: usize) -> usize {
+        let nested = self.patches.len() - frame.patches;
+        let size = (self.raw.len() - index(frame.start)) + (self.growth - frame.growth);
+        self.patches.push(Patch {
+            start: frame.start,
+            end: self.offset(),
+            from,
+            to: self.pieces.len(),
+            is_object: true,
+            is_plain: nested == 0 && !frame.has_merge,
+            nested,
+            size,
+        });
+        self.patches.len() - 1
+    }
+
+    /// Adds the final text to `out`.
+    pub(super) fn assemble(&mut self, out: &mut Vec<u8>) {
+        if self.patches.is_empty() {
+            out.extend_from_slice(&self.raw);
+            return;
+        }
+        // They were noted where they end; an outer one comes before its inner ones now.
+        self.patches.sort_unstable_by_key(|patch| patch.start);
+        let mut steps = vec![Step::Text { at: 0, end: self.offset(), patch: 0 }];
+        while let Some(step) = steps.pop() {
+            match step {
+                Step::Text { at, end, patch } => self.assemble_text((at, end), patch, &mut steps, out),
+                Step::Pieces { next, patch } => self.assemble_piece(next, patch, &mut steps, out),
+            }
+        }
+    }
+
+    fn assemble_text(&self, (at, end): (u32, u32), number: usize, steps: &mut Vec<Step>, out: &mut Vec<u8>) {
+        let (mut at, mut number) = (at, number);
+        while let Some(patch) = self.patches.get(number).filter(|patch| patch.start < end) {
+            out.extend_from_slice(&self.raw[index(at)..index(patch.start)]);
+            if patch.is_object {
+                out.push(b'{');
+            }
+            at = patch.end;
+            let next = number + 1 + patch.nested;
+            if !patch.is_plain {
+                steps.push(Step::Text { at, end, patch: next });
+                steps.push(Step::Pieces { next: patch.from, patch: number });
+                return;
+            }
+            for (count, piece) in self.pieces[patch.pieces()].iter().enumerate() {
+                if count > 0 {
+                    out.push(b',');
+                }
+                out.extend_from_slice(&self.raw[index(piece.start)..index(piece.end)]);
+            }
+            out.push(b'}');
+            number = next;
+        }
+        out.extend_from_slice(&self.raw[index(at)..index(end)]);
+    }
+
+    fn assemble_piece(&self, next: usize, number: usize, steps: &mut Vec<Step>, out: &mut Vec<u8>) {
+        let Some(patch) = self.patches.get(number) else { return };
+        if next == patch.to {
+            if patch.is_object {
+                out.push(b'}');
+            }
+            return;
+        }
+        if next > patch.from {
+            out.push(b',');
+        }
+        let Some(&Entry { start, end, .. }) = self.pieces.get(next) else { return };
+        steps.push(Step::Pieces { next: next + 1, patch: number });
+        let patch = self.patches.partition_point(|patch| patch.start < start);
+        steps.push(Step::Text { at: start, end, patch });
+    }
+}

@@ -1,0 +1,122 @@
+//! From bytes to characters that YAML allows.
+
+mod utf16;
+mod utf8;
+
+use std::borrow::Cow;
+
+use super::{
+    class::{self, BREAK, WIDE, break_len},
+    error::Error,
+    place::{Mark, Place},
+};
+
+/// How many bytes upstream's reader takes at a time. It reports a bad
+/// character as soon as the scanner needs any character of the same window,
+/// and never looks at windows that the scanner does not reach.
+const WINDOW: usize = 512;
+
+/// A document's characters as UTF-8, up to the first one not allowed.
+#[derive(Debug)]
+pub(super) struct Source<'a> {
+    /// What the scanner may read: all of it, unless `fault` is set.
+    pub(super) text: Cow<'a, [u8]>,
+    /// Bytes of the byte order mark that `text` lacks.
+    pub(super) skipped: usize,
+    /// Whether there may be line breaks other than LF.
+    pub(super) has_rare_breaks: bool,
+    /// What waits for a scanner that reads beyond `text`.
+    pub(super) fault: Option<Error>,
+}
+
+/// A character that is not allowed, and where.
+struct Fault {
+    offset: usize,
+    problem: &'static str,
+}
+
+impl<'a> Source<'a> {
+    /// Tells the encoding by the byte order mark and checks every character.
+    pub(super) fn new(document: &'a [u8]) -> Self {
+        match document {
+            [0xFF, 0xFE, rest @ ..] => Self::from_utf16(rest, u16::from_le_bytes),
+            [0xFE, 0xFF, rest @ ..] => Self::from_utf16(rest, u16::from_be_bytes),
+            [0xEF, 0xBB, 0xBF, rest @ ..] => Self::from_utf8(rest, 3),
+            _ => Self::from_utf8(document, 0),
+        }
+    }
+
+    /// The position of an offset in the text; of a document in UTF-16, as if
+    /// it were UTF-8.
+    pub(super) fn mark(&self, offset: usize) -> Mark {
+        let before = &self.text[..offset.min(self.text.len())];
+        let mut line = 1;
+        let mut line_start = 0;
+        let mut at = 0;
+        while let Some(step) = before[at..].iter().position(|&byte| class::of(byte) & (BREAK | WIDE) != 0) {
+            at += step;
+            let width = break_len(&before[at..]);
+            at += width.max(1);
+            if width > 0 {
+                (line, line_start) = (line + 1, at);
+            }
+        }
+        let characters = before[line_start..].iter().filter(|&byte| byte & 0xC0 != 0x80);
+        Mark { offset: offset + self.skipped, line, column: characters.count() + 1 }
+    }
+
+    fn from_utf8(text: &'a [u8], skipped: usize) -> Self {
+        let (fault, has_wide_breaks) = utf8::check(text);
+        let has_rare_breaks = has_wide_breaks || memchr::memchr(b'\r', text).is_some();
+        let Some(fault) = fault else {
+            return Self { text: Cow::Borrowed(text), skipped, has_rare_breaks, fault: None };
+        };
+        let readable = if fault.problem == utf8::INCOMPLETE {
+            fault.offset
+        } else {
+            window_start(text, skipped, fault.offset)
+        };
+        let place = Place { offset: fault.offset + skipped, line: lines(&text[..fault.offset]) };
+        let error = Error::reader(fault.problem, place);
+        let text = Cow::Borrowed(&text[..readable]);
+        Self { text, skipped, has_rare_breaks, fault: Some(error) }
+    }
+
+    fn from_utf16(units: &'a [u8], unit: fn([u8; 2]) -> u16) -> Self {
+        let (text, fault) = utf16::decode(units, unit);
+        let fault = fault.map(|fault| {
+            let place = Place { offset: fault.offset + 2, line: lines(&text) };
+            Error::reader(fault.problem, place)
+        });
+        Self { text: Cow::Owned(text), skipped: 0, has_rare_breaks: true, fault }
+    }
+}
+
+/// Where the window starts in which upstream's reader meets `offset`. A
+/// character that a window's end cuts belongs to the next window.
+fn window_start(text: &[u8], skipped: usize, offset: usize) -> usize {
+    let mut start = 0;
+    let mut size = WINDOW - skipped;
+    loop {
+        let mut end = start + size;
+        if let Some(lead) = (1..4).find(|back| text.get(end - back).is_some_and(|b| b & 0xC0 != 0x80))
+            && utf8::width(text[end - lead]).is_some_and(|width| width > lead)
+        {
+            end -= lead;
+        }
+        if offset < end {
+            return start;
+        }
+        (start, size) = (end, WINDOW);
+    }
+}
+
+fn lines(text: &[u8]) -> usize {
+    memchr::memchr_iter(b'\n', text).count()
+}
+
+/// Whether YAML 1.1 lets a character stand in a document.
+fn is_allowed(character: u32) -> bool {
+    matches!(character,
+        0x09 | 0x0A | 0x0D | 0x20..=0x7E | 0x85 | 0xA0..=0xD7FF | 0xE000..=0xFFFD | 0x1_0000..=0x10_FFFF)
+}

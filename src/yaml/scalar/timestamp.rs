@@ -1,0 +1,81 @@
+//! Points in time, as Go's `time` reads them. They stay strings; only
+//! `!!timestamp` asks whether a scalar is one.
+
+/// A date, alone or with a time of day behind `T`, `t` or spaces.
+pub(super) fn is_timestamp(text: &[u8]) -> bool {
+    match skip_date(text) {
+        Some([]) => true,
+        Some([b'T' | b't', rest @ ..]) => skip_time(rest).is_some_and(is_zone),
+        // Go skips any number of spaces where its layout has one.
+        Some(rest @ [b' ', ..]) => {
+            let start = rest.iter().position(|&byte| byte != b' ').unwrap_or(rest.len());
+            skip_time(&rest[start..]).is_some_and(<[u8]>::is_empty)
+        }
+        Some(_) | None => false,
+    }
+}
+
+/// `2006-1-2`; returns what follows.
+fn skip_date(text: &[u8]) -> Option<&[u8]> {
+    let (year, rest) = text.split_at_checked(4)?;
+    let year = number(year)?;
+    let (month, rest) = short_number(rest.strip_prefix(b"-")?)?;
+    let (day, rest) = short_number(rest.strip_prefix(b"-")?)?;
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let days = match month {
+        4 | 6 | 9 | 11 => 30,
+        2 if is_leap => 29,
+        2 => 28,
+        1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
+        _ => return None,
+    };
+    (1..=days).contains(&day).then_some(rest)
+}
+
+/// `15:4:5` and perhaps a fraction; returns what follows.
+fn skip_time(text: &[u8]) -> Option<&[u8]> {
+    let (hour, rest) = short_number(text)?;
+    let (minute, rest) = short_number(rest.strip_prefix(b":")?)?;
+    let (second, rest) = short_number(rest.strip_prefix(b":")?)?;
+    let is_time = hour < 24 && minute < 60 && second < 60;
+    is_time.then(|| skip_fraction(rest))
+}
+
+fn skip_fraction(text: &[u8]) -> &[u8] {
+    match text {
+        [b'.' | b',', digits @ ..] if digits.first().is_some_and(u8::is_ascii_digit) => {
+            let end = digits.iter().position(|byte| !byte.is_ascii_digit());
+            &digits[end.unwrap_or(digits.len())..]
+        }
+        _ => text,
+    }
+}
+
+/// `Z` or `±hh:mm`
+fn is_zone(text: &[u8]) -> bool {
+    match text {
+        b"Z" => true,
+        [b'+' | b'-', hours @ .., b':', m1, m2] if hours.len() == 2 => {
+            // Go takes these limits in, for those who count so.
+            number(hours).is_some_and(|hours| hours <= 24)
+                && number(&[*m1, *m2]).is_some_and(|minutes| minutes <= 60)
+        }
+        _ => false,
+    }
+}
+
+/// One or two digits, and what follows.
+fn short_number(text: &[u8]) -> Option<(u32, &[u8])> {
+    let len = text.iter().take(2).take_while(|byte| byte.is_ascii_digit()).count();
+    let (digits, rest) = text.split_at(len);
+    Some((number(digits)?, rest))
+}
+
+fn number(digits: &[u8]) -> Option<u32> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0, |number, &byte| {
+        Some(number * 10 + char::from(byte).to_digit(10)?)
+    })
+}
