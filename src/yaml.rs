@@ -19,6 +19,7 @@ mod event;
 mod float;
 mod go;
 mod json;
+mod offset;
 mod parser;
 mod place;
 mod reader;
@@ -30,6 +31,7 @@ pub mod tree;
 
 pub use self::{
     error::{Cause, Error},
+    offset::MAX_DOCUMENT_BYTES,
     place::{Mark, Span},
     token::Style,
     tree::Tree,
@@ -78,12 +80,12 @@ impl Converter {
 
     fn append(&mut self, document: &[u8], out: &mut Vec<u8>) -> Result<Facts, Error> {
         let start = out.len();
-        let source = Source::new(document);
+        let source = Source::new(document)?;
         let facts = match self.writer.write(Parser::new(&source), out) {
             Ok(facts) => facts,
             Err(Refusal::Error(error)) => return Err(error),
             Err(Refusal::Key(place)) => {
-                let key = go::collection_key(document, place.offset).unwrap_or_default();
+                let key = go::collection_key(document, place.offset()).unwrap_or_default();
                 return Err(Error::value(&format!("invalid map key: {key}"), place));
             }
         };

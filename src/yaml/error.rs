@@ -39,7 +39,7 @@ impl Error {
 
     /// No token starts or goes on here.
     pub(super) fn scanner(problem: &str, place: Place) -> Self {
-        let text = match place.line {
+        let text = match place.line() {
             0 => format!("yaml: {problem}"),
             line => format!("yaml: line {}: {problem}", line + 1),
         };
@@ -48,7 +48,7 @@ impl Error {
 
     /// A token that the grammar does not allow here.
     pub(super) fn parser(problem: &str, place: Place) -> Self {
-        let text = match place.line {
+        let text = match place.line() {
             0 => format!("yaml: {problem}"),
             line => format!("yaml: line {line}: {problem}"),
         };
@@ -96,12 +96,12 @@ impl Error {
     /// Line of the document, counted from 1, where one is to blame.
     #[must_use]
     pub fn line(&self) -> Option<usize> {
-        self.0.place.map(|place| place.line + 1)
+        self.0.place.map(|place| place.line() + 1)
     }
 
     /// Offset in bytes within the document, where one is to blame.
     #[must_use]
     pub fn offset(&self) -> Option<usize> {
-        self.0.place.map(|place| place.offset)
+        self.0.place.map(|place| place.offset())
     }
 }

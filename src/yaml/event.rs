@@ -1,6 +1,7 @@
 //! What the parser hands to the writers.
 
 use super::{
+    offset::Offset,
     place::Place,
     token::{Style, Text},
 };
@@ -12,10 +13,22 @@ pub(super) struct Event {
     pub(super) kind: Kind,
     /// Where its own characters start.
     pub(super) place: Place,
-    /// Offset of the byte after them.
-    pub(super) end: usize,
+    end: Offset,
     /// The name that aliases call it by.
     pub(super) anchor: Option<Text>,
+}
+
+impl Event {
+    /// An event of a node without a name.
+    #[inline]
+    pub(super) fn new(kind: Kind, place: Place, end: usize) -> Self {
+        Self { kind, place, end: Offset::new(end), anchor: None }
+    }
+
+    /// Offset of the byte after its own characters.
+    pub(super) fn end(&self) -> usize {
+        self.end.get()
+    }
 }
 
 /// Kinds of events.

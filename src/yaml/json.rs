@@ -18,7 +18,7 @@ use std::collections::HashMap;
 
 use self::{
     alias::{Anchor, Collection, Tally},
-    entry::{Entry, index},
+    entry::Entry,
     merge::MergeList,
     patch::Patch,
 };
@@ -26,6 +26,7 @@ use super::{
     error::Error,
     event::{Event, Kind, Scalar, Tag},
     float,
+    offset::Offset,
     parser::Parser,
     place::Place,
     scalar::{self, Value},
@@ -57,7 +58,7 @@ struct Frame {
     /// What it is to the collection around it.
     slot: Slot,
     /// Where its text starts.
-    start: u32,
+    start: Offset,
     /// Where it starts in the document.
     place: Place,
     /// How many entries, patches and merge sources there were before it.
@@ -255,7 +256,7 @@ impl Writer {
 
     /// Writes a value and what separates it from the one before. Returns
     /// where it starts.
-    fn write_value(&mut self, value: Value, text: &[u8]) -> u32 {
+    fn write_value(&mut self, value: Value, text: &[u8]) -> Offset {
         self.separate();
         let start = self.offset();
         match value {
@@ -334,7 +335,7 @@ impl Writer {
                 start: frame.start,
                 end: self.offset(),
                 patch,
-                size: self.raw.len() - index(frame.start) + (self.growth - frame.growth),
+                size: self.raw.len() - frame.start.get() + (self.growth - frame.growth),
                 height,
                 nodes: 0,
             };
@@ -380,13 +381,13 @@ impl Writer {
     /// The comma before an item that is not the first.
     fn separate(&mut self) {
         if self.slot() == Slot::Item
-            && self.frames.last().is_some_and(|frame| self.offset() > frame.start + 1)
+            && self.frames.last().is_some_and(|frame| self.raw.len() > frame.start.get() + 1)
         {
             self.raw.push(b',');
         }
     }
 
-    fn offset(&self) -> u32 {
-        u32::try_from(self.raw.len()).unwrap_or(u32::MAX)
+    fn offset(&self) -> Offset {
+        Offset::new(self.raw.len())
     }
 }

@@ -109,13 +109,13 @@ impl<'a> Parser<'a> {
     /// An event without characters, at the next token.
     fn event(&mut self, kind: Kind) -> Result<Event, Error> {
         let place = self.peek()?.place;
-        Ok(Event { kind, place, end: place.offset, anchor: None })
+        Ok(Event::new(kind, place, place.offset()))
     }
 
     /// An event of the next token, which is taken.
     fn taken(&mut self, kind: Kind, token: Token) -> Event {
         self.scanner.skip();
-        Event { kind, place: token.place, end: token.end, anchor: None }
+        Event::new(kind, token.place, token.end())
     }
 
     fn unexpected<T>(expected: &str, place: Place) -> Result<T, Error> {

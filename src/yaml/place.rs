@@ -1,12 +1,32 @@
 //! Where something stands in a document.
 
+use super::offset::Offset;
+
 /// A position in the text that the scanner reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Place {
+    offset: Offset,
+    line: Offset,
+}
+
+impl Place {
+    /// The place with so many bytes and line breaks before it.
+    #[inline]
+    pub(super) fn new(offset: usize, line: usize) -> Self {
+        Self { offset: Offset::new(offset), line: Offset::new(line) }
+    }
+
     /// Bytes before it.
-    pub(super) offset: usize,
+    #[inline]
+    pub(super) fn offset(self) -> usize {
+        self.offset.get()
+    }
+
     /// Line breaks before it.
-    pub(super) line: usize,
+    #[inline]
+    pub(super) fn line(self) -> usize {
+        self.line.get()
+    }
 }
 
 /// A position for people and editors.

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use super::{
     class::{self, BREAK, WIDE, break_len},
     error::Error,
+    offset::MAX_DOCUMENT_BYTES,
     place::{Mark, Place},
 };
 
@@ -37,13 +38,17 @@ struct Fault {
 
 impl<'a> Source<'a> {
     /// Tells the encoding by the byte order mark and checks every character.
-    pub(super) fn new(document: &'a [u8]) -> Self {
-        match document {
+    pub(super) fn new(document: &'a [u8]) -> Result<Self, Error> {
+        if document.len() > MAX_DOCUMENT_BYTES {
+            let text = format!("the document has more than {MAX_DOCUMENT_BYTES} bytes");
+            return Err(Error::limit(text));
+        }
+        Ok(match document {
             [0xFF, 0xFE, rest @ ..] => Self::from_utf16(rest, u16::from_le_bytes),
             [0xFE, 0xFF, rest @ ..] => Self::from_utf16(rest, u16::from_be_bytes),
             [0xEF, 0xBB, 0xBF, rest @ ..] => Self::from_utf8(rest, 3),
             _ => Self::from_utf8(document, 0),
-        }
+        })
     }
 
     /// The position of an offset in the text; of a document in UTF-16, as if
@@ -76,7 +81,7 @@ impl<'a> Source<'a> {
         } else {
             window_start(text, skipped, fault.offset)
         };
-        let place = Place { offset: fault.offset + skipped, line: lines(&text[..fault.offset]) };
+        let place = Place::new(fault.offset + skipped, lines(&text[..fault.offset]));
         let error = Error::reader(fault.problem, place);
         let text = Cow::Borrowed(&text[..readable]);
         Self { text, skipped, has_rare_breaks, fault: Some(error) }
@@ -85,7 +90,7 @@ impl<'a> Source<'a> {
     fn from_utf16(units: &'a [u8], unit: fn([u8; 2]) -> u16) -> Self {
         let (text, fault) = utf16::decode(units, unit);
         let fault = fault.map(|fault| {
-            let place = Place { offset: fault.offset + 2, line: lines(&text) };
+            let place = Place::new(fault.offset + 2, lines(&text));
             Error::reader(fault.problem, place)
         });
         Self { text: Cow::Owned(text), skipped: 0, has_rare_breaks: true, fault }

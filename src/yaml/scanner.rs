@@ -110,10 +110,8 @@ impl<'a> Scanner<'a> {
     /// The characters of a token.
     #[inline]
     pub(super) fn text(&self, text: Text) -> &[u8] {
-        match text {
-            Text::Source { start, end } => &self.input[start..end],
-            Text::Scratch { start, end } => &self.scratch[start..end],
-        }
+        let characters = if text.is_scratch() { &self.scratch } else { self.input };
+        &characters[text.range()]
     }
 
     /// Scans until the first token of the queue cannot become a key any more.
@@ -269,12 +267,12 @@ impl<'a> Scanner<'a> {
     fn indicator(&mut self, kind: Kind, width: usize) {
         let place = self.place();
         self.at += width;
-        self.queue.push_back(Token { kind, place, end: self.at, text: Text::EMPTY });
+        self.queue.push_back(Token::new(kind, place, self.at, Text::EMPTY));
     }
 
     /// Queues a token that started at `place` and ends here.
     fn push(&mut self, kind: Kind, place: Place, text: Text) {
-        self.queue.push_back(Token { kind, place, end: self.at, text });
+        self.queue.push_back(Token::new(kind, place, self.at, text));
     }
 
     fn error(&self, problem: &str) -> Error {
@@ -282,7 +280,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn place(&self) -> Place {
-        Place { offset: self.at, line: self.line }
+        Place::new(self.at, self.line)
     }
 
     /// Bytes since the line's start. Columns are compared only between tokens

@@ -1,6 +1,8 @@
 //! What the scanner hands to the parser.
 
-use super::place::Place;
+use std::ops::Range;
+
+use super::{offset::Offset, place::Place};
 
 /// A piece of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,10 +11,23 @@ pub(super) struct Token {
     pub(super) kind: Kind,
     /// Where it starts.
     pub(super) place: Place,
-    /// Offset of the byte after it.
-    pub(super) end: usize,
+    end: Offset,
     /// Its characters, for those kinds that have a choice.
     pub(super) text: Text,
+}
+
+impl Token {
+    /// A token from `place` up to `end`.
+    #[inline]
+    pub(super) fn new(kind: Kind, place: Place, end: usize, text: Text) -> Self {
+        Self { kind, place, end: Offset::new(end), text }
+    }
+
+    /// Offset of the byte after it.
+    #[inline]
+    pub(super) fn end(&self) -> usize {
+        self.end.get()
+    }
 }
 
 /// Kinds of tokens.
@@ -22,7 +37,7 @@ pub(super) enum Kind {
     /// `%YAML`, of a version that is read or of another.
     VersionDirective { is_supported: bool },
     /// `%TAG`; the text is handle and prefix, of which the handle has this length.
-    TagDirective { handle: usize },
+    TagDirective { handle: Offset },
     DocumentStart,
     DocumentEnd,
     BlockSequenceStart,
@@ -39,7 +54,7 @@ pub(super) enum Kind {
     Alias,
     Anchor,
     /// The text is handle and suffix, of which the handle has this length.
-    Tag { handle: usize },
+    Tag { handle: Offset },
     Scalar(Style),
 }
 
@@ -58,17 +73,42 @@ pub enum Style {
     Folded,
 }
 
-/// Where a token's characters are kept.
+/// Where a token's characters are kept: in the document, if they stand there
+/// as they are meant, or in the scanner's scratch, until the next token is
+/// asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Text {
-    /// They stand in the document as they are meant.
-    Source { start: usize, end: usize },
-    /// They were put together in the scanner's scratch, which keeps them
-    /// until the next token is asked for.
-    Scratch { start: usize, end: usize },
+pub(super) struct Text {
+    start: Offset,
+    end: Offset,
+    is_scratch: bool,
 }
 
 impl Text {
     /// No characters.
-    pub(super) const EMPTY: Self = Self::Source { start: 0, end: 0 };
+    pub(super) const EMPTY: Self =
+        Self { start: Offset::ZERO, end: Offset::ZERO, is_scratch: false };
+
+    /// Characters of the document.
+    #[inline]
+    pub(super) fn source(start: usize, end: usize) -> Self {
+        Self { start: Offset::new(start), end: Offset::new(end), is_scratch: false }
+    }
+
+    /// Characters of the scratch.
+    #[inline]
+    pub(super) fn scratch(start: usize, end: usize) -> Self {
+        Self { is_scratch: true, ..Self::source(start, end) }
+    }
+
+    /// Whether they are in the scratch.
+    #[inline]
+    pub(super) fn is_scratch(self) -> bool {
+        self.is_scratch
+    }
+
+    /// Where they are.
+    #[inline]
+    pub(super) fn range(self) -> Range<usize> {
+        self.start.get()..self.end.get()
+    }
 }

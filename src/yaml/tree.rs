@@ -39,7 +39,7 @@ enum Content {
 impl<'a> Tree<'a> {
     /// Reads the first document; `None` if there is none.
     pub fn new(document: &'a [u8]) -> Result<Option<Self>, Error> {
-        let source = Source::new(document);
+        let source = Source::new(document)?;
         let built = build::Builder::default().build(Parser::new(&source))?;
         Ok(built.map(|(nodes, root)| Self { source, nodes, root }))
     }
@@ -53,7 +53,7 @@ impl<'a> Tree<'a> {
     /// The innermost collection that is a key and starts here.
     pub(super) fn key_at(&self, offset: usize) -> Option<Node<'_>> {
         let keys = self.mappings().flatten().map(|&(key, _)| Node::new(self, key));
-        keys.filter(|key| key.place().offset == offset && key.value().is_none()).last()
+        keys.filter(|key| key.place().offset() == offset && key.value().is_none()).last()
     }
 
     /// The first key that meets the condition, and the value that counts for

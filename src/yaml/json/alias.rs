@@ -1,6 +1,6 @@
 //! Anchors, and the guard against documents that are mostly aliases.
 
-use super::{Error, Event, Parser, Patch, Place, Slot, Value, Writer, entry::index};
+use super::{Error, Event, Offset, Parser, Patch, Place, Slot, Value, Writer};
 
 /// Upstream's guard looks at documents beyond these counts only.
 const UNGUARDED_ALIASED: u32 = 100;
@@ -48,14 +48,14 @@ enum Target {
     /// It is still being read.
     Open,
     /// A value, and where its text stands, which is a key's if it is a string.
-    Scalar { value: Value, start: u32, end: u32 },
+    Scalar { value: Value, start: Offset, end: Offset },
     Collection(Collection),
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Collection {
-    pub(super) start: u32,
-    pub(super) end: u32,
+    pub(super) start: Offset,
+    pub(super) end: Offset,
     pub(super) patch: Option<usize>,
     /// Bytes of its final text, at most.
     pub(super) size: usize,
@@ -83,8 +83,8 @@ impl Writer {
         Some(self.anchors.len() - 1)
     }
 
-    pub(super) fn close_scalar_anchor(&mut self, anchor: Option<usize>, value: Value, start: u32) {
-        let end = self.offset() - u32::from(self.slot() == Slot::Key);
+    pub(super) fn close_scalar_anchor(&mut self, anchor: Option<usize>, value: Value, start: Offset) {
+        let end = Offset::new(self.raw.len() - usize::from(self.slot() == Slot::Key));
         if let Some(anchor) = anchor.and_then(|anchor| self.anchors.get_mut(anchor)) {
             anchor.target = Target::Scalar { value, start, end };
         }
@@ -123,7 +123,7 @@ impl Writer {
             }
             Target::Scalar { value, start, end } => {
                 self.count(1, 1);
-                self.repeat_scalar(value, index(start)..index(end));
+                self.repeat_scalar(value, start.get()..end.get());
             }
             Target::Collection(collection) => {
                 self.count(collection.nodes, collection.nodes);

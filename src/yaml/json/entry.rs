@@ -2,26 +2,23 @@
 
 use std::{borrow::Cow, cmp::Ordering};
 
+use crate::yaml::offset::Offset;
+
 /// Where an entry's text stands: `"key":value`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry {
     /// Where the key's quote stands.
-    pub(super) start: u32,
+    pub(super) start: Offset,
     /// Where the value starts, behind the colon.
-    pub(super) value: u32,
+    pub(super) value: Offset,
     /// Where the value ends.
-    pub(super) end: u32,
-}
-
-/// Offsets are 32 bits wide to keep entries small.
-pub(super) fn index(offset: u32) -> usize {
-    usize::try_from(offset).unwrap_or(usize::MAX)
+    pub(super) end: Offset,
 }
 
 impl Entry {
     /// The escaped key without its quotes.
     fn key(self, raw: &[u8]) -> &[u8] {
-        &raw[index(self.start) + 1..index(self.value) - 2]
+        &raw[self.start.get() + 1..self.value.get() - 2]
     }
 
     /// Compares two entries' keys as Go does: by the bytes that are meant.

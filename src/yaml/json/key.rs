@@ -2,11 +2,11 @@
 
 use std::cmp::Ordering;
 
-use super::{Entry, POISON, Place, Refusal, Value, Writer, float, text};
+use super::{Entry, Offset, POISON, Place, Refusal, Value, Writer, float, text};
 
 impl Writer {
     /// Writes a key and its colon. Returns where the key starts.
-    pub(super) fn write_key(&mut self, value: Value, characters: &[u8]) -> u32 {
+    pub(super) fn write_key(&mut self, value: Value, characters: &[u8]) -> Offset {
         let start = self.start_entry();
         match value {
             Value::Str | Value::Timestamp => text::write(characters, &mut self.raw),
@@ -62,7 +62,7 @@ impl Writer {
 
     /// The comma before an entry that is not the first. Returns where the
     /// entry starts.
-    pub(super) fn start_entry(&mut self) -> u32 {
+    pub(super) fn start_entry(&mut self) -> Offset {
         let first = self.frames.last().map_or(0, |frame| frame.entries);
         if self.entries.len() > first {
             self.raw.push(b',');
@@ -71,7 +71,7 @@ impl Writer {
     }
 
     /// The colon, and what the key tells about the order.
-    pub(super) fn end_key(&mut self, start: u32) {
+    pub(super) fn end_key(&mut self, start: Offset) {
         self.raw.push(b':');
         let value = self.offset();
         let entry = Entry { start, value, end: value };

@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use super::{Entry, Writer, entry::index};
+use super::{Entry, Offset, Writer};
 
 /// A place whose text is made of pieces that stand elsewhere.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patch {
-    start: u32,
-    end: u32,
+    start: Offset,
+    end: Offset,
     /// The pieces, by their numbers.
     from: usize,
     to: usize,
@@ -24,10 +24,10 @@ pub(super) struct Patch {
 
 impl Patch {
     /// A collection's text once more.
-    pub(super) fn alias(start: u32, piece: usize) -> Self {
+    pub(super) fn alias(start: Offset, piece: usize) -> Self {
         Self {
             start,
-            end: start + 1,
+            end: Offset::new(start.get() + 1),
             from: piece,
             to: piece + 1,
             is_object: false,
@@ -51,7 +51,7 @@ impl Patch {
 /// What is left to be put together.
 enum Step {
     /// Text up to `end`; this is the first patch that may lie in it.
-    Text { at: u32, end: u32, patch: usize },
+    Text { at: Offset, end: Offset, patch: usize },
     /// The pieces of a patch that are left.
     Pieces { next: usize, patch: usize },
 }
@@ -60,7 +60,7 @@ impl Writer {
     /// An object's entries are to stand in this order. Returns the patch.
     pub(super) fn patch_object(&mut self, frame: &super::Frame, from: usize) -> usize {
         let nested = self.patches.len() - frame.patches;
-        let size = (self.raw.len() - index(frame.start)) + (self.growth - frame.growth);
+        let size = (self.raw.len() - frame.start.get()) + (self.growth - frame.growth);
         self.patches.push(Patch {
             start: frame.start,
             end: self.offset(),
@@ -82,7 +82,7 @@ impl Writer {
         }
         // They were noted where they end; an outer one comes before its inner ones now.
         self.patches.sort_unstable_by_key(|patch| patch.start);
-        let mut steps = vec![Step::Text { at: 0, end: self.offset(), patch: 0 }];
+        let mut steps = vec![Step::Text { at: Offset::ZERO, end: self.offset(), patch: 0 }];
         while let Some(step) = steps.pop() {
             match step {
                 Step::Text { at, end, patch } => self.assemble_text((at, end), patch, &mut steps, out),
@@ -91,10 +91,10 @@ impl Writer {
         }
     }
 
-    fn assemble_text(&self, (at, end): (u32, u32), number: usize, steps: &mut Vec<Step>, out: &mut Vec<u8>) {
+    fn assemble_text(&self, (at, end): (Offset, Offset), number: usize, steps: &mut Vec<Step>, out: &mut Vec<u8>) {
         let (mut at, mut number) = (at, number);
         while let Some(patch) = self.patches.get(number).filter(|patch| patch.start < end) {
-            out.extend_from_slice(&self.raw[index(at)..index(patch.start)]);
+            out.extend_from_slice(&self.raw[at.get()..patch.start.get()]);
             if patch.is_object {
                 out.push(b'{');
             }
@@ -109,12 +109,12 @@ impl Writer {
                 if count > 0 {
                     out.push(b',');
                 }
-                out.extend_from_slice(&self.raw[index(piece.start)..index(piece.end)]);
+                out.extend_from_slice(&self.raw[piece.start.get()..piece.end.get()]);
             }
             out.push(b'}');
             number = next;
         }
-        out.extend_from_slice(&self.raw[index(at)..index(end)]);
+        out.extend_from_slice(&self.raw[at.get()..end.get()]);
     }
 
     fn assemble_piece(&self, next: usize, number: usize, steps: &mut Vec<Step>, out: &mut Vec<u8>) {

@@ -4,6 +4,7 @@ use super::{Parser, State};
 use crate::yaml::{
     error::Error,
     event::{Event, Kind, Scalar, Tag},
+    offset::Offset,
     place::Place,
     token::{self, Style, Text, Token},
 };
@@ -40,8 +41,9 @@ impl Parser<'_> {
             token::Kind::Anchor | token::Kind::Tag { .. } => {
                 let Properties { anchor, tag, place } = self.properties()?;
                 let tag = tag.transpose()?;
-                let event = self.content(context, tag, place)?;
-                Ok(Event { anchor, ..event })
+                let mut event = self.content(context, tag, place)?;
+                event.anchor = anchor;
+                Ok(event)
             }
             _ => self.content(context, None, None),
         }
@@ -67,8 +69,8 @@ impl Parser<'_> {
         }
     }
 
-    fn resolve_tag(&self, token: Token, handle: usize) -> Result<Tag, Error> {
-        let (handle, suffix) = self.scanner.text(token.text).split_at(handle);
+    fn resolve_tag(&self, token: Token, handle: Offset) -> Result<Tag, Error> {
+        let (handle, suffix) = self.scanner.text(token.text).split_at(handle.get());
         match self.directives.resolve(handle) {
             Some(prefix) => Ok(Tag::from_name(&[prefix, suffix].concat())),
             None => Err(Error::parser("found undefined tag handle", token.place)),
@@ -110,7 +112,7 @@ impl Parser<'_> {
                 };
                 self.resume();
                 let kind = scalar(Text::EMPTY, tag, Style::Plain);
-                Ok(Event { kind, place, end: token.place.offset, anchor: None })
+                Ok(Event::new(kind, place, token.place.offset()))
             }
         }
     }

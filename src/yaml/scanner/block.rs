@@ -50,7 +50,7 @@ impl Scanner<'_> {
             Chomping::Clip => self.scratch.truncate(lines.end + lines.break_len),
             Chomping::Keep => {}
         }
-        let text = Text::Scratch { start: base, end: self.scratch.len() };
+        let text = Text::scratch(base, self.scratch.len());
         self.push(Kind::Scalar(style), place, text);
         Ok(())
     }

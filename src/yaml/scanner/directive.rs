@@ -4,6 +4,7 @@ use super::{Scanner, Text};
 use crate::yaml::{
     class::{self, BLANK},
     error::Error,
+    offset::Offset,
     token::Kind,
 };
 
@@ -22,7 +23,7 @@ impl Scanner<'_> {
             b"TAG" => self.tag_directive()?,
             _ => return Err(self.error("found unknown directive name")),
         };
-        let text = Text::Scratch { start: base, end: self.scratch.len() };
+        let text = Text::scratch(base, self.scratch.len());
         self.push(kind, place, text);
         self.end_directive_or_header()
     }
@@ -84,6 +85,6 @@ impl Scanner<'_> {
         if !self.is_blank_or_end(0) {
             return Err(self.error("did not find expected whitespace or line break"));
         }
-        Ok(Kind::TagDirective { handle })
+        Ok(Kind::TagDirective { handle: Offset::new(handle) })
     }
 }

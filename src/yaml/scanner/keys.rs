@@ -10,7 +10,7 @@ const MAX_KEY_CHARACTERS: usize = 1024;
 
 /// A token that becomes a key if a `:` follows.
 #[derive(Debug, Clone, Copy)]
-struct Candidate {
+pub(super) struct Candidate {
     /// Number of the token, counted from the document's first.
     token: usize,
     place: Place,
@@ -117,17 +117,24 @@ impl Scanner<'_> {
 
     /// The token about to be scanned may be a key.
     pub(super) fn expect_key(&mut self) -> Result<(), Error> {
+        if let Some(candidate) = self.candidate()? {
+            self.keys.put(candidate);
+        }
+        Ok(())
+    }
+
+    /// The token about to be scanned, if it may be a key.
+    pub(super) fn candidate(&mut self) -> Result<Option<Candidate>, Error> {
         if !self.is_key_allowed {
-            return Ok(());
+            return Ok(None);
         }
         self.forget_key()?;
-        self.keys.put(Candidate {
+        Ok(Some(Candidate {
             token: self.taken + self.queue.len(),
             place: self.place(),
             column: self.column(),
             is_required: self.flow_depth == 0 && self.indent == Some(self.column()),
-        });
-        Ok(())
+        }))
     }
 
     /// What was scanned in this collection so far is no key.
@@ -148,12 +155,43 @@ impl Scanner<'_> {
             return if candidate.is_required { Err(self.missing_colon()) } else { Ok(false) };
         }
         let Candidate { place, column, token, .. } = candidate;
-        let key = Token { kind: Kind::Key, place, end: place.offset, text: Text::EMPTY };
-        self.insert(token, key);
+        let announce = |kind| Token::new(kind, place, place.offset(), Text::EMPTY);
+        self.insert(token, announce(Kind::Key));
         if self.open_block(column)? {
-            self.insert(token, Token { kind: Kind::BlockMappingStart, ..key });
+            self.insert(token, announce(Kind::BlockMappingStart));
         }
         Ok(true)
+    }
+
+    /// Queues a scalar, which most often is a key if it may be one: then its
+    /// `:` is at hand, and nothing has to be waited for.
+    pub(super) fn push_scalar(
+        &mut self,
+        scalar: Token,
+        candidate: Option<Candidate>,
+    ) -> Result<(), Error> {
+        let Some(candidate) = candidate else {
+            self.queue.push_back(scalar);
+            return Ok(());
+        };
+        let is_key = self.byte(0) == b':'
+            && self.flow_depth == 0
+            && self.is_blank_or_end(1)
+            && self.is_within_reach(&candidate);
+        if !is_key {
+            self.keys.put(candidate);
+            self.queue.push_back(scalar);
+            return Ok(());
+        }
+        let announce = |kind| Token::new(kind, scalar.place, scalar.place.offset(), Text::EMPTY);
+        if self.open_block(candidate.column)? {
+            self.queue.push_back(announce(Kind::BlockMappingStart));
+        }
+        self.queue.push_back(announce(Kind::Key));
+        self.queue.push_back(scalar);
+        self.is_key_allowed = false;
+        self.indicator(Kind::Value, 1);
+        Ok(())
     }
 
     /// Queues a token before the one of this number, or last if that one has
@@ -166,8 +204,8 @@ impl Scanner<'_> {
     }
 
     fn is_within_reach(&self, candidate: &Candidate) -> bool {
-        let start = candidate.place.offset;
-        candidate.place.line == self.line
+        let start = candidate.place.offset();
+        candidate.place.line() == self.line
             && (self.at <= start + MAX_KEY_CHARACTERS || self.is_short_enough(start))
     }
 

@@ -30,6 +30,6 @@ impl Scanner<'_> {
         while class::of(self.byte(0)) & WORD != 0 {
             self.at += 1;
         }
-        if self.at == start { Text::EMPTY } else { Text::Source { start, end: self.at } }
+        if self.at == start { Text::EMPTY } else { Text::source(start, self.at) }
     }
 }

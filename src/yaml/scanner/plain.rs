@@ -10,13 +10,13 @@ use crate::yaml::{
 impl Scanner<'_> {
     /// A scalar that ends where something else starts.
     pub(super) fn plain(&mut self) -> Result<(), Error> {
-        self.expect_key()?;
+        let candidate = self.candidate()?;
         self.is_key_allowed = false;
         self.looks_ahead = true;
         let place = self.place();
         let indent = self.indent.map_or(0, |column| column + 1);
         let mut end = self.plain_line();
-        let mut text = Text::Source { start: place.offset, end };
+        let mut text = Text::source(place.offset(), end);
         let base = self.scratch.len();
         while self.skip_breaks(indent)? {
             let next = self.at;
@@ -26,16 +26,15 @@ impl Scanner<'_> {
                 self.is_key_allowed = true;
                 break;
             }
-            if matches!(text, Text::Source { .. }) {
-                self.copy(place.offset, end);
+            if !text.is_scratch() {
+                self.copy(place.offset(), end);
             }
             self.fold(end, next);
             self.copy(next, next_end);
             end = next_end;
-            text = Text::Scratch { start: base, end: self.scratch.len() };
+            text = Text::scratch(base, self.scratch.len());
         }
-        self.queue.push_back(Token { kind: Kind::Scalar(Style::Plain), place, end, text });
-        Ok(())
+        self.push_scalar(Token::new(Kind::Scalar(Style::Plain), place, end, text), candidate)
     }
 
     /// Reads words and the blanks around them up to the end of the line.

@@ -4,13 +4,13 @@ use super::{Scanner, Style, Text};
 use crate::yaml::{
     class::{self, BLANK, BREAK},
     error::Error,
-    token::Kind,
+    token::{Kind, Token},
 };
 
 impl Scanner<'_> {
     /// `'…'` or `"…"`
     pub(super) fn quoted(&mut self, style: Style) -> Result<(), Error> {
-        self.expect_key()?;
+        let candidate = self.candidate()?;
         self.is_key_allowed = false;
         self.looks_ahead = true;
         let place = self.place();
@@ -20,13 +20,12 @@ impl Scanner<'_> {
         self.skip_quoted_run(quote);
         let end = self.at;
         let text = if self.byte(0) == quote && !self.is_quoted_quote(quote) {
-            Text::Source { start, end }
+            Text::source(start, end)
         } else {
             self.rewrite_quoted(start, quote)?
         };
         self.at += 1;
-        self.push(Kind::Scalar(style), place, text);
-        Ok(())
+        self.push_scalar(Token::new(Kind::Scalar(style), place, self.at, text), candidate)
     }
 
     /// Puts a scalar together that is not just what stands there.
@@ -40,7 +39,7 @@ impl Scanner<'_> {
                 self.at += 2;
             } else if self.byte(0) == quote {
                 self.copy(start, here);
-                return Ok(Text::Scratch { start: base, end: self.scratch.len() });
+                return Ok(Text::scratch(base, self.scratch.len()));
             } else if quote == b'"' && self.byte(0) == b'\\' {
                 self.copy(start, here);
                 self.escaped()?;

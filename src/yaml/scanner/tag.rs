@@ -4,6 +4,7 @@ use super::{Scanner, Text};
 use crate::yaml::{
     class::{self, URI, WORD},
     error::Error,
+    offset::Offset,
     token::Kind,
 };
 
@@ -18,8 +19,8 @@ impl Scanner<'_> {
         if !self.is_blank_or_end(0) {
             return Err(self.error("did not find expected whitespace or line break"));
         }
-        let text = Text::Scratch { start: base, end: self.scratch.len() };
-        self.push(Kind::Tag { handle }, place, text);
+        let text = Text::scratch(base, self.scratch.len());
+        self.push(Kind::Tag { handle: Offset::new(handle) }, place, text);
         Ok(())
     }
 

@@ -35,7 +35,7 @@ impl Builder {
                 Kind::MappingStart => Content::Mapping(Vec::new()),
                 Kind::Alias(name) => self.alias(parser.text(name), &event)?,
                 Kind::SequenceEnd | Kind::MappingEnd => {
-                    self.close(event.end);
+                    self.close(event.end());
                     continue;
                 }
                 Kind::DocumentStart => continue,
@@ -63,7 +63,7 @@ impl Builder {
             return Err(Error::limit(format!("the document has more than {MAX_NODES} nodes")));
         }
         let is_collection = matches!(content, Content::Sequence(_) | Content::Mapping(_));
-        self.nodes.push(Data { start: event.place, end: event.end, content });
+        self.nodes.push(Data { start: event.place, end: event.end(), content });
         self.attach(node);
         if is_collection {
             self.open.push(Open { node, key: None });

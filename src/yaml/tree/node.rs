@@ -126,7 +126,7 @@ impl<'t> Node<'t> {
     #[must_use]
     pub fn span(self) -> Span {
         let source = &self.tree.source;
-        let (start, end) = self.data().map_or((0, 0), |data| (data.start.offset, data.end));
+        let (start, end) = self.data().map_or((0, 0), |data| (data.start.offset(), data.end));
         Span { start: source.mark(start), end: source.mark(end.max(start)) }
     }
 
