@@ -34,23 +34,33 @@ impl Row {
         let is_stdout = row.get("stdout").is_some();
         let text = |key: &str| row.get(key).and_then(Value::as_str);
         let bytes = |key: &str| text(key).map(|text| text.as_bytes().to_vec());
-        let decoded = |key: &str| text(key).map(|text| BASE64_STANDARD.decode(text).expect("base64"));
-        let input = bytes("stdout").or_else(|| bytes("input")).or_else(|| decoded("input_b64"));
+        let decoded =
+            |key: &str| text(key).map(|text| BASE64_STANDARD.decode(text).expect("base64"));
+        let input = bytes("stdout")
+            .or_else(|| bytes("input"))
+            .or_else(|| decoded("input_b64"));
         let list = |key: &str| row.get(key).and_then(Value::as_array);
         let strings = |items: &Vec<Value>| -> Vec<String> {
-            items.iter().map(|item| item.as_str().expect("a string").to_owned()).collect()
+            items
+                .iter()
+                .map(|item| item.as_str().expect("a string").to_owned())
+                .collect()
         };
         let manifests = match list("docs_b64") {
-            Some(items) => {
-                strings(items).iter().map(|item| BASE64_STANDARD.decode(item).expect("base64")).collect()
-            }
+            Some(items) => strings(items)
+                .iter()
+                .map(|item| BASE64_STANDARD.decode(item).expect("base64"))
+                .collect(),
             None => {
                 let items = list("manifests").or_else(|| list("docs")).expect("results");
                 strings(items).into_iter().map(String::into_bytes).collect()
             }
         };
         Some(Self {
-            name: text("name").or_else(|| text("id")).unwrap_or_default().to_owned(),
+            name: text("name")
+                .or_else(|| text("id"))
+                .unwrap_or_default()
+                .to_owned(),
             input: Bytes::from(input.expect("an input")),
             manifests,
             error: text("error").or_else(|| text("err")).map(str::to_owned),
@@ -59,7 +69,11 @@ impl Row {
     }
 
     fn run(&self) -> Result<Vec<Bytes>, String> {
-        let read = if self.is_stdout { stream::stdout_manifests } else { stream::manifests };
+        let read = if self.is_stdout {
+            stream::stdout_manifests
+        } else {
+            stream::manifests
+        };
         read(&self.input, MAX_BYTES).map_err(|error| format!("{PREFIX}{error}"))
     }
 }
@@ -81,12 +95,16 @@ impl Counts {
             (Ok(manifests), None) if *manifests == row.manifests => self.byte_equal += 1,
             (Ok(manifests), None) if json(manifests) == json(&row.manifests) => {
                 self.json_equal += 1;
-                self.different.push(format!("{}: other bytes of the same JSON", row.name));
+                self.different
+                    .push(format!("{}: other bytes of the same JSON", row.name));
             }
             (Err(error), Some(wanted)) if error == wanted => self.same_error += 1,
             _ => {
-                let wanted: Vec<_> =
-                    row.manifests.iter().map(|json| String::from_utf8_lossy(json)).collect();
+                let wanted: Vec<_> = row
+                    .manifests
+                    .iter()
+                    .map(|json| String::from_utf8_lossy(json))
+                    .collect();
                 let text = format!("{}: {ours:?}, not {wanted:?} {:?}", row.name, row.error);
                 self.different.push(text.chars().take(600).collect());
             }
@@ -95,11 +113,16 @@ impl Counts {
 }
 
 fn json<T: AsRef<[u8]>>(manifests: &[T]) -> Option<Vec<Value>> {
-    manifests.iter().map(|json| serde_json::from_slice(json.as_ref()).ok()).collect()
+    manifests
+        .iter()
+        .map(|json| serde_json::from_slice(json.as_ref()).ok())
+        .collect()
 }
 
 fn check(file: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data/yaml").join(file);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../shared/data/yaml")
+        .join(file);
     let Ok(text) = fs::read_to_string(&path) else {
         println!("skipped: needs {file} in ../shared/data/yaml");
         return;
@@ -119,7 +142,11 @@ fn check(file: &str) {
     for difference in counts.different.iter().take(MAX_SHOWN) {
         println!("  {difference}");
     }
-    assert!(counts.different.is_empty(), "{} rows differ", counts.different.len());
+    assert!(
+        counts.different.is_empty(),
+        "{} rows differ",
+        counts.different.len()
+    );
 }
 
 #[test]

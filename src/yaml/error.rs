@@ -69,7 +69,11 @@ impl Error {
     /// A scalar is not what its tag says.
     pub(super) fn wrong_tag(text: &[u8], (found, tag): (Tag, Tag), place: Place) -> Self {
         let text = String::from_utf8_lossy(text);
-        let problem = format!("cannot decode {} `{text}` as a {}", found.short(), tag.short());
+        let problem = format!(
+            "cannot decode {} `{text}` as a {}",
+            found.short(),
+            tag.short()
+        );
         Self::value(&problem, place)
     }
 

@@ -29,9 +29,22 @@ pub(super) fn bad_key(document: &[u8]) -> Option<(String, super::place::Place)> 
     let tree = small_tree(document)?;
     let is_bad = |value| matches!(value, Value::Null | Value::Uint(_));
     let (key, value) = tree.entry(is_bad)?;
-    let kind = if key.shape() == Shape::Null { "%!s(<nil>)" } else { "uint64" };
-    let shown = |node: Node<'_>| if node.shape() == Shape::Null { "<nil>".to_owned() } else { text(node) };
-    Some((format!("{kind}, key: {}, value: {}", shown(key), shown(value)), key.place()))
+    let kind = if key.shape() == Shape::Null {
+        "%!s(<nil>)"
+    } else {
+        "uint64"
+    };
+    let shown = |node: Node<'_>| {
+        if node.shape() == Shape::Null {
+            "<nil>".to_owned()
+        } else {
+            text(node)
+        }
+    };
+    Some((
+        format!("{kind}, key: {}, value: {}", shown(key), shown(value)),
+        key.place(),
+    ))
 }
 
 fn small_tree(document: &[u8]) -> Option<Tree<'_>> {
@@ -55,7 +68,9 @@ fn write_node(node: Node<'_>, depth: usize, out: &mut String) {
     match (node.shape(), node.value()) {
         (Shape::Sequence, _) => {
             out.push_str("[]interface {}{");
-            write_list(node.items(), out, |item, out| write_node(item, depth - 1, out));
+            write_list(node.items(), out, |item, out| {
+                write_node(item, depth - 1, out)
+            });
             out.push('}');
         }
         (Shape::Mapping, _) => {
@@ -101,7 +116,9 @@ fn compare(one: Node<'_>, other: Node<'_>) -> Ordering {
         (Some(Value::Uint(one)), Some(Value::Uint(other))) => one.cmp(&other),
         (Some(Value::Float(one)), Some(Value::Float(other))) => one.total_cmp(&other),
         (Some(Value::Bool(one)), Some(Value::Bool(other))) => one.cmp(&other),
-        (first, second) => rank(first).cmp(&rank(second)).then_with(|| one.text().cmp(&other.text())),
+        (first, second) => rank(first)
+            .cmp(&rank(second))
+            .then_with(|| one.text().cmp(&other.text())),
     }
 }
 

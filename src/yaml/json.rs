@@ -129,11 +129,18 @@ pub(super) struct Facts {
 impl Writer {
     /// A writer of texts that have at most `limit` bytes.
     pub(super) fn new(limit: usize) -> Self {
-        Self { limit: limit.min(MAX_OUTPUT_BYTES), ..Self::default() }
+        Self {
+            limit: limit.min(MAX_OUTPUT_BYTES),
+            ..Self::default()
+        }
     }
 
     /// Adds the JSON of the parser's document to `out`.
-    pub(super) fn write(&mut self, mut parser: Parser<'_>, out: &mut Vec<u8>) -> Result<Facts, Refusal> {
+    pub(super) fn write(
+        &mut self,
+        mut parser: Parser<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Facts, Refusal> {
         self.clear();
         self.growth = out.len();
         self.read(&mut parser)?;
@@ -146,13 +153,33 @@ impl Writer {
             self.raw.extend_from_slice(b"null");
         }
         self.assemble(out);
-        Ok(Facts { depth: self.height, has_poison: self.has_poison })
+        Ok(Facts {
+            depth: self.height,
+            has_poison: self.has_poison,
+        })
     }
 
     fn clear(&mut self) {
         let limit = self.limit;
-        let Self { raw, frames, entries, patches, pieces, sources, .. } = std::mem::take(self);
-        *self = Self { limit, raw, frames, entries, patches, pieces, sources, ..Self::default() };
+        let Self {
+            raw,
+            frames,
+            entries,
+            patches,
+            pieces,
+            sources,
+            ..
+        } = std::mem::take(self);
+        *self = Self {
+            limit,
+            raw,
+            frames,
+            entries,
+            patches,
+            pieces,
+            sources,
+            ..Self::default()
+        };
         self.raw.clear();
         self.frames.clear();
         self.entries.clear();
@@ -185,11 +212,18 @@ impl Writer {
     /// The document's text must fit, whatever it looks like in the end.
     fn check_size(&self) -> Result<(), Error> {
         // What is refused anyway may be repeated as often as it likes.
-        let growth = if self.refusal.is_none() { self.growth } else { 0 };
+        let growth = if self.refusal.is_none() {
+            self.growth
+        } else {
+            0
+        };
         if self.raw.len().saturating_add(growth) <= self.limit {
             return Ok(());
         }
-        Err(Error::limit(format!("the output becomes more than {} bytes of JSON", self.limit)))
+        Err(Error::limit(format!(
+            "the output becomes more than {} bytes of JSON",
+            self.limit
+        )))
     }
 
     fn scalar(&mut self, scalar: &Scalar, text: &[u8], (place, anchor): (Place, Option<usize>)) {
@@ -240,7 +274,10 @@ impl Writer {
 
     fn decode(&mut self, text: &[u8], place: Place) -> Vec<u8> {
         base64::decode(text).unwrap_or_else(|| {
-            self.fail(Error::value("!!binary value contains invalid base64 data", place));
+            self.fail(Error::value(
+                "!!binary value contains invalid base64 data",
+                place,
+            ));
             Vec::new()
         })
     }
@@ -269,7 +306,8 @@ impl Writer {
             Value::Float(number) => {
                 self.has_poison = true;
                 self.raw.push(POISON);
-                self.raw.extend_from_slice(float::non_finite(number).as_bytes());
+                self.raw
+                    .extend_from_slice(float::non_finite(number).as_bytes());
             }
             Value::Str | Value::Timestamp => text::write(text, &mut self.raw),
             Value::Binary => text::write_lossy(text, &mut self.raw),
@@ -293,7 +331,9 @@ impl Writer {
     }
 
     fn close_sequence(&mut self) {
-        let Some(mut frame) = self.frames.pop() else { return };
+        let Some(mut frame) = self.frames.pop() else {
+            return;
+        };
         self.raw.push(b']');
         if let Some(list) = frame.merge_list.take() {
             self.apply_merges(frame.sources);
@@ -349,7 +389,10 @@ impl Writer {
 
     /// The collection around here, or the document, is at least this high.
     fn reach(&mut self, height: usize) {
-        let parent = self.frames.last_mut().map_or(&mut self.height, |frame| &mut frame.height);
+        let parent = self
+            .frames
+            .last_mut()
+            .map_or(&mut self.height, |frame| &mut frame.height);
         *parent = height.max(*parent);
     }
 
@@ -381,7 +424,10 @@ impl Writer {
     /// The comma before an item that is not the first.
     fn separate(&mut self) {
         if self.slot() == Slot::Item
-            && self.frames.last().is_some_and(|frame| self.raw.len() > frame.start.get() + 1)
+            && self
+                .frames
+                .last()
+                .is_some_and(|frame| self.raw.len() > frame.start.get() + 1)
         {
             self.raw.push(b',');
         }

@@ -28,12 +28,16 @@ enum State {
     IndentlessSequence,
     BlockKey,
     BlockValue,
-    FlowSequence { is_first: bool },
+    FlowSequence {
+        is_first: bool,
+    },
     /// A mapping of one entry within brackets: `[a: b]`
     PairKey,
     PairValue,
     PairEnd,
-    FlowKey { is_first: bool },
+    FlowKey {
+        is_first: bool,
+    },
     FlowValue,
     /// A key without `:`
     FlowValueMissing,
@@ -119,7 +123,10 @@ impl<'a> Parser<'a> {
     }
 
     fn unexpected<T>(expected: &str, place: Place) -> Result<T, Error> {
-        Err(Error::parser(&format!("did not find expected {expected}"), place))
+        Err(Error::parser(
+            &format!("did not find expected {expected}"),
+            place,
+        ))
     }
 
     /// The event of a node, unless a token says that there is none.

@@ -58,7 +58,10 @@ impl<'a> Source<'a> {
         let mut line = 1;
         let mut line_start = 0;
         let mut at = 0;
-        while let Some(step) = before[at..].iter().position(|&byte| class::of(byte) & (BREAK | WIDE) != 0) {
+        while let Some(step) = before[at..]
+            .iter()
+            .position(|&byte| class::of(byte) & (BREAK | WIDE) != 0)
+        {
             at += step;
             let width = break_len(&before[at..]);
             at += width.max(1);
@@ -66,15 +69,26 @@ impl<'a> Source<'a> {
                 (line, line_start) = (line + 1, at);
             }
         }
-        let characters = before[line_start..].iter().filter(|&byte| byte & 0xC0 != 0x80);
-        Mark { offset: offset + self.skipped, line, column: characters.count() + 1 }
+        let characters = before[line_start..]
+            .iter()
+            .filter(|&byte| byte & 0xC0 != 0x80);
+        Mark {
+            offset: offset + self.skipped,
+            line,
+            column: characters.count() + 1,
+        }
     }
 
     fn from_utf8(text: &'a [u8], skipped: usize) -> Self {
         let (fault, has_wide_breaks) = utf8::check(text);
         let has_rare_breaks = has_wide_breaks || memchr::memchr(b'\r', text).is_some();
         let Some(fault) = fault else {
-            return Self { text: Cow::Borrowed(text), skipped, has_rare_breaks, fault: None };
+            return Self {
+                text: Cow::Borrowed(text),
+                skipped,
+                has_rare_breaks,
+                fault: None,
+            };
         };
         let readable = if fault.problem == utf8::INCOMPLETE {
             fault.offset
@@ -84,7 +98,12 @@ impl<'a> Source<'a> {
         let place = Place::new(fault.offset + skipped, lines(&text[..fault.offset]));
         let error = Error::reader(fault.problem, place);
         let text = Cow::Borrowed(&text[..readable]);
-        Self { text, skipped, has_rare_breaks, fault: Some(error) }
+        Self {
+            text,
+            skipped,
+            has_rare_breaks,
+            fault: Some(error),
+        }
     }
 
     fn from_utf16(units: &'a [u8], unit: fn([u8; 2]) -> u16) -> Self {
@@ -93,7 +112,12 @@ impl<'a> Source<'a> {
             let place = Place::new(fault.offset + 2, lines(&text));
             Error::reader(fault.problem, place)
         });
-        Self { text: Cow::Owned(text), skipped: 0, has_rare_breaks: true, fault }
+        Self {
+            text: Cow::Owned(text),
+            skipped: 0,
+            has_rare_breaks: true,
+            fault,
+        }
     }
 }
 
@@ -104,7 +128,8 @@ fn window_start(text: &[u8], skipped: usize, offset: usize) -> usize {
     let mut size = WINDOW - skipped;
     loop {
         let mut end = start + size;
-        if let Some(lead) = (1..4).find(|back| text.get(end - back).is_some_and(|b| b & 0xC0 != 0x80))
+        if let Some(lead) =
+            (1..4).find(|back| text.get(end - back).is_some_and(|b| b & 0xC0 != 0x80))
             && utf8::width(text[end - lead]).is_some_and(|width| width > lead)
         {
             end -= lead;

@@ -85,7 +85,11 @@ impl<'a> Scanner<'a> {
             scratch: Vec::new(),
             looks_ahead: false,
             loses_characters: source.text.starts_with(BYTE_ORDER_MARK),
-            wide: if source.has_rare_breaks { class::WIDE } else { 0 },
+            wide: if source.has_rare_breaks {
+                class::WIDE
+            } else {
+                0
+            },
         }
     }
 
@@ -110,7 +114,11 @@ impl<'a> Scanner<'a> {
     /// The characters of a token.
     #[inline]
     pub(super) fn text(&self, text: Text) -> &[u8] {
-        let characters = if text.is_scratch() { &self.scratch } else { self.input };
+        let characters = if text.is_scratch() {
+            &self.scratch
+        } else {
+            self.input
+        };
         &characters[text.range()]
     }
 
@@ -131,7 +139,11 @@ impl<'a> Scanner<'a> {
     fn fetch(&mut self) -> Result<(), Error> {
         self.looks_ahead = false;
         let fetched = self.fetch_token();
-        let needed = if self.looks_ahead && fetched.is_err() { LOOKAHEAD } else { 1 };
+        let needed = if self.looks_ahead && fetched.is_err() {
+            LOOKAHEAD
+        } else {
+            1
+        };
         match self.fault {
             Some(fault) if self.characters_left() < needed => Err(fault.clone()),
             _ => fetched,
@@ -162,7 +174,11 @@ impl<'a> Scanner<'a> {
             }
             b'-' | b'.' if self.is_document_marker() => {
                 self.end_document_part()?;
-                let kind = if byte == b'-' { Kind::DocumentStart } else { Kind::DocumentEnd };
+                let kind = if byte == b'-' {
+                    Kind::DocumentStart
+                } else {
+                    Kind::DocumentEnd
+                };
                 self.indicator(kind, 3);
                 Ok(())
             }
@@ -242,7 +258,12 @@ impl<'a> Scanner<'a> {
     fn skip_mark(&mut self) {
         if self.loses_characters && self.at == self.line_start && self.at < self.input.len() {
             let rest = self.rest();
-            let width = rest.iter().skip(1).take_while(|&byte| byte & 0xC0 == 0x80).count() + 1;
+            let width = rest
+                .iter()
+                .skip(1)
+                .take_while(|&byte| byte & 0xC0 == 0x80)
+                .count()
+                + 1;
             self.at += width;
             // One column wide.
             self.line_start = self.at - 1;
@@ -267,7 +288,8 @@ impl<'a> Scanner<'a> {
     fn indicator(&mut self, kind: Kind, width: usize) {
         let place = self.place();
         self.at += width;
-        self.queue.push_back(Token::new(kind, place, self.at, Text::EMPTY));
+        self.queue
+            .push_back(Token::new(kind, place, self.at, Text::EMPTY));
     }
 
     /// Queues a token that started at `place` and ends here.

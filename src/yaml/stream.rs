@@ -64,7 +64,14 @@ impl<'a> Reader<'a> {
     fn new(output: &'a Bytes, end: usize, max_bytes: usize) -> Self {
         let text = &output[..end];
         let converter = Converter::new(max_bytes);
-        Self { output, text, manifests: Vec::new(), converted: Vec::new(), converter, documents: 0 }
+        Self {
+            output,
+            text,
+            manifests: Vec::new(),
+            converted: Vec::new(),
+            converter,
+            documents: 0,
+        }
     }
 
     fn read(mut self) -> Result<Vec<Bytes>, Error> {
@@ -73,7 +80,12 @@ impl<'a> Reader<'a> {
         } else {
             self.read_yaml(0, None)?;
         }
-        let Self { output, manifests, converted, .. } = self;
+        let Self {
+            output,
+            manifests,
+            converted,
+            ..
+        } = self;
         let converted = Bytes::from(converted);
         let slice = |manifest| match manifest {
             Manifest::Output(range) => output.slice(range),
@@ -98,7 +110,9 @@ impl<'a> Reader<'a> {
                 Err(fault) if self.documents > 1 => return Err(self.json_error(&fault, false)),
                 Err(fault) => {
                     let error = self.json_error(&fault, true);
-                    let Some(at) = skip_line(self.text, at) else { return Err(error) };
+                    let Some(at) = skip_line(self.text, at) else {
+                        return Err(error);
+                    };
                     return self.read_yaml(at, Some(error));
                 }
             }
@@ -114,7 +128,9 @@ impl<'a> Reader<'a> {
             self.documents += 1;
             let converted = match chunk {
                 Ok(chunk) => self.convert(&chunk),
-                Err(separator) => Err(self.error(Cause::Separator(separator.text), separator.offset)),
+                Err(separator) => {
+                    Err(self.error(Cause::Separator(separator.text), separator.offset))
+                }
             };
             if let Err(error) = converted {
                 return Err(reason.unwrap_or(error));
@@ -138,7 +154,8 @@ impl<'a> Reader<'a> {
         if json == b"null" {
             self.converted.truncate(start);
         } else {
-            self.manifests.push(Manifest::Converted(start..self.converted.len()));
+            self.manifests
+                .push(Manifest::Converted(start..self.converted.len()));
         }
         Ok(())
     }
@@ -153,11 +170,23 @@ impl<'a> Reader<'a> {
             Syntax::Invalid { offset, .. } => *offset,
             Syntax::UnexpectedEnd => self.text.len(),
         };
-        self.error(Cause::Json { text: fault.text(is_first) }, offset)
+        self.error(
+            Cause::Json {
+                text: fault.text(is_first),
+            },
+            offset,
+        )
     }
 
     fn error(&self, cause: Cause, offset: usize) -> Error {
-        Error::new(cause, Position { document: self.documents.max(1), text: self.text, offset })
+        Error::new(
+            cause,
+            Position {
+                document: self.documents.max(1),
+                text: self.text,
+                offset,
+            },
+        )
     }
 }
 
@@ -179,7 +208,9 @@ fn skip_line(text: &[u8], start: usize) -> Option<usize> {
         if rest.len() < FALLBACK_BYTES {
             return None;
         }
-        let Some(width) = space_len(rest) else { return Some(at) };
+        let Some(width) = space_len(rest) else {
+            return Some(at);
+        };
         at += width;
         if rest.starts_with(b"\n") {
             return Some(at);

@@ -20,7 +20,12 @@ impl Token {
     /// A token from `place` up to `end`.
     #[inline]
     pub(super) fn new(kind: Kind, place: Place, end: usize, text: Text) -> Self {
-        Self { kind, place, end: Offset::new(end), text }
+        Self {
+            kind,
+            place,
+            end: Offset::new(end),
+            text,
+        }
     }
 
     /// Offset of the byte after it.
@@ -35,9 +40,13 @@ impl Token {
 pub(super) enum Kind {
     StreamEnd,
     /// `%YAML`, of a version that is read or of another.
-    VersionDirective { is_supported: bool },
+    VersionDirective {
+        is_supported: bool,
+    },
     /// `%TAG`; the text is handle and prefix, of which the handle has this length.
-    TagDirective { handle: Offset },
+    TagDirective {
+        handle: Offset,
+    },
     DocumentStart,
     DocumentEnd,
     BlockSequenceStart,
@@ -54,7 +63,9 @@ pub(super) enum Kind {
     Alias,
     Anchor,
     /// The text is handle and suffix, of which the handle has this length.
-    Tag { handle: Offset },
+    Tag {
+        handle: Offset,
+    },
     Scalar(Style),
 }
 
@@ -85,19 +96,29 @@ pub(super) struct Text {
 
 impl Text {
     /// No characters.
-    pub(super) const EMPTY: Self =
-        Self { start: Offset::ZERO, end: Offset::ZERO, is_scratch: false };
+    pub(super) const EMPTY: Self = Self {
+        start: Offset::ZERO,
+        end: Offset::ZERO,
+        is_scratch: false,
+    };
 
     /// Characters of the document.
     #[inline]
     pub(super) fn source(start: usize, end: usize) -> Self {
-        Self { start: Offset::new(start), end: Offset::new(end), is_scratch: false }
+        Self {
+            start: Offset::new(start),
+            end: Offset::new(end),
+            is_scratch: false,
+        }
     }
 
     /// Characters of the scratch.
     #[inline]
     pub(super) fn scratch(start: usize, end: usize) -> Self {
-        Self { is_scratch: true, ..Self::source(start, end) }
+        Self {
+            is_scratch: true,
+            ..Self::source(start, end)
+        }
     }
 
     /// Whether they are in the scratch.

@@ -30,7 +30,9 @@ impl Tally {
         } else {
             0.99 - 0.89 * (nodes - f64::from(FEW_NODES)) / f64::from(MANY_NODES - FEW_NODES)
         };
-        self.aliased > UNGUARDED_ALIASED && self.nodes > UNGUARDED_NODES && aliased / nodes > allowed
+        self.aliased > UNGUARDED_ALIASED
+            && self.nodes > UNGUARDED_NODES
+            && aliased / nodes > allowed
     }
 }
 
@@ -48,7 +50,11 @@ enum Target {
     /// It is still being read.
     Open,
     /// A value, and where its text stands, which is a key's if it is a string.
-    Scalar { value: Value, start: Offset, end: Offset },
+    Scalar {
+        value: Value,
+        start: Offset,
+        end: Offset,
+    },
     Collection(Collection),
 }
 
@@ -70,7 +76,10 @@ impl Writer {
         self.tally.nodes = self.tally.nodes.saturating_add(nodes);
         self.tally.aliased = self.tally.aliased.saturating_add(aliased);
         if self.tally.is_excessive() {
-            self.fail(Error::value("document contains excessive aliasing", Place::default()));
+            self.fail(Error::value(
+                "document contains excessive aliasing",
+                Place::default(),
+            ));
         }
     }
 
@@ -79,11 +88,20 @@ impl Writer {
         let name = parser.text(event.anchor?);
         let is_mapping = matches!(event.kind, super::Kind::MappingStart);
         self.names.insert(name.into(), self.anchors.len());
-        self.anchors.push(Anchor { is_mapping, before: self.tally.nodes, target: Target::Open });
+        self.anchors.push(Anchor {
+            is_mapping,
+            before: self.tally.nodes,
+            target: Target::Open,
+        });
         Some(self.anchors.len() - 1)
     }
 
-    pub(super) fn close_scalar_anchor(&mut self, anchor: Option<usize>, value: Value, start: Offset) {
+    pub(super) fn close_scalar_anchor(
+        &mut self,
+        anchor: Option<usize>,
+        value: Value,
+        start: Offset,
+    ) {
         let end = Offset::new(self.raw.len() - usize::from(self.slot() == Slot::Key));
         if let Some(anchor) = anchor.and_then(|anchor| self.anchors.get_mut(anchor)) {
             anchor.target = Target::Scalar { value, start, end };
@@ -95,14 +113,21 @@ impl Writer {
         let nodes = self.tally.nodes;
         if let Some(anchor) = self.anchors.get_mut(anchor) {
             let nodes = nodes - anchor.before;
-            anchor.target = Target::Collection(Collection { nodes, ..collection });
+            anchor.target = Target::Collection(Collection {
+                nodes,
+                ..collection
+            });
         }
     }
 
     /// An unknown name ends the reading, as upstream looks names up while it
     /// parses.
     pub(super) fn alias(&mut self, name: &[u8], place: Place) -> Result<(), Error> {
-        let Some(&anchor) = self.names.get(name).and_then(|&anchor| self.anchors.get(anchor)) else {
+        let Some(&anchor) = self
+            .names
+            .get(name)
+            .and_then(|&anchor| self.anchors.get(anchor))
+        else {
             return Err(Error::unknown_anchor(name, place));
         };
         let slot = self.slot();
@@ -174,8 +199,13 @@ impl Writer {
         let start = self.offset();
         self.raw.push(b'*');
         self.growth = self.growth.saturating_add(collection.size);
-        let piece = super::Entry { start: collection.start, value: collection.start, end: collection.end };
+        let piece = super::Entry {
+            start: collection.start,
+            value: collection.start,
+            end: collection.end,
+        };
         self.pieces.push(piece);
-        self.patches.push(Patch::alias(start, self.pieces.len() - 1));
+        self.patches
+            .push(Patch::alias(start, self.pieces.len() - 1));
     }
 }

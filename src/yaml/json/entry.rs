@@ -52,8 +52,12 @@ fn unescape_one<'a>(escape: &'a [u8], bytes: &mut Vec<u8>) -> &'a [u8] {
     let (byte, rest) = match escape {
         [_, b'u', digits @ ..] => {
             let (digits, rest) = digits.split_at_checked(4).unwrap_or((digits, b""));
-            let code = std::str::from_utf8(digits).ok().and_then(|text| u32::from_str_radix(text, 16).ok());
-            let character = code.and_then(char::from_u32).unwrap_or(char::REPLACEMENT_CHARACTER);
+            let code = std::str::from_utf8(digits)
+                .ok()
+                .and_then(|text| u32::from_str_radix(text, 16).ok());
+            let character = code
+                .and_then(char::from_u32)
+                .unwrap_or(char::REPLACEMENT_CHARACTER);
             bytes.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
             return rest;
         }

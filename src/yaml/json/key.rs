@@ -44,7 +44,9 @@ impl Writer {
     /// differently: the one before goes.
     fn forget_zero(&mut self) {
         let next = self.entries.len();
-        let Some(frame) = self.frames.last_mut() else { return };
+        let Some(frame) = self.frames.last_mut() else {
+            return;
+        };
         if let Some(zero) = frame.float_zero.replace(next) {
             self.entries.remove(zero);
             frame.float_zero = Some(next - 1);
@@ -74,7 +76,11 @@ impl Writer {
     pub(super) fn end_key(&mut self, start: Offset) {
         self.raw.push(b':');
         let value = self.offset();
-        let entry = Entry { start, value, end: value };
+        let entry = Entry {
+            start,
+            value,
+            end: value,
+        };
         if let Some(frame) = self.frames.last_mut()
             && !frame.is_patched
             && let Some(&before) = self.entries.get(frame.entries..).and_then(<[Entry]>::last)

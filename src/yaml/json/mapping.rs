@@ -13,7 +13,9 @@ impl Writer {
     }
 
     pub(super) fn close_mapping(&mut self) {
-        let Some(frame) = self.frames.pop() else { return };
+        let Some(frame) = self.frames.pop() else {
+            return;
+        };
         self.raw.push(b'}');
         let patch = frame.is_patched.then(|| self.patch_mapping(&frame));
         self.entries.truncate(frame.entries);

@@ -36,7 +36,9 @@ impl Writer {
     /// Of several mappings with a key the first one wins.
     pub(super) fn apply_merges(&mut self, first: usize) {
         for source in self.sources.drain(first..).rev() {
-            let Some(patch) = self.patches.get(source) else { continue };
+            let Some(patch) = self.patches.get(source) else {
+                continue;
+            };
             self.growth = self.growth.saturating_add(patch.size());
             self.entries.extend_from_slice(&self.pieces[patch.pieces()]);
         }
@@ -44,7 +46,10 @@ impl Writer {
 
     /// A sequence stands where a mapping may be merged.
     pub(super) fn open_merge_list(&mut self) {
-        let list = MergeList { had_refusal: self.refusal.is_some(), refusal: None };
+        let list = MergeList {
+            had_refusal: self.refusal.is_some(),
+            refusal: None,
+        };
         if let Some(frame) = self.frames.last_mut() {
             frame.merge_list = Some(list);
         }
@@ -52,7 +57,10 @@ impl Writer {
     }
 
     pub(super) fn close_merge_item(&mut self) {
-        let list = self.frames.last_mut().and_then(|frame| frame.merge_list.as_mut());
+        let list = self
+            .frames
+            .last_mut()
+            .and_then(|frame| frame.merge_list.as_mut());
         if let Some(list) = list
             && !list.had_refusal
             && self.refusal.is_some()

@@ -51,7 +51,11 @@ impl Patch {
 /// What is left to be put together.
 enum Step {
     /// Text up to `end`; this is the first patch that may lie in it.
-    Text { at: Offset, end: Offset, patch: usize },
+    Text {
+        at: Offset,
+        end: Offset,
+        patch: usize,
+    },
     /// The pieces of a patch that are left.
     Pieces { next: usize, patch: usize },
 }
@@ -82,16 +86,28 @@ impl Writer {
         }
         // They were noted where they end; an outer one comes before its inner ones now.
         self.patches.sort_unstable_by_key(|patch| patch.start);
-        let mut steps = vec![Step::Text { at: Offset::ZERO, end: self.offset(), patch: 0 }];
+        let mut steps = vec![Step::Text {
+            at: Offset::ZERO,
+            end: self.offset(),
+            patch: 0,
+        }];
         while let Some(step) = steps.pop() {
             match step {
-                Step::Text { at, end, patch } => self.assemble_text((at, end), patch, &mut steps, out),
+                Step::Text { at, end, patch } => {
+                    self.assemble_text((at, end), patch, &mut steps, out)
+                }
                 Step::Pieces { next, patch } => self.assemble_piece(next, patch, &mut steps, out),
             }
         }
     }
 
-    fn assemble_text(&self, (at, end): (Offset, Offset), number: usize, steps: &mut Vec<Step>, out: &mut Vec<u8>) {
+    fn assemble_text(
+        &self,
+        (at, end): (Offset, Offset),
+        number: usize,
+        steps: &mut Vec<Step>,
+        out: &mut Vec<u8>,
+    ) {
         let (mut at, mut number) = (at, number);
         while let Some(patch) = self.patches.get(number).filter(|patch| patch.start < end) {
             out.extend_from_slice(&self.raw[at.get()..patch.start.get()]);
@@ -101,8 +117,15 @@ impl Writer {
             at = patch.end;
             let next = number + 1 + patch.nested;
             if !patch.is_plain {
-                steps.push(Step::Text { at, end, patch: next });
-                steps.push(Step::Pieces { next: patch.from, patch: number });
+                steps.push(Step::Text {
+                    at,
+                    end,
+                    patch: next,
+                });
+                steps.push(Step::Pieces {
+                    next: patch.from,
+                    patch: number,
+                });
                 return;
             }
             for (count, piece) in self.pieces[patch.pieces()].iter().enumerate() {
@@ -118,7 +141,9 @@ impl Writer {
     }
 
     fn assemble_piece(&self, next: usize, number: usize, steps: &mut Vec<Step>, out: &mut Vec<u8>) {
-        let Some(patch) = self.patches.get(number) else { return };
+        let Some(patch) = self.patches.get(number) else {
+            return;
+        };
         if next == patch.to {
             if patch.is_object {
                 out.push(b'}');
@@ -128,9 +153,18 @@ impl Writer {
         if next > patch.from {
             out.push(b',');
         }
-        let Some(&Entry { start, end, .. }) = self.pieces.get(next) else { return };
-        steps.push(Step::Pieces { next: next + 1, patch: number });
+        let Some(&Entry { start, end, .. }) = self.pieces.get(next) else {
+            return;
+        };
+        steps.push(Step::Pieces {
+            next: next + 1,
+            patch: number,
+        });
         let patch = self.patches.partition_point(|patch| patch.start < start);
-        steps.push(Step::Text { at: start, end, patch });
+        steps.push(Step::Text {
+            at: start,
+            end,
+            patch,
+        });
     }
 }

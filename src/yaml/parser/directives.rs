@@ -31,7 +31,10 @@ impl Directives {
     }
 
     fn prefix(&self, handle: &[u8]) -> Option<&[u8]> {
-        self.tags.iter().find(|(known, _)| **known == *handle).map(|(_, prefix)| &**prefix)
+        self.tags
+            .iter()
+            .find(|(known, _)| **known == *handle)
+            .map(|(_, prefix)| &**prefix)
     }
 
     /// What a tag's handle stands for.

@@ -12,7 +12,15 @@ pub(super) fn decode(units: &[u8], unit: fn([u8; 2]) -> u16) -> (Vec<u8>, Option
                 text.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
                 at += width;
             }
-            Err(problem) => return (text, Some(Fault { offset: at, problem })),
+            Err(problem) => {
+                return (
+                    text,
+                    Some(Fault {
+                        offset: at,
+                        problem,
+                    }),
+                );
+            }
         }
     }
     (text, None)
@@ -36,6 +44,8 @@ fn character(units: &[u8], unit: fn([u8; 2]) -> u16) -> Result<(char, usize), &'
         _ => (high, 2),
     };
     let problem = "control characters are not allowed";
-    let character = char::from_u32(value).filter(|_| is_allowed(value)).ok_or(problem)?;
+    let character = char::from_u32(value)
+        .filter(|_| is_allowed(value))
+        .ok_or(problem)?;
     Ok((character, width))
 }

@@ -16,7 +16,9 @@ pub(super) fn check(text: &[u8]) -> (Option<Fault>, bool) {
     let mut at = 0;
     while at < text.len() {
         if let Some(block) = text.get(at..at + BLOCK)
-            && block.iter().fold(true, |plain, &byte| plain & is_plain(byte))
+            && block
+                .iter()
+                .fold(true, |plain, &byte| plain & is_plain(byte))
         {
             at += BLOCK;
             continue;
@@ -29,7 +31,15 @@ pub(super) fn check(text: &[u8]) -> (Option<Fault>, bool) {
                     has_wide_breaks |= width > 1 && break_len(&text[at..]) > 0;
                     at += width;
                 }
-                Err(problem) => return (Some(Fault { offset: at, problem }), has_wide_breaks),
+                Err(problem) => {
+                    return (
+                        Some(Fault {
+                            offset: at,
+                            problem,
+                        }),
+                        has_wide_breaks,
+                    );
+                }
             }
         }
     }

@@ -43,7 +43,12 @@ impl Scanner<'_> {
         let header = self.block_header()?;
         self.end_directive_or_header()?;
         let base = self.scratch.len();
-        let lines = Lines { is_folded: style == Style::Folded, end: base, break_len: 0, is_indented: false };
+        let lines = Lines {
+            is_folded: style == Style::Folded,
+            end: base,
+            break_len: 0,
+            is_indented: false,
+        };
         let lines = self.block_lines(header.increment, lines)?;
         match header.chomping {
             Chomping::Strip => self.scratch.truncate(lines.end),
@@ -56,7 +61,10 @@ impl Scanner<'_> {
     }
 
     fn block_header(&mut self) -> Result<Header, Error> {
-        let mut header = Header { chomping: Chomping::Clip, increment: None };
+        let mut header = Header {
+            chomping: Chomping::Clip,
+            increment: None,
+        };
         let mut has_chomping = self.chomping(&mut header);
         if self.byte(0).is_ascii_digit() {
             if self.byte(0) == b'0' {
@@ -125,7 +133,9 @@ impl Scanner<'_> {
             }
             deepest = deepest.max(self.column());
             if self.byte(0) == b'\t' && indent.is_none_or(|indent| self.column() < indent) {
-                return Err(self.error("found a tab character where an indentation space is expected"));
+                return Err(
+                    self.error("found a tab character where an indentation space is expected")
+                );
             }
             if !self.take_break() {
                 return Ok(deepest);

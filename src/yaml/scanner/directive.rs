@@ -47,7 +47,9 @@ impl Scanner<'_> {
         }
         self.at += 1;
         let minor = self.version_number()?;
-        Ok(Kind::VersionDirective { is_supported: (major, minor) == (1, 1) })
+        Ok(Kind::VersionDirective {
+            is_supported: (major, minor) == (1, 1),
+        })
     }
 
     fn version_number(&mut self) -> Result<u32, Error> {
@@ -85,6 +87,8 @@ impl Scanner<'_> {
         if !self.is_blank_or_end(0) {
             return Err(self.error("did not find expected whitespace or line break"));
         }
-        Ok(Kind::TagDirective { handle: Offset::new(handle) })
+        Ok(Kind::TagDirective {
+            handle: Offset::new(handle),
+        })
     }
 }

@@ -15,8 +15,11 @@ impl Scanner<'_> {
         let place = self.place();
         self.at += 1;
         let text = self.word();
-        let is_delimited =
-            self.is_blank_or_end(0) || matches!(self.byte(0), b'?' | b':' | b',' | b']' | b'}' | b'%' | b'@' | b'`');
+        let is_delimited = self.is_blank_or_end(0)
+            || matches!(
+                self.byte(0),
+                b'?' | b':' | b',' | b']' | b'}' | b'%' | b'@' | b'`'
+            );
         if text == Text::EMPTY || !is_delimited {
             return Err(self.error("did not find expected alphabetic or numeric character"));
         }
@@ -30,6 +33,10 @@ impl Scanner<'_> {
         while class::of(self.byte(0)) & WORD != 0 {
             self.at += 1;
         }
-        if self.at == start { Text::EMPTY } else { Text::source(start, self.at) }
+        if self.at == start {
+            Text::EMPTY
+        } else {
+            Text::source(start, self.at)
+        }
     }
 }

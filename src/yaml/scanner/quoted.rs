@@ -25,7 +25,10 @@ impl Scanner<'_> {
             self.rewrite_quoted(start, quote)?
         };
         self.at += 1;
-        self.push_scalar(Token::new(Kind::Scalar(style), place, self.at, text), candidate)
+        self.push_scalar(
+            Token::new(Kind::Scalar(style), place, self.at, text),
+            candidate,
+        )
     }
 
     /// Puts a scalar together that is not just what stands there.
@@ -89,9 +92,8 @@ impl Scanner<'_> {
         let stops = BREAK | self.wide;
         loop {
             let rest = self.rest();
-            let is_special = |&byte: &u8| {
-                byte == quote || byte == b'\\' || class::of(byte) & stops != 0
-            };
+            let is_special =
+                |&byte: &u8| byte == quote || byte == b'\\' || class::of(byte) & stops != 0;
             self.at += rest.iter().position(is_special).unwrap_or(rest.len());
             let byte = self.byte(0);
             let is_text = byte == b'\\' && quote == b'\''

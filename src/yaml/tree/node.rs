@@ -85,7 +85,10 @@ impl<'t> Node<'t> {
     /// mapping's own.
     #[must_use]
     pub fn is_merge(self) -> bool {
-        matches!(self.data().map(|data| &data.content), Some(Content::Scalar { is_merge: true, .. }))
+        matches!(
+            self.data().map(|data| &data.content),
+            Some(Content::Scalar { is_merge: true, .. })
+        )
     }
 
     /// The values of a sequence; none of anything else.
@@ -105,9 +108,20 @@ impl<'t> Node<'t> {
     #[must_use]
     pub fn entries(self) -> Entries<'t> {
         match self.content() {
-            Some(Content::Mapping(entries)) => Box::new(entries.iter().map(move |&(key, value)| {
-                (Self { number: key, ..self }, Self { number: value, ..self })
-            })),
+            Some(Content::Mapping(entries)) => {
+                Box::new(entries.iter().map(move |&(key, value)| {
+                    (
+                        Self {
+                            number: key,
+                            ..self
+                        },
+                        Self {
+                            number: value,
+                            ..self
+                        },
+                    )
+                }))
+            }
             Some(Content::Scalar { .. } | Content::Sequence(_) | Content::Alias(_)) | None => {
                 Box::new(std::iter::empty())
             }
@@ -126,8 +140,13 @@ impl<'t> Node<'t> {
     #[must_use]
     pub fn span(self) -> Span {
         let source = &self.tree.source;
-        let (start, end) = self.data().map_or((0, 0), |data| (data.start.offset(), data.end));
-        Span { start: source.mark(start), end: source.mark(end.max(start)) }
+        let (start, end) = self
+            .data()
+            .map_or((0, 0), |data| (data.start.offset(), data.end));
+        Span {
+            start: source.mark(start),
+            end: source.mark(end.max(start)),
+        }
     }
 
     pub(in crate::yaml) fn value(self) -> Option<Value> {
