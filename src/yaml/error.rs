@@ -106,6 +106,6 @@ impl Error {
     /// Offset in bytes within the document, where one is to blame.
     #[must_use]
     pub fn offset(&self) -> Option<usize> {
-        self.0.place.map(|place| place.offset())
+        self.0.place.map(Place::offset)
     }
 }

@@ -69,7 +69,7 @@ fn write_node(node: Node<'_>, depth: usize, out: &mut String) {
         (Shape::Sequence, _) => {
             out.push_str("[]interface {}{");
             write_list(node.items(), out, |item, out| {
-                write_node(item, depth - 1, out)
+                write_node(item, depth - 1, out);
             });
             out.push('}');
         }
@@ -100,7 +100,7 @@ fn write_list<T>(items: impl Iterator<Item = T>, out: &mut String, write: impl F
 }
 
 /// Sorted, without repetitions. Merges are not shown.
-fn entries<'t>(node: Node<'t>) -> Vec<(Node<'t>, Node<'t>)> {
+fn entries(node: Node<'_>) -> Vec<(Node<'_>, Node<'_>)> {
     let mut entries: Vec<_> = node.entries().filter(|(key, _)| !key.is_merge()).collect();
     entries.sort_by(|(one, _), (other, _)| compare(*one, *other));
     entries.reverse();

@@ -8,6 +8,7 @@
 mod alias;
 mod base64;
 mod entry;
+mod frame;
 mod key;
 mod mapping;
 mod merge;
@@ -19,6 +20,7 @@ use std::collections::HashMap;
 use self::{
     alias::{Anchor, Collection, Tally},
     entry::Entry,
+    frame::{Frame, Slot},
     merge::MergeList,
     patch::Patch,
 };
@@ -39,44 +41,8 @@ pub(super) const POISON: u8 = 0xFF;
 /// this size grows at most six-fold before its size is checked.
 pub(super) const MAX_OUTPUT_BYTES: usize = 512 << 20;
 
-/// Which part of its parent a node is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Slot {
-    Root,
-    Item,
-    Key,
-    Value,
-    /// The value of `<<`.
-    Merge,
-    /// One of several values of `<<`.
-    MergeItem,
-}
-
-/// A collection that is being written.
-#[derive(Debug)]
-struct Frame {
-    /// What it is to the collection around it.
-    slot: Slot,
-    /// Where its text starts.
-    start: Offset,
-    /// Where it starts in the document.
-    place: Place,
-    /// How many entries, patches and merge sources there were before it.
-    entries: usize,
-    patches: usize,
-    sources: usize,
-    /// How much growth there was before it.
-    growth: usize,
-    anchor: Option<usize>,
-    /// How many collections stand within one another in it.
-    height: usize,
-    /// Whether its text is not what it stands for.
-    is_patched: bool,
-    has_merge: bool,
-    merge_list: Option<MergeList>,
-    /// The entry whose key is the float zero.
-    float_zero: Option<usize>,
-}
+/// From this size on a text's final size is looked at before it is written.
+const LONG_TEXT_BYTES: usize = 64 << 10;
 
 /// Why there is no JSON.
 #[derive(Debug)]
@@ -195,6 +161,7 @@ impl Writer {
             match event.kind {
                 Kind::Scalar(scalar) => {
                     let text = parser.text(scalar.text);
+                    self.check_text(text)?;
                     self.scalar(&scalar, text, (event.place, anchor));
                 }
                 Kind::MappingStart => self.open_mapping(event.place, anchor),
@@ -220,10 +187,27 @@ impl Writer {
         if self.raw.len().saturating_add(growth) <= self.limit {
             return Ok(());
         }
-        Err(Error::limit(format!(
+        Err(self.too_large())
+    }
+
+    /// A long text must fit before it is written.
+    fn check_text(&self, text: &[u8]) -> Result<(), Error> {
+        if text.len() < LONG_TEXT_BYTES {
+            return Ok(());
+        }
+        let size = self.raw.len().saturating_add(text::escaped_len(text));
+        if size <= self.limit {
+            Ok(())
+        } else {
+            Err(self.too_large())
+        }
+    }
+
+    fn too_large(&self) -> Error {
+        Error::limit(format!(
             "the output becomes more than {} bytes of JSON",
             self.limit
-        )))
+        ))
     }
 
     fn scalar(&mut self, scalar: &Scalar, text: &[u8], (place, anchor): (Place, Option<usize>)) {
@@ -256,9 +240,10 @@ impl Writer {
     }
 
     fn write_scalar(&mut self, value: Value, text: &[u8], anchor: Option<usize>) {
-        let start = match self.slot() {
-            Slot::Key => self.write_key(value, text),
-            _ => self.write_value(value, text),
+        let start = if self.slot() == Slot::Key {
+            self.write_key(value, text)
+        } else {
+            self.write_value(value, text)
         };
         self.close_scalar_anchor(anchor, value, start);
     }
@@ -315,122 +300,8 @@ impl Writer {
         start
     }
 
-    fn open_sequence(&mut self, place: Place, anchor: Option<usize>) {
-        let slot = self.slot();
-        match slot {
-            Slot::Merge => {}
-            Slot::MergeItem => self.refuse_merge(place),
-            Slot::Root | Slot::Item | Slot::Key | Slot::Value => self.count(1, 0),
-        }
-        self.open(b'[', place, anchor);
-        if slot == Slot::Merge {
-            self.open_merge_list();
-        } else {
-            self.slot = Some(Slot::Item);
-        }
-    }
-
-    fn close_sequence(&mut self) {
-        let Some(mut frame) = self.frames.pop() else {
-            return;
-        };
-        self.raw.push(b']');
-        if let Some(list) = frame.merge_list.take() {
-            self.apply_merges(frame.sources);
-            self.close_merge_list(list);
-        }
-        self.close(&frame, None);
-    }
-
-    fn open(&mut self, bracket: u8, place: Place, anchor: Option<usize>) -> &mut Frame {
-        self.separate();
-        let frame = Frame {
-            slot: self.slot(),
-            start: self.offset(),
-            place,
-            entries: self.entries.len(),
-            patches: self.patches.len(),
-            sources: self.sources.len(),
-            growth: self.growth,
-            anchor,
-            height: 0,
-            is_patched: false,
-            has_merge: false,
-            merge_list: None,
-            float_zero: None,
-        };
-        self.raw.push(bracket);
-        self.frames.push(frame);
-        let last = self.frames.len() - 1;
-        &mut self.frames[last]
-    }
-
-    /// What every collection does in the end.
-    fn close(&mut self, frame: &Frame, patch: Option<usize>) {
-        let is_merged = matches!(frame.slot, Slot::Merge | Slot::MergeItem);
-        let height = frame.height + 1;
-        self.reach(height - usize::from(is_merged));
-        if let Some(anchor) = frame.anchor {
-            let collection = Collection {
-                start: frame.start,
-                end: self.offset(),
-                patch,
-                size: self.raw.len() - frame.start.get() + (self.growth - frame.growth),
-                height,
-                nodes: 0,
-            };
-            self.close_collection_anchor(anchor, collection);
-        }
-        if frame.slot == Slot::Key {
-            self.refuse_key(frame.place);
-        }
-        self.done(frame.slot);
-    }
-
-    /// The collection around here, or the document, is at least this high.
-    fn reach(&mut self, height: usize) {
-        let parent = self
-            .frames
-            .last_mut()
-            .map_or(&mut self.height, |frame| &mut frame.height);
-        *parent = height.max(*parent);
-    }
-
     fn slot(&self) -> Slot {
         self.slot.unwrap_or(Slot::Root)
-    }
-
-    /// A node is done: what comes next?
-    fn done(&mut self, slot: Slot) {
-        let next = match slot {
-            Slot::Key => Slot::Value,
-            Slot::Value => {
-                let end = self.offset();
-                if let Some(entry) = self.entries.last_mut() {
-                    entry.end = end;
-                }
-                Slot::Key
-            }
-            Slot::Merge => Slot::Key,
-            Slot::MergeItem => {
-                self.close_merge_item();
-                slot
-            }
-            Slot::Root | Slot::Item => slot,
-        };
-        self.slot = Some(next);
-    }
-
-    /// The comma before an item that is not the first.
-    fn separate(&mut self) {
-        if self.slot() == Slot::Item
-            && self
-                .frames
-                .last()
-                .is_some_and(|frame| self.raw.len() > frame.start.get() + 1)
-        {
-            self.raw.push(b',');
-        }
     }
 
     fn offset(&self) -> Offset {

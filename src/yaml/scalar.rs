@@ -45,27 +45,29 @@ pub(super) fn resolve(scalar: &Scalar, text: &[u8]) -> Result<Value, Tag> {
         Tag::None if scalar.style == Style::Plain => Ok(guess(text, true)),
         Tag::None | Tag::Str | Tag::Merge | Tag::NonSpecific | Tag::Other => Ok(Value::Str),
         Tag::Binary => Ok(Value::Binary),
-        tag => tagged(tag, text),
+        tag @ (Tag::Int | Tag::Float | Tag::Bool | Tag::Null | Tag::Timestamp) => tagged(tag, text),
     }
 }
 
 /// Whether a key asks for the merge of its value.
 pub(super) fn is_merge(scalar: &Scalar, text: &[u8]) -> bool {
-    let may_merge = match scalar.tag {
-        Tag::Merge | Tag::NonSpecific => true,
-        Tag::None => scalar.style == Style::Plain,
-        _ => false,
-    };
+    let is_plain = scalar.tag == Tag::None && scalar.style == Style::Plain;
+    let may_merge = is_plain || matches!(scalar.tag, Tag::Merge | Tag::NonSpecific);
     may_merge && text == b"<<"
 }
 
 fn tagged(tag: Tag, text: &[u8]) -> Result<Value, Tag> {
     let value = guess(text, tag == Tag::Timestamp);
-    match value {
+    if let Value::Int(number) = value
+        && tag == Tag::Float
+    {
         #[expect(clippy::cast_precision_loss, reason = "so does Go")]
-        Value::Int(number) if tag == Tag::Float => Ok(Value::Float(number as f64)),
-        _ if value.tag() == tag => Ok(value),
-        _ => Err(value.tag()),
+        return Ok(Value::Float(number as f64));
+    }
+    if value.tag() == tag {
+        Ok(value)
+    } else {
+        Err(value.tag())
     }
 }
 

@@ -46,7 +46,6 @@ pub(super) struct Scanner<'a> {
     queue: VecDeque<Token>,
     /// Tokens that left the queue.
     taken: usize,
-    has_ended: bool,
     /// Collections in brackets that are open.
     flow_depth: usize,
     /// Column of the innermost block collection.
@@ -76,7 +75,6 @@ impl<'a> Scanner<'a> {
             line_start: 0,
             queue: VecDeque::new(),
             taken: 0,
-            has_ended: false,
             flow_depth: 0,
             indent: None,
             indents: Vec::new(),
@@ -227,10 +225,7 @@ impl<'a> Scanner<'a> {
             self.line_start = self.at;
         }
         self.end_document_part()?;
-        if !self.has_ended {
-            self.has_ended = true;
-            self.indicator(Kind::StreamEnd, 0);
-        }
+        self.indicator(Kind::StreamEnd, 0);
         Ok(())
     }
 

@@ -221,12 +221,11 @@ fn skip_line(text: &[u8], start: usize) -> Option<usize> {
 /// Bytes of the white space character that `text` starts with, in Unicode's
 /// terms.
 fn space_len(text: &[u8]) -> Option<usize> {
-    let character = match text {
-        [byte @ ..0x80, ..] => char::from(*byte),
-        _ => {
-            let start = &text[..text.len().min(4)];
-            start.utf8_chunks().next()?.valid().chars().next()?
-        }
+    let character = if let [byte @ ..0x80, ..] = text {
+        char::from(*byte)
+    } else {
+        let start = &text[..text.len().min(4)];
+        start.utf8_chunks().next()?.valid().chars().next()?
     };
     character.is_whitespace().then(|| character.len_utf8())
 }

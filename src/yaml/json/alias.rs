@@ -1,5 +1,7 @@
 //! Anchors, and the guard against documents that are mostly aliases.
 
+use std::ops::Range;
+
 use super::{Error, Event, Offset, Parser, Patch, Place, Slot, Value, Writer};
 
 /// Upstream's guard looks at documents beyond these counts only.
@@ -159,7 +161,7 @@ impl Writer {
         Ok(())
     }
 
-    fn repeat_scalar(&mut self, value: Value, text: std::ops::Range<usize>) {
+    fn repeat_scalar(&mut self, value: Value, text: Range<usize>) {
         let is_text = matches!(value, Value::Str | Value::Timestamp | Value::Binary);
         match self.slot() {
             Slot::Merge | Slot::MergeItem => {}
@@ -171,11 +173,11 @@ impl Writer {
             Slot::Key => {
                 self.write_key(value, b"");
             }
-            _ if is_text => {
+            Slot::Root | Slot::Item | Slot::Value if is_text => {
                 self.separate();
                 self.raw.extend_from_within(text);
             }
-            _ => {
+            Slot::Root | Slot::Item | Slot::Value => {
                 self.write_value(value, b"");
             }
         }

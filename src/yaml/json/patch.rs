@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Entry, Offset, Writer};
+use super::{Entry, Frame, Offset, Writer};
 
 /// A place whose text is made of pieces that stand elsewhere.
 #[derive(Debug, Clone, Copy)]
@@ -60,11 +60,20 @@ enum Step {
     Pieces { next: usize, patch: usize },
 }
 
+/// The final text while it is put together.
+struct Assembly<'a> {
+    raw: &'a [u8],
+    /// Sorted by where they start.
+    patches: &'a [Patch],
+    pieces: &'a [Entry],
+    steps: Vec<Step>,
+    out: &'a mut Vec<u8>,
+}
+
 impl Writer {
     /// An object's entries are to stand in this order. Returns the patch.
-    pub(super) fn patch_object(&mut self, frame: &super::Frame, from: usize) -> usize {
+    pub(super) fn patch_object(&mut self, frame: &Frame, from: usize) -> usize {
         let nested = self.patches.len() - frame.patches;
-        let size = (self.raw.len() - frame.start.get()) + (self.growth - frame.growth);
         self.patches.push(Patch {
             start: frame.start,
             end: self.offset(),
@@ -73,56 +82,59 @@ impl Writer {
             is_object: true,
             is_plain: nested == 0 && !frame.has_merge,
             nested,
-            size,
+            size: self.size_of(frame),
         });
         self.patches.len() - 1
     }
 
     /// Adds the final text to `out`.
     pub(super) fn assemble(&mut self, out: &mut Vec<u8>) {
-        if self.patches.is_empty() {
-            out.extend_from_slice(&self.raw);
-            return;
-        }
         // They were noted where they end; an outer one comes before its inner ones now.
         self.patches.sort_unstable_by_key(|patch| patch.start);
-        let mut steps = vec![Step::Text {
+        let Self {
+            raw,
+            patches,
+            pieces,
+            ..
+        } = self;
+        let start = Step::Text {
             at: Offset::ZERO,
-            end: self.offset(),
+            end: Offset::new(raw.len()),
             patch: 0,
-        }];
-        while let Some(step) = steps.pop() {
+        };
+        let mut assembly = Assembly {
+            raw,
+            patches,
+            pieces,
+            steps: vec![start],
+            out,
+        };
+        while let Some(step) = assembly.steps.pop() {
             match step {
-                Step::Text { at, end, patch } => {
-                    self.assemble_text((at, end), patch, &mut steps, out)
-                }
-                Step::Pieces { next, patch } => self.assemble_piece(next, patch, &mut steps, out),
+                Step::Text { at, end, patch } => assembly.text((at, end), patch),
+                Step::Pieces { next, patch } => assembly.piece(next, patch),
             }
         }
     }
+}
 
-    fn assemble_text(
-        &self,
-        (at, end): (Offset, Offset),
-        number: usize,
-        steps: &mut Vec<Step>,
-        out: &mut Vec<u8>,
-    ) {
+impl Assembly<'_> {
+    fn text(&mut self, (at, end): (Offset, Offset), number: usize) {
         let (mut at, mut number) = (at, number);
         while let Some(patch) = self.patches.get(number).filter(|patch| patch.start < end) {
-            out.extend_from_slice(&self.raw[at.get()..patch.start.get()]);
+            self.copy(at, patch.start);
             if patch.is_object {
-                out.push(b'{');
+                self.out.push(b'{');
             }
             at = patch.end;
             let next = number + 1 + patch.nested;
             if !patch.is_plain {
-                steps.push(Step::Text {
+                self.steps.push(Step::Text {
                     at,
                     end,
                     patch: next,
                 });
-                steps.push(Step::Pieces {
+                self.steps.push(Step::Pieces {
                     next: patch.from,
                     patch: number,
                 });
@@ -130,41 +142,46 @@ impl Writer {
             }
             for (count, piece) in self.pieces[patch.pieces()].iter().enumerate() {
                 if count > 0 {
-                    out.push(b',');
+                    self.out.push(b',');
                 }
-                out.extend_from_slice(&self.raw[piece.start.get()..piece.end.get()]);
+                self.copy(piece.start, piece.end);
             }
-            out.push(b'}');
+            self.out.push(b'}');
             number = next;
         }
-        out.extend_from_slice(&self.raw[at.get()..end.get()]);
+        self.copy(at, end);
     }
 
-    fn assemble_piece(&self, next: usize, number: usize, steps: &mut Vec<Step>, out: &mut Vec<u8>) {
+    fn piece(&mut self, next: usize, number: usize) {
         let Some(patch) = self.patches.get(number) else {
             return;
         };
         if next == patch.to {
             if patch.is_object {
-                out.push(b'}');
+                self.out.push(b'}');
             }
             return;
         }
         if next > patch.from {
-            out.push(b',');
+            self.out.push(b',');
         }
         let Some(&Entry { start, end, .. }) = self.pieces.get(next) else {
             return;
         };
-        steps.push(Step::Pieces {
+        self.steps.push(Step::Pieces {
             next: next + 1,
             patch: number,
         });
         let patch = self.patches.partition_point(|patch| patch.start < start);
-        steps.push(Step::Text {
+        self.steps.push(Step::Text {
             at: start,
             end,
             patch,
         });
+    }
+
+    fn copy(&mut self, start: Offset, end: Offset) {
+        self.out
+            .extend_from_slice(&self.raw[start.get()..end.get()]);
     }
 }

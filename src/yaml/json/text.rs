@@ -34,6 +34,15 @@ fn write_escaped(text: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(rest);
 }
 
+/// Bytes of a string without its quotes, at most.
+pub(super) fn escaped_len(text: &[u8]) -> usize {
+    let escaped = text
+        .iter()
+        .filter(|&&byte| class::of(byte) & ESCAPED != 0)
+        .count();
+    text.len() + 5 * escaped
+}
+
 /// Writes the first character of `text`; returns what follows.
 fn write_special<'a>(text: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
     let (&byte, rest) = text.split_first().unwrap_or((&0, text));

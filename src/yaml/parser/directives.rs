@@ -6,7 +6,13 @@ use crate::yaml::{error::Error, place::Place};
 #[derive(Debug, Default)]
 pub(super) struct Directives {
     has_version: bool,
-    tags: Vec<(Box<[u8]>, Box<[u8]>)>,
+    tags: Vec<TagDirective>,
+}
+
+#[derive(Debug)]
+struct TagDirective {
+    handle: Box<[u8]>,
+    prefix: Box<[u8]>,
 }
 
 impl Directives {
@@ -26,15 +32,18 @@ impl Directives {
         if self.prefix(handle).is_some() {
             return Err(Error::parser("found duplicate %TAG directive", place));
         }
-        self.tags.push((handle.into(), prefix.into()));
+        self.tags.push(TagDirective {
+            handle: handle.into(),
+            prefix: prefix.into(),
+        });
         Ok(())
     }
 
     fn prefix(&self, handle: &[u8]) -> Option<&[u8]> {
         self.tags
             .iter()
-            .find(|(known, _)| **known == *handle)
-            .map(|(_, prefix)| &**prefix)
+            .find(|tag| *tag.handle == *handle)
+            .map(|tag| &*tag.prefix)
     }
 
     /// What a tag's handle stands for.

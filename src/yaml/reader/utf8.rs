@@ -48,7 +48,7 @@ pub(super) fn check(text: &[u8]) -> (Option<Fault>, bool) {
 
 /// An ASCII character that is always allowed.
 fn is_plain(byte: u8) -> bool {
-    (0x20..0x7F).contains(&byte) | (byte == b'\n') | (byte == b'\r') | (byte == b'\t')
+    matches!(byte, b' '..=b'~' | b'\n' | b'\r' | b'\t')
 }
 
 /// Bytes of the character that `lead` starts.

@@ -33,8 +33,7 @@ fn magnitude(text: &[u8]) -> Option<u64> {
     let (radix, digits) = match text {
         [b'0', b'x' | b'X', digits @ ..] if !digits.is_empty() => (16, digits),
         [b'0', b'b' | b'B', digits @ ..] if !digits.is_empty() => (2, digits),
-        [b'0', b'o' | b'O', digits @ ..] if !digits.is_empty() => (8, digits),
-        [b'0', digits @ ..] if !digits.is_empty() => (8, digits),
+        [b'0', b'o' | b'O', digits @ ..] | [b'0', digits @ ..] if !digits.is_empty() => (8, digits),
         _ => (10, text),
     };
     unsigned(digits, radix)

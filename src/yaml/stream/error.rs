@@ -30,6 +30,7 @@ pub(super) enum Cause {
 }
 
 /// Where an error is.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Position<'a> {
     /// Counted from 1.
     pub(super) document: usize,

@@ -168,7 +168,9 @@ impl<'t> Node<'t> {
     fn content(self) -> Option<&'t Content> {
         match &self.data()?.content {
             Content::Alias(target) => self.tree.nodes.get(*target).map(|data| &data.content),
-            content => Some(content),
+            content @ (Content::Scalar { .. } | Content::Sequence(_) | Content::Mapping(_)) => {
+                Some(content)
+            }
         }
     }
 }

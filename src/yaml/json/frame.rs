@@ -1,0 +1,163 @@
+//! Collections that are being written.
+
+use super::{Collection, MergeList, Offset, Place, Writer};
+
+/// Which part of its parent a node is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Slot {
+    Root,
+    Item,
+    Key,
+    Value,
+    /// The value of `<<`.
+    Merge,
+    /// One of several values of `<<`.
+    MergeItem,
+}
+
+/// A collection that is being written.
+#[derive(Debug)]
+pub(super) struct Frame {
+    /// What it is to the collection around it.
+    pub(super) slot: Slot,
+    /// Where its text starts.
+    pub(super) start: Offset,
+    /// Where it starts in the document.
+    pub(super) place: Place,
+    /// How many entries, patches and merge sources there were before it.
+    pub(super) entries: usize,
+    pub(super) patches: usize,
+    pub(super) sources: usize,
+    /// How much growth there was before it.
+    pub(super) growth: usize,
+    pub(super) anchor: Option<usize>,
+    /// How many collections stand within one another in it.
+    pub(super) height: usize,
+    /// Whether its text is not what it stands for.
+    pub(super) is_patched: bool,
+    pub(super) has_merge: bool,
+    pub(super) merge_list: Option<MergeList>,
+    /// The entry whose key is the float zero.
+    pub(super) float_zero: Option<usize>,
+}
+
+impl Writer {
+    pub(super) fn open_sequence(&mut self, place: Place, anchor: Option<usize>) {
+        let slot = self.slot();
+        match slot {
+            Slot::Merge => {}
+            Slot::MergeItem => self.refuse_merge(place),
+            Slot::Root | Slot::Item | Slot::Key | Slot::Value => self.count(1, 0),
+        }
+        self.open(b'[', place, anchor);
+        if slot == Slot::Merge {
+            self.open_merge_list();
+        } else {
+            self.slot = Some(Slot::Item);
+        }
+    }
+
+    pub(super) fn close_sequence(&mut self) {
+        let Some(mut frame) = self.frames.pop() else {
+            return;
+        };
+        self.raw.push(b']');
+        if let Some(list) = frame.merge_list.take() {
+            self.apply_merges(frame.sources);
+            self.close_merge_list(list);
+        }
+        self.close(&frame, None);
+    }
+
+    pub(super) fn open(&mut self, bracket: u8, place: Place, anchor: Option<usize>) -> &mut Frame {
+        self.separate();
+        let frame = Frame {
+            slot: self.slot(),
+            start: self.offset(),
+            place,
+            entries: self.entries.len(),
+            patches: self.patches.len(),
+            sources: self.sources.len(),
+            growth: self.growth,
+            anchor,
+            height: 0,
+            is_patched: false,
+            has_merge: false,
+            merge_list: None,
+            float_zero: None,
+        };
+        self.raw.push(bracket);
+        self.frames.push(frame);
+        let last = self.frames.len() - 1;
+        &mut self.frames[last]
+    }
+
+    /// What every collection does in the end.
+    pub(super) fn close(&mut self, frame: &Frame, patch: Option<usize>) {
+        let is_merged = matches!(frame.slot, Slot::Merge | Slot::MergeItem);
+        let height = frame.height + 1;
+        self.reach(height - usize::from(is_merged));
+        if let Some(anchor) = frame.anchor {
+            let collection = Collection {
+                start: frame.start,
+                end: self.offset(),
+                patch,
+                size: self.size_of(frame),
+                height,
+                nodes: 0,
+            };
+            self.close_collection_anchor(anchor, collection);
+        }
+        if frame.slot == Slot::Key {
+            self.refuse_key(frame.place);
+        }
+        self.done(frame.slot);
+    }
+
+    /// Bytes of a collection's final text, at most, if it ends here.
+    pub(super) fn size_of(&self, frame: &Frame) -> usize {
+        self.raw.len() - frame.start.get() + (self.growth - frame.growth)
+    }
+
+    /// The collection around here, or the document, is at least this high.
+    pub(super) fn reach(&mut self, height: usize) {
+        let parent = self
+            .frames
+            .last_mut()
+            .map_or(&mut self.height, |frame| &mut frame.height);
+        *parent = height.max(*parent);
+    }
+
+    /// A node is done: what comes next?
+    pub(super) fn done(&mut self, slot: Slot) {
+        let next = match slot {
+            Slot::Key => Slot::Value,
+            Slot::Value => {
+                let end = self.offset();
+                if let Some(entry) = self.entries.last_mut() {
+                    entry.end = end;
+                }
+                Slot::Key
+            }
+            Slot::Merge => Slot::Key,
+            Slot::MergeItem => {
+                self.close_merge_item();
+                slot
+            }
+            Slot::Root | Slot::Item => slot,
+        };
+        self.slot = Some(next);
+    }
+
+    /// The comma before an item that is not the first.
+    pub(super) fn separate(&mut self) {
+        if self.slot() == Slot::Item
+            && self
+                .frames
+                .last()
+                .is_some_and(|frame| self.raw.len() > frame.start.get() + 1)
+        {
+            self.raw.push(b',');
+        }
+    }
+}
