@@ -34,13 +34,10 @@ fn write_escaped(text: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(rest);
 }
 
-/// Bytes of a string without its quotes, at most.
+/// About how many bytes a string has without its quotes.
 pub(super) fn escaped_len(text: &[u8]) -> usize {
-    let escaped = text
-        .iter()
-        .filter(|&&byte| class::of(byte) & ESCAPED != 0)
-        .count();
-    text.len() + 5 * escaped
+    let is_escaped = |&&byte: &&u8| byte < 0x80 && class::of(byte) & ESCAPED != 0;
+    text.len() + 5 * text.iter().filter(is_escaped).count()
 }
 
 /// Writes the first character of `text`; returns what follows.
