@@ -22,6 +22,7 @@ mod json;
 mod offset;
 mod parser;
 mod place;
+pub mod portable;
 mod reader;
 mod scalar;
 mod scanner;

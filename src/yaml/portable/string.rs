@@ -1,0 +1,122 @@
+//! JSON strings, and what YAML has against them.
+
+/// A string in a JSON text.
+pub(super) struct JsonString {
+    /// Offset of the byte behind its closing quote.
+    pub(super) end: usize,
+    /// Whether YAML refuses it, or reads it otherwise.
+    pub(super) is_hostile: bool,
+}
+
+impl JsonString {
+    /// The string whose quote stands at `start`.
+    pub(super) fn at(json: &[u8], start: usize) -> Self {
+        let mut is_hostile = false;
+        let mut rest = &json[start + 1..];
+        loop {
+            let run = rest
+                .iter()
+                .position(|&byte| matches!(byte, b'"' | b'\\' | 0x7F | 0xC2 | 0xE2 | 0xEF));
+            rest = &rest[run.unwrap_or(rest.len())..];
+            let width = match rest {
+                [] => break,
+                [b'"', ..] => {
+                    rest = &rest[1..];
+                    break;
+                }
+                [b'\\', ..] => {
+                    is_hostile |= matches!(rest, [_, b'/', ..]) || surrogates(rest).is_some();
+                    2
+                }
+                _ => {
+                    is_hostile |= hostile_character(rest).is_some();
+                    1
+                }
+            };
+            rest = rest.get(width..).unwrap_or_default();
+        }
+        Self {
+            end: json.len() - rest.len(),
+            is_hostile,
+        }
+    }
+}
+
+/// The character that two escapes at the start of `text` stand for.
+fn surrogates(text: &[u8]) -> Option<char> {
+    let (high, low) = (code(text)?, code(text.get(6..)?)?);
+    let is_pair = (0xD800..0xDC00).contains(&high) && (0xDC00..0xE000).contains(&low);
+    let code = is_pair.then(|| 0x1_0000 + ((high & 0x3FF) << 10) + (low & 0x3FF));
+    code.and_then(char::from_u32)
+}
+
+/// The code of the escape `\uXXXX` at the start of `text`.
+fn code(text: &[u8]) -> Option<u32> {
+    let [b'\\', b'u', digits @ ..] = text else {
+        return None;
+    };
+    let digits = std::str::from_utf8(digits.get(..4)?).ok()?;
+    u32::from_str_radix(digits, 16).ok()
+}
+
+/// The character at the start of `text`, if YAML does not allow it or takes
+/// it for a line break, and its length.
+fn hostile_character(text: &[u8]) -> Option<(char, usize)> {
+    match text {
+        [0x7F, ..] => Some(('\x7F', 1)),
+        [0xC2, byte @ 0x80..=0x9F, ..] => Some((char::from(*byte), 2)),
+        [0xE2, 0x80, 0xA8, ..] => Some(('\u{2028}', 3)),
+        [0xE2, 0x80, 0xA9, ..] => Some(('\u{2029}', 3)),
+        [0xEF, 0xBF, 0xBE, ..] => Some(('\u{FFFE}', 3)),
+        [0xEF, 0xBF, 0xBF, ..] => Some(('\u{FFFF}', 3)),
+        _ => None,
+    }
+}
+
+/// Writes a string anew, quotes included; a long one as short as it can be.
+pub(super) fn rewrite(string: &[u8], shorten: bool, out: &mut Vec<u8>) {
+    let mut rest = string;
+    while let [byte, next @ ..] = rest {
+        let width = if *byte == b'\\' {
+            rewrite_escape(rest, shorten, out)
+        } else {
+            0
+        };
+        rest = if width > 0 {
+            rest.get(width..).unwrap_or_default()
+        } else if let Some((character, width)) = hostile_character(rest) {
+            out.extend_from_slice(format!("\\u{:04x}", u32::from(character)).as_bytes());
+            &rest[width..]
+        } else {
+            out.push(*byte);
+            next
+        };
+    }
+}
+
+/// Writes what the escape at the start of `text` stands for, or the escape.
+/// Returns its length.
+fn rewrite_escape(text: &[u8], shorten: bool, out: &mut Vec<u8>) -> usize {
+    let raw = match (text, surrogates(text)) {
+        ([_, b'/', ..], _) => Some(('/', 2)),
+        (_, Some(character)) => Some((character, 12)),
+        _ if shorten => raw_character(text).map(|character| (character, 6)),
+        _ => None,
+    };
+    if let Some((character, width)) = raw {
+        out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+        return width;
+    }
+    let escape = text.get(..2).unwrap_or(text);
+    out.extend_from_slice(escape);
+    escape.len()
+}
+
+/// The character that an escape stands for, if it may stand there itself.
+fn raw_character(text: &[u8]) -> Option<char> {
+    let character = char::from_u32(code(text)?)?;
+    let is_special = matches!(character, '"' | '\\' | '\0'..='\x1F');
+    let bytes = &mut [0; 4];
+    let is_hostile = hostile_character(character.encode_utf8(bytes).as_bytes()).is_some();
+    (!is_special && !is_hostile).then_some(character)
+}
