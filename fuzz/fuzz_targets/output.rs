@@ -1,0 +1,29 @@
+//! Any bytes as a plugin's output: no panic, no excess, and no manifest that
+//! the client would find to be none or several.
+
+#![no_main]
+
+use bytes::Bytes;
+use cmp_supervisor::yaml::{portable::portable, stream};
+use libfuzzer_sys::fuzz_target;
+
+const MAX_BYTES: usize = 1 << 20;
+
+fuzz_target!(|output: &[u8]| {
+    let output = Bytes::copy_from_slice(output);
+    match stream::stdout_manifests(&output, MAX_BYTES) {
+        Ok(manifests) => {
+            for manifest in manifests {
+                assert!(!manifest.is_empty() && manifest != "null");
+                assert!(manifest.len() <= MAX_BYTES.max(output.len()));
+                let _ = portable(&manifest);
+            }
+        }
+        Err(error) => {
+            assert!(error.line() >= 1 && error.document() >= 1);
+            // What is not UTF-8 grows three-fold.
+            assert!(error.excerpt().len() <= 3 * stream::MAX_EXCERPT_BYTES);
+            let _ = error.to_string();
+        }
+    }
+});

@@ -1,0 +1,37 @@
+//! Any bytes as one document: no panic, no excess, and a result that is JSON
+//! and reads as itself.
+
+#![no_main]
+
+use cmp_supervisor::yaml::{self, Converter, portable::portable};
+use libfuzzer_sys::fuzz_target;
+
+const MAX_BYTES: usize = 1 << 20;
+
+fuzz_target!(|document: &[u8]| {
+    let mut json = Vec::new();
+    let converted = Converter::new(MAX_BYTES).convert(document, &mut json);
+    // The tree is read by the same rules, but its scalars are not checked.
+    let tree = yaml::tree(document);
+    if converted.is_err() {
+        return;
+    }
+    assert!(json.len() <= MAX_BYTES);
+    let tree = tree.expect("what converts has nodes");
+    if let Some(tree) = &tree {
+        let _ = tree.root().span();
+    }
+    let value = serde_json::from_slice::<serde_json::Value>(&json);
+    // Serde gives up 128 collections deep.
+    if value.as_ref().is_err_and(|error| error.to_string().contains("recursion limit")) {
+        return;
+    }
+    value.expect("the result is JSON");
+    let portable = portable(&json);
+    let is_lossy = json.windows(2).any(|pair| pair == b"-0") || portable.len() > MAX_BYTES / 2;
+    if let Ok(again) = yaml::to_json(&portable)
+        && !is_lossy
+    {
+        assert_eq!(String::from_utf8_lossy(&again), String::from_utf8_lossy(&json));
+    }
+});
