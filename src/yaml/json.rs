@@ -21,7 +21,7 @@ use self::{
     alias::{Anchor, Collection, Tally},
     entry::Entry,
     frame::{Frame, Slot},
-    merge::MergeList,
+    merge::{MergeList, Source},
     patch::Patch,
 };
 use super::{
@@ -70,8 +70,10 @@ pub(super) struct Writer {
     patches: Vec<Patch>,
     /// Entries of patches, in their final order.
     pieces: Vec<Entry>,
-    /// Patches whose entries are to be merged.
-    sources: Vec<usize>,
+    /// Mappings whose entries are to be merged.
+    sources: Vec<Source>,
+    /// An object's entries on the way to their places.
+    moved: Vec<u8>,
     anchors: Vec<Anchor>,
     names: HashMap<Box<[u8]>, usize>,
     tally: Tally,

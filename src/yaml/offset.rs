@@ -5,7 +5,8 @@
 /// copied for every token.
 pub const MAX_DOCUMENT_BYTES: usize = 1 << 30;
 
-/// An offset into a document or a text made of it.
+/// An offset into a document or a text made of it, or a number of things in
+/// them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(super) struct Offset(u32);
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Error, Event, Offset, Parser, Patch, Place, Slot, Value, Writer};
+use super::{Error, Event, Offset, Parser, Patch, Place, Slot, Value, Writer, merge::Source};
 
 /// Upstream's guard looks at documents beyond these counts only.
 const UNGUARDED_ALIASED: u32 = 100;
@@ -189,7 +189,13 @@ impl Writer {
         self.reach(collection.height - usize::from(is_merge));
         if is_merge {
             if let Some(patch) = collection.patch {
-                self.merge(patch, slot);
+                self.merge(
+                    Source {
+                        patch,
+                        size: collection.size,
+                    },
+                    slot,
+                );
             }
             return;
         }

@@ -24,8 +24,9 @@ pub(super) struct Frame {
     pub(super) start: Offset,
     /// Where it starts in the document.
     pub(super) place: Place,
-    /// How many entries, patches and merge sources there were before it.
+    /// How many entries, anchors, patches and merges there were before it.
     pub(super) entries: usize,
+    pub(super) anchors: usize,
     pub(super) patches: usize,
     pub(super) sources: usize,
     /// How much growth there was before it.
@@ -33,9 +34,12 @@ pub(super) struct Frame {
     pub(super) anchor: Option<usize>,
     /// How many collections stand within one another in it.
     pub(super) height: usize,
-    /// Whether its text is not what it stands for.
-    pub(super) is_patched: bool,
+    /// Whether its entries are not in their final order.
+    pub(super) is_unsorted: bool,
+    /// Whether some of its entries stand elsewhere.
     pub(super) has_merge: bool,
+    /// Whether others may ask for its entries.
+    pub(super) keeps_entries: bool,
     pub(super) merge_list: Option<MergeList>,
     /// The entry whose key is the float zero.
     pub(super) float_zero: Option<usize>,
@@ -76,12 +80,14 @@ impl Writer {
             start: self.offset(),
             place,
             entries: self.entries.len(),
+            anchors: self.anchors.len(),
             patches: self.patches.len(),
             sources: self.sources.len(),
             growth: self.growth,
             anchor,
             height: 0,
-            is_patched: false,
+            is_unsorted: false,
+            keeps_entries: false,
             has_merge: false,
             merge_list: None,
             float_zero: None,

@@ -50,7 +50,7 @@ impl Writer {
         if let Some(zero) = frame.float_zero.replace(next) {
             self.entries.remove(zero);
             frame.float_zero = Some(next - 1);
-            frame.is_patched = true;
+            frame.is_unsorted = true;
         }
     }
 
@@ -82,10 +82,10 @@ impl Writer {
             end: value,
         };
         if let Some(frame) = self.frames.last_mut()
-            && !frame.is_patched
+            && !frame.is_unsorted
             && let Some(&before) = self.entries.get(frame.entries..).and_then(<[Entry]>::last)
         {
-            frame.is_patched = before.compare(entry, &self.raw) != Ordering::Less;
+            frame.is_unsorted = before.compare(entry, &self.raw) != Ordering::Less;
         }
         self.entries.push(entry);
     }

@@ -1,14 +1,17 @@
 //! Mappings: sorted, without repetitions.
 
-use super::{Entry, Frame, Place, Slot, Writer};
+use super::{Entry, Frame, Place, Slot, Writer, merge::Source};
+
+/// Objects up to this size are sorted where they stand. Within it not so many
+/// lie in one another that moving a byte for each of them would matter.
+const MAX_MOVED_BYTES: usize = 1024;
 
 impl Writer {
     pub(super) fn open_mapping(&mut self, place: Place, anchor: Option<usize>) {
         let slot = self.slot();
         self.count(1, 0);
         let frame = self.open(b'{', place, anchor);
-        // Others may ask for the entries of these.
-        frame.is_patched = anchor.is_some() || matches!(slot, Slot::Merge | Slot::MergeItem);
+        frame.keeps_entries = anchor.is_some() || matches!(slot, Slot::Merge | Slot::MergeItem);
         self.slot = Some(Slot::Key);
     }
 
@@ -17,18 +20,28 @@ impl Writer {
             return;
         };
         self.raw.push(b'}');
-        let patch = frame.is_patched.then(|| self.patch_mapping(&frame));
+        let mut patch = None;
+        if frame.is_unsorted || frame.keeps_entries {
+            let from = self.sort_entries(&frame);
+            if self.may_move(&frame) {
+                self.move_entries(&frame, from);
+            } else {
+                patch = Some(self.patch_object(&frame, from));
+            }
+        }
         self.entries.truncate(frame.entries);
         if matches!(frame.slot, Slot::Merge | Slot::MergeItem)
             && let Some(patch) = patch
         {
-            self.merge(patch, frame.slot);
+            let size = self.size_of(&frame);
+            self.merge(Source { patch, size }, frame.slot);
         }
         self.close(&frame, patch);
     }
 
-    /// Sorts the entries; of those with one key the last one stays.
-    fn patch_mapping(&mut self, frame: &Frame) -> usize {
+    /// Sorts the entries into pieces; of those with one key the last one
+    /// stays. Returns the first piece's number.
+    fn sort_entries(&mut self, frame: &Frame) -> usize {
         let raw = &self.raw;
         let entries = &mut self.entries[frame.entries..];
         entries.sort_by(|one, other| one.compare(*other, raw));
@@ -39,6 +52,30 @@ impl Writer {
                 _ => self.pieces.push(entry),
             }
         }
-        self.patch_object(frame, from)
+        from
+    }
+
+    /// Whether the text is small, and nothing refers to places in it.
+    fn may_move(&self, frame: &Frame) -> bool {
+        self.raw.len() - frame.start.get() <= MAX_MOVED_BYTES
+            && !frame.keeps_entries
+            && !frame.has_merge
+            && frame.anchors == self.anchors.len()
+            && frame.patches == self.patches.len()
+    }
+
+    /// Puts the entries into their order at once.
+    fn move_entries(&mut self, frame: &Frame, from: usize) {
+        self.moved.clear();
+        for piece in self.pieces.drain(from..) {
+            if !self.moved.is_empty() {
+                self.moved.push(b',');
+            }
+            self.moved
+                .extend_from_slice(&self.raw[piece.start.get()..piece.end.get()]);
+        }
+        self.raw.truncate(frame.start.get() + 1);
+        self.raw.extend_from_slice(&self.moved);
+        self.raw.push(b'}');
     }
 }

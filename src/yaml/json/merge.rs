@@ -10,11 +10,20 @@ pub(super) struct MergeList {
     refusal: Option<Refusal>,
 }
 
+/// A mapping whose entries are taken over.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Source {
+    /// The patch that lists them.
+    pub(super) patch: usize,
+    /// Bytes of its final text, at most.
+    pub(super) size: usize,
+}
+
 impl Writer {
     /// A key `<<` was read.
     pub(super) fn expect_merge(&mut self) {
         if let Some(frame) = self.frames.last_mut() {
-            frame.is_patched = true;
+            frame.is_unsorted = true;
             frame.has_merge = true;
         }
         self.slot = Some(Slot::Merge);
@@ -26,8 +35,8 @@ impl Writer {
     }
 
     /// Takes over the entries of a patch, now or, in a list, at its end.
-    pub(super) fn merge(&mut self, patch: usize, slot: Slot) {
-        self.sources.push(patch);
+    pub(super) fn merge(&mut self, source: Source, slot: Slot) {
+        self.sources.push(source);
         if slot == Slot::Merge {
             self.apply_merges(self.sources.len() - 1);
         }
@@ -36,10 +45,10 @@ impl Writer {
     /// Of several mappings with a key the first one wins.
     pub(super) fn apply_merges(&mut self, first: usize) {
         for source in self.sources.drain(first..).rev() {
-            let Some(patch) = self.patches.get(source) else {
+            let Some(patch) = self.patches.get(source.patch) else {
                 continue;
             };
-            self.growth = self.growth.saturating_add(patch.size());
+            self.growth = self.growth.saturating_add(source.size);
             self.entries.extend_from_slice(&self.pieces[patch.pieces()]);
         }
     }

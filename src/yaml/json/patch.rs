@@ -10,16 +10,14 @@ pub(super) struct Patch {
     start: Offset,
     end: Offset,
     /// The pieces, by their numbers.
-    from: usize,
-    to: usize,
+    from: Offset,
+    to: Offset,
+    /// How many patches lie within the place.
+    nested: Offset,
     /// Whether the pieces are an object's entries, or the whole text.
     is_object: bool,
     /// Whether every piece stands within the place and has no patch in it.
     is_plain: bool,
-    /// How many patches lie within the place.
-    nested: usize,
-    /// Bytes of its final text, at most.
-    size: usize,
 }
 
 impl Patch {
@@ -28,23 +26,17 @@ impl Patch {
         Self {
             start,
             end: Offset::new(start.get() + 1),
-            from: piece,
-            to: piece + 1,
+            from: Offset::new(piece),
+            to: Offset::new(piece + 1),
+            nested: Offset::ZERO,
             is_object: false,
             is_plain: false,
-            nested: 0,
-            size: 0,
         }
     }
 
     /// The numbers of the pieces.
     pub(super) fn pieces(&self) -> Range<usize> {
-        self.from..self.to
-    }
-
-    /// Bytes of its final text, at most.
-    pub(super) fn size(&self) -> usize {
-        self.size
+        self.from.get()..self.to.get()
     }
 }
 
@@ -77,12 +69,11 @@ impl Writer {
         self.patches.push(Patch {
             start: frame.start,
             end: self.offset(),
-            from,
-            to: self.pieces.len(),
+            from: Offset::new(from),
+            to: Offset::new(self.pieces.len()),
+            nested: Offset::new(nested),
             is_object: true,
             is_plain: nested == 0 && !frame.has_merge,
-            nested,
-            size: self.size_of(frame),
         });
         self.patches.len() - 1
     }
@@ -127,7 +118,7 @@ impl Assembly<'_> {
                 self.out.push(b'{');
             }
             at = patch.end;
-            let next = number + 1 + patch.nested;
+            let next = number + 1 + patch.nested.get();
             if !patch.is_plain {
                 self.steps.push(Step::Text {
                     at,
@@ -135,7 +126,7 @@ impl Assembly<'_> {
                     patch: next,
                 });
                 self.steps.push(Step::Pieces {
-                    next: patch.from,
+                    next: patch.from.get(),
                     patch: number,
                 });
                 return;
@@ -156,13 +147,13 @@ impl Assembly<'_> {
         let Some(patch) = self.patches.get(number) else {
             return;
         };
-        if next == patch.to {
+        if next == patch.to.get() {
             if patch.is_object {
                 self.out.push(b'}');
             }
             return;
         }
-        if next > patch.from {
+        if next > patch.from.get() {
             self.out.push(b',');
         }
         let Some(&Entry { start, end, .. }) = self.pieces.get(next) else {

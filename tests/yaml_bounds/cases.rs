@@ -1,0 +1,250 @@
+//! Outputs that ask for much.
+
+use std::fmt::Write as _;
+
+use bytes::Bytes;
+
+/// An output and what is to become of it.
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) output: fn() -> Bytes,
+    pub(crate) max_bytes: usize,
+    /// Part of the error's text.
+    pub(crate) error: Option<&'static str>,
+    /// How many times the larger of output and result may be resident at once.
+    pub(crate) times: usize,
+}
+
+/// Enough for what a byte costs to show.
+const SIZE: usize = 12 << 20;
+
+const MAX_BYTES: usize = 100 << 20;
+
+const DEPTH: usize = 10_000;
+
+const fn case(name: &'static str, output: fn() -> Bytes, times: usize) -> Case {
+    Case {
+        name,
+        output,
+        max_bytes: MAX_BYTES,
+        error: None,
+        times,
+    }
+}
+
+const fn refused(name: &'static str, output: fn() -> Bytes, error: &'static str) -> Case {
+    Case {
+        name,
+        output,
+        max_bytes: SIZE,
+        error: Some(error),
+        times: 5,
+    }
+}
+
+pub(crate) const ORDINARY: &[Case] = &[
+    case("manifests", manifests, 3),
+    case("one unsorted document", unsorted_document, 3),
+    case("one block scalar", block_scalar, 3),
+    case("one folded scalar", folded_scalar, 3),
+    case("one quoted scalar", quoted_scalar, 3),
+    case("one plain scalar", plain_scalar, 3),
+    case("one json value", json_value, 3),
+    case("one json string", json_string, 3),
+];
+
+pub(crate) const HOSTILE: &[Case] = &[
+    case("deep flow", deep_flow, 4),
+    case("deep blocks", deep_blocks, 4),
+    case("deep and unsorted around a large value", deep_unsorted, 4),
+    case("deep json", deep_json, 4),
+    case("a million documents", million_documents, 24),
+    case("a million separators", million_separators, 4),
+    case("short entries", short_entries, 5),
+    case("repeated entries", repeated_entries, 13),
+    case("short items", short_items, 4),
+    case("blank lines", blank_lines, 4),
+    case("merges", merges, 5),
+    case("anchors", anchors, 16),
+    case("a long line of wide characters", wide_line, 4),
+    case("line breaks in a folded scalar", folded_breaks, 4),
+];
+
+pub(crate) const EXPLOSIVE: &[Case] = &[
+    refused("aliases of a large value", alias_bomb, "becomes more than"),
+    refused("aliases of aliases", nested_aliases, "excessive aliasing"),
+    refused("merges of a large mapping", merge_bomb, "becomes more than"),
+    refused(
+        "characters with long escapes",
+        long_escapes,
+        "becomes more than",
+    ),
+    refused("too deep", too_deep, "exceeded max depth"),
+    refused("an unfinished key", unfinished_key, "yaml:"),
+];
+
+pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
+    ORDINARY.iter().chain(HOSTILE).chain(EXPLOSIVE)
+}
+
+/// `piece` with its number for `#`, until it is large enough.
+fn repeated(start: &str, piece: &str, end: &str) -> Bytes {
+    let mut text = String::with_capacity(SIZE + 1024);
+    text.push_str(start);
+    let mut number = 0;
+    while text.len() < SIZE {
+        match piece.split_once('#') {
+            Some((before, after)) => write!(text, "{before}{number}{after}").expect("memory"),
+            None => text.push_str(piece),
+        }
+        number += 1;
+    }
+    text.push_str(end);
+    text.shrink_to_fit();
+    Bytes::from(text)
+}
+
+fn nested(open: &str, inner: &str, close: &str, depth: usize) -> Bytes {
+    Bytes::from([&open.repeat(depth), inner, &close.repeat(depth)].concat())
+}
+
+fn manifests() -> Bytes {
+    let manifest = "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: app-#\n  labels:\n    app: web\n\
+        \x20   tier: front\ndata:\n  key: |\n    some text\n    over two lines\n  other: \"quoted: text\"\n";
+    repeated("", manifest, "")
+}
+
+fn unsorted_document() -> Bytes {
+    repeated(
+        "kind: List\nitems:\n",
+        "- name: n#\n  image: registry.example.com/team/app\n  command: [run]\n",
+        "apiVersion: v1\n",
+    )
+}
+
+fn block_scalar() -> Bytes {
+    repeated("a: |\n", "  some line of text that is not short\n", "")
+}
+
+fn folded_scalar() -> Bytes {
+    repeated("a: >\n", "  some line of text that is not short\n", "")
+}
+
+fn quoted_scalar() -> Bytes {
+    repeated(
+        "a: \"",
+        "some text\\x20over\n several lines, with an escape here and there ",
+        "\"\n",
+    )
+}
+
+fn plain_scalar() -> Bytes {
+    repeated("a: x\n", "  some line of text that is not short\n", "")
+}
+
+fn json_value() -> Bytes {
+    repeated(
+        "{\"items\":[",
+        "{\"b\":#,\"a\":[true,\"text\"]},",
+        "null]}\n",
+    )
+}
+
+fn json_string() -> Bytes {
+    repeated("{\"a\":\"", "some text \\n", "\"}\n")
+}
+
+fn deep_flow() -> Bytes {
+    nested("[", "x", "]", DEPTH)
+}
+
+fn deep_blocks() -> Bytes {
+    nested("- ", "x\n", "", DEPTH)
+}
+
+fn deep_unsorted() -> Bytes {
+    nested("{b: ", &"x".repeat(SIZE), ", a: 1}", DEPTH - 1)
+}
+
+fn deep_json() -> Bytes {
+    nested("{\"a\":", "1", "}", DEPTH)
+}
+
+fn million_documents() -> Bytes {
+    Bytes::from("a\n---\n".repeat(1 << 20))
+}
+
+fn million_separators() -> Bytes {
+    Bytes::from("---\n".repeat(1 << 20))
+}
+
+fn short_entries() -> Bytes {
+    repeated("{", "#,", "}")
+}
+
+fn repeated_entries() -> Bytes {
+    repeated("{", "a,", "}")
+}
+
+fn short_items() -> Bytes {
+    repeated("[", "a,", "]")
+}
+
+fn blank_lines() -> Bytes {
+    repeated("a: |+\n  x\n", "\n", "")
+}
+
+fn merges() -> Bytes {
+    repeated(
+        "- &a {x: 1, y: 2}\n",
+        "- {a: b, c: d, e: f, g: h, i: j, <<: *a, k: 1}\n",
+        "",
+    )
+}
+
+fn anchors() -> Bytes {
+    repeated("", "- &a# x\n", "")
+}
+
+fn wide_line() -> Bytes {
+    repeated("[", "é€😀é€😀é€😀é€😀, ", "]")
+}
+
+fn folded_breaks() -> Bytes {
+    repeated("a: >\n", "  x\n\n\n", "")
+}
+
+fn alias_bomb() -> Bytes {
+    let text = "x".repeat(1 << 20);
+    Bytes::from(format!("a: &a [{text}]\nb: [{}]\n", "*a,".repeat(90)))
+}
+
+fn nested_aliases() -> Bytes {
+    let mut text = "- &a0 [x]\n".to_owned();
+    for number in 1..20 {
+        let items = format!("*a{},", number - 1).repeat(20);
+        writeln!(text, "- &a{number} [{items}]").expect("memory");
+    }
+    Bytes::from(text)
+}
+
+fn merge_bomb() -> Bytes {
+    let mut text = "- &a\n".to_owned();
+    for number in 0..64 {
+        writeln!(text, "  key{number}: {}", "x".repeat(1 << 14)).expect("memory");
+    }
+    text.push_str(&"- <<: *a\n".repeat(90));
+    Bytes::from(text)
+}
+
+fn long_escapes() -> Bytes {
+    repeated("a: ", "<<<<<<<<<<<<<<<<", "\n")
+}
+
+fn too_deep() -> Bytes {
+    nested("[", "x", "]", SIZE / 2)
+}
+
+fn unfinished_key() -> Bytes {
+    repeated("{", "? [[[[[[[[", "")
+}
