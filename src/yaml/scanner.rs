@@ -11,12 +11,11 @@ mod indent;
 mod keys;
 mod name;
 mod plain;
+mod queue;
 mod quoted;
 mod tag;
 
-use std::collections::VecDeque;
-
-use self::keys::Keys;
+use self::{keys::Keys, queue::Queue};
 use super::{
     class::{self, BLANK, BREAK, break_len},
     error::Error,
@@ -43,9 +42,7 @@ pub(super) struct Scanner<'a> {
     at: usize,
     line: usize,
     line_start: usize,
-    queue: VecDeque<Token>,
-    /// Tokens that left the queue.
-    taken: usize,
+    queue: Queue,
     /// Collections in brackets that are open.
     flow_depth: usize,
     /// Column of the innermost block collection.
@@ -73,8 +70,7 @@ impl<'a> Scanner<'a> {
             at: 0,
             line: 0,
             line_start: 0,
-            queue: VecDeque::new(),
-            taken: 0,
+            queue: Queue::default(),
             flow_depth: 0,
             indent: None,
             indents: Vec::new(),
@@ -94,7 +90,7 @@ impl<'a> Scanner<'a> {
     /// The next token, which stays next.
     #[inline]
     pub(super) fn peek(&mut self) -> Result<Token, Error> {
-        if let Some(&token) = self.queue.front()
+        if let Some(token) = self.queue.first()
             && !self.keys.is_waiting()
         {
             return Ok(token);
@@ -105,8 +101,7 @@ impl<'a> Scanner<'a> {
     /// Takes the token that `peek` showed.
     #[inline]
     pub(super) fn skip(&mut self) {
-        self.queue.pop_front();
-        self.taken += 1;
+        self.queue.take();
     }
 
     /// The characters of a token.
@@ -123,8 +118,8 @@ impl<'a> Scanner<'a> {
     /// Scans until the first token of the queue cannot become a key any more.
     fn fill(&mut self) -> Result<Token, Error> {
         loop {
-            if let Some(&token) = self.queue.front() {
-                if !self.may_be_key(self.taken)? {
+            if let Some(token) = self.queue.first() {
+                if !self.may_be_key(self.queue.first_number())? {
                     return Ok(token);
                 }
             } else {
@@ -233,9 +228,7 @@ impl<'a> Scanner<'a> {
     fn skip_to_token(&mut self) {
         loop {
             self.skip_mark();
-            while self.byte(0) == b' ' || self.byte(0) == b'\t' && self.may_skip_tab() {
-                self.at += 1;
-            }
+            self.skip_separation();
             if self.byte(0) == b'#' {
                 self.skip_line_rest();
             }
@@ -274,9 +267,20 @@ impl<'a> Scanner<'a> {
         rest.iter().filter(|&byte| byte & 0xC0 != 0x80).count()
     }
 
-    /// Tabs separate, but do not indent.
-    fn may_skip_tab(&self) -> bool {
-        self.flow_depth > 0 || !self.is_key_allowed
+    /// Skips spaces, and tabs where they do not indent.
+    fn skip_separation(&mut self) {
+        loop {
+            let rest = self.rest();
+            let spaces = rest
+                .iter()
+                .position(|&byte| byte != b' ')
+                .unwrap_or(rest.len());
+            self.at += spaces;
+            if self.byte(0) != b'\t' || self.flow_depth == 0 && self.is_key_allowed {
+                return;
+            }
+            self.at += 1;
+        }
     }
 
     /// Queues a token of `width` bytes without text of its own.
@@ -284,12 +288,12 @@ impl<'a> Scanner<'a> {
         let place = self.place();
         self.at += width;
         self.queue
-            .push_back(Token::new(kind, place, self.at, Text::EMPTY));
+            .push(Token::new(kind, place, self.at, Text::EMPTY));
     }
 
     /// Queues a token that started at `place` and ends here.
     fn push(&mut self, kind: Kind, place: Place, text: Text) {
-        self.queue.push_back(Token::new(kind, place, self.at, text));
+        self.queue.push(Token::new(kind, place, self.at, text));
     }
 
     fn error(&self, problem: &str) -> Error {

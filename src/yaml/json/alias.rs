@@ -24,6 +24,9 @@ pub(super) struct Tally {
 
 impl Tally {
     fn is_excessive(self) -> bool {
+        if self.aliased <= UNGUARDED_ALIASED || self.nodes <= UNGUARDED_NODES {
+            return false;
+        }
         let (nodes, aliased) = (f64::from(self.nodes), f64::from(self.aliased));
         let allowed = if self.nodes <= FEW_NODES {
             0.99
@@ -32,9 +35,7 @@ impl Tally {
         } else {
             0.99 - 0.89 * (nodes - f64::from(FEW_NODES)) / f64::from(MANY_NODES - FEW_NODES)
         };
-        self.aliased > UNGUARDED_ALIASED
-            && self.nodes > UNGUARDED_NODES
-            && aliased / nodes > allowed
+        aliased / nodes > allowed
     }
 }
 

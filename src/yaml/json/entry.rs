@@ -24,10 +24,11 @@ impl Entry {
     /// Compares two entries' keys as Go does: by the bytes that are meant.
     pub(super) fn compare(self, other: Self, raw: &[u8]) -> Ordering {
         let (key, other) = (self.key(raw), other.key(raw));
-        if memchr::memchr(b'\\', key).is_none() && memchr::memchr(b'\\', other).is_none() {
-            key.cmp(other)
-        } else {
-            unescape(key).cmp(&unescape(other))
+        let mut pairs = key.iter().zip(other);
+        match pairs.find(|(one, other)| one != other || **one == b'\\') {
+            None => key.len().cmp(&other.len()),
+            Some((b'\\', _) | (_, b'\\')) => unescape(key).cmp(&unescape(other)),
+            Some((one, other)) => one.cmp(other),
         }
     }
 }

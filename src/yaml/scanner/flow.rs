@@ -7,7 +7,7 @@ impl Scanner<'_> {
     /// `[` or `{`
     pub(super) fn open_flow(&mut self, kind: Kind) -> Result<(), Error> {
         self.expect_key()?;
-        self.keys.open(self.taken + self.queue.len());
+        self.keys.open(self.queue.next_number());
         self.flow_depth += 1;
         if self.flow_depth > MAX_DEPTH {
             return Err(self.too_deep());

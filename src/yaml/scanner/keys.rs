@@ -161,7 +161,7 @@ impl Scanner<'_> {
         }
         self.forget_key()?;
         Ok(Some(Candidate {
-            token: self.taken + self.queue.len(),
+            token: self.queue.next_number(),
             place: self.place(),
             column: self.column(),
             is_required: self.flow_depth == 0 && self.indent == Some(self.column()),
@@ -196,9 +196,9 @@ impl Scanner<'_> {
             ..
         } = candidate;
         let announce = |kind| Token::new(kind, place, place.offset(), Text::EMPTY);
-        self.insert(token, announce(Kind::Key));
+        self.queue.insert(token, announce(Kind::Key));
         if self.open_block(column)? {
-            self.insert(token, announce(Kind::BlockMappingStart));
+            self.queue.insert(token, announce(Kind::BlockMappingStart));
         }
         Ok(true)
     }
@@ -211,7 +211,7 @@ impl Scanner<'_> {
         candidate: Option<Candidate>,
     ) -> Result<(), Error> {
         let Some(candidate) = candidate else {
-            self.queue.push_back(scalar);
+            self.queue.push(scalar);
             return Ok(());
         };
         let is_key = self.byte(0) == b':'
@@ -220,27 +220,18 @@ impl Scanner<'_> {
             && self.is_within_reach(&candidate);
         if !is_key {
             self.keys.put(candidate);
-            self.queue.push_back(scalar);
+            self.queue.push(scalar);
             return Ok(());
         }
         let announce = |kind| Token::new(kind, scalar.place, scalar.place.offset(), Text::EMPTY);
         if self.open_block(candidate.column)? {
-            self.queue.push_back(announce(Kind::BlockMappingStart));
+            self.queue.push(announce(Kind::BlockMappingStart));
         }
-        self.queue.push_back(announce(Kind::Key));
-        self.queue.push_back(scalar);
+        self.queue.push(announce(Kind::Key));
+        self.queue.push(scalar);
         self.is_key_allowed = false;
         self.indicator(Kind::Value, 1);
         Ok(())
-    }
-
-    /// Queues a token before the one of this number, or last if that one has
-    /// left the queue.
-    fn insert(&mut self, number: usize, token: Token) {
-        match number.checked_sub(self.taken) {
-            Some(index) => self.queue.insert(index, token),
-            None => self.queue.push_back(token),
-        }
     }
 
     fn is_within_reach(&self, candidate: &Candidate) -> bool {
