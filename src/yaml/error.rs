@@ -1,6 +1,12 @@
 //! Why a document is not what its author meant.
 
+use std::borrow::Cow;
+
 use super::{event::Tag, place::Place};
+
+/// How much of the document an error's text repeats. Upstream knows no bound,
+/// but nobody reads so far.
+const MAX_SHOWN_BYTES: usize = 16 << 10;
 
 /// What is wrong with a document.
 ///
@@ -62,19 +68,16 @@ impl Error {
 
     /// An alias of nothing.
     pub(super) fn unknown_anchor(name: &[u8], place: Place) -> Self {
-        let name = String::from_utf8_lossy(name);
-        Self::value(&format!("unknown anchor '{name}' referenced"), place)
+        Self::value(
+            &format!("unknown anchor '{}' referenced", shown(name)),
+            place,
+        )
     }
 
     /// A scalar is not what its tag says.
     pub(super) fn wrong_tag(text: &[u8], (found, tag): (Tag, Tag), place: Place) -> Self {
-        let text = String::from_utf8_lossy(text);
-        let problem = format!(
-            "cannot decode {} `{text}` as a {}",
-            found.short(),
-            tag.short()
-        );
-        Self::value(&problem, place)
+        let (found, text, tag) = (found.short(), shown(text), tag.short());
+        Self::value(&format!("cannot decode {found} `{text}` as a {tag}"), place)
     }
 
     /// A value without a JSON form; `text` is complete.
@@ -107,5 +110,13 @@ impl Error {
     #[must_use]
     pub fn offset(&self) -> Option<usize> {
         self.0.place.map(Place::offset)
+    }
+}
+
+/// A part of a document, as far as it is shown.
+pub(super) fn shown(text: &[u8]) -> Cow<'_, str> {
+    match text.split_at_checked(MAX_SHOWN_BYTES) {
+        Some((start, [_, ..])) => String::from_utf8_lossy(start) + "…",
+        Some(_) | None => String::from_utf8_lossy(text),
     }
 }

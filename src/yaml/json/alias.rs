@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::{Error, Event, Offset, Parser, Patch, Place, Slot, Value, Writer, merge::Source};
+use crate::yaml::error::shown;
 
 /// Upstream's guard looks at documents beyond these counts only.
 const UNGUARDED_ALIASED: u32 = 100;
@@ -144,8 +145,7 @@ impl Writer {
             Target::Open => {
                 let nodes = self.tally.nodes - anchor.before;
                 self.count(nodes, nodes);
-                let name = String::from_utf8_lossy(name);
-                let problem = format!("anchor '{name}' value contains itself");
+                let problem = format!("anchor '{}' value contains itself", shown(name));
                 self.fail(Error::value(&problem, place));
                 self.repeat_scalar(Value::Null, 0..0);
             }

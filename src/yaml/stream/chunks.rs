@@ -6,6 +6,7 @@ use bytes::Bytes;
 use memchr::memmem;
 
 use super::space_len;
+use crate::yaml::error::shown;
 
 /// The text of a document, as upstream hands it to its YAML decoder.
 pub(super) struct Chunk<'a> {
@@ -58,7 +59,7 @@ impl<'a> Chunks<'a> {
         match rest {
             [] | [b'#', ..] => Ok(()),
             _ => {
-                let text = String::from_utf8_lossy(rest).into_owned();
+                let text = shown(rest).into_owned();
                 Err(BadSeparator { text, offset })
             }
         }
