@@ -214,7 +214,8 @@ impl Scanner<'_> {
             self.queue.push(scalar);
             return Ok(());
         };
-        let is_key = self.byte(0) == b':'
+        let is_key = self.fault.is_none()
+            && self.byte(0) == b':'
             && self.flow_depth == 0
             && self.is_blank_or_end(1)
             && self.is_within_reach(&candidate);
