@@ -5,12 +5,7 @@ use std::{env, error::Error, fs, path::PathBuf};
 use prost::Message;
 use protox::prost_reflect::prost_types::{FileDescriptorSet, field_descriptor_proto::Type};
 
-const PROTOS: [&str; 4] = [
-    "plugin.proto",
-    "repository.proto",
-    "version.proto",
-    "health.proto",
-];
+const PROTOS: [&str; 4] = ["plugin.proto", "repository.proto", "version.proto", "health.proto"];
 
 #[expect(
     clippy::disallowed_methods,
@@ -36,11 +31,7 @@ fn strings_as_bytes(mut descriptors: FileDescriptorSet) -> FileDescriptorSet {
         if file.package() != "plugin" {
             continue;
         }
-        for field in file
-            .message_type
-            .iter_mut()
-            .flat_map(|message| &mut message.field)
-        {
+        for field in file.message_type.iter_mut().flat_map(|message| &mut message.field) {
             if field.r#type() == Type::String {
                 field.set_type(Type::Bytes);
             }

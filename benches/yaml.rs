@@ -15,21 +15,15 @@ const MAX_BYTES: usize = 100 << 20;
 fn definitions() -> Bytes {
     let mut text = String::new();
     for number in 0..20 {
-        write!(
-            text,
-            "---\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n"
-        )
-        .expect("memory");
+        write!(text, "---\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n")
+            .expect("memory");
         write!(
             text,
             "metadata:\n  annotations:\n    controller-gen.kubebuilder.io/version: v0.14.0\n"
         )
         .expect("memory");
-        write!(
-            text,
-            "  name: things{number}.example.com\nspec:\n  group: example.com\n  names:\n"
-        )
-        .expect("memory");
+        write!(text, "  name: things{number}.example.com\nspec:\n  group: example.com\n  names:\n")
+            .expect("memory");
         write!(
             text,
             "    kind: Thing{number}\n    listKind: Thing{number}List\n  scope: Namespaced\n"
@@ -47,17 +41,10 @@ fn definitions() -> Bytes {
 }
 
 fn property(number: usize, text: &mut String) {
-    write!(
-        text,
-        "          field{number}:\n            description: |-\n"
-    )
-    .expect("memory");
+    write!(text, "          field{number}:\n            description: |-\n").expect("memory");
     text.push_str("              An example of a field. Edit it to remove or update; it's\n");
-    write!(
-        text,
-        "              \"quoted\" & goes on: see https://example.com/docs/{number}\n"
-    )
-    .expect("memory");
+    write!(text, "              \"quoted\" & goes on: see https://example.com/docs/{number}\n")
+        .expect("memory");
     text.push_str("            items:\n              properties:\n                name:\n");
     text.push_str(
         "                  description: 'Name of the referent. More info: https://example.com'\n",
@@ -77,11 +64,8 @@ fn manifests() -> Bytes {
     let mut number = 0;
     while text.len() < 5_000_000 {
         write!(text, "---\n# Source: chart/templates/deployment.yaml\napiVersion: apps/v1\nkind: Deployment\n").expect("memory");
-        write!(
-            text,
-            "metadata:\n  name: app-{number}\n  namespace: default\n  labels:\n"
-        )
-        .expect("memory");
+        write!(text, "metadata:\n  name: app-{number}\n  namespace: default\n  labels:\n")
+            .expect("memory");
         write!(
             text,
             "    app.kubernetes.io/name: app-{number}\n    app.kubernetes.io/managed-by: Helm\n"
@@ -114,21 +98,15 @@ fn engine(output: &Bytes) -> usize {
 fn serde_yaml_to_json(output: &Bytes) -> usize {
     let documents = serde_yaml::Deserializer::from_slice(output);
     let values = documents.map(|document| serde_yaml::Value::deserialize(document).expect("YAML"));
-    values
-        .map(|value| serde_json::to_vec(&value).expect("JSON").len())
-        .sum()
+    values.map(|value| serde_json::to_vec(&value).expect("JSON").len()).sum()
 }
 
 fn main() {
     let mut criterion = Criterion::default().configure_from_args();
     for (name, output) in [("definitions", definitions()), ("manifests", manifests())] {
         let mut group = criterion.benchmark_group(name);
-        group
-            .sample_size(20)
-            .throughput(Throughput::BytesDecimal(output.len() as u64));
-        group.bench_function("engine", |bencher| {
-            bencher.iter(|| engine(black_box(&output)))
-        });
+        group.sample_size(20).throughput(Throughput::BytesDecimal(output.len() as u64));
+        group.bench_function("engine", |bencher| bencher.iter(|| engine(black_box(&output))));
         group.bench_function("serde_yaml", |bencher| {
             bencher.iter(|| serde_yaml_to_json(black_box(&output)))
         });

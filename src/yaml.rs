@@ -70,9 +70,7 @@ impl Converter {
     /// A converter that lets no buffer grow beyond `max_bytes` bytes.
     #[must_use]
     pub fn new(max_bytes: usize) -> Self {
-        Self {
-            writer: Writer::new(max_bytes),
-        }
+        Self { writer: Writer::new(max_bytes) }
     }
 
     /// Adds the JSON of the first document to `out`, which may hold half of
@@ -106,19 +104,11 @@ fn check_poison(document: &[u8], json: &[u8]) -> Result<(), Error> {
     if found.clone().any(|rest| rest.starts_with(b"k")) {
         let (key, place) = go::bad_key(document).unzip();
         let key = key.unwrap_or_default();
-        return Err(Error::json(
-            format!("unsupported map key of type: {key}"),
-            place,
-        ));
+        return Err(Error::json(format!("unsupported map key of type: {key}"), place));
     }
     let Some(rest) = found.next() else {
         return Ok(());
     };
-    let name = ["+Inf", "-Inf"]
-        .into_iter()
-        .find(|name| rest.starts_with(name.as_bytes()));
-    Err(Error::json(
-        format!("json: unsupported value: {}", name.unwrap_or("NaN")),
-        None,
-    ))
+    let name = ["+Inf", "-Inf"].into_iter().find(|name| rest.starts_with(name.as_bytes()));
+    Err(Error::json(format!("json: unsupported value: {}", name.unwrap_or("NaN")), None))
 }

@@ -19,68 +19,19 @@ fn stream_error(output: &str) -> stream::Error {
 #[test]
 fn an_error_counts_lines_right_where_upstream_does_not() {
     for (document, text, line, offset) in [
-        (
-            "a: b: c\n",
-            "yaml: mapping values are not allowed in this context",
-            1,
-            4,
-        ),
-        (
-            "a: 1\n  b: 2\n",
-            "yaml: line 2: mapping values are not allowed in this context",
-            2,
-            8,
-        ),
-        (
-            "a:\n- b\n c\n- [\n",
-            "yaml: line 4: did not find expected node content",
-            5,
-            15,
-        ),
-        (
-            "a: [1\nb: 2\n",
-            "yaml: line 1: did not find expected ',' or ']'",
-            2,
-            6,
-        ),
-        (
-            "a: 1\nb: !!int x\n",
-            "yaml: cannot decode !!str `x` as a !!int",
-            2,
-            14,
-        ),
-        (
-            "a: 1\n~: 2\n",
-            "unsupported map key of type: %!s(<nil>), key: <nil>, value: 2",
-            2,
-            5,
-        ),
-        (
-            "a: 1\n[b]: 2\n",
-            "yaml: invalid map key: []interface {}{\"b\"}",
-            2,
-            5,
-        ),
-        (
-            "a: 1\nb: \u{7}\n",
-            "yaml: control characters are not allowed",
-            2,
-            8,
-        ),
-        (
-            "\u{feff}a: 1\nb: \u{7}\n",
-            "yaml: control characters are not allowed",
-            2,
-            11,
-        ),
+        ("a: b: c\n", "yaml: mapping values are not allowed in this context", 1, 4),
+        ("a: 1\n  b: 2\n", "yaml: line 2: mapping values are not allowed in this context", 2, 8),
+        ("a:\n- b\n c\n- [\n", "yaml: line 4: did not find expected node content", 5, 15),
+        ("a: [1\nb: 2\n", "yaml: line 1: did not find expected ',' or ']'", 2, 6),
+        ("a: 1\nb: !!int x\n", "yaml: cannot decode !!str `x` as a !!int", 2, 14),
+        ("a: 1\n~: 2\n", "unsupported map key of type: %!s(<nil>), key: <nil>, value: 2", 2, 5),
+        ("a: 1\n[b]: 2\n", "yaml: invalid map key: []interface {}{\"b\"}", 2, 5),
+        ("a: 1\nb: \u{7}\n", "yaml: control characters are not allowed", 2, 8),
+        ("\u{feff}a: 1\nb: \u{7}\n", "yaml: control characters are not allowed", 2, 11),
     ] {
         let error = error(document);
         assert_eq!(error.to_string(), text, "of {document:?}");
-        assert_eq!(
-            (error.line(), error.offset()),
-            (Some(line), Some(offset)),
-            "of {document:?}"
-        );
+        assert_eq!((error.line(), error.offset()), (Some(line), Some(offset)), "of {document:?}");
     }
 }
 
@@ -100,16 +51,10 @@ fn an_error_names_document_line_and_text_of_the_output() {
     assert_eq!(error.excerpt(), "d: 3");
 
     let error = stream_error("a: 1\n--- {b: 2}\n");
-    assert_eq!(
-        (error.document(), error.line(), error.excerpt()),
-        (1, 2, "--- {b: 2}")
-    );
+    assert_eq!((error.document(), error.line(), error.excerpt()), (1, 2, "--- {b: 2}"));
 
     let error = stream_error("{\"a\":1}\n{\"b\":2}\n{\"c\":}\n");
-    assert_eq!(
-        (error.document(), error.line(), error.excerpt()),
-        (2, 3, "{\"c\":}")
-    );
+    assert_eq!((error.document(), error.line(), error.excerpt()), (2, 3, "{\"c\":}"));
 }
 
 #[test]
@@ -123,10 +68,7 @@ fn an_excerpt_is_short_and_shows_what_is_wrong() {
 #[test]
 fn limits_hold_for_all_documents_together() {
     let output = Bytes::from("a: 123456\n---\n".repeat(10));
-    assert_eq!(
-        stream::manifests(&output, 120).map(|manifests| manifests.len()),
-        Ok(10)
-    );
+    assert_eq!(stream::manifests(&output, 120).map(|manifests| manifests.len()), Ok(10));
     let error = stream::manifests(&output, 119).expect_err("too much");
     assert_eq!(error.document(), 10);
     assert_eq!(error.yaml().map(yaml::Error::cause), Some(Cause::Limit));
@@ -149,33 +91,19 @@ fn a_tree_tells_kinds_and_places() {
     assert_eq!(list.shape(), Shape::Sequence);
     assert_eq!(list.span().start.line, 4);
     let shapes: Vec<_> = list.items().map(|item| item.shape()).collect();
-    assert_eq!(
-        shapes,
-        [Shape::Int, Shape::Bool, Shape::Null, Shape::String]
-    );
-    assert_eq!(
-        spec.get("since").map(|since| since.shape()),
-        Some(Shape::String)
-    );
+    assert_eq!(shapes, [Shape::Int, Shape::Bool, Shape::Null, Shape::String]);
+    assert_eq!(spec.get("since").map(|since| since.shape()), Some(Shape::String));
 
     let (key, value) = spec.entries().next().expect("an entry");
     assert_eq!(key.text(), Some("é"));
     let span = value.span();
-    assert_eq!(
-        (span.start.offset, span.start.line, span.start.column),
-        (23, 3, 9)
-    );
-    assert_eq!(
-        (span.end.offset, span.end.line, span.end.column),
-        (41, 3, 27)
-    );
+    assert_eq!((span.start.offset, span.start.line, span.start.column), (23, 3, 9));
+    assert_eq!((span.end.offset, span.end.line, span.end.column), (41, 3, 27));
 }
 
 #[test]
 fn of_repeated_keys_a_tree_gives_the_last() {
-    let tree = yaml::tree(b"a: 1\n<<: {b: 2}\na: 3\n")
-        .expect("YAML")
-        .expect("a document");
+    let tree = yaml::tree(b"a: 1\n<<: {b: 2}\na: 3\n").expect("YAML").expect("a document");
     let root = tree.root();
     assert_eq!(root.get("a").and_then(|node| node.text()), Some("3"));
     assert_eq!(root.entries().filter(|(key, _)| key.is_merge()).count(), 1);
@@ -184,14 +112,8 @@ fn of_repeated_keys_a_tree_gives_the_last() {
 
 #[test]
 fn utf_16_is_read_with_its_mark() {
-    let little: Vec<u8> = "\u{feff}a: é😀"
-        .encode_utf16()
-        .flat_map(u16::to_le_bytes)
-        .collect();
-    let big: Vec<u8> = "\u{feff}a: é😀"
-        .encode_utf16()
-        .flat_map(u16::to_be_bytes)
-        .collect();
+    let little: Vec<u8> = "\u{feff}a: é😀".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let big: Vec<u8> = "\u{feff}a: é😀".encode_utf16().flat_map(u16::to_be_bytes).collect();
     for document in [little, big] {
         let json = yaml::to_json(&document).expect("YAML");
         assert_eq!(String::from_utf8_lossy(&json), "{\"a\":\"é😀\"}");

@@ -36,15 +36,10 @@ impl Row {
         let bytes = |key: &str| text(key).map(|text| text.as_bytes().to_vec());
         let decoded =
             |key: &str| text(key).map(|text| BASE64_STANDARD.decode(text).expect("base64"));
-        let input = bytes("stdout")
-            .or_else(|| bytes("input"))
-            .or_else(|| decoded("input_b64"));
+        let input = bytes("stdout").or_else(|| bytes("input")).or_else(|| decoded("input_b64"));
         let list = |key: &str| row.get(key).and_then(Value::as_array);
         let strings = |items: &Vec<Value>| -> Vec<String> {
-            items
-                .iter()
-                .map(|item| item.as_str().expect("a string").to_owned())
-                .collect()
+            items.iter().map(|item| item.as_str().expect("a string").to_owned()).collect()
         };
         let manifests = match list("docs_b64") {
             Some(items) => strings(items)
@@ -57,10 +52,7 @@ impl Row {
             }
         };
         Some(Self {
-            name: text("name")
-                .or_else(|| text("id"))
-                .unwrap_or_default()
-                .to_owned(),
+            name: text("name").or_else(|| text("id")).unwrap_or_default().to_owned(),
             input: Bytes::from(input.expect("an input")),
             manifests,
             error: text("error").or_else(|| text("err")).map(str::to_owned),
@@ -69,11 +61,7 @@ impl Row {
     }
 
     fn run(&self) -> Result<Vec<Bytes>, String> {
-        let read = if self.is_stdout {
-            stream::stdout_manifests
-        } else {
-            stream::manifests
-        };
+        let read = if self.is_stdout { stream::stdout_manifests } else { stream::manifests };
         read(&self.input, MAX_BYTES).map_err(|error| format!("{PREFIX}{error}"))
     }
 }
@@ -95,16 +83,12 @@ impl Counts {
             (Ok(manifests), None) if *manifests == row.manifests => self.byte_equal += 1,
             (Ok(manifests), None) if json(manifests) == json(&row.manifests) => {
                 self.json_equal += 1;
-                self.different
-                    .push(format!("{}: other bytes of the same JSON", row.name));
+                self.different.push(format!("{}: other bytes of the same JSON", row.name));
             }
             (Err(error), Some(wanted)) if error == wanted => self.same_error += 1,
             _ => {
-                let wanted: Vec<_> = row
-                    .manifests
-                    .iter()
-                    .map(|json| String::from_utf8_lossy(json))
-                    .collect();
+                let wanted: Vec<_> =
+                    row.manifests.iter().map(|json| String::from_utf8_lossy(json)).collect();
                 let text = format!("{}: {ours:?}, not {wanted:?} {:?}", row.name, row.error);
                 self.different.push(text.chars().take(600).collect());
             }
@@ -113,16 +97,11 @@ impl Counts {
 }
 
 fn json<T: AsRef<[u8]>>(manifests: &[T]) -> Option<Vec<Value>> {
-    manifests
-        .iter()
-        .map(|json| serde_json::from_slice(json.as_ref()).ok())
-        .collect()
+    manifests.iter().map(|json| serde_json::from_slice(json.as_ref()).ok()).collect()
 }
 
 fn check(file: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../shared/data/yaml")
-        .join(file);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data/yaml").join(file);
     let Ok(text) = fs::read_to_string(&path) else {
         println!("skipped: needs {file} in ../shared/data/yaml");
         return;
@@ -142,11 +121,7 @@ fn check(file: &str) {
     for difference in counts.different.iter().take(MAX_SHOWN) {
         println!("  {difference}");
     }
-    assert!(
-        counts.different.is_empty(),
-        "{} rows differ",
-        counts.different.len()
-    );
+    assert!(counts.different.is_empty(), "{} rows differ", counts.different.len());
 }
 
 #[test]

@@ -27,10 +27,7 @@ fn what_yaml_reads_stays_as_it_is() {
 fn what_yaml_refuses_is_spelled_otherwise() {
     for (json, portable) in [
         (r#"{"a":"x\/y"}"#, r#"{"a":"x/y"}"#),
-        (
-            r#"{"a":"\ud83d\ude00", "b": 1.0}"#,
-            r#"{"a":"😀", "b": 1.0}"#,
-        ),
+        (r#"{"a":"\ud83d\ude00", "b": 1.0}"#, r#"{"a":"😀", "b": 1.0}"#),
         ("\"\u{7f}\u{85}\u{9f}\"", r#""\u007f\u0085\u009f""#),
         ("\"\u{2028} \u{2029}\"", r#""\u2028 \u2029""#),
         ("\"\u{fffe}\u{ffff}\"", r#""\ufffe\uffff""#),
@@ -46,10 +43,7 @@ fn a_long_key_is_shortened_where_its_spelling_allows() {
     let spelled = format!("{{\"{}\":1}}", "\\u00e9".repeat(1000));
     let raw = format!("{{\"{}\":1}}", "é".repeat(1000));
     assert_eq!(rewritten(&spelled), Some(raw.clone()));
-    assert_eq!(
-        to_json(raw.as_bytes()).expect("short enough"),
-        raw.as_bytes()
-    );
+    assert_eq!(to_json(raw.as_bytes()).expect("short enough"), raw.as_bytes());
 }
 
 #[test]

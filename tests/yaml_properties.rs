@@ -145,10 +145,9 @@ fn by_value(value: Value) -> Value {
     match value {
         Value::Number(number) => Value::from(number.as_f64()),
         Value::Array(items) => items.into_iter().map(by_value).collect(),
-        Value::Object(entries) => entries
-            .into_iter()
-            .map(|(key, value)| (key, by_value(value)))
-            .collect(),
+        Value::Object(entries) => {
+            entries.into_iter().map(|(key, value)| (key, by_value(value))).collect()
+        }
         Value::Null | Value::Bool(_) | Value::String(_) => value,
     }
 }

@@ -40,10 +40,7 @@ const fn classes() -> [u8; 256] {
         if byte < 0x20 {
             table[byte] |= ESCAPED;
         }
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "below 256; `try_from` is not const"
-        )]
+        #[expect(clippy::cast_possible_truncation, reason = "below 256; `try_from` is not const")]
         if (byte as u8).is_ascii_alphanumeric() || byte == 0x5F || byte == 0x2D {
             table[byte] |= WORD;
         }

@@ -68,10 +68,7 @@ impl Error {
 
     /// An alias of nothing.
     pub(super) fn unknown_anchor(name: &[u8], place: Place) -> Self {
-        Self::value(
-            &format!("unknown anchor '{}' referenced", shown(name)),
-            place,
-        )
+        Self::value(&format!("unknown anchor '{}' referenced", shown(name)), place)
     }
 
     /// A scalar is not what its tag says.

@@ -22,12 +22,7 @@ impl Event {
     /// An event of a node without a name.
     #[inline]
     pub(super) fn new(kind: Kind, place: Place, end: usize) -> Self {
-        Self {
-            kind,
-            place,
-            end: Offset::new(end),
-            anchor: None,
-        }
+        Self { kind, place, end: Offset::new(end), anchor: None }
     }
 
     /// Offset of the byte after its own characters.
@@ -64,11 +59,7 @@ pub(super) struct Scalar {
 
 impl Scalar {
     /// What stands where nothing is written.
-    pub(super) const EMPTY: Self = Self {
-        text: Text::EMPTY,
-        tag: Tag::None,
-        style: Style::Plain,
-    };
+    pub(super) const EMPTY: Self = Self { text: Text::EMPTY, tag: Tag::None, style: Style::Plain };
 }
 
 /// Tags, as far as they make a difference.

@@ -15,16 +15,9 @@ impl Decimal {
     /// Reads the digits off the text of the shortest form, which breaks ties
     /// as Go does, to the even digit; the standard library's does not.
     fn new(text: &str) -> Self {
-        let (is_negative, text) = text
-            .strip_prefix('-')
-            .map_or((false, text), |rest| (true, rest));
+        let (is_negative, text) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
         let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
-        let mut decimal = Self {
-            is_negative,
-            digits: [b'0'; MAX_DIGITS],
-            len: 0,
-            point: 0,
-        };
+        let mut decimal = Self { is_negative, digits: [b'0'; MAX_DIGITS], len: 0, point: 0 };
         let mut is_whole = true;
         for byte in mantissa.bytes() {
             is_whole &= byte != b'.';

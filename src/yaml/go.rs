@@ -29,22 +29,11 @@ pub(super) fn bad_key(document: &[u8]) -> Option<(String, super::place::Place)> 
     let tree = small_tree(document)?;
     let is_bad = |value| matches!(value, Value::Null | Value::Uint(_));
     let (key, value) = tree.entry(is_bad)?;
-    let kind = if key.shape() == Shape::Null {
-        "%!s(<nil>)"
-    } else {
-        "uint64"
-    };
+    let kind = if key.shape() == Shape::Null { "%!s(<nil>)" } else { "uint64" };
     let shown = |node: Node<'_>| {
-        if node.shape() == Shape::Null {
-            "<nil>".to_owned()
-        } else {
-            text(node)
-        }
+        if node.shape() == Shape::Null { "<nil>".to_owned() } else { text(node) }
     };
-    Some((
-        format!("{kind}, key: {}, value: {}", shown(key), shown(value)),
-        key.place(),
-    ))
+    Some((format!("{kind}, key: {}, value: {}", shown(key), shown(value)), key.place()))
 }
 
 fn small_tree(document: &[u8]) -> Option<Tree<'_>> {
@@ -116,9 +105,9 @@ fn compare(one: Node<'_>, other: Node<'_>) -> Ordering {
         (Some(Value::Uint(one)), Some(Value::Uint(other))) => one.cmp(&other),
         (Some(Value::Float(one)), Some(Value::Float(other))) => one.total_cmp(&other),
         (Some(Value::Bool(one)), Some(Value::Bool(other))) => one.cmp(&other),
-        (first, second) => rank(first)
-            .cmp(&rank(second))
-            .then_with(|| one.text().cmp(&other.text())),
+        (first, second) => {
+            rank(first).cmp(&rank(second)).then_with(|| one.text().cmp(&other.text()))
+        }
     }
 }
 

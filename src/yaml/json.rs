@@ -97,10 +97,7 @@ pub(super) struct Facts {
 impl Writer {
     /// A writer of texts that have at most `limit` bytes.
     pub(super) fn new(limit: usize) -> Self {
-        Self {
-            limit: limit.min(MAX_OUTPUT_BYTES),
-            ..Self::default()
-        }
+        Self { limit: limit.min(MAX_OUTPUT_BYTES), ..Self::default() }
     }
 
     /// Adds the JSON of the parser's document to `out`.
@@ -121,33 +118,13 @@ impl Writer {
             self.raw.extend_from_slice(b"null");
         }
         self.assemble(out);
-        Ok(Facts {
-            depth: self.height,
-            has_poison: self.has_poison,
-        })
+        Ok(Facts { depth: self.height, has_poison: self.has_poison })
     }
 
     fn clear(&mut self) {
         let limit = self.limit;
-        let Self {
-            raw,
-            frames,
-            entries,
-            patches,
-            pieces,
-            sources,
-            ..
-        } = std::mem::take(self);
-        *self = Self {
-            limit,
-            raw,
-            frames,
-            entries,
-            patches,
-            pieces,
-            sources,
-            ..Self::default()
-        };
+        let Self { raw, frames, entries, patches, pieces, sources, .. } = std::mem::take(self);
+        *self = Self { limit, raw, frames, entries, patches, pieces, sources, ..Self::default() };
         self.raw.clear();
         self.frames.clear();
         self.entries.clear();
@@ -181,11 +158,7 @@ impl Writer {
     /// The document's text must fit, whatever it looks like in the end.
     fn check_size(&self) -> Result<(), Error> {
         // What is refused anyway may be repeated as often as it likes.
-        let growth = if self.refusal.is_none() {
-            self.growth
-        } else {
-            0
-        };
+        let growth = if self.refusal.is_none() { self.growth } else { 0 };
         if self.raw.len().saturating_add(growth) <= self.limit {
             return Ok(());
         }
@@ -198,18 +171,11 @@ impl Writer {
             return Ok(());
         }
         let size = self.raw.len().saturating_add(text::escaped_len(text));
-        if size <= self.limit {
-            Ok(())
-        } else {
-            Err(self.too_large())
-        }
+        if size <= self.limit { Ok(()) } else { Err(self.too_large()) }
     }
 
     fn too_large(&self) -> Error {
-        Error::limit(format!(
-            "the output becomes more than {} bytes of JSON",
-            self.limit
-        ))
+        Error::limit(format!("the output becomes more than {} bytes of JSON", self.limit))
     }
 
     fn scalar(&mut self, scalar: &Scalar, text: &[u8], (place, anchor): (Place, Option<usize>)) {
@@ -261,10 +227,7 @@ impl Writer {
 
     fn decode(&mut self, text: &[u8], place: Place) -> Vec<u8> {
         base64::decode(text).unwrap_or_else(|| {
-            self.fail(Error::value(
-                "!!binary value contains invalid base64 data",
-                place,
-            ));
+            self.fail(Error::value("!!binary value contains invalid base64 data", place));
             Vec::new()
         })
     }
@@ -293,8 +256,7 @@ impl Writer {
             Value::Float(number) => {
                 self.has_poison = true;
                 self.raw.push(POISON);
-                self.raw
-                    .extend_from_slice(float::non_finite(number).as_bytes());
+                self.raw.extend_from_slice(float::non_finite(number).as_bytes());
             }
             Value::Str | Value::Timestamp => text::write(text, &mut self.raw),
             Value::Binary => text::write_lossy(text, &mut self.raw),

@@ -128,10 +128,7 @@ impl<'a> Parser<'a> {
     }
 
     fn unexpected<T>(expected: &str, place: Place) -> Result<T, Error> {
-        Err(Error::parser(
-            &format!("did not find expected {expected}"),
-            place,
-        ))
+        Err(Error::parser(&format!("did not find expected {expected}"), place))
     }
 
     /// The event of a node, unless a token says that there is none.

@@ -13,10 +13,7 @@ impl Place {
     /// The place with so many bytes and line breaks before it.
     #[inline]
     pub(super) fn new(offset: usize, line: usize) -> Self {
-        Self {
-            offset: Offset::new(offset),
-            line: Offset::new(line),
-        }
+        Self { offset: Offset::new(offset), line: Offset::new(line) }
     }
 
     /// Bytes before it.

@@ -58,9 +58,8 @@ impl<'a> Source<'a> {
         let mut line = 1;
         let mut line_start = 0;
         let mut at = 0;
-        while let Some(step) = before[at..]
-            .iter()
-            .position(|&byte| class::of(byte) & (BREAK | WIDE) != 0)
+        while let Some(step) =
+            before[at..].iter().position(|&byte| class::of(byte) & (BREAK | WIDE) != 0)
         {
             at += step;
             let width = break_len(&before[at..]);
@@ -69,26 +68,15 @@ impl<'a> Source<'a> {
                 (line, line_start) = (line + 1, at);
             }
         }
-        let characters = before[line_start..]
-            .iter()
-            .filter(|&byte| byte & 0xC0 != 0x80);
-        Mark {
-            offset: offset + self.skipped,
-            line,
-            column: characters.count() + 1,
-        }
+        let characters = before[line_start..].iter().filter(|&byte| byte & 0xC0 != 0x80);
+        Mark { offset: offset + self.skipped, line, column: characters.count() + 1 }
     }
 
     fn from_utf8(text: &'a [u8], skipped: usize) -> Self {
         let (fault, has_wide_breaks) = utf8::check(text);
         let has_rare_breaks = has_wide_breaks || memchr::memchr(b'\r', text).is_some();
         let Some(fault) = fault else {
-            return Self {
-                text: Cow::Borrowed(text),
-                skipped,
-                has_rare_breaks,
-                fault: None,
-            };
+            return Self { text: Cow::Borrowed(text), skipped, has_rare_breaks, fault: None };
         };
         let readable = if fault.problem == utf8::INCOMPLETE {
             fault.offset
@@ -98,12 +86,7 @@ impl<'a> Source<'a> {
         let place = Place::new(fault.offset + skipped, lines(&text[..fault.offset]));
         let error = Error::reader(fault.problem, place);
         let text = Cow::Borrowed(&text[..readable]);
-        Self {
-            text,
-            skipped,
-            has_rare_breaks,
-            fault: Some(error),
-        }
+        Self { text, skipped, has_rare_breaks, fault: Some(error) }
     }
 
     fn from_utf16(units: &'a [u8], unit: fn([u8; 2]) -> u16) -> Self {
@@ -112,12 +95,7 @@ impl<'a> Source<'a> {
             let place = Place::new(fault.offset + 2, lines(&text));
             Error::reader(fault.problem, place)
         });
-        Self {
-            text: Cow::Owned(text),
-            skipped: 0,
-            has_rare_breaks: true,
-            fault,
-        }
+        Self { text: Cow::Owned(text), skipped: 0, has_rare_breaks: true, fault }
     }
 }
 

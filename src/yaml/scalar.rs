@@ -64,11 +64,7 @@ fn tagged(tag: Tag, text: &[u8]) -> Result<Value, Tag> {
         #[expect(clippy::cast_precision_loss, reason = "so does Go")]
         return Ok(Value::Float(number as f64));
     }
-    if value.tag() == tag {
-        Ok(value)
-    } else {
-        Err(value.tag())
-    }
+    if value.tag() == tag { Ok(value) } else { Err(value.tag()) }
 }
 
 /// The first byte decides what else is looked at.
@@ -76,13 +72,10 @@ fn guess(text: &[u8], may_be_time: bool) -> Value {
     match text {
         [] => Value::Null,
         [b'0'..=b'9' | b'+' | b'-', ..] => number(text, may_be_time),
-        [b'.', ..] => special(text)
-            .or_else(|| fraction(text))
-            .unwrap_or(Value::Str),
-        [
-            b'y' | b'Y' | b'n' | b'N' | b't' | b'T' | b'f' | b'F' | b'o' | b'O' | b'~',
-            ..,
-        ] => word(text),
+        [b'.', ..] => special(text).or_else(|| fraction(text)).unwrap_or(Value::Str),
+        [b'y' | b'Y' | b'n' | b'N' | b't' | b'T' | b'f' | b'F' | b'o' | b'O' | b'~', ..] => {
+            word(text)
+        }
         _ => Value::Str,
     }
 }
@@ -122,17 +115,12 @@ fn number(text: &[u8], may_be_time: bool) -> Value {
     } else {
         text
     };
-    integer::parse(plain)
-        .or_else(|| decimal(plain))
-        .unwrap_or(Value::Str)
+    integer::parse(plain).or_else(|| decimal(plain)).unwrap_or(Value::Str)
 }
 
 /// A number with a fraction or an exponent.
 fn decimal(text: &[u8]) -> Option<Value> {
-    let unsigned = text
-        .strip_prefix(b"+")
-        .or(text.strip_prefix(b"-"))
-        .unwrap_or(text);
+    let unsigned = text.strip_prefix(b"+").or(text.strip_prefix(b"-")).unwrap_or(text);
     let (whole, rest) = split_digits(unsigned);
     let (part, rest) = match rest {
         [b'.', rest @ ..] => split_digits(rest),
@@ -150,10 +138,7 @@ fn decimal(text: &[u8]) -> Option<Value> {
 }
 
 fn split_digits(text: &[u8]) -> (&[u8], &[u8]) {
-    let end = text
-        .iter()
-        .position(|byte| !byte.is_ascii_digit())
-        .unwrap_or(text.len());
+    let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
     text.split_at(end)
 }
 

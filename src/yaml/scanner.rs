@@ -79,11 +79,7 @@ impl<'a> Scanner<'a> {
             scratch: Vec::new(),
             looks_ahead: false,
             loses_characters: source.text.starts_with(BYTE_ORDER_MARK),
-            wide: if source.has_rare_breaks {
-                class::WIDE
-            } else {
-                0
-            },
+            wide: if source.has_rare_breaks { class::WIDE } else { 0 },
         }
     }
 
@@ -107,11 +103,7 @@ impl<'a> Scanner<'a> {
     /// The characters of a token.
     #[inline]
     pub(super) fn text(&self, text: Text) -> &[u8] {
-        let characters = if text.is_scratch() {
-            &self.scratch
-        } else {
-            self.input
-        };
+        let characters = if text.is_scratch() { &self.scratch } else { self.input };
         &characters[text.range()]
     }
 
@@ -132,11 +124,7 @@ impl<'a> Scanner<'a> {
     fn fetch(&mut self) -> Result<(), Error> {
         self.looks_ahead = false;
         let fetched = self.fetch_token();
-        let needed = if self.looks_ahead && fetched.is_err() {
-            LOOKAHEAD
-        } else {
-            1
-        };
+        let needed = if self.looks_ahead && fetched.is_err() { LOOKAHEAD } else { 1 };
         match self.fault {
             Some(fault) if self.characters_left() < needed => Err(fault.clone()),
             _ => fetched,
@@ -167,11 +155,7 @@ impl<'a> Scanner<'a> {
             }
             b'-' | b'.' if self.is_document_marker() => {
                 self.end_document_part()?;
-                let kind = if byte == b'-' {
-                    Kind::DocumentStart
-                } else {
-                    Kind::DocumentEnd
-                };
+                let kind = if byte == b'-' { Kind::DocumentStart } else { Kind::DocumentEnd };
                 self.indicator(kind, 3);
                 Ok(())
             }
@@ -246,12 +230,7 @@ impl<'a> Scanner<'a> {
     fn skip_mark(&mut self) {
         if self.loses_characters && self.at == self.line_start && self.at < self.input.len() {
             let rest = self.rest();
-            let width = rest
-                .iter()
-                .skip(1)
-                .take_while(|&byte| byte & 0xC0 == 0x80)
-                .count()
-                + 1;
+            let width = rest.iter().skip(1).take_while(|&byte| byte & 0xC0 == 0x80).count() + 1;
             self.at += width;
             // One column wide.
             self.line_start = self.at - 1;
@@ -271,10 +250,7 @@ impl<'a> Scanner<'a> {
     fn skip_separation(&mut self) {
         loop {
             let rest = self.rest();
-            let spaces = rest
-                .iter()
-                .position(|&byte| byte != b' ')
-                .unwrap_or(rest.len());
+            let spaces = rest.iter().position(|&byte| byte != b' ').unwrap_or(rest.len());
             self.at += spaces;
             if self.byte(0) != b'\t' || self.flow_depth == 0 && self.is_key_allowed {
                 return;
@@ -287,8 +263,7 @@ impl<'a> Scanner<'a> {
     fn indicator(&mut self, kind: Kind, width: usize) {
         let place = self.place();
         self.at += width;
-        self.queue
-            .push(Token::new(kind, place, self.at, Text::EMPTY));
+        self.queue.push(Token::new(kind, place, self.at, Text::EMPTY));
     }
 
     /// Queues a token that started at `place` and ends here.

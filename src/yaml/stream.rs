@@ -64,14 +64,7 @@ impl<'a> Reader<'a> {
     fn new(output: &'a Bytes, end: usize, max_bytes: usize) -> Self {
         let text = &output[..end];
         let converter = Converter::new(max_bytes);
-        Self {
-            output,
-            text,
-            manifests: Vec::new(),
-            converted: Vec::new(),
-            converter,
-            documents: 0,
-        }
+        Self { output, text, manifests: Vec::new(), converted: Vec::new(), converter, documents: 0 }
     }
 
     fn read(mut self) -> Result<Vec<Bytes>, Error> {
@@ -80,12 +73,7 @@ impl<'a> Reader<'a> {
         } else {
             self.read_yaml(0, None)?;
         }
-        let Self {
-            output,
-            manifests,
-            converted,
-            ..
-        } = self;
+        let Self { output, manifests, converted, .. } = self;
         let converted = Bytes::from(converted);
         let slice = |manifest| match manifest {
             Manifest::Output(range) => output.slice(range),
@@ -154,8 +142,7 @@ impl<'a> Reader<'a> {
         if json == b"null" {
             self.converted.truncate(start);
         } else {
-            self.manifests
-                .push(Manifest::Converted(start..self.converted.len()));
+            self.manifests.push(Manifest::Converted(start..self.converted.len()));
         }
         Ok(())
     }
@@ -170,23 +157,11 @@ impl<'a> Reader<'a> {
             Syntax::Invalid { offset, .. } => *offset,
             Syntax::UnexpectedEnd => self.text.len(),
         };
-        self.error(
-            Cause::Json {
-                text: fault.text(is_first),
-            },
-            offset,
-        )
+        self.error(Cause::Json { text: fault.text(is_first) }, offset)
     }
 
     fn error(&self, cause: Cause, offset: usize) -> Error {
-        Error::new(
-            cause,
-            Position {
-                document: self.documents.max(1),
-                text: self.text,
-                offset,
-            },
-        )
+        Error::new(cause, Position { document: self.documents.max(1), text: self.text, offset })
     }
 }
 

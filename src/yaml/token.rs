@@ -20,12 +20,7 @@ impl Token {
     /// A token from `place` up to `end`.
     #[inline]
     pub(super) fn new(kind: Kind, place: Place, end: usize, text: Text) -> Self {
-        Self {
-            kind,
-            place,
-            end: Offset::new(end),
-            text,
-        }
+        Self { kind, place, end: Offset::new(end), text }
     }
 
     /// Offset of the byte after it.
@@ -96,29 +91,19 @@ pub(super) struct Text {
 
 impl Text {
     /// No characters.
-    pub(super) const EMPTY: Self = Self {
-        start: Offset::ZERO,
-        end: Offset::ZERO,
-        is_scratch: false,
-    };
+    pub(super) const EMPTY: Self =
+        Self { start: Offset::ZERO, end: Offset::ZERO, is_scratch: false };
 
     /// Characters of the document.
     #[inline]
     pub(super) fn source(start: usize, end: usize) -> Self {
-        Self {
-            start: Offset::new(start),
-            end: Offset::new(end),
-            is_scratch: false,
-        }
+        Self { start: Offset::new(start), end: Offset::new(end), is_scratch: false }
     }
 
     /// Characters of the scratch.
     #[inline]
     pub(super) fn scratch(start: usize, end: usize) -> Self {
-        Self {
-            is_scratch: true,
-            ..Self::source(start, end)
-        }
+        Self { is_scratch: true, ..Self::source(start, end) }
     }
 
     /// Whether they are in the scratch.

@@ -46,11 +46,7 @@ impl<'a> Tree<'a> {
     pub fn new(document: &'a [u8]) -> Result<Option<Self>, Error> {
         let source = Source::new(document)?;
         let built = build::Builder::default().build(Parser::new(&source))?;
-        Ok(built.map(|(nodes, root)| Self {
-            source,
-            nodes,
-            root,
-        }))
+        Ok(built.map(|(nodes, root)| Self { source, nodes, root }))
     }
 
     /// The document's node.
@@ -61,12 +57,8 @@ impl<'a> Tree<'a> {
 
     /// The innermost collection that is a key and starts here.
     pub(super) fn key_at(&self, offset: usize) -> Option<Node<'_>> {
-        let keys = self
-            .mappings()
-            .flatten()
-            .map(|&(key, _)| Node::new(self, key));
-        keys.filter(|key| key.place().offset() == offset && key.value().is_none())
-            .last()
+        let keys = self.mappings().flatten().map(|&(key, _)| Node::new(self, key));
+        keys.filter(|key| key.place().offset() == offset && key.value().is_none()).last()
     }
 
     /// The first key that meets the condition, and the value that counts for
@@ -74,9 +66,8 @@ impl<'a> Tree<'a> {
     pub(super) fn entry(&self, is_wanted: impl Fn(Value) -> bool) -> Option<(Node<'_>, Node<'_>)> {
         let node = |number: usize| Node::new(self, number);
         self.mappings().find_map(|entries| {
-            let &(key, _) = entries
-                .iter()
-                .find(|(key, _)| node(*key).value().is_some_and(&is_wanted))?;
+            let &(key, _) =
+                entries.iter().find(|(key, _)| node(*key).value().is_some_and(&is_wanted))?;
             let is_same = |(other, _): &&(usize, usize)| node(*other).value() == node(key).value();
             let &(_, value) = entries.iter().rfind(is_same)?;
             Some((node(key), node(value)))

@@ -23,23 +23,11 @@ const MAX_BYTES: usize = 100 << 20;
 const DEPTH: usize = 10_000;
 
 const fn case(name: &'static str, output: fn() -> Bytes, times: usize) -> Case {
-    Case {
-        name,
-        output,
-        max_bytes: MAX_BYTES,
-        error: None,
-        times,
-    }
+    Case { name, output, max_bytes: MAX_BYTES, error: None, times }
 }
 
 const fn refused(name: &'static str, output: fn() -> Bytes, error: &'static str) -> Case {
-    Case {
-        name,
-        output,
-        max_bytes: SIZE,
-        error: Some(error),
-        times: 5,
-    }
+    Case { name, output, max_bytes: SIZE, error: Some(error), times: 5 }
 }
 
 pub(crate) const ORDINARY: &[Case] = &[
@@ -74,11 +62,7 @@ pub(crate) const EXPLOSIVE: &[Case] = &[
     refused("aliases of a large value", alias_bomb, "becomes more than"),
     refused("aliases of aliases", nested_aliases, "excessive aliasing"),
     refused("merges of a large mapping", merge_bomb, "becomes more than"),
-    refused(
-        "characters with long escapes",
-        long_escapes,
-        "becomes more than",
-    ),
+    refused("characters with long escapes", long_escapes, "becomes more than"),
     refused("too deep", too_deep, "exceeded max depth"),
     refused("keys without end", endless_keys, "json: offset 2"),
 ];
@@ -131,11 +115,7 @@ fn folded_scalar() -> Bytes {
 }
 
 fn quoted_scalar() -> Bytes {
-    repeated(
-        "a: \"",
-        "some text\\x20over\n several lines, with an escape here and there ",
-        "\"\n",
-    )
+    repeated("a: \"", "some text\\x20over\n several lines, with an escape here and there ", "\"\n")
 }
 
 fn plain_scalar() -> Bytes {
@@ -143,11 +123,7 @@ fn plain_scalar() -> Bytes {
 }
 
 fn json_value() -> Bytes {
-    repeated(
-        "{\"items\":[",
-        "{\"b\":#,\"a\":[true,\"text\"]},",
-        "null]}\n",
-    )
+    repeated("{\"items\":[", "{\"b\":#,\"a\":[true,\"text\"]},", "null]}\n")
 }
 
 fn json_string() -> Bytes {

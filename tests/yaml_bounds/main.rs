@@ -48,25 +48,15 @@ fn measure(case: &'static Case) {
     let bytes = match (&result, case.error) {
         (Ok(manifests), None) => manifests.iter().map(bytes::Bytes::len).sum(),
         (Err(error), Some(expected)) if error.contains(expected) => 0,
-        _ => panic!(
-            "{} manifests, {:?}",
-            result.as_ref().map_or(0, Vec::len),
-            result.err()
-        ),
+        _ => panic!("{} manifests, {:?}", result.as_ref().map_or(0, Vec::len), result.err()),
     };
     println!("{MARK} {} {}", input.max(bytes) >> 10, peak_kib());
 }
 
 fn peak_kib() -> usize {
     let status = fs::read_to_string("/proc/self/status").expect("Linux");
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))
-        .expect("a peak");
-    line.trim()
-        .trim_end_matches(" kB")
-        .parse()
-        .expect("a number")
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
 }
 
 fn run(case: &Case) -> Measured {
@@ -90,14 +80,9 @@ fn run(case: &Case) -> Measured {
     let took = started.elapsed();
     assert!(took < MAX_TIME, "{} took {took:?}", case.name);
     let numbers = text.split_once(MARK).expect("numbers").1;
-    let mut numbers = numbers
-        .split_whitespace()
-        .map(|number| number.parse().expect("a number"));
+    let mut numbers = numbers.split_whitespace().map(|number| number.parse().expect("a number"));
     let mut next = || numbers.next().expect("two numbers");
-    Measured {
-        largest: next(),
-        peak: next(),
-    }
+    Measured { largest: next(), peak: next() }
 }
 
 fn check(cases: &[Case]) {

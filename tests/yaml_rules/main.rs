@@ -17,21 +17,13 @@ fn read(stdout: &str) -> Result<Vec<String>, String> {
     let stdout = Bytes::copy_from_slice(stdout.as_bytes());
     let manifests =
         stream::stdout_manifests(&stdout, 1 << 20).map_err(|error| error.to_string())?;
-    Ok(manifests
-        .iter()
-        .map(|json| String::from_utf8_lossy(json).into_owned())
-        .collect())
+    Ok(manifests.iter().map(|json| String::from_utf8_lossy(json).into_owned()).collect())
 }
 
 fn check(rows: &[Row]) {
     for &(stdout, expected) in rows {
         let expected = expected
-            .map(|manifests| {
-                manifests
-                    .iter()
-                    .map(|&json| json.to_owned())
-                    .collect::<Vec<_>>()
-            })
+            .map(|manifests| manifests.iter().map(|&json| json.to_owned()).collect::<Vec<_>>())
             .map_err(str::to_owned);
         assert_eq!(read(stdout), expected, "of {stdout:?}");
     }

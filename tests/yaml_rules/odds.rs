@@ -5,10 +5,7 @@ use crate::read;
 #[test]
 fn a_key_ends_within_1024_characters() {
     let key = |length| format!("{}: 1\n", "k".repeat(length));
-    assert_eq!(
-        read(&key(1024)),
-        Ok(vec![format!("{{\"{}\":1}}", "k".repeat(1024))])
-    );
+    assert_eq!(read(&key(1024)), Ok(vec![format!("{{\"{}\":1}}", "k".repeat(1024))]));
     let error =
         "error converting YAML to JSON: yaml: mapping values are not allowed in this context";
     assert_eq!(read(&key(1025)), Err(error.to_owned()));
@@ -29,8 +26,5 @@ fn a_document_of_aliases_is_refused() {
 #[test]
 fn of_keys_that_only_become_equal_one_stays() {
     // Upstream leaves it to chance which.
-    assert_eq!(
-        read("10: a\n\"10\": b\n"),
-        Ok(vec!["{\"10\":\"b\"}".to_owned()])
-    );
+    assert_eq!(read("10: a\n\"10\": b\n"), Ok(vec!["{\"10\":\"b\"}".to_owned()]));
 }

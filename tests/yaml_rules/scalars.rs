@@ -8,14 +8,8 @@ const NUMBERS: &[Row] = &[
     ("a: 0o644\n", Ok(&["{\"a\":420}"])),
     ("a: 089\n", Ok(&["{\"a\":89}"])),
     ("a: 08\n", Ok(&["{\"a\":8}"])),
-    (
-        "a: 0x1F\nb: 0XfF\nc: -0x1F\n",
-        Ok(&["{\"a\":31,\"b\":255,\"c\":-31}"]),
-    ),
-    (
-        "a: 0b101\nb: -0b101\nc: 0B11\n",
-        Ok(&["{\"a\":5,\"b\":-5,\"c\":3}"]),
-    ),
+    ("a: 0x1F\nb: 0XfF\nc: -0x1F\n", Ok(&["{\"a\":31,\"b\":255,\"c\":-31}"])),
+    ("a: 0b101\nb: -0b101\nc: 0B11\n", Ok(&["{\"a\":5,\"b\":-5,\"c\":3}"])),
     (
         "a: 1_000\nb: 0x_ff\nc: 1__0\nd: _1\ne: 1_\n",
         Ok(&["{\"a\":1000,\"b\":255,\"c\":10,\"d\":\"_1\",\"e\":1}"]),
@@ -25,10 +19,7 @@ const NUMBERS: &[Row] = &[
         "a: 190:20:30\nb: 1:30\nc: 22:22\n",
         Ok(&["{\"a\":\"190:20:30\",\"b\":\"1:30\",\"c\":\"22:22\"}"]),
     ),
-    (
-        "a: 8080:80\nb: 22:22\n",
-        Ok(&["{\"a\":\"8080:80\",\"b\":\"22:22\"}"]),
-    ),
+    ("a: 8080:80\nb: 22:22\n", Ok(&["{\"a\":\"8080:80\",\"b\":\"22:22\"}"])),
     (
         "a: 9223372036854775807\nb: -9223372036854775808\n",
         Ok(&["{\"a\":9223372036854775807,\"b\":-9223372036854775808}"]),
@@ -37,26 +28,14 @@ const NUMBERS: &[Row] = &[
         "a: 9223372036854775808\nb: 18446744073709551615\n",
         Ok(&["{\"a\":9223372036854775808,\"b\":18446744073709551615}"]),
     ),
-    (
-        "a: 18446744073709551616\n",
-        Ok(&["{\"a\":18446744073709552000}"]),
-    ),
-    (
-        "a: 123456789012345678901234567890\n",
-        Ok(&["{\"a\":1.2345678901234568e+29}"]),
-    ),
+    ("a: 18446744073709551616\n", Ok(&["{\"a\":18446744073709552000}"])),
+    ("a: 123456789012345678901234567890\n", Ok(&["{\"a\":1.2345678901234568e+29}"])),
     (
         "a: 0xFFFFFFFFFFFFFFFF\nb: 0x10000000000000000\n",
         Ok(&["{\"a\":18446744073709551615,\"b\":\"0x10000000000000000\"}"]),
     ),
-    (
-        "a: 1.0\nb: 100.00\nc: -0.0\n",
-        Ok(&["{\"a\":1,\"b\":100,\"c\":-0}"]),
-    ),
-    (
-        "a: .5\nb: 5.\nc: -.5\nd: +.5\n",
-        Ok(&["{\"a\":0.5,\"b\":5,\"c\":-0.5,\"d\":0.5}"]),
-    ),
+    ("a: 1.0\nb: 100.00\nc: -0.0\n", Ok(&["{\"a\":1,\"b\":100,\"c\":-0}"])),
+    ("a: .5\nb: 5.\nc: -.5\nd: +.5\n", Ok(&["{\"a\":0.5,\"b\":5,\"c\":-0.5,\"d\":0.5}"])),
     (
         "a: 1e3\nb: 1E3\nc: 1e+3\nd: 1e-3\ne: 1.5e3\nf: 1e21\ng: 1e20\nh: 1e-7\ni: 1e-6\n",
         Ok(&[
@@ -71,22 +50,13 @@ const NUMBERS: &[Row] = &[
         "a: 0.1\nb: 3.141592653589793238\nc: 1e400\n",
         Ok(&["{\"a\":0.1,\"b\":3.141592653589793,\"c\":\"1e400\"}"]),
     ),
-    (
-        "a: .inf\n",
-        Err("error converting YAML to JSON: json: unsupported value: +Inf"),
-    ),
-    (
-        "a: .nan\n",
-        Err("error converting YAML to JSON: json: unsupported value: NaN"),
-    ),
+    ("a: .inf\n", Err("error converting YAML to JSON: json: unsupported value: +Inf")),
+    ("a: .nan\n", Err("error converting YAML to JSON: json: unsupported value: NaN")),
     (
         "a: inf\nb: Inf\nc: NaN\nd: infinity\n",
         Ok(&["{\"a\":\"inf\",\"b\":\"Inf\",\"c\":\"NaN\",\"d\":\"infinity\"}"]),
     ),
-    (
-        "a: 1.10\nb: 1.2.3\nc: v1\n",
-        Ok(&["{\"a\":1.1,\"b\":\"1.2.3\",\"c\":\"v1\"}"]),
-    ),
+    ("a: 1.10\nb: 1.2.3\nc: v1\n", Ok(&["{\"a\":1.1,\"b\":\"1.2.3\",\"c\":\"v1\"}"])),
     (
         "a: 123456789.0\nb: 1234567890123456789.0\nc: 100000000000000000000000.0\n",
         Ok(&["{\"a\":123456789,\"b\":1234567890123456800,\"c\":1e+23}"]),
@@ -110,18 +80,12 @@ const WORDS: &[Row] = &[
             "{\"a\":true,\"b\":true,\"c\":true,\"d\":false,\"e\":true,\"f\":true,\"g\":false,\"h\":false}",
         ]),
     ),
-    (
-        "a: y\nb: Y\nc: n\nd: N\n",
-        Ok(&["{\"a\":true,\"b\":true,\"c\":false,\"d\":false}"]),
-    ),
+    ("a: y\nb: Y\nc: n\nd: N\n", Ok(&["{\"a\":true,\"b\":true,\"c\":false,\"d\":false}"])),
     (
         "a: yEs\nb: True\nc: TRUE\nd: tRue\ne: false\n",
         Ok(&["{\"a\":\"yEs\",\"b\":true,\"c\":true,\"d\":\"tRue\",\"e\":false}"]),
     ),
-    (
-        "a: \"yes\"\nb: 'on'\n",
-        Ok(&["{\"a\":\"yes\",\"b\":\"on\"}"]),
-    ),
+    ("a: \"yes\"\nb: 'on'\n", Ok(&["{\"a\":\"yes\",\"b\":\"on\"}"])),
     (
         "a: ~\nb: null\nc: Null\nd: NULL\ne:\nf: \"null\"\n",
         Ok(&["{\"a\":null,\"b\":null,\"c\":null,\"d\":null,\"e\":null,\"f\":\"null\"}"]),
@@ -136,10 +100,7 @@ fn words_are_booleans_and_nulls() {
 
 const KEYS: &[Row] = &[
     ("a: 1\nb: x\n", Ok(&["{\"a\":1,\"b\":\"x\"}"])),
-    (
-        "z: 1\na: 2\nM: 3\n_: 4\n",
-        Ok(&["{\"M\":3,\"_\":4,\"a\":2,\"z\":1}"]),
-    ),
+    ("z: 1\na: 2\nM: 3\n_: 4\n", Ok(&["{\"M\":3,\"_\":4,\"a\":2,\"z\":1}"])),
     (
         "é: 1\nz: 2\nZ: 3\n\"10\": a\n\"9\": b\n",
         Ok(&["{\"10\":\"a\",\"9\":\"b\",\"Z\":3,\"z\":2,\"é\":1}"]),
@@ -183,14 +144,8 @@ fn keys_become_strings() {
 
 const TIMES: &[Row] = &[
     ("a: 2001-12-14\n", Ok(&["{\"a\":\"2001-12-14\"}"])),
-    (
-        "a: 2001-12-14T21:59:43.10Z\n",
-        Ok(&["{\"a\":\"2001-12-14T21:59:43.10Z\"}"]),
-    ),
-    (
-        "a: 2001-12-14 21:59:43.10 -5\n",
-        Ok(&["{\"a\":\"2001-12-14 21:59:43.10 -5\"}"]),
-    ),
+    ("a: 2001-12-14T21:59:43.10Z\n", Ok(&["{\"a\":\"2001-12-14T21:59:43.10Z\"}"])),
+    ("a: 2001-12-14 21:59:43.10 -5\n", Ok(&["{\"a\":\"2001-12-14 21:59:43.10 -5\"}"])),
     (
         "a: !!timestamp foo\n",
         Err("error converting YAML to JSON: yaml: cannot decode !!str `foo` as a !!timestamp"),
@@ -203,10 +158,7 @@ fn times_stay_strings() {
 }
 
 const TAGS: &[Row] = &[
-    (
-        "a: !!str 123\nb: !!str yes\nc: !!str\n",
-        Ok(&["{\"a\":\"123\",\"b\":\"yes\",\"c\":\"\"}"]),
-    ),
+    ("a: !!str 123\nb: !!str yes\nc: !!str\n", Ok(&["{\"a\":\"123\",\"b\":\"yes\",\"c\":\"\"}"])),
     (
         "a: !!int x\n",
         Err("error converting YAML to JSON: yaml: cannot decode !!str `x` as a !!int"),
@@ -218,21 +170,12 @@ const TAGS: &[Row] = &[
         "a: !!binary '!!!'\n",
         Err("error converting YAML to JSON: yaml: !!binary value contains invalid base64 data"),
     ),
-    (
-        "a: !!set {p, q}\n",
-        Ok(&["{\"a\":{\"p\":null,\"q\":null}}"]),
-    ),
-    (
-        "a: !!omap [{p: 1}, {q: 2}]\n",
-        Ok(&["{\"a\":[{\"p\":1},{\"q\":2}]}"]),
-    ),
+    ("a: !!set {p, q}\n", Ok(&["{\"a\":{\"p\":null,\"q\":null}}"])),
+    ("a: !!omap [{p: 1}, {q: 2}]\n", Ok(&["{\"a\":[{\"p\":1},{\"q\":2}]}"])),
     ("a: !foo bar\n", Ok(&["{\"a\":\"bar\"}"])),
     ("a: !foo 12\n", Ok(&["{\"a\":\"12\"}"])),
     ("a: !foo {b: 1}\n", Ok(&["{\"a\":{\"b\":1}}"])),
-    (
-        "a: !Ref b\nc: !GetAtt d.e\n",
-        Ok(&["{\"a\":\"b\",\"c\":\"d.e\"}"]),
-    ),
+    ("a: !Ref b\nc: !GetAtt d.e\n", Ok(&["{\"a\":\"b\",\"c\":\"d.e\"}"])),
 ];
 
 #[test]
@@ -271,19 +214,13 @@ const TEXT: &[Row] = &[
         "a: \u{1b}[31mred\n",
         Err("error converting YAML to JSON: yaml: control characters are not allowed"),
     ),
-    (
-        "a: \"<b>&'\\\"</b>\"\n",
-        Ok(&["{\"a\":\"\\u003cb\\u003e\\u0026'\\\"\\u003c/b\\u003e\"}"]),
-    ),
+    ("a: \"<b>&'\\\"</b>\"\n", Ok(&["{\"a\":\"\\u003cb\\u003e\\u0026'\\\"\\u003c/b\\u003e\"}"])),
     ("a: \"😀\"\nb: é\n", Ok(&["{\"a\":\"😀\",\"b\":\"é\"}"])),
     (
         "a: \"\\ud800\"\n",
         Err("error converting YAML to JSON: yaml: found invalid Unicode character escape code"),
     ),
-    (
-        "a: \"\\/\"\n",
-        Err("error converting YAML to JSON: yaml: found unknown escape character"),
-    ),
+    ("a: \"\\/\"\n", Err("error converting YAML to JSON: yaml: found unknown escape character")),
     ("a:\n- 1\n- 2\n", Ok(&["{\"a\":[1,2]}"])),
     (
         "a: |\n  # not comment\n  x\n# comment\nb: 1\n",

@@ -3,22 +3,13 @@
 use crate::{Row, check};
 
 const ALIASES: &[Row] = &[
-    (
-        "a: &x {k: 1}\nb: *x\n",
-        Ok(&["{\"a\":{\"k\":1},\"b\":{\"k\":1}}"]),
-    ),
-    (
-        "a: *x\n",
-        Err("error converting YAML to JSON: yaml: unknown anchor 'x' referenced"),
-    ),
+    ("a: &x {k: 1}\nb: *x\n", Ok(&["{\"a\":{\"k\":1},\"b\":{\"k\":1}}"])),
+    ("a: *x\n", Err("error converting YAML to JSON: yaml: unknown anchor 'x' referenced")),
     (
         "a: &x 1\n---\nb: *x\n",
         Err("error converting YAML to JSON: yaml: unknown anchor 'x' referenced"),
     ),
-    (
-        "a: &a [*a]\n",
-        Err("error converting YAML to JSON: yaml: anchor 'a' value contains itself"),
-    ),
+    ("a: &a [*a]\n", Err("error converting YAML to JSON: yaml: anchor 'a' value contains itself")),
 ];
 
 #[test]
@@ -45,10 +36,7 @@ const MERGES: &[Row] = &[
             "error converting YAML to JSON: yaml: map merge requires map or sequence of maps as the value",
         ),
     ),
-    (
-        "c:\n  \"<<\": {x: 1}\n",
-        Ok(&["{\"c\":{\"\\u003c\\u003c\":{\"x\":1}}}"]),
-    ),
+    ("c:\n  \"<<\": {x: 1}\n", Ok(&["{\"c\":{\"\\u003c\\u003c\":{\"x\":1}}}"])),
 ];
 
 #[test]

@@ -80,10 +80,7 @@ impl Writer {
         self.tally.nodes = self.tally.nodes.saturating_add(nodes);
         self.tally.aliased = self.tally.aliased.saturating_add(aliased);
         if self.tally.is_excessive() {
-            self.fail(Error::value(
-                "document contains excessive aliasing",
-                Place::default(),
-            ));
+            self.fail(Error::value("document contains excessive aliasing", Place::default()));
         }
     }
 
@@ -92,11 +89,7 @@ impl Writer {
         let name = parser.text(event.anchor?);
         let is_mapping = matches!(event.kind, super::Kind::MappingStart);
         self.names.insert(name.into(), self.anchors.len());
-        self.anchors.push(Anchor {
-            is_mapping,
-            before: self.tally.nodes,
-            target: Target::Open,
-        });
+        self.anchors.push(Anchor { is_mapping, before: self.tally.nodes, target: Target::Open });
         Some(self.anchors.len() - 1)
     }
 
@@ -117,20 +110,14 @@ impl Writer {
         let nodes = self.tally.nodes;
         if let Some(anchor) = self.anchors.get_mut(anchor) {
             let nodes = nodes - anchor.before;
-            anchor.target = Target::Collection(Collection {
-                nodes,
-                ..collection
-            });
+            anchor.target = Target::Collection(Collection { nodes, ..collection });
         }
     }
 
     /// An unknown name ends the reading, as upstream looks names up while it
     /// parses.
     pub(super) fn alias(&mut self, name: &[u8], place: Place) -> Result<(), Error> {
-        let Some(&anchor) = self
-            .names
-            .get(name)
-            .and_then(|&anchor| self.anchors.get(anchor))
+        let Some(&anchor) = self.names.get(name).and_then(|&anchor| self.anchors.get(anchor))
         else {
             return Err(Error::unknown_anchor(name, place));
         };
@@ -190,13 +177,7 @@ impl Writer {
         self.reach(collection.height - usize::from(is_merge));
         if is_merge {
             if let Some(patch) = collection.patch {
-                self.merge(
-                    Source {
-                        patch,
-                        size: collection.size,
-                    },
-                    slot,
-                );
+                self.merge(Source { patch, size: collection.size }, slot);
             }
             return;
         }
@@ -208,13 +189,9 @@ impl Writer {
         let start = self.offset();
         self.raw.push(b'*');
         self.growth = self.growth.saturating_add(collection.size);
-        let piece = super::Entry {
-            start: collection.start,
-            value: collection.start,
-            end: collection.end,
-        };
+        let piece =
+            super::Entry { start: collection.start, value: collection.start, end: collection.end };
         self.pieces.push(piece);
-        self.patches
-            .push(Patch::alias(start, self.pieces.len() - 1));
+        self.patches.push(Patch::alias(start, self.pieces.len() - 1));
     }
 }

@@ -2,11 +2,7 @@
 
 /// The bytes that `text` encodes, with padding; line breaks do not count.
 pub(super) fn decode(text: &[u8]) -> Option<Vec<u8>> {
-    let digits: Vec<u8> = text
-        .iter()
-        .copied()
-        .filter(|byte| !b"\r\n".contains(byte))
-        .collect();
+    let digits: Vec<u8> = text.iter().copied().filter(|byte| !b"\r\n".contains(byte)).collect();
     let (quads, rest) = digits.as_chunks::<4>();
     if !rest.is_empty() {
         return None;

@@ -56,9 +56,7 @@ fn unescape_one<'a>(escape: &'a [u8], bytes: &mut Vec<u8>) -> &'a [u8] {
             let code = std::str::from_utf8(digits)
                 .ok()
                 .and_then(|text| u32::from_str_radix(text, 16).ok());
-            let character = code
-                .and_then(char::from_u32)
-                .unwrap_or(char::REPLACEMENT_CHARACTER);
+            let character = code.and_then(char::from_u32).unwrap_or(char::REPLACEMENT_CHARACTER);
             bytes.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
             return rest;
         }

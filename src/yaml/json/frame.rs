@@ -127,10 +127,7 @@ impl Writer {
 
     /// The collection around here, or the document, is at least this high.
     pub(super) fn reach(&mut self, height: usize) {
-        let parent = self
-            .frames
-            .last_mut()
-            .map_or(&mut self.height, |frame| &mut frame.height);
+        let parent = self.frames.last_mut().map_or(&mut self.height, |frame| &mut frame.height);
         *parent = height.max(*parent);
     }
 
@@ -158,10 +155,7 @@ impl Writer {
     /// The comma before an item that is not the first.
     pub(super) fn separate(&mut self) {
         if self.slot() == Slot::Item
-            && self
-                .frames
-                .last()
-                .is_some_and(|frame| self.raw.len() > frame.start.get() + 1)
+            && self.frames.last().is_some_and(|frame| self.raw.len() > frame.start.get() + 1)
         {
             self.raw.push(b',');
         }

@@ -76,11 +76,7 @@ impl Writer {
     pub(super) fn end_key(&mut self, start: Offset) {
         self.raw.push(b':');
         let value = self.offset();
-        let entry = Entry {
-            start,
-            value,
-            end: value,
-        };
+        let entry = Entry { start, value, end: value };
         if let Some(frame) = self.frames.last_mut()
             && !frame.is_unsorted
             && let Some(&before) = self.entries.get(frame.entries..).and_then(<[Entry]>::last)

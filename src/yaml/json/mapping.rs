@@ -71,8 +71,7 @@ impl Writer {
             if !self.moved.is_empty() {
                 self.moved.push(b',');
             }
-            self.moved
-                .extend_from_slice(&self.raw[piece.start.get()..piece.end.get()]);
+            self.moved.extend_from_slice(&self.raw[piece.start.get()..piece.end.get()]);
         }
         self.raw.truncate(frame.start.get() + 1);
         self.raw.extend_from_slice(&self.moved);

@@ -55,10 +55,7 @@ impl Writer {
 
     /// A sequence stands where a mapping may be merged.
     pub(super) fn open_merge_list(&mut self) {
-        let list = MergeList {
-            had_refusal: self.refusal.is_some(),
-            refusal: None,
-        };
+        let list = MergeList { had_refusal: self.refusal.is_some(), refusal: None };
         if let Some(frame) = self.frames.last_mut() {
             frame.merge_list = Some(list);
         }
@@ -66,10 +63,7 @@ impl Writer {
     }
 
     pub(super) fn close_merge_item(&mut self) {
-        let list = self
-            .frames
-            .last_mut()
-            .and_then(|frame| frame.merge_list.as_mut());
+        let list = self.frames.last_mut().and_then(|frame| frame.merge_list.as_mut());
         if let Some(list) = list
             && !list.had_refusal
             && self.refusal.is_some()

@@ -43,11 +43,7 @@ impl Patch {
 /// What is left to be put together.
 enum Step {
     /// Text up to `end`; this is the first patch that may lie in it.
-    Text {
-        at: Offset,
-        end: Offset,
-        patch: usize,
-    },
+    Text { at: Offset, end: Offset, patch: usize },
     /// The pieces of a patch that are left.
     Pieces { next: usize, patch: usize },
 }
@@ -82,24 +78,9 @@ impl Writer {
     pub(super) fn assemble(&mut self, out: &mut Vec<u8>) {
         // They were noted where they end; an outer one comes before its inner ones now.
         self.patches.sort_unstable_by_key(|patch| patch.start);
-        let Self {
-            raw,
-            patches,
-            pieces,
-            ..
-        } = self;
-        let start = Step::Text {
-            at: Offset::ZERO,
-            end: Offset::new(raw.len()),
-            patch: 0,
-        };
-        let mut assembly = Assembly {
-            raw,
-            patches,
-            pieces,
-            steps: vec![start],
-            out,
-        };
+        let Self { raw, patches, pieces, .. } = self;
+        let start = Step::Text { at: Offset::ZERO, end: Offset::new(raw.len()), patch: 0 };
+        let mut assembly = Assembly { raw, patches, pieces, steps: vec![start], out };
         while let Some(step) = assembly.steps.pop() {
             match step {
                 Step::Text { at, end, patch } => assembly.text((at, end), patch),
@@ -120,15 +101,8 @@ impl Assembly<'_> {
             at = patch.end;
             let next = number + 1 + patch.nested.get();
             if !patch.is_plain {
-                self.steps.push(Step::Text {
-                    at,
-                    end,
-                    patch: next,
-                });
-                self.steps.push(Step::Pieces {
-                    next: patch.from.get(),
-                    patch: number,
-                });
+                self.steps.push(Step::Text { at, end, patch: next });
+                self.steps.push(Step::Pieces { next: patch.from.get(), patch: number });
                 return;
             }
             for (count, piece) in self.pieces[patch.pieces()].iter().enumerate() {
@@ -159,20 +133,12 @@ impl Assembly<'_> {
         let Some(&Entry { start, end, .. }) = self.pieces.get(next) else {
             return;
         };
-        self.steps.push(Step::Pieces {
-            next: next + 1,
-            patch: number,
-        });
+        self.steps.push(Step::Pieces { next: next + 1, patch: number });
         let patch = self.patches.partition_point(|patch| patch.start < start);
-        self.steps.push(Step::Text {
-            at: start,
-            end,
-            patch,
-        });
+        self.steps.push(Step::Text { at: start, end, patch });
     }
 
     fn copy(&mut self, start: Offset, end: Offset) {
-        self.out
-            .extend_from_slice(&self.raw[start.get()..end.get()]);
+        self.out.extend_from_slice(&self.raw[start.get()..end.get()]);
     }
 }

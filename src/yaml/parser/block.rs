@@ -64,8 +64,5 @@ impl Parser<'_> {
 }
 
 fn ends_entry(kind: token::Kind) -> bool {
-    matches!(
-        kind,
-        token::Kind::Key | token::Kind::Value | token::Kind::BlockEnd
-    )
+    matches!(kind, token::Kind::Key | token::Kind::Value | token::Kind::BlockEnd)
 }

@@ -32,18 +32,12 @@ impl Directives {
         if self.prefix(handle).is_some() {
             return Err(Error::parser("found duplicate %TAG directive", place));
         }
-        self.tags.push(TagDirective {
-            handle: handle.into(),
-            prefix: prefix.into(),
-        });
+        self.tags.push(TagDirective { handle: handle.into(), prefix: prefix.into() });
         Ok(())
     }
 
     fn prefix(&self, handle: &[u8]) -> Option<&[u8]> {
-        self.tags
-            .iter()
-            .find(|tag| *tag.handle == *handle)
-            .map(|tag| &*tag.prefix)
+        self.tags.iter().find(|tag| *tag.handle == *handle).map(|tag| &*tag.prefix)
     }
 
     /// What a tag's handle stands for.

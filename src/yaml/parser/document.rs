@@ -35,8 +35,7 @@ impl Parser<'_> {
                 }
                 token::Kind::TagDirective { handle } => {
                     let text = self.scanner.text(token.text);
-                    self.directives
-                        .add_tag(text.split_at(handle.get()), token.place)?;
+                    self.directives.add_tag(text.split_at(handle.get()), token.place)?;
                 }
                 token::Kind::DocumentStart => {
                     self.states.push(State::DocumentEnd);

@@ -94,11 +94,9 @@ impl Parser<'_> {
                 self.state = State::IndentlessSequence;
                 self.event(Kind::SequenceStart)
             }
-            token::Kind::FlowSequenceStart => Ok(self.open(
-                Kind::SequenceStart,
-                State::FlowSequence { is_first: true },
-                token,
-            )),
+            token::Kind::FlowSequenceStart => {
+                Ok(self.open(Kind::SequenceStart, State::FlowSequence { is_first: true }, token))
+            }
             token::Kind::FlowMappingStart => {
                 Ok(self.open(Kind::MappingStart, State::FlowKey { is_first: true }, token))
             }
@@ -126,9 +124,5 @@ impl Parser<'_> {
 }
 
 fn scalar(text: Text, tag: Option<Tag>, style: Style) -> Kind {
-    Kind::Scalar(Scalar {
-        text,
-        tag: tag.unwrap_or(Tag::None),
-        style,
-    })
+    Kind::Scalar(Scalar { text, tag: tag.unwrap_or(Tag::None), style })
 }

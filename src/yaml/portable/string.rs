@@ -35,10 +35,7 @@ impl JsonString {
             };
             rest = rest.get(width..).unwrap_or_default();
         }
-        Self {
-            end: json.len() - rest.len(),
-            is_hostile,
-        }
+        Self { end: json.len() - rest.len(), is_hostile }
     }
 }
 
@@ -77,11 +74,7 @@ fn hostile_character(text: &[u8]) -> Option<(char, usize)> {
 pub(super) fn rewrite(string: &[u8], shorten: bool, out: &mut Vec<u8>) {
     let mut rest = string;
     while let [byte, next @ ..] = rest {
-        let width = if *byte == b'\\' {
-            rewrite_escape(rest, shorten, out)
-        } else {
-            0
-        };
+        let width = if *byte == b'\\' { rewrite_escape(rest, shorten, out) } else { 0 };
         rest = if width > 0 {
             rest.get(width..).unwrap_or_default()
         } else if let Some((character, width)) = hostile_character(rest) {

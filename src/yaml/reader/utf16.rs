@@ -13,13 +13,7 @@ pub(super) fn decode(units: &[u8], unit: fn([u8; 2]) -> u16) -> (Vec<u8>, Option
                 at += width;
             }
             Err(problem) => {
-                return (
-                    text,
-                    Some(Fault {
-                        offset: at,
-                        problem,
-                    }),
-                );
+                return (text, Some(Fault { offset: at, problem }));
             }
         }
     }
@@ -44,8 +38,6 @@ fn character(units: &[u8], unit: fn([u8; 2]) -> u16) -> Result<(char, usize), &'
         _ => (high, 2),
     };
     let problem = "control characters are not allowed";
-    let character = char::from_u32(value)
-        .filter(|_| is_allowed(value))
-        .ok_or(problem)?;
+    let character = char::from_u32(value).filter(|_| is_allowed(value)).ok_or(problem)?;
     Ok((character, width))
 }

@@ -16,9 +16,7 @@ pub(super) fn check(text: &[u8]) -> (Option<Fault>, bool) {
     let mut at = 0;
     while at < text.len() {
         if let Some(block) = text.get(at..at + BLOCK)
-            && block
-                .iter()
-                .fold(true, |plain, &byte| plain & is_plain(byte))
+            && block.iter().fold(true, |plain, &byte| plain & is_plain(byte))
         {
             at += BLOCK;
             continue;
@@ -32,13 +30,7 @@ pub(super) fn check(text: &[u8]) -> (Option<Fault>, bool) {
                     at += width;
                 }
                 Err(problem) => {
-                    return (
-                        Some(Fault {
-                            offset: at,
-                            problem,
-                        }),
-                        has_wide_breaks,
-                    );
+                    return (Some(Fault { offset: at, problem }), has_wide_breaks);
                 }
             }
         }

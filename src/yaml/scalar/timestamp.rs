@@ -8,10 +8,7 @@ pub(super) fn is_timestamp(text: &[u8]) -> bool {
         Some([b'T' | b't', rest @ ..]) => skip_time(rest).is_some_and(is_zone),
         // Go skips any number of spaces where its layout has one.
         Some(rest @ [b' ', ..]) => {
-            let start = rest
-                .iter()
-                .position(|&byte| byte != b' ')
-                .unwrap_or(rest.len());
+            let start = rest.iter().position(|&byte| byte != b' ').unwrap_or(rest.len());
             skip_time(&rest[start..]).is_some_and(<[u8]>::is_empty)
         }
         Some(_) | None => false,
@@ -69,11 +66,7 @@ fn is_zone(text: &[u8]) -> bool {
 
 /// One or two digits, and what follows.
 fn short_number(text: &[u8]) -> Option<(u32, &[u8])> {
-    let len = text
-        .iter()
-        .take(2)
-        .take_while(|byte| byte.is_ascii_digit())
-        .count();
+    let len = text.iter().take(2).take_while(|byte| byte.is_ascii_digit()).count();
     let (digits, rest) = text.split_at(len);
     Some((number(digits)?, rest))
 }
@@ -82,7 +75,5 @@ fn number(digits: &[u8]) -> Option<u32> {
     if digits.is_empty() {
         return None;
     }
-    digits.iter().try_fold(0, |number, &byte| {
-        Some(number * 10 + char::from(byte).to_digit(10)?)
-    })
+    digits.iter().try_fold(0, |number, &byte| Some(number * 10 + char::from(byte).to_digit(10)?))
 }

@@ -61,10 +61,7 @@ impl Scanner<'_> {
     }
 
     fn block_header(&mut self) -> Result<Header, Error> {
-        let mut header = Header {
-            chomping: Chomping::Clip,
-            increment: None,
-        };
+        let mut header = Header { chomping: Chomping::Clip, increment: None };
         let mut has_chomping = self.chomping(&mut header);
         if self.byte(0).is_ascii_digit() {
             if self.byte(0) == b'0' {

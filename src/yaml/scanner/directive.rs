@@ -47,9 +47,7 @@ impl Scanner<'_> {
         }
         self.at += 1;
         let minor = self.version_number()?;
-        Ok(Kind::VersionDirective {
-            is_supported: (major, minor) == (1, 1),
-        })
+        Ok(Kind::VersionDirective { is_supported: (major, minor) == (1, 1) })
     }
 
     fn version_number(&mut self) -> Result<u32, Error> {
@@ -87,8 +85,6 @@ impl Scanner<'_> {
         if !self.is_blank_or_end(0) {
             return Err(self.error("did not find expected whitespace or line break"));
         }
-        Ok(Kind::TagDirective {
-            handle: Offset::new(handle),
-        })
+        Ok(Kind::TagDirective { handle: Offset::new(handle) })
     }
 }

@@ -49,8 +49,7 @@ impl Scanner<'_> {
     }
 
     fn add_escaped(&mut self, character: char, width: usize) {
-        self.scratch
-            .extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+        self.scratch.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
         self.at += width;
     }
 }

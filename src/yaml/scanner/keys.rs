@@ -38,10 +38,7 @@ pub(super) struct Keys {
 
 impl Default for Keys {
     fn default() -> Self {
-        Self {
-            slots: vec![Slot::default()],
-            awaited: VecDeque::new(),
-        }
+        Self { slots: vec![Slot::default()], awaited: VecDeque::new() }
     }
 }
 
@@ -53,17 +50,11 @@ impl Keys {
     }
 
     fn first(&self) -> Option<Candidate> {
-        self.awaited
-            .front()
-            .and_then(|&depth| self.slots.get(depth)?.candidate)
+        self.awaited.front().and_then(|&depth| self.slots.get(depth)?.candidate)
     }
 
     fn drop_first(&mut self) {
-        if let Some(slot) = self
-            .awaited
-            .pop_front()
-            .and_then(|depth| self.slots.get_mut(depth))
-        {
+        if let Some(slot) = self.awaited.pop_front().and_then(|depth| self.slots.get_mut(depth)) {
             slot.candidate = None;
         }
     }
@@ -86,21 +77,14 @@ impl Keys {
 
     /// The queue waits no more for the innermost collection's candidate.
     fn stop_waiting(&mut self) {
-        if self
-            .awaited
-            .back()
-            .is_some_and(|depth| depth + 1 == self.slots.len())
-        {
+        if self.awaited.back().is_some_and(|depth| depth + 1 == self.slots.len()) {
             self.awaited.pop_back();
         }
     }
 
     /// The token of this number opens a collection.
     pub(super) fn open(&mut self, bracket: usize) {
-        self.slots.push(Slot {
-            bracket,
-            ..Slot::default()
-        });
+        self.slots.push(Slot { bracket, ..Slot::default() });
     }
 
     /// A collection closes, whose candidate was forgotten before. If it never
@@ -110,12 +94,7 @@ impl Keys {
         if self.slots.len() < 2 {
             return;
         }
-        let Some(Slot {
-            bracket,
-            had_candidate: false,
-            ..
-        }) = self.slots.pop()
-        else {
+        let Some(Slot { bracket, had_candidate: false, .. }) = self.slots.pop() else {
             return;
         };
         let outer = self.slots.last().and_then(|slot| slot.candidate);
@@ -128,22 +107,14 @@ impl Keys {
 impl Scanner<'_> {
     /// Whether a `:` could still make this token a key.
     pub(super) fn may_be_key(&mut self, token: usize) -> Result<bool, Error> {
-        let Some(candidate) = self
-            .keys
-            .first()
-            .filter(|candidate| candidate.token == token)
-        else {
+        let Some(candidate) = self.keys.first().filter(|candidate| candidate.token == token) else {
             return Ok(false);
         };
         if self.is_within_reach(&candidate) {
             return Ok(true);
         }
         self.keys.drop_first();
-        if candidate.is_required {
-            Err(self.missing_colon())
-        } else {
-            Ok(false)
-        }
+        if candidate.is_required { Err(self.missing_colon()) } else { Ok(false) }
     }
 
     /// The token about to be scanned may be a key.
@@ -183,18 +154,9 @@ impl Scanner<'_> {
             return Ok(false);
         };
         if !self.is_within_reach(&candidate) {
-            return if candidate.is_required {
-                Err(self.missing_colon())
-            } else {
-                Ok(false)
-            };
+            return if candidate.is_required { Err(self.missing_colon()) } else { Ok(false) };
         }
-        let Candidate {
-            place,
-            column,
-            token,
-            ..
-        } = candidate;
+        let Candidate { place, column, token, .. } = candidate;
         let announce = |kind| Token::new(kind, place, place.offset(), Text::EMPTY);
         self.queue.insert(token, announce(Kind::Key));
         if self.open_block(column)? {

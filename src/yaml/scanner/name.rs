@@ -16,10 +16,7 @@ impl Scanner<'_> {
         self.at += 1;
         let text = self.word();
         let is_delimited = self.is_blank_or_end(0)
-            || matches!(
-                self.byte(0),
-                b'?' | b':' | b',' | b']' | b'}' | b'%' | b'@' | b'`'
-            );
+            || matches!(self.byte(0), b'?' | b':' | b',' | b']' | b'}' | b'%' | b'@' | b'`');
         if text == Text::EMPTY || !is_delimited {
             return Err(self.error("did not find expected alphabetic or numeric character"));
         }
@@ -33,10 +30,6 @@ impl Scanner<'_> {
         while class::of(self.byte(0)) & WORD != 0 {
             self.at += 1;
         }
-        if self.at == start {
-            Text::EMPTY
-        } else {
-            Text::source(start, self.at)
-        }
+        if self.at == start { Text::EMPTY } else { Text::source(start, self.at) }
     }
 }

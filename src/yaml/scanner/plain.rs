@@ -20,11 +20,7 @@ impl Scanner<'_> {
         let base = self.scratch.len();
         while self.skip_breaks(indent)? {
             let next = self.at;
-            let next_end = if self.ends_plain(indent) {
-                next
-            } else {
-                self.plain_line()
-            };
+            let next_end = if self.ends_plain(indent) { next } else { self.plain_line() };
             if next_end == next {
                 // The next token is the first of its line.
                 self.is_key_allowed = true;
@@ -38,10 +34,7 @@ impl Scanner<'_> {
             end = next_end;
             text = Text::scratch(base, self.scratch.len());
         }
-        self.push_scalar(
-            Token::new(Kind::Scalar(Style::Plain), place, end, text),
-            candidate,
-        )
+        self.push_scalar(Token::new(Kind::Scalar(Style::Plain), place, end, text), candidate)
     }
 
     /// Reads words and the blanks around them up to the end of the line.

@@ -25,10 +25,7 @@ impl Scanner<'_> {
             self.rewrite_quoted(start, quote)?
         };
         self.at += 1;
-        self.push_scalar(
-            Token::new(Kind::Scalar(style), place, self.at, text),
-            candidate,
-        )
+        self.push_scalar(Token::new(Kind::Scalar(style), place, self.at, text), candidate)
     }
 
     /// Puts a scalar together that is not just what stands there.

@@ -15,22 +15,12 @@ impl Scanner<'_> {
         self.is_key_allowed = false;
         let place = self.place();
         let base = self.scratch.len();
-        let handle = if self.byte(1) == b'<' {
-            self.verbatim_tag()?
-        } else {
-            self.short_tag()?
-        };
+        let handle = if self.byte(1) == b'<' { self.verbatim_tag()? } else { self.short_tag()? };
         if !self.is_blank_or_end(0) {
             return Err(self.error("did not find expected whitespace or line break"));
         }
         let text = Text::scratch(base, self.scratch.len());
-        self.push(
-            Kind::Tag {
-                handle: Offset::new(handle),
-            },
-            place,
-            text,
-        );
+        self.push(Kind::Tag { handle: Offset::new(handle) }, place, text);
         Ok(())
     }
 

@@ -32,11 +32,7 @@ impl<'a> Chunks<'a> {
     /// The chunks from `start` to `end`; whether a line break stands at `end`
     /// makes no difference but in speed.
     pub(super) fn new(output: &'a Bytes, start: usize, end: usize) -> Self {
-        Self {
-            output,
-            at: start,
-            end,
-        }
+        Self { output, at: start, end }
     }
 
     /// Where the next separator stands, from the line at `from` on.
@@ -114,9 +110,8 @@ impl<'a> Iterator for Chunks<'a> {
 fn normalised(text: &[u8]) -> Vec<u8> {
     let mut lines = Vec::with_capacity(text.len() + 1);
     for line in text.split_inclusive(|&byte| byte == b'\n') {
-        let line = line
-            .strip_suffix(b"\n")
-            .map_or(line, |line| line.strip_suffix(b"\r").unwrap_or(line));
+        let line =
+            line.strip_suffix(b"\n").map_or(line, |line| line.strip_suffix(b"\r").unwrap_or(line));
         lines.extend_from_slice(line);
         lines.push(b'\n');
     }

@@ -55,26 +55,13 @@ impl fmt::Display for Cause {
 
 impl Error {
     pub(super) fn new(cause: Cause, position: Position<'_>) -> Self {
-        let Position {
-            document,
-            text,
-            offset,
-        } = position;
+        let Position { document, text, offset } = position;
         let (before, after) = text.split_at(offset.min(text.len()));
         // At the very end, the last line with anything in it is meant.
-        let before = if after.is_empty() {
-            before.trim_ascii_end()
-        } else {
-            before
-        };
+        let before = if after.is_empty() { before.trim_ascii_end() } else { before };
         let line = memchr::memchr_iter(b'\n', before).count() + 1;
         let start = memchr::memrchr(b'\n', before).map_or(0, |end| end + 1);
-        Self {
-            cause,
-            document,
-            line,
-            excerpt: excerpt(&text[start..], before.len() - start),
-        }
+        Self { cause, document, line, excerpt: excerpt(&text[start..], before.len() - start) }
     }
 
     /// The document to blame, counted from 1, empty ones included.
@@ -111,13 +98,8 @@ fn excerpt(text: &[u8], column: usize) -> String {
     let window = &text[..text.len().min(column + MAX_EXCERPT_BYTES)];
     let end = memchr::memchr(b'\n', window).unwrap_or(window.len());
     let end = end.max(column.min(window.len()));
-    let start = if end > MAX_EXCERPT_BYTES {
-        column.saturating_sub(MAX_EXCERPT_BYTES / 2)
-    } else {
-        0
-    };
+    let start =
+        if end > MAX_EXCERPT_BYTES { column.saturating_sub(MAX_EXCERPT_BYTES / 2) } else { 0 };
     let end = end.min(start + MAX_EXCERPT_BYTES);
-    String::from_utf8_lossy(&window[start..end])
-        .trim_ascii_end()
-        .to_owned()
+    String::from_utf8_lossy(&window[start..end]).trim_ascii_end().to_owned()
 }

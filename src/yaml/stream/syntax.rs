@@ -22,17 +22,9 @@ impl Syntax {
     pub(super) fn text(&self, with_offset: bool) -> String {
         match self {
             Self::UnexpectedEnd => "unexpected EOF".to_owned(),
-            Self::Invalid {
-                offset,
-                byte,
-                context,
-            } => {
+            Self::Invalid { offset, byte, context } => {
                 let text = format!("invalid character {} {context}", quoted(*byte));
-                if with_offset {
-                    format!("json: offset {}: {text}", offset + 1)
-                } else {
-                    text
-                }
+                if with_offset { format!("json: offset {}: {text}", offset + 1) } else { text }
             }
         }
     }
@@ -59,11 +51,7 @@ fn quoted(byte: u8) -> String {
 
 /// The first value from `start` on; `None` if only white space is left.
 pub(super) fn value(text: &[u8], start: usize) -> Result<Option<Range<usize>>, Syntax> {
-    let mut scan = Scan {
-        text,
-        at: start,
-        open: Vec::new(),
-    };
+    let mut scan = Scan { text, at: start, open: Vec::new() };
     scan.skip_space();
     if scan.at == text.len() {
         return Ok(None);
@@ -95,11 +83,7 @@ impl Scan<'_> {
 
     fn invalid<T>(&self, context: &'static str) -> Result<T, Syntax> {
         let byte = self.byte()?;
-        Err(Syntax::Invalid {
-            offset: self.at,
-            byte,
-            context,
-        })
+        Err(Syntax::Invalid { offset: self.at, byte, context })
     }
 
     fn skip_space(&mut self) {
@@ -193,9 +177,7 @@ impl Scan<'_> {
         self.at += 1;
         loop {
             let rest = &self.text[self.at..];
-            let run = rest
-                .iter()
-                .position(|&byte| byte == b'"' || byte == b'\\' || byte < 0x20);
+            let run = rest.iter().position(|&byte| byte == b'"' || byte == b'\\' || byte < 0x20);
             self.at += run.unwrap_or(rest.len());
             match self.byte()? {
                 b'"' => {

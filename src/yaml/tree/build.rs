@@ -60,16 +60,10 @@ impl Builder {
     fn add(&mut self, content: Content, event: &Event) -> Result<usize, Error> {
         let node = self.nodes.len();
         if node >= MAX_NODES {
-            return Err(Error::limit(format!(
-                "the document has more than {MAX_NODES} nodes"
-            )));
+            return Err(Error::limit(format!("the document has more than {MAX_NODES} nodes")));
         }
         let is_collection = matches!(content, Content::Sequence(_) | Content::Mapping(_));
-        self.nodes.push(Data {
-            start: event.place,
-            end: event.end(),
-            content,
-        });
+        self.nodes.push(Data { start: event.place, end: event.end(), content });
         self.attach(node);
         if is_collection {
             self.open.push(Open { node, key: None });
@@ -93,10 +87,7 @@ impl Builder {
     }
 
     fn close(&mut self, end: usize) {
-        let node = self
-            .open
-            .pop()
-            .and_then(|open| self.nodes.get_mut(open.node));
+        let node = self.open.pop().and_then(|open| self.nodes.get_mut(open.node));
         if let Some(node) = node {
             node.end = end;
         }
@@ -109,10 +100,5 @@ fn scalar_content(scalar: &Scalar, parser: &Parser<'_>) -> Content {
     let value = scalar::resolve(scalar, text).unwrap_or(Value::Str);
     let is_merge = scalar::is_merge(scalar, text);
     let text = String::from_utf8_lossy(text).into();
-    Content::Scalar {
-        text,
-        style: scalar.style,
-        value,
-        is_merge,
-    }
+    Content::Scalar { text, style: scalar.style, value, is_merge }
 }

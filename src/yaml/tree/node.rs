@@ -110,16 +110,7 @@ impl<'t> Node<'t> {
         match self.content() {
             Some(Content::Mapping(entries)) => {
                 Box::new(entries.iter().map(move |&(key, value)| {
-                    (
-                        Self {
-                            number: key,
-                            ..self
-                        },
-                        Self {
-                            number: value,
-                            ..self
-                        },
-                    )
+                    (Self { number: key, ..self }, Self { number: value, ..self })
                 }))
             }
             Some(Content::Scalar { .. } | Content::Sequence(_) | Content::Alias(_)) | None => {
@@ -140,13 +131,8 @@ impl<'t> Node<'t> {
     #[must_use]
     pub fn span(self) -> Span {
         let source = &self.tree.source;
-        let (start, end) = self
-            .data()
-            .map_or((0, 0), |data| (data.start.offset(), data.end));
-        Span {
-            start: source.mark(start),
-            end: source.mark(end.max(start)),
-        }
+        let (start, end) = self.data().map_or((0, 0), |data| (data.start.offset(), data.end));
+        Span { start: source.mark(start), end: source.mark(end.max(start)) }
     }
 
     pub(in crate::yaml) fn value(self) -> Option<Value> {
