@@ -1,5 +1,9 @@
 //! The engine beside what Argo CD's own decoder makes of the same bytes.
 
+#![expect(clippy::tests_outside_test_module, reason = "an integration test is one")]
+#![expect(clippy::print_stdout, reason = "figures, and why there are none")]
+#![expect(clippy::expect_used, reason = "a test that cannot go on has failed")]
+
 use std::{fs, path::Path};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
@@ -41,15 +45,12 @@ impl Row {
         let strings = |items: &Vec<Value>| -> Vec<String> {
             items.iter().map(|item| item.as_str().expect("a string").to_owned()).collect()
         };
-        let manifests = match list("docs_b64") {
-            Some(items) => strings(items)
-                .iter()
-                .map(|item| BASE64_STANDARD.decode(item).expect("base64"))
-                .collect(),
-            None => {
-                let items = list("manifests").or_else(|| list("docs")).expect("results");
-                strings(items).into_iter().map(String::into_bytes).collect()
-            }
+        let manifests = if let Some(items) = list("docs_b64") {
+            let decode = |item: &String| BASE64_STANDARD.decode(item).expect("base64");
+            strings(items).iter().map(decode).collect()
+        } else {
+            let items = list("manifests").or_else(|| list("docs")).expect("results");
+            strings(items).into_iter().map(String::into_bytes).collect()
         };
         Some(Self {
             name: text("name").or_else(|| text("id")).unwrap_or_default().to_owned(),

@@ -1,5 +1,8 @@
 //! JSON for readers of YAML.
 
+#![expect(clippy::tests_outside_test_module, reason = "an integration test is one")]
+#![expect(clippy::expect_used, reason = "a test that cannot go on has failed")]
+
 use std::borrow::Cow;
 
 use cmp_supervisor::yaml::{portable::portable, to_json};

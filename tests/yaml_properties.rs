@@ -1,5 +1,7 @@
 //! What holds for every input.
 
+#![expect(clippy::tests_outside_test_module, reason = "an integration test is one")]
+
 use bytes::Bytes;
 use cmp_supervisor::yaml::{self, Converter, portable::portable, stream};
 use proptest::{collection::vec, prelude::*, sample::select};
@@ -159,8 +161,9 @@ proptest! {
     fn a_result_reads_as_itself(document in yaml_like()) {
         if let Ok(json) = yaml::to_json(document.as_bytes()) {
             let again = yaml::to_json(&portable(&json)).map_err(|error| error.to_string());
-            // Minus zero is a float first, and then the whole number zero.
-            prop_assume!(!json.windows(2).any(|pair| pair == b"-0"));
+            // Minus zero becomes zero, and what was not UTF-8 keeps no escape.
+            let has = |part: &[u8]| json.windows(part.len()).any(|window| window == part);
+            prop_assume!(!has(b"-0") && !has(br"\ufffd"));
             prop_assert_eq!(again.map(|json| String::from_utf8_lossy(&json).into_owned()), Ok(String::from_utf8_lossy(&json).into_owned()));
         }
     }

@@ -8,6 +8,7 @@ use super::{event::Tag, place::Place};
 /// but nobody reads so far.
 const MAX_SHOWN_BYTES: usize = 16 << 10;
 
+#[expect(clippy::error_impl_error, reason = "`yaml::Error` is what it is called")]
 /// What is wrong with a document.
 ///
 /// Its text is the one Argo CD's own decoder gives, so that people find it.

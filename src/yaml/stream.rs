@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 pub use self::error::{Error, MAX_EXCERPT_BYTES};
 use self::{
-    chunks::Chunks,
+    chunks::{Chunk, Chunks},
     error::{Cause, Position},
     syntax::Syntax,
 };
@@ -128,12 +128,12 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn convert(&mut self, chunk: &chunks::Chunk<'_>) -> Result<(), Error> {
+    fn convert(&mut self, chunk: &Chunk<'_>) -> Result<(), Error> {
         let start = self.converted.len();
         let facts = self
             .converter
             .append(&chunk.text, &mut self.converted)
-            .map_err(|error| self.yaml_error(error, chunk.start))?;
+            .map_err(|error| self.yaml_error(error, chunk))?;
         let json = &self.converted[start..];
         if facts.depth > MAX_JSON_DEPTH {
             let bracket = syntax::too_deep(json);
@@ -147,9 +147,11 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn yaml_error(&self, error: super::Error, chunk: usize) -> Error {
-        let offset = chunk + error.offset().unwrap_or(0);
-        self.error(Cause::Yaml(error), offset)
+    /// What is missing at a document's end is missing on its last line.
+    fn yaml_error(&self, error: super::Error, chunk: &Chunk<'_>) -> Error {
+        let last = chunk.text.trim_ascii_end().len();
+        let offset = error.offset().unwrap_or(0).min(last);
+        self.error(Cause::Yaml(error), chunk.start + offset)
     }
 
     fn json_error(&self, fault: &Syntax, is_first: bool) -> Error {

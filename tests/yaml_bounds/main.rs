@@ -3,6 +3,10 @@
 //! Every case runs in a child, this program again, on a thread with little
 //! stack, and says how much memory it took at its worst.
 
+#![expect(clippy::tests_outside_test_module, reason = "an integration test is one")]
+#![expect(clippy::print_stdout, reason = "figures, also for the parent")]
+#![expect(clippy::expect_used, reason = "a test that cannot go on has failed")]
+
 mod cases;
 
 use std::{
@@ -23,7 +27,7 @@ const STACK_BYTES: usize = 256 << 10;
 const BASE_KIB: usize = 8 << 10;
 
 /// Unoptimised and on a busy machine; anything that is not linear takes hours.
-const MAX_TIME: Duration = Duration::from_secs(60);
+const MAX_TIME: Duration = Duration::from_mins(1);
 
 /// Before the numbers that a child prints.
 const MARK: &str = "measured:";
@@ -48,7 +52,10 @@ fn measure(case: &'static Case) {
     let bytes = match (&result, case.error) {
         (Ok(manifests), None) => manifests.iter().map(bytes::Bytes::len).sum(),
         (Err(error), Some(expected)) if error.contains(expected) => 0,
-        _ => panic!("{} manifests, {:?}", result.as_ref().map_or(0, Vec::len), result.err()),
+        _ => {
+            println!("{} manifests, {:?}", result.as_ref().map_or(0, Vec::len), result.err());
+            return;
+        }
     };
     println!("{MARK} {} {}", input.max(bytes) >> 10, peak_kib());
 }
@@ -79,6 +86,7 @@ fn run(case: &Case) -> Measured {
     assert!(child.status.success(), "{}: {text}", case.name);
     let took = started.elapsed();
     assert!(took < MAX_TIME, "{} took {took:?}", case.name);
+    assert!(text.contains(MARK), "{}: {text}", case.name);
     let numbers = text.split_once(MARK).expect("numbers").1;
     let mut numbers = numbers.split_whitespace().map(|number| number.parse().expect("a number"));
     let mut next = || numbers.next().expect("two numbers");

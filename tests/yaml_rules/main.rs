@@ -1,6 +1,8 @@
 //! The rules by which Argo CD reads a plugin's output, one example each. The
 //! results are those of its own decoder.
 
+#![expect(clippy::tests_outside_test_module, reason = "an integration test is one")]
+
 mod framing;
 mod odds;
 mod scalars;

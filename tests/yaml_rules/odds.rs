@@ -17,7 +17,7 @@ fn a_document_of_aliases_is_refused() {
         "a: &a [\"lol\",\"lol\",\"lol\",\"lol\",\"lol\",\"lol\",\"lol\",\"lol\"]\n".to_owned();
     for (name, before) in "bcdefghi".chars().zip("abcdefgh".chars()) {
         let aliases = vec![format!("*{before}"); 9].join(",");
-        document.push_str(&format!("{name}: &{name} [{aliases}]\n"));
+        document.extend([&format!("{name}: &{name} ["), &*aliases, "]\n"]);
     }
     let error = "error converting YAML to JSON: yaml: document contains excessive aliasing";
     assert_eq!(read(&document), Err(error.to_owned()));

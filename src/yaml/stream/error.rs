@@ -5,6 +5,7 @@ use std::fmt;
 /// How much of the line to blame an error shows.
 pub const MAX_EXCERPT_BYTES: usize = 160;
 
+#[expect(clippy::error_impl_error, reason = "`stream::Error` is what it is called")]
 /// What is wrong with a plugin's output, in Argo CD's own words, less the
 /// words `failed to unmarshal manifest: ` that it always puts before them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
