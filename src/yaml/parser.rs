@@ -136,13 +136,13 @@ impl<'a> Parser<'a> {
         &mut self,
         context: node::Context,
         next: State,
-        ends: fn(token::Kind) -> bool,
+        ends: impl Fn(token::Kind) -> bool,
     ) -> Result<Event, Error> {
         let token = self.peek()?;
         if ends(token.kind) {
             return self.empty(next);
         }
         self.states.push(next);
-        self.node(context)
+        self.node_from(token, context)
     }
 }

@@ -19,16 +19,21 @@ pub(super) enum Context {
 }
 
 /// What stands before a node.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Properties {
     anchor: Option<Text>,
     tag: Option<Result<Tag, Error>>,
-    place: Option<Place>,
+    place: Place,
 }
 
 impl Parser<'_> {
     pub(super) fn node(&mut self, context: Context) -> Result<Event, Error> {
         let token = self.peek()?;
+        self.node_from(token, context)
+    }
+
+    /// The node that starts with this token, which is the next.
+    pub(super) fn node_from(&mut self, token: Token, context: Context) -> Result<Event, Error> {
         match token.kind {
             token::Kind::Scalar(style) => {
                 self.resume();
@@ -41,18 +46,20 @@ impl Parser<'_> {
             token::Kind::Anchor | token::Kind::Tag { .. } => {
                 let Properties { anchor, tag, place } = self.properties()?;
                 let tag = tag.transpose()?;
-                let mut event = self.content(context, tag, place)?;
+                let token = self.peek()?;
+                let mut event = self.content(token, context, Some((tag, place)))?;
                 event.anchor = anchor;
                 Ok(event)
             }
-            _ => self.content(context, None, None),
+            _ => self.content(token, context, None),
         }
     }
 
     /// An anchor, a tag, or both in any order. Whether the tag is known only
     /// matters once the next token is.
     fn properties(&mut self) -> Result<Properties, Error> {
-        let mut properties = Properties::default();
+        let place = self.peek()?.place;
+        let mut properties = Properties { anchor: None, tag: None, place };
         loop {
             let token = self.peek()?;
             match token.kind {
@@ -64,7 +71,6 @@ impl Parser<'_> {
                 }
                 _ => return Ok(properties),
             }
-            properties.place.get_or_insert(token.place);
             self.scanner.skip();
         }
     }
@@ -77,13 +83,14 @@ impl Parser<'_> {
         }
     }
 
+    /// What follows the properties, of which these are the tag and the place.
     fn content(
         &mut self,
+        token: Token,
         context: Context,
-        tag: Option<Tag>,
-        properties: Option<Place>,
+        properties: Option<(Option<Tag>, Place)>,
     ) -> Result<Event, Error> {
-        let token = self.peek()?;
+        let tag = properties.and_then(|(tag, _)| tag);
         let is_block = context != Context::Flow;
         match token.kind {
             token::Kind::Scalar(style) => {
@@ -107,7 +114,7 @@ impl Parser<'_> {
                 Ok(self.open(Kind::MappingStart, State::BlockKey, token))
             }
             _ => {
-                let Some(place) = properties else {
+                let Some((_, place)) = properties else {
                     return Self::unexpected("node content", token.place);
                 };
                 self.resume();

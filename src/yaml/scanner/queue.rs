@@ -2,6 +2,10 @@
 
 use super::Token;
 
+/// How many tokens that were taken may wait for the others to be. More than a
+/// key can have, so the queue runs empty long before.
+const MAX_TAKEN: usize = 4096;
+
 /// Tokens that were scanned and not yet taken. Most often it runs empty
 /// before the next is scanned, so its memory is simply used from the start
 /// again.
@@ -27,10 +31,10 @@ impl Queue {
         if self.taken < self.tokens.len() {
             self.taken += 1;
         }
-        if self.taken == self.tokens.len() {
+        if self.taken == self.tokens.len() || self.taken > MAX_TAKEN {
             self.before += self.taken;
+            self.tokens.drain(..self.taken);
             self.taken = 0;
-            self.tokens.clear();
         }
     }
 
