@@ -48,6 +48,19 @@ fn an_error_knows_its_cause() {
 }
 
 #[test]
+fn a_key_that_is_refused_is_shown_however_deep() {
+    let depth = 5000;
+    let document = format!("? {}x{}\n", "[".repeat(depth), "]".repeat(depth));
+    let shown = format!("{}\"x\"{}", "[]interface {}{".repeat(depth), "}".repeat(depth));
+    assert_eq!(error(&document).to_string(), format!("yaml: invalid map key: {shown}"));
+
+    let document = "? {2: [b, ~], a: 1.5, yes: {}, a: 0x1F}\n";
+    let shown = r#"{"a":31, 2:[]interface {}{"b", interface {}(nil)}, true:map[interface {}]interface {}{}}"#;
+    let text = format!("yaml: invalid map key: map[interface {{}}]interface {{}}{shown}");
+    assert_eq!(error(document).to_string(), text);
+}
+
+#[test]
 fn an_error_names_document_line_and_text_of_the_output() {
     let error = stream_error("a: 1\n---\nb: 2\nc: [\nd: 3\n---\ne: 5\n");
     assert_eq!((error.document(), error.line()), (2, 5));

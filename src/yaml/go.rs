@@ -4,6 +4,7 @@ use std::{cmp::Ordering, fmt::Write as _};
 
 use super::{
     float,
+    place::Place,
     scalar::Value,
     tree::{Node, Shape, Tree},
 };
@@ -11,11 +12,9 @@ use super::{
 /// From this size on a document's keys are not shown.
 const MAX_DOCUMENT_BYTES: usize = 1 << 20;
 
-/// How much of a value is shown.
-const MAX_TEXT_BYTES: usize = 16 << 10;
-
-/// How many collections within one another are shown.
-const MAX_DEPTH: usize = 100;
+/// How much of a value is shown: collections in one another, as many as there
+/// may be, and some text.
+const MAX_TEXT_BYTES: usize = 256 << 10;
 
 /// The collection that is a key and starts at `offset`.
 pub(super) fn collection_key(document: &[u8], offset: usize) -> Option<String> {
@@ -25,7 +24,7 @@ pub(super) fn collection_key(document: &[u8], offset: usize) -> Option<String> {
 
 /// The first key without a JSON form, as the end of upstream's sentence, and
 /// where it stands.
-pub(super) fn bad_key(document: &[u8]) -> Option<(String, super::place::Place)> {
+pub(super) fn bad_key(document: &[u8]) -> Option<(String, Place)> {
     let tree = small_tree(document)?;
     let is_bad = |value| matches!(value, Value::Null | Value::Uint(_));
     let (key, value) = tree.entry(is_bad)?;
@@ -43,49 +42,53 @@ fn small_tree(document: &[u8]) -> Option<Tree<'_>> {
     Tree::new(document).ok().flatten()
 }
 
+/// What is left to be written.
+enum Part<'t> {
+    Node(Node<'t>),
+    Text(&'static str),
+}
+
 fn text(node: Node<'_>) -> String {
     let mut out = String::new();
-    write_node(node, MAX_DEPTH, &mut out);
+    let mut parts = vec![Part::Node(node)];
+    while let Some(part) = parts.pop() {
+        match part {
+            _ if out.len() > MAX_TEXT_BYTES => {
+                out.push('…');
+                break;
+            }
+            Part::Text(text) => out.push_str(text),
+            Part::Node(node) => write_node(node, &mut parts, &mut out),
+        }
+    }
     out
 }
 
-fn write_node(node: Node<'_>, depth: usize, out: &mut String) {
-    if depth == 0 || out.len() > MAX_TEXT_BYTES {
-        out.push('…');
-        return;
-    }
+/// Writes a scalar, or how a collection starts; what follows becomes parts.
+fn write_node<'t>(node: Node<'t>, parts: &mut Vec<Part<'t>>, out: &mut String) {
+    let first = parts.len() + 1;
     match (node.shape(), node.value()) {
         (Shape::Sequence, _) => {
             out.push_str("[]interface {}{");
-            write_list(node.items(), out, |item, out| {
-                write_node(item, depth - 1, out);
-            });
-            out.push('}');
+            parts.push(Part::Text("}"));
+            for (count, item) in node.items().enumerate() {
+                parts.extend((count > 0).then_some(Part::Text(", ")));
+                parts.push(Part::Node(item));
+            }
         }
         (Shape::Mapping, _) => {
             out.push_str("map[interface {}]interface {}{");
-            write_list(entries(node).into_iter(), out, |(key, value), out| {
-                write_node(key, depth - 1, out);
-                out.push(':');
-                write_node(value, depth - 1, out);
-            });
-            out.push('}');
+            parts.push(Part::Text("}"));
+            for (count, (key, value)) in entries(node).into_iter().enumerate() {
+                parts.extend((count > 0).then_some(Part::Text(", ")));
+                parts.extend([Part::Node(key), Part::Text(":"), Part::Node(value)]);
+            }
         }
         (_, Some(value)) => write_scalar(value, node.text().unwrap_or_default(), out),
-        (_, None) => out.push('…'),
+        (_, None) => {}
     }
-}
-
-fn write_list<T>(items: impl Iterator<Item = T>, out: &mut String, write: impl Fn(T, &mut String)) {
-    for (count, item) in items.enumerate() {
-        if count > 0 {
-            out.push_str(", ");
-        }
-        write(item, out);
-        if out.len() > MAX_TEXT_BYTES {
-            break;
-        }
-    }
+    // They are taken from the end.
+    parts.get_mut(first..).unwrap_or_default().reverse();
 }
 
 /// Sorted, without repetitions. Merges are not shown.
