@@ -62,6 +62,8 @@ pub(crate) const EXPLOSIVE: &[Case] = &[
     refused("aliases of a large value", alias_bomb, "becomes more than"),
     refused("aliases of aliases", nested_aliases, "excessive aliasing"),
     refused("merges of a large mapping", merge_bomb, "becomes more than"),
+    refused("merges of merges", nested_merges, "excessive aliasing"),
+    refused("many merges at once", merge_list, "excessive aliasing"),
     refused("characters with long escapes", long_escapes, "becomes more than"),
     refused("too deep", too_deep, "exceeded max depth"),
     refused("keys without end", endless_keys, "json: offset 2"),
@@ -210,6 +212,23 @@ fn merge_bomb() -> Bytes {
     }
     text.push_str(&"- <<: *a\n".repeat(90));
     Bytes::from(text)
+}
+
+fn nested_merges() -> Bytes {
+    let mut text = "- &a0 {x: 1}\n".to_owned();
+    for number in 1..20_000 {
+        let before = number - 1;
+        writeln!(text, "- &a{number} {{<<: *a{before}, k{number}: 1}}").expect("memory");
+    }
+    Bytes::from(text)
+}
+
+fn merge_list() -> Bytes {
+    let mut keys = String::new();
+    for number in 0..1000 {
+        write!(keys, "k{number}: , ").expect("memory");
+    }
+    Bytes::from(format!("a: &a {{{keys}}}\nb: {{<<: [{}]}}\n", "*a, ".repeat(100_000)))
 }
 
 fn long_escapes() -> Bytes {

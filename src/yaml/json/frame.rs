@@ -67,8 +67,8 @@ impl Writer {
         };
         self.raw.push(b']');
         if let Some(list) = frame.merge_list.take() {
-            self.apply_merges(frame.sources);
             self.close_merge_list(list);
+            self.apply_merges(frame.sources);
         }
         self.close(&frame, None);
     }

@@ -42,14 +42,19 @@ impl Writer {
         }
     }
 
-    /// Of several mappings with a key the first one wins.
+    /// Of several mappings with a key the first one wins. What is refused, or
+    /// too large, takes no more memory: mappings that merge one another hold
+    /// as many entries as the square of their number.
     pub(super) fn apply_merges(&mut self, first: usize) {
-        for source in self.sources.drain(first..).rev() {
-            let Some(patch) = self.patches.get(source.patch) else {
-                continue;
-            };
+        while self.sources.len() > first
+            && let Some(source) = self.sources.pop()
+        {
             self.growth = self.growth.saturating_add(source.size);
-            self.entries.extend_from_slice(&self.pieces[patch.pieces()]);
+            if self.refusal.is_some() || self.check_size().is_err() {
+                self.sources.truncate(first);
+            } else if let Some(patch) = self.patches.get(source.patch) {
+                self.entries.extend_from_slice(&self.pieces[patch.pieces()]);
+            }
         }
     }
 
