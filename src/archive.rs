@@ -11,9 +11,13 @@ mod header;
 mod path;
 mod pax;
 mod reader;
+mod refusal;
+mod tally;
 mod tar;
 
 pub use gzip::InvalidGzip;
 pub use path::{EntryPath, Escape};
 pub use reader::{ArchiveError, Reader};
+pub use refusal::Refusal;
+pub use tally::{Limits, Tally};
 pub use tar::{Entry, Kind, Sink};

@@ -1,0 +1,83 @@
+//! How much an archive holds, and how much it may.
+
+use super::{Entry, Kind, Refusal};
+
+/// How much an archive may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of file contents.
+    pub bytes: u64,
+    /// Files, directories and links.
+    pub files: u64,
+}
+
+/// Counts entries against limits. Sizes are counted when a header states them:
+/// what would be too much is never written.
+#[derive(Clone, Copy, Debug)]
+pub struct Tally {
+    limits: Limits,
+    files: u64,
+    bytes: u64,
+}
+
+impl Tally {
+    /// Nothing counted yet.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, files: 0, bytes: 0 }
+    }
+
+    /// Counts an entry, or refuses it as the one too many.
+    pub fn count(&mut self, entry: &Entry) -> Result<(), Refusal> {
+        self.files += 1;
+        if let Kind::File { size } = entry.kind {
+            self.bytes = self.bytes.saturating_add(size);
+        }
+        if self.files > self.limits.files {
+            let limit = self.limits.files;
+            return Err(Refusal::Limit { limit, what: "files", flag: "--max-files" });
+        }
+        if self.bytes > self.limits.bytes {
+            let limit = self.limits.bytes;
+            return Err(Refusal::Limit { limit, what: "bytes", flag: "--max-unpacked-bytes" });
+        }
+        Ok(())
+    }
+
+    /// Files, directories and links so far.
+    #[must_use]
+    pub fn files(&self) -> u64 {
+        self.files
+    }
+
+    /// Bytes of file contents so far.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(size: u64) -> Entry {
+        Entry { name: b"f".to_vec(), kind: Kind::File { size }, mode: 0, link: Vec::new() }
+    }
+
+    #[test]
+    fn as_much_as_the_limit_is_taken_and_no_more() {
+        let mut tally = Tally::new(Limits { bytes: 10, files: 3 });
+        assert!(tally.count(&file(10)).is_ok() && tally.count(&file(0)).is_ok());
+        let error = tally.count(&file(1)).unwrap_err().to_string();
+        assert!(error.contains("more than 10 bytes") && error.contains("--max-unpacked-bytes"));
+        assert!(tally.count(&file(0)).unwrap_err().to_string().contains("more than 3 files"));
+    }
+
+    #[test]
+    fn a_lie_about_size_does_not_overflow() {
+        let mut tally = Tally::new(Limits { bytes: u64::MAX - 1, files: 9 });
+        assert!(tally.count(&file(u64::MAX - 1)).is_ok());
+        assert!(tally.count(&file(u64::MAX)).is_err());
+    }
+}
