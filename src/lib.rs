@@ -3,6 +3,7 @@
 pub mod admin;
 pub mod archive;
 pub mod config;
+pub mod discovery;
 pub mod grpc;
 pub mod loader;
 pub mod local;

@@ -9,7 +9,6 @@
 pub mod admission;
 pub mod announcement;
 mod deadline;
-pub mod discovery;
 mod incoming;
 mod manifests;
 mod path;

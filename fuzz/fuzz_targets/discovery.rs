@@ -8,7 +8,7 @@
 #[path = "../../tests/discovery/naive.rs"]
 mod naive;
 
-use cmp_supervisor::request::discovery::{
+use cmp_supervisor::discovery::{
     AppDirectory, FileIndex, FileNamePattern, GlobPattern, Verdict,
 };
 use libfuzzer_sys::fuzz_target;

@@ -1,6 +1,6 @@
 //! The index and the compiled patterns against the naive ones, on random input.
 
-use cmp_supervisor::request::discovery::{AppDirectory, FileIndex, FileNamePattern, GlobPattern};
+use cmp_supervisor::discovery::{AppDirectory, FileIndex, FileNamePattern, GlobPattern};
 use proptest::prelude::*;
 
 use crate::naive::{self, Answer, Kind, Tree};

@@ -1,6 +1,6 @@
 //! Archives in words, and what patterns find in them.
 
-use cmp_supervisor::request::discovery::{
+use cmp_supervisor::discovery::{
     AppDirectory, EntryError, FileIndex, FileNamePattern, GlobPattern, Verdict,
 };
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use cmp_supervisor::request::discovery::{
+use cmp_supervisor::discovery::{
     EntryError, FileIndex, FileNamePattern, GlobPattern, IndexLimits, PatternFault,
 };
 

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use cmp_supervisor::request::discovery::{AppDirectory, FileIndex};
+use cmp_supervisor::discovery::{AppDirectory, FileIndex};
 use proptest::prelude::*;
 
 use crate::agreement::{Entry, entries, file_name, glob, path, pattern};
@@ -121,7 +121,7 @@ proptest! {
                 Kind::Link => index.add_symlink(name, target),
             };
             // A link made through a link may leave the root on disk: refused here.
-            if added == Err(cmp_supervisor::request::discovery::EntryError::LinkOutside) {
+            if added == Err(cmp_supervisor::discovery::EntryError::LinkOutside) {
                 break;
             }
             let on_disk = disk.add(entry);

@@ -1,6 +1,6 @@
 //! What the entries of an archive make of the tree.
 
-use cmp_supervisor::request::discovery::{EntryError, LookupError, MakeError};
+use cmp_supervisor::discovery::{EntryError, LookupError, MakeError};
 
 use crate::archive::{file_name, glob, index, try_index};
 

@@ -1,6 +1,6 @@
 //! What people are told.
 
-use cmp_supervisor::request::discovery::{GlobPattern, Verdict};
+use cmp_supervisor::discovery::{GlobPattern, Verdict};
 
 use crate::archive::{app, index};
 

@@ -1,6 +1,6 @@
 //! Patterns refused when a definition is loaded, and questions without an answer.
 
-use cmp_supervisor::request::discovery::{FileNamePattern, GlobPattern, PatternFault};
+use cmp_supervisor::discovery::{FileNamePattern, GlobPattern, PatternFault};
 
 use crate::archive::{app, file_name, glob, index};
 

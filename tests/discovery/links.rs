@@ -1,6 +1,6 @@
 //! Links of the archive, followed as the file system would.
 
-use cmp_supervisor::request::discovery::{AppDirectory, AppDirectoryError, EntryError};
+use cmp_supervisor::discovery::{AppDirectory, AppDirectoryError, EntryError};
 
 use crate::archive::{file_name, glob, index, try_index};
 
