@@ -1,6 +1,7 @@
 //! One plugin, as it is served.
 
 use super::{Announcement, Limits, PluginName, Sandbox};
+use crate::discovery::{FileNamePattern, GlobPattern};
 
 /// Everything a valid plugin.yaml says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,9 +34,9 @@ pub struct PluginDefinition {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Discovery {
     /// A pattern of Go's `filepath.Glob`, relative to the application.
-    FileName(String),
+    FileName(FileNamePattern),
     /// A pattern of go-zglob, relative to the application.
-    Glob(String),
+    Glob(GlobPattern),
     /// Claims the application when it prints anything.
     Command(CommandLine),
 }

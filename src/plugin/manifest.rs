@@ -14,7 +14,10 @@ use self::{
     shape::{Finding, FindingKind, Shape, Unknown},
 };
 use super::{Announcement, CommandLine, Discovery, InvalidName, PluginDefinition, PluginName};
-use crate::yaml;
+use crate::{
+    discovery::{FileNamePattern, GlobPattern, InvalidPattern},
+    yaml,
+};
 
 pub use self::shape::Step;
 
@@ -98,6 +101,9 @@ pub enum InvalidManifest {
     /// The name cannot be that of a socket.
     #[error(transparent)]
     Name(#[from] InvalidName),
+    /// The pattern of discovery matches nothing, ever.
+    #[error(transparent)]
+    Pattern(#[from] InvalidPattern),
 }
 
 /// The only kind there is.
@@ -191,7 +197,7 @@ impl TryFrom<PluginManifest> for PluginDefinition {
             name: PluginName::new(&metadata.name, &spec.version)?,
             init: spec.init.line(),
             generate,
-            discovery: spec.discover.first(),
+            discovery: spec.discover.first()?,
             announcements: announcements(spec.parameters.r#static),
             dynamic: spec.parameters.dynamic.line(),
             preserve_file_mode: spec.preserve_file_mode,
@@ -225,14 +231,14 @@ impl Command {
 
 impl Discover {
     /// Argo CD asks the first way that is there and no other.
-    fn first(self) -> Option<Discovery> {
+    fn first(self) -> Result<Option<Discovery>, InvalidPattern> {
         if !self.file_name.is_empty() {
-            return Some(Discovery::FileName(self.file_name));
+            return FileNamePattern::new(&self.file_name).map(Discovery::FileName).map(Some);
         }
         if !self.find.glob.is_empty() {
-            return Some(Discovery::Glob(self.find.glob));
+            return GlobPattern::new(&self.find.glob).map(Discovery::Glob).map(Some);
         }
-        CommandLine::new(self.find.command, self.find.args).map(Discovery::Command)
+        Ok(CommandLine::new(self.find.command, self.find.args).map(Discovery::Command))
     }
 }
 
@@ -284,7 +290,17 @@ mod tests {
     fn the_first_way_of_discovery_is_the_only_one() {
         let spec = "  generate: {command: [a]}\n  discover: {fileName: x, find: {glob: z}}";
         let read = definition(spec).unwrap();
-        assert_eq!(read.discovery, Some(Discovery::FileName("x".into())));
+        let pattern = FileNamePattern::new("x").unwrap();
+        assert_eq!(read.discovery, Some(Discovery::FileName(pattern)));
+    }
+
+    #[test]
+    fn a_pattern_that_never_matches_is_found_when_it_is_read() {
+        for discover in ["fileName: 'a[]'", "find: {glob: '**/[z-a]'}"] {
+            let spec = format!("  generate: {{command: [a]}}\n  discover: {{{discover}}}");
+            let error = definition(&spec).unwrap_err().to_string();
+            assert!(error.starts_with("error finding "), "{error}");
+        }
     }
 
     #[test]
