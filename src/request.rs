@@ -9,11 +9,14 @@
 pub mod admission;
 pub mod announcement;
 mod deadline;
+mod funnel;
 mod incoming;
 mod manifests;
 mod path;
 mod printable;
 mod progress;
+mod survey;
+mod verdict;
 mod workspace;
 
 use std::sync::Arc;
@@ -23,6 +26,7 @@ use thiserror::Error;
 use self::{
     admission::{Lane, NoPlace, Place},
     announcement::{InvalidAnnouncements, announce},
+    verdict::{Pattern, Question},
 };
 pub use self::{
     deadline::{Clock, Deadline, Passed},
@@ -30,6 +34,7 @@ pub use self::{
     manifests::{InvalidOutput, Manifests},
     path::{AppPath, IllegalAppPath},
     progress::{Course, Phase, Progress},
+    verdict::{Surveyed, Undecided, Verdict, Verdicts},
     workspace::{Received, RunError, Surroundings, Workspace},
 };
 use crate::{
@@ -44,21 +49,16 @@ pub struct Pipeline {
     pub link: Link,
     /// Places for generating and announcing.
     pub generates: Lane,
-    /// Places for discovery.
+    /// Places for discovery by command.
     pub matches: Lane,
+    /// Places for discovery by names, which waits for no command.
+    pub surveys: Lane,
+    /// What was decided by names of late.
+    pub verdicts: Verdicts,
     /// What archives may be like.
     pub limits: ArchiveLimits,
     /// What commands get from the supervisor.
     pub surroundings: Arc<Surroundings>,
-}
-
-/// Whether a plugin claims an application.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict {
-    /// It does.
-    pub supported: bool,
-    /// It has a way of deciding at all.
-    pub discovery: bool,
 }
 
 /// Why a request fails, by step.
@@ -76,6 +76,9 @@ pub enum RequestError {
     /// Its application is not inside.
     #[error(transparent)]
     Settle(#[from] IllegalAppPath),
+    /// Whether the plugin claims the application has no answer.
+    #[error(transparent)]
+    Undecided(#[from] Undecided),
     /// A command fails.
     #[error(transparent)]
     Run(#[from] RunError),
@@ -107,20 +110,50 @@ impl Pipeline {
     }
 
     /// Asks whether the plugin claims an application.
+    ///
+    /// Most plugins look at names: that takes neither a user nor a directory.
     pub async fn matches<C: Chunks>(
         &self,
         incoming: Incoming<'_, C>,
         course: &mut Course,
     ) -> Result<Verdict, RequestError> {
         let plugin = Arc::clone(&course.plugin);
-        let (_place, lease) = self.admit(&self.matches, course).await?;
-        let received = incoming.receive(lease, self.limits, course).await?;
-        let mut workspace = received.settle_clamped(&self.surroundings);
-        let Some(Discovery::Command(command)) = &plugin.discovery else {
-            return Ok(Verdict { supported: false, discovery: false });
+        if let Some(Discovery::Command(command)) = &plugin.discovery {
+            let (_place, lease) = self.admit(&self.matches, course).await?;
+            let received = incoming.receive(lease, self.limits, course).await?;
+            let mut workspace = received.settle_clamped(&self.surroundings);
+            let output = workspace.run(command, Phase::Discover, course).await?;
+            return Ok(Verdict::of(!matches!(output.as_slice(), b"" | b"\n")));
+        }
+        course.progress.enter(Phase::Queue);
+        let _place = self.surveys.enter(&course.deadline).await?;
+        self.survey(incoming, course).await
+    }
+
+    /// Decides by the names in the archive, unless that was decided before.
+    async fn survey<C: Chunks>(
+        &self,
+        incoming: Incoming<'_, C>,
+        course: &mut Course,
+    ) -> Result<Verdict, RequestError> {
+        let plugin = Arc::clone(&course.plugin);
+        let Some(pattern) = plugin.discovery.as_ref().and_then(Pattern::of) else {
+            incoming.survey(self.limits, course).await?;
+            return Ok(Verdict::NO_DISCOVERY);
         };
-        let output = workspace.run(command, Phase::Discover, course).await?;
-        Ok(Verdict { supported: !output.is_empty(), discovery: true })
+        let question = Question::new(&incoming.header, pattern);
+        if let Some(verdict) = question.as_ref().and_then(|asked| self.verdicts.get(asked)) {
+            incoming.verify(self.limits, course).await?;
+            return Ok(verdict);
+        }
+        let surveyed = incoming.survey(self.limits, course).await?;
+        course.progress.enter(Phase::Discover);
+        let (verdict, reason) = surveyed.decide(pattern)?;
+        course.progress.reason = Some(reason);
+        if let Some(asked) = question {
+            self.verdicts.keep(asked, verdict);
+        }
+        Ok(verdict)
     }
 
     /// Lists the parameters an application may set.

@@ -44,4 +44,4 @@ pub use run::{Command, End, NotRun, Output, Usage};
 pub use start::{Abilities, NotStarted, Process, SPAWNER, Setup, Spawner, spawner_main};
 pub use tier::Tier;
 pub use trial::NotProven;
-pub use unpack::{NotUnpacked, UnpackLimits, Unpacked, Unpacking};
+pub use unpack::{NotUnpacked, Unpacked, Unpacking};

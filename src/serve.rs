@@ -23,16 +23,17 @@ use tracing::{info, warn};
 
 use crate::{
     admin::Admin,
+    archive::Limits,
     config::{self, Http, Isolation, Serve},
     grpc::{Binder, Common},
     loader::{Loader, NoSnapshot},
     log,
     metrics::Metrics,
     plugin::Catalog,
-    request::{ArchiveLimits, Pipeline, Surroundings, admission::Lane},
+    request::{ArchiveLimits, Pipeline, Surroundings, Verdicts, admission::Lane},
     sandbox::{
         Abilities, Link, NotDropped, NotProven, NotStarted, Setup, Spawner, SpawnerGone, Tier,
-        UnpackLimits, drop_privileges,
+        drop_privileges,
     },
     shutdown::Shutdown,
     supervisor::Supervisor,
@@ -44,6 +45,10 @@ const MAX_THREADS: usize = 4;
 /// Leases for each place among requests: one at work, and others that are being
 /// cleaned up or rest.
 const LEASES_PER_PLACE: u32 = 2;
+
+/// Archives read for their names at a time: more than there are processors for
+/// only share them, and each index of names may take 40 MB.
+const MAX_SURVEYS: usize = 16;
 
 /// Hints to the loader that may wait; one is as good as many.
 const HINTS: usize = 1;
@@ -227,9 +232,11 @@ fn pipeline(config: &Serve, link: Link) -> Pipeline {
         link,
         generates: Lane::new(places, config.max_queue),
         matches: Lane::new(places, config.max_queue),
+        surveys: Lane::new(MAX_SURVEYS, config.max_queue),
+        verdicts: Verdicts::default(),
         limits: ArchiveLimits {
             archive: config.max_archive_bytes,
-            unpacked: UnpackLimits { bytes: config.max_unpacked_bytes, files: config.max_files },
+            unpacked: Limits { bytes: config.max_unpacked_bytes, files: config.max_files },
         },
         surroundings: Arc::new(Surroundings {
             inherited: config::inherited(),

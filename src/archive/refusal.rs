@@ -66,6 +66,12 @@ pub enum Refusal {
         /// Why not.
         cause: String,
     },
+    /// Its names and links are more than may be looked at, whatever is raised.
+    #[error("{cause}: exclude files with --plugin-tar-exclude on the repo-server")]
+    Names {
+        /// Of what there is too much.
+        cause: String,
+    },
     /// There is more than may be.
     #[error(
         "the archive holds more than {limit} {what}: raise {flag}, or exclude files with \

@@ -6,7 +6,7 @@ use super::index::LookupError;
 use super::verdict::Shown;
 
 /// The key a pattern comes from, as Argo CD's errors name it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PatternKind {
     /// `spec.discover.fileName`.
     FileName,

@@ -66,6 +66,14 @@ impl fmt::Display for Explanation {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shown(pub(super) Vec<u8>);
 
+impl Shown {
+    /// A path as it stands.
+    #[must_use]
+    pub fn new(path: &[u8]) -> Self {
+        Self(path.to_vec())
+    }
+}
+
 impl fmt::Display for Shown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() {

@@ -88,7 +88,10 @@ impl Call {
         let phases = phases(progress);
         let (outcome, received, uid) = (account.outcome.as_str(), progress.received, progress.uid);
         match error {
-            None => info!(outcome, took, phases, received, uid, "request"),
+            None => {
+                let reason = progress.reason.as_deref();
+                info!(outcome, took, phases, received, uid, reason, "request");
+            }
             Some(error) => {
                 warn!(outcome, took, phases, received, uid, phase = failed_in, error, "request");
             }

@@ -53,6 +53,7 @@ impl Failure {
         match self {
             Self::Header(_) | Self::Request(RequestError::Receive(_)) => Some(receiving(method)),
             Self::Request(RequestError::Run(_)) => Some(running(method)),
+            Self::Request(RequestError::Undecided(_)) => Some("match repository error"),
             Self::Request(RequestError::Output(_)) => Some("error generating manifests"),
             Self::Request(RequestError::Announcements(_)) => {
                 Some("get parameters announcement error")
@@ -112,7 +113,8 @@ impl Failure {
                 | ReceiveError::Large { .. }
                 | ReceiveError::Archive(_),
             )
-            | RequestError::Settle(_) => plain(Outcome::BadStream),
+            | RequestError::Settle(_)
+            | RequestError::Undecided(_) => plain(Outcome::BadStream),
             RequestError::Run(RunError::Start(_) | RunError::Exit { .. }) => {
                 plain(Outcome::ExitNonzero)
             }

@@ -57,7 +57,10 @@ impl Report {
             }
         }
         let uid = event.get("uid").map(|uid| format!(" as uid {uid}")).unwrap_or_default();
-        self.step(text("method"), &format!("{} in {}{uid}", text("outcome"), text("took")));
+        let reason =
+            event.get("reason").map(|_| format!(": {}", text("reason"))).unwrap_or_default();
+        let (outcome, took) = (text("outcome"), text("took"));
+        self.step(text("method"), &format!("{}: {outcome} in {took}{uid}{reason}", text("plugin")));
     }
 
     fn painted(&self, code: &str, text: &str) -> String {

@@ -1,21 +1,22 @@
 //! A request that is still arriving: its header, and the archive behind it.
 
-use std::{borrow::Cow, fmt::Write};
+use std::borrow::Cow;
 
-use bytes::{Bytes, BytesMut};
-use sha2::{Digest, Sha256};
+use bytes::Bytes;
 use thiserror::Error;
 
 use super::{
     deadline::Passed,
+    funnel::{Funnel, Nobody, Taker, WrongChecksum},
     progress::{Course, Phase},
+    survey::{Survey, Unlisted},
+    verdict::Surveyed,
     workspace::Received,
 };
-use crate::sandbox::{Lease, NotUnpacked, Unconfined, UnpackLimits, Unpacking};
-
-/// Bytes collected before they are passed on: chunks are 1 KiB by default, and
-/// a system call for each would cost more than all else.
-const WINDOW: usize = 64 * 1024;
+use crate::{
+    archive::Limits,
+    sandbox::{Lease, NotUnpacked, Unconfined, Unpacking},
+};
 
 /// Where an archive's chunks come from.
 pub trait Chunks: Send {
@@ -71,7 +72,7 @@ pub struct ArchiveLimits {
     /// Compressed bytes.
     pub archive: u64,
     /// What may come out of them.
-    pub unpacked: UnpackLimits,
+    pub unpacked: Limits,
 }
 
 /// Why an archive was not received. The texts are Argo CD's where it has one.
@@ -110,19 +111,53 @@ impl<'c, C: Chunks> Incoming<'c, C> {
     }
 
     /// Has the archive unpacked while it arrives, and then compares checksums.
-    ///
-    /// Whatever is wrong with the archive, the stream is read to its end first:
-    /// a client that is still sending would never see the answer.
     pub async fn receive(
-        self,
+        mut self,
         mut lease: Lease,
         limits: ArchiveLimits,
         course: &mut Course,
     ) -> Result<Received, ReceiveError> {
-        let Course { plugin, deadline, progress } = course;
-        progress.enter(Phase::Receive);
-        let unpacking = lease.unpack(limits.unpacked, plugin.preserve_file_mode).await?;
-        let mut funnel = Funnel::new(unpacking);
+        course.progress.enter(Phase::Receive);
+        let preserve_file_mode = course.plugin.preserve_file_mode;
+        let unpacking = lease.unpack(limits.unpacked, preserve_file_mode).await?;
+        let unpacking = self.pass_on(unpacking, limits, course).await?;
+        course.progress.unpacked = Some(course.deadline.limit(unpacking.finish()).await??);
+        Ok(Received::new(lease, self.header))
+    }
+
+    /// Reads the archive for its names only; nothing is written anywhere.
+    pub async fn survey(
+        mut self,
+        limits: ArchiveLimits,
+        course: &mut Course,
+    ) -> Result<Surveyed, ReceiveError> {
+        course.progress.enter(Phase::Receive);
+        let survey = self.pass_on(Survey::new(limits.unpacked), limits, course).await?;
+        Ok(Surveyed::new(survey.finish()?, self.header.directory))
+    }
+
+    /// Reads an archive whose answer is known already, if it is the one stated.
+    pub async fn verify(
+        mut self,
+        limits: ArchiveLimits,
+        course: &mut Course,
+    ) -> Result<(), ReceiveError> {
+        course.progress.enter(Phase::Receive);
+        self.pass_on(Nobody, limits, course).await.map(drop)
+    }
+
+    /// Passes the archive on while it arrives, and then compares checksums.
+    ///
+    /// Whatever is wrong with the archive, the stream is read to its end first:
+    /// a client that is still sending would never see the answer.
+    async fn pass_on<T: Taker>(
+        &mut self,
+        taker: T,
+        limits: ArchiveLimits,
+        course: &mut Course,
+    ) -> Result<T, ReceiveError> {
+        let Course { deadline, progress, .. } = course;
+        let mut funnel = Funnel::new(taker);
         while let Some(chunk) = deadline.limit(self.chunks.next()).await?? {
             progress.received += chunk.len() as u64;
             if progress.received <= limits.archive {
@@ -132,61 +167,27 @@ impl<'c, C: Chunks> Incoming<'c, C> {
         if progress.received > limits.archive {
             return Err(ReceiveError::Large { limit: limits.archive });
         }
-        let unpacking = funnel.check(&self.header.checksum).await?;
-        progress.unpacked = Some(deadline.limit(unpacking.finish()).await??);
-        Ok(Received::new(lease, self.header))
+        Ok(funnel.check(&self.header.checksum).await?)
     }
 }
 
-/// Passes an archive on in larger pieces, and computes its checksum.
-struct Funnel {
-    unpacking: Unpacking,
-    checksum: Sha256,
-    window: BytesMut,
-    /// The worker reads no more; what comes is only hashed.
-    closed: bool,
-}
-
-impl Funnel {
-    fn new(unpacking: Unpacking) -> Self {
-        let window = BytesMut::with_capacity(WINDOW);
-        Self { unpacking, checksum: Sha256::new(), window, closed: false }
-    }
-
-    async fn pour(&mut self, chunk: &[u8]) {
-        self.checksum.update(chunk);
-        if self.closed {
-            return;
-        }
-        self.window.extend_from_slice(chunk);
-        if self.window.len() >= WINDOW {
-            self.flush().await;
-        }
-    }
-
-    async fn flush(&mut self) {
+impl Taker for Unpacking {
+    async fn take(&mut self, piece: &[u8]) -> bool {
         // Why the worker stopped reading is asked once all has arrived.
-        self.closed = self.unpacking.write(&self.window).await.is_err();
-        self.window.clear();
-    }
-
-    async fn check(mut self, stated: &[u8]) -> Result<Unpacking, ReceiveError> {
-        if !self.closed && !self.window.is_empty() {
-            self.flush().await;
-        }
-        if hex(&self.checksum.finalize()).as_bytes() != stated {
-            return Err(ReceiveError::Checksum);
-        }
-        Ok(self.unpacking)
+        self.write(piece).await.is_ok()
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+impl From<WrongChecksum> for ReceiveError {
+    fn from(_wrong: WrongChecksum) -> Self {
+        Self::Checksum
+    }
+}
+
+impl From<Unlisted> for ReceiveError {
+    fn from(error: Unlisted) -> Self {
+        Self::Archive(error.to_string())
+    }
 }
 
 impl From<NotUnpacked> for ReceiveError {

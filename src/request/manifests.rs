@@ -1,27 +1,43 @@
 //! A command's output, as manifests.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use thiserror::Error;
 
 use crate::yaml::{
     DEFAULT_MAX_OUTPUT_BYTES,
-    stream::{self, manifests},
+    portable::portable,
+    stream::{self, stdout_manifests},
 };
 
 /// Manifests as JSON texts, in the order they were printed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifests(Vec<Bytes>);
 
-/// The output is not what Kubernetes could read. Argo CD's text.
+/// The output is not what Kubernetes could read. Argo CD's text, and where in
+/// the output it is so.
 #[derive(Debug, Error)]
-#[error("failed to unmarshal manifest: {0}")]
-pub struct InvalidOutput(#[source] stream::Error);
+#[error(
+    "failed to unmarshal manifest: {error}: document {}, line {} of the output: {}",
+    error.document(), error.line(), error.excerpt()
+)]
+pub struct InvalidOutput {
+    #[from]
+    error: stream::Error,
+}
 
 impl Manifests {
-    /// Splits output into documents.
+    /// Splits output into documents, each in a spelling that the repo-server
+    /// reads as the same.
     pub fn parse(output: Vec<u8>) -> Result<Self, InvalidOutput> {
         let output = Bytes::from(output);
-        manifests(&output, DEFAULT_MAX_OUTPUT_BYTES).map(Self).map_err(InvalidOutput)
+        let spelled = |manifest: Bytes| match portable(&manifest) {
+            Cow::Borrowed(_) => manifest,
+            Cow::Owned(other) => other.into(),
+        };
+        let manifests = stdout_manifests(&output, DEFAULT_MAX_OUTPUT_BYTES)?;
+        Ok(Self(manifests.into_iter().map(spelled).collect()))
     }
 
     /// How many there are.
@@ -40,5 +56,23 @@ impl Manifests {
     #[must_use]
     pub fn into_inner(self) -> Vec<Bytes> {
         self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_argo_cd_would_misread_is_spelled_otherwise() {
+        let manifests = Manifests::parse(b"{\"a\":\"\\/\"}\n".to_vec()).unwrap();
+        assert_eq!(manifests.into_inner(), [&b"{\"a\":\"/\"}"[..]]);
+    }
+
+    #[test]
+    fn an_error_says_where_in_the_output_it_is() {
+        let error = Manifests::parse(b"a: 1\n---\nb: [\n".to_vec()).unwrap_err().to_string();
+        assert!(error.starts_with("failed to unmarshal manifest: "), "{error}");
+        assert!(error.ends_with("document 2, line 3 of the output: b: ["), "{error}");
     }
 }

@@ -66,6 +66,8 @@ pub struct Progress {
     pub unpacked: Option<Unpacked>,
     /// The user its commands run as.
     pub uid: Option<u32>,
+    /// Why the plugin claims the application or does not, if names decided.
+    pub reason: Option<String>,
     /// What its commands used.
     pub usage: Vec<(Phase, Usage)>,
     phases: Vec<(Phase, Duration)>,

@@ -138,7 +138,7 @@ pub enum RunError {
 
 impl Workspace {
     /// Runs a command in the application's directory. Returns its standard
-    /// output less one line feed at the end.
+    /// output, all of it.
     pub async fn run(
         &mut self,
         line: &CommandLine,
@@ -167,15 +167,10 @@ impl Workspace {
 
 /// The output of a command that did its work, or why another did not.
 fn judge(output: Output, line: &CommandLine, deadline: Deadline) -> Result<Vec<u8>, RunError> {
-    let Output { mut stdout, stderr, end, took, .. } = output;
+    let Output { stdout, stderr, end, took, .. } = output;
     let command = printable::command_line(line.words());
     match end {
-        End::Exit(0) => {
-            if stdout.last() == Some(&b'\n') {
-                stdout.pop();
-            }
-            Ok(stdout)
-        }
+        End::Exit(0) => Ok(stdout),
         End::Exit(code) => Err(RunError::Exit { command, code, stderr }),
         End::Signal { number, core } => {
             Err(RunError::Signal { command, signal: signal_text(number, core), stderr })

@@ -12,15 +12,7 @@ use super::{
     message::JobKind,
     plan::{Answer, Task, UnpackTask},
 };
-
-/// How much an archive may hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UnpackLimits {
-    /// Bytes of file contents.
-    pub bytes: u64,
-    /// Files, directories and links.
-    pub files: u64,
-}
+use crate::archive::Limits;
 
 /// What came out of an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +44,7 @@ impl Lease {
     /// Starts to unpack an archive into the lease's repository.
     pub async fn unpack(
         &mut self,
-        limits: UnpackLimits,
+        limits: Limits,
         preserve_file_mode: bool,
     ) -> Result<Unpacking, Unconfined> {
         let task =

@@ -1,0 +1,110 @@
+//! The names in an archive, which is all that most discovery asks for.
+
+use tokio::task::yield_now;
+
+use super::funnel::Taker;
+use crate::{
+    archive::{ArchiveError, Entry, Kind, Limits, Reader, Refusal, Sink, Tally},
+    discovery::{EntryError, FileIndex, IndexLimits},
+};
+
+/// Compressed bytes between two chances for other requests: a thousandfold of
+/// it may come out, which takes about 10 ms.
+const STRETCH: usize = 16 * 1024;
+
+/// Why the names of an archive are not known.
+pub(super) type Unlisted = ArchiveError<Refusal>;
+
+/// Reads an archive for its names. Contents are dropped where they come out.
+pub(super) struct Survey(Result<Reader<Names>, Unlisted>);
+
+impl Survey {
+    pub(super) fn new(limits: Limits) -> Self {
+        let entries = usize::try_from(limits.files).unwrap_or(usize::MAX);
+        let bounds = IndexLimits::default();
+        let bounds = IndexLimits { entries: bounds.entries.min(entries), ..bounds };
+        let names = Names { index: FileIndex::new(bounds), tally: Tally::new(limits) };
+        Self(Ok(Reader::new(names)))
+    }
+
+    /// The archive is complete.
+    pub(super) fn finish(self) -> Result<FileIndex, Unlisted> {
+        Ok(self.0?.finish()?.index)
+    }
+
+    /// Reads on, unless something was wrong before.
+    fn push(&mut self, piece: &[u8]) {
+        let pushed = self.0.as_mut().map(|reader| reader.push(piece));
+        if let Ok(Err(error)) = pushed {
+            self.0 = Err(error);
+        }
+    }
+}
+
+impl Taker for Survey {
+    async fn take(&mut self, piece: &[u8]) -> bool {
+        for stretch in piece.chunks(STRETCH) {
+            self.push(stretch);
+            yield_now().await;
+        }
+        self.0.is_ok()
+    }
+}
+
+/// Takes the names of an archive's entries.
+struct Names {
+    index: FileIndex,
+    tally: Tally,
+}
+
+impl Sink for Names {
+    type Error = Refusal;
+
+    fn entry(&mut self, entry: &Entry) -> Result<(), Refusal> {
+        if matches!(entry.name.as_slice(), b"." | b"./") {
+            return Ok(());
+        }
+        self.tally.count(entry)?;
+        let added = match entry.kind {
+            Kind::Directory => self.index.add_directory(&entry.name),
+            Kind::File { .. } => self.index.add_file(&entry.name),
+            Kind::Link => self.index.add_symlink(&entry.name, &entry.link),
+        };
+        added.map_err(|error| refusal(entry, &error))
+    }
+
+    fn data(&mut self, _piece: &[u8]) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), Refusal> {
+        Ok(())
+    }
+}
+
+/// What unpacking the entry would have said.
+fn refusal(entry: &Entry, error: &EntryError) -> Refusal {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (path, target) = (text(&entry.name), text(&entry.link));
+    match error {
+        EntryError::Illegal => Refusal::Outside { path },
+        EntryError::Unnameable if entry.kind == Kind::Directory => {
+            Refusal::Directory { path, cause: "file name too long".to_owned() }
+        }
+        EntryError::Unnameable => Refusal::File { path, cause: "file name too long".to_owned() },
+        EntryError::Folder(cause) => Refusal::Directory { path, cause: cause.to_string() },
+        EntryError::File(cause) => Refusal::File { path, cause: cause.to_string() },
+        EntryError::LinkOutside => Refusal::LinkOutside { path, target },
+        EntryError::LinkTarget(cause) => Refusal::LinkTarget { path, cause: cause.to_string() },
+        EntryError::LinkLoop => {
+            Refusal::LinkTarget { path, cause: "EvalSymlinks: too many links".to_owned() }
+        }
+        EntryError::Link(cause) => Refusal::Link { path, target, cause: cause.to_string() },
+        EntryError::TooManyEntries { limit } => {
+            Refusal::Limit { limit: *limit as u64, what: "files", flag: "--max-files" }
+        }
+        EntryError::TooManyLookups { .. } | EntryError::TooManyNameBytes { .. } => {
+            Refusal::Names { cause: error.to_string() }
+        }
+    }
+}
