@@ -11,6 +11,7 @@ mod health;
 mod service;
 mod status;
 mod stream;
+mod unknown;
 mod version;
 mod wire;
 

@@ -8,6 +8,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::UnixStream;
 use tokio_util::task::TaskTracker;
 use tonic::{body::Body, service::Routes};
+use tonic_reflection::pb;
 use tower::ServiceExt;
 use tracing::debug;
 
@@ -16,6 +17,7 @@ use super::{
     bind::Common,
     health::Health,
     service::PluginService,
+    unknown,
     version::Version,
     wire::{
         DESCRIPTORS, health::health_server::HealthServer,
@@ -59,15 +61,18 @@ impl Server {
         let plugin = ConfigManagementPluginServiceServer::new(service)
             .max_decoding_message_size(limit)
             .max_encoding_message_size(limit);
-        let reflection = || {
+        // Each version lists the other too, as Argo CD's server does.
+        let reflection = |other| {
             tonic_reflection::server::Builder::configure()
                 .register_encoded_file_descriptor_set(DESCRIPTORS)
+                .register_encoded_file_descriptor_set(other)
         };
+        let (v1, v1alpha) = (pb::v1::FILE_DESCRIPTOR_SET, pb::v1alpha::FILE_DESCRIPTOR_SET);
         let routes = Routes::new(plugin)
             .add_service(HealthServer::new(Health))
             .add_service(VersionServiceServer::new(Version))
-            .add_service(reflection().build_v1().map_err(io::Error::other)?)
-            .add_service(reflection().build_v1alpha().map_err(io::Error::other)?)
+            .add_service(reflection(v1alpha).build_v1().map_err(io::Error::other)?)
+            .add_service(reflection(v1).build_v1alpha().map_err(io::Error::other)?)
             .prepare();
         let mut http = http2::Builder::new(Tasks(common.connections.clone()));
         http.timer(TokioTimer::new())
@@ -84,7 +89,11 @@ impl Server {
         let routes = self.routes.clone();
         let service = service_fn(move |mut request: Request<hyper::body::Incoming>| {
             request.extensions_mut().insert(Arc::clone(&definition));
-            routes.clone().oneshot(request.map(Body::new))
+            let (path, call) = (request.uri().clone(), routes.clone());
+            async move {
+                let answer = call.oneshot(request.map(Body::new)).await;
+                answer.map(|answer| unknown::explain(path.path(), answer))
+            }
         });
         let connection = self.http.serve_connection(TokioIo::new(Repaired::new(stream)), service);
         self.tasks.spawn(async move {

@@ -21,6 +21,7 @@ use super::{
         message::{
             Ended, Event, JobKind, LeaseOrder, Leased, Ready, Released, StartOrder, TierName,
         },
+        tier::Tier,
         worker::{self, Job, Site, Tenant},
     },
     clean,
@@ -230,6 +231,7 @@ impl Leases {
         if let Some(lease) = self.slots.any_lease_mut(index) {
             lease.workers.remove(&reaped.pid);
         }
+        self.slots.hasten(index, Instant::now());
         self.start_waiting(index);
         self.reports.push(Event::Ended(Ended {
             job,
@@ -276,10 +278,11 @@ impl Leases {
         }
         let user = self.user(index);
         let Some(lease) = self.slots.any_lease_mut(index) else { return };
-        // A guard ends last; until then its processes may be there.
-        let is_guarded = user.is_none() && !lease.workers.is_empty();
+        // A worker that was just forked is not the tenant's user yet, and would
+        // make files once everything seems to be gone; a guard ends last.
+        let is_busy = !lease.workers.is_empty();
         let (root, name) = (&self.arrangement.root.directory, lease.workspace.as_str());
-        let cleaner = (!is_guarded).then(|| self.fork.fork(|| clean::clean(root, name, user)));
+        let cleaner = (!is_busy).then(|| self.fork.fork(|| clean::clean(root, name, user)));
         if let Some(Ok(pid)) = cleaner {
             self.children.insert(pid, Child::Cleaner { slot: index });
         } else {
@@ -316,6 +319,9 @@ impl Leases {
     fn next_kill(&mut self) {
         let Some(kill) = self.kills.next() else { return };
         let is_due = self.slots.find(kill.lease) == Some(kill.slot);
+        if is_due {
+            self.order_workers(kill);
+        }
         let users = self.arrangement.users.as_ref().filter(|_| is_due);
         let killer = users.map(|users| users.killer).zip(self.slots.user(kill.slot));
         if let Some((killer, victim)) = killer
@@ -326,20 +332,26 @@ impl Leases {
         }
         // Nobody to be killed, guards who do it, or no process to be had: then
         // cleaning finds the tenant's, and asks again.
-        self.order_guards(kill);
         self.killed(kill, Instant::now());
     }
 
-    /// Where everybody is one user, guards know whom to signal.
-    fn order_guards(&mut self, kill: Kill) {
-        if self.arrangement.users.is_some() {
-            return;
-        }
+    /// Signals the workers themselves. Where everybody is one user, guards know
+    /// whom to pass it on to; elsewhere a worker that has not changed its user
+    /// yet is met by no killer.
+    fn order_workers(&mut self, kill: Kill) {
+        let is_final = kill.signal == Signal::SIGKILL;
+        let order = match self.arrangement.tier {
+            // The warden ends what it wards; without it nobody could.
+            Tier::Namespaces | Tier::Landlock | Tier::None if is_final => worker::END,
+            Tier::Uid if is_final => Signal::SIGKILL,
+            Tier::Landlock | Tier::None => kill.signal,
+            Tier::Namespaces | Tier::Uid => return,
+        };
         let Some(lease) = self.slots.any_lease_mut(kill.slot) else { return };
-        let order = if kill.signal == Signal::SIGKILL { worker::END } else { kill.signal };
-        for guard in lease.workers.keys() {
-            // One that is gone needs no order.
-            let _ = signal::kill(*guard, order);
+        for worker in lease.workers.keys() {
+            // One that is gone needs no order, and for one that is the tenant's
+            // user already there is the killer.
+            let _ = signal::kill(*worker, order);
         }
     }
 

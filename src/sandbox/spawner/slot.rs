@@ -142,6 +142,15 @@ impl Slots {
         }
     }
 
+    /// What a slot waits for may have happened: it waits no longer.
+    pub(super) fn hasten(&mut self, index: usize, now: Instant) {
+        if let Some(State::Ending { wake: Some(wake), .. }) =
+            self.all.get_mut(index).map(|slot| &mut slot.state)
+        {
+            *wake = now;
+        }
+    }
+
     /// Whether a slot's time has come; only once.
     pub(super) fn take_wake(&mut self, index: usize, now: Instant) -> bool {
         match self.all.get_mut(index).map(|slot| &mut slot.state) {
