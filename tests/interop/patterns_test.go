@@ -2,11 +2,14 @@ package interop
 
 import (
 	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"cmp-supervisor/tests/interop/internal/client"
 	"cmp-supervisor/tests/interop/internal/plugin"
+	"cmp-supervisor/tests/interop/internal/sut"
 	"cmp-supervisor/tests/interop/internal/tree"
 )
 
@@ -15,6 +18,9 @@ const (
 	yes     = "yes"
 	no      = "no"
 	failure = "error"
+	// badPattern is an error of every request to the peer. Ours refuses such a
+	// pattern once, when its definition is read.
+	badPattern = "invalid"
 )
 
 // patternTree is an app with every kind of name, in a directory of its own so
@@ -67,8 +73,8 @@ var patterns = []struct{ pattern, fileName, glob string }{
 	{"cl.yaml", yes, yes},
 	{"nodir/*.yaml", no, failure},
 	{"nodir/x", no, failure},
-	{"[", failure, failure},
-	{"*[", failure, yes},
+	{"[", badPattern, failure},
+	{"*[", badPattern, yes},
 	{`we\[i\]rd.yaml`, yes, failure},
 	{`we\[i\]rd*`, yes, yes},
 	{"we[i]rd*", no, no},
@@ -88,11 +94,17 @@ func TestPatternsMeanWhatTheyMeanToArgoCD(t *testing.T) {
 		label      string
 		want       string
 	}
-	var questions []question
+	var questions, refused []question
+	ask := func(q question) {
+		if q.want == badPattern {
+			refused = append(refused, q)
+		} else {
+			questions = append(questions, q)
+		}
+	}
 	for i, p := range patterns {
-		questions = append(questions,
-			question{discovering(fmt.Sprintf("f%d", i), fmt.Sprintf("{fileName: %q}", p.pattern)), "fileName " + p.pattern, p.fileName},
-			question{discovering(fmt.Sprintf("g%d", i), fmt.Sprintf("{find: {glob: %q}}", p.pattern)), "glob " + p.pattern, p.glob})
+		ask(question{discovering(fmt.Sprintf("f%d", i), fmt.Sprintf("{fileName: %q}", p.pattern)), "fileName " + p.pattern, p.fileName})
+		ask(question{discovering(fmt.Sprintf("g%d", i), fmt.Sprintf("{find: {glob: %q}}", p.pattern)), "glob " + p.pattern, p.glob})
 	}
 	for part := range slices.Chunk(questions, patternsAtOnce) {
 		definitions := make([]plugin.Definition, len(part))
@@ -109,6 +121,38 @@ func TestPatternsMeanWhatTheyMeanToArgoCD(t *testing.T) {
 				}
 			}, definitions...)
 		})
+	}
+	for _, q := range refused {
+		t.Run(q.label, func(t *testing.T) {
+			t.Run("peer", func(t *testing.T) {
+				app := at(repositoryOf(t, patternTree), "g")
+				if got := answer(t, peer(t, q.definition), q.definition, app); got != failure {
+					t.Errorf("%s: expected an error, got %s", q.label, got)
+				}
+			})
+			t.Run("ours", func(t *testing.T) { refusesToLoad(t, q.definition, "syntax error in pattern") })
+		})
+	}
+}
+
+// refusesToLoad checks that a definition is not served, that the log says why,
+// and that the plugin beside it is served.
+func refusesToLoad(t *testing.T, d plugin.Definition, why string) {
+	t.Helper()
+	good := plugin.Shell("good", "true")
+	server, err := sut.Launch(needsOurs(t), scratch, d, good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := stopped(t, server)
+	if err := sut.Ready(server, good); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(s.Socket(d)); !os.IsNotExist(err) {
+		t.Errorf("expected no socket for %s, got %v", d.Name, err)
+	}
+	if log := s.Log(); !strings.Contains(log, why) || !strings.Contains(log, d.Name) {
+		t.Errorf("expected the log to name %s and %q, it says:\n%s", d.Name, why, log)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -52,12 +54,19 @@ func outcome(manifests []string, err error) string {
 
 func TestOutputsBecomeTheSameManifestsToTheByte(t *testing.T) {
 	expected := make([]string, len(outputs))
+	expectedManifests := make([][]string, len(outputs))
 	render := func(t *testing.T, s subject) []string {
 		t.Helper()
 		c := s.dial(t, printing)
 		answers := make([]string, len(outputs))
 		for i, out := range outputs {
-			answers[i] = outcome(c.Generate(within(t, callWithin), repositoryOf(t, tree.Files{"out": out})))
+			manifests, err := c.Generate(within(t, callWithin), repositoryOf(t, tree.Files{"out": out}))
+			if !s.isOurs() {
+				expectedManifests[i] = manifests
+			} else if err == nil && slices.EqualFunc(manifests, expectedManifests[i], s.sameManifest) {
+				manifests = expectedManifests[i]
+			}
+			answers[i] = outcome(manifests, err)
 		}
 		return answers
 	}
@@ -78,6 +87,20 @@ func TestOutputsBecomeTheSameManifestsToTheByte(t *testing.T) {
 			}
 		}
 	})
+}
+
+// misread are spellings of JSON that Argo CD passes on and then reads as
+// something else, or not at all, because it reads manifests as YAML.
+var misread = regexp.MustCompile(`\\/|\\u[dD][89abAB]|\x7f`)
+
+// sameManifest demands the same bytes, but lets ours spell otherwise what the
+// repo-server would misread: then the value has to be the same.
+func (s subject) sameManifest(got, want string) bool {
+	if got == want || !s.isOurs() || !misread.MatchString(want) {
+		return got == want
+	}
+	var a, b any
+	return json.Unmarshal([]byte(got), &a) == nil && json.Unmarshal([]byte(want), &b) == nil && reflect.DeepEqual(a, b)
 }
 
 // sameOutcome lets ours say more around the peer's error text, as everywhere.
@@ -111,7 +134,7 @@ func TestRecordedOutputsBecomeTheRecordedManifests(t *testing.T) {
 			switch {
 			case this.Error != "" && !failed:
 				t.Errorf("%s: output %.200q:\nexpected the error %s\ngot %s", this.Name, this.Stdout, this.Error, outcome(got, err))
-			case this.Error == "" && (err != nil || !slices.Equal(got, this.Manifests)):
+			case this.Error == "" && (err != nil || !slices.EqualFunc(got, this.Manifests, s.sameManifest)):
 				t.Errorf("%s: output %.200q:\nexpected %q\ngot %s", this.Name, this.Stdout, this.Manifests, outcome(got, err))
 			}
 		}
