@@ -236,7 +236,12 @@ fn pipeline(config: &Serve, link: Link) -> Pipeline {
         verdicts: Verdicts::default(),
         limits: ArchiveLimits {
             archive: config.max_archive_bytes,
-            unpacked: Limits { bytes: config.max_unpacked_bytes, files: config.max_files },
+            unpacked: Limits {
+                bytes: config.max_unpacked_bytes,
+                files: config.max_files,
+                path_bytes: config.max_path_bytes,
+                depth: config.max_depth,
+            },
         },
         surroundings: Arc::new(Surroundings {
             inherited: config::inherited(),

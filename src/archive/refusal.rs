@@ -72,6 +72,21 @@ pub enum Refusal {
         /// Of what there is too much.
         cause: String,
     },
+    /// A path is too much for one.
+    #[error(
+        "{path}: more than {limit} {what}: raise {flag}, or exclude the path with \
+         --plugin-tar-exclude on the repo-server"
+    )]
+    Path {
+        /// The beginning of the path.
+        path: String,
+        /// How much may be.
+        limit: u32,
+        /// Of what.
+        what: &'static str,
+        /// What to raise.
+        flag: &'static str,
+    },
     /// There is more than may be.
     #[error(
         "the archive holds more than {limit} {what}: raise {flag}, or exclude files with \

@@ -9,7 +9,14 @@ pub struct Limits {
     pub bytes: u64,
     /// Files, directories and links.
     pub files: u64,
+    /// Bytes of a path.
+    pub path_bytes: u32,
+    /// Components of a path.
+    pub depth: u32,
 }
+
+/// How much of a path that is too long is shown, in bytes.
+const SHOWN: usize = 200;
 
 /// Counts entries against limits. Sizes are counted when a header states them:
 /// what would be too much is never written.
@@ -41,6 +48,22 @@ impl Tally {
             let limit = self.limits.bytes;
             return Err(Refusal::Limit { limit, what: "bytes", flag: "--max-unpacked-bytes" });
         }
+        self.check_path(&entry.name)
+    }
+
+    fn check_path(&self, name: &[u8]) -> Result<(), Refusal> {
+        let Limits { path_bytes, depth, .. } = self.limits;
+        let refused = |limit, what, flag| {
+            let path = String::from_utf8_lossy(name.get(..SHOWN).unwrap_or(name)).into_owned();
+            Err(Refusal::Path { path, limit, what, flag })
+        };
+        if name.len() > path_bytes as usize {
+            return refused(path_bytes, "bytes", "--max-path-bytes");
+        }
+        let components = name.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+        if components.count() > depth as usize {
+            return refused(depth, "components", "--max-depth");
+        }
         Ok(())
     }
 
@@ -61,13 +84,28 @@ impl Tally {
 mod tests {
     use super::*;
 
+    const LIMITS: Limits = Limits { bytes: 10, files: 3, path_bytes: 8, depth: 3 };
+
     fn file(size: u64) -> Entry {
         Entry { name: b"f".to_vec(), kind: Kind::File { size }, mode: 0, link: Vec::new() }
     }
 
+    fn named(name: &str) -> Result<(), Refusal> {
+        Tally::new(LIMITS).count(&Entry { name: name.into(), ..file(0) })
+    }
+
+    #[test]
+    fn paths_are_as_long_and_deep_as_the_limits_allow() {
+        assert!(named("12345678").is_ok() && named("a/b//c/").is_ok());
+        let error = named("123456789").unwrap_err().to_string();
+        assert!(error.starts_with("123456789: more than 8 bytes: raise --max-path-bytes"));
+        let error = named("a/b/c/d").unwrap_err().to_string();
+        assert!(error.starts_with("a/b/c/d: more than 3 components: raise --max-depth"));
+    }
+
     #[test]
     fn as_much_as_the_limit_is_taken_and_no_more() {
-        let mut tally = Tally::new(Limits { bytes: 10, files: 3 });
+        let mut tally = Tally::new(LIMITS);
         assert!(tally.count(&file(10)).is_ok() && tally.count(&file(0)).is_ok());
         let error = tally.count(&file(1)).unwrap_err().to_string();
         assert!(error.contains("more than 10 bytes") && error.contains("--max-unpacked-bytes"));
@@ -76,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_lie_about_size_does_not_overflow() {
-        let mut tally = Tally::new(Limits { bytes: u64::MAX - 1, files: 9 });
+        let mut tally = Tally::new(Limits { bytes: u64::MAX - 1, ..LIMITS });
         assert!(tally.count(&file(u64::MAX - 1)).is_ok());
         assert!(tally.count(&file(u64::MAX)).is_err());
     }

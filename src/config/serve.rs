@@ -85,6 +85,17 @@ pub struct Serve {
     /// Most files in a repository
     #[arg(long, value_name = "N", env = "CMP_SUPERVISOR_MAX_FILES", default_value_t = 500_000)]
     pub max_files: u64,
+    /// Longest path in a repository; Linux itself takes 4095 bytes at most
+    #[arg(
+        long,
+        value_name = "BYTES",
+        env = "CMP_SUPERVISOR_MAX_PATH_BYTES",
+        default_value_t = 4095
+    )]
+    pub max_path_bytes: u32,
+    /// Deepest path in a repository
+    #[arg(long, value_name = "N", env = "CMP_SUPERVISOR_MAX_DEPTH", default_value_t = 255)]
+    pub max_depth: u32,
     /// Most bytes that a command may print [default: what a gRPC message holds]
     #[arg(long, value_name = "BYTES", env = "CMP_SUPERVISOR_MAX_OUTPUT_BYTES")]
     pub max_output_bytes: Option<usize>,

@@ -95,6 +95,12 @@ pub(super) struct UnpackTask {
     /// Most entries.
     #[prost(uint64, tag = "3")]
     pub(super) max_entries: u64,
+    /// Most bytes of a path.
+    #[prost(uint32, tag = "4")]
+    pub(super) max_path_bytes: u32,
+    /// Most components of a path.
+    #[prost(uint32, tag = "5")]
+    pub(super) max_depth: u32,
 }
 
 /// Become a command.

@@ -47,8 +47,14 @@ impl Lease {
         limits: Limits,
         preserve_file_mode: bool,
     ) -> Result<Unpacking, Unconfined> {
-        let task =
-            UnpackTask { preserve_file_mode, max_bytes: limits.bytes, max_entries: limits.files };
+        let Limits { bytes, files, path_bytes, depth } = limits;
+        let task = UnpackTask {
+            preserve_file_mode,
+            max_bytes: bytes,
+            max_entries: files,
+            max_path_bytes: path_bytes,
+            max_depth: depth,
+        };
         let plan = Bounds::default().plan(Task::Unpack(task));
         Ok(Unpacking { job: Job::start(self, JobKind::Unpack, &plan).await? })
     }

@@ -61,7 +61,12 @@ struct Unpacker {
 
 impl Unpacker {
     fn new(tree: Tree, task: UnpackTask) -> Self {
-        let limits = Limits { bytes: task.max_bytes, files: task.max_entries };
+        let limits = Limits {
+            bytes: task.max_bytes,
+            files: task.max_entries,
+            path_bytes: task.max_path_bytes,
+            depth: task.max_depth,
+        };
         Self {
             tree,
             preserve_file_mode: task.preserve_file_mode,
