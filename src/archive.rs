@@ -1,4 +1,5 @@
-//! The archive a repository arrives in: gzip around tar, read as it streams by.
+//! The archive a repository arrives in: gzip or zstd around tar, read as it
+//! streams by.
 //!
 //! [`Reader`] is pushed compressed bytes in pieces of any size and hands what
 //! is inside to a [`Sink`]: a worker that writes files, or discovery that only
@@ -6,6 +7,7 @@
 //! Go's `compress/gzip` and `archive/tar`, because that is what Argo CD uses.
 //! Memory is one output buffer and one header, whatever the archive holds.
 
+mod compression;
 mod gzip;
 mod header;
 mod path;
@@ -14,10 +16,13 @@ mod reader;
 mod refusal;
 mod tally;
 mod tar;
+mod zstd;
 
+pub use compression::InvalidCompression;
 pub use gzip::InvalidGzip;
 pub use path::{EntryPath, Escape};
 pub use reader::{ArchiveError, Reader};
 pub use refusal::Refusal;
 pub use tally::{Limits, Tally};
 pub use tar::{Entry, Kind, Sink};
+pub use zstd::InvalidZstd;

@@ -18,7 +18,7 @@ use thiserror::Error;
 
 use self::{
     bench::{Bench, Verdict, ask, choose},
-    pack::Pack,
+    pack::{Codec, Pack},
     report::Report,
 };
 pub use self::{
@@ -158,7 +158,8 @@ fn pack(options: &Application, report: &Report) -> Result<(Pack, Parcel), LocalE
     };
     let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
     let name = application.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let pack = Pack::new(&root)?;
+    let codec = if options.socket.is_some() { Codec::Gzip } else { Codec::Zstd };
+    let pack = Pack::new(&root, codec)?;
     report.step("packed", &format!("{} files, {} bytes compressed", pack.files, pack.size));
     let parcel = Parcel {
         environment: environment::compose(&name, directory, &options.env, &options.param),

@@ -1,9 +1,9 @@
-//! gunzip and tar in one: compressed pieces in, entries out.
+//! Decompression and tar in one: compressed pieces in, entries out.
 
 use thiserror::Error;
 
 use super::{
-    gzip::{Gunzip, InvalidGzip},
+    compression::{Decompressor, InvalidCompression},
     tar::{Failure, InvalidTar, Sink, Walk},
 };
 
@@ -12,9 +12,9 @@ use super::{
 /// Prefixes are Argo CD's and say what it was doing when it noticed.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum ArchiveError<E> {
-    /// It does not begin like gzip.
+    /// It does not begin like gzip or zstd.
     #[error("error reading file: {0}")]
-    Compressed(InvalidGzip),
+    Compressed(InvalidCompression),
     /// The list of entries makes no sense or stops.
     #[error("error while iterating on tar reader: {0}")]
     Listing(String),
@@ -28,7 +28,7 @@ pub enum ArchiveError<E> {
 
 /// Reads an archive that arrives in pieces of any size.
 pub struct Reader<S> {
-    gunzip: Gunzip,
+    compressed: Decompressor,
     walk: Walk,
     sink: S,
     /// Whether anything was unpacked, which tells a bad start from a bad middle.
@@ -44,7 +44,7 @@ impl<S> std::fmt::Debug for Reader<S> {
 impl<S: Sink> Reader<S> {
     /// A reader that gives its entries to `sink`.
     pub fn new(sink: S) -> Self {
-        Self { gunzip: Gunzip::new(), walk: Walk::new(), sink, begun: false }
+        Self { compressed: Decompressor::Empty, walk: Walk::new(), sink, begun: false }
     }
 
     /// Reads the next piece. After an error nothing more is to be pushed.
@@ -55,9 +55,9 @@ impl<S: Sink> Reader<S> {
                 return Ok(());
             }
             let before = input.len();
-            let output = match self.gunzip.step(&mut input) {
+            let output = match self.compressed.step(&mut input) {
                 Ok(output) => output,
-                Err(invalid) => return Err(self.compressed(invalid)),
+                Err(invalid) => return Err(self.undone(invalid)),
             };
             if output.is_empty() && input.len() == before {
                 return Ok(());
@@ -70,13 +70,13 @@ impl<S: Sink> Reader<S> {
     /// Checks that the archive may end here, and returns what took the entries.
     pub fn finish(self) -> Result<S, ArchiveError<S::Error>> {
         if !self.walk.is_done() {
-            self.gunzip.finish().map_err(|invalid| self.compressed(invalid))?;
+            self.compressed.finish().map_err(|invalid| self.undone(invalid))?;
             self.walk.finish().map_err(|invalid| self.tar(invalid))?;
         }
         Ok(self.sink)
     }
 
-    fn compressed(&self, invalid: InvalidGzip) -> ArchiveError<S::Error> {
+    fn undone(&self, invalid: InvalidCompression) -> ArchiveError<S::Error> {
         if self.begun { self.failed(&invalid) } else { ArchiveError::Compressed(invalid) }
     }
 

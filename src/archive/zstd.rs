@@ -1,0 +1,121 @@
+//! zstd frames, one behind the other, as one stream.
+
+use thiserror::Error;
+use zstd::stream::raw::{DParameter, Decoder, Operation};
+
+/// Bytes unpacked before they are handed on, as for gzip.
+const OUTPUT: usize = 64 * 1024;
+
+/// Largest window a frame may ask for, as a power of two: 8 MiB, what zstd's own
+/// levels up to 19 need. It is memory that the sender decides on.
+const MAX_WINDOW_LOG: u32 = 23;
+
+/// The byte that zstd frames begin with, and gzip members do not.
+pub(super) const FIRST_BYTE: u8 = 0x28;
+
+/// Why compressed bytes cannot be read.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum InvalidZstd {
+    /// It stopped in the middle.
+    #[error("unexpected EOF")]
+    Truncated,
+    /// The data make no sense, or ask for too much memory.
+    #[error("zstd: {0}")]
+    Corrupt(String),
+}
+
+/// Unpacks a zstd stream that arrives in pieces.
+pub(super) struct Unzstd {
+    decoder: Decoder<'static>,
+    output: Box<[u8]>,
+    /// Whether the stream may end here.
+    complete: bool,
+}
+
+impl Unzstd {
+    pub(super) fn new() -> Result<Self, InvalidZstd> {
+        let mut decoder = Decoder::new().map_err(corrupt)?;
+        decoder.set_parameter(DParameter::WindowLogMax(MAX_WINDOW_LOG)).map_err(corrupt)?;
+        Ok(Self { decoder, output: vec![0; OUTPUT].into_boxed_slice(), complete: false })
+    }
+
+    /// Consumes some of `input` and returns what became readable, which may be
+    /// nothing. Call again until `input` is empty and nothing comes.
+    pub(super) fn step(&mut self, input: &mut &[u8]) -> Result<&[u8], InvalidZstd> {
+        if self.complete && input.is_empty() {
+            return Ok(&[]);
+        }
+        let status = self.decoder.run_on_buffers(input, &mut self.output).map_err(corrupt)?;
+        *input = input.get(status.bytes_read..).unwrap_or_default();
+        self.complete = status.remaining == 0;
+        Ok(self.output.get(..status.bytes_written).unwrap_or_default())
+    }
+
+    /// Whether the stream may end here.
+    pub(super) fn finish(&self) -> Result<(), InvalidZstd> {
+        if self.complete { Ok(()) } else { Err(InvalidZstd::Truncated) }
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn corrupt(error: std::io::Error) -> InvalidZstd {
+    InvalidZstd::Corrupt(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unpack(bytes: &[u8], piece: usize) -> Result<Vec<u8>, InvalidZstd> {
+        let (mut unzstd, mut all) = (Unzstd::new()?, Vec::new());
+        for mut input in bytes.chunks(piece) {
+            loop {
+                let before = input.len();
+                let output = unzstd.step(&mut input)?;
+                if output.is_empty() && input.len() == before {
+                    break;
+                }
+                all.extend_from_slice(output);
+            }
+        }
+        unzstd.finish().map(|()| all)
+    }
+
+    fn packed() -> (Vec<u8>, Vec<u8>) {
+        let text: Vec<u8> = (0..300_000_u32).flat_map(|n| (n % 977).to_le_bytes()).collect();
+        let packed = zstd::bulk::compress(&text, 3).unwrap();
+        (text, packed)
+    }
+
+    #[test]
+    fn frames_are_one_stream_however_they_are_cut() {
+        let (text, packed) = packed();
+        let (twice, twofold) = (text.repeat(2), packed.repeat(2));
+        for piece in [1, 7, 4096, twofold.len()] {
+            assert!(unpack(&twofold, piece).unwrap() == twice, "{piece}");
+        }
+    }
+
+    #[test]
+    fn a_stream_that_stops_in_the_middle_is_noticed() {
+        let (_, packed) = packed();
+        for end in 1..packed.len() {
+            let error = unpack(&packed[..end], 512).unwrap_err();
+            assert_eq!(error, InvalidZstd::Truncated, "{end}");
+        }
+    }
+
+    #[test]
+    fn nonsense_is_an_error() {
+        let error = unpack(b"(\xb5/\xfd nonsense, really", 64).unwrap_err().to_string();
+        assert!(error.starts_with("zstd: "), "{error}");
+    }
+
+    #[test]
+    fn a_frame_that_asks_for_much_memory_is_refused() {
+        // A frame header that states a window of 2 GiB, and one empty raw block.
+        let greedy = [0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xa8, 0x01, 0x00, 0x00];
+        let error = unpack(&greedy, 64).unwrap_err().to_string();
+        assert!(error.contains("memory"), "{error}");
+    }
+}
