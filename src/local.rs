@@ -2,6 +2,7 @@
 //! same socket, protocol and sandbox as in a cluster.
 
 mod bench;
+mod document;
 mod environment;
 mod pack;
 mod private;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{LocalError, bench::Verdict};
+use super::{LocalError, bench::Verdict, document::document};
 use crate::{config::OutputFormat, grpc::ClientError, plugin::Announcement};
 
 /// Manifests as a stream of YAML documents, or as a JSON list.
@@ -84,9 +84,9 @@ fn is_default(value: &Value) -> bool {
 
 fn text(value: &impl Serialize, format: OutputFormat) -> Result<String, LocalError> {
     match format {
-        OutputFormat::Yaml => {
-            serde_yaml::to_string(value).map_err(|error| LocalError::Show(error.to_string()))
-        }
+        OutputFormat::Yaml => serde_json::to_value(value)
+            .map(|value| document(&value))
+            .map_err(|error| LocalError::Show(error.to_string())),
         OutputFormat::Json => serde_json::to_string_pretty(value)
             .map(|text| text + "\n")
             .map_err(|error| LocalError::Show(error.to_string())),

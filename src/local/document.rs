@@ -1,0 +1,205 @@
+//! A manifest as YAML that people read, and YAML 1.1 and 1.2 read alike.
+//!
+//! `serde_yaml` writes for YAML 1.2, where `on` is a text and needs no quotes.
+//! What is printed here goes to tools that read 1.1, where it is a boolean.
+
+use std::iter::repeat_n;
+
+use serde_json::Value;
+
+use crate::yaml;
+
+/// The value as one YAML document, without the line that begins it but with a
+/// line feed at its end.
+pub(super) fn document(value: &Value) -> String {
+    let mut text = String::new();
+    if is_leaf(value) {
+        leaf(value, 0, &mut text);
+    } else {
+        block(value, 0, &mut text);
+    }
+    text.push('\n');
+    text
+}
+
+/// Whether a value is written behind its key, and not below it.
+fn is_leaf(value: &Value) -> bool {
+    match value {
+        Value::Object(map) => map.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+    }
+}
+
+/// Writes a list or a map; the first line is indented already.
+///
+/// The repo-server reads manifests that are no deeper than 10,000; JSON that
+/// `serde_json` read is no deeper than 128, which bounds this recursion.
+fn block(value: &Value, indent: usize, text: &mut String) {
+    match value {
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    new_line(indent, text);
+                }
+                text.push('-');
+                if is_leaf(item) {
+                    leaf(item, indent, text);
+                } else {
+                    text.push(' ');
+                    block(item, indent + 2, text);
+                }
+            }
+        }
+        Value::Object(map) => {
+            for (index, (key, value)) in map.iter().enumerate() {
+                if index > 0 {
+                    new_line(indent, text);
+                }
+                text.push_str(&line(key));
+                text.push(':');
+                if is_leaf(value) {
+                    leaf(value, indent, text);
+                } else {
+                    // A list begins below its key, not right of it.
+                    let inner = indent + if value.is_array() { 0 } else { 2 };
+                    new_line(inner, text);
+                    block(value, inner, text);
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Writes a value that needs no lines of its own, but may take some.
+fn leaf(value: &Value, indent: usize, text: &mut String) {
+    match value {
+        Value::String(string) if is_literal(string) => literal(string, indent + 2, text),
+        Value::String(string) => text.extend([" ", &line(string)]),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            text.extend([" ", &value.to_string()]);
+        }
+    }
+}
+
+fn new_line(indent: usize, text: &mut String) {
+    text.push('\n');
+    text.extend(repeat_n(' ', indent));
+}
+
+/// A text on one line, quoted unless everybody takes it for itself.
+fn line(string: &str) -> String {
+    let quoted = Value::from(string).to_string();
+    let in_1_1 = yaml::to_json(string.as_bytes()).is_ok_and(|json| json == quoted.as_bytes());
+    let in_1_2 = serde_yaml::from_str::<serde_yaml::Value>(string)
+        .is_ok_and(|value| value.as_str() == Some(string));
+    // As a key it must not be taken for two, nor for the one that merges.
+    let is_plain = in_1_1 && in_1_2 && !string.contains(": ") && !string.contains('\n');
+    if is_plain && string.len() <= MAX_PLAIN { string.to_owned() } else { portable(&quoted) }
+}
+
+/// Longest text without quotes, in bytes. YAML looks for the colon behind a key
+/// within 1,024 characters.
+const MAX_PLAIN: usize = 512;
+
+fn portable(quoted: &str) -> String {
+    String::from_utf8_lossy(&yaml::portable::portable(quoted.as_bytes())).into_owned()
+}
+
+/// Whether a text of several lines can be shown as such.
+fn is_literal(string: &str) -> bool {
+    let is_shown = |c: char| matches!(c, '\n' | '\t' | ' '..='~' | '\u{a0}'..='\u{d7ff}');
+    let is_break = |c: char| matches!(c, '\u{2028}' | '\u{2029}');
+    let body = string.trim_end_matches('\n');
+    body.contains('\n')
+        && !body.starts_with([' ', '\n', '\t'])
+        && !body.ends_with([' ', '\t'])
+        && string.chars().all(|c| is_shown(c) && !is_break(c))
+}
+
+fn literal(string: &str, indent: usize, text: &mut String) {
+    let body = string.trim_end_matches('\n');
+    text.push_str(match string.len() - body.len() {
+        0 => " |-",
+        1 => " |",
+        _ => " |+",
+    });
+    let lines = string.strip_suffix('\n').unwrap_or(string);
+    for line in lines.split('\n') {
+        new_line(if line.is_empty() { 0 } else { indent }, text);
+        text.push_str(line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{
+        collection::{btree_map, vec},
+        prelude::*,
+    };
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_yaml_1_1_would_misread_is_quoted() {
+        let value = json!({
+            "on": "on", "plain": "text: no", "time": "12:30:45", "octal": "0644", "exp": "0o17",
+            "empty": "", "number": 420, "list": [], "map": {}, "null": null, "image": "nginx:1.27",
+        });
+        let expected = r#"empty: ""
+exp: "0o17"
+image: nginx:1.27
+list: []
+map: {}
+"null": null
+number: 420
+octal: "0644"
+"on": "on"
+plain: "text: no"
+time: 12:30:45
+"#;
+        assert_eq!(document(&value), expected);
+    }
+
+    #[test]
+    fn lists_and_texts_of_several_lines_look_as_people_write_them() {
+        let value =
+            json!({"a": [{"b": 1, "c": ["x", ["z"]]}], "script": "one\n  two\n", "cut": "a\n\nb"});
+        let expected =
+            "a:\n- b: 1\n  c:\n  - x\n  - - z\ncut: |-\n  a\n\n  b\nscript: |\n  one\n    two\n";
+        assert_eq!(document(&value), expected);
+    }
+
+    fn values() -> impl Strategy<Value = Value> {
+        let texts = prop_oneof![
+            "[ -~\n\t]{0,12}",
+            "(?s).{0,8}",
+            "(yes|no|on|~|null|0x1f|1_000|1e3|\\.inf|<<|=|2001-01-01|- a|# b|'|%TAG|---|\\.\\.\\.)",
+        ];
+        let leaves = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i32>().prop_map(Value::from),
+            texts.clone().prop_map(Value::from),
+        ];
+        leaves.prop_recursive(4, 24, 4, move |inner| {
+            prop_oneof![
+                vec(inner.clone(), 0..4).prop_map(Value::from),
+                btree_map(texts.clone(), inner, 0..4).prop_map(|map| json!(map)),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn both_versions_read_what_was_meant(value in values()) {
+            let text = document(&value);
+            let in_1_1: Value = serde_json::from_slice(&yaml::to_json(text.as_bytes()).unwrap()).unwrap();
+            prop_assert_eq!(&in_1_1, &value, "{}", text);
+            let in_1_2: Value = serde_yaml::from_str(&text).unwrap();
+            prop_assert_eq!(&in_1_2, &value, "{}", text);
+        }
+    }
+}
