@@ -28,6 +28,8 @@ struct Details {
 /// Which kind of trouble an [`Error`] tells of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
+    /// The bytes are no characters that YAML allows.
+    Encoding,
     /// The bytes are no YAML 1.1.
     Syntax,
     /// A tag, key, merge or alias asks for what cannot be had.
@@ -41,7 +43,7 @@ pub enum Cause {
 impl Error {
     /// Not a character that YAML allows; upstream names no line.
     pub(super) fn reader(problem: &str, place: Place) -> Self {
-        Self::new(format!("yaml: {problem}"), Some(place), Cause::Syntax)
+        Self::new(format!("yaml: {problem}"), Some(place), Cause::Encoding)
     }
 
     /// No token starts or goes on here.
