@@ -4,16 +4,29 @@
 //! afterwards; nothing here knows of files, sockets or processes.
 
 mod announcement;
+mod bundle;
 mod catalog;
+mod code;
 mod definition;
+mod diagnose;
+mod diagnostic;
+mod document;
 mod manifest;
 mod name;
+mod passage;
+mod place;
 mod quantity;
 mod sandbox;
+mod site;
+mod suggestion;
 
 pub use announcement::Announcement;
+pub use bundle::{MAX_DEFINITIONS, Reading, read_all, read_first};
 pub use catalog::Catalog;
+pub use code::{Code, Severity};
 pub use definition::{CommandLine, Discovery, PluginDefinition};
+pub use diagnostic::{Diagnostic, Region, Related};
 pub use manifest::{InvalidManifest, Step, read, read_announcements};
 pub use name::{InvalidName, PluginName};
+pub use place::{Part, Place};
 pub use sandbox::{Cache, Isolation, Limits, Network, Sandbox};

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 /// The type of a value in plugin.yaml.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(in crate::plugin) enum Shape {
     String,
     Bool,
     Integer,
@@ -24,10 +24,10 @@ pub(super) enum Shape {
 
 /// A mapping with known keys.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Struct {
+pub(in crate::plugin) struct Struct {
     /// Go's name of the type, part of its error texts.
     pub(super) name: &'static str,
-    pub(super) fields: &'static [(&'static str, Shape)],
+    pub(in crate::plugin) fields: &'static [(&'static str, Shape)],
     pub(super) unknown: Unknown,
 }
 
@@ -42,10 +42,10 @@ pub(super) enum Unknown {
 
 /// Something worth telling about a value, found while it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Finding {
+pub(in crate::plugin) struct Finding {
     /// Keys and indices from the root, as they are written.
-    pub(super) path: Vec<Step>,
-    pub(super) kind: FindingKind,
+    pub(in crate::plugin) path: Vec<Step>,
+    pub(in crate::plugin) kind: FindingKind,
 }
 
 /// A step from a value to one inside it.
@@ -59,9 +59,9 @@ pub enum Step {
 
 /// The kinds of [`Finding`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum FindingKind {
-    /// The value has another type than its field; the text is Go's.
-    Type { message: String },
+pub(in crate::plugin) enum FindingKind {
+    /// The value has another type than its field; the message is Go's.
+    Type { message: String, wanted: String, found: &'static str },
     /// Nobody reads this key.
     Unknown { among: &'static Struct },
     /// Read, though only because case does not count.
@@ -71,7 +71,7 @@ pub(super) enum FindingKind {
 /// Reads `value` as `shape`: the same value with canonical keys and without
 /// what Go skips, and everything noticed on the way, in document order.
 pub(super) fn read(value: &Value, shape: &Shape) -> (Value, Vec<Finding>) {
-    let mut reader = Reader { path: Vec::new(), owner: "", findings: Vec::new() };
+    let mut reader = Reader::default();
     let mut result = shape.zero();
     reader.decode(value, shape, &mut result);
     (result, reader.findings)
@@ -103,14 +103,37 @@ impl Shape {
             Self::Any => "interface {}".into(),
         }
     }
+
+    /// The type as people say it.
+    fn wanted(&self) -> String {
+        match self {
+            Self::String => "a string".into(),
+            Self::Bool => "true or false".into(),
+            Self::Integer => "a whole number".into(),
+            Self::Time => "a time like \"2026-01-31T12:00:00Z\"".into(),
+            Self::List(Self::String) => "a list of strings".into(),
+            Self::List(_) => "a list".into(),
+            Self::Map(Self::String) => "keys with strings".into(),
+            Self::Map(_) | Self::Struct(_) => "keys with values".into(),
+            Self::Any => "anything".into(),
+        }
+    }
 }
 
+#[derive(Default)]
 struct Reader {
     path: Vec<Step>,
+    /// The fields on the path, as Go names them.
+    fields: Vec<&'static str>,
     /// Name of the innermost struct.
     owner: &'static str,
     findings: Vec<Finding>,
+    /// How many of them are errors.
+    refused: usize,
 }
+
+/// Most findings of each sort that are kept: nobody reads more.
+const MAX_FINDINGS: usize = 100;
 
 impl Reader {
     fn decode(&mut self, value: &Value, shape: &Shape, into: &mut Value) {
@@ -166,7 +189,9 @@ impl Reader {
                 Some((name, shape)) => {
                     self.case(key, name);
                     let field = target.entry(*name).or_insert_with(|| shape.zero());
+                    self.fields.push(name);
                     self.decode(value, shape, field);
+                    self.fields.pop();
                 }
             }
             self.path.pop();
@@ -193,18 +218,28 @@ impl Reader {
             Value::Array(_) => "array",
             Value::Object(_) => "object",
         };
-        let keys: Vec<&str> = self.path.iter().filter_map(Step::key).collect();
-        let target = if keys.is_empty() {
+        let target = if self.fields.is_empty() {
             "Go value".to_owned()
         } else {
-            format!("Go struct field {}.{}", self.owner, keys.join("."))
+            format!("Go struct field {}.{}", self.owner, self.fields.join("."))
         };
         let go_type = shape.go_type();
         let message = format!("json: cannot unmarshal {found} into {target} of type {go_type}");
-        self.find(FindingKind::Type { message });
+        self.find(FindingKind::Type { message, wanted: shape.wanted(), found });
     }
 
     fn find(&mut self, kind: FindingKind) {
+        let is_refused = match &kind {
+            FindingKind::Type { .. } => true,
+            FindingKind::Unknown { among } => among.unknown == Unknown::Refused,
+            FindingKind::Case { .. } => false,
+        };
+        let others = self.findings.len() - self.refused;
+        if is_refused && self.refused < MAX_FINDINGS {
+            self.refused += 1;
+        } else if is_refused || others >= MAX_FINDINGS {
+            return;
+        }
         self.findings.push(Finding { path: self.path.clone(), kind });
     }
 }
@@ -220,9 +255,18 @@ impl Step {
     }
 }
 
+/// A path as people write it: `spec.caches[0].name`.
+pub(in crate::plugin) fn at(path: &[Step]) -> String {
+    path.iter().fold(String::new(), |text, step| match step {
+        Step::Key(key) if text.is_empty() => key.clone(),
+        Step::Key(key) => format!("{text}.{key}"),
+        Step::Index(index) => format!("{text}[{index}]"),
+    })
+}
+
 /// Go's folding of names, as far as it can reach ASCII: two letters outside it
 /// fold to `s` and `k`.
-fn folds_to(key: &str, name: &str) -> bool {
+pub(in crate::plugin) fn folds_to(key: &str, name: &str) -> bool {
     let folded = key.chars().map(|c| match c {
         'ſ' => 's',
         '\u{212a}' => 'k',
@@ -252,6 +296,13 @@ mod tests {
         read(value, &Shape::Struct(&OUTER))
     }
 
+    fn go_text(findings: &[Finding]) -> &str {
+        match &findings[0].kind {
+            FindingKind::Type { message, .. } => message,
+            FindingKind::Unknown { .. } | FindingKind::Case { .. } => "",
+        }
+    }
+
     #[test]
     fn keys_that_differ_in_case_are_merged_field_by_field() {
         let value = json!({"Generate": {"command": ["U"]}, "generate": {"args": ["a"]}});
@@ -271,14 +322,14 @@ mod tests {
         let (_, findings) = outer(&json!({"version": 1}));
         let message =
             "json: cannot unmarshal number into Go struct field Spec.version of type string";
-        assert_eq!(findings[0].kind, FindingKind::Type { message: message.into() });
+        assert_eq!(go_text(&findings), message);
     }
 
     #[test]
     fn the_innermost_struct_is_named_in_an_error() {
         let (_, findings) = outer(&json!({"generate": {"command": "sh"}}));
         let message = "json: cannot unmarshal string into Go struct field Command.generate.command of type []string";
-        assert_eq!(findings[0].kind, FindingKind::Type { message: message.into() });
+        assert_eq!(go_text(&findings), message);
     }
 
     #[test]
@@ -293,7 +344,7 @@ mod tests {
     fn a_list_in_place_of_the_whole_is_named_as_such() {
         let (_, findings) = outer(&json!([]));
         let message = "json: cannot unmarshal array into Go value of type plugin.Spec";
-        assert_eq!(findings[0].kind, FindingKind::Type { message: message.into() });
+        assert_eq!(go_text(&findings), message);
     }
 
     #[test]

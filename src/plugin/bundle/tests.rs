@@ -1,0 +1,185 @@
+//! Files of every form, and what is found in them.
+
+use super::*;
+use crate::plugin::read;
+
+/// A plugin in one line.
+fn plugin(name: &str) -> String {
+    format!(
+        "{{kind: ConfigManagementPlugin, metadata: {{name: {name}}}, spec: {{generate: {{command: [{name}]}}}}}}\n"
+    )
+}
+
+/// What was found, in one line each.
+fn summary(text: &str) -> Vec<String> {
+    let line = |reading: Reading| {
+        let found = reading.definition.map(|definition| definition.name.to_string());
+        let first = reading.diagnostics.first().map(ToString::to_string);
+        format!("{}: {}", reading.place, found.or(first).unwrap_or_default())
+    };
+    read_all(text.as_bytes()).into_iter().map(line).collect()
+}
+
+#[test]
+fn one_definition_is_read_as_argo_cd_reads_it() {
+    for text in [
+        plugin("a"),
+        format!("# why\n---\n{}", plugin("a")),
+        format!("{}...\n", plugin("a")),
+        format!("\u{feff}%YAML 1.1\n---\n{}", plugin("a")),
+        plugin("a").replace("kind", "KIND"),
+        "kind: Pod".into(),
+        "- kind: Pod".into(),
+        "kind: ConfigManagementPlugin".into(),
+        "a: [".into(),
+    ] {
+        let readings = read_all(text.as_bytes());
+        assert_eq!(readings.len(), 1, "{text}");
+        assert_eq!(readings[0].definition, read(text.as_bytes()).ok(), "{text}");
+        assert_eq!(readings[0].definition, read_first(text.as_bytes()).definition, "{text}");
+    }
+}
+
+#[test]
+fn every_document_is_a_definition() {
+    let text = format!("{}---\n{}---\n# nothing\n---\n{}", plugin("a"), plugin("b"), plugin("c"));
+    assert_eq!(summary(&text), [": a", "document 2: b", "document 4: c"]);
+}
+
+#[test]
+fn a_broken_document_hides_no_other() {
+    let text =
+        format!("{}---\nkind: ConfigManagementPlugin\n x: [\n---\n{}", plugin("a"), plugin("c"));
+    let expected =
+        "document 2: line 4, column 3: CMP0101: mapping values are not allowed in this context";
+    assert_eq!(summary(&text), [": a", expected, "document 3: c"]);
+}
+
+#[test]
+fn values_of_a_configmap_are_files() {
+    let a = plugin("a");
+    let b = plugin("b").replace('\n', "");
+    let text = format!(
+        "kind: ConfigMap\ndata:\n  a.yaml: |\n    {a}    ---\n    {b}\n  run.sh: |\n    echo\n  b.yaml: '{b}'\n"
+    );
+    let expected = ["data[a.yaml]: a", "data[a.yaml], document 2: b", "data[b.yaml]: b"];
+    assert_eq!(summary(&text), expected);
+}
+
+#[test]
+fn a_list_holds_configmaps_and_definitions() {
+    let items = format!(
+        "[{}, {{kind: Pod}}, {{kind: ConfigMap, data: {{k: '{}'}}}}]",
+        plugin("a"),
+        plugin("b")
+    );
+    for (text, prefix) in [(format!("kind: List\nitems: {items}"), ""), (items, "")] {
+        let expected = ["items[0]: a".to_owned(), format!("{prefix}items[2], data[k]: b")];
+        assert_eq!(summary(&text), expected, "{text}");
+    }
+}
+
+#[test]
+fn a_configmap_in_a_configmap_is_not_opened() {
+    let text = "kind: ConfigMap\ndata:\n  a: |\n    kind: ConfigMap\n    data: {b: 'kind: ConfigManagementPlugin'}\n";
+    let expected = [": line 1, column 1: CMP0118: there is no ConfigManagementPlugin in this file"];
+    assert_eq!(summary(text), expected);
+}
+
+#[test]
+fn what_is_unrelated_is_skipped_unless_there_is_nothing_else() {
+    let text = format!("kind: Pod\n---\nkind: {{\n---\n{}", plugin("a"));
+    assert_eq!(summary(&text), ["document 3: a"]);
+    assert!(summary("kind: Pod\n---\nkind: Service")[0].contains("CMP0118"));
+    let misspelt = plugin("a").replace("ConfigM", "Config-M") + "---\nkind: Pod";
+    assert!(summary(&misspelt)[0].contains("CMP0106"));
+    assert!(summary("spec: {generate: {}}\n---\nkind: Pod")[0].contains("CMP0105"));
+    assert!(summary("# nothing")[0].contains("CMP0103"));
+}
+
+#[test]
+fn a_fault_in_a_block_scalar_is_found_in_the_file() {
+    let text = "kind: ConfigMap\ndata:\n  p.yaml: |\n    kind: ConfigManagementPlugin\n    metadata:\n      name: p\n    spec:\n      version: 1.0\n      generate:\n        command: sh run.sh\n        arg: [x]\n";
+    let readings = read_all(text.as_bytes());
+    let found: Vec<_> = readings[0].diagnostics.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        found,
+        [
+            "line 8, column 16: CMP0104: `spec.version` must be a string, found a number",
+            "line 10, column 18: CMP0104: `spec.generate.command` must be a list of strings, found a string",
+            "line 11, column 9: CMP0108: nobody reads `spec.generate.arg`",
+        ]
+    );
+    assert_eq!(readings[0].diagnostics[0].help.as_deref(), Some("put it in quotes: \"1.0\""));
+    assert_eq!(readings[0].diagnostics[1].help.as_deref(), Some("write a list: [sh, run.sh]"));
+    assert_eq!(readings[0].diagnostics[2].help.as_deref(), Some("did you mean `args`?"));
+}
+
+#[test]
+fn what_is_missing_is_missed_in_what_is_there() {
+    for (text, place) in [
+        ("kind: ConfigManagementPlugin\nspec: {generate: {command: [a]}}", "line 1, column 1"),
+        (
+            "kind: ConfigManagementPlugin\nmetadata:\nspec: {generate: {command: [a]}}",
+            "line 2, column 1",
+        ),
+        (
+            "kind: ConfigManagementPlugin\nmetadata: {name: a}\nspec: {generate: {command: }}",
+            "line 3, column 19",
+        ),
+        (
+            "kind: ConfigManagementPlugin\nmetadata: {name: a}\nspec: {generate: {args: [x]}}",
+            "line 3, column 8",
+        ),
+        ("kind: ConfigManagementPlugin\nmetadata: {name: a}\n", "line 1, column 1"),
+    ] {
+        let found = summary(text);
+        assert!(found[0].starts_with(&format!(": {place}: ")), "{text}: {found:?}");
+    }
+}
+
+#[test]
+fn a_name_that_is_no_file_name_shows_the_character() {
+    let text =
+        "kind: ConfigManagementPlugin\nmetadata: {name: 'a/b'}\nspec: {generate: {command: [a]}}";
+    let reading = &read_all(text.as_bytes())[0];
+    assert_eq!(reading.diagnostics[0].code, Code::Name);
+    assert_eq!(reading.diagnostics[0].region.unwrap().to_string(), "2:20");
+}
+
+#[test]
+fn a_file_holds_so_many_definitions_and_no_more() {
+    let texts: Vec<_> = (0..MAX_DEFINITIONS + 5).map(|n| plugin(&format!("p{n}"))).collect();
+    let text = texts.join("---\n");
+    let readings = read_all(text.as_bytes());
+    assert_eq!(readings.len(), MAX_DEFINITIONS + 1);
+    assert_eq!(readings[MAX_DEFINITIONS].diagnostics[0].code, Code::TooMany);
+}
+
+#[test]
+fn findings_are_bounded_and_no_error_is_lost_among_them() {
+    let unknown: Vec<_> = (0..5000).map(|n| format!("a{n}: 1")).collect();
+    let unknown = unknown.join("\n");
+    let text = format!(
+        "kind: ConfigManagementPlugin\nmetadata: {{name: a}}\n{unknown}\nspec: {{limits: {{x: 1}}, generate: {{command: [a]}}}}"
+    );
+    let reading = &read_all(text.as_bytes())[0];
+    assert!(reading.definition.is_none() && reading.diagnostics.len() < 300);
+    let errors = reading.diagnostics.iter().filter(|d| d.code == Code::UnknownOwnKey);
+    assert_eq!(errors.count(), 1);
+}
+
+#[test]
+fn depth_and_aliases_cost_an_error_and_no_more() {
+    let deep = format!("kind: ConfigManagementPlugin\nx: {}", "[".repeat(50_000));
+    assert!(summary(&deep)[0].contains("CMP01"));
+    let closed = format!("{}{}", "[".repeat(5000), "]".repeat(5000));
+    assert!(summary(&format!("kind: ConfigManagementPlugin\nx: {closed}"))[0].contains("CMP0113"));
+    let mut bomb = vec!["kind: ConfigManagementPlugin\na: &a0 [x, x, x, x, x, x, x, x]".to_owned()];
+    for level in 1..12 {
+        let before = format!("*a{}, ", level - 1).repeat(8);
+        bomb.push(format!("b{level}: &a{level} [{before}]"));
+    }
+    let found = summary(&bomb.join("\n"));
+    assert!(found[0].contains("CMP0113") || found[0].contains("CMP0101"), "{found:?}");
+}

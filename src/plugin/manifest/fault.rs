@@ -1,0 +1,119 @@
+//! Why a text is not a plugin definition.
+
+use thiserror::Error;
+
+use super::{Step, extension::Meaningless, shape::at};
+use crate::{
+    discovery::{InvalidPattern, PatternKind},
+    plugin::{Code, InvalidName},
+    yaml,
+};
+
+/// Why a text is not a plugin definition.
+#[derive(Debug, Error)]
+pub enum InvalidManifest {
+    /// Not YAML.
+    #[error(transparent)]
+    Yaml(yaml::Error),
+    /// Not what the decoder of the typed form takes.
+    #[error(transparent)]
+    Json(serde_json::Error),
+    /// A value of the wrong type.
+    #[error("{message}")]
+    Type {
+        /// Where it stands.
+        path: Vec<Step>,
+        /// Go's text.
+        message: String,
+        /// What it should be.
+        wanted: String,
+        /// What it is.
+        found: &'static str,
+    },
+    /// `metadata.name` is empty.
+    #[error("invalid plugin configuration file. metadata.name should be non-empty")]
+    NoName,
+    /// `kind` is another one.
+    #[error(
+        "invalid plugin configuration file. kind should be ConfigManagementPlugin, found {found}"
+    )]
+    Kind {
+        /// What `kind` says.
+        found: String,
+    },
+    /// Nothing to generate manifests with.
+    #[error("invalid plugin configuration file. spec.generate command should be non-empty")]
+    NoGenerate,
+    /// A key of ours that does not exist.
+    #[error("{} is not known; there are: {}", at(path), known.join(", "))]
+    Unknown {
+        /// Where it stands.
+        path: Vec<Step>,
+        /// The keys that exist there.
+        known: Vec<&'static str>,
+    },
+    /// A value of ours that means nothing.
+    #[error("{}: {wanted} is wanted", at(path))]
+    Value {
+        /// Where it stands.
+        path: Vec<Step>,
+        /// What would mean something.
+        wanted: &'static str,
+    },
+    /// The name cannot be that of a socket.
+    #[error(transparent)]
+    Name(#[from] InvalidName),
+    /// The pattern of discovery matches nothing, ever.
+    #[error(transparent)]
+    Pattern(#[from] InvalidPattern),
+}
+
+impl InvalidManifest {
+    /// Which kind of trouble it is.
+    #[must_use]
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Yaml(error) => match error.cause() {
+                yaml::Cause::Encoding => Code::Encoding,
+                yaml::Cause::Limit => Code::TooDeep,
+                yaml::Cause::Syntax | yaml::Cause::Value | yaml::Cause::Json => Code::Syntax,
+            },
+            // Argo CD's JSON is JSON: only its depth can be too much for us.
+            Self::Json(error) if error.is_syntax() => Code::TooDeep,
+            Self::Json(_) | Self::Type { .. } => Code::Type,
+            Self::NoName => Code::NoName,
+            Self::Kind { .. } => Code::Kind,
+            Self::NoGenerate => Code::NoGenerate,
+            Self::Unknown { .. } => Code::UnknownOwnKey,
+            Self::Value { .. } => Code::Meaningless,
+            Self::Name(_) => Code::Name,
+            Self::Pattern(_) => Code::Pattern,
+        }
+    }
+
+    /// The value to blame.
+    #[must_use]
+    pub fn path(&self) -> Vec<Step> {
+        let keys = |path: &str| path.split('.').map(|key| Step::Key(key.to_owned())).collect();
+        match self {
+            Self::Yaml(_) | Self::Json(_) => Vec::new(),
+            Self::Type { path, .. } | Self::Unknown { path, .. } | Self::Value { path, .. } => {
+                path.clone()
+            }
+            Self::NoName => keys("metadata.name"),
+            Self::Kind { .. } => keys("kind"),
+            Self::NoGenerate => keys("spec.generate.command"),
+            Self::Name(error) => keys(error.field()),
+            Self::Pattern(error) => keys(match error.kind {
+                PatternKind::FileName => "spec.discover.fileName",
+                PatternKind::Glob => "spec.discover.find.glob",
+            }),
+        }
+    }
+}
+
+impl From<Meaningless> for InvalidManifest {
+    fn from(value: Meaningless) -> Self {
+        Self::Value { path: value.path, wanted: value.wanted }
+    }
+}

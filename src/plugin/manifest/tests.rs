@@ -1,0 +1,100 @@
+//! What a definition says, and what it must not say.
+
+use std::time::Duration;
+
+use super::*;
+use crate::{
+    discovery::FileNamePattern,
+    plugin::{Discovery, Isolation, Network},
+};
+
+fn definition(spec: &str) -> Result<PluginDefinition, InvalidManifest> {
+    let head = "kind: ConfigManagementPlugin\nmetadata: {name: p}\nspec:\n";
+    read(format!("{head}{spec}").as_bytes())
+}
+
+#[test]
+fn argo_cds_demands_come_in_its_order() {
+    for (text, message) in [
+        ("", "metadata.name should be non-empty"),
+        ("metadata: {name: a}\nkind: Pod", "kind should be ConfigManagementPlugin, found Pod"),
+        ("metadata: {name: a}\nkind: ConfigManagementPlugin", "spec.generate command"),
+    ] {
+        let error = read(text.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains(message), "{error}");
+    }
+}
+
+#[test]
+fn the_first_way_of_discovery_is_the_only_one() {
+    let spec = "  generate: {command: [a]}\n  discover: {fileName: x, find: {glob: z}}";
+    let read = definition(spec).unwrap();
+    let pattern = FileNamePattern::new("x").unwrap();
+    assert_eq!(read.discovery, Some(Discovery::FileName(pattern)));
+}
+
+#[test]
+fn a_pattern_that_never_matches_is_found_when_it_is_read() {
+    for discover in ["fileName: 'a[]'", "find: {glob: '**/[z-a]'}"] {
+        let spec = format!("  generate: {{command: [a]}}\n  discover: {{{discover}}}");
+        let error = definition(&spec).unwrap_err().to_string();
+        assert!(error.starts_with("error finding "), "{error}");
+    }
+}
+
+#[test]
+fn args_without_a_command_discover_nothing() {
+    let read = definition("  generate: {command: [a]}\n  discover: {find: {args: [z]}}").unwrap();
+    assert_eq!(read.discovery, None);
+}
+
+#[test]
+fn an_unquoted_version_is_a_number() {
+    let error = definition("  version: 1.0\n  generate: {command: [a]}").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "json: cannot unmarshal number into Go struct field PluginConfigSpec.spec.version of type string"
+    );
+}
+
+#[test]
+fn what_is_ours_is_read_strictly() {
+    let spec = "  generate: {command: [a]}\n  sandbox: {network: [443], env: [HOME], read: [/opt/tools],\n    \
+                caches: [{name: helm, env: HELM_CACHE_HOME}], minimumIsolation: uid}\n  \
+                limits: {timeout: 1m30s, memory: 512Mi, processes: 20, minimumManifests: 1}";
+    let read = definition(spec).unwrap();
+    assert_eq!(read.sandbox.network, Some(Network::Ports(vec![443])));
+    assert_eq!(read.sandbox.minimum_isolation, Some(Isolation::Uid));
+    assert_eq!(read.sandbox.caches[0].variable, "HELM_CACHE_HOME");
+    assert_eq!(read.limits.timeout, Some(Duration::from_secs(90)));
+    assert_eq!((read.limits.memory, read.limits.minimum_manifests), (Some(512 << 20), 1));
+}
+
+#[test]
+fn what_is_ours_and_wrong_names_its_place() {
+    for (ours, text) in [
+        ("sandbox: {netwrok: none}", "spec.sandbox.netwrok is not known; there are: "),
+        ("limits: {timeout: 5}", "cannot unmarshal number"),
+        ("limits: {timeout: soon}", "spec.limits.timeout: a duration"),
+        ("limits: {memory: lots}", "spec.limits.memory: bytes"),
+        ("limits: {requests: -1}", "spec.limits.requests: a whole number"),
+        ("sandbox: {network: [99999]}", "spec.sandbox.network: none, any or"),
+        ("sandbox: {minimumIsolation: strong}", "spec.sandbox.minimumIsolation: one of"),
+        ("sandbox: {read: [../x]}", "spec.sandbox.read: absolute paths"),
+        ("sandbox: {caches: [{name: a/b, env: X}]}", "spec.sandbox.caches: items"),
+        ("sandbox: {caches: [{nam: a}]}", "spec.sandbox.caches[0].nam is not known"),
+    ] {
+        let error = definition(&format!("  generate: {{command: [a]}}\n  {ours}")).unwrap_err();
+        assert!(error.to_string().contains(text), "{error}");
+    }
+}
+
+#[test]
+fn parameters_are_read_in_any_case() {
+    let spec =
+        "  generate: {command: [a]}\n  Parameters: {Static: [{name: p, required: true}, null]}";
+    let read = definition(spec).unwrap();
+    let first = read.announcements[0].as_ref().unwrap();
+    assert!(first.required && first.name == "p");
+    assert_eq!(read.announcements[1], None);
+}

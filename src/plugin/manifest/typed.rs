@@ -1,0 +1,176 @@
+//! The form in which a definition leaves the decoder, and what becomes of it.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::{
+    InvalidManifest,
+    extension::{LimitsManifest, SandboxManifest},
+};
+use crate::{
+    discovery::{FileNamePattern, GlobPattern, InvalidPattern},
+    plugin::{Announcement, CommandLine, Discovery, PluginDefinition, PluginName},
+};
+
+/// The only kind there is.
+pub(in crate::plugin) const KIND: &str = "ConfigManagementPlugin";
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct PluginManifest {
+    kind: String,
+    metadata: Metadata,
+    spec: Spec,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Metadata {
+    name: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Spec {
+    version: String,
+    init: Command,
+    generate: Command,
+    discover: Discover,
+    parameters: Parameters,
+    preserve_file_mode: bool,
+    provide_git_creds: bool,
+    sandbox: SandboxManifest,
+    limits: LimitsManifest,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Command {
+    command: Vec<String>,
+    args: Vec<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Discover {
+    find: Find,
+    file_name: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Find {
+    command: Vec<String>,
+    args: Vec<String>,
+    glob: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Parameters {
+    r#static: Vec<Option<AnnouncementManifest>>,
+    dynamic: Command,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct AnnouncementManifest {
+    name: String,
+    title: String,
+    tooltip: String,
+    required: bool,
+    item_type: String,
+    collection_type: String,
+    string: String,
+    array: Vec<String>,
+    map: BTreeMap<String, String>,
+}
+
+impl PluginManifest {
+    /// Argo CD's three demands, in its order; then what a socket's name needs,
+    /// and what is ours.
+    pub(super) fn define(self) -> Result<PluginDefinition, Vec<InvalidManifest>> {
+        let Self { kind, metadata, spec } = self;
+        let mut faults = Faults(Vec::new());
+        faults.demand(if metadata.name.is_empty() { Err(InvalidManifest::NoName) } else { Ok(()) });
+        faults.demand(if kind == KIND {
+            Ok(())
+        } else {
+            Err(InvalidManifest::Kind { found: kind })
+        });
+        let generate = faults.demand(spec.generate.line().ok_or(InvalidManifest::NoGenerate));
+        let name = faults.demand(PluginName::new(&metadata.name, &spec.version));
+        let discovery = faults.demand(spec.discover.first());
+        let sandbox = faults.demand(spec.sandbox.try_into());
+        let limits = faults.demand(spec.limits.try_into());
+        let defined = (generate, name, discovery, sandbox, limits);
+        let (Some(generate), Some(name), Some(discovery), Some(sandbox), Some(limits)) = defined
+        else {
+            return Err(faults.0);
+        };
+        if !faults.0.is_empty() {
+            return Err(faults.0);
+        }
+        Ok(PluginDefinition {
+            name,
+            init: spec.init.line(),
+            generate,
+            discovery,
+            announcements: announcements(spec.parameters.r#static),
+            dynamic: spec.parameters.dynamic.line(),
+            preserve_file_mode: spec.preserve_file_mode,
+            provide_git_credentials: spec.provide_git_creds,
+            sandbox,
+            limits,
+        })
+    }
+}
+
+/// All that is wrong, in the order in which it was found.
+struct Faults(Vec<InvalidManifest>);
+
+impl Faults {
+    fn demand<T>(&mut self, result: Result<T, impl Into<InvalidManifest>>) -> Option<T> {
+        result.map_err(|fault| self.0.push(fault.into())).ok()
+    }
+}
+
+impl Command {
+    fn line(self) -> Option<CommandLine> {
+        CommandLine::new(self.command, self.args)
+    }
+}
+
+impl Discover {
+    /// Argo CD asks the first way that is there and no other.
+    fn first(self) -> Result<Option<Discovery>, InvalidPattern> {
+        if !self.file_name.is_empty() {
+            return FileNamePattern::new(&self.file_name).map(Discovery::FileName).map(Some);
+        }
+        if !self.find.glob.is_empty() {
+            return GlobPattern::new(&self.find.glob).map(Discovery::Glob).map(Some);
+        }
+        Ok(CommandLine::new(self.find.command, self.find.args).map(Discovery::Command))
+    }
+}
+
+fn announcements(manifests: Vec<Option<AnnouncementManifest>>) -> Vec<Option<Announcement>> {
+    manifests.into_iter().map(|manifest| manifest.map(Into::into)).collect()
+}
+
+impl From<AnnouncementManifest> for Announcement {
+    fn from(manifest: AnnouncementManifest) -> Self {
+        Self {
+            name: manifest.name,
+            title: manifest.title,
+            tooltip: manifest.tooltip,
+            required: manifest.required,
+            item_type: manifest.item_type,
+            collection_type: manifest.collection_type,
+            string: manifest.string,
+            array: manifest.array,
+            map: manifest.map,
+        }
+    }
+}
