@@ -21,12 +21,12 @@ use tracing::{error, info, warn};
 
 use self::{ledger::Ledger, snapshot::Source};
 pub use self::{
-    ledger::{Fault, Problem},
+    ledger::Problem,
     snapshot::{NoSnapshot, Unreadable},
 };
 use crate::{
     metrics::{Metrics, Reload},
-    plugin::Catalog,
+    plugin::{Catalog, Isolation, Severity},
 };
 
 /// How long a directory has to be quiet before it is read: editors and kubelet
@@ -61,11 +61,16 @@ pub struct Loader {
 }
 
 impl Loader {
-    /// A loader that has read nothing yet, and what it will publish.
+    /// A loader that has read nothing yet, and what it will publish: plugins
+    /// that are content with so much isolation.
     #[must_use]
-    pub fn new(places: Places, metrics: Metrics) -> (Self, watch::Receiver<Catalog>) {
+    pub fn new(
+        places: Places,
+        isolation: Isolation,
+        metrics: Metrics,
+    ) -> (Self, watch::Receiver<Catalog>) {
         let (catalogs, receiver) = watch::channel(Catalog::default());
-        let (ledger, told) = (Ledger::default(), Vec::new());
+        let (ledger, told) = (Ledger::new(isolation), Vec::new());
         (Self { places, ledger, metrics, catalogs, told }, receiver)
     }
 
@@ -104,13 +109,21 @@ impl Loader {
     }
 
     fn tell(&mut self, problems: &[Problem]) {
-        let texts: Vec<_> = problems.iter().map(ToString::to_string).collect();
-        for (problem, text) in problems.iter().zip(&texts) {
-            if self.told.contains(text) {
-                continue;
+        let warnings = self.ledger.warnings();
+        let texts: Vec<_> = problems.iter().chain(warnings).map(ToString::to_string).collect();
+        let is_told = |problem: &&Problem| !self.told.contains(&problem.to_string());
+        for problem in problems.iter().filter(is_told) {
+            let Problem { file, problem, stale, .. } = problem;
+            let kept = if *stale { "its last good definition is served" } else { "ignored" };
+            error!(file, code = %problem.code, error = %problem, kept, "not a valid plugin");
+        }
+        for Problem { file, problem, .. } in warnings.iter().filter(is_told) {
+            match problem.severity() {
+                Severity::Note => info!(file, code = %problem.code, note = %problem, "a plugin"),
+                Severity::Warning | Severity::Error => {
+                    warn!(file, code = %problem.code, error = %problem, "a doubtful plugin");
+                }
             }
-            let kept = if problem.stale { "its last good definition is served" } else { "ignored" };
-            error!(file = %problem.file, error = %problem.problem, kept, "not a valid plugin");
         }
         self.told = texts;
     }

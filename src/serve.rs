@@ -29,7 +29,7 @@ use crate::{
     loader::{Loader, NoSnapshot},
     log,
     metrics::Metrics,
-    plugin::Catalog,
+    plugin::{self, Catalog},
     request::{ArchiveLimits, Pipeline, Surroundings, Verdicts, admission::Lane},
     sandbox::{
         Abilities, Link, NotDropped, NotProven, NotStarted, Setup, Spawner, SpawnerGone, Tier,
@@ -173,7 +173,8 @@ fn prepare_sockets(directory: &Path, uid: u32) {
 async fn run(config: &Serve, spawner: Spawner, abilities: &Abilities) -> Result<(), NotServing> {
     let metrics = Metrics::new();
     let places = config.places();
-    let (mut loader, catalogs) = Loader::new(places.clone(), metrics.clone());
+    let (mut loader, catalogs) =
+        Loader::new(places.clone(), isolation(abilities.tier), metrics.clone());
     loader.load()?;
     if catalogs.borrow().is_empty() {
         // As argocd-cmp-server there is one definition, and it was not good.
@@ -249,6 +250,16 @@ fn pipeline(config: &Serve, link: Link) -> Pipeline {
             max_output: config.max_output(),
             bounds: config.bounds(),
         }),
+    }
+}
+
+/// The tier in the words of definitions.
+fn isolation(tier: Tier) -> plugin::Isolation {
+    match tier {
+        Tier::None => plugin::Isolation::None,
+        Tier::Landlock => plugin::Isolation::Landlock,
+        Tier::Uid => plugin::Isolation::Uid,
+        Tier::Namespaces => plugin::Isolation::Namespaces,
     }
 }
 

@@ -1,101 +1,205 @@
 //! What each file held when it was last good, and what follows from all files.
 
 use std::{
-    collections::{BTreeMap, btree_map::Entry},
+    collections::{BTreeMap, btree_map::Entry as Slot},
+    fmt,
     sync::Arc,
 };
 
-use thiserror::Error;
+use super::snapshot::{Extent, Source, Unreadable};
+use crate::plugin::{
+    Catalog, Code, Diagnostic, Isolation, Place, PluginDefinition, PluginName, Reading, Region,
+    Related, Severity, read_all, read_first,
+};
 
-use super::snapshot::{Source, Unreadable};
-use crate::plugin::{Catalog, InvalidManifest, PluginDefinition, PluginName, read};
+/// The last good definition of every place in every file.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    /// What requests are kept apart by.
+    isolation: Isolation,
+    good: BTreeMap<Origin, Entry>,
+    warnings: Vec<Problem>,
+}
 
-/// The last good definition of every file.
-#[derive(Debug, Default)]
-pub(super) struct Ledger(BTreeMap<String, Arc<PluginDefinition>>);
+/// A file's name, and a place in the file.
+type Origin = (String, Place);
 
-/// What is wrong with a file. Its last good definition, if any, stays.
-#[derive(Debug, Error)]
-#[error("{file}: {problem}")]
+/// A definition, and what is known of it.
+#[derive(Clone, Debug)]
+struct Entry {
+    definition: Arc<PluginDefinition>,
+    /// Where its name stood.
+    named: Option<Region>,
+    /// Whether what is there now is broken.
+    stale: bool,
+}
+
+/// What is wrong with a definition. Its last good form, if any, stays.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The file's name.
     pub file: String,
+    /// The part of the file.
+    pub place: Place,
     /// Whether an earlier definition of it is served.
     pub stale: bool,
-    /// What is wrong.
-    #[source]
-    pub problem: Fault,
+    /// What is wrong, and where.
+    pub problem: Diagnostic,
 }
 
-/// The ways in which a file can be wrong.
-#[derive(Debug, Error)]
-pub enum Fault {
-    /// Its text is not had.
-    #[error(transparent)]
-    Unreadable(Unreadable),
-    /// Its text is no definition.
-    #[error(transparent)]
-    Invalid(InvalidManifest),
-    /// Another file has the same socket.
-    #[error("{socket} is taken: {other} defines a plugin of that name; rename one of them")]
-    Taken {
-        /// The socket's file name.
-        socket: String,
-        /// The file that has it.
-        other: String,
-    },
+/// One line: `bundle.yaml (document 2): line 7, column 14: CMP0104: …`.
+impl fmt::Display for Problem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.file)?;
+        let place = self.place.to_string();
+        if !place.is_empty() {
+            write!(formatter, " ({place})")?;
+        }
+        write!(formatter, ": {}", self.problem)
+    }
 }
+
+impl std::error::Error for Problem {}
 
 impl Ledger {
+    /// An empty ledger for plugins whose requests are kept apart so well.
+    pub(super) fn new(isolation: Isolation) -> Self {
+        Self { isolation, good: BTreeMap::new(), warnings: Vec::new() }
+    }
+
     /// Takes in a snapshot. `served` decides who keeps a name that two claim.
     pub(super) fn update(
         &mut self,
         sources: Vec<Source>,
         served: &Catalog,
     ) -> (Catalog, Vec<Problem>) {
+        let before = std::mem::take(&mut self.good);
         let mut problems = Vec::new();
-        let mut current = BTreeMap::new();
-        for Source { name, text } in sources {
-            let definition = text
-                .map_err(Fault::Unreadable)
-                .and_then(|text| read(&text).map_err(Fault::Invalid));
-            let known = self.0.remove(&name);
-            let kept = match definition {
-                Ok(definition) => Some(Arc::new(definition)),
-                Err(problem) => {
-                    let stale = known.is_some();
-                    problems.push(Problem { file: name.clone(), stale, problem });
-                    known
-                }
-            };
-            current.extend(kept.map(|definition| (name, definition)));
+        for source in sources {
+            let file = source.name.clone();
+            for reading in readings(source) {
+                let reading = self.confined(reading);
+                self.keep(&file, &reading, &before);
+                let stale = reading.definition.is_none()
+                    && self
+                        .good
+                        .keys()
+                        .any(|(name, place)| *name == file && reading.place.holds(place));
+                let place = reading.place;
+                problems.extend(reading.diagnostics.into_iter().map(|problem| Problem {
+                    file: file.clone(),
+                    place: place.clone(),
+                    stale,
+                    problem,
+                }));
+            }
         }
-        self.0 = current;
-        (self.settle(served, &mut problems), problems)
+        let is_error = |problem: &Problem| problem.problem.severity() == Severity::Error;
+        let (mut errors, warnings) = problems.into_iter().partition(is_error);
+        self.warnings = warnings;
+        (self.settle(served, &mut errors), errors)
     }
 
-    /// One definition for each name: that of the file which has it already, or
+    /// What is served and should be changed nevertheless, as of the last update.
+    pub(super) fn warnings(&self) -> &[Problem] {
+        &self.warnings
+    }
+
+    /// A definition that demands more than there is becomes none.
+    fn confined(&self, reading: Reading) -> Reading {
+        let demanded = reading.definition.as_ref().and_then(|d| d.sandbox.minimum_isolation);
+        match demanded.filter(|demanded| *demanded > self.isolation) {
+            None => reading,
+            Some(demanded) => {
+                let mut diagnostics = reading.diagnostics;
+                diagnostics.push(weak(demanded, self.isolation).at(reading.named));
+                Reading { definition: None, diagnostics, ..reading }
+            }
+        }
+    }
+
+    /// Takes in a good definition; of a broken part, what was good in it.
+    fn keep(&mut self, file: &str, reading: &Reading, before: &BTreeMap<Origin, Entry>) {
+        if let Some(definition) = &reading.definition {
+            let definition = Arc::new(definition.clone());
+            let entry = Entry { definition, named: reading.named, stale: false };
+            self.good.insert((file.to_owned(), reading.place.clone()), entry);
+            return;
+        }
+        for ((name, place), entry) in before {
+            if name == file && reading.place.holds(place) {
+                self.good
+                    .insert((name.clone(), place.clone()), Entry { stale: true, ..entry.clone() });
+            }
+        }
+    }
+
+    /// One definition for each name: that of the place which has it already, or
     /// else of the first by name.
     fn settle(&self, served: &Catalog, problems: &mut Vec<Problem>) -> Catalog {
-        let mut owners = BTreeMap::<PluginName, (&str, &Arc<PluginDefinition>)>::new();
-        for (file, definition) in &self.0 {
-            match owners.entry(definition.name.clone()) {
-                Entry::Vacant(vacant) => drop(vacant.insert((file, definition))),
-                Entry::Occupied(mut owner) => {
-                    let is_served = served.get(&definition.name) == Some(definition);
-                    let newcomer = (file.as_str(), definition);
-                    let loser = if is_served { owner.insert(newcomer) } else { newcomer };
-                    problems.push(taken(loser.0, owner.get().0, &definition.name));
+        let mut owners = BTreeMap::<PluginName, (&Origin, &Entry)>::new();
+        for newcomer @ (origin, entry) in &self.good {
+            let name = &entry.definition.name;
+            match owners.entry(name.clone()) {
+                Slot::Vacant(vacant) => drop(vacant.insert(newcomer)),
+                Slot::Occupied(mut owner) => {
+                    let is_served = served.get(name) == Some(&entry.definition);
+                    // Its author has moved it within the file.
+                    let is_moved =
+                        owner.get().0.0 == origin.0 && owner.get().1.stale != entry.stale;
+                    let wins = if is_moved { !entry.stale } else { is_served };
+                    let loser = if wins { owner.insert(newcomer) } else { newcomer };
+                    if !is_moved {
+                        problems.push(taken(loser, *owner.get()));
+                    }
                 }
             }
         }
-        owners.into_values().map(|(_, definition)| Arc::clone(definition)).collect()
+        owners.into_values().map(|(_, entry)| Arc::clone(&entry.definition)).collect()
     }
 }
 
-fn taken(file: &str, other: &str, name: &PluginName) -> Problem {
-    let problem = Fault::Taken { socket: name.socket_file(), other: other.to_owned() };
-    Problem { file: file.to_owned(), stale: false, problem }
+fn readings(source: Source) -> Vec<Reading> {
+    match (source.text, source.extent) {
+        (Ok(text), Extent::All) => read_all(&text),
+        (Ok(text), Extent::First) => vec![read_first(&text)],
+        (Err(reason), _) => vec![unreadable(&reason)],
+    }
+}
+
+/// Stands for all that a file held.
+fn unreadable(reason: &Unreadable) -> Reading {
+    let code = match reason {
+        Unreadable::Large => Code::TooLarge,
+        Unreadable::Io(_) | Unreadable::Kind => Code::Unreadable,
+    };
+    let diagnostics = vec![Diagnostic::new(code, reason.to_string())];
+    Reading { place: Place::default(), definition: None, named: None, diagnostics }
+}
+
+fn weak(demanded: Isolation, present: Isolation) -> Diagnostic {
+    let text = format!(
+        "spec.sandbox.minimumIsolation demands {demanded}, and requests are kept apart by {present}"
+    );
+    Diagnostic::new(Code::Isolation, text).help(format!(
+        "give the sidecar what {demanded} needs, as `cmp-supervisor doctor` tells, or demand less"
+    ))
+}
+
+fn taken((origin, entry): (&Origin, &Entry), (owner, owning): (&Origin, &Entry)) -> Problem {
+    let (file, place) = origin;
+    let socket = entry.definition.name.socket_file();
+    let other = match owner.1.to_string() {
+        place if place.is_empty() => owner.0.clone(),
+        place => format!("{} ({place})", owner.0),
+    };
+    let text =
+        format!("{socket} is taken: {other} defines a plugin of that name; rename one of them");
+    let label = "has this socket".to_owned();
+    let related = Related { file: owner.0.clone(), region: owning.named, label };
+    let problem = Diagnostic::new(Code::Taken, text).at(entry.named).label("wants the same socket");
+    let problem = Diagnostic { related: vec![related], ..problem };
+    Problem { file: file.clone(), place: place.clone(), stale: false, problem }
 }
 
 #[cfg(test)]
@@ -107,11 +211,21 @@ mod tests {
             "kind: ConfigManagementPlugin\nmetadata: {{name: {name}}}\n\
              spec: {{generate: {{command: [{command}]}}}}"
         );
-        Source { name: file.into(), text: Ok(text.into()) }
+        Source { name: file.into(), text: Ok(text.into()), extent: Extent::All }
     }
 
     fn broken(file: &str) -> Source {
-        Source { name: file.into(), text: Ok(b"kind: Pod".to_vec()) }
+        Source { name: file.into(), text: Ok(b"kind: Pod".to_vec()), extent: Extent::All }
+    }
+
+    fn ledger() -> Ledger {
+        Ledger::new(Isolation::Uid)
+    }
+
+    /// A file with these texts as its documents.
+    fn bundle(file: &str, sources: Vec<Source>) -> Source {
+        let texts: Vec<_> = sources.into_iter().map(|source| source.text.unwrap()).collect();
+        Source { name: file.into(), text: Ok(texts.join(&b"\n---\n"[..])), extent: Extent::All }
     }
 
     fn commands(catalog: &Catalog) -> Vec<String> {
@@ -121,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_broken_file_keeps_its_last_good_definition_and_no_other_cares() {
-        let mut ledger = Ledger::default();
+        let mut ledger = ledger();
         let good = vec![source("a.yaml", "a", "x"), source("b.yaml", "b", "x")];
         let (served, problems) = ledger.update(good, &Catalog::default());
         assert!(problems.is_empty());
@@ -133,14 +247,13 @@ mod tests {
 
     #[test]
     fn a_file_that_was_never_good_has_nothing_to_keep() {
-        let (catalog, problems) =
-            Ledger::default().update(vec![broken("a.yaml")], &Catalog::default());
+        let (catalog, problems) = ledger().update(vec![broken("a.yaml")], &Catalog::default());
         assert!(catalog.is_empty() && !problems[0].stale);
     }
 
     #[test]
     fn a_file_that_is_gone_takes_its_plugin_with_it() {
-        let mut ledger = Ledger::default();
+        let mut ledger = ledger();
         let (served, _) = ledger.update(vec![source("a.yaml", "a", "x")], &Catalog::default());
         assert!(ledger.update(vec![], &served).0.is_empty());
     }
@@ -148,7 +261,7 @@ mod tests {
     #[test]
     fn of_two_files_with_one_name_the_first_has_it_and_both_are_told_of() {
         let files = vec![source("a.yaml", "same", "x"), source("b.yaml", "same", "z")];
-        let (catalog, problems) = Ledger::default().update(files, &Catalog::default());
+        let (catalog, problems) = ledger().update(files, &Catalog::default());
         assert_eq!(commands(&catalog), ["same:x"]);
         let text = problems[0].to_string();
         assert!(text.contains("b.yaml") && text.contains("a.yaml") && text.contains("same.sock"));
@@ -156,11 +269,110 @@ mod tests {
 
     #[test]
     fn who_is_served_keeps_the_name() {
-        let mut ledger = Ledger::default();
+        let mut ledger = ledger();
         let (served, _) = ledger.update(vec![source("b.yaml", "same", "z")], &Catalog::default());
         let files = vec![source("a.yaml", "same", "x"), source("b.yaml", "same", "z")];
         let (catalog, problems) = ledger.update(files, &served);
         assert_eq!(commands(&catalog), ["same:z"]);
         assert_eq!(problems[0].file, "a.yaml");
+    }
+
+    #[test]
+    fn each_document_keeps_its_own_last_good_definition() {
+        let mut ledger = ledger();
+        let good = bundle("f.yaml", vec![source("", "a", "x"), source("", "b", "x")]);
+        let (served, _) = ledger.update(vec![good], &Catalog::default());
+        let text = b"kind: ConfigManagementPlugin".to_vec();
+        let bad = Source { name: String::new(), text: Ok(text), extent: Extent::All };
+        let half = bundle("f.yaml", vec![bad, source("", "b", "z")]);
+        let (catalog, problems) = ledger.update(vec![half], &served);
+        assert_eq!(commands(&catalog), ["a:x", "b:z"]);
+        assert!(
+            problems.iter().all(|problem| problem.stale && problem.place.to_string().is_empty())
+        );
+        let (catalog, _) = ledger.update(vec![source("f.yaml", "b", "z")], &catalog);
+        assert_eq!(commands(&catalog), ["b:z"]);
+    }
+
+    #[test]
+    fn a_broken_container_keeps_all_that_was_in_it() {
+        let config_map = |data: &str| Source {
+            name: "m.yaml".into(),
+            text: Ok(format!("kind: ConfigMap\ndata:\n{data}").into()),
+            extent: Extent::All,
+        };
+        let entry = |name: &str| {
+            format!(
+                "  {name}: '{{kind: ConfigManagementPlugin, metadata: {{name: {name}}}, spec: {{generate: {{command: [x]}}}}}}'\n"
+            )
+        };
+        let mut ledger = ledger();
+        let both = config_map(&(entry("a") + &entry("b")));
+        let (served, _) = ledger.update(vec![both], &Catalog::default());
+        assert_eq!(commands(&served), ["a:x", "b:x"]);
+        let (kept, problems) = ledger.update(vec![config_map("  a: 'x\n")], &served);
+        assert_eq!(commands(&kept), ["a:x", "b:x"]);
+        assert!(problems[0].stale);
+        let (one, _) = ledger.update(vec![config_map(&entry("b"))], &kept);
+        assert_eq!(commands(&one), ["b:x"]);
+    }
+
+    #[test]
+    fn a_definition_that_moves_within_its_file_is_no_rival_of_its_old_place() {
+        let mut ledger = ledger();
+        let before = bundle("f.yaml", vec![source("", "a", "x"), source("", "b", "x")]);
+        let (served, _) = ledger.update(vec![before], &Catalog::default());
+        let bad = Source { text: Ok(b"kind: ConfigManagementPlugin".to_vec()), ..broken("") };
+        let after = bundle("f.yaml", vec![bad, source("", "a", "z"), source("", "b", "x")]);
+        let (catalog, problems) = ledger.update(vec![after], &served);
+        assert_eq!(commands(&catalog), ["a:z", "b:x"]);
+        assert!(problems.iter().all(|problem| problem.problem.code != Code::Taken), "{problems:?}");
+    }
+
+    #[test]
+    fn alone_a_file_is_read_as_argo_cd_reads_it() {
+        let both = bundle("f.yaml", vec![source("", "a", "x"), source("", "b", "x")]);
+        let both = Source { extent: Extent::First, ..both };
+        let (catalog, problems) = ledger().update(vec![both], &Catalog::default());
+        assert_eq!(commands(&catalog), ["a:x"]);
+        assert!(problems.is_empty());
+    }
+
+    #[test]
+    fn a_plugin_that_demands_more_isolation_than_there_is_is_not_served() {
+        let demand = |isolation: &str| {
+            let text = format!(
+                "kind: ConfigManagementPlugin\nmetadata: {{name: a}}\n\
+                 spec: {{generate: {{command: [x]}}, sandbox: {{minimumIsolation: {isolation}}}}}"
+            );
+            Source { name: "a.yaml".into(), text: Ok(text.into()), extent: Extent::All }
+        };
+        for (present, demanded, is_served) in [
+            (Isolation::Uid, "namespaces", false),
+            (Isolation::Uid, "uid", true),
+            (Isolation::Uid, "landlock", true),
+            (Isolation::None, "landlock", false),
+            (Isolation::Namespaces, "uid", true),
+        ] {
+            let mut ledger = Ledger::new(present);
+            let (catalog, problems) = ledger.update(vec![demand(demanded)], &Catalog::default());
+            assert_eq!(catalog.len(), usize::from(is_served), "{present} {demanded}");
+            let names_both = |problem: &Problem| {
+                let text = problem.to_string();
+                text.contains(demanded) && text.contains(&present.to_string())
+            };
+            assert_eq!(problems.iter().any(names_both), !is_served);
+        }
+    }
+
+    #[test]
+    fn warnings_hold_nothing_up() {
+        let text = "kind: ConfigManagementPlugin\nmetadata: {name: a}\n\
+                    spec: {generate: {command: [x], arg: [z]}}";
+        let odd = Source { name: "a.yaml".into(), text: Ok(text.into()), extent: Extent::All };
+        let mut ledger = ledger();
+        let (catalog, problems) = ledger.update(vec![odd], &Catalog::default());
+        assert_eq!((catalog.len(), problems.len()), (1, 0));
+        assert!(ledger.warnings().iter().any(|warning| warning.to_string().contains("CMP0108")));
     }
 }

@@ -28,6 +28,17 @@ pub(super) struct Source {
     pub(super) name: String,
     /// What is in it.
     pub(super) text: Result<Vec<u8>, Unreadable>,
+    /// How much of it counts.
+    pub(super) extent: Extent,
+}
+
+/// How much of a file is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// The first document, as argocd-cmp-server does.
+    First,
+    /// Every definition in it.
+    All,
 }
 
 /// Why a file's text is not had.
@@ -79,7 +90,7 @@ pub(super) fn read(directory: &Path) -> Result<Vec<Source>, NoSnapshot> {
 
 /// Reads one file outside the directory, whose name is its path.
 pub(super) fn one(path: &Path) -> Source {
-    Source { name: path.display().to_string(), text: text(path) }
+    Source { name: path.display().to_string(), text: text(path), extent: Extent::First }
 }
 
 /// What a ConfigMap volume shows at the moment; `None` for other directories.
@@ -99,7 +110,8 @@ fn list(directory: &Path, generation: Option<&Path>) -> io::Result<Vec<Source>> 
         }
     }
     names.sort_unstable();
-    let source = |name: String| Source { text: text(&directory.join(&name)), name };
+    let source =
+        |name: String| Source { text: text(&directory.join(&name)), name, extent: Extent::All };
     Ok(names.into_iter().map(source).collect())
 }
 
