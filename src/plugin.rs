@@ -11,6 +11,7 @@ mod definition;
 mod diagnose;
 mod diagnostic;
 mod document;
+mod lint;
 mod manifest;
 mod name;
 mod passage;

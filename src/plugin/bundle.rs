@@ -8,10 +8,13 @@
 #[cfg(test)]
 mod tests;
 
+use std::cell::OnceCell;
+
 use serde_json::Value;
 
 use super::{
     Code, Diagnostic, InvalidManifest, Part, Place, PluginDefinition, Region, diagnose, document,
+    lint::lint,
     manifest::{self, Judgement, KIND, Step, folds_to},
     passage::{File, Map, Passage},
     site::Site,
@@ -107,7 +110,8 @@ struct Bundle {
 struct Document<'d> {
     passage: &'d Passage<'d>,
     value: Value,
-    tree: Option<yaml::Tree<'d>>,
+    /// Made when somebody asks where something stands.
+    tree: OnceCell<Option<yaml::Tree<'d>>>,
 }
 
 impl Bundle {
@@ -209,22 +213,25 @@ impl Bundle {
 impl<'d> Document<'d> {
     fn new(passage: &'d Passage<'d>) -> Result<Self, InvalidManifest> {
         let value = manifest::value(passage.text)?;
-        // It was converted, so it can be shown, unless it is too large for that.
-        let tree = yaml::tree(passage.text).ok().flatten();
-        Ok(Self { passage, value, tree })
+        Ok(Self { passage, value, tree: OnceCell::new() })
     }
 
     fn site<'s>(&'s self, prefix: &'s [Step]) -> Site<'s> {
-        Site { passage: self.passage, tree: self.tree.as_ref(), prefix }
+        // It was converted, so it can be shown, unless it is too large for that.
+        let tree = self.tree.get_or_init(|| yaml::tree(self.passage.text).ok().flatten());
+        Site { passage: self.passage, tree: tree.as_ref(), prefix }
     }
 
     /// Judges a value of this document as a definition.
     fn judged(&self, place: Place, path: &[Step], value: &Value) -> Reading {
         let site = self.site(path);
-        let Judgement { definition, faults, oddities } = manifest::judge(value);
+        let Judgement { definition, faults, oddities, value } = manifest::judge(value);
         let faults = faults.iter().map(|fault| diagnose::fault(fault, &site));
         let oddities = oddities.iter().filter_map(|finding| diagnose::oddity(finding, &site));
         let mut diagnostics: Vec<_> = faults.chain(oddities).collect();
+        if let Some(definition) = &definition {
+            diagnostics.extend(lint(definition, &value, &site));
+        }
         diagnostics.sort_by_key(|diagnostic| diagnostic.region);
         let named = site.value(&keys(&["metadata", "name"]).collect::<Vec<_>>());
         Reading { place, definition, named, diagnostics }

@@ -54,6 +54,8 @@ pub(super) struct Judgement {
     pub(super) faults: Vec<InvalidManifest>,
     /// What Argo CD takes without a word.
     pub(super) oddities: Vec<Finding>,
+    /// The value with keys as they should be, and nothing that nobody reads.
+    pub(super) value: Value,
 }
 
 /// Judges one value as a definition.
@@ -67,15 +69,15 @@ pub(super) fn judge(value: &Value) -> Judgement {
         }
     }
     if !faults.is_empty() {
-        return Judgement { definition: None, faults, oddities };
+        return Judgement { definition: None, faults, oddities, value };
     }
     let typed =
-        PluginManifest::deserialize(value).map_err(|error| vec![InvalidManifest::Json(error)]);
+        PluginManifest::deserialize(&value).map_err(|error| vec![InvalidManifest::Json(error)]);
     let (definition, faults) = match typed.and_then(PluginManifest::define) {
         Ok(definition) => (Some(definition), Vec::new()),
         Err(faults) => (None, faults),
     };
-    Judgement { definition, faults, oddities }
+    Judgement { definition, faults, oddities, value }
 }
 
 /// Reads announcements that a command printed, as `encoding/json` reads them.

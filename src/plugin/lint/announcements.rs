@@ -1,0 +1,44 @@
+//! Announcements that Argo CD's user interface can make nothing of.
+
+use std::collections::BTreeSet;
+
+use crate::plugin::{Announcement, Code, Diagnostic, PluginDefinition, manifest::Step, site::Site};
+
+/// The values of `collectionType` that Argo CD knows; empty is a string.
+const COLLECTIONS: [&str; 4] = ["", "string", "array", "map"];
+
+pub(super) fn lint(definition: &PluginDefinition, site: &Site<'_>, found: &mut Vec<Diagnostic>) {
+    let mut names = BTreeSet::new();
+    for (index, announcement) in definition.announcements.iter().enumerate() {
+        let Some(text) = complaint(announcement.as_ref(), &mut names) else { continue };
+        let keys = ["spec", "parameters", "static"].map(|key| Step::Key(key.to_owned()));
+        let path: Vec<_> = keys.into_iter().chain([Step::Index(index)]).collect();
+        found.push(Diagnostic::new(Code::Announcement, text).at(site.value(&path)));
+    }
+}
+
+fn complaint<'a>(
+    announcement: Option<&'a Announcement>,
+    names: &mut BTreeSet<&'a str>,
+) -> Option<String> {
+    let Some(announcement) = announcement else {
+        return Some("an announcement that is null, on which argocd-cmp-server crashes".into());
+    };
+    let Announcement { name, collection_type, array, map, .. } = announcement;
+    if name.is_empty() {
+        return Some("an announcement without a name".into());
+    }
+    if !names.insert(name) {
+        return Some(format!("`{name}` is announced twice"));
+    }
+    if !COLLECTIONS.contains(&collection_type.as_str()) {
+        return Some(format!("`{name}`: collectionType is string, array or map"));
+    }
+    if !array.is_empty() && collection_type != "array" {
+        return Some(format!("`{name}` has an array, but not `collectionType: array`"));
+    }
+    if !map.is_empty() && collection_type != "map" {
+        return Some(format!("`{name}` has a map, but not `collectionType: map`"));
+    }
+    None
+}

@@ -1,0 +1,45 @@
+//! Keys that are there twice.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    plugin::{Code, Diagnostic, Related, diagnose::shown, site::Site},
+    yaml::tree::Node,
+};
+
+/// Nodes that are looked at. Aliases can make many of few.
+const MAX_NODES: usize = 10_000;
+
+/// Most keys that are told of.
+const MAX_FOUND: usize = 20;
+
+pub(super) fn lint(site: &Site<'_>, found: &mut Vec<Diagnostic>) {
+    let mut open: Vec<Node<'_>> = site.root().into_iter().collect();
+    let (mut looked_at, mut repeated) = (0, 0);
+    while let Some(node) = open.pop()
+        && looked_at < MAX_NODES
+        && repeated < MAX_FOUND
+    {
+        looked_at += 1;
+        let mut seen = BTreeMap::new();
+        for (key, value) in node.entries().take(MAX_NODES) {
+            open.push(value);
+            let Some(name) = key.text().filter(|_| !key.is_merge()) else { continue };
+            let Some(first) = seen.insert(name, key) else { continue };
+            repeated += 1;
+            found.push(diagnostic(site, first, key));
+        }
+        open.extend(node.items().take(MAX_NODES));
+    }
+}
+
+fn diagnostic(site: &Site<'_>, first: Node<'_>, last: Node<'_>) -> Diagnostic {
+    let name = shown(last.text().unwrap_or_default());
+    let related =
+        Related { file: String::new(), region: Some(site.region(first)), label: "not used".into() };
+    let diagnostic = Diagnostic::new(Code::RepeatedKey, format!("`{name}` is there twice"))
+        .at(Some(site.region(last)))
+        .label("this one counts")
+        .help("remove one of them");
+    Diagnostic { related: vec![related], ..diagnostic }
+}

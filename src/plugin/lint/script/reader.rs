@@ -1,0 +1,347 @@
+//! Goes through the text of a script.
+
+use super::{Script, Unquoted};
+
+/// Nested substitutions that are looked into.
+const MAX_DEPTH: usize = 50;
+
+/// Most findings of a script that are kept.
+const MAX_FINDINGS: usize = 20;
+
+/// Commands that fail for no reason anybody cares about.
+const HARMLESS: [&str; 6] = ["echo", "printf", "cat", "yes", ":", "true"];
+
+/// Variables that hold what the author of an Application wrote.
+const USERS: [&str; 4] =
+    ["ARGOCD_ENV_", "PARAM_", "ARGOCD_APP_PARAMETERS", "ARGOCD_APP_SOURCE_TARGET_REVISION"];
+
+/// What the reader is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Within {
+    /// Commands: of the script, or of `$(…)` or `(…)`.
+    Commands,
+    /// Commands of a backquoted substitution.
+    Backquotes,
+    /// `"…"`
+    Quotes,
+    /// `${…}`, whose words are quoted as what is around it.
+    Braces { is_quoted: bool },
+    /// `$((…))`
+    Arithmetic,
+}
+
+struct Level {
+    within: Within,
+    /// Where the current command starts.
+    command: usize,
+    /// Pipes since the last separator; a `)` out of place shows that they are
+    /// alternatives of a `case`.
+    pipes: Vec<usize>,
+    /// Between `[[` and `]]`, where no value is taken apart.
+    is_test: bool,
+}
+
+/// Goes through a script once.
+pub(super) struct Reader<'s> {
+    text: &'s [u8],
+    at: usize,
+    levels: Vec<Level>,
+    /// Ends of here-documents that begin on the next line.
+    documents: Vec<Vec<u8>>,
+    pub(super) script: Script,
+}
+
+impl<'s> Reader<'s> {
+    pub(super) fn new(text: &'s str) -> Self {
+        let levels = vec![Level::new(Within::Commands, 0)];
+        let script = Script::default();
+        Self { text: text.as_bytes(), at: 0, levels, documents: Vec::new(), script }
+    }
+
+    pub(super) fn read(&mut self) {
+        while let Some(&byte) = self.text.get(self.at) {
+            let before = self.at;
+            match self.within() {
+                Within::Quotes | Within::Braces { is_quoted: true } => self.quoted(byte),
+                Within::Braces { is_quoted: false } => self.braces(byte),
+                Within::Commands | Within::Backquotes => self.commands(byte),
+                Within::Arithmetic => self.arithmetic(byte),
+            }
+            if self.at == before {
+                self.at += 1;
+            }
+        }
+        while self.levels.len() > 1 {
+            self.leave();
+        }
+        self.separate();
+    }
+
+    fn within(&self) -> Within {
+        self.levels.last().map_or(Within::Commands, |level| level.within)
+    }
+
+    fn peek(&self, offset: usize) -> u8 {
+        self.text.get(self.at + offset).copied().unwrap_or(0)
+    }
+
+    fn commands(&mut self, byte: u8) {
+        match byte {
+            b'\\' => self.at += 2,
+            b'\'' => self.single_quotes(),
+            b'"' => self.enter(Within::Quotes, 1),
+            b'$' => self.dollar(false),
+            b'`' if self.within() == Within::Backquotes => self.leave_by(1),
+            b'`' => self.enter(Within::Backquotes, 1),
+            b'#' if self.starts_word() => self.skip_line(),
+            b'\n' => {
+                self.separate();
+                self.at += 1;
+                self.here_documents();
+            }
+            b';' | b'&' => self.separate(),
+            b'|' => self.pipe(),
+            b'(' => self.enter(Within::Commands, 1),
+            b')' => self.close(),
+            b'<' if self.peek(1) == b'<' && self.peek(2) != b'<' => self.announce_document(),
+            b'<' if self.peek(1) == b'<' => self.at += 3,
+            b'[' if self.peek(1) == b'[' && self.starts_word() => self.test(true),
+            b']' if self.peek(1) == b']' => self.test(false),
+            _ => {}
+        }
+    }
+
+    fn quoted(&mut self, byte: u8) {
+        match byte {
+            b'\\' => self.at += 2,
+            b'"' if self.within() == Within::Quotes => self.leave_by(1),
+            b'}' if self.within() != Within::Quotes => self.leave_by(1),
+            b'$' => self.dollar(true),
+            b'`' => self.enter(Within::Backquotes, 1),
+            _ => {}
+        }
+    }
+
+    fn braces(&mut self, byte: u8) {
+        match byte {
+            b'\\' => self.at += 2,
+            b'\'' => self.single_quotes(),
+            b'"' => self.enter(Within::Quotes, 1),
+            b'}' => self.leave_by(1),
+            b'$' => self.dollar(false),
+            _ => {}
+        }
+    }
+
+    fn arithmetic(&mut self, byte: u8) {
+        match byte {
+            b'$' => self.dollar(true),
+            b')' if self.peek(1) == b')' => self.leave_by(2),
+            _ => {}
+        }
+    }
+
+    fn dollar(&mut self, is_quoted: bool) {
+        let start = self.at;
+        match self.peek(1) {
+            b'(' if self.peek(2) == b'(' => self.enter(Within::Arithmetic, 3),
+            b'(' => self.enter(Within::Commands, 2),
+            b'{' => {
+                self.at += 2;
+                let name = self.name();
+                let is_count = self.peek(0) == b'#' && name.is_empty();
+                self.parameter(if is_count { "#" } else { &name });
+                let is_quoted = is_quoted || self.is_whole();
+                self.enter(Within::Braces { is_quoted }, 0);
+                let end = self.text[self.at..].iter().position(|&byte| byte == b'}');
+                self.user(&name, (start, self.at + end.map_or(0, |end| end + 1)), is_quoted);
+            }
+            _ => {
+                self.at += 1;
+                let name = self.name();
+                self.parameter(&name);
+                let is_quoted = is_quoted || self.is_whole();
+                self.user(&name, (start, self.at), is_quoted);
+            }
+        }
+    }
+
+    /// A name, or one character that is a parameter's.
+    fn name(&mut self) -> String {
+        let rest = &self.text[self.at..];
+        let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+        let length = match rest.first() {
+            Some(first) if first.is_ascii_alphabetic() || *first == b'_' => {
+                rest.iter().position(|byte| !is_name(byte)).unwrap_or(rest.len())
+            }
+            Some(first) if first.is_ascii_digit() || b"@*#".contains(first) => 1,
+            Some(_) | None => 0,
+        };
+        self.at += length;
+        String::from_utf8_lossy(&rest[..length]).into_owned()
+    }
+
+    fn parameter(&mut self, name: &str) {
+        match name {
+            "0" => self.script.has_zero = true,
+            "@" | "*" | "#" | "1" | "2" | "3" | "4" | "5" | "6" | "7" | "8" | "9" => {
+                self.script.has_parameters = true;
+            }
+            _ => {}
+        }
+    }
+
+    fn user(&mut self, name: &str, (start, end): (usize, usize), is_quoted: bool) {
+        let is_users = USERS.iter().any(|user| name.starts_with(user));
+        let is_known = self.script.unquoted.iter().any(|known| known.name == name);
+        if is_users && !is_quoted && !is_known && self.script.unquoted.len() < MAX_FINDINGS {
+            self.script.unquoted.push(Unquoted { name: name.to_owned(), start, end });
+        }
+    }
+
+    /// Whether a value stays whole without quotes: in an assignment, as the
+    /// word of a `case`, and in a test with two brackets.
+    fn is_whole(&self) -> bool {
+        let Some(level) = self.levels.last() else { return false };
+        let word = self.word_start();
+        let before = self.text.get(level.command..word).unwrap_or_default();
+        let before = String::from_utf8_lossy(before);
+        let written = String::from_utf8_lossy(self.text.get(word..self.at).unwrap_or_default());
+        let is_assignment = written.split_once('=').is_some_and(|(name, _)| {
+            !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+        });
+        let assigns = before.split_whitespace().all(|word| {
+            word.contains('=') || ["export", "local", "readonly"].contains(&word) || word == "do"
+        });
+        let is_case = before.split_whitespace().last() == Some("case");
+        level.is_test || is_case || (is_assignment && assigns)
+    }
+
+    fn word_start(&self) -> usize {
+        let from = self.levels.last().map_or(0, |level| level.command);
+        let written = self.text.get(from..self.at).unwrap_or_default();
+        let blank = written.iter().rposition(u8::is_ascii_whitespace);
+        from + blank.map_or(0, |blank| blank + 1)
+    }
+
+    fn starts_word(&self) -> bool {
+        let before = self.at.checked_sub(1).and_then(|at| self.text.get(at));
+        before.is_none_or(|byte| byte.is_ascii_whitespace() || b";&|()`".contains(byte))
+    }
+
+    fn single_quotes(&mut self) {
+        let rest = self.text.get(self.at + 1..).unwrap_or_default();
+        let end = memchr::memchr(b'\'', rest).unwrap_or(rest.len());
+        self.at += end + 2;
+    }
+
+    fn skip_line(&mut self) {
+        let rest = &self.text[self.at..];
+        self.at += memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+    }
+
+    fn pipe(&mut self) {
+        if self.peek(1) == b'|' {
+            self.separate();
+            self.at += 2;
+            return;
+        }
+        let at = self.at;
+        let Some(level) = self.levels.last_mut() else { return };
+        let command = self.text.get(level.command..at).unwrap_or_default();
+        let command = String::from_utf8_lossy(command);
+        let program = command.split_whitespace().find(|word| !is_keyword(word)).unwrap_or_default();
+        if !HARMLESS.contains(&program) {
+            level.pipes.push(at);
+        }
+        level.command = at + 1;
+    }
+
+    fn separate(&mut self) {
+        let Some(level) = self.levels.last_mut() else { return };
+        self.script.pipes.append(&mut level.pipes);
+        self.script.pipes.truncate(MAX_FINDINGS);
+        level.command = self.at + 1;
+    }
+
+    fn close(&mut self) {
+        if self.levels.len() > 1 {
+            self.leave_by(1);
+        } else if let Some(level) = self.levels.last_mut() {
+            level.pipes.clear();
+            level.command = self.at + 1;
+        }
+    }
+
+    fn test(&mut self, is_test: bool) {
+        if let Some(level) = self.levels.last_mut() {
+            level.is_test = is_test;
+        }
+        self.at += 2;
+    }
+
+    fn enter(&mut self, within: Within, width: usize) {
+        self.at += width;
+        if self.levels.len() < MAX_DEPTH {
+            self.levels.push(Level::new(within, self.at));
+        }
+    }
+
+    fn leave_by(&mut self, width: usize) {
+        self.leave();
+        self.at += width;
+    }
+
+    fn leave(&mut self) {
+        self.separate();
+        if self.levels.len() > 1 {
+            self.levels.pop();
+        }
+    }
+
+    fn announce_document(&mut self) {
+        self.at += 2;
+        while matches!(self.peek(0), b'-' | b' ' | b'\t') {
+            self.at += 1;
+        }
+        let rest = &self.text[self.at..];
+        let end = rest.iter().position(|byte| byte.is_ascii_whitespace() || b";|&)".contains(byte));
+        let word = &rest[..end.unwrap_or(rest.len())];
+        self.at += word.len();
+        let quotes = |byte: &u8| !b"'\"\\".contains(byte);
+        self.documents.push(word.iter().copied().filter(quotes).collect());
+    }
+
+    /// Skips here-documents: their text is not taken apart.
+    fn here_documents(&mut self) {
+        for end in std::mem::take(&mut self.documents) {
+            while self.at < self.text.len() {
+                let start = self.at;
+                self.skip_line();
+                let line = &self.text[start..self.at];
+                self.at += 1;
+                if line.trim_ascii() == end {
+                    break;
+                }
+            }
+        }
+        let at = self.at;
+        if let Some(level) = self.levels.last_mut() {
+            level.command = level.command.max(at);
+        }
+    }
+}
+
+impl Level {
+    fn new(within: Within, command: usize) -> Self {
+        Self { within, command, pipes: Vec::new(), is_test: false }
+    }
+}
+
+/// Words before a command that are none, and assignments.
+fn is_keyword(word: &str) -> bool {
+    ["if", "then", "else", "elif", "do", "while", "until", "!", "{", "time"].contains(&word)
+        || word.split_once('=').is_some_and(|(name, _)| {
+            !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+        })
+}

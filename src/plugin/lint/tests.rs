@@ -1,0 +1,104 @@
+//! What is complained about, and what is not.
+
+use crate::plugin::read_all;
+
+/// Codes and places of what is found in a definition.
+fn found(spec: &str) -> Vec<String> {
+    let head = "kind: ConfigManagementPlugin\nmetadata: {name: p}\nspec:\n";
+    let readings = read_all(format!("{head}{spec}").as_bytes());
+    assert!(readings[0].definition.is_some(), "{:?}", readings[0].diagnostics);
+    let line = |diagnostic: &crate::plugin::Diagnostic| {
+        format!("{} {}", diagnostic.code, diagnostic.region.unwrap())
+    };
+    readings[0].diagnostics.iter().map(line).collect()
+}
+
+/// The same of a command of a plugin with discovery.
+fn generate(command: &str) -> Vec<String> {
+    found(&format!("  discover: {{fileName: x}}\n  generate:\n    command: {command}\n"))
+}
+
+#[test]
+fn a_plugin_without_fault_is_left_alone() {
+    assert!(generate("[helm, template, .]").is_empty());
+    assert!(generate("[bash, -euo, pipefail, -c, 'a | b \"$ARGOCD_ENV_X\"']").is_empty());
+    assert!(generate("[sh, -c, 'exec \"$@\"', sh, a, b]").is_empty());
+}
+
+#[test]
+fn a_pipeline_is_shown_at_its_pipe() {
+    assert_eq!(generate("[sh, -c, 'kustomize build | avp -']"), ["CMP0301 6:40"]);
+    let block = "[sh, -c]\n    args:\n      - |\n        set -e\n        a | b\n";
+    assert_eq!(generate(block), ["CMP0301 10:11"]);
+    assert!(generate("[sh, -c, 'a']\n  init: {command: [sh, -c, 'a | b']}")[0].contains("CMP0301"));
+}
+
+#[test]
+fn a_pipeline_in_discovery_loses_nothing() {
+    let spec =
+        "  generate: {command: [a]}\n  discover: {find: {command: [sh, -c, 'find . | grep x']}}";
+    assert!(found(spec).is_empty());
+}
+
+#[test]
+fn a_users_value_is_shown_where_it_stands() {
+    assert_eq!(generate("[sh, -c, \"helm template $ARGOCD_ENV_ARGS .\"]"), ["CMP0307 6:38"]);
+}
+
+#[test]
+fn words_behind_a_script_are_no_arguments() {
+    assert_eq!(generate("[sh, -c, helm, template]"), ["CMP0305 6:29"]);
+    assert_eq!(generate("[sh, -c, 'echo \"$1\"', a]"), ["CMP0305 6:36"]);
+}
+
+#[test]
+fn only_the_first_way_of_discovery_is_used() {
+    let spec = "  generate: {command: [a]}\n  discover:\n    fileName: x\n    find: {glob: z, command: [a]}";
+    assert_eq!(found(spec), ["CMP0302 7:12", "CMP0302 7:21"]);
+    assert_eq!(found("  generate: {command: [a]}"), ["CMP0303 2:18"]);
+}
+
+#[test]
+fn secrets_in_a_definition_are_none() {
+    assert_eq!(generate("[helm, --password=hunter2]"), ["CMP0309 6:21"]);
+    assert_eq!(generate("[sh, -c, 'vault login --token s.abc']"), ["CMP0309 6:23"]);
+    for fine in ["--password=$P", "--token-file=/x", "--secret, $X", "password"] {
+        assert!(generate(&format!("[helm, {fine}]")).is_empty(), "{fine}");
+    }
+}
+
+#[test]
+fn announcements_have_names_and_collections() {
+    let parameters = |list: &str| {
+        let spec = "  discover: {fileName: x}\n  generate: {command: [a]}\n  parameters: {static: ";
+        found(&format!("{spec}{list}}}")).len()
+    };
+    assert_eq!(
+        parameters("[{name: a, collectionType: map, map: {b: c}}, {name: b, array: []}]"),
+        0
+    );
+    for bad in [
+        "[null]",
+        "[{}]",
+        "[{name: a}, {name: a}]",
+        "[{name: a, collectionType: list}]",
+        "[{name: a, array: [b]}]",
+        "[{name: a, map: {b: c}}]",
+    ] {
+        assert_eq!(parameters(bad), 1, "{bad}");
+    }
+}
+
+#[test]
+fn a_repeated_key_is_shown_with_the_one_that_counts() {
+    assert_eq!(generate("[a]\n    command: [b]"), ["CMP0111 7:5"]);
+}
+
+#[test]
+fn a_long_name_has_no_socket() {
+    let head =
+        "kind: ConfigManagementPlugin\nspec: {discover: {fileName: x}, generate: {command: [a]}}\n";
+    let text = format!("{head}metadata: {{name: {}}}", "x".repeat(71));
+    let diagnostics = read_all(text.as_bytes()).swap_remove(0).diagnostics;
+    assert!(diagnostics[0].to_string().contains("CMP0203"), "{diagnostics:?}");
+}

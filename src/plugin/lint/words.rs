@@ -1,0 +1,58 @@
+//! The words of a command line, and the script among them.
+
+use serde_json::Value;
+
+use crate::plugin::manifest::Step;
+
+/// Programs that take a script as an argument.
+const SHELLS: [&str; 6] = ["sh", "bash", "dash", "ash", "ksh", "zsh"];
+
+/// A word, and where it stands in the definition.
+#[derive(Clone, Debug)]
+pub(super) struct Word<'v> {
+    pub(super) text: &'v str,
+    pub(super) path: Vec<Step>,
+}
+
+/// The words of the command at `path`: its `command`, then its `args`.
+pub(super) fn words<'v>(command: &'v Value, path: &[&str]) -> Vec<Word<'v>> {
+    let list = |key: &'static str| {
+        let items = command.get(key).and_then(Value::as_array).into_iter().flatten();
+        items.enumerate().filter_map(move |(index, item)| {
+            let keys = path.iter().copied().chain([key]);
+            let keys = keys.map(|key| Step::Key(key.to_owned()));
+            Some(Word { text: item.as_str()?, path: keys.chain([Step::Index(index)]).collect() })
+        })
+    };
+    match command.get("command").and_then(Value::as_array) {
+        Some(command) if !command.is_empty() => list("command").chain(list("args")).collect(),
+        Some(_) | None => Vec::new(),
+    }
+}
+
+/// A script that a shell is given, and what follows it.
+#[derive(Debug)]
+pub(super) struct Given<'w, 'v> {
+    pub(super) script: &'w Word<'v>,
+    pub(super) rest: &'w [Word<'v>],
+    /// Whether an option says that failures in pipelines are seen.
+    pub(super) has_pipefail: bool,
+}
+
+/// `sh -c script rest…`, with whatever options.
+pub(super) fn given<'w, 'v>(words: &'w [Word<'v>]) -> Option<Given<'w, 'v>> {
+    let (program, arguments) = words.split_first()?;
+    let name = program.text.rsplit('/').next().unwrap_or_default();
+    if !SHELLS.contains(&name) {
+        return None;
+    }
+    let is_script = |word: &Word<'_>| {
+        let letters = word.text.strip_prefix('-').unwrap_or_default();
+        letters.ends_with('c') && letters.bytes().all(|byte| byte.is_ascii_lowercase())
+    };
+    let option = arguments.iter().position(is_script)?;
+    let (options, rest) = arguments.split_at_checked(option + 1)?;
+    let (script, rest) = rest.split_first()?;
+    let has_pipefail = options.iter().any(|word| word.text == "pipefail");
+    Some(Given { script, rest, has_pipefail })
+}
