@@ -20,6 +20,7 @@ mod quantity;
 mod sandbox;
 mod site;
 mod suggestion;
+mod variable;
 
 pub use announcement::Announcement;
 pub use bundle::{MAX_DEFINITIONS, Reading, read_all, read_first};
@@ -31,3 +32,4 @@ pub use manifest::{InvalidManifest, Step, read, read_announcements};
 pub use name::{InvalidName, PluginName};
 pub use place::{Part, Place};
 pub use sandbox::{Cache, Isolation, Limits, Network, Sandbox};
+pub use variable::VariablePattern;

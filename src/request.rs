@@ -16,6 +16,7 @@ mod path;
 mod printable;
 mod progress;
 mod survey;
+mod terms;
 mod verdict;
 mod workspace;
 
@@ -24,7 +25,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use self::{
-    admission::{Lane, NoPlace, Place},
+    admission::{Lane, Lanes, NoPlace, Place},
     announcement::{InvalidAnnouncements, announce},
     verdict::{Pattern, Question},
 };
@@ -49,6 +50,8 @@ pub struct Pipeline {
     pub link: Link,
     /// Places for generating and announcing.
     pub generates: Lane,
+    /// Places that plugins limit themselves to.
+    pub own: Lanes,
     /// Places for discovery by command.
     pub matches: Lane,
     /// Places for discovery by names, which waits for no command.
@@ -98,6 +101,7 @@ impl Pipeline {
         course: &mut Course,
     ) -> Result<Manifests, RequestError> {
         let plugin = Arc::clone(&course.plugin);
+        let _own = self.admit_own(course).await?;
         let (_place, lease) = self.admit(&self.generates, course).await?;
         let received = incoming.receive(lease, self.limits, course).await?;
         let mut workspace = received.settle(&self.surroundings)?;
@@ -106,7 +110,7 @@ impl Pipeline {
         }
         let output = workspace.run(&plugin.generate, Phase::Generate, course).await?;
         course.progress.enter(Phase::Split);
-        Ok(Manifests::parse(output)?)
+        Ok(Manifests::parse(output)?.at_least(plugin.limits.minimum_manifests)?)
     }
 
     /// Asks whether the plugin claims an application.
@@ -163,6 +167,7 @@ impl Pipeline {
         course: &mut Course,
     ) -> Result<Vec<Announcement>, RequestError> {
         let plugin = Arc::clone(&course.plugin);
+        let _own = self.admit_own(course).await?;
         let (_place, lease) = self.admit(&self.generates, course).await?;
         let received = incoming.receive(lease, self.limits, course).await?;
         let mut workspace = received.settle(&self.surroundings)?;
@@ -171,6 +176,13 @@ impl Pipeline {
             None => None,
         };
         Ok(announce(printed.as_deref(), &plugin.announcements)?)
+    }
+
+    /// A place among the requests that the plugin itself takes at a time.
+    /// Discovery needs none: it must never wait for what generates.
+    async fn admit_own(&self, course: &mut Course) -> Result<Option<Place>, NoPlace> {
+        course.progress.enter(Phase::Queue);
+        self.own.enter(&course.plugin, &course.deadline).await
     }
 
     /// A place and a user, in this order: whoever waits holds nothing yet.

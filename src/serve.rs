@@ -30,7 +30,10 @@ use crate::{
     log,
     metrics::Metrics,
     plugin::{self, Catalog},
-    request::{ArchiveLimits, Pipeline, Surroundings, Verdicts, admission::Lane},
+    request::{
+        ArchiveLimits, Pipeline, Surroundings, Verdicts,
+        admission::{Lane, Lanes},
+    },
     sandbox::{
         Abilities, Link, NotDropped, NotProven, NotStarted, Setup, Spawner, SpawnerGone, Tier,
         drop_privileges,
@@ -232,6 +235,7 @@ fn pipeline(config: &Serve, link: Link) -> Pipeline {
     Pipeline {
         link,
         generates: Lane::new(places, config.max_queue),
+        own: Lanes::new(config.max_queue),
         matches: Lane::new(places, config.max_queue),
         surveys: Lane::new(MAX_SURVEYS, config.max_queue),
         verdicts: Verdicts::default(),

@@ -12,7 +12,7 @@ use std::{
 const MAX_LINES: usize = 400;
 
 /// Code that is about data only: no files, sockets, processes or clocks.
-const PURE: [&str; 9] = [
+const PURE: [&str; 10] = [
     "plugin",
     "yaml",
     "archive",
@@ -22,6 +22,7 @@ const PURE: [&str; 9] = [
     "request/manifests",
     "request/path",
     "request/printable",
+    "request/terms",
 ];
 
 /// What pure code does not name.

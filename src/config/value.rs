@@ -123,7 +123,7 @@ impl FromStr for Ports {
     fn from_str(text: &str) -> Result<Self, NoPorts> {
         match text {
             "any" => Ok(Self(Network::Any)),
-            "none" => Ok(Self(Network::Ports(Vec::new()))),
+            "none" => Ok(Self(Network::None)),
             list => {
                 let ports = list.split(',').map(|port| port.trim().parse());
                 let ports: Result<Vec<u16>, _> = ports.collect();

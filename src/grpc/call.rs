@@ -43,7 +43,7 @@ impl Call {
             span: span(plugin, method),
             course: Course {
                 plugin: Arc::clone(plugin),
-                deadline: Deadline::new(granted, None),
+                deadline: Deadline::new(granted, plugin.limits.timeout),
                 progress: Progress::default(),
             },
             method,

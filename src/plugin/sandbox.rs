@@ -2,6 +2,8 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
+use super::variable::{self, VariablePattern};
+
 /// How strongly a plugin wants its requests kept apart, the weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Isolation {
@@ -39,7 +41,7 @@ pub struct Sandbox {
     /// The plugin is not served with less.
     pub minimum_isolation: Option<Isolation>,
     /// Variables of the sidecar that commands see; `None` for all.
-    pub variables: Option<Vec<String>>,
+    pub variables: Option<Vec<VariablePattern>>,
     /// Ports to connect to.
     pub network: Option<Network>,
     /// Further paths to read.
@@ -68,6 +70,14 @@ pub struct Limits {
     /// Fewer manifests are an error: with automated pruning, none delete the
     /// application.
     pub minimum_manifests: usize,
+}
+
+impl Sandbox {
+    /// Whether commands see the sidecar's variable of this name.
+    #[must_use]
+    pub fn admits(&self, name: &[u8]) -> bool {
+        variable::admits(self.variables.as_deref(), name)
+    }
 }
 
 impl Isolation {

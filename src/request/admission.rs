@@ -1,14 +1,21 @@
 //! How many requests work at a time, and how many may wait.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+mod lanes;
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use thiserror::Error;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+pub use self::lanes::Lanes;
 use super::deadline::{Deadline, Passed};
+use crate::plugin::PluginName;
 
 /// A lane of requests. Lanes do not wait for each other: discovery must answer
 /// while every place for generating is taken, or Argo CD applies raw files.
@@ -16,44 +23,71 @@ use super::deadline::{Deadline, Passed};
 pub struct Lane {
     places: Arc<Semaphore>,
     waiting: Arc<AtomicUsize>,
-    limit: usize,
-    max_waiting: usize,
+    rule: Rule,
 }
 
 /// A place among the requests at work, for as long as it lives.
 #[derive(Debug)]
 pub struct Place(#[expect(dead_code, reason = "held, not used")] OwnedSemaphorePermit);
 
+/// What a lane has room for, and who says so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    limit: usize,
+    max_waiting: usize,
+    /// `None` for the lane of all plugins together.
+    plugin: Option<PluginName>,
+}
+
 /// Why a request gets no place.
 #[derive(Debug, Error)]
 pub enum NoPlace {
     /// Too many wait already.
-    #[error(
-        "{limit} requests are at work and {waiting} wait, which is the limit: raise \
-         --max-requests or --max-queue"
-    )]
+    #[error("{rule} are at work and {} wait, which is the limit: {}", rule.max_waiting, rule.remedy())]
     Full {
-        /// Places in the lane.
-        limit: usize,
-        /// Most that may wait.
-        waiting: usize,
+        /// What there is room for.
+        rule: Rule,
     },
     /// Time was up before there was one.
-    #[error("no place among {limit} requests at work: {passed}")]
+    #[error("no place among {rule} at work ({}): {passed}", rule.remedy())]
     Deadline {
-        /// Places in the lane.
-        limit: usize,
+        /// What there is room for.
+        rule: Rule,
         /// Which clock it was.
         passed: Passed,
     },
+}
+
+impl Rule {
+    /// What gives room to more.
+    fn remedy(&self) -> &'static str {
+        match self.plugin {
+            None => "raise --max-requests or --max-queue",
+            Some(_) => "raise the plugin's spec.limits.requests, or --max-queue",
+        }
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} requests", self.limit)?;
+        match &self.plugin {
+            None => Ok(()),
+            Some(plugin) => write!(formatter, " of plugin {plugin}"),
+        }
+    }
 }
 
 impl Lane {
     /// A lane for `limit` requests at a time; `max_waiting` more may wait.
     #[must_use]
     pub fn new(limit: usize, max_waiting: usize) -> Self {
-        let places = Arc::new(Semaphore::new(limit));
-        Self { places, waiting: Arc::default(), limit, max_waiting }
+        Self::of(Rule { limit, max_waiting, plugin: None })
+    }
+
+    fn of(rule: Rule) -> Self {
+        let places = Arc::new(Semaphore::new(rule.limit));
+        Self { places, waiting: Arc::default(), rule }
     }
 
     /// Waits for a place, first come, first served.
@@ -61,19 +95,25 @@ impl Lane {
         if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
             return Ok(Place(place));
         }
+        let rule = || self.rule.clone();
         let waiter = Waiter::new(&self.waiting);
-        if waiter.number > self.max_waiting {
-            return Err(NoPlace::Full { limit: self.limit, waiting: self.max_waiting });
+        if waiter.number > self.rule.max_waiting {
+            return Err(NoPlace::Full { rule: rule() });
         }
         match deadline.limit(Arc::clone(&self.places).acquire_owned()).await {
             Ok(Ok(place)) => Ok(Place(place)),
             // The semaphore is never closed.
-            Ok(Err(_)) => Err(NoPlace::Full { limit: self.limit, waiting: self.max_waiting }),
-            Err(passed) => Err(NoPlace::Deadline { limit: self.limit, passed }),
+            Ok(Err(_)) => Err(NoPlace::Full { rule: rule() }),
+            Err(passed) => Err(NoPlace::Deadline { rule: rule(), passed }),
         }
     }
-}
 
+    /// Whether nobody is in it or waits to be.
+    fn is_idle(&self) -> bool {
+        self.places.available_permits() == self.rule.limit
+            && self.waiting.load(Ordering::Relaxed) == 0
+    }
+}
 /// Counts as waiting for as long as it lives.
 struct Waiter<'w> {
     waiting: &'w AtomicUsize,

@@ -15,16 +15,27 @@ use crate::yaml::{
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifests(Vec<Bytes>);
 
-/// The output is not what Kubernetes could read. Argo CD's text, and where in
-/// the output it is so.
+/// Why output is not an application's manifests.
 #[derive(Debug, Error)]
-#[error(
-    "failed to unmarshal manifest: {error}: document {}, line {} of the output: {}",
-    error.document(), error.line(), error.excerpt()
-)]
-pub struct InvalidOutput {
-    #[from]
-    error: stream::Error,
+pub enum InvalidOutput {
+    /// It is not what Kubernetes could read. Argo CD's text, and where in the
+    /// output it is so.
+    #[error(
+        "failed to unmarshal manifest: {0}: document {document}, line {line} of the output: {excerpt}",
+        document = .0.document(), line = .0.line(), excerpt = .0.excerpt()
+    )]
+    Unreadable(#[from] stream::Error),
+    /// It is less than the plugin's definition demands.
+    #[error(
+        "the plugin printed {got} manifests, and its spec.limits.minimumManifests demands at least \
+         {wanted}: with automated pruning, Argo CD would delete what is not printed"
+    )]
+    Few {
+        /// Manifests that were printed.
+        got: usize,
+        /// The least that is taken.
+        wanted: usize,
+    },
 }
 
 impl Manifests {
@@ -38,6 +49,12 @@ impl Manifests {
         };
         let manifests = stdout_manifests(&output, DEFAULT_MAX_OUTPUT_BYTES)?;
         Ok(Self(manifests.into_iter().map(spelled).collect()))
+    }
+
+    /// The same, if there are as many as `wanted`.
+    pub fn at_least(self, wanted: usize) -> Result<Self, InvalidOutput> {
+        let got = self.len();
+        if got < wanted { Err(InvalidOutput::Few { got, wanted }) } else { Ok(self) }
     }
 
     /// How many there are.
@@ -74,5 +91,14 @@ mod tests {
         let error = Manifests::parse(b"a: 1\n---\nb: [\n".to_vec()).unwrap_err().to_string();
         assert!(error.starts_with("failed to unmarshal manifest: "), "{error}");
         assert!(error.ends_with("document 2, line 3 of the output: b: ["), "{error}");
+    }
+
+    #[test]
+    fn fewer_manifests_than_demanded_are_an_error_that_says_so() {
+        let manifests = || Manifests::parse(b"kind: A\n---\nkind: B\n".to_vec()).unwrap();
+        assert_eq!(manifests().at_least(2).unwrap().len(), 2);
+        let error = manifests().at_least(3).unwrap_err().to_string();
+        assert!(error.starts_with("the plugin printed 2 manifests"), "{error}");
+        assert!(error.contains("at least 3"), "{error}");
     }
 }

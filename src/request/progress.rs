@@ -75,8 +75,11 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A phase begins; the one before it has ended.
+    /// A phase begins; the one before it has ended, unless it is the same.
     pub fn enter(&mut self, phase: Phase) {
+        if self.phase() == Some(phase) {
+            return;
+        }
         let now = Instant::now();
         self.close(now);
         self.current = Some((phase, now));

@@ -14,6 +14,7 @@ use super::{
     path::{AppPath, IllegalAppPath},
     printable,
     progress::{Course, Phase},
+    terms::Terms,
 };
 use crate::{
     plugin::CommandLine,
@@ -149,17 +150,18 @@ impl Workspace {
         if course.deadline.instant().is_some_and(|at| at <= Instant::now()) {
             return Err(Passed(course.deadline).into());
         }
+        let Terms { inherited, bounds, max_output } =
+            Terms::new(&self.surroundings, &course.plugin);
         let command = Command {
             words: line.words().map(|word| Bytes::copy_from_slice(word.as_bytes())).collect(),
-            inherited: self.surroundings.inherited.clone(),
+            inherited,
             environment: self.environment.clone(),
             search: self.surroundings.search.clone(),
             directory: self.application.as_path().to_owned(),
             preserve_file_mode: course.plugin.preserve_file_mode,
-            max_output: self.surroundings.max_output,
+            max_output,
         };
-        let bounds = &self.surroundings.bounds;
-        let output = self.lease.run(command, bounds, course.deadline.instant()).await?;
+        let output = self.lease.run(command, &bounds, course.deadline.instant()).await?;
         course.progress.usage.extend(output.usage.map(|usage| (phase, usage)));
         judge(output, line, course.deadline)
     }

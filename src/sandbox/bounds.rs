@@ -11,7 +11,7 @@ pub struct Bounds {
     pub read: Vec<PathBuf>,
     /// Directories to write to besides the workspace.
     pub write: Vec<PathBuf>,
-    /// TCP ports to connect to.
+    /// What to connect to.
     pub network: Network,
     /// Bytes of memory for each process; 0 for no limit, as for those below.
     pub memory: u64,
@@ -23,10 +23,13 @@ pub struct Bounds {
     pub cpu_seconds: u64,
 }
 
-/// TCP ports that may be connected to. UDP is not covered by any kernel yet.
+/// What may be connected to. Where there is a network at all, no kernel yet
+/// keeps datagrams (UDP) to some ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Network {
-    /// These, wherever.
+    /// Nothing: there are no internet sockets, for datagrams neither.
+    None,
+    /// These TCP ports, wherever.
     Ports(Vec<u16>),
     /// All, this Pod's own included.
     Any,
@@ -45,6 +48,7 @@ impl Bounds {
         };
         let (ports, any_port) = match &self.network {
             Network::Ports(ports) => (ports.iter().copied().map(u32::from).collect(), false),
+            Network::None => (Vec::new(), false),
             Network::Any => (Vec::new(), true),
         };
         Plan {
@@ -53,6 +57,7 @@ impl Bounds {
             write: texts(&self.write),
             ports,
             any_port,
+            no_internet: self.network == Network::None,
             max_memory: self.memory,
             max_processes: self.processes,
             max_file_size: self.file_size,

@@ -133,6 +133,17 @@ const NEW_NAMESPACES: u32 = 0x7e02_0000;
 /// Sends data with the opening packet, past Landlock's check of the port.
 const MSG_FASTOPEN: u32 = 0x2000_0000;
 
+/// Takes internet sockets away, whatever another filter allows.
+pub(super) fn forbid_internet() -> Result<(), NotInstalled> {
+    seccompiler::apply_filter(&no_internet()).map_err(NotInstalled)
+}
+
+fn no_internet() -> BpfProgram {
+    let tests = [libc::AF_INET, libc::AF_INET6]
+        .map(|family| (0, Compare::Equals(family.unsigned_abs()), EACCES));
+    assemble(vec![rule(libc::SYS_socket, &tests, Verdict::Allow)], ARCHITECTURE, X32)
+}
+
 /// Restricts this process and all that come of it, for good.
 pub(super) fn install(sockets: Sockets) -> Result<(), NotInstalled> {
     seccompiler::apply_filter(&program(sockets)).map_err(NotInstalled)
@@ -200,6 +211,8 @@ fn rule(call: libc::c_long, tests: &[(u8, Compare, Verdict)], otherwise: Verdict
 }
 
 const EPERM: Verdict = Verdict::Fail(1);
+/// What connecting to a port that is not allowed ends with, too.
+const EACCES: Verdict = Verdict::Fail(13);
 const ENOSYS: u16 = 38;
 /// What a kernel without the protocol says; programs then use plain TCP.
 const NO_PROTOCOL: Verdict = Verdict::Fail(93);

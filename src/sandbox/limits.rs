@@ -9,6 +9,11 @@ use super::plan::Plan;
 
 const MIB: u64 = 1024 * 1024;
 
+/// Seconds of processor time between the signal that tells of the limit
+/// (SIGXCPU) and the one that ends all (SIGKILL): without them a program, and
+/// whoever reads of its end, would never learn what the matter was.
+const CPU_GRACE: u64 = 2;
+
 /// Limits of one process and, each for itself, of its children.
 #[derive(Clone, Debug)]
 pub(super) struct Limits(Vec<(Resource, u64)>);
@@ -43,8 +48,9 @@ impl Limits {
     pub(super) fn install(&self) -> Result<(), Errno> {
         for (resource, limit) in &self.0 {
             let (_, hard) = getrlimit(*resource)?;
-            let limit = (*limit).min(hard);
-            setrlimit(*resource, limit, limit)?;
+            let soft = (*limit).min(hard);
+            let grace = if *resource == Resource::RLIMIT_CPU { CPU_GRACE } else { 0 };
+            setrlimit(*resource, soft, soft.saturating_add(grace).min(hard))?;
         }
         Ok(())
     }

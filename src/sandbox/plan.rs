@@ -42,6 +42,9 @@ pub(super) struct Plan {
     /// Processor time of each process.
     #[prost(uint64, tag = "11")]
     pub(super) max_cpu_seconds: u64,
+    /// No internet sockets at all.
+    #[prost(bool, tag = "12")]
+    pub(super) no_internet: bool,
 }
 
 #[derive(Clone, PartialEq, Oneof)]

@@ -9,7 +9,19 @@ use super::Step;
 use crate::plugin::{
     quantity,
     sandbox::{Cache, Limits, Network, Sandbox},
+    variable::VariablePattern,
 };
+
+/// Most paths to read, and most caches: they travel in one message to a process
+/// that keeps its memory small.
+const MAX_LIST: usize = 32;
+
+/// Longest name of a cache in bytes: `NAME_MAX` of Linux file systems.
+const MAX_NAME: usize = 255;
+
+/// What no plugin may read, nor anything above it: processes and devices of
+/// everybody in the Pod, and what Kubernetes gives it to speak for itself.
+const CLOSED: [&str; 5] = ["/proc", "/sys", "/dev", "/run/secrets", "/var/run/secrets"];
 
 /// A value of ours that means nothing: where, and what would.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,11 +73,25 @@ impl TryFrom<SandboxManifest> for Sandbox {
         if !manifest.read.iter().all(read) {
             return Err(wrong(&["read"], "absolute paths without `..`"));
         }
+        if manifest.read.iter().any(|path| is_closed(path)) {
+            return Err(wrong(
+                &["read"],
+                "paths that expose neither processes nor tokens of the Pod",
+            ));
+        }
+        let lists = [manifest.read.len(), manifest.caches.len()];
+        if lists.iter().any(|length| *length > MAX_LIST) {
+            return Err(wrong(&[], "at most 32 items in read and in caches"));
+        }
+        let variables =
+            manifest.env.map(|env| env.iter().map(|v| VariablePattern::new(v)).collect());
         Ok(Self {
             minimum_isolation: minimum_isolation.map_err(|()| {
                 wrong(&["minimumIsolation"], "one of landlock, uid and namespaces")
             })?,
-            variables: manifest.env,
+            variables: variables
+                .map_or(Some(None), |patterns: Option<Vec<_>>| patterns.map(Some))
+                .ok_or_else(|| wrong(&["env"], "names of variables; `*` stands for any text"))?,
             network: network(&manifest.network)
                 .map_err(|Nonsense| wrong(&["network"], "none, any or a list of ports"))?,
             read: manifest.read,
@@ -144,6 +170,7 @@ fn caches(manifests: Vec<Option<CacheManifest>>) -> Option<Vec<Cache>> {
         let mut components = Path::new(name).components();
         matches!((components.next(), components.next()), (Some(Component::Normal(_)), None))
             && !name.contains('/')
+            && name.len() <= MAX_NAME
     };
     let is_variable = |name: &str| {
         let letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -160,6 +187,11 @@ fn caches(manifests: Vec<Option<CacheManifest>>) -> Option<Vec<Cache>> {
 
 fn has_parents(path: &str) -> bool {
     Path::new(path).components().any(|component| component == Component::ParentDir)
+}
+
+fn is_closed(path: &str) -> bool {
+    let path = Path::new(path);
+    CLOSED.iter().map(Path::new).any(|closed| closed.starts_with(path) || path.starts_with(closed))
 }
 
 fn path(section: &str, keys: &[&str]) -> Vec<Step> {

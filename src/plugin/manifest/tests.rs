@@ -73,6 +73,9 @@ fn what_is_ours_is_read_strictly() {
 #[test]
 fn what_is_ours_and_wrong_names_its_place() {
     for (ours, text) in [
+        ("sandbox: {read: [/]}", "spec.sandbox.read: paths that expose"),
+        ("sandbox: {read: [/var/run/secrets/x]}", "spec.sandbox.read: paths that expose"),
+        ("sandbox: {env: [A=B]}", "spec.sandbox.env: names of variables"),
         ("sandbox: {netwrok: none}", "spec.sandbox.netwrok is not known; there are: "),
         ("limits: {timeout: 5}", "cannot unmarshal number"),
         ("limits: {timeout: soon}", "spec.limits.timeout: a duration"),

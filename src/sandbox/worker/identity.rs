@@ -97,6 +97,10 @@ impl Confined {
         }
         .map_err(io::Error::other)
         .map_err(step("filter system calls"))?;
+        if plan.no_internet {
+            let forbidden = filter::forbid_internet().map_err(io::Error::other);
+            forbidden.map_err(step("forbid internet sockets"))?;
+        }
         // Blocked so far for the spawner's sake; a program expects none to be.
         SigSet::all().thread_unblock().map_err(step("unblock signals"))?;
         Ok(Self { workspace })

@@ -1,0 +1,101 @@
+//! Names of environment variables, and patterns for them.
+
+/// Names that reach every plugin: without `PATH` hardly a script works, and it
+/// tells nobody anything.
+const ALWAYS: [&[u8]; 1] = [b"PATH"];
+
+/// A name in which each `*` stands for any text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VariablePattern(Box<str>);
+
+impl VariablePattern {
+    /// `None` for what no variable's name could be like.
+    #[must_use]
+    pub fn new(text: &str) -> Option<Self> {
+        let is_name = |c: char| c != '=' && !c.is_whitespace() && !c.is_control();
+        (!text.is_empty() && text.chars().all(is_name)).then(|| Self(text.into()))
+    }
+
+    /// Whether a variable of this name is meant. Takes time in proportion to
+    /// both lengths multiplied, at worst.
+    #[must_use]
+    pub fn matches(&self, name: &[u8]) -> bool {
+        let mut parts = self.0.as_bytes().split(|byte| *byte == b'*');
+        let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else {
+            return false;
+        };
+        let Some(last) = parts.next_back() else { return rest.is_empty() };
+        for part in parts {
+            let Some(at) = find(rest, part) else { return false };
+            rest = rest.get(at + part.len()..).unwrap_or_default();
+        }
+        rest.ends_with(last)
+    }
+}
+
+/// Whether a variable of the sidecar reaches a plugin that lists `patterns`, or
+/// lists nothing.
+pub(super) fn admits(patterns: Option<&[VariablePattern]>, name: &[u8]) -> bool {
+    let listed = |patterns: &[VariablePattern]| patterns.iter().any(|p| p.matches(name));
+    ALWAYS.contains(&name) || patterns.is_none_or(listed)
+}
+
+fn find(text: &[u8], part: &[u8]) -> Option<usize> {
+    if part.is_empty() {
+        return Some(0);
+    }
+    text.windows(part.len()).position(|window| window == part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_text() {
+        for (pattern, name, expected) in [
+            ("HOME", "HOME", true),
+            ("HOME", "HOMES", false),
+            ("HOME", "AHOME", false),
+            ("AWS_*", "AWS_REGION", true),
+            ("AWS_*", "AWS_", true),
+            ("AWS_*", "XAWS_REGION", false),
+            ("*_PROXY", "HTTPS_PROXY", true),
+            ("*_PROXY", "_PROXY", true),
+            ("*_PROXY", "PROXY", false),
+            ("A*B*C", "AxByC", true),
+            ("A*B*C", "ABC", true),
+            ("A*B*C", "ACB", false),
+            ("A*A", "A", false),
+            ("*", "", true),
+            ("**", "anything", true),
+        ] {
+            let matches = VariablePattern::new(pattern).unwrap().matches(name.as_bytes());
+            assert_eq!(matches, expected, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn case_counts() {
+        assert!(!VariablePattern::new("http_proxy").unwrap().matches(b"HTTP_PROXY"));
+    }
+
+    #[test]
+    fn what_is_no_name_is_no_pattern() {
+        for text in ["", "A=B", "A B", "A\n", "A\0"] {
+            assert_eq!(VariablePattern::new(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_list_restricts_and_its_absence_does_not() {
+        let home = [VariablePattern::new("HOME").unwrap()];
+        assert!(admits(None, b"SECRET") && !admits(Some(&home), b"SECRET"));
+        assert!(admits(Some(&home), b"HOME") && !admits(Some(&[]), b"HOME"));
+    }
+
+    #[test]
+    fn the_path_always_passes() {
+        assert!(admits(Some(&[]), b"PATH"));
+    }
+}

@@ -1,0 +1,139 @@
+//! On what terms a plugin's commands run: the operator's, less and more what the
+//! plugin's definition says.
+
+use bytes::Bytes;
+
+use super::workspace::Surroundings;
+use crate::{
+    plugin::{self, PluginDefinition},
+    sandbox::{Bounds, Network},
+};
+
+/// What commands of one plugin get, use and may reach.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Terms {
+    /// `NAME=VALUE` of the sidecar.
+    pub(super) inherited: Vec<Bytes>,
+    /// What they may reach and use.
+    pub(super) bounds: Bounds,
+    /// Most bytes of standard output.
+    pub(super) max_output: usize,
+}
+
+impl Terms {
+    /// What the definition leaves open is as the operator of the sidecar has it.
+    pub(super) fn new(surroundings: &Surroundings, plugin: &PluginDefinition) -> Self {
+        let limits = &plugin.limits;
+        let output = limits.output.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+        Self {
+            inherited: inherited(&surroundings.inherited, plugin),
+            bounds: bounds(&surroundings.bounds, plugin),
+            max_output: output.unwrap_or(surroundings.max_output),
+        }
+    }
+}
+
+fn inherited(all: &[Bytes], plugin: &PluginDefinition) -> Vec<Bytes> {
+    let name = |entry: &Bytes| entry.split(|byte| *byte == b'=').next().map(<[u8]>::to_vec);
+    let admitted = |entry: &&Bytes| name(entry).is_some_and(|name| plugin.sandbox.admits(&name));
+    all.iter().filter(admitted).cloned().collect()
+}
+
+fn bounds(general: &Bounds, plugin: &PluginDefinition) -> Bounds {
+    let (sandbox, limits) = (&plugin.sandbox, &plugin.limits);
+    let network = sandbox.network.as_ref().map(|network| match network {
+        plugin::Network::Ports(ports) if ports.is_empty() => Network::None,
+        plugin::Network::Ports(ports) => Network::Ports(ports.clone()),
+        plugin::Network::Any => Network::Any,
+    });
+    let further = sandbox.read.iter().map(Into::into);
+    Bounds {
+        read: general.read.iter().cloned().chain(further).collect(),
+        write: general.write.clone(),
+        network: network.unwrap_or_else(|| general.network.clone()),
+        memory: limits.memory.unwrap_or(general.memory),
+        processes: limits.processes.unwrap_or(general.processes),
+        file_size: limits.file_size.unwrap_or(general.file_size),
+        // The kernel counts whole seconds, and takes 0 for no limit.
+        cpu_seconds: limits
+            .cpu
+            .map_or(general.cpu_seconds, |cpu| cpu.as_secs() + u64::from(cpu.subsec_nanos() > 0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn surroundings() -> Surroundings {
+        Surroundings {
+            inherited: [&b"PATH=/bin"[..], b"TOKEN=x=y", b"HOME=/root"]
+                .map(Bytes::from_static)
+                .to_vec(),
+            search: Bytes::from_static(b"/bin"),
+            max_output: 100,
+            bounds: Bounds {
+                read: vec!["/opt".into()],
+                network: Network::Ports(vec![443]),
+                memory: 7,
+                processes: 8,
+                file_size: 9,
+                cpu_seconds: 10,
+                ..Bounds::default()
+            },
+        }
+    }
+
+    fn terms(spec: &str) -> Terms {
+        let text = format!(
+            "kind: ConfigManagementPlugin\nmetadata: {{name: x}}\nspec:\n  generate: {{command: \
+             [x]}}\n  {spec}"
+        );
+        Terms::new(&surroundings(), &plugin::read(text.as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn what_a_definition_leaves_open_is_the_operators() {
+        let Surroundings { inherited, max_output, bounds, .. } = surroundings();
+        assert_eq!(terms(""), Terms { inherited, bounds, max_output });
+    }
+
+    #[test]
+    fn a_definitions_limits_take_the_place_of_the_operators() {
+        let terms = terms("limits: {memory: 1Ki, processes: 2, fileSize: 3, cpu: 1.5s, output: 4}");
+        let Bounds { memory, processes, file_size, cpu_seconds, .. } = terms.bounds;
+        assert_eq!((memory, processes, file_size, cpu_seconds), (1024, 2, 3, 2));
+        assert_eq!(terms.max_output, 4);
+    }
+
+    #[test]
+    fn paths_to_read_are_added() {
+        let terms = terms("sandbox: {read: [/srv/data]}");
+        assert_eq!(terms.bounds.read, ["/opt", "/srv/data"].map(std::path::PathBuf::from));
+    }
+
+    #[test]
+    fn a_network_is_none_some_or_any() {
+        for (text, expected) in [
+            ("none", Network::None),
+            ("[]", Network::None),
+            ("[80, 22]", Network::Ports(vec![80, 22])),
+            ("any", Network::Any),
+        ] {
+            let terms = terms(&format!("sandbox: {{network: {text}}}"));
+            assert_eq!(terms.bounds.network, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn variables_that_are_not_listed_stay_out() {
+        let names = |spec: &str| {
+            let inherited = terms(spec).inherited;
+            inherited.iter().map(|entry| String::from_utf8_lossy(entry).into_owned()).collect()
+        };
+        let listed: Vec<String> = names("sandbox: {env: [HO*]}");
+        assert_eq!(listed, ["PATH=/bin", "HOME=/root"]);
+        let unlisted: Vec<String> = names("sandbox: {network: any}");
+        assert_eq!(unlisted.len(), 3);
+    }
+}
