@@ -27,6 +27,7 @@ mod plan;
 mod policy;
 mod privilege;
 mod run;
+mod shared;
 mod spawner;
 mod start;
 mod tier;
@@ -34,7 +35,7 @@ mod trial;
 mod unpack;
 mod worker;
 
-pub use bounds::{Bounds, Network};
+pub use bounds::{Bounds, Cache, Caches, Network};
 pub use excerpt::Excerpt;
 pub use job::Unconfined;
 pub use lease::{Lease, NoLease};

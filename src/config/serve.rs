@@ -14,7 +14,10 @@ use super::{
     Http, Isolation, LogFormat, LogLevel, PEER_CONFIG, PEER_FILE, PLUGINS_DIR, Ports, UidRange,
     path_variable,
 };
-use crate::{loader::Places, sandbox::Bounds};
+use crate::{
+    loader::Places,
+    sandbox::{Bounds, Caches},
+};
 
 /// Where Argo CD looks for sockets. The repo-server has the same default.
 const SOCKET_DIR: &str = "/home/argocd/cmp-server/plugins";
@@ -197,7 +200,7 @@ impl Serve {
     pub fn bounds(&self) -> Bounds {
         Bounds {
             read: self.read.clone(),
-            write: Vec::new(),
+            caches: Caches::default(),
             network: self.network.0.clone(),
             memory: self.max_memory,
             processes: self.max_processes,

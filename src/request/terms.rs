@@ -6,7 +6,7 @@ use bytes::Bytes;
 use super::workspace::Surroundings;
 use crate::{
     plugin::{self, PluginDefinition},
-    sandbox::{Bounds, Network},
+    sandbox::{Bounds, Cache, Caches, Network},
 };
 
 /// What commands of one plugin get, use and may reach.
@@ -49,7 +49,10 @@ fn bounds(general: &Bounds, plugin: &PluginDefinition) -> Bounds {
     let further = sandbox.read.iter().map(Into::into);
     Bounds {
         read: general.read.iter().cloned().chain(further).collect(),
-        write: general.write.clone(),
+        caches: Caches {
+            owner: plugin.name.as_str().to_owned(),
+            list: sandbox.caches.iter().map(cache).collect(),
+        },
         network: network.unwrap_or_else(|| general.network.clone()),
         memory: limits.memory.unwrap_or(general.memory),
         processes: limits.processes.unwrap_or(general.processes),
@@ -59,6 +62,10 @@ fn bounds(general: &Bounds, plugin: &PluginDefinition) -> Bounds {
             .cpu
             .map_or(general.cpu_seconds, |cpu| cpu.as_secs() + u64::from(cpu.subsec_nanos() > 0)),
     }
+}
+
+fn cache(cache: &plugin::Cache) -> Cache {
+    Cache { name: cache.name.clone(), variable: cache.variable.clone() }
 }
 
 #[cfg(test)]
@@ -94,7 +101,8 @@ mod tests {
 
     #[test]
     fn what_a_definition_leaves_open_is_the_operators() {
-        let Surroundings { inherited, max_output, bounds, .. } = surroundings();
+        let Surroundings { inherited, max_output, mut bounds, .. } = surroundings();
+        bounds.caches.owner = "x".to_owned();
         assert_eq!(terms(""), Terms { inherited, bounds, max_output });
     }
 

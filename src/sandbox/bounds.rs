@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::plan::{Plan, Task};
+use super::{
+    message::Grants,
+    plan::{CacheTask, Plan, Task},
+};
 
 /// Bounds of one command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -10,7 +13,7 @@ pub struct Bounds {
     /// Paths to read besides what every request may.
     pub read: Vec<PathBuf>,
     /// Directories to write to besides the workspace.
-    pub write: Vec<PathBuf>,
+    pub caches: Caches,
     /// What to connect to.
     pub network: Network,
     /// Bytes of memory for each process; 0 for no limit, as for those below.
@@ -21,6 +24,24 @@ pub struct Bounds {
     pub file_size: u64,
     /// Seconds of processor time for each process.
     pub cpu_seconds: u64,
+}
+
+/// Directories that some requests share: those with the same `owner`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Caches {
+    /// Whoever has another one reaches none of them. A file name.
+    pub owner: String,
+    /// The directories.
+    pub list: Vec<Cache>,
+}
+
+/// A directory that requests share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cache {
+    /// What it is called. A file name.
+    pub name: String,
+    /// The variable that tells a command where it is.
+    pub variable: String,
 }
 
 /// What may be connected to. Where there is a network at all, no kernel yet
@@ -43,9 +64,6 @@ impl Default for Network {
 
 impl Bounds {
     pub(super) fn plan(&self, task: Task) -> Plan {
-        let texts = |paths: &[PathBuf]| {
-            paths.iter().map(|path| path.to_string_lossy().into_owned()).collect()
-        };
         let (ports, any_port) = match &self.network {
             Network::Ports(ports) => (ports.iter().copied().map(u32::from).collect(), false),
             Network::None => (Vec::new(), false),
@@ -53,8 +71,7 @@ impl Bounds {
         };
         Plan {
             task: Some(task),
-            read: texts(&self.read),
-            write: texts(&self.write),
+            caches: self.caches.list.iter().map(CacheTask::from).collect(),
             ports,
             any_port,
             no_internet: self.network == Network::None,
@@ -63,5 +80,20 @@ impl Bounds {
             max_file_size: self.file_size,
             max_cpu_seconds: self.cpu_seconds,
         }
+    }
+
+    /// What the spawner has to see to: it takes more rights than a worker has.
+    pub(super) fn grants(&self) -> Grants {
+        Grants {
+            read: self.read.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
+            owner: self.caches.owner.clone(),
+            caches: self.caches.list.iter().map(|cache| cache.name.clone()).collect(),
+        }
+    }
+}
+
+impl From<&Cache> for CacheTask {
+    fn from(cache: &Cache) -> Self {
+        Self { name: cache.name.clone(), variable: cache.variable.clone() }
     }
 }

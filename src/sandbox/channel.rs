@@ -12,8 +12,9 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 
-/// Longest message in bytes. The largest one carries a sentence about a failure.
-const MAX_MESSAGE: usize = 4096;
+/// Longest message in bytes. The largest ones carry paths: those of a worker,
+/// and those that are on the PATH or hidden.
+const MAX_MESSAGE: usize = 16 * 1024;
 
 /// Most descriptors that travel with one message.
 const MAX_DESCRIPTORS: usize = 2;
@@ -34,7 +35,12 @@ pub(super) fn send(
     message: &impl Message,
     descriptors: &[BorrowedFd<'_>],
 ) -> io::Result<()> {
-    send_bytes(socket, &message.encode_to_vec(), descriptors)
+    let bytes = message.encode_to_vec();
+    if bytes.len() > MAX_MESSAGE {
+        let text = format!("a message of {} bytes, of which {MAX_MESSAGE} are read", bytes.len());
+        return Err(io::Error::other(text));
+    }
+    send_bytes(socket, &bytes, descriptors)
 }
 
 /// Sends bytes and descriptors together.

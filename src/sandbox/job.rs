@@ -14,11 +14,12 @@ use tokio::{
 };
 
 use super::{
+    bounds::Bounds,
     channel,
     lease::Lease,
     link::Outgoing,
     message::{Ended, JobKind},
-    plan::{self, Answer, Failed, Plan, Reply},
+    plan::{self, Answer, Failed, Reply, Task},
 };
 
 /// A worker could not be confined, so it did nothing.
@@ -41,6 +42,9 @@ pub(super) struct Job {
     silent: bool,
 }
 
+/// Longest grants in bytes, so that an order fits into a message.
+const MAX_GRANTS: usize = 12 * 1024;
+
 /// Most bytes received at a time; a reply is far shorter.
 const PIECE: usize = 16 * 1024;
 
@@ -49,18 +53,25 @@ impl Job {
     pub(super) async fn start(
         lease: &Lease,
         kind: JobKind,
-        plan: &Plan,
+        bounds: &Bounds,
+        task: Task,
     ) -> Result<Self, Unconfined> {
+        let grants = bounds.grants();
+        if grants.encoded_len() > MAX_GRANTS {
+            return Err(cannot("start a worker")("its paths to read are too many or too long"));
+        }
+        let plan = bounds.plan(task);
         let (socket, theirs) = channel::stream_pair().map_err(cannot("make a socket"))?;
         rustix::io::ioctl_fionbio(&socket, true).map_err(cannot("make a socket"))?;
         let socket = std::os::unix::net::UnixStream::from(socket);
         let socket = UnixStream::from_std(socket).map_err(cannot("make a socket"))?;
         let (answer, ended) = oneshot::channel();
-        let order = Outgoing::Start { lease: lease.id(), kind, socket: theirs, ended: answer };
+        let order =
+            Outgoing::Start { lease: lease.id(), kind, grants, socket: theirs, ended: answer };
         lease.send(order).await.map_err(cannot("start a worker"))?;
         let mut job = Self { socket, ended, buffer: Vec::new(), last: None, silent: false };
         // A worker that is gone already says why in its reply.
-        let _ = job.socket.write_all(&plan::frame(plan)).await;
+        let _ = job.socket.write_all(&plan::frame(&plan)).await;
         Ok(job)
     }
 
@@ -126,7 +137,11 @@ async fn reply(
             return Ok(reply.answer.map(|answer| (answer, descriptors)));
         }
         let receive = || receive(socket.as_fd(), buffer);
-        let received = socket.async_io(Interest::READABLE, receive).await?;
+        let received = match socket.async_io(Interest::READABLE, receive).await {
+            // A worker that never was has not read its plan.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => None,
+            received => received?,
+        };
         let Some(more) = received else { return Ok(None) };
         descriptors.extend(more);
     }

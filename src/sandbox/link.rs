@@ -18,7 +18,7 @@ use tracing::{error, warn};
 use super::{
     channel,
     lease::{Lease, NoLease},
-    message::{Ended, Event, JobKind, Leased, Order, Released, Report},
+    message::{Ended, Event, Grants, JobKind, Leased, Order, Released, Report},
     start::Spawner,
 };
 
@@ -42,9 +42,20 @@ pub struct Link {
 #[derive(Debug)]
 pub(super) enum Outgoing {
     Lease(oneshot::Sender<Result<Lease, NoLease>>),
-    Start { lease: u64, kind: JobKind, socket: OwnedFd, ended: oneshot::Sender<Ended> },
-    Stop { lease: u64 },
-    Release { lease: u64, grace_ms: u32 },
+    Start {
+        lease: u64,
+        kind: JobKind,
+        grants: Grants,
+        socket: OwnedFd,
+        ended: oneshot::Sender<Ended>,
+    },
+    Stop {
+        lease: u64,
+    },
+    Release {
+        lease: u64,
+        grace_ms: u32,
+    },
 }
 
 /// Whoever waits for the spawner, by the number of the order.
@@ -121,9 +132,9 @@ impl Driver {
                 waiting.leases.insert(number, answer);
                 (Order::lease(number), None)
             }
-            Outgoing::Start { lease, kind, socket, ended } => {
+            Outgoing::Start { lease, kind, grants, socket, ended } => {
                 waiting.jobs.insert(number, ended);
-                (Order::start(lease, number, kind), Some(socket))
+                (Order::start(lease, number, kind, grants), Some(socket))
             }
             Outgoing::Stop { lease } => (Order::stop(lease), None),
             Outgoing::Release { lease, grace_ms } => (Order::release(lease, grace_ms), None),

@@ -106,7 +106,7 @@ pub(super) struct LeaseOrder {
     pub(super) ticket: u64,
 }
 
-#[derive(Clone, Copy, PartialEq, Message)]
+#[derive(Clone, PartialEq, Message)]
 pub(super) struct StartOrder {
     #[prost(uint64, tag = "1")]
     pub(super) lease: u64,
@@ -115,6 +115,23 @@ pub(super) struct StartOrder {
     pub(super) job: u64,
     #[prost(enumeration = "JobKind", tag = "3")]
     pub(super) kind: i32,
+    #[prost(message, required, tag = "4")]
+    pub(super) grants: Grants,
+}
+
+/// What a worker may reach beyond what all may. The operator wrote it, in
+/// definitions and flags; no tenant did.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Grants {
+    /// Paths to read.
+    #[prost(string, repeated, tag = "1")]
+    pub(super) read: Vec<String>,
+    /// Whose caches they are: a file name.
+    #[prost(string, tag = "2")]
+    pub(super) owner: String,
+    /// File names of the owner's caches.
+    #[prost(string, repeated, tag = "3")]
+    pub(super) caches: Vec<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
@@ -236,8 +253,8 @@ impl Order {
         Self { what: Some(What::Lease(LeaseOrder { ticket })) }
     }
 
-    pub(super) const fn start(lease: u64, job: u64, kind: JobKind) -> Self {
-        Self { what: Some(What::Start(StartOrder { lease, job, kind: kind as i32 })) }
+    pub(super) const fn start(lease: u64, job: u64, kind: JobKind, grants: Grants) -> Self {
+        Self { what: Some(What::Start(StartOrder { lease, job, kind: kind as i32, grants })) }
     }
 
     pub(super) const fn stop(lease: u64) -> Self {

@@ -18,12 +18,9 @@ const MAX_FRAME: usize = 8 * 1024 * 1024;
 pub(super) struct Plan {
     #[prost(oneof = "Task", tags = "1, 2, 3")]
     pub(super) task: Option<Task>,
-    /// Paths to read besides what every tenant may.
-    #[prost(string, repeated, tag = "4")]
-    pub(super) read: Vec<String>,
-    /// Directories to write to besides the workspace.
-    #[prost(string, repeated, tag = "5")]
-    pub(super) write: Vec<String>,
+    /// Directories that requests share, among those that the spawner granted.
+    #[prost(message, repeated, tag = "4")]
+    pub(super) caches: Vec<CacheTask>,
     /// TCP ports to connect to.
     #[prost(uint32, repeated, tag = "6")]
     pub(super) ports: Vec<u32>,
@@ -55,6 +52,15 @@ pub(super) enum Task {
     Run(RunTask),
     #[prost(message, tag = "3")]
     Canary(CanaryTask),
+}
+
+/// A directory that requests share, and the variable that says where it is.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct CacheTask {
+    #[prost(string, tag = "1")]
+    pub(super) name: String,
+    #[prost(string, tag = "2")]
+    pub(super) variable: String,
 }
 
 /// What to attack.

@@ -114,9 +114,9 @@ impl Lease {
     ) -> Result<Output, NotRun> {
         let started = Instant::now();
         let max_output = command.max_output;
-        let plan = bounds.plan(Task::Run(command.into()));
         self.begin();
-        let mut job = Job::start(self, JobKind::Run, &plan).await?;
+        let task = Task::Run(command.into());
+        let mut job = Job::start(self, JobKind::Run, bounds, task).await?;
         let mut capture = Capture::new(streams(&mut job).await?, max_output);
         let stopped = capture.follow(&mut job, deadline).await?;
         match stopped {

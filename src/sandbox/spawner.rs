@@ -5,6 +5,7 @@
 //! it never sees a byte that a tenant wrote. It ends when the supervisor does,
 //! after ending every lease.
 
+mod caches;
 mod clean;
 mod ending;
 mod kill;

@@ -78,8 +78,8 @@ impl Link {
 
     async fn attack(&self, task: CanaryTask) -> Result<Vec<String>, NotProven> {
         let lease = self.lease().await?;
-        let plan = Bounds::default().plan(Task::Canary(task));
-        let mut job = Job::start(&lease, JobKind::Canary, &plan).await?;
+        let (bounds, task) = (Bounds::default(), Task::Canary(task));
+        let mut job = Job::start(&lease, JobKind::Canary, &bounds, task).await?;
         match job.reply().await.map_err(cannot("hear from a worker"))? {
             Some((Answer::Canaries(canaries), _)) => Ok(canaries.alive),
             Some((Answer::Failed(failed), _)) => Err(Unconfined::from(failed).into()),

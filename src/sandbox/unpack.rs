@@ -55,8 +55,8 @@ impl Lease {
             max_path_bytes: path_bytes,
             max_depth: depth,
         };
-        let plan = Bounds::default().plan(Task::Unpack(task));
-        Ok(Unpacking { job: Job::start(self, JobKind::Unpack, &plan).await? })
+        let (bounds, task) = (Bounds::default(), Task::Unpack(task));
+        Ok(Unpacking { job: Job::start(self, JobKind::Unpack, &bounds, task).await? })
     }
 }
 

@@ -10,8 +10,10 @@ mod guard;
 mod identity;
 mod lookup;
 pub(super) mod namespaces;
+mod reading;
 pub(super) mod remove;
 mod run;
+pub(super) mod share;
 mod tree;
 mod unpack;
 mod watch;
@@ -26,16 +28,23 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nix::{errno::Errno, unistd::Uid};
+use nix::{
+    errno::Errno,
+    unistd::{Gid, Uid},
+};
 
-use self::identity::Confined;
 pub(super) use self::watch::END;
+use self::{
+    identity::{Confined, Reach},
+    reading::Reading,
+};
 use super::{
     canary,
     fork::SingleThreaded,
     message::JobKind,
     plan::{self, Answer, Canaries, Failed, Plan, Reply, Task},
     policy::Policy,
+    shared::Shared,
     tier::Tier,
 };
 
@@ -45,18 +54,22 @@ pub(super) struct Site<'s> {
     pub(super) fork: SingleThreaded,
     pub(super) tier: Tier,
     pub(super) policy: Option<&'s Policy>,
+    /// What no tenant may open.
+    pub(super) hidden: &'s [PathBuf],
     /// Where workspaces are.
     pub(super) root: BorrowedFd<'s>,
     pub(super) root_path: &'s Path,
 }
 
 /// Who a worker works for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Tenant {
     /// The leased user; `None` where everybody is the same one.
     pub(super) user: Option<Uid>,
     /// The request's directory.
     pub(super) workspace: PathBuf,
+    /// What it shares with others of its kind.
+    pub(super) shared: Option<Shared>,
 }
 
 /// The directories a request has to itself, by their names in its workspace.
@@ -82,6 +95,8 @@ pub(super) struct Job<'j> {
     tenant: &'j Tenant,
     socket: UnixStream,
     kind: JobKind,
+    /// Further paths to read.
+    reading: Vec<Reading>,
 }
 
 impl<'j> Job<'j> {
@@ -91,12 +106,18 @@ impl<'j> Job<'j> {
         socket: OwnedFd,
         kind: JobKind,
     ) -> Self {
-        Self { site, tenant, socket: socket.into(), kind }
+        Self { site, tenant, socket: socket.into(), kind, reading: Vec::new() }
     }
 
-    /// Runs in a child of the spawner, and ends as the job did.
-    pub(super) fn start(mut self) -> i32 {
+    /// Runs in a child of the spawner, and ends as the job did. It may open
+    /// `read` besides what all may.
+    pub(super) fn start(mut self, read: &[String]) -> i32 {
         let site = self.site;
+        // While everything can be seen that a path must not lead to.
+        match reading::find(read, site.hidden) {
+            Ok(reading) => self.reading = reading,
+            Err(error) => return self.answer(Trouble::Command(error.to_string()).into()),
+        }
         match site.tier {
             Tier::Uid => self.run(site),
             // Who only unpacks runs nothing that would have to be guarded.
@@ -114,16 +135,19 @@ impl<'j> Job<'j> {
     }
 
     fn work(&mut self, site: &Site<'_>) -> Result<Answer, Trouble> {
-        let Self { tenant, socket, kind, .. } = self;
+        let Self { tenant, socket, kind, reading, .. } = self;
         let workspace = identity::assume(site, tenant, *kind)?;
         let plan: Plan = plan::read(socket).map_err(step("read the plan"))?;
-        let confined = Confined::enter(site, workspace, &plan, socket.as_fd())?;
+        let reach = Reach { tenant, reading, plan: &plan };
+        let confined = Confined::enter(site, workspace, reach, socket.as_fd())?;
+        let caches = environment::caches(tenant, &plan.caches);
         match (kind, plan.task) {
             (JobKind::Unpack, Some(Task::Unpack(task))) => {
                 unpack::unpack(confined.workspace(), task, socket).map(Answer::Unpacked)
             }
             (JobKind::Run, Some(Task::Run(task))) => {
-                let never: Infallible = run::become_command(&confined, tenant, &task, socket)?;
+                let never: Infallible =
+                    run::become_command(&confined, (tenant, &caches), &task, socket)?;
                 match never {}
             }
             (JobKind::Canary, Some(Task::Canary(targets))) => {
@@ -146,6 +170,11 @@ impl<'j> Job<'j> {
 }
 
 impl Tenant {
+    /// The group of what it shares.
+    fn group(&self) -> Option<Gid> {
+        self.shared.as_ref()?.group
+    }
+
     /// The absolute path of a directory in the workspace.
     fn directory(&self, name: &str) -> PathBuf {
         self.workspace.join(name)

@@ -14,7 +14,11 @@ use nix::{
     unistd::{Gid, Uid, execve, setgroups, setresgid, setresuid},
 };
 
-use super::{super::worker::remove, ending::Found, kill::drop_capabilities};
+use super::{ending::Found, kill::drop_capabilities};
+use crate::sandbox::{
+    shared::Shared,
+    worker::{remove, share},
+};
 
 const NOTHING: i32 = 0;
 const PROCESSES: i32 = 1;
@@ -30,15 +34,24 @@ pub(super) fn found(status: i32) -> Found {
 }
 
 /// Runs in a child: becomes `user`, and unless the user has other processes
-/// removes everything in `workspace`, a directory in `root`.
-pub(super) fn clean(root: &OwnedFd, workspace: &str, user: Option<Uid>) -> i32 {
+/// leaves its caches to the next request and removes everything in `workspace`,
+/// a directory in `root`.
+pub(super) fn clean(
+    root: &OwnedFd,
+    workspace: &str,
+    user: Option<Uid>,
+    shared: Option<&Shared>,
+) -> i32 {
     if let Some(user) = user {
-        if become_user(user).is_err() {
+        if become_user(user, shared.and_then(|shared| shared.group)).is_err() {
             return FILES;
         }
         if has_others(user) {
             return PROCESSES;
         }
+    }
+    if let Some(shared) = shared {
+        share::hand_on(shared);
     }
     match remove::contents(root, workspace) {
         Ok(()) => NOTHING,
@@ -46,13 +59,13 @@ pub(super) fn clean(root: &OwnedFd, workspace: &str, user: Option<Uid>) -> i32 {
     }
 }
 
-fn become_user(user: Uid) -> Result<(), Errno> {
+fn become_user(user: Uid, further: Option<Gid>) -> Result<(), Errno> {
     // With no process allowed, changing to a user that has one leaves a mark,
     // which execve(2) answers with EAGAIN. It costs two system calls, where
     // reading /proc costs ten microseconds for every process of the machine.
     setrlimit(Resource::RLIMIT_NPROC, 0, 0)?;
     let group = Gid::from_raw(user.as_raw());
-    setgroups(&[])?;
+    setgroups(further.as_slice())?;
     setresgid(group, group, group)?;
     setresuid(user, user, user)?;
     drop_capabilities()

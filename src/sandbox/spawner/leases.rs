@@ -19,11 +19,14 @@ use super::{
     super::{
         fork::{Reaped, SingleThreaded},
         message::{
-            Ended, Event, JobKind, LeaseOrder, Leased, Ready, Released, StartOrder, TierName,
+            Ended, Event, Grants, JobKind, LeaseOrder, Leased, Ready, Released, StartOrder,
+            TierName,
         },
+        shared::Shared,
         tier::Tier,
         worker::{self, Job, Site, Tenant},
     },
+    caches::NoCache,
     clean,
     ending::{Ending, Found, Step},
     kill,
@@ -117,7 +120,7 @@ impl Leases {
             let owner = Uid::from_raw(entry.metadata().map_err(unfit)?.uid());
             let owner = (owner != geteuid()).then_some(owner);
             let Ok(name) = entry.file_name().into_string() else { continue };
-            let cleaner = self.fork.fork(|| clean::clean(&root.directory, &name, owner));
+            let cleaner = self.fork.fork(|| clean::clean(&root.directory, &name, owner, None));
             self.children.insert(cleaner.map_err(unfit)?, Child::Stale(name));
         }
         Ok(())
@@ -142,7 +145,8 @@ impl Leases {
     /// Starts a worker, after a sweep if a command ran under the lease before:
     /// what it left must not be there to meet the next one.
     pub(super) fn start(&mut self, order: StartOrder, socket: OwnedFd) {
-        let worker = Waiting { job: order.job, kind: order.kind(), socket };
+        let (job, kind) = (order.job, order.kind());
+        let worker = Waiting { job, kind, grants: order.grants, socket };
         let Some(index) = self.slots.find(order.lease) else {
             return self.refuse(worker.job, "its lease has ended");
         };
@@ -158,19 +162,26 @@ impl Leases {
 
     fn fork_worker(&mut self, index: usize, worker: Waiting) {
         let user = self.user(index);
+        let Waiting { job, kind, grants, socket } = worker;
+        let shared = match self.share(&grants) {
+            Ok(shared) => shared,
+            Err(error) => return self.refuse(job, &format!("its caches: {error}")),
+        };
         let Some(lease) = self.slots.lease_mut(index) else { return };
-        let Waiting { job, kind, socket } = worker;
         lease.used |= kind != JobKind::Unpack;
+        lease.shared = shared.clone().or(lease.shared.take());
         let root = &self.arrangement.root;
-        let tenant = Tenant { user, workspace: root.path.join(&lease.workspace) };
+        let tenant = Tenant { user, workspace: root.path.join(&lease.workspace), shared };
         let site = Site {
             fork: self.fork,
             tier: self.arrangement.tier,
             policy: self.arrangement.policy.as_ref(),
+            hidden: &self.arrangement.hidden,
             root: root.directory.as_fd(),
             root_path: &root.path,
         };
-        match self.fork.fork(|| Job::new(&site, &tenant, socket, kind).start()) {
+        let read = &grants.read;
+        match self.fork.fork(|| Job::new(&site, &tenant, socket, kind).start(read)) {
             Ok(pid) => {
                 lease.workers.insert(pid, job);
                 self.children.insert(pid, Child::Worker { slot: index, job });
@@ -179,8 +190,17 @@ impl Leases {
         }
     }
 
+    /// The caches that a worker has, made if they are not there.
+    fn share(&mut self, grants: &Grants) -> Result<Option<Shared>, NoCache> {
+        if grants.caches.is_empty() {
+            return Ok(None);
+        }
+        let Arrangement { caches, users, .. } = &mut self.arrangement;
+        caches.prepare(grants, users.as_mut()).map(Some)
+    }
+
     fn refuse(&mut self, job: u64, why: &str) {
-        let failure = format!("cannot start a worker: {why}");
+        let failure = format!("start a worker: {why}");
         self.reports.push(Event::Ended(Ended { job, failure, ..Ended::default() }));
     }
 
@@ -282,7 +302,8 @@ impl Leases {
         // make files once everything seems to be gone; a guard ends last.
         let is_busy = !lease.workers.is_empty();
         let (root, name) = (&self.arrangement.root.directory, lease.workspace.as_str());
-        let cleaner = (!is_busy).then(|| self.fork.fork(|| clean::clean(root, name, user)));
+        let clean = || clean::clean(root, name, user, lease.shared.as_ref());
+        let cleaner = (!is_busy).then(|| self.fork.fork(clean));
         if let Some(Ok(pid)) = cleaner {
             self.children.insert(pid, Child::Cleaner { slot: index });
         } else {

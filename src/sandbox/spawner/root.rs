@@ -44,22 +44,27 @@ impl Root {
     /// Makes and locks the directory. It belongs to `owner` where all requests
     /// share that user.
     pub(super) fn make(work_dir: &Path, owner: Option<u32>) -> Result<Self, NoRoot> {
-        let path = work_dir.join(NAME);
+        let (path, file) = make(&work_dir.join(NAME), MODE, owner)?;
         let failed = |error| NoRoot::Io { path: path.clone(), error, uid: geteuid() };
-        fs::DirBuilder::new().recursive(true).mode(MODE).create(&path).map_err(failed)?;
-        let file = File::open(&path).map_err(failed)?;
-        let owner = owner.filter(|_| geteuid().is_root());
-        if owner.is_some() {
-            fchown(&file, owner, owner).map_err(failed)?;
-        }
-        // The mode at creation was subject to the umask.
-        file.set_permissions(fs::Permissions::from_mode(MODE)).map_err(failed)?;
         let directory = OwnedFd::from(file.try_clone().map_err(failed)?);
         let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock)
             .map_err(|_held| NoRoot::Taken { path: path.clone() })?;
-        let path = path.canonicalize().map_err(failed)?;
         Ok(Self { path, directory, _lock: lock })
     }
+}
+
+/// Makes a directory with all above it, and returns its path without links.
+pub(super) fn make(path: &Path, mode: u32, owner: Option<u32>) -> Result<(PathBuf, File), NoRoot> {
+    let failed = |error| NoRoot::Io { path: path.to_owned(), error, uid: geteuid() };
+    fs::DirBuilder::new().recursive(true).mode(mode).create(path).map_err(failed)?;
+    let file = File::open(path).map_err(failed)?;
+    let owner = owner.filter(|_| geteuid().is_root());
+    if owner.is_some() {
+        fchown(&file, owner, owner).map_err(failed)?;
+    }
+    // The mode at creation was subject to the umask.
+    file.set_permissions(fs::Permissions::from_mode(mode)).map_err(failed)?;
+    Ok((path.canonicalize().map_err(failed)?, file))
 }
 
 #[cfg(test)]

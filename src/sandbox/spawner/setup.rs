@@ -1,6 +1,9 @@
 //! What has to be in order before the first lease, and how much of it is.
 
-use std::{io, path::PathBuf};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use nix::{
     sys::wait::{WaitStatus, waitpid},
@@ -9,7 +12,8 @@ use nix::{
 use thiserror::Error;
 
 use super::{
-    root::{NoRoot, Root},
+    caches::{self, Caches},
+    root::{self, NoRoot, Root},
     users::{NoUsers, Users},
 };
 use crate::sandbox::{
@@ -32,6 +36,9 @@ pub(super) struct Arrangement {
     pub(super) tier: Tier,
     pub(super) users: Option<Users>,
     pub(super) root: Root,
+    pub(super) caches: Caches,
+    /// What no request may open.
+    pub(super) hidden: Vec<PathBuf>,
     pub(super) policy: Option<Policy>,
     /// The version of Landlock that is enforced, 0 for none.
     pub(super) landlock: i32,
@@ -69,6 +76,8 @@ enum Lack {
     NoLandlock,
     #[error("Landlock version {LANDLOCK_TIER} is needed (Linux 6.12), and this kernel has {0}")]
     OldLandlock(i32),
+    #[error("{path}: {error}: which groups its caches have cannot be told")]
+    Caches { path: PathBuf, error: io::Error },
     #[error("namespaces cannot be made: {0}: that takes capability SYS_ADMIN")]
     Namespaces(io::Error),
 }
@@ -102,7 +111,10 @@ fn has(
         Tier::Uid => {}
         Tier::Namespaces => namespaces::probe(fork).map_err(Lack::Namespaces)?,
     }
-    Ok(Some(Users::claim(setup.first_uid, setup.uid_count, setup.leases)?))
+    // A group that owns caches from before must not become some request's user.
+    let path = Path::new(&setup.work_dir).join(caches::NAME);
+    let reserved = caches::groups(&path).map_err(|error| Lack::Caches { path, error })?;
+    Ok(Some(Users::claim(setup.first_uid, setup.uid_count, setup.leases, &reserved)?))
 }
 
 /// Makes what a tier that can be had consists of.
@@ -113,13 +125,15 @@ fn furnish(
     (landlock, missing): (i32, Vec<String>),
 ) -> Result<Arrangement, Unfit> {
     let shared = users.is_none().then_some(setup.shared_uid);
-    let root = Root::make(setup.work_dir.as_ref(), shared)?;
+    let work_dir = Path::new(&setup.work_dir);
+    let root = Root::make(work_dir, shared)?;
+    let (path, _) = root::make(&work_dir.join(caches::NAME), caches::MODE, shared)?;
+    let caches = Caches { path };
     if let Some(uid) = shared {
         let failed = |error: nix::Error| Unfit::Step { step: "change user", error: error.into() };
         become_user(Uid::from_raw(uid)).map_err(failed)?;
     }
-    let hidden: Vec<PathBuf> =
-        setup.hidden.iter().map(PathBuf::from).chain([root.path.clone()]).collect();
+    let hidden = hidden(setup, [root.path.clone(), caches.path.clone()]);
     let programs: Vec<PathBuf> = setup.programs.iter().map(PathBuf::from).collect();
     let is_restricted = tier != Tier::None && landlock > 0;
     let policy = is_restricted.then(|| Policy::new(&hidden, &programs)).transpose()?;
@@ -128,7 +142,17 @@ fn furnish(
     if tier == Tier::Uid {
         filter::install(Sockets::All)?;
     }
-    Ok(Arrangement { tier, users, root, policy, landlock, missing })
+    Ok(Arrangement { tier, users, root, caches, hidden, policy, landlock, missing })
+}
+
+/// What no request may open, by every name it has.
+fn hidden(setup: &Setup, own: [PathBuf; 2]) -> Vec<PathBuf> {
+    let mut hidden: Vec<PathBuf> = setup.hidden.iter().map(PathBuf::from).chain(own).collect();
+    let real: Vec<_> = hidden.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
+    hidden.extend(real);
+    hidden.sort_unstable();
+    hidden.dedup();
+    hidden
 }
 
 fn landlock_version(fork: SingleThreaded) -> Result<i32, Unfit> {

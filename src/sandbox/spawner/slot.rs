@@ -10,7 +10,10 @@ use nix::unistd::{Pid, Uid};
 use rand::RngExt;
 
 use super::ending::{Ending, Step};
-use crate::sandbox::message::JobKind;
+use crate::sandbox::{
+    message::{Grants, JobKind},
+    shared::Shared,
+};
 
 /// How long a user rests before it is leased again. Nothing of a tenant is known
 /// to outlive the end of a lease; the pause keeps a mistake in that from
@@ -42,6 +45,8 @@ pub(super) struct Lease {
     pub(super) workers: BTreeMap<Pid, u64>,
     /// A command of the tenant ran, so anything may have been left behind.
     pub(super) used: bool,
+    /// The caches that its commands have, for the end.
+    pub(super) shared: Option<Shared>,
     /// A worker that waits until what was left behind is gone.
     pub(super) waiting: Option<Waiting>,
 }
@@ -51,6 +56,7 @@ pub(super) struct Lease {
 pub(super) struct Waiting {
     pub(super) job: u64,
     pub(super) kind: JobKind,
+    pub(super) grants: Grants,
     pub(super) socket: OwnedFd,
 }
 
@@ -206,6 +212,7 @@ impl Slots {
             workspace: format!("{:032x}", rand::rng().random::<u128>()),
             workers: BTreeMap::new(),
             used: false,
+            shared: None,
             waiting: None,
         });
         Some((self.last_lease, slot.uid))

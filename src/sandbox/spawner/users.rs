@@ -1,7 +1,9 @@
 //! The users that requests may have, claimed for this process.
 
 use std::{
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     fs, io,
+    ops::RangeInclusive,
     os::{
         linux::net::SocketAddrExt,
         unix::{
@@ -12,7 +14,7 @@ use std::{
 };
 
 use caps::{CapSet, Capability};
-use nix::unistd::Uid;
+use nix::unistd::{Gid, Uid};
 use thiserror::Error;
 
 /// Why there are no users to lease.
@@ -43,12 +45,20 @@ pub(super) struct Users {
     /// Whom a killer pretends to be; see [`super::kill`].
     pub(super) killer: Uid,
     _claims: Vec<UnixListener>,
+    range: RangeInclusive<u32>,
+    /// Groups that own caches, claimed when they were first needed.
+    groups: BTreeMap<u32, UnixListener>,
 }
 
 impl Users {
     /// Claims `wanted` users of a range, and one for killing; fewer if there
-    /// are not so many.
-    pub(super) fn claim(first: u32, count: u32, wanted: u32) -> Result<Self, NoUsers> {
+    /// are not so many. None of `reserved` is among them.
+    pub(super) fn claim(
+        first: u32,
+        count: u32,
+        wanted: u32,
+        reserved: &BTreeSet<u32>,
+    ) -> Result<Self, NoUsers> {
         for needed in [Capability::CAP_SETUID, Capability::CAP_SETGID] {
             let has = caps::has_cap(None, CapSet::Effective, needed);
             if !has.map_err(NoUsers::Capabilities)? {
@@ -58,7 +68,7 @@ impl Users {
         let last = first.saturating_add(count.saturating_sub(1));
         check_maps(first, last)?;
         let taken = taken()?;
-        let free = (first..=last).filter(|uid| !taken.contains(uid));
+        let free = (first..=last).filter(|uid| !taken.contains(uid) && !reserved.contains(uid));
         let mut claimed = free
             .filter_map(|uid| Some((Uid::from_raw(uid), claim(uid)?)))
             .take(wanted as usize + 1);
@@ -69,7 +79,30 @@ impl Users {
             return Err(none());
         }
         claims.push(own);
-        Ok(Self { leased, killer, _claims: claims })
+        let (range, groups) = (first..=last, BTreeMap::new());
+        Ok(Self { leased, killer, _claims: claims, range, groups })
+    }
+
+    /// The group of this number, if it is of the range and nobody else's.
+    pub(super) fn group(&mut self, gid: u32) -> Option<Gid> {
+        if !self.range.contains(&gid) {
+            return None;
+        }
+        if let Entry::Vacant(unclaimed) = self.groups.entry(gid) {
+            unclaimed.insert(claim(gid)?);
+        }
+        Some(Gid::from_raw(gid))
+    }
+
+    /// A group that is not in use, from the end of the range: users are leased
+    /// from its beginning.
+    pub(super) fn free_group(&mut self, used: &BTreeSet<u32>) -> Option<Gid> {
+        let (taken, range) = (taken().ok()?, self.range.clone());
+        let is_free = |gid: &u32| !used.contains(gid) && !taken.contains(gid);
+        range
+            .rev()
+            .filter(is_free)
+            .find_map(|gid| if self.groups.contains_key(&gid) { None } else { self.group(gid) })
     }
 }
 
@@ -126,6 +159,26 @@ fn claim(uid: u32) -> Option<UnixListener> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn groups_are_of_the_range_and_of_no_user() {
+        let (first, last) = (u32::MAX - 40, u32::MAX - 30);
+        let mut users = Users {
+            leased: Vec::new(),
+            killer: Uid::from_raw(first),
+            _claims: Vec::new(),
+            range: first..=last,
+            groups: BTreeMap::new(),
+        };
+        let used = BTreeSet::from([last]);
+        let elsewhere = claim(last - 1);
+        assert_eq!(users.free_group(&used), Some(Gid::from_raw(last - 2)));
+        assert_eq!(users.free_group(&used), Some(Gid::from_raw(last - 3)));
+        assert_eq!(users.group(last - 2), Some(Gid::from_raw(last - 2)), "known already");
+        assert_eq!(users.group(last - 1), None, "somebody else's");
+        assert_eq!(users.group(last + 1), None, "not of the range");
+        drop(elsewhere);
+    }
 
     #[test]
     fn ids_are_looked_up_in_every_line_of_a_map() {

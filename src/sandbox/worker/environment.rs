@@ -9,17 +9,17 @@ use std::{
 use prost::bytes::Bytes;
 
 use super::{HOME, TEMPORARY, Tenant};
+use crate::sandbox::plan::CacheTask;
 
 /// `NAME=VALUE` in the order of their last occurrence: what was inherited, then
-/// what a tenant has to itself, then what the request brings. The text of an
-/// error is Go's.
+/// what a tenant has to itself, then what it shares, then what the request
+/// brings. The text of an error is Go's.
 pub(super) fn compose(
     tenant: &Tenant,
-    inherited: &[Bytes],
-    request: &[Bytes],
+    [inherited, caches, request]: [&[Bytes]; 3],
 ) -> Result<Vec<CString>, String> {
     let own = own(tenant);
-    let all = inherited.iter().chain(&own).chain(request);
+    let all = inherited.iter().chain(&own).chain(caches).chain(request);
     let last: BTreeMap<&[u8], usize> =
         all.clone().enumerate().map(|(index, entry)| (name(entry), index)).collect();
     all.enumerate()
@@ -27,6 +27,13 @@ pub(super) fn compose(
         .map(|(_, entry)| CString::new(entry.as_ref()))
         .collect::<Result<_, _>>()
         .map_err(|_nul| "exec: environment variable contains NUL".to_owned())
+}
+
+/// The variables that say where caches are.
+pub(super) fn caches(tenant: &Tenant, caches: &[CacheTask]) -> Vec<Bytes> {
+    let path = |cache: &CacheTask| tenant.shared.as_ref()?.path(&cache.name);
+    let variable = |cache: &CacheTask| Some(entry(&cache.variable, path(cache)?.as_os_str()));
+    caches.iter().filter_map(variable).collect()
 }
 
 fn name(entry: &[u8]) -> &[u8] {
@@ -61,13 +68,14 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
+    use crate::sandbox::shared::Shared;
 
     fn compose_strings(inherited: &[&'static str], request: &[&'static str]) -> Vec<String> {
-        let tenant = Tenant { user: None, workspace: PathBuf::from("/root/w") };
+        let tenant = Tenant { user: None, workspace: PathBuf::from("/root/w"), shared: None };
         let bytes = |entries: &[&'static str]| -> Vec<Bytes> {
             entries.iter().map(|entry| Bytes::from_static(entry.as_bytes())).collect()
         };
-        let composed = compose(&tenant, &bytes(inherited), &bytes(request)).unwrap();
+        let composed = compose(&tenant, [&bytes(inherited), &[], &bytes(request)]).unwrap();
         composed.into_iter().map(|entry| entry.into_string().unwrap()).collect()
     }
 
@@ -88,8 +96,22 @@ mod tests {
 
     #[test]
     fn a_nul_is_refused_in_gos_words() {
-        let tenant = Tenant { user: None, workspace: PathBuf::from("/root/w") };
-        let error = compose(&tenant, &[], &[Bytes::from_static(b"A=\0")]).unwrap_err();
+        let tenant = Tenant { user: None, workspace: PathBuf::from("/root/w"), shared: None };
+        let error = compose(&tenant, [&[], &[], &[Bytes::from_static(b"A=\0")]]).unwrap_err();
         assert_eq!(error, "exec: environment variable contains NUL");
+    }
+
+    #[test]
+    fn a_cache_has_its_variable_whatever_the_tenants_own_says() {
+        let shared = Shared { group: None, directory: "/c/p".into(), names: vec!["helm".into()] };
+        let tenant = Tenant { shared: Some(shared), ..Tenant::default() };
+        let cache =
+            |name: &str| CacheTask { name: name.into(), variable: "HELM_CACHE_HOME".into() };
+        let caches = caches(&tenant, &[cache("helm"), cache("unknown")]);
+        assert_eq!(caches, [&b"HELM_CACHE_HOME=/c/p/helm"[..]]);
+        let all = compose(&tenant, [&[], &caches, &[]]).unwrap();
+        let helm = all.iter().filter(|entry| entry.as_bytes().starts_with(b"HELM_CACHE_HOME="));
+        assert_eq!(helm.count(), 1);
+        assert!(all.contains(&c"HELM_CACHE_HOME=/c/p/helm".into()));
     }
 }

@@ -20,7 +20,7 @@ use nix::{
     },
 };
 
-use super::{HOME, REPOSITORY, Site, TEMPORARY, Tenant, Trouble, step};
+use super::{HOME, REPOSITORY, Site, TEMPORARY, Tenant, Trouble, reading::Reading, step};
 use crate::sandbox::{
     filter::{self, Sockets},
     fork,
@@ -28,6 +28,7 @@ use crate::sandbox::{
     message::JobKind,
     plan::Plan,
     policy::Extra,
+    shared::Shared,
     spawner::drop_capabilities,
     tier::Tier,
 };
@@ -49,7 +50,7 @@ pub(super) fn assume(site: &Site<'_>, tenant: &Tenant, kind: JobKind) -> Result<
         make_workspace(site, tenant).map_err(step("make a workspace"))?;
     }
     if let Some(user) = tenant.user {
-        change_user(user).map_err(step("change to the leased user"))?;
+        change_user(user, tenant.group()).map_err(step("change to the leased user"))?;
     }
     drop_capabilities().map_err(step("give up capabilities"))?;
     die_with(parent).map_err(step("end with its parent"))?;
@@ -74,11 +75,12 @@ impl Confined {
     pub(super) fn enter(
         site: &Site<'_>,
         workspace: OwnedFd,
-        plan: &Plan,
+        reach: Reach<'_>,
         socket: BorrowedFd<'_>,
     ) -> Result<Self, Trouble> {
+        let plan = reach.plan;
         if let Some(policy) = site.policy {
-            let mut extra = Extra::from(plan);
+            let mut extra = Extra::from(reach);
             if site.tier == Tier::Namespaces {
                 extra.read.push(PROCESSES.into());
                 extra.write.extend(SCRATCH.map(PathBuf::from));
@@ -111,12 +113,19 @@ impl Confined {
     }
 }
 
-impl From<&Plan> for Extra {
-    fn from(plan: &Plan) -> Self {
-        let paths = |list: &[String]| list.iter().map(PathBuf::from).collect();
+/// What a worker may reach besides its workspace and what all may.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reach<'r> {
+    pub(super) tenant: &'r Tenant,
+    pub(super) reading: &'r [Reading],
+    pub(super) plan: &'r Plan,
+}
+
+impl From<Reach<'_>> for Extra {
+    fn from(Reach { tenant, reading, plan }: Reach<'_>) -> Self {
         Self {
-            read: paths(&plan.read),
-            write: paths(&plan.write),
+            read: reading.iter().map(|reading| reading.real.clone()).collect(),
+            write: tenant.shared.iter().flat_map(Shared::paths).collect(),
             ports: (!plan.any_port)
                 .then(|| plan.ports.iter().filter_map(|port| u16::try_from(*port).ok()).collect()),
         }
@@ -133,9 +142,9 @@ fn make_workspace(site: &Site<'_>, tenant: &Tenant) -> Result<(), Errno> {
     mkdirat(site.root, name, Mode::S_IRWXU)
 }
 
-fn change_user(user: Uid) -> Result<(), Errno> {
+fn change_user(user: Uid, further: Option<Gid>) -> Result<(), Errno> {
     let group = Gid::from_raw(user.as_raw());
-    setgroups(&[])?;
+    setgroups(further.as_slice())?;
     setresgid(group, group, group)?;
     setresuid(user, user, user)
 }

@@ -90,7 +90,7 @@ fn init(job: &mut Job<'_>, mut verdict: UnixStream) -> i32 {
 }
 
 fn attend(job: &mut Job<'_>) -> io::Result<i32> {
-    let inside = root::arrange(job.site)?;
+    let inside = root::arrange(job)?;
     let site = inside.site();
     let worker = site.fork.fork(|| job.run(&site))?;
     Reach::All.watch(worker, job)

@@ -11,6 +11,7 @@ use std::{
     path::Path,
 };
 
+use bytes::Bytes;
 use nix::{
     fcntl::OFlag,
     unistd::{chdir, dup2_stderr, dup2_stdin, dup2_stdout, execve, fchdir, pipe2},
@@ -28,12 +29,12 @@ use super::{
 /// ends the supervisor gets.
 pub(super) fn become_command(
     confined: &Confined,
-    tenant: &Tenant,
+    (tenant, caches): (&Tenant, &[Bytes]),
     task: &RunTask,
     socket: &UnixStream,
 ) -> Result<Infallible, Trouble> {
     let arguments = words(task)?;
-    let variables = environment::compose(tenant, &task.inherited, &task.environment)
+    let variables = environment::compose(tenant, [&task.inherited, caches, &task.environment])
         .map_err(Trouble::Command)?;
     let program = task.words.first().map(AsRef::as_ref).unwrap_or_default();
     // Looked up before the change of directory: what is in the repository is

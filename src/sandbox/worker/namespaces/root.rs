@@ -17,7 +17,8 @@ use nix::{
     unistd::{chdir, chroot, pivot_root},
 };
 
-use super::super::Site;
+use super::super::{Job, Site, reading::Reading};
+use crate::sandbox::shared::Shared;
 
 /// What a request may put into `/tmp` and `/dev/shm`, each.
 const SCRATCH: &str = "size=64m,nr_inodes=10k,mode=1777";
@@ -49,6 +50,7 @@ impl Inside<'_> {
             fork: self.outer.fork,
             tier: self.outer.tier,
             policy: self.outer.policy,
+            hidden: self.outer.hidden,
             root: self.root.as_fd(),
             root_path: self.outer.root_path,
         }
@@ -56,11 +58,13 @@ impl Inside<'_> {
 }
 
 /// Replaces everything this process sees by what its tenant may see.
-pub(super) fn arrange<'s>(site: &'s Site<'s>) -> io::Result<Inside<'s>> {
+pub(super) fn arrange<'s>(job: &Job<'s>) -> io::Result<Inside<'s>> {
+    let site = job.site;
     let nowhere = None::<&str>;
     mount(nowhere, "/", nowhere, MsFlags::MS_REC | MsFlags::MS_PRIVATE, nowhere)?;
     let work = Kept::open(site.root_path)?;
     let image = image(site);
+    let further = further(job, &image)?;
     // Over the directory of workspaces, which is there for sure.
     let frame = site.root_path;
     scratch(frame, FRAME)?;
@@ -73,6 +77,10 @@ pub(super) fn arrange<'s>(site: &'s Site<'s>) -> io::Result<Inside<'s>> {
     let proc = below(frame, Path::new("/proc"));
     directory(&proc)?;
     mount(Some("proc"), &proc, Some("proc"), inert(), nowhere)?;
+    // After what is mounted on the way to them: much of it is below `/tmp`.
+    for (path, place) in further {
+        place.put(&below(frame, &path))?;
+    }
     work.bind(&below(frame, site.root_path), MsFlags::empty())?;
     enter(frame)?;
     let flags = OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
@@ -93,10 +101,34 @@ fn image(site: &Site<'_>) -> Vec<(PathBuf, Place)> {
     parts
 }
 
+/// What this worker sees besides, without what is part of the image anyway:
+/// paths to read, and what it shares with others of its kind.
+fn further(job: &Job<'_>, image: &[(PathBuf, Place)]) -> io::Result<Vec<(PathBuf, Place)>> {
+    let mut parts = Vec::new();
+    let is_there = |parts: &[(PathBuf, Place)], path: &Path| {
+        image.iter().chain(parts).any(|(outer, _)| path.starts_with(outer))
+    };
+    for Reading { asked, real } in &job.reading {
+        if !is_there(&parts, real) {
+            parts.push((real.clone(), Place::Bound(Kept::open(real)?)));
+        }
+        if asked != real && !is_there(&parts, asked) {
+            parts.push((asked.clone(), Place::Link(real.clone())));
+        }
+    }
+    for path in job.tenant.shared.iter().flat_map(Shared::paths) {
+        let kept = Kept::open(&path)?;
+        parts.push((path, Place::Shared(kept)));
+    }
+    Ok(parts)
+}
+
 /// A part of the image, and how it comes to be inside.
 enum Place {
     Link(PathBuf),
     Bound(Kept),
+    /// To be written to.
+    Shared(Kept),
     Gone,
 }
 
@@ -115,6 +147,7 @@ impl Place {
                 symlink(value, target)
             }
             Self::Bound(kept) => kept.bind(target, MsFlags::MS_RDONLY),
+            Self::Shared(kept) => kept.bind(target, MsFlags::empty()),
             Self::Gone => Ok(()),
         }
     }

@@ -1,0 +1,109 @@
+//! Further paths to read, and which there must not be.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use thiserror::Error;
+
+/// What the kernel shows of everybody's processes and of the machine.
+const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
+
+/// A path that a worker may read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Reading {
+    /// As it was asked for; its directory is without links.
+    pub(super) asked: PathBuf,
+    /// Without links.
+    pub(super) real: PathBuf,
+}
+
+/// Why a path cannot be read.
+#[derive(Debug, Error)]
+pub(super) enum NotReadable {
+    #[error("`{path}` is to be readable (spec.sandbox.read or --read): {error}")]
+    Missing { path: PathBuf, error: io::Error },
+    #[error(
+        "`{path}` is to be readable (spec.sandbox.read or --read), but would expose {hidden}, \
+         which no plugin may read"
+    )]
+    Closed { path: PathBuf, hidden: PathBuf },
+}
+
+/// Finds the paths, none of which may lead to what is hidden, or above it.
+pub(super) fn find(paths: &[String], hidden: &[PathBuf]) -> Result<Vec<Reading>, NotReadable> {
+    paths.iter().map(|path| one(Path::new(path), hidden)).collect()
+}
+
+fn one(path: &Path, hidden: &[PathBuf]) -> Result<Reading, NotReadable> {
+    let missing = |error| NotReadable::Missing { path: path.to_owned(), error };
+    let real = fs::canonicalize(path).map_err(missing)?;
+    let closed = hidden.iter().map(PathBuf::as_path).chain(KERNEL.map(Path::new));
+    for hidden in closed {
+        let meets = |path: &Path| path.starts_with(hidden) || hidden.starts_with(path);
+        if meets(&real) || meets(path) {
+            let (path, hidden) = (path.to_owned(), hidden.to_owned());
+            return Err(NotReadable::Closed { path, hidden });
+        }
+    }
+    let asked = match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => fs::canonicalize(parent).map_err(missing)?.join(name),
+        _ => real.clone(),
+    };
+    Ok(Reading { asked, real })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn find_one(path: &Path, hidden: &Path) -> Result<Reading, NotReadable> {
+        one(path, &[hidden.to_owned()])
+    }
+
+    #[test]
+    fn neither_what_is_hidden_nor_what_is_above_it_can_be_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let top = directory.path().canonicalize().unwrap();
+        fs::create_dir_all(top.join("secret/inner")).unwrap();
+        fs::create_dir(top.join("open")).unwrap();
+        let secret = top.join("secret");
+        for path in [top.clone(), secret.clone(), secret.join("inner"), "/".into()] {
+            let refused = find_one(&path, &secret);
+            assert!(matches!(refused, Err(NotReadable::Closed { .. })), "{path:?} {refused:?}");
+        }
+        assert_eq!(find_one(&top.join("open"), &secret).unwrap().real, top.join("open"));
+    }
+
+    #[test]
+    fn a_link_is_what_it_leads_to() {
+        let directory = tempfile::tempdir().unwrap();
+        let top = directory.path().canonicalize().unwrap();
+        for name in ["secret", "open"] {
+            fs::create_dir(top.join(name)).unwrap();
+            symlink(name, top.join(format!("to-{name}"))).unwrap();
+        }
+        let secret = top.join("secret");
+        let refused = find_one(&top.join("to-secret"), &secret).unwrap_err().to_string();
+        assert!(refused.contains("would expose") && refused.contains("to-secret"), "{refused}");
+        let reading = find_one(&top.join("to-open"), &secret).unwrap();
+        assert_eq!(reading, Reading { asked: top.join("to-open"), real: top.join("open") });
+    }
+
+    #[test]
+    fn processes_are_nobodys_to_read() {
+        for path in ["/proc", "/proc/self", "/sys/kernel", "/dev"] {
+            let refused = find_one(Path::new(path), Path::new("/nowhere"));
+            assert!(matches!(refused, Err(NotReadable::Closed { .. })), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_is_missing_is_an_error_with_its_name() {
+        let refused = find_one(Path::new("/no/such"), Path::new("/hidden")).unwrap_err();
+        assert!(refused.to_string().starts_with("`/no/such` is to be readable"), "{refused}");
+    }
+}

@@ -1,0 +1,80 @@
+//! `spec.limits`.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::bench::{Bench, tiers};
+
+const FINE: &str = "echo 'kind: A'";
+
+#[test]
+fn a_plugins_own_clock_is_named_when_it_stops_a_request() {
+    for tier in tiers() {
+        let began = Instant::now();
+        let rendered = Bench::new("  limits: {timeout: 700ms}", "sleep 60").render(tier, &[]);
+        let error = rendered.error();
+        assert!(error.contains("the plugin's own spec.limits.timeout of 0.7s passed"), "{error}");
+        assert!(began.elapsed() < Duration::from_secs(20), "{tier}");
+    }
+}
+
+#[test]
+fn more_output_than_a_plugin_may_print_stops_it() {
+    let bench = Bench::new("  limits: {output: 1Ki}", "head -c 4096 /dev/zero");
+    let rendered = bench.render("none", &[]);
+    let error = rendered.error();
+    assert!(error.contains("it wrote more than 1024 bytes"), "{error}");
+    assert!(error.contains("spec.limits.output"), "{error}");
+}
+
+#[test]
+fn fewer_manifests_than_demanded_are_refused() {
+    let bench = |count| Bench::new(&format!("  limits: {{minimumManifests: {count}}}"), FINE);
+    assert_eq!(bench(1).render("none", &[]).code, Some(0));
+    let rendered = bench(2).render("none", &[]);
+    let error = rendered.error();
+    assert!(error.contains("error generating manifests: "), "{error}");
+    assert!(error.contains("printed 1 manifests"), "{error}");
+    assert!(error.contains("minimumManifests demands at least 2"), "{error}");
+}
+
+#[test]
+fn nothing_at_all_is_refused_where_something_is_demanded() {
+    let bench = Bench::new("  limits: {minimumManifests: 1}", "true");
+    assert!(bench.render("none", &[]).error().contains("printed 0 manifests"));
+}
+
+#[test]
+fn a_plugins_requests_wait_for_each_other() {
+    let spec = "  limits: {requests: 1}";
+    let bench = Bench::new(spec, "sleep 1.5; echo 'kind: A'");
+    bench.add("other", "", FINE);
+    let _server = bench.serve("none", &[]);
+    let began = Instant::now();
+    thread::scope(|scope| {
+        let first = scope.spawn(|| bench.ask("tried", &[]));
+        let second = scope.spawn(|| bench.ask("tried", &[]));
+        thread::sleep(Duration::from_millis(300));
+        assert_eq!(bench.ask("other", &[]).code, Some(0), "others do not wait");
+        assert!(began.elapsed() < Duration::from_millis(1400), "others do not wait");
+        assert_eq!(first.join().unwrap().code, Some(0));
+        assert_eq!(second.join().unwrap().code, Some(0));
+    });
+    assert!(began.elapsed() >= Duration::from_secs(3), "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_request_that_finds_no_place_in_time_says_whose_limit_it_was() {
+    let bench = Bench::new("  limits: {requests: 1}", "sleep 4; echo 'kind: A'");
+    let _server = bench.serve("none", &[]);
+    thread::scope(|scope| {
+        scope.spawn(|| bench.ask("tried", &[]));
+        thread::sleep(Duration::from_millis(500));
+        let rendered = bench.ask("tried", &["--timeout", "1"]);
+        let error = rendered.error();
+        assert!(error.contains("no place among 1 requests of plugin tried at work"), "{error}");
+        assert!(error.contains("spec.limits.requests"), "{error}");
+    });
+}
