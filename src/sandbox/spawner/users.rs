@@ -47,7 +47,7 @@ pub(super) struct Users {
     _claims: Vec<UnixListener>,
     range: RangeInclusive<u32>,
     /// Groups that own caches, claimed when they were first needed.
-    groups: BTreeMap<u32, UnixListener>,
+    groups: BTreeMap<u32, Option<UnixListener>>,
 }
 
 impl Users {
@@ -83,14 +83,17 @@ impl Users {
         Ok(Self { leased, killer, _claims: claims, range, groups })
     }
 
-    /// The group of this number, if it is of the range and nobody else's.
+    /// The group of this number, if it is of the range and no user's here.
+    ///
+    /// What belongs to it was made by this supervisor or one before it. Another
+    /// one beside it may have come to the same group meanwhile: for caches of
+    /// its own, which are elsewhere, since no work directory serves two.
     pub(super) fn group(&mut self, gid: u32) -> Option<Gid> {
-        if !self.range.contains(&gid) {
+        let is_user = self.leased.iter().chain([&self.killer]).any(|user| user.as_raw() == gid);
+        if is_user || !self.range.contains(&gid) {
             return None;
         }
-        if let Entry::Vacant(unclaimed) = self.groups.entry(gid) {
-            unclaimed.insert(claim(gid)?);
-        }
+        self.groups.entry(gid).or_insert_with(|| claim(gid));
         Some(Gid::from_raw(gid))
     }
 
@@ -99,10 +102,12 @@ impl Users {
     pub(super) fn free_group(&mut self, used: &BTreeSet<u32>) -> Option<Gid> {
         let (taken, range) = (taken().ok()?, self.range.clone());
         let is_free = |gid: &u32| !used.contains(gid) && !taken.contains(gid);
-        range
-            .rev()
-            .filter(is_free)
-            .find_map(|gid| if self.groups.contains_key(&gid) { None } else { self.group(gid) })
+        range.rev().filter(is_free).find_map(|gid| {
+            let Entry::Vacant(unused) = self.groups.entry(gid) else { return None };
+            // The claims on users are seen here, too.
+            unused.insert(Some(claim(gid)?));
+            Some(Gid::from_raw(gid))
+        })
     }
 }
 
@@ -175,7 +180,7 @@ mod tests {
         assert_eq!(users.free_group(&used), Some(Gid::from_raw(last - 2)));
         assert_eq!(users.free_group(&used), Some(Gid::from_raw(last - 3)));
         assert_eq!(users.group(last - 2), Some(Gid::from_raw(last - 2)), "known already");
-        assert_eq!(users.group(last - 1), None, "somebody else's");
+        assert_eq!(users.group(first), None, "a user's");
         assert_eq!(users.group(last + 1), None, "not of the range");
         drop(elsewhere);
     }
