@@ -10,6 +10,7 @@ pub mod local;
 pub mod log;
 pub mod metrics;
 pub mod plugin;
+pub mod redact;
 pub mod request;
 pub mod sandbox;
 pub mod serve;

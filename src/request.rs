@@ -10,6 +10,7 @@ pub mod admission;
 pub mod announcement;
 mod deadline;
 mod funnel;
+mod hint;
 mod incoming;
 mod manifests;
 mod path;
@@ -31,6 +32,7 @@ use self::{
 };
 pub use self::{
     deadline::{Clock, Deadline, Passed},
+    hint::Hint,
     incoming::{ArchiveLimits, BrokenStream, Chunks, Header, Incoming, ReceiveError},
     manifests::{InvalidOutput, Manifests},
     path::{AppPath, IllegalAppPath},

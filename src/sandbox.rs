@@ -30,6 +30,7 @@ mod run;
 mod shared;
 mod spawner;
 mod start;
+mod stderr;
 mod tier;
 mod trial;
 mod unpack;

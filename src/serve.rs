@@ -30,6 +30,7 @@ use crate::{
     log,
     metrics::Metrics,
     plugin::{self, Catalog},
+    redact::Redactor,
     request::{
         ArchiveLimits, Pipeline, Surroundings, Verdicts,
         admission::{Lane, Lanes},
@@ -231,6 +232,7 @@ async fn run(config: &Serve, spawner: Spawner, abilities: &Abilities) -> Result<
 }
 
 fn pipeline(config: &Serve, link: Link) -> Pipeline {
+    let inherited = config::inherited();
     let places = config.max_requests as usize;
     Pipeline {
         link,
@@ -249,7 +251,8 @@ fn pipeline(config: &Serve, link: Link) -> Pipeline {
             },
         },
         surroundings: Arc::new(Surroundings {
-            inherited: config::inherited(),
+            redactor: Redactor::default().with(inherited.iter().map(AsRef::as_ref)),
+            inherited,
             search: config::search(),
             max_output: config.max_output(),
             bounds: config.bounds(),

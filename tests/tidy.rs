@@ -12,7 +12,7 @@ use std::{
 const MAX_LINES: usize = 400;
 
 /// Code that is about data only: no files, sockets, processes or clocks.
-const PURE: [&str; 10] = [
+const PURE: [&str; 12] = [
     "plugin",
     "yaml",
     "archive",
@@ -23,6 +23,8 @@ const PURE: [&str; 10] = [
     "request/path",
     "request/printable",
     "request/terms",
+    "request/hint",
+    "redact",
 ];
 
 /// What pure code does not name.

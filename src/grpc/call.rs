@@ -15,6 +15,7 @@ use super::status::{Account, Failure};
 use crate::{
     metrics::{Method, Outcome, PluginMetrics},
     plugin::PluginDefinition,
+    redact::Redactor,
     request::{Clock, Course, Deadline, Header, Progress},
 };
 
@@ -25,6 +26,8 @@ pub(super) struct Call {
     method: Method,
     metrics: PluginMetrics,
     span: Span,
+    /// What Argo CD calls the application, once that is known.
+    application: Option<String>,
     settled: bool,
 }
 
@@ -43,11 +46,13 @@ impl Call {
             span: span(plugin, method),
             course: Course {
                 plugin: Arc::clone(plugin),
+                redactor: Arc::default(),
                 deadline: Deadline::new(granted, plugin.limits.timeout),
                 progress: Progress::default(),
             },
             method,
             metrics,
+            application: None,
             settled: false,
         })
     }
@@ -57,9 +62,23 @@ impl Call {
         self.span.clone()
     }
 
-    /// The header is there, and with it the application's name.
-    pub(super) fn name(&self, header: &Header) {
-        self.span.record("app", header.application_name().as_ref());
+    /// The header is there, and with it the application's name, and what texts
+    /// must not show besides what `sidecar` knows.
+    pub(super) fn name(&mut self, header: &Header, sidecar: &Redactor) {
+        let variables = header.environment.iter().map(AsRef::as_ref);
+        self.course.redactor = Arc::new(sidecar.with(variables));
+        let application = header.application_name();
+        self.span.record("app", application.as_ref());
+        self.application = Some(application.chars().take(MAX_NAME).collect());
+    }
+
+    /// Which request a text is about.
+    fn whereabouts(&self) -> String {
+        let Course { plugin, progress, .. } = &self.course;
+        let mut parts = vec![format!("plugin {}", plugin.name)];
+        parts.extend(self.application.iter().map(|name| format!("application {name}")));
+        parts.extend(progress.phase().map(|phase| format!("phase {}", phase.as_str())));
+        parts.join(", ")
     }
 
     /// Ends the call: counted, logged, and with the answer for the client.
@@ -70,7 +89,8 @@ impl Call {
                 Ok(answer)
             }
             Err(failure) => {
-                let status = failure.status(self.method);
+                let (redactor, about) = (&self.course.redactor, self.whereabouts());
+                let status = failure.status(self.method, redactor, &about);
                 self.settle(failure.account(), Some(status.message()));
                 Err(status)
             }
@@ -125,6 +145,10 @@ impl Drop for Call {
         }
     }
 }
+
+/// Longest name of an application in an error text, in characters: Kubernetes
+/// has no longer ones, but a header is not to be trusted.
+const MAX_NAME: usize = 253;
 
 /// Numbers calls, so that the lines of one can be told from another's.
 static CALLS: AtomicU64 = AtomicU64::new(0);

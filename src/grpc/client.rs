@@ -30,6 +30,10 @@ use crate::plugin::Announcement;
 /// but that of a message.
 const CHUNK: usize = 64 * 1024;
 
+/// Longest headers of an answer in bytes. An error's text is among them; Go's
+/// client takes 16 MiB.
+const MAX_HEADERS: u32 = 1024 * 1024;
+
 /// Talks to one plugin.
 #[derive(Clone, Debug)]
 pub struct Client {
@@ -160,7 +164,8 @@ async fn channel(socket: &Path) -> Result<Channel, ClientError> {
         async move { UnixStream::connect(path).await.map(TokioIo::new) }
     });
     // The name is for the protocol's sake; there is only one host on a socket.
-    let endpoint = Endpoint::from_static("http://localhost");
+    let endpoint =
+        Endpoint::from_static("http://localhost").http2_max_header_list_size(MAX_HEADERS);
     let channel = endpoint.connect_with_connector(connector).await;
     channel.map_err(|cause| ClientError::Connect { socket: socket.to_owned(), cause })
 }

@@ -51,7 +51,7 @@ impl PluginService {
         let span = call.span();
         let result = async {
             let header = inbound.header().await.map_err(Failure::Header)?;
-            call.name(&header);
+            call.name(&header, &self.pipeline.surroundings.redactor);
             work(Incoming::new(header, &mut inbound), &mut call).await
         }
         .instrument(span)

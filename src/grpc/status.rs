@@ -7,6 +7,7 @@ use tonic::{Code, Status};
 use super::stream::NoHeader;
 use crate::{
     metrics::{Method, Outcome},
+    redact::Redactor,
     request::{
         BrokenStream, Clock, Deadline, ReceiveError, RequestError, RunError, admission::NoPlace,
         announcement::InvalidAnnouncements,
@@ -39,13 +40,16 @@ pub(super) struct Account {
 }
 
 impl Failure {
-    /// The answer to the client, with Argo CD's beginning for the method.
-    pub(super) fn status(&self, method: Method) -> Status {
+    /// The answer to the client, with Argo CD's beginning for the method, and at
+    /// the end what the request was `about`.
+    pub(super) fn status(&self, method: Method, redactor: &Redactor, about: &str) -> Status {
         let text = match self.stage(method) {
             Some(stage) => format!("{stage}: {self}"),
             None => self.to_string(),
         };
-        Status::new(self.code(), shorten(text))
+        let about = format!(" ({about})");
+        let text = shorten(redactor.text(&text), MAX_TEXT.saturating_sub(about.len()));
+        Status::new(self.code(), text + &about)
     }
 
     /// Argo CD's words for where a request failed.
@@ -146,9 +150,9 @@ const fn running(method: Method) -> &'static str {
     }
 }
 
-fn shorten(mut text: String) -> String {
-    if text.len() > MAX_TEXT {
-        let end = text.floor_char_boundary(MAX_TEXT);
+fn shorten(mut text: String, limit: usize) -> String {
+    if text.len() > limit {
+        let end = text.floor_char_boundary(limit);
         text.truncate(end);
     }
     text

@@ -8,6 +8,7 @@ use std::{
 use super::deadline::Deadline;
 use crate::{
     plugin::PluginDefinition,
+    redact::Redactor,
     sandbox::{Unpacked, Usage},
 };
 
@@ -16,6 +17,8 @@ use crate::{
 pub struct Course {
     /// The definition its connection was accepted with.
     pub plugin: Arc<PluginDefinition>,
+    /// What its texts must not show.
+    pub redactor: Arc<Redactor>,
     /// Until when.
     pub deadline: Deadline,
     /// How far it came.

@@ -71,6 +71,7 @@ fn cache(cache: &plugin::Cache) -> Cache {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::redact::Redactor;
 
     fn surroundings() -> Surroundings {
         Surroundings {
@@ -79,6 +80,7 @@ mod tests {
                 .to_vec(),
             search: Bytes::from_static(b"/bin"),
             max_output: 100,
+            redactor: Redactor::default(),
             bounds: Bounds {
                 read: vec!["/opt".into()],
                 network: Network::Ports(vec![443]),

@@ -10,6 +10,7 @@ use thiserror::Error;
 
 use super::{
     deadline::{Deadline, Passed},
+    hint::{Evidence, Hint},
     incoming::Header,
     path::{AppPath, IllegalAppPath},
     printable,
@@ -18,6 +19,7 @@ use super::{
 };
 use crate::{
     plugin::CommandLine,
+    redact::Redactor,
     sandbox::{Bounds, Command, End, Excerpt, Lease, NotRun, Output, Unconfined},
 };
 
@@ -46,6 +48,8 @@ pub struct Surroundings {
     pub search: Bytes,
     /// Most bytes of a command's output.
     pub max_output: usize,
+    /// What no text may show of the variables.
+    pub redactor: Redactor,
     /// What commands may reach and use, unless their plugin says otherwise.
     pub bounds: Bounds,
 }
@@ -86,7 +90,7 @@ pub enum RunError {
     #[error("{0}")]
     Start(String),
     /// It ended otherwise than with 0.
-    #[error("`{command}` failed exit status {code}{}", reason(stderr))]
+    #[error("`{command}` failed exit status {code}{}{}", reason(stderr), shown(hint.as_ref()))]
     Exit {
         /// The command, printable.
         command: String,
@@ -94,9 +98,11 @@ pub enum RunError {
         code: i32,
         /// What it wrote to standard error.
         stderr: Box<Excerpt>,
+        /// Which limit it may have reached.
+        hint: Option<Hint>,
     },
     /// A signal ended it that was not ours.
-    #[error("`{command}` failed signal: {signal}{}", reason(stderr))]
+    #[error("`{command}` failed signal: {signal}{}{}", reason(stderr), shown(hint.as_ref()))]
     Signal {
         /// The command, printable.
         command: String,
@@ -104,6 +110,8 @@ pub enum RunError {
         signal: String,
         /// What it wrote to standard error.
         stderr: Box<Excerpt>,
+        /// Which limit it may have reached.
+        hint: Option<Hint>,
     },
     /// It was stopped because time was up.
     #[error("`{command}` failed signal: killed{}: stopped after {:.1}s: {deadline}",
@@ -123,8 +131,8 @@ pub enum RunError {
     TooLate(#[from] Passed),
     /// It wrote more than it may.
     #[error(
-        "`{command}` was stopped: it wrote more than {limit} bytes: raise --max-output-bytes, and \
-         ARGOCD_GRPC_MAX_SIZE_MB on both sides"
+        "`{command}` was stopped: it wrote more than {limit} bytes: raise spec.limits.output or \
+         --max-output-bytes, and ARGOCD_GRPC_MAX_SIZE_MB on both sides"
     )]
     OutputLimit {
         /// The command, printable.
@@ -160,22 +168,32 @@ impl Workspace {
             directory: self.application.as_path().to_owned(),
             preserve_file_mode: course.plugin.preserve_file_mode,
             max_output,
+            redactor: Arc::clone(&course.redactor),
         };
         let output = self.lease.run(command, &bounds, course.deadline.instant()).await?;
         course.progress.usage.extend(output.usage.map(|usage| (phase, usage)));
-        judge(output, line, course.deadline)
+        let said = output.stderr.to_string();
+        let (end, usage) = (output.end, output.usage);
+        let evidence =
+            Evidence { plugin: &course.plugin, bounds: &bounds, end, usage, said: &said };
+        let hint = (end != End::Exit(0)).then(|| Hint::new(&evidence)).flatten();
+        judge(output, line, (course.deadline, hint))
     }
 }
 
 /// The output of a command that did its work, or why another did not.
-fn judge(output: Output, line: &CommandLine, deadline: Deadline) -> Result<Vec<u8>, RunError> {
+fn judge(
+    output: Output,
+    line: &CommandLine,
+    (deadline, hint): (Deadline, Option<Hint>),
+) -> Result<Vec<u8>, RunError> {
     let Output { stdout, stderr, end, took, .. } = output;
     let command = printable::command_line(line.words());
     match end {
         End::Exit(0) => Ok(stdout),
-        End::Exit(code) => Err(RunError::Exit { command, code, stderr }),
+        End::Exit(code) => Err(RunError::Exit { command, code, stderr, hint }),
         End::Signal { number, core } => {
-            Err(RunError::Signal { command, signal: signal_text(number, core), stderr })
+            Err(RunError::Signal { command, signal: signal_text(number, core), stderr, hint })
         }
         End::Deadline => Err(RunError::Deadline { command, stderr, after: took, deadline }),
         End::OutputLimit { limit } => Err(RunError::OutputLimit { command, limit }),
@@ -201,9 +219,16 @@ fn signal_text(number: i32, core: bool) -> String {
         13 => "broken pipe",
         14 => "alarm clock",
         15 => "terminated",
+        24 => "CPU time limit exceeded",
+        25 => "file size limit exceeded",
+        31 => "bad system call",
         _ => return format!("signal {number}"),
     };
     format!("{words}{}", if core { " (core dumped)" } else { "" })
+}
+
+fn shown(hint: Option<&Hint>) -> String {
+    hint.map_or(String::new(), Hint::to_string)
 }
 
 fn reason(stderr: &Excerpt) -> String {

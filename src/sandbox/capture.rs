@@ -5,18 +5,20 @@ use std::{
     io,
     os::unix::process::ExitStatusExt,
     process::ExitStatus,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use tokio::{io::AsyncReadExt, net::unix::pipe, time::sleep_until};
-use tracing::{info, warn};
+use tracing::warn;
 
 use super::{
-    excerpt::Excerpt,
     job::{Job, Unconfined, cannot},
     message::Ended,
     run::{End, Output, Usage},
+    stderr::Stderr,
 };
+use crate::redact::Redactor;
 
 /// How long a command's output is waited for once the command has ended and
 /// falls silent. A filter at the end of a pipe may take a moment longer, and
@@ -27,12 +29,6 @@ const LINGER: Duration = Duration::from_secs(1);
 /// Bytes read from a pipe at a time: all that a pipe holds by default.
 const PIECE: usize = 64 * 1024;
 
-/// Longest line of standard error in the log, in bytes.
-const MAX_LINE: usize = 4096;
-
-/// Most lines of one command's standard error in the log.
-const MAX_LINES: usize = 1000;
-
 /// What came from a command so far.
 #[derive(Debug)]
 pub(super) struct Capture {
@@ -40,20 +36,22 @@ pub(super) struct Capture {
     stderr: Option<pipe::Receiver>,
     output: Vec<u8>,
     max_output: usize,
-    excerpt: Box<Excerpt>,
-    lines: Lines,
+    said: Stderr,
     ended: Option<Ended>,
 }
 
 impl Capture {
-    pub(super) fn new([stdout, stderr]: [pipe::Receiver; 2], max_output: usize) -> Self {
+    pub(super) fn new(
+        [stdout, stderr]: [pipe::Receiver; 2],
+        max_output: usize,
+        redactor: Arc<Redactor>,
+    ) -> Self {
         Self {
             stdout: Some(stdout),
             stderr: Some(stderr),
             output: Vec::new(),
             max_output,
-            excerpt: Box::default(),
-            lines: Lines::default(),
+            said: Stderr::new(redactor),
             ended: None,
         }
     }
@@ -77,8 +75,7 @@ impl Capture {
                 read = read(&mut self.stdout, &mut self.output) => read.map_err(cannot(READ))?,
                 read = read(&mut self.stderr, &mut piece) => {
                     read.map_err(cannot(READ))?;
-                    self.excerpt.push(&piece);
-                    self.lines.push(&piece);
+                    self.said.push(&piece);
                     piece.clear();
                 }
                 ended = job.end(), if self.ended.is_none() => self.ended = Some(ended?),
@@ -96,12 +93,11 @@ impl Capture {
     }
 
     /// All that is known of the command, which was `stopped` or ended by itself.
-    pub(super) fn into_output(mut self, stopped: Option<End>, took: Duration) -> Output {
-        self.lines.finish();
+    pub(super) fn into_output(self, stopped: Option<End>, took: Duration) -> Output {
         let own = self.ended.as_ref().map(|ended| end(ended.status));
         Output {
             stdout: self.output,
-            stderr: self.excerpt,
+            stderr: Box::new(self.said.finish()),
             end: stopped.or(own).unwrap_or(End::Deadline),
             took,
             usage: self.ended.as_ref().map(Usage::from),
@@ -145,43 +141,5 @@ impl From<&Ended> for Usage {
             system: Duration::from_micros(ended.system_us),
             max_rss: ended.max_rss_kib.saturating_mul(1024),
         }
-    }
-}
-
-/// Cuts standard error into lines for the log, as they come.
-#[derive(Debug, Default)]
-struct Lines {
-    partial: Vec<u8>,
-    logged: usize,
-}
-
-impl Lines {
-    fn push(&mut self, bytes: &[u8]) {
-        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let room = MAX_LINE.saturating_sub(self.partial.len());
-            self.partial.extend_from_slice(part.get(..room.min(part.len())).unwrap_or_default());
-            if part.ends_with(b"\n") {
-                self.log();
-            }
-        }
-    }
-
-    fn finish(&mut self) {
-        if !self.partial.is_empty() {
-            self.log();
-        }
-    }
-
-    fn log(&mut self) {
-        self.logged += 1;
-        let line = String::from_utf8_lossy(&self.partial);
-        match self.logged {
-            ..=MAX_LINES => info!(stderr = line.trim_end(), "plugin"),
-            count if count == MAX_LINES + 1 => {
-                info!(limit = MAX_LINES, "the command writes more lines than are logged");
-            }
-            _ => {}
-        }
-        self.partial.clear();
     }
 }

@@ -3,6 +3,7 @@
 use std::{
     os::unix::ffi::OsStrExt,
     path::PathBuf,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -20,6 +21,7 @@ use super::{
     message::JobKind,
     plan::{Answer, RunTask, Task},
 };
+use crate::redact::Redactor;
 
 /// How long an answer waits for a command that was asked to end: its last words
 /// are worth something, but so is an answer within the client's deadline.
@@ -42,6 +44,8 @@ pub struct Command {
     pub preserve_file_mode: bool,
     /// Most bytes of standard output.
     pub max_output: usize,
+    /// What standard error must not show.
+    pub redactor: Arc<Redactor>,
 }
 
 /// A command that ran.
@@ -113,11 +117,11 @@ impl Lease {
         deadline: Option<Instant>,
     ) -> Result<Output, NotRun> {
         let started = Instant::now();
-        let max_output = command.max_output;
+        let (max_output, redactor) = (command.max_output, Arc::clone(&command.redactor));
         self.begin();
         let task = Task::Run(command.into());
         let mut job = Job::start(self, JobKind::Run, bounds, task).await?;
-        let mut capture = Capture::new(streams(&mut job).await?, max_output);
+        let mut capture = Capture::new(streams(&mut job).await?, max_output, redactor);
         let stopped = capture.follow(&mut job, deadline).await?;
         match stopped {
             None => job.last_words().map_or(Ok(()), |answer| Err(failure(answer)))?,

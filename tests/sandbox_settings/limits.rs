@@ -78,3 +78,47 @@ fn a_request_that_finds_no_place_in_time_says_whose_limit_it_was() {
         assert!(error.contains("spec.limits.requests"), "{error}");
     });
 }
+
+#[test]
+fn processor_time_that_is_used_up_is_named() {
+    for tier in tiers() {
+        let bench = Bench::new("  limits: {cpu: 1s}", "while :; do :; done");
+        let rendered = bench.render(tier, &[]);
+        let error = rendered.error();
+        assert!(error.contains("failed signal: CPU time limit exceeded"), "{tier}: {error}");
+        assert!(error.contains("limit of 1 s of processor time"), "{tier}: {error}");
+        assert!(error.contains("raise the plugin's spec.limits.cpu"), "{tier}: {error}");
+    }
+}
+
+#[test]
+fn a_file_that_grows_too_large_is_named() {
+    for tier in tiers() {
+        let script = "head -c 100000 /dev/zero > file";
+        let rendered = Bench::new("  limits: {fileSize: 10k}", script).render(tier, &[]);
+        let error = rendered.error();
+        assert!(error.contains("a file reached the limit of 10000 bytes"), "{tier}: {error}");
+        assert!(error.contains("spec.limits.fileSize"), "{tier}: {error}");
+    }
+}
+
+#[test]
+fn memory_that_is_not_to_be_had_is_named() {
+    for tier in tiers() {
+        let script = "dd if=/dev/zero of=/dev/null bs=200M count=1";
+        let rendered = Bench::new("  limits: {memory: 32Mi}", script).render(tier, &[]);
+        let error = rendered.error();
+        assert!(error.contains("may have 33554432 bytes of memory"), "{tier}: {error}");
+    }
+}
+
+#[test]
+fn processes_that_are_not_to_be_had_are_named() {
+    for tier in tiers().into_iter().filter(|tier| matches!(*tier, "uid" | "namespaces")) {
+        let script = "for i in 1 2 3 4 5 6 7 8; do sleep 2 & done; wait";
+        let rendered = Bench::new("  limits: {processes: 4}", script).render(tier, &[]);
+        let error = rendered.error();
+        assert!(error.contains("may have 4 processes"), "{tier}: {error}");
+        assert!(error.contains("spec.limits.processes"), "{tier}: {error}");
+    }
+}

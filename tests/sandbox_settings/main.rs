@@ -8,6 +8,7 @@
 
 mod bench;
 mod caches;
+mod errors;
 mod limits;
 mod network;
 mod reading;

@@ -1,0 +1,221 @@
+//! What may have been the matter with a command, as far as its end tells.
+
+use std::{fmt, time::Duration};
+
+use crate::{
+    plugin::PluginDefinition,
+    sandbox::{Bounds, End, Network, Usage},
+};
+
+/// Signals of limits, and the codes that shells make of them.
+const SIGKILL: i32 = 9;
+const SIGXCPU: i32 = 24;
+const SIGXFSZ: i32 = 25;
+const SHELL: i32 = 128;
+
+/// How programs say that no further process could be made (EAGAIN).
+const NO_PROCESS: [&str; 4] =
+    ["resource temporarily unavailable", "cannot fork", "eagain", "can't start new thread"];
+
+/// How programs say that no memory was to be had (ENOMEM).
+const NO_MEMORY: [&str; 7] = [
+    "cannot allocate memory",
+    "out of memory",
+    "memory exhausted",
+    "outofmemory",
+    "memoryerror",
+    "bad_alloc",
+    "enomem",
+];
+
+/// What the words for EACCES are about when it was a connection.
+const NO_CONNECTION: [&str; 3] = ["connect", "socket", "dial tcp"];
+
+/// A sentence about a limit that was reached, or seems to have been.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hint(String);
+
+/// All there is to judge by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Evidence<'e> {
+    pub(super) plugin: &'e PluginDefinition,
+    pub(super) bounds: &'e Bounds,
+    pub(super) end: End,
+    pub(super) usage: Option<Usage>,
+    /// What the command wrote to standard error.
+    pub(super) said: &'e str,
+}
+
+impl Hint {
+    /// A hint, if there is anything to say.
+    pub(super) fn new(evidence: &Evidence<'_>) -> Option<Self> {
+        evidence.by_signal().or_else(|| evidence.by_words()).map(Self)
+    }
+}
+
+impl Evidence<'_> {
+    /// What the kernel's own signals say is certain.
+    fn by_signal(&self) -> Option<String> {
+        let limits = &self.plugin.limits;
+        let signal = match self.end {
+            End::Signal { number, .. } => number,
+            End::Exit(code) => code - SHELL,
+            End::Deadline | End::OutputLimit { .. } => return None,
+        };
+        let Bounds { cpu_seconds, file_size, .. } = *self.bounds;
+        if signal == SIGXCPU || signal == SIGKILL && self.used_up(cpu_seconds) {
+            let raise = raise(limits.cpu.is_some(), "cpu", "--max-cpu");
+            return Some(format!(
+                "a process reached the limit of {cpu_seconds} s of processor time: {raise}"
+            ));
+        }
+        if signal == SIGXFSZ {
+            let raise = raise(limits.file_size.is_some(), "fileSize", "--max-file-bytes");
+            return Some(format!("a file reached the limit of {file_size} bytes: {raise}"));
+        }
+        (signal == SIGKILL).then(|| {
+            "killed from outside, though no limit of cmp-supervisor was reached: most often the \
+             kernel's choice when the container reaches its memory limit"
+                .to_owned()
+        })
+    }
+
+    fn used_up(&self, cpu_seconds: u64) -> bool {
+        let used = |usage: Usage| usage.user + usage.system;
+        cpu_seconds > 0
+            && self.usage.is_some_and(|usage| used(usage) >= Duration::from_secs(cpu_seconds))
+    }
+
+    /// What programs say when a system call fails is only a sign.
+    fn by_words(&self) -> Option<String> {
+        let said = self.said.to_ascii_lowercase();
+        let says = |words: &[&str]| words.iter().any(|word| said.contains(word));
+        let limits = &self.plugin.limits;
+        let Bounds { processes, memory, file_size, .. } = *self.bounds;
+        if processes > 0 && says(&NO_PROCESS) {
+            let raise = raise(limits.processes.is_some(), "processes", "--max-processes");
+            return Some(format!(
+                "it may have {processes} processes and threads at a time: {raise}"
+            ));
+        }
+        if memory > 0 && says(&NO_MEMORY) {
+            let raise = raise(limits.memory.is_some(), "memory", "--max-memory");
+            return Some(format!(
+                "each of its processes may have {memory} bytes of memory: {raise}"
+            ));
+        }
+        if file_size > 0 && says(&["file too large"]) {
+            let raise = raise(limits.file_size.is_some(), "fileSize", "--max-file-bytes");
+            return Some(format!("a file may have {file_size} bytes: {raise}"));
+        }
+        if says(&["no space left on device"]) {
+            return Some("the volume of --work-dir has no bytes or no inodes left".to_owned());
+        }
+        if says(&["permission denied"]) && says(&NO_CONNECTION) {
+            return self.network();
+        }
+        None
+    }
+
+    fn network(&self) -> Option<String> {
+        let reach = match &self.bounds.network {
+            Network::Any => return None,
+            Network::None => "it has no network".to_owned(),
+            Network::Ports(ports) => {
+                let ports: Vec<_> = ports.iter().map(ToString::to_string).collect();
+                format!("it may connect to TCP ports {}", ports.join(", "))
+            }
+        };
+        Some(format!("{reach}: see spec.sandbox.network and --network"))
+    }
+}
+
+/// Which of the two ways to a higher limit is the one to go.
+fn raise(is_own: bool, key: &str, flag: &str) -> String {
+    if is_own {
+        format!("raise the plugin's spec.limits.{key}")
+    } else {
+        format!("raise {flag}, or give the plugin a spec.limits.{key}")
+    }
+}
+
+impl fmt::Display for Hint {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, " [{}]", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plugin;
+
+    fn hint(limits: &str, end: End, said: &str) -> String {
+        let text = format!(
+            "kind: ConfigManagementPlugin\nmetadata: {{name: x}}\nspec: {{generate: {{command: \
+             [x]}}, limits: {limits}}}"
+        );
+        let plugin = plugin::read(text.as_bytes()).unwrap();
+        let bounds = Bounds {
+            memory: 1,
+            processes: 2,
+            file_size: 3,
+            cpu_seconds: 4,
+            network: Network::Ports(vec![22, 443]),
+            ..Bounds::default()
+        };
+        let second = Duration::from_secs(1);
+        let usage = Some(Usage { user: second, system: second, max_rss: 0 });
+        let evidence = Evidence { plugin: &plugin, bounds: &bounds, end, usage, said };
+        Hint::new(&evidence).map_or(String::new(), |hint| hint.to_string())
+    }
+
+    fn signal(number: i32) -> End {
+        End::Signal { number, core: false }
+    }
+
+    #[test]
+    fn a_signal_of_a_limit_names_it_and_what_to_turn() {
+        for end in [signal(SIGXCPU), End::Exit(152)] {
+            let text = hint("{}", end, "");
+            assert_eq!(
+                text,
+                " [a process reached the limit of 4 s of processor time: raise --max-cpu, or give \
+                 the plugin a spec.limits.cpu]"
+            );
+        }
+        let text = hint("{fileSize: 3}", signal(SIGXFSZ), "");
+        assert!(
+            text.ends_with("limit of 3 bytes: raise the plugin's spec.limits.fileSize]"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn words_of_a_failed_call_name_the_limit_behind_it() {
+        for (said, expected) in [
+            ("sh: 1: Cannot fork", "--max-processes"),
+            ("fork/exec /bin/x: resource temporarily unavailable", "--max-processes"),
+            ("fatal error: runtime: out of memory", "--max-memory"),
+            ("MemoryError", "--max-memory"),
+            ("cat: write error: File too large", "--max-file-bytes"),
+            ("mkdir: No space left on device", "--work-dir"),
+            ("dial tcp 1.2.3.4:8080: connect: permission denied", "TCP ports 22, 443: see"),
+        ] {
+            let text = hint("{}", End::Exit(1), said);
+            assert!(text.contains(expected), "{said}: {text}");
+        }
+    }
+
+    #[test]
+    fn being_killed_by_somebody_else_is_told_apart() {
+        assert!(hint("{}", signal(SIGKILL), "").contains("memory limit"));
+    }
+
+    #[test]
+    fn an_ordinary_failure_has_no_hint() {
+        for said in ["no such chart", "open x: permission denied"] {
+            assert_eq!(hint("{}", End::Exit(1), said), "");
+        }
+    }
+}
