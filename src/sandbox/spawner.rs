@@ -30,6 +30,7 @@ use nix::{
         signal::{SigSet, Signal},
         signalfd::{SfdFlags, SignalFd},
         stat::{Mode, umask},
+        wait::{Id, WaitPidFlag, WaitStatus, waitid},
     },
     unistd::{chdir, setsid},
 };
@@ -162,6 +163,10 @@ impl Spawner {
         while self.signals.read_signal()?.is_some() {}
         while let Some(reaped) = fork::reap() {
             self.leases.reaped(reaped);
+        }
+        let look = WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG;
+        while let Ok(WaitStatus::Stopped(pid, _)) = waitid(Id::All, look) {
+            self.leases.stopped(pid);
         }
         self.leases.advance(Instant::now());
         Ok(())

@@ -3,7 +3,7 @@
 use std::{
     convert::Infallible,
     ffi::CStr,
-    fs,
+    fs, io,
     os::{fd::OwnedFd, unix::process::ExitStatusExt},
     process::ExitStatus,
 };
@@ -24,12 +24,12 @@ const NOTHING: i32 = 0;
 const PROCESSES: i32 = 1;
 const FILES: i32 = 2;
 
-/// What a cleaner's exit code says. One that was killed has removed nothing.
+/// What a cleaner's exit code says. Whoever could kill one is still there.
 pub(super) fn found(status: i32) -> Found {
     match ExitStatus::from_raw(status).code() {
         Some(NOTHING) => Found::Nothing,
-        Some(PROCESSES) => Found::Processes,
-        Some(_) | None => Found::Files,
+        Some(PROCESSES) | None => Found::Processes,
+        Some(_) => Found::Files,
     }
 }
 
@@ -93,12 +93,24 @@ fn is_seen(user: Uid) -> bool {
         else {
             return false;
         };
-        pid != own && real_uid(pid) == Some(user.as_raw())
+        pid != own && may_be_of(pid, user)
     })
 }
 
-fn real_uid(pid: &str) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    line.split_whitespace().next()?.parse().ok()
+/// Whether a process is a user's, as far as one can tell: what cannot be read
+/// may be.
+fn may_be_of(pid: &str, user: Uid) -> bool {
+    let status = match fs::read_to_string(format!("/proc/{pid}/status")) {
+        Ok(status) => status,
+        Err(error) => return !is_gone(&error),
+    };
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    let real = line.and_then(|ids| ids.split_whitespace().next()?.parse().ok());
+    real.is_none_or(|real: u32| real == user.as_raw())
+}
+
+/// It ended meanwhile.
+fn is_gone(error: &io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw);
+    matches!(errno, Some(Errno::ENOENT | Errno::ESRCH))
 }

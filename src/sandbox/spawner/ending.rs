@@ -53,13 +53,16 @@ pub(super) enum Found {
 }
 
 impl Ending {
-    /// Begins to take a lease back; `busy` when a worker of it is known to run.
+    /// Begins to take a lease back; `busy` when something of it may run: a
+    /// worker, or what a command left behind.
     pub(super) fn begin(now: Instant, grace: Duration, busy: bool) -> (Self, Step) {
         let mut ending = Self { grace: now + grace, killed: None };
         let step = match busy {
             true if grace.is_zero() => ending.kill(now),
             true => Step::Stop,
-            // Most requests leave nothing behind, and cleaning finds out.
+            // Nothing of the tenant's ran. Otherwise cleaning comes after
+            // killing: a cleaner is the tenant's user, who may do to it what it
+            // likes.
             false => Step::Clean,
         };
         (ending, step)
@@ -93,7 +96,7 @@ impl Ending {
         }
     }
 
-    /// Whether anything had to be killed.
+    /// Whether SIGKILL was sent.
     pub(super) fn has_killed(&self) -> bool {
         self.killed.is_some()
     }

@@ -247,6 +247,14 @@ impl Leases {
         }
     }
 
+    /// A child was stopped. If that is a cleaner, somebody of its user was still
+    /// there to do it, and would have it wait for good.
+    pub(super) fn stopped(&mut self, pid: Pid) {
+        if let Some(Child::Cleaner { slot }) = self.children.get(&pid) {
+            self.signal(*slot, Signal::SIGKILL);
+        }
+    }
+
     fn worker_ended(&mut self, index: usize, job: u64, reaped: Reaped) {
         if let Some(lease) = self.slots.any_lease_mut(index) {
             lease.workers.remove(&reaped.pid);
@@ -311,6 +319,11 @@ impl Leases {
             let now = Instant::now();
             self.step(index, |ending| ending.cleaned(now, Found::Processes));
         }
+    }
+
+    fn is_cleaning(&self, index: usize) -> bool {
+        let cleans = |child: &Child| matches!(child, Child::Cleaner { slot } if *slot == index);
+        self.children.values().any(cleans)
     }
 
     fn end(&mut self, index: usize, quarantined: bool) {
@@ -384,7 +397,10 @@ impl Leases {
             lease.used = false;
         }
         self.start_waiting(kill.slot);
-        self.step(kill.slot, |ending| ending.signalled(now));
+        // A cleaner at work says itself what comes next.
+        if !self.is_cleaning(kill.slot) {
+            self.step(kill.slot, |ending| ending.signalled(now));
+        }
         self.next_kill();
     }
 

@@ -17,7 +17,7 @@ use super::{
     users::{NoUsers, Users},
 };
 use crate::sandbox::{
-    filter::{self, NotInstalled, Sockets},
+    filter::{self, NotInstalled},
     fork::SingleThreaded,
     message::Setup,
     policy::{NoPolicy, Policy},
@@ -140,7 +140,7 @@ fn furnish(
     // Once here is cheaper than once for every worker. In the other tiers the
     // spawner or its helpers still need what it forbids.
     if tier == Tier::Uid {
-        filter::install(Sockets::All)?;
+        filter::install(filter::Users::Own)?;
     }
     Ok(Arrangement { tier, users, root, caches, hidden, policy, landlock, missing })
 }

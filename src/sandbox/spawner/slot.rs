@@ -175,7 +175,8 @@ impl Slots {
         let slot = self.all.get_mut(index)?;
         match std::mem::replace(&mut slot.state, State::Quarantined) {
             State::Leased(lease) => {
-                let (ending, step) = Ending::begin(now, grace, !lease.workers.is_empty());
+                let busy = lease.used || !lease.workers.is_empty();
+                let (ending, step) = Ending::begin(now, grace, busy);
                 slot.state = State::Ending { lease, ending, wake: None };
                 Some(step)
             }
