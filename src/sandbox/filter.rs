@@ -8,14 +8,16 @@ use thiserror::Error;
 
 use self::assemble::{Compare, Rule, Test, Verdict, assemble};
 
-/// Which sockets a tenant may have.
+/// Whose a tenant's user is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sockets {
-    /// Internet and Unix.
-    All,
-    /// Internet, and Unix only in connected pairs: where everybody is the same
-    /// user, no file mode keeps a tenant from the plugins' sockets.
-    NoUnix,
+pub(super) enum Users {
+    /// Its own: the kernel's rules between users hold.
+    Own,
+    /// Everybody's. What those rules would forbid is forbidden here: Unix
+    /// sockets but for connected streams, as no file mode keeps a tenant from
+    /// the plugins'; the priority of others; and to watch directories, which
+    /// would tell the names of other requests' workspaces.
+    Shared,
 }
 
 /// The kernel does not take the filter.
@@ -145,11 +147,11 @@ fn no_internet() -> BpfProgram {
 }
 
 /// Restricts this process and all that come of it, for good.
-pub(super) fn install(sockets: Sockets) -> Result<(), NotInstalled> {
-    seccompiler::apply_filter(&program(sockets)).map_err(NotInstalled)
+pub(super) fn install(users: Users) -> Result<(), NotInstalled> {
+    seccompiler::apply_filter(&program(users)).map_err(NotInstalled)
 }
 
-fn program(sockets: Sockets) -> BpfProgram {
+fn program(users: Users) -> BpfProgram {
     let denied = DENIED.iter().chain(DENIED_HERE).map(|call| rule(*call, &[], EPERM));
     let mut rules: Vec<Rule> = denied.collect();
     rules.extend([
@@ -165,16 +167,53 @@ fn program(sockets: Sockets) -> BpfProgram {
         rule(libc::SYS_sendto, &[(3, Compare::HasAny(MSG_FASTOPEN), EPERM)], Verdict::Allow),
         rule(libc::SYS_sendmsg, &[(2, Compare::HasAny(MSG_FASTOPEN), EPERM)], Verdict::Allow),
         rule(libc::SYS_sendmmsg, &[(3, Compare::HasAny(MSG_FASTOPEN), EPERM)], Verdict::Allow),
-        sockets_of(sockets),
+        // Limits of another process are as good as a signal to it, and neither
+        // Landlock nor a signal's rules cover them.
+        rule(libc::SYS_prlimit64, &[(0, Compare::HasAny(u32::MAX), EPERM)], Verdict::Allow),
+        sockets_of(users),
     ]);
+    if users == Users::Shared {
+        rules.extend(strangers());
+    }
     assemble(rules, ARCHITECTURE, X32)
 }
 
+/// What a user may do to its own processes, of which not all are the tenant's.
+/// Landlock knows of none of it.
+fn strangers() -> impl Iterator<Item = Rule> {
+    let own = |call, argument| {
+        rule(call, &[(argument, Compare::HasAny(u32::MAX), EPERM)], Verdict::Allow)
+    };
+    let scheduling = [
+        libc::SYS_sched_setaffinity,
+        libc::SYS_sched_setattr,
+        libc::SYS_sched_setparam,
+        libc::SYS_sched_setscheduler,
+    ];
+    let scheduling = scheduling.map(|call| own(call, 0));
+    let others = |call, process: u32| {
+        let stranger = [(1, Compare::HasAny(u32::MAX), EPERM)];
+        let tests = [stranger[0], (0, Compare::Equals(process), Verdict::Allow)];
+        rule(call, &tests, EPERM)
+    };
+    // Of one process, which is this one; not of a group or of a user.
+    let priorities = [
+        others(libc::SYS_setpriority, PRIO_PROCESS),
+        others(libc::SYS_ioprio_set, IOPRIO_WHO_PROCESS),
+    ];
+    let watches = rule(libc::SYS_inotify_add_watch, &[], EPERM);
+    // Pairs of these may be connected once more, to any path. Kind 3 is taken
+    // for 2; streams are 1 and packets 5.
+    let pairs = [(1, Compare::HasAny(libc::SOCK_DGRAM.unsigned_abs()), EPERM)];
+    let pairs = rule(libc::SYS_socketpair, &pairs, Verdict::Allow);
+    scheduling.into_iter().chain(priorities).chain([watches, pairs])
+}
+
 /// Families and protocols that Landlock has rules for, or that reach nobody.
-fn sockets_of(sockets: Sockets) -> Rule {
-    let unix = match sockets {
-        Sockets::All => Verdict::Allow,
-        Sockets::NoUnix => EPERM,
+fn sockets_of(users: Users) -> Rule {
+    let unix = match users {
+        Users::Own => Verdict::Allow,
+        Users::Shared => EPERM,
     };
     let family = |family: i32, verdict| (0, Compare::Equals(family.unsigned_abs()), verdict);
     let protocol = |number: i32| (2, Compare::Equals(number.unsigned_abs()), NO_PROTOCOL);
@@ -217,6 +256,8 @@ const ENOSYS: u16 = 38;
 /// What a kernel without the protocol says; programs then use plain TCP.
 const NO_PROTOCOL: Verdict = Verdict::Fail(93);
 const SET_CHILD_SUBREAPER: u32 = 36;
+const PRIO_PROCESS: u32 = 0;
+const IOPRIO_WHO_PROCESS: u32 = 1;
 const TIOCSTI: u32 = 0x5412;
 const TIOCLINUX: u32 = 0x541c;
 /// TCP over shared memory (Linux 6.11); too new for libc.

@@ -22,7 +22,7 @@ use nix::{
 
 use super::{HOME, REPOSITORY, Site, TEMPORARY, Tenant, Trouble, reading::Reading, step};
 use crate::sandbox::{
-    filter::{self, Sockets},
+    filter::{self, Users},
     fork,
     limits::Limits,
     message::JobKind,
@@ -94,8 +94,8 @@ impl Confined {
         // users the spawner has installed it already.
         match site.tier {
             Tier::Uid | Tier::None => Ok(()),
-            Tier::Namespaces => filter::install(Sockets::All),
-            Tier::Landlock => filter::install(Sockets::NoUnix),
+            Tier::Namespaces => filter::install(Users::Own),
+            Tier::Landlock => filter::install(Users::Shared),
         }
         .map_err(io::Error::other)
         .map_err(step("filter system calls"))?;
