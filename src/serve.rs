@@ -1,9 +1,10 @@
 //! `serve`: puts the parts together, and takes them apart in order.
 
 use std::{
-    fs, io,
+    fs::{self, Permissions},
+    io,
     net::SocketAddr,
-    os::unix::fs::{DirBuilderExt, chown},
+    os::unix::fs::{DirBuilderExt, PermissionsExt, chown},
     path::{Path, PathBuf},
     pin::pin,
     sync::Arc,
@@ -167,9 +168,17 @@ fn setup(config: &Serve) -> Result<Setup, NotServing> {
 
 /// Makes the directory for sockets if it is missing, and gives it to the user
 /// that will need it. If that fails, making the first socket says why.
+///
+/// A volume of Kubernetes is there, and everybody may write to it. That stays
+/// so, for servers of other users; but only who made a socket may remove it.
 fn prepare_sockets(directory: &Path, uid: u32) {
+    const ALL: u32 = 0o777;
+    const STICKY: u32 = 0o1000;
     if fs::DirBuilder::new().mode(0o755).create(directory).is_ok() {
         let _ = chown(directory, Some(uid), Some(uid));
+    } else if fs::metadata(directory).is_ok_and(|about| about.permissions().mode() & ALL == ALL) {
+        // Whoever is not its owner leaves it as it is; Landlock does not need it.
+        let _ = fs::set_permissions(directory, Permissions::from_mode(STICKY | ALL));
     }
 }
 
