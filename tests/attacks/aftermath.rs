@@ -1,0 +1,169 @@
+//! What must be the same after an attack as before.
+
+use std::{
+    collections::BTreeSet,
+    fs::{self, Permissions},
+    ops::RangeInclusive,
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    arena::is_ours,
+    attack::Staging,
+    helper,
+    payload::DROPPED,
+    processes::{self, Process},
+    targets::Targets,
+};
+
+/// How long an ended request may take to be gone.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+/// What comes on top for whoever ignores SIGTERM when time is up, as with Argo CD.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Time between two looks.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// Directories that everybody may write to.
+const SHARED: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
+
+/// Objects that outlive processes, and in which column their owner is.
+const LASTING: [(&str, usize); 3] = [("shm", 7), ("sem", 4), ("msg", 7)];
+
+/// The state before any attack.
+pub(crate) struct Before {
+    uids: RangeInclusive<u32>,
+    processes: BTreeSet<Process>,
+    files: BTreeSet<File>,
+}
+
+/// What counts of a file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct File {
+    path: PathBuf,
+    inode: u64,
+    mode: u32,
+    owner: u32,
+    content: Vec<u8>,
+}
+
+impl Before {
+    pub(crate) fn look(targets: &Targets, uids: RangeInclusive<u32>) -> Self {
+        let processes = processes_of(&uids, targets);
+        Self { processes, files: files(targets), uids }
+    }
+
+    /// Waits until everything is as it was; or says what is not.
+    pub(crate) fn compare(&self, targets: &Targets, staging: Staging) -> Result<(), String> {
+        let grace = if staging == Staging::CutOff { GRACE } else { Duration::ZERO };
+        let until = Instant::now() + PATIENCE + grace;
+        loop {
+            let different = self.difference(targets);
+            match different {
+                None => return Ok(()),
+                Some(different) if Instant::now() > until => return Err(different),
+                Some(_) => thread::sleep(LOOK_AGAIN),
+            }
+        }
+    }
+
+    fn difference(&self, targets: &Targets) -> Option<String> {
+        let processes = processes_of(&self.uids, targets);
+        if processes != self.processes {
+            let left: Vec<_> = processes.difference(&self.processes).collect();
+            let killed: Vec<_> = self.processes.difference(&processes).collect();
+            return Some(format!("processes left: {left:?}, killed: {killed:?}"));
+        }
+        if let Some(ill) = self.processes.iter().find(|process| !process.is_well()) {
+            return Some(format!("stopped: {ill:?}"));
+        }
+        let files = files(targets);
+        if files != self.files {
+            let left: Vec<_> = files.difference(&self.files).collect();
+            let gone: Vec<_> = self.files.difference(&files).collect();
+            return Some(format!("files left or changed: {left:?}, were: {gone:?}"));
+        }
+        let dropped = self.dropped().next().map(|path| format!("dropped: {}", path.display()));
+        dropped.or_else(|| self.lasting())
+    }
+
+    fn dropped(&self) -> impl Iterator<Item = PathBuf> {
+        let entries = SHARED.iter().filter_map(|path| fs::read_dir(path).ok()).flatten().flatten();
+        let is_owned = |entry: &fs::DirEntry| {
+            entry.metadata().is_ok_and(|about| is_ours(&self.uids, about.uid()))
+        };
+        entries.filter(is_owned).map(|entry| entry.path())
+    }
+
+    fn lasting(&self) -> Option<String> {
+        LASTING.iter().find_map(|(kind, column)| {
+            let table = fs::read_to_string(format!("/proc/sysvipc/{kind}")).ok()?;
+            let owner = |line: &str| line.split_whitespace().nth(*column)?.parse().ok();
+            let is_left = |line: &&str| owner(line).is_some_and(|uid| is_ours(&self.uids, uid));
+            let left = table.lines().find(is_left)?;
+            Some(format!("{kind} left: {left}"))
+        })
+    }
+
+    /// Takes back what a residual attack could do, for the next one.
+    pub(crate) fn restore(&self, targets: &Targets) {
+        for path in [treasure(targets), targets.own_secret.clone()] {
+            let was = self.files.iter().find(|file| file.path == path);
+            if let Some(was) = was {
+                fs::set_permissions(&path, Permissions::from_mode(was.mode)).expect("a mode");
+            }
+        }
+        let entries = [&targets.open_dir, &targets.socket_dir].map(fs::read_dir);
+        let entries = entries.into_iter().flatten().flatten().flatten().map(|entry| entry.path());
+        let is_new = |path: &PathBuf| {
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(DROPPED))
+        };
+        for path in entries.filter(is_new).chain(self.dropped()) {
+            let removed = fs::remove_file(&path).or_else(|_| fs::remove_dir(&path));
+            removed.expect("a removed file");
+        }
+    }
+}
+
+fn processes_of(uids: &RangeInclusive<u32>, targets: &Targets) -> BTreeSet<Process> {
+    let own = [targets.supervisor, targets.spawner, targets.victim];
+    let is_own = |process: &Process| {
+        let is_child = own[..2].contains(&process.parent);
+        is_ours(uids, process.uid) || own.contains(&process.pid) || is_child
+    };
+    processes::all().into_iter().filter(is_own).collect()
+}
+
+fn treasure(targets: &Targets) -> PathBuf {
+    targets.victim_workspace.join("repo").join(helper::TREASURE)
+}
+
+/// Everything that an attack could have changed.
+fn files(targets: &Targets) -> BTreeSet<File> {
+    let listed = [&targets.root, &targets.plugins_dir, &targets.socket_dir, &targets.open_dir];
+    let repository = targets.victim_workspace.join("repo");
+    let listed = listed.into_iter().chain([&repository]);
+    let entries = listed.filter_map(|path| fs::read_dir(path).ok()).flatten().flatten();
+    let secrets = [&targets.root_secret, &targets.own_secret, &targets.world_secret];
+    let paths = entries.map(|entry| entry.path()).chain(secrets.into_iter().cloned());
+    // The trial's victims come and go with a start, and are nobody's files.
+    paths.filter_map(|path| File::of(&path)).collect()
+}
+
+impl File {
+    fn of(path: &Path) -> Option<Self> {
+        let about = fs::symlink_metadata(path).ok()?;
+        let content = if about.is_file() { fs::read(path).ok()? } else { Vec::new() };
+        Some(Self {
+            path: path.to_owned(),
+            inode: about.ino(),
+            mode: about.mode(),
+            owner: about.uid(),
+            content,
+        })
+    }
+}

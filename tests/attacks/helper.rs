@@ -1,0 +1,103 @@
+//! This program as a plugin's command.
+
+use std::{env, fs, os::unix::net::UnixListener, path::Path, process::ExitCode, thread};
+
+use serde_json::json;
+
+use crate::{
+    attack::{Attack, Outcome, Staging},
+    emulate, table,
+    targets::Targets,
+};
+
+/// The first argument that makes this program a plugin's command.
+pub(crate) const VERB: &str = "attack";
+
+/// The second: what to be.
+pub(crate) const GENERATE: &str = "generate";
+pub(crate) const INIT: &str = "init";
+pub(crate) const HOLD: &str = "hold";
+pub(crate) const EUID: &str = "euid";
+pub(crate) const EMULATE: &str = "emulate";
+
+/// Names of `spec.source.plugin.env` as commands see them.
+pub(crate) const NAME: &str = "ARGOCD_ENV_ATTACK";
+pub(crate) const TARGETS: &str = "ARGOCD_ENV_TARGETS";
+
+/// What a victim has in its workspace.
+pub(crate) const TREASURE: &str = "treasure";
+pub(crate) const TREASURE_TEXT: &str = "gold";
+
+/// Where its sockets are.
+pub(crate) const VICTIM_SOCKET: &str = "open.sock";
+
+pub(crate) fn main() -> ExitCode {
+    match env::args().nth(2).as_deref() {
+        Some(HOLD) => hold(),
+        Some(EMULATE) => emulate::main(),
+        // For whoever has the bit on this file's mode.
+        Some(EUID) => return ExitCode::from(u8::from(!nix::unistd::geteuid().is_root())),
+        Some(INIT) => staged(true),
+        _ => staged(false),
+    }
+    ExitCode::SUCCESS
+}
+
+fn staged(is_init: bool) {
+    let attack = attack();
+    if is_init != (attack.staging == Staging::Init) {
+        // The other command of a plugin is an honest one.
+        return report(&Outcome::Done("an honest command".to_owned()));
+    }
+    let targets = variable(TARGETS).expect("targets");
+    let targets: Targets = serde_json::from_str(&targets).expect("targets are JSON");
+    let outcome = (attack.payload)(&targets);
+    if !is_init {
+        report(&outcome);
+    }
+}
+
+fn attack() -> &'static Attack {
+    let name = variable(NAME).expect("an attack's name");
+    table::all().find(|attack| attack.name == name).expect("a known attack")
+}
+
+fn report(outcome: &Outcome) {
+    let (done, detail) = match outcome {
+        Outcome::Done(detail) => (true, detail),
+        Outcome::Refused(detail) => (false, detail),
+    };
+    println!("{}", json!({"kind": "Outcome", "done": done, "detail": detail}));
+}
+
+/// Reads what [`report`] printed.
+pub(crate) fn outcome(manifest: &[u8]) -> Result<Outcome, String> {
+    let value: serde_json::Value = serde_json::from_slice(manifest).map_err(|e| e.to_string())?;
+    let detail = value["detail"].as_str().unwrap_or_default().to_owned();
+    match value["done"].as_bool() {
+        Some(true) => Ok(Outcome::Done(detail)),
+        Some(false) => Ok(Outcome::Refused(detail)),
+        None => Err(format!("not an outcome: {value}")),
+    }
+}
+
+/// A tenant that means no harm and has something to lose.
+fn hold() {
+    let temporary = variable("TMPDIR").expect("TMPDIR");
+    let socket = Path::new(&temporary).join(VICTIM_SOCKET);
+    // In the weakest tier there are no such sockets.
+    let _kept = UnixListener::bind(socket);
+    let name = crate::raw::abstract_address(&format!("victim-{}", std::process::id()));
+    let _kept_too = UnixListener::bind_addr(&name);
+    // Last, and at once: who sees it knows that everything is there.
+    fs::write("treasure.new", TREASURE_TEXT).expect("a treasure");
+    fs::rename("treasure.new", TREASURE).expect("a treasure");
+    loop {
+        thread::park();
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a plugin's command is told by its environment")]
+pub(crate) fn variable(name: &str) -> Option<String> {
+    env::var(name).ok()
+}

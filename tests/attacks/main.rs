@@ -1,0 +1,86 @@
+//! A hostile plugin against everybody else, in every tier this machine offers.
+//!
+//! Each attack runs as a plugin's command, through the real program and a real
+//! request. It tells what it could do; that must be what its tier promises. And
+//! afterwards nothing of it may be left, nobody else hurt and no file changed.
+//!
+//! The attacks are part of this program, which is also the plugin's command.
+
+#![expect(clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::panic, reason = "a test that cannot go on has failed")]
+#![expect(clippy::print_stderr, reason = "why tests are skipped")]
+#![expect(clippy::print_stdout, reason = "what a plugin prints is its answer")]
+
+mod aftermath;
+mod arena;
+mod attack;
+mod emulate;
+mod helper;
+mod payload;
+mod processes;
+mod raw;
+mod requests;
+mod setting;
+mod supervisor;
+mod table;
+mod targets;
+
+use std::{
+    env,
+    process::ExitCode,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+use crate::{arena::Arena, attack::Attack, setting::Setting};
+
+fn main() -> ExitCode {
+    if env::args().nth(1).is_some_and(|word| word == helper::VERB) {
+        return helper::main();
+    }
+    let arguments = Arguments::from_args();
+    let arenas: Vec<_> = Setting::ALL.iter().map(|s| (*s, open(*s, &arguments))).collect();
+    // Next to each other in different arenas, so that they need not wait.
+    let trials = table::all().flat_map(|attack| {
+        let arenas = arenas.iter().filter(|(setting, _)| attack.is_for(*setting));
+        arenas.map(move |(setting, arena)| trial(*setting, attack, arena.as_ref()))
+    });
+    let trials = trials.collect();
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    for arena in arenas.iter().filter_map(|(_, arena)| arena.as_ref()) {
+        arena.lock().unwrap_or_else(PoisonError::into_inner).close();
+    }
+    conclusion.exit_code()
+}
+
+/// An arena, if one is wanted and this machine has it.
+fn open(setting: Setting, arguments: &Arguments) -> Option<Arc<Mutex<Arena>>> {
+    if !is_asked_for(setting, arguments) {
+        return None;
+    }
+    let arena = Arena::open(setting).inspect_err(|reason| {
+        eprintln!("skipped: all attacks on {setting}: {reason}");
+    });
+    Some(Arc::new(Mutex::new(arena.ok()?)))
+}
+
+fn is_asked_for(setting: Setting, arguments: &Arguments) -> bool {
+    let filter = arguments.filter.as_deref().unwrap_or_default();
+    let is_meant = |attack: &Attack| format!("{setting}::{}", attack.name).contains(filter);
+    !arguments.list && table::all().any(is_meant)
+}
+
+/// Without an arena it is ignored, which is not the same as passed.
+fn trial(setting: Setting, attack: &'static Attack, arena: Option<&Arc<Mutex<Arena>>>) -> Trial {
+    let name = format!("{setting}::{}", attack.name);
+    let Some(arena) = arena.map(Arc::clone) else {
+        let nowhere = || Err(Failed::from("there is no such arena"));
+        return Trial::test(name, nowhere).with_ignored_flag(true);
+    };
+    // One at a time in an arena: what is left is then known to be its own.
+    Trial::test(name, move || {
+        let mut arena = arena.lock().unwrap_or_else(PoisonError::into_inner);
+        arena.face(attack).map_err(Failed::from)
+    })
+}

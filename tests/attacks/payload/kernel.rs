@@ -1,0 +1,162 @@
+//! Asking the kernel for what no tenant needs.
+
+use std::fs;
+
+use nix::{libc, sched::CloneFlags, sys::wait::WaitStatus, sys::wait::waitpid};
+
+use crate::{
+    attack::{Outcome, any, tried},
+    raw::{self, call, pointer},
+    targets::Targets,
+};
+
+fn one(number: i64, arguments: &[u64]) -> Outcome {
+    tried(call(number, arguments))
+}
+
+fn flags(flags: CloneFlags) -> u64 {
+    flags.bits().cast_unsigned().into()
+}
+
+pub(crate) fn settings(_: &Targets) -> Outcome {
+    let paths = [
+        "/proc/sys/kernel/core_pattern",
+        "/proc/sys/kernel/hostname",
+        "/proc/sys/vm/overcommit_memory",
+        "/proc/sysrq-trigger",
+        "/sys/kernel/mm/transparent_hugepage/enabled",
+    ];
+    let write = |path| (path, tried(fs::OpenOptions::new().write(true).open(path)));
+    any(paths.map(write))
+}
+
+pub(crate) fn namespaces(_: &Targets) -> Outcome {
+    let all = [
+        ("user", CloneFlags::CLONE_NEWUSER),
+        ("user and mount", CloneFlags::CLONE_NEWUSER.union(CloneFlags::CLONE_NEWNS)),
+        ("network", CloneFlags::CLONE_NEWNET),
+        ("processes", CloneFlags::CLONE_NEWPID),
+        ("cgroup", CloneFlags::CLONE_NEWCGROUP),
+    ];
+    any(all.map(|(name, kind)| (name, one(libc::SYS_unshare, &[flags(kind)]))))
+}
+
+pub(crate) fn clone_namespaces(_: &Targets) -> Outcome {
+    let child = libc::SIGCHLD.cast_unsigned().into();
+    let wanted = flags(CloneFlags::CLONE_NEWUSER);
+    // Whoever comes out as the child has nothing more to say.
+    let clone = |flags: u64| match call(libc::SYS_clone, &[flags, 0, 0, 0, 0]) {
+        Ok(0) => raw::leave(0),
+        other => tried(other),
+    };
+    let arguments = [wanted, 0, 0, 0, child, 0, 0, 0];
+    let third = match call(libc::SYS_clone3, &[pointer(&arguments), 64]) {
+        Ok(0) => raw::leave(0),
+        other => tried(other),
+    };
+    any([("clone", clone(wanted | child)), ("clone3", third)])
+}
+
+pub(crate) fn mounts(targets: &Targets) -> Outcome {
+    let (tmpfs, here) = (c"tmpfs".to_bytes_with_nul(), c".".to_bytes_with_nul());
+    let mount = [pointer(tmpfs), pointer(here), pointer(tmpfs), 0, 0];
+    let proc = fs::File::open(".").expect("the own directory");
+    let fd = std::os::fd::AsRawFd::as_raw_fd(&proc).cast_unsigned().into();
+    let _ = targets;
+    any([
+        ("mount", one(libc::SYS_mount, &mount)),
+        ("umount2", one(libc::SYS_umount2, &[pointer(here), 2])),
+        ("fsopen", one(libc::SYS_fsopen, &[pointer(tmpfs), 0])),
+        ("open_tree", one(libc::SYS_open_tree, &[fd, pointer(here), 1])),
+        ("chroot", one(libc::SYS_chroot, &[pointer(here)])),
+        ("pivot_root", one(libc::SYS_pivot_root, &[pointer(here), pointer(here)])),
+        ("setns", one(libc::SYS_setns, &[fd, 0])),
+    ])
+}
+
+pub(crate) fn programs_in_kernel(_: &Targets) -> Outcome {
+    let zeros = [0_u64; 16];
+    let memory = pointer(&zeros);
+    any([
+        ("bpf", one(libc::SYS_bpf, &[0, memory, 72])),
+        ("perf", one(libc::SYS_perf_event_open, &[memory, 0, u64::MAX, u64::MAX, 0])),
+        ("io_uring", one(libc::SYS_io_uring_setup, &[1, memory])),
+        ("userfaultfd", one(libc::SYS_userfaultfd, &[1])),
+        ("fanotify", one(libc::SYS_fanotify_init, &[0x200, 0])),
+    ])
+}
+
+pub(crate) fn machine(_: &Targets) -> Outcome {
+    let text = pointer(c"evil".to_bytes_with_nul());
+    any([
+        ("init_module", one(libc::SYS_init_module, &[0, 0, text])),
+        ("kexec_load", one(libc::SYS_kexec_load, &[0, 0, 0, 0])),
+        ("swapoff", one(libc::SYS_swapoff, &[text])),
+        ("acct", one(libc::SYS_acct, &[0])),
+        ("syslog", one(libc::SYS_syslog, &[10, 0, 0])),
+        ("sethostname", one(libc::SYS_sethostname, &[text, 4])),
+        ("settimeofday", one(libc::SYS_settimeofday, &[text, 0])),
+        ("quotactl", one(libc::SYS_quotactl, &[0, 0, 0, 0])),
+    ])
+}
+
+pub(crate) fn oddities(_: &Targets) -> Outcome {
+    const NO_RANDOM: u64 = 0x0004_0000;
+    let all = [
+        ("personality", one(libc::SYS_personality, &[NO_RANDOM])),
+        ("memfd_secret", one(libc::SYS_memfd_secret, &[0])),
+        ("vmsplice", one(libc::SYS_vmsplice, &[1, 0, 0, 0])),
+        ("process_madvise", one(libc::SYS_process_madvise, &[0, 0, 0, 0, 0])),
+        ("move_pages", one(libc::SYS_move_pages, &[0, 0, 0, 0, 0, 0])),
+        ("lookup_dcookie", one(libc::SYS_lookup_dcookie, &[0, 0, 0])),
+    ];
+    #[cfg(target_arch = "x86_64")]
+    let all = all.into_iter().chain([
+        ("iopl", one(libc::SYS_iopl, &[3])),
+        ("modify_ldt", one(libc::SYS_modify_ldt, &[0, 0, 0])),
+        ("uselib", one(libc::SYS_uselib, &[0])),
+    ]);
+    any(all)
+}
+
+/// Puts characters into a terminal. On what is none, `ENOTTY` says that the
+/// call got through.
+pub(crate) fn terminal(_: &Targets) -> Outcome {
+    const STUFF: u64 = 0x5412;
+    const LINUX: u64 = 0x541c;
+    const WIDE: u64 = 1 << 32;
+    let character = pointer(b"x");
+    let attempt = |request: u64| match call(libc::SYS_ioctl, &[0, request, character]) {
+        Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
+            Outcome::Refused("filtered".to_owned())
+        }
+        other => Outcome::Done(format!("{other:?}")),
+    };
+    any([
+        ("stuff", attempt(STUFF)),
+        ("stuff, wide", attempt(STUFF | WIDE)),
+        ("linux", attempt(LINUX)),
+        ("linux, wide", attempt(LINUX | WIDE)),
+    ])
+}
+
+/// The same calls by their other numbers.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn other_numbers(_: &Targets) -> Outcome {
+    const X32: i64 = 0x4000_0000;
+    const GETPID_32: u32 = 20;
+    let child = raw::fork(|| {
+        let is_real = raw::int80(GETPID_32) == std::process::id().cast_signed();
+        raw::leave(i32::from(!is_real));
+    });
+    let gate = match child.and_then(|child| waitpid(child, None)) {
+        Ok(WaitStatus::Exited(_, 0)) => Outcome::Done("32-bit calls are served".to_owned()),
+        other => Outcome::Refused(format!("{other:?}")),
+    };
+    any([("x32", one(X32 | libc::SYS_getpid, &[])), ("int 0x80", gate)])
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn other_numbers(_: &Targets) -> Outcome {
+    Outcome::Refused("there are none here".to_owned())
+}

@@ -1,0 +1,316 @@
+//! Reaching processes that are somebody else's.
+
+use std::{fs, os::fd::AsRawFd, path::Path};
+
+use nix::{
+    fcntl::{FcntlArg, OFlag, fcntl},
+    libc,
+    sys::{
+        ptrace,
+        resource::{Resource, getrlimit, setrlimit},
+        signal::{SigSet, SigmaskHow, Signal, kill, killpg, pthread_sigmask},
+    },
+    unistd::{Gid, Uid, chdir, setgroups, setresgid, setresuid, setuid},
+};
+
+use super::pid;
+use crate::{
+    attack::{Outcome, any, tried},
+    helper,
+    raw::{self, call, pointer, pointer_mut},
+    targets::Targets,
+};
+
+/// Numbers are `int`s; as arguments they are wider.
+fn int(number: i32) -> u64 {
+    number.cast_unsigned().into()
+}
+
+/// Processes that are nobody's business.
+fn others(targets: &Targets) -> [(&'static str, i32); 3] {
+    [("victim", targets.victim), ("supervisor", targets.supervisor), ("spawner", targets.spawner)]
+}
+
+fn each(targets: &Targets, attempt: impl Fn(i32) -> Outcome) -> Outcome {
+    any(others(targets).map(|(name, pid)| (name, attempt(pid))))
+}
+
+pub(crate) fn kill_all(_: &Targets) -> Outcome {
+    tried(kill(pid(-1), Signal::SIGKILL))
+}
+
+pub(crate) fn stop_all(_: &Targets) -> Outcome {
+    tried(kill(pid(-1), Signal::SIGSTOP))
+}
+
+pub(crate) fn signal(targets: &Targets) -> Outcome {
+    each(targets, |number| {
+        any([
+            ("kill", tried(kill(pid(number), None))),
+            ("killpg", tried(killpg(pid(number), None))),
+            ("tgkill", tried(call(libc::SYS_tgkill, &[int(number), int(number), 0]))),
+            ("pidfd", pidfd_signal(number)),
+            ("queue", queue(number)),
+        ])
+    })
+}
+
+fn pidfd_signal(number: i32) -> Outcome {
+    let sent = call(libc::SYS_pidfd_open, &[int(number), 0])
+        .and_then(|fd| call(libc::SYS_pidfd_send_signal, &[fd.cast_unsigned(), 0, 0, 0]));
+    tried(sent)
+}
+
+fn queue(number: i32) -> Outcome {
+    // siginfo_t with si_code SI_QUEUE.
+    let mut about = [0_i32; 32];
+    about[2] = -1;
+    tried(call(libc::SYS_rt_sigqueueinfo, &[int(number), 0, pointer(&about)]))
+}
+
+/// The kernel sends a signal when there is something to read.
+pub(crate) fn signal_by_input(targets: &Targets) -> Outcome {
+    for (_, number) in others(targets) {
+        let (read, write) = nix::unistd::pipe().expect("a pipe");
+        let fd = int(read.as_raw_fd());
+        let set = |command: i32, value: u64| call(libc::SYS_fcntl, &[fd, int(command), value]);
+        // Whether it is delivered shows afterwards, when the victim is dead.
+        let _ = set(libc::F_SETOWN, int(number));
+        let _ = set(10, int(libc::SIGKILL));
+        let _ = fcntl(&read, FcntlArg::F_SETFL(OFlag::O_ASYNC | OFlag::O_NONBLOCK));
+        let _ = nix::unistd::write(&write, b"x");
+    }
+    Outcome::Refused("sent".to_owned())
+}
+
+pub(crate) fn trace(targets: &Targets) -> Outcome {
+    each(targets, |number| {
+        any([
+            ("seize", tried(ptrace::seize(pid(number), ptrace::Options::empty()))),
+            ("attach", tried(ptrace::attach(pid(number)))),
+        ])
+    })
+}
+
+pub(crate) fn read_memory(targets: &Targets) -> Outcome {
+    each(targets, |number| {
+        let mut byte = [0_u8; 8];
+        let local = [pointer_mut(&mut byte), 8];
+        let remote = [pointer(local.as_slice()), 8];
+        let arguments = [int(number), pointer(&local), 1, pointer(&remote), 1, 0];
+        let read = call(libc::SYS_process_vm_readv, &arguments);
+        let file = fs::File::open(format!("/proc/{number}/mem"));
+        any([("vm_readv", tried(read)), ("mem", tried(file))])
+    })
+}
+
+pub(crate) fn read_environment(targets: &Targets) -> Outcome {
+    each(targets, |number| tried(fs::read(format!("/proc/{number}/environ"))))
+}
+
+pub(crate) fn read_command_line(targets: &Targets) -> Outcome {
+    each(targets, |number| {
+        let file = |name: &str| tried(fs::read(format!("/proc/{number}/{name}")));
+        any(["cmdline", "stat", "status", "maps", "comm", "cgroup"].map(|name| (name, file(name))))
+    })
+}
+
+pub(crate) fn list(targets: &Targets) -> Outcome {
+    let entries = match fs::read_dir("/proc") {
+        Ok(entries) => entries,
+        Err(error) => return Outcome::Refused(error.to_string()),
+    };
+    let names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
+    let seen = others(targets).into_iter().find(|(_, pid)| names.contains(&pid.to_string().into()));
+    seen.map_or(Outcome::Refused("none of them".to_owned()), |(name, _)| {
+        Outcome::Done(format!("the {name} is visible"))
+    })
+}
+
+pub(crate) fn enter(targets: &Targets) -> Outcome {
+    each(targets, |number| {
+        let at = |name: &str| format!("/proc/{number}/{name}");
+        any([
+            ("root", tried(fs::read_dir(at("root")))),
+            ("cwd", tried(fs::read_dir(at("cwd")))),
+            ("chdir", tried(chdir(Path::new(&at("cwd"))))),
+            ("exe", tried(fs::read_link(at("exe")))),
+            ("fd", tried(fs::read_dir(at("fd")))),
+            ("ns", tried(fs::read_link(at("ns/mnt")))),
+        ])
+    })
+}
+
+pub(crate) fn take_descriptor(targets: &Targets) -> Outcome {
+    each(targets, |number| {
+        let taken = call(libc::SYS_pidfd_open, &[int(number), 0])
+            .and_then(|fd| call(libc::SYS_pidfd_getfd, &[fd.cast_unsigned(), 0, 0]));
+        let compared = call(libc::SYS_kcmp, &[int(number), int(number), 0, 0, 0]);
+        any([("getfd", tried(taken)), ("kcmp", tried(compared))])
+    })
+}
+
+/// Signals are not the only way to end a process: limits are another.
+pub(crate) fn limit(targets: &Targets) -> Outcome {
+    const DESCRIPTORS: u64 = 7;
+    each(targets, |number| {
+        let mut now = [0_u64; 2];
+        let read = call(libc::SYS_prlimit64, &[int(number), DESCRIPTORS, 0, pointer_mut(&mut now)]);
+        // What they are already: the attack is proven and nobody is hurt.
+        let set = read
+            .and_then(|_| call(libc::SYS_prlimit64, &[int(number), DESCRIPTORS, pointer(&now), 0]));
+        tried(set)
+    })
+}
+
+pub(crate) fn slow_down(targets: &Targets) -> Outcome {
+    const IO_OF_PROCESS: u64 = 1;
+    const IO_IDLE: u64 = 3 << 13;
+    each(targets, |number| {
+        let both = [u64::MAX];
+        let parameter = [0_i32];
+        let number = int(number);
+        let policy = [number, int(libc::SCHED_BATCH), pointer(&parameter)];
+        any([
+            ("nice", tried(call(libc::SYS_setpriority, &[0, number, 0]))),
+            ("affinity", tried(call(libc::SYS_sched_setaffinity, &[number, 8, pointer(&both)]))),
+            ("policy", tried(call(libc::SYS_sched_setscheduler, &policy))),
+            ("io", tried(call(libc::SYS_ioprio_set, &[IO_OF_PROCESS, number, IO_IDLE]))),
+        ])
+    })
+}
+
+pub(crate) fn slow_down_user(targets: &Targets) -> Outcome {
+    const USER: u64 = 2;
+    // Where everybody is one user, that is the supervisor too.
+    let victim = targets.victim_uid.into();
+    tried(call(libc::SYS_setpriority, &[USER, victim, 19]))
+}
+
+pub(crate) fn inherited_descriptors(_: &Targets) -> Outcome {
+    for fd in 3..1024 {
+        let state = call(libc::SYS_fcntl, &[int(fd), int(libc::F_GETFD)]);
+        if state.is_ok() {
+            return Outcome::Done(format!("descriptor {fd} is open"));
+        }
+    }
+    Outcome::Refused("none but the standard ones".to_owned())
+}
+
+pub(crate) fn inherited_variables(_: &Targets) -> Outcome {
+    let own = std::env::vars_os().find(|(name, _)| name.to_string_lossy().starts_with("CMP_"));
+    own.map_or(Outcome::Refused("none".to_owned()), |(name, _)| {
+        Outcome::Done(name.to_string_lossy().into_owned())
+    })
+}
+
+pub(crate) fn standard_input(_: &Targets) -> Outcome {
+    let mut byte = [0];
+    match std::io::Read::read(&mut std::io::stdin(), &mut byte) {
+        Ok(0) => Outcome::Refused("it is empty".to_owned()),
+        other => Outcome::Done(format!("{other:?}")),
+    }
+}
+
+pub(crate) fn inherited_signals(_: &Targets) -> Outcome {
+    let mut blocked = SigSet::empty();
+    let read = pthread_sigmask(SigmaskHow::SIG_BLOCK, None, Some(&mut blocked));
+    read.expect("a mask");
+    let first = blocked.iter().next();
+    first.map_or(Outcome::Refused("none is blocked".to_owned()), |signal| {
+        Outcome::Done(format!("{signal} is blocked"))
+    })
+}
+
+pub(crate) fn core(_: &Targets) -> Outcome {
+    tried(setrlimit(Resource::RLIMIT_CORE, 1, 1))
+}
+
+pub(crate) fn raise_limits(_: &Targets) -> Outcome {
+    let raise = |resource| {
+        let (_, hard) = getrlimit(resource).expect("a limit");
+        tried(setrlimit(resource, hard, hard + 1))
+    };
+    any([
+        ("processes", raise(Resource::RLIMIT_NPROC)),
+        ("files", raise(Resource::RLIMIT_NOFILE)),
+        ("data", raise(Resource::RLIMIT_DATA)),
+        ("size", raise(Resource::RLIMIT_FSIZE)),
+    ])
+}
+
+pub(crate) fn become_other(targets: &Targets) -> Outcome {
+    let (root, victim) = (Uid::from_raw(0), Uid::from_raw(targets.victim_uid));
+    let group = Gid::from_raw(0);
+    let is_self = Uid::current() == victim;
+    let other = if is_self { root } else { victim };
+    any([
+        ("setuid", tried(setuid(root))),
+        ("setresuid", tried(setresuid(root, root, root))),
+        ("victim", tried(setresuid(other, other, other))),
+        ("setresgid", tried(setresgid(group, group, group))),
+        ("setgroups", tried(setgroups(&[group]))),
+    ])
+}
+
+pub(crate) fn capabilities(_: &Targets) -> Outcome {
+    const AMBIENT: u64 = 47;
+    const RAISE: u64 = 2;
+    // struct __user_cap_header_struct, version 3, and its data.
+    let header = [0x2008_0522_u32, 0];
+    let all = [u32::MAX; 6];
+    let set = call(libc::SYS_capset, &[pointer(&header), pointer(&all)]);
+    let mut now = [0_u32; 6];
+    call(libc::SYS_capget, &[pointer(&header), pointer_mut(&mut now)]).expect("capabilities");
+    let has = if now == [0; 6] { Err("none") } else { Ok(()) };
+    let ambient = call(libc::SYS_prctl, &[AMBIENT, RAISE, 7, 0, 0]);
+    any([("capset", tried(set)), ("has", tried(has)), ("ambient", tried(ambient))])
+}
+
+pub(crate) fn spare_self(_: &Targets) -> Outcome {
+    tried(fs::write("/proc/self/oom_score_adj", "-1000"))
+}
+
+pub(crate) fn take_in_orphans(_: &Targets) -> Outcome {
+    tried(nix::sys::prctl::set_child_subreaper(true))
+}
+
+pub(crate) fn close_output(_: &Targets) -> Outcome {
+    for fd in 0..3 {
+        // Nothing of this program uses them any more.
+        let _ = call(libc::SYS_close, &[int(fd)]);
+    }
+    raw::leave(0)
+}
+
+pub(crate) fn run_from_memory(_: &Targets) -> Outcome {
+    let made = call(libc::SYS_memfd_create, &[pointer(c"x".to_bytes_with_nul()), 0]);
+    let fd = match made {
+        Ok(fd) => i32::try_from(fd).expect("a descriptor"),
+        Err(error) => return Outcome::Refused(error.to_string()),
+    };
+    let script = b"#!/bin/sh\nexit 0\n";
+    let arguments = [int(fd), pointer(script), script.len() as u64];
+    call(libc::SYS_write, &arguments).expect("a written script");
+    tried(std::process::Command::new(format!("/proc/self/fd/{fd}")).status())
+}
+
+/// Options that turn off what keeps others out.
+pub(crate) fn loosen(_: &Targets) -> Outcome {
+    const SUBREAPER: u64 = 0x24;
+    let option = |option: i32, value: u64| tried(call(libc::SYS_prctl, &[int(option), value]));
+    any([
+        ("new privileges", option(libc::PR_SET_NO_NEW_PRIVS, 0)),
+        ("keep capabilities", option(libc::PR_SET_SECUREBITS, 1)),
+        ("seccomp", option(libc::PR_SET_SECCOMP, 0)),
+        ("subreaper, wide", tried(call(libc::SYS_prctl, &[SUBREAPER | 1 << 32, 1]))),
+    ])
+}
+
+/// The variable of another request, told to nobody else.
+pub(crate) fn other_variable(_: &Targets) -> Outcome {
+    match helper::variable("ARGOCD_ENV_MARK") {
+        Some(_) => Outcome::Done("it is here".to_owned()),
+        None => Outcome::Refused("it is not here".to_owned()),
+    }
+}

@@ -1,0 +1,82 @@
+//! Using more than one's share.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    time::{Duration, Instant},
+};
+
+use nix::libc;
+
+use crate::{
+    attack::{Outcome, tried},
+    raw::{call, pointer},
+    targets::Targets,
+};
+
+/// More than an arena's limit for each process.
+const MEMORY: usize = 400 << 20;
+
+/// More than an arena's limit for each file.
+const FILE: u64 = 64 << 20;
+
+/// More than any limit for descriptors.
+const DESCRIPTORS: usize = 5000;
+
+pub(crate) fn memory(_: &Targets) -> Outcome {
+    let mut memory: Vec<u8> = Vec::new();
+    tried(memory.try_reserve_exact(MEMORY).map(|()| memory.resize(MEMORY, 1)))
+}
+
+pub(crate) fn file(_: &Targets) -> Outcome {
+    tried(File::create("large").and_then(|file| file.set_len(FILE)))
+}
+
+pub(crate) fn memory_file(_: &Targets) -> Outcome {
+    let made = call(libc::SYS_memfd_create, &[pointer(c"x".to_bytes_with_nul()), 0]);
+    tried(made.and_then(|fd| call(libc::SYS_ftruncate, &[fd.cast_unsigned(), FILE])))
+}
+
+pub(crate) fn processor(_: &Targets) -> Outcome {
+    let until = Instant::now() + Duration::from_mins(1);
+    while Instant::now() < until {
+        std::hint::spin_loop();
+    }
+    Outcome::Done("a minute has passed".to_owned())
+}
+
+pub(crate) fn output(_: &Targets) -> Outcome {
+    let piece = [b'x'; 4096];
+    loop {
+        if let Err(error) = io::stdout().write_all(&piece) {
+            return Outcome::Refused(error.to_string());
+        }
+    }
+}
+
+pub(crate) fn errors(_: &Targets) -> Outcome {
+    let piece = [b'x'; 4096];
+    // More than anybody keeps; the command's end is an honest one.
+    tried((0..4096).try_for_each(|_| io::stderr().write_all(&piece)))
+}
+
+pub(crate) fn descriptors(_: &Targets) -> Outcome {
+    let open = (0..DESCRIPTORS).map(|_| File::open("/dev/null")).collect::<Result<Vec<_>, _>>();
+    tried(open)
+}
+
+pub(crate) fn disk(_: &Targets) -> Outcome {
+    let piece = vec![1; 8 << 20];
+    tried((0..8).try_for_each(|number| fs::write(format!("piece-{number}"), &piece)))
+}
+
+pub(crate) fn deleted_file(_: &Targets) -> Outcome {
+    let piece = vec![1; 8 << 20];
+    let write = || {
+        let mut file = File::create("deleted")?;
+        fs::remove_file("deleted")?;
+        file.write_all(&piece)?;
+        Ok::<_, io::Error>(file)
+    };
+    tried((0..8).map(|_| write()).collect::<Result<Vec<_>, _>>())
+}

@@ -1,0 +1,54 @@
+//! The machine's processes, as root sees them.
+
+use std::fs;
+
+/// One process. Its number alone may mean another one by the time it is used.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Process {
+    pub(crate) pid: i32,
+    pub(crate) started: u64,
+    pub(crate) parent: i32,
+    pub(crate) uid: u32,
+    pub(crate) command: String,
+}
+
+/// All of them.
+pub(crate) fn all() -> Vec<Process> {
+    let entries = fs::read_dir("/proc").expect("processes");
+    entries.flatten().filter_map(|entry| Process::of(entry.file_name().to_str()?)).collect()
+}
+
+impl Process {
+    fn of(pid: &str) -> Option<Self> {
+        let number = pid.parse().ok()?;
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let real = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+        let uid = real.split_whitespace().next()?.parse().ok()?;
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let fields: Vec<_> = stat.rsplit_once(") ")?.1.split(' ').collect();
+        let command = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        Some(Self {
+            pid: number,
+            started: fields.get(19)?.parse().ok()?,
+            parent: fields.get(1)?.parse().ok()?,
+            uid,
+            command: command.replace('\0', " "),
+        })
+    }
+
+    /// Whether it runs still, and is not stopped.
+    pub(crate) fn is_well(&self) -> bool {
+        let now = Self::of(&self.pid.to_string());
+        let state = fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
+        let state = state.rsplit_once(") ").map_or("", |(_, rest)| rest).chars().next();
+        now.is_some_and(|now| now.started == self.started)
+            && !matches!(state, None | Some('T' | 't' | 'Z' | 'X'))
+    }
+
+    /// Whether a variable of its environment has this value.
+    pub(crate) fn has_variable(&self, name: &str, value: &str) -> bool {
+        let entry = format!("{name}={value}");
+        fs::read(format!("/proc/{}/environ", self.pid))
+            .is_ok_and(|all| all.split(|byte| *byte == 0).any(|each| each == entry.as_bytes()))
+    }
+}

@@ -1,0 +1,91 @@
+//! Where a supervisor runs, and what that lets it promise.
+
+use std::{env, fmt, path::Path, process::Command};
+
+use crate::{emulate, helper};
+
+/// A machine, or what a container runtime makes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Setting {
+    /// Root on a developer's machine, in each tier.
+    Namespaces,
+    Uid,
+    Landlock,
+    /// The same without Landlock in the kernel, accepted in so many words.
+    UidAlone,
+    /// A Pod of the `baseline` standard: root with three capabilities, no new
+    /// privileges, the runtime's default profile.
+    Baseline,
+    /// A Pod of the `restricted` standard: no root, no capability.
+    Restricted,
+    /// `hostUsers: false`: root of a user namespace of 65536 users.
+    UserNamespace,
+}
+
+/// First user of the namespace, as the machine sees it.
+const NAMESPACE: u32 = 100_000;
+
+impl Setting {
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Namespaces,
+        Self::Uid,
+        Self::Landlock,
+        Self::UidAlone,
+        Self::Baseline,
+        Self::Restricted,
+        Self::UserNamespace,
+    ];
+
+    /// As `--isolation` has it.
+    pub(crate) fn isolation(self) -> &'static str {
+        match self {
+            Self::Namespaces => "namespaces",
+            Self::Landlock | Self::Restricted => "landlock",
+            Self::Uid | Self::UidAlone | Self::Baseline | Self::UserNamespace => "uid",
+        }
+    }
+
+    /// The setting whose promises it has, where it has none of its own.
+    pub(crate) fn kin(self) -> Self {
+        match self {
+            Self::UidAlone | Self::Baseline | Self::UserNamespace => Self::Uid,
+            Self::Restricted => Self::Landlock,
+            Self::Namespaces | Self::Uid | Self::Landlock => self,
+        }
+    }
+
+    /// A user, as the machine outside sees it.
+    pub(crate) fn outside(self, uid: u32) -> u32 {
+        if self == Self::UserNamespace { NAMESPACE + uid } else { uid }
+    }
+
+    /// What is started: the program, or this one, which becomes it after
+    /// arranging what a container runtime would.
+    pub(crate) fn command(self, run_as: u32) -> Command {
+        let program = Path::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
+        let emulation = match self {
+            Self::Namespaces | Self::Uid | Self::Landlock => return Command::new(program),
+            Self::UidAlone => emulate::NO_LANDLOCK.to_owned(),
+            Self::Baseline => emulate::BASELINE.to_owned(),
+            Self::Restricted => format!("{}{run_as}", emulate::RESTRICTED),
+            Self::UserNamespace => format!("{}{NAMESPACE}", emulate::USER_NAMESPACE),
+        };
+        let mut command = Command::new(env::current_exe().expect("this program"));
+        command.args([helper::VERB, helper::EMULATE, &emulation]).arg(program);
+        command
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Namespaces => "namespaces",
+            Self::Uid => "uid",
+            Self::Landlock => "landlock",
+            Self::UidAlone => "uid_without_landlock",
+            Self::Baseline => "uid_in_baseline_pod",
+            Self::Restricted => "landlock_in_restricted_pod",
+            Self::UserNamespace => "uid_in_user_namespace",
+        })
+    }
+}
