@@ -16,7 +16,7 @@ use tokio::{
     net::TcpListener,
     runtime,
     signal::unix::{SignalKind, signal},
-    sync::{mpsc, watch},
+    sync::watch,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{info, warn};
@@ -25,7 +25,7 @@ use crate::{
     admin::Admin,
     config::{self, Http, Isolation, Serve},
     grpc::{Binder, Common},
-    loader::{Loader, NoSnapshot},
+    loader::{Loader, NoSnapshot, Places, Prompt, static_mounts},
     log,
     metrics::Metrics,
     plugin::Catalog,
@@ -44,9 +44,6 @@ const MAX_THREADS: usize = 4;
 /// Leases for each place among requests: one at work, and others that are being
 /// cleaned up or rest.
 const LEASES_PER_PLACE: u32 = 2;
-
-/// Hints to the loader that may wait; one is as good as many.
-const HINTS: usize = 1;
 
 /// How long tasks may take to be dropped at the end.
 const LAST_TASKS: Duration = Duration::from_secs(1);
@@ -168,8 +165,11 @@ fn prepare_sockets(directory: &Path, uid: u32) {
 async fn run(config: &Serve, spawner: Spawner, abilities: &Abilities) -> Result<(), NotServing> {
     let metrics = Metrics::new();
     let places = config.places();
-    let (mut loader, catalogs) = Loader::new(places.clone(), metrics.clone());
+    let grace = Duration::from_secs(config.empty_grace);
+    let (mut loader, published) = Loader::new(places.clone(), grace, metrics.clone());
     loader.load()?;
+    warn_of_static_mounts(&places, &metrics);
+    let catalogs = published.catalogs;
     if catalogs.borrow().is_empty() {
         // As argocd-cmp-server there is one definition, and it was not good.
         if config.single.is_some() {
@@ -200,15 +200,11 @@ async fn run(config: &Serve, spawner: Spawner, abilities: &Abilities) -> Result<
     let http = listen(config.http).await?;
     let (supervisor, served) = Supervisor::new(binder);
     let (ready, is_ready) = watch::channel(false);
-    let (hint, hints) = mpsc::channel(HINTS);
-    // Without a watch the loader still looks from time to time.
-    let watcher = places
-        .watch(hint.clone())
-        .inspect_err(|error| warn!(%error, "cannot watch the plugins directory"));
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+    let (following, prompt) = loader.follow(stop.clone());
     tasks.spawn(supervisor.run(catalogs.clone(), stop.clone()));
-    tasks.spawn(loader.run(hints, stop.clone()));
-    tasks.spawn(hang_up(hint, stop.clone()));
+    tasks.spawn(following);
+    tasks.spawn(hang_up(prompt, stop.clone()));
     tasks.spawn(Admin::new(metrics, is_ready).run(http, tasks.clone(), CancellationToken::new()));
     tasks.spawn(report_ready(catalogs, served, ready.clone()));
     let shutdown = Shutdown { ready, stop, calls, connections };
@@ -217,7 +213,7 @@ async fn run(config: &Serve, spawner: Spawner, abilities: &Abilities) -> Result<
         () = shutdown.when_told(Duration::from_secs(config.drain_timeout)) => Ok(()),
     };
     // Held so far: the spawner serves as long as there is a link to it.
-    drop((watcher, link));
+    drop(link);
     result
 }
 
@@ -264,14 +260,25 @@ async fn report_ready(
 }
 
 /// SIGHUP asks to look at the definitions again.
-async fn hang_up(hint: mpsc::Sender<()>, stop: CancellationToken) {
+async fn hang_up(prompt: Prompt, stop: CancellationToken) {
     let Ok(mut signals) = signal(SignalKind::hangup()) else { return };
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
             received = signals.recv() => if received.is_none() { return },
         }
-        // Full means that a hint is waiting.
-        let _ = hint.try_send(());
+        info!("looking at the definitions again, as SIGHUP asks");
+        prompt.hint();
+    }
+}
+
+fn warn_of_static_mounts(places: &Places, metrics: &Metrics) {
+    let mounts = static_mounts(places).unwrap_or_else(|error| {
+        warn!(%error, "cannot tell whether definitions are mounted by subPath");
+        Vec::new()
+    });
+    metrics.static_mount(!mounts.is_empty());
+    for mount in mounts {
+        warn!(path = %mount.path.display(), "{mount}");
     }
 }

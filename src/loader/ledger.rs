@@ -12,7 +12,11 @@ use crate::plugin::{Catalog, InvalidManifest, PluginDefinition, PluginName, read
 
 /// The last good definition of every file.
 #[derive(Debug, Default)]
-pub(super) struct Ledger(BTreeMap<String, Arc<PluginDefinition>>);
+pub(super) struct Ledger {
+    good: BTreeMap<String, Arc<PluginDefinition>>,
+    /// The file whose definition has a name.
+    owners: BTreeMap<PluginName, String>,
+}
 
 /// What is wrong with a file. Its last good definition, if any, stays.
 #[derive(Debug, Error)]
@@ -47,19 +51,16 @@ pub enum Fault {
 }
 
 impl Ledger {
-    /// Takes in a snapshot. `served` decides who keeps a name that two claim.
-    pub(super) fn update(
-        &mut self,
-        sources: Vec<Source>,
-        served: &Catalog,
-    ) -> (Catalog, Vec<Problem>) {
+    /// Takes in a snapshot. Of two files that claim a name, the one that has it
+    /// keeps it, whatever else changes in either.
+    pub(super) fn update(&mut self, sources: Vec<Source>) -> (Catalog, Vec<Problem>) {
         let mut problems = Vec::new();
         let mut current = BTreeMap::new();
         for Source { name, text } in sources {
             let definition = text
                 .map_err(Fault::Unreadable)
                 .and_then(|text| read(&text).map_err(Fault::Invalid));
-            let known = self.0.remove(&name);
+            let known = self.good.remove(&name);
             let kept = match definition {
                 Ok(definition) => Some(Arc::new(definition)),
                 Err(problem) => {
@@ -70,26 +71,33 @@ impl Ledger {
             };
             current.extend(kept.map(|definition| (name, definition)));
         }
-        self.0 = current;
-        (self.settle(served, &mut problems), problems)
+        self.good = current;
+        (self.settle(&mut problems), problems)
+    }
+
+    /// The file whose definition has a name.
+    pub(super) fn owner(&self, name: &PluginName) -> Option<&str> {
+        self.owners.get(name).map(String::as_str)
     }
 
     /// One definition for each name: that of the file which has it already, or
     /// else of the first by name.
-    fn settle(&self, served: &Catalog, problems: &mut Vec<Problem>) -> Catalog {
-        let mut owners = BTreeMap::<PluginName, (&str, &Arc<PluginDefinition>)>::new();
-        for (file, definition) in &self.0 {
+    fn settle(&mut self, problems: &mut Vec<Problem>) -> Catalog {
+        let mut owners = BTreeMap::<PluginName, (&String, &Arc<PluginDefinition>)>::new();
+        for (file, definition) in &self.good {
             match owners.entry(definition.name.clone()) {
                 Entry::Vacant(vacant) => drop(vacant.insert((file, definition))),
                 Entry::Occupied(mut owner) => {
-                    let is_served = served.get(&definition.name) == Some(definition);
-                    let newcomer = (file.as_str(), definition);
-                    let loser = if is_served { owner.insert(newcomer) } else { newcomer };
+                    let has_it = self.owners.get(&definition.name) == Some(file);
+                    let newcomer = (file, definition);
+                    let loser = if has_it { owner.insert(newcomer) } else { newcomer };
                     problems.push(taken(loser.0, owner.get().0, &definition.name));
                 }
             }
         }
-        owners.into_values().map(|(_, definition)| Arc::clone(definition)).collect()
+        let catalog = owners.values().map(|(_, definition)| Arc::clone(definition)).collect();
+        self.owners = owners.into_iter().map(|(name, (file, _))| (name, file.clone())).collect();
+        catalog
     }
 }
 
@@ -123,44 +131,49 @@ mod tests {
     fn a_broken_file_keeps_its_last_good_definition_and_no_other_cares() {
         let mut ledger = Ledger::default();
         let good = vec![source("a.yaml", "a", "x"), source("b.yaml", "b", "x")];
-        let (served, problems) = ledger.update(good, &Catalog::default());
+        let (_, problems) = ledger.update(good);
         assert!(problems.is_empty());
-        let (catalog, problems) =
-            ledger.update(vec![broken("a.yaml"), source("b.yaml", "b", "z")], &served);
+        let (catalog, problems) = ledger.update(vec![broken("a.yaml"), source("b.yaml", "b", "z")]);
         assert_eq!(commands(&catalog), ["a:x", "b:z"]);
         assert!(problems[0].stale && problems[0].file == "a.yaml");
     }
 
     #[test]
     fn a_file_that_was_never_good_has_nothing_to_keep() {
-        let (catalog, problems) =
-            Ledger::default().update(vec![broken("a.yaml")], &Catalog::default());
+        let (catalog, problems) = Ledger::default().update(vec![broken("a.yaml")]);
         assert!(catalog.is_empty() && !problems[0].stale);
     }
 
     #[test]
     fn a_file_that_is_gone_takes_its_plugin_with_it() {
         let mut ledger = Ledger::default();
-        let (served, _) = ledger.update(vec![source("a.yaml", "a", "x")], &Catalog::default());
-        assert!(ledger.update(vec![], &served).0.is_empty());
+        ledger.update(vec![source("a.yaml", "a", "x")]);
+        assert!(ledger.update(vec![]).0.is_empty());
     }
 
     #[test]
     fn of_two_files_with_one_name_the_first_has_it_and_both_are_told_of() {
         let files = vec![source("a.yaml", "same", "x"), source("b.yaml", "same", "z")];
-        let (catalog, problems) = Ledger::default().update(files, &Catalog::default());
+        let (catalog, problems) = Ledger::default().update(files);
         assert_eq!(commands(&catalog), ["same:x"]);
         let text = problems[0].to_string();
         assert!(text.contains("b.yaml") && text.contains("a.yaml") && text.contains("same.sock"));
     }
 
     #[test]
-    fn who_is_served_keeps_the_name() {
+    fn who_has_a_name_keeps_it_even_when_it_is_edited() {
         let mut ledger = Ledger::default();
-        let (served, _) = ledger.update(vec![source("b.yaml", "same", "z")], &Catalog::default());
-        let files = vec![source("a.yaml", "same", "x"), source("b.yaml", "same", "z")];
-        let (catalog, problems) = ledger.update(files, &served);
-        assert_eq!(commands(&catalog), ["same:z"]);
-        assert_eq!(problems[0].file, "a.yaml");
+        ledger.update(vec![source("b.yaml", "same", "z")]);
+        for command in ["z", "edited"] {
+            let files = vec![source("a.yaml", "same", "x"), source("b.yaml", "same", command)];
+            let (catalog, problems) = ledger.update(files);
+            assert_eq!(commands(&catalog), [format!("same:{command}")]);
+            assert_eq!(problems[0].file, "a.yaml");
+            assert_eq!(ledger.owner(&catalog.iter().next().unwrap().name), Some("b.yaml"));
+        }
+        // Once its owner is gone, the name is free for the other.
+        let (catalog, problems) = ledger.update(vec![source("a.yaml", "same", "x")]);
+        assert_eq!(commands(&catalog), ["same:x"]);
+        assert!(problems.is_empty());
     }
 }
