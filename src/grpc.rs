@@ -9,10 +9,13 @@ mod client;
 mod connection;
 mod health;
 mod service;
+mod staging;
 mod status;
 mod stream;
+mod sweep;
 mod version;
 mod wire;
 
 pub use bind::{Binder, Common};
 pub use client::{Client, ClientError, Configuration, Parcel, Refusal};
+pub use sweep::sweep;

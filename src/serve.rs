@@ -24,7 +24,7 @@ use tracing::{info, warn};
 use crate::{
     admin::Admin,
     config::{self, Http, Isolation, Serve},
-    grpc::{Binder, Common},
+    grpc::{Binder, Common, sweep},
     loader::{Loader, NoSnapshot, Places, Prompt, static_mounts},
     log,
     metrics::Metrics,
@@ -35,7 +35,7 @@ use crate::{
         UnpackLimits, drop_privileges,
     },
     shutdown::Shutdown,
-    supervisor::Supervisor,
+    supervisor::{Standing, Supervisor},
 };
 
 /// Threads that serve. The work is the workers'; more only cost memory.
@@ -198,7 +198,7 @@ async fn run(config: &Serve, spawner: Spawner, abilities: &Abilities) -> Result<
         proven = link.try_sandbox(abilities, &socket_dir) => proven?,
     }
     let http = listen(config.http).await?;
-    let (supervisor, served) = Supervisor::new(binder);
+    let (supervisor, standing) = Supervisor::new(binder);
     let (ready, is_ready) = watch::channel(false);
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
     let (following, prompt) = loader.follow(stop.clone());
@@ -206,7 +206,7 @@ async fn run(config: &Serve, spawner: Spawner, abilities: &Abilities) -> Result<
     tasks.spawn(following);
     tasks.spawn(hang_up(prompt, stop.clone()));
     tasks.spawn(Admin::new(metrics, is_ready).run(http, tasks.clone(), CancellationToken::new()));
-    tasks.spawn(report_ready(catalogs, served, ready.clone()));
+    tasks.spawn(report_ready(catalogs, standing, ready.clone(), socket_dir));
     let shutdown = Shutdown { ready, stop, calls, connections };
     let result = tokio::select! {
         gone = &mut driver => Err(gone.into()),
@@ -245,17 +245,26 @@ async fn listen(http: Http) -> Result<Option<TcpListener>, NotServing> {
 }
 
 /// Ready means that every definition that was valid at first is served. It
-/// stays so: one bad plugin must not take all applications out of service.
+/// stays so: one bad plugin must not take all applications out of service. Then
+/// what a predecessor left is cleared away.
 async fn report_ready(
     catalogs: watch::Receiver<Catalog>,
-    mut served: watch::Receiver<Catalog>,
+    mut standing: watch::Receiver<Standing>,
     ready: watch::Sender<bool>,
+    sockets: PathBuf,
 ) {
     let first = catalogs.borrow().clone();
-    let all = |served: &Catalog| first.iter().all(|plugin| served.get(&plugin.name).is_some());
-    if served.wait_for(all).await.is_ok() {
+    let all = |standing: &Standing| {
+        first.iter().all(|plugin| standing.served.get(&plugin.name).is_some())
+    };
+    if standing.wait_for(all).await.is_ok() {
         ready.send_replace(true);
         info!("ready");
+    }
+    // Only now: the names of what is defined were taken over one by one.
+    let defined = catalogs.borrow().clone();
+    if let Err(error) = sweep(&sockets, &defined).await {
+        warn!(%error, "cannot look for sockets that nobody serves");
     }
 }
 
