@@ -22,13 +22,12 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{info, warn};
 
 use crate::{
-    admin::Admin,
+    admin::{Admin, View},
     config::{self, Http, Isolation, Serve},
     grpc::{Binder, Common, sweep},
     loader::{Loader, NoSnapshot, Places, Prompt, static_mounts},
     log,
     metrics::Metrics,
-    plugin::Catalog,
     request::{ArchiveLimits, Pipeline, Surroundings, admission::Lane},
     sandbox::{
         Abilities, Link, NotDropped, NotProven, NotStarted, Setup, Spawner, SpawnerGone, Tier,
@@ -168,8 +167,8 @@ async fn run(config: &Serve, spawner: Spawner, abilities: &Abilities) -> Result<
     let grace = Duration::from_secs(config.empty_grace);
     let (mut loader, published) = Loader::new(places.clone(), grace, metrics.clone());
     loader.load()?;
-    warn_of_static_mounts(&places, &metrics);
-    let catalogs = published.catalogs;
+    let static_mounts = warn_of_static_mounts(&places, &metrics);
+    let catalogs = published.catalogs.clone();
     if catalogs.borrow().is_empty() {
         // As argocd-cmp-server there is one definition, and it was not good.
         if config.single.is_some() {
@@ -202,11 +201,19 @@ async fn run(config: &Serve, spawner: Spawner, abilities: &Abilities) -> Result<
     let (ready, is_ready) = watch::channel(false);
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
     let (following, prompt) = loader.follow(stop.clone());
-    tasks.spawn(supervisor.run(catalogs.clone(), stop.clone()));
+    let view = View {
+        ready: is_ready,
+        published,
+        standing: standing.clone(),
+        prompt: prompt.clone(),
+        static_mounts,
+    };
+    tasks.spawn(supervisor.run(catalogs, stop.clone()));
     tasks.spawn(following);
     tasks.spawn(hang_up(prompt, stop.clone()));
-    tasks.spawn(Admin::new(metrics, is_ready).run(http, tasks.clone(), CancellationToken::new()));
-    tasks.spawn(report_ready(catalogs, standing, ready.clone(), socket_dir));
+    tasks.spawn(view.clone().observe(metrics.clone(), stop.clone()));
+    tasks.spawn(Admin::new(metrics, view).run(http, tasks.clone(), CancellationToken::new()));
+    tasks.spawn(report_ready(standing, ready.clone(), socket_dir));
     let shutdown = Shutdown { ready, stop, calls, connections };
     let result = tokio::select! {
         gone = &mut driver => Err(gone.into()),
@@ -244,25 +251,21 @@ async fn listen(http: Http) -> Result<Option<TcpListener>, NotServing> {
     Ok(Some(listener))
 }
 
-/// Ready means that every definition that was valid at first is served. It
-/// stays so: one bad plugin must not take all applications out of service. Then
-/// what a predecessor left is cleared away.
+/// Ready means that every plugin there was at first has been tried. It stays so:
+/// one bad plugin must not take all applications out of service. Then what a
+/// predecessor left is cleared away.
 async fn report_ready(
-    catalogs: watch::Receiver<Catalog>,
     mut standing: watch::Receiver<Standing>,
     ready: watch::Sender<bool>,
     sockets: PathBuf,
 ) {
-    let first = catalogs.borrow().clone();
-    let all = |standing: &Standing| {
-        first.iter().all(|plugin| standing.served.get(&plugin.name).is_some())
+    let Ok(defined) = standing.wait_for(Standing::is_useful).await.map(|now| now.desired.clone())
+    else {
+        return;
     };
-    if standing.wait_for(all).await.is_ok() {
-        ready.send_replace(true);
-        info!("ready");
-    }
+    ready.send_replace(true);
+    info!("ready");
     // Only now: the names of what is defined were taken over one by one.
-    let defined = catalogs.borrow().clone();
     if let Err(error) = sweep(&sockets, &defined).await {
         warn!(%error, "cannot look for sockets that nobody serves");
     }
@@ -281,13 +284,14 @@ async fn hang_up(prompt: Prompt, stop: CancellationToken) {
     }
 }
 
-fn warn_of_static_mounts(places: &Places, metrics: &Metrics) {
+fn warn_of_static_mounts(places: &Places, metrics: &Metrics) -> Vec<String> {
     let mounts = static_mounts(places).unwrap_or_else(|error| {
         warn!(%error, "cannot tell whether definitions are mounted by subPath");
         Vec::new()
     });
     metrics.static_mount(!mounts.is_empty());
-    for mount in mounts {
+    for mount in &mounts {
         warn!(path = %mount.path.display(), "{mount}");
     }
+    mounts.iter().map(ToString::to_string).collect()
 }

@@ -35,6 +35,24 @@ pub struct Standing {
     pub served: Catalog,
     /// Plugins without a socket, and why.
     pub failed: BTreeMap<PluginName, String>,
+    /// Counts passes; the first is 1.
+    pub passes: u64,
+}
+
+impl Standing {
+    /// Whether there was a pass since this is what should be served.
+    #[must_use]
+    pub fn has_seen(&self, desired: &Catalog) -> bool {
+        self.passes > 0 && self.desired == *desired
+    }
+
+    /// Whether requests are worth sending: everything was tried, and if there
+    /// is anything to serve, some of it is. One plugin whose socket cannot be
+    /// made must not take the others out of service.
+    #[must_use]
+    pub fn is_useful(&self) -> bool {
+        self.passes > 0 && (self.desired.is_empty() || !self.served.is_empty())
+    }
 }
 
 impl<B: Bind> Supervisor<B> {
@@ -53,7 +71,8 @@ impl<B: Bind> Supervisor<B> {
             let desired = catalogs.borrow_and_update().clone();
             let failed = self.converge(&desired).await;
             let complete = failed.is_empty();
-            self.standing.send_replace(Standing { desired, served: self.serves(), failed });
+            let (served, passes) = (self.serves(), self.standing.borrow().passes + 1);
+            self.standing.send_replace(Standing { desired, served, failed, passes });
             tokio::select! {
                 () = stop.cancelled() => return,
                 changed = catalogs.changed() => if changed.is_err() { return },

@@ -127,7 +127,7 @@ impl PluginState {
 }
 
 impl Metrics {
-    /// The definitions were looked at, which took this long from the first hint.
+    /// The definitions were looked at, which took this long from the first hint on.
     pub fn reloaded(&self, result: Reload, took: Duration) {
         self.counter(RELOADS, &[Label::new("result", result.as_str())]).increment(1);
         self.histogram(DURATION, &[]).record(took);
@@ -196,7 +196,7 @@ impl Metrics {
 
     pub(super) fn describe_reload(&self) {
         self.describe_counter(RELOADS, "Looks at the plugins' definitions, by result.");
-        self.describe_seconds(DURATION, "Time from the first hint of a change to its effect.");
+        self.describe_seconds(DURATION, "Time from the first hint of a change until it was read.");
         for (name, text) in [
             (SUCCESSFUL, "Whether every definition was valid at the last look."),
             (SUCCESS_TIME, "When every definition was valid last."),
