@@ -1,0 +1,16 @@
+//! Definitions that change while they are served.
+
+#[cfg(test)]
+mod cases;
+#[cfg(test)]
+mod directories;
+#[cfg(test)]
+mod files;
+#[cfg(test)]
+mod kubelet;
+#[cfg(test)]
+mod loaded;
+#[cfg(test)]
+mod reader;
+#[cfg(test)]
+mod steps;
