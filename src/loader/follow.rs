@@ -87,14 +87,15 @@ impl Prompted {
         }
     }
 
-    /// Waits until there was no hint for a while.
-    async fn settle(&mut self) {
+    /// Waits until there was no hint for a while, or somebody waits.
+    async fn settle(&mut self) -> Reason {
         let latest = Instant::now() + RESTLESS;
         loop {
             let quiet = (Instant::now() + QUIET).min(latest);
             tokio::select! {
-                () = sleep_until(quiet) => return,
-                hint = self.hints.recv() => if hint.is_none() { return },
+                Some(sender) = self.requests.recv() => return Reason::Request(sender),
+                Some(()) = self.hints.recv() => {}
+                () = sleep_until(quiet) => return Reason::Hint,
             }
         }
     }
@@ -114,7 +115,7 @@ impl Loader {
         loop {
             let since = Instant::now();
             if matches!(reason, Reason::Hint) {
-                prompted.settle().await;
+                reason = prompted.settle().await;
             }
             let is_poll = matches!(reason, Reason::Poll);
             let look = spawn_blocking(move || {

@@ -3,7 +3,13 @@
 #[cfg(test)]
 mod cases;
 #[cfg(test)]
+mod client;
+#[cfg(test)]
 mod directories;
+#[cfg(test)]
+mod endpoints;
+#[cfg(test)]
+mod exhausted;
 #[cfg(test)]
 mod files;
 #[cfg(test)]
@@ -12,5 +18,9 @@ mod kubelet;
 mod loaded;
 #[cfg(test)]
 mod reader;
+#[cfg(test)]
+mod server;
+#[cfg(test)]
+mod sockets;
 #[cfg(test)]
 mod steps;
