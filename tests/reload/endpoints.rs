@@ -53,14 +53,13 @@ fn a_broken_definition_is_shown_as_stale_with_its_problem() {
     assert_eq!(plugin(&server, "b")["state"], "serving");
     // One bad plugin must not take the Pod out of service.
     assert_eq!(server.ask("GET", "/readyz").0, 200);
-    let (_, page) = server.ask("GET", "/metrics");
     for line in [
         r#"argocd_cmp_plugin_state{plugin="a",state="stale"} 1"#,
         r#"argocd_cmp_plugin_state{plugin="b",state="serving"} 1"#,
         r#"argocd_cmp_plugins{state="stale"} 1"#,
         "argocd_cmp_config_last_reload_successful 0",
     ] {
-        assert!(page.contains(line), "{line} is not in {page}");
+        eventually(line, || server.ask("GET", "/metrics").1.contains(line));
     }
     fs::remove_dir_all(folders.plugins()).unwrap();
     let (status, body) = server.ask("POST", "/-/reload");
