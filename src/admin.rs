@@ -1,6 +1,8 @@
 //! The edge to people and their tools: metrics and health over HTTP.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+mod view;
+
+use std::{convert::Infallible, net::IpAddr, sync::Arc, time::Duration};
 
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
@@ -12,13 +14,17 @@ use hyper::{
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{Semaphore, watch},
+    sync::Semaphore,
     time::{interval, sleep},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::warn;
 
-use crate::metrics::Metrics;
+pub use self::view::View;
+use crate::{
+    metrics::{Metrics, Reload},
+    overview::Overview,
+};
 
 /// Connections at a time: a scraper, two probes, and whoever looks.
 const MAX_CONNECTIONS: usize = 32;
@@ -32,18 +38,31 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How often samples are folded into buckets.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// Answers `/metrics`, `/livez` and `/readyz`.
+/// What there is, for whoever asks for something else.
+const PAGES: &str = "there are /metrics, /livez, /readyz, /startupz, /plugins, and POST /-/reload";
+
+/// Answers over HTTP.
 #[derive(Clone, Debug)]
 pub struct Admin {
     metrics: Metrics,
-    ready: watch::Receiver<bool>,
+    view: View,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Page {
+    Metrics,
+    Alive,
+    Ready,
+    Plugins,
+    Reload,
 }
 
 impl Admin {
     /// What it answers from.
     #[must_use]
-    pub fn new(metrics: Metrics, ready: watch::Receiver<bool>) -> Self {
-        Self { metrics, ready }
+    pub fn new(metrics: Metrics, view: View) -> Self {
+        Self { metrics, view }
     }
 
     /// Serves until `stop`. Without a listener only the upkeep is done.
@@ -60,10 +79,10 @@ impl Admin {
                 () = stop.cancelled() => return,
                 _ = upkeep.tick() => self.metrics.upkeep(),
                 accepted = accept(listener.as_ref()) => match accepted {
-                    Ok(stream) => {
+                    Ok((stream, peer)) => {
                         // Whoever finds no place is turned away at once.
                         if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
-                            let connection = self.clone().serve(stream);
+                            let connection = self.clone().serve(stream, peer);
                             tasks.spawn(async move { connection.await; drop(place); });
                         }
                     }
@@ -76,10 +95,16 @@ impl Admin {
         }
     }
 
-    async fn serve(self, stream: TcpStream) {
+    async fn serve(self, stream: TcpStream, peer: IpAddr) {
         let service = service_fn(|request: Request<Incoming>| {
-            let response = self.answer(&request);
-            async move { Ok::<_, Infallible>(response) }
+            let page = Page::of(&request, peer);
+            let admin = self.clone();
+            async move {
+                Ok::<_, Infallible>(match page {
+                    Ok(page) => admin.answer(page).await,
+                    Err((status, refusal)) => text(status, refusal),
+                })
+            }
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -89,32 +114,81 @@ impl Admin {
         let _ = connection.await;
     }
 
-    fn answer<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
-        if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            return text(StatusCode::METHOD_NOT_ALLOWED, "only GET");
-        }
-        match request.uri().path() {
-            "/metrics" => text(StatusCode::OK, self.metrics.render()),
-            "/livez" => text(StatusCode::OK, "ok"),
-            "/readyz" if *self.ready.borrow() => text(StatusCode::OK, "ok"),
-            "/readyz" => text(StatusCode::SERVICE_UNAVAILABLE, "not ready"),
-            _ => text(StatusCode::NOT_FOUND, "there are /metrics, /livez and /readyz"),
+    async fn answer(self, page: Page) -> Response<Full<Bytes>> {
+        match page {
+            Page::Metrics => text(StatusCode::OK, self.metrics.render()),
+            Page::Alive => text(StatusCode::OK, "ok"),
+            Page::Ready if self.view.is_ready() => text(StatusCode::OK, "ok"),
+            Page::Ready => text(StatusCode::SERVICE_UNAVAILABLE, "not ready"),
+            Page::Plugins => json(StatusCode::OK, &self.view.overview()),
+            Page::Reload => match self.view.reload().await {
+                Ok(Some((findings, overview))) => json(status(findings.result()), &overview),
+                Ok(None) => text(StatusCode::SERVICE_UNAVAILABLE, "stopping"),
+                Err(_slow) => text(StatusCode::GATEWAY_TIMEOUT, "the reload takes too long"),
+            },
         }
     }
 }
 
-async fn accept(listener: Option<&TcpListener>) -> std::io::Result<TcpStream> {
+impl Page {
+    fn of<B>(request: &Request<B>, peer: IpAddr) -> Result<Self, (StatusCode, &'static str)> {
+        let page = match request.uri().path() {
+            "/metrics" => Self::Metrics,
+            "/livez" => Self::Alive,
+            "/readyz" | "/startupz" => Self::Ready,
+            "/plugins" => Self::Plugins,
+            "/-/reload" => Self::Reload,
+            _ => return Err((StatusCode::NOT_FOUND, PAGES)),
+        };
+        let is_reading = matches!(*request.method(), Method::GET | Method::HEAD);
+        let is_right = match page {
+            Self::Reload => *request.method() == Method::POST,
+            Self::Metrics | Self::Alive | Self::Ready | Self::Plugins => is_reading,
+        };
+        if !is_right {
+            let only = if page == Self::Reload { "only POST" } else { "only GET" };
+            return Err((StatusCode::METHOD_NOT_ALLOWED, only));
+        }
+        // Whoever is in the Pod may ask for work, others in the cluster may not;
+        // nor may pages that a browser beside it has loaded.
+        let is_near = peer.to_canonical().is_loopback();
+        if page == Self::Reload && (!is_near || request.headers().contains_key(header::ORIGIN)) {
+            return Err((StatusCode::FORBIDDEN, "only from the loopback address of the Pod"));
+        }
+        Ok(page)
+    }
+}
+
+fn status(result: Reload) -> StatusCode {
+    match result {
+        Reload::Applied | Reload::Unchanged => StatusCode::OK,
+        Reload::Partial => StatusCode::UNPROCESSABLE_ENTITY,
+        Reload::Rejected => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+async fn accept(listener: Option<&TcpListener>) -> std::io::Result<(TcpStream, IpAddr)> {
     match listener {
-        Some(listener) => listener.accept().await.map(|(stream, _)| stream),
+        Some(listener) => listener.accept().await.map(|(stream, peer)| (stream, peer.ip())),
         None => std::future::pending().await,
     }
 }
 
 fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(body.into()));
+    response(status, "text/plain; version=0.0.4; charset=utf-8", body.into())
+}
+
+fn json(status: StatusCode, overview: &Overview) -> Response<Full<Bytes>> {
+    match serde_json::to_vec_pretty(overview) {
+        Ok(body) => response(status, "application/json", body.into()),
+        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+    }
+}
+
+fn response(status: StatusCode, kind: &'static str, body: Bytes) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body));
     *response.status_mut() = status;
-    let kind = header::HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
     response
 }
 
@@ -122,25 +196,41 @@ fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
 mod tests {
     use super::*;
 
-    fn status(admin: &Admin, method: &str, path: &str) -> u16 {
+    fn page(method: &str, path: &str, peer: &str) -> Result<Page, u16> {
         let request = Request::builder().method(method).uri(path).body(()).unwrap();
-        admin.answer(&request).status().as_u16()
+        let page = Page::of(&request, peer.parse().unwrap());
+        page.map_err(|(status, _)| status.as_u16())
     }
 
     #[test]
     fn readiness_is_not_liveness() {
-        let (ready, receiver) = watch::channel(false);
-        let admin = Admin::new(Metrics::new(), receiver);
-        assert_eq!(status(&admin, "GET", "/livez"), 200);
-        assert_eq!(status(&admin, "GET", "/readyz"), 503);
-        ready.send_replace(true);
-        assert_eq!(status(&admin, "GET", "/readyz"), 200);
+        assert_eq!(page("GET", "/livez", "10.0.0.1"), Ok(Page::Alive));
+        assert_eq!(page("HEAD", "/readyz", "10.0.0.1"), Ok(Page::Ready));
+        assert_eq!(page("GET", "/plugins", "10.0.0.1"), Ok(Page::Plugins));
     }
 
     #[test]
     fn there_is_nothing_else() {
-        let admin = Admin::new(Metrics::new(), watch::channel(true).1);
-        assert_eq!(status(&admin, "GET", "/"), 404);
-        assert_eq!(status(&admin, "POST", "/metrics"), 405);
+        assert_eq!(page("GET", "/", "127.0.0.1"), Err(404));
+        assert_eq!(page("POST", "/metrics", "127.0.0.1"), Err(405));
+        assert_eq!(page("GET", "/-/reload", "127.0.0.1"), Err(405));
+    }
+
+    #[test]
+    fn a_reload_is_for_those_in_the_pod() {
+        for near in ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"] {
+            assert_eq!(page("POST", "/-/reload", near), Ok(Page::Reload), "{near}");
+        }
+        for far in ["10.0.0.1", "::ffff:10.0.0.1", "fe80::1", "0.0.0.0"] {
+            assert_eq!(page("POST", "/-/reload", far), Err(403), "{far}");
+        }
+    }
+
+    #[test]
+    fn a_reload_is_not_for_pages_in_a_browser() {
+        let request = Request::post("/-/reload").header("Origin", "http://evil.example");
+        let request = request.body(()).unwrap();
+        let refusal = Page::of(&request, "127.0.0.1".parse().unwrap()).unwrap_err();
+        assert_eq!(refusal.0, 403);
     }
 }

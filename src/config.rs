@@ -7,6 +7,7 @@
 mod application;
 mod peer;
 mod serve;
+mod status;
 mod value;
 
 use std::{env, ffi::OsString, os::unix::ffi::OsStrExt, path::PathBuf};
@@ -17,6 +18,7 @@ pub use self::{
     application::Application,
     peer::Peer,
     serve::Serve,
+    status::{Status, StatusOutput},
     value::{Http, Isolation, LogFormat, LogLevel, OutputFormat, Ports, UidRange},
 };
 

@@ -9,11 +9,14 @@ mod client;
 mod connection;
 mod health;
 mod service;
+mod staging;
 mod status;
 mod stream;
+mod sweep;
 mod unknown;
 mod version;
 mod wire;
 
 pub use bind::{Binder, Common};
 pub use client::{Client, ClientError, Configuration, Parcel, Refusal};
+pub use sweep::sweep;

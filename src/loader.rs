@@ -1,27 +1,42 @@
-//! Reading the plugins directory, now and whenever it changes.
+//! Reading the plugins' definitions, now and whenever they change.
 //!
 //! Whatever the file system reports is only taken as a hint to look again, and
 //! it is looked at from time to time without any hint: watches get lost.
 
+mod findings;
+mod follow;
+mod grace;
+mod history;
 mod ledger;
+mod mount;
+mod places;
 mod snapshot;
+mod source;
+mod stamp;
+mod watch;
 
 use std::{
-    path::{Path, PathBuf},
-    time::Duration,
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
 };
 
-use notify::{RecommendedWatcher, RecursiveMode, Watcher};
-use tokio::{
-    sync::{mpsc, watch},
-    time::{Instant, sleep, sleep_until},
-};
-use tokio_util::sync::CancellationToken;
+use tokio::sync::watch::{Receiver, Sender, channel};
 use tracing::{error, info, warn};
 
-use self::{ledger::Ledger, snapshot::Source};
+use self::{
+    findings::Found,
+    grace::{Grace, Verdict},
+    history::{Digests, History, digests},
+    ledger::Ledger,
+    places::Reader,
+    snapshot::Source,
+};
 pub use self::{
+    findings::{Digest, Findings, Kept, Origin, Trouble},
+    follow::Prompt,
     ledger::Problem,
+    mount::{StaticMount, static_mounts},
+    places::Places,
     snapshot::{NoSnapshot, Unreadable},
 };
 use crate::{
@@ -29,83 +44,141 @@ use crate::{
     plugin::{Catalog, Isolation, Severity},
 };
 
-/// How long a directory has to be quiet before it is read: editors and kubelet
-/// take several steps, and the first of them is not the one that counts.
-const QUIET: Duration = Duration::from_millis(250);
-
-/// How long a directory that is never quiet is left alone.
-const RESTLESS: Duration = Duration::from_secs(2);
-
-/// Time between two looks without a hint.
-const POLL: Duration = Duration::from_secs(10);
-
-/// Where definitions are.
-#[derive(Clone, Debug)]
-pub struct Places {
-    /// A directory of them. It may be missing if `single` is there.
-    pub directory: Option<PathBuf>,
-    /// One by itself: where argocd-cmp-server has its only one. If there is a
-    /// directory too, this need not be there.
-    pub single: Option<PathBuf>,
-}
-
 /// Follows the places where definitions are.
 #[derive(Debug)]
 pub struct Loader {
-    places: Places,
+    reader: Reader,
+    grace: Grace,
     ledger: Ledger,
+    history: History,
     metrics: Metrics,
-    catalogs: watch::Sender<Catalog>,
+    catalogs: Sender<Catalog>,
+    findings: Sender<Findings>,
+    /// What was read at the last look, unless it failed.
+    last: Option<Digests>,
+    /// Whether changes are heard of at once.
+    watching: bool,
     /// What was last told of each problem, so that it is told once.
     told: Vec<String>,
 }
 
+/// What a loader publishes.
+#[derive(Clone, Debug)]
+pub struct Published {
+    /// The definitions that should be served.
+    pub catalogs: Receiver<Catalog>,
+    /// How that came about.
+    pub findings: Receiver<Findings>,
+}
+
 impl Loader {
-    /// A loader that has read nothing yet, and what it will publish: plugins
-    /// that are content with so much isolation.
+    /// A loader that has read nothing yet, and what it will publish: plugins that
+    /// are content with so much isolation. For as long as `grace`, a directory
+    /// without any definition is not believed.
     #[must_use]
     pub fn new(
         places: Places,
         isolation: Isolation,
+        grace: Duration,
         metrics: Metrics,
-    ) -> (Self, watch::Receiver<Catalog>) {
-        let (catalogs, receiver) = watch::channel(Catalog::default());
-        let (ledger, told) = (Ledger::new(isolation), Vec::new());
-        (Self { places, ledger, metrics, catalogs, told }, receiver)
+    ) -> (Self, Published) {
+        let (catalogs, catalogs_receiver) = channel(Catalog::default());
+        let (findings, findings_receiver) = channel(Findings::default());
+        let loader = Self {
+            reader: Reader::new(places),
+            grace: Grace::new(grace),
+            ledger: Ledger::new(isolation),
+            history: History::default(),
+            metrics,
+            catalogs,
+            findings,
+            last: None,
+            watching: false,
+            told: Vec::new(),
+        };
+        (loader, Published { catalogs: catalogs_receiver, findings: findings_receiver })
     }
 
-    /// Reads the directory once. What cannot be read changes nothing.
-    pub fn load(&mut self) -> Result<(), NoSnapshot> {
-        let sources = self.places.read();
-        let sources = sources.inspect_err(|_| self.metrics.reloaded(Reload::Rejected))?;
-        let served = self.catalogs.borrow().clone();
-        let (catalog, problems) = self.ledger.update(sources, &served);
+    /// Looks once. What cannot be read changes nothing, and is told.
+    pub fn load(&mut self) -> Result<Findings, NoSnapshot> {
+        let sources = match self.reader.read() {
+            Ok(sources) => sources,
+            Err(error) => {
+                self.keep(error.to_string(), None);
+                return Err(error);
+            }
+        };
+        let is_emptied = sources.is_empty() && !self.catalogs.borrow().is_empty();
+        if let Verdict::Wait(left) = self.grace.judge(is_emptied, Instant::now()) {
+            self.keep("every definition was removed at once".to_owned(), Some(left));
+            return Ok(self.findings.borrow().clone());
+        }
+        let read = digests(&sources);
+        let is_news = self.last.as_ref() != Some(&read) || read.values().any(Option::is_none);
+        if is_news {
+            self.take(sources, &read);
+        } else {
+            self.unchanged();
+        }
+        self.last = Some(read);
+        Ok(self.findings.borrow().clone())
+    }
+
+    /// Makes what was read the definitions that should be served.
+    fn take(&mut self, sources: Vec<Source>, read: &Digests) {
+        let before = self.catalogs.borrow().clone();
+        let (catalog, problems) = self.ledger.update(sources);
         self.tell(&problems);
-        let changed = catalog != served;
-        self.metrics.reloaded(match (problems.is_empty(), changed) {
+        let bad: Vec<_> = problems.iter().map(|problem| problem.file.as_str()).collect();
+        self.history.record(read, &bad);
+        self.history.settle(&before, &catalog, |name| self.ledger.owner(name));
+        let result = match (problems.is_empty(), catalog != before) {
             (false, _) => Reload::Partial,
             (true, true) => Reload::Applied,
             (true, false) => Reload::Unchanged,
-        });
-        if changed {
+        };
+        let troubles = problems.iter().map(Trouble::of).collect();
+        self.publish(Found { result, troubles, kept: None, ..self.found() });
+        if catalog != before {
             info!(plugins = catalog.len(), "definitions changed");
             self.catalogs.send_replace(catalog);
         }
-        Ok(())
     }
 
-    /// Follows the directory until `stop`.
-    pub async fn run(mut self, mut hints: mpsc::Receiver<()>, stop: CancellationToken) {
-        loop {
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = sleep(POLL) => {}
-                Some(()) = hints.recv() => settle(&mut hints).await,
-            }
-            if let Err(error) = self.load() {
-                warn!(%error, "keeping the definitions there are");
-            }
+    /// Nothing is different from the last look, except that it may have failed.
+    fn unchanged(&mut self) {
+        let found = self.found();
+        if found.kept.is_some() {
+            info!("the definitions can be read again; nothing has changed");
         }
+        let is_good = found.troubles.is_empty();
+        let result = if is_good { Reload::Unchanged } else { Reload::Partial };
+        self.publish(Found { result, kept: None, ..found });
+    }
+
+    /// Keeps everything as it is, and says why once.
+    fn keep(&mut self, reason: String, left: Option<Duration>) {
+        let found = self.found();
+        if found.kept.as_ref().is_none_or(|kept| kept.reason != reason) {
+            warn!(reason, ?left, "keeping the definitions there are");
+        }
+        let kept = Some(Kept { reason, left });
+        self.publish(Found { result: Reload::Rejected, kept, ..found });
+    }
+
+    /// What was found last, brought up to date.
+    fn found(&self) -> Found {
+        let found = Found::clone(&self.findings.borrow().0);
+        let origins = self.history.origins().clone();
+        let (generation, watching) = (self.history.generation, self.watching);
+        Found { generation, origins, watching, ..found }
+    }
+
+    fn publish(&mut self, found: Found) {
+        let good_since = if found.is_good() { Some(SystemTime::now()) } else { found.good_since };
+        let found = Found { good_since, ..found };
+        self.metrics.configured(&found.summary(self.history.digest()));
+        self.findings.send_replace(Findings(Arc::new(found)));
     }
 
     fn tell(&mut self, problems: &[Problem]) {
@@ -125,48 +198,9 @@ impl Loader {
                 }
             }
         }
+        if problems.is_empty() && !self.findings.borrow().troubles().is_empty() {
+            info!("every definition is valid again");
+        }
         self.told = texts;
-    }
-}
-
-impl Places {
-    fn read(&self) -> Result<Vec<Source>, NoSnapshot> {
-        let is_needed = |path: &&PathBuf| self.directory.is_none() || path.exists();
-        let single = self.single.as_ref().filter(is_needed);
-        let mut sources = match &self.directory {
-            Some(directory) if single.is_none() || directory.exists() => snapshot::read(directory)?,
-            Some(_) | None => Vec::new(),
-        };
-        sources.extend(single.map(|path| snapshot::one(path)));
-        Ok(sources)
-    }
-
-    /// Watches for as long as the watcher lives. Any event is a hint; one that
-    /// waits already is enough.
-    pub fn watch(&self, hints: mpsc::Sender<()>) -> notify::Result<RecommendedWatcher> {
-        let hint = move |_event| {
-            // Full means that a hint is waiting.
-            let _ = hints.try_send(());
-        };
-        let mut watcher = notify::recommended_watcher(hint)?;
-        let beside = self.single.as_deref().and_then(Path::parent);
-        for directory in self.directory.as_deref().into_iter().chain(beside) {
-            if directory.exists() {
-                watcher.watch(directory, RecursiveMode::NonRecursive)?;
-            }
-        }
-        Ok(watcher)
-    }
-}
-
-/// Waits until there was no hint for a while.
-async fn settle(hints: &mut mpsc::Receiver<()>) {
-    let latest = Instant::now() + RESTLESS;
-    loop {
-        let quiet = (Instant::now() + QUIET).min(latest);
-        tokio::select! {
-            () = sleep_until(quiet) => return,
-            hint = hints.recv() => if hint.is_none() { return },
-        }
     }
 }

@@ -4,10 +4,11 @@ use std::{env, process::ExitCode};
 
 use clap::{Args, Parser, Subcommand};
 use cmp_supervisor::{
-    config::{Application, OutputFormat, Peer, Serve},
+    config::{Application, OutputFormat, Peer, Serve, Status},
     local::{self, LocalError},
     sandbox::{SPAWNER, spawner_main},
     serve::{NotServing, serve},
+    status::{Health, status},
 };
 
 /// One sidecar that hosts every Argo CD config management plugin.
@@ -27,6 +28,8 @@ enum Verb {
     Match(Local),
     /// List the parameters an application may set
     Params(Local),
+    /// Show the plugins of a running supervisor
+    Status(Status),
     /// Print the version
     Version,
 }
@@ -50,6 +53,9 @@ const PEER_FATAL: u8 = 20;
 /// It was served, and then something broke that never should.
 const INTERNAL: u8 = 70;
 
+/// There is no supervisor to ask.
+const NO_ANSWER: u8 = 7;
+
 fn main() -> ExitCode {
     // Before anything else: the spawner has one thread and reads no environment.
     if env::args_os().nth(1).is_some_and(|verb| verb == SPAWNER) {
@@ -65,6 +71,7 @@ fn main() -> ExitCode {
         Verb::Render(local) => run(local::render(&local.application, local.output)),
         Verb::Match(local) => run(local::matches(&local.application, local.output)),
         Verb::Params(local) => run(local::parameters(&local.application, local.output)),
+        Verb::Status(config) => tell(&config),
         Verb::Version => {
             print_line(concat!("cmp-supervisor ", env!("CARGO_PKG_VERSION")));
             ExitCode::SUCCESS
@@ -100,6 +107,17 @@ fn run(work: impl Future<Output = Result<(), LocalError>>) -> ExitCode {
     match runtime.map(|runtime| runtime.block_on(work)) {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(error)) => fail(&error, error.exit_code()),
+        Err(error) => fail(&error, INTERNAL),
+    }
+}
+
+/// Ends with 1 if something is not served as it is defined.
+fn tell(config: &Status) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    match runtime.map(|runtime| runtime.block_on(status(config))) {
+        Ok(Ok(Health::Good)) => ExitCode::SUCCESS,
+        Ok(Ok(Health::Troubled)) => ExitCode::from(1),
+        Ok(Err(error)) => fail(&error, NO_ANSWER),
         Err(error) => fail(&error, INTERNAL),
     }
 }

@@ -1,11 +1,15 @@
 //! Every metric there is, and the only place that names them.
 
+mod reload;
+
 use std::{fmt, sync::Arc, time::Duration};
 
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder, Unit};
 use metrics_exporter_prometheus::{
     Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder,
 };
+
+pub use self::reload::{Configured, PluginState, Reload, WatchError};
 
 /// Upper bounds for durations, in seconds: renders take from milliseconds to
 /// minutes, and Argo CD's default deadline is 60 s.
@@ -38,8 +42,6 @@ const PHASE_DURATION: &str = "argocd_cmp_request_phase_duration_seconds";
 const IN_FLIGHT: &str = "argocd_cmp_requests_in_flight";
 const RECEIVED: &str = "argocd_cmp_stream_received_bytes";
 const TIMEOUTS: &str = "argocd_cmp_timeouts_total";
-const RELOADS: &str = "argocd_cmp_config_reloads_total";
-const RELOADED: &str = "argocd_cmp_config_last_reload_successful";
 
 /// What is asked of a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,19 +81,6 @@ pub enum Outcome {
     Rejected,
     /// A command could not be confined.
     Sandbox,
-}
-
-/// The result of looking at the plugins' definitions again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reload {
-    /// What changed is served now.
-    Applied,
-    /// Some definitions are not valid; the others are served.
-    Partial,
-    /// Nothing could be read.
-    Rejected,
-    /// Nothing changed.
-    Unchanged,
 }
 
 impl Method {
@@ -143,19 +132,6 @@ impl Outcome {
     }
 }
 
-impl Reload {
-    const ALL: [Self; 4] = [Self::Applied, Self::Partial, Self::Rejected, Self::Unchanged];
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Applied => "applied",
-            Self::Partial => "partial",
-            Self::Rejected => "rejected",
-            Self::Unchanged => "unchanged",
-        }
-    }
-}
-
 /// All metrics. Cheap to clone.
 #[derive(Clone)]
 pub struct Metrics {
@@ -191,9 +167,7 @@ impl Metrics {
         metrics.describe();
         let build = [Label::new("version", env!("CARGO_PKG_VERSION"))];
         metrics.gauge(BUILD_INFO, &build).set(1.0);
-        for result in Reload::ALL {
-            metrics.counter(RELOADS, &[Label::new("result", result.as_str())]).absolute(0);
-        }
+        metrics.initialise_reload();
         metrics
     }
 
@@ -218,13 +192,6 @@ impl Metrics {
         metrics
     }
 
-    /// The definitions were looked at.
-    pub fn reloaded(&self, result: Reload) {
-        self.counter(RELOADS, &[Label::new("result", result.as_str())]).increment(1);
-        let good = matches!(result, Reload::Applied | Reload::Unchanged);
-        self.gauge(RELOADED, &[]).set(f64::from(u8::from(good)));
-    }
-
     fn counter(&self, name: &'static str, labels: &[Label]) -> Counter {
         self.recorder.register_counter(&Key::from_parts(name, labels.to_vec()), &METADATA)
     }
@@ -238,26 +205,28 @@ impl Metrics {
     }
 
     fn describe(&self) {
-        let recorder = &self.recorder;
-        let gauge = |name: &'static str, text: &'static str| {
-            recorder.describe_gauge(name.into(), None, text.into());
-        };
-        let counter = |name: &'static str, text: &'static str| {
-            recorder.describe_counter(name.into(), None, text.into());
-        };
-        let histogram = |name: &'static str, unit: Unit, text: &'static str| {
-            recorder.describe_histogram(name.into(), Some(unit), text.into());
-        };
-        gauge(BUILD_INFO, "The version that runs; always 1.");
-        gauge(PLUGIN_UP, "Whether the plugin's socket answers.");
-        counter(REQUESTS, "Requests that ended, by how.");
-        histogram(REQUEST_DURATION, Unit::Seconds, "Time from a request's start to its answer.");
-        histogram(PHASE_DURATION, Unit::Seconds, "Time in each phase of a request.");
-        gauge(IN_FLIGHT, "Requests that have not ended.");
-        histogram(RECEIVED, Unit::Bytes, "Compressed bytes of an archive.");
-        counter(TIMEOUTS, "Requests that a clock ended, by which and in what phase.");
-        counter(RELOADS, "Looks at the plugins' definitions, by result.");
-        gauge(RELOADED, "Whether every definition was valid at the last look.");
+        self.describe_gauge(BUILD_INFO, "The version that runs; always 1.");
+        self.describe_gauge(PLUGIN_UP, "Whether the plugin's socket answers.");
+        self.describe_counter(REQUESTS, "Requests that ended, by how.");
+        self.describe_seconds(REQUEST_DURATION, "Time from a request's start to its answer.");
+        self.describe_seconds(PHASE_DURATION, "Time in each phase of a request.");
+        self.describe_gauge(IN_FLIGHT, "Requests that have not ended.");
+        let received = "Compressed bytes of an archive.";
+        self.recorder.describe_histogram(RECEIVED.into(), Some(Unit::Bytes), received.into());
+        self.describe_counter(TIMEOUTS, "Requests that a clock ended, by which and in what phase.");
+        self.describe_reload();
+    }
+
+    fn describe_gauge(&self, name: &'static str, text: &'static str) {
+        self.recorder.describe_gauge(name.into(), None, text.into());
+    }
+
+    fn describe_counter(&self, name: &'static str, text: &'static str) {
+        self.recorder.describe_counter(name.into(), None, text.into());
+    }
+
+    fn describe_seconds(&self, name: &'static str, text: &'static str) {
+        self.recorder.describe_histogram(name.into(), Some(Unit::Seconds), text.into());
     }
 }
 
@@ -348,7 +317,6 @@ mod tests {
         let line =
             r#"argocd_cmp_requests_total{plugin="helm-v1",method="generate",outcome="deadline"} 0"#;
         assert!(page.contains(line), "{page}");
-        assert!(page.contains(r#"argocd_cmp_config_reloads_total{result="rejected"} 0"#), "{page}");
     }
 
     #[test]

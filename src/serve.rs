@@ -17,20 +17,20 @@ use tokio::{
     net::TcpListener,
     runtime,
     signal::unix::{SignalKind, signal},
-    sync::{mpsc, watch},
+    sync::watch,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{info, warn};
 
 use crate::{
-    admin::Admin,
+    admin::{Admin, View},
     archive::Limits,
     config::{self, Http, Isolation, Serve},
-    grpc::{Binder, Common},
-    loader::{Loader, NoSnapshot},
+    grpc::{Binder, Common, sweep},
+    loader::{Loader, NoSnapshot, Places, Prompt, static_mounts},
     log,
     metrics::Metrics,
-    plugin::{self, Catalog},
+    plugin,
     redact::Redactor,
     request::{
         ArchiveLimits, Pipeline, Surroundings, Verdicts,
@@ -41,7 +41,7 @@ use crate::{
         drop_privileges,
     },
     shutdown::Shutdown,
-    supervisor::Supervisor,
+    supervisor::{Standing, Supervisor},
 };
 
 /// Threads that serve. The work is the workers'; more only cost memory.
@@ -54,9 +54,6 @@ const LEASES_PER_PLACE: u32 = 2;
 /// Archives read for their names at a time: more than there are processors for
 /// only share them, and each index of names may take 40 MB.
 const MAX_SURVEYS: usize = 16;
-
-/// Hints to the loader that may wait; one is as good as many.
-const HINTS: usize = 1;
 
 /// How long tasks may take to be dropped at the end.
 const LAST_TASKS: Duration = Duration::from_secs(1);
@@ -186,9 +183,12 @@ fn prepare_sockets(directory: &Path, uid: u32) {
 async fn run(config: &Serve, spawner: Spawner, abilities: &Abilities) -> Result<(), NotServing> {
     let metrics = Metrics::new();
     let places = config.places();
-    let (mut loader, catalogs) =
-        Loader::new(places.clone(), isolation(abilities.tier), metrics.clone());
+    let grace = Duration::from_secs(config.empty_grace);
+    let (mut loader, published) =
+        Loader::new(places.clone(), isolation(abilities.tier), grace, metrics.clone());
     loader.load()?;
+    let static_mounts = warn_of_static_mounts(&places, &metrics);
+    let catalogs = published.catalogs.clone();
     if catalogs.borrow().is_empty() {
         // As argocd-cmp-server there is one definition, and it was not good.
         if config.single.is_some() {
@@ -198,13 +198,7 @@ async fn run(config: &Serve, spawner: Spawner, abilities: &Abilities) -> Result<
     }
     let (link, driver) = Link::new(spawner)?;
     let mut driver = pin!(driver);
-    let house = Common {
-        pipeline: pipeline(config, link.clone()),
-        metrics: metrics.clone(),
-        max_message: config.max_message(),
-        connections: TaskTracker::new(),
-        calls: TaskTracker::new(),
-    };
+    let house = common(config, link.clone(), metrics.clone());
     let (connections, calls) = (house.connections.clone(), house.calls.clone());
     let binder = Binder::new(&config.socket_dir(), house).map_err(|error| NotServing::Sockets {
         path: config.socket_dir(),
@@ -217,27 +211,41 @@ async fn run(config: &Serve, spawner: Spawner, abilities: &Abilities) -> Result<
         proven = link.try_sandbox(abilities, &socket_dir) => proven?,
     }
     let http = listen(config.http).await?;
-    let (supervisor, served) = Supervisor::new(binder);
+    let (supervisor, standing) = Supervisor::new(binder);
     let (ready, is_ready) = watch::channel(false);
-    let (hint, hints) = mpsc::channel(HINTS);
-    // Without a watch the loader still looks from time to time.
-    let watcher = places
-        .watch(hint.clone())
-        .inspect_err(|error| warn!(%error, "cannot watch the plugins directory"));
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
-    tasks.spawn(supervisor.run(catalogs.clone(), stop.clone()));
-    tasks.spawn(loader.run(hints, stop.clone()));
-    tasks.spawn(hang_up(hint, stop.clone()));
-    tasks.spawn(Admin::new(metrics, is_ready).run(http, tasks.clone(), CancellationToken::new()));
-    tasks.spawn(report_ready(catalogs, served, ready.clone()));
+    let (following, prompt) = loader.follow(stop.clone());
+    let view = View {
+        ready: is_ready,
+        published,
+        standing: standing.clone(),
+        prompt: prompt.clone(),
+        static_mounts,
+    };
+    tasks.spawn(supervisor.run(catalogs, stop.clone()));
+    tasks.spawn(following);
+    tasks.spawn(hang_up(prompt, stop.clone()));
+    tasks.spawn(view.clone().observe(metrics.clone(), stop.clone()));
+    tasks.spawn(Admin::new(metrics, view).run(http, tasks.clone(), CancellationToken::new()));
+    tasks.spawn(report_ready(standing, ready.clone(), socket_dir));
     let shutdown = Shutdown { ready, stop, calls, connections };
     let result = tokio::select! {
         gone = &mut driver => Err(gone.into()),
         () = shutdown.when_told(Duration::from_secs(config.drain_timeout)) => Ok(()),
     };
     // Held so far: the spawner serves as long as there is a link to it.
-    drop((watcher, link));
+    drop(link);
     result
+}
+
+fn common(config: &Serve, link: Link, metrics: Metrics) -> Common {
+    Common {
+        pipeline: pipeline(config, link),
+        metrics,
+        max_message: config.max_message(),
+        connections: TaskTracker::new(),
+        calls: TaskTracker::new(),
+    }
 }
 
 fn pipeline(config: &Serve, link: Link) -> Pipeline {
@@ -287,30 +295,47 @@ async fn listen(http: Http) -> Result<Option<TcpListener>, NotServing> {
     Ok(Some(listener))
 }
 
-/// Ready means that every definition that was valid at first is served. It
-/// stays so: one bad plugin must not take all applications out of service.
+/// Ready means that every plugin there was at first has been tried. It stays so:
+/// one bad plugin must not take all applications out of service. Then what a
+/// predecessor left is cleared away.
 async fn report_ready(
-    catalogs: watch::Receiver<Catalog>,
-    mut served: watch::Receiver<Catalog>,
+    mut standing: watch::Receiver<Standing>,
     ready: watch::Sender<bool>,
+    sockets: PathBuf,
 ) {
-    let first = catalogs.borrow().clone();
-    let all = |served: &Catalog| first.iter().all(|plugin| served.get(&plugin.name).is_some());
-    if served.wait_for(all).await.is_ok() {
-        ready.send_replace(true);
-        info!("ready");
+    let Ok(defined) = standing.wait_for(Standing::is_useful).await.map(|now| now.desired.clone())
+    else {
+        return;
+    };
+    ready.send_replace(true);
+    info!("ready");
+    // Only now: the names of what is defined were taken over one by one.
+    if let Err(error) = sweep(&sockets, &defined).await {
+        warn!(%error, "cannot look for sockets that nobody serves");
     }
 }
 
 /// SIGHUP asks to look at the definitions again.
-async fn hang_up(hint: mpsc::Sender<()>, stop: CancellationToken) {
+async fn hang_up(prompt: Prompt, stop: CancellationToken) {
     let Ok(mut signals) = signal(SignalKind::hangup()) else { return };
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
             received = signals.recv() => if received.is_none() { return },
         }
-        // Full means that a hint is waiting.
-        let _ = hint.try_send(());
+        info!("looking at the definitions again, as SIGHUP asks");
+        prompt.hint();
     }
+}
+
+fn warn_of_static_mounts(places: &Places, metrics: &Metrics) -> Vec<String> {
+    let mounts = static_mounts(places).unwrap_or_else(|error| {
+        warn!(%error, "cannot tell whether definitions are mounted by subPath");
+        Vec::new()
+    });
+    metrics.static_mount(!mounts.is_empty());
+    for mount in &mounts {
+        warn!(path = %mount.path.display(), "{mount}");
+    }
+    mounts.iter().map(ToString::to_string).collect()
 }

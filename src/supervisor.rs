@@ -23,14 +23,43 @@ const RETRY: Duration = Duration::from_secs(5);
 pub struct Supervisor<B> {
     binder: B,
     listeners: BTreeMap<PluginName, Listener>,
-    served: watch::Sender<Catalog>,
+    standing: watch::Sender<Standing>,
+}
+
+/// How far the supervisor has come. Cheap to clone unless something failed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// What should be served, as of the last pass.
+    pub desired: Catalog,
+    /// What is served.
+    pub served: Catalog,
+    /// Plugins without a socket, and why.
+    pub failed: BTreeMap<PluginName, String>,
+    /// Counts passes; the first is 1.
+    pub passes: u64,
+}
+
+impl Standing {
+    /// Whether there was a pass since this is what should be served.
+    #[must_use]
+    pub fn has_seen(&self, desired: &Catalog) -> bool {
+        self.passes > 0 && self.desired == *desired
+    }
+
+    /// Whether requests are worth sending: everything was tried, and if there
+    /// is anything to serve, some of it is. One plugin whose socket cannot be
+    /// made must not take the others out of service.
+    #[must_use]
+    pub fn is_useful(&self) -> bool {
+        self.passes > 0 && (self.desired.is_empty() || !self.served.is_empty())
+    }
 }
 
 impl<B: Bind> Supervisor<B> {
     /// A supervisor that serves nothing yet. What it serves is published.
-    pub fn new(binder: B) -> (Self, watch::Receiver<Catalog>) {
-        let (served, receiver) = watch::channel(Catalog::default());
-        (Self { binder, listeners: BTreeMap::new(), served }, receiver)
+    pub fn new(binder: B) -> (Self, watch::Receiver<Standing>) {
+        let (standing, receiver) = watch::channel(Standing::default());
+        (Self { binder, listeners: BTreeMap::new(), standing }, receiver)
     }
 
     /// Follows `catalogs` until `stop`, then retires every plugin.
@@ -40,7 +69,10 @@ impl<B: Bind> Supervisor<B> {
     pub async fn run(mut self, mut catalogs: watch::Receiver<Catalog>, stop: CancellationToken) {
         loop {
             let desired = catalogs.borrow_and_update().clone();
-            let complete = self.converge(&desired).await;
+            let failed = self.converge(&desired).await;
+            let complete = failed.is_empty();
+            let (served, passes) = (self.serves(), self.standing.borrow().passes + 1);
+            self.standing.send_replace(Standing { desired, served, failed, passes });
             tokio::select! {
                 () = stop.cancelled() => return,
                 changed = catalogs.changed() => if changed.is_err() { return },
@@ -49,9 +81,9 @@ impl<B: Bind> Supervisor<B> {
         }
     }
 
-    /// One pass; whether everything desired is served.
-    async fn converge(&mut self, desired: &Catalog) -> bool {
-        let mut complete = true;
+    /// One pass; what could not be served, and why.
+    async fn converge(&mut self, desired: &Catalog) -> BTreeMap<PluginName, String> {
+        let mut failed = BTreeMap::new();
         for action in plan(&self.serves(), desired) {
             match action {
                 Action::Start(definition) => {
@@ -62,8 +94,12 @@ impl<B: Bind> Supervisor<B> {
                             self.listeners.insert(name, listener);
                         }
                         Err(error) => {
-                            complete = false;
-                            error!(plugin = %name, %error, "cannot serve a plugin");
+                            let reason = error.to_string();
+                            // Once is enough: it is tried again and again.
+                            if self.standing.borrow().failed.get(&name) != Some(&reason) {
+                                error!(plugin = %name, %error, "cannot serve a plugin");
+                            }
+                            failed.insert(name, reason);
                         }
                     }
                 }
@@ -79,8 +115,7 @@ impl<B: Bind> Supervisor<B> {
                 }
             }
         }
-        self.served.send_replace(self.serves());
-        complete
+        failed
     }
 
     /// What is served, asked of those who do it.
@@ -129,8 +164,8 @@ mod tests {
         names.iter().map(definition).collect()
     }
 
-    async fn serves(served: &mut watch::Receiver<Catalog>, wanted: &Catalog) {
-        served.wait_for(|served| served == wanted).await.unwrap();
+    async fn serves(standing: &mut watch::Receiver<Standing>, wanted: &Catalog) {
+        standing.wait_for(|standing| standing.served == *wanted).await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]
@@ -156,7 +191,10 @@ mod tests {
         let (_catalogs, receiver) = watch::channel(catalog(&["a"]));
         let stop = CancellationToken::new();
         let check = async {
+            let failed = |standing: &Standing| !standing.failed.is_empty();
+            assert_eq!(served.wait_for(failed).await.unwrap().desired, catalog(&["a"]));
             serves(&mut served, &catalog(&["a"])).await;
+            assert!(served.borrow().failed.is_empty());
             stop.cancel();
         };
         tokio::join!(supervisor.run(receiver, stop.clone()), check);

@@ -41,6 +41,9 @@ pub struct Serve {
     /// Directory of plugin definitions, usually a mounted ConfigMap
     #[arg(long, value_name = "DIR", env = "CMP_SUPERVISOR_PLUGINS_DIR", default_value = PLUGINS_DIR)]
     pub plugins_dir: PathBuf,
+    /// How long the last good plugins stay when every definition is gone at once
+    #[arg(long, value_name = "SECONDS", env = "CMP_SUPERVISOR_EMPTY_GRACE", default_value_t = 120)]
+    pub empty_grace: u64,
     /// Directory for the sockets, shared with the repo-server [default:
     /// $ARGOCD_PLUGINSOCKFILEPATH or /home/argocd/cmp-server/plugins]
     #[arg(long, value_name = "DIR", env = "CMP_SUPERVISOR_SOCKET_DIR")]

@@ -2,34 +2,31 @@
 
 use std::{
     fs, io,
-    os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt},
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
     time::Duration,
 };
 
 use tokio::{
     net::{UnixListener, UnixStream},
     sync::{oneshot, watch},
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::warn;
 
-use super::{client::Client, connection::Server};
+use super::{
+    client::Client,
+    connection::Server,
+    staging::{Identity, Staging},
+};
 use crate::{
     metrics::{Metrics, PluginMetrics},
     plugin::{PluginDefinition, PluginName},
     request::Pipeline,
     supervisor::{Bind, Listener},
 };
-
-/// Where sockets are made before they are shown: a directory, because clients
-/// take every socket in their own for a plugin.
-const STAGING: &str = ".staging";
 
 /// Who may connect: the repo-server, which has our user, and its group. The
 /// users that commands run as may not.
@@ -40,6 +37,13 @@ const MAX_PATH: usize = 107;
 
 /// How long a socket may take to answer for the first time.
 const PROBE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long nobody may come after the file is gone before the socket is closed:
+/// a client may have found it by its name and not be in the queue yet.
+const LINGER: Duration = Duration::from_millis(50);
+
+/// How long it is tried to accept who is left when there are no descriptors.
+const DRAIN: Duration = Duration::from_secs(10);
 
 /// Pause after a connection could not be accepted for lack of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -64,26 +68,19 @@ pub struct Common {
 pub struct Binder {
     directory: PathBuf,
     common: Common,
-    staged: AtomicU64,
+    staging: Arc<Staging>,
 }
 
 impl Binder {
     /// A binder for sockets in `directory`, which has to exist.
     pub fn new(directory: &Path, common: Common) -> io::Result<Self> {
-        let staging = directory.join(STAGING);
-        // What a predecessor did not get to show is nobody's.
-        match fs::remove_dir_all(&staging) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            Ok(()) | Err(_) => {}
-        }
-        fs::DirBuilder::new().mode(0o700).create(&staging)?;
-        Ok(Self { directory: directory.to_owned(), common, staged: AtomicU64::new(0) })
+        let staging = Arc::new(Staging::new(directory)?);
+        Ok(Self { directory: directory.to_owned(), common, staging })
     }
 
     /// A socket that listens, but is not shown yet.
     fn stage(&self) -> io::Result<(UnixListener, PathBuf)> {
-        let number = self.staged.fetch_add(1, Ordering::Relaxed);
-        let path = self.directory.join(STAGING).join(number.to_string());
+        let path = self.staging.path();
         let listener = UnixListener::bind(&path)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(SOCKET_MODE))?;
         Ok((listener, path))
@@ -103,13 +100,6 @@ impl Binder {
     }
 }
 
-impl Drop for Binder {
-    fn drop(&mut self) {
-        // It is empty; if not, the next binder clears it.
-        let _ = fs::remove_dir(self.directory.join(STAGING));
-    }
-}
-
 impl Bind for Binder {
     async fn bind(&self, definition: Arc<PluginDefinition>) -> io::Result<Listener> {
         let path = self.path(&definition.name)?;
@@ -121,9 +111,16 @@ impl Bind for Binder {
         let door = Door { socket, server, definitions, retired, shown };
         self.common.connections.spawn(door.serve());
         // Only what answers is shown: a client waits for ever on what does not.
-        timeout(PROBE_PATIENCE, Client::probe(&staged)).await??;
+        let probe = timeout(PROBE_PATIENCE, Client::probe(&staged)).await;
+        let answers = probe.map_err(io::Error::from).flatten();
+        let staging = Arc::clone(&self.staging);
+        let shown = answers.and_then(|()| Shown::new(path, &staged, staging, metrics));
+        let shown = shown.inspect_err(|_| {
+            // If that fails too, it goes with its directory.
+            let _ = fs::remove_file(&staged);
+        });
         // If the door is closed already, the file goes again at once.
-        let _ = show.send(Shown::new(path, &staged, metrics)?);
+        let _ = show.send(shown?);
         Ok(listener)
     }
 }
@@ -132,17 +129,23 @@ impl Bind for Binder {
 #[derive(Debug)]
 struct Shown {
     path: PathBuf,
-    inode: u64,
+    file: Identity,
+    staging: Arc<Staging>,
     metrics: PluginMetrics,
 }
 
 impl Shown {
     /// Moves a socket that is listening to its place, over what is there.
-    fn new(path: PathBuf, staged: &Path, metrics: PluginMetrics) -> io::Result<Self> {
-        let inode = fs::symlink_metadata(staged)?.ino();
+    fn new(
+        path: PathBuf,
+        staged: &Path,
+        staging: Arc<Staging>,
+        metrics: PluginMetrics,
+    ) -> io::Result<Self> {
+        let file = Identity::of(staged)?;
         fs::rename(staged, &path)?;
         metrics.set_up(true);
-        Ok(Self { path, inode, metrics })
+        Ok(Self { path, file, staging, metrics })
     }
 }
 
@@ -150,8 +153,7 @@ impl Drop for Shown {
     fn drop(&mut self) {
         self.metrics.set_up(false);
         // A successor may have put its own socket in this place.
-        let is_ours = fs::symlink_metadata(&self.path).is_ok_and(|file| file.ino() == self.inode);
-        if is_ours && let Err(error) = fs::remove_file(&self.path) {
+        if let Err(error) = self.staging.remove(&self.path, self.file) {
             warn!(path = %self.path.display(), %error, "cannot remove a plugin's socket");
         }
     }
@@ -187,21 +189,22 @@ impl Door {
         // The file goes first: by the time the last have been let in, another
         // socket may be in its place.
         drop(self.shown.try_recv());
-        while let Some(Ok((stream, _))) = now_or_never(self.socket.accept()).await {
-            self.welcome(stream);
+        self.drain().await;
+    }
+
+    /// Accepts who is left. One that is closed on unanswered waits for ever.
+    async fn drain(&self) {
+        let latest = Instant::now() + DRAIN;
+        loop {
+            match timeout(LINGER, self.socket.accept()).await {
+                Ok(Ok((stream, _))) => self.welcome(stream),
+                Ok(Err(_)) if Instant::now() < latest => sleep(ACCEPT_PAUSE).await,
+                Ok(Err(_)) | Err(_) => return,
+            }
         }
     }
 
     fn welcome(&self, stream: UnixStream) {
         self.server.serve(stream, Arc::clone(&self.definitions.borrow()));
-    }
-}
-
-/// What a future has at once, if anything.
-async fn now_or_never<F: Future>(future: F) -> Option<F::Output> {
-    tokio::select! {
-        biased;
-        output = future => Some(output),
-        () = std::future::ready(()) => None,
     }
 }

@@ -18,6 +18,8 @@ pub(super) struct Ledger {
     /// What requests are kept apart by.
     isolation: Isolation,
     good: BTreeMap<Origin, Entry>,
+    /// Whose definition has a name.
+    owners: BTreeMap<PluginName, Origin>,
     warnings: Vec<Problem>,
 }
 
@@ -64,15 +66,12 @@ impl std::error::Error for Problem {}
 impl Ledger {
     /// An empty ledger for plugins whose requests are kept apart so well.
     pub(super) fn new(isolation: Isolation) -> Self {
-        Self { isolation, good: BTreeMap::new(), warnings: Vec::new() }
+        Self { isolation, good: BTreeMap::new(), owners: BTreeMap::new(), warnings: Vec::new() }
     }
 
-    /// Takes in a snapshot. `served` decides who keeps a name that two claim.
-    pub(super) fn update(
-        &mut self,
-        sources: Vec<Source>,
-        served: &Catalog,
-    ) -> (Catalog, Vec<Problem>) {
+    /// Takes in a snapshot. Of two places that claim a name, the one that has it
+    /// keeps it, whatever else changes in either.
+    pub(super) fn update(&mut self, sources: Vec<Source>) -> (Catalog, Vec<Problem>) {
         let before = std::mem::take(&mut self.good);
         let mut problems = Vec::new();
         for source in sources {
@@ -97,7 +96,12 @@ impl Ledger {
         let is_error = |problem: &Problem| problem.problem.severity() == Severity::Error;
         let (mut errors, warnings) = problems.into_iter().partition(is_error);
         self.warnings = warnings;
-        (self.settle(served, &mut errors), errors)
+        (self.settle(&mut errors), errors)
+    }
+
+    /// The file whose definition has a name.
+    pub(super) fn owner(&self, name: &PluginName) -> Option<&str> {
+        self.owners.get(name).map(|(file, _)| file.as_str())
     }
 
     /// What is served and should be changed nevertheless, as of the last update.
@@ -136,18 +140,18 @@ impl Ledger {
 
     /// One definition for each name: that of the place which has it already, or
     /// else of the first by name.
-    fn settle(&self, served: &Catalog, problems: &mut Vec<Problem>) -> Catalog {
+    fn settle(&mut self, problems: &mut Vec<Problem>) -> Catalog {
         let mut owners = BTreeMap::<PluginName, (&Origin, &Entry)>::new();
         for newcomer @ (origin, entry) in &self.good {
             let name = &entry.definition.name;
             match owners.entry(name.clone()) {
                 Slot::Vacant(vacant) => drop(vacant.insert(newcomer)),
                 Slot::Occupied(mut owner) => {
-                    let is_served = served.get(name) == Some(&entry.definition);
+                    let has_it = self.owners.get(name) == Some(origin);
                     // Its author has moved it within the file.
                     let is_moved =
                         owner.get().0.0 == origin.0 && owner.get().1.stale != entry.stale;
-                    let wins = if is_moved { !entry.stale } else { is_served };
+                    let wins = if is_moved { !entry.stale } else { has_it };
                     let loser = if wins { owner.insert(newcomer) } else { newcomer };
                     if !is_moved {
                         problems.push(taken(loser, *owner.get()));
@@ -155,7 +159,10 @@ impl Ledger {
                 }
             }
         }
-        owners.into_values().map(|(_, entry)| Arc::clone(&entry.definition)).collect()
+        let catalog = owners.values().map(|(_, entry)| Arc::clone(&entry.definition)).collect();
+        self.owners =
+            owners.into_iter().map(|(name, (origin, _))| (name, origin.clone())).collect();
+        catalog
     }
 }
 
@@ -170,8 +177,10 @@ fn readings(source: Source) -> Vec<Reading> {
 /// Stands for all that a file held.
 fn unreadable(reason: &Unreadable) -> Reading {
     let code = match reason {
-        Unreadable::Large => Code::TooLarge,
-        Unreadable::Io(_) | Unreadable::Kind => Code::Unreadable,
+        Unreadable::Large | Unreadable::Full => Code::TooLarge,
+        Unreadable::Io(_) | Unreadable::Denied { .. } | Unreadable::Link | Unreadable::Kind => {
+            Code::Unreadable
+        }
     };
     let diagnostics = vec![Diagnostic::new(code, reason.to_string())];
     Reading { place: Place::default(), definition: None, named: None, diagnostics }
@@ -237,31 +246,30 @@ mod tests {
     fn a_broken_file_keeps_its_last_good_definition_and_no_other_cares() {
         let mut ledger = ledger();
         let good = vec![source("a.yaml", "a", "x"), source("b.yaml", "b", "x")];
-        let (served, problems) = ledger.update(good, &Catalog::default());
+        let (_, problems) = ledger.update(good);
         assert!(problems.is_empty());
-        let (catalog, problems) =
-            ledger.update(vec![broken("a.yaml"), source("b.yaml", "b", "z")], &served);
+        let (catalog, problems) = ledger.update(vec![broken("a.yaml"), source("b.yaml", "b", "z")]);
         assert_eq!(commands(&catalog), ["a:x", "b:z"]);
         assert!(problems[0].stale && problems[0].file == "a.yaml");
     }
 
     #[test]
     fn a_file_that_was_never_good_has_nothing_to_keep() {
-        let (catalog, problems) = ledger().update(vec![broken("a.yaml")], &Catalog::default());
+        let (catalog, problems) = ledger().update(vec![broken("a.yaml")]);
         assert!(catalog.is_empty() && !problems[0].stale);
     }
 
     #[test]
     fn a_file_that_is_gone_takes_its_plugin_with_it() {
         let mut ledger = ledger();
-        let (served, _) = ledger.update(vec![source("a.yaml", "a", "x")], &Catalog::default());
-        assert!(ledger.update(vec![], &served).0.is_empty());
+        ledger.update(vec![source("a.yaml", "a", "x")]);
+        assert!(ledger.update(vec![]).0.is_empty());
     }
 
     #[test]
     fn of_two_files_with_one_name_the_first_has_it_and_both_are_told_of() {
         let files = vec![source("a.yaml", "same", "x"), source("b.yaml", "same", "z")];
-        let (catalog, problems) = ledger().update(files, &Catalog::default());
+        let (catalog, problems) = ledger().update(files);
         assert_eq!(commands(&catalog), ["same:x"]);
         let text = problems[0].to_string();
         assert!(text.contains("b.yaml") && text.contains("a.yaml") && text.contains("same.sock"));
@@ -270,9 +278,9 @@ mod tests {
     #[test]
     fn who_is_served_keeps_the_name() {
         let mut ledger = ledger();
-        let (served, _) = ledger.update(vec![source("b.yaml", "same", "z")], &Catalog::default());
+        ledger.update(vec![source("b.yaml", "same", "z")]);
         let files = vec![source("a.yaml", "same", "x"), source("b.yaml", "same", "z")];
-        let (catalog, problems) = ledger.update(files, &served);
+        let (catalog, problems) = ledger.update(files);
         assert_eq!(commands(&catalog), ["same:z"]);
         assert_eq!(problems[0].file, "a.yaml");
     }
@@ -281,16 +289,16 @@ mod tests {
     fn each_document_keeps_its_own_last_good_definition() {
         let mut ledger = ledger();
         let good = bundle("f.yaml", vec![source("", "a", "x"), source("", "b", "x")]);
-        let (served, _) = ledger.update(vec![good], &Catalog::default());
+        ledger.update(vec![good]);
         let text = b"kind: ConfigManagementPlugin".to_vec();
         let bad = Source { name: String::new(), text: Ok(text), extent: Extent::All };
         let half = bundle("f.yaml", vec![bad, source("", "b", "z")]);
-        let (catalog, problems) = ledger.update(vec![half], &served);
+        let (catalog, problems) = ledger.update(vec![half]);
         assert_eq!(commands(&catalog), ["a:x", "b:z"]);
         assert!(
             problems.iter().all(|problem| problem.stale && problem.place.to_string().is_empty())
         );
-        let (catalog, _) = ledger.update(vec![source("f.yaml", "b", "z")], &catalog);
+        let (catalog, _) = ledger.update(vec![source("f.yaml", "b", "z")]);
         assert_eq!(commands(&catalog), ["b:z"]);
     }
 
@@ -308,12 +316,12 @@ mod tests {
         };
         let mut ledger = ledger();
         let both = config_map(&(entry("a") + &entry("b")));
-        let (served, _) = ledger.update(vec![both], &Catalog::default());
+        let (served, _) = ledger.update(vec![both]);
         assert_eq!(commands(&served), ["a:x", "b:x"]);
-        let (kept, problems) = ledger.update(vec![config_map("  a: 'x\n")], &served);
+        let (kept, problems) = ledger.update(vec![config_map("  a: 'x\n")]);
         assert_eq!(commands(&kept), ["a:x", "b:x"]);
         assert!(problems[0].stale);
-        let (one, _) = ledger.update(vec![config_map(&entry("b"))], &kept);
+        let (one, _) = ledger.update(vec![config_map(&entry("b"))]);
         assert_eq!(commands(&one), ["b:x"]);
     }
 
@@ -321,10 +329,10 @@ mod tests {
     fn a_definition_that_moves_within_its_file_is_no_rival_of_its_old_place() {
         let mut ledger = ledger();
         let before = bundle("f.yaml", vec![source("", "a", "x"), source("", "b", "x")]);
-        let (served, _) = ledger.update(vec![before], &Catalog::default());
+        ledger.update(vec![before]);
         let bad = Source { text: Ok(b"kind: ConfigManagementPlugin".to_vec()), ..broken("") };
         let after = bundle("f.yaml", vec![bad, source("", "a", "z"), source("", "b", "x")]);
-        let (catalog, problems) = ledger.update(vec![after], &served);
+        let (catalog, problems) = ledger.update(vec![after]);
         assert_eq!(commands(&catalog), ["a:z", "b:x"]);
         assert!(problems.iter().all(|problem| problem.problem.code != Code::Taken), "{problems:?}");
     }
@@ -333,7 +341,7 @@ mod tests {
     fn alone_a_file_is_read_as_argo_cd_reads_it() {
         let both = bundle("f.yaml", vec![source("", "a", "x"), source("", "b", "x")]);
         let both = Source { extent: Extent::First, ..both };
-        let (catalog, problems) = ledger().update(vec![both], &Catalog::default());
+        let (catalog, problems) = ledger().update(vec![both]);
         assert_eq!(commands(&catalog), ["a:x"]);
         assert!(problems.is_empty());
     }
@@ -355,7 +363,7 @@ mod tests {
             (Isolation::Namespaces, "uid", true),
         ] {
             let mut ledger = Ledger::new(present);
-            let (catalog, problems) = ledger.update(vec![demand(demanded)], &Catalog::default());
+            let (catalog, problems) = ledger.update(vec![demand(demanded)]);
             assert_eq!(catalog.len(), usize::from(is_served), "{present} {demanded}");
             let names_both = |problem: &Problem| {
                 let text = problem.to_string();
@@ -371,7 +379,7 @@ mod tests {
                     spec: {generate: {command: [x], arg: [z]}}";
         let odd = Source { name: "a.yaml".into(), text: Ok(text.into()), extent: Extent::All };
         let mut ledger = ledger();
-        let (catalog, problems) = ledger.update(vec![odd], &Catalog::default());
+        let (catalog, problems) = ledger.update(vec![odd]);
         assert_eq!((catalog.len(), problems.len()), (1, 0));
         assert!(ledger.warnings().iter().any(|warning| warning.to_string().contains("CMP0108")));
     }

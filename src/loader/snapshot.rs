@@ -1,59 +1,26 @@
 //! All files of a plugins directory, as they were at one moment.
 
 use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, Read},
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    io,
+    os::fd::{AsFd, BorrowedFd},
     path::{Path, PathBuf},
 };
 
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, statat};
 use thiserror::Error;
 
-/// Largest definition in bytes: a ConfigMap as a whole holds no more.
-const MAX_FILE: u64 = 1024 * 1024;
-
-/// Most files in a directory that are looked at.
-const MAX_FILES: usize = 1000;
+pub use super::source::Unreadable;
+pub(super) use super::source::{Extent, Source};
+use super::{
+    source::{Links, MAX_ALL},
+    stamp::{Opened, directory_flags, names, switch},
+};
 
 /// How often a directory that changes while it is read is read again.
-const ATTEMPTS: usize = 10;
+const ATTEMPTS: usize = 20;
 
-/// Name of the link that a ConfigMap volume is switched with.
-const DATA: &str = "..data";
-
-/// A file that may hold a definition.
-#[derive(Debug)]
-pub(super) struct Source {
-    /// Its name in the directory.
-    pub(super) name: String,
-    /// What is in it.
-    pub(super) text: Result<Vec<u8>, Unreadable>,
-    /// How much of it counts.
-    pub(super) extent: Extent,
-}
-
-/// How much of a file is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Extent {
-    /// The first document, as argocd-cmp-server does.
-    First,
-    /// Every definition in it.
-    All,
-}
-
-/// Why a file's text is not had.
-#[derive(Debug, Error)]
-pub enum Unreadable {
-    /// The operating system says no.
-    #[error("cannot read it: {0}")]
-    Io(#[from] io::Error),
-    /// A directory, a FIFO, a device.
-    #[error("not a regular file")]
-    Kind,
-    /// Longer than a definition may be.
-    #[error("larger than {MAX_FILE} bytes")]
-    Large,
-}
+/// Most directories that a key of a ConfigMap volume may lie in.
+const MAX_DEPTH: usize = 8;
 
 /// Why a directory is not read. It is not the same as an empty one.
 #[derive(Debug, Error)]
@@ -74,80 +41,119 @@ pub enum NoSnapshot {
     },
 }
 
-/// Reads a directory. Files appear by name; those that are not YAML or JSON, or
-/// begin with two dots, are nobody's definitions.
+impl NoSnapshot {
+    /// Whether there is no such directory.
+    pub(super) fn is_missing(&self) -> bool {
+        matches!(self, Self::List { error, .. } if error.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+/// Reads the files of a directory that are YAML or JSON, by name: looks, reads,
+/// and looks again whether anything moved.
+///
+/// Files that are read while kubelet removes them are missing or none at all,
+/// and a list of files that is read while they are written is of no moment.
 pub(super) fn read(directory: &Path) -> Result<Vec<Source>, NoSnapshot> {
-    for _ in 0..ATTEMPTS {
-        let before = generation(directory);
-        let sources = list(directory, before.as_deref());
-        if generation(directory) == before {
-            let path = directory.to_owned();
-            return sources.map_err(|error| NoSnapshot::List { path, error });
+    let list = |error| NoSnapshot::List { path: directory.to_owned(), error };
+    for attempt in 1..=ATTEMPTS {
+        let opened = match Opened::new(directory) {
+            // The link of a volume led to what was removed just now.
+            Err(_) if attempt < ATTEMPTS && directory.is_dir() => continue,
+            opened => opened.map_err(list)?,
+        };
+        let is_volume = opened.stamp.is_volume();
+        let sources = sources(opened.files.as_fd(), is_volume);
+        let unmoved = Opened::new(directory).is_ok_and(|after| after.stamp == opened.stamp);
+        if unmoved {
+            return sources.map_err(list);
         }
     }
     Err(NoSnapshot::Restless { path: directory.to_owned() })
 }
 
-/// Reads one file outside the directory, whose name is its path.
+/// Reads one file outside the directory. If there is none, that is no file of
+/// the volume which is shown.
 pub(super) fn one(path: &Path) -> Source {
-    Source { name: path.display().to_string(), text: text(path), extent: Extent::First }
-}
-
-/// What a ConfigMap volume shows at the moment; `None` for other directories.
-fn generation(directory: &Path) -> Option<PathBuf> {
-    fs::read_link(directory.join(DATA)).ok()
-}
-
-fn list(directory: &Path, generation: Option<&Path>) -> io::Result<Vec<Source>> {
-    // Behind the link, all files are of one generation; the visible names are
-    // links that come and go one by one.
-    let directory = generation.map_or(directory.to_owned(), |data| directory.join(data));
-    let mut names = Vec::new();
-    for entry in fs::read_dir(&directory)?.take(MAX_FILES) {
-        let Ok(name) = entry?.file_name().into_string() else { continue };
-        if is_definition(&name) {
-            names.push(name);
+    let directory = path.parent().unwrap_or(path);
+    let mut source = Source::alone(path);
+    for _ in 1..ATTEMPTS {
+        let before = switch(directory);
+        if source.text.is_ok() || before.is_none() {
+            break;
+        }
+        source = Source::alone(path);
+        if switch(directory) == before {
+            break;
         }
     }
-    names.sort_unstable();
-    let source =
-        |name: String| Source { text: text(&directory.join(&name)), name, extent: Extent::All };
-    Ok(names.into_iter().map(source).collect())
+    source
+}
+
+fn sources(files: BorrowedFd<'_>, is_volume: bool) -> io::Result<Vec<Source>> {
+    let links = if is_volume { Links::None } else { Links::Inside };
+    let mut room = MAX_ALL;
+    let mut sources = Vec::new();
+    for name in names(files)? {
+        if is_definition(&name) {
+            sources.push(Source::of(files, &name, links, &mut room));
+        } else if is_volume {
+            below(files, &name, &mut room, &mut sources)?;
+        }
+    }
+    Ok(sources)
+}
+
+/// Reads what lies in a directory of a volume: `items` of a ConfigMap may have
+/// paths of several components. Goes deeper without recursion.
+fn below(
+    files: BorrowedFd<'_>,
+    name: &str,
+    room: &mut u64,
+    sources: &mut Vec<Source>,
+) -> io::Result<()> {
+    let mut rest = vec![name.to_owned()];
+    while let Some(path) = rest.pop() {
+        let about = statat(files, &path, AtFlags::SYMLINK_NOFOLLOW)?;
+        let is_directory = FileType::from_raw_mode(about.st_mode).is_dir();
+        if !is_directory || path.split('/').count() > MAX_DEPTH {
+            continue;
+        }
+        let flags = directory_flags() | OFlags::NOFOLLOW;
+        let directory = openat(files, &path, flags, Mode::empty())?;
+        for name in names(directory.as_fd())? {
+            let inner = format!("{path}/{name}");
+            if is_definition(&name) {
+                sources.push(Source::of(directory.as_fd(), &inner, Links::None, room));
+            } else {
+                rest.push(inner);
+            }
+        }
+    }
+    Ok(())
 }
 
 fn is_definition(name: &str) -> bool {
     let extension = Path::new(name).extension().and_then(|extension| extension.to_str());
-    !name.starts_with("..") && matches!(extension, Some("yaml" | "yml" | "json"))
-}
-
-fn text(path: &Path) -> Result<Vec<u8>, Unreadable> {
-    let file = open(path)?;
-    let about = file.metadata()?;
-    if !about.is_file() {
-        return Err(Unreadable::Kind);
-    }
-    let mut text = Vec::new();
-    file.take(MAX_FILE + 1).read_to_end(&mut text)?;
-    if about.size() > MAX_FILE || text.len() as u64 > MAX_FILE {
-        return Err(Unreadable::Large);
-    }
-    Ok(text)
-}
-
-/// Does not wait for somebody to write into a FIFO.
-fn open(path: &Path) -> io::Result<File> {
-    let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-    OpenOptions::new().read(true).custom_flags(nonblocking).open(path)
+    matches!(extension, Some("yaml" | "yml" | "json"))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::{
+        fs::{self, File},
+        os::unix::fs::symlink,
+    };
 
     use super::*;
 
     fn names(directory: &Path) -> Vec<String> {
         read(directory).unwrap().into_iter().map(|source| source.name).collect()
+    }
+
+    fn only(directory: &Path) -> Result<Vec<u8>, Unreadable> {
+        let mut sources = read(directory).unwrap();
+        assert_eq!(sources.len(), 1, "{sources:?}");
+        sources.remove(0).text
     }
 
     #[test]
@@ -163,14 +169,24 @@ mod tests {
     fn a_configmap_volume_is_read_behind_its_link() {
         let directory = tempfile::tempdir().unwrap();
         let generation = directory.path().join("..2026_01");
-        fs::create_dir(&generation).unwrap();
+        fs::create_dir_all(generation.join("team/one")).unwrap();
         fs::write(generation.join("new.yaml"), "text").unwrap();
+        fs::write(generation.join("team/one/a.yaml"), "text").unwrap();
         symlink("..2026_01", directory.path().join("..data")).unwrap();
         // The visible links are behind: one is gone already, one not yet there.
         symlink("..data/gone.yaml", directory.path().join("gone.yaml")).unwrap();
         let sources = read(directory.path()).unwrap();
-        assert_eq!(sources.len(), 1);
-        assert_eq!(sources[0].text.as_ref().unwrap(), b"text");
+        let texts = sources.iter().map(|s| s.text.as_deref().unwrap());
+        assert!(texts.eq([b"text", b"text"]));
+        assert_eq!(names(directory.path()), ["new.yaml", "team/one/a.yaml"]);
+    }
+
+    #[test]
+    fn a_volume_whose_link_leads_out_of_it_is_not_read() {
+        let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(elsewhere.path().join("a.yaml"), "text").unwrap();
+        symlink(elsewhere.path(), directory.path().join("..data")).unwrap();
+        assert!(matches!(read(directory.path()), Err(NoSnapshot::List { .. })));
     }
 
     #[test]
@@ -179,21 +195,73 @@ mod tests {
         fs::create_dir(directory.path().join("d.yaml")).unwrap();
         rustix::fs::mkfifoat(rustix::fs::CWD, directory.path().join("f.yaml"), 0o600.into())
             .unwrap();
+        let _socket =
+            std::os::unix::net::UnixListener::bind(directory.path().join("s.yaml")).unwrap();
         let sources = read(directory.path()).unwrap();
         assert!(sources.iter().all(|source| matches!(source.text, Err(Unreadable::Kind))));
-        assert_eq!(sources.len(), 2);
+        assert_eq!(sources.len(), 3);
+    }
+
+    #[test]
+    fn links_are_followed_as_long_as_they_stay_inside() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("text"), "text").unwrap();
+        symlink("text", directory.path().join("a.yaml")).unwrap();
+        assert_eq!(only(directory.path()).unwrap(), b"text");
+    }
+
+    #[test]
+    fn links_that_lead_out_or_round_are_refused() {
+        for target in ["/etc/passwd", "../../etc/passwd", "a.yaml", "/proc/self/environ"] {
+            let directory = tempfile::tempdir().unwrap();
+            symlink(target, directory.path().join("a.yaml")).unwrap();
+            assert!(matches!(only(directory.path()), Err(Unreadable::Link)), "{target}");
+        }
+    }
+
+    #[test]
+    fn behind_the_link_of_a_volume_no_link_is_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let generation = directory.path().join("..2026_01");
+        fs::create_dir(&generation).unwrap();
+        fs::write(generation.join("text"), "text").unwrap();
+        symlink("text", generation.join("a.yaml")).unwrap();
+        symlink("..2026_01", directory.path().join("..data")).unwrap();
+        assert!(matches!(only(directory.path()), Err(Unreadable::Link)));
     }
 
     #[test]
     fn a_huge_file_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let file = File::create(directory.path().join("huge.yaml")).unwrap();
-        file.set_len(MAX_FILE + 1).unwrap();
-        assert!(matches!(read(directory.path()).unwrap()[0].text, Err(Unreadable::Large)));
+        file.set_len(1024 * 1024 + 1).unwrap();
+        assert!(matches!(only(directory.path()), Err(Unreadable::Large)));
+    }
+
+    #[test]
+    fn many_large_files_do_not_fill_the_memory() {
+        let directory = tempfile::tempdir().unwrap();
+        for number in 0..20 {
+            let file = File::create(directory.path().join(format!("{number:02}.yaml"))).unwrap();
+            file.set_len(1024 * 1024).unwrap();
+        }
+        let sources = read(directory.path()).unwrap();
+        let full = sources.iter().filter(|s| matches!(s.text, Err(Unreadable::Full)));
+        assert_eq!(full.count(), 4);
+    }
+
+    #[test]
+    fn a_crowded_directory_is_not_read_in_part() {
+        let directory = tempfile::tempdir().unwrap();
+        for number in 0..=1000 {
+            File::create(directory.path().join(format!("{number}.yaml"))).unwrap();
+        }
+        assert!(matches!(read(directory.path()), Err(NoSnapshot::List { .. })));
     }
 
     #[test]
     fn a_missing_directory_is_no_empty_one() {
-        assert!(matches!(read(Path::new("/nowhere")), Err(NoSnapshot::List { .. })));
+        let missing = read(Path::new("/nowhere")).unwrap_err();
+        assert!(missing.is_missing());
     }
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"cmp-supervisor/tests/interop/internal/plugin"
 	"cmp-supervisor/tests/interop/internal/sut"
 	"cmp-supervisor/tests/interop/internal/tree"
+	"cmp-supervisor/tests/interop/internal/volume"
 	"cmp-supervisor/tests/interop/internal/wait"
 )
 
@@ -89,7 +89,12 @@ func TestOursKeepsTheLastGoodDefinition(t *testing.T) {
 func TestOursFollowsAMountedConfigMap(t *testing.T) {
 	d, added := kindly("mounted", "First"), kindly("added", "Added")
 	options := needsOurs(t)
-	options.Prepare = func(f sut.Folders) error { return publish(f.Plugins, "..2026_01_01", d) }
+	var mount *volume.Volume
+	options.Prepare = func(f sut.Folders) error {
+		mount = volume.New(f.Plugins)
+		_, err := mount.Update(volume.Payload(d))
+		return err
+	}
 	// The definition lies in the mount only.
 	server, err := sut.Launch(options, scratch)
 	if err != nil {
@@ -101,37 +106,10 @@ func TestOursFollowsAMountedConfigMap(t *testing.T) {
 	}
 	repo := repositoryOf(t, tree.Files{"x": "x"})
 	becomes(t, s, d, repo, "First")
-	if err := publish(s.Folders().Plugins, "..2026_01_02", kindly("mounted", "Second"), added); err != nil {
+	if _, err := mount.Update(volume.Payload(kindly("mounted", "Second"), added)); err != nil {
 		t.Fatal(err)
 	}
 	becomes(t, s, d, repo, "Second")
 	appears(t, s, added)
 	becomes(t, s, added, repo, "Added")
-}
-
-// publish writes a ConfigMap volume the way the kubelet does: the files into a
-// new directory, `..data` renamed onto it, and links through `..data`.
-func publish(volume, generation string, definitions ...plugin.Definition) error {
-	if err := os.Mkdir(filepath.Join(volume, generation), 0o755); err != nil {
-		return err
-	}
-	for _, d := range definitions {
-		if err := os.WriteFile(filepath.Join(volume, generation, d.Name+".yaml"), []byte(d.YAML()), 0o644); err != nil {
-			return err
-		}
-	}
-	staged := filepath.Join(volume, "..data_tmp")
-	if err := os.Symlink(generation, staged); err != nil {
-		return err
-	}
-	if err := os.Rename(staged, filepath.Join(volume, "..data")); err != nil {
-		return err
-	}
-	for _, d := range definitions {
-		err := os.Symlink(filepath.Join("..data", d.Name+".yaml"), filepath.Join(volume, d.Name+".yaml"))
-		if err != nil && !os.IsExist(err) {
-			return err
-		}
-	}
-	return nil
 }

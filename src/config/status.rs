@@ -1,0 +1,48 @@
+//! Which supervisor is asked how it is.
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use clap::{Args, ValueEnum};
+
+use super::Http;
+
+/// A running supervisor, and how to print what it says.
+#[derive(Args, Clone, Debug)]
+pub struct Status {
+    /// Address of its HTTP server
+    #[arg(
+        long,
+        value_name = "ADDR",
+        env = "CMP_SUPERVISOR_HTTP",
+        default_value = "127.0.0.1:9180"
+    )]
+    pub http: Http,
+    /// How to print the result
+    #[arg(short, long, value_enum, default_value = "text")]
+    pub output: StatusOutput,
+}
+
+/// How the state of a supervisor is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum StatusOutput {
+    /// A table for people.
+    Text,
+    /// What the supervisor answered.
+    Json,
+}
+
+impl Status {
+    /// Where to connect; `None` if it has no HTTP. One that serves on all
+    /// addresses is asked on the loopback address.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        let Http::On(mut address) = self.http else { return None };
+        if address.ip().is_unspecified() {
+            address.set_ip(match address {
+                SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+                SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+            });
+        }
+        Some(address)
+    }
+}

@@ -1,0 +1,154 @@
+//! Looking whenever there is a reason to.
+
+use std::time::Duration;
+
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::spawn_blocking,
+    time::{Instant, sleep, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+use tracing::error;
+
+use super::{Findings, Loader, watch::Watch};
+
+/// How long a directory has to be quiet before it is read: editors take several
+/// steps, and the first of them is not the one that counts.
+const QUIET: Duration = Duration::from_millis(100);
+
+/// How long a directory that is never quiet is left alone.
+const RESTLESS: Duration = Duration::from_secs(2);
+
+/// Time between two looks without a hint, while the kernel would give one.
+const POLL: Duration = Duration::from_secs(5);
+
+/// Time between two looks while it would not.
+const POLL_UNWATCHED: Duration = Duration::from_secs(1);
+
+/// Hints that may wait; one is as good as many.
+const HINTS: usize = 1;
+
+/// Requests for a look that may wait.
+const REQUESTS: usize = 16;
+
+/// Makes a loader look. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Prompt {
+    hints: mpsc::Sender<()>,
+    requests: mpsc::Sender<oneshot::Sender<Findings>>,
+}
+
+/// What a loader is made to look by.
+#[derive(Debug)]
+pub(super) struct Prompted {
+    hints: mpsc::Receiver<()>,
+    requests: mpsc::Receiver<oneshot::Sender<Findings>>,
+}
+
+/// Why a loader looks.
+enum Reason {
+    /// Time has passed.
+    Poll,
+    /// Something changed, or somebody thinks so.
+    Hint,
+    /// Somebody waits for the findings.
+    Request(oneshot::Sender<Findings>),
+}
+
+impl Prompt {
+    pub(super) fn new() -> (Self, Prompted) {
+        let (hints, hints_receiver) = mpsc::channel(HINTS);
+        let (requests, requests_receiver) = mpsc::channel(REQUESTS);
+        let prompted = Prompted { hints: hints_receiver, requests: requests_receiver };
+        (Self { hints, requests }, prompted)
+    }
+
+    /// Has the loader look soon.
+    pub fn hint(&self) {
+        // Full means that a hint is waiting.
+        let _ = self.hints.try_send(());
+    }
+
+    /// Has the loader look now, and waits for what it finds; `None` if it has
+    /// ended.
+    pub async fn look(&self) -> Option<Findings> {
+        let (sender, findings) = oneshot::channel();
+        self.requests.send(sender).await.ok()?;
+        findings.await.ok()
+    }
+}
+
+impl Prompted {
+    async fn reason(&mut self, pause: Duration) -> Reason {
+        tokio::select! {
+            Some(sender) = self.requests.recv() => Reason::Request(sender),
+            Some(()) = self.hints.recv() => Reason::Hint,
+            () = sleep(pause) => Reason::Poll,
+        }
+    }
+
+    /// Waits until there was no hint for a while, or somebody waits.
+    async fn settle(&mut self) -> Reason {
+        let latest = Instant::now() + RESTLESS;
+        loop {
+            let quiet = (Instant::now() + QUIET).min(latest);
+            tokio::select! {
+                Some(sender) = self.requests.recv() => return Reason::Request(sender),
+                Some(()) = self.hints.recv() => {}
+                () = sleep_until(quiet) => return Reason::Hint,
+            }
+        }
+    }
+}
+
+impl Loader {
+    /// Follows the definitions until `stop`. What prompts it is the second part.
+    pub fn follow(self, stop: CancellationToken) -> (impl Future<Output = ()>, Prompt) {
+        let (prompt, prompted) = Prompt::new();
+        let watch = Watch::new(&self.reader.places, prompt.hints.clone(), self.metrics.clone());
+        (self.run(watch, prompted, stop), prompt)
+    }
+
+    async fn run(self, watch: Watch, mut prompted: Prompted, stop: CancellationToken) {
+        // What changed before there was a watch is found by the first look.
+        let (mut parts, mut reason) = ((self, watch), Reason::Poll);
+        loop {
+            let since = Instant::now();
+            if matches!(reason, Reason::Hint) {
+                reason = prompted.settle().await;
+            }
+            let is_poll = matches!(reason, Reason::Poll);
+            let look = spawn_blocking(move || {
+                let (mut loader, mut watch) = parts;
+                let findings = loader.look(&mut watch, is_poll, since);
+                ((loader, watch), findings)
+            });
+            let Ok((returned, findings)) = look.await else {
+                error!("the definitions are no longer followed: restart to have changes served");
+                return;
+            };
+            parts = returned;
+            let pause = if findings.is_watching() { POLL } else { POLL_UNWATCHED };
+            if let Reason::Request(waiting) = reason {
+                // Whoever asked may have gone.
+                let _ = waiting.send(findings);
+            }
+            tokio::select! {
+                () = stop.cancelled() => return,
+                next = prompted.reason(pause) => reason = next,
+            }
+        }
+    }
+
+    fn look(&mut self, watch: &mut Watch, is_poll: bool, since: Instant) -> Findings {
+        self.watching = watch.renew();
+        let before = self.findings.borrow().clone();
+        // What is wrong is told, and among the findings.
+        let _ = self.load();
+        let findings = self.findings.borrow().clone();
+        if !is_poll || findings.is_news(&before) {
+            self.metrics.reloaded(findings.result(), since.elapsed());
+        }
+        findings
+    }
+}

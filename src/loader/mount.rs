@@ -1,0 +1,172 @@
+//! Mounts whose content never changes, although the ConfigMap does.
+
+use std::{
+    ffi::OsString,
+    fmt, fs, io,
+    os::unix::ffi::OsStringExt,
+    path::{Component, Path, PathBuf, absolute},
+};
+
+use super::Places;
+
+/// What this process has mounted, one mount a line.
+const MOUNTS: &str = "/proc/self/mountinfo";
+
+/// What the kernel appends to the root of a mount whose file is gone.
+const DELETED: &str = "//deleted";
+
+/// A mount that shows what it showed at the start, for ever.
+///
+/// kubelet updates a ConfigMap volume by replacing files. A `subPath` mount is
+/// one of these files (or a directory of them), and stays the old one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StaticMount {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Whether the file it shows has been replaced already.
+    pub outdated: bool,
+}
+
+impl fmt::Display for StaticMount {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let directory = self.path.parent().unwrap_or(&self.path).display();
+        let path = self.path.display();
+        let now = if self.outdated { "has changed and is still the old one" } else { "is fixed" };
+        write!(
+            formatter,
+            "{path} is mounted by itself (subPath), so what it shows {now}: changes of the \
+             ConfigMap never arrive here; remove subPath from the volumeMount and mount the \
+             whole ConfigMap as the directory {directory}"
+        )
+    }
+}
+
+/// The mounts among the places of definitions that will never show a change.
+pub fn static_mounts(places: &Places) -> io::Result<Vec<StaticMount>> {
+    // Paths in it need not be text.
+    let mounts = fs::read(MOUNTS)?;
+    let directory = places.directory.as_deref().and_then(|path| absolute(path).ok());
+    let single = places.single.as_deref().and_then(|path| absolute(path).ok());
+    Ok(find(&mounts, directory.as_deref(), single.as_deref()))
+}
+
+fn find(mounts: &[u8], directory: Option<&Path>, single: Option<&Path>) -> Vec<StaticMount> {
+    let holds = |mount: &Mount| {
+        let is_file = |path: &Path| mount.path == path;
+        let is_in = |directory: &Path| mount.path.parent() == Some(directory);
+        let is_above = |path: &Path| path.starts_with(&mount.path) && mount.is_of_one_generation();
+        single.is_some_and(|path| is_file(path) || is_above(path))
+            || directory.is_some_and(|path| is_in(path) || is_above(path))
+    };
+    let mounts = mounts.split(|byte| *byte == b'\n').filter_map(Mount::parse).filter(holds);
+    mounts.map(|Mount { path, outdated, .. }| StaticMount { path, outdated }).collect()
+}
+
+/// What a line of the list says.
+struct Mount {
+    /// What of its file system is shown.
+    root: PathBuf,
+    /// Where.
+    path: PathBuf,
+    outdated: bool,
+}
+
+impl Mount {
+    /// Fields are separated by blanks: two numbers, the device, the root in the
+    /// file system, the mount point, and what does not matter here.
+    fn parse(line: &[u8]) -> Option<Self> {
+        let mut fields = line.split(|byte| *byte == b' ').skip(3);
+        let root = unescape(fields.next()?);
+        let path = PathBuf::from(OsString::from_vec(unescape(fields.next()?)));
+        let kept = root.strip_suffix(DELETED.as_bytes());
+        let outdated = kept.is_some();
+        let root = OsString::from_vec(kept.unwrap_or(&root).to_vec()).into();
+        Some(Self { root, path, outdated })
+    }
+
+    /// Whether it is part of what kubelet writes for each change: a directory
+    /// whose name begins with two dots. Mounts of whole volumes are above that.
+    fn is_of_one_generation(&self) -> bool {
+        let is_generation = |part: Component<'_>| match part {
+            Component::Normal(name) => name.as_encoded_bytes().starts_with(b".."),
+            Component::Prefix(_)
+            | Component::RootDir
+            | Component::CurDir
+            | Component::ParentDir => false,
+        };
+        self.root.components().any(is_generation)
+    }
+}
+
+/// The kernel writes blanks, tabs, line feeds and backslashes as three octal digits.
+fn unescape(field: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((byte, after)) = rest.split_first() {
+        let escaped = if *byte == b'\\' { after.split_at_checked(3) } else { None };
+        let code = escaped
+            .and_then(|(digits, _)| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
+        bytes.push(code.unwrap_or(*byte));
+        rest = if code.is_some() { escaped.map_or(after, |(_, after)| after) } else { after };
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VOLUME: &str = "/var/lib/kubelet/pods/6d/volumes/kubernetes.io~configmap/cmp";
+
+    fn found(root: &str, point: &str) -> Vec<StaticMount> {
+        let line = format!("733 722 8:1 {root} {point} ro,relatime - ext4 /dev/sda1 rw\n");
+        let other = "22 1 0:21 / /proc rw - proc proc rw\nnot a mount\n\n";
+        let mounts = format!("{other}{line}");
+        find(
+            mounts.as_bytes(),
+            Some("/cmp/plugins d".as_ref()),
+            Some("/cmp/config/plugin.yaml".as_ref()),
+        )
+    }
+
+    #[test]
+    fn a_file_that_is_mounted_by_itself_is_static() {
+        let root = format!("{VOLUME}/..2026_01_01/plugin.yaml");
+        for point in ["/cmp/config/plugin.yaml", "/cmp/plugins\\040d/a.yaml"] {
+            let found = found(&root, point);
+            assert_eq!(found.len(), 1, "{point}");
+            assert!(!found[0].outdated);
+        }
+    }
+
+    #[test]
+    fn a_file_that_was_replaced_is_told_from_one_that_was_not() {
+        let root = format!("{VOLUME}/..2026_01_01/plugin.yaml//deleted");
+        let found = found(&root, "/cmp/config/plugin.yaml");
+        assert!(found[0].outdated);
+        let text = found[0].to_string();
+        assert!(text.contains("subPath") && text.contains("/cmp/config"), "{text}");
+    }
+
+    #[test]
+    fn a_directory_of_a_volume_is_static() {
+        let root = format!("{VOLUME}/..2026_01_01/team");
+        assert_eq!(found(&root, "/cmp/plugins\\040d").len(), 1);
+    }
+
+    #[test]
+    fn whole_volumes_and_all_else_are_not() {
+        assert_eq!(found(VOLUME, "/cmp/plugins\\040d"), []);
+        assert_eq!(found(VOLUME, "/cmp/config"), []);
+        assert_eq!(found("/", "/cmp"), []);
+        assert_eq!(found("/x", "/cmp/plugins\\040d/deeper/still"), []);
+        assert_eq!(found("/..2026/a.yaml", "/elsewhere/a.yaml"), []);
+    }
+
+    #[test]
+    fn this_process_has_none_in_a_directory_of_its_own() {
+        let directory = tempfile::tempdir().unwrap();
+        let places = Places { directory: Some(directory.path().to_owned()), single: None };
+        assert_eq!(static_mounts(&places).unwrap(), []);
+    }
+}

@@ -1,0 +1,187 @@
+//! Word from the kernel that something changed, as long as it can be had.
+
+use std::path::{PathBuf, absolute};
+
+use notify::{
+    ErrorKind, Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher,
+    event::{AccessKind, AccessMode},
+};
+use rustix::io::Errno;
+use tokio::sync::mpsc;
+use tracing::{info, warn};
+
+use super::Places;
+use crate::metrics::{Metrics, WatchError};
+
+/// Watches the places where definitions are. What it says is only a hint: each
+/// is looked at from time to time in any case.
+#[derive(Debug)]
+pub(super) struct Watch {
+    hints: mpsc::Sender<()>,
+    metrics: Metrics,
+    /// Directories that hold definitions. Where they are missing or replaced,
+    /// those above them say so.
+    directories: Vec<PathBuf>,
+    watcher: Option<RecommendedWatcher>,
+    /// What was wrong last time, so that it is told and counted once.
+    trouble: Option<String>,
+}
+
+impl Watch {
+    /// Watches nothing yet.
+    pub(super) fn new(places: &Places, hints: mpsc::Sender<()>, metrics: Metrics) -> Self {
+        let directories = places.directory.as_deref().into_iter().chain(places.beside());
+        // As notify names them in its events.
+        let directories = directories.filter_map(|path| absolute(path).ok()).collect();
+        Self { hints, metrics, directories, watcher: None, trouble: None }
+    }
+
+    /// Watches what is not watched; whether all is. A watch ends unheard with
+    /// its directory or mount, and adding one that is there changes nothing.
+    pub(super) fn renew(&mut self) -> bool {
+        let trouble = self.add_all().err();
+        let text = trouble.as_ref().map(ToString::to_string);
+        if text != self.trouble {
+            if let Some(error) = &trouble {
+                self.metrics.watch_error(reason(error));
+                warn!(%error, "cannot watch the plugins; looking every second instead");
+            } else {
+                info!("watching the plugins again");
+            }
+        }
+        self.trouble = text;
+        self.metrics.watching(trouble.is_none());
+        trouble.is_none()
+    }
+
+    fn add_all(&mut self) -> notify::Result<()> {
+        let mut watcher = match self.watcher.take() {
+            Some(watcher) => watcher,
+            None => self.start()?,
+        };
+        let mut result = Ok(());
+        for directory in &self.directories {
+            if let Some(parent) = directory.parent() {
+                // It may belong to others; then only polling sees a replaced mount.
+                let _ = watcher.watch(parent, RecursiveMode::NonRecursive);
+            }
+            result = result.and(watcher.watch(directory, RecursiveMode::NonRecursive));
+        }
+        self.watcher = Some(watcher);
+        result
+    }
+
+    fn start(&self) -> notify::Result<RecommendedWatcher> {
+        let (hints, metrics) = (self.hints.clone(), self.metrics.clone());
+        let directories = self.directories.clone();
+        notify::recommended_watcher(move |event: notify::Result<Event>| {
+            let is_hint = match &event {
+                Err(error) => {
+                    metrics.watch_error(reason(error));
+                    true
+                }
+                Ok(event) if event.need_rescan() => {
+                    metrics.watch_error(WatchError::Overflow);
+                    true
+                }
+                Ok(event) => !is_reading(event.kind) && concerns(event, &directories),
+            };
+            if is_hint {
+                // Full means that a hint is waiting.
+                let _ = hints.try_send(());
+            }
+        })
+    }
+}
+
+/// Whether it is only what reading does: our own looking is not a hint to look.
+fn is_reading(kind: EventKind) -> bool {
+    let written = AccessKind::Close(AccessMode::Write);
+    matches!(kind, EventKind::Access(access) if access != written)
+}
+
+/// Whether it is about the directories or what is in them, and not only about
+/// others beside them.
+fn concerns(event: &Event, directories: &[PathBuf]) -> bool {
+    let within = |path: &PathBuf| directories.iter().any(|directory| path.starts_with(directory));
+    event.paths.is_empty() || event.paths.iter().any(within)
+}
+
+fn reason(error: &notify::Error) -> WatchError {
+    // Descriptors of the process and of the system, and watches of the user.
+    let exhausted = [Errno::MFILE, Errno::NFILE, Errno::NOSPC].map(Errno::raw_os_error);
+    match &error.kind {
+        ErrorKind::MaxFilesWatch => WatchError::Exhausted,
+        ErrorKind::PathNotFound | ErrorKind::WatchNotFound => WatchError::Lost,
+        ErrorKind::Io(error) => match error.raw_os_error() {
+            Some(code) if exhausted.contains(&code) => WatchError::Exhausted,
+            _ => WatchError::Io,
+        },
+        ErrorKind::Generic(_) | ErrorKind::InvalidConfig(_) => WatchError::Io,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path, time::Duration};
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    fn watch(directory: &Path) -> (Watch, mpsc::Receiver<()>) {
+        let (hints, receiver) = mpsc::channel(1);
+        let places = Places { directory: Some(directory.to_owned()), single: None };
+        (Watch::new(&places, hints, Metrics::new()), receiver)
+    }
+
+    async fn hinted(hints: &mut mpsc::Receiver<()>) -> bool {
+        timeout(Duration::from_millis(300), hints.recv()).await.is_ok()
+    }
+
+    #[tokio::test]
+    async fn reading_is_no_hint_and_writing_is() {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join("a.yaml");
+        fs::write(&file, "text").unwrap();
+        let (mut watch, mut hints) = watch(root.path());
+        assert!(watch.renew());
+        fs::read(&file).unwrap();
+        fs::read_dir(root.path()).unwrap().count();
+        assert!(!hinted(&mut hints).await);
+        fs::write(&file, "other").unwrap();
+        assert!(hinted(&mut hints).await);
+    }
+
+    #[tokio::test]
+    async fn what_happens_beside_the_directory_is_no_hint() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = root.path().join("plugins.d");
+        fs::create_dir(&directory).unwrap();
+        let (mut watch, mut hints) = watch(&directory);
+        assert!(watch.renew());
+        fs::write(root.path().join("other"), "").unwrap();
+        fs::create_dir(root.path().join("plugins.d2")).unwrap();
+        assert!(!hinted(&mut hints).await);
+        fs::rename(&directory, root.path().join("away")).unwrap();
+        assert!(hinted(&mut hints).await);
+    }
+
+    #[tokio::test]
+    async fn a_directory_that_is_replaced_is_watched_again() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = root.path().join("plugins.d");
+        fs::create_dir(&directory).unwrap();
+        let (mut watch, mut hints) = watch(&directory);
+        assert!(watch.renew());
+        fs::remove_dir(&directory).unwrap();
+        assert!(hinted(&mut hints).await);
+        assert!(!watch.renew());
+        fs::create_dir(&directory).unwrap();
+        assert!(hinted(&mut hints).await);
+        while hinted(&mut hints).await {}
+        assert!(watch.renew());
+        fs::write(directory.join("a.yaml"), "").unwrap();
+        assert!(hinted(&mut hints).await);
+    }
+}

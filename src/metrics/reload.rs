@@ -1,0 +1,270 @@
+//! Metrics of the definitions: what was read, and what is served.
+
+use std::time::{Duration, SystemTime};
+
+use metrics::Label;
+
+use super::Metrics;
+
+const RELOADS: &str = "argocd_cmp_config_reloads_total";
+const DURATION: &str = "argocd_cmp_config_reload_duration_seconds";
+const SUCCESSFUL: &str = "argocd_cmp_config_last_reload_successful";
+const SUCCESS_TIME: &str = "argocd_cmp_config_last_reload_success_timestamp_seconds";
+const GENERATION: &str = "argocd_cmp_config_generation";
+const HASH: &str = "argocd_cmp_config_hash";
+const DIAGNOSTICS: &str = "argocd_cmp_config_diagnostics";
+const KEPT: &str = "argocd_cmp_config_emptied";
+const WATCHING: &str = "argocd_cmp_config_watching";
+const WATCH_ERRORS: &str = "argocd_cmp_config_watch_errors_total";
+const STATIC_MOUNT: &str = "argocd_cmp_config_static_mount";
+const PLUGINS: &str = "argocd_cmp_plugins";
+const PLUGIN_STATE: &str = "argocd_cmp_plugin_state";
+const READY: &str = "argocd_cmp_ready";
+
+/// The result of looking at the plugins' definitions again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reload {
+    /// What changed is served now.
+    Applied,
+    /// Some definitions are not valid; the others are served.
+    Partial,
+    /// Nothing could be read.
+    Rejected,
+    /// Nothing changed.
+    #[default]
+    Unchanged,
+}
+
+/// What can go wrong with being told of changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WatchError {
+    /// More happened than the kernel keeps.
+    Overflow,
+    /// What was watched is no longer there.
+    Lost,
+    /// There are no more descriptors or watches to be had.
+    Exhausted,
+    /// The operating system says no.
+    Io,
+}
+
+/// What is the matter with a plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PluginState {
+    /// It is served as it is defined.
+    Serving,
+    /// It is served as it was defined before its file became invalid.
+    Stale,
+    /// It is about to be served.
+    Starting,
+    /// Its socket cannot be made.
+    Failed,
+    /// Its file was never valid, so nothing is served.
+    Invalid,
+}
+
+/// What is known of all definitions together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Configured {
+    /// Counts changed sets since the start.
+    pub generation: u64,
+    /// Tells sets apart; at most 48 bits, which a gauge holds exactly.
+    pub hash: u64,
+    /// Files that are not valid.
+    pub diagnostics: usize,
+    /// When everything was good last.
+    pub good_since: Option<SystemTime>,
+    /// Whether an emptied directory is not believed yet.
+    pub emptied: bool,
+    /// Whether everything was good at the last look.
+    pub is_good: bool,
+}
+
+impl Reload {
+    const ALL: [Self; 4] = [Self::Applied, Self::Partial, Self::Rejected, Self::Unchanged];
+
+    /// The word for it in metrics and answers.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Applied => "applied",
+            Self::Partial => "partial",
+            Self::Rejected => "rejected",
+            Self::Unchanged => "unchanged",
+        }
+    }
+}
+
+impl WatchError {
+    const ALL: [Self; 4] = [Self::Overflow, Self::Lost, Self::Exhausted, Self::Io];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Overflow => "overflow",
+            Self::Lost => "watch_lost",
+            Self::Exhausted => "emfile",
+            Self::Io => "io",
+        }
+    }
+}
+
+impl PluginState {
+    /// All there are.
+    pub const ALL: [Self; 5] =
+        [Self::Serving, Self::Stale, Self::Starting, Self::Failed, Self::Invalid];
+
+    /// The word for it in metrics and answers.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Serving => "serving",
+            Self::Stale => "stale",
+            Self::Starting => "starting",
+            Self::Failed => "failed",
+            Self::Invalid => "invalid",
+        }
+    }
+}
+
+impl Metrics {
+    /// The definitions were looked at, which took this long from the first hint on.
+    pub fn reloaded(&self, result: Reload, took: Duration) {
+        self.counter(RELOADS, &[Label::new("result", result.as_str())]).increment(1);
+        self.histogram(DURATION, &[]).record(took);
+    }
+
+    /// What the last look came to.
+    #[expect(clippy::cast_precision_loss, reason = "counts and 48-bit numbers are exact")]
+    pub fn configured(&self, configured: &Configured) {
+        let Configured { generation, hash, diagnostics, good_since, emptied, is_good } = configured;
+        self.gauge(GENERATION, &[]).set(*generation as f64);
+        self.gauge(HASH, &[]).set(*hash as f64);
+        self.gauge(DIAGNOSTICS, &[Label::new("severity", "error")]).set(*diagnostics as f64);
+        self.flag(KEPT, *emptied);
+        self.flag(SUCCESSFUL, *is_good);
+        let since_epoch = good_since.and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
+        if let Some(since_epoch) = since_epoch {
+            self.gauge(SUCCESS_TIME, &[]).set(since_epoch.as_secs_f64());
+        }
+    }
+
+    /// Whether changes are heard of at once.
+    pub fn watching(&self, watching: bool) {
+        self.flag(WATCHING, watching);
+    }
+
+    /// Changes may have gone unheard.
+    pub fn watch_error(&self, error: WatchError) {
+        self.counter(WATCH_ERRORS, &[Label::new("reason", error.as_str())]).increment(1);
+    }
+
+    /// Whether some of the definitions can never change.
+    pub fn static_mount(&self, found: bool) {
+        self.flag(STATIC_MOUNT, found);
+    }
+
+    /// Whether requests are welcome.
+    pub fn ready(&self, ready: bool) {
+        self.flag(READY, ready);
+    }
+
+    /// How many plugins are in a state.
+    #[expect(clippy::cast_precision_loss, reason = "nobody has so many plugins")]
+    pub fn plugins(&self, state: PluginState, count: usize) {
+        self.gauge(PLUGINS, &[Label::new("state", state.as_str())]).set(count as f64);
+    }
+
+    /// The state of one plugin: one series for each state, of which one is 1.
+    pub fn plugin_state(&self, plugin: &str, state: Option<PluginState>) {
+        for each in PluginState::ALL {
+            let plugin = Label::new("plugin", plugin.to_owned());
+            let labels = [plugin, Label::new("state", each.as_str())];
+            self.flag_of(PLUGIN_STATE, &labels, state == Some(each));
+        }
+    }
+
+    pub(super) fn initialise_reload(&self) {
+        for result in Reload::ALL {
+            self.counter(RELOADS, &[Label::new("result", result.as_str())]).absolute(0);
+        }
+        for error in WatchError::ALL {
+            self.counter(WATCH_ERRORS, &[Label::new("reason", error.as_str())]).absolute(0);
+        }
+        self.static_mount(false);
+        self.ready(false);
+    }
+
+    pub(super) fn describe_reload(&self) {
+        self.describe_counter(RELOADS, "Looks at the plugins' definitions, by result.");
+        self.describe_seconds(DURATION, "Time from the first hint of a change until it was read.");
+        for (name, text) in [
+            (SUCCESSFUL, "Whether every definition was valid at the last look."),
+            (SUCCESS_TIME, "When every definition was valid last."),
+            (GENERATION, "Sets of definitions since the start."),
+            (HASH, "The same for the same definitions, on every replica."),
+            (DIAGNOSTICS, "Definitions that are not valid."),
+            (KEPT, "Whether all definitions are gone and the last are served for a grace."),
+            (WATCHING, "Whether changes are heard of at once, and not only by looking."),
+            (STATIC_MOUNT, "Whether a definition is mounted so that it can never change."),
+            (PLUGINS, "Plugins, by state."),
+            (PLUGIN_STATE, "The state of each plugin; 1 for the present one."),
+            (READY, "What /readyz says."),
+        ] {
+            self.describe_gauge(name, text);
+        }
+        self.describe_counter(WATCH_ERRORS, "Times that changes may have gone unheard.");
+    }
+
+    fn flag(&self, name: &'static str, set: bool) {
+        self.flag_of(name, &[], set);
+    }
+
+    fn flag_of(&self, name: &'static str, labels: &[Label], set: bool) {
+        self.gauge(name, labels).set(f64::from(u8::from(set)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_can_go_wrong_is_there_before_it_does() {
+        let page = Metrics::new().render();
+        for line in [
+            r#"argocd_cmp_config_reloads_total{result="rejected"} 0"#,
+            r#"argocd_cmp_config_watch_errors_total{reason="emfile"} 0"#,
+            "argocd_cmp_config_static_mount 0",
+        ] {
+            assert!(page.contains(line), "{line} is not in {page}");
+        }
+    }
+
+    #[test]
+    fn a_hash_of_48_bits_is_exact() {
+        let metrics = Metrics::new();
+        let hash = (1 << 48) - 1;
+        let configured = Configured {
+            generation: 1,
+            hash,
+            diagnostics: 0,
+            good_since: Some(SystemTime::UNIX_EPOCH + Duration::from_millis(1500)),
+            emptied: false,
+            is_good: true,
+        };
+        metrics.configured(&configured);
+        let page = metrics.render();
+        assert!(page.contains(&format!("argocd_cmp_config_hash {hash}")), "{page}");
+        assert!(page.contains("success_timestamp_seconds 1.5"), "{page}");
+    }
+
+    #[test]
+    fn a_plugin_is_in_one_state() {
+        let metrics = Metrics::new();
+        metrics.plugin_state("p", Some(PluginState::Serving));
+        metrics.plugin_state("p", Some(PluginState::Stale));
+        let page = metrics.render();
+        assert!(page.contains(r#"plugin_state{plugin="p",state="stale"} 1"#), "{page}");
+        assert!(page.contains(r#"plugin_state{plugin="p",state="serving"} 0"#), "{page}");
+    }
+}

@@ -1,0 +1,212 @@
+//! `status`: asks a running supervisor how it is.
+
+use std::{
+    fmt::Write as _,
+    io::{self, Write as _},
+    net::SocketAddr,
+    time::Duration,
+};
+
+use http::{Request, StatusCode, header};
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::{body::Bytes, client::conn::http1};
+use hyper_util::rt::TokioIo;
+use thiserror::Error;
+use tokio::{net::TcpStream, time::timeout};
+
+use crate::{
+    config::{Status, StatusOutput},
+    overview::{Overview, Plugin},
+};
+
+/// How long the answer may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Most bytes of an answer: 1,000 plugins with a page of problems each.
+const MAX_ANSWER: usize = 16 * 1024 * 1024;
+
+/// Why nothing is known.
+#[derive(Debug, Error)]
+pub enum StatusError {
+    /// It serves no HTTP.
+    #[error("the supervisor serves no HTTP: name its address with --http")]
+    Off,
+    /// Nobody answers.
+    #[error(
+        "{address}: no supervisor answers: {cause}: run this in its container, or name its \
+         address with --http"
+    )]
+    Silent {
+        /// Where it was looked for.
+        address: SocketAddr,
+        /// What happened.
+        cause: String,
+    },
+    /// Something else answers.
+    #[error("{address}: not what a supervisor says: {cause}")]
+    Strange {
+        /// Where it was looked for.
+        address: SocketAddr,
+        /// What was wrong.
+        cause: String,
+    },
+    /// The result cannot be printed.
+    #[error("cannot print the state: {0}")]
+    Print(#[from] io::Error),
+}
+
+/// What was learnt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// Everything is served as it is defined.
+    Good,
+    /// Something is not; what was printed says what.
+    Troubled,
+}
+
+/// Prints how a supervisor is.
+pub async fn status(config: &Status) -> Result<Health, StatusError> {
+    let address = config.address().ok_or(StatusError::Off)?;
+    let silent = |cause: String| StatusError::Silent { address, cause };
+    let asked = timeout(PATIENCE, ask(address)).await;
+    let answer = asked.map_err(|elapsed| silent(elapsed.to_string()))?;
+    let answer = answer.map_err(|error| silent(error.to_string()))?;
+    let overview: Overview = serde_json::from_slice(&answer)
+        .map_err(|error| StatusError::Strange { address, cause: error.to_string() })?;
+    let text = match config.output {
+        StatusOutput::Json => answer.to_vec(),
+        StatusOutput::Text => table(&overview).into_bytes(),
+    };
+    let mut out = io::stdout().lock();
+    match out.write_all(&text).and_then(|()| out.write_all(b"\n")) {
+        // That nobody reads it is no error.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        Ok(()) | Err(_) => Ok(health(&overview)),
+    }
+}
+
+async fn ask(address: SocketAddr) -> Result<Bytes, Box<dyn std::error::Error + Send + Sync>> {
+    let stream = TcpStream::connect(address).await?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    let request = Request::get("/plugins").header(header::HOST, address.to_string());
+    let exchange = async {
+        let response = sender.send_request(request.body(Empty::<Bytes>::new())?).await?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await?.to_bytes();
+        if status == StatusCode::OK { Ok(body) } else { Err(format!("it says {status}").into()) }
+    };
+    tokio::pin!(exchange);
+    tokio::select! {
+        answer = &mut exchange => answer,
+        // The answer may have come with the connection's last bytes.
+        ended = connection => { ended?; exchange.await }
+    }
+}
+
+fn health(overview: &Overview) -> Health {
+    let is_good = |plugin: &Plugin| plugin.state == "serving" && plugin.problems.is_empty();
+    let good = overview.ready && overview.kept.is_none() && overview.plugins.iter().all(is_good);
+    if good { Health::Good } else { Health::Troubled }
+}
+
+fn table(overview: &Overview) -> String {
+    let mut text = String::new();
+    let ready = if overview.ready { "ready" } else { "not ready" };
+    let watching = if overview.watching { "watching" } else { "polling" };
+    // Writing to a String cannot fail.
+    let _ = write!(text, "{ready}, {watching}, generation {}", overview.generation);
+    if let Some(at) = &overview.last_success {
+        let _ = write!(text, ", all valid at {at}");
+    }
+    text.push('\n');
+    if let Some(kept) = &overview.kept {
+        let _ = write!(text, "keeping the definitions there were: {}", kept.reason);
+        if let Some(seconds) = kept.seconds_left {
+            let _ = write!(text, "; believed in {seconds} s");
+        }
+        text.push('\n');
+    }
+    for mount in &overview.static_mounts {
+        let _ = writeln!(text, "warning: {mount}");
+    }
+    rows(&overview.plugins, &mut text);
+    text.pop();
+    text
+}
+
+fn rows(plugins: &[Plugin], text: &mut String) {
+    let head = ["PLUGIN", "STATE", "FILE", "GENERATION", "LOADED"].map(str::to_owned);
+    let row = |plugin: &Plugin| {
+        let or_dash = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
+        let generation = plugin.generation.map(|number| number.to_string());
+        [
+            or_dash(&plugin.name),
+            plugin.state.clone(),
+            or_dash(&plugin.file),
+            or_dash(&generation),
+            or_dash(&plugin.loaded_at),
+        ]
+    };
+    let rows: Vec<_> = plugins.iter().map(|plugin| (row(plugin), &plugin.problems)).collect();
+    let cells = || std::iter::once(&head).chain(rows.iter().map(|(cells, _)| cells));
+    let width = |column: usize| {
+        cells().filter_map(|cells| cells.get(column)).map(|cell| cell.chars().count()).max()
+    };
+    let widths: Vec<_> = (0..head.len()).map(|column| width(column).unwrap_or_default()).collect();
+    let line = |cells: &[String]| {
+        let padded = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        let line = padded.collect::<Vec<_>>().join("  ");
+        line.trim_end().to_owned() + "\n"
+    };
+    text.push_str(&line(&head));
+    for (cells, problems) in &rows {
+        text.push_str(&line(cells));
+        for problem in *problems {
+            let _ = writeln!(text, "    {problem}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn overview(state: &str, problems: &[&str]) -> Overview {
+        let plugin = Plugin {
+            name: Some("helm-v1".into()),
+            socket: Some("helm-v1.sock".into()),
+            state: state.into(),
+            file: Some("helm.yaml".into()),
+            generation: Some(2),
+            loaded_at: None,
+            hash: None,
+            problems: problems.iter().map(|&problem| problem.to_owned()).collect(),
+        };
+        Overview {
+            ready: true,
+            result: "applied".into(),
+            generation: 2,
+            last_success: None,
+            watching: true,
+            kept: None,
+            static_mounts: vec![],
+            plugins: vec![plugin],
+        }
+    }
+
+    #[test]
+    fn a_table_has_a_line_for_each_plugin_and_each_problem() {
+        let lines = "ready, watching, generation 2\n\
+                     PLUGIN   STATE  FILE       GENERATION  LOADED\n\
+                     helm-v1  stale  helm.yaml  2           -\n    not YAML";
+        assert_eq!(table(&overview("stale", &["not YAML"])), lines);
+    }
+
+    #[test]
+    fn only_what_is_served_as_defined_is_good() {
+        assert_eq!(health(&overview("serving", &[])), Health::Good);
+        assert_eq!(health(&overview("stale", &["x"])), Health::Troubled);
+        let unready = Overview { ready: false, ..overview("serving", &[]) };
+        assert_eq!(health(&unready), Health::Troubled);
+    }
+}

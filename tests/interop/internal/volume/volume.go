@@ -1,0 +1,92 @@
+// Package volume writes ConfigMap volumes the way the kubelet does.
+package volume
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"cmp-supervisor/tests/interop/internal/plugin"
+)
+
+// Volume is a directory that shows a ConfigMap.
+type Volume struct {
+	directory string
+	updates   int
+	shown     map[string]bool
+}
+
+// New is a volume that shows nothing yet, in a directory that has to exist.
+func New(directory string) *Volume { return &Volume{directory: directory, shown: map[string]bool{}} }
+
+// Payload has a key for each definition.
+func Payload(definitions ...plugin.Definition) map[string]string {
+	payload := map[string]string{}
+	for _, d := range definitions {
+		payload[d.FullName()+".yaml"] = d.YAML()
+	}
+	return payload
+}
+
+// Update shows other keys from one moment to the next, and returns that moment:
+// files into a new directory, `..data` renamed onto it, then the visible names,
+// then the old directory's end.
+func (v *Volume) Update(payload map[string]string) (time.Time, error) {
+	v.updates++
+	fresh := fmt.Sprintf("..2026_11_20_04_15_11.%d", v.updates)
+	if err := v.write(fresh, payload); err != nil {
+		return time.Time{}, err
+	}
+	data, staged := filepath.Join(v.directory, "..data"), filepath.Join(v.directory, "..data_tmp")
+	old, _ := os.Readlink(data) // There is none at first.
+	if err := os.Symlink(fresh, staged); err != nil {
+		return time.Time{}, err
+	}
+	switched := time.Now()
+	if err := os.Rename(staged, data); err != nil {
+		return time.Time{}, err
+	}
+	if err := v.show(payload); err != nil {
+		return time.Time{}, err
+	}
+	if old == "" {
+		return switched, nil
+	}
+	return switched, os.RemoveAll(filepath.Join(v.directory, old))
+}
+
+func (v *Volume) write(generation string, payload map[string]string) error {
+	directory := filepath.Join(v.directory, generation)
+	if err := os.Mkdir(directory, 0o755); err != nil {
+		return err
+	}
+	for key, text := range payload {
+		if err := os.WriteFile(filepath.Join(directory, key), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *Volume) show(payload map[string]string) error {
+	for key := range payload {
+		if v.shown[key] {
+			continue
+		}
+		if err := os.Symlink(filepath.Join("..data", key), filepath.Join(v.directory, key)); err != nil {
+			return err
+		}
+		v.shown[key] = true
+	}
+	for key := range v.shown {
+		if _, stays := payload[key]; stays {
+			continue
+		}
+		if err := os.Remove(filepath.Join(v.directory, key)); err != nil {
+			return err
+		}
+		delete(v.shown, key)
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+//! Clients that connect without pause, as many Applications do.
+
+use std::{
+    io::{self, Read, Write},
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+/// How HTTP/2 begins, with a frame of settings that has none.
+const HELLO: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+/// How long a server may take to begin: a client of Argo CD waits for ever.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What became of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// The server began to speak.
+    Served,
+    /// There is no such socket.
+    Missing,
+    /// There is a file, and nobody behind it.
+    Refused,
+    /// It was taken, and then nothing came, or its end.
+    Abandoned,
+}
+
+/// How often each happened.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Fates {
+    pub(crate) served: u32,
+    pub(crate) missing: u32,
+    pub(crate) refused: u32,
+    pub(crate) abandoned: u32,
+}
+
+/// Connects once.
+pub(crate) fn connect(socket: &Path) -> Fate {
+    let mut stream = match UnixStream::connect(socket) {
+        Ok(stream) => stream,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Fate::Missing,
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Fate::Refused,
+        Err(error) => panic!("{error}"),
+    };
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut frame = [0; 9];
+    let spoken = stream.write_all(HELLO).and_then(|()| stream.read_exact(&mut frame));
+    if spoken.is_ok() { Fate::Served } else { Fate::Abandoned }
+}
+
+/// A client that connects again and again.
+pub(crate) struct Connecting {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Fates>,
+}
+
+impl Connecting {
+    pub(crate) fn start(socket: PathBuf) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = thread::spawn(move || {
+            let mut fates = Fates::default();
+            while !stopped.load(Ordering::Relaxed) {
+                match connect(&socket) {
+                    Fate::Served => fates.served += 1,
+                    Fate::Missing => fates.missing += 1,
+                    Fate::Refused => fates.refused += 1,
+                    Fate::Abandoned => fates.abandoned += 1,
+                }
+            }
+            fates
+        });
+        Self { stop, thread }
+    }
+
+    pub(crate) fn end(self) -> Fates {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap()
+    }
+}

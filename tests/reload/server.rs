@@ -1,0 +1,157 @@
+//! The program itself, on directories of its own.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::mpsc::{Receiver, channel},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, geteuid, kill_process};
+use tempfile::TempDir;
+
+/// How long anything may take.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Pause between two looks at something that will become so.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Directories of a supervisor; several may share them.
+pub(crate) struct Folders {
+    root: TempDir,
+}
+
+/// A running supervisor. It is killed with this value.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) http: SocketAddr,
+    lines: Receiver<String>,
+}
+
+impl Folders {
+    pub(crate) fn new() -> Self {
+        let root = tempfile::Builder::new().prefix("cmp-").tempdir().unwrap();
+        fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        for name in ["plugins.d", "sockets"] {
+            fs::create_dir(root.path().join(name)).unwrap();
+        }
+        Self { root }
+    }
+
+    pub(crate) fn plugins(&self) -> PathBuf {
+        self.root.path().join("plugins.d")
+    }
+
+    pub(crate) fn sockets(&self) -> PathBuf {
+        self.root.path().join("sockets")
+    }
+
+    pub(crate) fn socket(&self, plugin: &str) -> PathBuf {
+        self.sockets().join(format!("{plugin}.sock"))
+    }
+
+    /// Starts a supervisor and waits until it is ready.
+    pub(crate) fn serve(&self) -> Server {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
+        self.start(&mut command)
+    }
+
+    /// The same by a command that runs the arguments it is given.
+    pub(crate) fn start(&self, command: &mut Command) -> Server {
+        // No two supervisors share one.
+        let work = tempfile::tempdir_in(self.root.path()).unwrap().keep();
+        let http = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        command
+            .arg("serve")
+            .args(["--isolation", "none", "--accept-no-isolation", "--log-format", "json"])
+            .args(["--run-as-uid", &geteuid().as_raw().to_string(), "--http", &http.to_string()])
+            .arg("--plugins-dir")
+            .arg(self.plugins())
+            .arg("--socket-dir")
+            .arg(self.sockets())
+            .arg("--work-dir")
+            .arg(work)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (sender, lines) = channel();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        thread::spawn(move || {
+            stderr.lines().map_while(Result::ok).for_each(|l| drop(sender.send(l)));
+        });
+        let server = Server { child, http, lines };
+        server.says("\"msg\":\"ready\"");
+        server
+    }
+}
+
+impl Server {
+    /// Waits until a line of the log has a text.
+    pub(crate) fn says(&self, text: &str) -> String {
+        let (until, mut all) = (Instant::now() + PATIENCE, Vec::new());
+        while let Ok(line) =
+            self.lines.recv_timeout(until.saturating_duration_since(Instant::now()))
+        {
+            if line.contains(text) {
+                return line;
+            }
+            all.push(line);
+        }
+        panic!("it never said {text}, but:\n{}", all.join("\n"));
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Writes a line to its standard input.
+    pub(crate) fn tell(&mut self, line: &str) {
+        writeln!(self.child.stdin.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    /// Waits until it has ended.
+    pub(crate) fn ends(&mut self) {
+        eventually("its end", || self.child.try_wait().unwrap().is_some());
+    }
+
+    /// Asks it over HTTP: the status and the body.
+    pub(crate) fn ask(&self, method: &str, path: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(self.http).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        write!(stream, "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Its spawner ends with it.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits until something is so.
+pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < until, "waited in vain for {what}");
+        thread::sleep(PAUSE);
+    }
+}
+
+/// Writes a definition, whole from the first moment it can be seen.
+pub(crate) fn write(directory: &Path, file: &str, text: &str) {
+    let staged = directory.join(format!(".{file}.new"));
+    fs::write(&staged, text).unwrap();
+    fs::rename(staged, directory.join(file)).unwrap();
+}
