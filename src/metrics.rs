@@ -1,8 +1,13 @@
 //! Every metric there is, and the only place that names them.
 
 mod reload;
+mod tombstone;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder, Unit};
 use metrics_exporter_prometheus::{
@@ -10,6 +15,7 @@ use metrics_exporter_prometheus::{
 };
 
 pub use self::reload::{Configured, PluginState, Reload, WatchError};
+use self::tombstone::Tombstones;
 
 /// Upper bounds for durations, in seconds: renders take from milliseconds to
 /// minutes, and Argo CD's default deadline is 60 s.
@@ -137,6 +143,7 @@ impl Outcome {
 pub struct Metrics {
     recorder: Arc<PrometheusRecorder>,
     handle: PrometheusHandle,
+    gone: Tombstones,
 }
 
 /// The metrics of one plugin. Cheap to clone.
@@ -163,7 +170,8 @@ impl Metrics {
     #[must_use]
     pub fn new() -> Self {
         let recorder = Arc::new(with_buckets(PrometheusBuilder::new()).build_recorder());
-        let metrics = Self { handle: recorder.handle(), recorder };
+        let gone = Tombstones::default();
+        let metrics = Self { handle: recorder.handle(), recorder, gone };
         metrics.describe();
         let build = [Label::new("version", env!("CARGO_PKG_VERSION"))];
         metrics.gauge(BUILD_INFO, &build).set(1.0);
@@ -174,7 +182,7 @@ impl Metrics {
     /// The page that Prometheus reads.
     #[must_use]
     pub fn render(&self) -> String {
-        self.handle.render()
+        self.gone.hide(self.handle.render(), Instant::now())
     }
 
     /// Folds samples into buckets. To be called every few seconds: until then
@@ -187,6 +195,7 @@ impl Metrics {
     /// the zero before the first event.
     #[must_use]
     pub fn plugin(&self, plugin: &str) -> PluginMetrics {
+        self.gone.remove(plugin);
         let metrics = PluginMetrics { metrics: self.clone(), plugin: plugin.into() };
         metrics.initialise();
         metrics

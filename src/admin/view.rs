@@ -82,7 +82,7 @@ impl View {
         let desired = self.published.catalogs.borrow().clone();
         let states = states(&desired, &findings, &self.standing.borrow_and_update());
         for name in known.keys().filter(|name| !states.contains_key(name)) {
-            metrics.plugin_state(name.as_str(), None);
+            metrics.plugin_gone(name.as_str());
         }
         for (name, state) in &states {
             metrics.plugin_state(name.as_str(), Some(*state));

@@ -1,6 +1,9 @@
 //! Word from the kernel that something changed, as long as it can be had.
 
-use std::path::{PathBuf, absolute};
+use std::{
+    collections::BTreeSet,
+    path::{PathBuf, absolute},
+};
 
 use notify::{
     ErrorKind, Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher,
@@ -22,6 +25,8 @@ pub(super) struct Watch {
     /// Directories that hold definitions. Where they are missing or replaced,
     /// those above them say so.
     directories: Vec<PathBuf>,
+    /// Those that are there.
+    present: BTreeSet<PathBuf>,
     watcher: Option<RecommendedWatcher>,
     /// What was wrong last time, so that it is told and counted once.
     trouble: Option<String>,
@@ -33,7 +38,8 @@ impl Watch {
         let directories = places.directory.as_deref().into_iter().chain(places.beside());
         // As notify names them in its events.
         let directories = directories.filter_map(|path| absolute(path).ok()).collect();
-        Self { hints, metrics, directories, watcher: None, trouble: None }
+        let present = BTreeSet::new();
+        Self { hints, metrics, directories, present, watcher: None, trouble: None }
     }
 
     /// Watches what is not watched; whether all is. A watch ends unheard with
@@ -61,11 +67,18 @@ impl Watch {
         };
         let mut result = Ok(());
         for directory in &self.directories {
-            if let Some(parent) = directory.parent() {
-                // It may belong to others; then only polling sees a replaced mount.
-                let _ = watcher.watch(parent, RecursiveMode::NonRecursive);
+            let parent = directory.parent().unwrap_or(directory);
+            let above = watcher.watch(parent, RecursiveMode::NonRecursive);
+            let inside = watcher.watch(directory, RecursiveMode::NonRecursive);
+            let is_missing = matches!(&inside, Err(error) if is_missing(error));
+            if !is_missing {
+                self.present.insert(directory.clone());
+            } else if self.present.remove(directory) {
+                self.metrics.watch_error(WatchError::Lost);
             }
-            result = result.and(watcher.watch(directory, RecursiveMode::NonRecursive));
+            // That it comes, or comes back, is heard above it. If that belongs to
+            // others, only looking shows that it was replaced.
+            result = result.and(if is_missing { above } else { inside });
         }
         self.watcher = Some(watcher);
         result
@@ -105,6 +118,10 @@ fn is_reading(kind: EventKind) -> bool {
 fn concerns(event: &Event, directories: &[PathBuf]) -> bool {
     let within = |path: &PathBuf| directories.iter().any(|directory| path.starts_with(directory));
     event.paths.is_empty() || event.paths.iter().any(within)
+}
+
+fn is_missing(error: &notify::Error) -> bool {
+    matches!(error.kind, ErrorKind::PathNotFound | ErrorKind::WatchNotFound)
 }
 
 fn reason(error: &notify::Error) -> WatchError {
@@ -176,12 +193,23 @@ mod tests {
         assert!(watch.renew());
         fs::remove_dir(&directory).unwrap();
         assert!(hinted(&mut hints).await);
-        assert!(!watch.renew());
+        assert!(watch.renew(), "what is above it is watched");
         fs::create_dir(&directory).unwrap();
         assert!(hinted(&mut hints).await);
         while hinted(&mut hints).await {}
         assert!(watch.renew());
         fs::write(directory.join("a.yaml"), "").unwrap();
+        assert!(hinted(&mut hints).await);
+    }
+
+    #[tokio::test]
+    async fn without_the_directories_above_nothing_is_heard() {
+        let root = tempfile::tempdir().unwrap();
+        let (mut watch, mut hints) = watch(&root.path().join("missing/plugins.d"));
+        assert!(!watch.renew());
+        fs::create_dir_all(root.path().join("missing")).unwrap();
+        assert!(watch.renew());
+        fs::create_dir(root.path().join("missing/plugins.d")).unwrap();
         assert!(hinted(&mut hints).await);
     }
 }

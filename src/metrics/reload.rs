@@ -1,6 +1,6 @@
 //! Metrics of the definitions: what was read, and what is served.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use metrics::Label;
 
@@ -172,6 +172,12 @@ impl Metrics {
     #[expect(clippy::cast_precision_loss, reason = "nobody has so many plugins")]
     pub fn plugins(&self, state: PluginState, count: usize) {
         self.gauge(PLUGINS, &[Label::new("state", state.as_str())]).set(count as f64);
+    }
+
+    /// A plugin is gone: its series are shown for some more minutes.
+    pub fn plugin_gone(&self, plugin: &str) {
+        self.plugin_state(plugin, None);
+        self.gone.add(plugin, Instant::now());
     }
 
     /// The state of one plugin: one series for each state, of which one is 1.

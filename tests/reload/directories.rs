@@ -82,7 +82,8 @@ async fn a_missing_directory_removes_nothing_and_may_come_back() {
     let followed = follow(&definition("a", "1")).await;
     fs::remove_dir_all(&followed.directory).unwrap();
     let findings = followed.prompt.look().await.unwrap();
-    assert!(findings.kept().is_some() && !findings.is_watching(), "{findings:?}");
+    let kept = findings.kept().unwrap();
+    assert!(kept.left.is_none() && kept.reason.contains("cannot list"), "{kept:?}");
     followed.becomes(&["a:1"], SOON).await;
     fs::create_dir(&followed.directory).unwrap();
     fs::write(followed.directory.join("a.yaml"), definition("a", "2")).unwrap();

@@ -17,6 +17,8 @@ mod kubelet;
 #[cfg(test)]
 mod loaded;
 #[cfg(test)]
+mod mounts;
+#[cfg(test)]
 mod reader;
 #[cfg(test)]
 mod server;
