@@ -28,7 +28,7 @@ pub use catalog::Catalog;
 pub use code::{Code, Severity};
 pub use definition::{CommandLine, Discovery, PluginDefinition};
 pub use diagnostic::{Diagnostic, Region, Related};
-pub use manifest::{InvalidManifest, Step, read, read_announcements};
+pub use manifest::{InvalidManifest, Step, read, read_announcements, schema};
 pub use name::{InvalidName, PluginName};
 pub use place::{Part, Place};
 pub use sandbox::{Cache, Isolation, Limits, Network, Sandbox};

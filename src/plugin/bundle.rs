@@ -26,6 +26,9 @@ use crate::yaml;
 /// Argo CD asks one after the other, so nobody has use for more.
 pub const MAX_DEFINITIONS: usize = 100;
 
+/// The number of the first definition that argocd-cmp-server would not see.
+const SECOND: usize = 2;
+
 /// What one part of a file turned out to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
@@ -118,12 +121,19 @@ impl Bundle {
     fn text(&mut self, passage: &Passage<'_>, place: &Place, depth: Depth) {
         let documents = document::split(passage.text);
         let is_only = documents.len() == 1 && depth == Depth::File;
+        let mut definitions = 0;
         for (number, range) in documents.into_iter().enumerate() {
             let Some(text) = passage.text.get(range.clone()) else { continue };
             let passage = Passage { text, base: passage.base + range.start, ..passage.clone() };
             let place = place.with(Part::Document(number + 1));
             match Document::new(&passage) {
-                Ok(document) => self.document(&document, &place, depth),
+                Ok(document) => {
+                    self.document(&document, &place, depth);
+                    if matches!(sort(&document.value), Sort::Plugin) {
+                        definitions += 1;
+                        self.tell_of_others(definitions);
+                    }
+                }
                 // What is broken is ours if it says so.
                 Err(fault) if is_only || mentions_kind(text) => {
                     self.documents += 1;
@@ -180,6 +190,17 @@ impl Bundle {
         }
     }
 
+    /// The last reading may be one that argocd-cmp-server would not see.
+    fn tell_of_others(&mut self, definitions: usize) {
+        if let Some(reading) = self.readings.last_mut().filter(|_| definitions == SECOND) {
+            let text = "one of several definitions in this text";
+            let diagnostic = Diagnostic::new(Code::Documents, text)
+                .at(reading.named)
+                .note("argocd-cmp-server reads the first document and ignores the rest");
+            reading.diagnostics.push(diagnostic);
+        }
+    }
+
     fn push(&mut self, reading: Reading) {
         if self.readings.len() < MAX_DEFINITIONS {
             self.readings.push(reading);
@@ -226,6 +247,12 @@ impl<'d> Document<'d> {
     fn judged(&self, place: Place, path: &[Step], value: &Value) -> Reading {
         let site = self.site(path);
         let Judgement { definition, faults, oddities, value } = manifest::judge(value);
+        // Of another thing there is nothing else to say.
+        let foreign = faults.iter().find(|fault| is_foreign(fault, faults.len()));
+        let (faults, oddities) = match foreign {
+            Some(fault) => (std::slice::from_ref(fault), &[][..]),
+            None => (&faults[..], &oddities[..]),
+        };
         let faults = faults.iter().map(|fault| diagnose::fault(fault, &site));
         let oddities = oddities.iter().filter_map(|finding| diagnose::oddity(finding, &site));
         let mut diagnostics: Vec<_> = faults.chain(oddities).collect();
@@ -235,6 +262,24 @@ impl<'d> Document<'d> {
         diagnostics.sort_by_key(|diagnostic| diagnostic.region);
         let named = site.value(&keys(&["metadata", "name"]).collect::<Vec<_>>());
         Reading { place, definition, named, diagnostics }
+    }
+}
+
+/// Whether it is not even meant as a definition.
+fn is_foreign(fault: &InvalidManifest, faults: usize) -> bool {
+    match fault {
+        // Neither a kind, nor a name, nor a command.
+        InvalidManifest::Kind { found } if found.is_empty() => faults >= 3,
+        InvalidManifest::Kind { found } => nearest(found, [KIND]).is_none(),
+        InvalidManifest::Yaml(_)
+        | InvalidManifest::Json(_)
+        | InvalidManifest::Type { .. }
+        | InvalidManifest::NoName
+        | InvalidManifest::NoGenerate
+        | InvalidManifest::Unknown { .. }
+        | InvalidManifest::Value { .. }
+        | InvalidManifest::Name(_)
+        | InvalidManifest::Pattern(_) => false,
     }
 }
 

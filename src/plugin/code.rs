@@ -111,7 +111,7 @@ impl Code {
         (Self::NoGenerate, 107, Severity::Error, "no spec.generate.command"),
         (Self::UnknownKey, 108, Severity::Warning, "a key that nobody reads"),
         (Self::LegacyKey, 109, Severity::Warning, "a key of the plugins before sidecars"),
-        (Self::Documents, 110, Severity::Warning, "several definitions in one text"),
+        (Self::Documents, 110, Severity::Note, "several definitions in one text"),
         (Self::RepeatedKey, 111, Severity::Warning, "a key that is there twice"),
         (Self::TooLarge, 112, Severity::Error, "a file that is too large"),
         (Self::TooDeep, 113, Severity::Error, "nesting or aliases beyond all measure"),

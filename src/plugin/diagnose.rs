@@ -2,7 +2,7 @@
 
 use super::{
     Code, Diagnostic, InvalidManifest, InvalidName,
-    manifest::{Finding, FindingKind, KIND, Step, at},
+    manifest::{Finding, FindingKind, KIND, Step, at, home},
     site::Site,
     suggestion::nearest,
 };
@@ -19,9 +19,14 @@ pub(super) fn fault(fault: &InvalidManifest, site: &Site<'_>) -> Diagnostic {
     let path = fault.path();
     match fault {
         InvalidManifest::Yaml(error) => syntax(error, site),
-        InvalidManifest::Json(error) => Diagnostic::new(fault.code(), error.to_string())
-            .at(site.value(&[]))
-            .note("definitions may be nested 100 times"),
+        InvalidManifest::Json(error) if error.is_syntax() => {
+            Diagnostic::new(fault.code(), "nested too deeply")
+                .at(site.value(&[]))
+                .note("definitions may be nested 100 times")
+        }
+        InvalidManifest::Json(error) => {
+            Diagnostic::new(fault.code(), shown(&error.to_string())).at(site.value(&[]))
+        }
         InvalidManifest::Type { message, wanted, found, .. } => {
             wrong_type(&path, wanted, found, site)
                 .note(format!("argocd-cmp-server refuses it too: {message}"))
@@ -81,14 +86,15 @@ pub(super) fn oddity(finding: &Finding, site: &Site<'_>) -> Option<Diagnostic> {
                 .help("remove it")
         }
         FindingKind::Unknown { among } => {
-            let known = among.fields.iter().map(|(name, _)| *name);
+            let known = among.fields.iter().map(|field| field.name);
             let unknown = format!("nobody reads `{}`", shown(&at(path)));
             let diagnostic = Diagnostic::new(Code::UnknownKey, unknown)
                 .label("not known")
                 .note("Argo CD skips unknown keys without a word");
-            match nearest(key, known) {
-                Some(meant) => diagnostic.help(format!("did you mean `{meant}`?")),
-                None => diagnostic,
+            match (nearest(key, known), home(key)) {
+                (Some(meant), _) => diagnostic.help(format!("did you mean `{meant}`?")),
+                (None, Some(home)) => diagnostic.help(format!("it belongs in `{home}`")),
+                (None, None) => diagnostic,
             }
         }
     };
@@ -97,7 +103,10 @@ pub(super) fn oddity(finding: &Finding, site: &Site<'_>) -> Option<Diagnostic> {
 
 fn syntax(error: &yaml::Error, site: &Site<'_>) -> Diagnostic {
     let text = error.to_string();
-    let (code, at) = (InvalidManifest::Yaml(error.clone()).code(), error.offset().unwrap_or(0));
+    let code = InvalidManifest::Yaml(error.clone()).code();
+    // What is missing at the end is missing on the last line with anything.
+    let end = site.passage.text.trim_ascii_end().len().saturating_sub(1);
+    let at = error.offset().unwrap_or(0).min(end);
     let region = site.passage.region(at, at + 1);
     let problem = text.strip_prefix("yaml: ").unwrap_or(&text);
     // The decoder counts lines from the start of the document, and not well.
@@ -126,6 +135,9 @@ fn wrong_type(path: &[Step], wanted: &str, found: &str, site: &Site<'_>) -> Diag
     let help = match (wanted, written) {
         ("a string", Some(text)) => Some(format!("put it in quotes: \"{}\"", shown(text))),
         ("true or false", Some(text)) => Some(format!("write it without quotes: {}", shown(text))),
+        ("a list of strings", Some(_)) if last(path) == "args" => {
+            Some("write a list: [\"…\"]".to_owned())
+        }
         ("a list of strings", Some(text)) => Some(format!("write a list: {}", as_list(text))),
         _ => None,
     };
@@ -151,6 +163,10 @@ fn demand(fault: &InvalidManifest, site: &Site<'_>) -> Diagnostic {
     let text = text.strip_prefix("invalid plugin configuration file. ").unwrap_or(&text);
     let diagnostic = Diagnostic::new(fault.code(), shown(text)).at(site.value(&fault.path()));
     match fault {
+        InvalidManifest::Kind { found } if found.is_empty() => {
+            let message = format!("kind should be {KIND}, and there is none");
+            Diagnostic { message, ..diagnostic.help(format!("write `kind: {KIND}`")) }
+        }
         InvalidManifest::Kind { found } => match nearest(found, [KIND]) {
             Some(meant) => diagnostic.help(format!("write `kind: {meant}`")),
             None if found == "ConfigMap" => diagnostic

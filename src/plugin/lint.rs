@@ -175,19 +175,24 @@ fn secret(words: &[Word<'_>], site: &Site<'_>) -> Option<Diagnostic> {
         !text.is_empty() && !text.starts_with(['$', '<', '/', '@', '-', '|', '&', ';', ')'])
     };
     words.iter().enumerate().find_map(|(index, word)| {
-        let mut pieces = word.text.split_whitespace().peekable();
-        let is_secret = std::iter::from_fn(|| {
+        let next_word = words.get(index + 1).map(|word| word.text);
+        let mut pieces = word.text.split_whitespace().take(MAX_PIECES).peekable();
+        let found = std::iter::from_fn(|| {
             let piece = pieces.next()?;
-            let next = pieces.peek().copied().or(words.get(index + 1).map(|word| word.text));
+            let next = pieces.peek().copied().or(next_word);
             let (name, value) = piece.split_once('=').or(Some(piece).zip(next))?;
-            Some(is_name(name) && is_plain(value))
+            Some((is_name(name) && is_plain(value)).then_some(piece))
         });
-        is_secret.take(MAX_PIECES).any(|is_secret| is_secret).then(|| {
+        let piece = found.flatten().next()?;
+        let start = piece.as_ptr().addr() - word.text.as_ptr().addr();
+        let part = |node| site.part(node, start, start + piece.len());
+        let region = site.node(&word.path).map(part);
+        Some(
             Diagnostic::new(Code::Secret, "a secret in a definition")
-                .at(site.value(&word.path))
+                .at(region)
                 .note("a ConfigMap is no secret, and every process may see arguments")
-                .help("mount it from a Secret, and let the command read it there")
-        })
+                .help("mount it from a Secret, and let the command read it there"),
+        )
     })
 }
 

@@ -3,6 +3,7 @@
 mod extension;
 mod fault;
 mod fields;
+mod schema;
 mod shape;
 #[cfg(test)]
 mod tests;
@@ -11,7 +12,7 @@ mod typed;
 use serde::Deserialize;
 use serde_json::Value;
 
-pub use self::{fault::InvalidManifest, shape::Step};
+pub use self::{fault::InvalidManifest, schema::schema, shape::Step};
 pub(super) use self::{
     shape::{Finding, FindingKind, at, folds_to},
     typed::KIND,
@@ -91,6 +92,11 @@ pub fn read_announcements(json: &[u8]) -> Result<Vec<Option<Announcement>>, Inva
     Ok(items.map_err(InvalidManifest::Json)?.into_iter().map(|item| item.map(Into::into)).collect())
 }
 
+/// The section of a definition that has a key of this name.
+pub(super) fn home(key: &str) -> Option<String> {
+    fields::section_of(key)
+}
+
 /// A finding that is as good as an error, or the finding.
 fn refused(finding: Finding) -> Result<InvalidManifest, Finding> {
     let Finding { path, kind } = finding;
@@ -99,7 +105,7 @@ fn refused(finding: Finding) -> Result<InvalidManifest, Finding> {
             Ok(InvalidManifest::Type { path, message, wanted, found })
         }
         FindingKind::Unknown { among } if among.unknown == Unknown::Refused => {
-            let known = among.fields.iter().map(|(name, _)| *name).collect();
+            let known = among.fields.iter().map(|field| field.name).collect();
             Ok(InvalidManifest::Unknown { path, known })
         }
         FindingKind::Unknown { .. } | FindingKind::Case { .. } => Err(Finding { path, kind }),

@@ -93,7 +93,7 @@ fn what_is_unrelated_is_skipped_unless_there_is_nothing_else() {
     assert!(summary("kind: Pod\n---\nkind: Service")[0].contains("CMP0118"));
     let misspelt = plugin("a").replace("ConfigM", "Config-M") + "---\nkind: Pod";
     assert!(summary(&misspelt)[0].contains("CMP0106"));
-    assert!(summary("spec: {generate: {}}\n---\nkind: Pod")[0].contains("CMP0105"));
+    assert!(summary("spec: {generate: {command: [a]}}\n---\nkind: Pod")[0].contains("CMP0105"));
     assert!(summary("# nothing")[0].contains("CMP0103"));
 }
 

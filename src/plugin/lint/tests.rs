@@ -61,7 +61,7 @@ fn only_the_first_way_of_discovery_is_used() {
 #[test]
 fn secrets_in_a_definition_are_none() {
     assert_eq!(generate("[helm, --password=hunter2]"), ["CMP0309 6:21"]);
-    assert_eq!(generate("[sh, -c, 'vault login --token s.abc']"), ["CMP0309 6:23"]);
+    assert_eq!(generate("[sh, -c, 'vault login --token s.abc']"), ["CMP0309 6:36"]);
     for fine in ["--password=$P", "--token-file=/x", "--secret, $X", "password"] {
         assert!(generate(&format!("[helm, {fine}]")).is_empty(), "{fine}");
     }

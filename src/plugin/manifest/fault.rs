@@ -82,6 +82,8 @@ impl InvalidManifest {
             Self::Json(error) if error.is_syntax() => Code::TooDeep,
             Self::Json(_) | Self::Type { .. } => Code::Type,
             Self::NoName => Code::NoName,
+            // Not looked into where only one definition is expected.
+            Self::Kind { found } if found == "ConfigMap" => Code::Wrapped,
             Self::Kind { .. } => Code::Kind,
             Self::NoGenerate => Code::NoGenerate,
             Self::Unknown { .. } => Code::UnknownOwnKey,

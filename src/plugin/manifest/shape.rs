@@ -4,6 +4,9 @@
 //! match whatever their case, keys that differ only in case are merged, unknown
 //! ones are skipped, and scalars must have exactly the type of their field.
 
+#[cfg(test)]
+mod tests;
+
 use serde_json::{Map, Value};
 
 /// The type of a value in plugin.yaml.
@@ -20,6 +23,34 @@ pub(in crate::plugin) enum Shape {
     Struct(&'static Struct),
     /// Anything at all.
     Any,
+    /// A string: the only kind there is.
+    Kind,
+    /// A string of ours: how strongly requests are kept apart.
+    Isolation,
+    /// A string of ours, like `1m30s`.
+    Duration,
+    /// A string or a number of ours, like `512Mi`.
+    Bytes,
+    /// A string or a number of ours.
+    Count,
+    /// A word or a list of ports.
+    Network,
+}
+
+/// A key of a [`Struct`].
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::plugin) struct Field {
+    pub(in crate::plugin) name: &'static str,
+    pub(super) shape: Shape,
+    /// What it is for, in a sentence without full stop.
+    pub(super) about: &'static str,
+}
+
+impl Field {
+    /// What is inside of it, if it has keys.
+    pub(super) fn inside(&self) -> Option<&'static Struct> {
+        if let Shape::Struct(inside) = self.shape { Some(inside) } else { None }
+    }
 }
 
 /// A mapping with known keys.
@@ -27,7 +58,7 @@ pub(in crate::plugin) enum Shape {
 pub(in crate::plugin) struct Struct {
     /// Go's name of the type, part of its error texts.
     pub(super) name: &'static str,
-    pub(in crate::plugin) fields: &'static [(&'static str, Shape)],
+    pub(in crate::plugin) fields: &'static [Field],
     pub(super) unknown: Unknown,
 }
 
@@ -81,33 +112,36 @@ impl Shape {
     /// What Go leaves in a field that is absent or `null`.
     fn zero(&self) -> Value {
         match self {
-            Self::String | Self::Time => Value::String(String::new()),
+            Self::String | Self::Kind | Self::Time | Self::Isolation | Self::Duration => {
+                Value::String(String::new())
+            }
             Self::Bool => Value::Bool(false),
             Self::Integer => Value::from(0),
             Self::List(_) => Value::Array(Vec::new()),
             Self::Map(_) | Self::Struct(_) => Value::Object(Map::new()),
-            Self::Any => Value::Null,
+            Self::Any | Self::Bytes | Self::Count | Self::Network => Value::Null,
         }
     }
 
     /// The type as Go prints it.
     fn go_type(&self) -> String {
         match self {
-            Self::String => "string".into(),
+            Self::String | Self::Kind | Self::Isolation | Self::Duration => "string".into(),
             Self::Bool => "bool".into(),
             Self::Integer => "int64".into(),
             Self::Time => "v1.Time".into(),
             Self::List(element) => format!("[]{}", element.go_type()),
             Self::Map(element) => format!("map[string]{}", element.go_type()),
             Self::Struct(known) => format!("plugin.{}", known.name),
-            Self::Any => "interface {}".into(),
+            Self::Any | Self::Bytes | Self::Count | Self::Network => "interface {}".into(),
         }
     }
 
     /// The type as people say it.
     fn wanted(&self) -> String {
         match self {
-            Self::String => "a string".into(),
+            Self::String | Self::Kind | Self::Isolation => "a string".into(),
+            Self::Duration => "a string like \"90s\"".into(),
             Self::Bool => "true or false".into(),
             Self::Integer => "a whole number".into(),
             Self::Time => "a time like \"2026-01-31T12:00:00Z\"".into(),
@@ -115,7 +149,7 @@ impl Shape {
             Self::List(_) => "a list".into(),
             Self::Map(Self::String) => "keys with strings".into(),
             Self::Map(_) | Self::Struct(_) => "keys with values".into(),
-            Self::Any => "anything".into(),
+            Self::Any | Self::Bytes | Self::Count | Self::Network => "anything".into(),
         }
     }
 }
@@ -139,8 +173,11 @@ impl Reader {
     fn decode(&mut self, value: &Value, shape: &Shape, into: &mut Value) {
         match (shape, value) {
             (_, Value::Null) => {}
-            (Shape::Any, _)
-            | (Shape::String | Shape::Time, Value::String(_))
+            (Shape::Any | Shape::Bytes | Shape::Count | Shape::Network, _)
+            | (
+                Shape::String | Shape::Kind | Shape::Time | Shape::Isolation | Shape::Duration,
+                Value::String(_),
+            )
             | (Shape::Bool, Value::Bool(_)) => *into = value.clone(),
             (Shape::Integer, Value::Number(number)) if number.is_i64() => *into = value.clone(),
             (Shape::List(element), Value::Array(items)) => *into = self.list(items, element),
@@ -184,9 +221,9 @@ impl Reader {
         // only in case the later one wins, field by field.
         for (key, value) in members {
             self.path.push(Step::Key(key.clone()));
-            match known.fields.iter().find(|(name, _)| folds_to(key, name)) {
+            match known.fields.iter().find(|field| folds_to(key, field.name)) {
                 None => self.unknown(known),
-                Some((name, shape)) => {
+                Some(Field { name, shape, .. }) => {
                     self.case(key, name);
                     let field = target.entry(*name).or_insert_with(|| shape.zero());
                     self.fields.push(name);
@@ -273,84 +310,4 @@ pub(in crate::plugin) fn folds_to(key: &str, name: &str) -> bool {
         other => other.to_ascii_lowercase(),
     });
     folded.eq(name.chars().map(|c| c.to_ascii_lowercase()))
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    static INNER: Struct = Struct {
-        name: "Command",
-        fields: &[("command", Shape::List(&Shape::String)), ("args", Shape::List(&Shape::String))],
-        unknown: Unknown::Skipped,
-    };
-    static OUTER: Struct = Struct {
-        name: "Spec",
-        fields: &[("generate", Shape::Struct(&INNER)), ("version", Shape::String)],
-        unknown: Unknown::Skipped,
-    };
-
-    fn outer(value: &Value) -> (Value, Vec<Finding>) {
-        read(value, &Shape::Struct(&OUTER))
-    }
-
-    fn go_text(findings: &[Finding]) -> &str {
-        match &findings[0].kind {
-            FindingKind::Type { message, .. } => message,
-            FindingKind::Unknown { .. } | FindingKind::Case { .. } => "",
-        }
-    }
-
-    #[test]
-    fn keys_that_differ_in_case_are_merged_field_by_field() {
-        let value = json!({"Generate": {"command": ["U"]}, "generate": {"args": ["a"]}});
-        let (read, findings) = outer(&value);
-        assert_eq!(read, json!({"generate": {"command": ["U"], "args": ["a"]}}));
-        assert_eq!(findings.len(), 1);
-    }
-
-    #[test]
-    fn letters_that_fold_to_ascii_count_as_ascii() {
-        let (read, _) = outer(&json!({"verſion": "1"}));
-        assert_eq!(read, json!({"version": "1"}));
-    }
-
-    #[test]
-    fn a_number_is_no_string() {
-        let (_, findings) = outer(&json!({"version": 1}));
-        let message =
-            "json: cannot unmarshal number into Go struct field Spec.version of type string";
-        assert_eq!(go_text(&findings), message);
-    }
-
-    #[test]
-    fn the_innermost_struct_is_named_in_an_error() {
-        let (_, findings) = outer(&json!({"generate": {"command": "sh"}}));
-        let message = "json: cannot unmarshal string into Go struct field Command.generate.command of type []string";
-        assert_eq!(go_text(&findings), message);
-    }
-
-    #[test]
-    fn null_leaves_a_field_alone_and_empties_an_element() {
-        let (read, findings) =
-            outer(&json!({"version": null, "generate": {"command": ["a", null]}}));
-        assert_eq!(read, json!({"version": "", "generate": {"command": ["a", ""]}}));
-        assert_eq!(findings, []);
-    }
-
-    #[test]
-    fn a_list_in_place_of_the_whole_is_named_as_such() {
-        let (_, findings) = outer(&json!([]));
-        let message = "json: cannot unmarshal array into Go value of type plugin.Spec";
-        assert_eq!(go_text(&findings), message);
-    }
-
-    #[test]
-    fn an_unknown_key_is_reported_where_it_stands() {
-        let (_, findings) = outer(&json!({"generate": {"comand": []}}));
-        let path = vec![Step::Key("generate".into()), Step::Key("comand".into())];
-        assert_eq!(findings[0].path, path);
-    }
 }

@@ -8,6 +8,10 @@ const MAX_DEPTH: usize = 50;
 /// Most findings of a script that are kept.
 const MAX_FINDINGS: usize = 20;
 
+/// Most uses of users' values in a script that are looked at: what is before
+/// each of them is read again.
+const MAX_VALUES: usize = 1000;
+
 /// Commands that fail for no reason anybody cares about.
 const HARMLESS: [&str; 6] = ["echo", "printf", "cat", "yes", ":", "true"];
 
@@ -48,6 +52,8 @@ pub(super) struct Reader<'s> {
     levels: Vec<Level>,
     /// Ends of here-documents that begin on the next line.
     documents: Vec<Vec<u8>>,
+    /// Uses of users' values so far.
+    values: usize,
     pub(super) script: Script,
 }
 
@@ -55,7 +61,7 @@ impl<'s> Reader<'s> {
     pub(super) fn new(text: &'s str) -> Self {
         let levels = vec![Level::new(Within::Commands, 0)];
         let script = Script::default();
-        Self { text: text.as_bytes(), at: 0, levels, documents: Vec::new(), script }
+        Self { text: text.as_bytes(), at: 0, levels, documents: Vec::new(), values: 0, script }
     }
 
     pub(super) fn read(&mut self) {
@@ -151,17 +157,14 @@ impl<'s> Reader<'s> {
                 let name = self.name();
                 let is_count = self.peek(0) == b'#' && name.is_empty();
                 self.parameter(if is_count { "#" } else { &name });
-                let is_quoted = is_quoted || self.is_whole();
+                let is_quoted = self.user(&name, start, is_quoted);
                 self.enter(Within::Braces { is_quoted }, 0);
-                let end = self.text[self.at..].iter().position(|&byte| byte == b'}');
-                self.user(&name, (start, self.at + end.map_or(0, |end| end + 1)), is_quoted);
             }
             _ => {
                 self.at += 1;
                 let name = self.name();
                 self.parameter(&name);
-                let is_quoted = is_quoted || self.is_whole();
-                self.user(&name, (start, self.at), is_quoted);
+                self.user(&name, start, is_quoted);
             }
         }
     }
@@ -191,12 +194,25 @@ impl<'s> Reader<'s> {
         }
     }
 
-    fn user(&mut self, name: &str, (start, end): (usize, usize), is_quoted: bool) {
+    /// Takes note of a user's value, and says whether it stays whole.
+    fn user(&mut self, name: &str, start: usize, is_quoted: bool) -> bool {
         let is_users = USERS.iter().any(|user| name.starts_with(user));
+        if is_quoted || !is_users || self.values >= MAX_VALUES {
+            return is_quoted;
+        }
+        self.values += 1;
+        if self.is_whole() {
+            return true;
+        }
         let is_known = self.script.unquoted.iter().any(|known| known.name == name);
-        if is_users && !is_quoted && !is_known && self.script.unquoted.len() < MAX_FINDINGS {
+        if !is_known && self.script.unquoted.len() < MAX_FINDINGS {
+            let rest = self.text.get(self.at..).unwrap_or_default();
+            let is_braced = self.text.get(start + 1) == Some(&b'{');
+            let brace = memchr::memchr(b'}', rest).filter(|_| is_braced);
+            let end = self.at + brace.map_or(0, |brace| brace + 1);
             self.script.unquoted.push(Unquoted { name: name.to_owned(), start, end });
         }
+        false
     }
 
     /// Whether a value stays whole without quotes: in an assignment, as the
