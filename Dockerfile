@@ -9,6 +9,8 @@ WORKDIR /src
 COPY Cargo.toml Cargo.lock build.rs ./
 COPY proto ./proto
 COPY src ./src
+# `explain` prints from the documentation.
+COPY docs ./docs
 COPY benches ./benches
 # glibc, linked statically: musl's allocator halves the speed of YAML. Nothing
 # here asks for names of users or hosts, which is what static glibc cannot do.

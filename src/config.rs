@@ -8,6 +8,7 @@ mod application;
 mod peer;
 mod serve;
 mod status;
+mod validate;
 mod value;
 
 use std::{env, ffi::OsString, os::unix::ffi::OsStrExt, path::PathBuf};
@@ -19,6 +20,7 @@ pub use self::{
     peer::Peer,
     serve::Serve,
     status::{Status, StatusOutput},
+    validate::{Explain, ReportFormat, Validate},
     value::{Http, Isolation, LogFormat, LogLevel, OutputFormat, Ports, UidRange},
 };
 

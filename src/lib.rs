@@ -18,4 +18,5 @@ pub mod serve;
 pub mod shutdown;
 pub mod status;
 pub mod supervisor;
+pub mod validate;
 pub mod yaml;

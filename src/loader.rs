@@ -23,11 +23,11 @@ use std::{
 use tokio::sync::watch::{Receiver, Sender, channel};
 use tracing::{error, info, warn};
 
+pub(crate) use self::ledger::Ledger;
 use self::{
     findings::Found,
     grace::{Grace, Verdict},
     history::{Digests, History, digests},
-    ledger::Ledger,
     places::Reader,
     snapshot::Source,
 };

@@ -4,11 +4,13 @@ use std::{env, process::ExitCode};
 
 use clap::{Args, Parser, Subcommand};
 use cmp_supervisor::{
-    config::{Application, OutputFormat, Peer, Serve, Status},
+    config::{Application, Explain, OutputFormat, Peer, Serve, Status, Validate},
     local::{self, LocalError},
+    plugin,
     sandbox::{SPAWNER, spawner_main},
     serve::{NotServing, serve},
     status::{Health, status},
+    validate,
 };
 
 /// One sidecar that hosts every Argo CD config management plugin.
@@ -30,6 +32,10 @@ enum Verb {
     Params(Local),
     /// Show the plugins of a running supervisor
     Status(Status),
+    Validate(Validate),
+    Explain(Explain),
+    /// Print the JSON Schema of plugin.yaml, for editors
+    Schema,
     /// Print the version
     Version,
 }
@@ -49,6 +55,9 @@ const NO_ISOLATION: u8 = 78;
 
 /// What argocd-cmp-server ends with when it cannot serve.
 const PEER_FATAL: u8 = 20;
+
+/// What was typed means nothing; the same as for an unknown flag.
+const USAGE: u8 = 2;
 
 /// It was served, and then something broke that never should.
 const INTERNAL: u8 = 70;
@@ -72,6 +81,14 @@ fn main() -> ExitCode {
         Verb::Match(local) => run(local::matches(&local.application, local.output)),
         Verb::Params(local) => run(local::parameters(&local.application, local.output)),
         Verb::Status(config) => tell(&config),
+        Verb::Validate(options) => {
+            validate::validate(&options).map_or_else(|error| fail(&error, INTERNAL), ExitCode::from)
+        }
+        Verb::Explain(options) => match validate::explain(options.code.as_deref()) {
+            Ok(text) => print(&text),
+            Err(error) => fail(&error, USAGE),
+        },
+        Verb::Schema => print(&format!("{:#}\n", plugin::schema())),
         Verb::Version => {
             print_line(concat!("cmp-supervisor ", env!("CARGO_PKG_VERSION")));
             ExitCode::SUCCESS
@@ -126,6 +143,10 @@ fn tell(config: &Status) -> ExitCode {
 fn fail(error: &dyn std::error::Error, code: u8) -> ExitCode {
     eprintln!("error: {error}");
     ExitCode::from(code)
+}
+
+fn print(text: &str) -> ExitCode {
+    validate::print(text).map_or_else(|error| fail(&error, INTERNAL), |()| ExitCode::SUCCESS)
 }
 
 #[expect(clippy::print_stdout, reason = "what was asked for")]

@@ -1,0 +1,36 @@
+//! Findings as annotations of a workflow on GitHub.
+
+use std::fmt::Write;
+
+use super::Report;
+use crate::plugin::{Region, Severity};
+
+/// One line for each finding.
+pub(super) fn github(report: &Report) -> String {
+    let mut text = String::new();
+    for problem in &report.problems {
+        let diagnostic = &problem.problem;
+        let level = match diagnostic.severity() {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Note => "notice",
+        };
+        let place = diagnostic.region.map_or_else(String::new, |region| {
+            let Region { line, column, end_column } = region;
+            format!(",line={line},col={column},endColumn={end_column}")
+        });
+        let file = property(&problem.file);
+        let message = message(&diagnostic.message);
+        let _ = writeln!(text, "::{level} file={file}{place},title={}::{message}", diagnostic.code);
+    }
+    text
+}
+
+/// The runner takes lines apart, and turns these back.
+fn message(text: &str) -> String {
+    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+fn property(text: &str) -> String {
+    message(text).replace(':', "%3A").replace(',', "%2C")
+}

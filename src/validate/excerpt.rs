@@ -1,0 +1,151 @@
+//! Findings for people: each with the line it is about.
+
+use std::fmt::Write;
+
+use super::{
+    Report,
+    paint::{Paint, harmless},
+};
+use crate::{
+    loader::Problem,
+    plugin::{Diagnostic, Region, Related, Severity},
+};
+
+/// Most characters of a line that are shown.
+const MAX_WIDTH: usize = 120;
+
+/// Characters that are shown before a place far to the right.
+const BEFORE: usize = 40;
+
+/// Columns of a tab. It only has to be the same above and below.
+const TAB: &str = "    ";
+
+/// Everything that was found, and a line that sums it up.
+pub(super) fn report(report: &Report, paint: Paint) -> String {
+    let mut text = String::new();
+    for problem in &report.problems {
+        Excerpt { report, paint, problem }.write(&mut text);
+        text.push('\n');
+    }
+    if let Some(reload) = &report.reload {
+        text.push_str(&reload.describe());
+        text.push('\n');
+    }
+    let plural = |count: usize, word: &str| match count {
+        1 => format!("1 {word}"),
+        _ => format!("{count} {word}s"),
+    };
+    let counts = [Severity::Error, Severity::Warning, Severity::Note].map(|severity| {
+        let count = report.count(severity);
+        (count > 0).then(|| plural(count, &severity.to_string()))
+    });
+    let counts: Vec<_> = counts.into_iter().flatten().collect();
+    let result = if counts.is_empty() { "nothing is wrong".into() } else { counts.join(", ") };
+    let (files, plugins) = (report.files(), report.catalog.len());
+    let (files, plugins) = (plural(files, "file"), plural(plugins, "plugin"));
+    text.push_str(&format_args!("checked {files}, {plugins}: {result}\n").to_string());
+    text
+}
+
+/// One finding.
+struct Excerpt<'r> {
+    report: &'r Report,
+    paint: Paint,
+    problem: &'r Problem,
+}
+
+impl Excerpt<'_> {
+    fn write(&self, text: &mut String) {
+        let Problem { file, place, problem, .. } = self.problem;
+        let Diagnostic { code, message, region, label, notes, help, related } = problem;
+        let severity = problem.severity();
+        let head = self.paint.severity(severity, &format!("{severity}[{code}]"));
+        let mut lines =
+            vec![format!("{head}{}", self.paint.bold(&format!(": {}", harmless(message))))];
+        let place = match place.to_string() {
+            none if none.is_empty() => none,
+            place => format!(" ({})", harmless(&place)),
+        };
+        let width = related.iter().filter_map(|other| other.region).chain(*region);
+        let width = width.map(|region| region.line.to_string().len()).max().unwrap_or(1);
+        let margin = " ".repeat(width);
+        let arrow = self.paint.frame(&format!("{margin}-->"));
+        lines.push(format!("{arrow} {}{place}", address(file, *region)));
+        let marks = |region| Marks { file, region, label, color: Some(severity) };
+        lines.extend(region.and_then(|region| self.excerpt(&marks(region), width)));
+        for Related { file: other, region, label } in related {
+            let other = if other.is_empty() { file } else { other };
+            let dots = self.paint.frame(&format!("{margin}:::"));
+            lines.push(format!("{dots} {}", address(other, *region)));
+            let marks = |region| Marks { file: other, region, label, color: None };
+            lines.extend(region.and_then(|region| self.excerpt(&marks(region), width)));
+        }
+        if region.is_some() && (!notes.is_empty() || help.is_some()) {
+            lines.push(self.paint.frame(&format!("{margin} |")));
+        }
+        let equals = self.paint.frame(&format!("{margin} ="));
+        let note =
+            |note: &String| format!("{equals} {}: {}", self.paint.bold("note"), harmless(note));
+        lines.extend(notes.iter().map(note));
+        let help = help
+            .iter()
+            .map(|help| format!("{equals} {}: {}", self.paint.bold("help"), harmless(help)));
+        lines.extend(help);
+        for line in lines {
+            let _ = writeln!(text, "{line}");
+        }
+    }
+
+    /// The line of a place, with carets below.
+    fn excerpt(&self, marks: &Marks<'_>, width: usize) -> Option<String> {
+        let Region { line, column, end_column } = marks.region;
+        let bytes = self.report.line(marks.file, line)?;
+        let written = String::from_utf8_lossy(bytes.strip_suffix(b"\r").unwrap_or(bytes));
+        let written = written.trim_start_matches('\u{feff}');
+        let skipped = if column > MAX_WIDTH { column - BEFORE } else { 0 };
+        let window: Vec<char> = written.chars().skip(skipped).take(MAX_WIDTH).collect();
+        let (before, marked) = (column - 1 - skipped, end_column.saturating_sub(column).max(1));
+        let before = window.iter().take(before).fold(0, |sum, c| sum + shown(*c).chars().count());
+        let carets: usize = window
+            .iter()
+            .skip(column - 1 - skipped)
+            .take(marked)
+            .map(|c| shown(*c).chars().count())
+            .sum();
+        let text: String = window.iter().map(|c| shown(*c)).collect();
+        let caret = if marks.color.is_some() { "^" } else { "-" };
+        let carets = format!("{} {}", caret.repeat(carets.max(1)), harmless(marks.label));
+        let carets = match marks.color {
+            Some(severity) => self.paint.severity(severity, carets.trim_end()),
+            None => self.paint.frame(carets.trim_end()),
+        };
+        let ellipsis = if skipped > 0 { "… " } else { "" };
+        let shift = " ".repeat(before + ellipsis.chars().count());
+        let margin = self.paint.frame(&format!("{} |", " ".repeat(width)));
+        let number = self.paint.frame(&format!("{line:>width$} |"));
+        let text = format!("{ellipsis}{}", text.trim_end());
+        Some(format!("{margin}\n{number} {text}\n{margin} {shift}{carets}"))
+    }
+}
+
+/// What is marked, and how.
+struct Marks<'m> {
+    file: &'m str,
+    region: Region,
+    label: &'m str,
+    /// None for what only has to do with it.
+    color: Option<Severity>,
+}
+
+fn shown(character: char) -> String {
+    match character {
+        '\t' => TAB.to_owned(),
+        control if control.is_control() => '\u{fffd}'.to_string(),
+        other => other.to_string(),
+    }
+}
+
+fn address(file: &str, region: Option<Region>) -> String {
+    let file = harmless(file);
+    region.map_or(file.clone(), |region| format!("{file}:{region}"))
+}

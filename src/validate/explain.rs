@@ -1,0 +1,57 @@
+//! `explain`: what a diagnostic means.
+
+use crate::plugin::Code;
+
+/// The user's documentation, which is where the explanations are.
+const DOCUMENTATION: &str = include_str!("../../docs/diagnostics.md");
+
+/// Why nothing is explained.
+#[derive(Debug, thiserror::Error)]
+#[error("there is no diagnostic `{0}`; `cmp-supervisor explain` lists them")]
+pub struct NoSuchCode(String);
+
+/// The explanation of one code, or the list of all.
+pub fn explain(code: Option<&str>) -> Result<String, NoSuchCode> {
+    let Some(text) = code else {
+        let line = |(code, _, severity, title): &(Code, u16, _, &str)| {
+            format!("{code}  {:7}  {title}\n", format!("{severity}"))
+        };
+        return Ok(Code::ALL.iter().map(line).collect());
+    };
+    let unknown = || NoSuchCode(text.to_owned());
+    let code = text.parse().map_err(|()| unknown())?;
+    section(code).ok_or_else(unknown)
+}
+
+/// The section of a code, without the mark of its heading.
+fn section(code: Code) -> Option<String> {
+    let heading = format!("## {code}");
+    let start = DOCUMENTATION.find(&heading)? + "## ".len();
+    let section = DOCUMENTATION.get(start..)?;
+    let end = section.find("\n## ").unwrap_or(section.len());
+    Some(section.get(..end)?.trim_end().to_owned() + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_explained_with_what_why_an_example_and_a_fix() {
+        for (code, _, severity, title) in Code::ALL {
+            let text = explain(Some(&code.to_string())).unwrap();
+            let heading = format!("{code}: {title} ({severity})\n");
+            assert!(text.starts_with(&heading), "{code}: the heading is not {heading}");
+            for part in ["**Why.**", "```", "**Instead.**"] {
+                assert!(text.contains(part), "{code} has no {part}");
+            }
+        }
+        assert_eq!(DOCUMENTATION.matches("\n## CMP").count(), Code::ALL.len());
+    }
+
+    #[test]
+    fn without_a_code_all_are_listed() {
+        assert_eq!(explain(None).unwrap().lines().count(), Code::ALL.len());
+        assert!(explain(Some("CMP9999")).is_err() && explain(Some("x")).is_err());
+    }
+}

@@ -1,0 +1,109 @@
+//! Findings for programs.
+
+use serde_json::{Value, json};
+
+use super::Report;
+use crate::{
+    loader::Problem,
+    plugin::{Code, Diagnostic, Region, Severity},
+};
+
+/// Counts changes that break readers of the JSON.
+const VERSION: u32 = 1;
+
+/// One object with everything.
+pub(super) fn json(report: &Report) -> String {
+    let diagnostics: Vec<_> = report.problems.iter().map(diagnostic).collect();
+    let mut value = json!({
+        "version": VERSION,
+        "files": report.files(),
+        "plugins": report.catalog.iter().map(|plugin| plugin.name.as_str()).collect::<Vec<_>>(),
+        "errors": report.count(Severity::Error),
+        "warnings": report.count(Severity::Warning),
+        "notes": report.count(Severity::Note),
+        "diagnostics": diagnostics,
+    });
+    if let (Some(reload), Some(members)) = (&report.reload, value.as_object_mut()) {
+        members.insert("reload".into(), reload.json());
+    }
+    format!("{value:#}\n")
+}
+
+fn diagnostic(problem: &Problem) -> Value {
+    let mut value = serde_json::to_value(&problem.problem).unwrap_or_default();
+    if let Some(members) = value.as_object_mut() {
+        members.insert("file".into(), problem.file.as_str().into());
+        members.insert("severity".into(), problem.problem.severity().to_string().into());
+        let place = problem.place.to_string();
+        if !place.is_empty() {
+            members.insert("place".into(), place.into());
+        }
+    }
+    value
+}
+
+/// A log of SARIF 2.1.0.
+pub(super) fn sarif(report: &Report) -> String {
+    let rules: Vec<_> = Code::ALL
+        .iter()
+        .map(|(code, _, severity, title)| {
+            json!({
+                "id": code,
+                "shortDescription": {"text": title},
+                "defaultConfiguration": {"level": severity},
+            })
+        })
+        .collect();
+    let results: Vec<_> = report.problems.iter().map(result).collect();
+    let driver = json!({
+        "name": env!("CARGO_PKG_NAME"),
+        "version": env!("CARGO_PKG_VERSION"),
+        "rules": rules,
+    });
+    let log = json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}],
+    });
+    format!("{log:#}\n")
+}
+
+fn result(problem: &Problem) -> Value {
+    let Diagnostic { code, message, region, notes, help, related, .. } = &problem.problem;
+    let texts = [message].into_iter().chain(notes).chain(help);
+    let text: Vec<_> = texts.map(String::as_str).collect();
+    let mut result = json!({
+        "ruleId": code,
+        "level": problem.problem.severity(),
+        "message": {"text": text.join("\n")},
+        "locations": [location(&problem.file, *region)],
+    });
+    if let (false, Some(members)) = (related.is_empty(), result.as_object_mut()) {
+        let others = related.iter().map(|other| {
+            let file = if other.file.is_empty() { &problem.file } else { &other.file };
+            let mut location = location(file, other.region);
+            location["message"] = json!({"text": other.label});
+            location
+        });
+        members.insert("relatedLocations".into(), others.collect());
+    }
+    result
+}
+
+fn location(file: &str, region: Option<Region>) -> Value {
+    let mut place = json!({"artifactLocation": {"uri": uri(file)}});
+    if let Some(Region { line, column, end_column }) = region {
+        place["region"] =
+            json!({"startLine": line, "startColumn": column, "endColumn": end_column});
+    }
+    json!({"physicalLocation": place})
+}
+
+/// A path as a relative reference.
+fn uri(path: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte);
+    path.bytes().fold(String::new(), |uri, byte| match byte {
+        plain if is_plain(plain) => uri + char::from(plain).encode_utf8(&mut [0; 4]),
+        other => uri + &format!("%{other:02X}"),
+    })
+}

@@ -1,0 +1,45 @@
+//! Colours, where they are welcome.
+
+use crate::plugin::Severity;
+
+/// Paints text, or leaves it alone.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Paint {
+    is_colored: bool,
+}
+
+impl Paint {
+    pub(super) fn new(is_colored: bool) -> Self {
+        Self { is_colored }
+    }
+
+    /// In the colour of a severity.
+    pub(super) fn severity(self, severity: Severity, text: &str) -> String {
+        self.paint(
+            match severity {
+                Severity::Error => "1;31",
+                Severity::Warning => "1;33",
+                Severity::Note => "1;36",
+            },
+            text,
+        )
+    }
+
+    pub(super) fn bold(self, text: &str) -> String {
+        self.paint("1", text)
+    }
+
+    /// What frames a text and is none.
+    pub(super) fn frame(self, text: &str) -> String {
+        self.paint("1;34", text)
+    }
+
+    fn paint(self, code: &str, text: &str) -> String {
+        if self.is_colored { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+}
+
+/// A text that cannot give orders to a terminal.
+pub(super) fn harmless(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
