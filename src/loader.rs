@@ -186,15 +186,17 @@ impl Loader {
         let texts: Vec<_> = problems.iter().chain(warnings).map(ToString::to_string).collect();
         let is_told = |problem: &&Problem| !self.told.contains(&problem.to_string());
         for problem in problems.iter().filter(is_told) {
-            let Problem { file, problem, stale, .. } = problem;
-            let kept = if *stale { "its last good definition is served" } else { "ignored" };
-            error!(file, code = %problem.code, error = %problem, kept, "not a valid plugin");
+            let kept = if problem.stale { "its last good definition is served" } else { "ignored" };
+            let Problem { file, place, problem, .. } = problem;
+            let (code, help) = (problem.code, problem.help.as_deref());
+            error!(file, %place, %code, error = %problem, help, kept, "not a valid plugin");
         }
-        for Problem { file, problem, .. } in warnings.iter().filter(is_told) {
+        for Problem { file, place, problem, .. } in warnings.iter().filter(is_told) {
+            let (code, help) = (problem.code, problem.help.as_deref());
             match problem.severity() {
-                Severity::Note => info!(file, code = %problem.code, note = %problem, "a plugin"),
+                Severity::Note => info!(file, %place, %code, note = %problem, help, "a plugin"),
                 Severity::Warning | Severity::Error => {
-                    warn!(file, code = %problem.code, error = %problem, "a doubtful plugin");
+                    warn!(file, %place, %code, error = %problem, help, "a doubtful plugin");
                 }
             }
         }

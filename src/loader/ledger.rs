@@ -121,7 +121,7 @@ impl Ledger {
             None => reading,
             Some(demanded) => {
                 let mut diagnostics = reading.diagnostics;
-                diagnostics.push(weak(demanded, self.isolation).at(reading.named));
+                diagnostics.push(weak(demanded, self.isolation).at(reading.demanding));
                 Reading { definition: None, diagnostics, ..reading }
             }
         }
@@ -185,8 +185,7 @@ fn readings(source: Source) -> (String, Vec<Reading>) {
 fn unreadable(reason: &Unreadable) -> Reading {
     let is_large = matches!(reason, Unreadable::Large | Unreadable::Full);
     let code = if is_large { Code::TooLarge } else { Code::Unreadable };
-    let diagnostics = vec![Diagnostic::new(code, reason.to_string())];
-    Reading { place: Place::default(), definition: None, named: None, diagnostics }
+    Reading::refused(Place::default(), Diagnostic::new(code, reason.to_string()))
 }
 
 fn weak(demanded: Isolation, present: Isolation) -> Diagnostic {

@@ -38,8 +38,18 @@ pub struct Reading {
     pub definition: Option<PluginDefinition>,
     /// Where its name stands, if it has one.
     pub named: Option<Region>,
+    /// Where it demands isolation, or else where it could.
+    pub demanding: Option<Region>,
     /// What there is to say, in the order of the text.
     pub diagnostics: Vec<Diagnostic>,
+}
+
+impl Reading {
+    /// A part that holds nothing, for one reason.
+    #[must_use]
+    pub fn refused(place: Place, reason: Diagnostic) -> Self {
+        Self { place, definition: None, named: None, demanding: None, diagnostics: vec![reason] }
+    }
 }
 
 /// Reads every definition of a file. There is always at least one reading: a
@@ -261,7 +271,9 @@ impl<'d> Document<'d> {
         }
         diagnostics.sort_by_key(|diagnostic| diagnostic.region);
         let named = site.value(&keys(&["metadata", "name"]).collect::<Vec<_>>());
-        Reading { place, definition, named, diagnostics }
+        let demand = ["spec", "sandbox", "minimumIsolation"];
+        let demanding = site.value(&keys(&demand).collect::<Vec<_>>());
+        Reading { place, definition, named, demanding, diagnostics }
     }
 }
 
@@ -301,7 +313,7 @@ fn empty(text: &[u8]) -> Reading {
 
 fn faulty(diagnostic: Diagnostic) -> Reading {
     let place = Place::default().with(Part::Document(1));
-    Reading { place, definition: None, named: None, diagnostics: vec![diagnostic] }
+    Reading::refused(place, diagnostic)
 }
 
 fn sort(value: &Value) -> Sort {

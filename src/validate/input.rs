@@ -70,12 +70,9 @@ impl Input {
     pub(super) fn readings(&self) -> Vec<Reading> {
         match &self.text {
             Ok(text) => read_all(text),
-            Err(diagnostic) => vec![Reading {
-                place: Place::default(),
-                definition: None,
-                named: None,
-                diagnostics: vec![Diagnostic::clone(diagnostic)],
-            }],
+            Err(diagnostic) => {
+                vec![Reading::refused(Place::default(), Diagnostic::clone(diagnostic))]
+            }
         }
     }
 
