@@ -44,6 +44,12 @@ impl Decompressor {
         }
     }
 
+    /// Whether what came so far begins like gzip: what is wrong from here on is
+    /// found, as Argo CD does it, while entries are read.
+    pub(super) fn is_past_header(&self) -> bool {
+        matches!(self, Self::Gzip(gunzip) if gunzip.is_past_header())
+    }
+
     /// Whether the stream may end here.
     pub(super) fn finish(&self) -> Result<(), InvalidCompression> {
         match self {

@@ -39,6 +39,10 @@ pub(super) struct Gunzip {
     inflate: Decompress,
     crc: Crc,
     output: Box<[u8]>,
+    /// Noticed behind output that is still good: an archive may end in it.
+    invalid: Option<InvalidGzip>,
+    /// Whether the first member's header was read.
+    past_header: bool,
 }
 
 enum Stage {
@@ -76,12 +80,17 @@ impl Gunzip {
             inflate: Decompress::new(false),
             crc: Crc::new(),
             output: vec![0; OUTPUT].into_boxed_slice(),
+            invalid: None,
+            past_header: false,
         }
     }
 
     /// Consumes some of `input` and returns what became readable, which may be
     /// nothing. Call again until `input` is empty.
     pub(super) fn step(&mut self, input: &mut &[u8]) -> Result<&[u8], InvalidGzip> {
+        if let Some(invalid) = self.invalid {
+            return Err(invalid);
+        }
         match &mut self.stage {
             Stage::Start { fixed, .. } => {
                 if let Some(header) = fixed.fill(input) {
@@ -107,8 +116,16 @@ impl Gunzip {
         Ok(&[])
     }
 
+    /// Whether a member's header was read.
+    pub(super) fn is_past_header(&self) -> bool {
+        self.past_header
+    }
+
     /// Whether the stream may end here.
     pub(super) fn finish(&self) -> Result<(), InvalidGzip> {
+        if let Some(invalid) = self.invalid {
+            return Err(invalid);
+        }
         match &self.stage {
             Stage::Start { first: true, fixed } if fixed.is_empty() => Err(InvalidGzip::Empty),
             Stage::Start { first: false, fixed } if fixed.is_empty() => Ok(()),
@@ -122,6 +139,7 @@ impl Gunzip {
         if matches!(self.stage, Stage::Body) {
             self.inflate.reset(false);
             self.crc.reset();
+            self.past_header = true;
         }
     }
 
@@ -135,7 +153,8 @@ impl Gunzip {
         match status {
             Ok(Status::StreamEnd) => self.stage = Stage::Trailer(Fixed::new()),
             Ok(Status::Ok | Status::BufError) => {}
-            Err(_corrupt) => return Err(InvalidGzip::Corrupt { offset }),
+            Err(_corrupt) if made == 0 => return Err(InvalidGzip::Corrupt { offset }),
+            Err(_corrupt) => self.invalid = Some(InvalidGzip::Corrupt { offset }),
         }
         let output = self.output.get(..made).unwrap_or_default();
         self.crc.update(output);
@@ -305,6 +324,18 @@ mod tests {
         for end in 1..packed.len() {
             assert_eq!(unpack(&packed[..end], 5), Err(InvalidGzip::Truncated), "cut at {end}");
         }
+    }
+
+    #[test]
+    fn what_comes_out_before_the_data_are_corrupt_is_handed_on() {
+        // A header, a stored block that is not the last, and a block of no kind.
+        let mut packed = b"\x1f\x8b\x08\0\0\0\0\0\0\xff\0\x04\0\xfb\xfftext".to_vec();
+        packed.extend([0xff; 8]);
+        let (mut gunzip, mut input) = (Gunzip::new(), &packed[..]);
+        assert_eq!(gunzip.step(&mut input), Ok(&b""[..]));
+        assert_eq!(gunzip.step(&mut input), Ok(&b"text"[..]));
+        assert!(matches!(gunzip.step(&mut input), Err(InvalidGzip::Corrupt { .. })));
+        assert!(matches!(gunzip.finish(), Err(InvalidGzip::Corrupt { .. })));
     }
 
     #[test]

@@ -77,7 +77,8 @@ impl<S: Sink> Reader<S> {
     }
 
     fn undone(&self, invalid: InvalidCompression) -> ArchiveError<S::Error> {
-        if self.begun { self.failed(&invalid) } else { ArchiveError::Compressed(invalid) }
+        let begun = self.begun || self.compressed.is_past_header();
+        if begun { self.failed(&invalid) } else { ArchiveError::Compressed(invalid) }
     }
 
     fn tar(&self, invalid: InvalidTar) -> ArchiveError<S::Error> {
