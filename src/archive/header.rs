@@ -23,7 +23,10 @@ pub(super) struct Header {
     pub(super) link: Vec<u8>,
     pub(super) flag: u8,
     pub(super) mode: u32,
-    pub(super) size: u64,
+    /// Negative sizes are for the walk to refuse: of a directory nobody asks.
+    pub(super) size: i64,
+    /// The dialect in which `S` is a sparse file.
+    pub(super) gnu: bool,
     /// An old GNU sparse file whose map goes on in the next block.
     pub(super) extended: bool,
 }
@@ -41,6 +44,7 @@ const MAGIC: Range<usize> = 257..265;
 const DEVICE: [Range<usize>; 2] = [329..337, 337..345];
 const USTAR_PREFIX: Range<usize> = 345..500;
 const STAR_PREFIX: Range<usize> = 345..476;
+const STAR_TIMES: [Range<usize>; 2] = [476..488, 488..500];
 const GNU_EXTENDED: usize = 482;
 const STAR_TRAILER: Range<usize> = 508..512;
 /// Where a block of a sparse file's map says that another one follows.
@@ -59,13 +63,18 @@ impl Header {
                 number(&block[device])?;
             }
         }
-        let size = number(&block[SIZE])?;
+        if format == Format::Star {
+            for time in STAR_TIMES {
+                number(&block[time])?;
+            }
+        }
         Ok(Self {
             name: name(block, format),
             link: text(&block[LINK]).to_vec(),
             flag: block[FLAG],
             mode: u32::try_from(number(&block[MODE])? & 0o7777).unwrap_or_default(),
-            size: u64::try_from(size).map_err(|_negative| InvalidTar::Header)?,
+            size: number(&block[SIZE])?,
+            gnu: format == Format::Gnu,
             extended: format == Format::Gnu && block[GNU_EXTENDED] != 0,
         })
     }

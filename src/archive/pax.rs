@@ -7,10 +7,15 @@ use super::tar::InvalidTar;
 pub(super) struct Extended {
     pub(super) path: Option<Vec<u8>>,
     pub(super) link: Option<Vec<u8>>,
-    pub(super) size: Option<u64>,
+    /// Numbers and times as they stand: only those that count have to be right.
+    numbers: [Option<Vec<u8>>; NUMBERS.len()],
+    times: [Option<Vec<u8>>; TIMES.len()],
     /// The file has holes that the archive leaves out.
     pub(super) sparse: bool,
 }
+
+const NUMBERS: [&[u8]; 3] = [b"size", b"uid", b"gid"];
+const TIMES: [&[u8]; 3] = [b"mtime", b"atime", b"ctime"];
 
 impl Extended {
     /// Reads records of the form `length key=value\n`.
@@ -24,6 +29,20 @@ impl Extended {
         Ok(extended)
     }
 
+    /// The size of the entry's data, if it is stated; it may be negative. Other
+    /// numbers are looked at as well, because Go does.
+    pub(super) fn size(&self) -> Result<Option<i64>, InvalidTar> {
+        let numbers = self.numbers.each_ref().map(|text| text.as_deref().map(decimal).transpose());
+        let [size, uid, gid] = numbers;
+        for other in [uid, gid] {
+            other?;
+        }
+        for time in self.times.iter().flatten() {
+            seconds(time)?;
+        }
+        size
+    }
+
     fn set(&mut self, key: &[u8], value: &[u8]) -> Result<(), InvalidTar> {
         let is_text = matches!(key, b"path" | b"linkpath" | b"uname" | b"gname");
         let checked = if is_text { value } else { key };
@@ -31,13 +50,18 @@ impl Extended {
             return Err(InvalidTar::Header);
         }
         // An empty value means that the plain header stands.
-        let given = (!value.is_empty()).then_some(value);
-        match key {
-            b"path" => self.path = given.map(<[u8]>::to_vec),
-            b"linkpath" => self.link = given.map(<[u8]>::to_vec),
-            b"size" => self.size = given.map(decimal).transpose()?,
-            b"uid" | b"gid" => drop(given.map(decimal).transpose()?),
-            _ => self.sparse |= key.starts_with(b"GNU.sparse."),
+        let given = (!value.is_empty()).then(|| value.to_vec());
+        let place = |keys: [&[u8]; 3]| keys.iter().position(|known| *known == key);
+        if let Some(number) = place(NUMBERS).and_then(|at| self.numbers.get_mut(at)) {
+            *number = given;
+        } else if let Some(time) = place(TIMES).and_then(|at| self.times.get_mut(at)) {
+            *time = given;
+        } else if key == b"path" {
+            self.path = given;
+        } else if key == b"linkpath" {
+            self.link = given;
+        } else {
+            self.sparse |= key.starts_with(b"GNU.sparse.");
         }
         Ok(())
     }
@@ -54,9 +78,19 @@ fn record(records: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     Some((key, value.get(1..)?, rest))
 }
 
-fn decimal(text: &[u8]) -> Result<u64, InvalidTar> {
+fn decimal(text: &[u8]) -> Result<i64, InvalidTar> {
     let text = str::from_utf8(text).map_err(|_not_text| InvalidTar::Header)?;
     text.parse().map_err(|_not_a_number| InvalidTar::Header)
+}
+
+/// A time, of which nothing is used: whole seconds and digits behind a point.
+fn seconds(text: &[u8]) -> Result<(), InvalidTar> {
+    let mut parts = text.splitn(2, |byte| *byte == b'.');
+    decimal(parts.next().unwrap_or_default())?;
+    match parts.next() {
+        Some(fraction) if !fraction.iter().all(u8::is_ascii_digit) => Err(InvalidTar::Header),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -66,8 +100,10 @@ mod tests {
     #[test]
     fn the_last_record_of_a_key_counts() {
         let extended = Extended::read(b"9 path=a\n9 path=b\n12 size=123\n").unwrap();
-        assert_eq!(extended.path.unwrap(), b"b");
-        assert_eq!(extended.size, Some(123));
+        assert_eq!(extended.path.as_deref(), Some(&b"b"[..]));
+        assert_eq!(extended.size().unwrap(), Some(123));
+        let corrected = Extended::read(b"10 size=x\n10 size=7\n").unwrap();
+        assert_eq!(corrected.size().unwrap(), Some(7));
     }
 
     #[test]
@@ -86,6 +122,21 @@ mod tests {
         ] {
             assert!(Extended::read(records).is_err(), "{records:?}");
         }
+    }
+
+    #[test]
+    fn numbers_and_times_have_to_be_some() {
+        for records in [
+            &b"10 size=x\n"[..],
+            b"9 uid=1_\n",
+            b"11 mtime=a\n",
+            b"13 atime=1.x\n",
+            b"12 ctime=.5\n",
+        ] {
+            assert!(Extended::read(records).unwrap().size().is_err(), "{records:?}");
+        }
+        let odd = Extended::read(b"11 size=-1\n13 mtime=-1.\n10 gid=-5\n").unwrap();
+        assert_eq!(odd.size().unwrap(), Some(-1));
     }
 
     #[test]

@@ -25,30 +25,55 @@ pub struct Tally {
     limits: Limits,
     files: u64,
     bytes: u64,
+    /// Bytes that are read and dropped; they may be as many again.
+    dropped: u64,
 }
+
+/// What a header takes in an archive, in bytes.
+const HEADER: u64 = 512;
 
 impl Tally {
     /// Nothing counted yet.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
-        Self { limits, files: 0, bytes: 0 }
+        Self { limits, files: 0, bytes: 0, dropped: 0 }
     }
 
     /// Counts an entry, or refuses it as the one too many.
     pub fn count(&mut self, entry: &Entry) -> Result<(), Refusal> {
         self.files += 1;
-        if let Kind::File { size } = entry.kind {
-            self.bytes = self.bytes.saturating_add(size);
+        match entry.kind {
+            Kind::File { size } => self.bytes = self.bytes.saturating_add(size),
+            Kind::Other { size } => self.pass_over(size)?,
+            Kind::Directory | Kind::Link => {}
         }
-        if self.files > self.limits.files {
-            let limit = self.limits.files;
+        self.imply(0)?;
+        self.measure(self.bytes)?;
+        self.check_path(&entry.name)
+    }
+
+    /// So many directories came of names alone; they count as files, too.
+    pub fn imply(&self, directories: u64) -> Result<(), Refusal> {
+        let limit = self.limits.files;
+        if self.files.saturating_add(directories) > limit {
             return Err(Refusal::Limit { limit, what: "files", flag: "--max-files" });
         }
-        if self.bytes > self.limits.bytes {
-            let limit = self.limits.bytes;
+        Ok(())
+    }
+
+    /// Counts data that nobody keeps, and the header in front of them: reading
+    /// them takes time, and a few compressed bytes may stand for any number.
+    pub fn pass_over(&mut self, size: u64) -> Result<(), Refusal> {
+        self.dropped = self.dropped.saturating_add(size).saturating_add(HEADER);
+        self.measure(self.dropped)
+    }
+
+    fn measure(&self, bytes: u64) -> Result<(), Refusal> {
+        let limit = self.limits.bytes;
+        if bytes > limit {
             return Err(Refusal::Limit { limit, what: "bytes", flag: "--max-unpacked-bytes" });
         }
-        self.check_path(&entry.name)
+        Ok(())
     }
 
     fn check_path(&self, name: &[u8]) -> Result<(), Refusal> {
@@ -110,6 +135,16 @@ mod tests {
         let error = tally.count(&file(1)).unwrap_err().to_string();
         assert!(error.contains("more than 10 bytes") && error.contains("--max-unpacked-bytes"));
         assert!(tally.count(&file(0)).unwrap_err().to_string().contains("more than 3 files"));
+    }
+
+    #[test]
+    fn what_is_dropped_has_the_same_limit_to_itself() {
+        let mut tally = Tally::new(Limits { bytes: 2000, ..LIMITS });
+        let other = |size| Entry { kind: Kind::Other { size }, ..file(0) };
+        assert!(tally.count(&file(2000)).is_ok() && tally.count(&other(900)).is_ok());
+        assert!(tally.pass_over(76).is_ok(), "900 and 76 bytes, and two headers");
+        assert!(tally.pass_over(0).is_err());
+        assert_eq!(tally.bytes(), 2000);
     }
 
     #[test]

@@ -21,8 +21,7 @@ pub(super) enum InvalidTar {
     Sparse,
 }
 
-/// What an entry is. Everything else in an archive is skipped, as by Argo CD:
-/// hard links, devices, FIFOs and old GNU sparse files.
+/// What an entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A file whose contents follow.
@@ -34,6 +33,12 @@ pub enum Kind {
     Directory,
     /// A symbolic link.
     Link,
+    /// Anything else, which Argo CD passes over once its name is seen to be in
+    /// the repository: hard links, devices, FIFOs, old GNU sparse files.
+    Other {
+        /// Bytes that follow, and are dropped.
+        size: u64,
+    },
 }
 
 /// An entry, as its header states it; nothing of it is to be trusted.
@@ -62,6 +67,10 @@ pub trait Sink {
 
     /// The file that began last is complete.
     fn end(&mut self) -> Result<(), Self::Error>;
+
+    /// A header comes that only describes the entry behind it. An archive may
+    /// hold any number of them and no entry at all.
+    fn extension(&mut self, size: u64) -> Result<(), Self::Error>;
 }
 
 /// A walk's failure: the archive's fault, or the sink's.
@@ -84,6 +93,8 @@ pub(super) struct Walk {
     extended: Extended,
     long_name: Option<Vec<u8>>,
     long_link: Option<Vec<u8>>,
+    /// Name of the header whose records are being read.
+    special: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -117,6 +128,7 @@ impl Walk {
             extended: Extended::default(),
             long_name: None,
             long_link: None,
+            special: Vec::new(),
         }
     }
 
@@ -199,39 +211,60 @@ impl Walk {
 
     fn header<S: Sink>(&mut self, sink: &mut S) -> Result<(), Failure<S::Error>> {
         let header = Header::read(&self.block)?;
+        let size = data_size(header.flag, header.size)?;
         if matches!(header.flag, b'x' | b'g' | b'L' | b'K') {
-            if header.size > MAX_SPECIAL {
+            if size > MAX_SPECIAL {
                 return Err(Failure::Invalid(InvalidTar::Long));
             }
-            self.state = data(Into::Special { flag: header.flag, bytes: Vec::new() }, header.size);
+            sink.extension(size).map_err(Failure::Sink)?;
+            self.special = header.name;
+            self.state = data(Into::Special { flag: header.flag, bytes: Vec::new() }, size);
             return self.finish_empty(sink);
         }
-        let extended = std::mem::take(&mut self.extended);
+        self.entry(header, sink)
+    }
+
+    fn entry<S: Sink>(&mut self, header: Header, sink: &mut S) -> Result<(), Failure<S::Error>> {
+        let mut extended = std::mem::take(&mut self.extended);
         if extended.sparse {
             return Err(Failure::Invalid(InvalidTar::Sparse));
         }
-        let size = extended.size.unwrap_or(header.size);
-        let name = self.long_name.take().or(extended.path).unwrap_or(header.name);
-        let link = self.long_link.take().or(extended.link).unwrap_or(header.link);
-        let (kind, left) = match header.flag {
+        let name = self.long_name.take().or(extended.path.take()).unwrap_or(header.name);
+        let link = self.long_link.take().or(extended.link.take()).unwrap_or(header.link);
+        let flag = match header.flag {
             // The oldest archives mark a directory by its name alone.
-            0 if name.ends_with(b"/") => (Some(Kind::Directory), 0),
-            b'0' | 0 => (Some(Kind::File { size }), size),
-            b'5' => (Some(Kind::Directory), 0),
-            b'2' => (Some(Kind::Link), 0),
-            b'1' | b'3' | b'4' | b'6' => (None, 0),
-            _ => (None, size),
+            0 if name.ends_with(b"/") => b'5',
+            0 => b'0',
+            flag => flag,
+        };
+        let size = data_size(flag, extended.size()?.unwrap_or(header.size))?;
+        if flag == b'S' && !header.gnu {
+            return Err(Failure::Invalid(InvalidTar::Header));
+        }
+        let kind = match flag {
+            b'0' => Kind::File { size },
+            b'5' => Kind::Directory,
+            b'2' => Kind::Link,
+            _ => Kind::Other { size },
         };
         self.state = match kind {
-            Some(Kind::File { .. }) => data(Into::File, left),
-            None if header.flag == b'S' && header.extended => State::SparseMap { size },
-            _ => data(Into::Nothing, left),
+            Kind::File { .. } => data(Into::File, size),
+            Kind::Other { .. } if flag == b'S' && header.extended => State::SparseMap { size },
+            Kind::Directory | Kind::Link | Kind::Other { .. } => data(Into::Nothing, size),
         };
-        if let Some(kind) = kind {
-            let entry = Entry { name, kind, mode: header.mode, link };
-            sink.entry(&entry).map_err(Failure::Sink)?;
-        }
+        let entry = Entry { name, kind, mode: header.mode, link };
+        sink.entry(&entry).map_err(Failure::Sink)?;
         self.finish_empty(sink)
+    }
+
+    /// To Go, records that are meant for all entries behind them are an entry
+    /// of their own: they change none, and lose what was said before them.
+    fn global<S: Sink>(&mut self, records: &[u8], sink: &mut S) -> Result<(), Failure<S::Error>> {
+        let path = Extended::read(records)?.path;
+        let name = path.unwrap_or_else(|| std::mem::take(&mut self.special));
+        (self.extended, self.long_name, self.long_link) = (Extended::default(), None, None);
+        let kind = Kind::Other { size: 0 };
+        sink.entry(&Entry { name, kind, mode: 0, link: Vec::new() }).map_err(Failure::Sink)
     }
 
     /// Data of no length are complete as soon as they begin.
@@ -252,8 +285,7 @@ impl Walk {
             Into::Special { flag: b'L', bytes } => self.long_name = long(&bytes),
             Into::Special { flag: b'K', bytes } => self.long_link = long(&bytes),
             Into::Special { flag: b'x', bytes } => self.extended = Extended::read(&bytes)?,
-            // Global records are an entry of their own to Go, and one it skips.
-            Into::Special { bytes, .. } => drop(Extended::read(&bytes)?),
+            Into::Special { bytes, .. } => self.global(&bytes, sink)?,
         }
         Ok(())
     }
@@ -273,6 +305,14 @@ impl Into {
 impl<E> From<InvalidTar> for Failure<E> {
     fn from(invalid: InvalidTar) -> Self {
         Self::Invalid(invalid)
+    }
+}
+
+/// Bytes of data behind a header. Some kinds have none, whatever they state.
+fn data_size(flag: u8, size: i64) -> Result<u64, InvalidTar> {
+    match flag {
+        b'1'..=b'6' => Ok(0),
+        _ => u64::try_from(size).map_err(|_negative| InvalidTar::Header),
     }
 }
 

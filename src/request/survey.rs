@@ -4,7 +4,7 @@ use tokio::task::yield_now;
 
 use super::funnel::Taker;
 use crate::{
-    archive::{ArchiveError, Entry, Kind, Limits, Reader, Refusal, Sink, Tally},
+    archive::{ArchiveError, Entry, EntryPath, Kind, Limits, Reader, Refusal, Sink, Tally},
     discovery::{EntryError, FileIndex, IndexLimits},
 };
 
@@ -69,6 +69,7 @@ impl Sink for Names {
             Kind::Directory => self.index.add_directory(&entry.name),
             Kind::File { .. } => self.index.add_file(&entry.name),
             Kind::Link => self.index.add_symlink(&entry.name, &entry.link),
+            Kind::Other { .. } => self.index.check(&entry.name),
         };
         added.map_err(|error| refusal(entry, &error))
     }
@@ -80,17 +81,20 @@ impl Sink for Names {
     fn end(&mut self) -> Result<(), Refusal> {
         Ok(())
     }
+
+    fn extension(&mut self, size: u64) -> Result<(), Refusal> {
+        self.tally.pass_over(size)
+    }
 }
 
 /// What unpacking the entry would have said.
 fn refusal(entry: &Entry, error: &EntryError) -> Refusal {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (path, target) = (text(&entry.name), text(&entry.link));
+    let clean = EntryPath::new(&entry.name).ok().filter(|path| !path.is_root());
+    let path = clean.map_or_else(|| text(&entry.name), |path| path.as_path().display().to_string());
+    let target = text(&entry.link);
     match error {
         EntryError::Illegal => Refusal::Outside { path },
-        EntryError::Unnameable if entry.kind == Kind::Directory => {
-            Refusal::Directory { path, cause: "file name too long".to_owned() }
-        }
         EntryError::Unnameable => Refusal::File { path, cause: "file name too long".to_owned() },
         EntryError::Folder(cause) => Refusal::Directory { path, cause: cause.to_string() },
         EntryError::File(cause) => Refusal::File { path, cause: cause.to_string() },

@@ -202,6 +202,9 @@ fn step<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> Trouble {
 
 /// An error number in the words Go has for it.
 fn go_text(errno: Errno) -> String {
+    if errno == Errno::ELOOP {
+        return "too many levels of symbolic links".to_owned();
+    }
     let text = errno.desc();
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_lowercase().chain(letters).collect())

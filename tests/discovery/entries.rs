@@ -1,6 +1,6 @@
 //! What the entries of an archive make of the tree.
 
-use cmp_supervisor::discovery::{EntryError, LookupError, MakeError};
+use cmp_supervisor::discovery::{EntryError, FileIndex, LookupError, MakeError};
 
 use crate::archive::{file_name, glob, index, try_index};
 
@@ -76,15 +76,33 @@ fn what_no_file_system_does_is_refused() {
 }
 
 #[test]
-fn names_no_file_system_takes_are_refused() {
+fn names_no_file_system_takes_are_refused_where_they_would_be_made() {
+    let too_long = MakeError::NameTooLong;
     let long = "x".repeat(256);
-    let deep = "x/".repeat(2049);
     let to_long = format!("l -> {}", "y/".repeat(2049));
-    for name in [&*long, &*deep, "a\0b", &*to_long] {
-        let refused = try_index(&[name]).unwrap_err();
-        assert_eq!(refused, EntryError::Unnameable, "{}", &name[..2]);
+    for (name, refused) in [
+        (long.clone(), EntryError::File(too_long)),
+        (format!("{long}/f"), EntryError::Folder(too_long)),
+        (format!("{long} -> f"), EntryError::Link(too_long)),
+        (format!("l -> {long}"), EntryError::LinkTarget(LookupError::NameTooLong)),
+        (to_long, EntryError::Link(too_long)),
+        ("x/".repeat(2049), EntryError::Unnameable),
+        ("a\0b".to_owned(), EntryError::Unnameable),
+    ] {
+        assert_eq!(try_index(&[&*name]).unwrap_err(), refused, "{}", &name[..2]);
     }
     assert!(try_index(&[&*"x".repeat(255), &*"y/".repeat(2047)]).is_ok());
+    assert!(try_index(&[&*format!("l -> nowhere/{long}")]).is_ok(), "nobody gets that far");
+}
+
+#[test]
+fn what_makes_nothing_has_a_name_in_the_repository() {
+    let index = FileIndex::default();
+    for (name, is_inside) in
+        [("a/../b", true), ("./", true), ("/x", true), ("..", false), ("a/..", false), ("", false)]
+    {
+        assert_eq!(index.check(name.as_bytes()).is_ok(), is_inside, "{name}");
+    }
 }
 
 #[test]

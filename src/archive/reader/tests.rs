@@ -11,12 +11,18 @@ use crate::archive::{Entry, Kind};
 struct Notes {
     entries: Vec<(Entry, Vec<u8>)>,
     complete: usize,
+    others: Vec<Vec<u8>>,
+    extensions: usize,
 }
 
 impl Sink for Notes {
     type Error = Infallible;
 
     fn entry(&mut self, entry: &Entry) -> Result<(), Infallible> {
+        if matches!(entry.kind, Kind::Other { .. }) {
+            self.others.push(entry.name.clone());
+            return Ok(());
+        }
         self.entries.push((entry.clone(), Vec::new()));
         Ok(())
     }
@@ -28,6 +34,11 @@ impl Sink for Notes {
 
     fn end(&mut self) -> Result<(), Infallible> {
         self.complete += 1;
+        Ok(())
+    }
+
+    fn extension(&mut self, _size: u64) -> Result<(), Infallible> {
+        self.extensions += 1;
         Ok(())
     }
 }
@@ -86,6 +97,7 @@ fn entries_come_in_order_whatever_the_pieces() {
     assert_eq!(whole.entries[2].1, [b'x'; 700]);
     assert_eq!(whole.entries[3].0.link, b"to");
     assert_eq!(whole.complete, 3);
+    assert_eq!((whole.others.as_slice(), whole.extensions), (&[b"fifo".to_vec()][..], 1));
     for piece in [1, 2, 3, 7, 100, 511, 513] {
         assert_eq!(read(&packed, piece).unwrap(), whole, "pieces of {piece}");
     }

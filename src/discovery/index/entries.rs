@@ -6,7 +6,7 @@ use super::lookup::{LinkAllowance, Place, Trail};
 use super::{Content, FileIndex, Kind, LookupError, NodeId, ROOT};
 
 /// Longest name of one file or directory, as on Linux (`NAME_MAX`).
-const MAX_COMPONENT_BYTES: usize = 255;
+pub(super) const MAX_COMPONENT_BYTES: usize = 255;
 
 /// Longest name of an entry and longest value of a link, as on Linux
 /// (`PATH_MAX`, less the byte that ends it).
@@ -78,6 +78,13 @@ impl FileIndex {
         self.make_file(directory, last)
     }
 
+    /// An entry that makes nothing: its name has to be below the root all the same.
+    pub fn check(&self, name: &[u8]) -> Result<(), EntryError> {
+        let mut components = Vec::new();
+        let is_below = lexical::extend(&mut components, name) && !components.is_empty();
+        if is_root(name) || is_below { Ok(()) } else { Err(EntryError::Illegal) }
+    }
+
     /// `mkdir -p`: links to directories on the way are entered.
     fn make_directories(&mut self, components: &[&[u8]]) -> Result<Directory, EntryError> {
         self.spend_lookups(components.len() as u64)?;
@@ -89,6 +96,9 @@ impl FileIndex {
     }
 
     fn make_directory(&mut self, at: &mut Directory, name: &[u8]) -> Result<(), EntryError> {
+        if name.len() > MAX_COMPONENT_BYTES {
+            return Err(EntryError::Folder(MakeError::NameTooLong));
+        }
         let name = self.intern(name)?;
         let Some(child) = self.child_named(at.node, name) else {
             at.node = self.attach(at.node, name, Content::Directory(None))?;
@@ -109,6 +119,9 @@ impl FileIndex {
 
     /// `open(2)` with `O_CREAT`: what a link leads to is made or overwritten.
     fn make_file(&mut self, directory: Directory, name: &[u8]) -> Result<(), EntryError> {
+        if name.len() > MAX_COMPONENT_BYTES {
+            return Err(EntryError::File(MakeError::NameTooLong));
+        }
         let name = self.intern(name)?;
         let Some(child) = self.child_named(directory.node, name) else {
             return self.attach(directory.node, name, Content::File).map(|_node| ());
@@ -137,7 +150,7 @@ impl FileIndex {
     /// the entry before and its last component needs no cleaning.
     fn in_recent_directory<'a>(&self, name: &'a [u8]) -> Option<(Directory, &'a [u8])> {
         let (directory, last) = lexical::split_last(name);
-        let plain = !matches!(last, b"" | b"." | b"..") && is_nameable(name, last);
+        let plain = !matches!(last, b"" | b"." | b"..") && is_nameable(name);
         (plain && directory == self.recent.name).then_some((self.recent.at, last))
     }
 
@@ -158,12 +171,9 @@ pub(super) fn clean_name(name: &[u8]) -> Result<Vec<&[u8]>, EntryError> {
     if !lexical::extend(&mut components, name) || components.is_empty() {
         return Err(EntryError::Illegal);
     }
-    let nameable = components.iter().all(|component| is_nameable(name, component));
-    if nameable { Ok(components) } else { Err(EntryError::Unnameable) }
+    if is_nameable(name) { Ok(components) } else { Err(EntryError::Unnameable) }
 }
 
-fn is_nameable(name: &[u8], component: &[u8]) -> bool {
-    name.len() <= MAX_PATH_BYTES
-        && component.len() <= MAX_COMPONENT_BYTES
-        && !component.contains(&0)
+fn is_nameable(name: &[u8]) -> bool {
+    name.len() <= MAX_PATH_BYTES && !name.contains(&0)
 }

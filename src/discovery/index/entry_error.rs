@@ -11,8 +11,7 @@ pub enum EntryError {
     /// The name is not strictly below the root.
     #[error("illegal filepath in archive")]
     Illegal,
-    /// No file system takes the name: NUL, a component over 255 bytes, or more
-    /// than 4,095 bytes in all.
+    /// No file system takes the name: NUL, or more than 4,095 bytes in all.
     #[error("file name too long or with a NUL byte")]
     Unnameable,
     /// A directory, or one above a file, cannot be made.
@@ -60,6 +59,9 @@ pub enum MakeError {
     /// The directory it belongs in cannot be reached.
     #[error(transparent)]
     Parent(#[from] LookupError),
+    /// No file has a name of this length (ENAMETOOLONG).
+    #[error("file name too long")]
+    NameTooLong,
     /// Something is there already (EEXIST).
     #[error("file exists")]
     Exists,

@@ -1,7 +1,7 @@
 //! Finding a path in the tree, through its links, as a kernel would.
 
 use super::super::lexical;
-use super::{FileIndex, Kind, NodeId, ROOT};
+use super::{FileIndex, Kind, NodeId, ROOT, entries::MAX_COMPONENT_BYTES};
 
 /// Why a path leads nowhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -12,6 +12,9 @@ pub enum LookupError {
     /// A component that is not the last is a file (ENOTDIR).
     #[error("not a directory")]
     NotADirectory,
+    /// A component is longer than any name (ENAMETOOLONG).
+    #[error("file name too long")]
+    NameTooLong,
     /// More links than are followed (ELOOP).
     #[error("too many levels of symbolic links")]
     TooManyLinks,
@@ -162,6 +165,7 @@ impl FileIndex {
             b"." => Ok(at),
             b".." if at == ROOT => Err(LookupError::NotFound),
             b".." => Ok(self.parent(at)),
+            name if name.len() > MAX_COMPONENT_BYTES => Err(LookupError::NameTooLong),
             name => self.child(at, name).ok_or(LookupError::NotFound),
         }
     }

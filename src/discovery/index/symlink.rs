@@ -1,7 +1,7 @@
 //! What a symbolic link of the archive becomes.
 
 use super::super::lexical;
-use super::entries::{MAX_PATH_BYTES, clean_name, is_root};
+use super::entries::{MAX_COMPONENT_BYTES, MAX_PATH_BYTES, clean_name, is_root};
 use super::entry_error::{EntryError, MakeError};
 use super::lookup::{LinkAllowance, Trail};
 use super::{Content, FileIndex, Kind, LookupError, ROOT};
@@ -32,6 +32,9 @@ impl FileIndex {
             return Err(EntryError::Link(LookupError::NotADirectory.into()));
         }
         self.spend_lookups(trail.components())?;
+        if last.len() > MAX_COMPONENT_BYTES {
+            return Err(EntryError::Link(MakeError::NameTooLong));
+        }
         let name = self.intern(last)?;
         if self.child_named(directory, name).is_some() {
             return Err(EntryError::Link(MakeError::Exists));
@@ -59,9 +62,14 @@ impl FileIndex {
             Ok(node) => self.path(node),
             Err(LookupError::NotFound) => lexical,
             Err(LookupError::TooManyLinks) => return Err(EntryError::LinkLoop),
-            Err(error @ LookupError::NotADirectory) => return Err(EntryError::LinkTarget(error)),
+            Err(error @ (LookupError::NotADirectory | LookupError::NameTooLong)) => {
+                return Err(EntryError::LinkTarget(error));
+            }
         };
         let value = lexical::relative(directory, &resolved);
-        if value.len() > MAX_PATH_BYTES { Err(EntryError::Unnameable) } else { Ok(value) }
+        if value.len() > MAX_PATH_BYTES {
+            return Err(EntryError::Link(MakeError::NameTooLong));
+        }
+        Ok(value)
     }
 }

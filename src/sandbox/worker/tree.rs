@@ -33,7 +33,19 @@ const DIRECTORY: Mode = Mode::S_IRWXU
 
 /// The root of a repository.
 #[derive(Debug)]
-pub(super) struct Tree(OwnedFd);
+pub(super) struct Tree {
+    root: OwnedFd,
+    implied: u64,
+}
+
+/// Why something is not made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NotMade {
+    /// A directory above it is not.
+    Above(Errno),
+    /// It is not itself.
+    Itself(Errno),
+}
 
 /// Where a path really leads.
 #[derive(Debug, PartialEq, Eq)]
@@ -48,49 +60,73 @@ pub(super) enum Real {
 
 impl Tree {
     pub(super) fn new(root: OwnedFd) -> Self {
-        Self(root)
+        Self { root, implied: 0 }
     }
 
     /// Opens a file for writing, made or emptied, with the directories above it.
-    pub(super) fn create(&self, path: &EntryPath, mode: Mode) -> Result<File, Errno> {
+    pub(super) fn create(&mut self, path: &EntryPath, mode: Mode) -> Result<File, NotMade> {
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_TRUNC;
-        let open = || self.open(path.as_path(), flags, mode);
-        let file = match open() {
-            Err(Errno::ENOENT) => {
-                self.directories(&path.parent())?;
-                open()?
+        let opened = match self.open(path.as_path(), flags, mode) {
+            Ok(file) => Ok(file),
+            Err(Errno::EXDEV) => Err(Errno::EXDEV),
+            // What is wrong above is told first, and most often it is only missing.
+            Err(_) => {
+                self.directories(&path.parent()).map_err(NotMade::Above)?;
+                self.open(path.as_path(), flags, mode)
             }
-            opened => opened?,
         };
-        Ok(file.into())
+        opened.map(File::from).map_err(NotMade::Itself)
     }
 
-    /// Makes a directory and those above it. One that is there stays as it is.
-    pub(super) fn directory(&self, path: &EntryPath, mode: Mode) -> Result<(), Errno> {
-        let Some(name) = path.as_path().file_name().filter(|_| !path.is_root()) else {
-            return Ok(());
-        };
-        let parent = match self.enter(&path.parent()) {
-            Err(Errno::ENOENT) => {
-                self.directories(&path.parent())?;
-                self.enter(&path.parent())?
-            }
-            entered => entered?,
-        };
-        match mkdirat(&parent, name, mode) {
-            Err(Errno::EEXIST) => self.enter(path).map(drop).map_err(|_other| Errno::ENOTDIR),
-            result => result,
+    /// Makes a directory and those above it; whether it was made. One that is
+    /// there stays as it is.
+    pub(super) fn directory(&mut self, path: &EntryPath, mode: Mode) -> Result<bool, NotMade> {
+        if path.is_root() {
+            return Ok(false);
         }
+        let parent = match self.enter(&path.parent()) {
+            Ok(parent) => parent,
+            Err(Errno::EXDEV) => return Err(NotMade::Above(Errno::EXDEV)),
+            Err(_) => {
+                self.directories(&path.parent()).map_err(NotMade::Above)?;
+                self.enter(&path.parent()).map_err(NotMade::Above)?
+            }
+        };
+        self.make(&parent, path, mode).map_err(NotMade::Itself)
     }
 
     /// Makes all directories of a path, from the root down.
-    fn directories(&self, path: &EntryPath) -> Result<(), Errno> {
+    fn directories(&mut self, path: &EntryPath) -> Result<(), Errno> {
         let mut at = EntryPath::default();
+        if path.is_root() {
+            return Ok(());
+        }
         for component in path.as_path() {
+            let above = self.enter(&at)?;
             at = at.join(component.as_bytes()).map_err(|_never| Errno::EXDEV)?;
-            self.directory(&at, DIRECTORY)?;
+            self.implied += u64::from(self.make(&above, &at, DIRECTORY)?);
         }
         Ok(())
+    }
+
+    /// Makes a directory in the one above it; whether it was made.
+    fn make(&self, above: &OwnedFd, path: &EntryPath, mode: Mode) -> Result<bool, Errno> {
+        let name = path.as_path().file_name().ok_or(Errno::EEXIST)?;
+        match mkdirat(above, name, mode) {
+            Ok(()) => Ok(true),
+            Err(Errno::EEXIST) if self.enter(path).is_ok() => Ok(false),
+            // In Go's words: there is something else, or a link to nothing.
+            Err(Errno::EEXIST) => match self.open(path.as_path(), OFlag::O_PATH, Mode::empty()) {
+                Ok(_) => Err(Errno::ENOTDIR),
+                Err(_) => Err(Errno::EEXIST),
+            },
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Directories made because an entry's name implied them.
+    pub(super) fn implied(&self) -> u64 {
+        self.implied
     }
 
     /// Gives a directory its mode.
@@ -113,7 +149,7 @@ impl Tree {
         let mut links = 0;
         while let Some(component) = ahead.pop_front() {
             let Ok(next) = at.join(component.as_bytes()) else { return Ok(Real::Outside) };
-            let kind = match fstatat(&self.0, next.as_path(), AtFlags::AT_SYMLINK_NOFOLLOW) {
+            let kind = match fstatat(&self.root, next.as_path(), AtFlags::AT_SYMLINK_NOFOLLOW) {
                 Ok(found) => SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT,
                 Err(Errno::ENOENT) => return Ok(Real::Missing),
                 Err(error) => return Err(error),
@@ -126,7 +162,7 @@ impl Tree {
             if links > MAX_LINKS {
                 return Err(Errno::ELOOP);
             }
-            let value = readlinkat(&self.0, next.as_path())?.into_vec();
+            let value = readlinkat(&self.root, next.as_path())?.into_vec();
             for part in value.split(|byte| *byte == b'/').rev() {
                 ahead.push_front(OsStr::from_bytes(part).to_owned());
             }
@@ -142,7 +178,7 @@ impl Tree {
     fn open(&self, path: &Path, flags: OFlag, mode: Mode) -> Result<OwnedFd, Errno> {
         let resolve = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS;
         let how = OpenHow::new().flags(flags | OFlag::O_CLOEXEC).mode(mode).resolve(resolve);
-        openat2(&self.0, path, how)
+        openat2(&self.root, path, how)
     }
 }
 
@@ -160,7 +196,7 @@ mod tests {
     fn tree() -> (tempfile::TempDir, Tree) {
         let directory = tempfile::tempdir().unwrap();
         let root = File::open(directory.path()).unwrap().into();
-        (directory, Tree(root))
+        (directory, Tree::new(root))
     }
 
     fn path(name: &str) -> EntryPath {
@@ -168,34 +204,61 @@ mod tests {
     }
 
     #[test]
-    fn directories_above_a_file_are_made() {
-        let (directory, tree) = tree();
+    fn directories_above_a_file_are_made_and_counted() {
+        let (directory, mut tree) = tree();
         tree.create(&path("a/b/c"), Mode::S_IRWXU).unwrap();
         assert!(directory.path().join("a/b/c").is_file());
+        assert_eq!(tree.directory(&path("a/b/d/e"), DIRECTORY), Ok(true));
+        assert_eq!(tree.directory(&path("a/b"), DIRECTORY), Ok(false));
+        assert_eq!(tree.implied(), 3);
     }
 
     #[test]
     fn nothing_is_made_behind_a_link_that_leaves_the_tree() {
-        let (directory, tree) = tree();
+        let (directory, mut tree) = tree();
         let outside = tempfile::tempdir().unwrap();
         symlink(outside.path(), directory.path().join("out")).unwrap();
-        assert_eq!(tree.create(&path("out/x"), Mode::S_IRWXU).unwrap_err(), Errno::EXDEV);
-        assert_eq!(tree.directory(&path("out/d"), DIRECTORY).unwrap_err(), Errno::EXDEV);
+        let file = tree.create(&path("out/x"), Mode::S_IRWXU).unwrap_err();
+        assert_eq!(file, NotMade::Itself(Errno::EXDEV));
+        let made = tree.directory(&path("out/d"), DIRECTORY);
+        assert_eq!(made, Err(NotMade::Above(Errno::EXDEV)));
         assert_eq!(tree.link(&path("out/l"), Path::new("x")).unwrap_err(), Errno::EXDEV);
         assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
     }
 
     #[test]
-    fn a_file_is_no_directory() {
-        let (_directory, tree) = tree();
+    fn what_is_in_the_way_of_a_directory_is_told_as_go_tells_it() {
+        let (_directory, mut tree) = tree();
         tree.create(&path("f"), Mode::S_IRWXU).unwrap();
-        assert_eq!(tree.directory(&path("f"), DIRECTORY).unwrap_err(), Errno::ENOTDIR);
-        assert_eq!(tree.directory(&path("f/g"), DIRECTORY).unwrap_err(), Errno::ENOTDIR);
+        tree.link(&path("nowhere"), Path::new("no")).unwrap();
+        tree.link(&path("circle"), Path::new("circle")).unwrap();
+        tree.link(&path("below"), Path::new("f/no")).unwrap();
+        let long = "x".repeat(256);
+        for (name, above) in [
+            ("f/g", Errno::ENOTDIR),
+            ("nowhere/g", Errno::EEXIST),
+            ("circle/g", Errno::EEXIST),
+            ("below/g", Errno::EEXIST),
+            (&format!("{long}/g"), Errno::ENAMETOOLONG),
+        ] {
+            let file = tree.create(&path(name), Mode::S_IRWXU).unwrap_err();
+            assert_eq!(file, NotMade::Above(above), "{name}");
+            assert_eq!(
+                tree.directory(&path(name), DIRECTORY),
+                Err(NotMade::Above(above)),
+                "{name}"
+            );
+        }
+        assert_eq!(tree.directory(&path("f"), DIRECTORY), Err(NotMade::Itself(Errno::ENOTDIR)));
+        for (name, itself) in [("below", Errno::ENOTDIR), ("circle", Errno::ELOOP)] {
+            let file = tree.create(&path(name), Mode::S_IRWXU).unwrap_err();
+            assert_eq!(file, NotMade::Itself(itself), "{name}");
+        }
     }
 
     #[test]
     fn links_are_followed_to_where_they_really_lead() {
-        let (_directory, tree) = tree();
+        let (_directory, mut tree) = tree();
         tree.create(&path("real/file"), Mode::S_IRWXU).unwrap();
         tree.link(&path("one"), Path::new("real")).unwrap();
         tree.link(&path("real/two"), Path::new("../one/file")).unwrap();

@@ -9,7 +9,7 @@ use std::{
 use super::{
     super::plan::{UnpackTask, Unpacked},
     REPOSITORY, Trouble, go_text, step,
-    tree::{Real, Tree, directory_mode},
+    tree::{NotMade, Real, Tree, directory_mode},
 };
 use crate::archive::{Entry, EntryPath, Kind, Limits, Reader, Refusal, Sink, Tally};
 use nix::{
@@ -23,6 +23,10 @@ const PIECE: usize = 64 * 1024;
 
 /// Mode of files that do not keep their own: nothing is executable.
 const FILE: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR).union(Mode::S_IRGRP).union(Mode::S_IROTH);
+
+/// Bytes of directories whose modes have to wait: some twenty thousand, where
+/// hardly any repository has one.
+const MAX_DEFERRED: usize = 2 << 20;
 
 /// Unpacks what arrives on `socket` into the workspace's repository.
 pub(super) fn unpack(
@@ -57,6 +61,8 @@ struct Unpacker {
     file: Option<(File, String)>,
     /// Modes that would keep the tenant from filling its own directories.
     modes: Vec<(EntryPath, Mode)>,
+    /// Bytes of them.
+    deferred: usize,
 }
 
 impl Unpacker {
@@ -73,6 +79,7 @@ impl Unpacker {
             tally: Tally::new(limits),
             file: None,
             modes: Vec::new(),
+            deferred: 0,
         }
     }
 
@@ -87,27 +94,41 @@ impl Unpacker {
 
     fn directory(&mut self, path: &EntryPath, preserved: Option<u32>) -> Result<(), Refusal> {
         let mode = directory_mode(preserved);
-        if !mode.contains(Mode::S_IRWXU) {
-            self.modes.push((path.clone(), mode));
+        let is_new = self.tree.directory(path, mode | Mode::S_IRWXU).map_err(|error| {
+            let (path, errno) = blamed(path, error);
+            Refusal::Directory { path, cause: go_text(errno) }
+        })?;
+        self.tally.imply(self.tree.implied())?;
+        if is_new && !mode.contains(Mode::S_IRWXU) {
+            // As the umask would have it.
+            self.defer(path, mode - Mode::S_IWGRP - Mode::S_IWOTH)?;
         }
-        let errno = |errno| Refusal::Directory { path: shown(path), cause: go_text(errno) };
-        self.tree.directory(path, mode | Mode::S_IRWXU).map_err(errno)
+        Ok(())
+    }
+
+    fn defer(&mut self, path: &EntryPath, mode: Mode) -> Result<(), Refusal> {
+        self.deferred += path.as_path().as_os_str().len() + size_of::<(EntryPath, Mode)>();
+        if self.deferred > MAX_DEFERRED {
+            let cause =
+                format!("directories closed to their owner take more than {MAX_DEFERRED} bytes");
+            return Err(Refusal::Names { cause });
+        }
+        self.modes.push((path.clone(), mode));
+        Ok(())
     }
 
     fn file(&mut self, path: &EntryPath, preserved: Option<u32>) -> Result<(), Refusal> {
         let mode = preserved.map_or(FILE, |bits| Mode::from_bits_truncate(bits & 0o777));
         let path_text = shown(path);
-        let above =
-            |errno| Refusal::Directory { path: shown(&path.parent()), cause: go_text(errno) };
-        let file = self.tree.create(path, mode).map_err(|errno| {
-            let path = path_text.clone();
-            match errno == Errno::EXDEV {
-                true => Refusal::Outside { path },
-                // What is above is no directory.
-                false if errno == Errno::ENOTDIR => above(errno),
-                false => Refusal::File { path, cause: go_text(errno) },
+        let file = self.tree.create(path, mode).map_err(|error| {
+            let (path, errno) = blamed(path, error);
+            match error {
+                NotMade::Itself(Errno::EXDEV) => Refusal::Outside { path },
+                NotMade::Itself(_) => Refusal::File { path, cause: go_text(errno) },
+                NotMade::Above(_) => Refusal::Directory { path, cause: go_text(errno) },
             }
         })?;
+        self.tally.imply(self.tree.implied())?;
         self.file = Some((file, path_text));
         Ok(())
     }
@@ -119,7 +140,12 @@ impl Unpacker {
             path: shown(path),
             target: String::from_utf8_lossy(link).into_owned(),
         };
-        let failed = |errno| Refusal::LinkTarget { path: shown(path), cause: go_text(errno) };
+        let failed = |errno| {
+            // Go gives up on a circle by itself, before the kernel does.
+            let circle = || "EvalSymlinks: too many links".to_owned();
+            let cause = if errno == Errno::ELOOP { circle() } else { go_text(errno) };
+            Refusal::LinkTarget { path: shown(path), cause }
+        };
         let target = path.parent().join(link).map_err(|_escape| outside())?;
         let target = match self.tree.real(&target).map_err(failed)? {
             Real::Path(real) => real,
@@ -159,6 +185,7 @@ impl Sink for Unpacker {
             Kind::Directory => self.directory(&path, preserved),
             Kind::File { .. } => self.file(&path, preserved),
             Kind::Link => self.link(&path, &entry.link),
+            Kind::Other { .. } => Ok(()),
         }
     }
 
@@ -171,6 +198,18 @@ impl Sink for Unpacker {
     fn end(&mut self) -> Result<(), Refusal> {
         self.file = None;
         Ok(())
+    }
+
+    fn extension(&mut self, size: u64) -> Result<(), Refusal> {
+        self.tally.pass_over(size)
+    }
+}
+
+/// Which path is at fault, and what it is.
+fn blamed(path: &EntryPath, error: NotMade) -> (String, Errno) {
+    match error {
+        NotMade::Above(errno) => (shown(&path.parent()), errno),
+        NotMade::Itself(errno) => (shown(path), errno),
     }
 }
 
