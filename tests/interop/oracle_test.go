@@ -1,0 +1,186 @@
+package interop
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"cmp-supervisor/tests/interop/internal/client"
+	"cmp-supervisor/tests/interop/internal/plugin"
+	"cmp-supervisor/tests/interop/internal/proc"
+	"cmp-supervisor/tests/interop/internal/tree"
+
+	plugins "github.com/argoproj/argo-cd/v3/cmpserver/apiclient"
+	argocd "github.com/argoproj/argo-cd/v3/util/io/files"
+	"google.golang.org/grpc/status"
+)
+
+// unpacked is what became of an archive: a tree, or the reason why not.
+type unpacked struct {
+	// tree has a line for every path: kind, mode, path, and content or target.
+	tree []string
+	// why is empty for a tree.
+	why string
+}
+
+// shown is a plugin that prints the tree below the app, whatever is in the names.
+var shown = plugin.Definition{Name: "shown", Spec: `
+preserveFileMode: true
+generate:
+  command: [sh, -c]
+  args:
+  - |
+    printf '{"paths":"%s","sums":"%s"}' "$(find . -mindepth 1 -printf '%y %m %p\0%l\0' | base64 -w0)" \
+      "$(find . -type f -print0 | xargs -0 -r sha256sum -z | base64 -w0)"
+discover: {fileName: no-such-file}
+`}
+
+// askOurs has the archive unpacked for generate, and read for discovery.
+func askOurs(t *testing.T, c *client.Client, archive []byte) (forGenerate, forMatch unpacked) {
+	t.Helper()
+	messages := client.Whole(".", archive)
+	reply, err := c.Raw(within(t, callWithin), client.Generate, messages...)
+	if err != nil {
+		forGenerate = unpacked{why: reason(t, err, client.Generate)}
+	} else {
+		forGenerate = unpacked{tree: printed(t, reply.(*plugins.ManifestResponse).GetManifests())}
+	}
+	if _, err = c.Raw(within(t, callWithin), client.Match, messages...); err != nil {
+		forMatch = unpacked{why: reason(t, err, client.Match)}
+	}
+	return forGenerate, forMatch
+}
+
+// reason is what an error says of the archive.
+func reason(t *testing.T, err error, method client.Method) string {
+	t.Helper()
+	text := status.Convert(err).Message()
+	why, found := strings.CutPrefix(text, method.StreamPrefix+"error decompressing tgz file: ")
+	if !found {
+		t.Errorf("expected an error about the archive, got %q", text)
+	}
+	return why
+}
+
+// printed is the tree that the plugin shown has printed.
+func printed(t *testing.T, manifests []string) []string {
+	t.Helper()
+	if len(manifests) != 1 {
+		t.Fatalf("expected one manifest, got %q", manifests)
+	}
+	var manifest struct{ Paths, Sums []byte }
+	decode(t, manifests[0], &manifest)
+	content := map[string]string{}
+	for sum := range strings.SplitSeq(string(manifest.Sums), "\x00") {
+		if sum, path, found := strings.Cut(sum, "  "); found {
+			content[path] = sum
+		}
+	}
+	var lines []string
+	// A link's target is empty for what is no link.
+	for pair := range slices.Chunk(strings.Split(string(manifest.Paths), "\x00"), 2) {
+		if len(pair) == 2 {
+			lines = append(lines, line(pair[0], content, pair[1]))
+		}
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+func line(found string, content map[string]string, target string) string {
+	kind, rest, _ := strings.Cut(found, " ")
+	mode, path, _ := strings.Cut(rest, " ")
+	return describe(kind, mode, strings.TrimPrefix(path, "./"), content[path], target)
+}
+
+func describe(kind, mode, path, content, target string) string {
+	if kind == "l" {
+		return fmt.Sprintf("l %q -> %q", path, target)
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s %s %q %s", kind, mode, path, content))
+}
+
+// askArgoCD unpacks with Argo CD's own code, in this process. The directory
+// lies deep: what a link of the archive leads out of it must not go far.
+func askArgoCD(t *testing.T, archive []byte) unpacked {
+	t.Helper()
+	above := filepath.Join(scratch, "oracle-"+proc.Token())
+	root := filepath.Join(above, "1/2/3/4/5/6/7/8/9")
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := os.RemoveAll(above); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := argocd.Untgz(root, bytes.NewReader(archive), math.MaxInt64, true); err != nil {
+		return unpacked{why: strings.ReplaceAll(err.Error(), root+"/", "")}
+	}
+	return unpacked{tree: listed(t, root)}
+}
+
+// listed is what the plugin shown would print of a directory.
+func listed(t *testing.T, root string) []string {
+	t.Helper()
+	var lines []string
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || path == root {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		relative := strings.TrimPrefix(path, root+"/")
+		mode := fmt.Sprintf("%o", info.Mode().Perm())
+		switch info.Mode().Type() {
+		case 0:
+			content, err := os.ReadFile(path)
+			sum := sha256.Sum256(content)
+			lines = append(lines, describe("f", mode, relative, hex.EncodeToString(sum[:]), ""))
+			return err
+		case fs.ModeDir:
+			lines = append(lines, describe("d", mode, relative, "", ""))
+			return nil
+		case fs.ModeSymlink:
+			target, err := os.Readlink(path)
+			lines = append(lines, describe("l", "", relative, "", target))
+			return err
+		default:
+			return errors.New("unexpected: " + path)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// class is what two refusals have in common: what was attempted and why it
+// failed, without paths, offsets and advice.
+func class(why string) string {
+	attempt, rest, _ := strings.Cut(why, ": ")
+	if strings.HasPrefix(attempt, "illegal filepath in ") {
+		return attempt
+	}
+	attempt = regexp.MustCompile(`^(error creating file) ".*`).ReplaceAllString(attempt, "$1")
+	cause := rest[strings.LastIndex(rest, ": ")+1:]
+	return attempt + ": " + strings.TrimSpace(regexp.MustCompile(`[0-9]+`).ReplaceAllString(cause, "N"))
+}
+
+// join is an archive of members with the end mark, compressed.
+func join(members ...[]byte) []byte {
+	return tree.Gzip(append(tree.Join(members...), tree.End()...))
+}

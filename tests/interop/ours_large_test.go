@@ -1,0 +1,190 @@
+package interop
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"cmp-supervisor/tests/interop/internal/plugin"
+	"cmp-supervisor/tests/interop/internal/proc"
+	"cmp-supervisor/tests/interop/internal/tree"
+)
+
+// mostMemory is what all processes of the supervisor may take together at
+// their peaks, whatever an archive holds. Pages they share count for each.
+const mostMemory = 40 << 20
+
+// summing is a plugin that has read every byte it was sent.
+var summing = plugin.Definition{Name: "summing", Spec: `
+generate:
+  command: [sh, -c]
+  args:
+  - |
+    printf '{"files":%s,"sum":"%s"}' "$(find . -type f | wc -l)" \
+      "$(find . -type f -print0 | LC_ALL=C sort -z | xargs -0 cat | sha256sum | cut -d' ' -f1)"
+discover: {find: {glob: "**/last.yaml"}}
+`}
+
+// sumOf is what summing says of these files.
+func sumOf(files tree.Files) string {
+	paths := make([]string, 0, len(files))
+	for path := range files {
+		paths = append(paths, path)
+	}
+	slices.Sort(paths)
+	sum := sha256.New()
+	for _, path := range paths {
+		sum.Write([]byte(files[path]))
+	}
+	return fmt.Sprintf(`{"files":%d,"sum":%q}`, len(files), hex.EncodeToString(sum.Sum(nil)))
+}
+
+// repositories that are larger than usual, in number and in bytes.
+func largeRepositories() map[string]tree.Files {
+	const count, many, noises, noise = 10_000, 100, 10, 20 << 20
+	manyFiles := tree.Files{"z/last.yaml": "last"}
+	for i := range count - 1 {
+		manyFiles[fmt.Sprintf("d%03d/e%d/f%d.yaml", i/many, i%many/10, i)] = fmt.Sprintf("number: %d\n", i)
+	}
+	bytes := pseudoRandom(noises*noise + noises)
+	manyBytes := tree.Files{"z/last.yaml": "last"}
+	for i := range noises {
+		manyBytes[fmt.Sprintf("noise-%02d", i)] = string(bytes[i*noise+i : (i+1)*noise+i])
+	}
+	return map[string]tree.Files{"10,000 files": manyFiles, "200 MB that do not compress": manyBytes}
+}
+
+func TestOursTakesALargeRepositoryWhole(t *testing.T) {
+	const limit = 5 * time.Minute
+	for name, files := range largeRepositories() {
+		t.Run(name, func(t *testing.T) {
+			app := repositoryOf(t, files)
+			s := ours(t, summing)
+			c := s.dial(t, summing)
+			watched := watch(t, s)
+			start := time.Now()
+			found, err := c.Match(within(t, limit), app)
+			if err != nil || !found.GetIsSupported() {
+				t.Fatalf("expected isSupported=true, got %v, error %v", found, err)
+			}
+			t.Logf("matched in %s", time.Since(start).Round(time.Millisecond))
+			watched.madeNothing(t, s)
+			watched.wasModest(t)
+			start = time.Now()
+			got, err := c.Generate(within(t, limit), app)
+			rendered(t, got, err, sumOf(files))
+			t.Logf("generated in %s", time.Since(start).Round(time.Millisecond))
+			watched.wasModest(t)
+		})
+	}
+}
+
+// watcher looks at a server all the time: at the memory of its own processes,
+// and at what it keeps on disk.
+type watcher struct {
+	mutex sync.Mutex
+	peak  int64
+	of    map[string]int64
+	seen  map[string]bool
+	stop  chan struct{}
+	ended sync.WaitGroup
+}
+
+// watch begins to look, until the test ends.
+func watch(t *testing.T, s subject) *watcher {
+	t.Helper()
+	const interval = 3 * time.Millisecond
+	w := &watcher{of: map[string]int64{}, seen: map[string]bool{}, stop: make(chan struct{})}
+	for _, path := range kept(s) {
+		w.seen[path] = false
+	}
+	w.ended.Go(func() {
+		ticker := time.NewTicker(interval)
+		defer ticker.Stop()
+		for {
+			w.look(s)
+			select {
+			case <-w.stop:
+				return
+			case <-ticker.C:
+			}
+		}
+	})
+	t.Cleanup(func() { close(w.stop); w.ended.Wait() })
+	return w
+}
+
+// kept is whatever is in the directories that requests may use.
+func kept(s subject) []string {
+	var paths []string
+	for _, root := range []string{s.Folders().Work, s.Folders().Temporary} {
+		_ = filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+			const requests = 2
+			paths = append(paths, path)
+			if err == nil && strings.Count(strings.TrimPrefix(path, root), "/") > requests {
+				return fs.SkipDir
+			}
+			return nil
+		})
+	}
+	return paths
+}
+
+func (w *watcher) look(s subject) {
+	var sum int64
+	of := map[string]int64{}
+	for _, entry := range s.Processes() {
+		// What a plugin runs is its own affair.
+		if strings.Contains(entry.Command, "cmp-supervisor") {
+			bytes := proc.StatusOf(entry.Pid).Bytes("VmHWM")
+			of[entry.String()] = bytes
+			sum += bytes
+		}
+	}
+	paths := kept(s)
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if sum > w.peak {
+		w.peak, w.of = sum, of
+	}
+	for _, path := range paths {
+		if _, known := w.seen[path]; !known {
+			w.seen[path] = true
+		}
+	}
+}
+
+// madeNothing checks that discovery by names has left no trace on disk, and
+// has had no user.
+func (w *watcher) madeNothing(t *testing.T, s subject) {
+	t.Helper()
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	for path, isNew := range w.seen {
+		if isNew {
+			t.Errorf("expected discovery by names to make no file, found %s", path)
+		}
+	}
+	lines := requests(s)
+	if len(lines) == 0 || lines[len(lines)-1].Method != "match" || lines[len(lines)-1].UID != nil {
+		t.Errorf("expected the last log line to be of a match without a uid, got %+v", lines)
+	}
+}
+
+// wasModest checks the peak of memory, and says what it was.
+func (w *watcher) wasModest(t *testing.T) {
+	t.Helper()
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	t.Logf("peak of all processes: %.1f MB: %v", float64(w.peak)/1e6, w.of)
+	if w.peak > mostMemory {
+		t.Errorf("expected at most %.1f MB in all processes, got %.1f", float64(mostMemory)/1e6, float64(w.peak)/1e6)
+	}
+}
