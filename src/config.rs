@@ -19,9 +19,9 @@ pub use self::{
     application::Application,
     peer::Peer,
     serve::Serve,
-    status::{Status, StatusOutput},
+    status::Status,
     validate::{Explain, ReportFormat, Validate},
-    value::{Http, Isolation, LogFormat, LogLevel, OutputFormat, Ports, UidRange},
+    value::{Http, Isolation, LogFormat, LogLevel, OutputFormat, Ports, TextFormat, UidRange},
 };
 
 /// Where definitions are looked for.

@@ -2,6 +2,7 @@
 //! same socket, protocol and sandbox as in a cluster.
 
 mod bench;
+mod doctor;
 mod document;
 mod environment;
 mod pack;
@@ -23,6 +24,7 @@ use self::{
     report::Report,
 };
 pub use self::{
+    doctor::doctor,
     environment::{NoPair, Parameter, pair, parameter},
     pack::NotPacked,
     private::NotPrivate,
@@ -74,6 +76,15 @@ pub enum LocalError {
         /// What there is.
         known: Vec<String>,
     },
+    /// Something is not as it has to be.
+    #[error("{failures} of what was looked at must be put right")]
+    Unhealthy {
+        /// How many.
+        failures: usize,
+    },
+    /// The isolation that was asked for is not to be had.
+    #[error("requests cannot be kept apart here as asked for")]
+    Unisolated,
     /// What the plugin answers cannot be shown.
     #[error("cannot show the result: {0}")]
     Show(String),
@@ -86,12 +97,13 @@ impl LocalError {
         match self {
             Self::NoMatch { .. } => 4,
             Self::Client(ClientError::Status(status)) => status.exit_code(),
-            Self::Private(_) => 7,
+            Self::Private(_) | Self::Unisolated => 7,
             Self::Directory { .. }
             | Self::Outside { .. }
             | Self::Pack(_)
             | Self::Client(ClientError::Connect { .. } | ClientError::Archive(_))
             | Self::NoPlugin { .. }
+            | Self::Unhealthy { .. }
             | Self::Show(_) => 1,
         }
     }

@@ -4,7 +4,7 @@ use std::{env, process::ExitCode};
 
 use clap::{Args, Parser, Subcommand};
 use cmp_supervisor::{
-    config::{Application, Explain, OutputFormat, Peer, Serve, Status, Validate},
+    config::{Application, Explain, OutputFormat, Peer, Serve, Status, TextFormat, Validate},
     local::{self, LocalError},
     plugin,
     sandbox::{SPAWNER, spawner_main},
@@ -36,6 +36,8 @@ enum Verb {
     Explain(Explain),
     /// Print the JSON Schema of plugin.yaml, for editors
     Schema,
+    /// Tell what isolation, directories and tools `serve` would find here
+    Doctor(Doctor),
     /// Print the version
     Version,
 }
@@ -48,6 +50,16 @@ struct Local {
     /// How to print the result
     #[arg(short, long, value_enum, default_value = "yaml")]
     output: OutputFormat,
+}
+
+/// What `serve` would be told, and how to print what it would find.
+#[derive(Args, Debug)]
+struct Doctor {
+    #[command(flatten)]
+    serve: Serve,
+    /// How to print the findings
+    #[arg(short, long, value_enum, default_value = "text")]
+    output: TextFormat,
 }
 
 /// The isolation that was asked for is not to be had (`EX_CONFIG`).
@@ -89,6 +101,7 @@ fn main() -> ExitCode {
             Err(error) => fail(&error, USAGE),
         },
         Verb::Schema => print(&format!("{:#}\n", plugin::schema())),
+        Verb::Doctor(doctor) => run(local::doctor(&doctor.serve, doctor.output)),
         Verb::Version => {
             print_line(concat!("cmp-supervisor ", env!("CARGO_PKG_VERSION")));
             ExitCode::SUCCESS

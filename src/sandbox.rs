@@ -47,3 +47,4 @@ pub use start::{Abilities, NotStarted, Process, SPAWNER, Setup, Spawner, spawner
 pub use tier::Tier;
 pub use trial::NotProven;
 pub use unpack::{NotUnpacked, Unpacked, Unpacking};
+pub use worker::look_up;

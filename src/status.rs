@@ -15,7 +15,7 @@ use thiserror::Error;
 use tokio::{net::TcpStream, time::timeout};
 
 use crate::{
-    config::{Status, StatusOutput},
+    config::{Status, TextFormat},
     overview::{Overview, Plugin},
 };
 
@@ -74,8 +74,8 @@ pub async fn status(config: &Status) -> Result<Health, StatusError> {
     let overview: Overview = serde_json::from_slice(&answer)
         .map_err(|error| StatusError::Strange { address, cause: error.to_string() })?;
     let text = match config.output {
-        StatusOutput::Json => answer.to_vec(),
-        StatusOutput::Text => table(&overview).into_bytes(),
+        TextFormat::Json => answer.to_vec(),
+        TextFormat::Text => table(&overview).into_bytes(),
     };
     let mut out = io::stdout().lock();
     match out.write_all(&text).and_then(|()| out.write_all(b"\n")) {

@@ -2,9 +2,9 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
-use super::Http;
+use super::{Http, TextFormat};
 
 /// A running supervisor, and how to print what it says.
 #[derive(Args, Clone, Debug)]
@@ -19,16 +19,7 @@ pub struct Status {
     pub http: Http,
     /// How to print the result
     #[arg(short, long, value_enum, default_value = "text")]
-    pub output: StatusOutput,
-}
-
-/// How the state of a supervisor is printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum StatusOutput {
-    /// A table for people.
-    Text,
-    /// What the supervisor answered.
-    Json,
+    pub output: TextFormat,
 }
 
 impl Status {

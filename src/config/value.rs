@@ -61,6 +61,15 @@ pub struct Ports(pub Network);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UidRange(pub RangeInclusive<u32>);
 
+/// How a report is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TextFormat {
+    /// For people.
+    Text,
+    /// For machines.
+    Json,
+}
+
 /// How a result is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OutputFormat {

@@ -72,20 +72,31 @@ impl Private {
             .arg("--work-dir")
             .arg(directory.path())
             .args(["--http", "off", "--log-format", "json", "--log-level", "info"])
-            .args(["--max-requests", "2", "--isolation", isolation.as_str()])
+            .args(["--max-requests", "2", "--isolation", isolation.as_str()]);
+        if isolation == Isolation::None {
+            command.arg("--accept-no-isolation");
+        }
+        Self::launch(command, directory, |event| report.line(event)).await
+    }
+
+    /// Starts a supervisor with its directories in `directory`, and waits until
+    /// it is ready. What it logs meanwhile is heard.
+    pub(super) async fn launch(
+        mut command: Command,
+        directory: TempDir,
+        hear: impl FnMut(&Map<String, Value>),
+    ) -> Result<Self, NotPrivate> {
+        command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .kill_on_drop(true);
-        if isolation == Isolation::None {
-            command.arg("--accept-no-isolation");
-        }
         let mut child = command.spawn()?;
         let stderr = child.stderr.take();
         let stderr = stderr.ok_or_else(|| io::Error::from(io::ErrorKind::BrokenPipe))?;
         let lines = BufReader::new(stderr).lines();
         let mut private = Self { child, lines, directory };
-        let ready = timeout(START_PATIENCE, private.ready(report)).await;
+        let ready = timeout(START_PATIENCE, private.ready(hear)).await;
         ready.map_err(|_elapsed| NotPrivate::Slow)??;
         Ok(private)
     }
@@ -116,14 +127,14 @@ impl Private {
         let _ = timeout(STOP_PATIENCE, end).await;
     }
 
-    async fn ready(&mut self, report: &mut Report) -> Result<(), NotPrivate> {
+    async fn ready(&mut self, mut hear: impl FnMut(&Map<String, Value>)) -> Result<(), NotPrivate> {
         let mut last = String::new();
         while let Some(line) = self.lines.next_line().await? {
             let event = event(&line);
             if event.get("msg").is_some_and(|message| message == "ready") {
                 return Ok(());
             }
-            report.line(&event);
+            hear(&event);
             last = line;
         }
         let reason = last.strip_prefix("error: ").unwrap_or(&last);

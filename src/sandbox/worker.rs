@@ -33,6 +33,7 @@ use nix::{
     unistd::{Gid, Uid},
 };
 
+pub use self::lookup::look_up;
 pub(super) use self::watch::END;
 use self::{
     identity::{Confined, Reach},

@@ -13,7 +13,7 @@ use nix::unistd::{AccessFlags, access};
 ///
 /// A name with a slash is taken as it is, relative ones by the kernel and from
 /// the directory the command runs in.
-pub(super) fn look_up(program: &[u8], search: &[u8]) -> Result<PathBuf, String> {
+pub fn look_up(program: &[u8], search: &[u8]) -> Result<PathBuf, String> {
     if program.is_empty() {
         return Err("exec: no command".to_owned());
     }

@@ -1,0 +1,245 @@
+//! Every tier, tried for real.
+
+use std::{
+    fs::{self, Permissions},
+    io,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+};
+
+use serde_json::{Map, Value};
+use tempfile::TempDir;
+use tokio::process::Command;
+
+use super::Finding;
+use crate::{
+    config::{Isolation, Serve},
+    local::{
+        private::{NotPrivate, Private},
+        report::Report,
+    },
+    plugin,
+};
+
+/// The tiers there are, the strongest first.
+const TIERS: [Isolation; 3] = [Isolation::Namespaces, Isolation::Uid, Isolation::Landlock];
+
+/// What versions of Landlock protect, and what it means to have none of it.
+const LANDLOCK: [(i64, &str); 4] = [
+    (4, "TCP ports (Linux 6.7)"),
+    (6, "signals and abstract sockets (Linux 6.12)"),
+    (9, "sockets by their paths (Linux 7.1)"),
+    (10, "UDP ports (Linux 7.2)"),
+];
+
+/// What came of the trials.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) findings: Vec<Finding>,
+    /// Whether `serve` would start.
+    pub(super) is_had: bool,
+    /// With what.
+    pub(super) tier: plugin::Isolation,
+}
+
+/// A tier that can be had.
+struct Had {
+    tier: Isolation,
+    landlock: i64,
+    leases: u64,
+}
+
+pub(super) async fn look(options: &Serve) -> Outcome {
+    let mut findings = Vec::new();
+    let mut had: Vec<Had> = Vec::new();
+    for tier in TIERS {
+        match attempt(options, tier).await {
+            Ok(tier) => {
+                let text = format!("{}: it can be had, and attacks on it fail", tier.tier.as_str());
+                findings.push(Finding::fine(text));
+                had.push(tier);
+            }
+            Err(why) => findings.push(lack(tier, options.isolation, &why, had.is_empty())),
+        }
+    }
+    let asked = options.isolation;
+    let is_meant = |had: &&Had| asked == Isolation::Auto || had.tier == asked;
+    let chosen = had.iter().find(is_meant);
+    let is_none = options.isolation == Isolation::None;
+    findings.extend(chosen.into_iter().flat_map(|had| describe(had, options)));
+    if is_none {
+        let text = "--isolation none: every plugin can read every other's files and secrets";
+        findings.push(Finding::warning(text).remedy("--isolation auto"));
+    } else if chosen.is_none() {
+        let text = format!("`serve --isolation {}` does not start", options.isolation.as_str());
+        findings.push(Finding::failure(text));
+    }
+    let is_acknowledged = is_none && options.accept_no_isolation;
+    let tier = chosen.and_then(|had| had.tier.as_str().parse().ok());
+    Outcome {
+        findings,
+        is_had: chosen.is_some() || is_acknowledged,
+        tier: tier.unwrap_or(plugin::Isolation::None),
+    }
+}
+
+/// A tier that is not had is a failure if it was asked for, and otherwise of
+/// interest only if it would be better than what is had.
+fn lack(tier: Isolation, asked: Isolation, why: &str, is_best_so_far: bool) -> Finding {
+    let text = format!("{}: {why}", tier.as_str());
+    let is_missed = asked == Isolation::Auto && is_best_so_far && tier != Isolation::Namespaces;
+    let finding = if asked == tier {
+        Finding::failure(text)
+    } else if is_missed {
+        Finding::warning(text)
+    } else {
+        Finding::note(text)
+    };
+    match remedy(tier, why) {
+        Some(remedy) => finding.remedy(remedy),
+        None => finding,
+    }
+}
+
+/// A Pod's settings that make a tier possible, if it is they that are missing.
+fn remedy(tier: Isolation, why: &str) -> Option<&'static str> {
+    let (cause, remedy) = match tier {
+        Isolation::Namespaces => (
+            "capability",
+            "runAsUser: 0, capabilities: {add: [SETUID, SETGID, KILL, SYS_ADMIN, SYS_CHROOT]}, and \
+             on nodes with AppArmor an unconfined profile; Pod Security `privileged`",
+        ),
+        Isolation::Uid => (
+            "capability",
+            "runAsUser: 0, capabilities: {drop: [ALL], add: [SETUID, SETGID, KILL]}; Pod Security \
+             `baseline`",
+        ),
+        Isolation::Landlock | Isolation::Auto | Isolation::None => (
+            "Landlock",
+            "a node with Linux 6.12 or newer, booted with Landlock; it needs no privilege",
+        ),
+    };
+    why.contains(cause).then_some(remedy)
+}
+
+fn describe(had: &Had, options: &Serve) -> Vec<Finding> {
+    let mut findings = vec![Finding::fine(format!(
+        "--isolation {} gives {}, for {} requests at a time, being cleaned up included",
+        options.isolation.as_str(),
+        had.tier.as_str(),
+        had.leases
+    ))];
+    if had.landlock == 0 {
+        let text = "no Landlock: requests read what everybody may, and reach every port";
+        findings.push(Finding::warning(text).remedy("boot the node with lsm=landlock,…"));
+        return findings;
+    }
+    findings.push(Finding::fine(format!("Landlock version {} is enforced", had.landlock)));
+    let missing = LANDLOCK.iter().filter(|(version, _)| had.landlock < *version);
+    let missing: Vec<_> = missing.map(|(_, what)| *what).collect();
+    if !missing.is_empty() {
+        findings.push(Finding::note(format!("this kernel does not cover {}", missing.join(", "))));
+    }
+    findings
+}
+
+/// Starts a supervisor in one tier as `serve` does, attacks included, and ends it.
+async fn attempt(options: &Serve, tier: Isolation) -> Result<Had, String> {
+    let directory = prepare(options).map_err(|error| {
+        format!("{}: cannot make a directory: {error}", options.work_dir().display())
+    })?;
+    let command = command(options, tier, &directory);
+    let path = directory.path().to_owned();
+    let (mut landlock, mut leases) = (0, 0);
+    let hear = |event: &Map<String, Value>| {
+        if event.get("msg").is_some_and(|message| message == "the sandbox is ready") {
+            landlock = event.get("landlock").and_then(Value::as_i64).unwrap_or_default();
+            leases = event.get("leases").and_then(Value::as_u64).unwrap_or_default();
+        }
+    };
+    let result = match Private::launch(command, directory, hear).await {
+        Ok(private) => {
+            private.stop(&mut Report::new()).await;
+            Ok(Had { tier, landlock, leases })
+        }
+        Err(error) => Err(reason(&error, tier)),
+    };
+    clear(&path);
+    result
+}
+
+/// Removes what is left of a trial: root without `DAC_OVERRIDE` may not look
+/// into what the supervisor's user made, but may remove it, as it is empty.
+fn clear(directory: &Path) {
+    // Mostly nothing is left; and if something stays, it is a directory.
+    let _ = fs::remove_dir(directory.join("sockets/.staging"));
+    let _ = fs::remove_dir_all(directory);
+}
+
+/// Without what is said around it.
+fn reason(error: &NotPrivate, tier: Isolation) -> String {
+    let text = error.to_string();
+    let inner = text.strip_prefix("the isolation asked for is not to be had here: ");
+    let inner = inner.and_then(|text| text.strip_prefix(&format!("{}: ", tier.as_str())));
+    let inner = inner.and_then(|text| text.rsplit_once("; give what is missing"));
+    inner.map_or_else(|| text.clone(), |(inner, _)| inner.to_owned())
+}
+
+/// Beside where `serve` would work, but not in a supervisor's way.
+fn prepare(options: &Serve) -> io::Result<TempDir> {
+    let directory = TempDir::with_prefix_in("cmp-doctor-", options.work_dir())?;
+    // The users of requests have to come through.
+    fs::set_permissions(directory.path(), Permissions::from_mode(0o711))?;
+    for (name, mode) in [("plugins.d", 0o755), ("sockets", 0o777), ("work", 0o777)] {
+        let path = directory.path().join(name);
+        fs::create_dir(&path)?;
+        fs::set_permissions(path, Permissions::from_mode(mode))?;
+    }
+    Ok(directory)
+}
+
+fn command(options: &Serve, tier: Isolation, directory: &TempDir) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    let at = |name: &str| directory.path().join(name);
+    command
+        .args(["serve", "--http", "off", "--log-format", "json", "--log-level", "info"])
+        .args(["--isolation", tier.as_str(), "--drain-timeout", "0"])
+        .arg("--plugins-dir")
+        .arg(at("plugins.d"))
+        .arg("--socket-dir")
+        .arg(at("sockets"))
+        .arg("--work-dir")
+        .arg(at("work"))
+        .args(["--uid-range", &options.uid_range.to_string()])
+        .args(["--run-as-uid", &options.run_as_uid.to_string()])
+        .args(["--max-requests", &options.max_requests.to_string()]);
+    if options.accept_no_landlock {
+        command.arg("--accept-no-landlock");
+    }
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::local::doctor::finding::State;
+
+    #[test]
+    fn a_reason_is_freed_of_what_is_said_around_it() {
+        let text = "the isolation asked for is not to be had here: uid: capability CAP_SETUID is \
+                    missing; give what is missing, or choose another --isolation";
+        let error = NotPrivate::Ended(text.to_owned());
+        assert_eq!(reason(&error, Isolation::Uid), "capability CAP_SETUID is missing");
+        let other = NotPrivate::Ended("no space".to_owned());
+        assert_eq!(reason(&other, Isolation::Uid), "no space");
+    }
+
+    #[test]
+    fn only_what_was_asked_for_is_a_failure() {
+        let state = |tier, asked, best| lack(tier, asked, "why", best).state;
+        assert_eq!(state(Isolation::Uid, Isolation::Uid, true), State::Failure);
+        assert_eq!(state(Isolation::Uid, Isolation::Auto, true), State::Warning);
+        assert_eq!(state(Isolation::Landlock, Isolation::Auto, false), State::Note);
+        assert_eq!(state(Isolation::Namespaces, Isolation::Auto, true), State::Note);
+    }
+}

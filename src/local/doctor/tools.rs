@@ -1,0 +1,80 @@
+//! The plugins that `serve` would find, and the programs that they run.
+
+use std::{path::Path, time::Duration};
+
+use super::Finding;
+use crate::{
+    config::{self, Serve},
+    loader::Loader,
+    metrics::Metrics,
+    plugin::{CommandLine, Discovery, Isolation, PluginDefinition},
+    sandbox::look_up,
+};
+
+/// `tier` is what requests would be kept apart with.
+pub(super) fn look(options: &Serve, tier: Isolation) -> Vec<Finding> {
+    let (mut loader, published) =
+        Loader::new(options.places(), Isolation::Namespaces, Duration::ZERO, Metrics::new());
+    if let Err(error) = loader.load() {
+        return vec![Finding::failure(error.to_string())];
+    }
+    let catalog = published.catalogs.borrow().clone();
+    if catalog.is_empty() {
+        let remedy = "cmp-supervisor validate tells why a definition is not served";
+        return vec![Finding::warning("no plugin is defined").remedy(remedy)];
+    }
+    let search = config::search();
+    let content = |plugin: &PluginDefinition| discontent(plugin, tier);
+    let examine = |plugin| content(plugin).unwrap_or_else(|| tools(plugin, &search));
+    catalog.iter().map(|plugin| examine(plugin)).collect()
+}
+
+/// A plugin that wants more isolation than there is.
+fn discontent(plugin: &PluginDefinition, tier: Isolation) -> Option<Finding> {
+    let wanted = plugin.sandbox.minimum_isolation.filter(|wanted| *wanted > tier)?;
+    let text = format!("{}: it is not served with less than {wanted}", plugin.name);
+    Some(Finding::failure(text).remedy("--isolation, or minimumIsolation of its definition"))
+}
+
+fn tools(plugin: &PluginDefinition, search: &[u8]) -> Finding {
+    let discovery = match &plugin.discovery {
+        Some(Discovery::Command(command)) => Some(command),
+        Some(Discovery::FileName(_) | Discovery::Glob(_)) | None => None,
+    };
+    let lines = [plugin.init.as_ref(), Some(&plugin.generate), discovery, plugin.dynamic.as_ref()];
+    let mut programs: Vec<_> = lines.into_iter().flatten().map(CommandLine::program).collect();
+    programs.sort_unstable();
+    programs.dedup();
+    let missing: Vec<_> =
+        programs.iter().filter(|program| is_missing(program, search)).copied().collect();
+    if missing.is_empty() {
+        return Finding::fine(format!("{}: {}", plugin.name, programs.join(", ")));
+    }
+    let text = format!("{}: not found: {}", plugin.name, missing.join(", "));
+    Finding::failure(text).remedy("put it into the image, or mount it and add it to PATH")
+}
+
+/// A path within the repository is there when the request is.
+fn is_missing(program: &str, search: &[u8]) -> bool {
+    let path = Path::new(program);
+    let is_relative = program.contains('/') && path.is_relative();
+    let found = look_up(program.as_bytes(), search);
+    !is_relative && !found.is_ok_and(|path| path.exists())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_looked_for_where_commands_look() {
+        assert!(!is_missing("sh", b"/usr/bin:/bin"));
+        assert!(is_missing("no-such-tool", b"/usr/bin:/bin"));
+        assert!(is_missing("/no/such/tool", b""));
+    }
+
+    #[test]
+    fn what_the_repository_brings_is_not_missing() {
+        assert!(!is_missing("./generate.sh", b""));
+    }
+}
