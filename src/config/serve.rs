@@ -5,7 +5,7 @@
 
 use std::{
     env,
-    path::{Path, PathBuf},
+    path::{self, Path, PathBuf},
 };
 
 use clap::Args;
@@ -142,6 +142,11 @@ pub struct Serve {
     pub single: Option<PathBuf>,
 }
 
+/// A path that means the same wherever a process is.
+fn absolute(path: &Path) -> PathBuf {
+    path::absolute(path).unwrap_or_else(|_empty| path.to_owned())
+}
+
 impl Serve {
     /// Where sockets are made.
     #[must_use]
@@ -202,7 +207,7 @@ impl Serve {
     #[must_use]
     pub fn bounds(&self) -> Bounds {
         Bounds {
-            read: self.read.clone(),
+            read: self.read.iter().map(|path| absolute(path)).collect(),
             caches: Caches::default(),
             network: self.network.0.clone(),
             memory: self.max_memory,

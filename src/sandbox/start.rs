@@ -6,7 +6,7 @@ use std::{
         fd::{AsFd, OwnedFd},
         unix::process::CommandExt,
     },
-    path::PathBuf,
+    path::{self, PathBuf},
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -151,16 +151,19 @@ pub fn spawner_main() -> io::Result<()> {
 
 impl From<&Setup> for message::Setup {
     fn from(setup: &Setup) -> Self {
-        let paths = |list: &[PathBuf]| {
-            list.iter().map(|path| path.to_string_lossy().into_owned()).collect()
+        let text = |path: &PathBuf| {
+            // The spawner is not where the supervisor was started.
+            let absolute = path::absolute(path).unwrap_or_else(|_empty| path.clone());
+            absolute.to_string_lossy().into_owned()
         };
+        let paths = |list: &[PathBuf]| list.iter().map(text).collect();
         Self {
             tiers: setup.tiers.iter().map(|tier| TierName::from(*tier).into()).collect(),
             first_uid: setup.first_uid,
             uid_count: setup.uid_count,
             shared_uid: setup.shared_uid,
             leases: setup.leases,
-            work_dir: setup.work_dir.to_string_lossy().into_owned(),
+            work_dir: text(&setup.work_dir),
             hidden: paths(&setup.hidden),
             programs: paths(&setup.programs),
             accept_no_landlock: setup.accept_no_landlock,

@@ -77,8 +77,10 @@ impl Bench {
     pub(crate) fn serve(&self, tier: &str, arguments: &[&str]) -> Server {
         let sockets = self.path("sockets");
         let mut command = self.command("serve");
-        command.arg("--plugins-dir").arg(self.path("plugins")).arg("--socket-dir").arg(&sockets);
-        command.arg("--work-dir").arg(self.path("work")).args(["--http", "off"]);
+        // Relative paths mean the same to all of the server's processes.
+        command.current_dir(self.directory.path());
+        command.args(["--plugins-dir", "plugins", "--socket-dir", "sockets", "--work-dir", "work"]);
+        command.args(["--http", "off"]);
         command.args(["--isolation", tier]).args(arguments);
         if tier == "none" {
             command.arg("--accept-no-isolation");

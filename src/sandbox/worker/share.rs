@@ -26,13 +26,10 @@ use nix::{
 use super::remove;
 use crate::sandbox::shared::Shared;
 
-/// Largest cache in bytes: one that grows beyond it begins anew. Nobody else
-/// keeps what is never removed from filling the volume, and with it the Pod.
-const MAX_BYTES: u64 = 4 << 30;
-
-/// Most entries of a cache, counted likewise. To look at so many takes a third
-/// of a second.
-const MAX_ENTRIES: u64 = 200_000;
+/// Largest cache: one that grows beyond it begins anew. Nobody else keeps what
+/// is never removed from filling the volume, and with it the Pod. To look at so
+/// many entries takes a second or less.
+const LARGEST: Size = Size { bytes: 4 << 30, entries: 200_000 };
 
 /// Deepest directory that is looked into; each costs a descriptor.
 const MAX_DEPTH: usize = 64;
@@ -51,14 +48,14 @@ const EXECUTE: u32 = 0o100;
 /// that are too large. What fails costs the next request some of its speed.
 pub(in crate::sandbox) fn hand_on(shared: &Shared) {
     for name in &shared.names {
-        let _ = hand_on_one(shared, name);
+        let _ = hand_on_one(shared, name, LARGEST);
     }
 }
 
-fn hand_on_one(shared: &Shared, name: &str) -> io::Result<()> {
+fn hand_on_one(shared: &Shared, name: &str, largest: Size) -> io::Result<()> {
     let owner = File::open(&shared.directory)?;
     let cache = open(owner.as_fd(), Path::new(name))?;
-    let mut walk = Walk { group: shared.group, bytes: 0, entries: 0 };
+    let mut walk = Walk { group: shared.group, left: largest };
     match walk.enter(cache, 0) {
         Ok(()) => Ok(()),
         Err(Full) => Ok(remove::contents(&owner.into(), name)?),
@@ -68,10 +65,17 @@ fn hand_on_one(shared: &Shared, name: &str) -> io::Result<()> {
 /// There is more than a cache may hold.
 struct Full;
 
-struct Walk {
-    group: Option<Gid>,
+/// What there is in a cache.
+#[derive(Clone, Copy)]
+struct Size {
     bytes: u64,
     entries: u64,
+}
+
+struct Walk {
+    group: Option<Gid>,
+    /// How much more there may be.
+    left: Size,
 }
 
 impl Walk {
@@ -105,9 +109,11 @@ impl Walk {
     }
 
     fn count(&mut self, about: &FileStat) -> Result<(), Full> {
-        self.entries += 1;
-        self.bytes += 512 * u64::try_from(about.st_blocks).unwrap_or_default();
-        if self.entries > MAX_ENTRIES || self.bytes > MAX_BYTES { Err(Full) } else { Ok(()) }
+        let Size { bytes, entries } = self.left;
+        let taken = 512 * u64::try_from(about.st_blocks).unwrap_or_default();
+        let (bytes, entries) = (bytes.checked_sub(taken), entries.checked_sub(1));
+        self.left = Size { bytes: bytes.ok_or(Full)?, entries: entries.ok_or(Full)? };
+        Ok(())
     }
 }
 
@@ -143,4 +149,65 @@ fn open(parent: BorrowedFd<'_>, name: &Path) -> io::Result<Dir> {
 
 fn open_entry(parent: BorrowedFd<'_>, name: &CStr) -> Result<Dir, Errno> {
     Dir::openat(parent, name, LIST, Mode::empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs::{self, Permissions},
+        os::unix::fs::PermissionsExt,
+    };
+
+    use nix::unistd::getegid;
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// A cache with a directory in it, in which there is a file.
+    fn cache(group: Option<Gid>) -> (TempDir, Shared) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().to_owned();
+        fs::create_dir_all(path.join("store/inner")).unwrap();
+        fs::write(path.join("store/inner/file"), "x").unwrap();
+        (directory, Shared { group, directory: path, names: vec!["store".to_owned()] })
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o7777
+    }
+
+    #[test]
+    fn what_is_closed_becomes_the_groups() {
+        let (directory, shared) = cache(Some(getegid()));
+        let store = directory.path().join("store");
+        let (inner, file, link) =
+            (store.join("inner"), store.join("inner/file"), store.join("link"));
+        fs::set_permissions(&file, Permissions::from_mode(0o4700)).unwrap();
+        fs::set_permissions(&inner, Permissions::from_mode(0o700)).unwrap();
+        let outside = directory.path().join("outside");
+        fs::write(&outside, "x").unwrap();
+        fs::set_permissions(&outside, Permissions::from_mode(0o600)).unwrap();
+        std::os::unix::fs::symlink(&outside, &link).unwrap();
+        hand_on(&shared);
+        assert_eq!((mode(&inner), mode(&file)), (0o2770, 0o770));
+        assert_eq!(mode(&outside), 0o600, "links are not followed");
+    }
+
+    #[test]
+    fn a_cache_that_is_too_large_is_emptied() {
+        for (bytes, entries, is_kept) in [(1 << 20, 2, true), (1 << 20, 1, false), (1, 9, false)] {
+            let (directory, shared) = cache(None);
+            hand_on_one(&shared, "store", Size { bytes, entries }).unwrap();
+            let store = directory.path().join("store");
+            assert_eq!(store.join("inner/file").exists(), is_kept, "{bytes} {entries}");
+            assert!(store.exists());
+        }
+    }
+
+    #[test]
+    fn a_cache_that_is_not_there_is_let_be() {
+        let (directory, shared) = cache(None);
+        fs::remove_dir_all(directory.path().join("store")).unwrap();
+        hand_on(&shared);
+    }
 }
