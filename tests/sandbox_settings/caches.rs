@@ -130,7 +130,21 @@ fn another_plugin_reaches_nothing_of_it() {
             }
         }
         assert_eq!(say(&bench, "tried", "cat file; ls"), "secret file", "{tier}");
+        if matches!(tier, "uid" | "namespaces") {
+            closed_without_landlock(&bench);
+        }
     }
+}
+
+/// Owners' directories are closed by their modes alone, each to its own group.
+fn closed_without_landlock(bench: &Bench) {
+    let about = |owner: &str| fs::metadata(bench.path("work/_cmp_caches").join(owner)).unwrap();
+    let (tried, other) = (about("tried"), about("other"));
+    for about in [&tried, &other] {
+        assert_eq!((about.mode() & 0o7777, about.uid()), (0o750, 0));
+        assert!(about.gid() > 60_706, "{}", about.gid());
+    }
+    assert_ne!(tried.gid(), other.gid());
 }
 
 #[test]
