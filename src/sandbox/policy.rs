@@ -25,6 +25,8 @@ use landlock::{
 use nix::libc::{O_CLOEXEC, O_PATH};
 use thiserror::Error;
 
+pub(super) use self::mounts::mount_points;
+
 /// The newest rights this was written and tested with. An older kernel enforces
 /// those it knows, and [`Policy::probe`] says how far that is.
 const NEWEST: ABI = ABI::V9;
@@ -93,7 +95,7 @@ impl Policy {
     /// Opens what every tenant may use: the image less `hidden`, and `search`,
     /// the directories of programs, wherever they come from.
     pub(super) fn new(hidden: &[PathBuf], search: &[PathBuf]) -> Result<Self, NoPolicy> {
-        let mounts = mounts::mount_points().map_err(NoPolicy::Mounts)?;
+        let mounts = mount_points().map_err(NoPolicy::Mounts)?;
         let hidden: BTreeSet<PathBuf> = hidden.iter().cloned().collect();
         let image = mounts::image(&mounts, &hidden);
         let is_shown = |path: &&PathBuf| {

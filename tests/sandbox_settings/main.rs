@@ -10,6 +10,7 @@ mod bench;
 mod caches;
 mod errors;
 mod limits;
+mod mounted;
 mod network;
 mod reading;
 mod variables;

@@ -89,6 +89,22 @@ fn a_link_is_read_under_its_own_name() {
 }
 
 #[test]
+fn paths_within_each_other_may_be_listed_in_any_order() {
+    for tier in tiers() {
+        let (bench, path) = own(Path::to_owned, |data| {
+            fs::create_dir(data.join("inner")).unwrap();
+            fs::write(data.join("inner/file"), "told").unwrap();
+        });
+        let inner = path.join("inner");
+        let both = format!("  sandbox: {{read: [{}, {}]}}", inner.display(), path.display());
+        for read in [&path, &inner] {
+            bench.add("tried", &both, &script(read));
+            assert_eq!(bench.render(tier, &[]).value("data"), "told", "{tier} {read:?}");
+        }
+    }
+}
+
+#[test]
 fn a_path_that_is_part_of_the_image_may_be_listed() {
     for tier in tiers() {
         let data = Data::new(tier);

@@ -21,7 +21,7 @@ const RESOLVER: [&str; 3] = ["/etc/resolv.conf", "/etc/hosts", "/etc/hostname"];
 const MAX_PATHS: usize = 4096;
 
 /// The mount points of this process, except the root.
-pub(super) fn mount_points() -> io::Result<BTreeSet<PathBuf>> {
+pub(in crate::sandbox) fn mount_points() -> io::Result<BTreeSet<PathBuf>> {
     let table = fs::read("/proc/self/mountinfo")?;
     let lines = table.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let points = lines.filter_map(|line| line.split(|byte| *byte == b' ').nth(4)).map(unescape);

@@ -1,6 +1,7 @@
 //! A file system in which there is nothing but the image and one workspace.
 
 use std::{
+    collections::BTreeSet,
     fs::{self, File},
     io,
     os::{
@@ -18,7 +19,7 @@ use nix::{
 };
 
 use super::super::{Job, Site, reading::Reading};
-use crate::sandbox::shared::Shared;
+use crate::sandbox::{policy::mount_points, shared::Shared};
 
 /// What a request may put into `/tmp` and `/dev/shm`, each.
 const SCRATCH: &str = "size=64m,nr_inodes=10k,mode=1777";
@@ -105,12 +106,19 @@ fn image(site: &Site<'_>) -> Vec<(PathBuf, Place)> {
 /// paths to read, and what it shares with others of its kind.
 fn further(job: &Job<'_>, image: &[(PathBuf, Place)]) -> io::Result<Vec<(PathBuf, Place)>> {
     let mut parts = Vec::new();
+    let mut readings: Vec<&Reading> = job.reading.iter().collect();
+    // What is outside comes first, or it would lie over what is inside.
+    readings.sort_unstable_by(|a, b| a.real.cmp(&b.real));
     let is_there = |parts: &[(PathBuf, Place)], path: &Path| {
         image.iter().chain(parts).any(|(outer, _)| path.starts_with(outer))
     };
-    for Reading { asked, real } in &job.reading {
+    let mounts = if readings.is_empty() { BTreeSet::new() } else { mount_points()? };
+    for Reading { asked, real } in readings {
         if !is_there(&parts, real) {
             parts.push((real.clone(), Place::Bound(Kept::open(real)?)));
+            // Each by itself: of a tree only the top can be made read-only.
+            let below = mounts.iter().filter(|point| point.starts_with(real) && *point != real);
+            parts.extend(below.map(|point| (point.clone(), Place::of(point))));
         }
         if asked != real && !is_there(&parts, asked) {
             parts.push((asked.clone(), Place::Link(real.clone())));
@@ -171,7 +179,9 @@ impl Kept {
             directory(target)?;
         } else {
             target.parent().map_or(Ok(()), directory)?;
-            File::create(target)?;
+            if !target.exists() {
+                File::create(target)?;
+            }
         }
         let nowhere = None::<&str>;
         let source = format!("/proc/self/fd/{}", self.descriptor.as_raw_fd());
