@@ -16,6 +16,10 @@ use super::{Findings, Loader, watch::Watch};
 /// steps, and the first of them is not the one that counts.
 const QUIET: Duration = Duration::from_millis(100);
 
+/// The same for a `ConfigMap` volume, which changes in one step. Only links and
+/// the removal of old files follow, so that one look is enough for all of it.
+const QUIET_VOLUME: Duration = Duration::from_millis(25);
+
 /// How long a directory that is never quiet is left alone.
 const RESTLESS: Duration = Duration::from_secs(2);
 
@@ -88,14 +92,14 @@ impl Prompted {
     }
 
     /// Waits until there was no hint for a while, or somebody waits.
-    async fn settle(&mut self) -> Reason {
+    async fn settle(&mut self, quiet: Duration) -> Reason {
         let latest = Instant::now() + RESTLESS;
         loop {
-            let quiet = (Instant::now() + QUIET).min(latest);
+            let until = (Instant::now() + quiet).min(latest);
             tokio::select! {
                 Some(sender) = self.requests.recv() => return Reason::Request(sender),
                 Some(()) = self.hints.recv() => {}
-                () = sleep_until(quiet) => return Reason::Hint,
+                () = sleep_until(until) => return Reason::Hint,
             }
         }
     }
@@ -115,7 +119,7 @@ impl Loader {
         loop {
             let since = Instant::now();
             if matches!(reason, Reason::Hint) {
-                reason = prompted.settle().await;
+                reason = prompted.settle(parts.0.quiet()).await;
             }
             let is_poll = matches!(reason, Reason::Poll);
             let look = spawn_blocking(move || {
@@ -138,6 +142,10 @@ impl Loader {
                 next = prompted.reason(pause) => reason = next,
             }
         }
+    }
+
+    fn quiet(&self) -> Duration {
+        if self.reader.places.is_volume() { QUIET_VOLUME } else { QUIET }
     }
 
     fn look(&mut self, watch: &mut Watch, is_poll: bool, since: Instant) -> Findings {

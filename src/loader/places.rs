@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{NoSnapshot, snapshot, source::Source};
+use super::{NoSnapshot, snapshot, source::Source, stamp::switch};
 
 /// Where definitions are.
 #[derive(Clone, Debug)]
@@ -26,6 +26,11 @@ pub(super) struct Reader {
 }
 
 impl Places {
+    /// Whether kubelet writes the definitions, from one moment to the next.
+    pub(super) fn is_volume(&self) -> bool {
+        self.directory.as_deref().or(self.beside()).is_some_and(|path| switch(path).is_some())
+    }
+
     /// The directory of the single definition.
     pub(super) fn beside(&self) -> Option<&Path> {
         self.single.as_deref().and_then(Path::parent)
