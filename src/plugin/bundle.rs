@@ -5,6 +5,7 @@
 //! in it, or a list of such things, as `kubectl` and `kustomize` print them.
 //! Whatever else it holds is skipped.
 
+mod sort;
 #[cfg(test)]
 mod tests;
 
@@ -12,10 +13,11 @@ use std::cell::OnceCell;
 
 use serde_json::Value;
 
+use self::sort::{Sort, mentions_kind};
 use super::{
     Code, Diagnostic, InvalidManifest, Part, Place, PluginDefinition, Region, diagnose, document,
     lint::lint,
-    manifest::{self, Judgement, KIND, Step, folds_to},
+    manifest::{self, Judgement, KIND, Step},
     passage::{File, Map, Passage},
     site::Site,
     suggestion::nearest,
@@ -94,15 +96,6 @@ enum Depth {
     Wrapped,
 }
 
-/// What a value is to us.
-enum Sort {
-    Nothing,
-    Plugin,
-    ConfigMap,
-    List,
-    Unrelated,
-}
-
 /// A value of a document.
 struct Spot {
     path: Vec<Step>,
@@ -139,7 +132,7 @@ impl Bundle {
             match Document::new(&passage) {
                 Ok(document) => {
                     self.document(&document, &place, depth);
-                    if matches!(sort(&document.value), Sort::Plugin) {
+                    if matches!(Sort::of(&document.value), Sort::Plugin) {
                         definitions += 1;
                         self.tell_of_others(definitions);
                     }
@@ -155,7 +148,7 @@ impl Bundle {
     }
 
     fn document(&mut self, document: &Document<'_>, place: &Place, depth: Depth) {
-        let sort = sort(&document.value);
+        let sort = Sort::of(&document.value);
         if depth == Depth::File && !matches!(sort, Sort::Nothing) {
             self.documents += 1;
         }
@@ -174,7 +167,7 @@ impl Bundle {
 
     fn value(&mut self, document: &Document<'_>, spot: Spot, depth: Depth) {
         let Some(value) = follow(&document.value, &spot.path) else { return };
-        match sort(value) {
+        match Sort::of(value) {
             Sort::Plugin => self.push(document.judged(spot.place, &spot.path, value)),
             Sort::ConfigMap if depth == Depth::File => {
                 self.has_containers = true;
@@ -316,27 +309,6 @@ fn faulty(diagnostic: Diagnostic) -> Reading {
     Reading::refused(place, diagnostic)
 }
 
-fn sort(value: &Value) -> Sort {
-    let members = match value {
-        Value::Null => return Sort::Nothing,
-        Value::Array(_) => return Sort::List,
-        Value::Object(members) => members,
-        Value::Bool(_) | Value::Number(_) | Value::String(_) => return Sort::Unrelated,
-    };
-    let folded = |name: &str| members.iter().rev().find(|(key, _)| folds_to(key, name));
-    let has_generate = || folded("spec").is_some_and(|(_, spec)| spec.get("generate").is_some());
-    match folded("kind").and_then(|(_, kind)| kind.as_str()).unwrap_or_default() {
-        "ConfigMap" => Sort::ConfigMap,
-        kind if kind.ends_with("List") && value.get("items").is_some_and(Value::is_array) => {
-            Sort::List
-        }
-        // Nearly so, or nothing at all, is a mistake and no other thing.
-        kind if nearest(kind, [KIND]).is_some() => Sort::Plugin,
-        "" if has_generate() => Sort::Plugin,
-        _ => Sort::Unrelated,
-    }
-}
-
 /// The items of a list, and the way to them.
 fn items(list: &Value) -> (Vec<Step>, &[Value]) {
     match (list, list.get("items")) {
@@ -355,8 +327,4 @@ fn follow<'v>(value: &'v Value, path: &[Step]) -> Option<&'v Value> {
 
 fn keys<'k>(path: &'k [&'k str]) -> impl Iterator<Item = Step> + 'k {
     path.iter().map(|key| Step::Key((*key).to_owned()))
-}
-
-fn mentions_kind(text: &[u8]) -> bool {
-    memchr::memmem::find(text, KIND.as_bytes()).is_some()
 }
