@@ -177,6 +177,11 @@ func class(why string) string {
 	}
 	attempt = regexp.MustCompile(`^(error creating file) ".*`).ReplaceAllString(attempt, "$1")
 	cause := rest[strings.LastIndex(rest, ": ")+1:]
+	// Go notices a broken gzip stream with the last bytes in front of it, which
+	// depends on its buffers: they may still be a file's, or behind it.
+	if broken := []string{"unexpected EOF", "flate", "gzip"}; attempt == "error writing tgz file" && slices.ContainsFunc(broken, func(what string) bool { return strings.HasPrefix(rest, what) }) {
+		attempt = "error while iterating on tar reader"
+	}
 	return attempt + ": " + strings.TrimSpace(regexp.MustCompile(`[0-9]+`).ReplaceAllString(cause, "N"))
 }
 

@@ -20,12 +20,12 @@ type logged struct {
 	UID                          *uint32
 }
 
-// requests are the log lines of all requests so far.
-func requests(s subject) []logged {
+// matches are the log lines of discovery so far.
+func matches(s subject) []logged {
 	var all []logged
 	for line := range strings.Lines(s.Log()) {
 		var entry logged
-		if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg == "request" {
+		if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg == "request" && entry.Method == "match" {
 			all = append(all, entry)
 		}
 	}
@@ -55,7 +55,7 @@ func TestOursRemembersAnswersOfDiscovery(t *testing.T) {
 				t.Errorf("round %d: expected yes", round)
 			}
 		}
-		lines := requests(s)
+		lines := matches(s)
 		if len(lines) != 3 || lines[0].Reason == "" || lines[1].Reason != "" || lines[2].Reason != "" {
 			t.Errorf("expected a reason in the first of three log lines only, got %+v", lines)
 		}

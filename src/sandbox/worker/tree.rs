@@ -142,6 +142,11 @@ impl Tree {
         symlinkat(value, &parent, name)
     }
 
+    /// Whether there is something of this name, be it a link to nothing.
+    pub(super) fn has(&self, path: &EntryPath) -> bool {
+        self.open(path.as_path(), OFlag::O_PATH | OFlag::O_NOFOLLOW, Mode::empty()).is_ok()
+    }
+
     /// Follows every link on a path. The work is bounded by [`MAX_LINKS`].
     pub(super) fn real(&self, path: &EntryPath) -> Result<Real, Errno> {
         let mut ahead: VecDeque<OsString> = path.as_path().iter().map(OsStr::to_owned).collect();

@@ -155,11 +155,17 @@ impl Unpacker {
         if target.is_root() {
             return Err(outside());
         }
-        let parent = match self.tree.real(&path.parent()).map_err(failed)? {
-            Real::Path(real) => real,
-            Real::Missing | Real::Outside => path.parent(),
-        };
-        let value = target.relative_to(&parent);
+        // Argo CD reckons from the directory in the link's name. Where a link
+        // leads to that directory, the new one stands elsewhere, and may lead out.
+        let value = target.relative_to(&path.parent());
+        let parent = self.tree.real(&path.parent()).map_err(failed);
+        let climbs = value.iter().take_while(|part| *part == "..").count();
+        if let Ok(Real::Path(parent)) = parent
+            && climbs > parent.depth()
+            && !self.tree.has(path)
+        {
+            return Err(outside());
+        }
         self.tree.link(path, &value).map_err(|errno| Refusal::Link {
             path: shown(path),
             target: value.display().to_string(),
