@@ -227,3 +227,6 @@ fn io_text(error: &io::Error) -> String {
     let errno = error.raw_os_error().map(Errno::from_raw);
     errno.map_or_else(|| error.to_string(), go_text)
 }
+
+#[cfg(test)]
+mod agreement;
