@@ -38,6 +38,8 @@ type result struct {
 	largeGenerate samples
 	largeMatch    samples
 	largeGlob     samples
+	smallFresh    samples
+	largeFresh    samples
 	parallel      rate
 	peak          int64
 }
@@ -162,6 +164,8 @@ type step struct {
 	method client.Method
 	load   load
 	calls  int
+	// fresh makes every archive another, so that no answer is remembered.
+	fresh bool
 }
 
 // steps are what each round measures.
@@ -169,12 +173,14 @@ func steps(s settings, l loads) []step {
 	named := func(r *runner) *client.Client { return r.named }
 	glob := func(r *runner) *client.Client { return r.glob }
 	return []step{
-		{func(r *result) *samples { return &r.smallGenerate }, named, client.Generate, l.small, s.small},
-		{func(r *result) *samples { return &r.smallMatch }, named, client.Match, l.small, s.small},
-		{func(r *result) *samples { return &r.smallGlob }, glob, client.Match, l.small, s.small},
-		{func(r *result) *samples { return &r.largeGenerate }, named, client.Generate, l.large, s.large},
-		{func(r *result) *samples { return &r.largeMatch }, named, client.Match, l.large, s.large},
-		{func(r *result) *samples { return &r.largeGlob }, glob, client.Match, l.large, s.large},
+		{func(r *result) *samples { return &r.smallGenerate }, named, client.Generate, l.small, s.small, false},
+		{func(r *result) *samples { return &r.smallMatch }, named, client.Match, l.small, s.small, false},
+		{func(r *result) *samples { return &r.smallGlob }, glob, client.Match, l.small, s.small, false},
+		{func(r *result) *samples { return &r.smallFresh }, glob, client.Match, l.small, s.small, true},
+		{func(r *result) *samples { return &r.largeGenerate }, named, client.Generate, l.large, s.large, false},
+		{func(r *result) *samples { return &r.largeMatch }, named, client.Match, l.large, s.large, false},
+		{func(r *result) *samples { return &r.largeGlob }, glob, client.Match, l.large, s.large, false},
+		{func(r *result) *samples { return &r.largeFresh }, glob, client.Match, l.large, s.large, true},
 	}
 }
 
@@ -183,7 +189,11 @@ func (r *runner) measure(step step) error {
 	into := step.into(r.result)
 	before := proc.CPU(r.server.Processes())
 	for range step.calls {
-		took, err := timed(step.client(r), step.method, step.load)
+		messages := step.load.packed.Messages()
+		if step.fresh {
+			messages = step.load.packed.Fresh()
+		}
+		took, err := timed(step.client(r), step.method, messages)
 		if err != nil {
 			return fmt.Errorf("%s, %s: %w", r.contestant, step.method.Name, err)
 		}
@@ -194,10 +204,9 @@ func (r *runner) measure(step step) error {
 }
 
 // timed makes one call.
-func timed(c *client.Client, method client.Method, l load) (time.Duration, error) {
+func timed(c *client.Client, method client.Method, messages []client.Message) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), callWithin)
 	defer cancel()
-	messages := l.packed.Messages()
 	start := time.Now()
 	_, err := c.Raw(ctx, method, messages...)
 	return time.Since(start), err
@@ -222,7 +231,7 @@ func (r *runner) together(s settings, l load) error {
 	for i, c := range clients {
 		group.Go(func() {
 			for range each {
-				if _, err := timed(c, client.Generate, l); err != nil {
+				if _, err := timed(c, client.Generate, l.packed.Messages()); err != nil {
 					failures[i] = err
 					return
 				}
@@ -242,7 +251,7 @@ func (r *runner) memory(l load) error {
 	done := make(chan error, 1)
 	go func() {
 		for range memoryCalls {
-			if _, err := timed(r.named, client.Generate, l); err != nil {
+			if _, err := timed(r.named, client.Generate, l.packed.Messages()); err != nil {
 				done <- err
 				return
 			}

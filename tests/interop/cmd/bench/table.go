@@ -30,9 +30,11 @@ func rows() []row {
 		{"generate small", func(r *result) *samples { return &r.smallGenerate }},
 		{"match small, fileName", func(r *result) *samples { return &r.smallMatch }},
 		{"match small, glob", func(r *result) *samples { return &r.smallGlob }},
+		{"match small, glob, never seen", func(r *result) *samples { return &r.smallFresh }},
 		{"generate large", func(r *result) *samples { return &r.largeGenerate }},
 		{"match large, fileName", func(r *result) *samples { return &r.largeMatch }},
 		{"match large, glob", func(r *result) *samples { return &r.largeGlob }},
+		{"match large, glob, never seen", func(r *result) *samples { return &r.largeFresh }},
 	} {
 		all = append(all,
 			row{measured.label + ", p50", "ms", func(r *result) float64 { return milliseconds(measured.of(r).percentile(50)) }},

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 
 	plugins "github.com/argoproj/argo-cd/v3/cmpserver/apiclient"
 	"google.golang.org/grpc"
@@ -117,6 +119,23 @@ type Packed struct {
 
 // Messages is the whole request.
 func (p Packed) Messages() []Message { return append([]Message{p.Metadata}, p.Chunks...) }
+
+// Fresh is the same request with bytes behind the archive's end, which nobody
+// reads and which make it one that no server has seen.
+func (p Packed) Fresh() []Message {
+	number := binary.BigEndian.AppendUint64(nil, fresh.Add(1))
+	sum := sha256.New()
+	for _, chunk := range p.Chunks {
+		sum.Write(chunk.GetFile().GetChunk())
+	}
+	sum.Write(number)
+	stated := p.Metadata.GetMetadata()
+	metadata := Metadata(stated.GetAppRelPath(), hex.EncodeToString(sum.Sum(nil)), stated.GetEnv()...)
+	return append(append([]Message{metadata}, p.Chunks...), Chunk(number))
+}
+
+// fresh counts the archives made another.
+var fresh atomic.Uint64
 
 // Pack lets Argo CD build the archive and cuts it as Argo CD does.
 func (a App) Pack() (Packed, error) {
