@@ -24,6 +24,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// What it ends with where a tier is not to be had.
 const NO_ISOLATION: i32 = 78;
+const NOT_OFFERED: &str = "is not to be had here";
 
 /// A supervisor with directories of its own.
 #[derive(Debug)]
@@ -100,7 +101,11 @@ impl Supervisor {
                 let text = this.text();
                 let last = text.lines().last().unwrap_or("without a word").to_owned();
                 return Err(match status.code() {
-                    Some(NO_ISOLATION) => NotServing::NotOffered(last),
+                    // One that attacked itself with success is not a machine
+                    // without the tier.
+                    Some(NO_ISOLATION) if last.contains(NOT_OFFERED) => {
+                        NotServing::NotOffered(last)
+                    }
                     _ => NotServing::Broken(last),
                 });
             }
