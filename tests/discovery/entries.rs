@@ -79,13 +79,13 @@ fn what_no_file_system_does_is_refused() {
 fn names_no_file_system_takes_are_refused_where_they_would_be_made() {
     let too_long = MakeError::NameTooLong;
     let long = "x".repeat(256);
-    let to_long = format!("l -> {}", "y/".repeat(2049));
+    let endless = format!("l -> {}", "y/".repeat(2049));
     for (name, refused) in [
         (long.clone(), EntryError::File(too_long)),
         (format!("{long}/f"), EntryError::Folder(too_long)),
         (format!("{long} -> f"), EntryError::Link(too_long)),
         (format!("l -> {long}"), EntryError::LinkTarget(LookupError::NameTooLong)),
-        (to_long, EntryError::Link(too_long)),
+        (endless, EntryError::Link(too_long)),
         ("x/".repeat(2049), EntryError::Unnameable),
         ("a\0b".to_owned(), EntryError::Unnameable),
     ] {
