@@ -1,6 +1,7 @@
 //! Every metric there is, and the only place that names them.
 
 mod reload;
+mod sandbox;
 mod tombstone;
 
 use std::{
@@ -23,6 +24,9 @@ const SECONDS: [f64; 18] = [
     0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0, 90.0, 120.0,
     180.0, 300.0,
 ];
+
+/// Upper bounds for shares of a deadline: what matters is how near it is.
+const RATIOS: [f64; 8] = [0.1, 0.25, 0.5, 0.75, 0.8, 0.9, 0.95, 1.0];
 
 /// Upper bounds for sizes, in bytes: 4 KiB to 1 GiB by powers of four.
 const BYTES: [f64; 10] = [
@@ -48,6 +52,8 @@ const PHASE_DURATION: &str = "argocd_cmp_request_phase_duration_seconds";
 const IN_FLIGHT: &str = "argocd_cmp_requests_in_flight";
 const RECEIVED: &str = "argocd_cmp_stream_received_bytes";
 const TIMEOUTS: &str = "argocd_cmp_timeouts_total";
+const DEADLINE_USED: &str = "argocd_cmp_request_deadline_used_ratio";
+const EMPTY: &str = "argocd_cmp_empty_responses_total";
 
 /// What is asked of a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -223,7 +229,11 @@ impl Metrics {
         let received = "Compressed bytes of an archive.";
         self.recorder.describe_histogram(RECEIVED.into(), Some(Unit::Bytes), received.into());
         self.describe_counter(TIMEOUTS, "Requests that a clock ended, by which and in what phase.");
+        let used = "Share of a deadline that a request used: how near timeouts are.";
+        self.recorder.describe_histogram(DEADLINE_USED.into(), None, used.into());
+        self.describe_counter(EMPTY, "Answers without a manifest: pruning deletes what was there.");
         self.describe_reload();
+        self.describe_sandbox();
     }
 
     fn describe_gauge(&self, name: &'static str, text: &'static str) {
@@ -244,6 +254,7 @@ fn with_buckets(builder: PrometheusBuilder) -> PrometheusBuilder {
     builder
         .set_buckets_for_metric(suffix("_seconds"), &SECONDS)
         .and_then(|builder| builder.set_buckets_for_metric(suffix("_bytes"), &BYTES))
+        .and_then(|builder| builder.set_buckets_for_metric(suffix("_ratio"), &RATIOS))
         // Bounds are only refused when there are none.
         .unwrap_or_default()
 }
@@ -264,6 +275,16 @@ impl PluginMetrics {
         self.in_flight(method).decrement(1.0);
         self.requests(method, outcome).increment(1);
         self.metrics.histogram(REQUEST_DURATION, &self.of(method)).record(took);
+    }
+
+    /// A request with a deadline ended, after this share of it.
+    pub fn deadline_used(&self, method: Method, ratio: f64) {
+        self.metrics.histogram(DEADLINE_USED, &self.of(method)).record(ratio);
+    }
+
+    /// An application has no manifests, and that is no error.
+    pub fn empty(&self) {
+        self.metrics.counter(EMPTY, &[self.label()]).increment(1);
     }
 
     /// A phase of a request ended.
@@ -287,6 +308,7 @@ impl PluginMetrics {
 
     fn initialise(&self) {
         self.set_up(false);
+        self.metrics.counter(EMPTY, &[self.label()]).absolute(0);
         for method in Method::ALL {
             self.in_flight(method).increment(0.0);
             for outcome in Outcome::ALL {

@@ -133,6 +133,9 @@ impl Call {
         if progress.received > 0 {
             self.metrics.received(self.method, progress.received);
         }
+        if let Some(ratio) = deadline.used() {
+            self.metrics.deadline_used(self.method, ratio);
+        }
         self.metrics.ended(self.method, account.outcome, deadline.elapsed());
     }
 }

@@ -69,6 +69,9 @@ impl ConfigManagementPluginService for PluginService {
     ) -> Result<Response<ManifestResponse>, Status> {
         self.call(Method::Generate, request, async |incoming, call| {
             let manifests = self.pipeline.generate(incoming, &mut call.course).await?;
+            if manifests.is_empty() {
+                self.metrics.empty();
+            }
             let manifests = manifests.into_inner();
             let response = ManifestResponse { manifests, ..ManifestResponse::default() };
             let (bytes, limit) = (response.encoded_len(), self.max_message);

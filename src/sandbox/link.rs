@@ -68,14 +68,20 @@ struct Waiting {
 
 impl Link {
     /// A link to `spawner`, and the driver that has to run for it to work.
-    pub fn new(spawner: Spawner) -> io::Result<(Self, impl Future<Output = SpawnerGone>)> {
+    ///
+    /// Every lease that ends is told to `observer`.
+    pub fn new(
+        spawner: Spawner,
+        observer: impl Fn(Ending) + Send + Sync,
+    ) -> io::Result<(Self, impl Future<Output = SpawnerGone>)> {
         let capacity = spawner.abilities.leases as usize * ORDERS_PER_LEASE;
         let (orders, outgoing) = mpsc::channel(capacity);
         let link = Self { orders };
         rustix::io::ioctl_fionbio(&spawner.control, true)?;
         // Of all that tokio can wait for, datagrams are nearest to packets.
         let socket = UnixDatagram::from_std(spawner.control.into())?;
-        let driver = Driver { socket, waiting: Arc::default(), link: link.orders.downgrade() };
+        let driver =
+            Driver { socket, waiting: Arc::default(), link: link.orders.downgrade(), observer };
         Ok((link, driver.run(outgoing)))
     }
 
@@ -91,14 +97,24 @@ impl Link {
     }
 }
 
-struct Driver {
+/// How a lease ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ending {
+    /// Something of it had to be killed.
+    pub killed: bool,
+    /// Something of it is still there; its user is not leased again.
+    pub quarantined: bool,
+}
+
+struct Driver<O> {
     socket: UnixDatagram,
     waiting: Arc<Mutex<Waiting>>,
     /// Weak: the driver must not keep itself alive.
     link: mpsc::WeakSender<Outgoing>,
+    observer: O,
 }
 
-impl Driver {
+impl<O: Fn(Ending)> Driver<O> {
     async fn run(self, outgoing: mpsc::Receiver<Outgoing>) -> SpawnerGone {
         // Side by side: if sending waited for receiving or the other way round,
         // two full buffers would wait for each other for good.
@@ -147,7 +163,7 @@ impl Driver {
             match report.event {
                 Some(Event::Leased(leased)) => self.leased(leased),
                 Some(Event::Ended(ended)) => self.ended(ended),
-                Some(Event::Released(released)) => note(released),
+                Some(Event::Released(released)) => self.released(&released),
                 Some(Event::Ready(_) | Event::Unfit(_)) | None => {}
             }
         }
@@ -171,13 +187,16 @@ impl Driver {
             let _ = answer.send(ended);
         }
     }
-}
 
-fn note(released: Released) {
-    if released.quarantined {
-        warn!(
-            lease = released.lease,
-            "something of a request could not be ended or removed; its user is not leased again"
-        );
+    fn released(&self, released: &Released) {
+        let Released { lease, quarantined, killed } = *released;
+        if quarantined {
+            warn!(
+                lease,
+                "something of a request could not be ended or removed; its user is not leased \
+                 again"
+            );
+        }
+        (self.observer)(Ending { killed, quarantined });
     }
 }

@@ -94,7 +94,7 @@ fn to_disk(packed: &[u8], workspace: &Path, preserve: bool) -> Result<Unpacked, 
         drop(reading);
         unpacked.map_err(|trouble| match trouble {
             Trouble::Refused(text) => text,
-            trouble => panic!("{trouble:?}"),
+            trouble @ (Trouble::Step { .. } | Trouble::Command(_)) => panic!("{trouble:?}"),
         })
     })
 }

@@ -1,0 +1,53 @@
+//! Metrics of the sandbox: what keeps requests apart, and how that goes.
+
+use metrics::Label;
+
+use super::Metrics;
+
+const ISOLATION: &str = "argocd_cmp_isolation";
+const LEASES: &str = "argocd_cmp_leases";
+const KILLED: &str = "argocd_cmp_leases_killed_total";
+const QUARANTINED: &str = "argocd_cmp_leases_quarantined_total";
+
+impl Metrics {
+    /// What keeps requests apart; and how many users there are to lease.
+    pub fn isolated(&self, isolation: &'static str, leases: u32) {
+        self.gauge(ISOLATION, &[Label::new("isolation", isolation)]).set(1.0);
+        self.gauge(LEASES, &[]).set(f64::from(leases));
+        self.counter(KILLED, &[]).absolute(0);
+        self.counter(QUARANTINED, &[]).absolute(0);
+    }
+
+    /// Processes of a request had to be killed when it was over.
+    pub fn lease_killed(&self) {
+        self.counter(KILLED, &[]).increment(1);
+    }
+
+    /// Something of a request could not be ended or removed.
+    pub fn lease_quarantined(&self) {
+        self.counter(QUARANTINED, &[]).increment(1);
+    }
+
+    pub(super) fn describe_sandbox(&self) {
+        self.describe_gauge(ISOLATION, "What keeps requests apart; always 1.");
+        self.describe_gauge(LEASES, "Users that can be leased to requests.");
+        self.describe_counter(KILLED, "Requests that left processes to be killed.");
+        let text = "Users never leased again, because something of a request could not be removed.";
+        self.describe_counter(QUARANTINED, text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_isolation_shows() {
+        let metrics = Metrics::new();
+        metrics.isolated("none", 64);
+        metrics.lease_quarantined();
+        let page = metrics.render();
+        assert!(page.contains(r#"argocd_cmp_isolation{isolation="none"} 1"#), "{page}");
+        assert!(page.contains("argocd_cmp_leases_quarantined_total 1"), "{page}");
+    }
+}
