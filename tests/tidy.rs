@@ -4,6 +4,7 @@
 #![expect(clippy::tests_outside_test_module, reason = "an integration test is one")]
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
 };
@@ -199,4 +200,22 @@ fn unsafe_code_is_in_one_file() {
     let files: Vec<_> =
         sources().iter().filter(is_unsafe).map(|source| source.module.clone()).collect();
     assert_eq!(files, ["sandbox/fork"]);
+}
+
+#[test]
+fn every_metric_is_documented_and_no_other() {
+    let named = |text: &str, before: &str, after: &str| {
+        let rest = text.split(before).skip(1);
+        let names = rest.filter_map(|rest| rest.split_once(after).map(|(name, _)| name.to_owned()));
+        let is_name = |name: &String| {
+            name.starts_with("argocd_cmp_")
+                && name.bytes().all(|byte| byte == b'_' || byte.is_ascii_lowercase())
+        };
+        names.filter(is_name).collect::<BTreeSet<_>>()
+    };
+    let sources = sources();
+    let metrics = sources.iter().filter(|source| source.is_in("metrics"));
+    let code: String = metrics.map(|source| source.code.as_str()).collect();
+    let documented = named(&fs::read_to_string("docs/metrics.md").unwrap(), "\n| `", "` |");
+    assert_eq!(named(&code, ": &str = \"", "\";"), documented);
 }
