@@ -127,7 +127,7 @@ impl Pipeline {
         if let Some(Discovery::Command(command)) = &plugin.discovery {
             let (_place, lease) = self.admit(&self.matches, course).await?;
             let received = incoming.receive(lease, self.limits, course).await?;
-            let mut workspace = received.settle_clamped(&self.surroundings);
+            let mut workspace = received.settle_rooted(&self.surroundings);
             let output = workspace.run(command, Phase::Discover, course).await?;
             return Ok(Verdict::of(!matches!(output.as_slice(), b"" | b"\n")));
         }

@@ -33,19 +33,11 @@ impl AppPath {
         }
     }
 
-    /// Joins a path to the root as if nothing were above it, as for discovery:
-    /// `..` at the root stays there.
+    /// Takes a path as it is, as for discovery: whoever enters it takes the
+    /// repository for the root, above which `..` leads nowhere.
     #[must_use]
-    pub fn clamped(path: &[u8]) -> Self {
-        let mut clamped = PathBuf::new();
-        for component in path.split(|byte| *byte == b'/') {
-            match component {
-                b"" | b"." => {}
-                b".." => drop(clamped.pop()),
-                name => clamped.push(OsStr::from_bytes(name)),
-            }
-        }
-        if clamped.as_os_str().is_empty() { Self(PathBuf::from(".")) } else { Self(clamped) }
+    pub fn rooted(path: &[u8]) -> Self {
+        Self(PathBuf::from(OsStr::from_bytes(if path.is_empty() { b"." } else { path })))
     }
 
     /// The path, relative to the repository.
@@ -73,8 +65,8 @@ mod tests {
     }
 
     #[test]
-    fn for_discovery_there_is_nothing_above_the_root() {
-        assert_eq!(AppPath::clamped(b"../../b/..").as_path(), Path::new("."));
-        assert_eq!(AppPath::clamped(b"../x").as_path(), Path::new("x"));
+    fn for_discovery_a_path_stays_as_it_is() {
+        assert_eq!(AppPath::rooted(b"../../b/..").as_path(), Path::new("../../b/.."));
+        assert_eq!(AppPath::rooted(b"").as_path(), Path::new("."));
     }
 }

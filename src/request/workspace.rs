@@ -67,8 +67,8 @@ impl Received {
 
     /// Finds the application for discovery, which never fails.
     #[must_use]
-    pub fn settle_clamped(self, surroundings: &Arc<Surroundings>) -> Workspace {
-        let application = AppPath::clamped(&self.header.directory);
+    pub fn settle_rooted(self, surroundings: &Arc<Surroundings>) -> Workspace {
+        let application = AppPath::rooted(&self.header.directory);
         self.settle_in(application, surroundings)
     }
 

@@ -8,6 +8,7 @@
 mod environment;
 mod guard;
 mod identity;
+mod inside;
 mod lookup;
 pub(super) mod namespaces;
 mod reading;

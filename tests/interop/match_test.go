@@ -130,3 +130,23 @@ func TestMatchClampsAPathThatLeavesTheRepository(t *testing.T) {
 		}
 	}, d)
 }
+
+func TestADiscoveryCommandRunsInTheAppWhereverItsPathLeads(t *testing.T) {
+	d := discovering("rooted", `{find: {command: [cat, marker]}}`)
+	archive := tree.Archive(
+		tree.Entry{Name: "real/app/marker", Body: "x"},
+		tree.Entry{Name: "other/file", Body: "x"},
+		link("link", "real/app"),
+		link("other/up", "../real"),
+	)
+	onEach(t, func(t *testing.T, s subject) {
+		for _, path := range []string{"real/app", "../real/app", "../../other/../real/app", "link", "../link", "other/up/app", "link/../app", "/real/app"} {
+			reply, err := s.raw(t, d, client.Match, client.Whole(path, archive)...)
+			if err != nil {
+				t.Errorf("path %q: expected isSupported=true, got the error %v", path, err)
+			} else if !reply.(*plugins.RepositoryResponse).GetIsSupported() {
+				t.Errorf("path %q: expected isSupported=true, got false", path)
+			}
+		}
+	}, d)
+}

@@ -5,7 +5,7 @@ use std::{
     ffi::{CString, OsStr},
     fs::File,
     os::{
-        fd::AsFd,
+        fd::{AsFd, OwnedFd},
         unix::{ffi::OsStrExt, net::UnixStream},
     },
     path::Path,
@@ -13,7 +13,9 @@ use std::{
 
 use bytes::Bytes;
 use nix::{
-    fcntl::OFlag,
+    errno::Errno,
+    fcntl::{OFlag, OpenHow, ResolveFlag, openat},
+    sys::stat::Mode,
     unistd::{chdir, dup2_stderr, dup2_stdin, dup2_stdout, execve, fchdir, pipe2},
 };
 
@@ -22,7 +24,7 @@ use super::{
         channel,
         plan::{self, Answer, Reply, RunTask},
     },
-    Confined, REPOSITORY, Tenant, Trouble, environment, go_text, lookup, step,
+    Confined, REPOSITORY, Tenant, Trouble, environment, go_text, inside, lookup, step,
 };
 
 /// Replaces this process by a command. Its output goes to pipes whose other
@@ -42,13 +44,24 @@ pub(super) fn become_command(
     chdir("/").map_err(step("leave the workspace"))?;
     let path = lookup::look_up(program, &task.search).map_err(Trouble::Command)?;
     let failed = |errno| Trouble::Command(start_error(&path, errno, task));
-    fchdir(confined.workspace()).map_err(step("enter the workspace"))?;
-    let directory = Path::new(REPOSITORY).join(OsStr::from_bytes(&task.directory));
-    chdir(&directory).map_err(failed)?;
+    let repository = openat(confined.workspace(), REPOSITORY, DIRECTORY, Mode::empty())
+        .map_err(step("open the repository"))?;
+    enter(&repository, &task.directory).map_err(failed)?;
     connect(socket)?;
     let path = CString::new(path.as_os_str().as_bytes());
     let path = path.map_err(|_nul| Trouble::Command("exec: invalid argument".to_owned()))?;
     execve(&path, &arguments, &variables).map_err(failed)
+}
+
+/// What a directory is opened with to be entered.
+const DIRECTORY: OFlag = OFlag::O_PATH.union(OFlag::O_DIRECTORY).union(OFlag::O_CLOEXEC);
+
+/// Changes to a directory of the repository. Whatever its path or links on the
+/// way say, the repository is the root, as for Argo CD's `SecureJoin`.
+fn enter(repository: &OwnedFd, directory: &[u8]) -> Result<(), Errno> {
+    let resolve = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS;
+    let how = OpenHow::new().flags(DIRECTORY).resolve(resolve);
+    fchdir(inside::open(repository, OsStr::from_bytes(directory), how)?)
 }
 
 fn words(task: &RunTask) -> Result<Vec<CString>, Trouble> {
@@ -74,8 +87,7 @@ fn connect(socket: &UnixStream) -> Result<(), Trouble> {
 }
 
 /// What Go says when a program does not start, and what usually is the matter.
-fn start_error(path: &Path, errno: nix::errno::Errno, task: &RunTask) -> String {
-    use nix::errno::Errno;
+fn start_error(path: &Path, errno: Errno, task: &RunTask) -> String {
     let error = format!("fork/exec {}: {}", path.display(), go_text(errno));
     let directory = String::from_utf8_lossy(&task.directory);
     let is_missing = matches!(errno, Errno::ENOENT | Errno::ENOTDIR);

@@ -14,11 +14,12 @@ use std::{
 
 use nix::{
     errno::Errno,
-    fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat2, readlinkat},
+    fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, readlinkat},
     sys::stat::{Mode, SFlag, fchmod, fstatat, mkdirat},
     unistd::symlinkat,
 };
 
+use super::inside;
 use crate::archive::EntryPath;
 
 /// Links followed on one path; as many as Go's `filepath.EvalSymlinks` follows.
@@ -183,7 +184,7 @@ impl Tree {
     fn open(&self, path: &Path, flags: OFlag, mode: Mode) -> Result<OwnedFd, Errno> {
         let resolve = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS;
         let how = OpenHow::new().flags(flags | OFlag::O_CLOEXEC).mode(mode).resolve(resolve);
-        openat2(&self.root, path, how)
+        inside::open(&self.root, path, how)
     }
 }
 

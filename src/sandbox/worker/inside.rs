@@ -1,0 +1,59 @@
+//! Opening by a path that must not lead out of a directory.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use nix::{
+    NixPath,
+    errno::Errno,
+    fcntl::{OpenHow, openat2},
+};
+
+/// How often an open is tried. The kernel gives up on `..` when anything on the
+/// machine was renamed or mounted meanwhile, and other requests mount.
+const ATTEMPTS: usize = 1000;
+
+/// Opens `path` in `root`, as `how` says.
+pub(super) fn open<P: ?Sized + NixPath>(
+    root: impl AsFd,
+    path: &P,
+    how: OpenHow,
+) -> Result<OwnedFd, Errno> {
+    let attempts = std::iter::repeat_with(|| openat2(root.as_fd(), path, how)).take(ATTEMPTS);
+    let mut settled = attempts.skip_while(|opened| matches!(opened, Err(Errno::EAGAIN)));
+    settled.next().unwrap_or(Err(Errno::EAGAIN))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs::{self, File},
+        sync::atomic::{AtomicBool, Ordering},
+        thread,
+    };
+
+    use nix::fcntl::{OFlag, ResolveFlag};
+
+    use super::*;
+
+    #[test]
+    fn renames_elsewhere_do_not_matter() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("a/b")).unwrap();
+        fs::write(root.path().join("x"), "").unwrap();
+        let directory = File::open(root.path()).unwrap();
+        let (x, y) = (root.path().join("x"), root.path().join("y"));
+        let done = AtomicBool::new(false);
+        let how = OpenHow::new().flags(OFlag::O_PATH).resolve(ResolveFlag::RESOLVE_BENEATH);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    fs::rename(&x, &y).and_then(|()| fs::rename(&y, &x)).unwrap();
+                }
+            });
+            let opened =
+                (0..20_000).try_for_each(|_| open(&directory, "a/b/../../a", how).map(drop));
+            done.store(true, Ordering::Relaxed);
+            assert_eq!(opened, Ok(()));
+        });
+    }
+}
