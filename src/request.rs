@@ -112,7 +112,8 @@ impl Pipeline {
         }
         let output = workspace.run(&plugin.generate, Phase::Generate, course).await?;
         course.progress.enter(Phase::Split);
-        Ok(Manifests::parse(output)?.at_least(plugin.limits.minimum_manifests)?)
+        Ok(Manifests::parse(output, self.surroundings.max_answer)?
+            .at_least(plugin.limits.minimum_manifests)?)
     }
 
     /// Asks whether the plugin claims an application.

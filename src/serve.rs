@@ -285,6 +285,7 @@ fn pipeline(config: &Serve, link: Link) -> Pipeline {
             inherited,
             search: config::search(),
             max_output: config.max_output(),
+            max_answer: config.max_message(),
             bounds: config.bounds(),
         }),
     }

@@ -166,8 +166,10 @@ impl fmt::Display for Failure {
             Self::Large { bytes, limit } => write!(
                 formatter,
                 "trying to send message larger than max ({bytes} vs. {limit}): the plugin produced \
-                 more manifests than one message holds; raise ARGOCD_GRPC_MAX_SIZE_MB here and on \
-                 the repo-server"
+                 {:.1} MiB of manifests, and the limit is {} MiB: raise ARGOCD_GRPC_MAX_SIZE_MB on \
+                 the sidecar and on the repo-server",
+                f64::from(u32::try_from(*bytes).unwrap_or(u32::MAX)) / 1_048_576.0,
+                limit >> 20,
             ),
         }
     }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use thiserror::Error;
 
 use crate::yaml::{
-    DEFAULT_MAX_OUTPUT_BYTES,
+    Cause,
     portable::portable,
     stream::{self, stdout_manifests},
 };
@@ -24,7 +24,16 @@ pub enum InvalidOutput {
         "failed to unmarshal manifest: {0}: document {document}, line {line} of the output: {excerpt}",
         document = .0.document(), line = .0.line(), excerpt = .0.excerpt()
     )]
-    Unreadable(#[from] stream::Error),
+    Unreadable(#[source] stream::Error),
+    /// It is more than one message holds.
+    #[error(
+        "the plugin produced more manifests than the {} MiB that one answer holds: raise \
+         ARGOCD_GRPC_MAX_SIZE_MB on the sidecar and on the repo-server", limit >> 20
+    )]
+    Large {
+        /// The limit in bytes.
+        limit: usize,
+    },
     /// It is less than the plugin's definition demands.
     #[error(
         "the plugin printed {got} manifests, and its spec.limits.minimumManifests demands at least \
@@ -41,13 +50,18 @@ pub enum InvalidOutput {
 impl Manifests {
     /// Splits output into documents, each in a spelling that the repo-server
     /// reads as the same.
-    pub fn parse(output: Vec<u8>) -> Result<Self, InvalidOutput> {
+    ///
+    /// Together they may have `limit` bytes.
+    pub fn parse(output: Vec<u8>, limit: usize) -> Result<Self, InvalidOutput> {
         let output = Bytes::from(output);
         let spelled = |manifest: Bytes| match portable(&manifest) {
             Cow::Borrowed(_) => manifest,
             Cow::Owned(other) => other.into(),
         };
-        let manifests = stdout_manifests(&output, DEFAULT_MAX_OUTPUT_BYTES)?;
+        let manifests = stdout_manifests(&output, limit).map_err(|error| {
+            let is_large = error.yaml().is_some_and(|yaml| yaml.cause() == Cause::Limit);
+            if is_large { InvalidOutput::Large { limit } } else { InvalidOutput::Unreadable(error) }
+        })?;
         Ok(Self(manifests.into_iter().map(spelled).collect()))
     }
 
@@ -80,22 +94,31 @@ impl Manifests {
 mod tests {
     use super::*;
 
+    const LIMIT: usize = 1 << 20;
+
+    #[test]
+    fn more_than_one_message_holds_is_refused_by_its_limit() {
+        let many = "a: b\n---\n".repeat(LIMIT / 8);
+        let error = Manifests::parse(many.into_bytes(), LIMIT).unwrap_err().to_string();
+        assert!(error.contains("more manifests than the 1 MiB"), "{error}");
+    }
+
     #[test]
     fn what_argo_cd_would_misread_is_spelled_otherwise() {
-        let manifests = Manifests::parse(b"{\"a\":\"\\/\"}\n".to_vec()).unwrap();
+        let manifests = Manifests::parse(b"{\"a\":\"\\/\"}\n".to_vec(), LIMIT).unwrap();
         assert_eq!(manifests.into_inner(), [&b"{\"a\":\"/\"}"[..]]);
     }
 
     #[test]
     fn an_error_says_where_in_the_output_it_is() {
-        let error = Manifests::parse(b"a: 1\n---\nb: [\n".to_vec()).unwrap_err().to_string();
+        let error = Manifests::parse(b"a: 1\n---\nb: [\n".to_vec(), LIMIT).unwrap_err().to_string();
         assert!(error.starts_with("failed to unmarshal manifest: "), "{error}");
         assert!(error.ends_with("document 2, line 3 of the output: b: ["), "{error}");
     }
 
     #[test]
     fn fewer_manifests_than_demanded_are_an_error_that_says_so() {
-        let manifests = || Manifests::parse(b"kind: A\n---\nkind: B\n".to_vec()).unwrap();
+        let manifests = || Manifests::parse(b"kind: A\n---\nkind: B\n".to_vec(), LIMIT).unwrap();
         assert_eq!(manifests().at_least(2).unwrap().len(), 2);
         let error = manifests().at_least(3).unwrap_err().to_string();
         assert!(error.starts_with("the plugin printed 2 manifests"), "{error}");

@@ -48,6 +48,8 @@ pub struct Surroundings {
     pub search: Bytes,
     /// Most bytes of a command's output.
     pub max_output: usize,
+    /// Most bytes of all manifests together.
+    pub max_answer: usize,
     /// What no text may show of the variables.
     pub redactor: Redactor,
     /// What commands may reach and use, unless their plugin says otherwise.
