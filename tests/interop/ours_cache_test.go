@@ -20,8 +20,23 @@ type logged struct {
 	UID                          *uint32
 }
 
-// matches are the log lines of discovery so far.
-func matches(s subject) []logged {
+// matches waits for so many log lines of discovery: they come after the answers.
+func matches(t *testing.T, s subject, count int) []logged {
+	t.Helper()
+	var lines []logged
+	err := wait.Until(callWithin, "the log lines of discovery", func() error {
+		if lines = matchesSoFar(s); len(lines) < count {
+			return fmt.Errorf("expected %d, got %+v", count, lines)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lines
+}
+
+func matchesSoFar(s subject) []logged {
 	var all []logged
 	for line := range strings.Lines(s.Log()) {
 		var entry logged
@@ -55,7 +70,7 @@ func TestOursRemembersAnswersOfDiscovery(t *testing.T) {
 				t.Errorf("round %d: expected yes", round)
 			}
 		}
-		lines := matches(s)
+		lines := matches(t, s, 3)
 		if len(lines) != 3 || lines[0].Reason == "" || lines[1].Reason != "" || lines[2].Reason != "" {
 			t.Errorf("expected a reason in the first of three log lines only, got %+v", lines)
 		}

@@ -180,8 +180,7 @@ func (w *watcher) madeNothing(t *testing.T, s subject) {
 			t.Errorf("expected discovery by names to make no file, found %s", path)
 		}
 	}
-	lines := matches(s)
-	if len(lines) == 0 || lines[len(lines)-1].UID != nil {
+	if lines := matches(t, s, 1); lines[len(lines)-1].UID != nil {
 		t.Errorf("expected a log line without a uid, got %+v", lines)
 	}
 }
