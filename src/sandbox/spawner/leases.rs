@@ -237,7 +237,12 @@ impl Leases {
         let now = Instant::now();
         match self.children.remove(&reaped.pid) {
             Some(Child::Worker { slot, job }) => self.worker_ended(slot, job, reaped),
-            Some(Child::Killer(kill)) => self.killed(kill, now),
+            Some(Child::Killer(kill)) => {
+                if reaped.status != 0 {
+                    self.missed(kill);
+                }
+                self.killed(kill, now);
+            }
             Some(Child::Cleaner { slot }) => {
                 self.step(slot, |ending| ending.cleaned(now, clean::found(reaped.status)));
             }

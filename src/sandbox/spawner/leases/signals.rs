@@ -29,15 +29,27 @@ impl Leases {
         }
         let users = self.arrangement.users.as_ref().filter(|_| is_due);
         let killer = users.map(|users| users.killer).zip(self.slots.user(kill.slot));
-        if let Some((killer, victim)) = killer
-            && let Ok(pid) = self.fork.fork(|| kill::kill_all(victim, killer, kill.signal))
-        {
-            self.children.insert(pid, Child::Killer(kill));
-            return;
+        if let Some((killer, victim)) = killer {
+            match self.fork.fork(|| kill::kill_all(victim, killer, kill.signal)) {
+                Ok(pid) => {
+                    self.children.insert(pid, Child::Killer(kill));
+                    return;
+                }
+                Err(_none_to_be_had) => self.missed(kill),
+            }
         }
         // Nobody to be killed, guards who do it, or no process to be had: then
         // cleaning finds the tenant's, and asks again.
         self.killed(kill, Instant::now());
+    }
+
+    /// Nobody was killed who should have been: what waits for that must not
+    /// start, or it would meet what an earlier command left.
+    pub(super) fn missed(&mut self, kill: Kill) {
+        let waiting = self.slots.lease_mut(kill.slot).and_then(|lease| lease.waiting.take());
+        if let Some(worker) = waiting {
+            self.refuse(worker.job, "what an earlier command left cannot be ended");
+        }
     }
 
     /// Signals the workers themselves. Where everybody is one user, guards know
