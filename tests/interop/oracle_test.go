@@ -69,8 +69,11 @@ func reason(t *testing.T, err error, method client.Method) string {
 	if !found {
 		t.Errorf("expected an error about the archive, got %q", text)
 	}
-	return why
+	// Ours adds whose it was.
+	return whose.ReplaceAllString(why, "")
 }
+
+var whose = regexp.MustCompile(` \(plugin [^()]*\)$`)
 
 // printed is the tree that the plugin shown has printed.
 func printed(t *testing.T, manifests []string) []string {
