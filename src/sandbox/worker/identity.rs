@@ -26,7 +26,7 @@ use crate::sandbox::{
     fork,
     limits::Limits,
     message::JobKind,
-    plan::Plan,
+    plan::{Plan, Task},
     policy::Extra,
     shared::Shared,
     spawner::drop_capabilities,
@@ -128,6 +128,7 @@ impl From<Reach<'_>> for Extra {
             write: tenant.shared.iter().flat_map(Shared::paths).collect(),
             ports: (!plan.any_port)
                 .then(|| plan.ports.iter().filter_map(|port| u16::try_from(*port).ok()).collect()),
+            bare: matches!(plan.task, Some(Task::Unpack(_))),
         }
     }
 }
