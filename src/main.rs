@@ -1,8 +1,10 @@
 //! The `cmp-supervisor` binary.
 
-use std::{env, process::ExitCode};
+use std::{env, io, process::ExitCode};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
+use clap_mangen::Man;
 use cmp_supervisor::{
     config::{Application, Explain, OutputFormat, Peer, Serve, Status, TextFormat, Validate},
     local::{self, LocalError},
@@ -38,6 +40,13 @@ enum Verb {
     Schema,
     /// Tell what isolation, directories and tools `serve` would find here
     Doctor(Doctor),
+    /// Print completions for a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the manual, for `man -l -`
+    Man,
     /// Print the version
     Version,
 }
@@ -102,11 +111,30 @@ fn main() -> ExitCode {
         },
         Verb::Schema => print(&format!("{:#}\n", plugin::schema())),
         Verb::Doctor(doctor) => run(local::doctor(&doctor.serve, doctor.output)),
+        Verb::Completions { shell } => print(&completions(shell)),
+        Verb::Man => manual().map_or_else(|error| fail(&error, INTERNAL), |text| print(&text)),
         Verb::Version => {
             print_line(concat!("cmp-supervisor ", env!("CARGO_PKG_VERSION")));
             ExitCode::SUCCESS
         }
     }
+}
+
+fn completions(shell: Shell) -> String {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), env!("CARGO_PKG_NAME"), &mut script);
+    String::from_utf8_lossy(&script).into_owned()
+}
+
+/// One page for the program and each of its verbs.
+fn manual() -> io::Result<String> {
+    let mut page = Vec::new();
+    let command = Cli::command();
+    Man::new(command.clone()).render(&mut page)?;
+    for verb in command.get_subcommands() {
+        Man::new(verb.clone().bin_name(verb.get_name())).render(&mut page)?;
+    }
+    Ok(String::from_utf8_lossy(&page).into_owned())
 }
 
 fn exit_code(error: &NotServing) -> u8 {
