@@ -70,7 +70,7 @@ fn measure(tier: Tier, held: usize) {
     let runtime = runtime.worker_threads(2).enable_all().build().expect("a runtime");
     let resident = resident(&spawner_of());
     let times = runtime.block_on(async {
-        let (link, driver) = Link::new(spawner, |_| {}).expect("a link");
+        let (link, driver) = Link::new(spawner, || {}).expect("a link");
         tokio::select! {
             _ = driver => None,
             times = sample(&link) => Some(times),

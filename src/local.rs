@@ -19,7 +19,7 @@ use std::{
 use thiserror::Error;
 
 use self::{
-    bench::{Bench, Verdict, ask, choose},
+    bench::{Bench, Verdict, ask, choose, wanted},
     pack::{Codec, Pack},
     report::Report,
 };
@@ -133,7 +133,7 @@ pub async fn matches(options: &Application, format: OutputFormat) -> Result<(), 
     let bench = Bench::open(options, &mut report).await?;
     let asked = bench.with(&mut report, async |sockets| {
         let mut asked = Vec::new();
-        for (name, path) in sockets {
+        for (name, path) in wanted(options.plugin.as_deref(), sockets)? {
             asked.push((name.clone(), ask(path, &parcel).await));
         }
         Ok(asked)
@@ -143,7 +143,9 @@ pub async fn matches(options: &Application, format: OutputFormat) -> Result<(), 
     if asked.iter().any(|(_, verdict)| matches!(verdict, Ok(Verdict::Match))) {
         return Ok(());
     }
-    Err(LocalError::NoMatch { known: asked.into_iter().map(|(name, _)| name).collect() })
+    let known = asked.iter().map(|(name, _)| name.clone()).collect();
+    let failed = asked.into_iter().find_map(|(_, verdict)| verdict.err());
+    Err(failed.map_or(LocalError::NoMatch { known }, LocalError::Client))
 }
 
 /// Prints the parameters the application may set.

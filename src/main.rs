@@ -113,10 +113,7 @@ fn main() -> ExitCode {
         Verb::Doctor(doctor) => run(local::doctor(&doctor.serve, doctor.output)),
         Verb::Completions { shell } => print(&completions(shell)),
         Verb::Man => manual().map_or_else(|error| fail(&error, INTERNAL), |text| print(&text)),
-        Verb::Version => {
-            print_line(concat!("cmp-supervisor ", env!("CARGO_PKG_VERSION")));
-            ExitCode::SUCCESS
-        }
+        Verb::Version => print(concat!("cmp-supervisor ", env!("CARGO_PKG_VERSION"), "\n")),
     }
 }
 
@@ -188,9 +185,4 @@ fn fail(error: &dyn std::error::Error, code: u8) -> ExitCode {
 
 fn print(text: &str) -> ExitCode {
     validate::print(text).map_or_else(|error| fail(&error, INTERNAL), |()| ExitCode::SUCCESS)
-}
-
-#[expect(clippy::print_stdout, reason = "what was asked for")]
-fn print_line(text: &str) {
-    println!("{text}");
 }

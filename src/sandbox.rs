@@ -40,7 +40,7 @@ pub use bounds::{Bounds, Cache, Caches, Network};
 pub use excerpt::Excerpt;
 pub use job::Unconfined;
 pub use lease::{Lease, NoLease};
-pub use link::{Ending, Link, SpawnerGone};
+pub use link::{Link, SpawnerGone};
 pub use privilege::{NotDropped, drop_privileges};
 pub use run::{Command, End, NotRun, Output, Usage};
 pub use start::{Abilities, NotStarted, Process, SPAWNER, Setup, Spawner, spawner_main};

@@ -37,8 +37,8 @@ use crate::{
         admission::{Lane, Lanes},
     },
     sandbox::{
-        Abilities, Ending, Link, NotDropped, NotProven, NotStarted, Setup, Spawner, SpawnerGone,
-        Tier, drop_privileges,
+        Abilities, Link, NotDropped, NotProven, NotStarted, Setup, Spawner, SpawnerGone, Tier,
+        drop_privileges,
     },
     shutdown::Shutdown,
     supervisor::{Standing, Supervisor},
@@ -197,7 +197,7 @@ async fn run(config: &Serve, spawner: Spawner, abilities: &Abilities) -> Result<
         warn!(directory = %config.plugins_dir.display(), "there is no plugin to serve yet");
     }
     metrics.isolated(abilities.tier.as_str(), abilities.leases);
-    let (link, driver) = Link::new(spawner, count_endings(metrics.clone()))?;
+    let (link, driver) = Link::new(spawner, count_quarantined(metrics.clone()))?;
     let mut driver = pin!(driver);
     let house = common(config, link.clone(), metrics.clone());
     let (connections, calls) = (house.connections.clone(), house.calls.clone());
@@ -239,16 +239,8 @@ async fn run(config: &Serve, spawner: Spawner, abilities: &Abilities) -> Result<
     result
 }
 
-/// Counts leases that did not end by themselves.
-fn count_endings(metrics: Metrics) -> impl Fn(Ending) {
-    move |Ending { killed, quarantined }| {
-        if killed {
-            metrics.lease_killed();
-        }
-        if quarantined {
-            metrics.lease_quarantined();
-        }
-    }
+fn count_quarantined(metrics: Metrics) -> impl Fn() {
+    move || metrics.lease_quarantined()
 }
 
 fn common(config: &Serve, link: Link, metrics: Metrics) -> Common {

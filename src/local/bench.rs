@@ -98,15 +98,9 @@ pub(super) async fn choose(
     sockets: &Sockets,
     parcel: &Parcel,
 ) -> Result<(String, Client), LocalError> {
-    let known = || sockets.iter().map(|(name, _)| name.clone()).collect();
-    if let Some(named) = named {
-        let found = sockets.iter().find(|(name, _)| name == named);
-        let Some((name, path)) = found else {
-            return Err(LocalError::NoPlugin { name: named.to_owned(), known: known() });
-        };
-        return Ok((name.clone(), Client::connect(path).await?));
-    }
-    if let [(name, path)] = sockets.as_slice() {
+    let sockets = wanted(named, sockets)?;
+    // Who was named, or is alone, is not asked.
+    if let [(name, path)] = sockets {
         return Ok((name.clone(), Client::connect(path).await?));
     }
     for (name, path) in sockets {
@@ -114,7 +108,22 @@ pub(super) async fn choose(
             return Ok((name.clone(), Client::connect(path).await?));
         }
     }
-    Err(LocalError::NoMatch { known: known() })
+    Err(LocalError::NoMatch { known: names(sockets) })
+}
+
+/// The plugin that was named, or all of them.
+pub(super) fn wanted<'s>(
+    named: Option<&str>,
+    sockets: &'s Sockets,
+) -> Result<&'s [(String, PathBuf)], LocalError> {
+    let Some(named) = named else { return Ok(sockets) };
+    let at = sockets.iter().position(|(name, _)| name == named);
+    let found = at.and_then(|at| sockets.get(at..=at));
+    found.ok_or_else(|| LocalError::NoPlugin { name: named.to_owned(), known: names(sockets) })
+}
+
+fn names(sockets: &[(String, PathBuf)]) -> Vec<String> {
+    sockets.iter().map(|(name, _)| name.clone()).collect()
 }
 
 /// Asks a plugin whether the application is its own.

@@ -6,7 +6,6 @@ use super::Metrics;
 
 const ISOLATION: &str = "argocd_cmp_isolation";
 const LEASES: &str = "argocd_cmp_leases";
-const KILLED: &str = "argocd_cmp_leases_killed_total";
 const QUARANTINED: &str = "argocd_cmp_leases_quarantined_total";
 
 impl Metrics {
@@ -14,13 +13,7 @@ impl Metrics {
     pub fn isolated(&self, isolation: &'static str, leases: u32) {
         self.gauge(ISOLATION, &[Label::new("isolation", isolation)]).set(1.0);
         self.gauge(LEASES, &[]).set(f64::from(leases));
-        self.counter(KILLED, &[]).absolute(0);
         self.counter(QUARANTINED, &[]).absolute(0);
-    }
-
-    /// Processes of a request had to be killed when it was over.
-    pub fn lease_killed(&self) {
-        self.counter(KILLED, &[]).increment(1);
     }
 
     /// Something of a request could not be ended or removed.
@@ -31,7 +24,6 @@ impl Metrics {
     pub(super) fn describe_sandbox(&self) {
         self.describe_gauge(ISOLATION, "What keeps requests apart; always 1.");
         self.describe_gauge(LEASES, "Users that can be leased to requests.");
-        self.describe_counter(KILLED, "Requests that left processes to be killed.");
         let text = "Users never leased again, because something of a request could not be removed.";
         self.describe_counter(QUARANTINED, text);
     }

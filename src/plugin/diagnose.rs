@@ -14,6 +14,18 @@ const LEGACY_KEYS: [&str; 2] = ["lockRepo", "allowConcurrency"];
 /// Longest text in characters that a message repeats.
 const MAX_SHOWN: usize = 160;
 
+/// Whether Argo CD skips what is there: `spec.sandbox` and `spec.limits`.
+fn is_ours(path: &[Step]) -> bool {
+    let key =
+        |step: &Step, name: &str| matches!(step, Step::Key(key) if key.eq_ignore_ascii_case(name));
+    match path {
+        [spec, section, ..] => {
+            key(spec, "spec") && (key(section, "sandbox") || key(section, "limits"))
+        }
+        [] | [_] => false,
+    }
+}
+
 /// What is wrong, where, and what to do about it.
 pub(super) fn fault(fault: &InvalidManifest, site: &Site<'_>) -> Diagnostic {
     let path = fault.path();
@@ -28,8 +40,11 @@ pub(super) fn fault(fault: &InvalidManifest, site: &Site<'_>) -> Diagnostic {
             Diagnostic::new(fault.code(), shown(&error.to_string())).at(site.value(&[]))
         }
         InvalidManifest::Type { message, wanted, found, .. } => {
-            wrong_type(&path, wanted, found, site)
-                .note(format!("argocd-cmp-server refuses it too: {message}"))
+            let diagnostic = wrong_type(&path, wanted, found, site);
+            if is_ours(&path) {
+                return diagnostic;
+            }
+            diagnostic.note(format!("argocd-cmp-server refuses it too: {message}"))
         }
         InvalidManifest::NoName | InvalidManifest::NoGenerate | InvalidManifest::Kind { .. } => {
             demand(fault, site)

@@ -69,10 +69,10 @@ struct Waiting {
 impl Link {
     /// A link to `spawner`, and the driver that has to run for it to work.
     ///
-    /// Every lease that ends is told to `observer`.
+    /// Of every lease that cannot be ended in full, `quarantined` is told.
     pub fn new(
         spawner: Spawner,
-        observer: impl Fn(Ending) + Send + Sync,
+        quarantined: impl Fn() + Send + Sync,
     ) -> io::Result<(Self, impl Future<Output = SpawnerGone>)> {
         let capacity = spawner.abilities.leases as usize * ORDERS_PER_LEASE;
         let (orders, outgoing) = mpsc::channel(capacity);
@@ -81,7 +81,7 @@ impl Link {
         // Of all that tokio can wait for, datagrams are nearest to packets.
         let socket = UnixDatagram::from_std(spawner.control.into())?;
         let driver =
-            Driver { socket, waiting: Arc::default(), link: link.orders.downgrade(), observer };
+            Driver { socket, waiting: Arc::default(), link: link.orders.downgrade(), quarantined };
         Ok((link, driver.run(outgoing)))
     }
 
@@ -97,24 +97,15 @@ impl Link {
     }
 }
 
-/// How a lease ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ending {
-    /// Something of it had to be killed.
-    pub killed: bool,
-    /// Something of it is still there; its user is not leased again.
-    pub quarantined: bool,
-}
-
-struct Driver<O> {
+struct Driver<Q> {
     socket: UnixDatagram,
     waiting: Arc<Mutex<Waiting>>,
     /// Weak: the driver must not keep itself alive.
     link: mpsc::WeakSender<Outgoing>,
-    observer: O,
+    quarantined: Q,
 }
 
-impl<O: Fn(Ending)> Driver<O> {
+impl<Q: Fn()> Driver<Q> {
     async fn run(self, outgoing: mpsc::Receiver<Outgoing>) -> SpawnerGone {
         // Side by side: if sending waited for receiving or the other way round,
         // two full buffers would wait for each other for good.
@@ -189,14 +180,13 @@ impl<O: Fn(Ending)> Driver<O> {
     }
 
     fn released(&self, released: &Released) {
-        let Released { lease, quarantined, killed } = *released;
-        if quarantined {
+        if released.quarantined {
             warn!(
-                lease,
+                lease = released.lease,
                 "something of a request could not be ended or removed; its user is not leased \
                  again"
             );
+            (self.quarantined)();
         }
-        (self.observer)(Ending { killed, quarantined });
     }
 }

@@ -243,9 +243,6 @@ pub(super) struct Released {
     /// Something was left that could not be ended or removed.
     #[prost(bool, tag = "2")]
     pub(super) quarantined: bool,
-    /// Whether SIGKILL was sent, which it is once a command ran.
-    #[prost(bool, tag = "3")]
-    pub(super) killed: bool,
 }
 
 impl Order {

@@ -29,7 +29,10 @@ struct Step {
 impl Reload {
     pub(super) fn new(old: &[Input], new: &[Input]) -> Self {
         let mut ledger = Ledger::new(Isolation::Namespaces);
-        let (served, _) = ledger.take(named(old));
+        let (served, broken) = ledger.take(named(old));
+        // What was broken before is what may be mended now; what is not there
+        // cannot be compared with.
+        let absent = broken.into_iter().filter(|old| old.problem.code == Code::Unreadable);
         let owners: Vec<_> = served
             .iter()
             .filter_map(|plugin| {
@@ -37,7 +40,7 @@ impl Reload {
             })
             .collect();
         let (desired, problems) = ledger.take(named(new));
-        let mut reload = Self { steps: Vec::new(), problems: Vec::new() };
+        let mut reload = Self { steps: Vec::new(), problems: absent.collect() };
         for action in plan(&served, &desired) {
             reload.steps.push(match action {
                 Action::Start(plugin) => step("start", &plugin, String::new()),

@@ -96,11 +96,6 @@ impl Ending {
         }
     }
 
-    /// Whether SIGKILL was sent.
-    pub(super) fn has_killed(&self) -> bool {
-        self.killed.is_some()
-    }
-
     fn kill(&mut self, now: Instant) -> Step {
         self.killed.get_or_insert(now);
         Step::Kill

@@ -334,10 +334,9 @@ impl Leases {
     fn end(&mut self, index: usize, quarantined: bool) {
         let Some(lease) = self.slots.any_lease_mut(index) else { return };
         let (id, name) = (lease.id, lease.workspace.clone());
-        let killed = self.slots.ending_mut(index).is_some_and(|ending| ending.has_killed());
         let quarantined = quarantined || !self.remove_directory(&name);
         self.slots.end(index, Instant::now(), quarantined);
-        self.reports.push(Event::Released(Released { lease: id, quarantined, killed }));
+        self.reports.push(Event::Released(Released { lease: id, quarantined }));
     }
 
     /// Removes a workspace's own directory, which is empty by now. That takes
