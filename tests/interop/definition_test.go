@@ -39,6 +39,7 @@ var invalid = map[string]struct{ text, says string }{
 	"another kind":      {"kind: invalid\nmetadata:\t\n  name: bad\nspec: {generate: {command: [x]}}\n", "kind should be ConfigManagementPlugin, found invalid"},
 	"no generate":       {"kind: ConfigManagementPlugin\nmetadata: {name: bad}\n", "spec.generate command should be non-empty"},
 	"only arguments":    {"kind: ConfigManagementPlugin\nmetadata: {name: bad}\nspec: {generate: {args: [x]}}\n", "spec.generate command should be non-empty"},
+	"an empty command":  {"kind: ConfigManagementPlugin\nmetadata: {name: bad}\nspec: {generate: {command: []}}\n", "spec.generate command should be non-empty"},
 	"a number":          {"kind: ConfigManagementPlugin\nmetadata: {name: bad}\nspec: {version: 1.0, generate: {command: [x]}}\n", "version"},
 	"a boolean":         {"kind: ConfigManagementPlugin\nmetadata: {name: bad}\nspec: {generate: {command: [yes]}}\n", "command"},
 	"not a list":        {"kind: ConfigManagementPlugin\nmetadata: {name: bad}\nspec: {generate: {command: sh -c x}}\n", "command"},
