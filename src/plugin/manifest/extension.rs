@@ -124,14 +124,27 @@ impl TryFrom<LimitsManifest> for Limits {
             read(value, whole).map_err(|Nonsense| wrong(key, "a whole number"))
         };
         let minimum = count("minimumManifests", &manifest.minimum_manifests)?;
+        // Elsewhere 0 stands for no limit; here it would leave no request a chance.
+        let timeout = time("timeout", &manifest.timeout)?;
+        if timeout.is_some_and(|timeout| timeout.is_zero()) {
+            return Err(wrong("timeout", "a duration above 0, or nothing for no limit"));
+        }
+        let output = size("output", &manifest.output)?;
+        if output == Some(0) {
+            return Err(wrong("output", "bytes above 0, or nothing for the server's limit"));
+        }
+        let requests = count("requests", &manifest.requests)?;
+        if requests == Some(0) {
+            return Err(wrong("requests", "a number above 0, or nothing for no limit"));
+        }
         Ok(Self {
-            timeout: time("timeout", &manifest.timeout)?,
+            timeout,
             memory: size("memory", &manifest.memory)?,
             processes: count("processes", &manifest.processes)?.map(u64::from),
             cpu: time("cpu", &manifest.cpu)?,
             file_size: size("fileSize", &manifest.file_size)?,
-            output: size("output", &manifest.output)?,
-            requests: count("requests", &manifest.requests)?.map(|requests| requests.max(1)),
+            output,
+            requests,
             minimum_manifests: minimum.unwrap_or_default() as usize,
         })
     }

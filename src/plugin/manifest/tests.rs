@@ -73,6 +73,9 @@ fn what_is_ours_is_read_strictly() {
 #[test]
 fn what_is_ours_and_wrong_names_its_place() {
     for (ours, text) in [
+        ("limits: {timeout: 0s}", "spec.limits.timeout: a duration above 0"),
+        ("limits: {output: 0}", "spec.limits.output: bytes above 0"),
+        ("limits: {requests: 0}", "spec.limits.requests: a number above 0"),
         ("sandbox: {read: [/]}", "spec.sandbox.read: paths that expose"),
         ("sandbox: {read: [/var/run/secrets/x]}", "spec.sandbox.read: paths that expose"),
         ("sandbox: {env: [A=B]}", "spec.sandbox.env: names of variables"),

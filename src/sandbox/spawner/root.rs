@@ -5,14 +5,14 @@ use std::{
     io,
     os::{
         fd::OwnedFd,
-        unix::fs::{DirBuilderExt, PermissionsExt, fchown},
+        unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, fchown},
     },
     path::{Path, PathBuf},
 };
 
 use nix::{
     fcntl::{Flock, FlockArg},
-    unistd::{Uid, geteuid},
+    unistd::{Uid, getegid, geteuid},
 };
 use thiserror::Error;
 
@@ -58,9 +58,14 @@ pub(super) fn make(path: &Path, mode: u32, owner: Option<u32>) -> Result<(PathBu
     let failed = |error| NoRoot::Io { path: path.to_owned(), error, uid: geteuid() };
     fs::DirBuilder::new().recursive(true).mode(mode).create(path).map_err(failed)?;
     let file = File::open(path).map_err(failed)?;
-    let owner = owner.filter(|_| geteuid().is_root());
-    if owner.is_some() {
-        fchown(&file, owner, owner).map_err(failed)?;
+    let (user, group) = match owner.filter(|_| geteuid().is_root()) {
+        Some(owner) => (owner, owner),
+        None => (geteuid().as_raw(), getegid().as_raw()),
+    };
+    let about = file.metadata().map_err(failed)?;
+    // argocd-cmp-server, or we as another user, may have left it.
+    if (about.uid(), about.gid()) != (user, group) {
+        fchown(&file, Some(user), Some(group)).map_err(failed)?;
     }
     // The mode at creation was subject to the umask.
     file.set_permissions(fs::Permissions::from_mode(mode)).map_err(failed)?;
