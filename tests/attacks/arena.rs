@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// Users for tenants: more than there are leases, fewer than `STRIDE`.
-const USERS: u32 = 24;
+pub(crate) const USERS: u32 = 24;
 
 /// Users between two arenas: for tenants, and for the supervisor. No other
 /// supervisor on the machine may have them: some attacks signal all that one
@@ -38,12 +38,13 @@ const STRIDE: u32 = 30;
 /// Below the users that supervisors lease by default.
 const FIRST_USER: u32 = 20_000;
 
-/// Arenas of one run, and runs at the same time that do not meet.
-const SETTINGS: u32 = 7;
-const RUNS: u32 = 190;
+/// Arenas of one run and one for starts, and runs at the same time that do not
+/// meet.
+const PLACES: u32 = 8;
+const RUNS: u32 = 160;
 
 /// Nothing here is part of an image, and namespaces put nothing in its place.
-const PLACE: &str = "/var/tmp";
+pub(crate) const PLACE: &str = "/var/tmp";
 
 /// How long a victim may take to be at work.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -99,7 +100,7 @@ impl Arena {
             return Err("needs root, to have victims of other users".to_owned());
         }
         let directory = TempDir::with_prefix_in("cmp-attacks-", PLACE).expect("a directory");
-        let options = furnish(setting, directory.path());
+        let options = furnish(setting, setting as u32, directory.path());
         let (mut targets, victims) = Targets::place(&options);
         let mut options = options;
         let network = format!("{}", targets.allowed_port);
@@ -107,7 +108,7 @@ impl Arena {
         let supervisor = match Supervisor::start(&options) {
             Ok(supervisor) => supervisor,
             Err(NotServing::NotOffered(why)) => return Err(why),
-            Err(NotServing::Broken(why)) => panic!("{setting}: {why}"),
+            Err(NotServing::Ended(_, why) | NotServing::Broken(why)) => panic!("{setting}: {why}"),
         };
         let archive = directory.path().join("archive.tgz");
         pack(&archive);
@@ -151,11 +152,12 @@ impl Arena {
     }
 }
 
-/// Makes the directories of a supervisor, and a plugin.
-fn furnish(setting: Setting, directory: &Path) -> Options {
+/// Makes the directories of a supervisor, and a plugin. Supervisors in different
+/// places have different users.
+pub(crate) fn furnish(setting: Setting, place: u32, directory: &Path) -> Options {
     fs::set_permissions(directory, Permissions::from_mode(0o755)).expect("a mode");
     let run = std::process::id() % RUNS;
-    let first_uid = FIRST_USER + (SETTINGS * run + setting as u32) * STRIDE;
+    let first_uid = FIRST_USER + (PLACES * run + place) * STRIDE;
     let run_as = first_uid + USERS;
     // As Kubernetes makes an empty volume.
     for (name, mode) in [("sockets", 0o777), ("work", 0o777), ("plugins.d", 0o755), ("bin", 0o755)]
@@ -180,6 +182,7 @@ fn furnish(setting: Setting, directory: &Path) -> Options {
     let metrics_port = free_port();
     Options {
         setting,
+        isolation: setting.isolation(),
         directory: directory.to_owned(),
         first_uid,
         last_uid: run_as - 1,

@@ -27,6 +27,14 @@ pub(crate) const BASELINE: &str = "baseline";
 pub(crate) const RESTRICTED: &str = "restricted:";
 pub(crate) const USER_NAMESPACE: &str = "users:";
 
+/// Followed by the names of those that are kept, with `+` between them.
+pub(crate) const CAPABILITIES: &str = "capabilities:";
+
+/// Followed by a system call's number, the error it ends with, and what its
+/// first argument is when it does, if that matters. With the error 0 it says
+/// that it did what it did not do.
+pub(crate) const FAULT: &str = "fault:";
+
 /// Calls of Landlock, which a kernel without it does not know.
 const LANDLOCK: [i64; 3] = [444, 445, 446];
 
@@ -72,6 +80,11 @@ pub(crate) fn main() {
     } else if emulation == BASELINE {
         keep_capabilities(&[Capability::CAP_SETUID, Capability::CAP_SETGID, Capability::CAP_KILL]);
         contain();
+    } else if let Some(names) = emulation.strip_prefix(CAPABILITIES) {
+        let kept = names.split('+').map(|name| name.parse().expect("a capability"));
+        keep_capabilities(&kept.collect::<Vec<_>>());
+    } else if let Some(fault) = emulation.strip_prefix(FAULT) {
+        break_call(fault);
     } else if let Some(uid) = emulation.strip_prefix(RESTRICTED) {
         change_user(uid.parse().expect("a user"));
         keep_capabilities(&[]);
@@ -102,6 +115,22 @@ fn contain() {
 
 fn deny<const N: usize>(calls: [i64; N], errno: i32) {
     filter(calls.into_iter().map(|call| (call, Vec::new())).collect(), errno);
+}
+
+fn break_call(fault: &str) {
+    let numbers = fault.split(':').map(|number| number.parse::<u32>().expect("a number"));
+    let numbers: Vec<_> = numbers.collect();
+    let (call, error, argument) = match *numbers.as_slice() {
+        [call, error] => (call, error, None),
+        [call, error, argument] => (call, error, Some(argument)),
+        _ => panic!("a call, an error and perhaps an argument"),
+    };
+    let rules = argument.map(|argument| {
+        let (size, value) = (SeccompCmpArgLen::Dword, u64::from(argument));
+        let condition = SeccompCondition::new(0, size, SeccompCmpOp::Eq, value);
+        SeccompRule::new(vec![condition.expect("a condition")]).expect("a rule")
+    });
+    filter([(i64::from(call), rules.into_iter().collect())].into(), error.cast_signed());
 }
 
 fn filter(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: i32) {

@@ -21,6 +21,7 @@ mod processes;
 mod raw;
 mod requests;
 mod setting;
+mod starts;
 mod supervisor;
 mod table;
 mod targets;
@@ -46,7 +47,7 @@ fn main() -> ExitCode {
         let arenas = arenas.iter().filter(|(setting, _)| attack.is_for(*setting));
         arenas.map(move |(setting, arena)| trial(*setting, attack, arena.as_ref()))
     });
-    let trials = trials.collect();
+    let trials = trials.chain(starts::all()).collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
     for arena in arenas.iter().filter_map(|(_, arena)| arena.as_ref()) {
         arena.lock().unwrap_or_else(PoisonError::into_inner).close();

@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// What it ends with where a tier is not to be had.
-const NO_ISOLATION: i32 = 78;
+pub(crate) const NO_ISOLATION: i32 = 78;
 const NOT_OFFERED: &str = "is not to be had here";
 
 /// A supervisor with directories of its own.
@@ -38,7 +38,9 @@ pub(crate) struct Supervisor {
 pub(crate) enum NotServing {
     /// This machine does not offer the tier.
     NotOffered(String),
-    /// It ended, or never was ready.
+    /// It ended with this code.
+    Ended(Option<i32>, String),
+    /// It never was ready.
     Broken(String),
 }
 
@@ -46,6 +48,8 @@ pub(crate) enum NotServing {
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) setting: Setting,
+    /// As `--isolation` has it.
+    pub(crate) isolation: &'static str,
     /// Where its directories are: `plugins.d`, `sockets`, `work`.
     pub(crate) directory: PathBuf,
     pub(crate) first_uid: u32,
@@ -66,7 +70,7 @@ impl Options {
             .env("PATH", path)
             .env("CMP_SUPERVISOR_LOG_LEVEL", "info")
             .arg("serve")
-            .args(["--isolation", self.setting.isolation()])
+            .args(["--isolation", self.isolation])
             .arg("--plugins-dir")
             .arg(at("plugins.d"))
             .arg("--socket-dir")
@@ -106,7 +110,7 @@ impl Supervisor {
                     Some(NO_ISOLATION) if last.contains(NOT_OFFERED) => {
                         NotServing::NotOffered(last)
                     }
-                    _ => NotServing::Broken(last),
+                    code => NotServing::Ended(code, last),
                 });
             }
             if Instant::now() > until {

@@ -1,0 +1,99 @@
+//! Steps into the sandbox that fail, and steps that are said to be taken and
+//! are not.
+
+use nix::libc;
+
+use super::{Fact, OF_THE_FIRST, OF_THE_TRIAL, Stage, check, fault};
+use crate::{arena::USERS, setting::Setting};
+
+pub(super) const FACTS: &[Fact] = &[
+    ("a_step_that_fails_lets_nothing_be_served", each_step),
+    ("users_that_are_not_changed_are_noticed", lying_setuid),
+    ("groups_that_are_not_changed_are_noticed", lying_setgid),
+    ("landlock_that_restricts_nothing_is_noticed", lying_landlock),
+    ("a_filter_that_filters_nothing_is_noticed", lying_filter),
+    ("a_step_that_fails_later_fails_its_request_alone", one_request),
+];
+
+/// Done by workers and by nobody before them.
+const STEPS: [(i64, Option<u32>, &str); 6] = [
+    // Whether it can be had is found out in the same way.
+    (libc::SYS_landlock_restrict_self, None, "the kernel has no Landlock"),
+    (libc::SYS_landlock_add_rule, None, "restrict files"),
+    (libc::SYS_close_range, None, "close descriptors"),
+    (libc::SYS_setsid, None, "lead a session of its own"),
+    (libc::SYS_prctl, Some(1), "end with its parent"),
+    (libc::SYS_fchdir, None, "enter the workspace"),
+];
+
+fn each_step() -> Result<(), String> {
+    let stage = Stage::new(Setting::Uid);
+    let users = [
+        (libc::SYS_setresuid, Some(stage.user(OF_THE_TRIAL)), "change to the leased user"),
+        (libc::SYS_setresgid, Some(stage.user(OF_THE_TRIAL)), "change to the leased user"),
+    ];
+    for (call, argument, step) in STEPS.into_iter().chain(users) {
+        for error in [libc::EPERM, libc::ENOMEM] {
+            let (code, text) = stage
+                .refusal(stage.under(&fault(call, error, argument)))
+                .map_err(|why| format!("{step}: {why}"))?;
+            // A session is led already by whoever may not lead another one.
+            let is_told = text.contains(step) || call == libc::SYS_setsid;
+            check(code.is_some_and(|code| code > 0) && is_told, || {
+                format!("expected a failure to {step}, got {code:?}: {text}")
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// A call says that it did what it did not.
+fn is_noticed(stage: &Stage, call: i64, argument: Option<u32>, how: &str) -> Result<(), String> {
+    let (code, text) = stage.refusal(stage.under(&fault(call, 0, argument)))?;
+    check(code.is_some_and(|code| code > 0) && text.contains(how), || {
+        format!("expected it to say {how:?}, got {code:?}: {text}")
+    })
+}
+
+fn lying_setuid() -> Result<(), String> {
+    let stage = Stage::new(Setting::Uid);
+    let user = Some(stage.user(OF_THE_TRIAL));
+    is_noticed(&stage, libc::SYS_setresuid, user, "prove that no privilege is left")
+}
+
+fn lying_setgid() -> Result<(), String> {
+    let stage = Stage::new(Setting::Uid);
+    let user = Some(stage.user(OF_THE_TRIAL));
+    is_noticed(&stage, libc::SYS_setresgid, user, "prove that no privilege is left")
+}
+
+fn lying_landlock() -> Result<(), String> {
+    let how = "the sandbox does not hold: a request could ";
+    is_noticed(&Stage::new(Setting::Uid), libc::SYS_landlock_restrict_self, None, how)
+}
+
+fn lying_filter() -> Result<(), String> {
+    let how = "the sandbox does not hold: a request could ";
+    is_noticed(&Stage::new(Setting::Uid), libc::SYS_seccomp, None, how)
+}
+
+/// The trial went well, and then one user cannot be become: not even to clean,
+/// so that it is never leased again.
+fn one_request() -> Result<(), String> {
+    let stage = Stage::new(Setting::Uid);
+    stage.add("user", "touch \"$TMPDIR/ran\"; echo \"{said: \\\"$(id -u)\\\"}\"");
+    let user = stage.user(OF_THE_FIRST);
+    let broken = fault(libc::SYS_setresuid, libc::EPERM, Some(user));
+    let supervisor = stage.start(stage.under(&broken))?;
+    let first = stage.ask_once("user");
+    check(first.as_ref().is_err_and(|error| error.contains("change to the leased user")), || {
+        format!("expected the step in the error, got {first:?}")
+    })?;
+    for _ in 0..2 * USERS {
+        let said = stage.ask_once("user")?;
+        check(said != user.to_string() && said != "0", || format!("user {said} is leased"))?;
+    }
+    check(supervisor.text().contains("is not leased again"), || {
+        format!("expected a quarantine: {}", supervisor.text())
+    })
+}
