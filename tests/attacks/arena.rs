@@ -316,7 +316,11 @@ impl Victims {
         let datagrams = directory.join("open/datagrams");
         let bound = UnixDatagram::bind(&datagrams).expect("a socket");
         fs::set_permissions(datagrams, Permissions::from_mode(0o666)).expect("a mode");
-        let port = |()| TcpListener::bind("127.0.0.1:0").expect("a port");
+        // On all addresses there are: a plugin knows more than loopback.
+        let port = |()| {
+            let bound = TcpListener::bind("[::]:0");
+            bound.or_else(|_| TcpListener::bind("0.0.0.0:0")).expect("a port")
+        };
         let paths = paths.into_iter().map(|(name, mode)| bind(name, mode));
         Self {
             _paths: paths.chain([named.expect("a name")]).collect(),

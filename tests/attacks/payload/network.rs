@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
 };
 
 use nix::libc;
@@ -47,7 +47,15 @@ fn by_all_addresses(port: u16) -> Outcome {
         ("0.0.0.0", to((Ipv4Addr::UNSPECIFIED, port).into())),
         ("::ffff:127.0.0.1", to((mapped, port).into())),
         ("::1", to((Ipv6Addr::LOCALHOST, port).into())),
+        ("the machine's own", tried(own_address().and_then(|own| TcpStream::connect((own, port))))),
     ])
+}
+
+/// The address that others see, as in a Pod; nothing is sent.
+fn own_address() -> io::Result<IpAddr> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    socket.connect(("192.0.2.1", 9))?;
+    Ok(socket.local_addr()?.ip())
 }
 
 pub(crate) fn metrics(targets: &Targets) -> Outcome {
@@ -77,6 +85,14 @@ pub(crate) fn fast_open(targets: &Targets) -> Outcome {
         let fd = socket(INET, STREAM, 0)?;
         call(libc::SYS_sendto, &[fd, pointer(&data), 1, flags, pointer(&address), 16])
     };
+    let sendto_v6 = || {
+        // struct sockaddr_in6 on loopback.
+        let mut address = [0_u8; 28];
+        let [high, low] = targets.closed_port.to_be_bytes();
+        [address[0], address[2], address[3], address[23]] = [10, high, low, 1];
+        let fd = socket(INET6, STREAM, 0)?;
+        call(libc::SYS_sendto, &[fd, pointer(&data), 1, FAST_OPEN, pointer(&address), 28])
+    };
     let sendmsg = |number: i64, batch: bool| {
         let fd = socket(INET, STREAM, 0)?;
         let piece = [pointer(&data), 1];
@@ -89,6 +105,7 @@ pub(crate) fn fast_open(targets: &Targets) -> Outcome {
     any([
         ("sendto", tried(sendto(FAST_OPEN))),
         ("wide", tried(sendto(FAST_OPEN | WIDE))),
+        ("inet6", tried(sendto_v6())),
         ("sendmsg", tried(sendmsg(libc::SYS_sendmsg, false))),
         ("sendmmsg", tried(sendmsg(libc::SYS_sendmmsg, true))),
     ])

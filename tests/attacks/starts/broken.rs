@@ -47,6 +47,9 @@ fn each_step() -> Result<(), String> {
     Ok(())
 }
 
+/// What the trial says.
+const ESCAPED: &str = "the sandbox does not hold: a request could ";
+
 /// A call says that it did what it did not.
 fn is_noticed(stage: &Stage, call: i64, argument: Option<u32>, how: &str) -> Result<(), String> {
     let (code, text) = stage.refusal(stage.under(&fault(call, 0, argument)))?;
@@ -67,14 +70,21 @@ fn lying_setgid() -> Result<(), String> {
     is_noticed(&stage, libc::SYS_setresgid, user, "prove that no privilege is left")
 }
 
+/// Every tier relies on it.
+fn is_noticed_everywhere(call: i64, how: [&str; 3]) -> Result<(), String> {
+    let settings = [Setting::Uid, Setting::Landlock, Setting::Namespaces];
+    settings.into_iter().zip(how).try_for_each(|(setting, how)| {
+        is_noticed(&Stage::new(setting), call, None, how).map_err(|why| format!("{setting}: {why}"))
+    })
+}
+
 fn lying_landlock() -> Result<(), String> {
-    let how = "the sandbox does not hold: a request could ";
-    is_noticed(&Stage::new(Setting::Uid), libc::SYS_landlock_restrict_self, None, how)
+    let how = [ESCAPED, "signals leave the domain", ESCAPED];
+    is_noticed_everywhere(libc::SYS_landlock_restrict_self, how)
 }
 
 fn lying_filter() -> Result<(), String> {
-    let how = "the sandbox does not hold: a request could ";
-    is_noticed(&Stage::new(Setting::Uid), libc::SYS_seccomp, None, how)
+    is_noticed_everywhere(libc::SYS_seccomp, [ESCAPED; 3])
 }
 
 /// The trial went well, and then one user cannot be become: not even to clean,
