@@ -84,7 +84,8 @@ fn is_marked() -> bool {
     matches!(refused, Err(Errno::EAGAIN))
 }
 
-fn is_seen(user: Uid) -> bool {
+/// Whether another process of a user is to be seen, or cannot be ruled out.
+pub(super) fn is_seen(user: Uid) -> bool {
     let own = std::process::id().to_string();
     let Ok(processes) = fs::read_dir("/proc") else { return true };
     processes.flatten().any(|entry| {

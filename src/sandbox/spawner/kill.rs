@@ -6,7 +6,9 @@ use nix::{
     unistd::{Gid, Pid, ResUid, Uid, getresuid, setgroups, setresgid, setresuid},
 };
 
-/// What a killer ends with when it could not become one.
+use super::clean::is_seen;
+
+/// What a killer ends with when it could not become one, or was not let.
 const UNFIT: i32 = 1;
 
 /// Runs in a child: sends `signal` to all processes of `victim` at once.
@@ -20,7 +22,10 @@ pub(super) fn kill_all(victim: Uid, killer: Uid, signal: Signal) -> i32 {
     }
     match kill(Pid::from_raw(-1), signal) {
         // Nobody was there.
-        Ok(()) | Err(Errno::ESRCH | Errno::EPERM) => 0,
+        Ok(()) | Err(Errno::ESRCH) => 0,
+        // Linux never says so of everybody at once: a kernel that is not Linux
+        // does if nobody was there, and a filter if somebody was.
+        Err(Errno::EPERM) if !is_seen(victim) => 0,
         Err(_) => UNFIT,
     }
 }

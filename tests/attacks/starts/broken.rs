@@ -1,9 +1,15 @@
 //! Steps into the sandbox that fail, and steps that are said to be taken and
 //! are not.
 
-use nix::libc;
+use std::fs;
 
-use super::{Fact, OF_THE_FIRST, OF_THE_TRIAL, Stage, check, fault};
+use nix::{
+    libc,
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+use super::{Fact, OF_THE_FIRST, OF_THE_TRIAL, Stage, check, fault, tenants};
 use crate::{arena::USERS, setting::Setting};
 
 pub(super) const FACTS: &[Fact] = &[
@@ -12,6 +18,7 @@ pub(super) const FACTS: &[Fact] = &[
     ("groups_that_are_not_changed_are_noticed", lying_setgid),
     ("landlock_that_restricts_nothing_is_noticed", lying_landlock),
     ("a_filter_that_filters_nothing_is_noticed", lying_filter),
+    ("a_sweep_that_is_refused_lets_nothing_start_after_it", no_sweep),
     ("a_step_that_fails_later_fails_its_request_alone", one_request),
 ];
 
@@ -106,4 +113,25 @@ fn one_request() -> Result<(), String> {
     check(supervisor.text().contains("is not leased again"), || {
         format!("expected a quarantine: {}", supervisor.text())
     })
+}
+
+/// What `init` left would meet `generate`.
+fn no_sweep() -> Result<(), String> {
+    const INIT: &str =
+        "init: {command: [sh, -c, '(setsid sleep 300 >/dev/null 2>&1 &); sleep 0.2']}, ";
+    let stage = Stage::new(Setting::Uid);
+    stage.add("left", "echo '{said: ran}'");
+    let path = stage.directory.path().join("plugins.d/left.yaml");
+    let text = fs::read_to_string(&path).expect("a definition");
+    let text = text.replace("spec: {", &format!("spec: {{{INIT}"));
+    fs::write(path, text).expect("a definition");
+    // All processes that may be signalled.
+    let refused = fault(libc::SYS_kill, libc::EPERM, Some(u32::MAX));
+    let _supervisor = stage.start(stage.under(&refused))?;
+    let answer = stage.ask_once("left");
+    for process in tenants(&stage) {
+        // It may have ended by itself.
+        let _ = kill(Pid::from_raw(process.pid), Signal::SIGKILL);
+    }
+    check(answer.is_err(), || format!("generate ran beside what init left: {answer:?}"))
 }
