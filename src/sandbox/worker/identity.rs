@@ -15,8 +15,8 @@ use nix::{
         stat::{Mode, mkdirat},
     },
     unistd::{
-        Gid, Pid, Uid, fchdir, getppid, getresgid, getresuid, setfsuid, setgroups, setresgid,
-        setresuid, setsid,
+        Gid, Pid, Uid, fchdir, getgroups, getppid, getresgid, getresuid, setfsuid, setgroups,
+        setresgid, setresuid, setsid,
     },
 };
 
@@ -157,8 +157,11 @@ fn prove_powerless(tenant: &Tenant) -> Result<(), Errno> {
     let (users, groups) = (getresuid()?, getresgid()?);
     let is_user = [users.real, users.effective, users.saved] == [user; 3];
     let is_group = [groups.real, groups.effective, groups.saved] == [group; 3];
+    // What a Pod gives the supervisor, like the group of its volumes, is no
+    // tenant's.
+    let has_no_other = getgroups()? == tenant.group().as_slice();
     let root = Uid::from_raw(0);
-    if is_user && is_group && setresuid(root, root, root).is_err() {
+    if is_user && is_group && has_no_other && setresuid(root, root, root).is_err() {
         Ok(())
     } else {
         Err(Errno::EPERM)

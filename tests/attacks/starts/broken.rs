@@ -16,6 +16,7 @@ pub(super) const FACTS: &[Fact] = &[
     ("a_step_that_fails_lets_nothing_be_served", each_step),
     ("users_that_are_not_changed_are_noticed", lying_setuid),
     ("groups_that_are_not_changed_are_noticed", lying_setgid),
+    ("further_groups_that_stay_are_noticed", lying_setgroups),
     ("landlock_that_restricts_nothing_is_noticed", lying_landlock),
     ("a_filter_that_filters_nothing_is_noticed", lying_filter),
     ("a_sweep_that_is_refused_lets_nothing_start_after_it", no_sweep),
@@ -75,6 +76,11 @@ fn lying_setgid() -> Result<(), String> {
     let stage = Stage::new(Setting::Uid);
     let user = Some(stage.user(OF_THE_TRIAL));
     is_noticed(&stage, libc::SYS_setresgid, user, "prove that no privilege is left")
+}
+
+fn lying_setgroups() -> Result<(), String> {
+    let how = "prove that no privilege is left";
+    is_noticed(&Stage::new(Setting::Uid), libc::SYS_setgroups, None, how)
 }
 
 /// Every tier relies on it.
