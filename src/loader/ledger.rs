@@ -5,7 +5,9 @@ mod tests;
 
 use std::{
     collections::{BTreeMap, btree_map::Entry as Slot},
+    ffi::OsStr,
     fmt,
+    path::Path,
     sync::Arc,
 };
 
@@ -85,7 +87,9 @@ impl Ledger {
     ) -> (Catalog, Vec<Problem>) {
         let before = std::mem::take(&mut self.good);
         let mut problems = Vec::new();
+        let mut names = Vec::new();
         for (file, readings) in files {
+            names.push(file.clone());
             for reading in readings {
                 let reading = self.confined(reading);
                 let stale = self.keep(&file, &reading, &before);
@@ -99,7 +103,8 @@ impl Ledger {
             }
         }
         let is_error = |problem: &Problem| problem.problem.severity() == Severity::Error;
-        let (mut errors, warnings) = problems.into_iter().partition(is_error);
+        let (mut errors, mut warnings): (Vec<_>, Vec<_>) = problems.into_iter().partition(is_error);
+        warnings.extend(alone(&names));
         self.warnings = warnings;
         (self.settle(&mut errors), errors)
     }
@@ -196,6 +201,23 @@ fn weak(demanded: Isolation, present: Isolation) -> Diagnostic {
         "give the sidecar what {demanded} needs, as `cmp-supervisor doctor` tells, or demand less"
     ))
 }
+
+/// argocd-cmp-server would serve its only file and none beside it.
+fn alone(files: &[String]) -> Option<Problem> {
+    let place = |file: &String| Path::new(file).parent().map(Path::to_owned);
+    let only = files.iter().find(|file| Path::new(file).file_name() == Some(OsStr::new(ONLY)))?;
+    let others = files.iter().filter(|file| *file != only && place(file) == place(only)).count();
+    let text = format!("argocd-cmp-server would read this file, and none of {others} beside it");
+    (others > 0).then(|| Problem {
+        file: only.clone(),
+        place: Place::default(),
+        stale: false,
+        problem: Diagnostic::new(Code::Beside, text).help("give it a name of its own"),
+    })
+}
+
+/// The only file that argocd-cmp-server reads.
+const ONLY: &str = "plugin.yaml";
 
 fn taken((origin, entry): (&Origin, &Entry), (owner, owning): (&Origin, &Entry)) -> Problem {
     let (file, place) = origin;

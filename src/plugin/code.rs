@@ -91,8 +91,12 @@ pub enum Code {
     Announcement,
     /// A user's value that the shell takes apart.
     Unquoted,
+    /// A generate that prints nothing where manifests are looked for.
+    Silent,
     /// A secret among the arguments.
     Secret,
+    /// argocd-cmp-server's only file, with others beside it.
+    Beside,
     /// A file that cannot be read.
     Unreadable,
     /// Less isolation than is demanded.
@@ -101,7 +105,7 @@ pub enum Code {
 
 impl Code {
     /// All of them with their numbers, severities and titles.
-    pub const ALL: [(Self, u16, Severity, &'static str); 33] = [
+    pub const ALL: [(Self, u16, Severity, &'static str); 35] = [
         (Self::Syntax, 101, Severity::Error, "not YAML"),
         (Self::Encoding, 102, Severity::Error, "bytes that are no characters"),
         (Self::Empty, 103, Severity::Error, "an empty file"),
@@ -125,6 +129,7 @@ impl Code {
         (Self::Name, 202, Severity::Error, "a name that is no file name"),
         (Self::SocketPath, 203, Severity::Warning, "a name too long for a socket's path"),
         (Self::Renamed, 204, Severity::Warning, "a name that Applications no longer find"),
+        (Self::Beside, 205, Severity::Note, "a plugin.yaml beside other files"),
         (Self::Pipeline, 301, Severity::Warning, "a pipeline whose failure is lost"),
         (Self::Ways, 302, Severity::Warning, "several ways of discovery"),
         (Self::NoDiscovery, 303, Severity::Note, "no discovery"),
@@ -132,6 +137,7 @@ impl Code {
         (Self::ShellName, 305, Severity::Warning, "an argument that becomes $0"),
         (Self::Announcement, 306, Severity::Warning, "an announcement that cannot be used"),
         (Self::Unquoted, 307, Severity::Warning, "a user's value without quotes"),
+        (Self::Silent, 308, Severity::Warning, "a generate that prints no manifests"),
         (Self::Secret, 309, Severity::Warning, "a secret among the arguments"),
         (Self::Unreadable, 404, Severity::Error, "a file that cannot be read"),
         (Self::Isolation, 408, Severity::Error, "less isolation than is demanded"),

@@ -53,6 +53,7 @@ pub(super) fn lint(
         let words = command.map(|command| words(command, path)).unwrap_or_default();
         if let Some(given) = given(&words) {
             shell(&given, loss, site, &mut found);
+            found.extend(silent(&given, path, site));
         }
         found.extend(secret(&words, site));
     }
@@ -119,6 +120,23 @@ fn discovery(
             }
         }
     }
+}
+
+/// A generate all of whose commands write to standard error.
+fn silent(given: &Given<'_, '_>, path: &[&str], site: &Site<'_>) -> Option<Diagnostic> {
+    let Given { script: Word { text, path: place }, .. } = given;
+    let commands = || {
+        let lines = text.lines().map(str::trim);
+        lines.filter(|line| !line.is_empty() && !line.starts_with('#') && !line.starts_with("set "))
+    };
+    let is_elsewhere = |line: &str| line.ends_with(">&2") || line.ends_with("/dev/stderr");
+    let is_silent = commands().next().is_some() && commands().all(is_elsewhere);
+    (path == ["spec", "generate"] && is_silent).then(|| {
+        Diagnostic::new(Code::Silent, "everything it prints goes to standard error")
+            .at(site.value(place))
+            .label("no manifests")
+            .note("manifests are read from standard output; none at all is an answer, and with automated pruning Argo CD deletes")
+    })
 }
 
 fn shell(given: &Given<'_, '_>, loss: Loss, site: &Site<'_>, found: &mut Vec<Diagnostic>) {

@@ -175,3 +175,17 @@ fn warnings_hold_nothing_up() {
     assert_eq!((catalog.len(), problems.len()), (1, 0));
     assert!(ledger.warnings().iter().any(|warning| warning.to_string().contains("CMP0108")));
 }
+
+#[test]
+fn the_only_file_of_argocd_cmp_server_has_nothing_beside_it_there() {
+    let both = || vec![source("helm.yaml", "a", "x"), source("plugin.yaml", "b", "x")];
+    let mut ledger = ledger();
+    let (catalog, problems) = ledger.update(both());
+    assert_eq!((catalog.len(), problems.len()), (2, 0));
+    let noted = |warning: &Problem| {
+        warning.file == "plugin.yaml" && warning.to_string().contains("CMP0205")
+    };
+    assert!(ledger.warnings().iter().any(noted));
+    ledger.update(vec![source("plugin.yaml", "b", "x")]);
+    assert!(!ledger.warnings().iter().any(noted));
+}

@@ -102,3 +102,10 @@ fn a_long_name_has_no_socket() {
     let diagnostics = read_all(text.as_bytes()).swap_remove(0).diagnostics;
     assert!(diagnostics[0].to_string().contains("CMP0203"), "{diagnostics:?}");
 }
+
+#[test]
+fn a_generate_that_only_writes_to_standard_error_prints_no_manifests() {
+    assert_eq!(generate("[sh, -c, 'helm template . >&2']"), ["CMP0308 6:23"]);
+    assert!(generate("[sh, -c, \"echo start >&2\\nhelm template .\"]").is_empty());
+    assert!(generate("[sh, -c, 'set -e']").is_empty());
+}
