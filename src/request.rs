@@ -196,7 +196,8 @@ impl Pipeline {
     ) -> Result<(Place, Lease), RequestError> {
         course.progress.enter(Phase::Queue);
         let place = lane.enter(&course.deadline).await?;
-        let lease = self.link.lease().await?;
+        let bounds = terms::bounds(&self.surroundings.bounds, &course.plugin);
+        let lease = self.link.lease(bounds).await?;
         course.progress.uid = Some(lease.uid());
         Ok((place, lease))
     }

@@ -105,7 +105,7 @@ impl Failure {
             | RequestError::Receive(ReceiveError::Deadline(passed))
             | RequestError::Run(RunError::TooLate(passed)) => late(&passed.0),
             RequestError::Run(RunError::Deadline { deadline, .. }) => late(deadline),
-            RequestError::Lease(NoLease::SpawnerGone)
+            RequestError::Lease(NoLease::SpawnerGone | NoLease::Unconfined(_))
             | RequestError::Receive(ReceiveError::Unconfined(_))
             | RequestError::Run(RunError::Unconfined(_)) => plain(Outcome::Sandbox),
             RequestError::Receive(ReceiveError::Stream(BrokenStream::Transport(_))) => {

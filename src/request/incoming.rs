@@ -171,7 +171,7 @@ impl<'c, C: Chunks> Incoming<'c, C> {
     }
 }
 
-impl Taker for Unpacking {
+impl Taker for Unpacking<'_> {
     async fn take(&mut self, piece: &[u8]) -> bool {
         // Why the worker stopped reading is asked once all has arrived.
         self.write(piece).await.is_ok()

@@ -14,8 +14,6 @@ use crate::{
 pub(super) struct Terms {
     /// `NAME=VALUE` of the sidecar.
     pub(super) inherited: Vec<Bytes>,
-    /// What they may reach and use.
-    pub(super) bounds: Bounds,
     /// Most bytes of standard output.
     pub(super) max_output: usize,
 }
@@ -27,7 +25,6 @@ impl Terms {
         let output = limits.output.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
         Self {
             inherited: inherited(&surroundings.inherited, plugin),
-            bounds: bounds(&surroundings.bounds, plugin),
             max_output: output.unwrap_or(surroundings.max_output),
         }
     }
@@ -39,7 +36,8 @@ fn inherited(all: &[Bytes], plugin: &PluginDefinition) -> Vec<Bytes> {
     all.iter().filter(admitted).cloned().collect()
 }
 
-fn bounds(general: &Bounds, plugin: &PluginDefinition) -> Bounds {
+/// What a plugin's commands may reach and use.
+pub(super) fn bounds(general: &Bounds, plugin: &PluginDefinition) -> Bounds {
     let (sandbox, limits) = (&plugin.sandbox, &plugin.limits);
     let network = sandbox.network.as_ref().map(|network| match network {
         plugin::Network::Ports(ports) if ports.is_empty() => Network::None,
@@ -94,33 +92,42 @@ mod tests {
         }
     }
 
-    fn terms(spec: &str) -> Terms {
+    fn plugin(spec: &str) -> PluginDefinition {
         let text = format!(
             "kind: ConfigManagementPlugin\nmetadata: {{name: x}}\nspec:\n  generate: {{command: \
              [x]}}\n  {spec}"
         );
-        Terms::new(&surroundings(), &plugin::read(text.as_bytes()).unwrap())
+        plugin::read(text.as_bytes()).unwrap()
+    }
+
+    fn terms(spec: &str) -> Terms {
+        Terms::new(&surroundings(), &plugin(spec))
+    }
+
+    fn bounded(spec: &str) -> Bounds {
+        bounds(&surroundings().bounds, &plugin(spec))
     }
 
     #[test]
     fn what_a_definition_leaves_open_is_the_operators() {
         let Surroundings { inherited, max_output, mut bounds, .. } = surroundings();
         bounds.caches.owner = "x".to_owned();
-        assert_eq!(terms(""), Terms { inherited, bounds, max_output });
+        assert_eq!(terms(""), Terms { inherited, max_output });
+        assert_eq!(bounded(""), bounds);
     }
 
     #[test]
     fn a_definitions_limits_take_the_place_of_the_operators() {
-        let terms = terms("limits: {memory: 1Ki, processes: 2, fileSize: 3, cpu: 1.5s, output: 4}");
-        let Bounds { memory, processes, file_size, cpu_seconds, .. } = terms.bounds;
+        let limits = "limits: {memory: 1Ki, processes: 2, fileSize: 3, cpu: 1.5s, output: 4}";
+        let Bounds { memory, processes, file_size, cpu_seconds, .. } = bounded(limits);
         assert_eq!((memory, processes, file_size, cpu_seconds), (1024, 2, 3, 2));
-        assert_eq!(terms.max_output, 4);
+        assert_eq!(terms(limits).max_output, 4);
     }
 
     #[test]
     fn paths_to_read_are_added() {
-        let terms = terms("sandbox: {read: [/srv/data]}");
-        assert_eq!(terms.bounds.read, ["/opt", "/srv/data"].map(std::path::PathBuf::from));
+        let read = bounded("sandbox: {read: [/srv/data]}").read;
+        assert_eq!(read, ["/opt", "/srv/data"].map(std::path::PathBuf::from));
     }
 
     #[test]
@@ -131,8 +138,8 @@ mod tests {
             ("[80, 22]", Network::Ports(vec![80, 22])),
             ("any", Network::Any),
         ] {
-            let terms = terms(&format!("sandbox: {{network: {text}}}"));
-            assert_eq!(terms.bounds.network, expected, "{text}");
+            let network = bounded(&format!("sandbox: {{network: {text}}}")).network;
+            assert_eq!(network, expected, "{text}");
         }
     }
 

@@ -160,8 +160,7 @@ impl Workspace {
         if course.deadline.instant().is_some_and(|at| at <= Instant::now()) {
             return Err(Passed(course.deadline).into());
         }
-        let Terms { inherited, bounds, max_output } =
-            Terms::new(&self.surroundings, &course.plugin);
+        let Terms { inherited, max_output } = Terms::new(&self.surroundings, &course.plugin);
         let command = Command {
             words: line.words().map(|word| Bytes::copy_from_slice(word.as_bytes())).collect(),
             inherited,
@@ -172,12 +171,12 @@ impl Workspace {
             max_output,
             redactor: Arc::clone(&course.redactor),
         };
-        let output = self.lease.run(command, &bounds, course.deadline.instant()).await?;
+        let output = self.lease.run(command, course.deadline.instant()).await?;
         course.progress.usage.extend(output.usage.map(|usage| (phase, usage)));
         let said = output.stderr.to_string();
         let (end, usage) = (output.end, output.usage);
-        let evidence =
-            Evidence { plugin: &course.plugin, bounds: &bounds, end, usage, said: &said };
+        let (plugin, bounds) = (&course.plugin, self.lease.bounds());
+        let evidence = Evidence { plugin, bounds, end, usage, said: &said };
         let hint = (end != End::Exit(0)).then(|| Hint::new(&evidence)).flatten();
         judge(output, line, (course.deadline, hint))
     }

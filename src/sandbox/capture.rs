@@ -15,6 +15,7 @@ use tracing::warn;
 use super::{
     job::{Job, Unconfined, cannot},
     message::Ended,
+    plan::Used,
     run::{End, Output, Usage},
     stderr::Stderr,
 };
@@ -38,13 +39,15 @@ pub(super) struct Capture {
     max_output: usize,
     said: Stderr,
     ended: Option<Ended>,
+    /// What the command's process used before it became the command.
+    before: Used,
 }
 
 impl Capture {
     pub(super) fn new(
         [stdout, stderr]: [pipe::Receiver; 2],
         max_output: usize,
-        redactor: Arc<Redactor>,
+        (redactor, before): (Arc<Redactor>, Used),
     ) -> Self {
         Self {
             stdout: Some(stdout),
@@ -53,6 +56,7 @@ impl Capture {
             max_output,
             said: Stderr::new(redactor),
             ended: None,
+            before,
         }
     }
 
@@ -100,7 +104,7 @@ impl Capture {
             stderr: Box::new(self.said.finish()),
             end: stopped.or(own).unwrap_or(End::Deadline),
             took,
-            usage: self.ended.as_ref().map(Usage::from),
+            usage: self.ended.as_ref().map(|ended| Usage::since(self.before, ended.used)),
         }
     }
 }
@@ -134,12 +138,13 @@ fn end(status: i32) -> End {
     }
 }
 
-impl From<&Ended> for Usage {
-    fn from(ended: &Ended) -> Self {
+impl Usage {
+    fn since(before: Used, now: Used) -> Self {
+        let time = |before, now: u64| Duration::from_micros(now.saturating_sub(before));
         Self {
-            user: Duration::from_micros(ended.user_us),
-            system: Duration::from_micros(ended.system_us),
-            max_rss: ended.max_rss_kib.saturating_mul(1024),
+            user: time(before.user_us, now.user_us),
+            system: time(before.system_us, now.system_us),
+            max_rss: now.max_rss_kib.saturating_mul(1024),
         }
     }
 }

@@ -56,8 +56,8 @@ impl SingleThreaded {
 /// For a process that was just forked: what else its parent had open is owned by
 /// values that live on in the copy of the parent's memory, and that the process
 /// must not use again.
-pub(super) fn close_all_but(kept: &[BorrowedFd<'_>]) -> io::Result<()> {
-    let mut kept: Vec<u32> = kept.iter().map(|fd| fd.as_raw_fd().unsigned_abs()).collect();
+pub(super) fn close_all_but<'k>(kept: impl IntoIterator<Item = BorrowedFd<'k>>) -> io::Result<()> {
+    let mut kept: Vec<u32> = kept.into_iter().map(|fd| fd.as_raw_fd().unsigned_abs()).collect();
     kept.sort_unstable();
     let mut first = libc::STDERR_FILENO.unsigned_abs() + 1;
     for kept in kept {

@@ -9,7 +9,7 @@ use prost::Message;
 use thiserror::Error;
 use tokio::{
     io::{AsyncWriteExt, Interest},
-    net::UnixStream,
+    net::{UnixStream, unix::pipe},
     sync::oneshot,
 };
 
@@ -18,8 +18,8 @@ use super::{
     channel,
     lease::Lease,
     link::Outgoing,
-    message::{Ended, JobKind},
-    plan::{self, Answer, Failed, Reply, Task},
+    message::{Ended, Grants, JobKind},
+    plan::{self, Answer, Exited, Failed, Plan, Reply},
 };
 
 /// A worker could not be confined, so it did nothing.
@@ -40,6 +40,17 @@ pub(super) struct Job {
     last: Option<Answer>,
     /// Nothing more will be said.
     silent: bool,
+    /// The way for an archive.
+    archive: Option<pipe::Sender>,
+}
+
+/// The other ends of what leads to a worker.
+#[derive(Debug)]
+pub(super) struct Ends {
+    /// What the worker gets: its socket, and where an archive comes from.
+    pub(super) carried: Vec<OwnedFd>,
+    /// Where its end is told.
+    pub(super) ended: oneshot::Sender<Ended>,
 }
 
 /// Longest grants in bytes, so that an order fits into a message.
@@ -49,35 +60,49 @@ const MAX_GRANTS: usize = 12 * 1024;
 const PIECE: usize = 16 * 1024;
 
 impl Job {
-    /// Has a worker started under `lease` and tells it what to do.
-    pub(super) async fn start(
-        lease: &Lease,
-        kind: JobKind,
-        bounds: &Bounds,
-        task: Task,
-    ) -> Result<Self, Unconfined> {
-        let grants = bounds.grants();
-        if grants.encoded_len() > MAX_GRANTS {
-            return Err(cannot("start a worker")("its paths to read are too many or too long"));
-        }
-        let plan = bounds.plan(task);
+    /// A worker to be, and what is to be sent for it to come to be.
+    pub(super) fn new(kind: JobKind) -> Result<(Self, Ends), Unconfined> {
         let (socket, theirs) = channel::stream_pair().map_err(cannot("make a socket"))?;
         rustix::io::ioctl_fionbio(&socket, true).map_err(cannot("make a socket"))?;
         let socket = std::os::unix::net::UnixStream::from(socket);
         let socket = UnixStream::from_std(socket).map_err(cannot("make a socket"))?;
-        let (answer, ended) = oneshot::channel();
-        let order =
-            Outgoing::Start { lease: lease.id(), kind, grants, socket: theirs, ended: answer };
+        let (archive, source) = if kind == JobKind::Unpack {
+            let (archive, source) = pipe::pipe().map_err(cannot("make a pipe"))?;
+            let source = source.into_blocking_fd().map_err(cannot("make a pipe"))?;
+            (Some(archive), Some(source))
+        } else {
+            (None, None)
+        };
+        let (told, ended) = oneshot::channel();
+        let carried = [theirs].into_iter().chain(source).collect();
+        let job = Self { socket, ended, buffer: Vec::new(), last: None, silent: false, archive };
+        Ok((job, Ends { carried, ended: told }))
+    }
+
+    /// Has a further worker started under `lease`.
+    pub(super) async fn start(lease: &Lease) -> Result<Self, Unconfined> {
+        let grants = grants(lease.bounds())?;
+        let (job, ends) = Self::new(JobKind::Run)?;
+        let order = Outgoing::Start { lease: lease.id(), grants, ends };
         lease.send(order).await.map_err(cannot("start a worker"))?;
-        let mut job = Self { socket, ended, buffer: Vec::new(), last: None, silent: false };
-        // A worker that is gone already says why in its reply.
-        let _ = job.socket.write_all(&plan::frame(&plan)).await;
         Ok(job)
     }
 
-    /// The way for what follows the plan.
-    pub(super) fn socket(&mut self) -> &mut UnixStream {
-        &mut self.socket
+    /// Tells a worker what to do next.
+    pub(super) async fn tell(&mut self, plan: &Plan) {
+        // A worker that is gone already says why in its reply.
+        let _ = self.socket.write_all(&plan::frame(plan)).await;
+    }
+
+    /// Passes on a piece of an archive, as fast as it is taken.
+    pub(super) async fn pass_on(&mut self, piece: &[u8]) -> io::Result<()> {
+        let archive = self.archive.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
+        archive.write_all(piece).await
+    }
+
+    /// The archive is complete.
+    pub(super) fn complete(&mut self) {
+        self.archive = None;
     }
 
     /// The worker's next reply and what came with it; `None` at the end.
@@ -93,8 +118,8 @@ impl Job {
                 // What a worker says comes before its end, and is heard first.
                 biased;
                 reply = reply(&self.socket, &mut self.buffer), if !self.silent => match reply {
-                    Ok(Some((Answer::Exited(status), _))) => {
-                        return Ok(Ended { status, ..Ended::default() });
+                    Ok(Some((Answer::Exited(Exited { status, used }), _))) => {
+                        return Ok(Ended { status, used, ..Ended::default() });
                     }
                     Ok(Some((answer, _))) => self.last = Some(answer),
                     Ok(None) | Err(_) => self.silent = true,
@@ -107,11 +132,6 @@ impl Job {
     /// What a worker said last, if it could not become the command after all.
     pub(super) fn last_words(&mut self) -> Option<Answer> {
         self.last.take()
-    }
-
-    /// Resolves when the worker, or the command it became, has ended.
-    pub(super) fn ended(&mut self) -> &mut oneshot::Receiver<Ended> {
-        &mut self.ended
     }
 
     /// Why a worker ended without having been asked to.
@@ -168,6 +188,15 @@ impl From<Failed> for Unconfined {
     fn from(failed: Failed) -> Self {
         Self { reason: failed.step }
     }
+}
+
+/// What the spawner is asked for, if it fits into an order.
+pub(super) fn grants(bounds: &Bounds) -> Result<Grants, Unconfined> {
+    let grants = bounds.grants();
+    if grants.encoded_len() > MAX_GRANTS {
+        return Err(cannot("start a worker")("its paths to read are too many or too long"));
+    }
+    Ok(grants)
 }
 
 /// Says what an error of the supervisor's own kept from happening.

@@ -5,14 +5,18 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::sync::mpsc;
 
-use super::link::{Outgoing, SpawnerGone};
+use super::{
+    bounds::Bounds,
+    job::{Job, Unconfined},
+    link::{Outgoing, SpawnerGone},
+};
 
 /// How long processes that are asked to end may take before they are killed.
 /// Argo CD waits as long.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
 /// Why there is no lease.
-#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[derive(Debug, Error)]
 pub enum NoLease {
     /// Every user is leased, or rests.
     #[error("no user is free for another request")]
@@ -20,6 +24,9 @@ pub enum NoLease {
     /// The supervisor is about to end.
     #[error("the spawner is gone")]
     SpawnerGone,
+    /// The sandbox's fault.
+    #[error(transparent)]
+    Unconfined(#[from] Unconfined),
 }
 
 /// A user and a directory that no other live request has.
@@ -35,19 +42,46 @@ pub struct Lease {
     last: Option<mpsc::OwnedPermit<Outgoing>>,
     /// What a command that still runs is given to end.
     grace: Duration,
+    /// What commands may reach and use.
+    bounds: Bounds,
+    /// The first worker, until it becomes a command.
+    worker: Option<Job>,
 }
 
 impl Lease {
     /// `None` when the queue has no room, which its size rules out.
     pub(super) fn new(id: u64, uid: u32, orders: mpsc::Sender<Outgoing>) -> Option<Self> {
         let last = orders.clone().try_reserve_owned().ok()?;
-        Some(Self { id, uid, orders, last: Some(last), grace: Duration::ZERO })
+        let (last, grace) = (Some(last), Duration::ZERO);
+        Some(Self { id, uid, orders, last, grace, bounds: Bounds::default(), worker: None })
+    }
+
+    /// With its first worker, and the bounds of all.
+    pub(super) fn with(mut self, worker: Job, bounds: Bounds) -> Self {
+        (self.worker, self.bounds) = (Some(worker), bounds);
+        self
     }
 
     /// The user that commands run as.
     #[must_use]
     pub fn uid(&self) -> u32 {
         self.uid
+    }
+
+    /// What commands may reach and use.
+    #[must_use]
+    pub fn bounds(&self) -> &Bounds {
+        &self.bounds
+    }
+
+    /// The first worker, if it has not become a command yet.
+    pub(super) fn take_worker(&mut self) -> Option<Job> {
+        self.worker.take()
+    }
+
+    /// The first worker did what came first, and waits for a command.
+    pub(super) fn keep_worker(&mut self, worker: Job) {
+        self.worker = Some(worker);
     }
 
     pub(super) fn id(&self) -> u64 {

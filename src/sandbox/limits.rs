@@ -2,10 +2,13 @@
 
 use nix::{
     errno::Errno,
-    sys::resource::{Resource, getrlimit, setrlimit},
+    sys::{
+        resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit},
+        time::{TimeVal, TimeValLike},
+    },
 };
 
-use super::plan::Plan;
+use super::plan::{Plan, Used};
 
 const MIB: u64 = 1024 * 1024;
 
@@ -33,15 +36,19 @@ impl Limits {
     }
 
     /// What the plan says. 0 stands for no limit.
-    pub(super) fn of(plan: &Plan) -> Self {
+    pub(super) fn of(plan: &Plan) -> Result<Self, Errno> {
+        // The kernel counts from the start of this process.
+        let used = used()?;
+        let before = (used.user_us + used.system_us).div_ceil(1_000_000);
+        let cpu = if plan.max_cpu_seconds > 0 { plan.max_cpu_seconds + before } else { 0 };
         let all = [
             // Not the address space: runtimes reserve tens of gigabytes of that.
             (Resource::RLIMIT_DATA, plan.max_memory),
             (Resource::RLIMIT_NPROC, plan.max_processes),
             (Resource::RLIMIT_FSIZE, plan.max_file_size),
-            (Resource::RLIMIT_CPU, plan.max_cpu_seconds),
+            (Resource::RLIMIT_CPU, cpu),
         ];
-        Self(all.into_iter().filter(|(_, limit)| *limit > 0).collect())
+        Ok(Self(all.into_iter().filter(|(_, limit)| *limit > 0).collect()))
     }
 
     /// Sets all of them. A limit that is lower already stays.
@@ -54,4 +61,12 @@ impl Limits {
         }
         Ok(())
     }
+}
+
+/// What this process used until now, which is not its command's doing.
+pub(super) fn used() -> Result<Used, Errno> {
+    let used = getrusage(UsageWho::RUSAGE_SELF)?;
+    let micros = |time: TimeVal| u64::try_from(time.num_microseconds()).unwrap_or_default();
+    let (user_us, system_us) = (micros(used.user_time()), micros(used.system_time()));
+    Ok(Used { user_us, system_us, max_rss_kib: 0 })
 }

@@ -16,7 +16,9 @@ use tokio::{
 use tracing::{error, warn};
 
 use super::{
+    bounds::Bounds,
     channel,
+    job::{self, Ends, Job},
     lease::{Lease, NoLease},
     message::{Ended, Event, Grants, JobKind, Leased, Order, Released, Report},
     start::Spawner,
@@ -41,13 +43,16 @@ pub struct Link {
 /// An order on its way, and who waits for what comes of it.
 #[derive(Debug)]
 pub(super) enum Outgoing {
-    Lease(oneshot::Sender<Result<Lease, NoLease>>),
-    Start {
-        lease: u64,
+    Lease {
         kind: JobKind,
         grants: Grants,
-        socket: OwnedFd,
-        ended: oneshot::Sender<Ended>,
+        ends: Ends,
+        leased: oneshot::Sender<Result<Lease, NoLease>>,
+    },
+    Start {
+        lease: u64,
+        grants: Grants,
+        ends: Ends,
     },
     Stop {
         lease: u64,
@@ -85,11 +90,21 @@ impl Link {
         Ok((link, driver.run(outgoing)))
     }
 
-    /// Leases a user for a request. Dropping the future gives up waiting.
-    pub async fn lease(&self) -> Result<Lease, NoLease> {
-        let (answer, leased) = oneshot::channel();
-        self.send(Outgoing::Lease(answer)).await.map_err(|SpawnerGone| NoLease::SpawnerGone)?;
-        leased.await.unwrap_or(Err(NoLease::SpawnerGone))
+    /// Leases a user for a request whose commands keep within `bounds`. Dropping
+    /// the future gives up waiting.
+    pub async fn lease(&self, bounds: Bounds) -> Result<Lease, NoLease> {
+        self.lease_for(JobKind::Unpack, bounds).await
+    }
+
+    /// Leases a user, whose first worker is told its plan by and by.
+    pub(super) async fn lease_for(&self, kind: JobKind, bounds: Bounds) -> Result<Lease, NoLease> {
+        let grants = job::grants(&bounds)?;
+        let (worker, ends) = Job::new(kind)?;
+        let (leased, lease) = oneshot::channel();
+        let order = Outgoing::Lease { kind, grants, ends, leased };
+        self.send(order).await.map_err(|SpawnerGone| NoLease::SpawnerGone)?;
+        let lease = lease.await.unwrap_or(Err(NoLease::SpawnerGone))?;
+        Ok(lease.with(worker, bounds))
     }
 
     pub(super) async fn send(&self, order: Outgoing) -> Result<(), SpawnerGone> {
@@ -121,8 +136,8 @@ impl<Q: Fn()> Driver<Q> {
 
     async fn send_all(&self, mut outgoing: mpsc::Receiver<Outgoing>) -> io::Result<()> {
         while let Some(order) = outgoing.recv().await {
-            let (order, socket) = self.enter(order);
-            let descriptors: Vec<_> = socket.iter().map(AsFd::as_fd).collect();
+            let (order, carried) = self.enter(order);
+            let descriptors: Vec<_> = carried.iter().map(AsFd::as_fd).collect();
             let send = || channel::send(&self.socket, &order, &descriptors);
             self.socket.async_io(Interest::WRITABLE, send).await?;
         }
@@ -130,21 +145,22 @@ impl<Q: Fn()> Driver<Q> {
     }
 
     /// Gives an order its number and writes down who waits for it.
-    fn enter(&self, order: Outgoing) -> (Order, Option<OwnedFd>) {
+    fn enter(&self, order: Outgoing) -> (Order, Vec<OwnedFd>) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.last += 1;
         let number = waiting.last;
         match order {
-            Outgoing::Lease(answer) => {
-                waiting.leases.insert(number, answer);
-                (Order::lease(number), None)
+            Outgoing::Lease { kind, grants, ends, leased } => {
+                waiting.leases.insert(number, leased);
+                waiting.jobs.insert(number, ends.ended);
+                (Order::lease(number, kind, grants), ends.carried)
             }
-            Outgoing::Start { lease, kind, grants, socket, ended } => {
-                waiting.jobs.insert(number, ended);
-                (Order::start(lease, number, kind, grants), Some(socket))
+            Outgoing::Start { lease, grants, ends } => {
+                waiting.jobs.insert(number, ends.ended);
+                (Order::start(lease, number, grants), ends.carried)
             }
-            Outgoing::Stop { lease } => (Order::stop(lease), None),
-            Outgoing::Release { lease, grace_ms } => (Order::release(lease, grace_ms), None),
+            Outgoing::Stop { lease } => (Order::stop(lease), Vec::new()),
+            Outgoing::Release { lease, grace_ms } => (Order::release(lease, grace_ms), Vec::new()),
         }
     }
 
@@ -165,7 +181,7 @@ impl<Q: Fn()> Driver<Q> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(answer) = waiting.leases.remove(&leased.ticket) else { return };
         drop(waiting);
-        let lease = self.link.upgrade().filter(|_| leased.lease != 0);
+        let lease = self.link.upgrade();
         let lease = lease.and_then(|orders| Lease::new(leased.lease, leased.uid, orders));
         // If nobody waits any more the lease comes back and is dropped: released.
         let _ = answer.send(lease.ok_or(NoLease::NoneFree));

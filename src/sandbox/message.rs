@@ -8,7 +8,7 @@
 
 use prost::{Message, Oneof};
 
-use super::tier::Tier;
+use super::{plan::Used, tier::Tier};
 
 /// Supervisor to spawner.
 #[derive(Clone, PartialEq, Message)]
@@ -20,10 +20,11 @@ pub(super) struct Order {
 /// The orders there are.
 #[derive(Clone, PartialEq, Oneof)]
 pub(super) enum What {
-    /// Find a free identity for a request.
+    /// Find a free identity for a request, and fork its first worker; its
+    /// socket comes along, and the archive.
     #[prost(message, tag = "1")]
     Lease(LeaseOrder),
-    /// Fork a worker; its socket comes along.
+    /// Fork a further worker, for a command; its socket comes along.
     #[prost(message, tag = "2")]
     Start(StartOrder),
     /// Ask everything under a lease to end (SIGTERM).
@@ -99,11 +100,17 @@ impl From<TierName> for Tier {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Message)]
+#[derive(Clone, PartialEq, Message)]
 pub(super) struct LeaseOrder {
-    /// Chosen by the supervisor and repeated in the answer.
+    /// Chosen by the supervisor and repeated in the answer, and when the lease's
+    /// first worker ends.
     #[prost(uint64, tag = "1")]
     pub(super) ticket: u64,
+    /// What that worker is for.
+    #[prost(enumeration = "JobKind", tag = "2")]
+    pub(super) kind: i32,
+    #[prost(message, required, tag = "3")]
+    pub(super) grants: Grants,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -113,9 +120,7 @@ pub(super) struct StartOrder {
     /// Chosen by the supervisor and repeated when the worker ends.
     #[prost(uint64, tag = "2")]
     pub(super) job: u64,
-    #[prost(enumeration = "JobKind", tag = "3")]
-    pub(super) kind: i32,
-    #[prost(message, required, tag = "4")]
+    #[prost(message, required, tag = "3")]
     pub(super) grants: Grants,
 }
 
@@ -152,9 +157,9 @@ pub(super) struct ReleaseOrder {
 /// What a worker is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
 pub(super) enum JobKind {
-    /// Unpack the archive that follows the plan.
+    /// Unpack an archive, and then become the first command.
     Unpack = 0,
-    /// Become a command of the plugin.
+    /// Become a further command.
     Run = 1,
     /// Attack what a tenant must not reach, and tell what succeeded.
     Canary = 2,
@@ -210,7 +215,6 @@ pub(super) struct Ready {
 pub(super) struct Leased {
     #[prost(uint64, tag = "1")]
     pub(super) ticket: u64,
-    /// The lease, or 0 when no identity is free.
     #[prost(uint64, tag = "2")]
     pub(super) lease: u64,
     #[prost(uint32, tag = "3")]
@@ -224,15 +228,10 @@ pub(super) struct Ended {
     /// Status as wait4(2) gives it; meaningless with a failure.
     #[prost(int32, tag = "2")]
     pub(super) status: i32,
-    #[prost(uint64, tag = "3")]
-    pub(super) user_us: u64,
-    #[prost(uint64, tag = "4")]
-    pub(super) system_us: u64,
-    /// Largest resident set of the worker and its children, in KiB.
-    #[prost(uint64, tag = "5")]
-    pub(super) max_rss_kib: u64,
+    #[prost(message, required, tag = "3")]
+    pub(super) used: Used,
     /// Why there was no worker at all; empty when there was one.
-    #[prost(string, tag = "6")]
+    #[prost(string, tag = "4")]
     pub(super) failure: String,
 }
 
@@ -246,12 +245,12 @@ pub(super) struct Released {
 }
 
 impl Order {
-    pub(super) const fn lease(ticket: u64) -> Self {
-        Self { what: Some(What::Lease(LeaseOrder { ticket })) }
+    pub(super) const fn lease(ticket: u64, kind: JobKind, grants: Grants) -> Self {
+        Self { what: Some(What::Lease(LeaseOrder { ticket, kind: kind as i32, grants })) }
     }
 
-    pub(super) const fn start(lease: u64, job: u64, kind: JobKind, grants: Grants) -> Self {
-        Self { what: Some(What::Start(StartOrder { lease, job, kind: kind as i32, grants })) }
+    pub(super) const fn start(lease: u64, job: u64, grants: Grants) -> Self {
+        Self { what: Some(What::Start(StartOrder { lease, job, grants })) }
     }
 
     pub(super) const fn stop(lease: u64) -> Self {

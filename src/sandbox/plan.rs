@@ -5,9 +5,14 @@
 
 #![expect(clippy::too_many_arguments, reason = "of the code that prost derives")]
 
-use std::io::{self, Read};
+use std::{
+    io::{self, Read},
+    time::Duration,
+};
 
 use prost::{Message, Oneof, bytes::Bytes};
+
+use super::fork::Reaped;
 
 /// Longest plan or reply in bytes. Linux gives arguments and environment of a
 /// program 6 MiB at most.
@@ -92,7 +97,7 @@ pub(super) struct CanaryTask {
     pub(super) open: String,
 }
 
-/// Unpack the archive that follows on the same socket.
+/// Unpack the archive that comes by its own way. Another plan follows.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(super) struct UnpackTask {
     /// Keep the permission bits of files and directories.
@@ -146,8 +151,9 @@ pub(super) struct Reply {
 pub(super) enum Answer {
     /// The read ends of the command's stdout and stderr come along. What
     /// follows is the end of the stream when the command runs, or a failure.
-    #[prost(bool, tag = "1")]
-    Running(bool),
+    /// What is stated was used before, by the same process.
+    #[prost(message, tag = "1")]
+    Running(Used),
     /// The archive is unpacked.
     #[prost(message, tag = "2")]
     Unpacked(Unpacked),
@@ -160,10 +166,39 @@ pub(super) enum Answer {
     /// The attacks were tried.
     #[prost(message, tag = "5")]
     Canaries(Canaries),
-    /// The command ended with this status, as wait(2) gives it; its guard still
-    /// stands, for what the command may have left behind.
-    #[prost(int32, tag = "6")]
-    Exited(i32),
+    /// The command ended; its guard still stands, for what the command may have
+    /// left behind.
+    #[prost(message, tag = "6")]
+    Exited(Exited),
+}
+
+/// The end of a command, as wait4(2) gives it.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(super) struct Exited {
+    #[prost(int32, tag = "1")]
+    pub(super) status: i32,
+    #[prost(message, required, tag = "2")]
+    pub(super) used: Used,
+}
+
+/// What a process and those it waited for used.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub(super) struct Used {
+    #[prost(uint64, tag = "1")]
+    pub(super) user_us: u64,
+    #[prost(uint64, tag = "2")]
+    pub(super) system_us: u64,
+    /// Largest resident set of one of them, in KiB.
+    #[prost(uint64, tag = "3")]
+    pub(super) max_rss_kib: u64,
+}
+
+impl From<Reaped> for Used {
+    fn from(reaped: Reaped) -> Self {
+        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let Reaped { user, system, max_rss_kib, .. } = reaped;
+        Self { user_us: micros(user), system_us: micros(system), max_rss_kib }
+    }
 }
 
 /// Attacks that worked, which none must.

@@ -76,8 +76,6 @@ pub(super) struct Extra {
     pub(super) write: Vec<PathBuf>,
     /// TCP ports to connect to; `None` for any.
     pub(super) ports: Option<Vec<u16>>,
-    /// Nothing of the image: who unpacks an archive runs no program.
-    pub(super) bare: bool,
 }
 
 /// Why a policy is not made or not enforced.
@@ -134,7 +132,7 @@ impl Policy {
             ruleset = ruleset.handle_access(AccessNet::from_all(NEWEST))?;
         }
         let mut created = ruleset.create()?.add_rule(PathBeneath::new(workspace, write()))?;
-        for place in self.places.iter().filter(|_| !extra.bare) {
+        for place in &self.places {
             created = created.add_rule(PathBeneath::new(place.opened.as_fd(), place.rights))?;
         }
         for (paths, rights) in [(&extra.read, read()), (&extra.write, write())] {

@@ -12,14 +12,12 @@ use thiserror::Error;
 use tokio::net::unix::pipe;
 
 use super::{
-    bounds::Bounds,
     capture::Capture,
     excerpt::Excerpt,
     job::{Job, Unconfined, cannot},
     lease::Lease,
     link::Outgoing,
-    message::JobKind,
-    plan::{Answer, RunTask, Task},
+    plan::{Answer, RunTask, Task, Used},
 };
 use crate::redact::Redactor;
 
@@ -113,15 +111,19 @@ impl Lease {
     pub async fn run(
         &mut self,
         command: Command,
-        bounds: &Bounds,
         deadline: Option<Instant>,
     ) -> Result<Output, NotRun> {
         let started = Instant::now();
         let (max_output, redactor) = (command.max_output, Arc::clone(&command.redactor));
         self.begin();
         let task = Task::Run(command.into());
-        let mut job = Job::start(self, JobKind::Run, bounds, task).await?;
-        let mut capture = Capture::new(streams(&mut job).await?, max_output, redactor);
+        let mut job = match self.take_worker() {
+            Some(worker) => worker,
+            None => Job::start(self).await?,
+        };
+        job.tell(&self.bounds().plan(task)).await;
+        let (used, streams) = streams(&mut job).await?;
+        let mut capture = Capture::new(streams, max_output, (redactor, used));
         let stopped = capture.follow(&mut job, deadline).await?;
         match stopped {
             None => job.last_words().map_or(Ok(()), |answer| Err(failure(answer)))?,
@@ -141,17 +143,18 @@ impl Lease {
     }
 }
 
-/// The read ends of the command's standard output and standard error.
-async fn streams(job: &mut Job) -> Result<[pipe::Receiver; 2], NotRun> {
+/// The read ends of the command's standard output and standard error, and what
+/// its process used before.
+async fn streams(job: &mut Job) -> Result<(Used, [pipe::Receiver; 2]), NotRun> {
     match job.reply().await.map_err(cannot("hear from a worker"))? {
-        Some((Answer::Running(_), descriptors)) => {
+        Some((Answer::Running(used), descriptors)) => {
             let pipes: Vec<_> = descriptors
                 .into_iter()
                 .map(pipe::Receiver::from_owned_fd)
                 .collect::<Result<_, _>>()
                 .map_err(cannot("read a command's output"))?;
             let missing = |_| cannot("read a command's output")("a pipe is missing");
-            Ok(pipes.try_into().map_err(missing)?)
+            Ok((used, pipes.try_into().map_err(missing)?))
         }
         Some((answer, _)) => Err(failure(answer)),
         None => Err(job.post_mortem().await.into()),

@@ -40,6 +40,7 @@ use super::{
     channel,
     fork::{self, SingleThreaded},
     message::{Event, Order, Report, Setup, What},
+    worker::Lines,
 };
 
 pub(super) use kill::drop_capabilities;
@@ -174,16 +175,12 @@ impl Spawner {
 
     /// Carries out one order; whether there may be more.
     fn obey(&mut self) -> io::Result<bool> {
-        let Some((order, sockets)) = channel::receive::<Order>(&self.control)? else {
+        let Some((order, descriptors)) = channel::receive::<Order>(&self.control)? else {
             return Ok(false);
         };
         match order.what {
-            Some(What::Lease(order)) => self.leases.lease(order),
-            Some(What::Start(order)) => {
-                let socket = sockets.into_iter().next();
-                let socket = socket.ok_or_else(|| io::Error::other("a worker without a socket"))?;
-                self.leases.start(order, socket);
-            }
+            Some(What::Lease(order)) => self.leases.lease(order, lines(descriptors)?),
+            Some(What::Start(order)) => self.leases.start(order, lines(descriptors)?),
             Some(What::Stop(order)) => self.leases.stop(order.lease),
             Some(What::Release(order)) => {
                 self.leases.release(order.lease, Duration::from_millis(order.grace_ms.into()));
@@ -203,6 +200,14 @@ impl Spawner {
     fn report(&self, event: Event) -> io::Result<()> {
         channel::send(&self.control, &Report::from(event), &[])
     }
+}
+
+/// What a worker hears by, in the order it was sent in.
+fn lines(descriptors: Vec<OwnedFd>) -> io::Result<Lines> {
+    let mut descriptors = descriptors.into_iter();
+    let socket = descriptors.next();
+    let socket = socket.ok_or_else(|| io::Error::other("a worker without a socket"))?;
+    Ok(Lines { socket: socket.into(), archive: descriptors.next().map(Into::into) })
 }
 
 fn is_gone(error: &io::Error) -> bool {

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 use super::{
     bounds::Bounds,
-    job::{Job, Unconfined, cannot},
+    job::{Unconfined, cannot},
     lease::NoLease,
     link::Link,
     message::JobKind,
@@ -77,9 +77,10 @@ impl Link {
     }
 
     async fn attack(&self, task: CanaryTask) -> Result<Vec<String>, NotProven> {
-        let lease = self.lease().await?;
-        let (bounds, task) = (Bounds::default(), Task::Canary(task));
-        let mut job = Job::start(&lease, JobKind::Canary, &bounds, task).await?;
+        let mut lease = self.lease_for(JobKind::Canary, Bounds::default()).await?;
+        let worker = lease.take_worker();
+        let mut job = worker.ok_or_else(|| cannot("start a worker")("there is none"))?;
+        job.tell(&lease.bounds().plan(Task::Canary(task))).await;
         match job.reply().await.map_err(cannot("hear from a worker"))? {
             Some((Answer::Canaries(canaries), _)) => Ok(canaries.alive),
             Some((Answer::Failed(failed), _)) => Err(Unconfined::from(failed).into()),

@@ -3,13 +3,10 @@
 use std::io;
 
 use thiserror::Error;
-use tokio::io::AsyncWriteExt;
 
 use super::{
-    bounds::Bounds,
     job::{Job, Unconfined, cannot},
     lease::Lease,
-    message::JobKind,
     plan::{Answer, Task, UnpackTask},
 };
 use crate::archive::Limits;
@@ -36,17 +33,19 @@ pub enum NotUnpacked {
 
 /// A worker that unpacks. Dropping it leaves what was unpacked to the lease.
 #[derive(Debug)]
-pub struct Unpacking {
+pub struct Unpacking<'l> {
+    lease: &'l mut Lease,
     job: Job,
 }
 
 impl Lease {
-    /// Starts to unpack an archive into the lease's repository.
+    /// Starts to unpack an archive into the lease's repository. That comes once,
+    /// and first.
     pub async fn unpack(
         &mut self,
         limits: Limits,
         preserve_file_mode: bool,
-    ) -> Result<Unpacking, Unconfined> {
+    ) -> Result<Unpacking<'_>, Unconfined> {
         let Limits { bytes, files, path_bytes, depth } = limits;
         let task = UnpackTask {
             preserve_file_mode,
@@ -55,35 +54,34 @@ impl Lease {
             max_path_bytes: path_bytes,
             max_depth: depth,
         };
-        let (bounds, task) = (Bounds::default(), Task::Unpack(task));
-        Ok(Unpacking { job: Job::start(self, JobKind::Unpack, &bounds, task).await? })
+        let job = self.take_worker();
+        let mut job = job.ok_or_else(|| cannot("unpack an archive")("one is there already"))?;
+        job.tell(&self.bounds().plan(Task::Unpack(task))).await;
+        Ok(Unpacking { lease: self, job })
     }
 }
 
-impl Unpacking {
+impl Unpacking<'_> {
     /// Passes on a piece of the archive, as fast as it is unpacked. An error
     /// means that the worker reads no more; [`Self::finish`] says why.
     pub async fn write(&mut self, piece: &[u8]) -> io::Result<()> {
-        self.job.socket().write_all(piece).await
+        self.job.pass_on(piece).await
     }
 
     /// The archive is complete, or the worker reads no more of it.
     pub async fn finish(mut self) -> Result<Unpacked, NotUnpacked> {
-        // If it fails, the worker has gone before; its reply is there to be read.
-        let _ = self.job.socket().shutdown().await;
+        self.job.complete();
         let reply = self.job.reply().await.map_err(cannot("hear from a worker"))?;
-        let result = match reply.map(|(answer, _)| answer) {
+        match reply.map(|(answer, _)| answer) {
             Some(Answer::Unpacked(unpacked)) => {
+                self.lease.keep_worker(self.job);
                 Ok(Unpacked { files: unpacked.entries, bytes: unpacked.bytes })
             }
             Some(Answer::Refused(text)) => Err(NotUnpacked::Refused(text)),
             Some(Answer::Failed(failed)) => Err(NotUnpacked::Unconfined(failed.into())),
             Some(Answer::Running(_) | Answer::Canaries(_) | Answer::Exited(_)) | None => {
-                return Err(NotUnpacked::Unconfined(self.job.post_mortem().await));
+                Err(NotUnpacked::Unconfined(self.job.post_mortem().await))
             }
-        };
-        // The worker is gone before a command starts.
-        let _ = self.job.ended().await;
-        result
+        }
     }
 }

@@ -1,9 +1,10 @@
 //! The process that has a tenant's identity, and handles what is the tenant's.
 //!
-//! A worker is a child of the spawner and does one job: it unpacks an archive,
-//! or it becomes a command of the plugin. It first gives up everything a tenant
-//! must not have, in an order in which each step still has the right it needs,
-//! and only then does what its plan says.
+//! A worker is a child of the spawner. A request's first one unpacks the archive
+//! and then becomes a command of the plugin; further ones become commands at
+//! once. Each first gives up everything a tenant must not have, in an order in
+//! which each step still has the right it needs, and only then does what its
+//! plan says.
 
 mod environment;
 mod guard;
@@ -21,11 +22,9 @@ mod watch;
 
 use std::{
     convert::Infallible,
+    fs::File,
     io::{self, Write},
-    os::{
-        fd::{AsFd, BorrowedFd, OwnedFd},
-        unix::net::UnixStream,
-    },
+    os::{fd::BorrowedFd, unix::net::UnixStream},
     path::{Path, PathBuf},
 };
 
@@ -95,20 +94,25 @@ enum Trouble {
 pub(super) struct Job<'j> {
     site: &'j Site<'j>,
     tenant: &'j Tenant,
-    socket: UnixStream,
     kind: JobKind,
+    lines: Lines,
     /// Further paths to read.
     reading: Vec<Reading>,
 }
 
+/// How a worker hears from the supervisor, and speaks to it.
+#[derive(Debug)]
+pub(super) struct Lines {
+    /// For plans and replies.
+    pub(super) socket: UnixStream,
+    /// Where the archive comes from, if one is to be unpacked. Its end is the
+    /// archive's.
+    pub(super) archive: Option<File>,
+}
+
 impl<'j> Job<'j> {
-    pub(super) fn new(
-        site: &'j Site<'j>,
-        tenant: &'j Tenant,
-        socket: OwnedFd,
-        kind: JobKind,
-    ) -> Self {
-        Self { site, tenant, socket: socket.into(), kind, reading: Vec::new() }
+    pub(super) fn new(site: &'j Site<'j>, tenant: &'j Tenant, kind: JobKind, lines: Lines) -> Self {
+        Self { site, tenant, kind, lines, reading: Vec::new() }
     }
 
     /// Runs in a child of the spawner, and ends as the job did. It may open
@@ -118,12 +122,10 @@ impl<'j> Job<'j> {
         // While everything can be seen that a path must not lead to.
         match reading::find(read, site.hidden) {
             Ok(reading) => self.reading = reading,
-            Err(error) => return self.answer(Trouble::Command(error.to_string()).into()),
+            Err(error) => return self.fail("find what is to be read", io::Error::other(error)),
         }
         match site.tier {
             Tier::Uid => self.run(site),
-            // Who only unpacks runs nothing that would have to be guarded.
-            Tier::Landlock | Tier::None if self.kind == JobKind::Unpack => self.run(site),
             Tier::Landlock | Tier::None => guard::stand(&mut self),
             Tier::Namespaces => namespaces::enter(&mut self),
         }
@@ -137,28 +139,34 @@ impl<'j> Job<'j> {
     }
 
     fn work(&mut self, site: &Site<'_>) -> Result<Answer, Trouble> {
-        let Self { tenant, socket, kind, reading, .. } = self;
-        let workspace = identity::assume(site, tenant, *kind)?;
-        let plan: Plan = plan::read(socket).map_err(step("read the plan"))?;
-        let reach = Reach { tenant, reading, plan: &plan };
-        let confined = Confined::enter(site, workspace, reach, socket.as_fd())?;
-        let caches = environment::caches(tenant, &plan.caches);
-        match (kind, plan.task) {
-            (JobKind::Unpack, Some(Task::Unpack(task))) => {
-                unpack::unpack(confined.workspace(), task, socket).map(Answer::Unpacked)
-            }
-            (JobKind::Run, Some(Task::Run(task))) => {
-                let never: Infallible =
-                    run::become_command(&confined, (tenant, &caches), &task, socket)?;
+        let workspace = identity::assume(site, self.tenant, self.kind)?;
+        let mut plan = self.next_plan()?;
+        let reach = Reach { tenant: self.tenant, reading: &self.reading, plan: &plan };
+        let confined = Confined::enter(site, workspace, reach, &self.lines)?;
+        if let (Some(Task::Unpack(task)), Some(archive)) = (&plan.task, self.lines.archive.take()) {
+            let unpacked = unpack::unpack(confined.workspace(), *task, archive)?;
+            self.answer(Answer::Unpacked(unpacked));
+            plan = self.next_plan()?;
+        }
+        identity::limit(&plan)?;
+        let caches = environment::caches(self.tenant, &plan.caches);
+        match &plan.task {
+            Some(Task::Run(task)) => {
+                let (owner, socket) = ((self.tenant, caches.as_slice()), &self.lines.socket);
+                let never: Infallible = run::become_command(&confined, owner, task, socket)?;
                 match never {}
             }
-            (JobKind::Canary, Some(Task::Canary(targets))) => {
-                Ok(Answer::Canaries(Canaries { alive: canary::attack(&targets) }))
+            Some(Task::Canary(targets)) if self.kind == JobKind::Canary => {
+                Ok(Answer::Canaries(Canaries { alive: canary::attack(targets) }))
             }
-            (JobKind::Unpack | JobKind::Run | JobKind::Canary, _) => {
+            Some(Task::Unpack(_) | Task::Canary(_)) | None => {
                 Err(Trouble::Refused("the plan is not for this kind of worker".to_owned()))
             }
         }
+    }
+
+    fn next_plan(&mut self) -> Result<Plan, Trouble> {
+        plan::read(&mut self.lines.socket).map_err(step("read the plan"))
     }
 
     fn fail(&mut self, what: &'static str, error: io::Error) -> i32 {
@@ -166,7 +174,7 @@ impl<'j> Job<'j> {
     }
 
     fn answer(&mut self, answer: Answer) -> i32 {
-        let told = self.socket.write_all(&plan::frame(&Reply { answer: Some(answer) }));
+        let told = self.lines.socket.write_all(&plan::frame(&Reply { answer: Some(answer) }));
         i32::from(told.is_err())
     }
 }

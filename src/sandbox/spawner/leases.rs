@@ -5,10 +5,7 @@ mod signals;
 use std::{
     collections::{BTreeMap, VecDeque},
     fs,
-    os::{
-        fd::{AsFd, OwnedFd},
-        unix::fs::MetadataExt,
-    },
+    os::{fd::AsFd, unix::fs::MetadataExt},
     time::{Duration, Instant},
 };
 
@@ -25,7 +22,7 @@ use super::{
             TierName,
         },
         shared::Shared,
-        worker::{Job, Site, Tenant},
+        worker::{Job, Lines, Site, Tenant},
     },
     caches::NoCache,
     clean,
@@ -47,7 +44,7 @@ pub(super) struct Leases {
     kills: Kills,
     /// Orders that wait for a user. The supervisor gives no more than it has
     /// places for requests.
-    queue: VecDeque<LeaseOrder>,
+    queue: VecDeque<(LeaseOrder, Lines)>,
     reports: Vec<Event>,
 }
 
@@ -126,49 +123,50 @@ impl Leases {
         Ok(())
     }
 
-    pub(super) fn lease(&mut self, order: LeaseOrder) {
-        self.queue.push_back(order);
+    pub(super) fn lease(&mut self, order: LeaseOrder, lines: Lines) {
+        self.queue.push_back((order, lines));
         self.serve_queue(Instant::now());
     }
 
     /// Leases to whoever waits, as far as users have rested.
     fn serve_queue(&mut self, now: Instant) {
-        while let Some(order) = self.queue.front()
-            && let Some((lease, uid)) = self.slots.lease(now)
+        while !self.queue.is_empty()
+            && let Some((lease, index)) = self.slots.lease(now)
+            && let Some((order, lines)) = self.queue.pop_front()
         {
-            let leased = Leased { ticket: order.ticket, lease, uid: uid.as_raw() };
-            self.reports.push(Event::Leased(leased));
-            self.queue.pop_front();
+            let uid = self.slots.user(index).map_or(0, Uid::as_raw);
+            self.reports.push(Event::Leased(Leased { ticket: order.ticket, lease, uid }));
+            let (job, kind) = (order.ticket, order.kind());
+            self.fork_worker(index, Waiting { job, kind, grants: order.grants, lines });
         }
     }
 
-    /// Starts a worker, after a sweep if a command ran under the lease before:
-    /// what it left must not be there to meet the next one.
-    pub(super) fn start(&mut self, order: StartOrder, socket: OwnedFd) {
-        let (job, kind) = (order.job, order.kind());
-        let worker = Waiting { job, kind, grants: order.grants, socket };
+    /// Starts a further worker, after a sweep: what the command before it left
+    /// must not be there to meet it.
+    pub(super) fn start(&mut self, order: StartOrder, lines: Lines) {
+        let StartOrder { job, grants, .. } = order;
+        let worker = Waiting { job, kind: JobKind::Run, grants, lines };
         let Some(index) = self.slots.find(order.lease) else {
             return self.refuse(worker.job, "its lease has ended");
         };
         match self.slots.lease_mut(index) {
             None => self.refuse(worker.job, "its lease is ending"),
-            Some(lease) if lease.used || !lease.workers.is_empty() => {
+            Some(lease) => {
                 lease.waiting = Some(worker);
                 self.signal(index, Signal::SIGKILL);
             }
-            Some(_) => self.fork_worker(index, worker),
         }
     }
 
     fn fork_worker(&mut self, index: usize, worker: Waiting) {
         let user = self.user(index);
-        let Waiting { job, kind, grants, socket } = worker;
+        let Waiting { job, kind, grants, lines } = worker;
         let shared = match self.share(&grants) {
             Ok(shared) => shared,
             Err(error) => return self.refuse(job, &format!("its caches: {error}")),
         };
         let Some(lease) = self.slots.lease_mut(index) else { return };
-        lease.used |= kind != JobKind::Unpack;
+        lease.used = true;
         lease.shared = shared.clone().or(lease.shared.take());
         let root = &self.arrangement.root;
         let tenant = Tenant { user, workspace: root.path.join(&lease.workspace), shared };
@@ -181,7 +179,7 @@ impl Leases {
             root_path: &root.path,
         };
         let read = &grants.read;
-        match self.fork.fork(|| Job::new(&site, &tenant, socket, kind).start(read)) {
+        match self.fork.fork(|| Job::new(&site, &tenant, kind, lines).start(read)) {
             Ok(pid) => {
                 lease.workers.insert(pid, job);
                 self.children.insert(pid, Child::Worker { slot: index, job });
@@ -269,9 +267,7 @@ impl Leases {
         self.reports.push(Event::Ended(Ended {
             job,
             status: reaped.status,
-            user_us: u64::try_from(reaped.user.as_micros()).unwrap_or(u64::MAX),
-            system_us: u64::try_from(reaped.system.as_micros()).unwrap_or(u64::MAX),
-            max_rss_kib: reaped.max_rss_kib,
+            used: reaped.into(),
             failure: String::new(),
         }));
     }

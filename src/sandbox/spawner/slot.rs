@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    os::fd::OwnedFd,
     time::{Duration, Instant},
 };
 
@@ -13,6 +12,7 @@ use super::ending::{Ending, Step};
 use crate::sandbox::{
     message::{Grants, JobKind},
     shared::Shared,
+    worker::Lines,
 };
 
 /// How long a user rests before it is leased again. Nothing of a tenant is known
@@ -57,7 +57,7 @@ pub(super) struct Waiting {
     pub(super) job: u64,
     pub(super) kind: JobKind,
     pub(super) grants: Grants,
-    pub(super) socket: OwnedFd,
+    pub(super) lines: Lines,
 }
 
 /// All users, the longest unused first.
@@ -198,8 +198,8 @@ impl Slots {
         }
     }
 
-    /// Leases the user that rested longest: its lease and uid.
-    pub(super) fn lease(&mut self, now: Instant) -> Option<(u64, Uid)> {
+    /// Leases the user that rested longest: the lease and its slot.
+    pub(super) fn lease(&mut self, now: Instant) -> Option<(u64, usize)> {
         let index = *self.free.front()?;
         let slot = self.all.get_mut(index)?;
         let State::Free { since } = slot.state else { return None };
@@ -216,7 +216,7 @@ impl Slots {
             shared: None,
             waiting: None,
         });
-        Some((self.last_lease, slot.uid))
+        Some((self.last_lease, index))
     }
 }
 
@@ -233,7 +233,7 @@ mod tests {
         let mut slots = slots();
         let now = Instant::now();
         let uids: Vec<_> = std::iter::from_fn(|| slots.lease(now)).collect();
-        assert_eq!(uids, [(1, Uid::from_raw(1)), (2, Uid::from_raw(2))]);
+        assert_eq!(uids, [(1, 0), (2, 1)]);
     }
 
     #[test]
@@ -243,7 +243,7 @@ mod tests {
         while slots.lease(now).is_some() {}
         slots.end(1, now, false);
         assert_eq!(slots.lease(now), None);
-        assert_eq!(slots.lease(now + COOLING), Some((3, Uid::from_raw(2))));
+        assert_eq!(slots.lease(now + COOLING), Some((3, 1)));
     }
 
     #[test]
@@ -253,6 +253,6 @@ mod tests {
         let (lease, _) = slots.lease(now).unwrap();
         let index = slots.find(lease).unwrap();
         slots.end(index, now, false);
-        assert_eq!(slots.lease(now).unwrap().1, Uid::from_raw(2));
+        assert_eq!(slots.lease(now).unwrap().1, 1);
     }
 }

@@ -20,13 +20,13 @@ use nix::{
     },
 };
 
-use super::{HOME, REPOSITORY, Site, TEMPORARY, Tenant, Trouble, reading::Reading, step};
+use super::{HOME, Lines, REPOSITORY, Site, TEMPORARY, Tenant, Trouble, reading::Reading, step};
 use crate::sandbox::{
     filter::{self, Users},
     fork,
     limits::Limits,
     message::JobKind,
-    plan::{Plan, Task},
+    plan::Plan,
     policy::Extra,
     shared::Shared,
     spawner::drop_capabilities,
@@ -76,9 +76,8 @@ impl Confined {
         site: &Site<'_>,
         workspace: OwnedFd,
         reach: Reach<'_>,
-        socket: BorrowedFd<'_>,
+        lines: &Lines,
     ) -> Result<Self, Trouble> {
-        let plan = reach.plan;
         if let Some(policy) = site.policy {
             let mut extra = Extra::from(reach);
             if site.tier == Tier::Namespaces {
@@ -88,8 +87,9 @@ impl Confined {
             let restricted = policy.enforce(workspace.as_fd(), &extra);
             restricted.map_err(io::Error::other).map_err(step("restrict files"))?;
         }
-        fork::close_all_but(&[workspace.as_fd(), socket]).map_err(step("close descriptors"))?;
-        Limits::of(plan).install().map_err(step("limit resources"))?;
+        let archive = lines.archive.as_ref().map(AsFd::as_fd);
+        let kept = [workspace.as_fd(), lines.socket.as_fd()].into_iter().chain(archive);
+        fork::close_all_but(kept).map_err(step("close descriptors"))?;
         // Last: it forbids some of what came before. In the tier of distinct
         // users the spawner has installed it already.
         match site.tier {
@@ -99,10 +99,6 @@ impl Confined {
         }
         .map_err(io::Error::other)
         .map_err(step("filter system calls"))?;
-        if plan.no_internet {
-            let forbidden = filter::forbid_internet().map_err(io::Error::other);
-            forbidden.map_err(step("forbid internet sockets"))?;
-        }
         // Blocked so far for the spawner's sake; a program expects none to be.
         SigSet::all().thread_unblock().map_err(step("unblock signals"))?;
         Ok(Self { workspace })
@@ -111,6 +107,16 @@ impl Confined {
     pub(super) fn workspace(&self) -> BorrowedFd<'_> {
         self.workspace.as_fd()
     }
+}
+
+/// Limits what comes of this process to what the plan of a command allows.
+pub(super) fn limit(plan: &Plan) -> Result<(), Trouble> {
+    Limits::of(plan).and_then(|limits| limits.install()).map_err(step("limit resources"))?;
+    if plan.no_internet {
+        let forbidden = filter::forbid_internet().map_err(io::Error::other);
+        forbidden.map_err(step("forbid internet sockets"))?;
+    }
+    Ok(())
 }
 
 /// What a worker may reach besides its workspace and what all may.
@@ -128,7 +134,6 @@ impl From<Reach<'_>> for Extra {
             write: tenant.shared.iter().flat_map(Shared::paths).collect(),
             ports: (!plan.any_port)
                 .then(|| plan.ports.iter().filter_map(|port| u16::try_from(*port).ok()).collect()),
-            bare: matches!(plan.task, Some(Task::Unpack(_))),
         }
     }
 }

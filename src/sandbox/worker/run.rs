@@ -21,7 +21,7 @@ use nix::{
 
 use super::{
     super::{
-        channel,
+        channel, limits,
         plan::{self, Answer, Reply, RunTask},
     },
     Confined, REPOSITORY, Tenant, Trouble, environment, go_text, inside, lookup, step,
@@ -77,7 +77,8 @@ fn connect(socket: &UnixStream) -> Result<(), Trouble> {
     let pipes = "connect the command's output";
     let (stdout, into_stdout) = pipe2(OFlag::O_CLOEXEC).map_err(step(pipes))?;
     let (stderr, into_stderr) = pipe2(OFlag::O_CLOEXEC).map_err(step(pipes))?;
-    let running = plan::frame(&Reply { answer: Some(Answer::Running(true)) });
+    let used = limits::used().map_err(step(pipes))?;
+    let running = plan::frame(&Reply { answer: Some(Answer::Running(used)) });
     channel::send_bytes(socket, &running, &[stdout.as_fd(), stderr.as_fd()])
         .map_err(step(pipes))?;
     let nothing = File::open("/dev/null").map_err(step("open /dev/null"))?;

@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     io::{self, Read, Write},
-    os::{fd::BorrowedFd, unix::net::UnixStream},
+    os::fd::BorrowedFd,
 };
 
 use super::{
@@ -28,11 +28,11 @@ const FILE: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR).union(Mode::S_IRGRP).union
 /// hardly any repository has one.
 const MAX_DEFERRED: usize = 2 << 20;
 
-/// Unpacks what arrives on `socket` into the workspace's repository.
+/// Unpacks what `archive` holds into the workspace's repository.
 pub(super) fn unpack(
     workspace: BorrowedFd<'_>,
     task: UnpackTask,
-    socket: &mut UnixStream,
+    mut archive: impl Read,
 ) -> Result<Unpacked, Trouble> {
     let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let root =
@@ -40,7 +40,7 @@ pub(super) fn unpack(
     let mut reader = Reader::new(Unpacker::new(Tree::new(root), task));
     let mut piece = vec![0; PIECE];
     loop {
-        let length = socket.read(&mut piece).map_err(step("read the archive"))?;
+        let length = archive.read(&mut piece).map_err(step("read the archive"))?;
         if length == 0 {
             break;
         }

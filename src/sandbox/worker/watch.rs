@@ -11,7 +11,10 @@ use nix::{
 };
 
 use super::Job;
-use crate::sandbox::{fork, plan::Answer};
+use crate::sandbox::{
+    fork,
+    plan::{Answer, Exited},
+};
 
 /// The spawner's order to end everything at once.
 pub(in crate::sandbox) const END: Signal = Signal::SIGUSR1;
@@ -50,7 +53,8 @@ impl Reach {
             while let Some(reaped) = fork::reap() {
                 if reaped.pid == command {
                     status = Some(reaped.status);
-                    job.answer(Answer::Exited(reaped.status));
+                    let exited = Exited { status: reaped.status, used: reaped.into() };
+                    job.answer(Answer::Exited(exited));
                 }
             }
             match status {

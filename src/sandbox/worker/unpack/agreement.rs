@@ -3,10 +3,8 @@
 
 use std::{
     fs,
-    net::Shutdown,
     os::{fd::AsFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
-    thread,
 };
 
 use flate2::{Compression, write::GzEncoder};
@@ -83,19 +81,10 @@ const TASK: UnpackTask = UnpackTask {
 fn to_disk(packed: &[u8], workspace: &Path, preserve: bool) -> Result<Unpacked, String> {
     fs::create_dir(workspace.join(REPOSITORY)).unwrap();
     let directory = File::open(workspace).unwrap();
-    let (mut reading, mut writing) = UnixStream::pair().unwrap();
     let task = UnpackTask { preserve_file_mode: preserve, ..TASK };
-    thread::scope(|scope| {
-        scope.spawn(move || {
-            // Who refuses an archive does not read the rest of it.
-            let _ = writing.write_all(packed).and_then(|()| writing.shutdown(Shutdown::Write));
-        });
-        let unpacked = unpack(directory.as_fd(), task, &mut reading);
-        drop(reading);
-        unpacked.map_err(|trouble| match trouble {
-            Trouble::Refused(text) => text,
-            trouble @ (Trouble::Step { .. } | Trouble::Command(_)) => panic!("{trouble:?}"),
-        })
+    unpack(directory.as_fd(), task, packed).map_err(|trouble| match trouble {
+        Trouble::Refused(text) => text,
+        trouble @ (Trouble::Step { .. } | Trouble::Command(_)) => panic!("{trouble:?}"),
     })
 }
 
