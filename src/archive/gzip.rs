@@ -38,7 +38,7 @@ pub(super) struct Gunzip {
     stage: Stage,
     inflate: Decompress,
     crc: Crc,
-    output: Box<[u8]>,
+    output: Vec<u8>,
     /// Noticed behind output that is still good: an archive may end in it.
     invalid: Option<InvalidGzip>,
     /// Whether the first member's header was read.
@@ -79,7 +79,7 @@ impl Gunzip {
             stage: Stage::Start { first: true, fixed: Fixed::new() },
             inflate: Decompress::new(false),
             crc: Crc::new(),
-            output: vec![0; OUTPUT].into_boxed_slice(),
+            output: Vec::with_capacity(OUTPUT),
             invalid: None,
             past_header: false,
         }
@@ -144,21 +144,21 @@ impl Gunzip {
     }
 
     fn inflate(&mut self, input: &mut &[u8]) -> Result<&[u8], InvalidGzip> {
-        let (before_in, before_out) = (self.inflate.total_in(), self.inflate.total_out());
-        let status = self.inflate.decompress(input, &mut self.output, FlushDecompress::None);
+        let before = self.inflate.total_in();
+        // Memory that nothing came to is never touched: a worker pays for each page.
+        self.output.clear();
+        let status = self.inflate.decompress_vec(input, &mut self.output, FlushDecompress::None);
         let offset = self.inflate.total_in();
-        let used = usize::try_from(offset - before_in).unwrap_or(input.len());
+        let used = usize::try_from(offset - before).unwrap_or(input.len());
         *input = input.get(used..).unwrap_or_default();
-        let made = usize::try_from(self.inflate.total_out() - before_out).unwrap_or_default();
         match status {
             Ok(Status::StreamEnd) => self.stage = Stage::Trailer(Fixed::new()),
             Ok(Status::Ok | Status::BufError) => {}
-            Err(_corrupt) if made == 0 => return Err(InvalidGzip::Corrupt { offset }),
+            Err(_corrupt) if self.output.is_empty() => return Err(InvalidGzip::Corrupt { offset }),
             Err(_corrupt) => self.invalid = Some(InvalidGzip::Corrupt { offset }),
         }
-        let output = self.output.get(..made).unwrap_or_default();
-        self.crc.update(output);
-        Ok(output)
+        self.crc.update(&self.output);
+        Ok(&self.output)
     }
 }
 

@@ -1,7 +1,7 @@
 //! zstd frames, one behind the other, as one stream.
 
 use thiserror::Error;
-use zstd::stream::raw::{DParameter, Decoder, Operation};
+use zstd::stream::raw::{DParameter, Decoder, InBuffer, Operation, OutBuffer};
 
 /// Bytes unpacked before they are handed on, as for gzip.
 const OUTPUT: usize = 64 * 1024;
@@ -27,7 +27,7 @@ pub enum InvalidZstd {
 /// Unpacks a zstd stream that arrives in pieces.
 pub(super) struct Unzstd {
     decoder: Decoder<'static>,
-    output: Box<[u8]>,
+    output: Vec<u8>,
     /// Whether the stream may end here.
     complete: bool,
 }
@@ -36,7 +36,7 @@ impl Unzstd {
     pub(super) fn new() -> Result<Self, InvalidZstd> {
         let mut decoder = Decoder::new().map_err(corrupt)?;
         decoder.set_parameter(DParameter::WindowLogMax(MAX_WINDOW_LOG)).map_err(corrupt)?;
-        Ok(Self { decoder, output: vec![0; OUTPUT].into_boxed_slice(), complete: false })
+        Ok(Self { decoder, output: Vec::with_capacity(OUTPUT), complete: false })
     }
 
     /// Consumes some of `input` and returns what became readable, which may be
@@ -45,10 +45,12 @@ impl Unzstd {
         if self.complete && input.is_empty() {
             return Ok(&[]);
         }
-        let status = self.decoder.run_on_buffers(input, &mut self.output).map_err(corrupt)?;
-        *input = input.get(status.bytes_read..).unwrap_or_default();
-        self.complete = status.remaining == 0;
-        Ok(self.output.get(..status.bytes_written).unwrap_or_default())
+        self.output.clear();
+        let (mut from, mut to) = (InBuffer::around(input), OutBuffer::around(&mut self.output));
+        self.complete = self.decoder.run(&mut from, &mut to).map_err(corrupt)? == 0;
+        let read = from.pos();
+        *input = input.get(read..).unwrap_or_default();
+        Ok(&self.output)
     }
 
     /// Whether the stream may end here.

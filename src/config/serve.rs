@@ -65,7 +65,7 @@ pub struct Serve {
     /// secrets that everybody may read are then open to every plugin
     #[arg(long, env = "CMP_SUPERVISOR_ACCEPT_NO_LANDLOCK")]
     pub accept_no_landlock: bool,
-    /// Users to lease to requests; they must belong to nobody else
+    /// Users to lease, two to each request; they must belong to nobody else
     #[arg(
         long,
         value_name = "FIRST-LAST",

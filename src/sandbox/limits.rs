@@ -22,9 +22,9 @@ const CPU_GRACE: u64 = 2;
 pub(super) struct Limits(Vec<(Resource, u64)>);
 
 impl Limits {
-    /// For every worker, whatever it does. They keep a process from leaving
-    /// more behind than a file, and from taking what all users share.
-    pub(super) fn worker() -> Self {
+    /// For the spawner, from whom every worker has them. They keep a process from
+    /// leaving more behind than a file, and from taking what all users share.
+    pub(super) fn inherited() -> Self {
         Self(vec![
             (Resource::RLIMIT_CORE, 0),
             (Resource::RLIMIT_MSGQUEUE, 0),

@@ -9,7 +9,6 @@ mod caches;
 mod clean;
 mod ending;
 mod kill;
-mod kills;
 mod leases;
 mod root;
 mod setup;
@@ -39,6 +38,7 @@ use self::{leases::Leases, setup::Unfit};
 use super::{
     channel,
     fork::{self, SingleThreaded},
+    limits::Limits,
     message::{Event, Order, Report, Setup, What},
     worker::Lines,
 };
@@ -81,6 +81,8 @@ fn detach() -> io::Result<SignalFd> {
     prctl::set_child_subreaper(true)?;
     prctl::set_no_new_privs()?;
     prctl::set_dumpable(false)?;
+    // Here once for all workers.
+    Limits::inherited().install()?;
     let mut watched = SigSet::empty();
     for signal in [Signal::SIGCHLD, Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
         watched.add(signal);

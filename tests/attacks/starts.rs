@@ -30,10 +30,10 @@ use crate::{
 /// The place of all stages; those before it are the arenas'.
 const STAGE: u32 = 7;
 
-/// The first user of a range is the killer's, the next one's first lease is the
-/// trial's, and the one after it meets the first request.
+/// Of each two users of a range the second is leased: that of the first two to
+/// the trial, and that of the next two to the first request.
 const OF_THE_TRIAL: u32 = 1;
-const OF_THE_FIRST: u32 = 2;
+const OF_THE_FIRST: u32 = 3;
 
 /// How long a request may take.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -10,11 +10,18 @@ use std::{
 
 use nix::{
     errno::Errno,
-    sys::resource::{Resource, setrlimit},
+    sys::{
+        resource::{Resource, setrlimit},
+        signal::Signal,
+    },
     unistd::{Gid, Uid, execve, setgroups, setresgid, setresuid},
 };
 
-use super::{ending::Found, kill::drop_capabilities};
+use super::{
+    ending::Found,
+    kill::{become_killer, drop_capabilities, end_all},
+    users::Pair,
+};
 use crate::sandbox::{
     shared::Shared,
     worker::{remove, share},
@@ -33,24 +40,29 @@ pub(super) fn found(status: i32) -> Found {
     }
 }
 
-/// Runs in a child: becomes `user`, and unless the user has other processes
-/// leaves its caches to the next request and removes everything in `workspace`,
-/// a directory in `root`.
-pub(super) fn clean(
-    root: &OwnedFd,
-    workspace: &str,
-    user: Option<Uid>,
-    shared: Option<&Shared>,
-) -> i32 {
-    if let Some(user) = user {
-        if become_user(user, shared.and_then(|shared| shared.group)).is_err() {
-            return FILES;
-        }
-        if has_others(user) {
-            return PROCESSES;
+/// Whose a workspace is.
+#[derive(Debug, Default)]
+pub(super) struct Whose<'w> {
+    /// The user, where it is not this process's own.
+    pub(super) tenant: Option<Uid>,
+    /// Whom to end the tenant's processes as, if they are to be ended first.
+    pub(super) killer: Option<Uid>,
+    /// What the tenant shared with others.
+    pub(super) shared: Option<&'w Shared>,
+}
+
+/// Runs in a child: ends the tenant's processes, becomes the tenant, and unless
+/// it still has processes leaves its caches to the next request and removes
+/// everything in `workspace`, a directory in `root`.
+pub(super) fn clean(root: &OwnedFd, workspace: &str, whose: &Whose<'_>) -> i32 {
+    if let Some(tenant) = whose.tenant {
+        match become_tenant(tenant, whose) {
+            Ok(()) if has_others(tenant) => return PROCESSES,
+            Ok(()) => {}
+            Err(found) => return found,
         }
     }
-    if let Some(shared) = shared {
+    if let Some(shared) = whose.shared {
         share::hand_on(shared);
     }
     match remove::contents(root, workspace) {
@@ -59,16 +71,26 @@ pub(super) fn clean(
     }
 }
 
-fn become_user(user: Uid, further: Option<Gid>) -> Result<(), Errno> {
+/// What an error means depends on how far this came.
+fn become_tenant(tenant: Uid, whose: &Whose<'_>) -> Result<(), i32> {
+    prepare(tenant, whose.shared.and_then(|shared| shared.group)).map_err(|_refused| FILES)?;
+    if let Some(killer) = whose.killer {
+        let users = Pair { killer, tenant };
+        let killed = become_killer(users).and_then(|()| end_all(users, Signal::SIGKILL));
+        killed.map_err(|_not_let| PROCESSES)?;
+    }
+    let changed = setresuid(tenant, tenant, tenant).and_then(|()| drop_capabilities());
+    changed.map_err(|_refused| FILES)
+}
+
+fn prepare(tenant: Uid, further: Option<Gid>) -> Result<(), Errno> {
     // With no process allowed, changing to a user that has one leaves a mark,
     // which execve(2) answers with EAGAIN. It costs two system calls, where
     // reading /proc costs ten microseconds for every process of the machine.
     setrlimit(Resource::RLIMIT_NPROC, 0, 0)?;
-    let group = Gid::from_raw(user.as_raw());
+    let group = Gid::from_raw(tenant.as_raw());
     setgroups(further.as_slice())?;
-    setresgid(group, group, group)?;
-    setresuid(user, user, user)?;
-    drop_capabilities()
+    setresgid(group, group, group)
 }
 
 fn has_others(user: Uid) -> bool {

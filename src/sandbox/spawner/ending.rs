@@ -29,9 +29,10 @@ pub(super) struct Ending {
 pub(super) enum Step {
     /// Send SIGTERM to all its processes.
     Stop,
-    /// Send SIGKILL to all its processes.
+    /// Begin to send SIGKILL to all its processes.
     Kill,
-    /// Remove its files, if it has no processes.
+    /// Send it once more, if it was sent, and remove its files if it has no
+    /// processes.
     Clean,
     /// Do nothing until then, and clean.
     Wait(Instant),
@@ -60,9 +61,8 @@ impl Ending {
         let step = match busy {
             true if grace.is_zero() => ending.kill(now),
             true => Step::Stop,
-            // Nothing of the tenant's ran. Otherwise cleaning comes after
-            // killing: a cleaner is the tenant's user, who may do to it what it
-            // likes.
+            // Nothing of the tenant's ran. Otherwise a cleaner kills first: as
+            // the tenant's user it could meet whatever that user likes to do.
             false => Step::Clean,
         };
         (ending, step)
@@ -94,6 +94,11 @@ impl Ending {
             Some(first) if now - first >= KILL_AGAIN => Step::Kill,
             _ => Step::Clean,
         }
+    }
+
+    /// Whether whatever is left is to be killed.
+    pub(super) fn is_final(&self) -> bool {
+        self.killed.is_some()
     }
 
     fn kill(&mut self, now: Instant) -> Step {

@@ -25,9 +25,8 @@ use super::{
         worker::{Job, Lines, Site, Tenant},
     },
     caches::NoCache,
-    clean,
+    clean::{self, Whose},
     ending::{Ending, Found, Step},
-    kills::{Kill, Kills},
     setup::{Arrangement, Unfit},
     slot::{Lease, Slots, State, Waiting},
 };
@@ -41,7 +40,6 @@ pub(super) struct Leases {
     arrangement: Arrangement,
     slots: Slots,
     children: BTreeMap<Pid, Child>,
-    kills: Kills,
     /// Orders that wait for a user. The supervisor gives no more than it has
     /// places for requests.
     queue: VecDeque<(LeaseOrder, Lines)>,
@@ -55,7 +53,11 @@ enum Child {
         slot: usize,
         job: u64,
     },
-    Killer(Kill),
+    /// Signals everything of a slot's tenant.
+    Killer {
+        slot: usize,
+        signal: Signal,
+    },
     Cleaner {
         slot: usize,
     },
@@ -66,15 +68,14 @@ enum Child {
 impl Leases {
     pub(super) fn new(fork: SingleThreaded, arrangement: Arrangement, leases: u32) -> Self {
         let slots = match &arrangement.users {
-            Some(users) => Slots::new(users.leased.iter().copied()),
-            None => Slots::new((0..leases).map(|_| geteuid())),
+            Some(users) => Slots::new(users.pairs.iter().copied().map(Some)),
+            None => Slots::new((0..leases).map(|_| None)),
         };
         Self {
             fork,
             arrangement,
             slots,
             children: BTreeMap::new(),
-            kills: Kills::default(),
             queue: VecDeque::new(),
             reports: Vec::new(),
         }
@@ -117,7 +118,8 @@ impl Leases {
             let owner = Uid::from_raw(entry.metadata().map_err(unfit)?.uid());
             let owner = (owner != geteuid()).then_some(owner);
             let Ok(name) = entry.file_name().into_string() else { continue };
-            let cleaner = self.fork.fork(|| clean::clean(&root.directory, &name, owner, None));
+            let whose = Whose { tenant: owner, ..Whose::default() };
+            let cleaner = self.fork.fork(|| clean::clean(&root.directory, &name, &whose));
             self.children.insert(cleaner.map_err(unfit)?, Child::Stale(name));
         }
         Ok(())
@@ -134,7 +136,7 @@ impl Leases {
             && let Some((lease, index)) = self.slots.lease(now)
             && let Some((order, lines)) = self.queue.pop_front()
         {
-            let uid = self.slots.user(index).map_or(0, Uid::as_raw);
+            let uid = self.user(index).unwrap_or_else(geteuid).as_raw();
             self.reports.push(Event::Leased(Leased { ticket: order.ticket, lease, uid }));
             let (job, kind) = (order.ticket, order.kind());
             self.fork_worker(index, Waiting { job, kind, grants: order.grants, lines });
@@ -202,9 +204,9 @@ impl Leases {
         self.reports.push(Event::Ended(Ended { job, failure, ..Ended::default() }));
     }
 
-    /// The user of a slot, where it has one of its own.
+    /// The user of a slot's tenant, where it has one of its own.
     fn user(&self, index: usize) -> Option<Uid> {
-        self.slots.user(index).filter(|_| self.arrangement.users.is_some())
+        self.slots.users(index).map(|pair| pair.tenant)
     }
 
     pub(super) fn stop(&mut self, lease: u64) {
@@ -235,11 +237,11 @@ impl Leases {
         let now = Instant::now();
         match self.children.remove(&reaped.pid) {
             Some(Child::Worker { slot, job }) => self.worker_ended(slot, job, reaped),
-            Some(Child::Killer(kill)) => {
+            Some(Child::Killer { slot, signal }) => {
                 if reaped.status != 0 {
-                    self.missed(kill);
+                    self.missed(slot);
                 }
-                self.killed(kill, now);
+                self.signalled(slot, signal);
             }
             Some(Child::Cleaner { slot }) => {
                 self.step(slot, |ending| ending.cleaned(now, clean::found(reaped.status)));
@@ -254,7 +256,8 @@ impl Leases {
     /// there to do it, and would have it wait for good.
     pub(super) fn stopped(&mut self, pid: Pid) {
         if let Some(Child::Cleaner { slot }) = self.children.get(&pid) {
-            self.signal(*slot, Signal::SIGKILL);
+            let slot = *slot;
+            self.signal(slot, Signal::SIGKILL);
         }
     }
 
@@ -292,7 +295,7 @@ impl Leases {
     fn take(&mut self, index: usize, step: Step) {
         match step {
             Step::Stop => self.signal(index, Signal::SIGTERM),
-            Step::Kill => self.signal(index, Signal::SIGKILL),
+            Step::Kill => self.kill(index),
             Step::Clean => self.clean(index),
             Step::Wait(until) => self.slots.set_wake(index, until),
             Step::Free => self.end(index, false),
@@ -300,18 +303,32 @@ impl Leases {
         }
     }
 
+    /// The last order to whoever works under a lease. Who cleans up afterwards
+    /// ends the tenant's other processes first.
+    fn kill(&mut self, index: usize) {
+        self.order_workers(index, Signal::SIGKILL);
+        let now = Instant::now();
+        self.step(index, |ending| ending.signalled(now));
+    }
+
     fn clean(&mut self, index: usize) {
         // A signal on its way could meet the user's next tenant.
-        if self.kills.concern(index) {
+        if self.is_signalling(index) {
             return self.slots.set_wake(index, Instant::now() + AFTER_SIGNAL);
         }
-        let user = self.user(index);
+        let is_final = self.slots.ending_mut(index).is_some_and(|ending| ending.is_final());
+        let pair = self.slots.users(index);
         let Some(lease) = self.slots.any_lease_mut(index) else { return };
         // A worker that was just forked is not the tenant's user yet, and would
         // make files once everything seems to be gone; a guard ends last.
         let is_busy = !lease.workers.is_empty();
         let (root, name) = (&self.arrangement.root.directory, lease.workspace.as_str());
-        let clean = || clean::clean(root, name, user, lease.shared.as_ref());
+        let whose = Whose {
+            tenant: pair.map(|pair| pair.tenant),
+            killer: pair.filter(|_| is_final).map(|pair| pair.killer),
+            shared: lease.shared.as_ref(),
+        };
+        let clean = || clean::clean(root, name, &whose);
         let cleaner = (!is_busy).then(|| self.fork.fork(clean));
         if let Some(Ok(pid)) = cleaner {
             self.children.insert(pid, Child::Cleaner { slot: index });

@@ -5,10 +5,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nix::unistd::{Pid, Uid};
+use nix::unistd::Pid;
 use rand::RngExt;
 
-use super::ending::{Ending, Step};
+use super::{
+    ending::{Ending, Step},
+    users::Pair,
+};
 use crate::sandbox::{
     message::{Grants, JobKind},
     shared::Shared,
@@ -20,10 +23,10 @@ use crate::sandbox::{
 /// meeting the next tenant at once.
 pub(super) const COOLING: Duration = Duration::from_millis(100);
 
-/// One user.
+/// One place for a lease.
 #[derive(Debug)]
 pub(super) struct Slot {
-    pub(super) uid: Uid,
+    pub(super) users: Option<Pair>,
     pub(super) state: State,
 }
 
@@ -60,7 +63,7 @@ pub(super) struct Waiting {
     pub(super) lines: Lines,
 }
 
-/// All users, the longest unused first.
+/// All places, the longest unused first.
 #[derive(Debug)]
 pub(super) struct Slots {
     all: Vec<Slot>,
@@ -86,9 +89,9 @@ impl Slot {
 }
 
 impl Slots {
-    pub(super) fn new(uids: impl Iterator<Item = Uid>) -> Self {
+    pub(super) fn new(users: impl Iterator<Item = Option<Pair>>) -> Self {
         let all: Vec<_> =
-            uids.map(|uid| Slot { uid, state: State::Free { since: None } }).collect();
+            users.map(|users| Slot { users, state: State::Free { since: None } }).collect();
         Self { free: (0..all.len()).collect(), all, last_lease: 0 }
     }
 
@@ -113,8 +116,9 @@ impl Slots {
         }
     }
 
-    pub(super) fn user(&self, index: usize) -> Option<Uid> {
-        self.all.get(index).map(|slot| slot.uid)
+    /// The users of a slot, where it has any of its own.
+    pub(super) fn users(&self, index: usize) -> Option<Pair> {
+        self.all.get(index).and_then(|slot| slot.users)
     }
 
     /// The lease on a slot, unless it is ending.
@@ -225,7 +229,7 @@ mod tests {
     use super::*;
 
     fn slots() -> Slots {
-        Slots::new([Uid::from_raw(1), Uid::from_raw(2)].into_iter())
+        Slots::new([None, None].into_iter())
     }
 
     #[test]

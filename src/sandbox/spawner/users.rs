@@ -30,7 +30,7 @@ pub(super) enum NoUsers {
     )]
     Unmapped { first: u32, last: u32, uid: u32 },
     #[error(
-        "no user from {first} to {last} is free: each belongs to somebody or to another \
+        "no two users from {first} to {last} are free: each belongs to somebody or to another \
          supervisor on this machine; choose another range with --uid-range"
     )]
     NoneFree { first: u32, last: u32 },
@@ -38,21 +38,31 @@ pub(super) enum NoUsers {
     Read { path: &'static str, error: io::Error },
 }
 
+/// One in so many ids of the range is left for the groups of caches.
+const GROUPS: u32 = 8;
+
 /// Users that nobody else on this machine leases while this value lives.
 #[derive(Debug)]
 pub(super) struct Users {
-    pub(super) leased: Vec<Uid>,
-    /// Whom a killer pretends to be; see [`super::kill`].
-    pub(super) killer: Uid,
+    pub(super) pairs: Vec<Pair>,
     _claims: Vec<UnixListener>,
     range: RangeInclusive<u32>,
     /// Groups that own caches, claimed when they were first needed.
     groups: BTreeMap<u32, Option<UnixListener>>,
 }
 
+/// What a lease needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pair {
+    /// Whom whoever ends the tenant's processes pretends to be; see
+    /// [`super::kill`].
+    pub(super) killer: Uid,
+    pub(super) tenant: Uid,
+}
+
 impl Users {
-    /// Claims `wanted` users of a range, and one for killing; fewer if there
-    /// are not so many. None of `reserved` is among them.
+    /// Claims `wanted` pairs of users of a range; fewer if there are not so
+    /// many. None of `reserved` is among them.
     pub(super) fn claim(
         first: u32,
         count: u32,
@@ -69,18 +79,19 @@ impl Users {
         check_maps(first, last)?;
         let taken = taken()?;
         let free = (first..=last).filter(|uid| !taken.contains(uid) && !reserved.contains(uid));
-        let mut claimed = free
-            .filter_map(|uid| Some((Uid::from_raw(uid), claim(uid)?)))
-            .take(wanted as usize + 1);
-        let none = || NoUsers::NoneFree { first, last };
-        let (killer, own) = claimed.next().ok_or_else(none)?;
-        let (leased, mut claims): (Vec<_>, Vec<_>) = claimed.unzip();
-        if leased.is_empty() {
-            return Err(none());
+        let claimed = free.filter_map(|uid| Some((Uid::from_raw(uid), claim(uid)?)));
+        let most = (count - count / GROUPS).min(2 * wanted) as usize;
+        let (users, claims): (Vec<_>, Vec<_>) = claimed.take(most).unzip();
+        let pair = |pair: &[Uid]| match *pair {
+            [killer, tenant] => Some(Pair { killer, tenant }),
+            _ => None,
+        };
+        let pairs: Vec<Pair> = users.chunks(2).filter_map(pair).collect();
+        if pairs.is_empty() {
+            return Err(NoUsers::NoneFree { first, last });
         }
-        claims.push(own);
         let (range, groups) = (first..=last, BTreeMap::new());
-        Ok(Self { leased, killer, _claims: claims, range, groups })
+        Ok(Self { pairs, _claims: claims, range, groups })
     }
 
     /// The group of this number, if it is of the range and no user's here.
@@ -89,7 +100,8 @@ impl Users {
     /// one beside it may have come to the same group meanwhile: for caches of
     /// its own, which are elsewhere, since no work directory serves two.
     pub(super) fn group(&mut self, gid: u32) -> Option<Gid> {
-        let is_user = self.leased.iter().chain([&self.killer]).any(|user| user.as_raw() == gid);
+        let users = self.pairs.iter().flat_map(|pair| [pair.killer, pair.tenant]);
+        let is_user = users.map(Uid::as_raw).any(|user| user == gid);
         if is_user || !self.range.contains(&gid) {
             return None;
         }
@@ -169,8 +181,7 @@ mod tests {
     fn groups_are_of_the_range_and_of_no_user() {
         let (first, last) = (u32::MAX - 40, u32::MAX - 30);
         let mut users = Users {
-            leased: Vec::new(),
-            killer: Uid::from_raw(first),
+            pairs: vec![Pair { killer: Uid::from_raw(first), tenant: Uid::from_raw(first + 1) }],
             _claims: Vec::new(),
             range: first..=last,
             groups: BTreeMap::new(),

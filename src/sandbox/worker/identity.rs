@@ -15,10 +15,12 @@ use nix::{
         stat::{Mode, mkdirat},
     },
     unistd::{
-        Gid, Pid, Uid, fchdir, getgroups, getppid, getresgid, getresuid, setfsuid, setgroups,
-        setresgid, setresuid, setsid,
+        Gid, Pid, Uid, fchdir, getppid, getresgid, getresuid, setfsuid, setgroups, setresgid,
+        setresuid, setsid,
     },
 };
+
+use rustix::process::getgroups;
 
 use super::{HOME, Lines, REPOSITORY, Site, TEMPORARY, Tenant, Trouble, reading::Reading, step};
 use crate::sandbox::{
@@ -44,7 +46,6 @@ const SCRATCH: [&str; 2] = ["/tmp", "/dev/shm"];
 pub(super) fn assume(site: &Site<'_>, tenant: &Tenant, kind: JobKind) -> Result<OwnedFd, Trouble> {
     let parent = getppid();
     setsid().map_err(step("lead a session of its own"))?;
-    Limits::worker().install().map_err(step("limit resources"))?;
     let is_first = matches!(kind, JobKind::Unpack | JobKind::Canary);
     if is_first {
         make_workspace(site, tenant).map_err(step("make a workspace"))?;
@@ -162,9 +163,11 @@ fn prove_powerless(tenant: &Tenant) -> Result<(), Errno> {
     let (users, groups) = (getresuid()?, getresgid()?);
     let is_user = [users.real, users.effective, users.saved] == [user; 3];
     let is_group = [groups.real, groups.effective, groups.saved] == [group; 3];
+    let wanted = tenant.group().map(Gid::as_raw);
     // What a Pod gives the supervisor, like the group of its volumes, is no
     // tenant's.
-    let has_no_other = getgroups()? == tenant.group().as_slice();
+    let further = getgroups().map_err(|error| Errno::from_raw(error.raw_os_error()))?;
+    let has_no_other = further.iter().map(|group| group.as_raw()).eq(wanted);
     let root = Uid::from_raw(0);
     if is_user && is_group && has_no_other && setresuid(root, root, root).is_err() {
         Ok(())

@@ -2,8 +2,8 @@
 
 use std::{
     fs::File,
-    io::{self, Read, Write},
-    os::fd::BorrowedFd,
+    io::{self, Write},
+    os::fd::{AsFd, BorrowedFd},
 };
 
 use super::{
@@ -17,6 +17,7 @@ use nix::{
     fcntl::{OFlag, openat},
     sys::stat::Mode,
 };
+use rustix::{buffer::spare_capacity, io::read};
 
 /// Bytes read from the supervisor at a time.
 const PIECE: usize = 64 * 1024;
@@ -32,19 +33,16 @@ const MAX_DEFERRED: usize = 2 << 20;
 pub(super) fn unpack(
     workspace: BorrowedFd<'_>,
     task: UnpackTask,
-    mut archive: impl Read,
+    archive: impl AsFd,
 ) -> Result<Unpacked, Trouble> {
     let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let root =
         openat(workspace, REPOSITORY, flags, Mode::empty()).map_err(step("open the repository"))?;
     let mut reader = Reader::new(Unpacker::new(Tree::new(root), task));
-    let mut piece = vec![0; PIECE];
-    loop {
-        let length = archive.read(&mut piece).map_err(step("read the archive"))?;
-        if length == 0 {
-            break;
-        }
-        reader.push(piece.get(..length).unwrap_or_default()).map_err(refused)?;
+    let mut piece = Vec::with_capacity(PIECE);
+    while read(&archive, spare_capacity(&mut piece)).map_err(step("read the archive"))? > 0 {
+        reader.push(&piece).map_err(refused)?;
+        piece.clear();
     }
     reader.finish().map_err(refused)?.finish().map_err(refused)
 }

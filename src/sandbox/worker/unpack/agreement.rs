@@ -3,6 +3,7 @@
 
 use std::{
     fs,
+    io::Seek,
     os::{fd::AsFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
 };
@@ -82,7 +83,9 @@ fn to_disk(packed: &[u8], workspace: &Path, preserve: bool) -> Result<Unpacked, 
     fs::create_dir(workspace.join(REPOSITORY)).unwrap();
     let directory = File::open(workspace).unwrap();
     let task = UnpackTask { preserve_file_mode: preserve, ..TASK };
-    unpack(directory.as_fd(), task, packed).map_err(|trouble| match trouble {
+    let mut archive = tempfile::tempfile().unwrap();
+    archive.write_all(packed).and_then(|()| archive.rewind()).unwrap();
+    unpack(directory.as_fd(), task, archive).map_err(|trouble| match trouble {
         Trouble::Refused(text) => text,
         trouble @ (Trouble::Step { .. } | Trouble::Command(_)) => panic!("{trouble:?}"),
     })
