@@ -171,6 +171,11 @@ impl<Q: Fn()> Driver<Q> {
                 Some(Event::Leased(leased)) => self.leased(leased),
                 Some(Event::Ended(ended)) => self.ended(ended),
                 Some(Event::Released(released)) => self.released(&released),
+                Some(Event::Left(name)) => warn!(
+                    name,
+                    "_cmp_server in the work directory holds something of an earlier start that \
+                     this isolation may not remove: remove it by hand"
+                ),
                 Some(Event::Ready(_) | Event::Unfit(_)) | None => {}
             }
         }

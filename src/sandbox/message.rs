@@ -168,7 +168,7 @@ pub(super) enum JobKind {
 /// Spawner to supervisor.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Report {
-    #[prost(oneof = "Event", tags = "1, 2, 3, 4, 5")]
+    #[prost(oneof = "Event", tags = "1, 2, 3, 4, 5, 6")]
     pub(super) event: Option<Event>,
 }
 
@@ -190,6 +190,9 @@ pub(super) enum Event {
     /// A lease was taken back; nothing of it is left, or it is quarantined.
     #[prost(message, tag = "5")]
     Released(Released),
+    /// Something of an earlier start, by its name, that cannot be removed.
+    #[prost(string, tag = "6")]
+    Left(String),
 }
 
 #[derive(Clone, PartialEq, Message)]

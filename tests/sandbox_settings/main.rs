@@ -14,3 +14,4 @@ mod mounted;
 mod network;
 mod reading;
 mod variables;
+mod workspaces;

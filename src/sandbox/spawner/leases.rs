@@ -108,16 +108,23 @@ impl Leases {
         self.slots.iter().any(|(_, slot)| matches!(slot.state, State::Ending { .. }))
     }
 
-    /// Begins to remove the directories of a spawner that was killed, each as
-    /// the user it belongs to: nobody else can.
+    /// Removes what an earlier spawner or argocd-cmp-server left; directories as
+    /// the user they belong to, and not at once: nobody else can.
     pub(super) fn remove_stale(&mut self) -> Result<(), Unfit> {
         let unfit = |error| Unfit::Step { step: "clear the work directory", error };
         let root = &self.arrangement.root;
         for entry in fs::read_dir(&root.path).map_err(unfit)? {
             let entry = entry.map_err(unfit)?;
-            let owner = Uid::from_raw(entry.metadata().map_err(unfit)?.uid());
+            let about = entry.metadata().map_err(unfit)?;
+            let owner = Uid::from_raw(about.uid());
             let owner = (owner != geteuid()).then_some(owner);
-            let Ok(name) = entry.file_name().into_string() else { continue };
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if !about.is_dir() {
+                if fs::remove_file(entry.path()).is_err() {
+                    self.reports.push(Event::Left(name));
+                }
+                continue;
+            }
             let whose = Whose { tenant: owner, ..Whose::default() };
             let cleaner = self.fork.fork(|| clean::clean(&root.directory, &name, &whose));
             self.children.insert(cleaner.map_err(unfit)?, Child::Stale(name));
@@ -163,6 +170,9 @@ impl Leases {
     fn fork_worker(&mut self, index: usize, worker: Waiting) {
         let user = self.user(index);
         let Waiting { job, kind, grants, lines } = worker;
+        if let Err(error) = self.arrangement.root.renew() {
+            return self.refuse(job, &error.to_string());
+        }
         let shared = match self.share(&grants) {
             Ok(shared) => shared,
             Err(error) => return self.refuse(job, &format!("its caches: {error}")),
@@ -246,7 +256,8 @@ impl Leases {
             Some(Child::Cleaner { slot }) => {
                 self.step(slot, |ending| ending.cleaned(now, clean::found(reaped.status)));
             }
-            Some(Child::Stale(name)) => drop(self.remove_directory(&name)),
+            Some(Child::Stale(name)) if self.remove_directory(&name) => {}
+            Some(Child::Stale(name)) => self.reports.push(Event::Left(name)),
             // An orphan of a tenant, handed to the nearest subreaper.
             None => {}
         }

@@ -1,17 +1,18 @@
 //! The directory that workspaces are made in.
 
 use std::{
-    fs::{self, File},
+    fs::{self, File, OpenOptions},
     io,
     os::{
         fd::OwnedFd,
-        unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, fchown},
+        unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown},
     },
     path::{Path, PathBuf},
 };
 
 use nix::{
-    fcntl::{Flock, FlockArg},
+    fcntl::{Flock, FlockArg, OFlag},
+    sys::stat::fstat,
     unistd::{Uid, getegid, geteuid},
 };
 use thiserror::Error;
@@ -30,6 +31,13 @@ pub(super) enum NoRoot {
     Io { path: PathBuf, error: io::Error, uid: Uid },
     #[error("{path} is used by another supervisor: give each a --work-dir of its own")]
     Taken { path: PathBuf },
+    #[error(
+        "{path} was removed, and cannot be made again: {error}: make the work directory writable \
+         by uid {uid}, or restart"
+    )]
+    Lost { path: PathBuf, error: io::Error, uid: Uid },
+    #[error("{path} was removed, and made again by uid {uid}: remove it once more")]
+    Foreign { path: PathBuf, uid: u32 },
 }
 
 /// A directory that is locked for this process.
@@ -45,31 +53,66 @@ impl Root {
     /// share that user.
     pub(super) fn make(work_dir: &Path, owner: Option<u32>) -> Result<Self, NoRoot> {
         let (path, file) = make(&work_dir.join(NAME), MODE, owner)?;
+        Self::lock(path, file)
+    }
+
+    fn lock(path: PathBuf, file: File) -> Result<Self, NoRoot> {
         let failed = |error| NoRoot::Io { path: path.clone(), error, uid: geteuid() };
         let directory = OwnedFd::from(file.try_clone().map_err(failed)?);
         let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock)
             .map_err(|_held| NoRoot::Taken { path: path.clone() })?;
         Ok(Self { path, directory, _lock: lock })
     }
+
+    /// Makes the directory again if it was removed; it was empty then. One that
+    /// was moved away may hold what a tenant left, so it is not replaced.
+    pub(super) fn renew(&mut self) -> Result<(), NoRoot> {
+        let failed = |error| NoRoot::Lost { path: self.path.clone(), error, uid: geteuid() };
+        if fstat(&self.directory).map_err(|error| failed(error.into()))?.st_nlink > 0 {
+            return Ok(());
+        }
+        create(&self.path, MODE).map_err(failed)?;
+        // Tenants may run: what they could have put there is not followed, and
+        // not taken over.
+        let flags = (OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW).bits();
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(&self.path);
+        let file = file.map_err(failed)?;
+        let uid = file.metadata().map_err(failed)?.uid();
+        if uid != geteuid().as_raw() {
+            return Err(NoRoot::Foreign { path: self.path.clone(), uid });
+        }
+        settle(&file, MODE, None).map_err(failed)?;
+        *self = Self::lock(self.path.clone(), file)?;
+        Ok(())
+    }
 }
 
 /// Makes a directory with all above it, and returns its path without links.
 pub(super) fn make(path: &Path, mode: u32, owner: Option<u32>) -> Result<(PathBuf, File), NoRoot> {
     let failed = |error| NoRoot::Io { path: path.to_owned(), error, uid: geteuid() };
-    fs::DirBuilder::new().recursive(true).mode(mode).create(path).map_err(failed)?;
+    create(path, mode).map_err(failed)?;
     let file = File::open(path).map_err(failed)?;
+    settle(&file, mode, owner).map_err(failed)?;
+    Ok((path.canonicalize().map_err(failed)?, file))
+}
+
+fn create(path: &Path, mode: u32) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(mode).create(path)
+}
+
+/// Gives a directory the owner and the mode that it has to have.
+fn settle(file: &File, mode: u32, owner: Option<u32>) -> io::Result<()> {
     let (user, group) = match owner.filter(|_| geteuid().is_root()) {
         Some(owner) => (owner, owner),
         None => (geteuid().as_raw(), getegid().as_raw()),
     };
-    let about = file.metadata().map_err(failed)?;
+    let about = file.metadata()?;
     // argocd-cmp-server, or we as another user, may have left it.
     if (about.uid(), about.gid()) != (user, group) {
-        fchown(&file, Some(user), Some(group)).map_err(failed)?;
+        fchown(file, Some(user), Some(group))?;
     }
     // The mode at creation was subject to the umask.
-    file.set_permissions(fs::Permissions::from_mode(mode)).map_err(failed)?;
-    Ok((path.canonicalize().map_err(failed)?, file))
+    file.set_permissions(fs::Permissions::from_mode(mode))
 }
 
 #[cfg(test)]
@@ -92,5 +135,36 @@ mod tests {
         let root = Root::make(directory.path(), None).unwrap();
         let mode = fs::metadata(&root.path).unwrap().permissions().mode();
         assert_eq!(mode & 0o007, 0o001);
+    }
+
+    #[test]
+    fn a_directory_that_was_removed_is_made_again_and_locked() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut root = Root::make(directory.path(), None).unwrap();
+        fs::remove_dir(&root.path).unwrap();
+        root.renew().unwrap();
+        let mode = fs::metadata(&root.path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, MODE);
+        let second = Root::make(directory.path(), None);
+        assert!(matches!(second, Err(NoRoot::Taken { .. })));
+    }
+
+    #[test]
+    fn a_link_in_its_place_is_not_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut root = Root::make(directory.path(), None).unwrap();
+        fs::remove_dir(&root.path).unwrap();
+        std::os::unix::fs::symlink(directory.path(), &root.path).unwrap();
+        let error = root.renew().unwrap_err().to_string();
+        assert!(error.contains(&root.path.display().to_string()), "{error}");
+    }
+
+    #[test]
+    fn a_directory_that_was_moved_away_is_not_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut root = Root::make(directory.path(), None).unwrap();
+        fs::rename(&root.path, directory.path().join("moved")).unwrap();
+        root.renew().unwrap();
+        assert!(!root.path.exists());
     }
 }
