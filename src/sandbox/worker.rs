@@ -122,7 +122,9 @@ impl<'j> Job<'j> {
         // While everything can be seen that a path must not lead to.
         match reading::find(read, site.hidden) {
             Ok(reading) => self.reading = reading,
-            Err(error) => return self.fail("find what is to be read", io::Error::other(error)),
+            Err(error) => {
+                return self.fail("arrange the paths to read", io::Error::other(error));
+            }
         }
         match site.tier {
             Tier::Uid => self.run(site),
