@@ -11,6 +11,7 @@ pub mod log;
 pub mod metrics;
 pub mod overview;
 pub mod plugin;
+mod plural;
 pub mod redact;
 pub mod request;
 pub mod sandbox;

@@ -100,6 +100,46 @@ fn a_directory_that_is_not_there_is_a_failure_with_its_name() {
 }
 
 #[test]
+fn a_work_directory_that_is_not_there_is_not_held_against_the_isolation() {
+    let place = Place::new("sh");
+    fs::remove_dir(place.at("work")).unwrap();
+    let output = place.examine("auto");
+    let is_isolated = !has(&findings(&output), "failure", "does not start");
+    assert!(has(&findings(&output), "warning", "work is not there; `serve` will make it"));
+    assert_eq!(output.status.code(), Some(if is_isolated { 0 } else { UNISOLATED }));
+    fs::write(place.at("work"), "").unwrap();
+    let output = place.examine("auto");
+    let text = format!("not tried: the work directory {}", place.at("work").display());
+    assert!(has(&findings(&output), "failure", &text), "{output:?}");
+    assert_eq!(output.status.code(), Some(UNHEALTHY));
+}
+
+#[test]
+fn a_path_to_read_that_is_not_there_is_a_failure() {
+    let place = Place::new("sh");
+    let definition = fs::read_to_string(place.at("plugins.d/tool.yaml")).unwrap();
+    let reading = definition + "  sandbox: {read: [/no/such]}\n";
+    fs::write(place.at("plugins.d/tool.yaml"), reading.replace("TOOL", "sh")).unwrap();
+    let output = place.examine("auto");
+    let text = "tool: every request will fail: spec.sandbox.read: /no/such: No such file";
+    assert!(has(&findings(&output), "failure", text), "{output:?}");
+    assert!(matches!(output.status.code(), Some(UNHEALTHY | UNISOLATED)), "{output:?}");
+}
+
+#[test]
+fn every_limit_that_can_be_set_is_shown() {
+    let output = Place::new("sh").examine("none");
+    for text in [
+        "path in a repository",
+        "components of a path in a repository: 255",
+        "TCP ports",
+        "the last stay",
+    ] {
+        assert!(has(&findings(&output), "note", text), "{text}");
+    }
+}
+
+#[test]
 fn nothing_is_left_of_the_trials() {
     let place = Place::new("sh");
     place.examine("auto");

@@ -12,15 +12,26 @@ mod tools;
 
 use self::finding::{Finding, Findings, Section};
 use super::{LocalError, show};
-use crate::config::{Serve, TextFormat};
+use crate::{
+    config::{Serve, TextFormat},
+    plugin::Isolation,
+};
 
 /// Prints what `serve` would find with these options.
 pub async fn doctor(options: &Serve, format: TextFormat) -> Result<(), LocalError> {
     let mut findings = Findings::default();
     findings.add(Section::Process, process::look());
-    let isolation = isolation::look(options).await;
-    let (is_isolated, tier) = (isolation.is_had, isolation.tier);
-    findings.add(Section::Isolation, isolation.findings);
+    let (is_isolated, tier) = match isolation::look(options).await {
+        Ok(outcome) => {
+            findings.add(Section::Isolation, outcome.findings);
+            (outcome.is_had, outcome.tier)
+        }
+        // Of what was not tried nothing is known, and nothing is missed.
+        Err(untried) => {
+            findings.add(Section::Isolation, vec![untried]);
+            (true, Isolation::Namespaces)
+        }
+    };
     findings.add(Section::Places, places::look(options));
     let tools = tools::look(options, tier);
     findings.add(Section::Plugins, tools);

@@ -5,10 +5,13 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use thiserror::Error;
 
-use crate::yaml::{
-    Cause,
-    portable::portable,
-    stream::{self, stdout_manifests},
+use crate::{
+    plural::plural,
+    yaml::{
+        Cause,
+        portable::portable,
+        stream::{self, stdout_manifests},
+    },
 };
 
 /// Manifests as JSON texts, in the order they were printed.
@@ -36,8 +39,9 @@ pub enum InvalidOutput {
     },
     /// It is less than the plugin's definition demands.
     #[error(
-        "the plugin printed {got} manifests, and its spec.limits.minimumManifests demands at least \
-         {wanted}: with automated pruning, Argo CD would delete what is not printed"
+        "the plugin printed {}, and its spec.limits.minimumManifests demands at least \
+         {wanted}: with automated pruning, Argo CD would delete what is not printed",
+        plural(*got, "manifest")
     )]
     Few {
         /// Manifests that were printed.

@@ -9,6 +9,7 @@ use super::{
 use crate::{
     loader::Problem,
     plugin::{Diagnostic, Region, Related, Severity},
+    plural::plural,
 };
 
 /// Most characters of a line that are shown.
@@ -31,10 +32,6 @@ pub(super) fn report(report: &Report, paint: Paint) -> String {
         text.push_str(&reload.describe());
         text.push('\n');
     }
-    let plural = |count: usize, word: &str| match count {
-        1 => format!("1 {word}"),
-        _ => format!("{count} {word}s"),
-    };
     let counts = [Severity::Error, Severity::Warning, Severity::Note].map(|severity| {
         let count = report.count(severity);
         (count > 0).then(|| plural(count, &severity.to_string()))

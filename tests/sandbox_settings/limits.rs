@@ -36,7 +36,7 @@ fn fewer_manifests_than_demanded_are_refused() {
     let rendered = bench(2).render("none", &[]);
     let error = rendered.error();
     assert!(error.contains("error generating manifests: "), "{error}");
-    assert!(error.contains("printed 1 manifests"), "{error}");
+    assert!(error.contains("printed 1 manifest,"), "{error}");
     assert!(error.contains("minimumManifests demands at least 2"), "{error}");
 }
 

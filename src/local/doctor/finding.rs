@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::plural::plural;
+
 /// What findings are about, in the order in which they are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -107,8 +109,8 @@ impl Findings {
             format!("{}\n{lines}", section.title())
         };
         let sections: String = self.0.iter().map(section).collect();
-        let (failures, warnings) = (self.failures(), self.count(State::Warning));
-        format!("{sections}{failures} failures, {warnings} warnings\n")
+        let failures = plural(self.failures(), "failure");
+        format!("{sections}{failures}, {}\n", plural(self.count(State::Warning), "warning"))
     }
 
     pub(super) fn json(&self) -> serde_json::Result<String> {
@@ -162,7 +164,7 @@ mod tests {
     #[test]
     fn people_see_what_is_wrong_and_how_to_put_it_right() {
         let expected = "Process\n  ✓ root\nIsolation\n  ✗ no users\n      → add SETUID\n  ! old\n\
-                        1 failures, 1 warnings\n";
+                        1 failure, 1 warning\n";
         assert_eq!(findings().text(), expected);
     }
 

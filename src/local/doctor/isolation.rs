@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use tempfile::TempDir;
 use tokio::process::Command;
 
-use super::Finding;
+use super::{Finding, places::present};
 use crate::{
     config::{Isolation, Serve},
     local::{
@@ -49,11 +49,18 @@ struct Had {
     leases: u64,
 }
 
-pub(super) async fn look(options: &Serve) -> Outcome {
+/// Nothing is tried without a place to try it in: that would say something of
+/// the work directory, and not of isolation.
+pub(super) async fn look(options: &Serve) -> Result<Outcome, Finding> {
     let mut findings = Vec::new();
     let mut had: Vec<Had> = Vec::new();
     for tier in TIERS {
-        match attempt(options, tier).await {
+        let directory = prepare(options).map_err(|error| {
+            let path = options.work_dir();
+            let text = format!("not tried: the work directory {}: {error}", path.display());
+            Finding::failure(text).remedy("mount an emptyDir there, or --work-dir")
+        })?;
+        match attempt(options, tier, directory).await {
             Ok(tier) => {
                 let text = format!("{}: it can be had, and attacks on it fail", tier.tier.as_str());
                 findings.push(Finding::fine(text));
@@ -76,11 +83,11 @@ pub(super) async fn look(options: &Serve) -> Outcome {
     }
     let is_acknowledged = is_none && options.accept_no_isolation;
     let tier = chosen.and_then(|had| had.tier.as_str().parse().ok());
-    Outcome {
+    Ok(Outcome {
         findings,
         is_had: chosen.is_some() || is_acknowledged,
         tier: tier.unwrap_or(plugin::Isolation::None),
-    }
+    })
 }
 
 /// A tier that is not had is a failure if it was asked for, and otherwise of
@@ -144,10 +151,7 @@ fn describe(had: &Had, options: &Serve) -> Vec<Finding> {
 }
 
 /// Starts a supervisor in one tier as `serve` does, attacks included, and ends it.
-async fn attempt(options: &Serve, tier: Isolation) -> Result<Had, String> {
-    let directory = prepare(options).map_err(|error| {
-        format!("{}: cannot make a directory: {error}", options.work_dir().display())
-    })?;
+async fn attempt(options: &Serve, tier: Isolation, directory: TempDir) -> Result<Had, String> {
     let command = command(options, tier, &directory);
     let path = directory.path().to_owned();
     let (mut landlock, mut leases) = (0, 0);
@@ -187,7 +191,7 @@ fn reason(error: &NotPrivate, tier: Isolation) -> String {
 
 /// Beside where `serve` would work, but not in a supervisor's way.
 fn prepare(options: &Serve) -> io::Result<TempDir> {
-    let directory = TempDir::with_prefix_in("cmp-doctor-", options.work_dir())?;
+    let directory = TempDir::with_prefix_in("cmp-doctor-", present(&options.work_dir()))?;
     // The users of requests have to come through.
     fs::set_permissions(directory.path(), Permissions::from_mode(0o711))?;
     for (name, mode) in [("plugins.d", 0o755), ("sockets", 0o777), ("work", 0o777)] {

@@ -1,7 +1,7 @@
 //! What requests may use, with these options.
 
 use super::Finding;
-use crate::config::Serve;
+use crate::{config::Serve, sandbox::Network};
 
 /// Bytes in a MiB.
 const MIB: u64 = 1024 * 1024;
@@ -16,12 +16,24 @@ pub(super) fn look(options: &Serve) -> Vec<Finding> {
         ("archive", bytes(options.max_archive_bytes)),
         ("repository", bytes(options.max_unpacked_bytes)),
         ("files of a repository", options.max_files.to_string()),
+        ("path in a repository", format!("{} bytes", options.max_path_bytes)),
+        ("components of a path in a repository", options.max_depth.to_string()),
         ("output", bytes(options.max_output() as u64)),
         ("memory of a process", or_none(options.max_memory, bytes(options.max_memory))),
         ("processes of a request", count(options.max_processes)),
         ("file", or_none(options.max_file_bytes, bytes(options.max_file_bytes))),
         ("processor time", or_none(options.max_cpu, format!("{} s", options.max_cpu))),
+        ("TCP ports to connect to", ports(&options.network.0)),
         ("drain at the end", format!("{} s", options.drain_timeout)),
+        ("when every definition is gone, the last stay", format!("{} s", options.empty_grace)),
     ];
     rows.into_iter().map(|(what, limit)| Finding::note(format!("{what}: {limit}"))).collect()
+}
+
+fn ports(network: &Network) -> String {
+    match network {
+        Network::None => "none".to_owned(),
+        Network::Any => "any".to_owned(),
+        Network::Ports(ports) => ports.iter().map(u16::to_string).collect::<Vec<_>>().join(", "),
+    }
 }

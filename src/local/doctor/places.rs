@@ -3,7 +3,7 @@
 use std::{
     fs::{self, Metadata},
     os::unix::fs::MetadataExt,
-    path::Path,
+    path::{self, Path, PathBuf},
 };
 
 use rustix::fs::{Access, access, statfs};
@@ -32,6 +32,7 @@ pub(super) fn look(options: &Serve) -> Vec<Finding> {
     findings.extend(mounts.iter().map(|mount| Finding::warning(mount.to_string())));
     findings.push(sockets(&options.socket_dir(), options.run_as_uid));
     findings.extend(work(&options.work_dir(), options.max_unpacked_bytes));
+    findings.extend(options.read.iter().filter_map(|path| read(path)));
     findings
 }
 
@@ -61,9 +62,23 @@ fn sockets(path: &Path, uid: u32) -> Finding {
     }
 }
 
+/// What all plugins are to read and is not there fails every request.
+fn read(path: &Path) -> Option<Finding> {
+    let error = fs::metadata(path).err()?;
+    let text = format!("read: {}: {error}", path.display());
+    Some(Finding::failure(text).remedy("mount it, or leave it out of --read"))
+}
+
+/// A directory that is there: this, or the first above it, in which `serve`
+/// makes what is missing.
+pub(super) fn present(path: &Path) -> PathBuf {
+    let path = path::absolute(path).unwrap_or_else(|_empty| path.to_owned());
+    path.ancestors().find(|above| above.exists()).unwrap_or(&path).to_owned()
+}
+
 fn work(path: &Path, largest: u64) -> Vec<Finding> {
     let shown = path.display();
-    let about = match statfs(path) {
+    let about = match statfs(present(path)) {
         Ok(about) => about,
         Err(error) => {
             let text = format!("work: {shown}: {error}");
@@ -80,6 +95,10 @@ fn work(path: &Path, largest: u64) -> Vec<Finding> {
     } else {
         Finding::note(text).remedy("emptyDir: {medium: Memory} is faster for many small files")
     }];
+    if !path.exists() {
+        let text = format!("work: {shown} is not there; `serve` will make it");
+        findings.push(Finding::warning(text).remedy("mount an emptyDir there, or --work-dir"));
+    }
     if free < largest {
         let text = format!("a repository may take {} MiB, more than is free", largest / MIB);
         findings.push(Finding::warning(text).remedy("--max-unpacked-bytes, or a larger volume"));

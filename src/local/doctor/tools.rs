@@ -1,6 +1,6 @@
 //! The plugins that `serve` would find, and the programs that they run.
 
-use std::{path::Path, time::Duration};
+use std::{fs, path::Path, time::Duration};
 
 use super::Finding;
 use crate::{
@@ -24,8 +24,11 @@ pub(super) fn look(options: &Serve, tier: Isolation) -> Vec<Finding> {
         return vec![Finding::warning("no plugin is defined").remedy(remedy)];
     }
     let search = config::search();
-    let content = |plugin: &PluginDefinition| discontent(plugin, tier);
-    let examine = |plugin| content(plugin).unwrap_or_else(|| tools(plugin, &search));
+    let examine = |plugin: &PluginDefinition| {
+        discontent(plugin, tier)
+            .or_else(|| reading(plugin))
+            .unwrap_or_else(|| tools(plugin, &search))
+    };
     catalog.iter().map(|plugin| examine(plugin)).collect()
 }
 
@@ -34,6 +37,14 @@ fn discontent(plugin: &PluginDefinition, tier: Isolation) -> Option<Finding> {
     let wanted = plugin.sandbox.minimum_isolation.filter(|wanted| *wanted > tier)?;
     let text = format!("{}: it is not served with less than {wanted}", plugin.name);
     Some(Finding::failure(text).remedy("--isolation, or minimumIsolation of its definition"))
+}
+
+/// A plugin that is to read what is not there: each of its requests would fail.
+fn reading(plugin: &PluginDefinition) -> Option<Finding> {
+    let missing = |path: &String| fs::metadata(path).err().map(|error| format!("{path}: {error}"));
+    let missing = plugin.sandbox.read.iter().find_map(missing)?;
+    let text = format!("{}: every request will fail: spec.sandbox.read: {missing}", plugin.name);
+    Some(Finding::failure(text).remedy("mount it, or remove it from the definition"))
 }
 
 fn tools(plugin: &PluginDefinition, search: &[u8]) -> Finding {
