@@ -95,6 +95,8 @@ pub enum Code {
     Silent,
     /// A secret among the arguments.
     Secret,
+    /// A demand for no isolation.
+    NoDemand,
     /// argocd-cmp-server's only file, with others beside it.
     Beside,
     /// A file that cannot be read.
@@ -105,7 +107,7 @@ pub enum Code {
 
 impl Code {
     /// All of them with their numbers, severities and titles.
-    pub const ALL: [(Self, u16, Severity, &'static str); 35] = [
+    pub const ALL: [(Self, u16, Severity, &'static str); 36] = [
         (Self::Syntax, 101, Severity::Error, "not YAML"),
         (Self::Encoding, 102, Severity::Error, "bytes that are no characters"),
         (Self::Empty, 103, Severity::Error, "an empty file"),
@@ -139,6 +141,7 @@ impl Code {
         (Self::Unquoted, 307, Severity::Warning, "a user's value without quotes"),
         (Self::Silent, 308, Severity::Warning, "a generate that prints no manifests"),
         (Self::Secret, 309, Severity::Warning, "a secret among the arguments"),
+        (Self::NoDemand, 310, Severity::Warning, "a demand for no isolation"),
         (Self::Unreadable, 404, Severity::Error, "a file that cannot be read"),
         (Self::Isolation, 408, Severity::Error, "less isolation than is demanded"),
     ];

@@ -63,7 +63,7 @@ pub(super) fn fault(fault: &InvalidManifest, site: &Site<'_>) -> Diagnostic {
         InvalidManifest::Value { wanted, .. } => {
             Diagnostic::new(fault.code(), format!("`{}` means nothing", at(&path)))
                 .at(site.value(&path))
-                .label(format!("{wanted} is wanted"))
+                .label(format!("wanted: {wanted}"))
         }
         InvalidManifest::Name(error) => name(error, site),
         InvalidManifest::Pattern(error) => {

@@ -11,7 +11,7 @@ use self::{
     script::Script,
     words::{Given, Word, given, words},
 };
-use super::{Code, Diagnostic, PluginDefinition, manifest::Step, site::Site};
+use super::{Code, Diagnostic, Isolation, PluginDefinition, manifest::Step, site::Site};
 
 /// Bytes of a path that the address of a Unix socket holds.
 const MAX_SOCKET_PATH: usize = 107;
@@ -57,6 +57,7 @@ pub(super) fn lint(
         }
         found.extend(secret(&words, site));
     }
+    found.extend(no_demand(definition, site));
     announcements::lint(definition, site, &mut found);
     repeated::lint(site, &mut found);
     found
@@ -120,6 +121,17 @@ fn discovery(
             }
         }
     }
+}
+
+/// A demand that every sidecar meets, one that keeps nothing apart included.
+fn no_demand(definition: &PluginDefinition, site: &Site<'_>) -> Option<Diagnostic> {
+    (definition.sandbox.minimum_isolation == Some(Isolation::None)).then(|| {
+        Diagnostic::new(Code::NoDemand, "`minimumIsolation: none` demands nothing")
+            .at(site.value(&path(&["spec", "sandbox", "minimumIsolation"])))
+            .label("no effect")
+            .note("it does not lift the isolation either: that is the operator's to choose")
+            .help("remove it, or demand landlock, uid or namespaces")
+    })
 }
 
 /// A generate all of whose commands write to standard error.

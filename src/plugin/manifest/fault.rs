@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::{Step, extension::Meaningless, shape::at};
+use super::{Step, shape::at};
 use crate::{
     discovery::{InvalidPattern, PatternKind},
     plugin::{Code, InvalidName},
@@ -53,7 +53,7 @@ pub enum InvalidManifest {
         known: Vec<&'static str>,
     },
     /// A value of ours that means nothing.
-    #[error("{}: {wanted} is wanted", at(path))]
+    #[error("{} means nothing; wanted: {wanted}", at(path))]
     Value {
         /// Where it stands.
         path: Vec<Step>,
@@ -111,11 +111,5 @@ impl InvalidManifest {
                 PatternKind::Glob => "spec.discover.find.glob",
             }),
         }
-    }
-}
-
-impl From<Meaningless> for InvalidManifest {
-    fn from(value: Meaningless) -> Self {
-        Self::Value { path: value.path, wanted: value.wanted }
     }
 }

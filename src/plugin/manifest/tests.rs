@@ -73,21 +73,32 @@ fn what_is_ours_is_read_strictly() {
 #[test]
 fn what_is_ours_and_wrong_names_its_place() {
     for (ours, text) in [
-        ("limits: {timeout: 0s}", "spec.limits.timeout: a duration above 0"),
-        ("limits: {output: 0}", "spec.limits.output: bytes above 0"),
-        ("limits: {requests: 0}", "spec.limits.requests: a number above 0"),
-        ("sandbox: {read: [/]}", "spec.sandbox.read: paths that expose"),
-        ("sandbox: {read: [/var/run/secrets/x]}", "spec.sandbox.read: paths that expose"),
-        ("sandbox: {env: [A=B]}", "spec.sandbox.env: names of variables"),
+        ("limits: {timeout: 0s}", "spec.limits.timeout means nothing; wanted: a duration above 0"),
+        ("limits: {output: 0}", "spec.limits.output means nothing; wanted: bytes above 0"),
+        ("limits: {requests: 0}", "spec.limits.requests means nothing; wanted: a number above 0"),
+        ("sandbox: {read: [/]}", "spec.sandbox.read[0] means nothing; wanted: a path that exposes"),
+        (
+            "sandbox: {read: [/var/run/secrets/x]}",
+            "spec.sandbox.read[0] means nothing; wanted: a path that exposes",
+        ),
+        ("sandbox: {env: [A=B]}", "spec.sandbox.env means nothing; wanted: names of variables"),
         ("sandbox: {netwrok: none}", "spec.sandbox.netwrok is not known; there are: "),
         ("limits: {timeout: 5}", "cannot unmarshal number"),
-        ("limits: {timeout: soon}", "spec.limits.timeout: a duration"),
-        ("limits: {memory: lots}", "spec.limits.memory: bytes"),
-        ("limits: {requests: -1}", "spec.limits.requests: a whole number"),
-        ("sandbox: {network: [99999]}", "spec.sandbox.network: none, any or"),
-        ("sandbox: {minimumIsolation: strong}", "spec.sandbox.minimumIsolation: one of"),
-        ("sandbox: {read: [../x]}", "spec.sandbox.read: absolute paths"),
-        ("sandbox: {caches: [{name: a/b, env: X}]}", "spec.sandbox.caches: items"),
+        ("limits: {timeout: soon}", "spec.limits.timeout means nothing; wanted: a duration"),
+        ("limits: {memory: lots}", "spec.limits.memory means nothing; wanted: bytes"),
+        ("limits: {requests: -1}", "spec.limits.requests means nothing; wanted: a whole number"),
+        ("sandbox: {network: [99999]}", "spec.sandbox.network means nothing; wanted: none, any or"),
+        (
+            "sandbox: {minimumIsolation: strong}",
+            "spec.sandbox.minimumIsolation means nothing; wanted: one of",
+        ),
+        ("sandbox: {read: [../x]}", "spec.sandbox.read[0] means nothing; wanted: an absolute path"),
+        (
+            "sandbox: {caches: [{name: a/b, env: X}]}",
+            "spec.sandbox.caches[0].name means nothing; wanted: a file name",
+        ),
+        ("sandbox: {caches: [{name: a, env: LD_PRELOAD}]}", "spec.sandbox.caches[0].env means"),
+        ("sandbox: {caches: [{name: a, env: PATH}]}", "this one commands have from Argo CD"),
         ("sandbox: {caches: [{nam: a}]}", "spec.sandbox.caches[0].nam is not known"),
     ] {
         let error = definition(&format!("  generate: {{command: [a]}}\n  {ours}")).unwrap_err();

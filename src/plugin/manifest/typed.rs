@@ -102,11 +102,9 @@ impl PluginManifest {
         let generate = faults.demand(spec.generate.line().ok_or(InvalidManifest::NoGenerate));
         let name = faults.demand(PluginName::new(&metadata.name, &spec.version));
         let discovery = faults.demand(spec.discover.first());
-        let sandbox = faults.demand(spec.sandbox.try_into());
-        let limits = faults.demand(spec.limits.try_into());
-        let defined = (generate, name, discovery, sandbox, limits);
-        let (Some(generate), Some(name), Some(discovery), Some(sandbox), Some(limits)) = defined
-        else {
+        let sandbox = spec.sandbox.define(&mut faults.0);
+        let limits = spec.limits.define(&mut faults.0);
+        let (Some(generate), Some(name), Some(discovery)) = (generate, name, discovery) else {
             return Err(faults.0);
         };
         if !faults.0.is_empty() {

@@ -1,0 +1,148 @@
+//! `spec.sandbox`.
+
+use std::path::{Component, Path};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Judge, key};
+use crate::plugin::{
+    Isolation,
+    manifest::{InvalidManifest, Step},
+    sandbox::{Cache, Network, Sandbox},
+    variable::VariablePattern,
+};
+
+/// Most paths to read, and most caches: they travel in one message to a process
+/// that keeps its memory small.
+const MAX_LIST: usize = 32;
+
+/// Longest name of a cache in bytes: `NAME_MAX` of Linux file systems.
+const MAX_NAME: usize = 255;
+
+/// What no plugin may read, nor anything above it: processes and devices of
+/// everybody in the Pod, and what Kubernetes gives it to speak for itself.
+const CLOSED: [&str; 5] = ["/proc", "/sys", "/dev", "/run/secrets", "/var/run/secrets"];
+
+/// Variables that tell every command where it is and what it runs.
+const GIVEN: [&str; 4] = ["PATH", "HOME", "TMPDIR", "PWD"];
+
+/// Beginnings of names that are Argo CD's, the dynamic linker's and ours.
+const GIVEN_PREFIXES: [&str; 5] = ["ARGOCD_", "KUBE_", "PARAM_", "LD_", "CMP_SUPERVISOR_"];
+
+/// `spec.sandbox`, field for field.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(in crate::plugin::manifest) struct SandboxManifest {
+    minimum_isolation: String,
+    env: Option<Vec<String>>,
+    network: Value,
+    read: Vec<String>,
+    caches: Vec<Option<CacheManifest>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct CacheManifest {
+    name: String,
+    env: String,
+}
+
+impl SandboxManifest {
+    /// What it means. What means nothing is told, and left out.
+    pub(in crate::plugin::manifest) fn define(self, faults: &mut Vec<InvalidManifest>) -> Sandbox {
+        let mut judge = Judge { section: "sandbox", faults };
+        let minimum_isolation = isolation(&self.minimum_isolation, &mut judge);
+        let patterns = |env: Vec<String>| env.iter().map(|v| VariablePattern::new(v)).collect();
+        let variables: Option<Option<Vec<_>>> = self.env.map(patterns);
+        if variables == Some(None) {
+            judge.refuse([key("env")], "names of variables; `*` stands for any text");
+        }
+        let network = network(&self.network);
+        if network.is_none() && !self.network.is_null() {
+            judge.refuse([key("network")], "none, any or a list of ports");
+        }
+        for (name, length) in [("read", self.read.len()), ("caches", self.caches.len())] {
+            if length > MAX_LIST {
+                judge.refuse([key(name)], "at most 32 items");
+            }
+        }
+        for (index, path) in self.read.iter().enumerate().take(MAX_LIST) {
+            if let Some(wanted) = unreadable(path) {
+                judge.refuse([key("read"), Step::Index(index)], wanted);
+            }
+        }
+        let caches = caches(self.caches, &mut judge);
+        let variables = variables.flatten();
+        Sandbox { minimum_isolation, variables, network, read: self.read, caches }
+    }
+}
+
+fn isolation(word: &str, judge: &mut Judge<'_>) -> Option<Isolation> {
+    let isolation = word.parse().ok();
+    if isolation.is_none() && !word.is_empty() {
+        judge.refuse([key("minimumIsolation")], "one of landlock, uid and namespaces");
+    }
+    isolation
+}
+
+fn network(value: &Value) -> Option<Network> {
+    let port = |value: &Value| u16::try_from(value.as_u64()?).ok().filter(|port| *port > 0);
+    match value {
+        Value::String(word) if word == "any" => Some(Network::Any),
+        Value::String(word) if word == "none" => Some(Network::Ports(Vec::new())),
+        Value::Array(ports) => ports.iter().map(port).collect::<Option<_>>().map(Network::Ports),
+        Value::Null | Value::String(_) | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
+            None
+        }
+    }
+}
+
+/// What is wanted instead of a path that must not be read.
+fn unreadable(path: &str) -> Option<&'static str> {
+    let path = Path::new(path);
+    let is_around = |closed: &&str| path.starts_with(closed) || Path::new(closed).starts_with(path);
+    if !path.is_absolute() || path.components().any(|part| part == Component::ParentDir) {
+        Some("an absolute path without `..`")
+    } else if CLOSED.iter().any(is_around) {
+        Some("a path that exposes neither processes nor tokens of the Pod")
+    } else {
+        None
+    }
+}
+
+fn caches(manifests: Vec<Option<CacheManifest>>, judge: &mut Judge<'_>) -> Vec<Cache> {
+    let mut caches = Vec::new();
+    for (index, manifest) in manifests.into_iter().enumerate().take(MAX_LIST) {
+        let CacheManifest { name, env } = manifest.unwrap_or_default();
+        let mut refuse = |field, wanted| {
+            judge.refuse([key("caches"), Step::Index(index), key(field)], wanted);
+        };
+        if !is_name(&name) {
+            refuse("name", "a file name");
+        }
+        if !is_variable(&env) {
+            refuse("env", "the name of a variable");
+        } else if is_given(&env) {
+            refuse("env", "another variable: this one commands have from Argo CD or the sandbox");
+        }
+        caches.push(Cache { name, variable: env });
+    }
+    caches
+}
+
+fn is_name(name: &str) -> bool {
+    let mut components = Path::new(name).components();
+    matches!((components.next(), components.next()), (Some(Component::Normal(_)), None))
+        && !name.contains('/')
+        && name.len() <= MAX_NAME
+}
+
+fn is_variable(name: &str) -> bool {
+    let letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    !name.is_empty() && name.chars().all(letter) && !name.starts_with(|c: char| c.is_ascii_digit())
+}
+
+fn is_given(name: &str) -> bool {
+    GIVEN.contains(&name) || GIVEN_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
