@@ -30,6 +30,8 @@ pub mod stream;
 mod token;
 pub mod tree;
 
+use std::borrow::Cow;
+
 pub use self::{
     error::{Cause, Error},
     offset::MAX_DOCUMENT_BYTES,
@@ -53,6 +55,13 @@ pub fn to_json(document: &[u8]) -> Result<Vec<u8>, Error> {
     let mut out = Vec::new();
     Converter::new(DEFAULT_MAX_OUTPUT_BYTES).convert(document, &mut out)?;
     Ok(out)
+}
+
+/// A text in UTF-8, whose offsets are those of its bytes. UTF-16 with a byte
+/// order mark is decoded, unless part of it is no text.
+#[must_use]
+pub fn utf8(text: &[u8]) -> Cow<'_, [u8]> {
+    reader::utf8(text)
 }
 
 /// The first document's nodes, and where they stand.

@@ -58,6 +58,7 @@ impl Reading {
 /// file without any definition is a fault.
 #[must_use]
 pub fn read_all(text: &[u8]) -> Vec<Reading> {
+    let text = &*yaml::utf8(text);
     let file = File(text);
     let map = Map::identity();
     let mut bundle = Bundle::default();
@@ -72,6 +73,7 @@ pub fn read_all(text: &[u8]) -> Vec<Reading> {
 /// Reads a file as argocd-cmp-server does: its first document and nothing else.
 #[must_use]
 pub fn read_first(text: &[u8]) -> Reading {
+    let text = &*yaml::utf8(text);
     let map = Map::identity();
     let passage = Passage { text, base: 0, map: &map, file: File(text) };
     let place = Place::default().with(Part::Document(1));

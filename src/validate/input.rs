@@ -8,7 +8,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::plugin::{Code, Diagnostic, Place, Reading, read_all};
+use crate::{
+    plugin::{Code, Diagnostic, Place, Reading, read_all},
+    yaml,
+};
 
 /// Most bytes that are read of one input: more than any cluster's manifests.
 const MAX_INPUT: u64 = 64 << 20;
@@ -53,6 +56,8 @@ pub(super) fn collect(paths: &[PathBuf]) -> Vec<Input> {
 
 impl Input {
     fn new(path: String, name: String, text: Result<Vec<u8>, Box<Diagnostic>>) -> Self {
+        // So that its lines can be shown.
+        let text = text.map(|text| yaml::utf8(&text).into_owned());
         Self { path, name, is_directory: false, text }
     }
 

@@ -30,6 +30,19 @@ pub(super) struct Source<'a> {
     pub(super) fault: Option<Error>,
 }
 
+/// A document in UTF-8; one in UTF-16 is decoded, unless part of it is no text.
+pub(super) fn utf8(document: &[u8]) -> Cow<'_, [u8]> {
+    let decoded = match document {
+        [0xFF, 0xFE, rest @ ..] => utf16::decode(rest, u16::from_le_bytes),
+        [0xFE, 0xFF, rest @ ..] => utf16::decode(rest, u16::from_be_bytes),
+        _ => return Cow::Borrowed(document),
+    };
+    match decoded {
+        (text, None) => Cow::Owned(text),
+        (_, Some(_)) => Cow::Borrowed(document),
+    }
+}
+
 /// A character that is not allowed, and where.
 struct Fault {
     offset: usize,
