@@ -160,7 +160,8 @@ impl Loader {
     fn keep(&mut self, reason: String, left: Option<Duration>) {
         let found = self.found();
         if found.kept.as_ref().is_none_or(|kept| kept.reason != reason) {
-            warn!(reason, ?left, "keeping the definitions there are");
+            let seconds_left = left.map(|left| left.as_secs());
+            warn!(reason, seconds_left, "keeping the definitions there are");
         }
         let kept = Some(Kept { reason, left });
         self.publish(Found { result: Reload::Rejected, kept, ..found });

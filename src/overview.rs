@@ -86,13 +86,18 @@ pub fn states(desired: &Catalog, findings: &Findings, standing: &Standing) -> St
     desired.iter().map(|plugin| (plugin.name.clone(), state(&plugin.name))).collect()
 }
 
-/// Files that no plugin is from.
-pub fn orphans<'f>(desired: &Catalog, findings: &'f Findings) -> impl Iterator<Item = &'f Trouble> {
-    let files: Vec<_> =
-        desired.iter().filter_map(|plugin| Some(&findings.origin(&plugin.name)?.file)).collect();
-    let is_orphan = |trouble: &&Trouble| !files.contains(&&trouble.file);
-    let orphans: Vec<_> = findings.troubles().iter().filter(is_orphan).collect();
-    orphans.into_iter()
+/// What is wrong with definitions that nothing is served of, those of one
+/// definition together.
+#[must_use]
+pub fn orphans<'f>(desired: &Catalog, findings: &'f Findings) -> Vec<Vec<&'f Trouble>> {
+    let origins: Vec<_> =
+        desired.iter().filter_map(|plugin| findings.origin(&plugin.name)).collect();
+    let is_orphan = |trouble: &&Trouble| !origins.iter().any(|origin| trouble.concerns(origin));
+    let mut orphans = BTreeMap::<_, Vec<_>>::new();
+    for trouble in findings.troubles().iter().filter(is_orphan) {
+        orphans.entry((&trouble.file, &trouble.place)).or_default().push(trouble);
+    }
+    orphans.into_values().collect()
 }
 
 /// Everything about every plugin.
@@ -113,15 +118,15 @@ pub fn plugins(desired: &Catalog, findings: &Findings, standing: &Standing) -> V
             name: Some(name.to_string()),
         }
     });
-    let unnamed = orphans(desired, findings).map(|trouble| Plugin {
+    let unnamed = orphans(desired, findings).into_iter().map(|troubles| Plugin {
         name: None,
         socket: None,
         state: PluginState::Invalid.as_str().to_owned(),
-        file: Some(trouble.file.clone()),
+        file: troubles.first().map(|trouble| trouble.file.clone()),
         generation: None,
         loaded_at: None,
         hash: None,
-        problems: vec![trouble.text.clone()],
+        problems: troubles.into_iter().map(|trouble| trouble.text.clone()).collect(),
     });
     named.chain(unnamed).collect()
 }
@@ -152,11 +157,12 @@ impl Overview {
     }
 }
 
-/// What is wrong with the file that a plugin is from.
+/// What is wrong with the definition of a plugin.
 fn troubles<'f>(
     findings: &'f Findings,
     name: &PluginName,
 ) -> impl Iterator<Item = &'f Trouble> + use<'f> {
-    let file = findings.origin(name).map(|origin| origin.file.as_str());
-    findings.troubles().iter().filter(move |trouble| Some(trouble.file.as_str()) == file)
+    let origin = findings.origin(name);
+    let concerns = move |trouble: &&Trouble| origin.is_some_and(|origin| trouble.concerns(origin));
+    findings.troubles().iter().filter(concerns)
 }

@@ -90,7 +90,7 @@ impl View {
         for state in PluginState::ALL {
             let named = states.values().filter(|each| **each == state).count();
             let is_invalid = state == PluginState::Invalid;
-            let unnamed = if is_invalid { orphans(&desired, &findings).count() } else { 0 };
+            let unnamed = if is_invalid { orphans(&desired, &findings).len() } else { 0 };
             metrics.plugins(state, named + unnamed);
         }
         metrics.ready(*self.ready.borrow_and_update());

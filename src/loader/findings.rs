@@ -9,7 +9,7 @@ use std::{
 use super::Problem;
 use crate::{
     metrics::{Configured, Reload},
-    plugin::PluginName,
+    plugin::{Place, PluginName},
 };
 
 /// Bytes of a digest that are shown: enough to tell two definitions apart.
@@ -64,6 +64,8 @@ pub struct Kept {
 pub struct Origin {
     /// Its path in the plugins directory.
     pub file: String,
+    /// The part of the file.
+    pub place: Place,
     /// The set of definitions that it came with; see [`Findings::generation`].
     pub generation: u64,
     /// When it was read.
@@ -76,11 +78,13 @@ pub struct Origin {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Digest(pub(super) [u8; 32]);
 
-/// What is wrong with a file.
+/// What is wrong with a part of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
     /// Its path in the plugins directory.
     pub file: String,
+    /// The part: a definition, or more if no more is known.
+    pub place: Place,
     /// Whether an earlier definition of it stays.
     pub stale: bool,
     /// What is wrong, without the file's name.
@@ -140,9 +144,17 @@ impl Findings {
 impl Trouble {
     pub(super) fn of(problem: &Problem) -> Self {
         let Problem { file, place, stale, problem } = problem;
-        let place = Some(place.to_string()).filter(|place| !place.is_empty());
-        let place = place.map(|place| format!("{place}: ")).unwrap_or_default();
-        Self { file: file.clone(), stale: *stale, text: format!("{place}{problem}") }
+        let text = match place.to_string() {
+            none if none.is_empty() => problem.to_string(),
+            shown => format!("{shown}: {problem}"),
+        };
+        Self { file: file.clone(), place: place.clone(), stale: *stale, text }
+    }
+
+    /// Whether a definition is, or is in, what is wrong.
+    #[must_use]
+    pub fn concerns(&self, origin: &Origin) -> bool {
+        self.file == origin.file && self.place.holds(&origin.place)
     }
 }
 

@@ -8,7 +8,7 @@ use super::{
     findings::{Digest, Origin},
     snapshot::Source,
 };
-use crate::plugin::{Catalog, PluginName};
+use crate::plugin::{Catalog, Place, PluginName};
 
 /// What was read of each file, and what came of it.
 #[derive(Debug, Default)]
@@ -49,7 +49,7 @@ impl History {
         &mut self,
         before: &Catalog,
         after: &Catalog,
-        owner: impl Fn(&PluginName) -> Option<&'o str>,
+        owner: impl Fn(&PluginName) -> Option<(&'o str, &'o Place)>,
     ) {
         if before != after {
             self.generation += 1;
@@ -57,13 +57,15 @@ impl History {
         let mut origins = BTreeMap::new();
         for definition in after.iter() {
             let name = &definition.name;
-            let Some(file) = owner(name).map(str::to_owned) else { continue };
+            let Some((file, place)) = owner(name) else { continue };
+            let (file, place) = (file.to_owned(), place.clone());
             let is_same = before.get(name) == Some(definition);
             let digest = self.good.get(&file).copied().unwrap_or_default();
             let origin = match self.origins.remove(name) {
-                Some(known) if is_same => Origin { file, digest, ..known },
+                Some(known) if is_same => Origin { file, place, digest, ..known },
                 _ => Origin {
                     file,
+                    place,
                     digest,
                     generation: self.generation,
                     loaded_at: SystemTime::now(),

@@ -109,9 +109,9 @@ impl Ledger {
         (self.settle(&mut errors), errors)
     }
 
-    /// The file whose definition has a name.
-    pub(crate) fn owner(&self, name: &PluginName) -> Option<&str> {
-        self.owners.get(name).map(|(file, _)| file.as_str())
+    /// The file whose definition has a name, and the place in it.
+    pub(crate) fn owner(&self, name: &PluginName) -> Option<(&str, &Place)> {
+        self.owners.get(name).map(|(file, place)| (file.as_str(), place))
     }
 
     /// What is served and should be changed nevertheless, as of the last update.

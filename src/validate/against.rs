@@ -36,7 +36,7 @@ impl Reload {
         let owners: Vec<_> = served
             .iter()
             .filter_map(|plugin| {
-                Some((plugin.name.clone(), ledger.owner(&plugin.name)?.to_owned()))
+                Some((plugin.name.clone(), ledger.owner(&plugin.name)?.0.to_owned()))
             })
             .collect();
         let (desired, problems) = ledger.take(named(new));
@@ -52,7 +52,7 @@ impl Reload {
                     let detail = "Applications that name it would fail".to_owned();
                     let owner = owners.iter().find(|(owned, _)| *owned == name);
                     let heir = desired.iter().find(|plugin| {
-                        let file = ledger.owner(&plugin.name);
+                        let file = ledger.owner(&plugin.name).map(|(file, _)| file);
                         served.get(&plugin.name).is_none()
                             && file == owner.map(|(_, file)| file.as_str())
                     });

@@ -68,6 +68,35 @@ fn a_broken_definition_is_shown_as_stale_with_its_problem() {
 }
 
 #[test]
+fn of_several_definitions_in_a_file_only_the_broken_one_is_stale() {
+    let folders = Folders::new();
+    let [a, b] = ["a", "b"].map(|name| definition(name, "x"));
+    write(&folders.plugins(), "both.yaml", &format!("{a}\n---\n{b}"));
+    let server = folders.serve();
+    let broken = b.replace("kind:", "limits: [\nkind:");
+    fs::write(folders.plugins().join("both.yaml"), format!("{a}\n---\n{broken}")).unwrap();
+    assert_eq!(server.ask("POST", "/-/reload").0, 422);
+    assert_eq!(plugin(&server, "a")["state"], "serving");
+    assert_eq!(plugin(&server, "a")["problems"].as_array().map(Vec::len), Some(0));
+    assert_eq!(plugin(&server, "b")["state"], "stale");
+}
+
+#[test]
+fn a_definition_with_two_errors_is_one_that_is_invalid() {
+    let folders = Folders::new();
+    write(&folders.plugins(), "a.yaml", &definition("a", "x"));
+    write(&folders.plugins(), "bad.yaml", "kind: ConfigManagementPlugin");
+    let server = folders.serve();
+    let (_, body) = server.ask("GET", "/plugins");
+    let overview: Value = serde_json::from_str(&body).unwrap();
+    let plugins = overview["plugins"].as_array().unwrap();
+    assert_eq!(plugins.len(), 2, "{body}");
+    assert_eq!(plugins[1]["problems"].as_array().map(Vec::len), Some(2), "{body}");
+    let line = r#"argocd_cmp_plugins{state="invalid"} 1"#;
+    eventually(line, || server.ask("GET", "/metrics").1.contains(line));
+}
+
+#[test]
 fn a_plugin_whose_socket_cannot_be_made_is_shown_as_failed() {
     let folders = Folders::new();
     write(&folders.plugins(), "a.yaml", &definition("a", "x"));
