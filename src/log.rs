@@ -137,11 +137,14 @@ fn quoted(value: &Value) -> String {
 
 impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.0.insert(field.name().to_owned(), format!("{value:?}").into());
+        self.record_str(field, &format!("{value:?}"));
     }
 
+    /// What is empty tells nothing.
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.0.insert(field.name().to_owned(), value.into());
+        if !value.is_empty() {
+            self.0.insert(field.name().to_owned(), value.into());
+        }
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {

@@ -106,8 +106,8 @@ impl Isolation {
 }
 
 /// Why an address is none.
-#[derive(Debug, Error)]
-#[error("an address like 0.0.0.0:9180, or off")]
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error("wanted is an IP address or localhost, with a port, like 127.0.0.1:9180; or off")]
 pub struct NoAddress;
 
 impl FromStr for Http {
@@ -116,7 +116,13 @@ impl FromStr for Http {
     fn from_str(text: &str) -> Result<Self, NoAddress> {
         match text {
             "off" => Ok(Self::Off),
-            address => address.parse().map(Self::On).map_err(|_invalid| NoAddress),
+            // The only name that needs no resolver: the program has none.
+            address => match address.strip_prefix("localhost:") {
+                Some(port) => format!("127.0.0.1:{port}").parse(),
+                None => address.parse(),
+            }
+            .map(Self::On)
+            .map_err(|_invalid| NoAddress),
         }
     }
 }
@@ -144,7 +150,9 @@ impl FromStr for Ports {
 
 /// Why a range is none.
 #[derive(Debug, Error)]
-#[error("two numbers above 0 like 60706-61183, at least two apart and at most 65534 long")]
+#[error(
+    "wanted is FIRST-LAST like 60706-61183: FIRST above 0, LAST above FIRST, and at most 65534 users"
+)]
 pub struct NoRange;
 
 impl FromStr for UidRange {
@@ -183,6 +191,9 @@ mod tests {
     fn http_is_an_address_or_off() {
         assert_eq!("off".parse::<Http>().unwrap(), Http::Off);
         assert!("127.0.0.1:0".parse::<Http>().is_ok());
-        assert!("9180".parse::<Http>().is_err());
+        assert_eq!("localhost:9180".parse::<Http>(), "127.0.0.1:9180".parse());
+        for text in ["9180", "localhost", "localhost:", "example.com:9180"] {
+            assert!(text.parse::<Http>().is_err(), "{text}");
+        }
     }
 }
