@@ -25,13 +25,14 @@ use self::{
 };
 pub use self::{
     doctor::doctor,
-    environment::{NoPair, Parameter, pair, parameter},
+    environment::{NoPair, NoParameter, Parameter, pair, parameter},
     pack::NotPacked,
     private::NotPrivate,
 };
 use crate::{
     config::{Application, OutputFormat},
     grpc::{ClientError, Parcel},
+    plural::plural,
 };
 
 /// Why there is no result.
@@ -46,7 +47,7 @@ pub enum LocalError {
         error: io::Error,
     },
     /// The application is not in the repository.
-    #[error("{application} is not below {root}: name the repository with --repo-root")]
+    #[error("{application} is not below {root}: --repo-root is a directory around the application")]
     Outside {
         /// The application's directory.
         application: PathBuf,
@@ -70,6 +71,15 @@ pub enum LocalError {
         /// What there is.
         known: Vec<String>,
     },
+    /// Nothing is served.
+    #[error("{directory}: no plugin to try: define one there, or name another --plugins-dir")]
+    NoPlugins {
+        /// Where definitions were looked for.
+        directory: PathBuf,
+    },
+    /// Parameters that cannot be meant together.
+    #[error("--param {0}: a parameter is a text, a list or a map, and has each value once")]
+    Parameters(String),
     /// No plugin claims the application.
     #[error("no plugin claims this application; choose one with --plugin: {}", known.join(", "))]
     NoMatch {
@@ -95,6 +105,7 @@ impl LocalError {
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
+            Self::Parameters(_) => 2,
             Self::NoMatch { .. } => 4,
             Self::Client(ClientError::Status(status)) => status.exit_code(),
             Self::Private(_) | Self::Unisolated => 7,
@@ -103,6 +114,7 @@ impl LocalError {
             | Self::Pack(_)
             | Self::Client(ClientError::Connect { .. } | ClientError::Archive(_))
             | Self::NoPlugin { .. }
+            | Self::NoPlugins { .. }
             | Self::Unhealthy { .. }
             | Self::Show(_) => 1,
         }
@@ -119,7 +131,8 @@ pub async fn render(options: &Application, format: OutputFormat) -> Result<(), L
         Ok((name, client.generate(&parcel).await?))
     });
     let (name, manifests) = rendered.await?;
-    report.step("rendered", &format!("{} manifests by plugin {name}", manifests.len()));
+    let count = plural(manifests.len(), "manifest");
+    report.step("rendered", &format!("{count} by plugin {name}"));
     if manifests.is_empty() {
         report.warn("no manifests: with automated pruning Argo CD would delete the application");
     }
@@ -162,6 +175,9 @@ pub async fn parameters(options: &Application, format: OutputFormat) -> Result<(
 
 /// Packs the repository and says what Argo CD would say of the application.
 fn pack(options: &Application, report: &Report) -> Result<(Pack, Parcel), LocalError> {
+    if let Some(name) = environment::conflict(&options.param) {
+        return Err(LocalError::Parameters(name.to_owned()));
+    }
     let find = |path: &Path| {
         let found = fs::canonicalize(path);
         found.map_err(|error| LocalError::Directory { path: path.to_owned(), error })
@@ -174,8 +190,9 @@ fn pack(options: &Application, report: &Report) -> Result<(Pack, Parcel), LocalE
     let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
     let name = application.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let codec = if options.socket.is_some() { Codec::Gzip } else { Codec::Zstd };
-    let pack = Pack::new(&root, codec)?;
-    report.step("packed", &format!("{} files, {} bytes compressed", pack.files, pack.size));
+    let pack = Pack::new(&root, codec, options.max_depth)?;
+    let files = plural(pack.files, "file");
+    report.step("packed", &format!("{files}, {} bytes compressed", pack.size));
     let parcel = Parcel {
         environment: environment::compose(&name, directory, &options.env, &options.param),
         application: name,

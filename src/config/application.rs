@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::{Isolation, PLUGINS_DIR};
+use super::{Isolation, PLUGINS_DIR, serve::MAX_DEPTH};
 use crate::local::{self, Parameter};
 
 /// An application on this machine, and how to try it.
@@ -37,8 +37,11 @@ pub struct Application {
     #[arg(long, env = "CMP_SUPERVISOR_ISOLATION", value_enum, default_value = "auto")]
     pub isolation: Isolation,
     /// How long the answer may take
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     pub timeout: u64,
+    /// Deepest path in the repository
+    #[arg(long, value_name = "N", env = "CMP_SUPERVISOR_MAX_DEPTH", default_value_t = MAX_DEPTH)]
+    pub max_depth: u32,
 }
 
 impl Application {

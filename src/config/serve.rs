@@ -29,6 +29,9 @@ const NETWORK: &str = "22,53,80,443,5000,8200,8443,9418";
 /// Where Kubernetes puts a Pod's token.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets";
 
+/// Deepest path in a repository, in components.
+pub(super) const MAX_DEPTH: u32 = 255;
+
 /// Longest gRPC message in MiB. The repo-server has the same default.
 const MAX_MESSAGE_MIB: usize = 100;
 
@@ -100,7 +103,7 @@ pub struct Serve {
     )]
     pub max_path_bytes: u32,
     /// Deepest path in a repository
-    #[arg(long, value_name = "N", env = "CMP_SUPERVISOR_MAX_DEPTH", default_value_t = 255)]
+    #[arg(long, value_name = "N", env = "CMP_SUPERVISOR_MAX_DEPTH", default_value_t = MAX_DEPTH)]
     pub max_depth: u32,
     /// Most bytes that a command may print [default: what a gRPC message holds]
     #[arg(long, value_name = "BYTES", env = "CMP_SUPERVISOR_MAX_OUTPUT_BYTES")]

@@ -1,6 +1,7 @@
 //! A client for any plugin socket, ours or another server's.
 
 use std::{
+    error::Error,
     io,
     path::{Path, PathBuf},
     time::Duration,
@@ -70,12 +71,12 @@ pub struct Configuration {
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// Nobody is there.
-    #[error("{socket}: cannot connect: {cause}")]
+    #[error("{socket}: cannot connect: {cause}{}", advice(cause))]
     Connect {
         /// The socket.
         socket: PathBuf,
         /// Why not.
-        cause: tonic::transport::Error,
+        cause: io::Error,
     },
     /// The archive cannot be read again.
     #[error("cannot read the packed repository: {0}")]
@@ -167,7 +168,27 @@ async fn channel(socket: &Path) -> Result<Channel, ClientError> {
     let endpoint =
         Endpoint::from_static("http://localhost").http2_max_header_list_size(MAX_HEADERS);
     let channel = endpoint.connect_with_connector(connector).await;
-    channel.map_err(|cause| ClientError::Connect { socket: socket.to_owned(), cause })
+    channel.map_err(|error| ClientError::Connect { socket: socket.to_owned(), cause: cause(error) })
+}
+
+/// What the operating system said, if it was it that said no.
+fn cause(error: tonic::transport::Error) -> io::Error {
+    let chain = std::iter::successors(error.source(), |&error| error.source());
+    let code = |error: &(dyn Error + 'static)| error.downcast_ref::<io::Error>()?.raw_os_error();
+    let said = chain.into_iter().find_map(code);
+    said.map_or_else(|| io::Error::other(error), io::Error::from_raw_os_error)
+}
+
+/// What to do about a socket that cannot be connected to.
+const ADVICE: [(io::ErrorKind, &str); 3] = [
+    (io::ErrorKind::NotFound, ": name the socket that a server has made, NAME.sock"),
+    (io::ErrorKind::ConnectionRefused, ": no server listens on it, or any more"),
+    (io::ErrorKind::PermissionDenied, ": be the user that the server runs as, or root"),
+];
+
+fn advice(cause: &io::Error) -> &'static str {
+    let known = ADVICE.iter().find(|(kind, _)| *kind == cause.kind());
+    known.map_or("", |(_, advice)| advice)
 }
 
 async fn request(

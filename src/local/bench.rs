@@ -16,8 +16,8 @@ use crate::{
 /// Sockets to try.
 #[derive(Debug)]
 pub(super) enum Bench {
-    /// Those of a supervisor that ends with this.
-    Private(Box<Private>),
+    /// Those of a supervisor that ends with this, for a directory's plugins.
+    Private(Box<Private>, PathBuf),
     /// One socket of somebody else's.
     Socket(PathBuf),
 }
@@ -44,9 +44,8 @@ impl Bench {
         if let Some(socket) = &options.socket {
             return Ok(Self::Socket(socket.clone()));
         }
-        let plugins = options.plugins_dir();
-        let private = Private::start(&plugins, options.isolation, report).await?;
-        Ok(Self::Private(Box::new(private)))
+        let private = Private::start(options, report).await?;
+        Ok(Self::Private(Box::new(private), options.plugins_dir()))
     }
 
     /// Does `work` with the sockets, reporting meanwhile what the supervisor
@@ -61,9 +60,11 @@ impl Bench {
                 let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
                 work(&vec![(name, path)]).await
             }
-            Self::Private(mut private) => {
+            Self::Private(mut private, directory) => {
                 let sockets = list(&private.sockets())?;
-                let result = {
+                let result = if sockets.is_empty() {
+                    Err(LocalError::NoPlugins { directory })
+                } else {
                     let mut work = std::pin::pin!(work(&sockets));
                     tokio::select! {
                         result = &mut work => result,

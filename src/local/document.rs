@@ -15,6 +15,8 @@ pub(super) fn document(value: &Value) -> String {
     let mut text = String::new();
     if is_leaf(value) {
         leaf(value, 0, &mut text);
+        // It stands behind no key here.
+        text = text.trim_start().to_owned();
     } else {
         block(value, 0, &mut text);
     }
@@ -170,6 +172,7 @@ time: 12:30:45
         let expected =
             "a:\n- b: 1\n  c:\n  - x\n  - - z\ncut: |-\n  a\n\n  b\nscript: |\n  one\n    two\n";
         assert_eq!(document(&value), expected);
+        assert_eq!(document(&json!([])), "[]\n");
     }
 
     fn values() -> impl Strategy<Value = Value> {

@@ -14,9 +14,6 @@ use tar::{Builder, EntryType, Header};
 use tempfile::NamedTempFile;
 use thiserror::Error;
 
-/// Deepest directory that is packed. Deeper ones are most likely a loop.
-const MAX_DEPTH: usize = 128;
-
 /// Bytes read at a time when the archive is hashed.
 const PIECE: usize = 64 * 1024;
 
@@ -29,7 +26,7 @@ pub(super) struct Pack {
     /// Lower-case hex SHA-256.
     pub(super) checksum: String,
     /// Regular files in it.
-    pub(super) files: u64,
+    pub(super) files: usize,
 }
 
 /// How an archive is compressed.
@@ -91,33 +88,41 @@ pub enum NotPacked {
         error: io::Error,
     },
     /// There is no regular file. Argo CD's text.
-    #[error("no files to send({root})")]
+    #[error(
+        "no files to send({root}): there is no regular file in it; name the application's directory"
+    )]
     NoFiles {
         /// The directory.
         root: PathBuf,
     },
-    /// The directories are too deep.
-    #[error("{path}: more than {MAX_DEPTH} directories deep")]
+    /// A path is too deep for `serve`.
+    #[error(
+        "{path}: a path in a repository may be {limit} components deep: name a smaller --repo-root, \
+         or raise --max-depth, for `serve` too"
+    )]
     Deep {
-        /// Where it ended.
+        /// Which one.
         path: PathBuf,
+        /// Components that it may have.
+        limit: u32,
     },
 }
 
 impl Pack {
     /// Packs everything below `root`: entries sorted by name, links as links,
-    /// sockets, FIFOs and devices left out.
-    pub(super) fn new(root: &Path, codec: Codec) -> Result<Self, NotPacked> {
+    /// sockets, FIFOs and devices left out. No path in it has more than
+    /// `max_depth` components.
+    pub(super) fn new(root: &Path, codec: Codec, max_depth: u32) -> Result<Self, NotPacked> {
         let at = |path: &Path| {
             let path = path.to_owned();
             move |error| NotPacked::Io { path, error }
         };
         let file = NamedTempFile::new().map_err(at(root))?;
         let encoder = Compressor::new(BufWriter::new(file), codec).map_err(at(root))?;
-        let mut packer = Packer { builder: Builder::new(encoder), files: 0 };
+        let mut packer = Packer { builder: Builder::new(encoder), files: 0, max_depth };
         let about = fs::metadata(root).map_err(at(root))?;
         packer.directory(Path::new("."), &about).map_err(at(root))?;
-        packer.walk(root, Path::new(""), 0)?;
+        packer.walk(root, Path::new(""), 1)?;
         let files = packer.files;
         if files == 0 {
             return Err(NotPacked::NoFiles { root: root.to_owned() });
@@ -136,21 +141,25 @@ impl Pack {
 
 struct Packer<W: Write> {
     builder: Builder<W>,
-    files: u64,
+    files: usize,
+    /// Components that a path may have.
+    max_depth: u32,
 }
 
 impl<W: Write> Packer<W> {
-    fn walk(&mut self, root: &Path, relative: &Path, depth: usize) -> Result<(), NotPacked> {
+    /// Packs what is in a directory, whose paths have `depth` components. The
+    /// kernel takes no path of more than 4096 bytes, which bounds the recursion.
+    fn walk(&mut self, root: &Path, relative: &Path, depth: u32) -> Result<(), NotPacked> {
         let directory = root.join(relative);
-        if depth > MAX_DEPTH {
-            return Err(NotPacked::Deep { path: directory });
-        }
         let failed = |error| NotPacked::Io { path: directory.clone(), error };
         let mut entries: Vec<DirEntry> =
             fs::read_dir(&directory).and_then(Iterator::collect).map_err(failed)?;
         entries.sort_unstable_by_key(DirEntry::file_name);
         for entry in entries {
             let name = relative.join(entry.file_name());
+            if depth > self.max_depth {
+                return Err(NotPacked::Deep { path: entry.path(), limit: self.max_depth });
+            }
             let failed = |error| NotPacked::Io { path: entry.path(), error };
             let about = entry.metadata().map_err(failed)?;
             self.entry(&entry, &name, &about).map_err(failed)?;
@@ -231,7 +240,7 @@ mod tests {
         fs::write(root.path().join("dir/file"), "text").unwrap();
         symlink("dir/file", root.path().join("link")).unwrap();
         rustix::fs::mkfifoat(rustix::fs::CWD, root.path().join("pipe"), 0o600.into()).unwrap();
-        let pack = Pack::new(root.path(), Codec::Gzip).unwrap();
+        let pack = Pack::new(root.path(), Codec::Gzip, 255).unwrap();
         let mut archive = tar::Archive::new(GzDecoder::new(File::open(pack.path()).unwrap()));
         let entries: Vec<_> = archive
             .entries()
@@ -252,7 +261,7 @@ mod tests {
     #[test]
     fn a_tree_without_files_is_refused_in_argo_cds_words() {
         let root = tempfile::tempdir().unwrap();
-        let error = Pack::new(root.path(), Codec::Gzip).unwrap_err().to_string();
+        let error = Pack::new(root.path(), Codec::Gzip, 255).unwrap_err().to_string();
         assert!(error.starts_with("no files to send("), "{error}");
     }
 
@@ -262,7 +271,7 @@ mod tests {
         let long = "long-name/".repeat(25) + "é";
         fs::create_dir_all(root.path().join(&long).parent().unwrap()).unwrap();
         fs::write(root.path().join(&long), "").unwrap();
-        let pack = Pack::new(root.path(), Codec::Gzip).unwrap();
+        let pack = Pack::new(root.path(), Codec::Gzip, 255).unwrap();
         let mut archive = tar::Archive::new(GzDecoder::new(File::open(pack.path()).unwrap()));
         let mut names =
             archive.entries().unwrap().map(|entry| entry.unwrap().path_bytes().into_owned());

@@ -20,7 +20,10 @@ use tokio::{
 };
 
 use super::report::Report;
-use crate::config::Isolation;
+use crate::{
+    config::{Application, Isolation},
+    plugin::{PluginDefinition, read_all},
+};
 
 /// How long a supervisor may take to be ready.
 const START_PATIENCE: Duration = Duration::from_secs(30);
@@ -51,17 +54,18 @@ pub enum NotPrivate {
 }
 
 impl Private {
-    /// Starts a supervisor for the plugins in a directory, and waits until it
-    /// serves them.
+    /// Starts a supervisor for the plugins in a directory, or the one that is
+    /// named, and waits until it serves them.
     pub(super) async fn start(
-        plugins: &Path,
-        isolation: Isolation,
+        options: &Application,
         report: &mut Report,
     ) -> Result<Self, NotPrivate> {
+        let isolation = options.isolation;
         let directory = TempDir::with_prefix("cmp-supervisor-")?;
         // The users of requests have to come through.
         fs::set_permissions(directory.path(), Permissions::from_mode(0o711))?;
-        let copies = copy_definitions(plugins, directory.path())?;
+        let plugins = options.plugins_dir();
+        let copies = copy_definitions(&plugins, directory.path(), options.plugin.as_deref())?;
         let mut command = Command::new("/proc/self/exe");
         command
             .arg("serve")
@@ -72,7 +76,8 @@ impl Private {
             .arg("--work-dir")
             .arg(directory.path())
             .args(["--http", "off", "--log-format", "json", "--log-level", "info"])
-            .args(["--max-requests", "2", "--isolation", isolation.as_str()]);
+            .args(["--max-requests", "2", "--isolation", isolation.as_str()])
+            .args(["--max-depth", &options.max_depth.to_string()]);
         if isolation == Isolation::None {
             command.arg("--accept-no-isolation");
         }
@@ -143,22 +148,32 @@ impl Private {
 }
 
 /// Copies definitions to where the supervisor can read them: it becomes
-/// another user, to whom the caller's directories may be closed.
-fn copy_definitions(from: &Path, to: &Path) -> io::Result<PathBuf> {
+/// another user, to whom the caller's directories may be closed. Of a plugin
+/// that is named only its files: what is wrong with others is not asked for.
+fn copy_definitions(from: &Path, to: &Path, named: Option<&str>) -> io::Result<PathBuf> {
     let of = |path: &Path| {
         let path = path.display().to_string();
         move |error: io::Error| io::Error::new(error.kind(), format!("{path}: {error}"))
     };
     let copies = to.join("plugins.d");
     fs::create_dir(&copies)?;
+    let mut files = Vec::new();
     for entry in fs::read_dir(from).map_err(of(from))? {
         let entry = entry.map_err(of(from))?;
         let path = entry.path();
         let extension = path.extension().and_then(|extension| extension.to_str());
         if path.is_file() && matches!(extension, Some("yaml" | "yml" | "json")) {
-            fs::write(copies.join(entry.file_name()), fs::read(&path).map_err(of(&path))?)?;
+            files.push((copies.join(entry.file_name()), fs::read(&path).map_err(of(&path))?));
         }
     }
+    let is_named = |definition: PluginDefinition| named == Some(definition.name.as_str());
+    let defines = |text: &[u8]| {
+        read_all(text).into_iter().filter_map(|reading| reading.definition).any(is_named)
+    };
+    if files.iter().any(|(_, text)| defines(text)) {
+        files.retain(|(_, text)| defines(text));
+    }
+    files.iter().try_for_each(|(copy, text)| fs::write(copy, text))?;
     Ok(copies)
 }
 

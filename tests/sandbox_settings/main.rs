@@ -13,5 +13,6 @@ mod limits;
 mod mounted;
 mod network;
 mod reading;
+mod typed;
 mod variables;
 mod workspaces;
