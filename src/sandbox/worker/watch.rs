@@ -42,12 +42,13 @@ impl Reach {
     /// when everything that came of it is gone, by itself or by order.
     pub(super) fn watch(self, command: Pid, job: &mut Job<'_>) -> io::Result<i32> {
         let signals = watched();
-        let mut status = None;
+        let (mut status, mut is_ending) = (None, false);
         loop {
             let signal = signals.wait()?;
             if signal == Signal::SIGTERM {
                 self.signal(Signal::SIGTERM);
             } else if signal == END {
+                is_ending = true;
                 self.signal(Signal::SIGKILL);
             }
             while let Some(reaped) = fork::reap() {
@@ -59,8 +60,9 @@ impl Reach {
             }
             match status {
                 Some(status) if !has_children() => return Ok(status),
-                // What is forked meanwhile is told with the next child's end.
-                Some(_) if signal == END => self.signal(Signal::SIGKILL),
+                // The order may be the last one: a spawner that was killed gives
+                // it, and no other. Orphans come with the end of their parents.
+                Some(_) | None if is_ending => self.signal(Signal::SIGKILL),
                 Some(_) | None => {}
             }
         }
