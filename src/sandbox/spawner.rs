@@ -6,10 +6,12 @@
 //! after ending every lease.
 
 mod caches;
+mod census;
 mod clean;
 mod ending;
 mod kill;
 mod leases;
+mod leftovers;
 mod root;
 mod setup;
 mod slot;

@@ -23,6 +23,7 @@ use crate::raw;
 
 /// Emulations; those that end in a colon are followed by a number.
 pub(crate) const NO_LANDLOCK: &str = "no-landlock";
+pub(crate) const NO_PROCESS_LIMIT: &str = "no-process-limit";
 pub(crate) const BASELINE: &str = "baseline";
 pub(crate) const RESTRICTED: &str = "restricted:";
 pub(crate) const USER_NAMESPACE: &str = "users:";
@@ -40,6 +41,8 @@ const VOLUMES: u32 = 2000;
 
 /// Calls of Landlock, which a kernel without it does not know.
 const LANDLOCK: [i64; 3] = [444, 445, 446];
+
+const RLIMIT_NPROC: u64 = libc::RLIMIT_NPROC as u64;
 
 /// What containerd's and Docker's profile denies to whoever has no capability
 /// for it, as far as a sandbox could want it.
@@ -80,6 +83,10 @@ pub(crate) fn main() {
         words.map(|word| CString::new(word.into_vec()).expect("a word without NUL")).collect();
     if emulation == NO_LANDLOCK {
         deny(LANDLOCK, libc::ENOSYS);
+    } else if emulation == NO_PROCESS_LIMIT {
+        // It says that it limits processes, as some kernels that are not Linux do.
+        let processes = rule(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, RLIMIT_NPROC);
+        filter([(libc::SYS_prlimit64, vec![processes])].into(), 0);
     } else if emulation == BASELINE {
         keep_capabilities(&[Capability::CAP_SETUID, Capability::CAP_SETGID, Capability::CAP_KILL]);
         contain();
@@ -109,9 +116,7 @@ fn contain() {
     let flags = [CloneFlags::CLONE_NEWUSER, CloneFlags::CLONE_NEWNS, CloneFlags::CLONE_NEWPID];
     let rules = flags.map(|flag| {
         let value = u64::from(flag.bits().cast_unsigned());
-        let is_set = SeccompCmpOp::MaskedEq(value);
-        let condition = SeccompCondition::new(0, SeccompCmpArgLen::Qword, is_set, value);
-        SeccompRule::new(vec![condition.expect("a condition")]).expect("a rule")
+        rule(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(value), value)
     });
     filter([(libc::SYS_clone, rules.to_vec())].into(), libc::EPERM);
 }
@@ -130,12 +135,15 @@ fn break_call(fault: &str) {
         [call, error, argument] => (call, error, Some(argument)),
         _ => panic!("a call, an error and perhaps an argument"),
     };
-    let rules = argument.map(|argument| {
-        let (size, value) = (SeccompCmpArgLen::Dword, u64::from(argument));
-        let condition = SeccompCondition::new(0, size, SeccompCmpOp::Eq, value);
-        SeccompRule::new(vec![condition.expect("a condition")]).expect("a rule")
-    });
+    let rules = argument
+        .map(|argument| rule(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, u64::from(argument)));
     filter([(i64::from(call), rules.into_iter().collect())].into(), error.cast_signed());
+}
+
+/// Calls whose argument of this number compares like that.
+fn rule(number: u8, size: SeccompCmpArgLen, how: SeccompCmpOp, value: u64) -> SeccompRule {
+    let condition = SeccompCondition::new(number, size, how, value).expect("a condition");
+    SeccompRule::new(vec![condition]).expect("a rule")
 }
 
 fn filter(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: i32) {

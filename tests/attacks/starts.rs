@@ -2,6 +2,7 @@
 
 mod broken;
 mod killed;
+mod orphaned;
 mod refused;
 mod users;
 
@@ -46,7 +47,7 @@ type Fact = (&'static str, fn() -> Result<(), String>);
 
 /// All of them, ignored where there is nobody to become others.
 pub(crate) fn all() -> impl Iterator<Item = Trial> {
-    let facts = [refused::FACTS, broken::FACTS, killed::FACTS, users::FACTS];
+    let facts = [refused::FACTS, broken::FACTS, killed::FACTS, orphaned::FACTS, users::FACTS];
     let facts = facts.into_iter().flatten().map(|(name, fact)| {
         let held = move || {
             let _held = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -93,13 +94,7 @@ impl Stage {
 
     /// The command that starts it under an emulation.
     fn under(&self, emulation: &str) -> Command {
-        let plain = self.options.command();
-        let mut command = Command::new(std::env::current_exe().expect("this program"));
-        let variables = plain.get_envs().filter_map(|(name, value)| Some((name, value?)));
-        command.env_clear().envs(variables);
-        command.args([helper::VERB, helper::EMULATE, emulation]);
-        command.arg(plain.get_program()).args(plain.get_args());
-        command
+        around(&self.options.command(), emulation)
     }
 
     fn start(&self, command: Command) -> Result<Supervisor, String> {
@@ -131,6 +126,16 @@ impl Stage {
     fn ask_once(&self, plugin: &str) -> Result<String, String> {
         self.runtime.block_on(self.ask(plugin))
     }
+}
+
+/// The command that starts another one under an emulation.
+fn around(plain: &Command, emulation: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    let variables = plain.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    command.env_clear().envs(variables);
+    command.args([helper::VERB, helper::EMULATE, emulation]);
+    command.arg(plain.get_program()).args(plain.get_args());
+    command
 }
 
 /// The emulation in which a system call goes wrong, for all or for who gives it

@@ -18,6 +18,7 @@ use nix::{
 };
 
 use super::{
+    census::Census,
     ending::Found,
     kill::{become_killer, drop_capabilities, end_all},
     users::Pair,
@@ -41,7 +42,7 @@ pub(super) fn found(status: i32) -> Found {
 }
 
 /// Whose a workspace is.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Whose<'w> {
     /// The user, where it is not this process's own.
     pub(super) tenant: Option<Uid>,
@@ -49,6 +50,8 @@ pub(super) struct Whose<'w> {
     pub(super) killer: Option<Uid>,
     /// What the tenant shared with others.
     pub(super) shared: Option<&'w Shared>,
+    /// How to find out whether the tenant has processes.
+    pub(super) census: Census,
 }
 
 /// Runs in a child: ends the tenant's processes, becomes the tenant, and unless
@@ -57,7 +60,7 @@ pub(super) struct Whose<'w> {
 pub(super) fn clean(root: &OwnedFd, workspace: &str, whose: &Whose<'_>) -> i32 {
     if let Some(tenant) = whose.tenant {
         match become_tenant(tenant, whose) {
-            Ok(()) if has_others(tenant) => return PROCESSES,
+            Ok(()) if has_others(tenant, whose.census) => return PROCESSES,
             Ok(()) => {}
             Err(found) => return found,
         }
@@ -79,8 +82,18 @@ fn become_tenant(tenant: Uid, whose: &Whose<'_>) -> Result<(), i32> {
         let killed = become_killer(users).and_then(|()| end_all(users, Signal::SIGKILL));
         killed.map_err(|_not_let| PROCESSES)?;
     }
-    let changed = setresuid(tenant, tenant, tenant).and_then(|()| drop_capabilities());
-    changed.map_err(|_refused| FILES)
+    change(tenant).map_err(|_refused| FILES)
+}
+
+/// Becomes a user for good, marked by the kernel if it has other processes.
+pub(super) fn become_user(user: Uid) -> Result<(), Errno> {
+    prepare(user, None)?;
+    change(user)
+}
+
+fn change(user: Uid) -> Result<(), Errno> {
+    setresuid(user, user, user)?;
+    drop_capabilities()
 }
 
 fn prepare(tenant: Uid, further: Option<Gid>) -> Result<(), Errno> {
@@ -93,13 +106,14 @@ fn prepare(tenant: Uid, further: Option<Gid>) -> Result<(), Errno> {
     setresgid(group, group, group)
 }
 
-fn has_others(user: Uid) -> bool {
+fn has_others(user: Uid, census: Census) -> bool {
     // The limit counts per user of the node, and another Pod may use the same
     // range: only what is visible here is ours to wait for.
-    is_marked() && is_seen(user)
+    (census == Census::Listing || is_marked()) && is_seen(user)
 }
 
-fn is_marked() -> bool {
+/// Whether [`become_user`] left a mark.
+pub(super) fn is_marked() -> bool {
     let none: [&CStr; 0] = [];
     // Asked about before the kernel looks for the file, which is not there.
     let refused: Result<Infallible, Errno> = execve(c"/proc/self/none", &none, &none);

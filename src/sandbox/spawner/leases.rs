@@ -27,6 +27,7 @@ use super::{
     caches::NoCache,
     clean::{self, Whose},
     ending::{Ending, Found, Step},
+    leftovers,
     setup::{Arrangement, Unfit},
     slot::{Lease, Slots, State, Waiting},
 };
@@ -108,24 +109,29 @@ impl Leases {
         self.slots.iter().any(|(_, slot)| matches!(slot.state, State::Ending { .. }))
     }
 
-    /// Removes what an earlier spawner or argocd-cmp-server left; directories as
-    /// the user they belong to, and not at once: nobody else can.
+    /// Ends what a spawner that was killed has left, and removes what it or
+    /// argocd-cmp-server made; directories as the user they belong to, and not
+    /// at once: nobody else can.
     pub(super) fn remove_stale(&mut self) -> Result<(), Unfit> {
         let unfit = |error| Unfit::Step { step: "clear the work directory", error };
-        let root = &self.arrangement.root;
+        let Arrangement { root, users, census, .. } = &self.arrangement;
+        let mut stale = Vec::new();
         for entry in fs::read_dir(&root.path).map_err(unfit)? {
             let entry = entry.map_err(unfit)?;
             let about = entry.metadata().map_err(unfit)?;
             let owner = Uid::from_raw(about.uid());
-            let owner = (owner != geteuid()).then_some(owner);
             let name = entry.file_name().to_string_lossy().into_owned();
-            if !about.is_dir() {
-                if fs::remove_file(entry.path()).is_err() {
-                    self.reports.push(Event::Left(name));
-                }
-                continue;
+            if about.is_dir() {
+                stale.push((name, (owner != geteuid()).then_some(owner)));
+            } else if fs::remove_file(entry.path()).is_err() {
+                self.reports.push(Event::Left(name));
             }
-            let whose = Whose { tenant: owner, ..Whose::default() };
+        }
+        if let Some(users) = users {
+            leftovers::end(self.fork, users, stale.iter().filter_map(|(_, owner)| *owner));
+        }
+        for (name, tenant) in stale {
+            let whose = Whose { tenant, killer: None, shared: None, census: *census };
             let cleaner = self.fork.fork(|| clean::clean(&root.directory, &name, &whose));
             self.children.insert(cleaner.map_err(unfit)?, Child::Stale(name));
         }
@@ -338,6 +344,7 @@ impl Leases {
             tenant: pair.map(|pair| pair.tenant),
             killer: pair.filter(|_| is_final).map(|pair| pair.killer),
             shared: lease.shared.as_ref(),
+            census: self.arrangement.census,
         };
         let clean = || clean::clean(root, name, &whose);
         let cleaner = (!is_busy).then(|| self.fork.fork(clean));

@@ -13,6 +13,7 @@ use thiserror::Error;
 
 use super::{
     caches::{self, Caches},
+    census::Census,
     root::{self, NoRoot, Root},
     users::{NoUsers, Users},
 };
@@ -35,6 +36,8 @@ const LANDLOCK_TIER: i32 = 6;
 pub(super) struct Arrangement {
     pub(super) tier: Tier,
     pub(super) users: Option<Users>,
+    /// How it is found out whether one of them has processes.
+    pub(super) census: Census,
     pub(super) root: Root,
     pub(super) caches: Caches,
     /// What no request may open.
@@ -88,7 +91,12 @@ pub(super) fn arrange(fork: SingleThreaded, setup: &Setup) -> Result<Arrangement
     let mut missing = Vec::new();
     for tier in setup.tiers().map(Tier::from) {
         match has(tier, fork, setup, landlock) {
-            Ok(users) => return furnish(tier, users, setup, (landlock, missing)),
+            Ok(users) => {
+                let of = |killer| Census::of(fork, killer);
+                let census = |users: &Users| users.any_killer().map_or(Census::Listing, of);
+                let users = users.map(|users| (census(&users), users));
+                return furnish(tier, users, setup, (landlock, missing));
+            }
             Err(lack) => missing.push(format!("{tier}: {lack}")),
         }
     }
@@ -120,10 +128,12 @@ fn has(
 /// Makes what a tier that can be had consists of.
 fn furnish(
     tier: Tier,
-    users: Option<Users>,
+    users: Option<(Census, Users)>,
     setup: &Setup,
     (landlock, missing): (i32, Vec<String>),
 ) -> Result<Arrangement, Unfit> {
+    let (census, users) = users.unzip();
+    let census = census.unwrap_or(Census::Listing);
     let shared = users.is_none().then_some(setup.shared_uid);
     let work_dir = Path::new(&setup.work_dir);
     let root = Root::make(work_dir, shared)?;
@@ -142,7 +152,7 @@ fn furnish(
     if tier == Tier::Uid {
         filter::install(filter::Users::Own)?;
     }
-    Ok(Arrangement { tier, users, root, caches, hidden, policy, landlock, missing })
+    Ok(Arrangement { tier, users, census, root, caches, hidden, policy, landlock, missing })
 }
 
 /// What no request may open, by every name it has.

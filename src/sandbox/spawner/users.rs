@@ -94,6 +94,19 @@ impl Users {
         Ok(Self { pairs, _claims: claims, range, groups })
     }
 
+    /// One of those who kill, while there is no lease yet.
+    pub(super) fn any_killer(&self) -> Option<Uid> {
+        self.pairs.first().map(|pair| pair.killer)
+    }
+
+    /// Claims another user of the range that nobody has but for processes, so
+    /// that nobody claims it meanwhile.
+    pub(super) fn claim_left(&self, uid: u32) -> Option<UnixListener> {
+        let is_nobodys = self.range.contains(&uid) && !owned().contains(&uid);
+        // Those claimed already had no process when they were.
+        is_nobodys.then(|| claim(uid)).flatten()
+    }
+
     /// The group of this number, if it is of the range and no user's here.
     ///
     /// What belongs to it was made by this supervisor or one before it. Another
@@ -136,22 +149,28 @@ fn check_maps(first: u32, last: u32) -> Result<(), NoUsers> {
 /// Users that belong to somebody: accounts, groups, owners of processes, and of
 /// shared memory, semaphores and queues, which outlive processes.
 fn taken() -> Result<Vec<u32>, NoUsers> {
-    let mut taken = Vec::new();
+    let mut taken = owned();
+    let processes =
+        fs::read_dir("/proc").map_err(|error| NoUsers::Read { path: "/proc", error })?;
+    taken.extend(processes.flatten().filter_map(|entry| Some(entry.metadata().ok()?.uid())));
+    Ok(taken)
+}
+
+/// Those of them that need no process for it.
+fn owned() -> Vec<u32> {
+    let mut found = Vec::new();
     for path in ["/etc/passwd", "/etc/group"] {
         // An image made from scratch has neither.
         let Ok(text) = fs::read_to_string(path) else { continue };
-        taken.extend(text.lines().filter_map(|line| line.split(':').nth(2)?.parse::<u32>().ok()));
+        found.extend(text.lines().filter_map(|line| line.split(':').nth(2)?.parse::<u32>().ok()));
     }
     for (path, column) in [("shm", 7), ("sem", 4), ("msg", 7)] {
         // A kernel without them has none.
         let Ok(text) = fs::read_to_string(format!("/proc/sysvipc/{path}")) else { continue };
         let owner = |line: &str| line.split_whitespace().nth(column)?.parse::<u32>().ok();
-        taken.extend(text.lines().skip(1).filter_map(owner));
+        found.extend(text.lines().skip(1).filter_map(owner));
     }
-    let processes =
-        fs::read_dir("/proc").map_err(|error| NoUsers::Read { path: "/proc", error })?;
-    taken.extend(processes.flatten().filter_map(|entry| Some(entry.metadata().ok()?.uid())));
-    Ok(taken)
+    found
 }
 
 /// Whether a line of an id map (`inside outside count`) covers `id`.

@@ -1,7 +1,10 @@
 //! Steps into the sandbox that fail, and steps that are said to be taken and
 //! are not.
 
-use std::fs;
+use std::{
+    fs, thread,
+    time::{Duration, Instant},
+};
 
 use nix::{
     libc,
@@ -9,8 +12,10 @@ use nix::{
     unistd::Pid,
 };
 
-use super::{Fact, OF_THE_FIRST, OF_THE_TRIAL, Stage, check, fault, tenants};
-use crate::{arena::USERS, setting::Setting};
+use super::{
+    Fact, OF_THE_FIRST, OF_THE_TRIAL, Stage, around, check, fault, killed::DAEMON, tenants,
+};
+use crate::{arena::USERS, emulate, setting::Setting};
 
 pub(super) const FACTS: &[Fact] = &[
     ("a_step_that_fails_lets_nothing_be_served", each_step),
@@ -20,8 +25,15 @@ pub(super) const FACTS: &[Fact] = &[
     ("landlock_that_restricts_nothing_is_noticed", lying_landlock),
     ("a_filter_that_filters_nothing_is_noticed", lying_filter),
     ("a_sweep_that_is_refused_lets_nothing_start_after_it", no_sweep),
+    ("a_process_is_found_where_limits_are_not_enforced", no_limits),
     ("a_step_that_fails_later_fails_its_request_alone", one_request),
 ];
+
+/// How long it takes at most until a user is given up.
+const QUARANTINE: Duration = Duration::from_secs(8);
+
+/// Time between two looks.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Done by workers and by nobody before them.
 const STEPS: [(i64, Option<u32>, &str); 6] = [
@@ -140,4 +152,29 @@ fn no_sweep() -> Result<(), String> {
         let _ = kill(Pid::from_raw(process.pid), Signal::SIGKILL);
     }
     check(answer.is_err(), || format!("generate ran beside what init left: {answer:?}"))
+}
+
+/// A kernel that tells nothing by limits of processes, and a signal that is not
+/// sent: then the list of processes is all there is.
+fn no_limits() -> Result<(), String> {
+    let stage = Stage::new(Setting::Uid);
+    stage.add("daemon", &format!("{DAEMON}echo \"{{said: \\\"$(id -u)\\\"}}\""));
+    let unsent = stage.under(&fault(libc::SYS_kill, 0, Some(u32::MAX)));
+    let supervisor = stage.start(around(&unsent, emulate::NO_PROCESS_LIMIT))?;
+    let said = stage.ask_once("daemon")?;
+    let until = Instant::now() + QUARANTINE;
+    while !supervisor.text().contains("is not leased again") && Instant::now() < until {
+        thread::sleep(LOOK_AGAIN);
+    }
+    let left = tenants(&stage);
+    for process in &left {
+        // It may have ended by itself.
+        let _ = kill(Pid::from_raw(process.pid), Signal::SIGKILL);
+    }
+    check(left.iter().any(|process| process.uid.to_string() == said), || {
+        format!("the daemon of {said} is gone: {left:?}")
+    })?;
+    check(supervisor.text().contains("is not leased again"), || {
+        format!("{said} is free again beside {left:?}")
+    })
 }

@@ -33,10 +33,10 @@ const SLACK: u64 = 6 * 1024;
 const WHO: &str = "echo \"{said: \\\"$(id -u)\\\"}\"";
 
 /// A process that is none of a supervisor's.
-struct Other(Child);
+pub(super) struct Other(pub(super) Child);
 
 impl Other {
-    fn of(user: u32) -> Self {
+    pub(super) fn of(user: u32) -> Self {
         let mut command = Command::new("sleep");
         Self(command.arg("300").uid(user).gid(user).spawn().expect("a process"))
     }

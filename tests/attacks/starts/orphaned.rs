@@ -1,0 +1,220 @@
+//! The supervisor is killed, alone or together with its spawner: what remains
+//! in each tier, and what the next start does about it.
+
+use std::{
+    fs,
+    os::unix::{
+        fs::{DirBuilderExt, chown},
+        net::UnixListener,
+    },
+    path::PathBuf,
+    process::Command,
+};
+
+use super::{
+    Fact, OF_THE_FIRST, Stage, check,
+    killed::{AT_WORK, DAEMON, LONG, PATIENCE, all_gone, end, long, strike, until},
+    tenants,
+    users::Other,
+};
+use crate::{
+    arena::USERS,
+    helper,
+    processes::{self, Process},
+    raw::abstract_address,
+    setting::Setting,
+};
+
+pub(super) const FACTS: &[Fact] = &[
+    ("a_spawner_ends_all_of_a_supervisor_that_was_killed", supervisor_alone),
+    ("nothing_outlives_both_where_the_kernel_ends_requests", both_elsewhere),
+    ("nothing_outlives_both_as_first_process_of_a_container", both_in_container),
+    ("what_outlives_both_is_ended_by_the_next_start", both_of_users),
+    ("what_cannot_be_traced_is_ended_as_well", untraceable),
+    ("what_cannot_be_told_to_be_a_requests_keeps_its_user", without_proof),
+    ("what_another_supervisor_has_is_not_ended", somebody_elses),
+];
+
+const WHO: &str = "echo \"{said: \\\"$(id -u)\\\"}\"";
+
+/// A stage with a request that leaves a daemon, and one that says who it is.
+fn stage(setting: Setting, daemon: &str) -> Stage {
+    let stage = Stage::new(setting);
+    stage.add(LONG, &long(daemon));
+    stage.add("user", WHO);
+    stage
+}
+
+/// `none` leaves what it starts to the same guards as `landlock`.
+fn every_tier() -> [(&'static str, Setting); 4] {
+    let (uid, landlock) = (Setting::Uid, Setting::Landlock);
+    [("namespaces", Setting::Namespaces), ("uid", uid), ("landlock", landlock), ("none", uid)]
+}
+
+fn in_tier(tier: &'static str, setting: Setting, daemon: &str) -> Stage {
+    let mut stage = stage(setting, daemon);
+    stage.options.isolation = tier;
+    if tier == "none" {
+        stage.options.more.push("--accept-no-isolation".to_owned());
+    }
+    stage
+}
+
+fn workspaces(stage: &Stage) -> Vec<PathBuf> {
+    let root = stage.directory.path().join("work/_cmp_server");
+    let entries = fs::read_dir(root).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
+}
+
+fn supervisor_alone() -> Result<(), String> {
+    for (tier, setting) in every_tier() {
+        let stage = in_tier(tier, setting, DAEMON);
+        let mut supervisor = stage.start(stage.options.command())?;
+        let spawner = supervisor.spawner().ok_or("there is no spawner")?;
+        strike(&stage, spawner, || end(supervisor.pid()))
+            .and_then(|()| supervisor.wait(PATIENCE).map(drop).ok_or("it lives".to_owned()))
+            .and_then(|()| all_gone(&stage))
+            .and_then(|()| until("no spawner", || !lives(spawner)))
+            .map_err(|why| format!("{tier}: {why}"))?;
+        let left = workspaces(&stage);
+        check(left.is_empty(), || format!("{tier}: left {left:?}"))?;
+    }
+    Ok(())
+}
+
+fn lives(pid: i32) -> bool {
+    processes::all().iter().any(|process| process.pid == pid)
+}
+
+/// Kills both, so that neither can do anything about the other's end.
+fn lose_both(stage: &Stage) -> Result<(), String> {
+    let supervisor = stage.start(stage.options.command())?;
+    let spawner = supervisor.spawner().ok_or("there is no spawner")?;
+    strike(stage, spawner, || end(spawner).and_then(|()| end(supervisor.pid())))
+}
+
+/// Process namespaces end with the process that made them, guards with theirs.
+fn both_elsewhere() -> Result<(), String> {
+    for (tier, setting) in every_tier().into_iter().filter(|(tier, _)| *tier != "uid") {
+        let stage = in_tier(tier, setting, DAEMON);
+        lose_both(&stage)
+            .and_then(|()| all_gone(&stage))
+            .map_err(|why| format!("{tier}: {why}"))?;
+    }
+    Ok(())
+}
+
+/// The kernel ends a process namespace with its first process.
+fn both_in_container() -> Result<(), String> {
+    let stage = stage(Setting::Uid, DAEMON);
+    let plain = stage.options.command();
+    let mut command = Command::new("unshare");
+    command.env_clear().envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.args(["--pid", "--fork", "--mount-proc"]).arg(plain.get_program());
+    command.args(plain.get_args());
+    let container = stage.start(command)?;
+    let child_of = |pid| {
+        let found = processes::all().into_iter().find(|process| process.parent == pid);
+        found.map(|process| process.pid).ok_or("a process is missing")
+    };
+    let supervisor = child_of(container.pid())?;
+    let spawner = child_of(supervisor)?;
+    strike(&stage, spawner, || end(spawner).and_then(|()| end(supervisor)))?;
+    all_gone(&stage)
+}
+
+/// Nobody is left with the right to end the daemon, until somebody is again.
+fn both_of_users() -> Result<(), String> {
+    ended_by_next(&stage(Setting::Uid, &format!("{DAEMON}exec ")), "sleep 300")
+}
+
+/// Most of what the kernel tells of such a process is root's.
+fn untraceable() -> Result<(), String> {
+    let daemon = format!(
+        "(setsid attack {} {} >/dev/null 2>&1 &); sleep 0.3; exec ",
+        helper::VERB,
+        helper::LINGER
+    );
+    ended_by_next(&stage(Setting::Uid, &daemon), helper::LINGER)
+}
+
+/// What is left is of one user, and the plugin's command is not among it, which
+/// ends with its parent. The next start ends it and removes its files, and does
+/// not lease its user yet.
+fn ended_by_next(stage: &Stage, daemon: &str) -> Result<(), String> {
+    lose_both(stage)?;
+    let is_daemons = |process: &Process| process.command.contains(daemon);
+    let mut left = Vec::new();
+    let alone = until("nothing but the daemon", || {
+        left = tenants(stage);
+        left.iter().any(is_daemons) && !left.iter().any(|left| left.command.contains(AT_WORK))
+    });
+    alone.map_err(|why| format!("{why}, but: {left:?}"))?;
+    let left = Left(tenants(stage));
+    check(left.0.iter().all(|process| process.uid == left.0[0].uid), || format!("{:?}", left.0))?;
+    check(workspaces(stage).len() == 1, || format!("{:?}", workspaces(stage)))?;
+
+    let _next = stage.start(stage.options.command())?;
+    let now = tenants(stage);
+    check(now.is_empty(), || format!("the next start did not end {now:?}"))?;
+    until("no workspace", || workspaces(stage).is_empty())?;
+    is_not_leased(stage, &left.0)
+}
+
+fn is_not_leased(stage: &Stage, left: &[Process]) -> Result<(), String> {
+    for _ in 0..2 * USERS {
+        let said = stage.ask_once("user")?;
+        let met = left.iter().find(|process| process.uid.to_string() == said);
+        check(met.is_none(), || format!("{said} was leased beside {met:?}"))?;
+    }
+    Ok(())
+}
+
+/// Its workspace is not there to tell that it was a request's.
+fn without_proof() -> Result<(), String> {
+    let stage = &stage(Setting::Uid, DAEMON);
+    lose_both(stage)?;
+    let left = Left(tenants(stage));
+    check(!left.0.is_empty(), || "no daemon is left".to_owned())?;
+    let work = stage.directory.path().join("work");
+    fs::rename(work.join("_cmp_server"), stage.directory.path().join("elsewhere"))
+        .map_err(|error| error.to_string())?;
+
+    let _next = stage.start(stage.options.command())?;
+    is_not_leased(stage, &left.0)?;
+    let lives = left.0.iter().any(Process::is_well);
+    check(lives, || "what may be somebody else's was ended".to_owned())
+}
+
+/// Processes that a start must let be, though workspaces have their owners.
+fn somebody_elses() -> Result<(), String> {
+    let stage = stage(Setting::Uid, "");
+    let claimed = stage.user(OF_THE_FIRST);
+    let name = abstract_address(&format!("cmp-supervisor/uid/{claimed}"));
+    let _claim = UnixListener::bind_addr(&name).map_err(|error| error.to_string())?;
+    // As of another kind of server, which leaves directories too.
+    let outside = stage.options.first_uid - 1;
+    let mut others = [claimed, outside].map(Other::of);
+    let root = stage.directory.path().join("work/_cmp_server");
+    fs::DirBuilder::new().mode(0o771).create(&root).map_err(|error| error.to_string())?;
+    for user in [claimed, outside] {
+        let path = root.join(user.to_string());
+        fs::create_dir(&path).map_err(|error| error.to_string())?;
+        chown(&path, Some(user), Some(user)).map_err(|error| error.to_string())?;
+    }
+    let _supervisor = stage.start(stage.options.command())?;
+    let lives = others.each_mut().map(|other| matches!(other.0.try_wait(), Ok(None)));
+    check(lives == [true; 2], || format!("somebody else's process was ended: {lives:?}"))
+}
+
+/// Whoever is left when a test is over.
+struct Left(Vec<Process>);
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        for process in &self.0 {
+            // It may have ended by itself.
+            let _ = end(process.pid);
+        }
+    }
+}
