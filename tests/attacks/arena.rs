@@ -40,8 +40,8 @@ const FIRST_USER: u32 = 20_000;
 
 /// Arenas of one run and one for starts, and runs at the same time that do not
 /// meet.
-const PLACES: u32 = 8;
-const RUNS: u32 = 160;
+const PLACES: u32 = 9;
+const RUNS: u32 = 140;
 
 /// Nothing here is part of an image, and namespaces put nothing in its place.
 pub(crate) const PLACE: &str = "/var/tmp";

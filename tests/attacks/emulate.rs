@@ -19,11 +19,12 @@ use seccompiler::{
     SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
 };
 
-use crate::raw;
+use crate::{older, raw};
 
 /// Emulations; those that end in a colon are followed by a number.
 pub(crate) const NO_LANDLOCK: &str = "no-landlock";
 pub(crate) const NO_PROCESS_LIMIT: &str = "no-process-limit";
+pub(crate) const OLD_LANDLOCK: &str = "landlock:";
 pub(crate) const BASELINE: &str = "baseline";
 pub(crate) const RESTRICTED: &str = "restricted:";
 pub(crate) const USER_NAMESPACE: &str = "users:";
@@ -87,6 +88,8 @@ pub(crate) fn main() {
         // It says that it limits processes, as some kernels that are not Linux do.
         let processes = rule(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, RLIMIT_NPROC);
         filter([(libc::SYS_prlimit64, vec![processes])].into(), 0);
+    } else if let Some(version) = emulation.strip_prefix(OLD_LANDLOCK) {
+        older::know(version.parse().expect("a version"));
     } else if emulation == BASELINE {
         keep_capabilities(&[Capability::CAP_SETUID, Capability::CAP_SETGID, Capability::CAP_KILL]);
         contain();

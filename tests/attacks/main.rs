@@ -16,6 +16,7 @@ mod arena;
 mod attack;
 mod emulate;
 mod helper;
+mod older;
 mod payload;
 mod processes;
 mod raw;

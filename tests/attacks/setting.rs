@@ -13,6 +13,8 @@ pub(crate) enum Setting {
     Landlock,
     /// The same without Landlock in the kernel, accepted in so many words.
     UidAlone,
+    /// The same with the first version of Landlock, of Linux 5.13.
+    FirstLandlock,
     /// A Pod of the `baseline` standard: root with three capabilities, no new
     /// privileges, the runtime's default profile.
     Baseline,
@@ -26,11 +28,12 @@ pub(crate) enum Setting {
 const NAMESPACE: u32 = 100_000;
 
 impl Setting {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Namespaces,
         Self::Uid,
         Self::Landlock,
         Self::UidAlone,
+        Self::FirstLandlock,
         Self::Baseline,
         Self::Restricted,
         Self::UserNamespace,
@@ -41,14 +44,20 @@ impl Setting {
         match self {
             Self::Namespaces => "namespaces",
             Self::Landlock | Self::Restricted => "landlock",
-            Self::Uid | Self::UidAlone | Self::Baseline | Self::UserNamespace => "uid",
+            Self::Uid
+            | Self::UidAlone
+            | Self::FirstLandlock
+            | Self::Baseline
+            | Self::UserNamespace => "uid",
         }
     }
 
     /// The setting whose promises it has, where it has none of its own.
     pub(crate) fn kin(self) -> Self {
         match self {
-            Self::UidAlone | Self::Baseline | Self::UserNamespace => Self::Uid,
+            Self::UidAlone | Self::FirstLandlock | Self::Baseline | Self::UserNamespace => {
+                Self::Uid
+            }
             Self::Restricted => Self::Landlock,
             Self::Namespaces | Self::Uid | Self::Landlock => self,
         }
@@ -66,6 +75,7 @@ impl Setting {
         let emulation = match self {
             Self::Namespaces | Self::Uid | Self::Landlock => return Command::new(program),
             Self::UidAlone => emulate::NO_LANDLOCK.to_owned(),
+            Self::FirstLandlock => format!("{}1", emulate::OLD_LANDLOCK),
             Self::Baseline => emulate::BASELINE.to_owned(),
             Self::Restricted => format!("{}{run_as}", emulate::RESTRICTED),
             Self::UserNamespace => format!("{}{NAMESPACE}", emulate::USER_NAMESPACE),
@@ -83,6 +93,7 @@ impl fmt::Display for Setting {
             Self::Uid => "uid",
             Self::Landlock => "landlock",
             Self::UidAlone => "uid_without_landlock",
+            Self::FirstLandlock => "uid_with_first_landlock",
             Self::Baseline => "uid_in_baseline_pod",
             Self::Restricted => "landlock_in_restricted_pod",
             Self::UserNamespace => "uid_in_user_namespace",

@@ -2,6 +2,7 @@
 
 mod broken;
 mod killed;
+mod older;
 mod orphaned;
 mod refused;
 mod users;
@@ -29,7 +30,7 @@ use crate::{
 };
 
 /// The place of all stages; those before it are the arenas'.
-const STAGE: u32 = 7;
+const STAGE: u32 = 8;
 
 /// Of each two users of a range the second is leased: that of the first two to
 /// the trial, and that of the next two to the first request.
@@ -47,7 +48,8 @@ type Fact = (&'static str, fn() -> Result<(), String>);
 
 /// All of them, ignored where there is nobody to become others.
 pub(crate) fn all() -> impl Iterator<Item = Trial> {
-    let facts = [refused::FACTS, broken::FACTS, killed::FACTS, orphaned::FACTS, users::FACTS];
+    let facts =
+        [refused::FACTS, broken::FACTS, killed::FACTS, orphaned::FACTS, older::FACTS, users::FACTS];
     let facts = facts.into_iter().flatten().map(|(name, fact)| {
         let held = move || {
             let _held = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);

@@ -7,7 +7,7 @@ use crate::{
         Staging::{CutOff, Init},
     },
     payload::{files, kernel, leftovers, network, processes, resources, sockets, tree},
-    setting::Setting::{self, Landlock, Namespaces, Uid, UidAlone},
+    setting::Setting::{self, FirstLandlock, Landlock, Namespaces, Uid, UidAlone},
 };
 
 /// All of them.
@@ -17,6 +17,9 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Attack> {
 
 /// What users of their own do not stop without Landlock.
 const ALONE: &[(Setting, Expected)] = &[(UidAlone, Residual)];
+
+/// And with a Landlock that knows neither ports nor scopes.
+const FILES_ONLY: &[(Setting, Expected)] = &[(UidAlone, Residual), (FirstLandlock, Residual)];
 
 const FILES: &[Attack] = &[
     Attack::new("fs_read_other_workspace", files::read_other, Refused),
@@ -126,7 +129,7 @@ const SOCKETS: &[Attack] = &[
     Attack::new("ip_closed_socket", sockets::closed_socket, Refused),
     Attack::new("ip_hidden_socket", sockets::hidden_socket, Refused),
     Attack::new("ip_victim_socket", sockets::victim_socket, Refused),
-    Attack::new("ip_abstract_socket", sockets::abstract_socket, Refused).except(ALONE),
+    Attack::new("ip_abstract_socket", sockets::abstract_socket, Refused).except(FILES_ONLY),
     Attack::new("ip_datagram", sockets::datagram, Refused).except(&[(Uid, Residual)]),
     Attack::new("ip_datagram_pair", sockets::datagram_pair, Refused).except(&[(Uid, Residual)]),
     Attack::new("ip_replace_socket", sockets::replace_socket, Refused),
@@ -141,13 +144,13 @@ const SOCKETS: &[Attack] = &[
 ];
 
 const NETWORK: &[Attack] = &[
-    Attack::new("nt_metrics", network::metrics, Refused).except(ALONE),
-    Attack::new("nt_closed_port", network::closed, Refused).except(ALONE),
+    Attack::new("nt_metrics", network::metrics, Refused).except(FILES_ONLY),
+    Attack::new("nt_closed_port", network::closed, Refused).except(FILES_ONLY),
     Attack::new("nt_allowed_port", network::allowed, Works),
     Attack::new("nt_mptcp", network::multipath, Refused),
     Attack::new("nt_fast_open", network::fast_open, Refused),
-    Attack::new("nt_fast_open_option", network::fast_open_option, Refused).except(ALONE),
-    Attack::new("nt_bind", network::bind, Refused).except(ALONE),
+    Attack::new("nt_fast_open_option", network::fast_open_option, Refused).except(FILES_ONLY),
+    Attack::new("nt_bind", network::bind, Refused).except(FILES_ONLY),
     Attack::new("nt_listen_unbound", network::listen_unbound, Residual),
     Attack::new("nt_udp", network::udp, Residual),
     Attack::new("nt_raw", network::raw_sockets, Refused),
