@@ -134,10 +134,13 @@ pub fn serve(config: &Serve) -> Result<(), NotServing> {
 }
 
 fn tell(abilities: &Abilities) {
-    let Abilities { tier, landlock, leases, missing, .. } = abilities;
+    let Abilities { tier, landlock, leases, missing, unlimited, .. } = abilities;
     info!(isolation = %tier, landlock, leases, "the sandbox is ready");
     for reason in missing {
         info!(reason, "a stronger isolation is not to be had");
+    }
+    if *unlimited {
+        warn!("this kernel does not enforce limits of processes: --max-processes has no effect");
     }
     if *tier == Tier::None {
         warn!("requests are not kept apart: every plugin can read every other's files");

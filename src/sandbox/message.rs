@@ -212,6 +212,9 @@ pub(super) struct Ready {
     /// The directory of workspaces.
     #[prost(string, tag = "5")]
     pub(super) root: String,
+    /// The kernel does not enforce limits of processes.
+    #[prost(bool, tag = "6")]
+    pub(super) unlimited: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]

@@ -57,6 +57,8 @@ pub struct Abilities {
     pub missing: Vec<String>,
     /// The directory of workspaces.
     pub root: PathBuf,
+    /// Limits of processes have no effect. Not known where all share a user.
+    pub unlimited: bool,
 }
 
 /// A spawner that is ready for orders. It ends when this is dropped.
@@ -179,6 +181,7 @@ impl From<Ready> for Abilities {
             landlock: ready.landlock,
             missing: ready.missing,
             root: ready.root.into(),
+            unlimited: ready.unlimited,
         }
     }
 }

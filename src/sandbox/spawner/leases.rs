@@ -25,6 +25,7 @@ use super::{
         worker::{Job, Lines, Site, Tenant},
     },
     caches::NoCache,
+    census::Census,
     clean::{self, Whose},
     ending::{Ending, Found, Step},
     leftovers,
@@ -84,12 +85,14 @@ impl Leases {
 
     /// What the supervisor is told at first.
     pub(super) fn ready(&self) -> Ready {
+        let Arrangement { users, census, .. } = &self.arrangement;
         Ready {
             leases: u32::try_from(self.slots.len()).unwrap_or(u32::MAX),
             tier: TierName::from(self.arrangement.tier).into(),
             landlock: self.arrangement.landlock,
             missing: self.arrangement.missing.clone(),
             root: self.arrangement.root.path.to_string_lossy().into_owned(),
+            unlimited: users.is_some() && *census == Census::Listing,
         }
     }
 

@@ -161,6 +161,8 @@ fn no_limits() -> Result<(), String> {
     stage.add("daemon", &format!("{DAEMON}echo \"{{said: \\\"$(id -u)\\\"}}\""));
     let unsent = stage.under(&fault(libc::SYS_kill, 0, Some(u32::MAX)));
     let supervisor = stage.start(around(&unsent, emulate::NO_PROCESS_LIMIT))?;
+    let is_told = supervisor.text().contains("does not enforce limits of processes");
+    check(is_told, || "nothing is said of it".to_owned())?;
     let said = stage.ask_once("daemon")?;
     let until = Instant::now() + QUARANTINE;
     while !supervisor.text().contains("is not leased again") && Instant::now() < until {
