@@ -1,6 +1,7 @@
 //! What a supervisor does when the ground it stands on is not as it should be.
 
 mod broken;
+mod crowd;
 mod killed;
 mod older;
 mod orphaned;
@@ -48,8 +49,15 @@ type Fact = (&'static str, fn() -> Result<(), String>);
 
 /// All of them, ignored where there is nobody to become others.
 pub(crate) fn all() -> impl Iterator<Item = Trial> {
-    let facts =
-        [refused::FACTS, broken::FACTS, killed::FACTS, orphaned::FACTS, older::FACTS, users::FACTS];
+    let facts = [
+        refused::FACTS,
+        broken::FACTS,
+        killed::FACTS,
+        orphaned::FACTS,
+        older::FACTS,
+        users::FACTS,
+        crowd::FACTS,
+    ];
     let facts = facts.into_iter().flatten().map(|(name, fact)| {
         let held = move || {
             let _held = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);

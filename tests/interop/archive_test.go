@@ -2,6 +2,7 @@ package interop
 
 import (
 	"archive/tar"
+	"strconv"
 	"testing"
 
 	"cmp-supervisor/tests/interop/internal/client"
@@ -76,6 +77,33 @@ func TestAnArchiveIsUnpackedAsArgoCDUnpacksIt(t *testing.T) {
 			})
 		}
 	}, listing)
+}
+
+func TestGenerateSeesNoSetIDBitsOfAnArchive(t *testing.T) {
+	const all = `find . -mindepth 1 | LC_ALL=C sort | while read -r path; do echo "- $(stat -c '%a %n' "$path")"; done`
+	kept := plugin.Definition{Name: "kept", Spec: "preserveFileMode: true\ngenerate: {command: [sh, -c], args: [" + strconv.Quote(all) + "]}\n"}
+	lost := plugin.Definition{Name: "lost", Spec: "generate: {command: [sh, -c], args: [" + strconv.Quote(all) + "]}\n"}
+	archive := tree.Gzip(tree.Join(
+		raw(tree.Block{Name: "d", Type: tar.TypeDir, Mode: "0006755"}, ""),
+		raw(tree.Block{Name: "d/f", Mode: "0006755"}, "#!/bin/sh\n"),
+		raw(tree.Block{Name: "s", Type: tar.TypeDir, Mode: "0007700"}, ""),
+		raw(tree.Block{Name: "s/u", Mode: "0004711"}, ""),
+		raw(tree.Block{Name: "s/v", Mode: "0002750"}, ""),
+		// The kernel's own bits for what kind of file it is.
+		raw(tree.Block{Name: "t", Mode: "0107755"}, ""),
+	))
+	onEach(t, func(t *testing.T, s subject) {
+		for d, want := range map[*plugin.Definition]string{
+			&kept: `["755 ./d","755 ./d/f","700 ./s","711 ./s/u","750 ./s/v","755 ./t"]`,
+			&lost: `["755 ./d","644 ./d/f","755 ./s","644 ./s/u","644 ./s/v","644 ./t"]`,
+		} {
+			reply, err := s.raw(t, *d, client.Generate, client.Whole(".", archive)...)
+			if err != nil {
+				t.Fatalf("%s: expected %s, got the error %v", d.Name, want, err)
+			}
+			rendered(t, reply.(*plugins.ManifestResponse).GetManifests(), nil, want)
+		}
+	}, kept, lost)
 }
 
 func TestAnEmptyTreeIsATree(t *testing.T) {

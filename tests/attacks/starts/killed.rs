@@ -114,7 +114,7 @@ fn is_at_work(spawner: i32) -> bool {
     all.iter().filter(is_command).any(|process| is_below(&all, process, spawner))
 }
 
-fn is_below(all: &[Process], process: &Process, ancestor: i32) -> bool {
+pub(super) fn is_below(all: &[Process], process: &Process, ancestor: i32) -> bool {
     let mut pid = process.parent;
     while let Some(parent) = all.iter().find(|each| each.pid == pid) {
         if pid == ancestor {

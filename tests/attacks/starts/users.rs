@@ -1,34 +1,22 @@
-//! Whose users are leased, and what thousands of leases leave.
+//! Whose users are leased, and what those who have them know.
 
 use std::{
-    collections::BTreeMap,
     fs::{self, File},
     os::unix::{fs::FileExt, process::CommandExt},
     process::{Child, Command},
-    thread,
-    time::{Duration, Instant},
 };
 
-use super::{Fact, OF_THE_FIRST, PATIENCE, Stage, check, tenants};
-use crate::{arena::USERS, setting::Setting, supervisor::Supervisor};
+use super::{
+    Fact, OF_THE_FIRST, Stage, check,
+    killed::{LONG, end, is_below, long, strike},
+};
+use crate::{arena::USERS, processes, setting::Setting};
 
 pub(super) const FACTS: &[Fact] = &[
     ("a_user_that_has_a_process_is_nobodys_lease", taken),
-    ("no_user_has_two_requests_at_a_time", no_sharing),
     ("the_spawner_knows_nothing_of_the_environment", no_secrets),
-    ("requests_cost_nothing_that_stays", nothing_stays),
+    ("a_child_knows_of_the_environment_what_its_plugin_is_shown", no_secrets_below),
 ];
-
-/// More requests than places, queue and users together have to serve at once.
-const CROWD: usize = 20;
-const ROUNDS: usize = 4;
-
-/// Requests before the first count and between the two.
-const WARM_UP: usize = 30;
-const REQUESTS: usize = 300;
-
-/// Memory that an allocator may come to keep, in KiB.
-const SLACK: u64 = 6 * 1024;
 
 const WHO: &str = "echo \"{said: \\\"$(id -u)\\\"}\"";
 
@@ -62,40 +50,6 @@ fn taken() -> Result<(), String> {
     check(!said.contains(&owner.to_string()), || format!("{owner} was leased: {said:?}"))
 }
 
-fn no_sharing() -> Result<(), String> {
-    let stage = Stage::new(Setting::Uid);
-    stage.add(
-        "times",
-        "b=$(date +%s%N); sleep 0.1; echo \"{said: \\\"$(id -u) $b $(date +%s%N)\\\"}\"",
-    );
-    let _supervisor = stage.start(stage.options.command())?;
-    let mut spans = BTreeMap::<String, Vec<(u64, u64)>>::new();
-    for _ in 0..ROUNDS {
-        let crowd: Vec<_> = thread::scope(|scope| {
-            let asked: Vec<_> =
-                (0..CROWD).map(|_| scope.spawn(|| stage.ask_once("times"))).collect();
-            asked.into_iter().map(|asked| asked.join().expect("an answer")).collect()
-        });
-        for said in crowd {
-            let said = said?;
-            let words: Vec<_> = said.split(' ').collect();
-            let [user, began, ended] = words[..] else { return Err(said) };
-            let span = (number(began)?, number(ended)?);
-            spans.entry(user.to_owned()).or_default().push(span);
-        }
-    }
-    for (user, spans) in &mut spans {
-        spans.sort_unstable();
-        let overlap = spans.windows(2).find(|pair| pair[1].0 < pair[0].1);
-        check(overlap.is_none(), || format!("{user} had two requests at a time: {overlap:?}"))?;
-    }
-    check(spans.len() > 1, || "all were one after the other".to_owned())
-}
-
-fn number(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|error| format!("{text:?}: {error}"))
-}
-
 /// A worker begins as a copy of the spawner, and belongs to a tenant before it
 /// is another program.
 fn no_secrets() -> Result<(), String> {
@@ -112,6 +66,50 @@ fn no_secrets() -> Result<(), String> {
     check(!remembers(spawner, &secret), || "the spawner remembers a secret".to_owned())
 }
 
+/// From workers to commands and what comes of them, whatever stands between.
+fn no_secrets_below() -> Result<(), String> {
+    for setting in [Setting::Namespaces, Setting::Uid, Setting::Landlock] {
+        shows_no_secrets(setting).map_err(|why| format!("{setting}: {why}"))?;
+    }
+    Ok(())
+}
+
+fn shows_no_secrets(setting: Setting) -> Result<(), String> {
+    let stage = Stage::new(setting);
+    stage.add(LONG, &long(""));
+    let path = stage.directory.path().join(format!("plugins.d/{LONG}.yaml"));
+    let text = fs::read_to_string(&path).expect("a definition");
+    let text = text.replace("spec: {", "spec: {sandbox: {env: [SHOWN]}, ");
+    fs::write(path, text).expect("a definition");
+    let [own, hidden, shown] = [(); 3].map(|()| format!("{:032x}", rand::random::<u128>()));
+    let mut command = stage.options.command();
+    command.env("CMP_SUPERVISOR_TOKEN", &own).env("VAULT_TOKEN", &hidden).env("SHOWN", &shown);
+    let supervisor = stage.start(command)?;
+    let spawner = supervisor.spawner().ok_or("there is no spawner")?;
+    let mut met = 0;
+    strike(&stage, spawner, || {
+        let all = processes::all();
+        let below = all.iter().filter(|process| is_below(&all, process, spawner));
+        let below: Vec<_> = below.collect();
+        for process in &below {
+            let environment = fs::read(format!("/proc/{}/environ", process.pid));
+            let environment = environment.map_err(|error| format!("{process:?}: {error}"))?;
+            for secret in [&own, &hidden] {
+                let is_there = contains(&environment, secret) || remembers(process.pid, secret);
+                check(!is_there, || format!("{process:?} knows a secret"))?;
+            }
+            met += usize::from(contains(&environment, &shown) && remembers(process.pid, &shown));
+        }
+        end(spawner)
+    })?;
+    // The shell and its child; a guard was told by the plan at most.
+    check(met >= 2, || format!("only {met} processes know what they are shown"))
+}
+
+fn contains(bytes: &[u8], text: &str) -> bool {
+    bytes.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
 /// Whether a text is anywhere in what a process may write to.
 fn remembers(pid: i32, text: &str) -> bool {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).expect("maps");
@@ -122,63 +120,6 @@ fn remembers(pid: i32, text: &str) -> bool {
         let range = range.split_once('-').and_then(|(a, b)| Some((parse(a)?, parse(b)?)));
         let Some((first, end)) = range else { return false };
         let mut bytes = vec![0; usize::try_from(end - first).unwrap_or_default()];
-        memory.read_exact_at(&mut bytes, first).is_ok()
-            && bytes.windows(text.len()).any(|window| window == text.as_bytes())
+        memory.read_exact_at(&mut bytes, first).is_ok() && contains(&bytes, text)
     })
-}
-
-/// What one process holds.
-#[derive(Debug)]
-struct Held {
-    descriptors: usize,
-    memory: u64,
-}
-
-impl Held {
-    fn of(pid: i32) -> Self {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a status");
-        let row = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let memory = row.and_then(|row| row.split_whitespace().next()?.parse().ok());
-        let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).expect("descriptors").count();
-        Self { descriptors, memory: memory.expect("a size") }
-    }
-}
-
-fn nothing_stays() -> Result<(), String> {
-    let stage = Stage::new(Setting::Uid);
-    stage.add("user", WHO);
-    stage.add("fails", "echo x > \"$TMPDIR/x\"; echo no >&2; exit 1");
-    let supervisor = stage.start(stage.options.command())?;
-    let pids = [supervisor.pid(), supervisor.spawner().ok_or("there is no spawner")?];
-    let ask = |count: usize| {
-        for _ in 0..count {
-            stage.ask_once("user")?;
-            check(stage.ask_once("fails").is_err(), || "it failed".to_owned())?;
-        }
-        settled(&stage, &supervisor)
-    };
-    ask(WARM_UP)?;
-    let before = pids.map(Held::of);
-    ask(REQUESTS)?;
-    let after = pids.map(Held::of);
-    let is_flat = before.iter().zip(&after).all(|(before, after)| {
-        after.descriptors <= before.descriptors && after.memory <= before.memory + SLACK
-    });
-    check(is_flat, || format!("before: {before:?}, after: {after:?}"))
-}
-
-/// Waits until the last lease has ended: neither processes nor files are left.
-fn settled(stage: &Stage, supervisor: &Supervisor) -> Result<(), String> {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        let left = tenants(stage);
-        let root = stage.directory.path().join("work/_cmp_server");
-        let files: Vec<_> = fs::read_dir(root).expect("workspaces").flatten().collect();
-        if left.is_empty() && files.is_empty() && !supervisor.text().contains("is not leased again")
-        {
-            return Ok(());
-        }
-        check(Instant::now() < until, || format!("left: {left:?}, {files:?}"))?;
-        thread::sleep(Duration::from_millis(20));
-    }
 }

@@ -1,0 +1,255 @@
+//! More requests at a time than there is room for, and thousands of them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    os::unix::fs::MetadataExt,
+    thread,
+    time::{Duration, Instant},
+};
+
+use tokio::task::JoinSet;
+
+use super::{Fact, PATIENCE, Stage, check, tenants};
+use crate::{
+    helper,
+    requests::{generate, parcel},
+    setting::Setting,
+    supervisor::Supervisor,
+};
+
+pub(super) const FACTS: &[Fact] = &[
+    ("no_user_has_two_requests_at_a_time", more_than_places),
+    ("a_crowd_is_answered_or_told_that_it_is_one", more_than_wait),
+    ("requests_wait_for_users_where_these_are_few", more_than_users),
+    ("requests_cost_nothing_that_stays", nothing_stays),
+];
+
+/// All that come at the same time: more than places, queue and users together
+/// have to serve at once.
+const CROWD: usize = 240;
+
+/// What `--max-requests` is, and how many wait at most.
+const PLACES: usize = 4;
+const QUEUE: usize = 100;
+
+/// Requests of each kind, half of them before it is measured what is held. More
+/// of them if the variable says so: ten thousand take some minutes.
+const REQUESTS: usize = 300;
+const HOW_MANY: &str = "CMP_SUPERVISOR_ATTACKS_REQUESTS";
+
+/// Memory that an allocator may come to keep, in KiB.
+const SLACK: u64 = 6 * 1024;
+
+/// A plugin that tells who had it, where, when and for whom.
+const SPAN: &str = "span";
+const TOKEN: &str = "ARGOCD_ENV_TOKEN";
+const SCRIPT: &str = "b=$(date +%s%N); sleep 0.05; echo \"{said: \\\"$(id -u) $PWD \
+                      $ARGOCD_ENV_TOKEN $b $(date +%s%N)\\\"}\"";
+
+/// What came of a crowd.
+#[derive(Default)]
+struct Crowd {
+    /// From when to when each user was at work.
+    spans: BTreeMap<String, Vec<(u64, u64)>>,
+    workspaces: BTreeSet<String>,
+    refusals: Vec<String>,
+    answers: usize,
+}
+
+impl Crowd {
+    /// Has so many requests come at once.
+    fn come(stage: &Stage, count: usize) -> Result<Self, String> {
+        let socket = stage.directory.path().join(format!("sockets/{SPAN}.sock"));
+        let tokens: Vec<_> = (0..count).map(|number| format!("token-{number}")).collect();
+        let answers = stage.runtime.block_on(async {
+            let mut asked = JoinSet::new();
+            for token in tokens {
+                let parcel = parcel(&stage.archive, &[(TOKEN, &token)], PATIENCE);
+                let socket = socket.clone();
+                asked.spawn(async move { (token, generate(&socket, &parcel).await) });
+            }
+            asked.join_all().await
+        });
+        let mut crowd = Self::default();
+        for (token, answer) in answers {
+            match answer {
+                Ok(manifest) => crowd.count(&token, &manifest)?,
+                Err(error) => crowd.refusals.push(error),
+            }
+        }
+        crowd.share_nothing()?;
+        Ok(crowd)
+    }
+
+    fn count(&mut self, token: &str, manifest: &[u8]) -> Result<(), String> {
+        let value: serde_json::Value =
+            serde_json::from_slice(manifest).map_err(|error| error.to_string())?;
+        let said = value["said"].as_str().unwrap_or_default();
+        let words: Vec<_> = said.split(' ').collect();
+        let [user, workspace, whose, began, ended] = words[..] else { return Err(said.to_owned()) };
+        check(whose == token, || format!("{token} has the answer of {whose}"))?;
+        let is_new = self.workspaces.insert(workspace.to_owned());
+        check(is_new, || format!("{workspace} had two requests"))?;
+        self.spans.entry(user.to_owned()).or_default().push((number(began)?, number(ended)?));
+        self.answers += 1;
+        Ok(())
+    }
+
+    fn share_nothing(&mut self) -> Result<(), String> {
+        for (user, spans) in &mut self.spans {
+            spans.sort_unstable();
+            let overlap = spans.windows(2).find(|pair| pair[1].0 < pair[0].1);
+            check(overlap.is_none(), || format!("{user} had two requests at a time: {overlap:?}"))?;
+        }
+        Ok(())
+    }
+}
+
+fn number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|error| format!("{text:?}: {error}"))
+}
+
+fn stage(setting: Setting, options: &[(&str, usize)]) -> Stage {
+    let mut stage = Stage::new(setting);
+    stage.add(SPAN, SCRIPT);
+    for (name, value) in options {
+        let at = stage.options.more.iter().position(|word| word == name).expect("an option");
+        stage.options.more[at + 1] = value.to_string();
+    }
+    stage
+}
+
+fn more_than_places() -> Result<(), String> {
+    let stage = stage(Setting::Uid, &[]);
+    let supervisor = stage.start(stage.options.command())?;
+    for _ in 0..4 {
+        let crowd = Crowd::come(&stage, 20)?;
+        check(crowd.refusals.is_empty(), || format!("{:?}", crowd.refusals))?;
+        check(crowd.spans.len() > 1, || "all were one after the other".to_owned())?;
+    }
+    settled(&stage, &supervisor)
+}
+
+fn more_than_wait() -> Result<(), String> {
+    for setting in [Setting::Uid, Setting::Namespaces] {
+        let stage = stage(setting, &[("--max-requests", PLACES), ("--max-queue", QUEUE)]);
+        let supervisor = stage.start(stage.options.command())?;
+        let crowd = Crowd::come(&stage, CROWD)?;
+        let told = format!("{PLACES} requests are at work and {QUEUE} wait, which is the limit");
+        let other = crowd.refusals.iter().find(|error| !error.contains(&told));
+        check(other.is_none(), || format!("{setting}: {other:?}"))?;
+        let is_whole = !crowd.refusals.is_empty() && crowd.answers >= PLACES + QUEUE;
+        check(is_whole, || format!("{setting}: only {} answers", crowd.answers))?;
+        all_free(&stage, &supervisor, PLACES)?;
+    }
+    Ok(())
+}
+
+/// The supervisor lets more in than the spawner has users for.
+fn more_than_users() -> Result<(), String> {
+    const USERS: u32 = 3;
+    let mut stage = stage(Setting::Uid, &[("--max-requests", 32), ("--max-queue", CROWD)]);
+    // And one for whoever kills.
+    stage.options.last_uid = stage.options.first_uid + USERS;
+    let supervisor = stage.start(stage.options.command())?;
+    let crowd = Crowd::come(&stage, CROWD / 2)?;
+    check(crowd.refusals.is_empty(), || format!("{:?}", crowd.refusals))?;
+    check(crowd.spans.len() == USERS as usize, || format!("{:?}", crowd.spans.keys()))?;
+    all_free(&stage, &supervisor, USERS as usize)
+}
+
+/// Nothing is left, and as many requests as ever work at the same time.
+fn all_free(stage: &Stage, supervisor: &Supervisor, places: usize) -> Result<(), String> {
+    settled(stage, supervisor)?;
+    let crowd = Crowd::come(stage, places)?;
+    check(crowd.answers == places && crowd.spans.len() == places, || {
+        format!("{places} places, and {:?} for {:?}", crowd.spans, crowd.refusals)
+    })?;
+    settled(stage, supervisor)
+}
+
+/// What one process holds.
+#[derive(Debug)]
+struct Held {
+    descriptors: usize,
+    memory: u64,
+}
+
+impl Held {
+    fn of(pid: i32) -> Self {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a status");
+        let row = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let memory = row.and_then(|row| row.split_whitespace().next()?.parse().ok());
+        let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).expect("descriptors").count();
+        Self { descriptors, memory: memory.expect("a size") }
+    }
+}
+
+fn nothing_stays() -> Result<(), String> {
+    let stage = Stage::new(Setting::Uid);
+    stage.add("user", "echo \"{said: \\\"$(id -u)\\\"}\"");
+    stage.add("fails", "echo x > \"$TMPDIR/x\"; echo no >&2; exit 1");
+    let supervisor = stage.start(stage.options.command())?;
+    let pids = [supervisor.pid(), supervisor.spawner().ok_or("there is no spawner")?];
+    let wanted = helper::variable(HOW_MANY).and_then(|count| count.parse().ok());
+    let half = wanted.map_or(REQUESTS, |count: usize| count / 2) / 2;
+    let ask = || {
+        for _ in 0..half {
+            stage.ask_once("user")?;
+            check(stage.ask_once("fails").is_err(), || "it did not fail".to_owned())?;
+        }
+        settled(&stage, &supervisor)
+    };
+    ask()?;
+    let before = pids.map(Held::of);
+    ask()?;
+    let after = pids.map(Held::of);
+    if wanted.is_some() {
+        eprintln!("{} requests: {before:?} half way, {after:?} in the end", 4 * half);
+    }
+    let is_flat = before.iter().zip(&after).all(|(before, after)| {
+        after.descriptors <= before.descriptors && after.memory <= before.memory + SLACK
+    });
+    check(is_flat, || format!("before: {before:?}, after: {after:?}"))?;
+    let lasting = lasting(&stage);
+    check(lasting.is_empty(), || format!("left: {lasting:?}"))
+}
+
+/// Files and objects that outlive processes.
+fn lasting(stage: &Stage) -> Vec<String> {
+    let users = stage.options.first_uid..=stage.options.last_uid;
+    let is_ours = |uid: u32| users.contains(&uid);
+    let shared = ["/tmp", "/var/tmp", "/dev/shm"].map(fs::read_dir);
+    let files = shared
+        .into_iter()
+        .flatten()
+        .flatten()
+        .flatten()
+        .filter(|entry| entry.metadata().is_ok_and(|about| is_ours(about.uid())));
+    let files = files.map(|entry| entry.path().display().to_string());
+    let mut left: Vec<_> = files.collect();
+    for (kind, column) in [("shm", 7), ("sem", 4), ("msg", 7)] {
+        let table = fs::read_to_string(format!("/proc/sysvipc/{kind}")).unwrap_or_default();
+        let owner = |line: &&str| line.split_whitespace().nth(column)?.parse().ok();
+        let ours = table.lines().filter(|line| owner(line).is_some_and(is_ours));
+        left.extend(ours.map(|line| format!("{kind}: {line}")));
+    }
+    left
+}
+
+/// Waits until the last lease has ended: neither processes nor files are left.
+fn settled(stage: &Stage, supervisor: &Supervisor) -> Result<(), String> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let left = tenants(stage);
+        let root = stage.directory.path().join("work/_cmp_server");
+        let files: Vec<_> = fs::read_dir(root).expect("workspaces").flatten().collect();
+        if left.is_empty() && files.is_empty() && !supervisor.text().contains("is not leased again")
+        {
+            return Ok(());
+        }
+        check(Instant::now() < until, || format!("left: {left:?}, {files:?}"))?;
+        thread::sleep(Duration::from_millis(20));
+    }
+}
