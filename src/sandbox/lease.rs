@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use thiserror::Error;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::{
     bounds::Bounds,
@@ -46,14 +46,22 @@ pub struct Lease {
     bounds: Bounds,
     /// The first worker, until it becomes a command.
     worker: Option<Job>,
+    /// Free for the next one when this is dropped.
+    _place: OwnedSemaphorePermit,
 }
 
 impl Lease {
-    /// `None` when the queue has no room, which its size rules out.
-    pub(super) fn new(id: u64, uid: u32, orders: mpsc::Sender<Outgoing>) -> Option<Self> {
+    /// `None` when the queue has no room, which the number of places rules out.
+    pub(super) fn new(
+        id: u64,
+        uid: u32,
+        orders: mpsc::Sender<Outgoing>,
+        place: OwnedSemaphorePermit,
+    ) -> Option<Self> {
         let last = orders.clone().try_reserve_owned().ok()?;
         let (last, grace) = (Some(last), Duration::ZERO);
-        Some(Self { id, uid, orders, last, grace, bounds: Bounds::default(), worker: None })
+        let (bounds, worker) = (Bounds::default(), None);
+        Some(Self { id, uid, orders, last, grace, bounds, worker, _place: place })
     }
 
     /// With its first worker, and the bounds of all.

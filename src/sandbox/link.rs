@@ -11,7 +11,7 @@ use thiserror::Error;
 use tokio::{
     io::Interest,
     net::UnixDatagram,
-    sync::{mpsc, oneshot},
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot},
 };
 use tracing::{error, warn};
 
@@ -38,36 +38,32 @@ pub struct SpawnerGone;
 #[derive(Clone, Debug)]
 pub struct Link {
     orders: mpsc::Sender<Outgoing>,
+    /// As many as there are leases, each with room for its orders. Whoever waits
+    /// beyond that waits here: a queue that is full would lose a lease.
+    places: Arc<Semaphore>,
 }
 
 /// An order on its way, and who waits for what comes of it.
 #[derive(Debug)]
 pub(super) enum Outgoing {
-    Lease {
-        kind: JobKind,
-        grants: Grants,
-        ends: Ends,
-        leased: oneshot::Sender<Result<Lease, NoLease>>,
-    },
-    Start {
-        lease: u64,
-        grants: Grants,
-        ends: Ends,
-    },
-    Stop {
-        lease: u64,
-    },
-    Release {
-        lease: u64,
-        grace_ms: u32,
-    },
+    Lease { asked: Asked, kind: JobKind, grants: Grants, ends: Ends },
+    Start { lease: u64, grants: Grants, ends: Ends },
+    Stop { lease: u64 },
+    Release { lease: u64, grace_ms: u32 },
+}
+
+/// Whoever waits for a lease, with a place that stays with it to the end.
+#[derive(Debug)]
+pub(super) struct Asked {
+    answer: oneshot::Sender<Result<Lease, NoLease>>,
+    place: OwnedSemaphorePermit,
 }
 
 /// Whoever waits for the spawner, by the number of the order.
 #[derive(Debug, Default)]
 struct Waiting {
     last: u64,
-    leases: HashMap<u64, oneshot::Sender<Result<Lease, NoLease>>>,
+    leases: HashMap<u64, Asked>,
     jobs: HashMap<u64, oneshot::Sender<Ended>>,
 }
 
@@ -79,9 +75,9 @@ impl Link {
         spawner: Spawner,
         quarantined: impl Fn() + Send + Sync,
     ) -> io::Result<(Self, impl Future<Output = SpawnerGone>)> {
-        let capacity = spawner.abilities.leases as usize * ORDERS_PER_LEASE;
-        let (orders, outgoing) = mpsc::channel(capacity);
-        let link = Self { orders };
+        let leases = spawner.abilities.leases as usize;
+        let (orders, outgoing) = mpsc::channel(leases * ORDERS_PER_LEASE);
+        let link = Self { orders, places: Arc::new(Semaphore::new(leases)) };
         rustix::io::ioctl_fionbio(&spawner.control, true)?;
         // Of all that tokio can wait for, datagrams are nearest to packets.
         let socket = UnixDatagram::from_std(spawner.control.into())?;
@@ -98,12 +94,14 @@ impl Link {
 
     /// Leases a user, whose first worker is told its plan by and by.
     pub(super) async fn lease_for(&self, kind: JobKind, bounds: Bounds) -> Result<Lease, NoLease> {
+        let place = Arc::clone(&self.places).acquire_owned().await;
+        let place = place.map_err(|_never_closed| NoLease::SpawnerGone)?;
         let grants = job::grants(&bounds)?;
         let (worker, ends) = Job::new(kind)?;
-        let (leased, lease) = oneshot::channel();
-        let order = Outgoing::Lease { kind, grants, ends, leased };
+        let (answer, leased) = oneshot::channel();
+        let order = Outgoing::Lease { asked: Asked { answer, place }, kind, grants, ends };
         self.send(order).await.map_err(|SpawnerGone| NoLease::SpawnerGone)?;
-        let lease = lease.await.unwrap_or(Err(NoLease::SpawnerGone))?;
+        let lease = leased.await.unwrap_or(Err(NoLease::SpawnerGone))?;
         Ok(lease.with(worker, bounds))
     }
 
@@ -150,8 +148,8 @@ impl<Q: Fn()> Driver<Q> {
         waiting.last += 1;
         let number = waiting.last;
         match order {
-            Outgoing::Lease { kind, grants, ends, leased } => {
-                waiting.leases.insert(number, leased);
+            Outgoing::Lease { asked, kind, grants, ends } => {
+                waiting.leases.insert(number, asked);
                 waiting.jobs.insert(number, ends.ended);
                 (Order::lease(number, kind, grants), ends.carried)
             }
@@ -184,10 +182,10 @@ impl<Q: Fn()> Driver<Q> {
 
     fn leased(&self, leased: Leased) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(answer) = waiting.leases.remove(&leased.ticket) else { return };
+        let Some(Asked { answer, place }) = waiting.leases.remove(&leased.ticket) else { return };
         drop(waiting);
         let lease = self.link.upgrade();
-        let lease = lease.and_then(|orders| Lease::new(leased.lease, leased.uid, orders));
+        let lease = lease.and_then(|orders| Lease::new(leased.lease, leased.uid, orders, place));
         // If nobody waits any more the lease comes back and is dropped: released.
         let _ = answer.send(lease.ok_or(NoLease::NoneFree));
     }
@@ -209,5 +207,93 @@ impl<Q: Fn()> Driver<Q> {
             );
             (self.quarantined)();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future, pin::Pin, task::Poll, thread, time::Duration};
+
+    use tokio::{task::JoinSet, time::timeout};
+
+    use super::*;
+    use crate::sandbox::{
+        message::{LeaseOrder, What},
+        start::Abilities,
+        tier::Tier,
+    };
+
+    const PATIENCE: Duration = Duration::from_secs(10);
+
+    /// A spawner of one user, which tells how often it leased it.
+    fn obey(control: &OwnedFd) -> u64 {
+        let (mut lease, mut queue, mut is_free) = (0, Vec::new(), true);
+        while let Some((order, _)) = channel::receive::<Order>(control).unwrap() {
+            match order.what {
+                Some(What::Lease(LeaseOrder { ticket, .. })) => queue.push(ticket),
+                Some(What::Release(_)) => is_free = true,
+                _ => panic!("{order:?}"),
+            }
+            while is_free && let Some(ticket) = queue.pop() {
+                lease += 1;
+                is_free = false;
+                let leased = Event::Leased(Leased { ticket, lease, uid: 1 });
+                channel::send(control, &Report::from(leased), &[]).unwrap();
+            }
+        }
+        lease
+    }
+
+    fn link(leases: u32) -> (Link, impl Future<Output = SpawnerGone>, thread::JoinHandle<u64>) {
+        let (control, theirs) = channel::packet_pair().unwrap();
+        let abilities = Abilities {
+            leases,
+            tier: Tier::Uid,
+            landlock: 0,
+            missing: Vec::new(),
+            root: "/".into(),
+            unlimited: false,
+        };
+        let (link, driver) = Link::new(Spawner { control, abilities }, || {}).unwrap();
+        (link, driver, thread::spawn(move || obey(&theirs)))
+    }
+
+    #[tokio::test]
+    async fn any_number_waits_for_one_user_and_no_lease_is_lost() {
+        const REQUESTS: u64 = 100;
+        let (link, driver, spawner) = link(1);
+        let mut drivers = JoinSet::new();
+        drivers.spawn(driver);
+        let mut requests = JoinSet::new();
+        for _ in 0..REQUESTS {
+            let link = link.clone();
+            requests.spawn(async move { link.lease(Bounds::default()).await.map(drop) });
+        }
+        let leased = timeout(PATIENCE, requests.join_all()).await.unwrap();
+        assert!(leased.iter().all(Result::is_ok), "{leased:?}");
+        drop(link);
+        drivers.join_next().await.unwrap().unwrap();
+        assert_eq!(spawner.join().unwrap(), REQUESTS);
+    }
+
+    #[tokio::test]
+    async fn whoever_gives_up_waiting_keeps_nobody_from_a_lease() {
+        let (link, driver, _spawner) = link(1);
+        let mut drivers = JoinSet::new();
+        drivers.spawn(driver);
+        let held = link.lease(Bounds::default()).await.unwrap();
+        for _ in 0..50 {
+            let mut given_up = Box::pin(link.lease(Bounds::default()));
+            assert!(is_pending(given_up.as_mut()).await);
+        }
+        drop(held);
+        timeout(PATIENCE, link.lease(Bounds::default())).await.unwrap().unwrap();
+        drop(link);
+        drivers.join_next().await.unwrap().unwrap();
+    }
+
+    /// Whether a future is not done with its first poll.
+    async fn is_pending(mut future: Pin<&mut impl Future>) -> bool {
+        future::poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_pending())).await
     }
 }
