@@ -148,12 +148,12 @@ fn more_than_wait() -> Result<(), String> {
 
 /// The supervisor lets more in than the spawner has users for.
 fn more_than_users() -> Result<(), String> {
-    const USERS: u32 = 3;
+    const USERS: u32 = 2;
     let mut stage = stage(Setting::Uid, &[("--max-requests", 32), ("--max-queue", CROWD)]);
     // And one for whoever kills.
     stage.options.last_uid = stage.options.first_uid + USERS;
     let supervisor = stage.start(stage.options.command())?;
-    let crowd = Crowd::come(&stage, CROWD / 2)?;
+    let crowd = Crowd::come(&stage, CROWD / 4)?;
     check(crowd.refusals.is_empty(), || format!("{:?}", crowd.refusals))?;
     check(crowd.spans.len() == USERS as usize, || format!("{:?}", crowd.spans.keys()))?;
     all_free(&stage, &supervisor, USERS as usize)

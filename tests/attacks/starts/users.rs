@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     Fact, OF_THE_FIRST, Stage, check,
-    killed::{LONG, end, is_below, long, strike},
+    killed::{LONG, PATIENCE, all_gone, end, is_below, long, strike},
 };
 use crate::{arena::USERS, processes, setting::Setting};
 
@@ -84,7 +84,7 @@ fn shows_no_secrets(setting: Setting) -> Result<(), String> {
     let [own, hidden, shown] = [(); 3].map(|()| format!("{:032x}", rand::random::<u128>()));
     let mut command = stage.options.command();
     command.env("CMP_SUPERVISOR_TOKEN", &own).env("VAULT_TOKEN", &hidden).env("SHOWN", &shown);
-    let supervisor = stage.start(command)?;
+    let mut supervisor = stage.start(command)?;
     let spawner = supervisor.spawner().ok_or("there is no spawner")?;
     let mut met = 0;
     strike(&stage, spawner, || {
@@ -100,8 +100,10 @@ fn shows_no_secrets(setting: Setting) -> Result<(), String> {
             }
             met += usize::from(contains(&environment, &shown) && remembers(process.pid, &shown));
         }
-        end(spawner)
+        end(supervisor.pid())
     })?;
+    supervisor.wait(PATIENCE);
+    all_gone(&stage)?;
     // The shell and its child; a guard was told by the plan at most.
     check(met >= 2, || format!("only {met} processes know what they are shown"))
 }
