@@ -151,7 +151,8 @@ fn more_than_users() -> Result<(), String> {
     const USERS: u32 = 2;
     let mut stage = stage(Setting::Uid, &[("--max-requests", 32), ("--max-queue", CROWD)]);
     // And one for whoever kills.
-    stage.options.last_uid = stage.options.first_uid + USERS;
+    // Each takes two of the range.
+    stage.options.last_uid = stage.options.first_uid + 2 * USERS - 1;
     let supervisor = stage.start(stage.options.command())?;
     let crowd = Crowd::come(&stage, CROWD / 4)?;
     check(crowd.refusals.is_empty(), || format!("{:?}", crowd.refusals))?;

@@ -142,6 +142,8 @@ fn untraceable() -> Result<(), String> {
 /// ends with its parent. The next start ends it and removes its files, and does
 /// not lease its user yet.
 fn ended_by_next(stage: &Stage, daemon: &str) -> Result<(), String> {
+    // Whom an earlier test has ended is there until the first process reaps it.
+    until("nobody from before", || tenants(stage).is_empty())?;
     lose_both(stage)?;
     let is_daemons = |process: &Process| process.command.contains(daemon);
     let mut left = Vec::new();
