@@ -114,7 +114,8 @@ pub struct Serve {
     /// TCP ports that plugins may connect to, or `any`, or `none`
     #[arg(long, value_name = "PORTS", env = "CMP_SUPERVISOR_NETWORK", default_value = NETWORK)]
     pub network: Ports,
-    /// Memory of each process of a plugin; 0 for no limit, as below
+    /// Memory of each process of a plugin, and of all of a request together; 0
+    /// for no limit, as below
     #[arg(long, value_name = "BYTES", env = "CMP_SUPERVISOR_MAX_MEMORY", default_value_t = 2 << 30)]
     pub max_memory: u64,
     /// Processes of a request at a time
@@ -123,6 +124,17 @@ pub struct Serve {
     /// Largest file that a plugin may write
     #[arg(long, value_name = "BYTES", env = "CMP_SUPERVISOR_MAX_FILE_BYTES", default_value_t = 1 << 30)]
     pub max_file_bytes: u64,
+    /// Disk that the files of a request take together, the repository included
+    #[arg(long, value_name = "BYTES", env = "CMP_SUPERVISOR_MAX_DISK_BYTES", default_value_t = 8 << 30)]
+    pub max_disk_bytes: u64,
+    /// Files and directories of a request, those of the repository included
+    #[arg(
+        long,
+        value_name = "N",
+        env = "CMP_SUPERVISOR_MAX_DISK_FILES",
+        default_value_t = 1_000_000
+    )]
+    pub max_disk_files: u64,
     /// Processor time of each process of a plugin
     #[arg(long, value_name = "SECONDS", env = "CMP_SUPERVISOR_MAX_CPU", default_value_t = 600)]
     pub max_cpu: u64,
@@ -216,6 +228,8 @@ impl Serve {
             memory: self.max_memory,
             processes: self.max_processes,
             file_size: self.max_file_bytes,
+            disk: self.max_disk_bytes,
+            files: self.max_disk_files,
             cpu_seconds: self.max_cpu,
         }
     }

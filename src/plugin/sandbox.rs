@@ -55,7 +55,7 @@ pub struct Sandbox {
 pub struct Limits {
     /// Time of a request, if that is less than the caller grants.
     pub timeout: Option<Duration>,
-    /// Bytes of memory of each process.
+    /// Bytes of memory of each process, and of all together.
     pub memory: Option<u64>,
     /// Processes at a time.
     pub processes: Option<u64>,
@@ -63,6 +63,10 @@ pub struct Limits {
     pub cpu: Option<Duration>,
     /// Bytes of each file.
     pub file_size: Option<u64>,
+    /// Bytes of all files together.
+    pub disk: Option<u64>,
+    /// Files and directories.
+    pub files: Option<u64>,
     /// Bytes of standard output.
     pub output: Option<u64>,
     /// Requests at a time.

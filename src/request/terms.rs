@@ -55,6 +55,8 @@ pub(super) fn bounds(general: &Bounds, plugin: &PluginDefinition) -> Bounds {
         memory: limits.memory.unwrap_or(general.memory),
         processes: limits.processes.unwrap_or(general.processes),
         file_size: limits.file_size.unwrap_or(general.file_size),
+        disk: limits.disk.unwrap_or(general.disk),
+        files: limits.files.unwrap_or(general.files),
         // The kernel counts whole seconds, and takes 0 for no limit.
         cpu_seconds: limits
             .cpu
@@ -86,6 +88,8 @@ mod tests {
                 memory: 7,
                 processes: 8,
                 file_size: 9,
+                disk: 11,
+                files: 12,
                 cpu_seconds: 10,
                 ..Bounds::default()
             },
@@ -118,9 +122,11 @@ mod tests {
 
     #[test]
     fn a_definitions_limits_take_the_place_of_the_operators() {
-        let limits = "limits: {memory: 1Ki, processes: 2, fileSize: 3, cpu: 1.5s, output: 4}";
-        let Bounds { memory, processes, file_size, cpu_seconds, .. } = bounded(limits);
+        let limits = "limits: {memory: 1Ki, processes: 2, fileSize: 3, cpu: 1.5s, output: 4, disk: \
+                      2Ki, files: 5}";
+        let Bounds { memory, processes, file_size, cpu_seconds, disk, files, .. } = bounded(limits);
         assert_eq!((memory, processes, file_size, cpu_seconds), (1024, 2, 3, 2));
+        assert_eq!((disk, files), (2048, 5));
         assert_eq!(terms(limits).max_output, 4);
     }
 

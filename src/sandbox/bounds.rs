@@ -16,12 +16,17 @@ pub struct Bounds {
     pub caches: Caches,
     /// What to connect to.
     pub network: Network,
-    /// Bytes of memory for each process; 0 for no limit, as for those below.
+    /// Bytes of memory for each process, and for all of a request together; 0
+    /// for no limit, as for those below.
     pub memory: u64,
     /// Processes at a time. Only counted where requests have users of their own.
     pub processes: u64,
     /// Bytes of each file.
     pub file_size: u64,
+    /// Bytes that all files of a request take on disk.
+    pub disk: u64,
+    /// Files and directories of a request.
+    pub files: u64,
     /// Seconds of processor time for each process.
     pub cpu_seconds: u64,
 }

@@ -200,10 +200,12 @@ static LIMITS: Struct = ours(
     "Limits",
     &[
         field("timeout", Shape::Duration, "Time of a request, if Argo CD grants more"),
-        field("memory", Shape::Bytes, "Memory of each process"),
+        field("memory", Shape::Bytes, "Memory of each process, and of all together"),
         field("processes", Shape::Count, "Processes of a request at a time"),
         field("cpu", Shape::Duration, "Processor time of each process"),
         field("fileSize", Shape::Bytes, "Size of each file that is written"),
+        field("disk", Shape::Bytes, "Disk that all files of a request take"),
+        field("files", Shape::Count, "Files and directories of a request"),
         field("output", Shape::Bytes, "Size of what a command prints"),
         field("requests", Shape::Count, "Requests of this plugin at a time"),
         field(
