@@ -158,7 +158,15 @@ fn program(users: Users) -> BpfProgram {
         rule(libc::SYS_clone, &[(0, Compare::HasAny(NEW_NAMESPACES), EPERM)], Verdict::Allow),
         // Its flags are in memory, where a filter cannot look. Libraries fall back.
         rule(libc::SYS_clone3, &[], Verdict::Fail(ENOSYS)),
-        rule(libc::SYS_prctl, &[(0, Compare::Equals(SET_CHILD_SUBREAPER), EPERM)], Verdict::Allow),
+        rule(
+            libc::SYS_prctl,
+            &[
+                (0, Compare::Equals(SET_CHILD_SUBREAPER), EPERM),
+                // Closes a process to those who see to its request's limits.
+                (0, Compare::Equals(SET_DUMPABLE), EPERM),
+            ],
+            Verdict::Allow,
+        ),
         rule(
             libc::SYS_ioctl,
             &[(1, Compare::Equals(TIOCSTI), EPERM), (1, Compare::Equals(TIOCLINUX), EPERM)],
@@ -256,6 +264,7 @@ const ENOSYS: u16 = 38;
 /// What a kernel without the protocol says; programs then use plain TCP.
 const NO_PROTOCOL: Verdict = Verdict::Fail(93);
 const SET_CHILD_SUBREAPER: u32 = 36;
+const SET_DUMPABLE: u32 = 4;
 const PRIO_PROCESS: u32 = 0;
 const IOPRIO_WHO_PROCESS: u32 = 1;
 const TIOCSTI: u32 = 0x5412;
