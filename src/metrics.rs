@@ -85,6 +85,8 @@ pub enum Outcome {
     Signaled,
     /// A command wrote too much.
     OutputLimit,
+    /// A request took too much memory or disk.
+    ResourceLimit,
     /// A command wrote something else than was wanted.
     BadOutput,
     /// The archive or the stream is not what it should be.
@@ -111,7 +113,7 @@ impl Method {
 }
 
 impl Outcome {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Ok,
         Self::NoMatch,
         Self::ClientCancelled,
@@ -119,6 +121,7 @@ impl Outcome {
         Self::ExitNonzero,
         Self::Signaled,
         Self::OutputLimit,
+        Self::ResourceLimit,
         Self::BadOutput,
         Self::BadStream,
         Self::Rejected,
@@ -136,6 +139,7 @@ impl Outcome {
             Self::ExitNonzero => "exit_nonzero",
             Self::Signaled => "signaled",
             Self::OutputLimit => "output_limit",
+            Self::ResourceLimit => "resource_limit",
             Self::BadOutput => "bad_output",
             Self::BadStream => "bad_stream",
             Self::Rejected => "rejected",

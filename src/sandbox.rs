@@ -16,6 +16,7 @@ mod canary;
 mod capture;
 mod channel;
 mod excerpt;
+mod excess;
 mod filter;
 mod fork;
 mod job;
@@ -38,6 +39,7 @@ mod worker;
 
 pub use bounds::{Bounds, Cache, Caches, Network};
 pub use excerpt::Excerpt;
+pub use excess::Excess;
 pub use job::Unconfined;
 pub use lease::{Lease, NoLease};
 pub use link::{Link, SpawnerGone};

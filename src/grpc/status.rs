@@ -124,6 +124,7 @@ impl Failure {
             }
             RequestError::Run(RunError::Signal { .. }) => plain(Outcome::Signaled),
             RequestError::Run(RunError::OutputLimit { .. }) => plain(Outcome::OutputLimit),
+            RequestError::Run(RunError::Excess { .. }) => plain(Outcome::ResourceLimit),
             RequestError::Output(_)
             | RequestError::Announcements(
                 InvalidAnnouncements::Output(_) | InvalidAnnouncements::Null { .. },

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use crate::{
     plugin::PluginDefinition,
-    sandbox::{Bounds, End, Network, Usage},
+    sandbox::{Bounds, End, Excess, Network, Usage},
 };
 
 /// Signals of limits, and the codes that shells make of them.
@@ -49,18 +49,36 @@ pub(super) struct Evidence<'e> {
 impl Hint {
     /// A hint, if there is anything to say.
     pub(super) fn new(evidence: &Evidence<'_>) -> Option<Self> {
-        evidence.by_signal().or_else(|| evidence.by_words()).map(Self)
+        let by_end = match evidence.end {
+            End::Excess { what, .. } => Some(evidence.excess(what)),
+            End::Exit(_) | End::Signal { .. } | End::Deadline | End::OutputLimit { .. } => None,
+        };
+        by_end.or_else(|| evidence.by_signal()).or_else(|| evidence.by_words()).map(Self)
     }
 }
 
 impl Evidence<'_> {
+    /// What to turn where a limit of the whole request was passed.
+    fn excess(&self, what: Excess) -> String {
+        let limits = &self.plugin.limits;
+        match what {
+            Excess::Memory => raise(limits.memory.is_some(), "memory", "--max-memory"),
+            Excess::Disk => raise(limits.disk.is_some(), "disk", "--max-disk-bytes"),
+            Excess::Files => raise(limits.files.is_some(), "files", "--max-disk-files"),
+            Excess::Unmeasured => "without spec.limits.memory, disk and files, or --max-memory, \
+                                   --max-disk-bytes and --max-disk-files, nothing is measured: 0 \
+                                   lifts each"
+                .to_owned(),
+        }
+    }
+
     /// What the kernel's own signals say is certain.
     fn by_signal(&self) -> Option<String> {
         let limits = &self.plugin.limits;
         let signal = match self.end {
             End::Signal { number, .. } => number,
             End::Exit(code) => code - SHELL,
-            End::Deadline | End::OutputLimit { .. } => return None,
+            End::Deadline | End::OutputLimit { .. } | End::Excess { .. } => return None,
         };
         let Bounds { cpu_seconds, file_size, .. } = *self.bounds;
         if signal == SIGXCPU || signal == SIGKILL && self.used_up(cpu_seconds) {
@@ -189,6 +207,23 @@ mod tests {
             text.ends_with("limit of 3 bytes: raise the plugin's spec.limits.fileSize]"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_limit_of_all_together_names_what_to_turn() {
+        for (what, key, flag) in [
+            (Excess::Memory, "memory", "--max-memory"),
+            (Excess::Disk, "disk", "--max-disk-bytes"),
+            (Excess::Files, "files", "--max-disk-files"),
+        ] {
+            let end = End::Excess { what, limit: 7 };
+            let general = format!(" [raise {flag}, or give the plugin a spec.limits.{key}]");
+            assert_eq!(hint("{}", end, "no space left on device"), general);
+            let own = format!(" [raise the plugin's spec.limits.{key}]");
+            assert_eq!(hint(&format!("{{{key}: 7}}"), end, ""), own);
+        }
+        let hidden = hint("{}", End::Excess { what: Excess::Unmeasured, limit: 0 }, "");
+        assert!(hidden.contains("--max-disk-files"), "{hidden}");
     }
 
     #[test]

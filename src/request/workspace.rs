@@ -20,7 +20,7 @@ use super::{
 use crate::{
     plugin::CommandLine,
     redact::Redactor,
-    sandbox::{Bounds, Command, End, Excerpt, Lease, NotRun, Output, Unconfined},
+    sandbox::{Bounds, Command, End, Excerpt, Excess, Lease, NotRun, Output, Unconfined},
 };
 
 /// An archive that arrived whole and unharmed.
@@ -142,6 +142,18 @@ pub enum RunError {
         /// The limit in bytes.
         limit: usize,
     },
+    /// Its request took more than it may.
+    #[error("`{command}` was stopped: {}{}", what.words(*limit), shown(hint.as_ref()))]
+    Excess {
+        /// The command, printable.
+        command: String,
+        /// Of what.
+        what: Excess,
+        /// What it may take, in bytes or files.
+        limit: u64,
+        /// How to raise it.
+        hint: Option<Hint>,
+    },
     /// The sandbox's fault.
     #[error(transparent)]
     Unconfined(#[from] Unconfined),
@@ -197,6 +209,7 @@ fn judge(
             Err(RunError::Signal { command, signal: signal_text(number, core), stderr, hint })
         }
         End::Deadline => Err(RunError::Deadline { command, stderr, after: took, deadline }),
+        End::Excess { what, limit } => Err(RunError::Excess { command, what, limit, hint }),
         End::OutputLimit { limit } => Err(RunError::OutputLimit { command, limit }),
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{
-    message::Grants,
+    message::{Ceilings, Grants},
     plan::{CacheTask, Plan, Task},
 };
 
@@ -87,12 +87,19 @@ impl Bounds {
         }
     }
 
+    /// What a request may take in all.
+    pub(super) fn ceilings(&self) -> Ceilings {
+        let Self { memory, disk, files, file_size, .. } = *self;
+        Ceilings { memory, disk, files, file_size }
+    }
+
     /// What the spawner has to see to: it takes more rights than a worker has.
     pub(super) fn grants(&self) -> Grants {
         Grants {
             read: self.read.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
             owner: self.caches.owner.clone(),
             caches: self.caches.list.iter().map(|cache| cache.name.clone()).collect(),
+            ceilings: self.ceilings(),
         }
     }
 }

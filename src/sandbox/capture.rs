@@ -13,6 +13,7 @@ use tokio::{io::AsyncReadExt, net::unix::pipe, time::sleep_until};
 use tracing::warn;
 
 use super::{
+    excess::Passing,
     job::{Job, Unconfined, cannot},
     message::Ended,
     plan::Used,
@@ -65,6 +66,7 @@ impl Capture {
     pub(super) async fn follow(
         &mut self,
         job: &mut Job,
+        limits: &mut Passing,
         deadline: Option<Instant>,
     ) -> Result<Option<End>, Unconfined> {
         let mut heard = Instant::now();
@@ -82,6 +84,7 @@ impl Capture {
                     self.said.push(&piece);
                     piece.clear();
                 }
+                excess = limits.passed() => return Ok(Some(excess)),
                 ended = job.end(), if self.ended.is_none() => self.ended = Some(ended?),
                 () = until(limit) => {
                     let is_late = deadline.is_some_and(|deadline| deadline <= Instant::now());

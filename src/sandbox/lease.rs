@@ -7,8 +7,10 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::{
     bounds::Bounds,
+    excess::Passing,
     job::{Job, Unconfined},
     link::{Outgoing, SpawnerGone},
+    message::Leased,
 };
 
 /// How long processes that are asked to end may take before they are killed.
@@ -46,6 +48,8 @@ pub struct Lease {
     bounds: Bounds,
     /// The first worker, until it becomes a command.
     worker: Option<Job>,
+    /// Tells when the request took more than it may.
+    passing: Passing,
     /// Free for the next one when this is dropped.
     _place: OwnedSemaphorePermit,
 }
@@ -53,19 +57,21 @@ pub struct Lease {
 impl Lease {
     /// `None` when the queue has no room, which the number of places rules out.
     pub(super) fn new(
-        id: u64,
-        uid: u32,
+        leased: Leased,
         orders: mpsc::Sender<Outgoing>,
         place: OwnedSemaphorePermit,
+        passing: Passing,
     ) -> Option<Self> {
+        let Leased { lease: id, uid, .. } = leased;
         let last = orders.clone().try_reserve_owned().ok()?;
         let (last, grace) = (Some(last), Duration::ZERO);
         let (bounds, worker) = (Bounds::default(), None);
-        Some(Self { id, uid, orders, last, grace, bounds, worker, _place: place })
+        Some(Self { id, uid, orders, last, grace, bounds, worker, passing, _place: place })
     }
 
     /// With its first worker, and the bounds of all.
     pub(super) fn with(mut self, worker: Job, bounds: Bounds) -> Self {
+        self.passing.limit(bounds.ceilings());
         (self.worker, self.bounds) = (Some(worker), bounds);
         self
     }
@@ -80,6 +86,11 @@ impl Lease {
     #[must_use]
     pub fn bounds(&self) -> &Bounds {
         &self.bounds
+    }
+
+    /// What tells when the request took more than it may.
+    pub(super) fn passing(&mut self) -> &mut Passing {
+        &mut self.passing
     }
 
     /// The first worker, if it has not become a command yet.

@@ -18,9 +18,10 @@ use tracing::{error, warn};
 use super::{
     bounds::Bounds,
     channel,
+    excess::{Excess, Passing},
     job::{self, Ends, Job},
     lease::{Lease, NoLease},
-    message::{Ended, Event, Grants, JobKind, Leased, Order, Released, Report},
+    message::{Ended, Event, Exceeded, Grants, JobKind, Leased, Order, Released, Report},
     start::Spawner,
 };
 
@@ -65,6 +66,8 @@ struct Waiting {
     last: u64,
     leases: HashMap<u64, Asked>,
     jobs: HashMap<u64, oneshot::Sender<Ended>>,
+    /// Who is told of limits that a request passed, by its lease.
+    limits: HashMap<u64, oneshot::Sender<Excess>>,
 }
 
 impl Link {
@@ -174,6 +177,7 @@ impl<Q: Fn()> Driver<Q> {
                     "_cmp_server in the work directory holds something of an earlier start that \
                      this isolation may not remove: remove it by hand"
                 ),
+                Some(Event::Exceeded(exceeded)) => self.exceeded(exceeded),
                 Some(Event::Ready(_) | Event::Unfit(_)) | None => {}
             }
         }
@@ -183,9 +187,11 @@ impl<Q: Fn()> Driver<Q> {
     fn leased(&self, leased: Leased) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(Asked { answer, place }) = waiting.leases.remove(&leased.ticket) else { return };
+        let (exceeded, told) = oneshot::channel();
+        waiting.limits.insert(leased.lease, exceeded);
         drop(waiting);
-        let lease = self.link.upgrade();
-        let lease = lease.and_then(|orders| Lease::new(leased.lease, leased.uid, orders, place));
+        let orders = self.link.upgrade();
+        let lease = orders.and_then(|orders| Lease::new(leased, orders, place, Passing::new(told)));
         // If nobody waits any more the lease comes back and is dropped: released.
         let _ = answer.send(lease.ok_or(NoLease::NoneFree));
     }
@@ -198,7 +204,18 @@ impl<Q: Fn()> Driver<Q> {
         }
     }
 
+    fn exceeded(&self, exceeded: Exceeded) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(answer) = waiting.limits.remove(&exceeded.lease) {
+            // A request that was given up does not want to know.
+            let _ = answer.send(exceeded.what().into());
+        }
+    }
+
     fn released(&self, released: &Released) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.limits.remove(&released.lease);
+        drop(waiting);
         if released.quarantined {
             warn!(
                 lease = released.lease,

@@ -8,7 +8,7 @@
 
 use prost::{Message, Oneof};
 
-use super::{plan::Used, tier::Tier};
+use super::{excess::Excess, plan::Used, tier::Tier};
 
 /// Supervisor to spawner.
 #[derive(Clone, PartialEq, Message)]
@@ -137,6 +137,28 @@ pub(super) struct Grants {
     /// File names of the owner's caches.
     #[prost(string, repeated, tag = "3")]
     pub(super) caches: Vec<String>,
+    /// What may be taken in all.
+    #[prost(message, required, tag = "4")]
+    pub(super) ceilings: Ceilings,
+}
+
+/// What all processes and files of a request may take together. 0 stands for no
+/// limit.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub(super) struct Ceilings {
+    /// Bytes of memory.
+    #[prost(uint64, tag = "1")]
+    pub(super) memory: u64,
+    /// Bytes on disk.
+    #[prost(uint64, tag = "2")]
+    pub(super) disk: u64,
+    /// Files and directories.
+    #[prost(uint64, tag = "3")]
+    pub(super) files: u64,
+    /// Bytes of each file, which the kernel sees to: the most that a file can
+    /// have whose size cannot be seen.
+    #[prost(uint64, tag = "4")]
+    pub(super) file_size: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
@@ -168,7 +190,7 @@ pub(super) enum JobKind {
 /// Spawner to supervisor.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Report {
-    #[prost(oneof = "Event", tags = "1, 2, 3, 4, 5, 6")]
+    #[prost(oneof = "Event", tags = "1, 2, 3, 4, 5, 6, 7")]
     pub(super) event: Option<Event>,
 }
 
@@ -193,6 +215,9 @@ pub(super) enum Event {
     /// Something of an earlier start, by its name, that cannot be removed.
     #[prost(string, tag = "6")]
     Left(String),
+    /// A request took more than it may; told once.
+    #[prost(message, tag = "7")]
+    Exceeded(Exceeded),
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -248,6 +273,62 @@ pub(super) struct Released {
     /// Something was left that could not be ended or removed.
     #[prost(bool, tag = "2")]
     pub(super) quarantined: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(super) struct Exceeded {
+    #[prost(uint64, tag = "1")]
+    pub(super) lease: u64,
+    #[prost(enumeration = "ExcessName", tag = "2")]
+    pub(super) what: i32,
+}
+
+/// [`Excess`] on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
+pub(super) enum ExcessName {
+    Unmeasured = 0,
+    Memory = 1,
+    Disk = 2,
+    Files = 3,
+}
+
+impl From<Excess> for ExcessName {
+    fn from(excess: Excess) -> Self {
+        match excess {
+            Excess::Unmeasured => Self::Unmeasured,
+            Excess::Memory => Self::Memory,
+            Excess::Disk => Self::Disk,
+            Excess::Files => Self::Files,
+        }
+    }
+}
+
+impl From<ExcessName> for Excess {
+    fn from(name: ExcessName) -> Self {
+        match name {
+            ExcessName::Unmeasured => Self::Unmeasured,
+            ExcessName::Memory => Self::Memory,
+            ExcessName::Disk => Self::Disk,
+            ExcessName::Files => Self::Files,
+        }
+    }
+}
+
+impl Ceilings {
+    /// The limit that an excess is of; 0 if there is none.
+    pub(super) fn limit(&self, excess: Excess) -> u64 {
+        match excess {
+            Excess::Memory => self.memory,
+            Excess::Disk => self.disk,
+            Excess::Files => self.files,
+            Excess::Unmeasured => 0,
+        }
+    }
+
+    /// Whether there is anything to be measured for.
+    pub(super) fn are_there(&self) -> bool {
+        [self.memory, self.disk, self.files].iter().any(|limit| *limit > 0)
+    }
 }
 
 impl Order {

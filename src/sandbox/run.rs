@@ -14,6 +14,7 @@ use tokio::net::unix::pipe;
 use super::{
     capture::Capture,
     excerpt::Excerpt,
+    excess::Excess,
     job::{Job, Unconfined, cannot},
     lease::Lease,
     link::Outgoing,
@@ -80,6 +81,13 @@ pub enum End {
         /// What it may write, in bytes.
         limit: usize,
     },
+    /// It was stopped because its request took more than it may.
+    Excess {
+        /// Of what.
+        what: Excess,
+        /// What it may take, in bytes or files; 0 where it was not measured.
+        limit: u64,
+    },
 }
 
 /// What a command and its children used.
@@ -124,9 +132,11 @@ impl Lease {
         job.tell(&self.bounds().plan(task)).await;
         let (used, streams) = streams(&mut job).await?;
         let mut capture = Capture::new(streams, max_output, (redactor, used));
-        let stopped = capture.follow(&mut job, deadline).await?;
+        let stopped = capture.follow(&mut job, self.passing(), deadline).await?;
         match stopped {
             None => job.last_words().map_or(Ok(()), |answer| Err(failure(answer)))?,
+            // Every moment that it is left it may take more.
+            Some(End::Excess { .. }) => {}
             Some(_) => self.ask_to_end(&mut capture, &mut job).await?,
         }
         if stopped != Some(End::Deadline) {
@@ -135,10 +145,11 @@ impl Lease {
         Ok(capture.into_output(stopped, started.elapsed()))
     }
 
-    async fn ask_to_end(&self, capture: &mut Capture, job: &mut Job) -> Result<(), NotRun> {
+    async fn ask_to_end(&mut self, capture: &mut Capture, job: &mut Job) -> Result<(), NotRun> {
         // Without a spawner everything ends anyway.
         let _ = self.send(Outgoing::Stop { lease: self.id() }).await;
-        capture.follow(job, Some(Instant::now() + LAST_WORDS)).await?;
+        let until = Some(Instant::now() + LAST_WORDS);
+        capture.follow(job, self.passing(), until).await?;
         Ok(())
     }
 }

@@ -137,9 +137,14 @@ fn ready(control: &OwnedFd) -> Result<Abilities, NotStarted> {
     match received.and_then(|(report, _)| report.event) {
         Some(Event::Ready(ready)) => Ok(ready.into()),
         Some(Event::Unfit(why)) => Err(NotStarted::Unfit(why)),
-        Some(Event::Leased(_) | Event::Ended(_) | Event::Released(_) | Event::Left(_)) | None => {
-            Err(NotStarted::Silent(io::ErrorKind::UnexpectedEof.into()))
-        }
+        Some(
+            Event::Leased(_)
+            | Event::Ended(_)
+            | Event::Released(_)
+            | Event::Left(_)
+            | Event::Exceeded(_),
+        )
+        | None => Err(NotStarted::Silent(io::ErrorKind::UnexpectedEof.into())),
     }
 }
 

@@ -25,6 +25,9 @@ const PATIENCE: Duration = Duration::from_secs(4);
 /// What comes on top for whoever ignores SIGTERM when time is up, as with Argo CD.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// How long those live who look at what a request takes.
+const SHORT_LIVED: Duration = Duration::from_millis(60);
+
 /// Time between two looks.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
@@ -53,7 +56,13 @@ struct File {
 
 impl Before {
     pub(crate) fn look(targets: &Targets, uids: RangeInclusive<u32>) -> Self {
-        let processes = processes_of(&uids, targets);
+        let mut processes = processes_of(&uids, targets);
+        // Those who look at what the victim takes come and go.
+        for _ in 0..2 {
+            thread::sleep(SHORT_LIVED);
+            let now = processes_of(&uids, targets);
+            processes.retain(|process| now.contains(process));
+        }
         Self { processes, files: files(targets), uids }
     }
 

@@ -1,5 +1,6 @@
 //! All leases: who works under them, and how they end.
 
+mod looks;
 mod signals;
 
 use std::{
@@ -29,9 +30,12 @@ use super::{
     clean::{self, Whose},
     ending::{Ending, Found, Step},
     leftovers,
+    rounds::Rounds,
     setup::{Arrangement, Unfit},
     slot::{Lease, Slots, State, Waiting},
 };
+
+use self::looks::Look;
 
 /// Time a signal takes at most; looking again too early costs nothing.
 const AFTER_SIGNAL: Duration = Duration::from_millis(1);
@@ -63,6 +67,7 @@ enum Child {
     Cleaner {
         slot: usize,
     },
+    Gauge(Look),
     /// Removes what an earlier spawner left.
     Stale(String),
 }
@@ -203,6 +208,9 @@ impl Leases {
         match self.fork.fork(|| Job::new(&site, &tenant, kind, lines).start(read)) {
             Ok(pid) => {
                 lease.workers.insert(pid, job);
+                if lease.rounds.is_none() {
+                    lease.rounds = Rounds::begin(Instant::now(), grants.ceilings);
+                }
                 self.children.insert(pid, Child::Worker { slot: index, job });
             }
             Err(error) => self.refuse(job, &error.to_string()),
@@ -265,6 +273,7 @@ impl Leases {
             Some(Child::Cleaner { slot }) => {
                 self.step(slot, |ending| ending.cleaned(now, clean::found(reaped.status)));
             }
+            Some(Child::Gauge(look)) => self.looked(look, reaped.status, now),
             Some(Child::Stale(name)) if self.remove_directory(&name) => {}
             Some(Child::Stale(name)) => self.reports.push(Event::Left(name)),
             // An orphan of a tenant, handed to the nearest subreaper.
@@ -301,6 +310,7 @@ impl Leases {
             if self.slots.take_wake(index, now) {
                 self.step(index, |ending| ending.waited(now));
             }
+            self.look_if_due(index, now);
         }
         self.serve_queue(now);
     }

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use nix::unistd::Pid;
@@ -10,6 +10,7 @@ use rand::RngExt;
 
 use super::{
     ending::{Ending, Step},
+    rounds::Rounds,
     users::Pair,
 };
 use crate::sandbox::{
@@ -52,6 +53,10 @@ pub(super) struct Lease {
     pub(super) shared: Option<Shared>,
     /// A worker that waits until what was left behind is gone.
     pub(super) waiting: Option<Waiting>,
+    /// When it was leased, as files are stamped.
+    pub(super) since: SystemTime,
+    /// Looks at what its commands take, once one runs that has limits.
+    pub(super) rounds: Option<Rounds>,
 }
 
 /// A worker to be.
@@ -76,7 +81,8 @@ impl Slot {
     pub(super) fn wake(&self) -> Option<Instant> {
         match self.state {
             State::Ending { wake, .. } => wake,
-            State::Free { .. } | State::Leased(_) | State::Quarantined => None,
+            State::Leased(ref lease) => lease.rounds.as_ref()?.due(),
+            State::Free { .. } | State::Quarantined => None,
         }
     }
 
@@ -219,6 +225,8 @@ impl Slots {
             used: false,
             shared: None,
             waiting: None,
+            since: SystemTime::now(),
+            rounds: None,
         });
         Some((self.last_lease, index))
     }

@@ -1,0 +1,138 @@
+//! Files without a name that a request's processes hold open.
+
+use std::{
+    collections::BTreeSet,
+    fs::{self, Metadata},
+    io,
+    os::unix::fs::{FileTypeExt, MetadataExt},
+};
+
+use nix::sys::{
+    stat::fstat,
+    statfs::{TMPFS_MAGIC, statfs},
+};
+
+use super::{
+    Subject,
+    census::{self, Process, is_gone},
+    tally::{Stop, Tally},
+    tree::BLOCK,
+};
+
+/// Most descriptors that are looked at; it takes a fraction of a second.
+const MOST: u32 = 100_000;
+
+/// Numbers of files and sockets that were seen.
+pub(super) type Seen = BTreeSet<u64>;
+
+/// Counts what the processes have open and no directory holds. Every thread may
+/// have descriptors of its own.
+pub(super) fn look(
+    subject: &Subject<'_>,
+    processes: &[Process],
+    tally: &mut Tally,
+) -> Result<Seen, Stop> {
+    let device = fstat(subject.root).map_err(|_unreadable| Stop::Blind)?.st_dev;
+    let mut look = Look { device, tally, seen: Seen::new(), left: MOST };
+    for process in processes {
+        for thread in census::threads(process.pid)? {
+            let directory = format!("/proc/{}/task/{thread}", process.pid);
+            match look.thread(&directory) {
+                Err(Trouble::Stop(stop)) => return Err(stop),
+                Err(Trouble::Io(error)) if is_gone(&error) => {}
+                Err(Trouble::Io(_)) => {
+                    // Who ends is closed to everybody, too.
+                    let hides = census::is_alive(process.pid, thread)?;
+                    if hides && !subject.may_hide {
+                        return Err(Stop::Blind);
+                    }
+                }
+                Ok(()) => {}
+            }
+        }
+    }
+    Ok(look.seen)
+}
+
+struct Look<'t> {
+    /// Where workspaces are.
+    device: u64,
+    tally: &'t mut Tally,
+    seen: Seen,
+    left: u32,
+}
+
+enum Trouble {
+    Stop(Stop),
+    Io(io::Error),
+}
+
+impl Look<'_> {
+    fn thread(&mut self, directory: &str) -> Result<(), Trouble> {
+        for entry in fs::read_dir(format!("{directory}/fd"))? {
+            self.left = self.left.checked_sub(1).ok_or(Stop::Blind)?;
+            let path = entry?.path();
+            match fs::metadata(&path) {
+                // Closed meanwhile.
+                Err(error) if is_gone(&error) => {}
+                Err(error) => return Err(error.into()),
+                Ok(about) => {
+                    let number = path.file_name().unwrap_or_default().to_string_lossy();
+                    self.descriptor(directory, &number, &about)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn descriptor(
+        &mut self,
+        directory: &str,
+        number: &str,
+        about: &Metadata,
+    ) -> Result<(), Trouble> {
+        let is_socket = about.file_type().is_socket();
+        let is_nameless = about.is_file() && about.nlink() == 0;
+        if !(is_socket || is_nameless) || !self.seen.insert(about.ino()) {
+            return Ok(());
+        }
+        if is_socket {
+            self.tally.hidden(in_flight(&format!("{directory}/fdinfo/{number}"))?);
+            return Ok(());
+        }
+        let bytes = BLOCK.saturating_mul(about.blocks());
+        if about.dev() != self.device && is_memory(&format!("{directory}/fd/{number}")) {
+            self.tally.memory_file(bytes);
+            return Ok(());
+        }
+        Ok(self.tally.file(bytes)?)
+    }
+}
+
+/// Descriptors that were sent through a socket and not received yet: nobody has
+/// them open.
+fn in_flight(path: &str) -> Result<u64, Trouble> {
+    let text = match fs::read_to_string(path) {
+        Err(error) if is_gone(&error) => return Ok(0),
+        text => text?,
+    };
+    let line = text.lines().find_map(|line| line.strip_prefix("scm_fds:"));
+    Ok(line.and_then(|number| number.trim().parse().ok()).unwrap_or_default())
+}
+
+/// Whether a file's bytes are in memory and nowhere else.
+fn is_memory(path: &str) -> bool {
+    statfs(path).is_ok_and(|about| about.filesystem_type() == TMPFS_MAGIC)
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<Stop> for Trouble {
+    fn from(stop: Stop) -> Self {
+        Self::Stop(stop)
+    }
+}

@@ -1,0 +1,225 @@
+//! Walking a tree that somebody else may change meanwhile.
+//!
+//! A tenant's tree may be a hundred thousand levels deep, and nothing in it may
+//! be moved while commands work there. So the way back up goes by `..`, and is
+//! only believed if it leads to where the walk came from.
+
+use std::{
+    ffi::{CStr, CString},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+    path::Path,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use nix::{
+    dir::Dir,
+    errno::Errno,
+    fcntl::{AT_FDCWD, AtFlags, OFlag, open, openat},
+    sys::stat::{FchmodatFlags, FileStat, Mode, SFlag, fchmodat, fstat, fstatat},
+    unistd::{Uid, geteuid},
+};
+
+use super::{
+    Subject,
+    tally::{Stop, Tally},
+};
+
+/// Bytes of a block, whatever the file system's are.
+pub(super) const BLOCK: u64 = 512;
+
+/// Most bytes of memory for directories that are still to be looked into.
+const MOST_HELD: usize = 16 << 20;
+
+const HANDLE: OFlag =
+    OFlag::O_PATH.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
+
+const LIST: OFlag =
+    OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
+
+/// How far the clock of files may be behind: a tick of the kernel.
+const TICK: Duration = Duration::from_millis(20);
+
+/// What it takes to look into a directory.
+const LOOK: u32 = 0o500;
+
+/// A walk, and what is counted on it.
+#[derive(Debug)]
+pub(super) struct Walk<'t> {
+    tally: &'t mut Tally,
+    /// Who looks: only its own directories can it open up.
+    user: Uid,
+    /// Whose files count, from when on; all if there is nobody else's.
+    only: Option<(Uid, (i64, i64))>,
+    levels: Vec<Level>,
+    /// Names of directories still to be looked into, each with a NUL behind it;
+    /// the last belong to the last level.
+    names: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Level {
+    identity: (u64, u64),
+    /// How many of its directories are still to be looked into.
+    left: usize,
+}
+
+impl<'t> Walk<'t> {
+    /// Counts all that is in a workspace.
+    pub(super) fn workspace(subject: &Subject<'_>, tally: &'t mut Tally) -> Result<(), Stop> {
+        let name = CString::new(subject.workspace).map_err(|_nul| Stop::Blind)?;
+        let mut walk = Self::new(subject, None, tally);
+        match walk.enter(subject.root.as_fd(), &name)? {
+            Some(top) => walk.go(top),
+            None => Ok(()),
+        }
+    }
+
+    /// Counts what the request made or changed in its caches, where users tell
+    /// whose it is.
+    pub(super) fn caches(subject: &Subject<'_>, tally: &'t mut Tally) -> Result<(), Stop> {
+        let Some((shared, identity)) = subject.shared.zip(subject.identity) else { return Ok(()) };
+        let only = Some((identity.tenant, stamp(subject.since)));
+        for path in shared.paths() {
+            let mut walk = Self::new(subject, only, tally);
+            if let Some(top) = open_top(&path)? {
+                walk.go(top)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn new<'w>(
+        subject: &Subject<'_>,
+        only: Option<(Uid, (i64, i64))>,
+        tally: &'w mut Tally,
+    ) -> Walk<'w> {
+        let user = subject.identity.map_or_else(geteuid, |identity| identity.tenant);
+        Walk { tally, user, only, levels: Vec::new(), names: Vec::new() }
+    }
+
+    fn go(&mut self, top: OwnedFd) -> Result<(), Stop> {
+        let mut here = top;
+        self.list(here.as_fd())?;
+        while let Some(level) = self.levels.last_mut() {
+            if level.left > 0 {
+                level.left -= 1;
+                let name = self.next_name()?;
+                if let Some(inner) = self.enter(here.as_fd(), &name)? {
+                    here = inner;
+                    self.list(here.as_fd())?;
+                }
+                continue;
+            }
+            self.levels.pop();
+            let Some(outer) = self.levels.last() else { break };
+            here = leave(here.as_fd(), outer.identity)?;
+        }
+        Ok(())
+    }
+
+    /// Opens a directory, if need be after giving it the mode for that. `None`
+    /// if it is gone, or somebody else's who keeps it closed.
+    fn enter(&self, parent: BorrowedFd<'_>, name: &CStr) -> Result<Option<OwnedFd>, Stop> {
+        let directory = match openat(parent, name, HANDLE, Mode::empty()) {
+            Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => return Ok(None),
+            directory => directory.map_err(blind)?,
+        };
+        let about = fstat(&directory).map_err(blind)?;
+        let is_own = about.st_uid == self.user.as_raw();
+        if is_own && about.st_mode & LOOK != LOOK {
+            permit(directory.as_fd(), &about)?;
+        }
+        // Another user's that is closed to this one holds nothing of it.
+        let is_open = || openat(&directory, c".", LIST, Mode::empty()).is_ok();
+        if self.only.is_some() && !is_own && !is_open() {
+            return Ok(None);
+        }
+        Ok(Some(directory))
+    }
+
+    /// Counts what is in a directory, and remembers its directories.
+    fn list(&mut self, directory: BorrowedFd<'_>) -> Result<(), Stop> {
+        let about = fstat(directory).map_err(blind)?;
+        let mut listing = Dir::openat(directory, c".", LIST, Mode::empty()).map_err(blind)?;
+        let mut left = 0;
+        for entry in listing.iter() {
+            let entry = entry.map_err(blind)?;
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            let about = match fstatat(directory, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
+                Err(Errno::ENOENT) => continue,
+                about => about.map_err(blind)?,
+            };
+            self.count(&about)?;
+            if kind(&about) == SFlag::S_IFDIR {
+                self.names.extend_from_slice(name.to_bytes_with_nul());
+                left += 1;
+            }
+        }
+        self.levels.push(Level { identity: identity(&about), left });
+        let held = self.names.len() + self.levels.len() * size_of::<Level>();
+        if held > MOST_HELD { Err(Stop::Blind) } else { Ok(()) }
+    }
+
+    fn count(&mut self, about: &FileStat) -> Result<(), Stop> {
+        let changed = (about.st_ctime, about.st_ctime_nsec);
+        let is_counted =
+            |(user, since): (Uid, (i64, i64))| about.st_uid == user.as_raw() && changed >= since;
+        if !self.only.is_none_or(is_counted) {
+            return Ok(());
+        }
+        let bytes = BLOCK.saturating_mul(u64::try_from(about.st_blocks).unwrap_or_default());
+        // A file with several names is met by each of them. The number of names
+        // of a directory says something else.
+        let names = if kind(about) == SFlag::S_IFDIR { 1 } else { about.st_nlink.max(1) };
+        self.tally.file(bytes.div_ceil(names))
+    }
+
+    fn next_name(&mut self) -> Result<CString, Stop> {
+        self.names.pop();
+        let start = self.names.iter().rposition(|byte| *byte == 0).map_or(0, |nul| nul + 1);
+        CString::new(self.names.split_off(start)).map_err(|_nul| Stop::Blind)
+    }
+}
+
+/// Goes back up, to where the walk came from and nowhere else.
+fn leave(directory: BorrowedFd<'_>, outer: (u64, u64)) -> Result<OwnedFd, Stop> {
+    let parent = openat(directory, c"..", HANDLE, Mode::empty()).map_err(blind)?;
+    let about = fstat(&parent).map_err(blind)?;
+    if identity(&about) == outer { Ok(parent) } else { Err(Stop::Blind) }
+}
+
+/// Opens a directory up to its owner. By its descriptor: under its name there
+/// may be a link by now.
+fn permit(directory: BorrowedFd<'_>, about: &FileStat) -> Result<(), Stop> {
+    let path = format!("/proc/self/fd/{}", directory.as_raw_fd());
+    let mode = Mode::from_bits_truncate(about.st_mode) | Mode::S_IRWXU;
+    fchmodat(AT_FDCWD, path.as_str(), mode, FchmodatFlags::FollowSymlink).map_err(blind)
+}
+
+fn open_top(path: &Path) -> Result<Option<OwnedFd>, Stop> {
+    match open(path, HANDLE, Mode::empty()) {
+        Err(Errno::ENOENT) => Ok(None),
+        top => top.map(Some).map_err(blind),
+    }
+}
+
+/// A time, as files are stamped: a little earlier, for their clock ticks slowly.
+fn stamp(time: SystemTime) -> (i64, i64) {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(TICK);
+    (since.as_secs().cast_signed(), since.subsec_nanos().into())
+}
+
+fn identity(about: &FileStat) -> (u64, u64) {
+    (about.st_dev, about.st_ino)
+}
+
+fn kind(about: &FileStat) -> SFlag {
+    SFlag::from_bits_truncate(about.st_mode) & SFlag::S_IFMT
+}
+
+fn blind(_unseen: Errno) -> Stop {
+    Stop::Blind
+}
