@@ -53,7 +53,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const VICTIM_TIME: Duration = Duration::from_mins(30);
 
 /// What all tenants may use.
-const LIMITS: [&str; 16] = [
+const LIMITS: [&str; 20] = [
     "--max-requests",
     "4",
     "--max-processes",
@@ -70,6 +70,10 @@ const LIMITS: [&str; 16] = [
     "16",
     "--max-files",
     "1000",
+    "--max-disk-bytes",
+    "100663296",
+    "--max-disk-files",
+    "8000",
 ];
 
 /// What is attacked, and who keeps it.

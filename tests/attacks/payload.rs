@@ -1,5 +1,6 @@
 //! The attacks themselves. They run as a tenant, with one thread.
 
+pub(crate) mod excess;
 pub(crate) mod files;
 pub(crate) mod kernel;
 pub(crate) mod leftovers;

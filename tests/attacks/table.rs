@@ -3,16 +3,18 @@
 use crate::{
     attack::{
         Attack,
-        Expected::{self, Harmless, Refused, Residual, Stopped, Works},
+        Expected::{self, Harmless, Refused, Residual, Stopped, Told, Works},
         Staging::{CutOff, Init},
     },
-    payload::{files, kernel, leftovers, network, processes, resources, sockets, tree},
+    payload::{excess, files, kernel, leftovers, network, processes, resources, sockets, tree},
     setting::Setting::{self, FirstLandlock, Landlock, Namespaces, Uid, UidAlone},
 };
 
 /// All of them.
 pub(crate) fn all() -> impl Iterator<Item = &'static Attack> {
-    [FILES, TREES, PROCESSES, LEFTOVERS, SOCKETS, NETWORK, KERNEL, RESOURCES].into_iter().flatten()
+    [FILES, TREES, PROCESSES, LEFTOVERS, SOCKETS, NETWORK, KERNEL, RESOURCES, EXCESSES]
+        .into_iter()
+        .flatten()
 }
 
 /// What users of their own do not stop without Landlock.
@@ -182,4 +184,33 @@ const RESOURCES: &[Attack] = &[
     Attack::new("rs_descriptors", resources::descriptors, Refused),
     Attack::new("rs_disk", resources::disk, Harmless),
     Attack::new("rs_deleted_file", resources::deleted_file, Harmless),
+];
+
+const MEMORY: Expected = Told("--max-memory, or give the plugin a spec.limits.memory");
+const DISK: Expected = Told("--max-disk-bytes, or give the plugin a spec.limits.disk");
+const ENTRIES: Expected = Told("--max-disk-files, or give the plugin a spec.limits.files");
+const UNMEASURED: Expected = Told("could not be measured");
+
+/// More than a request may take, of which no process and no file has too much.
+const EXCESSES: &[Attack] = &[
+    Attack::new("ex_none", excess::none, Works),
+    Attack::new("ex_processes", excess::processes, MEMORY),
+    Attack::new("ex_processes_of_init", excess::processes, MEMORY).staged(Init),
+    Attack::new("ex_shared_memory", excess::shared_memory, MEMORY),
+    Attack::new("ex_memory_files", excess::memory_files, MEMORY),
+    Attack::new("ex_first_thread_gone", excess::first_thread_gone, MEMORY),
+    Attack::new("ex_memory_and_kill", excess::memory_and_kill, MEMORY),
+    Attack::new("ex_memory_and_stop", excess::memory_and_stop, MEMORY),
+    Attack::new("ex_left_memory", excess::left_memory, MEMORY),
+    Attack::new("ex_files", excess::files, DISK),
+    Attack::new("ex_files_elsewhere", excess::files_elsewhere, DISK),
+    Attack::new("ex_files_and_kill", excess::files_and_kill, DISK),
+    Attack::new("ex_removed_files", excess::removed_files, DISK),
+    Attack::new("ex_closed_directory", excess::closed_directory, DISK),
+    Attack::new("ex_undumpable", excess::undumpable, DISK),
+    Attack::new("ex_entries", excess::entries, ENTRIES),
+    Attack::new("ex_deep_entries", excess::deep_entries, ENTRIES),
+    Attack::new("ex_mapped_files", excess::mapped_files, UNMEASURED),
+    Attack::new("ex_files_in_flight", excess::files_in_flight, UNMEASURED),
+    Attack::new("ex_unreadable_program", excess::unreadable_program, UNMEASURED),
 ];

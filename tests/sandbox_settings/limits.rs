@@ -112,6 +112,96 @@ fn memory_that_is_not_to_be_had_is_named() {
     }
 }
 
+/// Whom an error is about.
+const ABOUT: &str = "(plugin tried, application app, phase generate)";
+
+#[test]
+fn memory_of_all_processes_together_is_named() {
+    for tier in tiers() {
+        // Each holds 24 MB and is within its own limit.
+        let hold = "h() { x=$(head -c 24000000 /dev/zero | tr '\\0' x); sleep 30; }";
+        let script = format!("{hold}; h & h & h & h & wait");
+        let rendered = Bench::new("  limits: {memory: 64Mi}", &script).render(tier, &[]);
+        let error = rendered.error().trim_end();
+        assert!(error.contains("took more than 67108864 bytes of memory"), "{tier}: {error}");
+        assert!(error.contains("[raise the plugin's spec.limits.memory]"), "{tier}: {error}");
+        assert!(error.ends_with(ABOUT), "{tier}: {error}");
+    }
+}
+
+#[test]
+fn disk_that_all_files_together_take_is_named() {
+    for tier in tiers() {
+        let script = "for i in 1 2 3 4; do head -c 1000000 /dev/zero > $i; done; sleep 30";
+        let rendered = Bench::new("  limits: {disk: 3Mi}", script).render(tier, &[]);
+        let error = rendered.error().trim_end();
+        assert!(error.contains("took more than 3145728 bytes of disk"), "{tier}: {error}");
+        assert!(error.contains("[raise the plugin's spec.limits.disk]"), "{tier}: {error}");
+        assert!(error.ends_with(ABOUT), "{tier}: {error}");
+    }
+}
+
+#[test]
+fn too_many_files_are_named() {
+    for tier in tiers() {
+        let script = "for i in 1 2 3 4 5 6 7 8 9; do > $TMPDIR/$i; done; sleep 30";
+        let bench = Bench::new("", script);
+        let _server = bench.serve(tier, &["--max-disk-files", "10"]);
+        let rendered = bench.ask("tried", &[]);
+        let error = rendered.error();
+        assert!(error.contains("more than 10 files and directories"), "{tier}: {error}");
+        let raise = "[raise --max-disk-files, or give the plugin a spec.limits.files]";
+        assert!(error.contains(raise), "{tier}: {error}");
+    }
+}
+
+#[test]
+fn what_is_within_its_limits_is_let_be() {
+    for tier in tiers() {
+        let script = "head -c 1000000 /dev/zero > file; sleep 1; echo 'kind: A'";
+        let spec = "  limits: {memory: 64Mi, disk: 2Mi, files: 9}";
+        let rendered = Bench::new(spec, script).render(tier, &[]);
+        assert_eq!(rendered.code, Some(0), "{tier}: {}", rendered.stderr);
+    }
+}
+
+#[test]
+fn limits_of_0_are_none() {
+    for tier in tiers() {
+        let script = "head -c 1000000 /dev/zero > file; sleep 0.6; echo 'kind: A'";
+        let spec = "  limits: {memory: 0, disk: 0, files: 0}";
+        let flags = ["--max-disk-bytes", "10", "--max-disk-files", "1"];
+        let bench = Bench::new(spec, script);
+        let _server = bench.serve(tier, &flags);
+        let rendered = bench.ask("tried", &[]);
+        assert_eq!(rendered.code, Some(0), "{tier}: {}", rendered.stderr);
+    }
+}
+
+/// Only there is it known whose a file in a cache is.
+#[test]
+fn what_a_request_puts_into_its_caches_counts_where_it_has_its_own_user() {
+    let spec = "  sandbox: {caches: [{name: store, env: STORE}]}\n  limits: {disk: 2Mi}";
+    let script = "eval \"$ARGOCD_ENV_DO\"; sleep 0.5; echo 'kind: A'";
+    for tier in tiers().into_iter().filter(|tier| matches!(*tier, "uid" | "namespaces")) {
+        let bench = Bench::new(spec, script);
+        let _server = bench.serve(tier, &["--max-requests", "1"]);
+        let say = |what: &str| bench.ask("tried", &["--env", &format!("DO={what}")]);
+        let fill = "mkdir $STORE/d; head -c 1500000 /dev/zero > $STORE/d/";
+        assert_eq!(say(&format!("{fill}1")).code, Some(0), "{tier}");
+        // So often that one of these has the first one's user again. What that
+        // one made would be too much together with this.
+        for _ in 0..9 {
+            let rendered = say("head -c 1000000 /dev/zero > file");
+            assert_eq!(rendered.code, Some(0), "{tier}: what was there: {}", rendered.stderr);
+        }
+        let over =
+            say("mkdir $STORE/e; for i in 1 2; do head -c 1500000 /dev/zero > $STORE/e/$i; \
+                        done; sleep 30");
+        assert!(over.error().contains("bytes of disk"), "{tier}: {}", over.stderr);
+    }
+}
+
 #[test]
 fn processes_that_are_not_to_be_had_are_named() {
     for tier in tiers().into_iter().filter(|tier| matches!(*tier, "uid" | "namespaces")) {

@@ -1,0 +1,299 @@
+//! Taking too much with many small things.
+
+use std::{
+    fs::{self, File, Permissions},
+    io::{IoSlice, Write},
+    os::{
+        fd::AsRawFd,
+        unix::{fs::PermissionsExt, net::UnixStream, process::CommandExt},
+    },
+    path::Path,
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use nix::{
+    fcntl::{OFlag, openat},
+    libc,
+    sys::{
+        memfd::{MFdFlags, memfd_create},
+        prctl,
+        signal::{Signal, kill},
+        socket::{ControlMessage, MsgFlags, sendmsg},
+        stat::Mode,
+        wait::waitpid,
+    },
+    unistd::{chdir, mkdir, setsid},
+};
+
+use super::pid;
+use crate::{
+    attack::Outcome,
+    raw::{call, fork},
+    targets::Targets,
+};
+
+/// Each far below an arena's limits, and all together far above them.
+const PIECES: usize = 12;
+const MEMORY: usize = 40 << 20;
+const FILE: usize = 20 << 20;
+const ENTRIES: usize = 9000;
+
+/// Deeper than any path can be long.
+const LEVELS: usize = 1000;
+
+/// How long an excess waits to be found. With nobody to find it, it works.
+const WAIT: Duration = Duration::from_secs(20);
+
+fn wait() -> Outcome {
+    thread::sleep(WAIT);
+    Outcome::Done("nobody minded".to_owned())
+}
+
+/// Written to, so that it is there.
+fn memory(bytes: usize) -> Vec<u8> {
+    let mut memory = vec![0; bytes];
+    memory.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
+    memory
+}
+
+fn fill(file: impl Write) {
+    fill_and(file, || {});
+}
+
+/// Does something all the time meanwhile.
+fn fill_and(mut file: impl Write, act: impl Fn()) {
+    const PIECE: usize = 1 << 16;
+    let piece = vec![1; PIECE];
+    for _ in 0..FILE / PIECE {
+        act();
+        file.write_all(&piece).expect("a piece");
+    }
+}
+
+fn nameless() -> File {
+    let file = File::options().read(true).write(true).create_new(true).open("nameless");
+    let file = file.expect("a file");
+    fs::remove_file("nameless").expect("a removed file");
+    fill(&file);
+    file
+}
+
+pub(crate) fn none(_: &Targets) -> Outcome {
+    let _memory = memory(MEMORY);
+    fs::create_dir("many").expect("a directory");
+    (0..ENTRIES / 2).for_each(|n| fs::write(format!("many/{n}"), "").expect("a file"));
+    fill(File::create("file").expect("a file"));
+    let _nameless = nameless();
+    thread::sleep(Duration::from_millis(1200));
+    Outcome::Done("within limits".to_owned())
+}
+
+pub(crate) fn processes(_: &Targets) -> Outcome {
+    for _ in 0..PIECES {
+        let hog = || {
+            let _memory = memory(MEMORY);
+            wait();
+        };
+        fork(hog).expect("a process");
+    }
+    wait()
+}
+
+/// What is left behind counts, too, while its end is waited for.
+pub(crate) fn left_memory(_: &Targets) -> Outcome {
+    let child = fork(|| {
+        let _ = setsid();
+        for _ in 0..PIECES {
+            let hog = || {
+                let _memory = memory(MEMORY);
+                let until = Instant::now() + WAIT;
+                while Instant::now() < until {
+                    eprintln!("here");
+                    thread::sleep(Duration::from_millis(100));
+                }
+            };
+            fork(hog).expect("a process");
+        }
+    });
+    waitpid(child.expect("a process"), None).expect("its end");
+    Outcome::Done("left behind".to_owned())
+}
+
+pub(crate) fn shared_memory(_: &Targets) -> Outcome {
+    let zero = File::open("/dev/zero").expect("zeros");
+    let number = |number: i32| u64::from(number.unsigned_abs());
+    for _ in 0..PIECES {
+        let (access, kind) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+        let arguments = [0, MEMORY as u64, number(access), number(kind), u64::MAX, 0];
+        let place = call(libc::SYS_mmap, &arguments).expect("memory").cast_unsigned();
+        // The kernel writes there, so that it is there.
+        let read = [number(zero.as_raw_fd()), place, MEMORY as u64];
+        call(libc::SYS_read, &read).expect("zeros");
+    }
+    wait()
+}
+
+pub(crate) fn memory_files(_: &Targets) -> Outcome {
+    let _held: Vec<File> = (0..2 * PIECES).map(|_| memory_file(|| {})).collect();
+    wait()
+}
+
+pub(crate) fn first_thread_gone(_: &Targets) -> Outcome {
+    for _ in 0..PIECES {
+        let hog = || {
+            thread::spawn(|| {
+                let _memory = memory(MEMORY);
+                wait()
+            });
+            let _ = call(libc::SYS_exit, &[0]);
+        };
+        fork(hog).expect("a process");
+    }
+    wait()
+}
+
+fn signal_all(signal: Signal) {
+    // Whoever can be met is: nobody, unless somebody looks as this user.
+    let _ = kill(pid(-1), signal);
+}
+
+/// Signals everybody else that it may, all the time.
+fn rage(signal: Signal) -> Outcome {
+    let until = Instant::now() + WAIT;
+    while Instant::now() < until {
+        signal_all(signal);
+    }
+    Outcome::Done("nobody minded".to_owned())
+}
+
+/// Memory that the kernel's limit for each process does not count.
+fn memory_and(signal: Signal) -> Outcome {
+    let files = (0..2 * PIECES).map(|_| memory_file(|| signal_all(signal)));
+    let _held: Vec<File> = files.collect();
+    rage(signal)
+}
+
+fn memory_file(act: impl Fn()) -> File {
+    let file = memfd_create(c"x", MFdFlags::empty()).expect("a file in memory");
+    let file = File::from(file);
+    fill_and(&file, act);
+    file
+}
+
+pub(crate) fn memory_and_kill(_: &Targets) -> Outcome {
+    memory_and(Signal::SIGKILL)
+}
+
+pub(crate) fn memory_and_stop(_: &Targets) -> Outcome {
+    memory_and(Signal::SIGSTOP)
+}
+
+fn fill_files() {
+    (0..PIECES).for_each(|n| fill(File::create(format!("piece-{n}")).expect("a file")));
+}
+
+pub(crate) fn files(_: &Targets) -> Outcome {
+    fill_files();
+    wait()
+}
+
+pub(crate) fn files_elsewhere(_: &Targets) -> Outcome {
+    let home = crate::helper::variable("HOME").expect("HOME");
+    mkdir(Path::new(&home).join("d").as_path(), Mode::S_IRWXU).expect("a directory");
+    chdir(Path::new(&home).join("d").as_path()).expect("to be there");
+    fill_files();
+    wait()
+}
+
+pub(crate) fn files_and_kill(_: &Targets) -> Outcome {
+    for number in 0..PIECES {
+        let file = File::create(format!("piece-{number}")).expect("a file");
+        fill_and(file, || signal_all(Signal::SIGKILL));
+    }
+    rage(Signal::SIGKILL)
+}
+
+pub(crate) fn removed_files(_: &Targets) -> Outcome {
+    let _held: Vec<File> = (0..PIECES).map(|_| nameless()).collect();
+    wait()
+}
+
+pub(crate) fn closed_directory(_: &Targets) -> Outcome {
+    fs::create_dir_all("closed/inner").expect("directories");
+    let inner = File::open("closed/inner").expect("a directory");
+    fs::set_permissions("closed", Permissions::from_mode(0o000)).expect("a mode");
+    for number in 0..PIECES {
+        let flags = OFlag::O_CREAT | OFlag::O_WRONLY;
+        let file = openat(&inner, format!("{number}").as_str(), flags, Mode::S_IRUSR);
+        fill(File::from(file.expect("a file")));
+    }
+    wait()
+}
+
+pub(crate) fn undumpable(targets: &Targets) -> Outcome {
+    // Refused, where there is a filter.
+    let _ = prctl::set_dumpable(false);
+    removed_files(targets)
+}
+
+pub(crate) fn entries(_: &Targets) -> Outcome {
+    for number in 0..ENTRIES {
+        fs::create_dir_all(format!("{}", number / 1000)).expect("a directory");
+        fs::write(format!("{}/{number}", number / 1000), "").expect("a file");
+    }
+    wait()
+}
+
+pub(crate) fn deep_entries(_: &Targets) -> Outcome {
+    let files = ENTRIES / LEVELS;
+    for _ in 0..LEVELS {
+        (0..files).for_each(|number| fs::write(number.to_string(), "").expect("a file"));
+        mkdir("directory", Mode::S_IRWXU).expect("a directory");
+        chdir("directory").expect("to be there");
+    }
+    wait()
+}
+
+pub(crate) fn mapped_files(_: &Targets) -> Outcome {
+    for _ in 0..PIECES {
+        let file = nameless();
+        let number = |number: i32| u64::from(number.unsigned_abs());
+        let (access, kind) = (number(libc::PROT_READ), number(libc::MAP_SHARED));
+        let arguments = [0, 4096, access, kind, number(file.as_raw_fd()), 0];
+        call(libc::SYS_mmap, &arguments).expect("a mapping");
+    }
+    wait()
+}
+
+pub(crate) fn files_in_flight(_: &Targets) -> Outcome {
+    let (here, _there) = UnixStream::pair().expect("a pair");
+    for _ in 0..PIECES {
+        let file = nameless();
+        let files = [file.as_raw_fd()];
+        let carried = [ControlMessage::ScmRights(&files)];
+        let sent = sendmsg::<()>(
+            here.as_raw_fd(),
+            &[IoSlice::new(b"x")],
+            &carried,
+            MsgFlags::empty(),
+            None,
+        );
+        sent.expect("a sent file");
+    }
+    wait()
+}
+
+/// Nobody may look into a process whose program nobody may read.
+pub(crate) fn unreadable_program(_: &Targets) -> Outcome {
+    fs::copy("/bin/sleep", "sleep").expect("a program");
+    fs::set_permissions("sleep", Permissions::from_mode(0o111)).expect("a mode");
+    for _ in 0..PIECES {
+        let mut command = Command::new("./sleep");
+        command.arg("60").stdin(Stdio::from(nameless())).stdout(Stdio::null());
+        fork(|| drop(command.exec())).expect("a process");
+    }
+    wait()
+}
