@@ -1,44 +1,37 @@
 //! All leases: who works under them, and how they end.
 
+mod ends;
 mod looks;
 mod signals;
+mod stale;
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    fs,
-    os::{fd::AsFd, unix::fs::MetadataExt},
+    os::fd::AsFd,
     time::{Duration, Instant},
 };
 
 use nix::{
     sys::signal::Signal,
-    unistd::{Pid, Uid, UnlinkatFlags, geteuid, unlinkat},
+    unistd::{Pid, Uid, geteuid},
 };
 
 use super::{
     super::{
         fork::{Reaped, SingleThreaded},
-        message::{
-            Ended, Event, Grants, JobKind, LeaseOrder, Leased, Ready, Released, StartOrder,
-            TierName,
-        },
+        message::{Ended, Event, Grants, JobKind, LeaseOrder, Leased, Ready, StartOrder, TierName},
         shared::Shared,
         worker::{Job, Lines, Site, Tenant},
     },
     caches::NoCache,
     census::Census,
-    clean::{self, Whose},
-    ending::{Ending, Found, Step},
-    leftovers,
+    clean,
     rounds::Rounds,
-    setup::{Arrangement, Unfit},
+    setup::Arrangement,
     slot::{Lease, Slots, State, Waiting},
 };
 
 use self::looks::Look;
-
-/// Time a signal takes at most; looking again too early costs nothing.
-const AFTER_SIGNAL: Duration = Duration::from_millis(1);
 
 /// The users, their processes and their directories.
 pub(super) struct Leases {
@@ -115,35 +108,6 @@ impl Leases {
     /// Whether a lease is still being taken back.
     pub(super) fn are_ending(&self) -> bool {
         self.slots.iter().any(|(_, slot)| matches!(slot.state, State::Ending { .. }))
-    }
-
-    /// Ends what a spawner that was killed has left, and removes what it or
-    /// argocd-cmp-server made; directories as the user they belong to, and not
-    /// at once: nobody else can.
-    pub(super) fn remove_stale(&mut self) -> Result<(), Unfit> {
-        let unfit = |error| Unfit::Step { step: "clear the work directory", error };
-        let Arrangement { root, users, census, .. } = &self.arrangement;
-        let mut stale = Vec::new();
-        for entry in fs::read_dir(&root.path).map_err(unfit)? {
-            let entry = entry.map_err(unfit)?;
-            let about = entry.metadata().map_err(unfit)?;
-            let owner = Uid::from_raw(about.uid());
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if about.is_dir() {
-                stale.push((name, (owner != geteuid()).then_some(owner)));
-            } else if fs::remove_file(entry.path()).is_err() {
-                self.reports.push(Event::Left(name));
-            }
-        }
-        if let Some(users) = users {
-            leftovers::end(self.fork, users, stale.iter().filter_map(|(_, owner)| *owner));
-        }
-        for (name, tenant) in stale {
-            let whose = Whose { tenant, killer: None, shared: None, census: *census };
-            let cleaner = self.fork.fork(|| clean::clean(&root.directory, &name, &whose));
-            self.children.insert(cleaner.map_err(unfit)?, Child::Stale(name));
-        }
-        Ok(())
     }
 
     pub(super) fn lease(&mut self, order: LeaseOrder, lines: Lines) {
@@ -313,82 +277,6 @@ impl Leases {
             self.look_if_due(index, now);
         }
         self.serve_queue(now);
-    }
-
-    fn step(&mut self, index: usize, next: impl FnOnce(&mut Ending) -> Step) {
-        if let Some(ending) = self.slots.ending_mut(index) {
-            let step = next(ending);
-            self.take(index, step);
-        }
-    }
-
-    fn take(&mut self, index: usize, step: Step) {
-        match step {
-            Step::Stop => self.signal(index, Signal::SIGTERM),
-            Step::Kill => self.kill(index),
-            Step::Clean => self.clean(index),
-            Step::Wait(until) => self.slots.set_wake(index, until),
-            Step::Free => self.end(index, false),
-            Step::Quarantine => self.end(index, true),
-        }
-    }
-
-    /// The last order to whoever works under a lease. Who cleans up afterwards
-    /// ends the tenant's other processes first.
-    fn kill(&mut self, index: usize) {
-        self.order_workers(index, Signal::SIGKILL);
-        let now = Instant::now();
-        self.step(index, |ending| ending.signalled(now));
-    }
-
-    fn clean(&mut self, index: usize) {
-        // A signal on its way could meet the user's next tenant.
-        if self.is_signalling(index) {
-            return self.slots.set_wake(index, Instant::now() + AFTER_SIGNAL);
-        }
-        let is_final = self.slots.ending_mut(index).is_some_and(|ending| ending.is_final());
-        let pair = self.slots.users(index);
-        let Some(lease) = self.slots.any_lease_mut(index) else { return };
-        // A worker that was just forked is not the tenant's user yet, and would
-        // make files once everything seems to be gone; a guard ends last.
-        let is_busy = !lease.workers.is_empty();
-        let (root, name) = (&self.arrangement.root.directory, lease.workspace.as_str());
-        let whose = Whose {
-            tenant: pair.map(|pair| pair.tenant),
-            killer: pair.filter(|_| is_final).map(|pair| pair.killer),
-            shared: lease.shared.as_ref(),
-            census: self.arrangement.census,
-        };
-        let clean = || clean::clean(root, name, &whose);
-        let cleaner = (!is_busy).then(|| self.fork.fork(clean));
-        if let Some(Ok(pid)) = cleaner {
-            self.children.insert(pid, Child::Cleaner { slot: index });
-        } else {
-            // Or there is no process to be had: tried again, for a while.
-            let now = Instant::now();
-            self.step(index, |ending| ending.cleaned(now, Found::Processes));
-        }
-    }
-
-    fn is_cleaning(&self, index: usize) -> bool {
-        let cleans = |child: &Child| matches!(child, Child::Cleaner { slot } if *slot == index);
-        self.children.values().any(cleans)
-    }
-
-    fn end(&mut self, index: usize, quarantined: bool) {
-        let Some(lease) = self.slots.any_lease_mut(index) else { return };
-        let (id, name) = (lease.id, lease.workspace.clone());
-        let quarantined = quarantined || !self.remove_directory(&name);
-        self.slots.end(index, Instant::now(), quarantined);
-        self.reports.push(Event::Released(Released { lease: id, quarantined }));
-    }
-
-    /// Removes a workspace's own directory, which is empty by now. That takes
-    /// the right to write to the root, which no tenant has.
-    fn remove_directory(&self, name: &str) -> bool {
-        let root = &self.arrangement.root.directory;
-        let removed = unlinkat(root, name, UnlinkatFlags::RemoveDir);
-        matches!(removed, Ok(()) | Err(nix::errno::Errno::ENOENT))
     }
 
     /// Starts a worker that waited for the end of everything before it.
