@@ -71,22 +71,25 @@ fn measure(tier: Tier, held: usize) {
     let memory = vec![1_u8; held];
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(2).enable_all().build().expect("a runtime");
-    let resident = resident(&spawner_of());
+    let spawner_pid = child_of("thread-self");
+    let at_first = resident(&spawner_pid);
     let times = runtime.block_on(async {
         let (link, driver) = Link::new(spawner, || {}).expect("a link");
         tokio::select! {
             _ = driver => None,
-            times = sample(&link) => Some(times),
+            measured = async { (sample(&link).await, worker(&link, &spawner_pid).await) } => {
+                Some(measured)
+            }
         }
     });
-    let times = times.expect("a spawner until the end");
+    let (times, worker) = times.expect("a spawner until the end");
     drop(runtime);
     process.wait(Duration::from_secs(5));
     let [plain, confined, whole] = times.map(Figures::of);
     let over = |a: Duration, b: Duration| a.as_secs_f64() * 1e3 - b.as_secs_f64() * 1e3;
     println!(
         "{tier}, holding {} MiB: plain {plain}, confined {confined}, overhead {:.3} ms (p99 {:.3} \
-         ms), whole request {whole}; spawner {resident} KiB resident",
+         ms), whole request {whole}; resident: spawner {at_first}, worker {worker}",
         memory.len() >> 20,
         over(confined.median, plain.median),
         over(confined.p99, plain.p99),
@@ -152,6 +155,17 @@ async fn request(link: &Link) -> (Duration, Duration) {
     (began.elapsed(), asked.elapsed())
 }
 
+/// Memory of a first worker that waits for its archive, or of its guard.
+async fn worker(link: &Link, spawner: &str) -> String {
+    let mut lease = link.lease(Bounds::default()).await.expect("a lease");
+    let limits = Limits { bytes: 1 << 20, files: 10, path_bytes: 4096, depth: 64 };
+    let unpacking = lease.unpack(limits, false).await.expect("a worker");
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let resident = resident(&child_of(spawner));
+    drop(unpacking);
+    resident
+}
+
 /// The end of a tar is a kilobyte of zeros.
 fn empty_archive() -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
@@ -192,14 +206,22 @@ impl std::fmt::Display for Figures {
     }
 }
 
-/// This process's only child so far.
-fn spawner_of() -> String {
-    let children = fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
+/// The child that a process started last.
+fn child_of(process: &str) -> String {
+    let path = match process {
+        "thread-self" => "/proc/thread-self/children".to_owned(),
+        process => format!("/proc/{process}/task/{process}/children"),
+    };
+    let children = fs::read_to_string(path).unwrap_or_default();
     children.split_whitespace().last().unwrap_or_default().to_owned()
 }
 
+/// Memory of a process, all of it and what is its own and no file's.
 fn resident(pid: &str) -> String {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.and_then(|line| line.split_whitespace().next()).unwrap_or("unknown").to_owned()
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.map_or("unknown".to_owned(), |line| line.trim().to_owned())
+    };
+    format!("{} ({} of it its own)", field("VmRSS:"), field("RssAnon:"))
 }

@@ -13,6 +13,14 @@ const SIGXCPU: i32 = 24;
 const SIGXFSZ: i32 = 25;
 const SHELL: i32 = 128;
 
+/// How programs end that do not look whether they got the memory they asked
+/// for: SIGTRAP, SIGABRT, SIGBUS and SIGSEGV.
+const CRASHES: [i32; 4] = [5, 6, 7, 11];
+
+/// Less memory than this is too little for some runtimes to start: deno, Java
+/// and Node.js 24 ask for about half of it.
+const RUNTIME: u64 = 1 << 30;
+
 /// How programs say that no further process could be made (EAGAIN).
 const NO_PROCESS: [&str; 4] =
     ["resource temporarily unavailable", "cannot fork", "eagain", "can't start new thread"];
@@ -53,7 +61,8 @@ impl Hint {
             End::Excess { what, .. } => Some(evidence.excess(what)),
             End::Exit(_) | End::Signal { .. } | End::Deadline | End::OutputLimit { .. } => None,
         };
-        by_end.or_else(|| evidence.by_signal()).or_else(|| evidence.by_words()).map(Self)
+        let known = by_end.or_else(|| evidence.by_signal()).or_else(|| evidence.by_words());
+        known.or_else(|| evidence.by_crash()).map(Self)
     }
 }
 
@@ -72,14 +81,32 @@ impl Evidence<'_> {
         }
     }
 
+    /// The signal that ended the command, or a command of its shell.
+    fn signal(&self) -> Option<i32> {
+        match self.end {
+            End::Signal { number, .. } => Some(number),
+            End::Exit(code) => Some(code - SHELL),
+            End::Deadline | End::OutputLimit { .. } | End::Excess { .. } => None,
+        }
+    }
+
+    /// A program that crashed may have had too little memory.
+    fn by_crash(&self) -> Option<String> {
+        let memory = self.bounds.memory;
+        let is_little = memory > 0 && memory < RUNTIME;
+        (is_little && CRASHES.contains(&self.signal()?)).then(|| {
+            let raise = raise(self.plugin.limits.memory.is_some(), "memory", "--max-memory");
+            format!(
+                "it crashed, as some programs do for lack of memory; each of its processes may \
+                 have {memory} bytes: {raise}"
+            )
+        })
+    }
+
     /// What the kernel's own signals say is certain.
     fn by_signal(&self) -> Option<String> {
         let limits = &self.plugin.limits;
-        let signal = match self.end {
-            End::Signal { number, .. } => number,
-            End::Exit(code) => code - SHELL,
-            End::Deadline | End::OutputLimit { .. } | End::Excess { .. } => return None,
-        };
+        let signal = self.signal()?;
         let Bounds { cpu_seconds, file_size, .. } = *self.bounds;
         if signal == SIGXCPU || signal == SIGKILL && self.used_up(cpu_seconds) {
             let raise = raise(limits.cpu.is_some(), "cpu", "--max-cpu");
@@ -207,6 +234,15 @@ mod tests {
             text.ends_with("limit of 3 bytes: raise the plugin's spec.limits.fileSize]"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_crash_is_put_beside_little_memory() {
+        for end in [signal(11), signal(6), End::Exit(133)] {
+            let text = hint("{memory: 1}", end, "");
+            assert!(text.ends_with("1 bytes: raise the plugin's spec.limits.memory]"), "{text}");
+        }
+        assert_eq!(hint("{}", signal(15), ""), "", "somebody else's wish");
     }
 
     #[test]
