@@ -17,7 +17,6 @@ pub(crate) const VERB: &str = "attack";
 pub(crate) const GENERATE: &str = "generate";
 pub(crate) const INIT: &str = "init";
 pub(crate) const HOLD: &str = "hold";
-pub(crate) const LINGER: &str = "linger";
 pub(crate) const EUID: &str = "euid";
 pub(crate) const EMULATE: &str = "emulate";
 
@@ -35,7 +34,6 @@ pub(crate) const VICTIM_SOCKET: &str = "open.sock";
 pub(crate) fn main() -> ExitCode {
     match env::args().nth(2).as_deref() {
         Some(HOLD) => hold(),
-        Some(LINGER) => linger(),
         Some(EMULATE) => emulate::main(),
         // For whoever has the bit on this file's mode.
         Some(EUID) => return ExitCode::from(u8::from(!nix::unistd::geteuid().is_root())),
@@ -94,14 +92,6 @@ fn hold() {
     // Last, and at once: who sees it knows that everything is there.
     fs::write("treasure.new", TREASURE_TEXT).expect("a treasure");
     fs::rename("treasure.new", TREASURE).expect("a treasure");
-    loop {
-        thread::park();
-    }
-}
-
-/// Goes on without being anybody's to see.
-fn linger() -> ! {
-    nix::sys::prctl::set_dumpable(false).expect("a process that cannot be traced");
     loop {
         thread::park();
     }

@@ -19,7 +19,6 @@ use super::{
 };
 use crate::{
     arena::USERS,
-    helper,
     processes::{self, Process},
     raw::abstract_address,
     setting::Setting,
@@ -128,14 +127,12 @@ fn both_of_users() -> Result<(), String> {
     ended_by_next(&stage(Setting::Uid, &format!("{DAEMON}exec ")), "sleep 300")
 }
 
-/// Most of what the kernel tells of such a process is root's.
+/// Most of what the kernel tells of a program that its user may not read is
+/// root's.
 fn untraceable() -> Result<(), String> {
-    let daemon = format!(
-        "(setsid attack {} {} >/dev/null 2>&1 &); sleep 0.3; exec ",
-        helper::VERB,
-        helper::LINGER
-    );
-    ended_by_next(&stage(Setting::Uid, &daemon), helper::LINGER)
+    const DAEMON: &str = "cp /bin/sleep $HOME/linger; chmod 111 $HOME/linger; (setsid \
+                          $HOME/linger 300 >/dev/null 2>&1 &); sleep 0.3; exec ";
+    ended_by_next(&stage(Setting::Uid, DAEMON), "linger 300")
 }
 
 /// What is left is of one user, and the plugin's command is not among it, which
