@@ -25,9 +25,9 @@ use super::{
     start::Spawner,
 };
 
-/// Orders that may wait for each lease: to start, to stop, to release, and the
-/// next one to lease.
-const ORDERS_PER_LEASE: usize = 4;
+/// Orders that may wait for each lease: to start, to watch, to stop, to release,
+/// and the next one to lease.
+const ORDERS_PER_LEASE: usize = 5;
 
 /// The spawner ended, which it must not while there is a supervisor.
 #[derive(Clone, Copy, Debug, Error)]
@@ -49,6 +49,7 @@ pub struct Link {
 pub(super) enum Outgoing {
     Lease { asked: Asked, kind: JobKind, grants: Grants, ends: Ends },
     Start { lease: u64, grants: Grants, ends: Ends },
+    Watch { lease: u64 },
     Stop { lease: u64 },
     Release { lease: u64, grace_ms: u32 },
 }
@@ -160,6 +161,7 @@ impl<Q: Fn()> Driver<Q> {
                 waiting.jobs.insert(number, ends.ended);
                 (Order::start(lease, number, grants), ends.carried)
             }
+            Outgoing::Watch { lease } => (Order::watch(lease), Vec::new()),
             Outgoing::Stop { lease } => (Order::stop(lease), Vec::new()),
             Outgoing::Release { lease, grace_ms } => (Order::release(lease, grace_ms), Vec::new()),
         }

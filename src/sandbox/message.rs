@@ -13,7 +13,7 @@ use super::{excess::Excess, plan::Used, tier::Tier};
 /// Supervisor to spawner.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Order {
-    #[prost(oneof = "What", tags = "1, 2, 3, 4, 5")]
+    #[prost(oneof = "What", tags = "1, 2, 3, 4, 5, 6")]
     pub(super) what: Option<What>,
 }
 
@@ -33,6 +33,9 @@ pub(super) enum What {
     /// End everything under a lease, remove its files, take it back.
     #[prost(message, tag = "4")]
     Release(ReleaseOrder),
+    /// A command runs: look at what it takes from now on.
+    #[prost(message, tag = "6")]
+    Watch(WatchOrder),
     /// The first order, once.
     #[prost(message, tag = "5")]
     Setup(Setup),
@@ -159,6 +162,12 @@ pub(super) struct Ceilings {
     /// have whose size cannot be seen.
     #[prost(uint64, tag = "4")]
     pub(super) file_size: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(super) struct WatchOrder {
+    #[prost(uint64, tag = "1")]
+    pub(super) lease: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
@@ -338,6 +347,10 @@ impl Order {
 
     pub(super) const fn start(lease: u64, job: u64, grants: Grants) -> Self {
         Self { what: Some(What::Start(StartOrder { lease, job, grants })) }
+    }
+
+    pub(super) const fn watch(lease: u64) -> Self {
+        Self { what: Some(What::Watch(WatchOrder { lease })) }
     }
 
     pub(super) const fn stop(lease: u64) -> Self {

@@ -131,6 +131,8 @@ impl Lease {
         };
         job.tell(&self.bounds().plan(task)).await;
         let (used, streams) = streams(&mut job).await?;
+        // Not before: nobody can look into a worker, which is the sandbox's own.
+        let _ = self.send(Outgoing::Watch { lease: self.id() }).await;
         let mut capture = Capture::new(streams, max_output, (redactor, used));
         let stopped = capture.follow(&mut job, self.passing(), deadline).await?;
         match stopped {

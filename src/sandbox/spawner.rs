@@ -187,6 +187,7 @@ impl Spawner {
         match order.what {
             Some(What::Lease(order)) => self.leases.lease(order, lines(descriptors)?),
             Some(What::Start(order)) => self.leases.start(order, lines(descriptors)?),
+            Some(What::Watch(order)) => self.leases.watch(order.lease),
             Some(What::Stop(order)) => self.leases.stop(order.lease),
             Some(What::Release(order)) => {
                 self.leases.release(order.lease, Duration::from_millis(order.grace_ms.into()));

@@ -26,7 +26,6 @@ use super::{
     caches::NoCache,
     census::Census,
     clean,
-    rounds::Rounds,
     setup::Arrangement,
     slot::{Lease, Slots, State, Waiting},
 };
@@ -172,9 +171,7 @@ impl Leases {
         match self.fork.fork(|| Job::new(&site, &tenant, kind, lines).start(read)) {
             Ok(pid) => {
                 lease.workers.insert(pid, job);
-                if lease.rounds.is_none() {
-                    lease.rounds = Rounds::begin(Instant::now(), grants.ceilings);
-                }
+                lease.ceilings = grants.ceilings;
                 self.children.insert(pid, Child::Worker { slot: index, job });
             }
             Err(error) => self.refuse(job, &error.to_string()),

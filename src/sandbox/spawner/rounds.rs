@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use super::gauge::Found;
 use crate::sandbox::{excess::Excess, message::Ceilings};
 
-/// Time between two looks, and from a request's start to the first: most
-/// requests have ended by then and cost nothing.
+/// Time between two looks, and from the first command's start to the first:
+/// most requests have ended by then and cost nothing.
 const EVERY: Duration = Duration::from_millis(250);
 
 /// A look is followed by a pause of so many times its length: looking takes a
@@ -18,7 +18,7 @@ const PAUSE: u32 = 10;
 const BLIND_TIME: Duration = Duration::from_secs(5);
 const BLIND_LOOKS: u32 = 3;
 
-/// The looks at one request, from its first worker to the end of its lease.
+/// The looks at one request, from its first command to the end of its lease.
 #[derive(Debug)]
 pub(super) struct Rounds {
     ceilings: Ceilings,

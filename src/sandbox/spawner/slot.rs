@@ -14,7 +14,7 @@ use super::{
     users::Pair,
 };
 use crate::sandbox::{
-    message::{Grants, JobKind},
+    message::{Ceilings, Grants, JobKind},
     shared::Shared,
     worker::Lines,
 };
@@ -57,6 +57,8 @@ pub(super) struct Lease {
     pub(super) since: SystemTime,
     /// Looks at what its commands take, once one runs that has limits.
     pub(super) rounds: Option<Rounds>,
+    /// What all that it consists of may take together.
+    pub(super) ceilings: Ceilings,
 }
 
 /// A worker to be.
@@ -226,6 +228,7 @@ impl Slots {
             shared: None,
             waiting: None,
             since: SystemTime::now(),
+            ceilings: Ceilings::default(),
             rounds: None,
         });
         Some((self.last_lease, index))

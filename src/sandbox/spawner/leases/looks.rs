@@ -11,6 +11,7 @@ use super::{
             tier::Tier,
         },
         gauge::{self, Found, Identity, Subject},
+        rounds::Rounds,
         users::Pair,
     },
     Child, Leases,
@@ -25,6 +26,15 @@ pub(super) struct Look {
 }
 
 impl Leases {
+    /// Has a lease looked at for as long as it lasts.
+    pub(in crate::sandbox::spawner) fn watch(&mut self, lease: u64) {
+        let slot = self.slots.find(lease);
+        let lease = slot.and_then(|slot| self.slots.lease_mut(slot));
+        if let Some(lease) = lease.filter(|lease| lease.rounds.is_none()) {
+            lease.rounds = Rounds::begin(Instant::now(), lease.ceilings);
+        }
+    }
+
     /// Has a slot looked at if it is time. Never twice at once: the last look at
     /// an earlier tenant may still be under way.
     pub(super) fn look_if_due(&mut self, slot: usize, now: Instant) {
