@@ -6,6 +6,7 @@ mod killed;
 mod older;
 mod orphaned;
 mod refused;
+mod slow;
 mod users;
 
 use std::{
@@ -57,6 +58,7 @@ pub(crate) fn all() -> impl Iterator<Item = Trial> {
         older::FACTS,
         users::FACTS,
         crowd::FACTS,
+        slow::FACTS,
     ];
     let facts = facts.into_iter().flatten().map(|(name, fact)| {
         let held = move || {

@@ -1,0 +1,40 @@
+//! An archive that takes its time.
+
+use std::{fs, io::Write, thread, time::Duration};
+
+use nix::{sys::stat::Mode, unistd::mkfifo};
+
+use super::{Fact, PATIENCE, Stage, check};
+use crate::{
+    requests::{generate, parcel},
+    setting::Setting,
+};
+
+pub(super) const FACTS: &[Fact] = &[("an_archive_may_arrive_slowly", slow)];
+
+/// Longer than a command may be impossible to measure.
+const PAUSE: Duration = Duration::from_secs(7);
+
+/// Whoever unpacks cannot be looked into, and is not what the limits are about.
+fn slow() -> Result<(), String> {
+    let stage = Stage::new(Setting::Uid);
+    stage.add("user", "sleep 1; echo '{said: ran}'");
+    let _supervisor = stage.start(stage.options.command())?;
+    let packed = fs::read(&stage.archive).map_err(|error| error.to_string())?;
+    let mut parcel = parcel(&stage.archive, &[], PATIENCE);
+    parcel.archive = stage.directory.path().join("pipe");
+    mkfifo(&parcel.archive, Mode::S_IRWXU).map_err(|error| error.to_string())?;
+    let socket = stage.directory.path().join("sockets/user.sock");
+    let answer = thread::scope(|scope| {
+        let pipe = &parcel.archive;
+        scope.spawn(move || {
+            let (first, rest) = packed.split_at(packed.len() / 2);
+            let mut pipe = fs::OpenOptions::new().write(true).open(pipe).expect("a pipe");
+            pipe.write_all(first).expect("a reader");
+            thread::sleep(PAUSE);
+            pipe.write_all(rest).expect("a reader");
+        });
+        stage.runtime.block_on(generate(&socket, &parcel))
+    });
+    check(answer.is_ok(), || format!("{answer:?}"))
+}
