@@ -40,7 +40,9 @@ impl Limits {
         // The kernel counts from the start of this process.
         let used = used()?;
         let before = (used.user_us + used.system_us).div_ceil(1_000_000);
-        let cpu = if plan.max_cpu_seconds > 0 { plan.max_cpu_seconds + before } else { 0 };
+        let is_limited = plan.max_cpu_seconds > 0;
+        // A limit beyond all numbers must not come out as none.
+        let cpu = if is_limited { plan.max_cpu_seconds.saturating_add(before) } else { 0 };
         let all = [
             // Not the address space: runtimes reserve tens of gigabytes of that.
             (Resource::RLIMIT_DATA, plan.max_memory),
@@ -69,4 +71,16 @@ pub(super) fn used() -> Result<Used, Errno> {
     let micros = |time: TimeVal| u64::try_from(time.num_microseconds()).unwrap_or_default();
     let (user_us, system_us) = (micros(used.user_time()), micros(used.system_time()));
     Ok(Used { user_us, system_us, max_rss_kib: 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_limit_of_processor_time_is_still_a_limit() {
+        let plan = Plan { max_cpu_seconds: u64::MAX, ..Plan::default() };
+        let Limits(all) = Limits::of(&plan).unwrap();
+        assert_eq!(all, [(Resource::RLIMIT_CPU, u64::MAX)]);
+    }
 }

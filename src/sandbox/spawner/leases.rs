@@ -1,4 +1,4 @@
-//! All leases: who works under them, and how they end.
+//! All leases: who gets them, and who works under them.
 
 mod ends;
 mod looks;

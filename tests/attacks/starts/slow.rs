@@ -29,7 +29,9 @@ fn slow() -> Result<(), String> {
         let pipe = &parcel.archive;
         scope.spawn(move || {
             let (first, rest) = packed.split_at(packed.len() / 2);
-            let mut pipe = fs::OpenOptions::new().write(true).open(pipe).expect("a pipe");
+            // Read by nobody here, but so it does not wait for a reader for good.
+            let both = fs::OpenOptions::new().read(true).write(true).open(pipe);
+            let mut pipe = both.expect("a pipe");
             pipe.write_all(first).expect("a reader");
             thread::sleep(PAUSE);
             pipe.write_all(rest).expect("a reader");
