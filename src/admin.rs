@@ -17,7 +17,7 @@ use tokio::{
     sync::Semaphore,
     time::{interval, sleep},
 };
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::task::TaskTracker;
 use tracing::warn;
 
 pub use self::view::View;
@@ -65,18 +65,13 @@ impl Admin {
         Self { metrics, view }
     }
 
-    /// Serves until `stop`. Without a listener only the upkeep is done.
-    pub async fn run(
-        self,
-        listener: Option<TcpListener>,
-        tasks: TaskTracker,
-        stop: CancellationToken,
-    ) {
+    /// Serves until the runtime ends, so that probes are answered while requests
+    /// drain. Without a listener it only keeps the metrics tidy.
+    pub async fn run(self, listener: Option<TcpListener>, tasks: TaskTracker) {
         let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let mut upkeep = interval(UPKEEP);
         loop {
             tokio::select! {
-                () = stop.cancelled() => return,
                 _ = upkeep.tick() => self.metrics.upkeep(),
                 accepted = accept(listener.as_ref()) => match accepted {
                     Ok((stream, peer)) => {

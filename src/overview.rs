@@ -1,8 +1,6 @@
 //! All plugins and how they are, put together from those who know.
 
-mod timestamp;
-
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::SystemTime};
 
 use serde::{Deserialize, Serialize};
 
@@ -112,7 +110,7 @@ pub fn plugins(desired: &Catalog, findings: &Findings, standing: &Standing) -> V
             state: state.as_str().to_owned(),
             file: origin.map(|origin| origin.file.clone()),
             generation: origin.map(|origin| origin.generation),
-            loaded_at: origin.map(|origin| timestamp::rfc3339(origin.loaded_at)),
+            loaded_at: origin.map(|origin| rfc3339(origin.loaded_at)),
             hash: origin.map(|origin| origin.digest.short()),
             problems: problems.chain(failure).collect(),
             name: Some(name.to_string()),
@@ -148,7 +146,7 @@ impl Overview {
             ready,
             result: findings.result().as_str().to_owned(),
             generation: findings.generation(),
-            last_success: findings.good_since().map(timestamp::rfc3339),
+            last_success: findings.good_since().map(rfc3339),
             watching: findings.is_watching(),
             kept,
             static_mounts,
@@ -165,4 +163,9 @@ fn troubles<'f>(
     let origin = findings.origin(name);
     let concerns = move |trouble: &&Trouble| origin.is_some_and(|origin| trouble.concerns(origin));
     findings.troubles().iter().filter(concerns)
+}
+
+/// UTC, to the second.
+fn rfc3339(time: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(time).to_string()
 }

@@ -230,7 +230,7 @@ async fn run(config: &Serve, spawner: Spawner, abilities: &Abilities) -> Result<
     tasks.spawn(following);
     tasks.spawn(hang_up(prompt, stop.clone()));
     tasks.spawn(view.clone().observe(metrics.clone(), stop.clone()));
-    tasks.spawn(Admin::new(metrics, view).run(http, tasks.clone(), CancellationToken::new()));
+    tasks.spawn(Admin::new(metrics, view).run(http, tasks.clone()));
     tasks.spawn(report_ready(standing, ready.clone(), socket_dir));
     let shutdown = Shutdown { ready, stop, calls, connections };
     let result = tokio::select! {

@@ -2,7 +2,6 @@
 
 mod entries;
 mod entry_error;
-mod id_table;
 mod lookup;
 mod names;
 mod symlink;
@@ -11,7 +10,7 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroU32;
 
-use id_table::IdTable;
+use hashbrown::HashTable;
 use names::{NameId, Names};
 
 pub use entry_error::{EntryError, MakeError};
@@ -56,7 +55,7 @@ impl Default for IndexLimits {
 pub struct FileIndex {
     nodes: Vec<Node>,
     /// Every node but the root, by its parent and name.
-    by_name: IdTable,
+    by_name: HashTable<NodeId>,
     names: Names,
     /// Odd and random: a product with it spreads the pairs of parent and name, and
     /// who chose the names cannot tell which of them meet.
@@ -122,7 +121,7 @@ impl FileIndex {
         let content = Content::Directory(None);
         Self {
             nodes: vec![Node { parent: ROOT, name, next: ROOT, content }],
-            by_name: IdTable::default(),
+            by_name: HashTable::new(),
             names,
             multiplier: RandomState::new().hash_one(()) | 1,
             limits,
@@ -147,7 +146,7 @@ impl FileIndex {
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         let nodes = self.nodes.capacity() * size_of::<Node>();
-        nodes + self.by_name.heap_bytes() + self.names.heap_bytes()
+        nodes + self.by_name.allocation_size() + self.names.heap_bytes()
     }
 
     /// Files and links below a directory, at any depth, links not followed.
@@ -225,12 +224,11 @@ impl FileIndex {
     }
 
     fn child_named(&self, directory: NodeId, name: NameId) -> Option<NodeId> {
-        let is_it = |id: u32| {
-            let node = &self.nodes[id as usize];
+        let is_it = |id: &NodeId| {
+            let node = &self.nodes[id.index()];
             node.parent == directory && node.name == name
         };
-        let hash = hash(self.multiplier, directory, name);
-        self.by_name.find(hash, is_it).and_then(NodeId::at)
+        self.by_name.find(hash(self.multiplier, directory, name), is_it).copied()
     }
 
     /// Adds an entry that is not there yet.
@@ -253,8 +251,8 @@ impl FileIndex {
         self.nodes.push(Node { parent, name, next, content });
         self.node_mut(parent).content = Content::Directory(Some(node));
         let (nodes, multiplier) = (&self.nodes, self.multiplier);
-        self.by_name.insert(id, |id| {
-            let node = &nodes[id as usize];
+        self.by_name.insert_unique(hash(multiplier, parent, name), node, |id| {
+            let node = &nodes[id.index()];
             hash(multiplier, node.parent, node.name)
         });
         Ok(node)
@@ -299,5 +297,8 @@ impl NodeId {
 
 fn hash(multiplier: u64, parent: NodeId, name: NameId) -> u64 {
     let pair = (u64::from(parent.0.get()) << 32) | u64::from(name.number());
-    pair.wrapping_mul(multiplier)
+    let product = pair.wrapping_mul(multiplier);
+    // The table takes its buckets from the low half, in which a product by
+    // itself knows nothing of the parent.
+    product ^ (product >> 32)
 }

@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use super::id_table::IdTable;
+use hashbrown::HashTable;
 
 /// A name in [`Names`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -24,7 +24,7 @@ pub(super) struct Names {
     bytes: Vec<u8>,
     /// Where each name ends in `bytes`; it begins where the one before it ends.
     ends: Vec<u32>,
-    ids: IdTable,
+    ids: HashTable<NameId>,
     /// Keyed at random, because the names come from whoever wrote the repository.
     hasher: RandomState,
 }
@@ -32,24 +32,25 @@ pub(super) struct Names {
 impl Names {
     /// The bytes of a name.
     pub(super) fn get(&self, id: NameId) -> &[u8] {
-        slice(&self.bytes, &self.ends, id.0)
+        slice(&self.bytes, &self.ends, id)
     }
 
     /// The id of a name that is already here.
     pub(super) fn find(&self, name: &[u8]) -> Option<NameId> {
-        let is_it = |id| slice(&self.bytes, &self.ends, id) == name;
-        self.ids.find(self.hasher.hash_one(name), is_it).map(NameId)
+        let is_it = |id: &NameId| slice(&self.bytes, &self.ends, *id) == name;
+        self.ids.find(self.hasher.hash_one(name), is_it).copied()
     }
 
     /// Adds a name that is not here yet.
     pub(super) fn insert(&mut self, name: &[u8]) -> Option<NameId> {
-        let id = u32::try_from(self.ends.len()).ok()?;
+        let id = NameId(u32::try_from(self.ends.len()).ok()?);
         let end = u32::try_from(self.bytes.len() + name.len()).ok()?;
         self.bytes.extend_from_slice(name);
         self.ends.push(end);
         let (bytes, ends, hasher) = (&self.bytes, &self.ends, &self.hasher);
-        self.ids.insert(id, |id| hasher.hash_one(slice(bytes, ends, id)));
-        Some(NameId(id))
+        let hash = |id: &NameId| hasher.hash_one(slice(bytes, ends, *id));
+        self.ids.insert_unique(hasher.hash_one(name), id, hash);
+        Some(id)
     }
 
     /// Bytes of all names together.
@@ -60,12 +61,12 @@ impl Names {
     /// Heap bytes held.
     pub(super) fn heap_bytes(&self) -> usize {
         let ends = self.ends.capacity() * size_of::<u32>();
-        self.bytes.capacity() + ends + self.ids.heap_bytes()
+        self.bytes.capacity() + ends + self.ids.allocation_size()
     }
 }
 
-fn slice<'a>(bytes: &'a [u8], ends: &[u32], id: u32) -> &'a [u8] {
-    let index = id as usize;
+fn slice<'a>(bytes: &'a [u8], ends: &[u32], id: NameId) -> &'a [u8] {
+    let index = id.0 as usize;
     let start = index.checked_sub(1).map_or(0, |before| ends[before]);
     &bytes[start as usize..ends[index] as usize]
 }

@@ -4,7 +4,6 @@ use std::{
     fs::{self, Permissions},
     io,
     os::unix::fs::PermissionsExt,
-    path::Path,
 };
 
 use serde_json::{Map, Value};
@@ -153,7 +152,6 @@ fn describe(had: &Had, options: &Serve) -> Vec<Finding> {
 /// Starts a supervisor in one tier as `serve` does, attacks included, and ends it.
 async fn attempt(options: &Serve, tier: Isolation, directory: TempDir) -> Result<Had, String> {
     let command = command(options, tier, &directory);
-    let path = directory.path().to_owned();
     let (mut landlock, mut leases) = (0, 0);
     let hear = |event: &Map<String, Value>| {
         if event.get("msg").is_some_and(|message| message == "the sandbox is ready") {
@@ -161,23 +159,13 @@ async fn attempt(options: &Serve, tier: Isolation, directory: TempDir) -> Result
             leases = event.get("leases").and_then(Value::as_u64).unwrap_or_default();
         }
     };
-    let result = match Private::launch(command, directory, hear).await {
+    match Private::launch(command, directory, hear).await {
         Ok(private) => {
             private.stop(&mut Report::new()).await;
             Ok(Had { tier, landlock, leases })
         }
         Err(error) => Err(reason(&error, tier)),
-    };
-    clear(&path);
-    result
-}
-
-/// Removes what is left of a trial: root without `DAC_OVERRIDE` may not look
-/// into what the supervisor's user made, but may remove it, as it is empty.
-fn clear(directory: &Path) {
-    // Mostly nothing is left; and if something stays, it is a directory.
-    let _ = fs::remove_dir(directory.join("sockets/.staging"));
-    let _ = fs::remove_dir_all(directory);
+    }
 }
 
 /// Without what is said around it.
