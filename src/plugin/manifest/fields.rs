@@ -7,10 +7,18 @@ use super::shape::{Field, Shape, Struct, Unknown, folds_to};
 pub(super) static PLUGIN: Struct = go(
     "PluginConfig",
     &[
-        field("apiVersion", Shape::String, "argoproj.io/v1alpha1; nobody checks it"),
+        field("apiVersion", Shape::String, "argoproj.io/v1alpha1; not checked"),
         field("kind", Shape::Kind, "Always ConfigManagementPlugin"),
-        field("metadata", Shape::Struct(&METADATA), "The plugin's name; labels are for people"),
-        field("spec", Shape::Struct(&SPEC), "What the plugin does"),
+        field(
+            "metadata",
+            Shape::Struct(&METADATA),
+            "The plugin's name; other metadata has no effect",
+        ),
+        field(
+            "spec",
+            Shape::Struct(&SPEC),
+            "The plugin's commands, discovery, parameters, sandbox and limits",
+        ),
     ],
 );
 
@@ -24,7 +32,7 @@ static METADATA: Struct = go(
         field(
             "name",
             Shape::String,
-            "How Applications ask for the plugin, followed by - and the version if there is one; the socket has this name",
+            "The plugin's name. Applications and the socket use this name, followed by - and the version if there is one",
         ),
         unused("generateName", Shape::String),
         unused("namespace", Shape::String),
@@ -71,23 +79,35 @@ static MANAGED: Struct = go(
 static SPEC: Struct = go(
     "PluginConfigSpec",
     &[
-        field("version", Shape::String, "Part of the name that Applications use: name-version"),
+        field(
+            "version",
+            Shape::String,
+            "Part of the name that Applications and the socket use: name-version",
+        ),
         field(
             "init",
             Shape::Struct(&COMMAND),
-            "Runs before generate, in the application's directory; its output is dropped",
+            "Command that runs before generate, in the application's directory; its output is dropped",
         ),
-        field("generate", Shape::Struct(&COMMAND), "Prints the manifests, as YAML or JSON"),
+        field(
+            "generate",
+            Shape::Struct(&COMMAND),
+            "Command that prints the manifests as YAML or JSON",
+        ),
         field(
             "discover",
             Shape::Struct(&DISCOVER),
-            "How the plugin recognises an application; without it, Applications have to name the plugin",
+            "Ways to recognise an application, of which only the first is used; without it, Applications must name the plugin",
         ),
-        field("parameters", Shape::Struct(&PARAMETERS), "What the user interface offers to set"),
+        field(
+            "parameters",
+            Shape::Struct(&PARAMETERS),
+            "Parameters that the user interface offers",
+        ),
         field(
             "preserveFileMode",
             Shape::Bool,
-            "Keep the permissions that files have in the repository: needed to run its scripts",
+            "Keep the permissions that files have in the repository; needed to run its scripts",
         ),
         field(
             "provideGitCreds",
@@ -97,30 +117,33 @@ static SPEC: Struct = go(
         field(
             "sandbox",
             Shape::Struct(&SANDBOX),
-            "What the plugin may reach. Only cmp-supervisor reads it",
+            "Resources that the plugin can reach. Only cmp-supervisor reads this section",
         ),
         field(
             "limits",
             Shape::Struct(&LIMITS),
-            "What a request may use. Only cmp-supervisor reads it",
+            "Limits for each request. Only cmp-supervisor reads this section",
         ),
     ],
 );
 
 static COMMAND: Struct = go("Command", &[COMMAND_FIELD, ARGS_FIELD]);
 
-const COMMAND_FIELD: Field =
-    field("command", STRINGS, "The program and its first arguments; no shell unless it is named");
-const ARGS_FIELD: Field = field("args", STRINGS, "Further arguments");
+const COMMAND_FIELD: Field = field(
+    "command",
+    STRINGS,
+    "The program and its first arguments; no shell runs unless it is the program",
+);
+const ARGS_FIELD: Field = field("args", STRINGS, "More arguments, after those of command");
 
 static DISCOVER: Struct = go(
     "Discover",
     &[
-        field("find", Shape::Struct(&FIND), "Other ways to look"),
+        field("find", Shape::Struct(&FIND), "Other ways to recognise an application"),
         field(
             "fileName",
             Shape::String,
-            "A pattern of Go's filepath.Glob, relative to the application. Comes before find",
+            "Pattern of Go's filepath.Glob, relative to the application. Used before find",
         ),
     ],
 );
@@ -128,12 +151,16 @@ static DISCOVER: Struct = go(
 static FIND: Struct = go(
     "Find",
     &[
-        field("command", STRINGS, "Claims the application if it prints anything and succeeds"),
+        field(
+            "command",
+            STRINGS,
+            "Program and first arguments; claims the application if it succeeds and prints anything",
+        ),
         ARGS_FIELD,
         field(
             "glob",
             Shape::String,
-            "A pattern with **, relative to the application. Comes before command",
+            "Pattern that allows **, relative to the application. Used before command",
         ),
     ],
 );
@@ -141,11 +168,11 @@ static FIND: Struct = go(
 static PARAMETERS: Struct = go(
     "Parameters",
     &[
-        field("static", ANNOUNCEMENTS, "Announced as they are"),
+        field("static", ANNOUNCEMENTS, "Fixed list of parameters"),
         field(
             "dynamic",
             Shape::Struct(&COMMAND),
-            "Prints further announcements as JSON, in the application's directory",
+            "Command that prints more parameters as JSON; runs in the application's directory",
         ),
     ],
 );
@@ -156,15 +183,15 @@ pub(super) const ANNOUNCEMENTS: Shape = Shape::List(&Shape::Struct(&ANNOUNCEMENT
 static ANNOUNCEMENT: Struct = go(
     "ParameterAnnouncement",
     &[
-        field("name", Shape::String, "What the parameter is called"),
-        field("title", Shape::String, "A name for people"),
-        field("tooltip", Shape::String, "Help shown on hover"),
-        field("required", Shape::Bool, "Whether an Application must set it"),
-        field("itemType", Shape::String, "string, number or boolean"),
-        field("collectionType", Shape::String, "string, array or map; absent means string"),
-        field("string", Shape::String, "The default of a plain parameter"),
-        field("array", STRINGS, "The default of an array"),
-        field("map", LABELS, "The default of a map"),
+        field("name", Shape::String, "The parameter's name"),
+        field("title", Shape::String, "The parameter's name in the user interface"),
+        field("tooltip", Shape::String, "Help text shown on hover"),
+        field("required", Shape::Bool, "true if an Application must set the parameter"),
+        field("itemType", Shape::String, "Type of a value: string, number or boolean"),
+        field("collectionType", Shape::String, "string, array or map; string if absent"),
+        field("string", Shape::String, "The default of a string parameter"),
+        field("array", STRINGS, "The default of an array parameter"),
+        field("map", LABELS, "The default of a map parameter"),
     ],
 );
 
@@ -172,14 +199,18 @@ static ANNOUNCEMENT: Struct = go(
 static SANDBOX: Struct = ours(
     "Sandbox",
     &[
-        field("minimumIsolation", Shape::Isolation, "The plugin is not served with less"),
-        field("env", STRINGS, "Variables of the sidecar that commands see; absent means all"),
+        field(
+            "minimumIsolation",
+            Shape::Isolation,
+            "Weakest isolation that the plugin accepts; with a weaker one, it is not served",
+        ),
+        field("env", STRINGS, "Variables of the sidecar that commands see; all if absent"),
         field(
             "network",
             Shape::Network,
-            "TCP ports to connect to: none, any or a list; absent means as the sidecar has it",
+            "TCP ports that commands can connect to: none, any or a list; the sidecar's --network if absent",
         ),
-        field("read", STRINGS, "Further absolute paths that commands may read"),
+        field("read", STRINGS, "More absolute paths that commands can read"),
         field(
             "caches",
             Shape::List(&Shape::Struct(&CACHE)),
@@ -192,26 +223,34 @@ static CACHE: Struct = ours(
     "Cache",
     &[
         field("name", Shape::String, "The directory's name"),
-        field("env", Shape::String, "The variable that tells commands where it is"),
+        field("env", Shape::String, "The variable that holds the directory's path"),
     ],
 );
 
 static LIMITS: Struct = ours(
     "Limits",
     &[
-        field("timeout", Shape::Duration, "Time of a request, if Argo CD grants more"),
-        field("memory", Shape::Bytes, "Memory of each process, and of all together"),
-        field("processes", Shape::Count, "Processes of a request at a time"),
+        field(
+            "timeout",
+            Shape::Duration,
+            "Longest duration of a request, if Argo CD's deadline is later",
+        ),
+        field(
+            "memory",
+            Shape::Bytes,
+            "Memory limit, applied to each process and to the request as a whole",
+        ),
+        field("processes", Shape::Count, "Concurrent processes and threads of a request"),
         field("cpu", Shape::Duration, "Processor time of each process"),
-        field("fileSize", Shape::Bytes, "Size of each file that is written"),
-        field("disk", Shape::Bytes, "Disk that all files of a request take"),
-        field("files", Shape::Count, "Files and directories of a request"),
-        field("output", Shape::Bytes, "Size of what a command prints"),
-        field("requests", Shape::Count, "Requests of this plugin at a time"),
+        field("fileSize", Shape::Bytes, "Size limit of each file that a command writes"),
+        field("disk", Shape::Bytes, "Disk space of all files of a request"),
+        field("files", Shape::Count, "Number of files and directories of a request"),
+        field("output", Shape::Bytes, "Size limit of a command's standard output"),
+        field("requests", Shape::Count, "Concurrent requests of this plugin"),
         field(
             "minimumManifests",
             Shape::Count,
-            "Fewer manifests are an error: with automated pruning, none delete the application",
+            "Fewer manifests are an error. With automated pruning, an empty answer deletes the application's resources",
         ),
     ],
 );
