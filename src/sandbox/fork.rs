@@ -115,8 +115,19 @@ fn duration(time: libc::timeval) -> Duration {
     Duration::from_secs(seconds) + Duration::from_micros(micros)
 }
 
-/// Undoes what Rust does to a signal before `main`.
+/// Gives a signal its default action.
 pub(super) fn default_action(signal: Signal) {
+    set_default(signal as i32);
+}
+
+/// Gives every signal its default action: commands keep ignoring what this
+/// process ignores, because of Rust (SIGPIPE) or its parent (`nohup`).
+pub(super) fn default_actions() {
+    // SIGKILL, SIGSTOP and the C library's own signals cannot be changed.
+    (1..=libc::SIGRTMAX()).for_each(set_default);
+}
+
+fn set_default(signal: i32) {
     // SAFETY: SIG_DFL is a valid disposition, so no handler can be left dangling.
-    unsafe { libc::signal(signal as i32, libc::SIG_DFL) };
+    unsafe { libc::signal(signal, libc::SIG_DFL) };
 }

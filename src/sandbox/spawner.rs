@@ -72,8 +72,7 @@ pub(super) fn run(control: OwnedFd) -> io::Result<()> {
 
 /// Leaves everything that was inherited from whoever started the supervisor.
 fn detach() -> io::Result<SignalFd> {
-    // Programs expect to end quietly when nobody reads their output.
-    fork::default_action(Signal::SIGPIPE);
+    fork::default_actions();
     umask(Mode::S_IWGRP | Mode::S_IWOTH);
     // A terminal's ^C is for the supervisor, which then ends the leases in order.
     // Whoever leads a session already was started for this.

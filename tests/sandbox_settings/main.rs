@@ -13,6 +13,7 @@ mod limits;
 mod mounted;
 mod network;
 mod reading;
+mod signals;
 mod typed;
 mod variables;
 mod workspaces;
