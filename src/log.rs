@@ -17,6 +17,7 @@ use tracing::{
 };
 use tracing_subscriber::{
     Layer,
+    filter::Targets,
     fmt::{
         format::Writer,
         time::{FormatTime, SystemTime},
@@ -32,13 +33,22 @@ use crate::config::{LogFormat, LogLevel};
 pub fn init(format: Option<LogFormat>, level: LogLevel) {
     let terminal = io::stderr().is_terminal();
     let format = format.unwrap_or(if terminal { LogFormat::Text } else { LogFormat::Json });
+    tracing_subscriber::registry().with(Lines { format }.with_filter(filter(level))).init();
+}
+
+/// Libraries that log every frame and every connection at level debug.
+const FRAMES: [&str; 4] = ["h2", "hyper", "tonic", "tower"];
+
+fn filter(level: LogLevel) -> Targets {
     let level = match level {
         LogLevel::Error => LevelFilter::ERROR,
         LogLevel::Warn => LevelFilter::WARN,
         LogLevel::Info => LevelFilter::INFO,
         LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
     };
-    tracing_subscriber::registry().with(Lines { format }.with_filter(level)).init();
+    let frames = if level == LevelFilter::DEBUG { LevelFilter::INFO } else { level };
+    Targets::new().with_default(level).with_targets(FRAMES.map(|name| (name, frames)))
 }
 
 /// Writes events to standard error.
@@ -185,6 +195,17 @@ mod tests {
         assert_eq!(line["msg"], "hello");
         assert_eq!(line["plugin"], "p");
         assert!(line["time"].as_str().unwrap().contains('T'));
+    }
+
+    #[test]
+    fn frames_of_the_protocol_are_logged_at_trace_only() {
+        let (debug, trace) = (filter(LogLevel::Debug), filter(LogLevel::Trace));
+        assert!(debug.would_enable("cmp_supervisor::grpc", &Level::DEBUG));
+        for library in ["h2::codec", "hyper_util::client", "tonic::transport", "tower::buffer"] {
+            assert!(debug.would_enable(library, &Level::WARN), "{library}");
+            assert!(!debug.would_enable(library, &Level::DEBUG), "{library}");
+            assert!(trace.would_enable(library, &Level::TRACE), "{library}");
+        }
     }
 
     #[test]

@@ -65,7 +65,8 @@ impl Peer {
             single: Some(self.config_dir_path.join(PEER_FILE)),
             log_format: Some(self.logformat),
             log_level: match self.loglevel.as_str() {
-                "trace" | "debug" => LogLevel::Debug,
+                "trace" => LogLevel::Trace,
+                "debug" => LogLevel::Debug,
                 "warn" | "warning" => LogLevel::Warn,
                 "error" | "fatal" | "panic" => LogLevel::Error,
                 _ => LogLevel::Info,

@@ -42,6 +42,8 @@ pub enum LogLevel {
     Info,
     /// And why.
     Debug,
+    /// Everything, each frame of HTTP/2 included.
+    Trace,
 }
 
 /// Where HTTP is served.
