@@ -17,7 +17,7 @@ use bytes::Bytes;
 
 pub use self::{
     application::Application,
-    peer::Peer,
+    peer::{NotPeer, Peer},
     serve::Serve,
     status::Status,
     validate::{Explain, ReportFormat, Validate},

@@ -6,7 +6,9 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use cmp_supervisor::{
-    config::{Application, Explain, OutputFormat, Peer, Serve, Status, TextFormat, Validate},
+    config::{
+        Application, Explain, NotPeer, OutputFormat, Peer, Serve, Status, TextFormat, Validate,
+    },
     local::{self, LocalError},
     plugin,
     sandbox::{SPAWNER, spawner_main},
@@ -77,6 +79,9 @@ const NO_ISOLATION: u8 = 78;
 /// What argocd-cmp-server ends with when it cannot serve.
 const PEER_FATAL: u8 = 20;
 
+/// Exit code of argocd-cmp-server for wrong flags.
+const PEER_USAGE: u8 = 1;
+
 /// What was typed means nothing; the same as for an unknown flag.
 const USAGE: u8 = 2;
 
@@ -92,8 +97,7 @@ fn main() -> ExitCode {
         return spawner_main().map_or_else(|error| fail(&error, 1), |()| ExitCode::SUCCESS);
     }
     if Peer::is_meant() {
-        return serve(&Peer::parse().into_serve())
-            .map_or_else(|error| fail(&error, peer_exit_code(&error)), |()| ExitCode::SUCCESS);
+        return serve_as_peer();
     }
     match Cli::parse().verb {
         Verb::Serve(config) => serve(&config)
@@ -143,17 +147,22 @@ fn exit_code(error: &NotServing) -> u8 {
         NotServing::Definition
         | NotServing::Privileges(_)
         | NotServing::Plugins(_)
+        | NotServing::Unserved(..)
         | NotServing::Sockets { .. }
         | NotServing::Http { .. }
         | NotServing::Io(_) => 1,
     }
 }
 
-/// argocd-cmp-server has one code for everything.
-fn peer_exit_code(error: &NotServing) -> u8 {
-    match exit_code(error) {
-        1 => PEER_FATAL,
-        code => code,
+/// Ends with the codes of argocd-cmp-server.
+fn serve_as_peer() -> ExitCode {
+    match Peer::read().as_ref().map(serve) {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(error @ NotServing::Spawner(_))) => fail(&error, INTERNAL),
+        Ok(Err(error)) => fail(&error, PEER_FATAL),
+        Err(NotPeer::Shown(text)) => text.exit(),
+        Err(error @ (NotPeer::Usage(_) | NotPeer::Format(_))) => fail(error, PEER_USAGE),
+        Err(error @ NotPeer::Level(_)) => fail(error, PEER_FATAL),
     }
 }
 

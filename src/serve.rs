@@ -2,6 +2,7 @@
 
 use std::{
     fs::{self, Permissions},
+    future::pending,
     io,
     net::SocketAddr,
     os::unix::fs::{DirBuilderExt, PermissionsExt, chown},
@@ -30,7 +31,7 @@ use crate::{
     loader::{Loader, NoSnapshot, Places, Prompt, static_mounts},
     log,
     metrics::Metrics,
-    plugin,
+    plugin::{self, PluginName},
     redact::Redactor,
     request::{
         ArchiveLimits, Pipeline, Surroundings, Verdicts,
@@ -98,6 +99,9 @@ pub enum NotServing {
         /// Who wants to.
         uid: u32,
     },
+    /// The socket of the only plugin cannot be made.
+    #[error("cannot serve plugin {0}: {1}")]
+    Unserved(PluginName, String),
     /// HTTP cannot be served.
     #[error("cannot serve HTTP on {address}: {error}: choose another address with --http, or off")]
     Http {
@@ -231,10 +235,12 @@ async fn run(config: &Serve, spawner: Spawner, abilities: &Abilities) -> Result<
     tasks.spawn(hang_up(prompt, stop.clone()));
     tasks.spawn(view.clone().observe(metrics.clone(), stop.clone()));
     tasks.spawn(Admin::new(metrics, view).run(http, tasks.clone()));
-    tasks.spawn(report_ready(standing, ready.clone(), socket_dir));
+    tasks.spawn(report_ready(standing.clone(), ready.clone(), socket_dir));
     let shutdown = Shutdown { ready, stop, calls, connections };
     let result = tokio::select! {
         gone = &mut driver => Err(gone.into()),
+        // Like argocd-cmp-server, which has one plugin.
+        failure = unserved(standing), if config.single.is_some() => Err(failure),
         () = shutdown.when_told(Duration::from_secs(config.drain_timeout)) => Ok(()),
     };
     // Held so far: the spawner serves as long as there is a link to it.
@@ -321,6 +327,16 @@ async fn report_ready(
     // Only now: the names of what is defined were taken over one by one.
     if let Err(error) = sweep(&sockets, &defined).await {
         warn!(%error, "cannot look for sockets that nobody serves");
+    }
+}
+
+/// Returns once the first pass could not serve any plugin, and otherwise never.
+async fn unserved(mut standing: watch::Receiver<Standing>) -> NotServing {
+    let first = standing.wait_for(|standing| standing.passes > 0).await;
+    let failed = first.ok().filter(|now| now.served.is_empty()).map(|now| now.failed.clone());
+    match failed.and_then(|mut failed| failed.pop_first()) {
+        Some((plugin, reason)) => NotServing::Unserved(plugin, reason),
+        None => pending().await,
     }
 }
 

@@ -1,47 +1,74 @@
 //! Starting as argocd-cmp-server.
 
 #![expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
+#![expect(clippy::doc_markdown, reason = "help texts are not Markdown")]
 
-use std::{env, ffi::OsString, path::PathBuf};
+use std::{env, error::Error as _, ffi::OsString, path::PathBuf};
 
-use clap::Parser;
+use clap::{
+    Parser,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
+use thiserror::Error;
 
 use super::{Http, LogFormat, LogLevel, PEER_CONFIG, PEER_FILE, Serve};
 
 /// The name under which this program behaves as argocd-cmp-server.
 const PEER_NAME: &str = "argocd-cmp-server";
 
-/// What argocd-cmp-server is started with. All its flags are taken.
+/// The flags of argocd-cmp-server. As there, the last of several counts.
 #[derive(Debug, Parser)]
 #[command(name = PEER_NAME, version, about = "cmp-supervisor, serving as argocd-cmp-server")]
+#[command(args_override_self = true)]
 pub struct Peer {
     /// Directory of plugin.yaml
     #[arg(long, value_name = "DIR", default_value = PEER_CONFIG)]
     pub config_dir_path: PathBuf,
-    /// `json` or `text`
-    #[arg(long, env = "ARGOCD_CMP_SERVER_LOGFORMAT", default_value = "json", ignore_case = true)]
-    pub logformat: LogFormat,
-    /// `trace`, `debug`, `info`, `warn`, `error`, `fatal` or `panic`
-    #[arg(long, env = "ARGOCD_CMP_SERVER_LOGLEVEL", default_value = "info")]
-    pub loglevel: String,
-    /// Taken, not used: traces are not exported
+    /// `json` or `text` [default: $ARGOCD_CMP_SERVER_LOGFORMAT or json]
+    #[arg(long)]
+    pub logformat: Option<String>,
+    /// `trace`, `debug`, `info`, `warn`, `error`, `fatal` or `panic` [default:
+    /// $ARGOCD_CMP_SERVER_LOGLEVEL or info]
+    #[arg(long)]
+    pub loglevel: Option<String>,
+    /// Accepted and ignored: traces are not exported
     #[arg(long, env = "ARGOCD_CMP_SERVER_OTLP_ADDRESS", hide = true)]
     pub otlp_address: Option<String>,
-    /// Taken, not used
-    #[arg(long, hide = true, num_args = 0..=1)]
-    pub otlp_insecure: Option<String>,
-    /// Taken, not used
+    /// Accepted and ignored
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, value_parser = go_bool)]
+    pub otlp_insecure: Option<bool>,
+    /// Accepted and ignored
     #[arg(long, hide = true)]
     pub otlp_headers: Option<String>,
-    /// Taken, not used
+    /// Accepted and ignored
     #[arg(long, hide = true)]
     pub otlp_attrs: Option<String>,
-    /// Taken, not used
+    /// Accepted and ignored
     #[arg(long, hide = true)]
     pub otlp_sample_ratio: Option<String>,
-    /// Taken, not used
+    /// Accepted and ignored
     #[arg(hide = true)]
     pub rest: Vec<String>,
+}
+
+/// Why the command line or the environment is not one of argocd-cmp-server, in
+/// its words.
+#[derive(Debug, Error)]
+pub enum NotPeer {
+    /// Help or the version is wanted.
+    #[error("{0}")]
+    Shown(clap::Error),
+    /// The flags are wrong.
+    #[error("{}", cobra(.0))]
+    Usage(clap::Error),
+    /// There is no such log format.
+    #[error("Unknown log format '{0}': expected json or text")]
+    Format(String),
+    /// There is no such log level.
+    #[error(
+        "not a valid logrus Level: {0:?}: expected trace, debug, info, warn, error, fatal or panic"
+    )]
+    Level(String),
 }
 
 impl Peer {
@@ -54,24 +81,97 @@ impl Peer {
         stated.or_else(file).is_some_and(|name| name == PEER_NAME)
     }
 
-    /// The same in our terms: no HTTP unless it is asked for, since several
-    /// peers may share a Pod and its ports.
-    #[must_use]
-    pub fn into_serve(self) -> Serve {
-        let Alone { serve } = Alone::parse_from(["cmp-supervisor"]);
+    /// Reads command line and environment as argocd-cmp-server does.
+    ///
+    /// HTTP is off unless `CMP_SUPERVISOR_HTTP` is set: several of these may
+    /// share a Pod and its ports.
+    pub fn read() -> Result<Serve, NotPeer> {
+        let peer = Self::try_parse().map_err(NotPeer::of)?;
+        // Like argocd-cmp-server: the format first, then the level.
+        let log_format = peer.log_format()?;
+        let log_level = peer.log_level()?;
+        let Alone { serve } = Alone::try_parse_from(["cmp-supervisor"]).map_err(NotPeer::of)?;
         let asked_for_http = env::var_os("CMP_SUPERVISOR_HTTP").is_some();
-        Serve {
+        Ok(Serve {
             http: if asked_for_http { serve.http } else { Http::Off },
-            single: Some(self.config_dir_path.join(PEER_FILE)),
-            log_format: Some(self.logformat),
-            log_level: match self.loglevel.as_str() {
-                "trace" => LogLevel::Trace,
-                "debug" => LogLevel::Debug,
-                "warn" | "warning" => LogLevel::Warn,
-                "error" | "fatal" | "panic" => LogLevel::Error,
-                _ => LogLevel::Info,
-            },
+            single: Some(peer.config_dir_path.join(PEER_FILE)),
+            log_format: Some(log_format),
+            log_level,
             ..serve
+        })
+    }
+
+    fn log_format(&self) -> Result<LogFormat, NotPeer> {
+        let stated = self.logformat.clone();
+        let stated = stated.or_else(|| variable("ARGOCD_CMP_SERVER_LOGFORMAT"));
+        match stated.as_deref().unwrap_or("json").to_lowercase().as_str() {
+            "json" => Ok(LogFormat::Json),
+            "text" | "" => Ok(LogFormat::Text),
+            _ => Err(NotPeer::Format(stated.unwrap_or_default())),
+        }
+    }
+
+    fn log_level(&self) -> Result<LogLevel, NotPeer> {
+        let stated = self.loglevel.clone();
+        let stated = stated.or_else(|| variable("ARGOCD_CMP_SERVER_LOGLEVEL")).unwrap_or_default();
+        match stated.to_lowercase().as_str() {
+            "trace" => Ok(LogLevel::Trace),
+            "debug" => Ok(LogLevel::Debug),
+            "info" | "" => Ok(LogLevel::Info),
+            "warn" | "warning" => Ok(LogLevel::Warn),
+            "error" | "fatal" | "panic" => Ok(LogLevel::Error),
+            _ => Err(NotPeer::Level(stated)),
+        }
+    }
+}
+
+impl NotPeer {
+    fn of(error: clap::Error) -> Self {
+        if error.use_stderr() { Self::Usage(error) } else { Self::Shown(error) }
+    }
+}
+
+/// The value of a variable, if it is set and not empty.
+fn variable(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Reads a boolean as Go's `strconv.ParseBool`.
+fn go_bool(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err(format!("strconv.ParseBool: parsing {text:?}: invalid syntax")),
+    }
+}
+
+/// Says of the usual mistakes what the peer's flag parser says.
+fn cobra(error: &clap::Error) -> String {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.as_str(),
+        _ => "",
+    };
+    // Known flags come with their values: `--name <VALUE>`, `--name[=<VALUE>]`.
+    let flag = text(ContextKind::InvalidArg).split([' ', '[']).next().unwrap_or_default();
+    let value = text(ContextKind::InvalidValue);
+    match (error.kind(), flag.strip_prefix('-')) {
+        (ErrorKind::UnknownArgument, Some(name)) if name.starts_with('-') => {
+            format!("unknown flag: {flag}")
+        }
+        (ErrorKind::UnknownArgument, Some(letter)) => {
+            format!("unknown shorthand flag: '{letter}' in {flag}")
+        }
+        (ErrorKind::InvalidValue, Some(_)) if value.is_empty() => {
+            format!("flag needs an argument: {flag}")
+        }
+        (ErrorKind::ValueValidation, Some(_)) => {
+            let reason = error.source().map(ToString::to_string).unwrap_or_default();
+            format!("invalid argument {value:?} for {flag:?} flag: {reason}")
+        }
+        _ => {
+            let rendered = error.to_string();
+            let line = rendered.lines().next().unwrap_or_default();
+            line.trim_start_matches("error: ").to_owned()
         }
     }
 }

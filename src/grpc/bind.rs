@@ -35,6 +35,10 @@ const SOCKET_MODE: u32 = 0o660;
 /// Longest path of a socket: what `sockaddr_un` holds, less the final NUL.
 const MAX_PATH: usize = 107;
 
+/// Longest path of the directory: the trial of the sandbox makes the longest
+/// path in it.
+const MAX_DIRECTORY: usize = MAX_PATH - "/.canary-4194304/socket".len();
+
 /// How long a socket may take to answer for the first time.
 const PROBE_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -74,6 +78,12 @@ pub struct Binder {
 impl Binder {
     /// A binder for sockets in `directory`, which has to exist.
     pub fn new(directory: &Path, common: Common) -> io::Result<Self> {
+        let length = directory.as_os_str().len();
+        if length > MAX_DIRECTORY {
+            return Err(io::Error::other(format!(
+                "its path has {length} bytes, at most {MAX_DIRECTORY} are possible"
+            )));
+        }
         let staging = Arc::new(Staging::new(directory)?);
         Ok(Self { directory: directory.to_owned(), common, staging })
     }
@@ -91,8 +101,8 @@ impl Binder {
         let length = path.as_os_str().len();
         if length > MAX_PATH {
             return Err(io::Error::other(format!(
-                "the socket's path {} has {length} bytes and may have {MAX_PATH}: shorten the \
-                 plugin's name, or choose a shorter --socket-dir",
+                "listen unix {}: bind: invalid argument: the path has {length} bytes, at most \
+                 {MAX_PATH} are possible: shorten the plugin's name, or choose a shorter --socket-dir",
                 path.display()
             )));
         }

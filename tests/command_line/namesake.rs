@@ -1,0 +1,161 @@
+//! Starting as argocd-cmp-server: what the peer refuses, with its exit code and
+//! the beginning of its message. Both were taken from the peer, v3.2.12.
+
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+    path::PathBuf,
+    process::{Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use tempfile::TempDir;
+
+/// How long a server may take to show its socket, or to end.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The directories of one server and the definition of its plugin.
+struct Place(TempDir);
+
+impl Place {
+    fn new(plugin: &str) -> Self {
+        let place = Self(tempfile::Builder::new().prefix("cmp-name-").tempdir().unwrap());
+        let open = |path: &PathBuf| fs::set_permissions(path, Permissions::from_mode(0o777));
+        open(&place.0.path().to_owned()).unwrap();
+        for name in ["config", "sockets", "work"] {
+            fs::create_dir(place.at(name)).unwrap();
+            open(&place.at(name)).unwrap();
+        }
+        let text = format!(
+            "apiVersion: argoproj.io/v1alpha1\nkind: ConfigManagementPlugin\nmetadata: {{name: \
+             {plugin}}}\nspec: {{generate: {{command: [\"true\"]}}}}\n"
+        );
+        fs::write(place.at("config/plugin.yaml"), text).unwrap();
+        place
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
+        command.env_clear().env("PATH", "/usr/bin:/bin");
+        command.env("ARGOCD_BINARY_NAME", "argocd-cmp-server");
+        command.env("ARGOCD_PLUGINSOCKFILEPATH", self.at("sockets"));
+        command.env("ARGOCD_CMP_WORKDIR", self.at("work"));
+        // Everywhere the same, whatever this machine offers.
+        command.env("CMP_SUPERVISOR_ISOLATION", "none");
+        command.env("CMP_SUPERVISOR_ACCEPT_NO_ISOLATION", "true");
+        command.arg("--config-dir-path").arg(self.at("config")).args(arguments);
+        command.stdin(Stdio::null());
+        command
+    }
+}
+
+/// Waits for the end of a server that is to refuse; one that serves is killed.
+fn end(command: &mut Command) -> Output {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let until = Instant::now() + PATIENCE;
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > until {
+            child.kill().unwrap();
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    child.wait_with_output().unwrap()
+}
+
+#[track_caller]
+fn refuses(command: &mut Command, code: i32, text: &str) {
+    let output = end(command);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains(text), "{command:?}: {stderr}");
+    assert_eq!(output.status.code(), Some(code), "{command:?}: {stderr}");
+}
+
+#[track_caller]
+fn serves(place: &Place, command: &mut Command) {
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let until = Instant::now() + PATIENCE;
+    while !place.at("sockets/a.sock").exists() {
+        let ended = child.try_wait().unwrap();
+        assert!(ended.is_none() && Instant::now() < until, "{command:?}: {ended:?}");
+        thread::sleep(Duration::from_millis(10));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    fs::remove_file(place.at("sockets/a.sock")).unwrap();
+}
+
+#[test]
+fn wrong_flags_end_with_1_in_the_peers_words() {
+    let place = Place::new("a");
+    for (arguments, text) in [
+        (&["--bogus"][..], "unknown flag: --bogus"),
+        (&["--bogus=1"], "unknown flag: --bogus"),
+        (&["-x"], "unknown shorthand flag: 'x' in -x"),
+        (&["--logformat"], "flag needs an argument: --logformat"),
+        (
+            &["--otlp-insecure=maybe"],
+            "invalid argument \"maybe\" for \"--otlp-insecure\" flag: strconv.ParseBool: parsing \
+             \"maybe\": invalid syntax",
+        ),
+        (&["--logformat", "bogus"], "Unknown log format 'bogus'"),
+        (&["--logformat", "Bogus", "--loglevel", "bogus"], "Unknown log format 'Bogus'"),
+    ] {
+        refuses(&mut place.command(arguments), 1, text);
+    }
+    let mut command = place.command(&[]);
+    refuses(command.env("ARGOCD_CMP_SERVER_LOGFORMAT", "xml"), 1, "Unknown log format 'xml'");
+}
+
+#[test]
+fn a_wrong_log_level_ends_with_20() {
+    let place = Place::new("a");
+    let text = "not a valid logrus Level: \"bogus\"";
+    refuses(&mut place.command(&["--loglevel", "bogus"]), 20, text);
+    let mut command = place.command(&[]);
+    refuses(command.env("ARGOCD_CMP_SERVER_LOGLEVEL", "bogus"), 20, text);
+}
+
+#[test]
+fn unusual_flags_that_the_peer_takes_are_taken() {
+    let place = Place::new("a");
+    for arguments in [
+        &["--loglevel", "bogus", "--loglevel", "INFO"][..],
+        &["--logformat", "text", "--logformat", "JSON"],
+        &["--loglevel=", "--logformat="],
+        &["--otlp-insecure", "false", "x", "y"],
+    ] {
+        serves(&place, &mut place.command(arguments));
+    }
+    let mut command = place.command(&[]);
+    command.env("ARGOCD_CMP_SERVER_LOGFORMAT", "").env("ARGOCD_CMP_SERVER_LOGLEVEL", "");
+    serves(&place, &mut command);
+}
+
+#[test]
+fn a_socket_that_cannot_be_made_ends_with_20() {
+    let place = Place::new(&"long".repeat(30));
+    let text = "bind: invalid argument: the path has ";
+    refuses(&mut place.command(&[]), 20, text);
+
+    let place = Place::new("a");
+    fs::create_dir_all(place.at("sockets/a.sock/full")).unwrap();
+    refuses(&mut place.command(&[]), 20, "cannot serve plugin a: ");
+
+    let place = Place::new("a");
+    let mut command = place.command(&[]);
+    let long = place.at(&"long".repeat(30));
+    refuses(command.env("ARGOCD_PLUGINSOCKFILEPATH", long), 20, "cannot make sockets");
+}
+
+#[test]
+fn a_work_directory_that_cannot_be_made_ends_with_20() {
+    let place = Place::new("a");
+    fs::write(place.at("file"), "").unwrap();
+    let mut command = place.command(&[]);
+    refuses(command.env("ARGOCD_CMP_WORKDIR", place.at("file")), 20, "work directory");
+}
