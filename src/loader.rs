@@ -7,6 +7,7 @@ mod findings;
 mod follow;
 mod grace;
 mod history;
+mod ignored;
 mod ledger;
 mod mount;
 mod places;
@@ -23,13 +24,11 @@ use std::{
 use tokio::sync::watch::{Receiver, Sender, channel};
 use tracing::{error, info, warn};
 
-pub(crate) use self::ledger::Ledger;
 use self::{
     findings::Found,
     grace::{Grace, Verdict},
     history::{Digests, History, digests},
     places::Reader,
-    snapshot::Source,
 };
 pub use self::{
     findings::{Digest, Findings, Kept, Origin, Trouble},
@@ -38,6 +37,11 @@ pub use self::{
     mount::{StaticMount, static_mounts},
     places::Places,
     snapshot::{NoSnapshot, Unreadable},
+};
+pub(crate) use self::{
+    ignored::Ignored,
+    ledger::Ledger,
+    snapshot::{Snapshot, Source},
 };
 use crate::{
     metrics::{Metrics, Reload},
@@ -55,7 +59,7 @@ pub struct Loader {
     catalogs: Sender<Catalog>,
     findings: Sender<Findings>,
     /// What was read at the last look, unless it failed.
-    last: Option<Digests>,
+    last: Option<(Digests, Vec<Ignored>)>,
     /// Whether changes are heard of at once.
     watching: bool,
     /// What was last told of each problem, so that it is told once.
@@ -69,6 +73,22 @@ pub struct Published {
     pub catalogs: Receiver<Catalog>,
     /// How that came about.
     pub findings: Receiver<Findings>,
+}
+
+/// The definitions that a supervisor would serve whatever isolation it had,
+/// and everything there is to say of the places they are in.
+pub(crate) fn read_once(places: Places) -> Result<(Catalog, Vec<Problem>), NoSnapshot> {
+    let snapshot = Reader::new(places).read()?;
+    let notes = notes(&snapshot.ignored);
+    let mut ledger = Ledger::new(Isolation::Namespaces);
+    let (catalog, mut problems) = ledger.update(snapshot.files);
+    problems.extend(ledger.warnings().iter().cloned().chain(notes));
+    Ok((catalog, problems))
+}
+
+fn notes(ignored: &[Ignored]) -> Vec<Problem> {
+    let note = |entry: &Ignored| Problem::of_file(&entry.name, entry.diagnostic());
+    ignored.iter().map(note).collect()
 }
 
 impl Loader {
@@ -101,22 +121,22 @@ impl Loader {
 
     /// Looks once. What cannot be read changes nothing, and is told.
     pub fn load(&mut self) -> Result<Findings, NoSnapshot> {
-        let sources = match self.reader.read() {
-            Ok(sources) => sources,
+        let snapshot = match self.reader.read() {
+            Ok(snapshot) => snapshot,
             Err(error) => {
                 self.keep(error.to_string(), None);
                 return Err(error);
             }
         };
-        let is_emptied = sources.is_empty() && !self.catalogs.borrow().is_empty();
+        let is_emptied = snapshot.files.is_empty() && !self.catalogs.borrow().is_empty();
         if let Verdict::Wait(left) = self.grace.judge(is_emptied, Instant::now()) {
             self.keep("every definition was removed at once".to_owned(), Some(left));
             return Ok(self.findings.borrow().clone());
         }
-        let read = digests(&sources);
-        let is_news = self.last.as_ref() != Some(&read) || read.values().any(Option::is_none);
+        let read = (digests(&snapshot.files), snapshot.ignored.clone());
+        let is_news = self.last.as_ref() != Some(&read) || read.0.values().any(Option::is_none);
         if is_news {
-            self.take(sources, &read);
+            self.take(snapshot, &read.0);
         } else {
             self.unchanged();
         }
@@ -125,10 +145,12 @@ impl Loader {
     }
 
     /// Makes what was read the definitions that should be served.
-    fn take(&mut self, sources: Vec<Source>, read: &Digests) {
+    fn take(&mut self, snapshot: Snapshot, read: &Digests) {
         let before = self.catalogs.borrow().clone();
-        let (catalog, problems) = self.ledger.update(sources);
-        self.tell(&problems);
+        let mut warnings = notes(&snapshot.ignored);
+        let (catalog, problems) = self.ledger.update(snapshot.files);
+        warnings.extend(self.ledger.warnings().iter().cloned());
+        self.tell(&problems, &warnings);
         let bad: Vec<_> = problems.iter().map(|problem| problem.file.as_str()).collect();
         self.history.record(read, &bad);
         self.history.settle(&before, &catalog, |name| self.ledger.owner(name));
@@ -182,8 +204,7 @@ impl Loader {
         self.findings.send_replace(Findings(Arc::new(found)));
     }
 
-    fn tell(&mut self, problems: &[Problem]) {
-        let warnings = self.ledger.warnings();
+    fn tell(&mut self, problems: &[Problem], warnings: &[Problem]) {
         let texts: Vec<_> = problems.iter().chain(warnings).map(ToString::to_string).collect();
         let is_told = |problem: &&Problem| !self.told.contains(&problem.to_string());
         for problem in problems.iter().filter(is_told) {

@@ -14,7 +14,11 @@ mod paint;
 use std::io::{self, IsTerminal, Write};
 
 pub use self::explain::explain;
-use self::{against::Reload, input::Input, paint::Paint};
+use self::{
+    against::Reload,
+    input::{Input, Kind},
+    paint::Paint,
+};
 use crate::{
     config::{self, ReportFormat, Validate},
     loader::{Ledger, Problem},
@@ -66,9 +70,11 @@ impl Report {
     fn new(inputs: Vec<Input>, reload: Option<Reload>) -> Self {
         // Where they will be served is not known: no demand is too high here.
         let mut ledger = Ledger::new(Isolation::Namespaces);
-        let files = inputs.iter().map(|input| (input.path.clone(), input.readings()));
+        let files = inputs.iter().filter(|input| input.kind != Kind::Ignored);
+        let files = files.map(|input| (input.path.clone(), input.readings()));
         let (catalog, mut problems) = ledger.take(files);
         problems.extend(ledger.warnings().iter().cloned());
+        problems.extend(inputs.iter().filter_map(Input::note));
         problems.extend(reload.iter().flat_map(Reload::problems));
         let order = |problem: &Problem| {
             let file = inputs.iter().position(|input| input.path == problem.file);
@@ -83,7 +89,7 @@ impl Report {
     }
 
     fn files(&self) -> usize {
-        self.inputs.iter().filter(|input| !input.is_directory).count()
+        self.inputs.iter().filter(|input| input.kind == Kind::File).count()
     }
 
     /// A line of the file of a name.

@@ -11,7 +11,7 @@ use std::{
     sync::Arc,
 };
 
-use super::snapshot::{Extent, Source, Unreadable};
+use super::snapshot::{Extent, Source};
 use crate::plugin::{
     Catalog, Code, Diagnostic, Isolation, Place, PluginDefinition, PluginName, Reading, Region,
     Related, Severity, read_all, read_first,
@@ -54,6 +54,13 @@ pub struct Problem {
     pub problem: Diagnostic,
 }
 
+impl Problem {
+    /// A problem with a file as a whole.
+    pub(crate) fn of_file(file: impl Into<String>, problem: Diagnostic) -> Self {
+        Self { file: file.into(), place: Place::default(), stale: false, problem }
+    }
+}
+
 /// One line: `bundle.yaml (document 2): line 7, column 14: CMP0104: …`.
 impl fmt::Display for Problem {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -74,9 +81,9 @@ impl Ledger {
         Self { isolation, good: BTreeMap::new(), owners: BTreeMap::new(), warnings: Vec::new() }
     }
 
-    /// Takes in a snapshot.
-    pub(super) fn update(&mut self, sources: Vec<Source>) -> (Catalog, Vec<Problem>) {
-        self.take(sources.into_iter().map(readings))
+    /// Takes in the files of a snapshot.
+    pub(super) fn update(&mut self, files: Vec<Source>) -> (Catalog, Vec<Problem>) {
+        self.take(files.into_iter().map(readings))
     }
 
     /// Takes in all that there is in files, by their names. Of two places that
@@ -181,16 +188,9 @@ fn readings(source: Source) -> (String, Vec<Reading>) {
     let readings = match (source.text, source.extent) {
         (Ok(text), Extent::All) => read_all(&text),
         (Ok(text), Extent::First) => vec![read_first(&text)],
-        (Err(reason), _) => vec![unreadable(&reason)],
+        (Err(reason), _) => vec![Reading::refused(Place::default(), reason.diagnostic())],
     };
     (source.name, readings)
-}
-
-/// Stands for all that a file held.
-fn unreadable(reason: &Unreadable) -> Reading {
-    let is_large = matches!(reason, Unreadable::Large | Unreadable::Full);
-    let code = if is_large { Code::TooLarge } else { Code::Unreadable };
-    Reading::refused(Place::default(), Diagnostic::new(code, reason.to_string()))
 }
 
 fn weak(demanded: Isolation, present: Isolation) -> Diagnostic {
@@ -208,12 +208,8 @@ fn alone(files: &[String]) -> Option<Problem> {
     let only = files.iter().find(|file| Path::new(file).file_name() == Some(OsStr::new(ONLY)))?;
     let others = files.iter().filter(|file| *file != only && place(file) == place(only)).count();
     let text = format!("argocd-cmp-server would read this file, and none of {others} beside it");
-    (others > 0).then(|| Problem {
-        file: only.clone(),
-        place: Place::default(),
-        stale: false,
-        problem: Diagnostic::new(Code::Beside, text).help("give it a name of its own"),
-    })
+    let problem = Diagnostic::new(Code::Beside, text).help("give it a name of its own");
+    (others > 0).then(|| Problem::of_file(only, problem))
 }
 
 /// The only file that argocd-cmp-server reads.

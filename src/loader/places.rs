@@ -2,7 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{NoSnapshot, snapshot, source::Source, stamp::switch};
+use super::{
+    NoSnapshot,
+    snapshot::{self, Snapshot},
+    source::Source,
+    stamp::switch,
+};
 
 /// Where definitions are.
 #[derive(Clone, Debug)]
@@ -43,21 +48,20 @@ impl Reader {
     }
 
     /// Everything there is, or why not everything could be read.
-    pub(super) fn read(&mut self) -> Result<Vec<Source>, NoSnapshot> {
+    pub(super) fn read(&mut self) -> Result<Snapshot, NoSnapshot> {
         let single = self.single()?;
-        let Some(directory) = &self.places.directory else {
-            return Ok(Vec::from_iter(single));
-        };
         let is_optional = single.is_some() && !self.had_directory;
-        let sources = match snapshot::read(directory) {
-            Err(error) if is_optional && error.is_missing() && !directory.exists() => {
-                Ok(Vec::new())
-            }
-            read => read.inspect(|_| self.had_directory = true),
+        let mut snapshot = match &self.places.directory {
+            None => Snapshot::default(),
+            Some(directory) => match Snapshot::read(directory) {
+                Err(error) if is_optional && error.is_missing() && !directory.exists() => {
+                    Snapshot::default()
+                }
+                read => read.inspect(|_| self.had_directory = true)?,
+            },
         };
-        let mut sources = sources?;
-        sources.extend(single);
-        Ok(sources)
+        snapshot.files.extend(single);
+        Ok(snapshot)
     }
 
     /// The single definition. That its whole directory is gone is no word on
@@ -86,7 +90,7 @@ mod tests {
     use super::*;
 
     fn names(reader: &mut Reader) -> Vec<String> {
-        reader.read().unwrap().into_iter().map(|source| source.name).collect()
+        reader.read().unwrap().files.into_iter().map(|source| source.name).collect()
     }
 
     #[test]

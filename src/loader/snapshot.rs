@@ -1,19 +1,24 @@
 //! All files of a plugins directory, as they were at one moment.
+//!
+//! `serve` and every command that reads a plugins directory read it here, so
+//! that all of them agree on which files count.
 
 use std::{
+    ffi::{OsStr, OsString},
     io,
-    os::fd::{AsFd, BorrowedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
 };
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, statat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, readlinkat, statat};
 use thiserror::Error;
 
 pub use super::source::Unreadable;
-pub(super) use super::source::{Extent, Source};
+pub(crate) use super::source::{Extent, Source};
 use super::{
+    ignored::{Ignored, Reason},
     source::{Links, MAX_ALL},
-    stamp::{Opened, directory_flags, names, switch},
+    stamp::{DATA, MAX_ENTRIES, Opened, crowded, directory_flags, names, switch},
 };
 
 /// How often a directory that changes while it is read is read again.
@@ -21,6 +26,22 @@ const ATTEMPTS: usize = 20;
 
 /// Most directories that a key of a ConfigMap volume may lie in.
 const MAX_DEPTH: usize = 8;
+
+/// The files of a plugins directory at one moment, and what is no such file.
+#[derive(Debug, Default)]
+pub(crate) struct Snapshot {
+    /// Files that should hold definitions, by name, readable or not.
+    pub(crate) files: Vec<Source>,
+    /// Entries that are never read.
+    pub(crate) ignored: Vec<Ignored>,
+}
+
+/// The part that an entry plays in a plugins directory.
+enum Role {
+    Definition,
+    Directory,
+    Ignored(Reason),
+}
 
 /// Why a directory is not read. It is not the same as an empty one.
 #[derive(Debug, Error)]
@@ -48,27 +69,109 @@ impl NoSnapshot {
     }
 }
 
-/// Reads the files of a directory that are YAML or JSON, by name: looks, reads,
-/// and looks again whether anything moved.
-///
-/// Files that are read while kubelet removes them are missing or none at all,
-/// and a list of files that is read while they are written is of no moment.
-pub(super) fn read(directory: &Path) -> Result<Vec<Source>, NoSnapshot> {
-    let list = |error| NoSnapshot::List { path: directory.to_owned(), error };
-    for attempt in 1..=ATTEMPTS {
-        let opened = match Opened::new(directory) {
-            // The link of a volume led to what was removed just now.
-            Err(_) if attempt < ATTEMPTS && directory.is_dir() => continue,
-            opened => opened.map_err(list)?,
-        };
-        let is_volume = opened.stamp.is_volume();
-        let sources = sources(opened.files.as_fd(), is_volume);
-        let unmoved = Opened::new(directory).is_ok_and(|after| after.stamp == opened.stamp);
-        if unmoved {
-            return sources.map_err(list);
+impl Snapshot {
+    /// Reads a directory: looks, reads, and looks again whether anything moved.
+    ///
+    /// While kubelet removes files they are missing or empty, and a list of
+    /// files that is read during a change mixes two moments.
+    pub(crate) fn read(directory: &Path) -> Result<Self, NoSnapshot> {
+        let list = |error| NoSnapshot::List { path: directory.to_owned(), error };
+        for attempt in 1..=ATTEMPTS {
+            let opened = match Opened::new(directory) {
+                // The link of a volume led to what was removed just now.
+                Err(_) if attempt < ATTEMPTS && directory.is_dir() => continue,
+                opened => opened.map_err(list)?,
+            };
+            let snapshot = Self::of(&opened);
+            let unmoved = Opened::new(directory).is_ok_and(|after| after.stamp == opened.stamp);
+            if unmoved {
+                return snapshot.map_err(list);
+            }
         }
+        Err(NoSnapshot::Restless { path: directory.to_owned() })
     }
-    Err(NoSnapshot::Restless { path: directory.to_owned() })
+
+    /// Reads an opened directory and, in a ConfigMap volume, those in it.
+    fn of(opened: &Opened) -> io::Result<Self> {
+        let is_volume = opened.volume.is_some();
+        let links = if is_volume { Links::None } else { Links::Inside };
+        let mut snapshot = Self::default();
+        let (mut room, mut entries) = (MAX_ALL, 0);
+        let mut rest = vec![String::new()];
+        while let Some(path) = rest.pop() {
+            let directory = below(opened.files.as_fd(), &path)?;
+            let names = names(directory.as_fd())?;
+            entries += names.len();
+            if entries > MAX_ENTRIES {
+                return Err(crowded());
+            }
+            for name in names {
+                let inner = Path::new(&path).join(&name).to_string_lossy().into_owned();
+                match role(directory.as_fd(), &name, is_volume, &path) {
+                    Role::Definition => {
+                        let source = Source::of(directory.as_fd(), inner, links, &mut room);
+                        snapshot.files.push(source);
+                    }
+                    Role::Directory => rest.push(inner),
+                    Role::Ignored(reason) => snapshot.ignored.push(Ignored { name: inner, reason }),
+                }
+            }
+        }
+        if let Some(root) = &opened.volume {
+            snapshot.ignored.extend(unmanaged(root.as_fd())?);
+        }
+        snapshot.files.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(snapshot)
+    }
+}
+
+/// Opens a directory below another; itself for the empty path.
+fn below(files: BorrowedFd<'_>, path: &str) -> io::Result<OwnedFd> {
+    let path = if path.is_empty() { "." } else { path };
+    Ok(openat(files, path, directory_flags() | OFlags::NOFOLLOW, Mode::empty())?)
+}
+
+/// `items` of a ConfigMap may have paths of several components, so a volume is
+/// read with its directories.
+fn role(directory: BorrowedFd<'_>, name: &OsStr, is_volume: bool, path: &str) -> Role {
+    let Some(text) = name.to_str() else { return Role::Ignored(Reason::Encoding) };
+    if text.starts_with("..") {
+        return Role::Ignored(Reason::Reserved);
+    }
+    if is_definition(text) {
+        return Role::Definition;
+    }
+    let flags = if is_volume { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() };
+    let about = statat(directory, name, flags);
+    if !about.is_ok_and(|about| FileType::from_raw_mode(about.st_mode).is_dir()) {
+        return Role::Ignored(Reason::Extension);
+    }
+    match (is_volume, Path::new(path).components().count() < MAX_DEPTH) {
+        (false, _) => Role::Ignored(Reason::Directory),
+        (true, false) => Role::Ignored(Reason::Depth),
+        (true, true) => Role::Directory,
+    }
+}
+
+/// Entries beside the link of a volume that kubelet did not make.
+fn unmanaged(root: BorrowedFd<'_>) -> io::Result<Vec<Ignored>> {
+    let is_managed = |name: &OsStr| {
+        let behind = Path::new(DATA).join(name);
+        let target = readlinkat(root, name, Vec::new());
+        name.as_encoded_bytes().starts_with(b"..")
+            || target.is_ok_and(|target| target.to_bytes() == behind.as_os_str().as_encoded_bytes())
+    };
+    let names = names(root)?.into_iter().filter(|name| !is_managed(name));
+    let ignored = |name: OsString| Ignored {
+        name: name.to_string_lossy().into_owned(),
+        reason: Reason::Unmanaged,
+    };
+    Ok(names.map(ignored).collect())
+}
+
+fn is_definition(name: &str) -> bool {
+    let extension = Path::new(name).extension().and_then(|extension| extension.to_str());
+    matches!(extension, Some("yaml" | "yml" | "json"))
 }
 
 /// Reads one file outside the directory. If there is none, that is no file of
@@ -89,54 +192,6 @@ pub(super) fn one(path: &Path) -> Source {
     source
 }
 
-fn sources(files: BorrowedFd<'_>, is_volume: bool) -> io::Result<Vec<Source>> {
-    let links = if is_volume { Links::None } else { Links::Inside };
-    let mut room = MAX_ALL;
-    let mut sources = Vec::new();
-    for name in names(files)? {
-        if is_definition(&name) {
-            sources.push(Source::of(files, &name, links, &mut room));
-        } else if is_volume {
-            below(files, &name, &mut room, &mut sources)?;
-        }
-    }
-    Ok(sources)
-}
-
-/// Reads what lies in a directory of a volume: `items` of a ConfigMap may have
-/// paths of several components. Goes deeper without recursion.
-fn below(
-    files: BorrowedFd<'_>,
-    name: &str,
-    room: &mut u64,
-    sources: &mut Vec<Source>,
-) -> io::Result<()> {
-    let mut rest = vec![name.to_owned()];
-    while let Some(path) = rest.pop() {
-        let about = statat(files, &path, AtFlags::SYMLINK_NOFOLLOW)?;
-        let is_directory = FileType::from_raw_mode(about.st_mode).is_dir();
-        if !is_directory || path.split('/').count() > MAX_DEPTH {
-            continue;
-        }
-        let flags = directory_flags() | OFlags::NOFOLLOW;
-        let directory = openat(files, &path, flags, Mode::empty())?;
-        for name in names(directory.as_fd())? {
-            let inner = format!("{path}/{name}");
-            if is_definition(&name) {
-                sources.push(Source::of(directory.as_fd(), &inner, Links::None, room));
-            } else {
-                rest.push(inner);
-            }
-        }
-    }
-    Ok(())
-}
-
-fn is_definition(name: &str) -> bool {
-    let extension = Path::new(name).extension().and_then(|extension| extension.to_str());
-    matches!(extension, Some("yaml" | "yml" | "json"))
-}
-
 #[cfg(test)]
 mod tests {
     use std::{
@@ -146,12 +201,16 @@ mod tests {
 
     use super::*;
 
+    fn read(directory: &Path) -> Snapshot {
+        Snapshot::read(directory).unwrap()
+    }
+
     fn names(directory: &Path) -> Vec<String> {
-        read(directory).unwrap().into_iter().map(|source| source.name).collect()
+        read(directory).files.into_iter().map(|source| source.name).collect()
     }
 
     fn only(directory: &Path) -> Result<Vec<u8>, Unreadable> {
-        let mut sources = read(directory).unwrap();
+        let mut sources = read(directory).files;
         assert_eq!(sources.len(), 1, "{sources:?}");
         sources.remove(0).text
     }
@@ -175,7 +234,7 @@ mod tests {
         symlink("..2026_01", directory.path().join("..data")).unwrap();
         // The visible links are behind: one is gone already, one not yet there.
         symlink("..data/gone.yaml", directory.path().join("gone.yaml")).unwrap();
-        let sources = read(directory.path()).unwrap();
+        let sources = read(directory.path()).files;
         let texts = sources.iter().map(|s| s.text.as_deref().unwrap());
         assert!(texts.eq([b"text", b"text"]));
         assert_eq!(names(directory.path()), ["new.yaml", "team/one/a.yaml"]);
@@ -186,7 +245,7 @@ mod tests {
         let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         fs::write(elsewhere.path().join("a.yaml"), "text").unwrap();
         symlink(elsewhere.path(), directory.path().join("..data")).unwrap();
-        assert!(matches!(read(directory.path()), Err(NoSnapshot::List { .. })));
+        assert!(matches!(Snapshot::read(directory.path()), Err(NoSnapshot::List { .. })));
     }
 
     #[test]
@@ -197,7 +256,7 @@ mod tests {
             .unwrap();
         let _socket =
             std::os::unix::net::UnixListener::bind(directory.path().join("s.yaml")).unwrap();
-        let sources = read(directory.path()).unwrap();
+        let sources = read(directory.path()).files;
         assert!(sources.iter().all(|source| matches!(source.text, Err(Unreadable::Kind))));
         assert_eq!(sources.len(), 3);
     }
@@ -245,7 +304,7 @@ mod tests {
             let file = File::create(directory.path().join(format!("{number:02}.yaml"))).unwrap();
             file.set_len(1024 * 1024).unwrap();
         }
-        let sources = read(directory.path()).unwrap();
+        let sources = read(directory.path()).files;
         let full = sources.iter().filter(|s| matches!(s.text, Err(Unreadable::Full)));
         assert_eq!(full.count(), 4);
     }
@@ -256,12 +315,12 @@ mod tests {
         for number in 0..=1000 {
             File::create(directory.path().join(format!("{number}.yaml"))).unwrap();
         }
-        assert!(matches!(read(directory.path()), Err(NoSnapshot::List { .. })));
+        assert!(matches!(Snapshot::read(directory.path()), Err(NoSnapshot::List { .. })));
     }
 
     #[test]
     fn a_missing_directory_is_no_empty_one() {
-        let missing = read(Path::new("/nowhere")).unwrap_err();
+        let missing = Snapshot::read(Path::new("/nowhere")).unwrap_err();
         assert!(missing.is_missing());
     }
 }

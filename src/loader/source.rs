@@ -14,6 +14,8 @@ use rustix::{
 };
 use thiserror::Error;
 
+use crate::plugin::{Code, Diagnostic};
+
 /// Largest definition in bytes: a ConfigMap as a whole holds no more.
 const MAX_FILE: u64 = 1024 * 1024;
 
@@ -22,18 +24,18 @@ const PERMISSIONS: u32 = 0o7777;
 
 /// A file that may hold a definition.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(crate) struct Source {
     /// Its path in the directory.
-    pub(super) name: String,
-    /// What is in it.
-    pub(super) text: Result<Vec<u8>, Unreadable>,
+    pub(crate) name: String,
+    /// Its content.
+    pub(crate) text: Result<Vec<u8>, Unreadable>,
     /// How much of it counts.
     pub(super) extent: Extent,
 }
 
 /// How much of a file is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Extent {
+pub(crate) enum Extent {
     /// The first document, as argocd-cmp-server does.
     First,
     /// Every definition in it.
@@ -73,6 +75,17 @@ pub enum Unreadable {
     Full,
 }
 
+impl Unreadable {
+    /// Stands for all that the file should hold.
+    pub(crate) fn diagnostic(&self) -> Diagnostic {
+        let code = match self {
+            Self::Large | Self::Full => Code::TooLarge,
+            Self::Io(_) | Self::Denied { .. } | Self::Link | Self::Kind => Code::Unreadable,
+        };
+        Diagnostic::new(code, self.to_string())
+    }
+}
+
 /// Most bytes of all definitions: a projected volume joins several `ConfigMap`s.
 pub(super) const MAX_ALL: u64 = 16 * 1024 * 1024;
 
@@ -89,14 +102,14 @@ pub(super) enum Links {
 
 impl Source {
     /// Reads a file of a directory; takes what it needs from `room`, in bytes.
-    pub(super) fn of(at: BorrowedFd<'_>, name: &str, links: Links, room: &mut u64) -> Self {
-        let file = name.rsplit('/').next().unwrap_or(name);
+    pub(super) fn of(at: BorrowedFd<'_>, name: String, links: Links, room: &mut u64) -> Self {
+        let file = name.rsplit('/').next().unwrap_or(&name);
         let text = text(at, Path::new(file), links).and_then(|text| {
             let left = room.checked_sub(text.len() as u64).ok_or(Unreadable::Full)?;
             *room = left;
             Ok(text)
         });
-        Self { name: name.to_owned(), text, extent: Extent::All }
+        Self { name, text, extent: Extent::All }
     }
 
     /// Reads a file by itself, whose name is its path.
@@ -112,7 +125,7 @@ impl Source {
 }
 
 fn text(at: BorrowedFd<'_>, path: &Path, links: Links) -> Result<Vec<u8>, Unreadable> {
-    let file = open(at, path, links).map_err(|error| explain(at, path, error))?;
+    let file = open(at, path, links).map_err(|error| explain(at, path, links, error))?;
     let about = file.metadata()?;
     if !about.is_file() {
         return Err(Unreadable::Kind);
@@ -145,9 +158,11 @@ fn open(at: BorrowedFd<'_>, path: &Path, links: Links) -> Result<File, Errno> {
     opened.map(File::from)
 }
 
-fn explain(at: BorrowedFd<'_>, path: &Path, error: Errno) -> Unreadable {
+fn explain(at: BorrowedFd<'_>, path: &Path, links: Links, error: Errno) -> Unreadable {
     match error {
         Errno::LOOP | Errno::XDEV => Unreadable::Link,
+        // The name was listed, so only what it leads to can be missing.
+        Errno::NOENT if links != Links::All => Unreadable::Link,
         // What a socket and a device without a driver say.
         Errno::NXIO | Errno::NODEV => Unreadable::Kind,
         Errno::ACCESS => statat(at, path, AtFlags::empty()).map_or_else(

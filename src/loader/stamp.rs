@@ -1,11 +1,11 @@
 //! By what it is known that a directory has not changed.
 
 use std::{
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs, io,
     os::{
         fd::{AsFd, OwnedFd},
-        unix::fs::MetadataExt,
+        unix::{ffi::OsStrExt, fs::MetadataExt},
     },
     path::{Component, Path, PathBuf},
 };
@@ -13,7 +13,7 @@ use std::{
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, Stat, fstat, openat, readlinkat, statat};
 
 /// Name of the link that a ConfigMap volume is switched with.
-const DATA: &str = "..data";
+pub(super) const DATA: &str = "..data";
 
 /// Most entries of a directory that are looked at.
 pub(super) const MAX_ENTRIES: usize = 1000;
@@ -23,6 +23,8 @@ pub(super) const MAX_ENTRIES: usize = 1000;
 pub(super) struct Opened {
     /// What to read files from: behind the link of a ConfigMap volume.
     pub(super) files: OwnedFd,
+    /// The root of a ConfigMap volume.
+    pub(super) volume: Option<OwnedFd>,
     /// What it showed.
     pub(super) stamp: Stamp,
 }
@@ -48,13 +50,6 @@ enum Shown {
 #[derive(Debug, PartialEq, Eq)]
 struct Mark(u64, u64, u64, i128, i128);
 
-impl Stamp {
-    /// Whether all files change at once.
-    pub(super) fn is_volume(&self) -> bool {
-        matches!(self.shown, Shown::Volume(..))
-    }
-}
-
 impl Opened {
     /// Opens a directory, by whatever links its path has.
     pub(super) fn new(path: &Path) -> io::Result<Self> {
@@ -63,12 +58,12 @@ impl Opened {
         let directory = (about.st_dev, about.st_ino);
         let Some(target) = data(&root)? else {
             let shown = Shown::Plain(entries(&root)?);
-            return Ok(Self { files: root, stamp: Stamp { directory, shown } });
+            return Ok(Self { files: root, volume: None, stamp: Stamp { directory, shown } });
         };
         let link = statat(&root, DATA, AtFlags::SYMLINK_NOFOLLOW)?;
         let files = openat(&root, &target, directory_flags() | OFlags::NOFOLLOW, Mode::empty())?;
         let shown = Shown::Volume(target, Mark::of(&link));
-        Ok(Self { files, stamp: Stamp { directory, shown } })
+        Ok(Self { files, volume: Some(root), stamp: Stamp { directory, shown } })
     }
 }
 
@@ -97,36 +92,32 @@ fn data(root: &OwnedFd) -> io::Result<Option<PathBuf>> {
 }
 
 fn entries(root: &OwnedFd) -> io::Result<Vec<(OsString, Option<Mark>)>> {
-    let mut entries = names(root.as_fd())?
-        .into_iter()
-        .map(|name| {
-            let about = statat(root, &name, AtFlags::empty())
-                .or_else(|_dangling| statat(root, &name, AtFlags::SYMLINK_NOFOLLOW));
-            (OsString::from(name), about.ok().as_ref().map(Mark::of))
-        })
-        .collect::<Vec<_>>();
-    entries.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-    Ok(entries)
+    let marked = |name: OsString| {
+        let about = statat(root, &name, AtFlags::empty())
+            .or_else(|_dangling| statat(root, &name, AtFlags::SYMLINK_NOFOLLOW));
+        (name, about.ok().as_ref().map(Mark::of))
+    };
+    Ok(names(root.as_fd())?.into_iter().map(marked).collect())
 }
 
-/// Names in a directory, without those that begin with two dots: what kubelet
-/// keeps for itself, and what leads up. Names that are no text are nobody's.
-pub(super) fn names(directory: rustix::fd::BorrowedFd<'_>) -> io::Result<Vec<String>> {
+/// Names in a directory, sorted.
+pub(super) fn names(directory: rustix::fd::BorrowedFd<'_>) -> io::Result<Vec<OsString>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(directory)? {
-        let entry = entry?;
-        if let Ok(name) = entry.file_name().to_str()
-            && name != "."
-            && !name.starts_with("..")
-        {
-            names.push(name.to_owned());
+        let name = OsStr::from_bytes(entry?.file_name().to_bytes()).to_owned();
+        if name != "." && name != ".." {
+            names.push(name);
         }
         if names.len() > MAX_ENTRIES {
-            return Err(io::Error::other(format!("it has more than {MAX_ENTRIES} entries")));
+            return Err(crowded());
         }
     }
     names.sort_unstable();
     Ok(names)
+}
+
+pub(super) fn crowded() -> io::Error {
+    io::Error::other(format!("it has more than {MAX_ENTRIES} entries"))
 }
 
 impl Mark {

@@ -4,7 +4,7 @@
 use std::{
     fs::{self, Permissions},
     io,
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
     process::Stdio,
     time::Duration,
@@ -22,6 +22,7 @@ use tokio::{
 use super::report::Report;
 use crate::{
     config::{Application, Isolation},
+    loader::{NoSnapshot, Snapshot, Source},
     plugin::{PluginDefinition, read_all},
 };
 
@@ -45,6 +46,9 @@ pub enum NotPrivate {
     /// The operating system says no.
     #[error("cannot start a supervisor of its own: {0}")]
     Io(#[from] io::Error),
+    /// The definitions cannot be read.
+    #[error(transparent)]
+    Definitions(#[from] NoSnapshot),
     /// It says why it does not serve.
     #[error("{0}")]
     Ended(String),
@@ -65,7 +69,8 @@ impl Private {
         // The users of requests have to come through.
         fs::set_permissions(directory.path(), Permissions::from_mode(0o711))?;
         let plugins = options.plugins_dir();
-        let copies = copy_definitions(&plugins, directory.path(), options.plugin.as_deref())?;
+        let copies =
+            copy_definitions(&plugins, directory.path(), options.plugin.as_deref(), report)?;
         let mut command = Command::new("/proc/self/exe");
         command
             .arg("serve")
@@ -148,32 +153,42 @@ impl Private {
 }
 
 /// Copies definitions to where the supervisor can read them: it becomes
-/// another user, to whom the caller's directories may be closed. Of a plugin
-/// that is named only its files: what is wrong with others is not asked for.
-fn copy_definitions(from: &Path, to: &Path, named: Option<&str>) -> io::Result<PathBuf> {
-    let of = |path: &Path| {
-        let path = path.display().to_string();
-        move |error: io::Error| io::Error::new(error.kind(), format!("{path}: {error}"))
+/// another user, to whom the caller's directories may be closed. The copy is a
+/// ConfigMap volume, in which files keep their paths. If a plugin is named,
+/// only files that define it are copied, and only those are reported on.
+fn copy_definitions(
+    from: &Path,
+    to: &Path,
+    named: Option<&str>,
+    report: &Report,
+) -> Result<PathBuf, NotPrivate> {
+    let mut snapshot = Snapshot::read(from)?;
+    let is_named = |definition: PluginDefinition| named == Some(definition.name.as_str());
+    let defines = |source: &Source| {
+        let readings = source.text.as_ref().map(|text| read_all(text)).unwrap_or_default();
+        readings.into_iter().filter_map(|reading| reading.definition).any(is_named)
     };
+    if snapshot.files.iter().any(defines) {
+        snapshot.files.retain(defines);
+        snapshot.ignored.clear();
+    }
     let copies = to.join("plugins.d");
-    fs::create_dir(&copies)?;
-    let mut files = Vec::new();
-    for entry in fs::read_dir(from).map_err(of(from))? {
-        let entry = entry.map_err(of(from))?;
-        let path = entry.path();
-        let extension = path.extension().and_then(|extension| extension.to_str());
-        if path.is_file() && matches!(extension, Some("yaml" | "yml" | "json")) {
-            files.push((copies.join(entry.file_name()), fs::read(&path).map_err(of(&path))?));
+    let volume = copies.join("..copied");
+    fs::create_dir_all(&volume)?;
+    symlink("..copied", copies.join("..data"))?;
+    for Source { name, text, .. } in &snapshot.files {
+        match text {
+            Ok(text) => {
+                let copy = volume.join(name);
+                fs::create_dir_all(copy.parent().unwrap_or(&volume))?;
+                fs::write(copy, text)?;
+            }
+            Err(reason) => report.warn(&format!("not a valid plugin: {name}: {reason}")),
         }
     }
-    let is_named = |definition: PluginDefinition| named == Some(definition.name.as_str());
-    let defines = |text: &[u8]| {
-        read_all(text).into_iter().filter_map(|reading| reading.definition).any(is_named)
-    };
-    if files.iter().any(|(_, text)| defines(text)) {
-        files.retain(|(_, text)| defines(text));
+    for entry in &snapshot.ignored {
+        report.step("ignored", &format!("{}: {}", entry.name, entry.reason));
     }
-    files.iter().try_for_each(|(copy, text)| fs::write(copy, text))?;
     Ok(copies)
 }
 

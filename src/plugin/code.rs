@@ -101,13 +101,15 @@ pub enum Code {
     Beside,
     /// A file that cannot be read.
     Unreadable,
+    /// An entry of a plugins directory that is never read.
+    Ignored,
     /// Less isolation than is demanded.
     Isolation,
 }
 
 impl Code {
     /// All of them with their numbers, severities and titles.
-    pub const ALL: [(Self, u16, Severity, &'static str); 36] = [
+    pub const ALL: [(Self, u16, Severity, &'static str); 37] = [
         (Self::Syntax, 101, Severity::Error, "not YAML"),
         (Self::Encoding, 102, Severity::Error, "bytes that are no characters"),
         (Self::Empty, 103, Severity::Error, "an empty file"),
@@ -143,6 +145,7 @@ impl Code {
         (Self::Secret, 309, Severity::Warning, "a secret among the arguments"),
         (Self::NoDemand, 310, Severity::Warning, "a demand for no isolation"),
         (Self::Unreadable, 404, Severity::Error, "a file that cannot be read"),
+        (Self::Ignored, 405, Severity::Note, "an entry that is ignored"),
         (Self::Isolation, 408, Severity::Error, "less isolation than is demanded"),
     ];
 

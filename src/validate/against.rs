@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::input::Input;
+use super::input::{Input, Kind};
 use crate::{
     loader::{Ledger, Problem},
     plugin::{Code, Diagnostic, Isolation, PluginDefinition, Reading},
@@ -104,7 +104,7 @@ impl Reload {
 fn named(inputs: &[Input]) -> impl Iterator<Item = (String, Vec<Reading>)> {
     let is_unique =
         |input: &Input| inputs.iter().filter(|other| other.name == input.name).count() == 1;
-    inputs.iter().filter(|input| !input.is_directory).map(move |input| {
+    inputs.iter().filter(|input| input.kind == Kind::File).map(move |input| {
         // The name is what both sets have in common, unless it names two files.
         let name = if is_unique(input) { &input.name } else { &input.path };
         (name.clone(), input.readings())

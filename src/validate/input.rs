@@ -2,26 +2,20 @@
 
 use std::{
     collections::BTreeSet,
-    fs::{self, File, OpenOptions},
+    fs::{File, OpenOptions},
     io::{self, Read},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
 use crate::{
+    loader::{Ignored, Problem, Snapshot, Source},
     plugin::{Code, Diagnostic, Place, Reading, read_all},
     yaml,
 };
 
 /// Most bytes that are read of one input: more than any cluster's manifests.
 const MAX_INPUT: u64 = 64 << 20;
-
-/// Most bytes of a file in a directory, as for serving: a `ConfigMap` as a
-/// whole holds no more.
-const MAX_FILE: u64 = 1 << 20;
-
-/// Most files of a directory, as for serving.
-const MAX_FILES: usize = 1000;
 
 /// What standard input is called in reports.
 const STDIN: &str = "stdin";
@@ -33,9 +27,18 @@ pub(super) struct Input {
     pub(super) path: String,
     /// How it would be named in a plugins directory.
     pub(super) name: String,
-    /// Whether only a directory could be told of, and no file.
-    pub(super) is_directory: bool,
+    pub(super) kind: Kind,
     text: Result<Vec<u8>, Box<Diagnostic>>,
+}
+
+/// What an input stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    File,
+    /// A directory that could not be read, or has no files.
+    Directory,
+    /// An entry of a directory that serving would not read.
+    Ignored,
 }
 
 /// Everything that is at these paths, each once.
@@ -43,13 +46,9 @@ pub(super) fn collect(paths: &[PathBuf]) -> Vec<Input> {
     let mut seen = BTreeSet::new();
     let all = paths.iter().flat_map(|path| {
         if path.as_os_str() == "-" {
-            return vec![Input::new(
-                STDIN.into(),
-                STDIN.into(),
-                bounded(io::stdin().lock(), MAX_INPUT),
-            )];
+            return vec![Input::new(STDIN.into(), STDIN.into(), bounded(io::stdin().lock()))];
         }
-        if path.is_dir() { directory(path) } else { vec![Input::file(path, MAX_INPUT)] }
+        if path.is_dir() { directory(path) } else { vec![Input::file(path)] }
     });
     all.filter(|input| seen.insert(input.path.clone())).collect()
 }
@@ -58,17 +57,17 @@ impl Input {
     fn new(path: String, name: String, text: Result<Vec<u8>, Box<Diagnostic>>) -> Self {
         // So that its lines can be shown.
         let text = text.map(|text| yaml::utf8(&text).into_owned());
-        Self { path, name, is_directory: false, text }
+        Self { path, name, kind: Kind::File, text }
     }
 
-    fn file(path: &Path, max_bytes: u64) -> Self {
+    fn file(path: &Path) -> Self {
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        Self::new(path.display().to_string(), name, read(path, max_bytes))
+        Self::new(path.display().to_string(), name, read(path))
     }
 
     fn directory(path: &Path, diagnostic: Diagnostic) -> Self {
         let name = path.display().to_string();
-        Self { path: name.clone(), name, is_directory: true, text: Err(Box::new(diagnostic)) }
+        Self { path: name.clone(), name, kind: Kind::Directory, text: Err(Box::new(diagnostic)) }
     }
 
     /// Everything there is to say of it alone.
@@ -81,6 +80,12 @@ impl Input {
         }
     }
 
+    /// The note on an entry that serving would not read.
+    pub(super) fn note(&self) -> Option<Problem> {
+        let diagnostic = self.text.as_ref().err().filter(|_| self.kind == Kind::Ignored)?;
+        Some(Problem::of_file(&self.path, Diagnostic::clone(diagnostic)))
+    }
+
     /// One of its lines, counted from 1.
     pub(super) fn line(&self, number: usize) -> Option<&[u8]> {
         let mut lines = self.text.as_ref().ok()?.split(|&byte| byte == b'\n');
@@ -88,53 +93,48 @@ impl Input {
     }
 }
 
-/// The files that serving would read. Names that begin with two dots belong to
-/// the volume of a `ConfigMap`.
+/// Everything in a directory as serving would find it.
 fn directory(path: &Path) -> Vec<Input> {
-    let is_definition = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let extension = path.extension().and_then(|extension| extension.to_str());
-        !name.starts_with("..") && matches!(extension, Some("yaml" | "yml" | "json"))
-    };
-    let entries = fs::read_dir(path).and_then(Iterator::collect::<io::Result<Vec<_>>>);
-    let mut paths: Vec<_> = match entries {
-        Ok(entries) => {
-            entries.into_iter().map(|entry| entry.path()).filter(is_definition).collect()
-        }
+    let snapshot = match Snapshot::read(path) {
+        Ok(snapshot) => snapshot,
         Err(error) => {
-            let diagnostic = Diagnostic::new(Code::Unreadable, format!("cannot list it: {error}"));
+            let diagnostic = Diagnostic::new(Code::Unreadable, error.to_string());
             return vec![Input::directory(path, diagnostic)];
         }
     };
-    paths.sort_unstable();
-    let mut inputs: Vec<_> =
-        paths.iter().take(MAX_FILES).map(|path| Input::file(path, MAX_FILE)).collect();
-    if paths.is_empty() {
+    let shown = |name: &str| path.join(name).display().to_string();
+    let file = |Source { name, text, .. }: Source| {
+        Input::new(shown(&name), name, text.map_err(|reason| Box::new(reason.diagnostic())))
+    };
+    let ignored = |entry: Ignored| Input {
+        kind: Kind::Ignored,
+        ..Input::new(shown(&entry.name), String::new(), Err(Box::new(entry.diagnostic())))
+    };
+    let is_empty = snapshot.files.is_empty();
+    let files = snapshot.files.into_iter().map(file);
+    let mut inputs: Vec<_> = files.chain(snapshot.ignored.into_iter().map(ignored)).collect();
+    if is_empty {
         let text = "there is no .yaml, .yml or .json file in this directory";
         inputs.push(Input::directory(path, Diagnostic::new(Code::NoPlugin, text)));
-    }
-    if paths.len() > MAX_FILES {
-        let text = format!("{} files: {MAX_FILES} are looked at and no more", paths.len());
-        inputs.push(Input::directory(path, Diagnostic::new(Code::TooMany, text)));
     }
     inputs
 }
 
-fn read(path: &Path, max_bytes: u64) -> Result<Vec<u8>, Box<Diagnostic>> {
+fn read(path: &Path) -> Result<Vec<u8>, Box<Diagnostic>> {
     let file = open(path).map_err(|error| unreadable(&error))?;
     if !file.metadata().map_err(|error| unreadable(&error))?.is_file() {
         let diagnostic = Diagnostic::new(Code::Unreadable, "not a regular file");
         return Err(Box::new(diagnostic.help("pipe it in: … | cmp-supervisor validate -")));
     }
-    bounded(file, max_bytes)
+    bounded(file)
 }
 
-fn bounded(source: impl Read, max_bytes: u64) -> Result<Vec<u8>, Box<Diagnostic>> {
+fn bounded(source: impl Read) -> Result<Vec<u8>, Box<Diagnostic>> {
     let mut text = Vec::new();
-    let read = source.take(max_bytes + 1).read_to_end(&mut text);
+    let read = source.take(MAX_INPUT + 1).read_to_end(&mut text);
     read.map_err(|error| unreadable(&error))?;
-    if text.len() as u64 > max_bytes {
-        let message = format!("larger than {max_bytes} bytes");
+    if text.len() as u64 > MAX_INPUT {
+        let message = format!("larger than {MAX_INPUT} bytes");
         return Err(Box::new(Diagnostic::new(Code::TooLarge, message)));
     }
     Ok(text)

@@ -1,27 +1,27 @@
 //! The plugins that `serve` would find, and the programs that they run.
 
-use std::{fs, path::Path, time::Duration};
+use std::{fs, path::Path};
 
 use super::Finding;
 use crate::{
     config::{self, Serve},
-    loader::Loader,
-    metrics::Metrics,
-    plugin::{CommandLine, Discovery, Isolation, PluginDefinition},
+    loader::{Problem, read_once},
+    plugin::{Code, CommandLine, Discovery, Isolation, PluginDefinition, Severity},
     sandbox::look_up,
 };
 
+/// A remedy for definitions that are not served.
+const VALIDATE: &str = "cmp-supervisor validate tells why a definition is not served";
+
 /// `tier` is what requests would be kept apart with.
 pub(super) fn look(options: &Serve, tier: Isolation) -> Vec<Finding> {
-    let (mut loader, published) =
-        Loader::new(options.places(), Isolation::Namespaces, Duration::ZERO, Metrics::new());
-    if let Err(error) = loader.load() {
-        return vec![Finding::failure(error.to_string())];
-    }
-    let catalog = published.catalogs.borrow().clone();
+    let (catalog, problems) = match read_once(options.places()) {
+        Ok(read) => read,
+        Err(error) => return vec![Finding::failure(error.to_string())],
+    };
+    let mut findings: Vec<_> = problems.iter().filter_map(left_out).collect();
     if catalog.is_empty() {
-        let remedy = "cmp-supervisor validate tells why a definition is not served";
-        return vec![Finding::warning("no plugin is defined").remedy(remedy)];
+        findings.push(Finding::warning("no plugin is defined").remedy(VALIDATE));
     }
     let search = config::search();
     let examine = |plugin: &PluginDefinition| {
@@ -29,7 +29,18 @@ pub(super) fn look(options: &Serve, tier: Isolation) -> Vec<Finding> {
             .or_else(|| reading(plugin))
             .unwrap_or_else(|| tools(plugin, &search))
     };
-    catalog.iter().map(|plugin| examine(plugin)).collect()
+    findings.extend(catalog.iter().map(|plugin| examine(plugin)));
+    findings
+}
+
+/// A definition that is not served, or an entry that is never read.
+fn left_out(problem: &Problem) -> Option<Finding> {
+    let text = problem.to_string();
+    if problem.problem.code == Code::Ignored {
+        return Some(Finding::note(text));
+    }
+    let is_error = problem.problem.severity() == Severity::Error;
+    is_error.then(|| Finding::failure(format!("not served: {text}")).remedy(VALIDATE))
 }
 
 /// A plugin that wants more isolation than there is.

@@ -1,0 +1,45 @@
+//! Entries of a plugins directory that are never read.
+
+use std::fmt;
+
+use crate::plugin::{Code, Diagnostic};
+
+/// An entry of a plugins directory that is never read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ignored {
+    /// Its path in the directory.
+    pub(crate) name: String,
+    /// The reason.
+    pub(crate) reason: Reason,
+}
+
+/// The reason why an entry is never read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    Encoding,
+    Reserved,
+    Extension,
+    Directory,
+    Depth,
+    Unmanaged,
+}
+
+impl Ignored {
+    /// A note on the entry.
+    pub(crate) fn diagnostic(&self) -> Diagnostic {
+        Diagnostic::new(Code::Ignored, format!("ignored: {}", self.reason))
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Encoding => "its name is not UTF-8",
+            Self::Reserved => "names that begin with two dots belong to Kubernetes",
+            Self::Extension => "its name does not end in .yaml, .yml or .json",
+            Self::Directory => "a directory: only those of a ConfigMap volume are read",
+            Self::Depth => "a directory that is nested too deeply",
+            Self::Unmanaged => "not part of the ConfigMap volume that is mounted here",
+        })
+    }
+}
