@@ -8,6 +8,7 @@ FROM ${RUST_IMAGE} AS build
 WORKDIR /src
 COPY Cargo.toml Cargo.lock build.rs ./
 COPY proto ./proto
+COPY crates ./crates
 COPY src ./src
 # `explain` prints from the documentation.
 COPY docs ./docs

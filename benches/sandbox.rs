@@ -18,10 +18,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cmp_supervisor::{
-    archive::Limits,
-    sandbox::{Bounds, Command, Link, SPAWNER, Setup, Spawner, Tier, spawner_main},
-};
+use cmp_archive::Limits;
+use cmp_supervisor::sandbox::{Bounds, Command, Link, SPAWNER, Setup, Spawner, Tier, spawner_main};
 use flate2::{Compression, write::GzEncoder};
 
 /// Samples of each kind.

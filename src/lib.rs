@@ -1,9 +1,7 @@
 //! One sidecar that hosts every Argo CD config management plugin.
 
 pub mod admin;
-pub mod archive;
 pub mod config;
-pub mod discovery;
 pub mod grpc;
 pub mod loader;
 pub mod local;
@@ -20,4 +18,3 @@ pub mod shutdown;
 pub mod status;
 pub mod supervisor;
 pub mod validate;
-pub mod yaml;

@@ -13,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use cmp_archive::Limits;
 use thiserror::Error;
 use tokio::{
     net::TcpListener,
@@ -25,7 +26,6 @@ use tracing::{info, warn};
 
 use crate::{
     admin::{Admin, View},
-    archive::Limits,
     config::{self, Http, Isolation, Serve},
     grpc::{Binder, Common, sweep},
     loader::{Loader, NoSnapshot, Places, Prompt, static_mounts},

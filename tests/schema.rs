@@ -5,7 +5,7 @@
 
 use std::{fs, path::Path};
 
-use cmp_supervisor::{plugin::schema, yaml};
+use cmp_supervisor::plugin::schema;
 use serde_json::{Value, json};
 
 fn root() -> &'static Path {
@@ -83,7 +83,7 @@ fn has_type(value: &Value, names: &Value) -> bool {
 }
 
 fn judged(text: &str) -> Vec<String> {
-    let json = yaml::to_json(text.as_bytes()).unwrap();
+    let json = cmp_yaml::to_json(text.as_bytes()).unwrap();
     faults(&serde_json::from_slice(&json).unwrap(), &schema(), "")
 }
 

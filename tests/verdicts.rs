@@ -9,12 +9,9 @@
 
 use std::{fs, path::PathBuf};
 
-use cmp_supervisor::{
-    discovery::{FileNamePattern, GlobPattern},
-    plugin::{
-        Announcement, CommandLine, Discovery, PluginDefinition, Reading, read, read_all, read_first,
-    },
-    yaml,
+use cmp_discovery::{FileNamePattern, GlobPattern};
+use cmp_supervisor::plugin::{
+    Announcement, CommandLine, Discovery, PluginDefinition, Reading, read, read_all, read_first,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -126,7 +123,7 @@ fn text(verdict: &Verdict) -> String {
     let text = fs::read_to_string(directory().join(&verdict.file)).unwrap();
     let Some(part) = verdict.part.strip_prefix("document ") else { return text };
     let (document, path) = part.split_once(", string at ").unwrap();
-    let documents = yaml::stream::manifests(&text.into(), 1 << 20).unwrap();
+    let documents = cmp_yaml::stream::manifests(&text.into(), 1 << 20).unwrap();
     let document = &documents[document.parse::<usize>().unwrap()];
     let value: Value = serde_json::from_slice(document).unwrap();
     let inside = path.split('/').fold(&value, |value, step| match step.parse::<usize>() {

@@ -8,7 +8,7 @@
 
 use std::{convert::Infallible, io::Write};
 
-use cmp_supervisor::archive::{Entry, Kind, Reader, Sink};
+use cmp_archive::{Entry, Kind, Reader, Sink};
 use flate2::{Compression, write::GzEncoder};
 use libfuzzer_sys::fuzz_target;
 use tar::{Archive, Builder, EntryType, Header};

@@ -5,10 +5,10 @@
 //! part, anything else a file.
 #![no_main]
 
-#[path = "../../tests/discovery/naive.rs"]
+#[path = "../../crates/discovery/tests/discovery/naive.rs"]
 mod naive;
 
-use cmp_supervisor::discovery::{
+use cmp_discovery::{
     AppDirectory, FileIndex, FileNamePattern, GlobPattern, Verdict,
 };
 use libfuzzer_sys::fuzz_target;

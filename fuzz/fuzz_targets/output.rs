@@ -4,7 +4,7 @@
 #![no_main]
 
 use bytes::Bytes;
-use cmp_supervisor::yaml::{portable::portable, stream};
+use cmp_yaml::{portable::portable, stream};
 use libfuzzer_sys::fuzz_target;
 
 const MAX_BYTES: usize = 1 << 20;

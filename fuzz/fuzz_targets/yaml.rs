@@ -3,7 +3,7 @@
 
 #![no_main]
 
-use cmp_supervisor::yaml::{self, Converter, portable::portable};
+use cmp_yaml::{self, Converter, portable::portable};
 use libfuzzer_sys::fuzz_target;
 
 const MAX_BYTES: usize = 1 << 20;
@@ -12,7 +12,7 @@ fuzz_target!(|document: &[u8]| {
     let mut json = Vec::new();
     let converted = Converter::new(MAX_BYTES).convert(document, &mut json);
     // The tree is read by the same rules, but its scalars are not checked.
-    let tree = yaml::tree(document);
+    let tree = cmp_yaml::tree(document);
     if converted.is_err() {
         return;
     }
@@ -31,7 +31,7 @@ fuzz_target!(|document: &[u8]| {
     // Minus zero becomes zero, and what was not UTF-8 keeps no escape.
     let has = |part: &[u8]| json.windows(part.len()).any(|window| window == part);
     let is_lossy = has(b"-0") || has(br"\ufffd") || portable.len() > MAX_BYTES / 2;
-    if let Ok(again) = yaml::to_json(&portable)
+    if let Ok(again) = cmp_yaml::to_json(&portable)
         && !is_lossy
     {
         assert_eq!(String::from_utf8_lossy(&again), String::from_utf8_lossy(&json));

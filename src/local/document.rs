@@ -7,8 +7,6 @@ use std::iter::repeat_n;
 
 use serde_json::Value;
 
-use crate::yaml;
-
 /// The value as one YAML document, without the line that begins it but with a
 /// line feed at its end.
 pub(super) fn document(value: &Value) -> String {
@@ -93,7 +91,7 @@ fn new_line(indent: usize, text: &mut String) {
 /// A text on one line, quoted unless everybody takes it for itself.
 fn line(string: &str) -> String {
     let quoted = Value::from(string).to_string();
-    let in_1_1 = yaml::to_json(string.as_bytes()).is_ok_and(|json| json == quoted.as_bytes());
+    let in_1_1 = cmp_yaml::to_json(string.as_bytes()).is_ok_and(|json| json == quoted.as_bytes());
     let in_1_2 = serde_yaml::from_str::<serde_yaml::Value>(string)
         .is_ok_and(|value| value.as_str() == Some(string));
     // As a key it must not be taken for two, nor for the one that merges.
@@ -106,7 +104,7 @@ fn line(string: &str) -> String {
 const MAX_PLAIN: usize = 512;
 
 fn portable(quoted: &str) -> String {
-    String::from_utf8_lossy(&yaml::portable::portable(quoted.as_bytes())).into_owned()
+    String::from_utf8_lossy(&cmp_yaml::portable::portable(quoted.as_bytes())).into_owned()
 }
 
 /// Whether a text of several lines can be shown as such.
@@ -199,7 +197,7 @@ time: 12:30:45
         #[test]
         fn both_versions_read_what_was_meant(value in values()) {
             let text = document(&value);
-            let in_1_1: Value = serde_json::from_slice(&yaml::to_json(text.as_bytes()).unwrap()).unwrap();
+            let in_1_1: Value = serde_json::from_slice(&cmp_yaml::to_json(text.as_bytes()).unwrap()).unwrap();
             prop_assert_eq!(&in_1_1, &value, "{}", text);
             let in_1_2: Value = serde_yaml::from_str(&text).unwrap();
             prop_assert_eq!(&in_1_2, &value, "{}", text);

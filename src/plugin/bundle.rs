@@ -22,7 +22,6 @@ use super::{
     site::Site,
     suggestion::nearest,
 };
-use crate::yaml;
 
 /// Most definitions that one file may hold. Every plugin has a socket that
 /// Argo CD asks one after the other, so nobody has use for more.
@@ -58,7 +57,7 @@ impl Reading {
 /// file without any definition is a fault.
 #[must_use]
 pub fn read_all(text: &[u8]) -> Vec<Reading> {
-    let text = &*yaml::utf8(text);
+    let text = &*cmp_yaml::utf8(text);
     let file = File(text);
     let map = Map::identity();
     let mut bundle = Bundle::default();
@@ -73,7 +72,7 @@ pub fn read_all(text: &[u8]) -> Vec<Reading> {
 /// Reads a file as argocd-cmp-server does: its first document and nothing else.
 #[must_use]
 pub fn read_first(text: &[u8]) -> Reading {
-    let text = &*yaml::utf8(text);
+    let text = &*cmp_yaml::utf8(text);
     let map = Map::identity();
     let passage = Passage { text, base: 0, map: &map, file: File(text) };
     let place = Place::default().with(Part::Document(1));
@@ -119,7 +118,7 @@ struct Document<'d> {
     passage: &'d Passage<'d>,
     value: Value,
     /// Made when somebody asks where something stands.
-    tree: OnceCell<Option<yaml::Tree<'d>>>,
+    tree: OnceCell<Option<cmp_yaml::Tree<'d>>>,
 }
 
 impl Bundle {
@@ -244,7 +243,7 @@ impl<'d> Document<'d> {
 
     fn site<'s>(&'s self, prefix: &'s [Step]) -> Site<'s> {
         // It was converted, so it can be shown, unless it is too large for that.
-        let tree = self.tree.get_or_init(|| yaml::tree(self.passage.text).ok().flatten());
+        let tree = self.tree.get_or_init(|| cmp_yaml::tree(self.passage.text).ok().flatten());
         Site { passage: self.passage, tree: tree.as_ref(), prefix }
     }
 

@@ -1,7 +1,8 @@
 //! One plugin, as it is served.
 
+use cmp_discovery::{FileNamePattern, GlobPattern};
+
 use super::{Announcement, Limits, PluginName, Sandbox};
-use crate::discovery::{FileNamePattern, GlobPattern};
 
 /// Everything a valid plugin.yaml says.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,12 +1,13 @@
 //! What to tell people of a fault.
 
+use cmp_discovery::PatternKind;
+
 use super::{
     Code, Diagnostic, InvalidManifest, InvalidName,
     manifest::{Finding, FindingKind, KIND, Step, at, home},
     site::Site,
     suggestion::nearest,
 };
-use crate::{discovery::PatternKind, yaml};
 
 /// Keys of plugins that were part of `argocd-cm`, before they had sidecars.
 const LEGACY_KEYS: [&str; 2] = ["lockRepo", "allowConcurrency"];
@@ -116,7 +117,7 @@ pub(super) fn oddity(finding: &Finding, site: &Site<'_>) -> Option<Diagnostic> {
     Some(diagnostic.at(site.key(path)))
 }
 
-fn syntax(error: &yaml::Error, site: &Site<'_>) -> Diagnostic {
+fn syntax(error: &cmp_yaml::Error, site: &Site<'_>) -> Diagnostic {
     let text = error.to_string();
     let code = InvalidManifest::Yaml(error.clone()).code();
     // What is missing at the end is missing on the last line with anything.
@@ -146,7 +147,7 @@ fn wrong_type(path: &[Step], wanted: &str, found: &str, site: &Site<'_>) -> Diag
         "array" => "a list",
         _ => "keys with values",
     };
-    let written = site.node(path).and_then(yaml::tree::Node::text);
+    let written = site.node(path).and_then(cmp_yaml::tree::Node::text);
     let help = match (wanted, written) {
         ("a string", Some(text)) => Some(format!("put it in quotes: \"{}\"", shown(text))),
         ("true or false", Some(text)) => Some(format!("write it without quotes: {}", shown(text))),

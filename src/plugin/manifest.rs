@@ -22,7 +22,6 @@ use self::{
     typed::{AnnouncementManifest, PluginManifest},
 };
 use super::{Announcement, PluginDefinition};
-use crate::yaml;
 
 /// Most bytes of JSON that one document may become: aliases repeat what they
 /// name, and no definition is larger than a `ConfigMap`, which is 1 MiB.
@@ -41,7 +40,7 @@ pub fn read(text: &[u8]) -> Result<PluginDefinition, InvalidManifest> {
 /// The first document of a text, as Argo CD sees it.
 pub(super) fn value(text: &[u8]) -> Result<Value, InvalidManifest> {
     let mut json = Vec::new();
-    let converted = yaml::Converter::new(MAX_JSON_BYTES).convert(text, &mut json);
+    let converted = cmp_yaml::Converter::new(MAX_JSON_BYTES).convert(text, &mut json);
     converted.map_err(InvalidManifest::Yaml)?;
     serde_json::from_slice(&json).map_err(InvalidManifest::Json)
 }

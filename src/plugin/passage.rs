@@ -1,7 +1,8 @@
 //! A text within a file, and where its bytes stand there.
 
+use cmp_yaml::{Style, tree::Node};
+
 use super::diagnostic::Region;
-use crate::yaml::{Style, tree::Node};
 
 /// A file's text.
 #[derive(Clone, Copy, Debug)]
@@ -195,11 +196,10 @@ impl Passage<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::yaml;
 
     /// Where `needle` of the value of `key` stands in the document.
     fn found(document: &str, needle: &str) -> String {
-        let tree = yaml::tree(document.as_bytes()).unwrap().unwrap();
+        let tree = cmp_yaml::tree(document.as_bytes()).unwrap().unwrap();
         let node = tree.root().get("key").unwrap();
         let map = Map::of(node, document.as_bytes());
         let at = node.text().unwrap().find(needle).unwrap();

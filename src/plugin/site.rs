@@ -1,11 +1,12 @@
 //! A definition's values, and where they stand in a file.
 
+use cmp_yaml::{Tree, tree::Node};
+
 use super::{
     diagnostic::Region,
     manifest::{Step, folds_to},
     passage::{Map, Passage},
 };
-use crate::yaml::{Tree, tree::Node};
 
 /// A definition in a document.
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
+use cmp_archive::Limits;
 use thiserror::Error;
 
 use super::{
@@ -13,10 +14,7 @@ use super::{
     verdict::Surveyed,
     workspace::Received,
 };
-use crate::{
-    archive::Limits,
-    sandbox::{Lease, NotUnpacked, Unconfined, Unpacking},
-};
+use crate::sandbox::{Lease, NotUnpacked, Unconfined, Unpacking};
 
 /// Where an archive's chunks come from.
 pub trait Chunks: Send {

@@ -3,16 +3,14 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
+use cmp_yaml::{
+    Cause,
+    portable::portable,
+    stream::{self, stdout_manifests},
+};
 use thiserror::Error;
 
-use crate::{
-    plural::plural,
-    yaml::{
-        Cause,
-        portable::portable,
-        stream::{self, stdout_manifests},
-    },
-};
+use crate::plural::plural;
 
 /// Manifests as JSON texts, in the order they were printed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,9 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use cmp_archive::EntryPath;
 use thiserror::Error;
-
-use crate::archive::EntryPath;
 
 /// Where the application is in the repository: relative, and lexically inside.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,12 +1,10 @@
 //! The names in an archive, which is all that most discovery asks for.
 
+use cmp_archive::{ArchiveError, Entry, EntryPath, Kind, Limits, Reader, Refusal, Sink, Tally};
+use cmp_discovery::{EntryError, FileIndex, IndexLimits};
 use tokio::task::yield_now;
 
 use super::funnel::Taker;
-use crate::{
-    archive::{ArchiveError, Entry, EntryPath, Kind, Limits, Reader, Refusal, Sink, Tally},
-    discovery::{EntryError, FileIndex, IndexLimits},
-};
 
 /// Compressed bytes between two chances for other requests: a thousandfold of
 /// it may come out, which takes about 10 ms.

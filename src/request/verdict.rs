@@ -6,17 +6,15 @@ use std::{
 };
 
 use bytes::Bytes;
+use cmp_discovery::{
+    AppDirectory, AppDirectoryError, FileIndex, FileNamePattern, GlobPattern, MatchError,
+    PatternKind, Shown,
+};
 use lru::LruCache;
 use thiserror::Error;
 
 use super::incoming::Header;
-use crate::{
-    discovery::{
-        AppDirectory, AppDirectoryError, FileIndex, FileNamePattern, GlobPattern, MatchError,
-        PatternKind, Shown,
-    },
-    plugin::Discovery,
-};
+use crate::plugin::Discovery;
 
 /// Answers that are kept: one for each of ten plugins and a hundred
 /// applications. With the longest questions they take 5 MB.

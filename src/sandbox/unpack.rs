@@ -2,6 +2,7 @@
 
 use std::io;
 
+use cmp_archive::Limits;
 use thiserror::Error;
 
 use super::{
@@ -9,7 +10,6 @@ use super::{
     lease::Lease,
     plan::{Answer, Task, UnpackTask},
 };
-use crate::archive::Limits;
 
 /// What came out of an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

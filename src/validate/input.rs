@@ -11,7 +11,6 @@ use std::{
 use crate::{
     loader::{Ignored, Problem, Snapshot, Source},
     plugin::{Code, Diagnostic, Place, Reading, read_all},
-    yaml,
 };
 
 /// Most bytes that are read of one input: more than any cluster's manifests.
@@ -56,7 +55,7 @@ pub(super) fn collect(paths: &[PathBuf]) -> Vec<Input> {
 impl Input {
     fn new(path: String, name: String, text: Result<Vec<u8>, Box<Diagnostic>>) -> Self {
         // So that its lines can be shown.
-        let text = text.map(|text| yaml::utf8(&text).into_owned());
+        let text = text.map(|text| cmp_yaml::utf8(&text).into_owned());
         Self { path, name, kind: Kind::File, text }
     }
 

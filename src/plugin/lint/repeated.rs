@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::{
-    plugin::{Code, Diagnostic, Related, diagnose::shown, site::Site},
-    yaml::tree::Node,
-};
+use cmp_yaml::tree::Node;
+
+use crate::plugin::{Code, Diagnostic, Related, diagnose::shown, site::Site};
 
 /// Nodes that are looked at. Aliases can make many of few.
 const MAX_NODES: usize = 10_000;

@@ -1,20 +1,17 @@
 //! Why a text is not a plugin definition.
 
+use cmp_discovery::{InvalidPattern, PatternKind};
 use thiserror::Error;
 
 use super::{Step, shape::at};
-use crate::{
-    discovery::{InvalidPattern, PatternKind},
-    plugin::{Code, InvalidName},
-    yaml,
-};
+use crate::plugin::{Code, InvalidName};
 
 /// Why a text is not a plugin definition.
 #[derive(Debug, Error)]
 pub enum InvalidManifest {
     /// Not YAML.
     #[error(transparent)]
-    Yaml(yaml::Error),
+    Yaml(cmp_yaml::Error),
     /// Not what the decoder of the typed form takes.
     #[error(transparent)]
     Json(serde_json::Error),
@@ -74,9 +71,11 @@ impl InvalidManifest {
     pub fn code(&self) -> Code {
         match self {
             Self::Yaml(error) => match error.cause() {
-                yaml::Cause::Encoding => Code::Encoding,
-                yaml::Cause::Limit => Code::TooDeep,
-                yaml::Cause::Syntax | yaml::Cause::Value | yaml::Cause::Json => Code::Syntax,
+                cmp_yaml::Cause::Encoding => Code::Encoding,
+                cmp_yaml::Cause::Limit => Code::TooDeep,
+                cmp_yaml::Cause::Syntax | cmp_yaml::Cause::Value | cmp_yaml::Cause::Json => {
+                    Code::Syntax
+                }
             },
             // Argo CD's JSON is JSON: only its depth can be too much for us.
             Self::Json(error) if error.is_syntax() => Code::TooDeep,

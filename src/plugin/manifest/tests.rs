@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
+use cmp_discovery::FileNamePattern;
+
 use super::*;
-use crate::{
-    discovery::FileNamePattern,
-    plugin::{Discovery, Isolation, Network},
-};
+use crate::plugin::{Discovery, Isolation, Network};
 
 fn definition(spec: &str) -> Result<PluginDefinition, InvalidManifest> {
     let head = "kind: ConfigManagementPlugin\nmetadata: {name: p}\nspec:\n";

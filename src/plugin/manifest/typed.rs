@@ -2,16 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use cmp_discovery::{FileNamePattern, GlobPattern, InvalidPattern};
 use serde::Deserialize;
 
 use super::{
     InvalidManifest,
     extension::{LimitsManifest, SandboxManifest},
 };
-use crate::{
-    discovery::{FileNamePattern, GlobPattern, InvalidPattern},
-    plugin::{Announcement, CommandLine, Discovery, PluginDefinition, PluginName},
-};
+use crate::plugin::{Announcement, CommandLine, Discovery, PluginDefinition, PluginName};
 
 /// The only kind there is.
 pub(in crate::plugin) const KIND: &str = "ConfigManagementPlugin";

@@ -12,6 +12,7 @@ use std::{
     path::Path,
 };
 
+use cmp_archive::EntryPath;
 use nix::{
     errno::Errno,
     fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, readlinkat},
@@ -20,7 +21,6 @@ use nix::{
 };
 
 use super::inside;
-use crate::archive::EntryPath;
 
 /// Links followed on one path; as many as Go's `filepath.EvalSymlinks` follows.
 const MAX_LINKS: usize = 255;

@@ -6,18 +6,19 @@ use std::{
     os::fd::{AsFd, BorrowedFd},
 };
 
-use super::{
-    super::plan::{UnpackTask, Unpacked},
-    REPOSITORY, Trouble, go_text, step,
-    tree::{NotMade, Real, Tree, directory_mode},
-};
-use crate::archive::{Entry, EntryPath, Kind, Limits, Reader, Refusal, Sink, Tally};
+use cmp_archive::{Entry, EntryPath, Kind, Limits, Reader, Refusal, Sink, Tally};
 use nix::{
     errno::Errno,
     fcntl::{OFlag, openat},
     sys::stat::Mode,
 };
 use rustix::{buffer::spare_capacity, io::read};
+
+use super::{
+    super::plan::{UnpackTask, Unpacked},
+    REPOSITORY, Trouble, go_text, step,
+    tree::{NotMade, Real, Tree, directory_mode},
+};
 
 /// Bytes read from the supervisor at a time.
 const PIECE: usize = 64 * 1024;

@@ -8,12 +8,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use cmp_discovery::{AppDirectory, EntryError, FileIndex, FileNamePattern, GlobPattern};
 use flate2::{Compression, write::GzEncoder};
 use proptest::prelude::*;
 use tar::{Builder, EntryType, Header};
 
 use super::*;
-use crate::discovery::{AppDirectory, EntryError, FileIndex, FileNamePattern, GlobPattern};
 
 /// Few names, so that they meet; one that nothing can have.
 const NAMES: [&str; 8] = ["a", "b", "c", "l", "é", ".h", "..", LONG];

@@ -1,0 +1,139 @@
+//! Nothing takes forever, and nothing grows without end.
+
+use std::time::{Duration, Instant};
+
+use cmp_discovery::{
+    EntryError, FileIndex, FileNamePattern, GlobPattern, IndexLimits, PatternFault,
+};
+
+use crate::archive::{file_name, glob, index};
+
+/// Far more than any of these takes, and far less than trying every way would.
+const SOON: Duration = Duration::from_secs(20);
+
+fn soon<T>(work: impl FnOnce() -> T) -> T {
+    let start = Instant::now();
+    let result = work();
+    assert!(start.elapsed() < SOON, "took {:?}", start.elapsed());
+    result
+}
+
+#[test]
+fn many_stars_on_long_names_are_soon_done() {
+    let name = "a".repeat(255);
+    let index = index(&[&format!("{name}/").repeat(15)]);
+    let stars = format!("{}b", "*a".repeat(120));
+    assert_eq!(soon(|| file_name(&index, ".", &stars)), Ok(None));
+    assert_eq!(soon(|| glob(&index, ".", &stars)), Ok(None));
+    let directories = format!("{}x", "**/*a*/".repeat(100));
+    assert_eq!(soon(|| glob(&index, ".", &directories)), Ok(None));
+}
+
+/// Forty directories, each with a link to every one of them.
+fn maze() -> FileIndex {
+    let mut index = FileIndex::default();
+    for from in 0..40 {
+        index.add_directory(format!("d{from}").as_bytes()).unwrap();
+    }
+    for from in 0..40 {
+        for to in 0..40 {
+            let (name, target) = (format!("d{from}/l{to}"), format!("../d{to}"));
+            index.add_symlink(name.as_bytes(), target.as_bytes()).unwrap();
+        }
+    }
+    index
+}
+
+#[test]
+fn links_that_lead_to_each_other_are_not_walked_every_way() {
+    let index = maze();
+    let pattern = format!("{}nope", "*/".repeat(60));
+    assert_eq!(soon(|| file_name(&index, ".", &pattern)), Ok(None));
+    let pattern = format!("{}l0", "*/".repeat(30));
+    assert!(soon(|| file_name(&index, ".", &pattern)).is_ok_and(|found| found.is_some()));
+}
+
+#[test]
+fn patterns_are_as_long_as_a_path_at_most() {
+    let too_long = PatternFault::TooLong { limit: 4096 };
+    let pattern = "*".repeat(4097);
+    assert_eq!(FileNamePattern::new(&pattern).unwrap_err().fault, too_long);
+    assert_eq!(GlobPattern::new(&pattern).unwrap_err().fault, too_long);
+    assert!(FileNamePattern::new(&pattern[..4096]).is_ok());
+    assert!(soon(|| GlobPattern::new(&pattern[..4096])).is_ok());
+}
+
+#[test]
+fn open_brackets_and_rows_of_stars_do_not_explode() {
+    for pattern in ["{a".repeat(2000), "***/".repeat(1000), "[a".repeat(2000) + "*"] {
+        let error = soon(|| GlobPattern::new(&pattern)).unwrap_err();
+        assert_eq!(error.fault, PatternFault::TooComplex);
+    }
+}
+
+#[test]
+fn an_index_takes_as_many_entries_as_it_may() {
+    let mut index = FileIndex::new(IndexLimits { entries: 3, ..IndexLimits::default() });
+    index.add_file(b"a/b").unwrap();
+    index.add_file(b"a/c").unwrap();
+    index.add_file(b"a/c").unwrap();
+    let refused = EntryError::TooManyEntries { limit: 3 };
+    assert_eq!(index.add_file(b"a/d"), Err(refused.clone()));
+    assert_eq!(index.add_symlink(b"l", b"a"), Err(refused.clone()));
+    assert_eq!(refused.to_string(), "more than 3 files, directories and links");
+}
+
+#[test]
+fn an_index_takes_as_many_bytes_of_names_as_it_may() {
+    let mut index = FileIndex::new(IndexLimits { name_bytes: 8, ..IndexLimits::default() });
+    for directory in ["a", "b", "c"] {
+        index.add_file(format!("{directory}/same").as_bytes()).unwrap();
+    }
+    let refused = EntryError::TooManyNameBytes { limit: 8 };
+    assert_eq!(index.add_file(b"other"), Err(refused.clone()));
+    assert_eq!(index.add_symlink(b"a/b", b"../no"), Err(refused.clone()));
+    assert_eq!(refused.to_string(), "more than 8 bytes of distinct names");
+}
+
+#[test]
+fn names_and_links_lead_through_so_many_directories_and_no_more() {
+    let limits = IndexLimits { lookups: 10_000, ..IndexLimits::default() };
+    let refused = Some(EntryError::TooManyLookups { limit: 10_000 });
+    let deep = "x/".repeat(1000);
+    let add_links = |index: &mut FileIndex, number: u32| {
+        index.add_symlink(format!("l{number}").as_bytes(), deep.as_bytes())
+    };
+    let mut index = FileIndex::new(limits);
+    index.add_directory(deep.as_bytes()).unwrap();
+    assert_eq!((0..100).find_map(|number| add_links(&mut index, number).err()), refused);
+    // Back and forth, so that no name is in the directory of the one before.
+    let add_files = |index: &mut FileIndex, number: u32| {
+        index.add_file(b"y/0")?;
+        index.add_file(format!("{deep}{number}").as_bytes())
+    };
+    let mut index = FileIndex::new(limits);
+    assert_eq!((0..100).find_map(|number| add_files(&mut index, number).err()), refused);
+}
+
+#[test]
+fn an_entry_takes_little_memory() {
+    let mut index = FileIndex::default();
+    for chart in 0..4_000 {
+        for file in ["Chart.yaml", "values.yaml", "README.md", "templates/deployment.yaml"] {
+            index.add_file(format!("charts/chart-{chart}/{file}").as_bytes()).unwrap();
+        }
+    }
+    let each = index.heap_bytes() / index.len();
+    assert!(each <= 64, "{each} bytes per entry");
+}
+
+#[test]
+fn anything_may_be_asked_of_an_empty_repository() {
+    let index = index(&[]);
+    for pattern in ["*", ".", "x", "**/x", "../x", "[a]", "{a,b}*"] {
+        let _ = file_name(&index, ".", pattern);
+        let _ = glob(&index, ".", pattern);
+    }
+    assert_eq!(file_name(&index, ".", "."), Ok(Some(String::new())));
+    assert_eq!(glob(&index, ".", "**"), Ok(None));
+}

@@ -1,0 +1,146 @@
+//! The index against a real directory that holds what the archive unpacks to.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use cmp_discovery::{AppDirectory, FileIndex};
+use proptest::prelude::*;
+
+use crate::agreement::{Entry, entries, file_name, glob, path, pattern};
+use crate::naive::{self, Answer, Files, Kind};
+
+/// A directory whose parents nothing can be mistaken for.
+struct Disk {
+    _above: tempfile::TempDir,
+    root: PathBuf,
+}
+
+impl Disk {
+    fn new() -> Self {
+        let above = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(above.path()).unwrap().join("1/2/3/4/5/6");
+        fs::create_dir_all(&root).unwrap();
+        Self { _above: above, root }
+    }
+
+    fn at(&self, path: &[u8]) -> PathBuf {
+        self.root.join(OsStr::from_bytes(path))
+    }
+
+    fn add(&self, entry: &Entry) -> io::Result<()> {
+        let name = clean(b"", entry.name.as_bytes())?;
+        let path = self.at(&name);
+        let directory = path.parent().unwrap();
+        match entry.kind {
+            Kind::Directory => fs::create_dir_all(path),
+            Kind::File => {
+                fs::create_dir_all(directory)?;
+                fs::OpenOptions::new().write(true).create(true).truncate(true).open(path).map(drop)
+            }
+            Kind::Link => {
+                let parent = directory.strip_prefix(&self.root).unwrap().as_os_str().as_bytes();
+                let target = self.at(&clean(parent, entry.target.as_bytes())?);
+                let target = match fs::canonicalize(&target) {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => target,
+                    resolved => resolved?,
+                };
+                let target = target.strip_prefix(&self.root).map_err(io::Error::other)?;
+                if target == Path::new("") {
+                    return Err(io::Error::other("the root"));
+                }
+                let value = naive::relative(parent, target.as_os_str().as_bytes());
+                std::os::unix::fs::symlink(OsStr::from_bytes(&value), path)
+            }
+        }
+    }
+}
+
+fn clean(base: &[u8], path: &[u8]) -> io::Result<Vec<u8>> {
+    let mut cleaned = PathBuf::from(OsStr::from_bytes(base));
+    for part in Path::new(OsStr::from_bytes(path.strip_prefix(b"/").unwrap_or(path))) {
+        match part.as_bytes() {
+            b"." | b"/" => {}
+            b".." if cleaned.pop() => {}
+            b".." => return Err(io::Error::other("outside")),
+            _ => cleaned.push(part),
+        }
+    }
+    Some(cleaned.into_os_string().into_vec())
+        .filter(|cleaned| !cleaned.is_empty())
+        .ok_or_else(|| io::Error::other("the root"))
+}
+
+fn kind(metadata: io::Result<fs::Metadata>) -> Option<Kind> {
+    let kind = metadata.ok()?.file_type();
+    Some(if kind.is_dir() {
+        Kind::Directory
+    } else if kind.is_symlink() {
+        Kind::Link
+    } else {
+        Kind::File
+    })
+}
+
+impl Files for Disk {
+    fn lstat(&self, path: &[u8]) -> Option<Kind> {
+        kind(fs::symlink_metadata(self.at(path)))
+    }
+
+    fn stat(&self, path: &[u8]) -> Option<Kind> {
+        kind(fs::metadata(self.at(path)))
+    }
+
+    fn read_link(&self, path: &[u8]) -> Option<Vec<u8>> {
+        fs::read_link(self.at(path)).ok().map(|value| value.into_os_string().into_vec())
+    }
+
+    fn list(&self, path: &[u8]) -> Vec<Vec<u8>> {
+        let Ok(entries) = fs::read_dir(self.at(path)) else { return Vec::new() };
+        entries.map(|entry| entry.unwrap().file_name().into_vec()).collect()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn the_index_is_what_a_file_system_would_hold(
+        entries in entries(),
+        app in path(),
+        patterns in prop::collection::vec(pattern(), 8),
+    ) {
+        let (mut index, disk) = (FileIndex::default(), Disk::new());
+        for entry in &entries {
+            let (name, target) = (entry.name.as_bytes(), entry.target.as_bytes());
+            let added = match entry.kind {
+                Kind::Directory => index.add_directory(name),
+                Kind::File => index.add_file(name),
+                Kind::Link => index.add_symlink(name, target),
+            };
+            // A link made through a link may leave the root on disk: refused here.
+            if added == Err(cmp_discovery::EntryError::LinkOutside) {
+                break;
+            }
+            let on_disk = disk.add(entry);
+            prop_assert_eq!(added.is_ok(), on_disk.is_ok(), "{:?}: {:?} {:?}", entry, added, on_disk);
+            if added.is_err() {
+                break;
+            }
+        }
+        let resolved = AppDirectory::resolve(&index, app.as_bytes()).ok();
+        let expected = naive::app_directory(&disk, app.as_bytes());
+        prop_assert_eq!(resolved.as_ref().map(AppDirectory::path), expected.as_deref());
+        let Some(app) = resolved else { return Ok(()) };
+        for pattern in patterns {
+            let expected = naive::file_name(&disk, app.path(), &pattern);
+            prop_assert_eq!(file_name(&index, &app, &pattern), expected, "fileName: {}", pattern);
+            let expected = naive::glob(&disk, app.path(), &pattern);
+            if expected != Answer::Unknown {
+                prop_assert_eq!(glob(&index, &app, &pattern), expected, "find.glob: {}", pattern);
+            }
+        }
+    }
+}

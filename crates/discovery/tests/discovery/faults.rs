@@ -1,0 +1,125 @@
+//! Patterns refused when a definition is loaded, and questions without an answer.
+
+use cmp_discovery::{FileNamePattern, GlobPattern, PatternFault};
+
+use crate::archive::{app, file_name, glob, index};
+
+#[test]
+fn a_broken_file_name_is_refused_where_it_breaks() {
+    for (pattern, offset) in
+        [("[", 0), ("charts/[", 7), ("./é/x[a-]", 6), ("a/../b\\", 6), ("*/[]a]/*", 2)]
+    {
+        let error = FileNamePattern::new(pattern).unwrap_err();
+        assert_eq!((error.offset, error.fault), (offset, PatternFault::Syntax), "{pattern}");
+    }
+}
+
+#[test]
+fn a_broken_glob_is_refused_where_it_breaks() {
+    for (pattern, offset, fault) in [
+        ("a/[z-a]*", 2, "invalid character class range: `z-a`"),
+        ("*/x[^]", 3, "missing closing ]: `[^]$`"),
+        ("*[\\y]", 1, "invalid escape sequence: `\\y`"),
+        ("*[a\\]{b}", 5, "unexpected ): `^/[^/]*[a\\](b)$`"),
+    ] {
+        let error = GlobPattern::new(pattern).unwrap_err();
+        let expected = PatternFault::Expression(fault.to_owned());
+        if pattern == "*[a\\]{b}" {
+            // The class swallows what follows up to the next `]`, and there is none.
+            assert!(matches!(error.fault, PatternFault::Expression(_)), "{error}");
+            continue;
+        }
+        assert_eq!((error.offset, error.fault), (offset, expected), "{pattern}");
+    }
+}
+
+#[test]
+fn faults_read_like_those_of_argo_cd() {
+    let index = index(&[]);
+    assert_eq!(
+        file_name(&index, ".", "["),
+        Err("error finding filename match for pattern \"[\": syntax error in pattern".to_owned())
+    );
+    assert_eq!(
+        glob(&index, ".", "[b-a]*"),
+        Err("error finding glob match for pattern \"[b-a]*\": error parsing regexp: \
+             invalid character class range: `b-a`"
+            .to_owned())
+    );
+}
+
+#[test]
+fn a_missing_file_or_root_of_a_glob_is_an_error_without_absolute_paths() {
+    let index = index(&["apps/keda/Chart.yaml"]);
+    for (pattern, cause) in [
+        ("values.yaml", "file does not exist"),
+        ("nodir/x/*.yaml", "stat apps/keda/nodir/x: no such file or directory"),
+        ("Chart.yaml/x/*", "stat apps/keda/Chart.yaml/x: not a directory"),
+        ("../../../*", "stat ..: no such file or directory"),
+        ("../../../x", "file does not exist"),
+    ] {
+        let error = glob(&index, "apps/keda", pattern).unwrap_err();
+        let prefix = format!("error finding glob match for pattern {pattern:?}: ");
+        assert_eq!(error, prefix + cause);
+    }
+    let error = glob(&index, "gone", "*").unwrap_err();
+    assert!(error.ends_with("stat gone: no such file or directory"), "{error}");
+}
+
+#[test]
+fn above_the_repository_nothing_matches() {
+    let index = index(&["x"]);
+    assert_eq!(file_name(&index, ".", ".."), Ok(None));
+    assert_eq!(file_name(&index, ".", "../*"), Ok(None));
+    assert_eq!(file_name(&index, "a/b", "../../x"), Ok(Some("x".to_owned())));
+}
+
+#[test]
+fn the_path_of_an_application_is_literal() {
+    let index = index(&["a[b]*{c}/x.yaml", "ab/y.yaml"]);
+    let path = "a[b]*{c}";
+    assert_eq!(file_name(&index, path, "x.yaml"), Ok(Some(format!("{path}/x.yaml"))));
+    assert_eq!(file_name(&index, path, "y*"), Ok(None));
+    assert_eq!(glob(&index, path, "*.yaml"), Ok(Some(format!("{path}/x.yaml"))));
+    assert!(glob(&index, path, "y.yaml").is_err());
+}
+
+#[test]
+fn a_variable_is_refused_unless_an_environment_is_given() {
+    for (pattern, offset) in [("$HOME/*", 0), ("a/$(HOME)/*", 2)] {
+        let error = GlobPattern::new(pattern).unwrap_err();
+        assert_eq!((error.offset, error.fault), (offset, PatternFault::Variable), "{pattern}");
+    }
+    // What is no component of its own is no variable, and a mere name never is.
+    for pattern in ["$H/*", "$HOME.d/*", "[$]HOME/*", "$HOME"] {
+        assert!(GlobPattern::new(pattern).is_ok(), "{pattern}");
+    }
+}
+
+#[test]
+fn an_environment_is_read_as_go_zglob_reads_it() {
+    let index = index(&["g/a/b/x.yaml", "g/x.json", "root/y"]);
+    let environment = |name: &str| match name {
+        "WAY" => Some("(\"a/./b\")".to_owned()),
+        "UP" => Some("..".to_owned()),
+        "HOME" => Some("/root".to_owned()),
+        _ => None,
+    };
+    let decide = |pattern: &str| {
+        let pattern = GlobPattern::with_environment(pattern, &environment).unwrap();
+        let verdict = pattern.decide(&index, &app(&index, "g"));
+        verdict.map(|verdict| verdict.is_match()).map_err(|error| error.cause.to_string())
+    };
+    assert_eq!(decide("$WAY/*.yaml"), Ok(true));
+    assert_eq!(decide("$UP/r*"), Ok(true));
+    assert_eq!(decide("$UNSET/*.json"), Ok(true), "an unset variable leaves nothing behind");
+    assert_eq!(decide("$(WAY)/*.json"), Ok(true), "its brackets are part of the name");
+    assert_eq!(decide("*/$UP/x*"), Ok(true), "a value may take back what stood before it");
+    assert_eq!(decide("$HOME/*"), Err("stat g/root: no such file or directory".to_owned()));
+}
+
+#[test]
+fn unicode_properties_are_refused() {
+    let error = GlobPattern::new("x/[\\p{Greek}]*").unwrap_err();
+    assert_eq!((error.offset, error.fault), (2, PatternFault::UnicodeClass));
+}

@@ -1,0 +1,73 @@
+//! Entries of JSON objects.
+
+use std::{borrow::Cow, cmp::Ordering};
+
+use crate::offset::Offset;
+
+/// Where an entry's text stands: `"key":value`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// Where the key's quote stands.
+    pub(super) start: Offset,
+    /// Where the value starts, behind the colon.
+    pub(super) value: Offset,
+    /// Where the value ends.
+    pub(super) end: Offset,
+}
+
+impl Entry {
+    /// The escaped key without its quotes.
+    fn key(self, raw: &[u8]) -> &[u8] {
+        &raw[self.start.get() + 1..self.value.get() - 2]
+    }
+
+    /// Compares two entries' keys as Go does: by the bytes that are meant.
+    pub(super) fn compare(self, other: Self, raw: &[u8]) -> Ordering {
+        let (key, other) = (self.key(raw), other.key(raw));
+        let mut pairs = key.iter().zip(other);
+        match pairs.find(|(one, other)| one != other || **one == b'\\') {
+            None => key.len().cmp(&other.len()),
+            Some((b'\\', _) | (_, b'\\')) => unescape(key).cmp(&unescape(other)),
+            Some((one, other)) => one.cmp(other),
+        }
+    }
+}
+
+/// The bytes that a key stands for.
+fn unescape(key: &[u8]) -> Cow<'_, [u8]> {
+    if !key.contains(&b'\\') {
+        return Cow::Borrowed(key);
+    }
+    let mut bytes = Vec::with_capacity(key.len());
+    let mut rest = key;
+    while let Some(run) = memchr::memchr(b'\\', rest) {
+        let (plain, escape) = rest.split_at(run);
+        bytes.extend_from_slice(plain);
+        rest = unescape_one(escape, &mut bytes);
+    }
+    bytes.extend_from_slice(rest);
+    Cow::Owned(bytes)
+}
+
+fn unescape_one<'a>(escape: &'a [u8], bytes: &mut Vec<u8>) -> &'a [u8] {
+    let (byte, rest) = match escape {
+        [_, b'u', digits @ ..] => {
+            let (digits, rest) = digits.split_at_checked(4).unwrap_or((digits, b""));
+            let code = std::str::from_utf8(digits)
+                .ok()
+                .and_then(|text| u32::from_str_radix(text, 16).ok());
+            let character = code.and_then(char::from_u32).unwrap_or(char::REPLACEMENT_CHARACTER);
+            bytes.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+            return rest;
+        }
+        [_, b'n', rest @ ..] => (b'\n', rest),
+        [_, b'r', rest @ ..] => (b'\r', rest),
+        [_, b't', rest @ ..] => (b'\t', rest),
+        [_, b'b', rest @ ..] => (0x08, rest),
+        [_, b'f', rest @ ..] => (0x0C, rest),
+        [_, byte, rest @ ..] => (*byte, rest),
+        _ => return b"",
+    };
+    bytes.push(byte);
+    rest
+}

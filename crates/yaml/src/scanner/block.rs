@@ -1,0 +1,154 @@
+//! Scalars that keep, or fold, the lines below them.
+
+use super::{Scanner, Style, Text};
+use crate::{
+    class::{self, BLANK},
+    error::Error,
+    token::Kind,
+};
+
+/// What becomes of the line breaks at the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Chomping {
+    Strip,
+    Clip,
+    Keep,
+}
+
+/// What stands behind the indicator.
+struct Header {
+    chomping: Chomping,
+    /// Columns that the text is right of its parent.
+    increment: Option<usize>,
+}
+
+/// A scalar that is being put together in the scratch.
+struct Lines {
+    is_folded: bool,
+    /// Where the last line's characters end.
+    end: usize,
+    /// Bytes of the break behind them, before those of empty lines.
+    break_len: usize,
+    /// The last line started with a blank.
+    is_indented: bool,
+}
+
+impl Scanner<'_> {
+    /// `|` or `>` and the lines below it
+    pub(super) fn block_scalar(&mut self, style: Style) -> Result<(), Error> {
+        self.forget_key()?;
+        self.is_key_allowed = true;
+        let place = self.place();
+        self.at += 1;
+        let header = self.block_header()?;
+        self.end_directive_or_header()?;
+        let base = self.scratch.len();
+        let lines = Lines {
+            is_folded: style == Style::Folded,
+            end: base,
+            break_len: 0,
+            is_indented: false,
+        };
+        let lines = self.block_lines(header.increment, lines)?;
+        match header.chomping {
+            Chomping::Strip => self.scratch.truncate(lines.end),
+            Chomping::Clip => self.scratch.truncate(lines.end + lines.break_len),
+            Chomping::Keep => {}
+        }
+        let text = Text::scratch(base, self.scratch.len());
+        self.push(Kind::Scalar(style), place, text);
+        Ok(())
+    }
+
+    fn block_header(&mut self) -> Result<Header, Error> {
+        let mut header = Header { chomping: Chomping::Clip, increment: None };
+        let mut has_chomping = self.chomping(&mut header);
+        if self.byte(0).is_ascii_digit() {
+            if self.byte(0) == b'0' {
+                return Err(self.error("found an indentation indicator equal to 0"));
+            }
+            header.increment = Some(usize::from(self.byte(0) - b'0'));
+            self.at += 1;
+            has_chomping = has_chomping || self.chomping(&mut header);
+        }
+        let _ = has_chomping;
+        Ok(header)
+    }
+
+    fn chomping(&mut self, header: &mut Header) -> bool {
+        header.chomping = match self.byte(0) {
+            b'+' => Chomping::Keep,
+            b'-' => Chomping::Strip,
+            _ => return false,
+        };
+        self.at += 1;
+        true
+    }
+
+    fn block_lines(&mut self, increment: Option<usize>, mut lines: Lines) -> Result<Lines, Error> {
+        let parent = self.indent;
+        let indent = increment.map(|columns| parent.map_or(columns, |column| column + columns));
+        let deepest = self.empty_lines(indent)?;
+        let indent = indent.unwrap_or_else(|| deepest.max(parent.map_or(1, |column| column + 1)));
+        while self.column() == indent && self.at < self.input.len() {
+            let is_indented = class::of(self.byte(0)) & BLANK != 0;
+            if !is_indented {
+                self.join(&lines);
+            }
+            lines.is_indented = is_indented;
+            let start = self.at;
+            self.skip_line_rest();
+            self.copy(start, self.at);
+            lines.end = self.scratch.len();
+            self.take_break();
+            lines.break_len = self.scratch.len() - lines.end;
+            self.empty_lines(Some(indent))?;
+        }
+        Ok(lines)
+    }
+
+    /// Folds the break before a line that starts with a character, if the line
+    /// before it did too.
+    fn join(&mut self, lines: &Lines) {
+        if !lines.is_folded || lines.is_indented || lines.break_len != 1 {
+            return;
+        }
+        if self.scratch.len() == lines.end + 1 {
+            self.scratch[lines.end] = b' ';
+        } else {
+            self.scratch.remove(lines.end);
+        }
+    }
+
+    /// Takes the breaks of lines that hold no more than indentation, and the
+    /// indentation of the line behind them. Returns the deepest indentation.
+    fn empty_lines(&mut self, indent: Option<usize>) -> Result<usize, Error> {
+        let mut deepest = 0;
+        loop {
+            while self.byte(0) == b' ' && indent.is_none_or(|indent| self.column() < indent) {
+                self.at += 1;
+            }
+            deepest = deepest.max(self.column());
+            if self.byte(0) == b'\t' && indent.is_none_or(|indent| self.column() < indent) {
+                return Err(
+                    self.error("found a tab character where an indentation space is expected")
+                );
+            }
+            if !self.take_break() {
+                return Ok(deepest);
+            }
+        }
+    }
+
+    /// Only a comment may stand behind a directive or a block scalar's header.
+    pub(super) fn end_directive_or_header(&mut self) -> Result<(), Error> {
+        self.skip_blanks();
+        if self.byte(0) == b'#' {
+            self.skip_line_rest();
+        }
+        if !self.skip_break() && self.at < self.input.len() {
+            return Err(self.error("did not find expected comment or line break"));
+        }
+        Ok(())
+    }
+}

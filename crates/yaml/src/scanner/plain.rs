@@ -1,0 +1,141 @@
+//! Scalars without quotes.
+
+use super::{Scanner, Style, Text};
+use crate::{
+    class::{self, BLANK, BREAK, COLON, FLOW},
+    error::Error,
+    token::{Kind, Token},
+};
+
+impl Scanner<'_> {
+    /// A scalar that ends where something else starts.
+    pub(super) fn plain(&mut self) -> Result<(), Error> {
+        let candidate = self.candidate()?;
+        self.is_key_allowed = false;
+        self.looks_ahead = true;
+        let place = self.place();
+        let indent = self.indent.map_or(0, |column| column + 1);
+        let mut end = self.plain_line();
+        let mut text = Text::source(place.offset(), end);
+        let base = self.scratch.len();
+        while self.skip_breaks(indent)? {
+            let next = self.at;
+            let next_end = if self.ends_plain(indent) { next } else { self.plain_line() };
+            if next_end == next {
+                // The next token is the first of its line.
+                self.is_key_allowed = true;
+                break;
+            }
+            if !text.is_scratch() {
+                self.copy(place.offset(), end);
+            }
+            self.fold(end, next);
+            self.copy(next, next_end);
+            end = next_end;
+            text = Text::scratch(base, self.scratch.len());
+        }
+        self.push_scalar(Token::new(Kind::Scalar(Style::Plain), place, end, text), candidate)
+    }
+
+    /// Reads words and the blanks around them up to the end of the line.
+    /// Returns where the last word ends.
+    fn plain_line(&mut self) -> usize {
+        let stops = BLANK | BREAK | COLON | self.wide | if self.flow_depth > 0 { FLOW } else { 0 };
+        loop {
+            self.plain_word(stops);
+            let end = self.at;
+            self.skip_blanks();
+            let blanks_end = self.at;
+            if blanks_end == end || self.byte(0) == b'#' {
+                return end;
+            }
+            self.plain_word(stops);
+            if self.at == blanks_end {
+                return end;
+            }
+        }
+    }
+
+    #[inline]
+    fn plain_word(&mut self, stops: u8) {
+        loop {
+            let rest = self.rest();
+            let run = rest.iter().position(|&byte| class::of(byte) & stops != 0);
+            self.at += run.unwrap_or(rest.len());
+            let byte = self.byte(0);
+            let is_text = byte == b':' && !self.is_blank_or_end(1)
+                || byte >= 0x80 && class::break_len(self.rest()) == 0;
+            if !is_text {
+                return;
+            }
+            self.at += 1;
+        }
+    }
+
+    /// Whether the line that starts here, behind its indentation, belongs to
+    /// something else.
+    fn ends_plain(&self, indent: usize) -> bool {
+        self.flow_depth == 0 && self.column() < indent
+            || self.byte(0) == b'#'
+            || self.is_document_marker()
+    }
+
+    /// Skips line breaks and the blanks between and behind them. `false` if
+    /// there is no line break here.
+    fn skip_breaks(&mut self, indent: usize) -> Result<bool, Error> {
+        if !self.skip_break() {
+            return Ok(false);
+        }
+        loop {
+            while class::of(self.byte(0)) & BLANK != 0 {
+                if self.byte(0) == b'\t' && self.column() < indent {
+                    return Err(self.error("found a tab character that violates indentation"));
+                }
+                self.at += 1;
+            }
+            if !self.skip_break() {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Skips spaces and tabs.
+    pub(super) fn skip_blanks(&mut self) {
+        while class::of(self.byte(0)) & BLANK != 0 {
+            self.at += 1;
+        }
+    }
+
+    /// Adds a part of the document to the scratch.
+    pub(super) fn copy(&mut self, start: usize, end: usize) {
+        self.scratch.extend_from_slice(&self.input[start..end]);
+    }
+
+    /// Adds what the line breaks between `start` and `end` mean in a scalar
+    /// that may be wrapped: one is a space, of several the first does not count.
+    pub(super) fn fold(&mut self, start: usize, end: usize) {
+        let base = self.scratch.len();
+        self.unfold(start, end);
+        if self.scratch.get(base) == Some(&b'\n') {
+            if self.scratch.len() == base + 1 {
+                self.scratch[base] = b' ';
+            } else {
+                self.scratch.remove(base);
+            }
+        }
+    }
+
+    /// Adds the line breaks between `start` and `end`.
+    pub(super) fn unfold(&mut self, start: usize, end: usize) {
+        let mut gap = &self.input[start..end];
+        while let [_, rest @ ..] = gap {
+            let width = class::break_len(gap);
+            match width {
+                0 => {}
+                3 => self.scratch.extend_from_slice(&gap[..3]),
+                _ => self.scratch.push(b'\n'),
+            }
+            gap = gap.get(width..).filter(|_| width > 0).unwrap_or(rest);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The texts between separators.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use memchr::memmem;
+
+use super::space_len;
+use crate::error::shown;
+
+/// The text of a document, as upstream hands it to its YAML decoder.
+pub(super) struct Chunk<'a> {
+    pub(super) text: Cow<'a, [u8]>,
+    /// Where it starts in the output.
+    pub(super) start: usize,
+}
+
+/// A line that starts like a separator and is none.
+pub(super) struct BadSeparator {
+    pub(super) text: String,
+    pub(super) offset: usize,
+}
+
+/// Cuts an output into chunks.
+pub(super) struct Chunks<'a> {
+    output: &'a [u8],
+    at: usize,
+    end: usize,
+}
+
+impl<'a> Chunks<'a> {
+    /// The chunks from `start` to `end`; whether a line break stands at `end`
+    /// makes no difference but in speed.
+    pub(super) fn new(output: &'a Bytes, start: usize, end: usize) -> Self {
+        Self { output, at: start, end }
+    }
+
+    /// Where the next separator stands, from the line at `from` on.
+    fn separator(&self, from: usize) -> Option<usize> {
+        let text = self.output.get(from..self.end)?;
+        if text.starts_with(b"---") {
+            return Some(from);
+        }
+        memmem::find(text, b"\n---").map(|offset| from + offset + 1)
+    }
+
+    fn line_end(&self, from: usize) -> usize {
+        let line = &self.output[from..self.end];
+        memchr::memchr(b'\n', line).map_or(self.end, |offset| from + offset + 1)
+    }
+
+    /// What the separator at `offset` has behind it must be a comment.
+    fn check_separator(&self, offset: usize, line_end: usize) -> Result<(), BadSeparator> {
+        let rest = trim(&self.output[offset + 3..line_end]);
+        match rest {
+            [] | [b'#', ..] => Ok(()),
+            _ => {
+                let text = shown(rest).into_owned();
+                Err(BadSeparator { text, offset })
+            }
+        }
+    }
+
+    /// The lines from `start` to `end`, each with LF at its end.
+    fn chunk(&self, start: usize, end: usize) -> Chunk<'a> {
+        let text = &self.output[start..end];
+        let is_complete = text.ends_with(b"\n");
+        let has_double_return = memmem::find(text, b"\r\r\n").is_some();
+        let text = match self.output.get(start..=end) {
+            _ if has_double_return => Cow::Owned(normalised(text)),
+            _ if is_complete => Cow::Borrowed(text),
+            Some(longer) if longer.ends_with(b"\n") => Cow::Borrowed(longer),
+            Some(_) | None => Cow::Owned([text, b"\n"].concat()),
+        };
+        Chunk { text, start }
+    }
+}
+
+impl<'a> Iterator for Chunks<'a> {
+    type Item = Result<Chunk<'a>, BadSeparator>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let start = self.at;
+        if start >= self.end {
+            return None;
+        }
+        // A separator with nothing before it belongs to the text behind it.
+        let mut from = start;
+        loop {
+            let Some(separator) = self.separator(from) else {
+                self.at = self.end;
+                return Some(Ok(self.chunk(start, self.end)));
+            };
+            let line_end = self.line_end(separator);
+            if let Err(error) = self.check_separator(separator, line_end) {
+                self.at = self.end;
+                return Some(Err(error));
+            }
+            if separator > start {
+                self.at = line_end;
+                return Some(Ok(self.chunk(start, separator)));
+            }
+            from = line_end;
+        }
+    }
+}
+
+/// One carriage return before a line feed belongs to it and goes, which only
+/// shows where there are two.
+fn normalised(text: &[u8]) -> Vec<u8> {
+    let mut lines = Vec::with_capacity(text.len() + 1);
+    for line in text.split_inclusive(|&byte| byte == b'\n') {
+        let line =
+            line.strip_suffix(b"\n").map_or(line, |line| line.strip_suffix(b"\r").unwrap_or(line));
+        lines.extend_from_slice(line);
+        lines.push(b'\n');
+    }
+    lines
+}
+
+/// Without the white space around it, in Unicode's terms.
+fn trim(text: &[u8]) -> &[u8] {
+    let mut text = text;
+    while let Some(width) = space_len(text) {
+        text = &text[width..];
+    }
+    loop {
+        let last = (1..=4).find(|&width| {
+            let start = text.len().checked_sub(width);
+            start.is_some_and(|start| space_len(&text[start..]) == Some(width))
+        });
+        let Some(width) = last else { return text };
+        text = &text[..text.len() - width];
+    }
+}

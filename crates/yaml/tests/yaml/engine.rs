@@ -1,0 +1,134 @@
+//! What the engine tells besides its results.
+
+use bytes::Bytes;
+use cmp_yaml::{
+    Cause, Converter,
+    stream::{self, MAX_EXCERPT_BYTES},
+    tree::{Node, Shape},
+};
+
+fn error(document: &str) -> cmp_yaml::Error {
+    cmp_yaml::to_json(document.as_bytes()).expect_err("a mistake")
+}
+
+fn stream_error(output: &str) -> stream::Error {
+    let output = Bytes::copy_from_slice(output.as_bytes());
+    stream::stdout_manifests(&output, 1 << 20).expect_err("a mistake")
+}
+
+#[test]
+fn an_error_counts_lines_right_where_upstream_does_not() {
+    for (document, text, line, offset) in [
+        ("a: b: c\n", "yaml: mapping values are not allowed in this context", 1, 4),
+        ("a: 1\n  b: 2\n", "yaml: line 2: mapping values are not allowed in this context", 2, 8),
+        ("a:\n- b\n c\n- [\n", "yaml: line 4: did not find expected node content", 5, 14),
+        ("a: [1\nb: 2\n", "yaml: line 1: did not find expected ',' or ']'", 2, 7),
+        ("a: 1\nb: !!int x\n", "yaml: cannot decode !!str `x` as a !!int", 2, 14),
+        ("a: 1\n~: 2\n", "unsupported map key of type: %!s(<nil>), key: <nil>, value: 2", 2, 5),
+        ("a: 1\n[b]: 2\n", "yaml: invalid map key: []interface {}{\"b\"}", 2, 5),
+        ("a: 1\nb: \u{7}\n", "yaml: control characters are not allowed", 2, 8),
+        ("\u{feff}a: 1\nb: \u{7}\n", "yaml: control characters are not allowed", 2, 11),
+    ] {
+        let error = error(document);
+        assert_eq!(error.to_string(), text, "of {document:?}");
+        assert_eq!((error.line(), error.offset()), (Some(line), Some(offset)), "of {document:?}");
+    }
+}
+
+#[test]
+fn an_error_knows_its_cause() {
+    assert_eq!(error("a: [").cause(), Cause::Syntax);
+    assert_eq!(error("a: *b").cause(), Cause::Value);
+    assert_eq!(error("a: .nan").cause(), Cause::Json);
+    let limited = Converter::new(4).convert(b"a: long enough", &mut Vec::new());
+    assert_eq!(limited.map_err(|error| error.cause()), Err(Cause::Limit));
+}
+
+#[test]
+fn a_key_that_is_refused_is_shown_however_deep() {
+    let depth = 5000;
+    let document = format!("? {}x{}\n", "[".repeat(depth), "]".repeat(depth));
+    let shown = format!("{}\"x\"{}", "[]interface {}{".repeat(depth), "}".repeat(depth));
+    assert_eq!(error(&document).to_string(), format!("yaml: invalid map key: {shown}"));
+
+    let document = "? {2: [b, ~], a: 1.5, yes: {}, a: 0x1F}\n";
+    let shown = r#"{"a":31, 2:[]interface {}{"b", interface {}(nil)}, true:map[interface {}]interface {}{}}"#;
+    let text = format!("yaml: invalid map key: map[interface {{}}]interface {{}}{shown}");
+    assert_eq!(error(document).to_string(), text);
+}
+
+#[test]
+fn an_error_names_document_line_and_text_of_the_output() {
+    let error = stream_error("a: 1\n---\nb: 2\nc: [\nd: 3\n---\ne: 5\n");
+    assert_eq!((error.document(), error.line()), (2, 5));
+    assert_eq!(error.excerpt(), "d: 3");
+
+    let error = stream_error("a: 1\n--- {b: 2}\n");
+    assert_eq!((error.document(), error.line(), error.excerpt()), (1, 2, "--- {b: 2}"));
+
+    let error = stream_error("{\"a\":1}\n{\"b\":2}\n{\"c\":}\n");
+    assert_eq!((error.document(), error.line(), error.excerpt()), (2, 3, "{\"c\":}"));
+}
+
+#[test]
+fn an_excerpt_is_short_and_shows_what_is_wrong() {
+    let long = "x".repeat(10_000);
+    let error = stream_error(&format!("a: \"{long}\\q{long}\"\n"));
+    assert!(error.excerpt().len() <= MAX_EXCERPT_BYTES);
+    assert!(error.excerpt().contains("\\q"));
+}
+
+#[test]
+fn limits_hold_for_all_documents_together() {
+    let output = Bytes::from("a: 123456\n---\n".repeat(10));
+    assert_eq!(stream::manifests(&output, 120).map(|manifests| manifests.len()), Ok(10));
+    let error = stream::manifests(&output, 119).expect_err("too much");
+    assert_eq!(error.document(), 10);
+    assert_eq!(error.yaml().map(cmp_yaml::Error::cause), Some(Cause::Limit));
+}
+
+#[test]
+fn json_shares_the_memory_of_the_output() {
+    let output = Bytes::from("{\"a\": 1} {\"b\": 2}\n");
+    let manifests = stream::stdout_manifests(&output, 0).expect("JSON");
+    assert_eq!(manifests[1].as_ptr(), output[9..].as_ptr());
+}
+
+#[test]
+fn a_tree_tells_kinds_and_places() {
+    let document =
+        b"kind: X\nspec:\n  \xC3\xA9: &a [1, yes, ~, \"2\"]\n  list: *a\n  since: 2001-01-01\n";
+    let tree = cmp_yaml::tree(document).expect("YAML").expect("a document");
+    let spec = tree.root().get("spec").expect("an entry");
+    let list = spec.get("list").expect("an alias");
+    assert_eq!(list.shape(), Shape::Sequence);
+    assert_eq!(list.span().start.line, 4);
+    let shapes: Vec<_> = list.items().map(Node::shape).collect();
+    assert_eq!(shapes, [Shape::Int, Shape::Bool, Shape::Null, Shape::String]);
+    assert_eq!(spec.get("since").map(Node::shape), Some(Shape::String));
+
+    let (key, value) = spec.entries().next().expect("an entry");
+    assert_eq!(key.text(), Some("é"));
+    let span = value.span();
+    assert_eq!((span.start.offset, span.start.line, span.start.column), (23, 3, 9));
+    assert_eq!((span.end.offset, span.end.line, span.end.column), (39, 3, 25));
+}
+
+#[test]
+fn of_repeated_keys_a_tree_gives_the_last() {
+    let tree = cmp_yaml::tree(b"a: 1\n<<: {b: 2}\na: 3\n").expect("YAML").expect("a document");
+    let root = tree.root();
+    assert_eq!(root.get("a").and_then(Node::text), Some("3"));
+    assert_eq!(root.entries().filter(|(key, _)| key.is_merge()).count(), 1);
+    assert!(cmp_yaml::tree(b"# nothing\n").expect("YAML").is_none());
+}
+
+#[test]
+fn utf_16_is_read_with_its_mark() {
+    let little: Vec<u8> = "\u{feff}a: é😀".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let big: Vec<u8> = "\u{feff}a: é😀".encode_utf16().flat_map(u16::to_be_bytes).collect();
+    for document in [little, big] {
+        let json = cmp_yaml::to_json(&document).expect("YAML");
+        assert_eq!(String::from_utf8_lossy(&json), "{\"a\":\"é😀\"}");
+    }
+}

@@ -1,0 +1,132 @@
+//! The engine beside what Argo CD's own decoder makes of the same bytes.
+
+use std::{fs, path::Path};
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use bytes::Bytes;
+use cmp_yaml::stream;
+use serde_json::Value;
+
+const MAX_BYTES: usize = 100 << 20;
+
+/// How many differences are shown.
+const MAX_SHOWN: usize = 20;
+
+/// Words that Argo CD puts before every error.
+const PREFIX: &str = "failed to unmarshal manifest: ";
+
+/// One row of test data.
+struct Row {
+    name: String,
+    input: Bytes,
+    manifests: Vec<Vec<u8>>,
+    error: Option<String>,
+    /// A command's output loses its last line break, a document does not.
+    is_stdout: bool,
+}
+
+impl Row {
+    fn parse(line: &str) -> Option<Self> {
+        let row: Value = serde_json::from_str(line).expect("a row is JSON");
+        if row.get("nondeterministic").and_then(Value::as_bool) == Some(true) {
+            return None;
+        }
+        let is_stdout = row.get("stdout").is_some();
+        let text = |key: &str| row.get(key).and_then(Value::as_str);
+        let bytes = |key: &str| text(key).map(|text| text.as_bytes().to_vec());
+        let decoded =
+            |key: &str| text(key).map(|text| BASE64_STANDARD.decode(text).expect("base64"));
+        let input = bytes("stdout").or_else(|| bytes("input")).or_else(|| decoded("input_b64"));
+        let list = |key: &str| row.get(key).and_then(Value::as_array);
+        let strings = |items: &Vec<Value>| -> Vec<String> {
+            items.iter().map(|item| item.as_str().expect("a string").to_owned()).collect()
+        };
+        let manifests = if let Some(items) = list("docs_b64") {
+            let decode = |item: &String| BASE64_STANDARD.decode(item).expect("base64");
+            strings(items).iter().map(decode).collect()
+        } else {
+            let items = list("manifests").or_else(|| list("docs")).expect("results");
+            strings(items).into_iter().map(String::into_bytes).collect()
+        };
+        Some(Self {
+            name: text("name").or_else(|| text("id")).unwrap_or_default().to_owned(),
+            input: Bytes::from(input.expect("an input")),
+            manifests,
+            error: text("error").or_else(|| text("err")).map(str::to_owned),
+            is_stdout,
+        })
+    }
+
+    fn run(&self) -> Result<Vec<Bytes>, String> {
+        let read = if self.is_stdout { stream::stdout_manifests } else { stream::manifests };
+        read(&self.input, MAX_BYTES).map_err(|error| format!("{PREFIX}{error}"))
+    }
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    rows: usize,
+    byte_equal: usize,
+    json_equal: usize,
+    same_error: usize,
+    different: Vec<String>,
+}
+
+impl Counts {
+    fn add(&mut self, row: &Row) {
+        self.rows += 1;
+        let ours = row.run();
+        match (&ours, &row.error) {
+            (Ok(manifests), None) if *manifests == row.manifests => self.byte_equal += 1,
+            (Ok(manifests), None) if json(manifests) == json(&row.manifests) => {
+                self.json_equal += 1;
+                self.different.push(format!("{}: other bytes of the same JSON", row.name));
+            }
+            (Err(error), Some(wanted)) if error == wanted => self.same_error += 1,
+            _ => {
+                let wanted: Vec<_> =
+                    row.manifests.iter().map(|json| String::from_utf8_lossy(json)).collect();
+                let text = format!("{}: {ours:?}, not {wanted:?} {:?}", row.name, row.error);
+                self.different.push(text.chars().take(600).collect());
+            }
+        }
+    }
+}
+
+fn json<T: AsRef<[u8]>>(manifests: &[T]) -> Option<Vec<Value>> {
+    manifests.iter().map(|json| serde_json::from_slice(json.as_ref()).ok()).collect()
+}
+
+fn check(file: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/yaml").join(file);
+    let Ok(text) = fs::read_to_string(&path) else {
+        println!("skipped: needs {file} in ../shared/data/yaml");
+        return;
+    };
+    let mut counts = Counts::default();
+    for row in text.lines().filter_map(Row::parse) {
+        counts.add(&row);
+    }
+    println!(
+        "{file}: {} rows, {} equal in bytes, {} in JSON only, {} equal errors, {} different",
+        counts.rows,
+        counts.byte_equal,
+        counts.json_equal,
+        counts.same_error,
+        counts.different.len(),
+    );
+    for difference in counts.different.iter().take(MAX_SHOWN) {
+        println!("  {difference}");
+    }
+    assert!(counts.different.is_empty(), "{} rows differ", counts.different.len());
+}
+
+#[test]
+fn documents_become_what_argo_cd_makes_of_them() {
+    check("documents.jsonl");
+}
+
+#[test]
+fn outputs_become_what_argo_cd_makes_of_them() {
+    check("output.jsonl");
+}

@@ -1,0 +1,53 @@
+//! JSON for readers of YAML.
+
+use std::borrow::Cow;
+
+use cmp_yaml::{portable::portable, to_json};
+
+fn rewritten(json: &str) -> Option<String> {
+    match portable(json.as_bytes()) {
+        Cow::Borrowed(_) => None,
+        Cow::Owned(json) => Some(String::from_utf8(json).expect("UTF-8")),
+    }
+}
+
+#[test]
+fn what_yaml_reads_stays_as_it_is() {
+    for json in [
+        r#"{"a": 1.50, "b" : [ "x/y", "\u00e9", "\"" ],  "a":null}"#,
+        "{\n  \"a\": \"é😀\\n\\\\u002f\"\n}",
+        r#""\\/""#,
+        "[]",
+    ] {
+        assert_eq!(rewritten(json), None, "of {json}");
+    }
+}
+
+#[test]
+fn what_yaml_refuses_is_spelled_otherwise() {
+    for (json, portable) in [
+        (r#"{"a":"x\/y"}"#, r#"{"a":"x/y"}"#),
+        (r#"{"a":"\ud83d\ude00", "b": 1.0}"#, r#"{"a":"😀", "b": 1.0}"#),
+        ("\"\u{7f}\u{85}\u{9f}\"", r#""\u007f\u0085\u009f""#),
+        ("\"\u{2028} \u{2029}\"", r#""\u2028 \u2029""#),
+        ("\"\u{fffe}\u{ffff}\"", r#""\ufffe\uffff""#),
+        ("{\"a\"\n: 1,\"b\" : 2}", "{\"a\": 1,\"b\" : 2}"),
+    ] {
+        assert_eq!(rewritten(json).as_deref(), Some(portable), "of {json}");
+        assert!(to_json(portable.as_bytes()).is_ok());
+    }
+}
+
+#[test]
+fn a_long_key_is_shortened_where_its_spelling_allows() {
+    let spelled = format!("{{\"{}\":1}}", "\\u00e9".repeat(1000));
+    let raw = format!("{{\"{}\":1}}", "é".repeat(1000));
+    assert_eq!(rewritten(&spelled), Some(raw.clone()));
+    assert_eq!(to_json(raw.as_bytes()).expect("short enough"), raw.as_bytes());
+}
+
+#[test]
+fn half_a_pair_stays_for_the_reader_to_refuse() {
+    assert_eq!(rewritten(r#"{"a":"\ud83d"}"#), None);
+    assert_eq!(rewritten(r#"{"a":"\ude00\ud83d"}"#), None);
+}

@@ -1,0 +1,30 @@
+//! The rules by which Argo CD reads a plugin's output, one example each. The
+//! results are those of its own decoder.
+
+mod framing;
+mod odds;
+mod scalars;
+mod structure;
+
+use bytes::Bytes;
+use cmp_yaml::stream;
+
+/// A command's output and its manifests, or the error without the words that
+/// Argo CD puts before each.
+type Row = (&'static str, Result<&'static [&'static str], &'static str>);
+
+fn read(stdout: &str) -> Result<Vec<String>, String> {
+    let stdout = Bytes::copy_from_slice(stdout.as_bytes());
+    let manifests =
+        stream::stdout_manifests(&stdout, 1 << 20).map_err(|error| error.to_string())?;
+    Ok(manifests.iter().map(|json| String::from_utf8_lossy(json).into_owned()).collect())
+}
+
+fn check(rows: &[Row]) {
+    for &(stdout, expected) in rows {
+        let expected = expected
+            .map(|manifests| manifests.iter().map(|&json| json.to_owned()).collect::<Vec<_>>())
+            .map_err(str::to_owned);
+        assert_eq!(read(stdout), expected, "of {stdout:?}");
+    }
+}

@@ -1,0 +1,30 @@
+//! Examples that are too long, or too random, for a table.
+
+use super::read;
+
+#[test]
+fn a_key_ends_within_1024_characters() {
+    let key = |length| format!("{}: 1\n", "k".repeat(length));
+    assert_eq!(read(&key(1024)), Ok(vec![format!("{{\"{}\":1}}", "k".repeat(1024))]));
+    let error =
+        "error converting YAML to JSON: yaml: mapping values are not allowed in this context";
+    assert_eq!(read(&key(1025)), Err(error.to_owned()));
+}
+
+#[test]
+fn a_document_of_aliases_is_refused() {
+    let mut document =
+        "a: &a [\"lol\",\"lol\",\"lol\",\"lol\",\"lol\",\"lol\",\"lol\",\"lol\"]\n".to_owned();
+    for (name, before) in "bcdefghi".chars().zip("abcdefgh".chars()) {
+        let aliases = vec![format!("*{before}"); 9].join(",");
+        document.extend([&format!("{name}: &{name} ["), &*aliases, "]\n"]);
+    }
+    let error = "error converting YAML to JSON: yaml: document contains excessive aliasing";
+    assert_eq!(read(&document), Err(error.to_owned()));
+}
+
+#[test]
+fn of_keys_that_only_become_equal_one_stays() {
+    // Upstream leaves it to chance which.
+    assert_eq!(read("10: a\n\"10\": b\n"), Ok(vec!["{\"10\":\"b\"}".to_owned()]));
+}
