@@ -1,7 +1,7 @@
 # One static binary in an empty image. Plugins need tools: put the binary into
-# an image that has them (COPY --from), or mount tools beside it.
+# an image that has them (COPY --from), or mount tools into its container.
 #
-# Stays within what buildah 1.28 understands.
+# Uses only features that buildah 1.28 supports.
 ARG RUST_IMAGE=rust:1.95-bookworm
 
 FROM ${RUST_IMAGE} AS build
@@ -13,8 +13,8 @@ COPY src ./src
 # `explain` prints from the documentation.
 COPY docs ./docs
 COPY benches ./benches
-# glibc, linked statically: musl's allocator halves the speed of YAML. Nothing
-# here asks for names of users or hosts, which is what static glibc cannot do.
+# Links glibc statically, because musl's allocator halves the speed of YAML.
+# Static glibc cannot look up users or hosts; cmp-supervisor does neither.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/src/target \
     target="$(rustc -vV | sed -n 's/^host: //p')" \
@@ -24,7 +24,7 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
 
 FROM scratch
 COPY --from=build /cmp-supervisor /cmp-supervisor
-# Started as root with SETUID and SETGID it leases a user to each request and
-# becomes user 999 itself; started as another user it has less to lease.
+# As root with SETUID and SETGID, it gives each request its own UID and switches
+# to UID 999 itself. Under another UID, requests share that UID.
 ENTRYPOINT ["/cmp-supervisor"]
 CMD ["serve"]

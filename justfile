@@ -1,10 +1,10 @@
-# Shorthands for what the README and CONTRIBUTING.md say in full.
+# Short forms of the commands in the README and CONTRIBUTING.md.
 
-# All tests, Argo CD's included where Go is installed
+# All tests; if Go is installed, including those against Argo CD
 test:
     cargo test --locked
 
-# Format, lints and shape, as CI sees them
+# Format and lints, as in CI
 lint:
     cargo fmt --check
     cargo clippy --all-targets --locked -- -D warnings
@@ -13,15 +13,15 @@ lint:
 deny:
     cargo deny check licenses bans sources
 
-# One fuzz target for a while: `just fuzz yaml 300`
+# One fuzz target for some seconds: `just fuzz yaml 300`
 fuzz target seconds="60":
     RUSTC_BOOTSTRAP=1 cargo fuzz run --sanitizer none {{target}} -- -max_total_time={{seconds}}
 
-# Beside argocd-cmp-server, in one run
+# Comparison with argocd-cmp-server in one run
 bench:
     cargo build --release --locked
     cd tests/interop && CMP_SUPERVISOR_BIN={{justfile_directory()}}/target/release/cmp-supervisor go run ./cmd/bench
 
-# The static binary that the image holds
+# The static binary of the image
 static:
     RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --locked --target x86_64-unknown-linux-gnu

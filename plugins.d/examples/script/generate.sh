@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prints a ConfigMap that tells who ran it, where, and after what.
+# Prints a ConfigMap with the UID that ran this script and the output of init.
 set -eu
 cat <<MANIFEST
 apiVersion: v1
