@@ -5,6 +5,7 @@ mod bench;
 mod doctor;
 mod document;
 mod environment;
+mod interrupt;
 mod pack;
 mod private;
 mod report;
@@ -26,6 +27,7 @@ use self::{
 pub use self::{
     doctor::doctor,
     environment::{NoPair, NoParameter, Parameter, pair, parameter},
+    interrupt::interrupted,
     pack::NotPacked,
     private::NotPrivate,
 };
@@ -95,6 +97,14 @@ pub enum LocalError {
     /// The isolation that was asked for is not to be had.
     #[error("requests cannot be kept apart here as asked for")]
     Unisolated,
+    /// A signal ended the work.
+    #[error("ended by {name}")]
+    Interrupted {
+        /// The signal.
+        name: &'static str,
+        /// Its number.
+        number: i32,
+    },
     /// What the plugin answers cannot be shown.
     #[error("cannot show the result: {0}")]
     Show(String),
@@ -106,6 +116,8 @@ impl LocalError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Parameters(_) => 2,
+            // As shells report a process that a signal killed.
+            Self::Interrupted { number, .. } => u8::try_from(128 + number).unwrap_or(u8::MAX),
             Self::NoMatch { .. } => 4,
             Self::Client(ClientError::Status(status)) => status.exit_code(),
             Self::Private(_) | Self::Unisolated => 7,

@@ -168,6 +168,14 @@ fn serve_as_peer() -> ExitCode {
 
 fn run(work: impl Future<Output = Result<(), LocalError>>) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    // A signal drops the work, which removes its supervisor and its files.
+    let work = async {
+        tokio::select! {
+            biased;
+            signal = local::interrupted() => Err(signal),
+            result = work => result,
+        }
+    };
     match runtime.map(|runtime| runtime.block_on(work)) {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(error)) => fail(&error, error.exit_code()),

@@ -7,9 +7,11 @@ use std::{
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
     process::Stdio,
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Map, Value};
 use tempfile::TempDir;
 use thiserror::Error;
@@ -31,6 +33,9 @@ const START_PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long a supervisor may take to end.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Pause between two signals to a supervisor that is cut off.
+const SIGNAL_PAUSE: Duration = Duration::from_millis(50);
 
 /// A supervisor that ends with this value.
 #[derive(Debug)]
@@ -125,16 +130,22 @@ impl Private {
 
     /// Ends it in order, so that nothing is left.
     pub(super) async fn stop(mut self, report: &mut Report) {
-        if let Some(pid) = self.child.id().and_then(|pid| i32::try_from(pid).ok()) {
-            // If it is gone already, that is as good.
-            let _ = terminate(pid);
-        }
+        self.terminate();
         let end = async {
             self.follow(report).await;
             self.child.wait().await
         };
-        // Past this it is killed, and its spawner ends everything.
+        // Past this it is ended by force, and its spawner ends everything.
         let _ = timeout(STOP_PATIENCE, end).await;
+    }
+
+    /// Sends SIGTERM, unless it has ended.
+    fn terminate(&self) {
+        let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok());
+        if let Some(pid) = pid.and_then(Pid::from_raw) {
+            // If it is gone already, that is as good.
+            let _ = kill_process(pid, Signal::TERM);
+        }
     }
 
     async fn ready(&mut self, mut hear: impl FnMut(&Map<String, Value>)) -> Result<(), NotPrivate> {
@@ -149,6 +160,27 @@ impl Private {
         }
         let reason = last.strip_prefix("error: ").unwrap_or(&last);
         Err(NotPrivate::Ended(reason.to_owned()))
+    }
+}
+
+/// Also for work that an error or a signal cut off: the supervisor and its
+/// spawner must be gone before their directories can be removed.
+impl Drop for Private {
+    fn drop(&mut self) {
+        let until = Instant::now() + STOP_PATIENCE;
+        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < until {
+            // The second signal cuts its requests off.
+            self.terminate();
+            thread::sleep(SIGNAL_PAUSE);
+        }
+        // A supervisor that was still starting leaves its spawner behind.
+        let is_left = || {
+            fs::remove_dir_all(self.directory.path())
+                .is_err_and(|e| e.kind() != io::ErrorKind::NotFound)
+        };
+        while is_left() && Instant::now() < until {
+            thread::sleep(SIGNAL_PAUSE);
+        }
     }
 }
 
@@ -190,11 +222,6 @@ fn copy_definitions(
         report.step("ignored", &format!("{}: {}", entry.name, entry.reason));
     }
     Ok(copies)
-}
-
-fn terminate(pid: i32) -> io::Result<()> {
-    let pid = rustix::process::Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
-    Ok(rustix::process::kill_process(pid, rustix::process::Signal::TERM)?)
 }
 
 /// A log line; what is none becomes a message.
