@@ -12,7 +12,6 @@ COPY crates ./crates
 COPY src ./src
 # `explain` prints from the documentation.
 COPY docs ./docs
-COPY benches ./benches
 # Links glibc statically, because musl's allocator halves the speed of YAML.
 # Static glibc cannot look up users or hosts; cmp-supervisor does neither.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \

@@ -5,13 +5,13 @@ use std::{env, io, process::ExitCode};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use clap_mangen::Man;
+use cmp_sandbox::{SPAWNER, spawner_main};
 use cmp_supervisor::{
     config::{
         Application, Explain, NotPeer, OutputFormat, Peer, Serve, Status, TextFormat, Validate,
     },
     local::{self, LocalError},
     plugin,
-    sandbox::{SPAWNER, spawner_main},
     serve::{NotServing, serve},
     status::{Health, status},
     validate,

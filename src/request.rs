@@ -40,10 +40,9 @@ pub use self::{
     verdict::{Surveyed, Undecided, Verdict, Verdicts},
     workspace::{Received, RunError, Surroundings, Workspace},
 };
-use crate::{
-    plugin::{Announcement, Discovery},
-    sandbox::{Lease, Link, NoLease},
-};
+use cmp_sandbox::{Lease, Link, NoLease};
+
+use crate::plugin::{Announcement, Discovery};
 
 /// Serves requests. Cheap to clone.
 #[derive(Clone, Debug)]

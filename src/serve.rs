@@ -14,6 +14,11 @@ use std::{
 };
 
 use cmp_archive::Limits;
+use cmp_sandbox::Redactor;
+use cmp_sandbox::{
+    Abilities, Link, NotDropped, NotProven, NotStarted, Setup, Spawner, SpawnerGone, Tier,
+    drop_privileges,
+};
 use thiserror::Error;
 use tokio::{
     net::TcpListener,
@@ -32,14 +37,9 @@ use crate::{
     log,
     metrics::Metrics,
     plugin::{self, PluginName},
-    redact::Redactor,
     request::{
         ArchiveLimits, Pipeline, Surroundings, Verdicts,
         admission::{Lane, Lanes},
-    },
-    sandbox::{
-        Abilities, Link, NotDropped, NotProven, NotStarted, Setup, Spawner, SpawnerGone, Tier,
-        drop_privileges,
     },
     shutdown::Shutdown,
     supervisor::{Standing, Supervisor},

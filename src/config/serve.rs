@@ -9,15 +9,13 @@ use std::{
 };
 
 use clap::Args;
+use cmp_sandbox::{Bounds, Caches};
 
 use super::{
     Http, Isolation, LogFormat, LogLevel, PEER_CONFIG, PEER_FILE, PLUGINS_DIR, Ports, UidRange,
     path_variable,
 };
-use crate::{
-    loader::Places,
-    sandbox::{Bounds, Caches},
-};
+use crate::loader::Places;
 
 /// Where Argo CD looks for sockets. The repo-server has the same default.
 const SOCKET_DIR: &str = "/home/argocd/cmp-server/plugins";

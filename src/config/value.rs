@@ -3,9 +3,8 @@
 use std::{fmt, net::SocketAddr, ops::RangeInclusive, str::FromStr};
 
 use clap::ValueEnum;
+use cmp_sandbox::{Network, Tier};
 use thiserror::Error;
-
-use crate::sandbox::{Network, Tier};
 
 /// How requests are kept apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

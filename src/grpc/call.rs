@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use cmp_sandbox::Redactor;
 use tonic::{Request, Status, metadata::MetadataMap};
 use tracing::{Span, field::Empty, info, info_span, warn};
 
@@ -15,7 +16,6 @@ use super::status::{Account, Failure};
 use crate::{
     metrics::{Method, Outcome, PluginMetrics},
     plugin::PluginDefinition,
-    redact::Redactor,
     request::{Clock, Course, Deadline, Header, Progress},
 };
 

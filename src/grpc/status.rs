@@ -2,17 +2,17 @@
 
 use std::fmt;
 
+use cmp_sandbox::NoLease;
+use cmp_sandbox::Redactor;
 use tonic::{Code, Status};
 
 use super::stream::NoHeader;
 use crate::{
     metrics::{Method, Outcome},
-    redact::Redactor,
     request::{
         BrokenStream, Clock, Deadline, ReceiveError, RequestError, RunError, admission::NoPlace,
         announcement::InvalidAnnouncements,
     },
-    sandbox::NoLease,
 };
 
 /// Longest error text in bytes. It travels as a header, and a client that finds

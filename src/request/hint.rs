@@ -2,10 +2,9 @@
 
 use std::{fmt, time::Duration};
 
-use crate::{
-    plugin::PluginDefinition,
-    sandbox::{Bounds, End, Excess, Network, Usage},
-};
+use cmp_sandbox::{Bounds, End, Excess, Network, Usage};
+
+use crate::plugin::PluginDefinition;
 
 /// Signals of limits, and the codes that shells make of them.
 const SIGKILL: i32 = 9;

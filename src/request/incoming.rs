@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use cmp_archive::Limits;
+use cmp_sandbox::{Lease, NotUnpacked, Unconfined, Unpacking};
 use thiserror::Error;
 
 use super::{
@@ -14,7 +15,6 @@ use super::{
     verdict::Surveyed,
     workspace::Received,
 };
-use crate::sandbox::{Lease, NotUnpacked, Unconfined, Unpacking};
 
 /// Where an archive's chunks come from.
 pub trait Chunks: Send {

@@ -5,12 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use cmp_sandbox::Redactor;
+use cmp_sandbox::{Unpacked, Usage};
+
 use super::deadline::Deadline;
-use crate::{
-    plugin::PluginDefinition,
-    redact::Redactor,
-    sandbox::{Unpacked, Usage},
-};
+use crate::plugin::PluginDefinition;
 
 /// What a request goes by from its first step to its last.
 #[derive(Debug)]

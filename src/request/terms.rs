@@ -2,12 +2,10 @@
 //! plugin's definition says.
 
 use bytes::Bytes;
+use cmp_sandbox::{Bounds, Cache, Caches, Network};
 
 use super::workspace::Surroundings;
-use crate::{
-    plugin::{self, PluginDefinition},
-    sandbox::{Bounds, Cache, Caches, Network},
-};
+use crate::plugin::{self, PluginDefinition};
 
 /// What commands of one plugin get, use and may reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,7 +69,7 @@ fn cache(cache: &plugin::Cache) -> Cache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::redact::Redactor;
+    use cmp_sandbox::Redactor;
 
     fn surroundings() -> Surroundings {
         Surroundings {

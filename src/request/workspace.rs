@@ -6,6 +6,8 @@ use std::{
 };
 
 use bytes::Bytes;
+use cmp_sandbox::Redactor;
+use cmp_sandbox::{Bounds, Command, End, Excerpt, Excess, Lease, NotRun, Output, Unconfined};
 use thiserror::Error;
 
 use super::{
@@ -17,11 +19,7 @@ use super::{
     progress::{Course, Phase},
     terms::Terms,
 };
-use crate::{
-    plugin::CommandLine,
-    redact::Redactor,
-    sandbox::{Bounds, Command, End, Excerpt, Excess, Lease, NotRun, Output, Unconfined},
-};
+use crate::plugin::CommandLine;
 
 /// An archive that arrived whole and unharmed.
 #[derive(Debug)]

@@ -1,7 +1,9 @@
 //! What requests may use, with these options.
 
+use cmp_sandbox::Network;
+
 use super::Finding;
-use crate::{config::Serve, sandbox::Network};
+use crate::config::Serve;
 
 /// Bytes in a MiB.
 const MIB: u64 = 1024 * 1024;

@@ -2,12 +2,13 @@
 
 use std::{fs, path::Path};
 
+use cmp_sandbox::look_up;
+
 use super::Finding;
 use crate::{
     config::{self, Serve},
     loader::{Problem, read_once},
     plugin::{Code, CommandLine, Discovery, Isolation, PluginDefinition, Severity},
-    sandbox::look_up,
 };
 
 /// A remedy for definitions that are not served.

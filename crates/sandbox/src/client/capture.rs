@@ -1,0 +1,152 @@
+//! Following a command: what it writes, until it ends.
+
+use std::{
+    future::pending,
+    io,
+    os::unix::process::ExitStatusExt,
+    process::ExitStatus,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::{io::AsyncReadExt, net::unix::pipe, time::sleep_until};
+use tracing::warn;
+
+use super::{
+    job::{Job, Unconfined, cannot},
+    passing::Passing,
+    run::{End, Output, Usage},
+    stderr::Stderr,
+};
+use crate::client::redact::Redactor;
+use crate::wire::{message::Ended, plan::Used};
+
+/// How long a command's output is waited for once the command has ended and
+/// falls silent. A filter at the end of a pipe may take a moment longer, and
+/// half an application must not pass for a whole one; but a daemon that keeps
+/// the pipe open is not waited for as long as it lives.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// Bytes read from a pipe at a time: all that a pipe holds by default.
+const PIECE: usize = 64 * 1024;
+
+/// What came from a command so far.
+#[derive(Debug)]
+pub(super) struct Capture {
+    stdout: Option<pipe::Receiver>,
+    stderr: Option<pipe::Receiver>,
+    output: Vec<u8>,
+    max_output: usize,
+    said: Stderr,
+    ended: Option<Ended>,
+    /// What the command's process used before it became the command.
+    before: Used,
+}
+
+impl Capture {
+    pub(super) fn new(
+        [stdout, stderr]: [pipe::Receiver; 2],
+        max_output: usize,
+        (redactor, before): (Arc<Redactor>, Used),
+    ) -> Self {
+        Self {
+            stdout: Some(stdout),
+            stderr: Some(stderr),
+            output: Vec::new(),
+            max_output,
+            said: Stderr::new(redactor),
+            ended: None,
+            before,
+        }
+    }
+
+    /// Reads until the command has ended and its output is complete, or until
+    /// there is a reason to stop it. Every branch may be left and taken again.
+    pub(super) async fn follow(
+        &mut self,
+        job: &mut Job,
+        limits: &mut Passing,
+        deadline: Option<Instant>,
+    ) -> Result<Option<End>, Unconfined> {
+        let mut heard = Instant::now();
+        let mut piece = Vec::with_capacity(PIECE);
+        while self.ended.is_none() || self.stdout.is_some() || self.stderr.is_some() {
+            if self.output.len() > self.max_output {
+                return Ok(Some(End::OutputLimit { limit: self.max_output }));
+            }
+            let silence = self.ended.as_ref().map(|_| heard + LINGER);
+            let limit = [silence, deadline].into_iter().flatten().min();
+            tokio::select! {
+                read = read(&mut self.stdout, &mut self.output) => read.map_err(cannot(READ))?,
+                read = read(&mut self.stderr, &mut piece) => {
+                    read.map_err(cannot(READ))?;
+                    self.said.push(&piece);
+                    piece.clear();
+                }
+                excess = limits.passed() => return Ok(Some(excess)),
+                ended = job.end(), if self.ended.is_none() => self.ended = Some(ended?),
+                () = until(limit) => {
+                    let is_late = deadline.is_some_and(|deadline| deadline <= Instant::now());
+                    if !is_late {
+                        warn!("a background process keeps the output open; taken as complete");
+                    }
+                    return Ok(is_late.then_some(End::Deadline));
+                }
+            }
+            heard = Instant::now();
+        }
+        Ok(None)
+    }
+
+    /// All that is known of the command, which was `stopped` or ended by itself.
+    pub(super) fn into_output(self, stopped: Option<End>, took: Duration) -> Output {
+        let own = self.ended.as_ref().map(|ended| end(ended.status));
+        Output {
+            stdout: self.output,
+            stderr: Box::new(self.said.finish()),
+            end: stopped.or(own).unwrap_or(End::Deadline),
+            took,
+            usage: self.ended.as_ref().map(|ended| Usage::since(self.before, ended.used)),
+        }
+    }
+}
+
+const READ: &str = "read a command's output";
+
+/// Reads what is there; at its end the pipe goes.
+async fn read(pipe: &mut Option<pipe::Receiver>, into: &mut Vec<u8>) -> io::Result<()> {
+    let Some(open) = pipe else { return pending().await };
+    into.reserve(PIECE);
+    if open.read_buf(into).await? == 0 {
+        *pipe = None;
+    }
+    Ok(())
+}
+
+async fn until(limit: Option<Instant>) {
+    match limit {
+        Some(limit) => sleep_until(limit.into()).await,
+        None => pending().await,
+    }
+}
+
+fn end(status: i32) -> End {
+    let status = ExitStatus::from_raw(status);
+    match (status.code(), status.signal()) {
+        (Some(code), _) => End::Exit(code),
+        (None, signal) => {
+            End::Signal { number: signal.unwrap_or_default(), core: status.core_dumped() }
+        }
+    }
+}
+
+impl Usage {
+    fn since(before: Used, now: Used) -> Self {
+        let time = |before, now: u64| Duration::from_micros(now.saturating_sub(before));
+        Self {
+            user: time(before.user_us, now.user_us),
+            system: time(before.system_us, now.system_us),
+            max_rss: now.max_rss_kib.saturating_mul(1024),
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! The supervisor's end of the way to the spawner.
+
+use std::{
+    collections::HashMap,
+    io,
+    os::fd::{AsFd, OwnedFd},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use thiserror::Error;
+use tokio::{
+    io::Interest,
+    net::UnixDatagram,
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot},
+};
+use tracing::{error, warn};
+
+use super::{
+    bounds::Bounds,
+    job::{self, Ends, Job},
+    lease::{Lease, NoLease},
+    passing::Passing,
+    start::Spawner,
+};
+use crate::wire::{
+    channel,
+    excess::Excess,
+    message::{Ended, Event, Exceeded, Grants, JobKind, Leased, Order, Released, Report},
+};
+
+/// Orders that may wait for each lease: to start, to watch, to stop, to release,
+/// and the next one to lease.
+const ORDERS_PER_LEASE: usize = 5;
+
+/// The spawner ended, which it must not while there is a supervisor.
+#[derive(Clone, Copy, Debug, Error)]
+#[error("the spawner is gone")]
+pub struct SpawnerGone;
+
+/// Sends orders. Cheap to clone; the spawner ends when the last clone and its
+/// driver are gone.
+#[derive(Clone, Debug)]
+pub struct Link {
+    orders: mpsc::Sender<Outgoing>,
+    /// As many as there are leases, each with room for its orders. Whoever waits
+    /// beyond that waits here: a queue that is full would lose a lease.
+    places: Arc<Semaphore>,
+}
+
+/// An order on its way, and who waits for what comes of it.
+#[derive(Debug)]
+pub(super) enum Outgoing {
+    Lease { asked: Asked, kind: JobKind, grants: Grants, ends: Ends },
+    Start { lease: u64, grants: Grants, ends: Ends },
+    Watch { lease: u64 },
+    Stop { lease: u64 },
+    Release { lease: u64, grace_ms: u32 },
+}
+
+/// Whoever waits for a lease, with a place that stays with it to the end.
+#[derive(Debug)]
+pub(super) struct Asked {
+    answer: oneshot::Sender<Result<Lease, NoLease>>,
+    place: OwnedSemaphorePermit,
+}
+
+/// Whoever waits for the spawner, by the number of the order.
+#[derive(Debug, Default)]
+struct Waiting {
+    last: u64,
+    leases: HashMap<u64, Asked>,
+    jobs: HashMap<u64, oneshot::Sender<Ended>>,
+    /// Who is told of limits that a request passed, by its lease.
+    limits: HashMap<u64, oneshot::Sender<Excess>>,
+}
+
+impl Link {
+    /// A link to `spawner`, and the driver that has to run for it to work.
+    ///
+    /// Of every lease that cannot be ended in full, `quarantined` is told.
+    pub fn new(
+        spawner: Spawner,
+        quarantined: impl Fn() + Send + Sync,
+    ) -> io::Result<(Self, impl Future<Output = SpawnerGone>)> {
+        let leases = spawner.abilities.leases as usize;
+        let (orders, outgoing) = mpsc::channel(leases * ORDERS_PER_LEASE);
+        let link = Self { orders, places: Arc::new(Semaphore::new(leases)) };
+        rustix::io::ioctl_fionbio(&spawner.control, true)?;
+        // Of all that tokio can wait for, datagrams are nearest to packets.
+        let socket = UnixDatagram::from_std(spawner.control.into())?;
+        let driver =
+            Driver { socket, waiting: Arc::default(), link: link.orders.downgrade(), quarantined };
+        Ok((link, driver.run(outgoing)))
+    }
+
+    /// Leases a user for a request whose commands keep within `bounds`. Dropping
+    /// the future gives up waiting.
+    pub async fn lease(&self, bounds: Bounds) -> Result<Lease, NoLease> {
+        self.lease_for(JobKind::Unpack, bounds).await
+    }
+
+    /// Leases a user, whose first worker is told its plan by and by.
+    pub(super) async fn lease_for(&self, kind: JobKind, bounds: Bounds) -> Result<Lease, NoLease> {
+        let place = Arc::clone(&self.places).acquire_owned().await;
+        let place = place.map_err(|_never_closed| NoLease::SpawnerGone)?;
+        let grants = job::grants(&bounds)?;
+        let (worker, ends) = Job::new(kind)?;
+        let (answer, leased) = oneshot::channel();
+        let order = Outgoing::Lease { asked: Asked { answer, place }, kind, grants, ends };
+        self.send(order).await.map_err(|SpawnerGone| NoLease::SpawnerGone)?;
+        let lease = leased.await.unwrap_or(Err(NoLease::SpawnerGone))?;
+        Ok(lease.with(worker, bounds))
+    }
+
+    pub(super) async fn send(&self, order: Outgoing) -> Result<(), SpawnerGone> {
+        self.orders.send(order).await.map_err(|_closed| SpawnerGone)
+    }
+}
+
+struct Driver<Q> {
+    socket: UnixDatagram,
+    waiting: Arc<Mutex<Waiting>>,
+    /// Weak: the driver must not keep itself alive.
+    link: mpsc::WeakSender<Outgoing>,
+    quarantined: Q,
+}
+
+impl<Q: Fn()> Driver<Q> {
+    async fn run(self, outgoing: mpsc::Receiver<Outgoing>) -> SpawnerGone {
+        // Side by side: if sending waited for receiving or the other way round,
+        // two full buffers would wait for each other for good.
+        let ended = tokio::select! {
+            ended = self.send_all(outgoing) => ended,
+            ended = self.receive_all() => ended,
+        };
+        if let Err(error) = ended {
+            error!(%error, "cannot talk to the spawner");
+        }
+        SpawnerGone
+    }
+
+    async fn send_all(&self, mut outgoing: mpsc::Receiver<Outgoing>) -> io::Result<()> {
+        while let Some(order) = outgoing.recv().await {
+            let (order, carried) = self.enter(order);
+            let descriptors: Vec<_> = carried.iter().map(AsFd::as_fd).collect();
+            let send = || channel::send(&self.socket, &order, &descriptors);
+            self.socket.async_io(Interest::WRITABLE, send).await?;
+        }
+        Ok(())
+    }
+
+    /// Gives an order its number and writes down who waits for it.
+    fn enter(&self, order: Outgoing) -> (Order, Vec<OwnedFd>) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.last += 1;
+        let number = waiting.last;
+        match order {
+            Outgoing::Lease { asked, kind, grants, ends } => {
+                waiting.leases.insert(number, asked);
+                waiting.jobs.insert(number, ends.ended);
+                (Order::lease(number, kind, grants), ends.carried)
+            }
+            Outgoing::Start { lease, grants, ends } => {
+                waiting.jobs.insert(number, ends.ended);
+                (Order::start(lease, number, grants), ends.carried)
+            }
+            Outgoing::Watch { lease } => (Order::watch(lease), Vec::new()),
+            Outgoing::Stop { lease } => (Order::stop(lease), Vec::new()),
+            Outgoing::Release { lease, grace_ms } => (Order::release(lease, grace_ms), Vec::new()),
+        }
+    }
+
+    async fn receive_all(&self) -> io::Result<()> {
+        let receive = || channel::receive::<Report>(&self.socket);
+        while let Some((report, _)) = self.socket.async_io(Interest::READABLE, receive).await? {
+            match report.event {
+                Some(Event::Leased(leased)) => self.leased(leased),
+                Some(Event::Ended(ended)) => self.ended(ended),
+                Some(Event::Released(released)) => self.released(&released),
+                Some(Event::Left(name)) => warn!(
+                    name,
+                    "_cmp_server in the work directory holds something of an earlier start that \
+                     this isolation may not remove: remove it by hand"
+                ),
+                Some(Event::Exceeded(exceeded)) => self.exceeded(exceeded),
+                Some(Event::Ready(_) | Event::Unfit(_)) | None => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn leased(&self, leased: Leased) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(Asked { answer, place }) = waiting.leases.remove(&leased.ticket) else { return };
+        let (exceeded, told) = oneshot::channel();
+        waiting.limits.insert(leased.lease, exceeded);
+        drop(waiting);
+        let orders = self.link.upgrade();
+        let lease = orders.and_then(|orders| Lease::new(leased, orders, place, Passing::new(told)));
+        // If nobody waits any more the lease comes back and is dropped: released.
+        let _ = answer.send(lease.ok_or(NoLease::NoneFree));
+    }
+
+    fn ended(&self, ended: Ended) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(answer) = waiting.jobs.remove(&ended.job) {
+            // A request that was given up does not want to know.
+            let _ = answer.send(ended);
+        }
+    }
+
+    fn exceeded(&self, exceeded: Exceeded) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(answer) = waiting.limits.remove(&exceeded.lease) {
+            // A request that was given up does not want to know.
+            let _ = answer.send(exceeded.what().into());
+        }
+    }
+
+    fn released(&self, released: &Released) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.limits.remove(&released.lease);
+        drop(waiting);
+        if released.quarantined {
+            warn!(
+                lease = released.lease,
+                "something of a request could not be ended or removed; its user is not leased \
+                 again"
+            );
+            (self.quarantined)();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future, pin::Pin, task::Poll, thread, time::Duration};
+
+    use tokio::{task::JoinSet, time::timeout};
+
+    use super::*;
+    use crate::{
+        client::start::Abilities,
+        wire::{
+            message::{LeaseOrder, What},
+            tier::Tier,
+        },
+    };
+
+    const PATIENCE: Duration = Duration::from_secs(10);
+
+    /// A spawner of one user, which tells how often it leased it.
+    fn obey(control: &OwnedFd) -> u64 {
+        let (mut lease, mut queue, mut is_free) = (0, Vec::new(), true);
+        while let Some((order, _)) = channel::receive::<Order>(control).unwrap() {
+            match order.what {
+                Some(What::Lease(LeaseOrder { ticket, .. })) => queue.push(ticket),
+                Some(What::Release(_)) => is_free = true,
+                _ => panic!("{order:?}"),
+            }
+            while is_free && let Some(ticket) = queue.pop() {
+                lease += 1;
+                is_free = false;
+                let leased = Event::Leased(Leased { ticket, lease, uid: 1 });
+                channel::send(control, &Report::from(leased), &[]).unwrap();
+            }
+        }
+        lease
+    }
+
+    fn link(leases: u32) -> (Link, impl Future<Output = SpawnerGone>, thread::JoinHandle<u64>) {
+        let (control, theirs) = channel::packet_pair().unwrap();
+        let abilities = Abilities {
+            leases,
+            tier: Tier::Uid,
+            landlock: 0,
+            missing: Vec::new(),
+            root: "/".into(),
+            unlimited: false,
+        };
+        let (link, driver) = Link::new(Spawner { control, abilities }, || {}).unwrap();
+        (link, driver, thread::spawn(move || obey(&theirs)))
+    }
+
+    #[tokio::test]
+    async fn any_number_waits_for_one_user_and_no_lease_is_lost() {
+        const REQUESTS: u64 = 100;
+        let (link, driver, spawner) = link(1);
+        let mut drivers = JoinSet::new();
+        drivers.spawn(driver);
+        let mut requests = JoinSet::new();
+        for _ in 0..REQUESTS {
+            let link = link.clone();
+            requests.spawn(async move { link.lease(Bounds::default()).await.map(drop) });
+        }
+        let leased = timeout(PATIENCE, requests.join_all()).await.unwrap();
+        assert!(leased.iter().all(Result::is_ok), "{leased:?}");
+        drop(link);
+        drivers.join_next().await.unwrap().unwrap();
+        assert_eq!(spawner.join().unwrap(), REQUESTS);
+    }
+
+    #[tokio::test]
+    async fn whoever_gives_up_waiting_keeps_nobody_from_a_lease() {
+        let (link, driver, _spawner) = link(1);
+        let mut drivers = JoinSet::new();
+        drivers.spawn(driver);
+        let held = link.lease(Bounds::default()).await.unwrap();
+        for _ in 0..50 {
+            let mut given_up = Box::pin(link.lease(Bounds::default()));
+            assert!(is_pending(given_up.as_mut()).await);
+        }
+        drop(held);
+        timeout(PATIENCE, link.lease(Bounds::default())).await.unwrap().unwrap();
+        drop(link);
+        drivers.join_next().await.unwrap().unwrap();
+    }
+
+    /// Whether a future is not done with its first poll.
+    async fn is_pending(mut future: Pin<&mut impl Future>) -> bool {
+        future::poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_pending())).await
+    }
+}

@@ -1,0 +1,209 @@
+//! Keeping credentials out of logs and error texts.
+//!
+//! Two kinds are known: what stands before the `@` of a URL, and the values of
+//! environment variables whose names speak of a credential. A value that a
+//! program encodes, cuts up or prints over several lines is not recognised.
+
+use std::{fmt, ops::Range};
+
+use memchr::{memchr, memmem};
+
+/// What names of variables contain that hold credentials.
+const CREDENTIALS: [&str; 10] = [
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "TOKEN",
+    "SECRET",
+    "CRED",
+    "APIKEY",
+    "_KEY",
+    "NONCE",
+    "COOKIE",
+];
+
+/// How names end of which only the value leads to a credential, or describes it.
+const REFERENCES: [&str; 8] =
+    ["_FILE", "_PATH", "_DIR", "_NAME", "_URL", "_ADDR", "_USERNAME", "_TYPE"];
+
+/// Shortest value in bytes that is taken for a credential: shorter ones, `true`
+/// and `none` among them, would make holes in every other text.
+const MIN_LENGTH: usize = 6;
+
+/// Longest piece of a value that is looked for at once, in bytes; what is
+/// longer is looked for in pieces.
+pub(super) const MAX_LENGTH: usize = 4096;
+
+/// Most values that are looked for. Environments have a few hundred variables.
+const MAX_SECRETS: usize = 256;
+
+/// What stands in a credential's place.
+const MASK: &str = "***";
+
+/// Knows what must not be shown. Without values it still knows URLs.
+#[derive(Clone, Default)]
+pub struct Redactor {
+    secrets: Vec<Box<[u8]>>,
+}
+
+impl Redactor {
+    /// Learns credentials from `NAME=VALUE` entries, and keeps what it knows.
+    #[must_use]
+    pub fn with<'e>(&self, entries: impl IntoIterator<Item = &'e [u8]>) -> Self {
+        let mut secrets = self.secrets.clone();
+        secrets.extend(entries.into_iter().filter_map(credential).flat_map(pieces));
+        // The longest first, should there be too many.
+        secrets.sort_unstable_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        secrets.dedup();
+        secrets.truncate(MAX_SECRETS);
+        Self { secrets }
+    }
+
+    /// The text without credentials.
+    #[must_use]
+    pub fn text(&self, text: &str) -> String {
+        String::from_utf8_lossy(&self.bytes(text.as_bytes())).into_owned()
+    }
+
+    /// The bytes without credentials. Takes time in proportion to their number,
+    /// for each value that is known.
+    #[must_use]
+    pub fn bytes(&self, text: &[u8]) -> Vec<u8> {
+        let mut shown = Vec::with_capacity(text.len());
+        let mut at = 0;
+        for Range { start, end } in self.spans(text) {
+            shown.extend_from_slice(text.get(at..start).unwrap_or_default());
+            shown.extend_from_slice(MASK.as_bytes());
+            at = end;
+        }
+        shown.extend_from_slice(text.get(at..).unwrap_or_default());
+        shown
+    }
+
+    /// Where credentials are, in order and apart from each other.
+    #[must_use]
+    pub fn spans(&self, text: &[u8]) -> Vec<Range<usize>> {
+        let mut found = users(text);
+        for secret in &self.secrets {
+            found.extend(memmem::find_iter(text, secret).map(|at| at..at + secret.len()));
+        }
+        found.sort_unstable_by_key(|span| span.start);
+        let mut spans: Vec<Range<usize>> = Vec::with_capacity(found.len());
+        for span in found {
+            match spans.last_mut() {
+                Some(last) if span.start < last.end => last.end = last.end.max(span.end),
+                Some(_) | None => spans.push(span),
+            }
+        }
+        spans
+    }
+}
+
+impl fmt::Debug for Redactor {
+    /// How much it knows, and nothing of what.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Redactor").field("secrets", &self.secrets.len()).finish()
+    }
+}
+
+/// The value of an entry whose name speaks of a credential.
+fn credential(entry: &[u8]) -> Option<&[u8]> {
+    let (name, value) = entry.split_at_checked(memchr(b'=', entry)?)?;
+    let name = String::from_utf8_lossy(name).to_ascii_uppercase();
+    let speaks = CREDENTIALS.iter().any(|word| name.contains(word));
+    let refers = REFERENCES.iter().any(|end| name.ends_with(end));
+    (speaks && !refers).then(|| value.get(1..).unwrap_or_default())
+}
+
+/// What is looked for of a value: programs print texts line by line.
+fn pieces(value: &[u8]) -> impl Iterator<Item = Box<[u8]>> {
+    let lines = value.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    let pieces = lines.flat_map(|line| line.chunks(MAX_LENGTH));
+    pieces.filter(|piece| piece.len() >= MIN_LENGTH).map(Into::into)
+}
+
+/// Where URLs name a user with a password, or with a token in a user's place.
+fn users(text: &[u8]) -> Vec<Range<usize>> {
+    let ends = |byte: &u8| byte.is_ascii_whitespace() || br#"/?#"'<>`\"#.contains(byte);
+    let user = |at: usize| {
+        let start = at + SCHEME_END.len();
+        let rest = text.get(start..)?;
+        let authority = rest.get(..rest.iter().position(ends).unwrap_or(rest.len()))?;
+        let length = memchr::memrchr(b'@', authority)?;
+        let user = authority.get(..length)?;
+        // `ssh://git@host` has no secret: there a key decides.
+        let is_ssh = text.get(..at)?.ends_with(b"ssh") && memchr(b':', user).is_none();
+        (length > 0 && !is_ssh).then_some(start..start + length)
+    };
+    memmem::find_iter(text, SCHEME_END).filter_map(user).collect()
+}
+
+const SCHEME_END: &[u8] = b"://";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn redactor(entries: &[&str]) -> Redactor {
+        Redactor::default().with(entries.iter().map(|entry| entry.as_bytes()))
+    }
+
+    #[test]
+    fn users_of_urls_are_masked() {
+        let none = redactor(&[]);
+        for (text, shown) in [
+            ("fetch https://u:p@example.com/x failed", "fetch https://***@example.com/x failed"),
+            ("https://ghp_token@example.com", "https://***@example.com"),
+            ("'https://u:p@ss@h/'", "'https://***@h/'"),
+            ("oci://u:p@h https://a:b@i", "oci://***@h https://***@i"),
+            ("ssh://git@example.com/x", "ssh://git@example.com/x"),
+            ("ssh://git:pw@example.com/x", "ssh://***@example.com/x"),
+            ("https://example.com/a@b", "https://example.com/a@b"),
+            ("git@example.com:x", "git@example.com:x"),
+            ("://@", "://@"),
+        ] {
+            assert_eq!(none.text(text), shown);
+        }
+    }
+
+    #[test]
+    fn values_of_credentials_are_masked_wherever_they_stand() {
+        let redactor = redactor(&["GIT_PASSWORD=hunter22", "ARGOCD_ENV_api_token=a=b=c=d"]);
+        assert_eq!(redactor.text("a hunter22, hunter22b a=b=c=d"), "a ***, ***b ***");
+    }
+
+    #[test]
+    fn other_values_stay() {
+        let entries = ["HOME=/home/argocd", "TOKEN_FILE=/run/token", "SECRET=true", "A_TOKEN="];
+        assert_eq!(
+            redactor(&entries).text("/home/argocd /run/token true"),
+            "/home/argocd /run/token true"
+        );
+    }
+
+    #[test]
+    fn every_line_of_a_key_is_masked() {
+        let redactor = redactor(&["SSH_KEY=-----BEGIN-----\nabcdefgh\nij\n"]);
+        assert_eq!(redactor.text("abcdefgh\nij\n-----BEGIN-----"), "***\nij\n***");
+    }
+
+    #[test]
+    fn values_within_each_other_become_one_mask() {
+        let redactor = redactor(&["A_TOKEN=abcdef", "B_TOKEN=cdefgh", "C_TOKEN=abcdefgh"]);
+        assert_eq!(redactor.text("xabcdefghx"), "x***x");
+    }
+
+    #[test]
+    fn what_is_known_is_not_shown_by_itself() {
+        assert!(!format!("{:?}", redactor(&["TOKEN=hunter22"])).contains("hunter"));
+    }
+
+    #[test]
+    fn no_more_is_looked_for_than_can_be() {
+        let entries: Vec<_> = (0..2000).map(|n| format!("T{n}_TOKEN=value{n:06}")).collect();
+        let entries: Vec<_> = entries.iter().map(String::as_str).collect();
+        assert_eq!(redactor(&entries).secrets.len(), MAX_SECRETS);
+        let value = ["a", "b", "c"].map(|part| part.repeat(MAX_LENGTH)).concat();
+        assert_eq!(redactor(&[&format!("TOKEN={value}")]).text(&value), "*********");
+    }
+}

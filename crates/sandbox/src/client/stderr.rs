@@ -1,0 +1,144 @@
+//! What a command says: kept in part for an error text, logged line by line, and
+//! shown nowhere before credentials are out of it.
+
+use std::sync::Arc;
+
+use tracing::info;
+
+use super::excerpt::Excerpt;
+use crate::client::redact::{MAX_LENGTH, Redactor};
+
+/// Longest line in the log, in bytes.
+const MAX_LINE: usize = 4096;
+
+/// Most lines of one command in the log.
+const MAX_LINES: usize = 1000;
+
+/// Bytes of a line without end that are waited for before a part of it is shown.
+const MAX_PENDING: usize = 4 * MAX_LENGTH;
+
+/// What came of standard error so far.
+#[derive(Debug)]
+pub(super) struct Stderr {
+    redactor: Arc<Redactor>,
+    /// The last line, as long as it has no end.
+    pending: Vec<u8>,
+    excerpt: Box<Excerpt>,
+    lines: Lines,
+}
+
+impl Stderr {
+    pub(super) fn new(redactor: Arc<Redactor>) -> Self {
+        Self { redactor, pending: Vec::new(), excerpt: Box::default(), lines: Lines::default() }
+    }
+
+    /// Takes in what comes next.
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.pending.extend_from_slice(bytes);
+        if let Some(at) = memchr::memrchr(b'\n', &self.pending) {
+            self.show(at + 1);
+        }
+        if self.pending.len() > MAX_PENDING {
+            self.show(self.cut());
+        }
+    }
+
+    /// There is no more.
+    pub(super) fn finish(mut self) -> Excerpt {
+        self.show(self.pending.len());
+        self.lines.finish();
+        *self.excerpt
+    }
+
+    /// Where a long line can be parted: not within a credential, nor where one
+    /// could begin whose end has not come yet.
+    fn cut(&self) -> usize {
+        let latest = self.pending.len().saturating_sub(MAX_LENGTH);
+        let spans = self.redactor.spans(&self.pending);
+        let within = spans.iter().find(|span| span.start < latest && latest < span.end);
+        within.map_or(latest, |span| span.end)
+    }
+
+    fn show(&mut self, length: usize) {
+        let rest = self.pending.split_off(length.min(self.pending.len()));
+        let shown = self.redactor.bytes(&std::mem::replace(&mut self.pending, rest));
+        self.excerpt.push(&shown);
+        self.lines.push(&shown);
+    }
+}
+
+/// Cuts standard error into lines for the log, as they come.
+#[derive(Debug, Default)]
+struct Lines {
+    partial: Vec<u8>,
+    logged: usize,
+}
+
+impl Lines {
+    fn push(&mut self, bytes: &[u8]) {
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let room = MAX_LINE.saturating_sub(self.partial.len());
+            self.partial.extend_from_slice(part.get(..room.min(part.len())).unwrap_or_default());
+            if part.ends_with(b"\n") {
+                self.log();
+            }
+        }
+    }
+
+    fn finish(&mut self) {
+        if !self.partial.is_empty() {
+            self.log();
+        }
+    }
+
+    fn log(&mut self) {
+        self.logged += 1;
+        let line = String::from_utf8_lossy(&self.partial);
+        match self.logged {
+            ..=MAX_LINES => info!(stderr = line.trim_end(), "plugin"),
+            count if count == MAX_LINES + 1 => {
+                info!(limit = MAX_LINES, "the command writes more lines than are logged");
+            }
+            _ => {}
+        }
+        self.partial.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(pieces: &[&str]) -> String {
+        let redactor = Redactor::default().with([&b"GIT_TOKEN=hunter22hunter22"[..]]);
+        let mut stderr = Stderr::new(Arc::new(redactor));
+        for piece in pieces {
+            stderr.push(piece.as_bytes());
+        }
+        stderr.finish().to_string()
+    }
+
+    #[test]
+    fn a_credential_that_comes_in_pieces_is_masked() {
+        assert_eq!(said(&["one\na hunter", "22hunt", "er22 b\ntwo"]), "one\na *** b\ntwo");
+    }
+
+    #[test]
+    fn a_credential_in_an_endless_line_is_masked_wherever_it_is_parted() {
+        for before in 0..40 {
+            let head = "-".repeat(MAX_PENDING - MAX_LENGTH - before);
+            let tail = "=".repeat(2 * MAX_LENGTH);
+            let text = said(&[&head, "hunter22hunter22", &tail]);
+            assert_eq!(text, format!("{head}***{tail}"), "{before}");
+        }
+    }
+
+    #[test]
+    fn an_endless_line_takes_no_more_room() {
+        let mut stderr = Stderr::new(Arc::default());
+        for _ in 0..100 {
+            stderr.push(&[b'x'; 1000]);
+            assert!(stderr.pending.len() <= MAX_PENDING, "{}", stderr.pending.len());
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Having an archive unpacked while it arrives.
+
+use std::io;
+
+use cmp_archive::Limits;
+use thiserror::Error;
+
+use super::{
+    job::{Job, Unconfined, cannot},
+    lease::Lease,
+};
+use crate::wire::plan::{Answer, Task, UnpackTask};
+
+/// What came out of an archive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unpacked {
+    /// Files, directories and links.
+    pub files: u64,
+    /// Bytes of file contents.
+    pub bytes: u64,
+}
+
+/// Why an archive is not unpacked.
+#[derive(Debug, Error)]
+pub enum NotUnpacked {
+    /// It is not acceptable; the text is Argo CD's where it has one.
+    #[error("{0}")]
+    Refused(String),
+    /// The sandbox's fault.
+    #[error(transparent)]
+    Unconfined(#[from] Unconfined),
+}
+
+/// A worker that unpacks. Dropping it leaves what was unpacked to the lease.
+#[derive(Debug)]
+pub struct Unpacking<'l> {
+    lease: &'l mut Lease,
+    job: Job,
+}
+
+impl Lease {
+    /// Starts to unpack an archive into the lease's repository. That comes once,
+    /// and first.
+    pub async fn unpack(
+        &mut self,
+        limits: Limits,
+        preserve_file_mode: bool,
+    ) -> Result<Unpacking<'_>, Unconfined> {
+        let Limits { bytes, files, path_bytes, depth } = limits;
+        let task = UnpackTask {
+            preserve_file_mode,
+            max_bytes: bytes,
+            max_entries: files,
+            max_path_bytes: path_bytes,
+            max_depth: depth,
+        };
+        let job = self.take_worker();
+        let mut job = job.ok_or_else(|| cannot("unpack an archive")("one is there already"))?;
+        job.tell(&self.bounds().plan(Task::Unpack(task))).await;
+        Ok(Unpacking { lease: self, job })
+    }
+}
+
+impl Unpacking<'_> {
+    /// Passes on a piece of the archive, as fast as it is unpacked. An error
+    /// means that the worker reads no more; [`Self::finish`] says why.
+    pub async fn write(&mut self, piece: &[u8]) -> io::Result<()> {
+        self.job.pass_on(piece).await
+    }
+
+    /// The archive is complete, or the worker reads no more of it.
+    pub async fn finish(mut self) -> Result<Unpacked, NotUnpacked> {
+        self.job.complete();
+        let reply = self.job.reply().await.map_err(cannot("hear from a worker"))?;
+        match reply.map(|(answer, _)| answer) {
+            Some(Answer::Unpacked(unpacked)) => {
+                self.lease.keep_worker(self.job);
+                Ok(Unpacked { files: unpacked.entries, bytes: unpacked.bytes })
+            }
+            Some(Answer::Refused(text)) => Err(NotUnpacked::Refused(text)),
+            Some(Answer::Failed(failed)) => Err(NotUnpacked::Unconfined(failed.into())),
+            Some(Answer::Running(_) | Answer::Canaries(_) | Answer::Exited(_)) | None => {
+                Err(NotUnpacked::Unconfined(self.job.post_mortem().await))
+            }
+        }
+    }
+}

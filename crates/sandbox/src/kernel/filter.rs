@@ -1,0 +1,273 @@
+//! System calls that no tenant needs, and that would be a way around the rest.
+
+mod assemble;
+
+use nix::libc;
+use seccompiler::BpfProgram;
+use thiserror::Error;
+
+use self::assemble::{Compare, Rule, Test, Verdict, assemble};
+
+/// Whose a tenant's user is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Users {
+    /// Its own: the kernel's rules between users hold.
+    Own,
+    /// Everybody's. What those rules would forbid is forbidden here: Unix
+    /// sockets but for connected streams, as no file mode keeps a tenant from
+    /// the plugins'; the priority of others; and to watch directories, which
+    /// would tell the names of other requests' workspaces.
+    Shared,
+}
+
+/// The kernel does not take the filter.
+#[derive(Debug, Error)]
+#[error("seccomp: {0}")]
+pub(crate) struct NotInstalled(seccompiler::Error);
+
+/// Calls that always fail.
+const DENIED: &[libc::c_long] = &[
+    // Mounts and roots, by the old interface and the new.
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_mount_setattr,
+    libc::SYS_chroot,
+    libc::SYS_pivot_root,
+    libc::SYS_setns,
+    libc::SYS_unshare,
+    // Programs in the kernel, and ways of asking it for work in bulk.
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    // Keys outlive processes and belong to users.
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    // Other processes.
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_kcmp,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_process_madvise,
+    libc::SYS_move_pages,
+    libc::SYS_migrate_pages,
+    // The machine.
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_syslog,
+    libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_vhangup,
+    // Files by other means than their paths.
+    libc::SYS_open_by_handle_at,
+    libc::SYS_name_to_handle_at,
+    libc::SYS_fanotify_init,
+    libc::SYS_memfd_secret,
+    // Shared memory, semaphores and queues stay when their user is gone.
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semctl,
+    libc::SYS_semtimedop,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+    // Oddities with a history.
+    libc::SYS_personality,
+    libc::SYS_vmsplice,
+    libc::SYS_lookup_dcookie,
+];
+
+#[cfg(target_arch = "x86_64")]
+const DENIED_HERE: &[libc::c_long] = &[
+    libc::SYS_iopl,
+    libc::SYS_ioperm,
+    libc::SYS_modify_ldt,
+    libc::SYS_uselib,
+    libc::SYS_ustat,
+    libc::SYS_sysfs,
+    libc::SYS__sysctl,
+    libc::SYS_nfsservctl,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const DENIED_HERE: &[libc::c_long] = &[libc::SYS_nfsservctl];
+
+/// `AUDIT_ARCH_…` of this machine.
+#[cfg(target_arch = "x86_64")]
+const ARCHITECTURE: u32 = 0xc000_003e;
+#[cfg(target_arch = "aarch64")]
+const ARCHITECTURE: u32 = 0xc000_00b7;
+
+/// From here on numbers are those of x32, which names every call a second time.
+const X32: u32 = 0x4000_0000;
+
+/// Namespaces of all kinds.
+const NEW_NAMESPACES: u32 = 0x7e02_0000;
+
+/// Sends data with the opening packet, past Landlock's check of the port.
+const MSG_FASTOPEN: u32 = 0x2000_0000;
+
+/// Takes internet sockets away, whatever another filter allows.
+pub(crate) fn forbid_internet() -> Result<(), NotInstalled> {
+    seccompiler::apply_filter(&no_internet()).map_err(NotInstalled)
+}
+
+fn no_internet() -> BpfProgram {
+    let tests = [libc::AF_INET, libc::AF_INET6]
+        .map(|family| (0, Compare::Equals(family.unsigned_abs()), EACCES));
+    assemble(vec![rule(libc::SYS_socket, &tests, Verdict::Allow)], ARCHITECTURE, X32)
+}
+
+/// Restricts this process and all that come of it, for good.
+pub(crate) fn install(users: Users) -> Result<(), NotInstalled> {
+    seccompiler::apply_filter(&program(users)).map_err(NotInstalled)
+}
+
+fn program(users: Users) -> BpfProgram {
+    let denied = DENIED.iter().chain(DENIED_HERE).map(|call| rule(*call, &[], EPERM));
+    let mut rules: Vec<Rule> = denied.collect();
+    rules.extend([
+        rule(libc::SYS_clone, &[(0, Compare::HasAny(NEW_NAMESPACES), EPERM)], Verdict::Allow),
+        // Its flags are in memory, where a filter cannot look. Libraries fall back.
+        rule(libc::SYS_clone3, &[], Verdict::Fail(ENOSYS)),
+        rule(
+            libc::SYS_prctl,
+            &[
+                (0, Compare::Equals(SET_CHILD_SUBREAPER), EPERM),
+                // Closes a process to those who see to its request's limits.
+                (0, Compare::Equals(SET_DUMPABLE), EPERM),
+            ],
+            Verdict::Allow,
+        ),
+        rule(
+            libc::SYS_ioctl,
+            &[(1, Compare::Equals(TIOCSTI), EPERM), (1, Compare::Equals(TIOCLINUX), EPERM)],
+            Verdict::Allow,
+        ),
+        rule(libc::SYS_sendto, &[(3, Compare::HasAny(MSG_FASTOPEN), EPERM)], Verdict::Allow),
+        rule(libc::SYS_sendmsg, &[(2, Compare::HasAny(MSG_FASTOPEN), EPERM)], Verdict::Allow),
+        rule(libc::SYS_sendmmsg, &[(3, Compare::HasAny(MSG_FASTOPEN), EPERM)], Verdict::Allow),
+        // Limits of another process are as good as a signal to it, and neither
+        // Landlock nor a signal's rules cover them.
+        rule(libc::SYS_prlimit64, &[(0, Compare::HasAny(u32::MAX), EPERM)], Verdict::Allow),
+        sockets_of(users),
+    ]);
+    if users == Users::Shared {
+        rules.extend(strangers());
+    }
+    assemble(rules, ARCHITECTURE, X32)
+}
+
+/// What a user may do to its own processes, of which not all are the tenant's.
+/// Landlock knows of none of it.
+fn strangers() -> impl Iterator<Item = Rule> {
+    let own = |call, argument| {
+        rule(call, &[(argument, Compare::HasAny(u32::MAX), EPERM)], Verdict::Allow)
+    };
+    let scheduling = [
+        libc::SYS_sched_setaffinity,
+        libc::SYS_sched_setattr,
+        libc::SYS_sched_setparam,
+        libc::SYS_sched_setscheduler,
+    ];
+    let scheduling = scheduling.map(|call| own(call, 0));
+    let others = |call, process: u32| {
+        let stranger = [(1, Compare::HasAny(u32::MAX), EPERM)];
+        let tests = [stranger[0], (0, Compare::Equals(process), Verdict::Allow)];
+        rule(call, &tests, EPERM)
+    };
+    // Of one process, which is this one; not of a group or of a user.
+    let priorities = [
+        others(libc::SYS_setpriority, PRIO_PROCESS),
+        others(libc::SYS_ioprio_set, IOPRIO_WHO_PROCESS),
+    ];
+    let watches = rule(libc::SYS_inotify_add_watch, &[], EPERM);
+    // Pairs of these may be connected once more, to any path. Kind 3 is taken
+    // for 2; streams are 1 and packets 5.
+    let pairs = [(1, Compare::HasAny(libc::SOCK_DGRAM.unsigned_abs()), EPERM)];
+    let pairs = rule(libc::SYS_socketpair, &pairs, Verdict::Allow);
+    scheduling.into_iter().chain(priorities).chain([watches, pairs])
+}
+
+/// Families and protocols that Landlock has rules for, or that reach nobody.
+fn sockets_of(users: Users) -> Rule {
+    let unix = match users {
+        Users::Own => Verdict::Allow,
+        Users::Shared => EPERM,
+    };
+    let family = |family: i32, verdict| (0, Compare::Equals(family.unsigned_abs()), verdict);
+    let protocol = |number: i32| (2, Compare::Equals(number.unsigned_abs()), NO_PROTOCOL);
+    let mut tests = vec![
+        family(libc::AF_UNIX, unix),
+        // Other ways to speak TCP, whose ports Landlock does not see.
+        protocol(libc::IPPROTO_MPTCP),
+        protocol(libc::IPPROTO_SCTP),
+        protocol(libc::IPPROTO_DCCP),
+        protocol(libc::IPPROTO_UDPLITE),
+        protocol(IPPROTO_SMC),
+    ];
+    // The kind shares its argument with flags; raw and packet sockets need a
+    // capability anyway, which no tenant has.
+    tests.push((1, Compare::Equals(libc::SOCK_RAW.unsigned_abs()), EPERM));
+    for allowed in [libc::AF_INET, libc::AF_INET6] {
+        tests.push(family(allowed, Verdict::Allow));
+    }
+    // Resolvers ask for addresses of interfaces (protocol 0, NETLINK_ROUTE).
+    tests.push((2, Compare::HasAny(u32::MAX), EPERM));
+    tests.push(family(libc::AF_NETLINK, Verdict::Allow));
+    rule(libc::SYS_socket, &tests, EPERM)
+}
+
+fn rule(call: libc::c_long, tests: &[(u8, Compare, Verdict)], otherwise: Verdict) -> Rule {
+    let test = |(argument, compare, verdict): &(u8, Compare, Verdict)| Test {
+        argument: *argument,
+        compare: *compare,
+        verdict: *verdict,
+    };
+    // Numbers of calls are small and positive.
+    let number = u32::try_from(call).unwrap_or(u32::MAX);
+    Rule { number, tests: tests.iter().map(test).collect(), otherwise }
+}
+
+const EPERM: Verdict = Verdict::Fail(1);
+/// What connecting to a port that is not allowed ends with, too.
+const EACCES: Verdict = Verdict::Fail(13);
+const ENOSYS: u16 = 38;
+/// What a kernel without the protocol says; programs then use plain TCP.
+const NO_PROTOCOL: Verdict = Verdict::Fail(93);
+const SET_CHILD_SUBREAPER: u32 = 36;
+const SET_DUMPABLE: u32 = 4;
+const PRIO_PROCESS: u32 = 0;
+const IOPRIO_WHO_PROCESS: u32 = 1;
+const TIOCSTI: u32 = 0x5412;
+const TIOCLINUX: u32 = 0x541c;
+/// TCP over shared memory (Linux 6.11); too new for libc.
+const IPPROTO_SMC: i32 = 256;

@@ -1,0 +1,86 @@
+//! What a process may use, as the kernel counts it.
+
+use nix::{
+    errno::Errno,
+    sys::{
+        resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit},
+        time::{TimeVal, TimeValLike},
+    },
+};
+
+use crate::wire::plan::{Plan, Used};
+
+const MIB: u64 = 1024 * 1024;
+
+/// Seconds of processor time between the signal that tells of the limit
+/// (SIGXCPU) and the one that ends all (SIGKILL): without them a program, and
+/// whoever reads of its end, would never learn what the matter was.
+const CPU_GRACE: u64 = 2;
+
+/// Limits of one process and, each for itself, of its children.
+#[derive(Clone, Debug)]
+pub(crate) struct Limits(Vec<(Resource, u64)>);
+
+impl Limits {
+    /// For the spawner, from whom every worker has them. They keep a process from
+    /// leaving more behind than a file, and from taking what all users share.
+    pub(crate) fn inherited() -> Self {
+        Self(vec![
+            (Resource::RLIMIT_CORE, 0),
+            (Resource::RLIMIT_MSGQUEUE, 0),
+            (Resource::RLIMIT_MEMLOCK, 64 * 1024),
+            (Resource::RLIMIT_SIGPENDING, 1024),
+            (Resource::RLIMIT_NOFILE, 4096),
+            (Resource::RLIMIT_STACK, 64 * MIB),
+        ])
+    }
+
+    /// What the plan says. 0 stands for no limit.
+    pub(crate) fn of(plan: &Plan) -> Result<Self, Errno> {
+        // The kernel counts from the start of this process.
+        let used = used()?;
+        let before = (used.user_us + used.system_us).div_ceil(1_000_000);
+        let is_limited = plan.max_cpu_seconds > 0;
+        // A limit beyond all numbers must not come out as none.
+        let cpu = if is_limited { plan.max_cpu_seconds.saturating_add(before) } else { 0 };
+        let all = [
+            // Not the address space: runtimes reserve tens of gigabytes of that.
+            (Resource::RLIMIT_DATA, plan.max_memory),
+            (Resource::RLIMIT_NPROC, plan.max_processes),
+            (Resource::RLIMIT_FSIZE, plan.max_file_size),
+            (Resource::RLIMIT_CPU, cpu),
+        ];
+        Ok(Self(all.into_iter().filter(|(_, limit)| *limit > 0).collect()))
+    }
+
+    /// Sets all of them. A limit that is lower already stays.
+    pub(crate) fn install(&self) -> Result<(), Errno> {
+        for (resource, limit) in &self.0 {
+            let (_, hard) = getrlimit(*resource)?;
+            let soft = (*limit).min(hard);
+            let grace = if *resource == Resource::RLIMIT_CPU { CPU_GRACE } else { 0 };
+            setrlimit(*resource, soft, soft.saturating_add(grace).min(hard))?;
+        }
+        Ok(())
+    }
+}
+
+/// What this process used until now, which is not its command's doing.
+pub(crate) fn used() -> Result<Used, Errno> {
+    let used = getrusage(UsageWho::RUSAGE_SELF)?;
+    let micros = |time: TimeVal| u64::try_from(time.num_microseconds()).unwrap_or_default();
+    let (user_us, system_us) = (micros(used.user_time()), micros(used.system_time()));
+    Ok(Used { user_us, system_us, max_rss_kib: 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_limit_of_processor_time_is_still_a_limit() {
+        let plan = Plan { max_cpu_seconds: u64::MAX, ..Plan::default() };
+        let Limits(all) = Limits::of(&plan).unwrap();
+        assert_eq!(all, [(Resource::RLIMIT_CPU, u64::MAX)]);
+    }
+}

@@ -1,0 +1,112 @@
+//! Which paths belong to the image, and which were mounted into it.
+
+use std::{
+    collections::BTreeSet,
+    ffi::OsString,
+    fs, io,
+    os::unix::ffi::OsStringExt,
+    path::{Path, PathBuf},
+};
+
+/// Directories that are no part of an image's programs: the kernel's own, what
+/// everybody may write to, and people's homes.
+const NEVER: [&str; 9] =
+    ["/proc", "/sys", "/dev", "/run", "/tmp", "/home", "/root", "/var/run", "/var/tmp"];
+
+/// Files that a container runtime mounts into `/etc`, and that names of hosts
+/// are looked up with.
+const RESOLVER: [&str; 3] = ["/etc/resolv.conf", "/etc/hosts", "/etc/hostname"];
+
+/// Most paths that are told apart; more mounts than this make a broken machine.
+const MAX_PATHS: usize = 4096;
+
+/// The mount points of this process, except the root.
+pub(crate) fn mount_points() -> io::Result<BTreeSet<PathBuf>> {
+    let table = fs::read("/proc/self/mountinfo")?;
+    let lines = table.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let points = lines.filter_map(|line| line.split(|byte| *byte == b' ').nth(4)).map(unescape);
+    Ok(points.filter(|point| point != Path::new("/")).collect())
+}
+
+/// The largest parts of the file system that are the image's own: nothing is
+/// mounted on or below them, and none is in `excluded` or above such a path.
+pub(super) fn image(mounts: &BTreeSet<PathBuf>, excluded: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
+    let never = NEVER.iter().map(PathBuf::from);
+    let foreign: BTreeSet<PathBuf> =
+        mounts.iter().cloned().chain(excluded.iter().cloned()).chain(never).collect();
+    let mut own = Vec::new();
+    let mut ahead = vec![PathBuf::from("/")];
+    while let Some(path) = ahead.pop() {
+        if foreign.contains(&path) || own.len() + ahead.len() > MAX_PATHS {
+            continue;
+        }
+        if path.parent().is_some() && !foreign.iter().any(|other| other.starts_with(&path)) {
+            own.push(path);
+        } else if let Ok(entries) = fs::read_dir(&path) {
+            ahead.extend(entries.flatten().map(|entry| entry.path()));
+        }
+    }
+    own.extend(RESOLVER.iter().map(PathBuf::from).filter(|path| path.is_file()));
+    own.sort_unstable();
+    own.dedup();
+    own
+}
+
+/// mountinfo writes blanks and the like as `\040`.
+fn unescape(field: &[u8]) -> PathBuf {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((first, others)) = rest.split_first() {
+        let code = others.get(..3).filter(|_| *first == b'\\').and_then(|digits| {
+            let digits = str::from_utf8(digits).ok()?;
+            u8::from_str_radix(digits, 8).ok()
+        });
+        bytes.push(code.unwrap_or(*first));
+        rest = others.get(if code.is_some() { 3 } else { 0 }..).unwrap_or_default();
+    }
+    OsString::from_vec(bytes).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths(list: &[&str]) -> BTreeSet<PathBuf> {
+        list.iter().map(PathBuf::from).collect()
+    }
+
+    #[test]
+    fn blanks_in_mount_points_are_unescaped() {
+        assert_eq!(unescape(br"/a\040b\134c"), Path::new(r"/a b\c"));
+        assert_eq!(unescape(br"/a\0"), Path::new(r"/a\0"));
+    }
+
+    #[test]
+    fn this_machine_has_mounts() {
+        assert!(mount_points().unwrap().contains(Path::new("/proc")));
+    }
+
+    #[test]
+    fn a_directory_with_a_mount_in_it_is_taken_apart() {
+        let whole = image(&paths(&[]), &paths(&[]));
+        assert!(whole.contains(&"/usr".into()), "{whole:?}");
+        let parts = image(&paths(&["/usr/share"]), &paths(&[]));
+        assert!(!parts.contains(&"/usr".into()) && !parts.contains(&"/usr/share".into()));
+        assert!(parts.contains(&"/usr/bin".into()), "{parts:?}");
+    }
+
+    #[test]
+    fn what_is_excluded_is_left_out_with_all_above_it() {
+        let parts = image(&paths(&[]), &paths(&["/usr/lib/secret"]));
+        assert!(!parts.iter().any(|path| Path::new("/usr/lib/secret").starts_with(path)));
+        assert!(parts.contains(&"/usr/bin".into()));
+    }
+
+    #[test]
+    fn homes_and_kernel_directories_are_never_in() {
+        let whole = image(&paths(&[]), &paths(&[]));
+        for path in ["/home", "/root", "/proc", "/tmp", "/dev", "/"] {
+            assert!(!whole.contains(&path.into()), "{path}");
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! What the supervisor gives up once the spawner runs.
+
+use nix::{
+    errno::Errno,
+    sys::prctl,
+    unistd::{Gid, Uid, geteuid, getresuid, setgroups, setresgid, setresuid},
+};
+use thiserror::Error;
+
+/// The supervisor still has rights it must not have while it serves.
+#[derive(Debug, Error)]
+#[error("cannot give up privileges to become uid {uid}: {errno}")]
+pub struct NotDropped {
+    uid: u32,
+    errno: Errno,
+}
+
+/// Becomes `uid` for good if this is root, and gives up every capability.
+///
+/// To be called before any thread is started: threads have rights of their own.
+pub fn drop_privileges(uid: u32) -> Result<(), NotDropped> {
+    become_user(Uid::from_raw(uid)).map_err(|errno| NotDropped { uid, errno })
+}
+
+pub(crate) fn become_user(user: Uid) -> Result<(), Errno> {
+    if geteuid().is_root() && !user.is_root() {
+        let group = Gid::from_raw(user.as_raw());
+        setgroups(&[])?;
+        setresgid(group, group, group)?;
+        setresuid(user, user, user)?;
+        let now = getresuid()?;
+        if [now.real, now.effective, now.saved] != [user; 3] {
+            return Err(Errno::EPERM);
+        }
+    }
+    drop_capabilities()?;
+    prctl::set_no_new_privs()?;
+    // Nobody of the same user reads the supervisor's memory or environment.
+    prctl::set_dumpable(false)
+}
+
+/// Gives up every capability, and checks that they are gone.
+pub(crate) fn drop_capabilities() -> Result<(), Errno> {
+    use caps::CapSet::{Effective, Inheritable, Permitted};
+    for set in [Effective, Permitted, Inheritable] {
+        caps::clear(None, set).map_err(|_refused| Errno::EPERM)?;
+    }
+    let left = caps::read(None, Permitted).map_err(|_unreadable| Errno::EPERM)?;
+    if left.is_empty() { Ok(()) } else { Err(Errno::EPERM) }
+}

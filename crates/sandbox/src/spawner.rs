@@ -1,0 +1,231 @@
+//! The process that has the privilege, and does nothing else with it.
+//!
+//! It forks workers under leased users, ends them, and removes what they leave.
+//! It has one thread, an empty environment and a state machine for every user;
+//! it never sees a byte that a tenant wrote. It ends when the supervisor does,
+//! after ending every lease.
+
+mod caches;
+mod census;
+mod clean;
+mod ending;
+mod gauge;
+mod kill;
+mod leases;
+mod leftovers;
+mod root;
+mod rounds;
+mod setup;
+mod slot;
+mod users;
+
+use std::{
+    io,
+    os::fd::{AsFd, OwnedFd},
+    time::{Duration, Instant},
+};
+
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::{
+        prctl,
+        signal::{SigSet, Signal},
+        signalfd::{SfdFlags, SignalFd},
+        stat::{Mode, umask},
+        wait::{Id, WaitPidFlag, WaitStatus, waitid},
+    },
+    unistd::{chdir, setsid},
+};
+
+use self::{leases::Leases, setup::Unfit};
+use crate::{
+    kernel::{
+        fork::{self, SingleThreaded},
+        limits::Limits,
+    },
+    wire::{
+        channel,
+        message::{Event, Order, Report, Setup, What},
+    },
+    worker::Lines,
+};
+
+/// How long the spawner takes at most to end all leases when the supervisor is
+/// gone. What is still there then survives SIGKILL, and waiting does not help.
+const LAST_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Longest sleep; a limit only because poll(2) wants one.
+const LONGEST_SLEEP: Duration = Duration::from_hours(1);
+
+/// Is the spawner, when this program was started as one: see [`crate::Spawner::start`].
+pub fn spawner_main() -> io::Result<()> {
+    let control = io::stdin().as_fd().try_clone_to_owned()?;
+    let nothing = std::fs::File::open("/dev/null")?;
+    nix::unistd::dup2_stdin(nothing)?;
+    run(control)
+}
+
+/// Runs the spawner until the supervisor at the other end of `control` is gone.
+pub(super) fn run(control: OwnedFd) -> io::Result<()> {
+    let fork = SingleThreaded::check()?;
+    let signals = detach()?;
+    let Some((order, _)) = channel::receive::<Order>(&control)? else { return Ok(()) };
+    let Some(What::Setup(setup)) = order.what else {
+        return Err(io::Error::other("the first order is to set up"));
+    };
+    match prepare(fork, &setup) {
+        Ok(leases) => Spawner { control, signals, leases }.serve(),
+        Err(unfit) => channel::send(&control, &Report::from(Event::Unfit(unfit.to_string())), &[]),
+    }
+}
+
+/// Leaves everything that was inherited from whoever started the supervisor.
+fn detach() -> io::Result<SignalFd> {
+    fork::default_actions();
+    umask(Mode::S_IWGRP | Mode::S_IWOTH);
+    // A terminal's ^C is for the supervisor, which then ends the leases in order.
+    // Whoever leads a session already was started for this.
+    match setsid() {
+        Ok(_) | Err(Errno::EPERM) => {}
+        Err(error) => return Err(error.into()),
+    }
+    chdir("/")?;
+    prctl::set_child_subreaper(true)?;
+    prctl::set_no_new_privs()?;
+    prctl::set_dumpable(false)?;
+    // Here once for all workers.
+    Limits::inherited().install()?;
+    let mut watched = SigSet::empty();
+    for signal in [Signal::SIGCHLD, Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        watched.add(signal);
+    }
+    watched.thread_block()?;
+    Ok(SignalFd::with_flags(&watched, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?)
+}
+
+fn prepare(fork: SingleThreaded, setup: &Setup) -> Result<Leases, Unfit> {
+    let arrangement = setup::arrange(fork, setup)?;
+    let mut leases = Leases::new(fork, arrangement, setup.leases);
+    leases.remove_stale()?;
+    Ok(leases)
+}
+
+struct Spawner {
+    control: OwnedFd,
+    signals: SignalFd,
+    leases: Leases,
+}
+
+impl Spawner {
+    /// Obeys orders until there is nobody left to give them.
+    fn serve(mut self) -> io::Result<()> {
+        let served = self.serve_orders();
+        self.end_all()?;
+        match served {
+            // Gone in the middle of a word is gone all the same.
+            Err(error) if is_gone(&error) => Ok(()),
+            served => served,
+        }
+    }
+
+    fn serve_orders(&mut self) -> io::Result<()> {
+        self.report(Event::Ready(self.leases.ready()))?;
+        loop {
+            let ordered = self.wait(Instant::now() + LONGEST_SLEEP, PollFlags::POLLIN)?;
+            self.tend()?;
+            if ordered && !self.obey()? {
+                return Ok(());
+            }
+            self.send_reports()?;
+        }
+    }
+
+    /// The supervisor is gone: its requests end with it.
+    fn end_all(&mut self) -> io::Result<()> {
+        let until = Instant::now() + LAST_PATIENCE;
+        self.leases.release_all();
+        while self.leases.are_ending() && Instant::now() < until {
+            self.wait(until, PollFlags::empty())?;
+            self.tend()?;
+        }
+        Ok(())
+    }
+
+    /// Sleeps until an order or a signal arrives or something is due; whether
+    /// there is an order.
+    fn wait(&self, until: Instant, orders: PollFlags) -> io::Result<bool> {
+        let until = self.leases.due().map_or(until, |due| due.min(until));
+        let sleep = until.saturating_duration_since(Instant::now());
+        // Rounded up: waking early would mean waking again and again.
+        let millis = sleep.as_nanos().div_ceil(1_000_000);
+        let timeout = PollTimeout::try_from(i32::try_from(millis).unwrap_or(i32::MAX))
+            .unwrap_or(PollTimeout::MAX);
+        let mut control = [
+            PollFd::new(self.control.as_fd(), orders),
+            PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
+        ];
+        match poll(&mut control, timeout) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let [control, _] = control;
+        Ok(control.any().unwrap_or(true))
+    }
+
+    /// Takes in what happened to children, and does what is due.
+    fn tend(&mut self) -> io::Result<()> {
+        // The signals themselves say nothing: one may stand for many children.
+        while self.signals.read_signal()?.is_some() {}
+        while let Some(reaped) = fork::reap() {
+            self.leases.reaped(reaped);
+        }
+        let look = WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG;
+        while let Ok(WaitStatus::Stopped(pid, _)) = waitid(Id::All, look) {
+            self.leases.stopped(pid);
+        }
+        self.leases.advance(Instant::now());
+        Ok(())
+    }
+
+    /// Carries out one order; whether there may be more.
+    fn obey(&mut self) -> io::Result<bool> {
+        let Some((order, descriptors)) = channel::receive::<Order>(&self.control)? else {
+            return Ok(false);
+        };
+        match order.what {
+            Some(What::Lease(order)) => self.leases.lease(order, lines(descriptors)?),
+            Some(What::Start(order)) => self.leases.start(order, lines(descriptors)?),
+            Some(What::Watch(order)) => self.leases.watch(order.lease),
+            Some(What::Stop(order)) => self.leases.stop(order.lease),
+            Some(What::Release(order)) => {
+                self.leases.release(order.lease, Duration::from_millis(order.grace_ms.into()));
+            }
+            Some(What::Setup(_)) | None => {}
+        }
+        Ok(true)
+    }
+
+    fn send_reports(&mut self) -> io::Result<()> {
+        for event in self.leases.take_reports() {
+            self.report(event)?;
+        }
+        Ok(())
+    }
+
+    fn report(&self, event: Event) -> io::Result<()> {
+        channel::send(&self.control, &Report::from(event), &[])
+    }
+}
+
+/// What a worker hears by, in the order it was sent in.
+fn lines(descriptors: Vec<OwnedFd>) -> io::Result<Lines> {
+    let mut descriptors = descriptors.into_iter();
+    let socket = descriptors.next();
+    let socket = socket.ok_or_else(|| io::Error::other("a worker without a socket"))?;
+    Ok(Lines { socket: socket.into(), archive: descriptors.next().map(Into::into) })
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+}

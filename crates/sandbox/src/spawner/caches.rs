@@ -1,0 +1,202 @@
+//! Making the directories that requests of one plugin share.
+//!
+//! Every owner of caches has a group of its own, out of the same range as the
+//! users: whoever is not in it cannot enter, whatever the names and modes of
+//! what is inside. Which group it is can be read from the directory, so that
+//! caches outlive the supervisor and never come to belong to somebody else.
+
+use std::{
+    collections::BTreeSet,
+    fs::{self, File, Permissions},
+    io,
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+use nix::{
+    libc,
+    unistd::{Gid, geteuid, setfsgid},
+};
+use rustix::fs::{XattrFlags, fsetxattr};
+use thiserror::Error;
+
+use super::users::Users;
+use crate::wire::{
+    message::Grants,
+    shared::{Shared, is_file_name},
+};
+
+/// Name of the directory of all caches, below the work directory.
+pub(super) const NAME: &str = "_cmp_caches";
+
+/// Enterable by everybody, for each finds its own there; listable by none.
+pub(super) const MODE: u32 = 0o711;
+
+/// An owner's directory: its group may enter it, and change nothing.
+const OWNER_MODE: u32 = 0o750;
+
+/// A cache: its group may do everything, and what is made inside gets the group.
+const CACHE_MODE: u32 = 0o2770;
+
+/// Where everybody is one user there are no groups either.
+const PRIVATE_MODE: u32 = 0o700;
+
+/// `user::rwx group::rwx other::---` for what is made inside, as the kernel
+/// stores it. It takes the place of the umask: a file that asks for no mode of
+/// its own is the group's from the start.
+const DEFAULT_ACL: [u8; 28] = [
+    2, 0, 0, 0, 1, 0, 7, 0, 255, 255, 255, 255, 4, 0, 7, 0, 255, 255, 255, 255, 32, 0, 0, 0, 255,
+    255, 255, 255,
+];
+
+/// Why there are no caches.
+#[derive(Debug, Error)]
+pub(super) enum NoCache {
+    #[error("`{0}` cannot be part of a cache's path")]
+    Name(String),
+    #[error("{path}: {error}")]
+    Io { path: PathBuf, error: io::Error },
+    #[error(
+        "{path} belongs to user {uid} and group {gid}, which are not of this supervisor's: \
+         remove it, or choose another --work-dir"
+    )]
+    Foreign { path: PathBuf, uid: u32, gid: u32 },
+    #[error("no group is left for {owner}'s caches: choose a longer --uid-range")]
+    NoGroup { owner: String },
+}
+
+/// The directory of all caches.
+#[derive(Debug)]
+pub(super) struct Caches {
+    pub(super) path: PathBuf,
+}
+
+impl Caches {
+    /// Makes what is missing of the directories that are granted, and says
+    /// whose they are. `users` is `None` where everybody is one user.
+    pub(super) fn prepare(
+        &self,
+        grants: &Grants,
+        users: Option<&mut Users>,
+    ) -> Result<Shared, NoCache> {
+        let Grants { owner, caches, .. } = grants;
+        if let Some(bad) = caches.iter().chain([owner]).find(|name| !is_file_name(name)) {
+            return Err(NoCache::Name(bad.clone()));
+        }
+        let directory = self.path.join(owner);
+        let group = users.map(|users| self.group(owner, &directory, users)).transpose()?;
+        as_member(group, || {
+            let (outer, inner) = match group {
+                Some(_) => (OWNER_MODE, CACHE_MODE),
+                None => (PRIVATE_MODE, PRIVATE_MODE),
+            };
+            make(&directory, outer, group)?;
+            caches.iter().try_for_each(|name| make(&directory.join(name), inner, group))
+        })?;
+        Ok(Shared { group, directory, names: caches.clone() })
+    }
+
+    /// The group of an owner: as its directory has it, or one that is free.
+    fn group(&self, owner: &str, directory: &Path, users: &mut Users) -> Result<Gid, NoCache> {
+        let io = |error| NoCache::Io { path: directory.to_owned(), error };
+        match fs::symlink_metadata(directory) {
+            Ok(about) => users.group(about.gid()).ok_or_else(|| NoCache::Foreign {
+                path: directory.to_owned(),
+                uid: about.uid(),
+                gid: about.gid(),
+            }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let taken = groups(&self.path).map_err(io)?;
+                let none = || NoCache::NoGroup { owner: owner.to_owned() };
+                users.free_group(&taken).ok_or_else(none)
+            }
+            Err(error) => Err(io(error)),
+        }
+    }
+}
+
+/// The groups of all owners of caches below a directory; none if it is not there.
+pub(super) fn groups(path: &Path) -> io::Result<BTreeSet<u32>> {
+    let entries = match fs::read_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
+        entries => entries?,
+    };
+    entries.map(|entry| Ok(entry?.metadata()?.gid())).collect()
+}
+
+/// Does something as a member of a group, for what files are made with.
+fn as_member<T>(group: Option<Gid>, act: impl FnOnce() -> T) -> T {
+    let before = group.map(setfsgid);
+    let result = act();
+    if let Some(before) = before {
+        setfsgid(before);
+    }
+    result
+}
+
+/// Makes a directory, or sees to it that one that is there is as it was made.
+fn make(path: &Path, mode: u32, group: Option<Gid>) -> Result<(), NoCache> {
+    let io = |error| NoCache::Io { path: path.to_owned(), error };
+    match fs::DirBuilder::new().mode(mode).create(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(io(error)),
+        Ok(()) | Err(_) => {}
+    }
+    let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
+    let directory = File::options().read(true).custom_flags(flags).open(path).map_err(io)?;
+    let about = directory.metadata().map_err(io)?;
+    let (uid, gid) = (about.uid(), about.gid());
+    if uid != geteuid().as_raw() || group.is_some_and(|group| group.as_raw() != gid) {
+        return Err(NoCache::Foreign { path: path.to_owned(), uid, gid });
+    }
+    if about.mode() & 0o7777 != mode {
+        directory.set_permissions(Permissions::from_mode(mode)).map_err(io)?;
+        if mode == CACHE_MODE {
+            // A file system without it: the end of each request sees to modes.
+            let name = "system.posix_acl_default";
+            let _ = fsetxattr(&directory, name, &DEFAULT_ACL, XattrFlags::empty());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grants(owner: &str, caches: &[&str]) -> Grants {
+        let caches = caches.iter().map(|name| (*name).to_owned()).collect();
+        Grants { owner: owner.to_owned(), caches, ..Grants::default() }
+    }
+
+    #[test]
+    fn caches_are_made_once_and_kept() {
+        let work = tempfile::tempdir().unwrap();
+        let caches = Caches { path: work.path().to_owned() };
+        let shared = caches.prepare(&grants("helm", &["one", "two"]), None).unwrap();
+        let one = shared.path("one").unwrap();
+        fs::write(one.join("file"), "kept").unwrap();
+        assert_eq!(caches.prepare(&grants("helm", &["one"]), None).unwrap().names, ["one"]);
+        assert_eq!(fs::read(one.join("file")).unwrap(), b"kept");
+        assert_eq!(shared.path("three"), None);
+    }
+
+    #[test]
+    fn names_that_lead_elsewhere_make_nothing() {
+        let work = tempfile::tempdir().unwrap();
+        let caches = Caches { path: work.path().to_owned() };
+        for (owner, name) in [("..", "a"), ("a", ".."), ("a/b", "c"), ("a", "/etc")] {
+            let refused = caches.prepare(&grants(owner, &[name]), None);
+            assert!(matches!(refused, Err(NoCache::Name(_))), "{owner} {name}");
+        }
+        assert_eq!(fs::read_dir(work.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_link_in_a_caches_place_is_not_followed() {
+        let (work, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let caches = Caches { path: work.path().to_owned() };
+        std::os::unix::fs::symlink(elsewhere.path(), work.path().join("helm")).unwrap();
+        assert!(caches.prepare(&grants("helm", &["one"]), None).is_err());
+        assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,225 @@
+//! A request's processes, and their memory.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+};
+
+use nix::{errno::Errno, unistd::Uid};
+
+use super::{
+    Subject,
+    tally::{Stop, Tally},
+};
+use crate::wire::excess::Excess;
+
+const KIB: u64 = 1024;
+
+/// One process of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Process {
+    pub(super) pid: u32,
+    /// A thread that lives: the first may have ended before the others, and has
+    /// nothing to be seen then.
+    pub(super) thread: u32,
+    memory: Memory,
+}
+
+/// Bytes of memory that a process has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Memory {
+    own: u64,
+    shared: u64,
+}
+
+/// What `/proc/PID/status` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Status {
+    parent: u32,
+    user: u32,
+    /// `None` for one that has ended, or is about to.
+    memory: Option<Memory>,
+}
+
+/// All processes of a request.
+pub(super) fn members(subject: &Subject<'_>) -> Result<Vec<Process>, Stop> {
+    let mut all = BTreeMap::new();
+    for entry in fs::read_dir("/proc").map_err(|_unreadable| Stop::Blind)? {
+        let name = entry.map_err(|_unreadable| Stop::Blind)?.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        if let Some(status) = read(&format!("/proc/{pid}/status"))? {
+            all.insert(pid, status);
+        }
+    }
+    let chosen = match subject.identity {
+        Some(identity) => of_user(&all, identity.tenant),
+        None => below(&all, subject.workers.iter().map(|pid| pid.as_raw().unsigned_abs())),
+    };
+    let members = chosen.into_iter().filter_map(|pid| Some((pid, all.get(&pid)?.memory)));
+    members.map(|(pid, memory)| known(pid, memory)).collect()
+}
+
+fn of_user(all: &BTreeMap<u32, Status>, user: Uid) -> Vec<u32> {
+    let is_of = |(_, status): &(&u32, &Status)| status.user == user.as_raw();
+    all.iter().filter(is_of).map(|(pid, _)| *pid).collect()
+}
+
+/// All that come of some processes, without these.
+fn below(all: &BTreeMap<u32, Status>, roots: impl Iterator<Item = u32>) -> Vec<u32> {
+    let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for (pid, status) in all {
+        children.entry(status.parent).or_default().push(*pid);
+    }
+    let mut found = Vec::new();
+    let mut parents: Vec<u32> = roots.collect();
+    let mut seen: BTreeSet<u32> = parents.iter().copied().collect();
+    while let Some(parent) = parents.pop() {
+        for child in children.get(&parent).into_iter().flatten() {
+            // Statuses are of different moments, in which numbers may be used
+            // anew: a circle is not impossible.
+            if seen.insert(*child) {
+                found.push(*child);
+                parents.push(*child);
+            }
+        }
+    }
+    found
+}
+
+/// A process with the memory that one of its threads has, which is that of all.
+fn known(pid: u32, memory: Option<Memory>) -> Result<Process, Stop> {
+    if let Some(memory) = memory {
+        return Ok(Process { pid, thread: pid, memory });
+    }
+    for thread in threads(pid)? {
+        let status = read(&format!("/proc/{pid}/task/{thread}/status"))?;
+        if let Some(memory) = status.and_then(|status| status.memory) {
+            return Ok(Process { pid, thread, memory });
+        }
+    }
+    Ok(Process { pid, thread: pid, memory: Memory::default() })
+}
+
+/// The threads of a process; none if it is gone.
+pub(super) fn threads(pid: u32) -> Result<Vec<u32>, Stop> {
+    let threads = match fs::read_dir(format!("/proc/{pid}/task")) {
+        Err(error) if is_gone(&error) => return Ok(Vec::new()),
+        threads => threads.map_err(|_unreadable| Stop::Blind)?,
+    };
+    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok();
+    Ok(threads.map_while(Result::ok).filter_map(number).collect())
+}
+
+/// Whether a thread still has what may be hidden: what ends lets go of that.
+pub(super) fn is_alive(pid: u32, thread: u32) -> Result<bool, Stop> {
+    let status = read(&format!("/proc/{pid}/task/{thread}/status"))?;
+    Ok(status.is_some_and(|status| status.memory.is_some()))
+}
+
+/// Whether this says that a process ended meanwhile.
+pub(super) fn is_gone(error: &io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw);
+    matches!(errno, Some(Errno::ENOENT | Errno::ESRCH))
+}
+
+fn read(path: &str) -> Result<Option<Status>, Stop> {
+    match fs::read(path) {
+        Ok(text) => Ok(parse(&String::from_utf8_lossy(&text))),
+        Err(error) if is_gone(&error) => Ok(None),
+        Err(_) => Err(Stop::Blind),
+    }
+}
+
+fn parse(text: &str) -> Option<Status> {
+    let number = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    let memory = number("RssAnon:").zip(number("RssShmem:"));
+    let memory = memory.map(|(own, shared)| Memory { own: own * KIB, shared: shared * KIB });
+    let small = |name: &str| u32::try_from(number(name)?).ok();
+    Some(Status { parent: small("PPid:")?, user: small("Uid:")?, memory })
+}
+
+/// Compares the memory of all processes with its limit. They may share pages,
+/// which the quick sum has for each of them.
+pub(super) fn check_memory(processes: &[Process], tally: &Tally) -> Result<(), Stop> {
+    let is_too_much = |all: Vec<Memory>| {
+        let own = all.iter().fold(0, |sum: u64, memory| sum.saturating_add(memory.own));
+        let shared = all.iter().fold(0, |sum: u64, memory| sum.saturating_add(memory.shared));
+        tally.is_too_much(own, shared)
+    };
+    if !is_too_much(processes.iter().map(|process| process.memory).collect()) {
+        return Ok(());
+    }
+    let share = |process: &Process| share(process.thread).unwrap_or(process.memory);
+    let shares = processes.iter().map(share).collect();
+    if is_too_much(shares) { Err(Stop::Excess(Excess::Memory)) } else { Ok(()) }
+}
+
+/// A process's memory, of shared pages only its share. `None` if that cannot be
+/// seen; it then counts in full.
+fn share(thread: u32) -> Option<Memory> {
+    parse_share(&fs::read_to_string(format!("/proc/{thread}/smaps_rollup")).ok()?)
+}
+
+fn parse_share(text: &str) -> Option<Memory> {
+    let bytes = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        Some(line.split_whitespace().next()?.parse::<u64>().ok()? * KIB)
+    };
+    Some(Memory { own: bytes("Pss_Anon:")?, shared: bytes("Pss_Shmem:")? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(parent: u32, user: u32) -> Status {
+        Status { parent, user, memory: None }
+    }
+
+    #[test]
+    fn a_status_is_read() {
+        let text = "Name:\tx\nState:\tS (sleeping)\nPPid:\t7\nUid:\t5\t6\t6\t6\nVmRSS:\t 9 kB\n\
+                    RssAnon:\t       2 kB\nRssFile:\t 9 kB\nRssShmem:\t       3 kB\n";
+        let memory = Some(Memory { own: 2048, shared: 3072 });
+        assert_eq!(parse(text), Some(Status { parent: 7, user: 5, memory }));
+        let zombie = "Name:\tx\nState:\tZ (zombie)\nPPid:\t7\nUid:\t5\t5\t5\t5\n";
+        assert_eq!(parse(zombie), Some(status(7, 5)));
+        assert_eq!(parse("Name:\tUid: 5\n"), None);
+    }
+
+    #[test]
+    fn a_share_is_read() {
+        let text =
+            "Rss:   9 kB\nPss:   8 kB\nPss_Anon:    2 kB\nPss_File:  1 kB\nPss_Shmem:  3 kB\n";
+        assert_eq!(parse_share(text), Some(Memory { own: 2048, shared: 3072 }));
+        assert_eq!(parse_share("Rss: 9 kB\nPss: 8 kB\n"), None);
+    }
+
+    #[test]
+    fn all_that_come_of_a_process_are_found_and_it_is_not_one_of_them() {
+        let parents = [(2, 1), (3, 2), (4, 3), (5, 1), (6, 5), (8, 9), (9, 8)];
+        let all = parents.into_iter().map(|(pid, parent)| (pid, status(parent, 0))).collect();
+        let mut found = below(&all, [2, 8].into_iter());
+        found.sort_unstable();
+        assert_eq!(found, [3, 4, 9]);
+    }
+
+    #[test]
+    fn processes_of_a_user_are_found() {
+        let all = BTreeMap::from([(2, status(1, 7)), (3, status(1, 8)), (4, status(3, 7))]);
+        assert_eq!(of_user(&all, Uid::from_raw(7)), [2, 4]);
+    }
+
+    #[test]
+    fn this_process_has_memory() {
+        let pid = std::process::id();
+        let own = read(&format!("/proc/{pid}/status")).unwrap().unwrap();
+        let (quick, share) = (own.memory.unwrap(), share(pid).unwrap());
+        assert!(quick.own > 0 && share.own > 0);
+        assert!(threads(pid).unwrap().contains(&pid));
+        assert!(is_alive(pid, pid).unwrap());
+    }
+}

@@ -1,0 +1,259 @@
+//! Looking at trees and processes of our own.
+
+use std::{
+    fs::{self, File, OpenOptions, Permissions},
+    io::{Read, Write},
+    os::unix::{
+        fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink},
+        process::CommandExt,
+    },
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::Instant,
+};
+
+use nix::{
+    fcntl::{OFlag, openat},
+    libc,
+    sys::{
+        signal::{Signal, killpg},
+        stat::{Mode, mkdirat},
+    },
+};
+
+use super::*;
+
+const NONE: Ceilings = Ceilings { memory: 0, disk: 0, files: 0, file_size: 0 };
+const MIB: u64 = 1 << 20;
+
+/// A directory of workspaces with one in it.
+struct Root {
+    directory: tempfile::TempDir,
+    handle: OwnedFd,
+}
+
+impl Root {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("w")).unwrap();
+        let handle = File::open(directory.path()).unwrap().into();
+        Self { directory, handle }
+    }
+
+    fn workspace(&self) -> std::path::PathBuf {
+        self.directory.path().join("w")
+    }
+
+    fn subject<'s>(&'s self, workers: &'s [Pid]) -> Subject<'s> {
+        Subject {
+            root: &self.handle,
+            workspace: "w",
+            identity: None,
+            workers,
+            shared: None,
+            since: SystemTime::UNIX_EPOCH,
+            may_hide: false,
+        }
+    }
+
+    fn walk(&self, ceilings: Ceilings) -> Result<(), Stop> {
+        let mut tally = Tally::new(ceilings);
+        Walk::workspace(&self.subject(&[]), &mut tally)
+    }
+
+    /// The least limits that a walk does not pass: bytes and files.
+    fn size(&self) -> (u64, u64) {
+        let within = |ceilings| self.walk(ceilings) == Ok(());
+        let bytes = least(|disk| within(Ceilings { disk, ..NONE }));
+        (bytes, least(|files| within(Ceilings { files, ..NONE })))
+    }
+}
+
+fn least(is_enough: impl Fn(u64) -> bool) -> u64 {
+    let (mut low, mut high) = (0, 1 << 40);
+    while low + 1 < high {
+        let middle = u64::midpoint(low, high);
+        if is_enough(middle) { high = middle } else { low = middle }
+    }
+    high
+}
+
+fn write(path: &Path, bytes: usize) {
+    fs::write(path, vec![1; bytes]).unwrap();
+}
+
+fn blocks(path: &Path) -> u64 {
+    512 * fs::symlink_metadata(path).unwrap().blocks()
+}
+
+#[test]
+fn all_that_is_in_a_tree_counts_and_what_links_lead_to_does_not() {
+    let root = Root::new();
+    let top = root.workspace();
+    fs::create_dir_all(top.join("a/b")).unwrap();
+    fs::create_dir_all(top.join("c")).unwrap();
+    write(&top.join("a/b/file"), 100_000);
+    write(&top.join("c/file"), 5_000);
+    write(&root.directory.path().join("outside"), 900_000);
+    symlink("../outside", top.join("link")).unwrap();
+    symlink("..", top.join("up")).unwrap();
+    let entries = ["a", "a/b", "c", "a/b/file", "c/file", "link", "up"];
+    let bytes: u64 = entries.iter().map(|path| blocks(&top.join(path))).sum();
+    assert_eq!(root.size(), (bytes.max(1), entries.len() as u64));
+}
+
+#[test]
+fn a_file_with_several_names_takes_its_bytes_once() {
+    let root = Root::new();
+    let top = root.workspace();
+    write(&top.join("one"), 1 << 20);
+    let one = root.size().0;
+    fs::create_dir(top.join("d")).unwrap();
+    let directory = blocks(&top.join("d"));
+    fs::hard_link(top.join("one"), top.join("d/two")).unwrap();
+    assert_eq!(root.size(), (one + directory, 3));
+}
+
+#[test]
+fn a_directory_that_is_closed_is_opened_up() {
+    let root = Root::new();
+    let top = root.workspace();
+    fs::create_dir_all(top.join("a/b")).unwrap();
+    write(&top.join("a/b/file"), 1 << 20);
+    for path in ["a/b", "a", "."] {
+        fs::set_permissions(top.join(path), Permissions::from_mode(0o000)).unwrap();
+    }
+    assert_eq!(root.walk(Ceilings { disk: MIB / 2, ..NONE }), Err(Stop::Excess(Excess::Disk)));
+    let mode = |path: &str| fs::metadata(top.join(path)).unwrap().mode() & 0o7777;
+    assert_eq!([mode("."), mode("a"), mode("a/b")], [0o700; 3]);
+}
+
+#[test]
+fn a_directory_that_can_be_read_keeps_its_mode() {
+    let root = Root::new();
+    let inner = root.workspace().join("inner");
+    fs::create_dir(&inner).unwrap();
+    fs::set_permissions(&inner, Permissions::from_mode(0o555)).unwrap();
+    assert_eq!(root.size().1, 1);
+    assert_eq!(fs::metadata(&inner).unwrap().mode() & 0o7777, 0o555);
+}
+
+#[test]
+fn depth_costs_no_descriptors() {
+    let root = Root::new();
+    // Built from within: the whole path is longer than a path may be.
+    let mut at: OwnedFd = File::open(root.workspace()).unwrap().into();
+    for _ in 0..5_000 {
+        mkdirat(&at, "d", Mode::S_IRWXU).unwrap();
+        let beside = openat(&at, "file", OFlag::O_CREAT | OFlag::O_WRONLY, Mode::S_IRWXU);
+        drop(beside.unwrap());
+        at = openat(&at, "d", OFlag::O_DIRECTORY, Mode::empty()).unwrap();
+    }
+    let began = Instant::now();
+    assert_eq!(root.walk(Ceilings { files: 10_000, ..NONE }), Ok(()));
+    println!("10,000 entries in 5,000 levels: {:?}", began.elapsed());
+    assert_eq!(root.walk(Ceilings { files: 9_999, ..NONE }), Err(Stop::Excess(Excess::Files)));
+    // What removes temporary directories would need a descriptor for each.
+    let parent: OwnedFd = File::open(root.directory.path()).unwrap().into();
+    crate::worker::remove::contents(&parent, "w").unwrap();
+}
+
+#[test]
+fn a_workspace_that_is_gone_holds_nothing() {
+    let root = Root::new();
+    fs::remove_dir(root.workspace()).unwrap();
+    assert_eq!(root.walk(Ceilings { files: 1, ..NONE }), Ok(()));
+}
+
+/// A worker, of which comes a shell that does something, says so, and waits
+/// until it is dropped.
+struct Shell(Child);
+
+impl Shell {
+    fn new(root: &Root, script: &str, input: Stdio) -> Self {
+        // What is in the background reads nothing, so it is kept by another number.
+        let script = format!("exec 3<&0; ( {script}; echo done; exec sleep 60 ) & wait");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script]).current_dir(root.workspace()).process_group(0);
+        let mut child = shell.stdin(input).stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = [0; 5];
+        child.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
+        Self(child)
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(self.0.id().cast_signed())
+    }
+
+    fn measure(&self, root: &Root, ceilings: Ceilings) -> Result<(), Stop> {
+        measure(&root.subject(&[self.pid()]), ceilings)
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        killpg(self.pid(), Signal::SIGKILL).unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+#[test]
+fn files_that_were_removed_and_are_open_count() {
+    let root = Root::new();
+    let fill = "exec 5>f; head -c 1048576 /dev/zero >&5; rm f";
+    let shell = Shell::new(&root, fill, Stdio::null());
+    let disk = |disk| shell.measure(&root, Ceilings { disk, file_size: MIB, ..NONE });
+    assert_eq!(disk(MIB / 2), Err(Stop::Excess(Excess::Disk)));
+    assert_eq!(disk(2 * MIB), Ok(()));
+}
+
+#[test]
+fn memory_of_processes_is_added_up() {
+    let root = Root::new();
+    let shell = Shell::new(&root, ":", Stdio::null());
+    let memory = |memory| shell.measure(&root, Ceilings { memory, ..NONE });
+    assert_eq!(memory(1), Err(Stop::Excess(Excess::Memory)));
+    assert_eq!(memory(1 << 40), Ok(()));
+}
+
+#[test]
+fn files_in_memory_count_as_memory() {
+    let root = Root::new();
+    let mut options = OpenOptions::new();
+    let options = options.write(true).read(true).custom_flags(libc::O_TMPFILE);
+    let Ok(mut file) = options.open("/dev/shm") else {
+        return println!("skipped: needs /dev/shm");
+    };
+    file.write_all(&vec![1; 64 << 20]).unwrap();
+    let shell = Shell::new(&root, ":", file.into());
+    let memory = |memory| shell.measure(&root, Ceilings { memory, ..NONE });
+    assert_eq!(memory(64 * MIB), Err(Stop::Excess(Excess::Memory)));
+    assert_eq!(memory(80 * MIB), Ok(()));
+}
+
+#[test]
+fn codes_say_what_was_found() {
+    let exited = |code: i32| found(code << 8);
+    assert_eq!(exited(WITHIN), Found::Within);
+    assert_eq!(exited(DISK), Found::Excess(Excess::Disk));
+    assert_eq!(exited(NOTHING), Found::Nothing);
+    assert_eq!(found(libc::SIGALRM), Found::Nothing, "it took too long");
+}
+
+#[test]
+fn a_few_files_and_five_thousand_are_seen_in_a_moment() {
+    let root = Root::new();
+    let began = Instant::now();
+    let ceilings = Ceilings { memory: 1 << 40, disk: 1 << 40, ..NONE };
+    assert_eq!(measure(&root.subject(&[]), ceilings), Ok(()));
+    println!("no files: {:?}", began.elapsed());
+    for directory in 0..50 {
+        let path = root.workspace().join(directory.to_string());
+        fs::create_dir(&path).unwrap();
+        (0..100).for_each(|number| write(&path.join(number.to_string()), 100));
+    }
+    let began = Instant::now();
+    let looked = measure(&root.subject(&[]), ceilings);
+    println!("5,000 files: {:?}", began.elapsed());
+    assert_eq!(looked, Ok(()));
+}

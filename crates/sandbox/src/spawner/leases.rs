@@ -1,0 +1,288 @@
+//! All leases: who gets them, and who works under them.
+
+mod ends;
+mod looks;
+mod signals;
+mod stale;
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    os::fd::AsFd,
+    time::{Duration, Instant},
+};
+
+use nix::{
+    sys::signal::Signal,
+    unistd::{Pid, Uid, geteuid},
+};
+
+use self::looks::Look;
+use super::{
+    caches::NoCache,
+    census::Census,
+    clean,
+    setup::Arrangement,
+    slot::{Lease, Slots, State, Waiting},
+};
+use crate::{
+    kernel::fork::{Reaped, SingleThreaded},
+    wire::{
+        message::{Ended, Event, Grants, JobKind, LeaseOrder, Leased, Ready, StartOrder, TierName},
+        shared::Shared,
+    },
+    worker::{Job, Lines, Site, Tenant},
+};
+
+/// The users, their processes and their directories.
+pub(super) struct Leases {
+    fork: SingleThreaded,
+    arrangement: Arrangement,
+    slots: Slots,
+    children: BTreeMap<Pid, Child>,
+    /// Orders that wait for a user. The supervisor gives no more than it has
+    /// places for requests.
+    queue: VecDeque<(LeaseOrder, Lines)>,
+    reports: Vec<Event>,
+}
+
+/// What a child of the spawner is for.
+#[derive(Debug)]
+enum Child {
+    Worker {
+        slot: usize,
+        job: u64,
+    },
+    /// Signals everything of a slot's tenant.
+    Killer {
+        slot: usize,
+        signal: Signal,
+    },
+    Cleaner {
+        slot: usize,
+    },
+    Gauge(Look),
+    /// Removes what an earlier spawner left.
+    Stale(String),
+}
+
+impl Leases {
+    pub(super) fn new(fork: SingleThreaded, arrangement: Arrangement, leases: u32) -> Self {
+        let slots = match &arrangement.users {
+            Some(users) => Slots::new(users.pairs.iter().copied().map(Some)),
+            None => Slots::new((0..leases).map(|_| None)),
+        };
+        Self {
+            fork,
+            arrangement,
+            slots,
+            children: BTreeMap::new(),
+            queue: VecDeque::new(),
+            reports: Vec::new(),
+        }
+    }
+
+    /// What the supervisor is told at first.
+    pub(super) fn ready(&self) -> Ready {
+        let Arrangement { users, census, .. } = &self.arrangement;
+        Ready {
+            leases: u32::try_from(self.slots.len()).unwrap_or(u32::MAX),
+            tier: TierName::from(self.arrangement.tier).into(),
+            landlock: self.arrangement.landlock,
+            missing: self.arrangement.missing.clone(),
+            root: self.arrangement.root.path.to_string_lossy().into_owned(),
+            unlimited: users.is_some() && *census == Census::Listing,
+        }
+    }
+
+    /// What the supervisor has not been told yet.
+    pub(super) fn take_reports(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.reports)
+    }
+
+    /// When something is to be done next.
+    pub(super) fn due(&self) -> Option<Instant> {
+        let rested = (!self.queue.is_empty()).then(|| self.slots.next_rested()).flatten();
+        self.slots.iter().filter_map(|(_, slot)| slot.wake()).chain(rested).min()
+    }
+
+    /// Whether a lease is still being taken back.
+    pub(super) fn are_ending(&self) -> bool {
+        self.slots.iter().any(|(_, slot)| matches!(slot.state, State::Ending { .. }))
+    }
+
+    pub(super) fn lease(&mut self, order: LeaseOrder, lines: Lines) {
+        self.queue.push_back((order, lines));
+        self.serve_queue(Instant::now());
+    }
+
+    /// Leases to whoever waits, as far as users have rested.
+    fn serve_queue(&mut self, now: Instant) {
+        while !self.queue.is_empty()
+            && let Some((lease, index)) = self.slots.lease(now)
+            && let Some((order, lines)) = self.queue.pop_front()
+        {
+            let uid = self.user(index).unwrap_or_else(geteuid).as_raw();
+            self.reports.push(Event::Leased(Leased { ticket: order.ticket, lease, uid }));
+            let (job, kind) = (order.ticket, order.kind());
+            self.fork_worker(index, Waiting { job, kind, grants: order.grants, lines });
+        }
+    }
+
+    /// Starts a further worker, after a sweep: what the command before it left
+    /// must not be there to meet it.
+    pub(super) fn start(&mut self, order: StartOrder, lines: Lines) {
+        let StartOrder { job, grants, .. } = order;
+        let worker = Waiting { job, kind: JobKind::Run, grants, lines };
+        let Some(index) = self.slots.find(order.lease) else {
+            return self.refuse(worker.job, "its lease has ended");
+        };
+        match self.slots.lease_mut(index) {
+            None => self.refuse(worker.job, "its lease is ending"),
+            Some(lease) => {
+                lease.waiting = Some(worker);
+                self.signal(index, Signal::SIGKILL);
+            }
+        }
+    }
+
+    fn fork_worker(&mut self, index: usize, worker: Waiting) {
+        let user = self.user(index);
+        let Waiting { job, kind, grants, lines } = worker;
+        if let Err(error) = self.arrangement.root.renew() {
+            return self.refuse(job, &error.to_string());
+        }
+        let shared = match self.share(&grants) {
+            Ok(shared) => shared,
+            Err(error) => return self.refuse(job, &format!("its caches: {error}")),
+        };
+        let Some(lease) = self.slots.lease_mut(index) else { return };
+        lease.used = true;
+        lease.shared = shared.clone().or(lease.shared.take());
+        let root = &self.arrangement.root;
+        let tenant = Tenant { user, workspace: root.path.join(&lease.workspace), shared };
+        let site = Site {
+            fork: self.fork,
+            tier: self.arrangement.tier,
+            policy: self.arrangement.policy.as_ref(),
+            hidden: &self.arrangement.hidden,
+            root: root.directory.as_fd(),
+            root_path: &root.path,
+        };
+        let read = &grants.read;
+        match self.fork.fork(|| Job::new(&site, &tenant, kind, lines).start(read)) {
+            Ok(pid) => {
+                lease.workers.insert(pid, job);
+                lease.ceilings = grants.ceilings;
+                self.children.insert(pid, Child::Worker { slot: index, job });
+            }
+            Err(error) => self.refuse(job, &error.to_string()),
+        }
+    }
+
+    /// The caches that a worker has, made if they are not there.
+    fn share(&mut self, grants: &Grants) -> Result<Option<Shared>, NoCache> {
+        if grants.caches.is_empty() {
+            return Ok(None);
+        }
+        let Arrangement { caches, users, .. } = &mut self.arrangement;
+        caches.prepare(grants, users.as_mut()).map(Some)
+    }
+
+    fn refuse(&mut self, job: u64, why: &str) {
+        let failure = format!("start a worker: {why}");
+        self.reports.push(Event::Ended(Ended { job, failure, ..Ended::default() }));
+    }
+
+    /// The user of a slot's tenant, where it has one of its own.
+    fn user(&self, index: usize) -> Option<Uid> {
+        self.slots.users(index).map(|pair| pair.tenant)
+    }
+
+    pub(super) fn stop(&mut self, lease: u64) {
+        let index = self.slots.find(lease);
+        if let Some(index) = index.filter(|index| self.slots.lease_mut(*index).is_some()) {
+            self.signal(index, Signal::SIGTERM);
+        }
+    }
+
+    pub(super) fn release(&mut self, lease: u64, grace: Duration) {
+        let Some(index) = self.slots.find(lease) else { return };
+        if let Some(step) = self.slots.begin_ending(index, Instant::now(), grace) {
+            self.take(index, step);
+        }
+    }
+
+    pub(super) fn release_all(&mut self) {
+        let now = Instant::now();
+        for index in 0..self.slots.len() {
+            if let Some(step) = self.slots.begin_ending(index, now, Duration::ZERO) {
+                self.take(index, step);
+            }
+        }
+    }
+
+    /// A child ended.
+    pub(super) fn reaped(&mut self, reaped: Reaped) {
+        let now = Instant::now();
+        match self.children.remove(&reaped.pid) {
+            Some(Child::Worker { slot, job }) => self.worker_ended(slot, job, reaped),
+            Some(Child::Killer { slot, signal }) => {
+                if reaped.status != 0 {
+                    self.missed(slot);
+                }
+                self.signalled(slot, signal);
+            }
+            Some(Child::Cleaner { slot }) => {
+                self.step(slot, |ending| ending.cleaned(now, clean::found(reaped.status)));
+            }
+            Some(Child::Gauge(look)) => self.looked(look, reaped.status, now),
+            Some(Child::Stale(name)) if self.remove_directory(&name) => {}
+            Some(Child::Stale(name)) => self.reports.push(Event::Left(name)),
+            // An orphan of a tenant, handed to the nearest subreaper.
+            None => {}
+        }
+    }
+
+    /// A child was stopped. If that is a cleaner, somebody of its user was still
+    /// there to do it, and would have it wait for good.
+    pub(super) fn stopped(&mut self, pid: Pid) {
+        if let Some(Child::Cleaner { slot }) = self.children.get(&pid) {
+            let slot = *slot;
+            self.signal(slot, Signal::SIGKILL);
+        }
+    }
+
+    fn worker_ended(&mut self, index: usize, job: u64, reaped: Reaped) {
+        if let Some(lease) = self.slots.any_lease_mut(index) {
+            lease.workers.remove(&reaped.pid);
+        }
+        self.slots.hasten(index, Instant::now());
+        self.start_waiting(index);
+        self.reports.push(Event::Ended(Ended {
+            job,
+            status: reaped.status,
+            used: reaped.into(),
+            failure: String::new(),
+        }));
+    }
+
+    /// Does what became due.
+    pub(super) fn advance(&mut self, now: Instant) {
+        for index in 0..self.slots.len() {
+            if self.slots.take_wake(index, now) {
+                self.step(index, |ending| ending.waited(now));
+            }
+            self.look_if_due(index, now);
+        }
+        self.serve_queue(now);
+    }
+
+    /// Starts a worker that waited for the end of everything before it.
+    fn start_waiting(&mut self, index: usize) {
+        let lease = self.slots.lease_mut(index);
+        let is_swept = |lease: &&mut Lease| !lease.used && lease.workers.is_empty();
+        if let Some(worker) = lease.filter(is_swept).and_then(|lease| lease.waiting.take()) {
+            self.fork_worker(index, worker);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Taking leases back, step by step.
+
+use std::time::{Duration, Instant};
+
+use nix::{
+    errno::Errno,
+    sys::signal::Signal,
+    unistd::{UnlinkatFlags, unlinkat},
+};
+
+use super::{Child, Leases};
+use crate::{
+    spawner::{
+        clean::{self, Whose},
+        ending::{Ending, Found, Step},
+    },
+    wire::message::{Event, Released},
+};
+
+/// Time a signal takes at most; looking again too early costs nothing.
+const AFTER_SIGNAL: Duration = Duration::from_millis(1);
+
+impl Leases {
+    pub(super) fn step(&mut self, index: usize, next: impl FnOnce(&mut Ending) -> Step) {
+        if let Some(ending) = self.slots.ending_mut(index) {
+            let step = next(ending);
+            self.take(index, step);
+        }
+    }
+
+    pub(super) fn take(&mut self, index: usize, step: Step) {
+        match step {
+            Step::Stop => self.signal(index, Signal::SIGTERM),
+            Step::Kill => self.kill(index),
+            Step::Clean => self.clean(index),
+            Step::Wait(until) => self.slots.set_wake(index, until),
+            Step::Free => self.end(index, false),
+            Step::Quarantine => self.end(index, true),
+        }
+    }
+
+    /// The last order to whoever works under a lease. Who cleans up afterwards
+    /// ends the tenant's other processes first.
+    pub(super) fn kill(&mut self, index: usize) {
+        self.order_workers(index, Signal::SIGKILL);
+        let now = Instant::now();
+        self.step(index, |ending| ending.signalled(now));
+    }
+
+    pub(super) fn clean(&mut self, index: usize) {
+        // A signal on its way could meet the user's next tenant.
+        if self.is_signalling(index) {
+            return self.slots.set_wake(index, Instant::now() + AFTER_SIGNAL);
+        }
+        let is_final = self.slots.ending_mut(index).is_some_and(|ending| ending.is_final());
+        let pair = self.slots.users(index);
+        let Some(lease) = self.slots.any_lease_mut(index) else { return };
+        // A worker that was just forked is not the tenant's user yet, and would
+        // make files once everything seems to be gone; a guard ends last.
+        let is_busy = !lease.workers.is_empty();
+        let (root, name) = (&self.arrangement.root.directory, lease.workspace.as_str());
+        let whose = Whose {
+            tenant: pair.map(|pair| pair.tenant),
+            killer: pair.filter(|_| is_final).map(|pair| pair.killer),
+            shared: lease.shared.as_ref(),
+            census: self.arrangement.census,
+        };
+        let clean = || clean::clean(root, name, &whose);
+        let cleaner = (!is_busy).then(|| self.fork.fork(clean));
+        if let Some(Ok(pid)) = cleaner {
+            self.children.insert(pid, Child::Cleaner { slot: index });
+        } else {
+            // Or there is no process to be had: tried again, for a while.
+            let now = Instant::now();
+            self.step(index, |ending| ending.cleaned(now, Found::Processes));
+        }
+    }
+
+    pub(super) fn is_cleaning(&self, index: usize) -> bool {
+        let cleans = |child: &Child| matches!(child, Child::Cleaner { slot } if *slot == index);
+        self.children.values().any(cleans)
+    }
+
+    pub(super) fn end(&mut self, index: usize, quarantined: bool) {
+        let Some(lease) = self.slots.any_lease_mut(index) else { return };
+        let (id, name) = (lease.id, lease.workspace.clone());
+        let quarantined = quarantined || !self.remove_directory(&name);
+        self.slots.end(index, Instant::now(), quarantined);
+        self.reports.push(Event::Released(Released { lease: id, quarantined }));
+    }
+
+    /// Removes a workspace's own directory, which is empty by now. That takes
+    /// the right to write to the root, which no tenant has.
+    pub(super) fn remove_directory(&self, name: &str) -> bool {
+        let root = &self.arrangement.root.directory;
+        let removed = unlinkat(root, name, UnlinkatFlags::RemoveDir);
+        matches!(removed, Ok(()) | Err(Errno::ENOENT))
+    }
+}

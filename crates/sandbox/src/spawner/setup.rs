@@ -1,0 +1,177 @@
+//! What has to be in order before the first lease, and how much of it is.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use nix::{
+    sys::wait::{WaitStatus, waitpid},
+    unistd::Uid,
+};
+use thiserror::Error;
+
+use super::{
+    caches::{self, Caches},
+    census::Census,
+    root::{self, NoRoot, Root},
+    users::{NoUsers, Users},
+};
+use crate::{
+    kernel::{
+        filter::{self, NotInstalled},
+        fork::SingleThreaded,
+        policy::{NoPolicy, Policy},
+        privilege::become_user,
+    },
+    wire::{message::Setup, tier::Tier},
+    worker::namespaces,
+};
+
+/// The oldest version of Landlock that keeps requests of one user apart: it
+/// covers signals and abstract sockets (Linux 6.12).
+const LANDLOCK_TIER: i32 = 6;
+
+/// All that workers are made with.
+#[derive(Debug)]
+pub(super) struct Arrangement {
+    pub(super) tier: Tier,
+    pub(super) users: Option<Users>,
+    /// How it is found out whether one of them has processes.
+    pub(super) census: Census,
+    pub(super) root: Root,
+    pub(super) caches: Caches,
+    /// What no request may open.
+    pub(super) hidden: Vec<PathBuf>,
+    pub(super) policy: Option<Policy>,
+    /// The version of Landlock that is enforced, 0 for none.
+    pub(super) landlock: i32,
+    /// Why no stronger tier is had.
+    pub(super) missing: Vec<String>,
+}
+
+/// Why no tier that was asked for can be had.
+#[derive(Debug, Error)]
+pub(super) enum Unfit {
+    #[error(
+        "the isolation asked for is not to be had here: {}; give what is missing, or choose \
+         another --isolation", .0.join("; ")
+    )]
+    Tiers(Vec<String>),
+    #[error(transparent)]
+    Root(#[from] NoRoot),
+    #[error("cannot {step}: {error}")]
+    Step { step: &'static str, error: io::Error },
+    #[error(transparent)]
+    Policy(#[from] NoPolicy),
+    #[error(transparent)]
+    Filter(#[from] NotInstalled),
+}
+
+/// Why a tier cannot be had.
+#[derive(Debug, Error)]
+enum Lack {
+    #[error(transparent)]
+    Users(#[from] NoUsers),
+    #[error(
+        "the kernel has no Landlock: boot it with `lsm=landlock,…`, or accept distinct users alone \
+         with --accept-no-landlock"
+    )]
+    NoLandlock,
+    #[error("Landlock version {LANDLOCK_TIER} is needed (Linux 6.12), and this kernel has {0}")]
+    OldLandlock(i32),
+    #[error("{path}: {error}: which groups its caches have cannot be told")]
+    Caches { path: PathBuf, error: io::Error },
+    #[error("namespaces cannot be made: {0}: that takes capability SYS_ADMIN")]
+    Namespaces(io::Error),
+}
+
+/// Arranges for the first of the tiers asked for that can be had in full.
+pub(super) fn arrange(fork: SingleThreaded, setup: &Setup) -> Result<Arrangement, Unfit> {
+    let landlock = landlock_version(fork)?;
+    let mut missing = Vec::new();
+    for tier in setup.tiers().map(Tier::from) {
+        match has(tier, fork, setup, landlock) {
+            Ok(users) => {
+                let of = |killer| Census::of(fork, killer);
+                let census = |users: &Users| users.any_killer().map_or(Census::Listing, of);
+                let users = users.map(|users| (census(&users), users));
+                return furnish(tier, users, setup, (landlock, missing));
+            }
+            Err(lack) => missing.push(format!("{tier}: {lack}")),
+        }
+    }
+    Err(Unfit::Tiers(missing))
+}
+
+/// What a tier needs: users if it has them, or the reason why it is not had.
+fn has(
+    tier: Tier,
+    fork: SingleThreaded,
+    setup: &Setup,
+    landlock: i32,
+) -> Result<Option<Users>, Lack> {
+    match tier {
+        Tier::Landlock if landlock < LANDLOCK_TIER => return Err(Lack::OldLandlock(landlock)),
+        Tier::None | Tier::Landlock => return Ok(None),
+        Tier::Uid | Tier::Namespaces if landlock == 0 && !setup.accept_no_landlock => {
+            return Err(Lack::NoLandlock);
+        }
+        Tier::Uid => {}
+        Tier::Namespaces => namespaces::probe(fork).map_err(Lack::Namespaces)?,
+    }
+    // A group that owns caches from before must not become some request's user.
+    let path = Path::new(&setup.work_dir).join(caches::NAME);
+    let reserved = caches::groups(&path).map_err(|error| Lack::Caches { path, error })?;
+    Ok(Some(Users::claim(setup.first_uid, setup.uid_count, setup.leases, &reserved)?))
+}
+
+/// Makes what a tier that can be had consists of.
+fn furnish(
+    tier: Tier,
+    users: Option<(Census, Users)>,
+    setup: &Setup,
+    (landlock, missing): (i32, Vec<String>),
+) -> Result<Arrangement, Unfit> {
+    let (census, users) = users.unzip();
+    let census = census.unwrap_or(Census::Listing);
+    let shared = users.is_none().then_some(setup.shared_uid);
+    let work_dir = Path::new(&setup.work_dir);
+    let root = Root::make(work_dir, shared)?;
+    let (path, _) = root::make(&work_dir.join(caches::NAME), caches::MODE, shared)?;
+    let caches = Caches { path };
+    if let Some(uid) = shared {
+        let failed = |error: nix::Error| Unfit::Step { step: "change user", error: error.into() };
+        become_user(Uid::from_raw(uid)).map_err(failed)?;
+    }
+    let hidden = hidden(setup, [root.path.clone(), caches.path.clone()]);
+    let programs: Vec<PathBuf> = setup.programs.iter().map(PathBuf::from).collect();
+    let is_restricted = tier != Tier::None && landlock > 0;
+    let policy = is_restricted.then(|| Policy::new(&hidden, &programs)).transpose()?;
+    // Once here is cheaper than once for every worker. In the other tiers the
+    // spawner or its helpers still need what it forbids.
+    if tier == Tier::Uid {
+        filter::install(filter::Users::Own)?;
+    }
+    Ok(Arrangement { tier, users, census, root, caches, hidden, policy, landlock, missing })
+}
+
+/// What no request may open, by every name it has.
+fn hidden(setup: &Setup, own: [PathBuf; 2]) -> Vec<PathBuf> {
+    let mut hidden: Vec<PathBuf> = setup.hidden.iter().map(PathBuf::from).chain(own).collect();
+    let real: Vec<_> = hidden.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
+    hidden.extend(real);
+    hidden.sort_unstable();
+    hidden.dedup();
+    hidden
+}
+
+fn landlock_version(fork: SingleThreaded) -> Result<i32, Unfit> {
+    let failed = |error| Unfit::Step { step: "probe Landlock", error };
+    let child = fork.fork(Policy::probe).map_err(failed)?;
+    match waitpid(child, None) {
+        Ok(WaitStatus::Exited(_, version)) => Ok(version),
+        Ok(_) => Ok(0),
+        Err(error) => Err(failed(error.into())),
+    }
+}

@@ -1,0 +1,275 @@
+//! The users that can be leased, and what becomes of each.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::{Duration, Instant, SystemTime},
+};
+
+use nix::unistd::Pid;
+use rand::RngExt;
+
+use super::{
+    ending::{Ending, Step},
+    rounds::Rounds,
+    users::Pair,
+};
+use crate::{
+    wire::{
+        message::{Ceilings, Grants, JobKind},
+        shared::Shared,
+    },
+    worker::Lines,
+};
+
+/// How long a user rests before it is leased again. Nothing of a tenant is known
+/// to outlive the end of a lease; the pause keeps a mistake in that from
+/// meeting the next tenant at once.
+pub(super) const COOLING: Duration = Duration::from_millis(100);
+
+/// One place for a lease.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) users: Option<Pair>,
+    pub(super) state: State,
+}
+
+/// free → leased → ending → free, or quarantined.
+#[derive(Debug)]
+pub(super) enum State {
+    Free { since: Option<Instant> },
+    Leased(Lease),
+    Ending { lease: Lease, ending: Ending, wake: Option<Instant> },
+    Quarantined,
+}
+
+/// What belongs to a request for as long as it lasts.
+#[derive(Debug)]
+pub(super) struct Lease {
+    pub(super) id: u64,
+    /// Name of its directory: 128 random bits, so that nobody can guess it.
+    pub(super) workspace: String,
+    pub(super) workers: BTreeMap<Pid, u64>,
+    /// A command of the tenant ran, so anything may have been left behind.
+    pub(super) used: bool,
+    /// The caches that its commands have, for the end.
+    pub(super) shared: Option<Shared>,
+    /// A worker that waits until what was left behind is gone.
+    pub(super) waiting: Option<Waiting>,
+    /// When it was leased, as files are stamped.
+    pub(super) since: SystemTime,
+    /// Looks at what its commands take, once one runs that has limits.
+    pub(super) rounds: Option<Rounds>,
+    /// What all that it consists of may take together.
+    pub(super) ceilings: Ceilings,
+}
+
+/// A worker to be.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) job: u64,
+    pub(super) kind: JobKind,
+    pub(super) grants: Grants,
+    pub(super) lines: Lines,
+}
+
+/// All places, the longest unused first.
+#[derive(Debug)]
+pub(super) struct Slots {
+    all: Vec<Slot>,
+    free: VecDeque<usize>,
+    last_lease: u64,
+}
+
+impl Slot {
+    /// When something is to be done about it.
+    pub(super) fn wake(&self) -> Option<Instant> {
+        match self.state {
+            State::Ending { wake, .. } => wake,
+            State::Leased(ref lease) => lease.rounds.as_ref()?.due(),
+            State::Free { .. } | State::Quarantined => None,
+        }
+    }
+
+    fn lease(&self) -> Option<&Lease> {
+        match &self.state {
+            State::Leased(lease) | State::Ending { lease, .. } => Some(lease),
+            State::Free { .. } | State::Quarantined => None,
+        }
+    }
+}
+
+impl Slots {
+    pub(super) fn new(users: impl Iterator<Item = Option<Pair>>) -> Self {
+        let all: Vec<_> =
+            users.map(|users| Slot { users, state: State::Free { since: None } }).collect();
+        Self { free: (0..all.len()).collect(), all, last_lease: 0 }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &Slot)> {
+        self.all.iter().enumerate()
+    }
+
+    /// The slot that lease `id` is on.
+    pub(super) fn find(&self, id: u64) -> Option<usize> {
+        self.all.iter().position(|slot| slot.lease().is_some_and(|lease| lease.id == id))
+    }
+
+    /// When the user that rests longest has rested, if one rests.
+    pub(super) fn next_rested(&self) -> Option<Instant> {
+        match self.all.get(*self.free.front()?)?.state {
+            State::Free { since } => Some(since? + COOLING),
+            State::Leased(_) | State::Ending { .. } | State::Quarantined => None,
+        }
+    }
+
+    /// The users of a slot, where it has any of its own.
+    pub(super) fn users(&self, index: usize) -> Option<Pair> {
+        self.all.get(index).and_then(|slot| slot.users)
+    }
+
+    /// The lease on a slot, unless it is ending.
+    pub(super) fn lease_mut(&mut self, index: usize) -> Option<&mut Lease> {
+        match &mut self.all.get_mut(index)?.state {
+            State::Leased(lease) => Some(lease),
+            State::Free { .. } | State::Ending { .. } | State::Quarantined => None,
+        }
+    }
+
+    /// The lease on a slot, whatever its state.
+    pub(super) fn any_lease_mut(&mut self, index: usize) -> Option<&mut Lease> {
+        match &mut self.all.get_mut(index)?.state {
+            State::Leased(lease) | State::Ending { lease, .. } => Some(lease),
+            State::Free { .. } | State::Quarantined => None,
+        }
+    }
+
+    pub(super) fn ending_mut(&mut self, index: usize) -> Option<&mut Ending> {
+        match &mut self.all.get_mut(index)?.state {
+            State::Ending { ending, .. } => Some(ending),
+            State::Free { .. } | State::Leased(_) | State::Quarantined => None,
+        }
+    }
+
+    pub(super) fn set_wake(&mut self, index: usize, at: Instant) {
+        if let Some(State::Ending { wake, .. }) =
+            self.all.get_mut(index).map(|slot| &mut slot.state)
+        {
+            *wake = Some(at);
+        }
+    }
+
+    /// What a slot waits for may have happened: it waits no longer.
+    pub(super) fn hasten(&mut self, index: usize, now: Instant) {
+        if let Some(State::Ending { wake: Some(wake), .. }) =
+            self.all.get_mut(index).map(|slot| &mut slot.state)
+        {
+            *wake = now;
+        }
+    }
+
+    /// Whether a slot's time has come; only once.
+    pub(super) fn take_wake(&mut self, index: usize, now: Instant) -> bool {
+        match self.all.get_mut(index).map(|slot| &mut slot.state) {
+            Some(State::Ending { wake, .. }) => wake.take_if(|at| *at <= now).is_some(),
+            _ => false,
+        }
+    }
+
+    /// A lease begins to end, unless it did before.
+    pub(super) fn begin_ending(
+        &mut self,
+        index: usize,
+        now: Instant,
+        grace: Duration,
+    ) -> Option<Step> {
+        let slot = self.all.get_mut(index)?;
+        match std::mem::replace(&mut slot.state, State::Quarantined) {
+            State::Leased(lease) => {
+                let busy = lease.used || !lease.workers.is_empty();
+                let (ending, step) = Ending::begin(now, grace, busy);
+                slot.state = State::Ending { lease, ending, wake: None };
+                Some(step)
+            }
+            other @ (State::Free { .. } | State::Ending { .. } | State::Quarantined) => {
+                slot.state = other;
+                None
+            }
+        }
+    }
+
+    /// A lease has ended: its user is free, or was never to be used again.
+    pub(super) fn end(&mut self, index: usize, now: Instant, quarantined: bool) {
+        let Some(slot) = self.all.get_mut(index) else { return };
+        if quarantined {
+            slot.state = State::Quarantined;
+        } else {
+            slot.state = State::Free { since: Some(now) };
+            self.free.push_back(index);
+        }
+    }
+
+    /// Leases the user that rested longest: the lease and its slot.
+    pub(super) fn lease(&mut self, now: Instant) -> Option<(u64, usize)> {
+        let index = *self.free.front()?;
+        let slot = self.all.get_mut(index)?;
+        let State::Free { since } = slot.state else { return None };
+        if since.is_some_and(|since| now - since < COOLING) {
+            return None;
+        }
+        self.free.pop_front();
+        self.last_lease += 1;
+        slot.state = State::Leased(Lease {
+            id: self.last_lease,
+            workspace: format!("{:032x}", rand::rng().random::<u128>()),
+            workers: BTreeMap::new(),
+            used: false,
+            shared: None,
+            waiting: None,
+            since: SystemTime::now(),
+            ceilings: Ceilings::default(),
+            rounds: None,
+        });
+        Some((self.last_lease, index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slots() -> Slots {
+        Slots::new([None, None].into_iter())
+    }
+
+    #[test]
+    fn a_user_is_never_leased_twice_at_a_time() {
+        let mut slots = slots();
+        let now = Instant::now();
+        let uids: Vec<_> = std::iter::from_fn(|| slots.lease(now)).collect();
+        assert_eq!(uids, [(1, 0), (2, 1)]);
+    }
+
+    #[test]
+    fn a_user_rests_before_it_is_leased_again() {
+        let mut slots = slots();
+        let now = Instant::now();
+        while slots.lease(now).is_some() {}
+        slots.end(1, now, false);
+        assert_eq!(slots.lease(now), None);
+        assert_eq!(slots.lease(now + COOLING), Some((3, 1)));
+    }
+
+    #[test]
+    fn the_user_that_rested_longest_comes_first() {
+        let mut slots = slots();
+        let now = Instant::now();
+        let (lease, _) = slots.lease(now).unwrap();
+        let index = slots.find(lease).unwrap();
+        slots.end(index, now, false);
+        assert_eq!(slots.lease(now).unwrap().1, 1);
+    }
+}

@@ -1,0 +1,118 @@
+//! Messages with file descriptors between the supervisor and the spawner.
+
+use std::{
+    io::{self, IoSlice, IoSliceMut},
+    mem::MaybeUninit,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
+
+use prost::Message;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+
+/// Longest message in bytes. The largest ones carry paths: those of a worker,
+/// and those that are on the PATH or hidden.
+const MAX_MESSAGE: usize = 16 * 1024;
+
+/// Most descriptors that travel with one message.
+const MAX_DESCRIPTORS: usize = 2;
+
+/// Two connected ends that keep messages apart.
+pub(crate) fn packet_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
+}
+
+/// Two connected ends of a stream.
+pub(crate) fn stream_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?)
+}
+
+/// Sends one message. The kernel keeps its own copy of the descriptors.
+pub(crate) fn send(
+    socket: impl AsFd,
+    message: &impl Message,
+    descriptors: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    let bytes = message.encode_to_vec();
+    if bytes.len() > MAX_MESSAGE {
+        let text = format!("a message of {} bytes, of which {MAX_MESSAGE} are read", bytes.len());
+        return Err(io::Error::other(text));
+    }
+    send_bytes(socket, &bytes, descriptors)
+}
+
+/// Sends bytes and descriptors together.
+pub(crate) fn send_bytes(
+    socket: impl AsFd,
+    bytes: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(io::Error::other("more descriptors than a message carries"));
+    }
+    sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Receives one message, or `None` when the other end is gone.
+pub(crate) fn receive<M: Message + Default>(
+    socket: impl AsFd,
+) -> io::Result<Option<(M, Vec<OwnedFd>)>> {
+    let mut bytes = [0; MAX_MESSAGE];
+    let (length, descriptors) = receive_bytes(socket, &mut bytes)?;
+    if length == 0 {
+        return Ok(None);
+    }
+    let message = M::decode(bytes.get(..length).unwrap_or_default());
+    Ok(Some((message.map_err(io::Error::other)?, descriptors)))
+}
+
+/// Receives bytes and the descriptors that came with them; no bytes at the end.
+pub(crate) fn receive_bytes(
+    socket: impl AsFd,
+    bytes: &mut [u8],
+) -> io::Result<(usize, Vec<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let received =
+        recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let descriptors = control
+        .drain()
+        .filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+            RecvAncillaryMessage::ScmCredentials(_) | _ => None,
+        })
+        .flatten()
+        .collect();
+    Ok((received.bytes, descriptors))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::message::Order, *};
+
+    #[test]
+    fn a_message_arrives_with_its_descriptor() {
+        let (here, there) = packet_pair().unwrap();
+        let (inner, carried) = stream_pair().unwrap();
+        send(&here, &Order::release(7, 0), &[carried.as_fd()]).unwrap();
+        drop(carried);
+        let (order, descriptors) = receive::<Order>(&there).unwrap().unwrap();
+        assert_eq!(order, Order::release(7, 0));
+        rustix::io::write(&descriptors[0], b"through").unwrap();
+        let mut text = [0; 7];
+        rustix::io::read(&inner, &mut text).unwrap();
+        assert_eq!(&text, b"through");
+    }
+
+    #[test]
+    fn the_end_of_the_other_side_is_no_message() {
+        let (here, there) = packet_pair().unwrap();
+        drop(here);
+        assert!(receive::<Order>(&there).unwrap().is_none());
+    }
+}

@@ -1,0 +1,224 @@
+//! The process that has a tenant's identity, and handles what is the tenant's.
+//!
+//! A worker is a child of the spawner. A request's first one unpacks the archive
+//! and then becomes a command of the plugin; further ones become commands at
+//! once. Each first gives up everything a tenant must not have, in an order in
+//! which each step still has the right it needs, and only then does what its
+//! plan says.
+
+mod canary;
+mod environment;
+mod guard;
+mod identity;
+mod inside;
+mod lookup;
+pub(super) mod namespaces;
+mod reading;
+pub(super) mod remove;
+mod run;
+pub(super) mod share;
+mod tree;
+mod unpack;
+mod watch;
+
+use std::{
+    convert::Infallible,
+    fs::File,
+    io::{self, Write},
+    os::{fd::BorrowedFd, unix::net::UnixStream},
+    path::{Path, PathBuf},
+};
+
+use nix::{
+    errno::Errno,
+    unistd::{Gid, Uid},
+};
+
+pub use self::lookup::look_up;
+pub(super) use self::watch::END;
+use self::{
+    identity::{Confined, Reach},
+    reading::Reading,
+};
+use crate::{
+    kernel::{fork::SingleThreaded, policy::Policy},
+    wire::{
+        message::JobKind,
+        plan::{self, Answer, Canaries, Failed, Plan, Reply, Task},
+        shared::Shared,
+        tier::Tier,
+    },
+};
+
+/// What all workers of a spawner are made with.
+#[derive(Debug)]
+pub(super) struct Site<'s> {
+    pub(super) fork: SingleThreaded,
+    pub(super) tier: Tier,
+    pub(super) policy: Option<&'s Policy>,
+    /// What no tenant may open.
+    pub(super) hidden: &'s [PathBuf],
+    /// Where workspaces are.
+    pub(super) root: BorrowedFd<'s>,
+    pub(super) root_path: &'s Path,
+}
+
+/// Who a worker works for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tenant {
+    /// The leased user; `None` where everybody is the same one.
+    pub(super) user: Option<Uid>,
+    /// The request's directory.
+    pub(super) workspace: PathBuf,
+    /// What it shares with others of its kind.
+    pub(super) shared: Option<Shared>,
+}
+
+/// The directories a request has to itself, by their names in its workspace.
+pub(super) const REPOSITORY: &str = "repo";
+pub(super) const HOME: &str = "home";
+pub(super) const TEMPORARY: &str = "tmp";
+
+/// Why a job could not be done.
+#[derive(Debug)]
+enum Trouble {
+    /// A step of confining or arranging failed: nothing of the tenant ran.
+    Step { step: &'static str, error: io::Error },
+    /// The program is not there or does not start: the plugin's mistake.
+    Command(String),
+    /// The archive is not acceptable.
+    Refused(String),
+}
+
+/// Something to be done for a tenant, and whom to tell of it.
+#[derive(Debug)]
+pub(super) struct Job<'j> {
+    site: &'j Site<'j>,
+    tenant: &'j Tenant,
+    kind: JobKind,
+    lines: Lines,
+    /// Further paths to read.
+    reading: Vec<Reading>,
+}
+
+/// How a worker hears from the supervisor, and speaks to it.
+#[derive(Debug)]
+pub(super) struct Lines {
+    /// For plans and replies.
+    pub(super) socket: UnixStream,
+    /// Where the archive comes from, if one is to be unpacked. Its end is the
+    /// archive's.
+    pub(super) archive: Option<File>,
+}
+
+impl<'j> Job<'j> {
+    pub(super) fn new(site: &'j Site<'j>, tenant: &'j Tenant, kind: JobKind, lines: Lines) -> Self {
+        Self { site, tenant, kind, lines, reading: Vec::new() }
+    }
+
+    /// Runs in a child of the spawner, and ends as the job did. It may open
+    /// `read` besides what all may.
+    pub(super) fn start(mut self, read: &[String]) -> i32 {
+        let site = self.site;
+        // While everything can be seen that a path must not lead to.
+        match reading::find(read, site.hidden) {
+            Ok(reading) => self.reading = reading,
+            Err(error) => {
+                return self.fail("arrange the paths to read", io::Error::other(error));
+            }
+        }
+        match site.tier {
+            Tier::Uid => self.run(site),
+            Tier::Landlock | Tier::None => guard::stand(&mut self),
+            Tier::Namespaces => namespaces::enter(&mut self),
+        }
+    }
+
+    /// Does the job, or says why not. Returns only when there is no command to
+    /// become.
+    fn run(&mut self, site: &Site<'_>) -> i32 {
+        let answer = self.work(site).unwrap_or_else(Answer::from);
+        self.answer(answer)
+    }
+
+    fn work(&mut self, site: &Site<'_>) -> Result<Answer, Trouble> {
+        let workspace = identity::assume(site, self.tenant, self.kind)?;
+        let mut plan = self.next_plan()?;
+        let reach = Reach { tenant: self.tenant, reading: &self.reading, plan: &plan };
+        let confined = Confined::enter(site, workspace, reach, &self.lines)?;
+        if let (Some(Task::Unpack(task)), Some(archive)) = (&plan.task, self.lines.archive.take()) {
+            let unpacked = unpack::unpack(confined.workspace(), *task, archive)?;
+            self.answer(Answer::Unpacked(unpacked));
+            plan = self.next_plan()?;
+        }
+        identity::limit(&plan)?;
+        let caches = environment::caches(self.tenant, &plan.caches);
+        match &plan.task {
+            Some(Task::Run(task)) => {
+                let (owner, socket) = ((self.tenant, caches.as_slice()), &self.lines.socket);
+                let never: Infallible = run::become_command(&confined, owner, task, socket)?;
+                match never {}
+            }
+            Some(Task::Canary(targets)) if self.kind == JobKind::Canary => {
+                Ok(Answer::Canaries(Canaries { alive: canary::attack(targets) }))
+            }
+            Some(Task::Unpack(_) | Task::Canary(_)) | None => {
+                Err(Trouble::Refused("the plan is not for this kind of worker".to_owned()))
+            }
+        }
+    }
+
+    fn next_plan(&mut self) -> Result<Plan, Trouble> {
+        plan::read(&mut self.lines.socket).map_err(step("read the plan"))
+    }
+
+    fn fail(&mut self, what: &'static str, error: io::Error) -> i32 {
+        self.answer(Trouble::Step { step: what, error }.into())
+    }
+
+    fn answer(&mut self, answer: Answer) -> i32 {
+        let told = self.lines.socket.write_all(&plan::frame(&Reply { answer: Some(answer) }));
+        i32::from(told.is_err())
+    }
+}
+
+impl Tenant {
+    /// The group of what it shares.
+    fn group(&self) -> Option<Gid> {
+        self.shared.as_ref()?.group
+    }
+
+    /// The absolute path of a directory in the workspace.
+    fn directory(&self, name: &str) -> PathBuf {
+        self.workspace.join(name)
+    }
+}
+
+impl From<Trouble> for Answer {
+    fn from(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::Refused(text) => Self::Refused(text),
+            Trouble::Command(text) => Self::Failed(Failed { step: text, errno: 0, command: true }),
+            Trouble::Step { step, error } => {
+                let errno = error.raw_os_error().unwrap_or_default();
+                let step = format!("{step}: {error}");
+                Self::Failed(Failed { step, errno, command: false })
+            }
+        }
+    }
+}
+
+/// Says which step an error belongs to.
+fn step<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> Trouble {
+    move |error| Trouble::Step { step, error: error.into() }
+}
+
+/// An error number in the words Go has for it.
+fn go_text(errno: Errno) -> String {
+    if errno == Errno::ELOOP {
+        return "too many levels of symbolic links".to_owned();
+    }
+    let text = errno.desc();
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_lowercase().chain(letters).collect())
+}

@@ -1,0 +1,57 @@
+//! A process between the spawner and a command that has the spawner's own user.
+//!
+//! Where everybody is one user, no user tells a request's processes from others.
+//! A guard does: it is where their orphans go, and under Landlock it may signal
+//! them and nobody else.
+
+use std::io;
+
+use landlock::{ABI, Access, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus, Scope};
+use nix::{
+    errno::Errno,
+    sys::{prctl, signal::kill},
+    unistd::{Pid, getppid, setsid},
+};
+
+use super::{
+    Job,
+    watch::{END, Reach, end_as, watched},
+};
+use crate::wire::tier::Tier;
+
+/// Has a child do the job, ends everything that came of it, and ends as the
+/// child did.
+pub(super) fn stand(job: &mut Job<'_>) -> i32 {
+    match guard(job) {
+        Ok(status) => end_as(status),
+        Err(error) => job.fail("guard a command", error),
+    }
+}
+
+fn guard(job: &mut Job<'_>) -> io::Result<i32> {
+    let spawner = getppid();
+    setsid()?;
+    prctl::set_child_subreaper(true)?;
+    watched().thread_block()?;
+    prctl::set_pdeathsig(END)?;
+    if getppid() != spawner {
+        return Err(Errno::ESRCH.into());
+    }
+    let site = job.site;
+    let reach = if site.tier == Tier::Landlock { enclose(spawner)? } else { Reach::Children };
+    let command = site.fork.fork(|| job.run(site))?;
+    reach.watch(command, job)
+}
+
+/// Encloses this process in a domain that its signals cannot leave, and tries:
+/// outside is the supervisor, which has the same user.
+fn enclose(outside: Pid) -> io::Result<Reach> {
+    let ruleset = Ruleset::default().scope(Scope::from_all(ABI::V6)).map_err(io::Error::other)?;
+    let created = ruleset.create().map_err(io::Error::other)?;
+    let status = created.no_new_privs(true).restrict_self().map_err(io::Error::other)?;
+    let is_enforced = status.ruleset == RulesetStatus::FullyEnforced;
+    match kill(outside, None) {
+        Err(Errno::EPERM) if is_enforced => Ok(Reach::All),
+        Ok(()) | Err(_) => Err(io::Error::other("signals leave the domain")),
+    }
+}

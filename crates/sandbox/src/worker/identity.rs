@@ -1,0 +1,197 @@
+//! Becoming a tenant: the steps from the spawner's rights to a tenant's.
+
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::PathBuf,
+};
+
+use nix::{
+    errno::Errno,
+    fcntl::{OFlag, openat},
+    sys::{
+        prctl,
+        signal::{SigSet, Signal},
+        stat::{Mode, mkdirat},
+    },
+    unistd::{
+        Gid, Pid, Uid, fchdir, getppid, getresgid, getresuid, setfsuid, setgroups, setresgid,
+        setresuid, setsid,
+    },
+};
+use rustix::process::getgroups;
+
+use super::{HOME, Lines, REPOSITORY, Site, TEMPORARY, Tenant, Trouble, reading::Reading, step};
+use crate::{
+    kernel::{
+        filter::{self, Users},
+        fork,
+        limits::Limits,
+        policy::Extra,
+        privilege::drop_capabilities,
+    },
+    wire::{message::JobKind, plan::Plan, shared::Shared, tier::Tier},
+};
+
+/// What namespaces make a request's own.
+const PROCESSES: &str = "/proc";
+const SCRATCH: [&str; 2] = ["/tmp", "/dev/shm"];
+
+/// Takes a tenant's identity for good and returns its workspace, which is made
+/// first if this is the tenant's first worker.
+///
+/// The order matters: each step needs a right that a later one gives up.
+pub(super) fn assume(site: &Site<'_>, tenant: &Tenant, kind: JobKind) -> Result<OwnedFd, Trouble> {
+    let parent = getppid();
+    setsid().map_err(step("lead a session of its own"))?;
+    let is_first = matches!(kind, JobKind::Unpack | JobKind::Canary);
+    if is_first {
+        make_workspace(site, tenant).map_err(step("make a workspace"))?;
+    }
+    if let Some(user) = tenant.user {
+        change_user(user, tenant.group()).map_err(step("change to the leased user"))?;
+    }
+    drop_capabilities().map_err(step("give up capabilities"))?;
+    die_with(parent).map_err(step("end with its parent"))?;
+    prctl::set_no_new_privs().map_err(step("renounce new privileges"))?;
+    prove_powerless(tenant).map_err(step("prove that no privilege is left"))?;
+    let workspace = enter(site, tenant).map_err(step("enter the workspace"))?;
+    if is_first {
+        make_directories(&workspace).map_err(step("make directories"))?;
+    }
+    Ok(workspace)
+}
+
+/// A worker that can reach nothing but what is its tenant's.
+#[derive(Debug)]
+pub(super) struct Confined {
+    workspace: OwnedFd,
+}
+
+impl Confined {
+    /// Restricts files, sockets and system calls to what the plan allows, and
+    /// lets go of everything the spawner had open.
+    pub(super) fn enter(
+        site: &Site<'_>,
+        workspace: OwnedFd,
+        reach: Reach<'_>,
+        lines: &Lines,
+    ) -> Result<Self, Trouble> {
+        if let Some(policy) = site.policy {
+            let mut extra = Extra::from(reach);
+            if site.tier == Tier::Namespaces {
+                extra.read.push(PROCESSES.into());
+                extra.write.extend(SCRATCH.map(PathBuf::from));
+            }
+            let restricted = policy.enforce(workspace.as_fd(), &extra);
+            restricted.map_err(io::Error::other).map_err(step("restrict files"))?;
+        }
+        let archive = lines.archive.as_ref().map(AsFd::as_fd);
+        let kept = [workspace.as_fd(), lines.socket.as_fd()].into_iter().chain(archive);
+        fork::close_all_but(kept).map_err(step("close descriptors"))?;
+        // Last: it forbids some of what came before. In the tier of distinct
+        // users the spawner has installed it already.
+        match site.tier {
+            Tier::Uid | Tier::None => Ok(()),
+            Tier::Namespaces => filter::install(Users::Own),
+            Tier::Landlock => filter::install(Users::Shared),
+        }
+        .map_err(io::Error::other)
+        .map_err(step("filter system calls"))?;
+        // Blocked so far for the spawner's sake; a program expects none to be.
+        SigSet::all().thread_unblock().map_err(step("unblock signals"))?;
+        Ok(Self { workspace })
+    }
+
+    pub(super) fn workspace(&self) -> BorrowedFd<'_> {
+        self.workspace.as_fd()
+    }
+}
+
+/// Limits what comes of this process to what the plan of a command allows.
+pub(super) fn limit(plan: &Plan) -> Result<(), Trouble> {
+    Limits::of(plan).and_then(|limits| limits.install()).map_err(step("limit resources"))?;
+    if plan.no_internet {
+        let forbidden = filter::forbid_internet().map_err(io::Error::other);
+        forbidden.map_err(step("forbid internet sockets"))?;
+    }
+    Ok(())
+}
+
+/// What a worker may reach besides its workspace and what all may.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reach<'r> {
+    pub(super) tenant: &'r Tenant,
+    pub(super) reading: &'r [Reading],
+    pub(super) plan: &'r Plan,
+}
+
+impl From<Reach<'_>> for Extra {
+    fn from(Reach { tenant, reading, plan }: Reach<'_>) -> Self {
+        Self {
+            read: reading.iter().map(|reading| reading.real.clone()).collect(),
+            write: tenant.shared.iter().flat_map(Shared::paths).collect(),
+            ports: (!plan.any_port)
+                .then(|| plan.ports.iter().filter_map(|port| u16::try_from(*port).ok()).collect()),
+        }
+    }
+}
+
+/// The directory is the tenant's from the start: for the file system this
+/// process already is the tenant, while its group still may write to the root.
+fn make_workspace(site: &Site<'_>, tenant: &Tenant) -> Result<(), Errno> {
+    if let Some(user) = tenant.user {
+        setfsuid(user);
+    }
+    let name = tenant.workspace.file_name().ok_or(Errno::EINVAL)?;
+    mkdirat(site.root, name, Mode::S_IRWXU)
+}
+
+fn change_user(user: Uid, further: Option<Gid>) -> Result<(), Errno> {
+    let group = Gid::from_raw(user.as_raw());
+    setgroups(further.as_slice())?;
+    setresgid(group, group, group)?;
+    setresuid(user, user, user)
+}
+
+/// Looks, and tries to get the privilege back.
+fn prove_powerless(tenant: &Tenant) -> Result<(), Errno> {
+    let Some(user) = tenant.user else { return Ok(()) };
+    let group = Gid::from_raw(user.as_raw());
+    let (users, groups) = (getresuid()?, getresgid()?);
+    let is_user = [users.real, users.effective, users.saved] == [user; 3];
+    let is_group = [groups.real, groups.effective, groups.saved] == [group; 3];
+    let wanted = tenant.group().map(Gid::as_raw);
+    // What a Pod gives the supervisor, like the group of its volumes, is no
+    // tenant's.
+    let further = getgroups().map_err(|error| Errno::from_raw(error.raw_os_error()))?;
+    let has_no_other = further.iter().map(|group| group.as_raw()).eq(wanted);
+    let root = Uid::from_raw(0);
+    if is_user && is_group && has_no_other && setresuid(root, root, root).is_err() {
+        Ok(())
+    } else {
+        Err(Errno::EPERM)
+    }
+}
+
+/// The signal is forgotten when the user changes, so it is asked for after
+/// that; the parent may have ended in between.
+fn die_with(parent: Pid) -> Result<(), Errno> {
+    prctl::set_pdeathsig(Signal::SIGKILL)?;
+    if getppid() == parent { Ok(()) } else { Err(Errno::ESRCH) }
+}
+
+fn enter(site: &Site<'_>, tenant: &Tenant) -> Result<OwnedFd, Errno> {
+    let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let name = tenant.workspace.file_name().ok_or(Errno::EINVAL)?;
+    let workspace = openat(site.root, name, flags, Mode::empty())?;
+    fchdir(&workspace)?;
+    Ok(workspace)
+}
+
+fn make_directories(workspace: &OwnedFd) -> Result<(), Errno> {
+    for name in [REPOSITORY, HOME, TEMPORARY] {
+        mkdirat(workspace, name, Mode::S_IRWXU)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! A process tree, a file system and IPC objects of a request's own.
+//!
+//! Two processes stand between the spawner and a worker: a *warden* outside the
+//! namespaces, whose end the spawner sees, and an *init* inside, with whose end
+//! the kernel ends everything else there.
+
+mod root;
+
+use std::{
+    io::{self, Read, Write},
+    os::unix::net::UnixStream,
+};
+
+use nix::{
+    sched::{CloneFlags, unshare},
+    sys::{
+        prctl,
+        signal::{Signal, kill},
+        wait::{WaitStatus, waitpid},
+    },
+    unistd::{getppid, setsid},
+};
+
+use super::{
+    Job,
+    watch::{END, Reach, end_as, watched},
+};
+use crate::kernel::fork::{self, SingleThreaded};
+
+const NEW: CloneFlags = CloneFlags::CLONE_NEWPID
+    .union(CloneFlags::CLONE_NEWNS)
+    .union(CloneFlags::CLONE_NEWIPC)
+    .union(CloneFlags::CLONE_NEWUTS);
+
+/// Whether namespaces can be made here.
+pub(crate) fn probe(fork: SingleThreaded) -> io::Result<()> {
+    let child = fork.fork(|| unshare(NEW).map_or_else(|errno| errno as i32, |()| 0))?;
+    let status = waitpid(child, None)?;
+    if let WaitStatus::Exited(_, errno) = status {
+        return if errno == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(errno)) };
+    }
+    Err(io::ErrorKind::Other.into())
+}
+
+/// Does a job in namespaces of its own, and ends as it did.
+pub(super) fn enter(job: &mut Job<'_>) -> i32 {
+    match ward(job) {
+        Ok(status) => end_as(status),
+        Err(error) => job.fail("make namespaces", error),
+    }
+}
+
+/// The warden: makes the namespaces, passes orders on to their init, and waits.
+fn ward(job: &mut Job<'_>) -> io::Result<i32> {
+    let spawner = getppid();
+    setsid()?;
+    prctl::set_pdeathsig(Signal::SIGKILL)?;
+    if getppid() != spawner {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    let (mut verdict, told) = UnixStream::pair()?;
+    unshare(NEW)?;
+    let signals = watched();
+    signals.thread_block()?;
+    let init = job.site.fork.fork(|| init(job, told))?;
+    loop {
+        let signal = signals.wait()?;
+        if signal == Signal::SIGTERM {
+            kill(init, Signal::SIGTERM)?;
+        } else if signal == END {
+            kill(init, Signal::SIGKILL)?;
+        }
+        let Some(reaped) = fork::reap() else { continue };
+        let mut status = [0; 4];
+        verdict.set_nonblocking(true)?;
+        let told = verdict.read_exact(&mut status).is_ok();
+        // An init that was killed said nothing, and took everything with it.
+        return Ok(if told { i32::from_ne_bytes(status) } else { reaped.status });
+    }
+}
+
+/// The init: arranges the namespaces, reaps, and ends when nobody is left.
+fn init(job: &mut Job<'_>, mut verdict: UnixStream) -> i32 {
+    let status = prctl::set_pdeathsig(Signal::SIGKILL).map_err(io::Error::from);
+    let status = match status.and_then(|()| attend(job)) {
+        Ok(status) => status,
+        Err(error) => job.fail("arrange namespaces", error),
+    };
+    i32::from(verdict.write_all(&status.to_ne_bytes()).is_err())
+}
+
+fn attend(job: &mut Job<'_>) -> io::Result<i32> {
+    let inside = root::arrange(job)?;
+    let site = inside.site();
+    let worker = site.fork.fork(|| job.run(&site))?;
+    Reach::All.watch(worker, job)
+}

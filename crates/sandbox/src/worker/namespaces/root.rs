@@ -1,0 +1,243 @@
+//! A file system in which there is nothing but the image and one workspace.
+
+use std::{
+    collections::BTreeSet,
+    fs::{self, File},
+    io,
+    os::{
+        fd::{AsFd, AsRawFd, OwnedFd},
+        unix::fs::symlink,
+    },
+    path::{Path, PathBuf},
+};
+
+use nix::{
+    fcntl::{OFlag, open},
+    mount::{MntFlags, MsFlags, mount, umount2},
+    sys::stat::Mode,
+    unistd::{chdir, chroot, pivot_root},
+};
+
+use crate::worker::{Job, Site, reading::Reading};
+use crate::{kernel::policy::mount_points, wire::shared::Shared};
+
+/// What a request may put into `/tmp` and `/dev/shm`, each.
+const SCRATCH: &str = "size=64m,nr_inodes=10k,mode=1777";
+
+/// What the root itself holds: mount points.
+const FRAME: &str = "size=1m,mode=755";
+
+/// Devices that programs expect.
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+
+/// Names below `/dev` that lead to a process's own descriptors.
+const DESCRIPTORS: [(&str, &str); 4] = [
+    ("fd", "/proc/self/fd"),
+    ("stdin", "/proc/self/fd/0"),
+    ("stdout", "/proc/self/fd/1"),
+    ("stderr", "/proc/self/fd/2"),
+];
+
+/// A site whose root directory was opened again, inside.
+#[derive(Debug)]
+pub(super) struct Inside<'s> {
+    outer: &'s Site<'s>,
+    root: OwnedFd,
+}
+
+impl Inside<'_> {
+    pub(super) fn site(&self) -> Site<'_> {
+        Site {
+            fork: self.outer.fork,
+            tier: self.outer.tier,
+            policy: self.outer.policy,
+            hidden: self.outer.hidden,
+            root: self.root.as_fd(),
+            root_path: self.outer.root_path,
+        }
+    }
+}
+
+/// Replaces everything this process sees by what its tenant may see.
+pub(super) fn arrange<'s>(job: &Job<'s>) -> io::Result<Inside<'s>> {
+    let site = job.site;
+    let nowhere = None::<&str>;
+    mount(nowhere, "/", nowhere, MsFlags::MS_REC | MsFlags::MS_PRIVATE, nowhere)?;
+    let work = Kept::open(site.root_path)?;
+    let image = image(site);
+    let further = further(job, &image)?;
+    // Over the directory of workspaces, which is there for sure.
+    let frame = site.root_path;
+    scratch(frame, FRAME)?;
+    for (path, place) in image {
+        place.put(&below(frame, &path))?;
+    }
+    devices(&below(frame, Path::new("/dev")))?;
+    directory(&below(frame, Path::new("/tmp")))?;
+    scratch(&below(frame, Path::new("/tmp")), SCRATCH)?;
+    let proc = below(frame, Path::new("/proc"));
+    directory(&proc)?;
+    mount(Some("proc"), &proc, Some("proc"), inert(), nowhere)?;
+    // After what is mounted on the way to them: much of it is below `/tmp`.
+    for (path, place) in further {
+        place.put(&below(frame, &path))?;
+    }
+    work.bind(&below(frame, site.root_path), MsFlags::empty())?;
+    enter(frame)?;
+    let flags = OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let root = open(site.root_path, flags, Mode::empty())?;
+    Ok(Inside { outer: site, root })
+}
+
+/// The parts of the image, without those that are inside another.
+fn image(site: &Site<'_>) -> Vec<(PathBuf, Place)> {
+    let mut paths: Vec<&Path> = site.policy.iter().flat_map(|policy| policy.image()).collect();
+    paths.sort_unstable();
+    let mut parts: Vec<(PathBuf, Place)> = Vec::new();
+    for path in paths {
+        if !parts.iter().any(|(outer, _)| path.starts_with(outer)) {
+            parts.push((path.to_owned(), Place::of(path)));
+        }
+    }
+    parts
+}
+
+/// What this worker sees besides, without what is part of the image anyway:
+/// paths to read, and what it shares with others of its kind.
+fn further(job: &Job<'_>, image: &[(PathBuf, Place)]) -> io::Result<Vec<(PathBuf, Place)>> {
+    let mut parts = Vec::new();
+    let mut readings: Vec<&Reading> = job.reading.iter().collect();
+    // What is outside comes first, or it would lie over what is inside.
+    readings.sort_unstable_by(|a, b| a.real.cmp(&b.real));
+    let is_there = |parts: &[(PathBuf, Place)], path: &Path| {
+        image.iter().chain(parts).any(|(outer, _)| path.starts_with(outer))
+    };
+    let mounts = if readings.is_empty() { BTreeSet::new() } else { mount_points()? };
+    for Reading { asked, real } in readings {
+        if !is_there(&parts, real) {
+            parts.push((real.clone(), Place::Bound(Kept::open(real)?)));
+            // Each by itself: of a tree only the top can be made read-only.
+            let below = mounts.iter().filter(|point| point.starts_with(real) && *point != real);
+            parts.extend(below.map(|point| (point.clone(), Place::of(point))));
+        }
+        if asked != real && !is_there(&parts, asked) {
+            parts.push((asked.clone(), Place::Link(real.clone())));
+        }
+    }
+    for path in job.tenant.shared.iter().flat_map(Shared::paths) {
+        let kept = Kept::open(&path)?;
+        parts.push((path, Place::Shared(kept)));
+    }
+    Ok(parts)
+}
+
+/// A part of the image, and how it comes to be inside.
+enum Place {
+    Link(PathBuf),
+    Bound(Kept),
+    /// To be written to.
+    Shared(Kept),
+    Gone,
+}
+
+impl Place {
+    fn of(path: &Path) -> Self {
+        match fs::read_link(path) {
+            Ok(target) => Self::Link(target),
+            Err(_) => Kept::open(path).map_or(Self::Gone, Self::Bound),
+        }
+    }
+
+    fn put(&self, target: &Path) -> io::Result<()> {
+        match self {
+            Self::Link(value) => {
+                target.parent().map_or(Ok(()), directory)?;
+                symlink(value, target)
+            }
+            Self::Bound(kept) => kept.bind(target, MsFlags::MS_RDONLY),
+            Self::Shared(kept) => kept.bind(target, MsFlags::empty()),
+            Self::Gone => Ok(()),
+        }
+    }
+}
+
+/// A file or directory that can be bound after its path is covered.
+struct Kept {
+    descriptor: OwnedFd,
+    is_directory: bool,
+}
+
+impl Kept {
+    fn open(path: &Path) -> io::Result<Self> {
+        let is_directory = fs::metadata(path)?.is_dir();
+        let descriptor = open(path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())?;
+        Ok(Self { descriptor, is_directory })
+    }
+
+    fn bind(&self, target: &Path, access: MsFlags) -> io::Result<()> {
+        if self.is_directory {
+            directory(target)?;
+        } else {
+            target.parent().map_or(Ok(()), directory)?;
+            if !target.exists() {
+                File::create(target)?;
+            }
+        }
+        let nowhere = None::<&str>;
+        let source = format!("/proc/self/fd/{}", self.descriptor.as_raw_fd());
+        mount(Some(source.as_str()), target, nowhere, MsFlags::MS_BIND, nowhere)?;
+        let again = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | access;
+        let flags = again | MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+        Ok(mount(nowhere, target, nowhere, flags, nowhere)?)
+    }
+}
+
+fn devices(dev: &Path) -> io::Result<()> {
+    directory(dev)?;
+    for name in DEVICES {
+        let Ok(device) = Kept::open(&Path::new("/dev").join(name)) else { continue };
+        let target = dev.join(name);
+        File::create(&target)?;
+        let source = format!("/proc/self/fd/{}", device.descriptor.as_raw_fd());
+        let nowhere = None::<&str>;
+        mount(Some(source.as_str()), &target, nowhere, MsFlags::MS_BIND, nowhere)?;
+    }
+    for (name, target) in DESCRIPTORS {
+        symlink(target, dev.join(name))?;
+    }
+    let shm = dev.join("shm");
+    directory(&shm)?;
+    scratch(&shm, SCRATCH)
+}
+
+/// Makes `frame` the root, and lets go of what was there before.
+fn enter(frame: &Path) -> io::Result<()> {
+    chdir(frame)?;
+    if pivot_root(".", ".").is_ok() {
+        // The old root lies over the new one now.
+        umount2(".", MntFlags::MNT_DETACH)?;
+    } else {
+        // Default profiles of containers forbid pivot_root(2) even to those who
+        // may mount. What is below cannot be reached: it is moved over.
+        let nowhere = None::<&str>;
+        mount(Some("."), "/", nowhere, MsFlags::MS_MOVE, nowhere)?;
+        chroot(".")?;
+    }
+    Ok(chdir("/")?)
+}
+
+fn scratch(target: &Path, options: &str) -> io::Result<()> {
+    Ok(mount(Some("tmpfs"), target, Some("tmpfs"), inert(), Some(options))?)
+}
+
+fn inert() -> MsFlags {
+    MsFlags::MS_NOSUID | MsFlags::MS_NODEV
+}
+
+fn directory(path: &Path) -> io::Result<()> {
+    fs::create_dir_all(path)
+}
+
+fn below(frame: &Path, path: &Path) -> PathBuf {
+    frame.join(path.strip_prefix("/").unwrap_or(path))
+}

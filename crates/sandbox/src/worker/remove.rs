@@ -1,0 +1,208 @@
+//! Removing a directory's contents, whatever a tenant made of them.
+
+use std::{
+    ffi::{CStr, CString},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
+
+use nix::{
+    dir::{Dir, Entry, Type},
+    errno::Errno,
+    fcntl::{OFlag, openat, renameat},
+    sys::stat::{FchmodatFlags, Mode, fchmod, fchmodat, fstat},
+    unistd::{UnlinkatFlags, unlinkat},
+};
+use rand::RngExt;
+
+/// Most entries looked at before they are removed: memory stays flat however
+/// many files a directory has.
+const BATCH: usize = 4096;
+
+const LIST: OFlag =
+    OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
+
+/// Removes everything in `name`, a directory in `root`. That it is gone
+/// already is no error.
+///
+/// Directories are moved up to the top before they are emptied. So depth costs
+/// neither stack nor descriptors, and two directories are open at a time.
+pub(crate) fn contents(root: &OwnedFd, name: &str) -> Result<(), Errno> {
+    let name = CString::new(name).map_err(|_nul| Errno::EINVAL)?;
+    let top = match open(root.as_fd(), &name) {
+        Err(Errno::ENOENT) => return Ok(()),
+        opened => opened?,
+    };
+    let mut names = Names::new();
+    each(top.as_fd(), |entry| flatten(top.as_fd(), entry, &mut names))
+}
+
+/// Empties a directory at the top and removes it: what it holds of files goes
+/// with it, directories move up.
+fn flatten(top: BorrowedFd<'_>, name: &CStr, names: &mut Names) -> Result<(), Errno> {
+    let directory = open(top, name)?;
+    each(directory.as_fd(), |entry| {
+        let moved = names.next();
+        let rename = || renameat(&directory, entry, top, moved.as_c_str());
+        match rename() {
+            // To move a directory takes the right to write to it.
+            Err(Errno::EACCES) => {
+                permit(directory.as_fd(), entry)?;
+                rename()
+            }
+            renamed => renamed,
+        }
+    })?;
+    unlinkat(top, name, UnlinkatFlags::RemoveDir)
+}
+
+/// Removes all files in a directory, and all directories in the way `take` does.
+fn each(
+    directory: BorrowedFd<'_>,
+    mut take: impl FnMut(&CStr) -> Result<(), Errno>,
+) -> Result<(), Errno> {
+    loop {
+        let entries = list(directory)?;
+        if entries.is_empty() {
+            return Ok(());
+        }
+        for entry in entries {
+            if !unlink(directory, &entry)? {
+                take(entry.file_name())?;
+            }
+        }
+    }
+}
+
+/// Removes what is not a directory; whether it was none.
+fn unlink(directory: BorrowedFd<'_>, entry: &Entry) -> Result<bool, Errno> {
+    if entry.file_type() == Some(Type::Directory) {
+        return Ok(false);
+    }
+    match unlinkat(directory, entry.file_name(), UnlinkatFlags::NoRemoveDir) {
+        Ok(()) | Err(Errno::ENOENT) => Ok(true),
+        // Some file systems do not say what an entry is.
+        Err(Errno::EISDIR | Errno::EPERM) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn list(directory: BorrowedFd<'_>) -> Result<Vec<Entry>, Errno> {
+    let mut listing = Dir::openat(directory, c".", LIST, Mode::empty())?;
+    let real = |entry: &Result<Entry, Errno>| {
+        entry.as_ref().map_or(true, |entry| !matches!(entry.file_name().to_bytes(), b"." | b".."))
+    };
+    listing.iter().filter(real).take(BATCH).collect()
+}
+
+/// Opens a directory for emptying, if need be after giving it the mode for that.
+fn open(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
+    let open = || openat(parent, name, LIST, Mode::empty());
+    let directory = match open() {
+        Err(Errno::EACCES) => {
+            permit(parent, name)?;
+            open()?
+        }
+        opened => opened?,
+    };
+    let mode = Mode::from_bits_truncate(fstat(&directory)?.st_mode);
+    if !mode.contains(Mode::S_IRWXU) {
+        fchmod(&directory, Mode::S_IRWXU)?;
+    }
+    Ok(directory)
+}
+
+fn permit(parent: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
+    // No process of the tenant is left that could put a link in its place.
+    fchmodat(parent, name, Mode::S_IRWXU, FchmodatFlags::FollowSymlink)
+}
+
+/// Fresh names for directories at the top, which no tenant can have foreseen.
+struct Names {
+    prefix: u128,
+    next: u64,
+}
+
+impl Names {
+    fn new() -> Self {
+        Self { prefix: rand::rng().random(), next: 0 }
+    }
+
+    fn next(&mut self) -> CString {
+        self.next += 1;
+        CString::new(format!("{:032x}-{}", self.prefix, self.next)).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+
+    use super::*;
+
+    fn remove(parent: &Path, name: &str) -> Result<(), Errno> {
+        contents(&fs::File::open(parent).unwrap().into(), name)
+    }
+
+    fn is_empty(directory: &Path) -> bool {
+        fs::read_dir(directory).unwrap().next().is_none()
+    }
+
+    #[test]
+    fn files_links_and_directories_go_and_what_links_lead_to_stays() {
+        let parent = tempfile::tempdir().unwrap();
+        let top = parent.path().join("top");
+        fs::create_dir_all(top.join("a/b/c")).unwrap();
+        fs::write(top.join("a/b/file"), "x").unwrap();
+        fs::write(parent.path().join("kept"), "x").unwrap();
+        std::os::unix::fs::symlink("../../kept", top.join("a/link")).unwrap();
+        std::os::unix::fs::symlink("..", top.join("up")).unwrap();
+        remove(parent.path(), "top").unwrap();
+        assert!(is_empty(&top) && parent.path().join("kept").exists());
+    }
+
+    #[test]
+    fn directories_without_any_permission_go() {
+        let parent = tempfile::tempdir().unwrap();
+        let top = parent.path().join("top");
+        fs::create_dir_all(top.join("a/b")).unwrap();
+        fs::write(top.join("a/b/file"), "x").unwrap();
+        for (path, mode) in [("a/b", 0o000), ("a", 0o555)] {
+            fs::set_permissions(top.join(path), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        remove(parent.path(), "top").unwrap();
+        assert!(is_empty(&top));
+    }
+
+    #[test]
+    fn depth_costs_no_descriptors() {
+        let parent = tempfile::tempdir().unwrap();
+        let top = parent.path().join("top");
+        fs::create_dir(&top).unwrap();
+        // Built from within: the whole path is longer than a path may be.
+        let mut at: OwnedFd = fs::File::open(&top).unwrap().into();
+        for _ in 0..5_000 {
+            nix::sys::stat::mkdirat(&at, "d", Mode::S_IRWXU).unwrap();
+            at = openat(&at, "d", LIST, Mode::empty()).unwrap();
+        }
+        remove(parent.path(), "top").unwrap();
+        assert!(is_empty(&top));
+    }
+
+    #[test]
+    fn more_files_than_are_looked_at_at_once_go() {
+        let parent = tempfile::tempdir().unwrap();
+        let top = parent.path().join("top");
+        fs::create_dir_all(top.join("many")).unwrap();
+        for number in 0..BATCH + 10 {
+            fs::write(top.join("many").join(number.to_string()), "").unwrap();
+        }
+        remove(parent.path(), "top").unwrap();
+        assert!(is_empty(&top));
+    }
+
+    #[test]
+    fn nothing_to_remove_is_no_error() {
+        let parent = tempfile::tempdir().unwrap();
+        assert_eq!(remove(parent.path(), "gone"), Ok(()));
+    }
+}

@@ -1,0 +1,109 @@
+//! Becoming a command.
+
+use std::{
+    convert::Infallible,
+    ffi::{CString, OsStr},
+    fs::File,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::{ffi::OsStrExt, net::UnixStream},
+    },
+    path::Path,
+};
+
+use bytes::Bytes;
+use nix::{
+    errno::Errno,
+    fcntl::{OFlag, OpenHow, ResolveFlag, openat},
+    sys::stat::Mode,
+    unistd::{chdir, dup2_stderr, dup2_stdin, dup2_stdout, execve, fchdir, pipe2},
+};
+
+use super::{Confined, REPOSITORY, Tenant, Trouble, environment, go_text, inside, lookup, step};
+use crate::{
+    kernel::limits,
+    wire::{
+        channel,
+        plan::{self, Answer, Reply, RunTask},
+    },
+};
+
+/// Replaces this process by a command. Its output goes to pipes whose other
+/// ends the supervisor gets.
+pub(super) fn become_command(
+    confined: &Confined,
+    (tenant, caches): (&Tenant, &[Bytes]),
+    task: &RunTask,
+    socket: &UnixStream,
+) -> Result<Infallible, Trouble> {
+    let arguments = words(task)?;
+    let variables = environment::compose(tenant, [&task.inherited, caches, &task.environment])
+        .map_err(Trouble::Command)?;
+    let program = task.words.first().map(AsRef::as_ref).unwrap_or_default();
+    // Looked up before the change of directory: what is in the repository is
+    // not on anybody's PATH.
+    chdir("/").map_err(step("leave the workspace"))?;
+    let path = lookup::look_up(program, &task.search).map_err(Trouble::Command)?;
+    let failed = |errno| Trouble::Command(start_error(&path, errno, task));
+    let repository = openat(confined.workspace(), REPOSITORY, DIRECTORY, Mode::empty())
+        .map_err(step("open the repository"))?;
+    enter(&repository, &task.directory).map_err(failed)?;
+    connect(socket)?;
+    let path = CString::new(path.as_os_str().as_bytes());
+    let path = path.map_err(|_nul| Trouble::Command("exec: invalid argument".to_owned()))?;
+    execve(&path, &arguments, &variables).map_err(failed)
+}
+
+/// What a directory is opened with to be entered.
+const DIRECTORY: OFlag = OFlag::O_PATH.union(OFlag::O_DIRECTORY).union(OFlag::O_CLOEXEC);
+
+/// Changes to a directory of the repository. Whatever its path or links on the
+/// way say, the repository is the root, as for Argo CD's `SecureJoin`.
+fn enter(repository: &OwnedFd, directory: &[u8]) -> Result<(), Errno> {
+    let resolve = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS;
+    let how = OpenHow::new().flags(DIRECTORY).resolve(resolve);
+    fchdir(inside::open(repository, OsStr::from_bytes(directory), how)?)
+}
+
+fn words(task: &RunTask) -> Result<Vec<CString>, Trouble> {
+    let words = task.words.iter().map(|word| CString::new(word.as_ref()));
+    words
+        .collect::<Result<_, _>>()
+        .map_err(|_nul| Trouble::Command("exec: an argument contains NUL".to_owned()))
+}
+
+/// Makes the pipes as the tenant: their owner may open them again by the name
+/// of `/dev/stderr`, and nobody else.
+fn connect(socket: &UnixStream) -> Result<(), Trouble> {
+    let pipes = "connect the command's output";
+    let (stdout, into_stdout) = pipe2(OFlag::O_CLOEXEC).map_err(step(pipes))?;
+    let (stderr, into_stderr) = pipe2(OFlag::O_CLOEXEC).map_err(step(pipes))?;
+    let used = limits::used().map_err(step(pipes))?;
+    let running = plan::frame(&Reply { answer: Some(Answer::Running(used)) });
+    channel::send_bytes(socket, &running, &[stdout.as_fd(), stderr.as_fd()])
+        .map_err(step(pipes))?;
+    let nothing = File::open("/dev/null").map_err(step("open /dev/null"))?;
+    dup2_stdin(&nothing).map_err(step(pipes))?;
+    dup2_stdout(&into_stdout).map_err(step(pipes))?;
+    dup2_stderr(&into_stderr).map_err(step(pipes))
+}
+
+/// What Go says when a program does not start, and what usually is the matter.
+fn start_error(path: &Path, errno: Errno, task: &RunTask) -> String {
+    let error = format!("fork/exec {}: {}", path.display(), go_text(errno));
+    let directory = String::from_utf8_lossy(&task.directory);
+    let is_missing = matches!(errno, Errno::ENOENT | Errno::ENOTDIR);
+    if is_missing && path.exists() {
+        return format!("{error} (is the application directory `{directory}` in the repository?)");
+    }
+    if errno == Errno::EACCES && path.exists() && !task.preserve_file_mode {
+        return format!(
+            "{error} (files of the repository are not executable: set preserveFileMode, or name \
+             the interpreter)"
+        );
+    }
+    if errno == Errno::ENOEXEC {
+        return format!("{error} (a script needs a first line like `#!/bin/sh`)");
+    }
+    error
+}

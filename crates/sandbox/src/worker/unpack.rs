@@ -1,0 +1,231 @@
+//! Writing an archive's entries to disk, as the tenant it came for.
+
+use std::{
+    fs::File,
+    io::{self, Write},
+    os::fd::{AsFd, BorrowedFd},
+};
+
+use cmp_archive::{Entry, EntryPath, Kind, Limits, Reader, Refusal, Sink, Tally};
+use nix::{
+    errno::Errno,
+    fcntl::{OFlag, openat},
+    sys::stat::Mode,
+};
+use rustix::{buffer::spare_capacity, io::read};
+
+use super::{
+    REPOSITORY, Trouble, go_text, step,
+    tree::{NotMade, Real, Tree, directory_mode},
+};
+use crate::wire::plan::{UnpackTask, Unpacked};
+
+/// Bytes read from the supervisor at a time.
+const PIECE: usize = 64 * 1024;
+
+/// Mode of files that do not keep their own: nothing is executable.
+const FILE: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR).union(Mode::S_IRGRP).union(Mode::S_IROTH);
+
+/// Bytes of directories whose modes have to wait: some twenty thousand, where
+/// hardly any repository has one.
+const MAX_DEFERRED: usize = 2 << 20;
+
+/// Unpacks what `archive` holds into the workspace's repository.
+pub(super) fn unpack(
+    workspace: BorrowedFd<'_>,
+    task: UnpackTask,
+    archive: impl AsFd,
+) -> Result<Unpacked, Trouble> {
+    let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let root =
+        openat(workspace, REPOSITORY, flags, Mode::empty()).map_err(step("open the repository"))?;
+    let mut reader = Reader::new(Unpacker::new(Tree::new(root), task));
+    let mut piece = Vec::with_capacity(PIECE);
+    while read(&archive, spare_capacity(&mut piece)).map_err(step("read the archive"))? > 0 {
+        reader.push(&piece).map_err(refused)?;
+        piece.clear();
+    }
+    reader.finish().map_err(refused)?.finish().map_err(refused)
+}
+
+fn refused(error: impl std::error::Error) -> Trouble {
+    Trouble::Refused(error.to_string())
+}
+
+/// Takes the entries of an archive.
+struct Unpacker {
+    tree: Tree,
+    preserve_file_mode: bool,
+    tally: Tally,
+    file: Option<(File, String)>,
+    /// Modes that would keep the tenant from filling its own directories.
+    modes: Vec<(EntryPath, Mode)>,
+    /// Bytes of them.
+    deferred: usize,
+}
+
+impl Unpacker {
+    fn new(tree: Tree, task: UnpackTask) -> Self {
+        let limits = Limits {
+            bytes: task.max_bytes,
+            files: task.max_entries,
+            path_bytes: task.max_path_bytes,
+            depth: task.max_depth,
+        };
+        Self {
+            tree,
+            preserve_file_mode: task.preserve_file_mode,
+            tally: Tally::new(limits),
+            file: None,
+            modes: Vec::new(),
+            deferred: 0,
+        }
+    }
+
+    /// Gives directories the modes that had to wait; the deepest first.
+    fn finish(self) -> Result<Unpacked, Refusal> {
+        for (path, mode) in self.modes.iter().rev() {
+            let errno = |errno| Refusal::Directory { path: shown(path), cause: go_text(errno) };
+            self.tree.permit(path, *mode).map_err(errno)?;
+        }
+        Ok(Unpacked { entries: self.tally.files(), bytes: self.tally.bytes() })
+    }
+
+    fn directory(&mut self, path: &EntryPath, preserved: Option<u32>) -> Result<(), Refusal> {
+        let mode = directory_mode(preserved);
+        let is_new = self.tree.directory(path, mode | Mode::S_IRWXU).map_err(|error| {
+            let (path, errno) = blamed(path, error);
+            Refusal::Directory { path, cause: go_text(errno) }
+        })?;
+        self.tally.imply(self.tree.implied())?;
+        if is_new && !mode.contains(Mode::S_IRWXU) {
+            // As the umask would have it.
+            self.defer(path, mode - Mode::S_IWGRP - Mode::S_IWOTH)?;
+        }
+        Ok(())
+    }
+
+    fn defer(&mut self, path: &EntryPath, mode: Mode) -> Result<(), Refusal> {
+        self.deferred += path.as_path().as_os_str().len() + size_of::<(EntryPath, Mode)>();
+        if self.deferred > MAX_DEFERRED {
+            let cause =
+                format!("directories closed to their owner take more than {MAX_DEFERRED} bytes");
+            return Err(Refusal::Names { cause });
+        }
+        self.modes.push((path.clone(), mode));
+        Ok(())
+    }
+
+    fn file(&mut self, path: &EntryPath, preserved: Option<u32>) -> Result<(), Refusal> {
+        let mode = preserved.map_or(FILE, |bits| Mode::from_bits_truncate(bits & 0o777));
+        let path_text = shown(path);
+        let file = self.tree.create(path, mode).map_err(|error| {
+            let (path, errno) = blamed(path, error);
+            match error {
+                NotMade::Itself(Errno::EXDEV) => Refusal::Outside { path },
+                NotMade::Itself(_) => Refusal::File { path, cause: go_text(errno) },
+                NotMade::Above(_) => Refusal::Directory { path, cause: go_text(errno) },
+            }
+        })?;
+        self.tally.imply(self.tree.implied())?;
+        self.file = Some((file, path_text));
+        Ok(())
+    }
+
+    /// Argo CD resolves a link's target as far as it is there already, and
+    /// stores the way to it. A target that is the root itself is refused.
+    fn link(&self, path: &EntryPath, link: &[u8]) -> Result<(), Refusal> {
+        let outside = || Refusal::LinkOutside {
+            path: shown(path),
+            target: String::from_utf8_lossy(link).into_owned(),
+        };
+        let failed = |errno| {
+            // Go gives up on a circle by itself, before the kernel does.
+            let circle = || "EvalSymlinks: too many links".to_owned();
+            let cause = if errno == Errno::ELOOP { circle() } else { go_text(errno) };
+            Refusal::LinkTarget { path: shown(path), cause }
+        };
+        let target = path.parent().join(link).map_err(|_escape| outside())?;
+        let target = match self.tree.real(&target).map_err(failed)? {
+            Real::Path(real) => real,
+            Real::Missing => target,
+            Real::Outside => return Err(outside()),
+        };
+        if target.is_root() {
+            return Err(outside());
+        }
+        // Argo CD reckons from the directory in the link's name. Where a link
+        // leads to that directory, the new one stands elsewhere, and may lead out.
+        let value = target.relative_to(&path.parent());
+        let parent = self.tree.real(&path.parent()).map_err(failed);
+        let climbs = value.iter().take_while(|part| *part == "..").count();
+        if let Ok(Real::Path(parent)) = parent
+            && climbs > parent.depth()
+            && !self.tree.has(path)
+        {
+            return Err(outside());
+        }
+        self.tree.link(path, &value).map_err(|errno| Refusal::Link {
+            path: shown(path),
+            target: value.display().to_string(),
+            cause: go_text(errno),
+        })
+    }
+}
+
+impl Sink for Unpacker {
+    type Error = Refusal;
+
+    fn entry(&mut self, entry: &Entry) -> Result<(), Refusal> {
+        if matches!(entry.name.as_slice(), b"." | b"./") {
+            return Ok(());
+        }
+        self.tally.count(entry)?;
+        let name = || String::from_utf8_lossy(&entry.name).into_owned();
+        let path = EntryPath::new(&entry.name);
+        let path = path.ok().filter(|path| !path.is_root());
+        let path = path.ok_or_else(|| Refusal::Outside { path: name() })?;
+        let preserved = self.preserve_file_mode.then_some(entry.mode);
+        match entry.kind {
+            Kind::Directory => self.directory(&path, preserved),
+            Kind::File { .. } => self.file(&path, preserved),
+            Kind::Link => self.link(&path, &entry.link),
+            Kind::Other { .. } => Ok(()),
+        }
+    }
+
+    fn data(&mut self, piece: &[u8]) -> Result<(), Refusal> {
+        let Some((file, path)) = &mut self.file else { return Ok(()) };
+        file.write_all(piece)
+            .map_err(|error| Refusal::Contents { path: path.clone(), cause: io_text(&error) })
+    }
+
+    fn end(&mut self) -> Result<(), Refusal> {
+        self.file = None;
+        Ok(())
+    }
+
+    fn extension(&mut self, size: u64) -> Result<(), Refusal> {
+        self.tally.pass_over(size)
+    }
+}
+
+/// Which path is at fault, and what it is.
+fn blamed(path: &EntryPath, error: NotMade) -> (String, Errno) {
+    match error {
+        NotMade::Above(errno) => (shown(&path.parent()), errno),
+        NotMade::Itself(errno) => (shown(path), errno),
+    }
+}
+
+fn shown(path: &EntryPath) -> String {
+    path.as_path().display().to_string()
+}
+
+fn io_text(error: &io::Error) -> String {
+    let errno = error.raw_os_error().map(Errno::from_raw);
+    errno.map_or_else(|| error.to_string(), go_text)
+}
+
+#[cfg(test)]
+mod agreement;
