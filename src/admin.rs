@@ -1,7 +1,5 @@
 //! The edge to people and their tools: metrics and health over HTTP.
 
-mod view;
-
 use std::{convert::Infallible, net::IpAddr, sync::Arc, time::Duration};
 
 use http::{Method, Request, Response, StatusCode, header};
@@ -14,16 +12,16 @@ use hyper::{
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
-    time::{interval, sleep},
+    sync::{Semaphore, watch::Receiver},
+    time::{interval, sleep, timeout},
 };
 use tokio_util::task::TaskTracker;
 use tracing::warn;
 
-pub use self::view::View;
 use crate::{
+    loader::Prompt,
     metrics::{Metrics, Reload},
-    overview::Overview,
+    state::{State, Summary},
 };
 
 /// Connections at a time: a scraper, two probes, and whoever looks.
@@ -35,6 +33,9 @@ const HEAD_PATIENCE: Duration = Duration::from_secs(10);
 /// Pause after a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// How long a look at the definitions and what follows from it may take.
+const RELOAD_PATIENCE: Duration = Duration::from_secs(30);
+
 /// How often samples are folded into buckets.
 const UPKEEP: Duration = Duration::from_secs(5);
 
@@ -45,7 +46,8 @@ const PAGES: &str = "there are /metrics, /livez, /readyz, /startupz, /plugins, a
 #[derive(Clone, Debug)]
 pub struct Admin {
     metrics: Metrics,
-    view: View,
+    states: Receiver<State>,
+    prompt: Prompt,
 }
 
 /// What is asked for.
@@ -61,8 +63,8 @@ enum Page {
 impl Admin {
     /// What it answers from.
     #[must_use]
-    pub fn new(metrics: Metrics, view: View) -> Self {
-        Self { metrics, view }
+    pub fn new(metrics: Metrics, states: Receiver<State>, prompt: Prompt) -> Self {
+        Self { metrics, states, prompt }
     }
 
     /// Serves until the runtime ends, so that probes are answered while requests
@@ -113,15 +115,24 @@ impl Admin {
         match page {
             Page::Metrics => text(StatusCode::OK, self.metrics.render()),
             Page::Alive => text(StatusCode::OK, "ok"),
-            Page::Ready if self.view.is_ready() => text(StatusCode::OK, "ok"),
+            Page::Ready if self.states.borrow().ready => text(StatusCode::OK, "ok"),
             Page::Ready => text(StatusCode::SERVICE_UNAVAILABLE, "not ready"),
-            Page::Plugins => json(StatusCode::OK, &self.view.overview()),
-            Page::Reload => match self.view.reload().await {
-                Ok(Some((findings, overview))) => json(status(findings.result()), &overview),
+            Page::Plugins => json(StatusCode::OK, &self.states.borrow()),
+            Page::Reload => match timeout(RELOAD_PATIENCE, self.reload()).await {
+                Ok(Some(state)) => json(status(state.result), &state),
                 Ok(None) => text(StatusCode::SERVICE_UNAVAILABLE, "stopping"),
                 Err(_slow) => text(StatusCode::GATEWAY_TIMEOUT, "the reload takes too long"),
             },
         }
+    }
+
+    /// Looks at the definitions and waits until they are served; `None` if the
+    /// supervisor is stopping.
+    async fn reload(mut self) -> Option<State> {
+        let result = self.prompt.look().await?.result;
+        // Later changes are waited for as well.
+        let state = self.states.wait_for(State::is_settled).await.ok()?.clone();
+        Some(State { result, ..state })
     }
 }
 
@@ -173,8 +184,8 @@ fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
     response(status, "text/plain; version=0.0.4; charset=utf-8", body.into())
 }
 
-fn json(status: StatusCode, overview: &Overview) -> Response<Full<Bytes>> {
-    match serde_json::to_vec_pretty(overview) {
+fn json(status: StatusCode, state: &State) -> Response<Full<Bytes>> {
+    match serde_json::to_vec_pretty(&Summary::from(state)) {
         Ok(body) => response(status, "application/json", body.into()),
         Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
     }

@@ -3,7 +3,6 @@
 //! Whatever the file system reports is only taken as a hint to look again, and
 //! it is looked at from time to time without any hint: watches get lost.
 
-mod findings;
 mod follow;
 mod grace;
 mod history;
@@ -16,27 +15,21 @@ mod source;
 mod stamp;
 mod watch;
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant, SystemTime},
-};
+use std::time::{Duration, Instant, SystemTime};
 
-use tokio::sync::watch::{Receiver, Sender, channel};
+use tokio::sync::watch::{Sender, channel};
 use tracing::{error, info, warn};
 
-use self::{
-    findings::Found,
-    grace::{Grace, Verdict},
-    history::{Digests, History, digests},
-    places::Reader,
-};
 pub use self::{
-    findings::{Digest, Findings, Kept, Origin, Trouble},
     follow::Prompt,
-    ledger::Problem,
     mount::{StaticMount, static_mounts},
     places::Places,
     snapshot::{NoSnapshot, Unreadable},
+};
+use self::{
+    grace::{Grace, Verdict},
+    history::{Digests, History, digests},
+    places::Reader,
 };
 pub(crate) use self::{
     ignored::Ignored,
@@ -45,7 +38,8 @@ pub(crate) use self::{
 };
 use crate::{
     metrics::{Metrics, Reload},
-    plugin::{Catalog, Isolation, Severity},
+    plugin::{Catalog, Isolation, Problem, Severity},
+    state::{Kept, State},
 };
 
 /// Follows the places where definitions are.
@@ -56,23 +50,13 @@ pub struct Loader {
     ledger: Ledger,
     history: History,
     metrics: Metrics,
-    catalogs: Sender<Catalog>,
-    findings: Sender<Findings>,
+    state: Sender<State>,
     /// What was read at the last look, unless it failed.
     last: Option<(Digests, Vec<Ignored>)>,
     /// Whether changes are heard of at once.
     watching: bool,
     /// What was last told of each problem, so that it is told once.
     told: Vec<String>,
-}
-
-/// What a loader publishes.
-#[derive(Clone, Debug)]
-pub struct Published {
-    /// The definitions that should be served.
-    pub catalogs: Receiver<Catalog>,
-    /// How that came about.
-    pub findings: Receiver<Findings>,
 }
 
 /// The definitions that a supervisor would serve whatever isolation it had,
@@ -92,35 +76,33 @@ fn notes(ignored: &[Ignored]) -> Vec<Problem> {
 }
 
 impl Loader {
-    /// A loader that has read nothing yet, and what it will publish: plugins that
-    /// are content with so much isolation. For as long as `grace`, a directory
-    /// without any definition is not believed.
+    /// A loader that has read nothing yet, and the state that it writes to:
+    /// plugins that are content with so much isolation. For as long as `grace`,
+    /// a directory without any definition is not believed.
     #[must_use]
     pub fn new(
         places: Places,
         isolation: Isolation,
         grace: Duration,
         metrics: Metrics,
-    ) -> (Self, Published) {
-        let (catalogs, catalogs_receiver) = channel(Catalog::default());
-        let (findings, findings_receiver) = channel(Findings::default());
+    ) -> (Self, Sender<State>) {
+        let (state, _) = channel(State::default());
         let loader = Self {
             reader: Reader::new(places),
             grace: Grace::new(grace),
             ledger: Ledger::new(isolation),
             history: History::default(),
             metrics,
-            catalogs,
-            findings,
+            state: state.clone(),
             last: None,
             watching: false,
             told: Vec::new(),
         };
-        (loader, Published { catalogs: catalogs_receiver, findings: findings_receiver })
+        (loader, state)
     }
 
     /// Looks once. What cannot be read changes nothing, and is told.
-    pub fn load(&mut self) -> Result<Findings, NoSnapshot> {
+    pub fn load(&mut self) -> Result<(), NoSnapshot> {
         let snapshot = match self.reader.read() {
             Ok(snapshot) => snapshot,
             Err(error) => {
@@ -128,10 +110,10 @@ impl Loader {
                 return Err(error);
             }
         };
-        let is_emptied = snapshot.files.is_empty() && !self.catalogs.borrow().is_empty();
+        let is_emptied = snapshot.files.is_empty() && !self.state.borrow().desired.is_empty();
         if let Verdict::Wait(left) = self.grace.judge(is_emptied, Instant::now()) {
             self.keep("every definition was removed at once".to_owned(), Some(left));
-            return Ok(self.findings.borrow().clone());
+            return Ok(());
         }
         let read = (digests(&snapshot.files), snapshot.ignored.clone());
         let is_news = self.last.as_ref() != Some(&read) || read.0.values().any(Option::is_none);
@@ -141,67 +123,64 @@ impl Loader {
             self.unchanged();
         }
         self.last = Some(read);
-        Ok(self.findings.borrow().clone())
+        Ok(())
     }
 
     /// Makes what was read the definitions that should be served.
     fn take(&mut self, snapshot: Snapshot, read: &Digests) {
-        let before = self.catalogs.borrow().clone();
         let mut warnings = notes(&snapshot.ignored);
         let (catalog, problems) = self.ledger.update(snapshot.files);
         warnings.extend(self.ledger.warnings().iter().cloned());
         self.tell(&problems, &warnings);
         let bad: Vec<_> = problems.iter().map(|problem| problem.file.as_str()).collect();
         self.history.record(read, &bad);
-        self.history.settle(&before, &catalog, |name| self.ledger.owner(name));
-        let result = match (problems.is_empty(), catalog != before) {
+        let is_changed = self.state.borrow().desired != catalog;
+        if is_changed {
+            info!(plugins = catalog.len(), "definitions changed");
+        }
+        let result = match (problems.is_empty(), is_changed) {
             (false, _) => Reload::Partial,
             (true, true) => Reload::Applied,
             (true, false) => Reload::Unchanged,
         };
-        let troubles = problems.iter().map(Trouble::of).collect();
-        self.publish(Found { result, troubles, kept: None, ..self.found() });
-        if catalog != before {
-            info!(plugins = catalog.len(), "definitions changed");
-            self.catalogs.send_replace(catalog);
-        }
+        self.publish(|loader, state| {
+            loader.history.settle(state, catalog, &loader.ledger);
+            State { result, problems, kept: None, ..std::mem::take(state) }
+        });
     }
 
     /// Nothing is different from the last look, except that it may have failed.
     fn unchanged(&mut self) {
-        let found = self.found();
-        if found.kept.is_some() {
+        if self.state.borrow().kept.is_some() {
             info!("the definitions can be read again; nothing has changed");
         }
-        let is_good = found.troubles.is_empty();
-        let result = if is_good { Reload::Unchanged } else { Reload::Partial };
-        self.publish(Found { result, kept: None, ..found });
+        self.publish(|_, state| {
+            let is_good = state.problems.is_empty();
+            let result = if is_good { Reload::Unchanged } else { Reload::Partial };
+            State { result, kept: None, ..std::mem::take(state) }
+        });
     }
 
     /// Keeps everything as it is, and says why once.
     fn keep(&mut self, reason: String, left: Option<Duration>) {
-        let found = self.found();
-        if found.kept.as_ref().is_none_or(|kept| kept.reason != reason) {
-            let seconds_left = left.map(|left| left.as_secs());
+        let seconds_left = left.map(|left| left.as_secs());
+        let known = self.state.borrow().kept.as_ref().is_some_and(|kept| kept.reason == reason);
+        if !known {
             warn!(reason, seconds_left, "keeping the definitions there are");
         }
-        let kept = Some(Kept { reason, left });
-        self.publish(Found { result: Reload::Rejected, kept, ..found });
+        let kept = Some(Kept { reason, seconds_left });
+        self.publish(|_, state| State { result: Reload::Rejected, kept, ..std::mem::take(state) });
     }
 
-    /// What was found last, brought up to date.
-    fn found(&self) -> Found {
-        let found = Found::clone(&self.findings.borrow().0);
-        let origins = self.history.origins().clone();
-        let (generation, watching) = (self.history.generation, self.watching);
-        Found { generation, origins, watching, ..found }
-    }
-
-    fn publish(&mut self, found: Found) {
-        let good_since = if found.is_good() { Some(SystemTime::now()) } else { found.good_since };
-        let found = Found { good_since, ..found };
-        self.metrics.configured(&found.summary(self.history.digest()));
-        self.findings.send_replace(Findings(Arc::new(found)));
+    fn publish(&self, change: impl FnOnce(&Self, &mut State) -> State) {
+        self.state.send_modify(|state| {
+            *state = change(self, state);
+            state.watching = self.watching;
+            if state.is_good() {
+                state.good_since = Some(SystemTime::now());
+            }
+        });
+        self.metrics.configured(&self.state.borrow().configured());
     }
 
     fn tell(&mut self, problems: &[Problem], warnings: &[Problem]) {
@@ -222,7 +201,7 @@ impl Loader {
                 }
             }
         }
-        if problems.is_empty() && !self.findings.borrow().troubles().is_empty() {
+        if problems.is_empty() && !self.state.borrow().problems.is_empty() {
             info!("every definition is valid again");
         }
         self.told = texts;

@@ -30,7 +30,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{info, warn};
 
 use crate::{
-    admin::{Admin, View},
+    admin::Admin,
     config::{self, Http, Isolation, Serve},
     grpc::{Binder, Common, sweep},
     loader::{Loader, NoSnapshot, Places, Prompt, static_mounts},
@@ -42,7 +42,8 @@ use crate::{
         admission::{Lane, Lanes},
     },
     shutdown::Shutdown,
-    supervisor::{Standing, Supervisor},
+    state::{State, measure},
+    supervisor::Supervisor,
 };
 
 /// Threads that serve. The work is the workers'; more only cost memory.
@@ -191,12 +192,12 @@ async fn run(config: &Serve, spawner: Spawner, abilities: &Abilities) -> Result<
     let metrics = Metrics::new();
     let places = config.places();
     let grace = Duration::from_secs(config.empty_grace);
-    let (mut loader, published) =
+    let (mut loader, state) =
         Loader::new(places.clone(), isolation(abilities.tier), grace, metrics.clone());
     loader.load()?;
     let static_mounts = warn_of_static_mounts(&places, &metrics);
-    let catalogs = published.catalogs.clone();
-    if catalogs.borrow().is_empty() {
+    state.send_modify(|state| state.static_mounts = static_mounts);
+    if state.borrow().desired.is_empty() {
         // As argocd-cmp-server there is one definition, and it was not good.
         if config.single.is_some() {
             return Err(NotServing::Definition);
@@ -219,28 +220,22 @@ async fn run(config: &Serve, spawner: Spawner, abilities: &Abilities) -> Result<
         proven = link.try_sandbox(abilities, &socket_dir) => proven?,
     }
     let http = listen(config.http).await?;
-    let (supervisor, standing) = Supervisor::new(binder);
-    let (ready, is_ready) = watch::channel(false);
+    let supervisor = Supervisor::new(binder, state.clone());
+    let admin = |prompt| Admin::new(metrics.clone(), state.subscribe(), prompt);
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
     let (following, prompt) = loader.follow(stop.clone());
-    let view = View {
-        ready: is_ready,
-        published,
-        standing: standing.clone(),
-        prompt: prompt.clone(),
-        static_mounts,
-    };
-    tasks.spawn(supervisor.run(catalogs, stop.clone()));
+    tasks.spawn(supervisor.run(stop.clone()));
     tasks.spawn(following);
+    tasks.spawn(admin(prompt.clone()).run(http, tasks.clone()));
     tasks.spawn(hang_up(prompt, stop.clone()));
-    tasks.spawn(view.clone().observe(metrics.clone(), stop.clone()));
-    tasks.spawn(Admin::new(metrics, view).run(http, tasks.clone()));
-    tasks.spawn(report_ready(standing.clone(), ready.clone(), socket_dir));
-    let shutdown = Shutdown { ready, stop, calls, connections };
+    tasks.spawn(measure(state.subscribe(), metrics.clone(), stop.clone()));
+    tasks.spawn(report_ready(state.clone(), socket_dir));
+    let states = state.subscribe();
+    let shutdown = Shutdown { state, stop, calls, connections };
     let result = tokio::select! {
         gone = &mut driver => Err(gone.into()),
         // Like argocd-cmp-server, which has one plugin.
-        failure = unserved(standing), if config.single.is_some() => Err(failure),
+        failure = unserved(states), if config.single.is_some() => Err(failure),
         () = shutdown.when_told(Duration::from_secs(config.drain_timeout)) => Ok(()),
     };
     // Held so far: the spawner serves as long as there is a link to it.
@@ -313,16 +308,12 @@ async fn listen(http: Http) -> Result<Option<TcpListener>, NotServing> {
 /// Ready means that every plugin there was at first has been tried. It stays so:
 /// one bad plugin must not take all applications out of service. Then what a
 /// predecessor left is cleared away.
-async fn report_ready(
-    mut standing: watch::Receiver<Standing>,
-    ready: watch::Sender<bool>,
-    sockets: PathBuf,
-) {
-    let Ok(defined) = standing.wait_for(Standing::is_useful).await.map(|now| now.desired.clone())
-    else {
+async fn report_ready(state: watch::Sender<State>, sockets: PathBuf) {
+    let mut states = state.subscribe();
+    let Ok(defined) = states.wait_for(State::is_useful).await.map(|now| now.desired.clone()) else {
         return;
     };
-    ready.send_replace(true);
+    state.send_modify(|state| state.ready = true);
     info!("ready");
     // Only now: the names of what is defined were taken over one by one.
     if let Err(error) = sweep(&sockets, &defined).await {
@@ -331,8 +322,8 @@ async fn report_ready(
 }
 
 /// Returns once the first pass could not serve any plugin, and otherwise never.
-async fn unserved(mut standing: watch::Receiver<Standing>) -> NotServing {
-    let first = standing.wait_for(|standing| standing.passes > 0).await;
+async fn unserved(mut states: watch::Receiver<State>) -> NotServing {
+    let first = states.wait_for(|state| state.tried.is_some()).await;
     let failed = first.ok().filter(|now| now.served.is_empty()).map(|now| now.failed.clone());
     match failed.and_then(|mut failed| failed.pop_first()) {
         Some((plugin, reason)) => NotServing::Unserved(plugin, reason),

@@ -10,6 +10,8 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{info, warn};
 
+use crate::state::State;
+
 /// How long a client may be between two calls on one connection. Argo CD makes
 /// the second as soon as it has packed the repository.
 const BETWEEN_CALLS: Duration = Duration::from_secs(1);
@@ -17,8 +19,8 @@ const BETWEEN_CALLS: Duration = Duration::from_secs(1);
 /// What is to be stopped.
 #[derive(Debug)]
 pub struct Shutdown {
-    /// Whether more work is welcome.
-    pub ready: watch::Sender<bool>,
+    /// Says that no more work is welcome.
+    pub state: watch::Sender<State>,
     /// Stops the loader, and the supervisor with every listener.
     pub stop: CancellationToken,
     /// Calls that have not ended.
@@ -38,7 +40,7 @@ impl Shutdown {
         told.wait().await;
         info!(grace = ?grace, "stopping");
         // 1. Nobody sends more.
-        self.ready.send_replace(false);
+        self.state.send_modify(|state| state.ready = false);
         // 2. The definitions stay as they are, and their sockets go.
         self.stop.cancel();
         // 3. What is at work finishes.

@@ -16,7 +16,8 @@ use tokio::{net::TcpStream, time::timeout};
 
 use crate::{
     config::{Status, TextFormat},
-    overview::{Overview, Plugin},
+    metrics::PluginState,
+    state::{Plugin, Summary},
 };
 
 /// How long the answer may take.
@@ -71,17 +72,17 @@ pub async fn status(config: &Status) -> Result<Health, StatusError> {
     let asked = timeout(PATIENCE, ask(address)).await;
     let answer = asked.map_err(|elapsed| silent(elapsed.to_string()))?;
     let answer = answer.map_err(|error| silent(error.to_string()))?;
-    let overview: Overview = serde_json::from_slice(&answer)
+    let summary: Summary = serde_json::from_slice(&answer)
         .map_err(|error| StatusError::Strange { address, cause: error.to_string() })?;
     let text = match config.output {
         TextFormat::Json => answer.to_vec(),
-        TextFormat::Text => table(&overview).into_bytes(),
+        TextFormat::Text => table(&summary).into_bytes(),
     };
     let mut out = io::stdout().lock();
     match out.write_all(&text).and_then(|()| out.write_all(b"\n")) {
         // That nobody reads it is no error.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        Ok(()) | Err(_) => Ok(health(&overview)),
+        Ok(()) | Err(_) => Ok(health(&summary)),
     }
 }
 
@@ -103,33 +104,34 @@ async fn ask(address: SocketAddr) -> Result<Bytes, Box<dyn std::error::Error + S
     }
 }
 
-fn health(overview: &Overview) -> Health {
-    let is_good = |plugin: &Plugin| plugin.state == "serving" && plugin.problems.is_empty();
-    let good = overview.ready && overview.kept.is_none() && overview.plugins.iter().all(is_good);
+fn health(summary: &Summary) -> Health {
+    let is_good =
+        |plugin: &Plugin| plugin.state == PluginState::Serving && plugin.problems.is_empty();
+    let good = summary.ready && summary.kept.is_none() && summary.plugins.iter().all(is_good);
     if good { Health::Good } else { Health::Troubled }
 }
 
-fn table(overview: &Overview) -> String {
+fn table(summary: &Summary) -> String {
     let mut text = String::new();
-    let ready = if overview.ready { "ready" } else { "not ready" };
-    let watching = if overview.watching { "watching" } else { "polling" };
+    let ready = if summary.ready { "ready" } else { "not ready" };
+    let watching = if summary.watching { "watching" } else { "polling" };
     // Writing to a String cannot fail.
-    let _ = write!(text, "{ready}, {watching}, generation {}", overview.generation);
-    if let Some(at) = &overview.last_success {
+    let _ = write!(text, "{ready}, {watching}, generation {}", summary.generation);
+    if let Some(at) = &summary.last_success {
         let _ = write!(text, ", all valid at {at}");
     }
     text.push('\n');
-    if let Some(kept) = &overview.kept {
+    if let Some(kept) = &summary.kept {
         let _ = write!(text, "keeping the definitions there were: {}", kept.reason);
         if let Some(seconds) = kept.seconds_left {
             let _ = write!(text, "; believed in {seconds} s");
         }
         text.push('\n');
     }
-    for mount in &overview.static_mounts {
+    for mount in &summary.static_mounts {
         let _ = writeln!(text, "warning: {mount}");
     }
-    rows(&overview.plugins, &mut text);
+    rows(&summary.plugins, &mut text);
     text.pop();
     text
 }
@@ -141,7 +143,7 @@ fn rows(plugins: &[Plugin], text: &mut String) {
         let generation = plugin.generation.map(|number| number.to_string());
         [
             or_dash(&plugin.name),
-            plugin.state.clone(),
+            plugin.state.as_str().to_owned(),
             or_dash(&plugin.file),
             or_dash(&generation),
             or_dash(&plugin.loaded_at),
@@ -170,21 +172,22 @@ fn rows(plugins: &[Plugin], text: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::Reload;
 
-    fn overview(state: &str, problems: &[&str]) -> Overview {
+    fn summary(state: PluginState, problems: &[&str]) -> Summary {
         let plugin = Plugin {
             name: Some("helm-v1".into()),
             socket: Some("helm-v1.sock".into()),
-            state: state.into(),
+            state,
             file: Some("helm.yaml".into()),
             generation: Some(2),
             loaded_at: None,
             hash: None,
             problems: problems.iter().map(|&problem| problem.to_owned()).collect(),
         };
-        Overview {
+        Summary {
             ready: true,
-            result: "applied".into(),
+            result: Reload::Applied,
             generation: 2,
             last_success: None,
             watching: true,
@@ -199,14 +202,14 @@ mod tests {
         let lines = "ready, watching, generation 2\n\
                      PLUGIN   STATE  FILE       GENERATION  LOADED\n\
                      helm-v1  stale  helm.yaml  2           -\n    not YAML";
-        assert_eq!(table(&overview("stale", &["not YAML"])), lines);
+        assert_eq!(table(&summary(PluginState::Stale, &["not YAML"])), lines);
     }
 
     #[test]
     fn only_what_is_served_as_defined_is_good() {
-        assert_eq!(health(&overview("serving", &[])), Health::Good);
-        assert_eq!(health(&overview("stale", &["x"])), Health::Troubled);
-        let unready = Overview { ready: false, ..overview("serving", &[]) };
+        assert_eq!(health(&summary(PluginState::Serving, &[])), Health::Good);
+        assert_eq!(health(&summary(PluginState::Stale, &["x"])), Health::Troubled);
+        let unready = Summary { ready: false, ..summary(PluginState::Serving, &[]) };
         assert_eq!(health(&unready), Health::Troubled);
     }
 }

@@ -13,69 +13,48 @@ pub use self::{
     listener::{Bind, Listener},
     plan::{Action, plan},
 };
-use crate::plugin::{Catalog, PluginName};
+use crate::{
+    plugin::{Catalog, PluginName},
+    state::State,
+};
 
 /// Time before a plugin whose socket could not be made is tried again.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// Serves the plugins of the newest catalog.
+/// Serves the plugins that should be served.
 #[derive(Debug)]
 pub struct Supervisor<B> {
     binder: B,
     listeners: BTreeMap<PluginName, Listener>,
-    standing: watch::Sender<Standing>,
-}
-
-/// How far the supervisor has come. Cheap to clone unless something failed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
-    /// What should be served, as of the last pass.
-    pub desired: Catalog,
-    /// What is served.
-    pub served: Catalog,
-    /// Plugins without a socket, and why.
-    pub failed: BTreeMap<PluginName, String>,
-    /// Counts passes; the first is 1.
-    pub passes: u64,
-}
-
-impl Standing {
-    /// Whether there was a pass since this is what should be served.
-    #[must_use]
-    pub fn has_seen(&self, desired: &Catalog) -> bool {
-        self.passes > 0 && self.desired == *desired
-    }
-
-    /// Whether requests are worth sending: everything was tried, and if there
-    /// is anything to serve, some of it is. One plugin whose socket cannot be
-    /// made must not take the others out of service.
-    #[must_use]
-    pub fn is_useful(&self) -> bool {
-        self.passes > 0 && (self.desired.is_empty() || !self.served.is_empty())
-    }
+    state: watch::Sender<State>,
 }
 
 impl<B: Bind> Supervisor<B> {
-    /// A supervisor that serves nothing yet. What it serves is published.
-    pub fn new(binder: B) -> (Self, watch::Receiver<Standing>) {
-        let (standing, receiver) = watch::channel(Standing::default());
-        (Self { binder, listeners: BTreeMap::new(), standing }, receiver)
+    /// A supervisor that serves nothing yet, and writes what it serves.
+    pub fn new(binder: B, state: watch::Sender<State>) -> Self {
+        Self { binder, listeners: BTreeMap::new(), state }
     }
 
-    /// Follows `catalogs` until `stop`, then retires every plugin.
+    /// Serves the desired plugins until `stop`, then retires every plugin.
     ///
-    /// Level-triggered: each pass compares what is served with the newest
-    /// catalog, so that ten changes at once or a failed one come to the same.
-    pub async fn run(mut self, mut catalogs: watch::Receiver<Catalog>, stop: CancellationToken) {
+    /// Level-triggered: each pass compares what is served with what should be,
+    /// so that ten changes at once or a failed one come to the same.
+    pub async fn run(mut self, stop: CancellationToken) {
+        let mut states = self.state.subscribe();
         loop {
-            let desired = catalogs.borrow_and_update().clone();
+            let desired = self.state.borrow().desired.clone();
             let failed = self.converge(&desired).await;
-            let complete = failed.is_empty();
-            let (served, passes) = (self.serves(), self.standing.borrow().passes + 1);
-            self.standing.send_replace(Standing { desired, served, failed, passes });
+            let (complete, served) = (failed.is_empty(), self.serves());
+            self.state.send_modify(|state| {
+                state.tried = Some(desired);
+                state.served = served;
+                state.failed = failed;
+            });
             tokio::select! {
                 () = stop.cancelled() => return,
-                changed = catalogs.changed() => if changed.is_err() { return },
+                changed = states.wait_for(|state| !state.is_settled()) => {
+                    if changed.is_err() { return }
+                }
                 () = sleep(RETRY), if !complete => {}
             }
         }
@@ -96,7 +75,7 @@ impl<B: Bind> Supervisor<B> {
                         Err(error) => {
                             let reason = error.to_string();
                             // Once is enough: it is tried again and again.
-                            if self.standing.borrow().failed.get(&name) != Some(&reason) {
+                            if self.state.borrow().failed.get(&name) != Some(&reason) {
                                 error!(plugin = %name, %error, "cannot serve a plugin");
                             }
                             failed.insert(name, reason);
@@ -164,21 +143,26 @@ mod tests {
         names.iter().map(definition).collect()
     }
 
-    async fn serves(standing: &mut watch::Receiver<Standing>, wanted: &Catalog) {
-        standing.wait_for(|standing| standing.served == *wanted).await.unwrap();
+    fn desire(state: &watch::Sender<State>, names: &[&str]) {
+        state.send_modify(|state| state.desired = catalog(names));
+    }
+
+    async fn serves(states: &mut watch::Receiver<State>, wanted: &Catalog) {
+        states.wait_for(|state| state.served == *wanted).await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_newest_catalog_is_served_whatever_came_between() {
-        let (supervisor, mut served) = Supervisor::new(Arc::new(Scripted::default()));
-        let (catalogs, receiver) = watch::channel(catalog(&["a"]));
+        let (state, mut states) = watch::channel(State::default());
+        let supervisor = Supervisor::new(Arc::new(Scripted::default()), state.clone());
+        desire(&state, &["a"]);
         let stop = CancellationToken::new();
-        let run = supervisor.run(receiver, stop.clone());
+        let run = supervisor.run(stop.clone());
         let check = async {
-            serves(&mut served, &catalog(&["a"])).await;
-            catalogs.send_replace(catalog(&["b"]));
-            catalogs.send_replace(catalog(&["b", "c"]));
-            serves(&mut served, &catalog(&["b", "c"])).await;
+            serves(&mut states, &catalog(&["a"])).await;
+            desire(&state, &["b"]);
+            desire(&state, &["b", "c"]);
+            serves(&mut states, &catalog(&["b", "c"])).await;
             stop.cancel();
         };
         tokio::join!(run, check);
@@ -187,17 +171,18 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_could_not_be_served_is_tried_again() {
         let binder = Arc::new(Scripted { failures: Mutex::new(2), ..Scripted::default() });
-        let (supervisor, mut served) = Supervisor::new(Arc::clone(&binder));
-        let (_catalogs, receiver) = watch::channel(catalog(&["a"]));
+        let (state, mut states) = watch::channel(State::default());
+        let supervisor = Supervisor::new(Arc::clone(&binder), state.clone());
+        desire(&state, &["a"]);
         let stop = CancellationToken::new();
         let check = async {
-            let failed = |standing: &Standing| !standing.failed.is_empty();
-            assert_eq!(served.wait_for(failed).await.unwrap().desired, catalog(&["a"]));
-            serves(&mut served, &catalog(&["a"])).await;
-            assert!(served.borrow().failed.is_empty());
+            let failed = |state: &State| !state.failed.is_empty();
+            assert_eq!(states.wait_for(failed).await.unwrap().tried, Some(catalog(&["a"])));
+            serves(&mut states, &catalog(&["a"])).await;
+            assert!(states.borrow().failed.is_empty());
             stop.cancel();
         };
-        tokio::join!(supervisor.run(receiver, stop.clone()), check);
+        tokio::join!(supervisor.run(stop.clone()), check);
         assert_eq!(*binder.bound.lock().unwrap(), ["a"]);
     }
 }

@@ -21,8 +21,8 @@ use self::{
 };
 use crate::{
     config::{self, ReportFormat, Validate},
-    loader::{Ledger, Problem},
-    plugin::{Catalog, Isolation, Severity},
+    loader::Ledger,
+    plugin::{Catalog, Isolation, Problem, Severity},
 };
 
 /// There are errors.

@@ -33,7 +33,7 @@ const OWNED: [(&str, &[&str]); 3] =
     [("tonic", &["grpc"]), ("notify", &["loader"]), ("metrics_exporter_prometheus", &["metrics"])];
 
 /// Modules that do not know each other: the first does not name the second.
-const STRANGERS: [(&str, &str); 10] = [
+const STRANGERS: [(&str, &str); 13] = [
     ("request", "supervisor"),
     ("request", "grpc"),
     ("request", "loader"),
@@ -44,6 +44,9 @@ const STRANGERS: [(&str, &str); 10] = [
     ("loader", "cmp_sandbox"),
     ("plugin", "request"),
     ("admin", "grpc"),
+    ("state", "loader"),
+    ("state", "supervisor"),
+    ("state", "admin"),
 ];
 
 struct Source {

@@ -10,7 +10,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 
-use super::{Findings, Loader, watch::Watch};
+use super::{Loader, watch::Watch};
+use crate::state::State;
 
 /// How long a directory has to be quiet before it is read: editors take several
 /// steps, and the first of them is not the one that counts.
@@ -39,14 +40,14 @@ const REQUESTS: usize = 16;
 #[derive(Clone, Debug)]
 pub struct Prompt {
     hints: mpsc::Sender<()>,
-    requests: mpsc::Sender<oneshot::Sender<Findings>>,
+    requests: mpsc::Sender<oneshot::Sender<State>>,
 }
 
 /// What a loader is made to look by.
 #[derive(Debug)]
 pub(super) struct Prompted {
     hints: mpsc::Receiver<()>,
-    requests: mpsc::Receiver<oneshot::Sender<Findings>>,
+    requests: mpsc::Receiver<oneshot::Sender<State>>,
 }
 
 /// Why a loader looks.
@@ -55,8 +56,8 @@ enum Reason {
     Poll,
     /// Something changed, or somebody thinks so.
     Hint,
-    /// Somebody waits for the findings.
-    Request(oneshot::Sender<Findings>),
+    /// Somebody waits for the result.
+    Request(oneshot::Sender<State>),
 }
 
 impl Prompt {
@@ -75,10 +76,10 @@ impl Prompt {
 
     /// Has the loader look now, and waits for what it finds; `None` if it has
     /// ended.
-    pub async fn look(&self) -> Option<Findings> {
-        let (sender, findings) = oneshot::channel();
+    pub async fn look(&self) -> Option<State> {
+        let (sender, state) = oneshot::channel();
         self.requests.send(sender).await.ok()?;
-        findings.await.ok()
+        state.await.ok()
     }
 }
 
@@ -124,18 +125,18 @@ impl Loader {
             let is_poll = matches!(reason, Reason::Poll);
             let look = spawn_blocking(move || {
                 let (mut loader, mut watch) = parts;
-                let findings = loader.look(&mut watch, is_poll, since);
-                ((loader, watch), findings)
+                let state = loader.look(&mut watch, is_poll, since);
+                ((loader, watch), state)
             });
-            let Ok((returned, findings)) = look.await else {
+            let Ok((returned, state)) = look.await else {
                 error!("the definitions are no longer followed: restart to have changes served");
                 return;
             };
             parts = returned;
-            let pause = if findings.is_watching() { POLL } else { POLL_UNWATCHED };
+            let pause = if state.watching { POLL } else { POLL_UNWATCHED };
             if let Reason::Request(waiting) = reason {
                 // Whoever asked may have gone.
-                let _ = waiting.send(findings);
+                let _ = waiting.send(state);
             }
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -148,15 +149,21 @@ impl Loader {
         if self.reader.places.is_volume() { QUIET_VOLUME } else { QUIET }
     }
 
-    fn look(&mut self, watch: &mut Watch, is_poll: bool, since: Instant) -> Findings {
+    fn look(&mut self, watch: &mut Watch, is_poll: bool, since: Instant) -> State {
         self.watching = watch.renew();
-        let before = self.findings.borrow().clone();
-        // What is wrong is told, and among the findings.
+        let before = self.state.borrow().clone();
+        // A failure is logged, and part of the state.
         let _ = self.load();
-        let findings = self.findings.borrow().clone();
-        if !is_poll || findings.is_news(&before) {
-            self.metrics.reloaded(findings.result(), since.elapsed());
+        let state = self.state.borrow().clone();
+        if !is_poll || is_news(&before, &state) {
+            self.metrics.reloaded(state.result, since.elapsed());
         }
-        findings
+        state
     }
+}
+
+/// Whether a look found anything else than the one before.
+fn is_news(before: &State, after: &State) -> bool {
+    let of = |state: &State| (state.generation, state.kept.is_some(), state.is_good());
+    of(before) != of(after) || before.problems != after.problems
 }

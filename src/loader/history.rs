@@ -4,21 +4,15 @@ use std::{collections::BTreeMap, time::SystemTime};
 
 use sha2::{Digest as _, Sha256};
 
-use super::{
-    findings::{Digest, Origin},
-    snapshot::Source,
+use super::{ledger::Ledger, snapshot::Source};
+use crate::{
+    plugin::Catalog,
+    state::{Digest, Origin, State},
 };
-use crate::plugin::{Catalog, Place, PluginName};
 
-/// What was read of each file, and what came of it.
+/// Digests of the last good text of each file.
 #[derive(Debug, Default)]
-pub(super) struct History {
-    /// Of the last good text of each file.
-    good: BTreeMap<String, Digest>,
-    origins: BTreeMap<PluginName, Origin>,
-    /// Counts changed sets.
-    pub(super) generation: u64,
-}
+pub(super) struct History(BTreeMap<String, Digest>);
 
 /// Digests of what was read, by file; `None` where there is no text.
 pub(super) type Digests = BTreeMap<String, Option<Digest>>;
@@ -37,54 +31,39 @@ impl History {
         let mut good = BTreeMap::new();
         for (file, digest) in read {
             let is_bad = bad.contains(&file.as_str());
-            let stands = if is_bad { self.good.get(file).copied() } else { *digest };
+            let stands = if is_bad { self.0.get(file).copied() } else { *digest };
             good.extend(stands.map(|digest| (file.clone(), digest)));
         }
-        self.good = good;
+        self.0 = good;
     }
 
-    /// Notes where each plugin of a changed set is from. One whose definition
-    /// is what it was keeps its date.
-    pub(super) fn settle<'o>(
-        &mut self,
-        before: &Catalog,
-        after: &Catalog,
-        owner: impl Fn(&PluginName) -> Option<(&'o str, &'o Place)>,
-    ) {
-        if before != after {
-            self.generation += 1;
+    /// Makes a set of definitions the desired one and notes the source of
+    /// each. A plugin whose definition is what it was keeps its date.
+    pub(super) fn settle(&self, state: &mut State, desired: Catalog, ledger: &Ledger) {
+        if state.desired != desired {
+            state.generation += 1;
         }
-        let mut origins = BTreeMap::new();
-        for definition in after.iter() {
+        let mut before = std::mem::take(&mut state.origins);
+        for definition in desired.iter() {
             let name = &definition.name;
-            let Some((file, place)) = owner(name) else { continue };
+            let Some((file, place)) = ledger.owner(name) else { continue };
+            let digest = self.0.get(file).copied().unwrap_or_default();
+            let is_same = state.desired.get(name) == Some(definition);
+            let known = before.remove(name).filter(|_| is_same);
+            let (generation, loaded_at) = known
+                .map_or((state.generation, SystemTime::now()), |o| (o.generation, o.loaded_at));
             let (file, place) = (file.to_owned(), place.clone());
-            let is_same = before.get(name) == Some(definition);
-            let digest = self.good.get(&file).copied().unwrap_or_default();
-            let origin = match self.origins.remove(name) {
-                Some(known) if is_same => Origin { file, place, digest, ..known },
-                _ => Origin {
-                    file,
-                    place,
-                    digest,
-                    generation: self.generation,
-                    loaded_at: SystemTime::now(),
-                },
-            };
-            origins.insert(name.clone(), origin);
+            let origin = Origin { file, place, generation, loaded_at, digest };
+            state.origins.insert(name.clone(), origin);
         }
-        self.origins = origins;
-    }
-
-    /// Where each plugin is from.
-    pub(super) fn origins(&self) -> &BTreeMap<PluginName, Origin> {
-        &self.origins
+        state.desired = desired;
+        state.digest = self.digest();
     }
 
     /// Of all good texts together: the same wherever the same is served.
-    pub(super) fn digest(&self) -> Digest {
+    fn digest(&self) -> Digest {
         let mut hash = Sha256::new();
-        for (file, digest) in &self.good {
+        for (file, digest) in &self.0 {
             hash.update((file.len() as u64).to_le_bytes());
             hash.update(file);
             hash.update(digest.0);

@@ -6,15 +6,14 @@ mod tests;
 use std::{
     collections::{BTreeMap, btree_map::Entry as Slot},
     ffi::OsStr,
-    fmt,
     path::Path,
     sync::Arc,
 };
 
 use super::snapshot::{Extent, Source};
 use crate::plugin::{
-    Catalog, Code, Diagnostic, Isolation, Place, PluginDefinition, PluginName, Reading, Region,
-    Related, Severity, read_all, read_first,
+    Catalog, Code, Diagnostic, Isolation, Place, PluginDefinition, PluginName, Problem, Reading,
+    Region, Related, Severity, read_all, read_first,
 };
 
 /// The last good definition of every place in every file.
@@ -22,14 +21,14 @@ use crate::plugin::{
 pub(crate) struct Ledger {
     /// What requests are kept apart by.
     isolation: Isolation,
-    good: BTreeMap<Origin, Entry>,
+    good: BTreeMap<Location, Entry>,
     /// The place whose definition has a name.
-    owners: BTreeMap<PluginName, Origin>,
+    owners: BTreeMap<PluginName, Location>,
     warnings: Vec<Problem>,
 }
 
 /// A file's name, and a place in the file.
-type Origin = (String, Place);
+type Location = (String, Place);
 
 /// A definition, and what is known of it.
 #[derive(Clone, Debug)]
@@ -40,40 +39,6 @@ struct Entry {
     /// Whether what is there now is broken.
     stale: bool,
 }
-
-/// What is wrong with a definition. Its last good form, if any, stays.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// The file's name.
-    pub file: String,
-    /// The part of the file.
-    pub place: Place,
-    /// Whether an earlier definition of it is served.
-    pub stale: bool,
-    /// What is wrong, and where.
-    pub problem: Diagnostic,
-}
-
-impl Problem {
-    /// A problem with a file as a whole.
-    pub(crate) fn of_file(file: impl Into<String>, problem: Diagnostic) -> Self {
-        Self { file: file.into(), place: Place::default(), stale: false, problem }
-    }
-}
-
-/// One line: `bundle.yaml (document 2): line 7, column 14: CMP0104: …`.
-impl fmt::Display for Problem {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.file)?;
-        let place = self.place.to_string();
-        if !place.is_empty() {
-            write!(formatter, " ({place})")?;
-        }
-        write!(formatter, ": {}", self.problem)
-    }
-}
-
-impl std::error::Error for Problem {}
 
 impl Ledger {
     /// An empty ledger for plugins whose requests are kept apart so well.
@@ -141,7 +106,7 @@ impl Ledger {
 
     /// Takes in a good definition; of a broken part, what was good in it, and
     /// says whether there was any.
-    fn keep(&mut self, file: &str, reading: &Reading, before: &BTreeMap<Origin, Entry>) -> bool {
+    fn keep(&mut self, file: &str, reading: &Reading, before: &BTreeMap<Location, Entry>) -> bool {
         if let Some(definition) = &reading.definition {
             let definition = Arc::new(definition.clone());
             let entry = Entry { definition, named: reading.named, stale: false };
@@ -152,23 +117,23 @@ impl Ledger {
         let mut kept = before.iter().filter(|((name, place), _)| is_held(name, place)).peekable();
         let is_stale = kept.peek().is_some();
         let stale = |entry: &Entry| Entry { stale: true, ..entry.clone() };
-        self.good.extend(kept.map(|(origin, entry)| (origin.clone(), stale(entry))));
+        self.good.extend(kept.map(|(location, entry)| (location.clone(), stale(entry))));
         is_stale
     }
 
     /// One definition for each name: that of the place which has it already, or
     /// else of the first by name.
     fn settle(&mut self, problems: &mut Vec<Problem>) -> Catalog {
-        let mut owners = BTreeMap::<PluginName, (&Origin, &Entry)>::new();
-        for newcomer @ (origin, entry) in &self.good {
+        let mut owners = BTreeMap::<PluginName, (&Location, &Entry)>::new();
+        for newcomer @ (location, entry) in &self.good {
             let name = &entry.definition.name;
             match owners.entry(name.clone()) {
                 Slot::Vacant(vacant) => drop(vacant.insert(newcomer)),
                 Slot::Occupied(mut owner) => {
                     let (holder, held) = *owner.get();
                     // Its author has moved it within the file.
-                    let is_moved = holder.0 == origin.0 && held.stale != entry.stale;
-                    let has_it = self.owners.get(name) == Some(origin);
+                    let is_moved = holder.0 == location.0 && held.stale != entry.stale;
+                    let has_it = self.owners.get(name) == Some(location);
                     let wins = if is_moved { !entry.stale } else { has_it };
                     let loser = if wins { owner.insert(newcomer) } else { newcomer };
                     if !is_moved {
@@ -179,7 +144,7 @@ impl Ledger {
         }
         let catalog = owners.values().map(|(_, entry)| Arc::clone(&entry.definition)).collect();
         self.owners =
-            owners.into_iter().map(|(name, (origin, _))| (name, origin.clone())).collect();
+            owners.into_iter().map(|(name, (location, _))| (name, location.clone())).collect();
         catalog
     }
 }
@@ -215,8 +180,8 @@ fn alone(files: &[String]) -> Option<Problem> {
 /// The only file that argocd-cmp-server reads.
 const ONLY: &str = "plugin.yaml";
 
-fn taken((origin, entry): (&Origin, &Entry), (owner, owning): (&Origin, &Entry)) -> Problem {
-    let (file, place) = origin;
+fn taken((location, entry): (&Location, &Entry), (owner, owning): (&Location, &Entry)) -> Problem {
+    let (file, place) = location;
     let socket = entry.definition.name.socket_file();
     let other = match owner.1.to_string() {
         place if place.is_empty() => owner.0.clone(),

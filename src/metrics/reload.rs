@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use metrics::Label;
+use serde::{Deserialize, Serialize};
 
 use super::Metrics;
 
@@ -22,7 +23,8 @@ const PLUGIN_STATE: &str = "argocd_cmp_plugin_state";
 const READY: &str = "argocd_cmp_ready";
 
 /// The result of looking at the plugins' definitions again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Reload {
     /// What changed is served now.
     Applied,
@@ -49,7 +51,8 @@ pub enum WatchError {
 }
 
 /// What is the matter with a plugin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum PluginState {
     /// It is served as it is defined.
     Serving,

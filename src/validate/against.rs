@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::input::{Input, Kind};
 use crate::{
-    loader::{Ledger, Problem},
-    plugin::{Code, Diagnostic, Isolation, PluginDefinition, Reading},
+    loader::Ledger,
+    plugin::{Code, Diagnostic, Isolation, PluginDefinition, Problem, Reading},
     supervisor::{Action, plan},
 };
 

@@ -7,8 +7,7 @@ use super::{
     paint::{Paint, harmless},
 };
 use crate::{
-    loader::Problem,
-    plugin::{Diagnostic, Region, Related, Severity},
+    plugin::{Diagnostic, Problem, Region, Related, Severity},
     plural::plural,
 };
 

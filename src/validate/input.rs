@@ -9,8 +9,8 @@ use std::{
 };
 
 use crate::{
-    loader::{Ignored, Problem, Snapshot, Source},
-    plugin::{Code, Diagnostic, Place, Reading, read_all},
+    loader::{Ignored, Snapshot, Source},
+    plugin::{Code, Diagnostic, Place, Problem, Reading, read_all},
 };
 
 /// Most bytes that are read of one input: more than any cluster's manifests.

@@ -3,10 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Report;
-use crate::{
-    loader::Problem,
-    plugin::{Code, Diagnostic, Region, Severity},
-};
+use crate::plugin::{Code, Diagnostic, Problem, Region, Severity};
 
 /// Counts changes that break readers of the JSON.
 const VERSION: u32 = 1;

@@ -22,12 +22,12 @@ fn a_broken_edit_keeps_the_last_good_definition_and_others_are_updated() {
     cut.truncate(cut.len() - 5);
     kubelet.publish(payload([("a.yaml", cut), ("b.yaml", definition("b", "2"))]));
     assert_eq!(loaded.plugins(), ["a:1", "b:2"]);
-    let findings = loaded.load().unwrap();
-    assert_eq!(findings.result(), Reload::Partial);
-    let trouble = &findings.troubles()[0];
+    let state = loaded.load().unwrap();
+    assert_eq!(state.result, Reload::Partial);
+    let problem = &state.problems[0];
     assert!(
-        trouble.stale && trouble.file == "a.yaml" && trouble.text.contains("line"),
-        "{trouble:?}"
+        problem.stale && problem.file == "a.yaml" && problem.text().contains("line"),
+        "{problem:?}"
     );
     let page = loaded.metrics.render();
     assert!(page.contains("argocd_cmp_config_last_reload_successful 0"), "{page}");
@@ -44,7 +44,7 @@ fn what_was_never_good_is_not_served_and_others_are() {
         .kubelet()
         .publish(payload([("a.yaml", "kind: [".into()), ("b.yaml", definition("b", "1"))]));
     assert_eq!(loaded.plugins(), ["b:1"]);
-    assert!(!loaded.load().unwrap().troubles()[0].stale);
+    assert!(!loaded.load().unwrap().problems[0].stale);
 }
 
 #[test]
@@ -87,15 +87,15 @@ fn a_key_that_moves_to_another_file_is_no_action() {
     let mut kubelet = loaded.kubelet();
     kubelet.publish(payload([("a.yaml", definition("p", "x"))]));
     loaded.plugins();
-    let before = loaded.published.catalogs.borrow().clone();
+    let before = loaded.desired();
     kubelet.publish(payload([("b.yaml", definition("p", "x"))]));
     loaded.plugins();
-    let after = loaded.published.catalogs.borrow().clone();
+    let after = loaded.desired();
     assert_eq!(plan(&before, &after), []);
-    let findings = loaded.load().unwrap();
+    let state = loaded.load().unwrap();
     let name = &after.iter().next().unwrap().name;
-    assert_eq!(findings.origin(name).unwrap().file, "b.yaml");
-    assert_eq!(findings.origin(name).unwrap().generation, 1);
+    assert_eq!(state.origins[name].file, "b.yaml");
+    assert_eq!(state.origins[name].generation, 1);
 }
 
 #[test]
@@ -104,10 +104,10 @@ fn a_renamed_plugin_starts_before_the_old_one_stops() {
     let mut kubelet = loaded.kubelet();
     kubelet.publish(payload([("a.yaml", definition("old", "x"))]));
     loaded.plugins();
-    let before = loaded.published.catalogs.borrow().clone();
+    let before = loaded.desired();
     kubelet.publish(payload([("a.yaml", definition("new", "x"))]));
     loaded.plugins();
-    let actions = plan(&before, &loaded.published.catalogs.borrow());
+    let actions = plan(&before, &loaded.desired());
     assert!(matches!(&actions[..], [Action::Start(_), Action::Stop(_)]), "{actions:?}");
 }
 
@@ -117,15 +117,15 @@ fn changed_commands_are_an_update_and_a_changed_version_is_not() {
     let mut kubelet = loaded.kubelet();
     kubelet.publish(payload([("a.yaml", definition("a", "1"))]));
     loaded.plugins();
-    let first = loaded.published.catalogs.borrow().clone();
+    let first = loaded.desired();
     kubelet.publish(payload([("a.yaml", definition("a", "2"))]));
     loaded.plugins();
-    let second = loaded.published.catalogs.borrow().clone();
+    let second = loaded.desired();
     assert!(matches!(&plan(&first, &second)[..], [Action::Update(_)]));
     let versioned = definition("a", "2").replace("spec: {", "spec: {version: v2, ");
     kubelet.publish(payload([("a.yaml", versioned)]));
     assert_eq!(loaded.plugins(), ["a-v2:2"]);
-    let third = loaded.published.catalogs.borrow().clone();
+    let third = loaded.desired();
     assert!(matches!(&plan(&second, &third)[..], [Action::Start(_), Action::Stop(_)]));
 }
 
@@ -136,10 +136,10 @@ fn an_optional_configmap_that_is_deleted_is_not_believed_at_once() {
     kubelet.publish(payload([("a.yaml", definition("a", "1"))]));
     assert_eq!(loaded.plugins(), ["a:1"]);
     kubelet.publish(payload([]));
-    let findings = loaded.load().unwrap();
+    let state = loaded.load().unwrap();
     assert_eq!(loaded.served(), ["a:1"]);
-    assert_eq!(findings.result(), Reload::Rejected);
-    assert!(findings.kept().unwrap().left.is_some());
+    assert_eq!(state.result, Reload::Rejected);
+    assert!(state.kept.unwrap().seconds_left.is_some());
     assert!(loaded.metrics.render().contains("argocd_cmp_config_emptied 1"));
     std::thread::sleep(Duration::from_millis(160));
     assert!(loaded.plugins().is_empty());
@@ -156,15 +156,15 @@ fn a_configmap_that_comes_back_in_time_was_never_gone() {
     assert_eq!(loaded.plugins(), ["a:1"]);
     kubelet.publish(payload([("a.yaml", definition("a", "1"))]));
     assert_eq!(loaded.plugins(), ["a:1"]);
-    let findings = loaded.load().unwrap();
-    assert_eq!((findings.generation(), findings.kept()), (1, None));
+    let state = loaded.load().unwrap();
+    assert_eq!((state.generation, state.kept), (1, None));
 }
 
 #[test]
 fn a_directory_that_is_empty_from_the_start_is_believed() {
     let mut loaded = Loaded::new();
     assert!(loaded.plugins().is_empty());
-    assert_eq!(loaded.load().unwrap().result(), Reload::Unchanged);
+    assert_eq!(loaded.load().unwrap().result, Reload::Unchanged);
 }
 
 #[test]

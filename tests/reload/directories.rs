@@ -7,8 +7,8 @@ use std::{
     time::Duration,
 };
 
-use cmp_supervisor::loader::{Prompt, Published};
-use tokio::{task::JoinHandle, time::timeout};
+use cmp_supervisor::{loader::Prompt, state::State};
+use tokio::{sync::watch::Receiver, task::JoinHandle, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::loaded::{Loaded, definition, served};
@@ -21,7 +21,7 @@ const LATER: Duration = Duration::from_secs(12);
 
 /// A loader that follows its directory.
 struct Followed {
-    published: Published,
+    states: Receiver<State>,
     prompt: Prompt,
     directory: std::path::PathBuf,
     stop: CancellationToken,
@@ -33,24 +33,21 @@ async fn follow(text: &str) -> Followed {
     let mut loaded = Loaded::new();
     loaded.write("a.yaml", text);
     loaded.load().unwrap();
-    let (directory, published, root) = (loaded.directory(), loaded.published, loaded.root);
+    let (directory, states, root) = (loaded.directory(), loaded.state.subscribe(), loaded.root);
     let stop = CancellationToken::new();
     let (following, prompt) = loaded.loader.follow(stop.clone());
     let task = TaskTracker::new().spawn(following);
     // From here on it watches.
     prompt.look().await.unwrap();
-    Followed { published, prompt, directory, stop, task, root }
+    Followed { states, prompt, directory, stop, task, root }
 }
 
 impl Followed {
     async fn becomes(&self, expected: &[&str], within: Duration) {
-        let mut catalogs = self.published.catalogs.clone();
-        let is_so = timeout(within, async {
-            while served(&self.published) != expected {
-                catalogs.changed().await.unwrap();
-            }
-        });
-        assert!(is_so.await.is_ok(), "{:?} did not become {expected:?}", served(&self.published));
+        let mut states = self.states.clone();
+        let is_so = timeout(within, states.wait_for(|state| served(state) == expected)).await;
+        let is_so = is_so.is_ok_and(|state| state.is_ok());
+        assert!(is_so, "{:?} did not become {expected:?}", served(&self.states.borrow()));
     }
 
     async fn end(self) {
@@ -81,9 +78,8 @@ async fn a_replaced_directory_is_followed() {
 async fn a_missing_directory_removes_nothing_and_may_come_back() {
     let followed = follow(&definition("a", "1")).await;
     fs::remove_dir_all(&followed.directory).unwrap();
-    let findings = followed.prompt.look().await.unwrap();
-    let kept = findings.kept().unwrap();
-    assert!(kept.left.is_none() && kept.reason.contains("cannot list"), "{kept:?}");
+    let kept = followed.prompt.look().await.unwrap().kept.unwrap();
+    assert!(kept.seconds_left.is_none() && kept.reason.contains("cannot list"), "{kept:?}");
     followed.becomes(&["a:1"], SOON).await;
     fs::create_dir(&followed.directory).unwrap();
     fs::write(followed.directory.join("a.yaml"), definition("a", "2")).unwrap();
@@ -121,8 +117,6 @@ async fn editors_write_in_place_by_rename_and_in_pieces() {
     fs::rename(&staged, &file).unwrap();
     followed.becomes(&["a:3"], SOON).await;
     // Truncated first; what is half there keeps the last good definition.
-    let mut catalogs = followed.published.catalogs.clone();
-    catalogs.mark_unchanged();
     let text = definition("a", "4");
     let mut writer = OpenOptions::new().write(true).truncate(true).open(&file).unwrap();
     for piece in text.as_bytes().chunks(40) {
@@ -131,9 +125,7 @@ async fn editors_write_in_place_by_rename_and_in_pieces() {
         tokio::time::sleep(Duration::from_millis(150)).await;
     }
     followed.becomes(&["a:4"], SOON).await;
-    catalogs.borrow_and_update();
-    assert!(!catalogs.has_changed().unwrap());
-    assert_eq!(followed.prompt.look().await.unwrap().generation(), 4);
+    assert_eq!(followed.prompt.look().await.unwrap().generation, 4);
     followed.end().await;
 }
 
@@ -159,9 +151,9 @@ async fn a_restless_directory_is_read_in_the_end() {
 async fn a_quiet_directory_is_left_alone() {
     // Reading opens files, which the kernel reports as well.
     let followed = follow(&definition("a", "1")).await;
-    let mut findings = followed.published.findings.clone();
-    findings.mark_unchanged();
-    let looked = timeout(Duration::from_secs(2), findings.changed()).await;
+    let mut states = followed.states.clone();
+    states.mark_unchanged();
+    let looked = timeout(Duration::from_secs(2), states.changed()).await;
     assert!(looked.is_err(), "it looked without a reason");
     followed.end().await;
 }

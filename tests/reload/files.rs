@@ -111,7 +111,7 @@ fn scripts_beside_a_definition_are_nobodys_business() {
     loaded.write("generate.sh", "#!/bin/sh\n");
     loaded.write("README.md", "# text");
     assert_eq!(loaded.plugins(), ["a:x"]);
-    assert!(loaded.load().unwrap().troubles().is_empty());
+    assert!(loaded.load().unwrap().problems.is_empty());
 }
 
 #[test]

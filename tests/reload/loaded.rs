@@ -3,18 +3,20 @@
 use std::{fs, path::PathBuf, time::Duration};
 
 use cmp_supervisor::{
-    loader::{Findings, Loader, NoSnapshot, Places, Published},
+    loader::{Loader, NoSnapshot, Places},
     metrics::Metrics,
-    plugin::Isolation,
+    plugin::{Catalog, Isolation, Problem},
+    state::State,
 };
 use tempfile::TempDir;
+use tokio::sync::watch::Sender;
 
 use crate::kubelet::{Age, FakeKubelet};
 
 /// A loader of a directory of its own.
 pub(crate) struct Loaded {
     pub(crate) loader: Loader,
-    pub(crate) published: Published,
+    pub(crate) state: Sender<State>,
     pub(crate) metrics: Metrics,
     pub(crate) root: TempDir,
 }
@@ -38,8 +40,8 @@ impl Loaded {
         fs::create_dir(&directory).unwrap();
         let (places, metrics) =
             (Places { directory: Some(directory), single: None }, Metrics::new());
-        let (loader, published) = Loader::new(places, Isolation::Uid, grace, metrics.clone());
-        Self { loader, published, metrics, root }
+        let (loader, state) = Loader::new(places, Isolation::Uid, grace, metrics.clone());
+        Self { loader, state, metrics, root }
     }
 
     /// The directory of definitions.
@@ -56,8 +58,13 @@ impl Loaded {
         fs::write(self.directory().join(file), text).unwrap();
     }
 
-    pub(crate) fn load(&mut self) -> Result<Findings, NoSnapshot> {
-        self.loader.load()
+    pub(crate) fn load(&mut self) -> Result<State, NoSnapshot> {
+        self.loader.load().map(|()| self.state.borrow().clone())
+    }
+
+    /// The plugins that should be served.
+    pub(crate) fn desired(&self) -> Catalog {
+        self.state.borrow().desired.clone()
     }
 
     /// Looks, and tells each plugin as `name:command`.
@@ -68,19 +75,22 @@ impl Loaded {
 
     /// What should be served, without looking.
     pub(crate) fn served(&self) -> Vec<String> {
-        served(&self.published)
+        served(&self.state.borrow())
     }
 
     /// What is wrong with a file, after looking.
     pub(crate) fn trouble(&mut self, file: &str) -> String {
-        let findings = self.load().unwrap();
-        let of_file = findings.troubles().iter().find(|trouble| trouble.file == file);
-        of_file.map(|trouble| trouble.text.clone()).unwrap_or_default()
+        let state = self.load().unwrap();
+        let of_file = state.problems.iter().find(|problem| problem.file == file);
+        of_file.map(Problem::text).unwrap_or_default()
     }
 }
 
 /// Each plugin that should be served, as `name:command`.
-pub(crate) fn served(published: &Published) -> Vec<String> {
-    let catalog = published.catalogs.borrow();
-    catalog.iter().map(|plugin| format!("{}:{}", plugin.name, plugin.generate.program())).collect()
+pub(crate) fn served(state: &State) -> Vec<String> {
+    state
+        .desired
+        .iter()
+        .map(|plugin| format!("{}:{}", plugin.name, plugin.generate.program()))
+        .collect()
 }

@@ -69,7 +69,7 @@ fn every_look_sees_one_generation_and_all_of_it() {
                 break;
             }
             match loaded.load() {
-                Ok(findings) => assert!(findings.troubles().is_empty(), "{findings:?}"),
+                Ok(state) => assert!(state.problems.is_empty(), "{state:?}"),
                 // Not read is not removed: what was served stays.
                 Err(_) => failed += 1,
             }

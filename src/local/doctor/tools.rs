@@ -7,8 +7,8 @@ use cmp_sandbox::look_up;
 use super::Finding;
 use crate::{
     config::{self, Serve},
-    loader::{Problem, read_once},
-    plugin::{Code, CommandLine, Discovery, Isolation, PluginDefinition, Severity},
+    loader::read_once,
+    plugin::{Code, CommandLine, Discovery, Isolation, PluginDefinition, Problem, Severity},
 };
 
 /// A remedy for definitions that are not served.

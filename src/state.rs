@@ -1,0 +1,132 @@
+//! The one answer to "is this plugin served, and if not, why".
+//!
+//! The loader writes which plugins are defined, the supervisor writes which of
+//! them are served. Readiness, metrics, `/plugins` and `status` only read.
+
+mod gauges;
+mod origin;
+mod summary;
+#[cfg(test)]
+mod tests;
+
+use std::{collections::BTreeMap, time::SystemTime};
+
+use serde::{Deserialize, Serialize};
+
+pub use self::{
+    gauges::measure,
+    origin::{Digest, Origin},
+    summary::{Plugin, Summary},
+};
+use crate::{
+    metrics::{Configured, PluginState, Reload},
+    plugin::{Catalog, PluginName, Problem},
+};
+
+/// The state of a supervisor and its plugins at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    /// Whether requests are welcome.
+    pub ready: bool,
+    /// Mounts that never change, and what to do about them.
+    pub static_mounts: Vec<String>,
+    /// The plugins that should be served, by the loader.
+    pub desired: Catalog,
+    /// The source of each plugin that should be served, by the loader.
+    pub origins: BTreeMap<PluginName, Origin>,
+    /// Everything that is wrong with definitions, by the loader.
+    pub problems: Vec<Problem>,
+    /// The result of the last look at the definitions.
+    pub result: Reload,
+    /// Counts changed sets of definitions since the start; the first is 1.
+    pub generation: u64,
+    /// Tells sets of definitions apart, on every machine.
+    pub digest: Digest,
+    /// When every definition could be read and was valid; `None` if never.
+    pub good_since: Option<SystemTime>,
+    /// The reason why all definitions stay as they were, if they do.
+    pub kept: Option<Kept>,
+    /// Whether the kernel reports changes at once.
+    pub watching: bool,
+    /// The plugins that the supervisor tried to serve last; `None` before the
+    /// first time.
+    pub tried: Option<Catalog>,
+    /// The plugins that have a socket, by the supervisor.
+    pub served: Catalog,
+    /// The reasons why plugins have no socket, by the supervisor.
+    pub failed: BTreeMap<PluginName, String>,
+}
+
+/// The reason why all definitions stay as they were, whatever is there now.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Kept {
+    /// What is wrong.
+    pub reason: String,
+    /// Seconds from the last look until they are removed; `None` if they stay
+    /// until the cause is put right.
+    pub seconds_left: Option<u64>,
+}
+
+impl State {
+    /// Whether every definition could be read and is valid.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        matches!(self.result, Reload::Applied | Reload::Unchanged)
+    }
+
+    /// Whether the supervisor has tried to serve the plugins that are defined now.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.tried.as_ref() == Some(&self.desired)
+    }
+
+    /// Whether requests are worth sending: everything was tried, and if there
+    /// is anything to serve, some of it is. One plugin whose socket cannot be
+    /// made must not take the others out of service.
+    #[must_use]
+    pub fn is_useful(&self) -> bool {
+        self.tried.as_ref().is_some_and(|tried| tried.is_empty() || !self.served.is_empty())
+    }
+
+    /// The metrics of the last look.
+    pub(crate) fn configured(&self) -> Configured {
+        Configured {
+            generation: self.generation,
+            hash: self.digest.number(),
+            diagnostics: self.problems.len(),
+            good_since: self.good_since,
+            emptied: self.kept.as_ref().is_some_and(|kept| kept.seconds_left.is_some()),
+            is_good: self.is_good(),
+        }
+    }
+
+    /// Every plugin: those that should be served by name, then definitions
+    /// that nothing is served of, by file.
+    #[must_use]
+    pub fn plugins(&self) -> Vec<Plugin> {
+        let named = self.desired.iter().map(|plugin| self.plugin(&plugin.name));
+        let is_orphan = |problem: &&Problem| !self.origins.values().any(|o| o.is_in(problem));
+        let mut orphans = BTreeMap::<_, Vec<_>>::new();
+        for problem in self.problems.iter().filter(is_orphan) {
+            orphans.entry((&problem.file, &problem.place)).or_default().push(problem.text());
+        }
+        let orphans = orphans.into_iter();
+        named.chain(orphans.map(|((file, _), problems)| Plugin::invalid(file, problems))).collect()
+    }
+
+    fn plugin(&self, name: &PluginName) -> Plugin {
+        let origin = self.origins.get(name);
+        let is_about = |problem: &&Problem| origin.is_some_and(|origin| origin.is_in(problem));
+        let problems: Vec<_> = self.problems.iter().filter(is_about).collect();
+        let failure = self.failed.get(name);
+        let state = match (self.served.get(name), failure) {
+            (Some(_), _) if problems.iter().any(|problem| problem.stale) => PluginState::Stale,
+            (Some(_), _) => PluginState::Serving,
+            (None, Some(_)) => PluginState::Failed,
+            (None, None) => PluginState::Starting,
+        };
+        let problems = problems.into_iter().map(Problem::text).chain(failure.cloned()).collect();
+        Plugin::named(name, state, origin, problems)
+    }
+}

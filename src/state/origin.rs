@@ -1,0 +1,47 @@
+//! The source of a plugin's definition.
+
+use std::time::SystemTime;
+
+use crate::plugin::{Place, Problem};
+
+/// Bytes of a digest that are shown: enough to tell two definitions apart.
+const DIGEST_SHOWN: usize = 6;
+
+/// The source of a plugin's definition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// Its path in the plugins directory.
+    pub file: String,
+    /// The part of the file.
+    pub place: Place,
+    /// The set of definitions that it came with; see [`super::State::generation`].
+    pub generation: u64,
+    /// When it was read.
+    pub loaded_at: SystemTime,
+    /// Of the text it was read from.
+    pub digest: Digest,
+}
+
+/// Tells two texts apart, on any machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Digest(pub(crate) [u8; 32]);
+
+impl Origin {
+    /// Whether the definition is, or is in, what is wrong.
+    pub(super) fn is_in(&self, problem: &Problem) -> bool {
+        self.file == problem.file && problem.place.holds(&self.place)
+    }
+}
+
+impl Digest {
+    /// The first bytes, as lower-case hexadecimal digits.
+    #[must_use]
+    pub fn short(&self) -> String {
+        format!("{:0width$x}", self.number(), width = 2 * DIGEST_SHOWN)
+    }
+
+    /// The first 48 bits, which a floating-point number holds exactly.
+    pub(crate) fn number(&self) -> u64 {
+        self.0.iter().take(DIGEST_SHOWN).fold(0, |number, byte| number << 8 | u64::from(*byte))
+    }
+}

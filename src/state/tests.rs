@@ -1,0 +1,110 @@
+//! One plugin in every state, and the definitions that are nobody's.
+
+use std::{sync::Arc, time::SystemTime};
+
+use serde_json::json;
+
+use super::*;
+use crate::plugin::{Code, Diagnostic, Place, read};
+
+fn catalog(names: &[&str]) -> Catalog {
+    let definition = |name: &&str| {
+        let text = format!(
+            "kind: ConfigManagementPlugin\nmetadata: {{name: {name}}}\n\
+             spec: {{generate: {{command: [x]}}}}"
+        );
+        Arc::new(read(text.as_bytes()).unwrap())
+    };
+    names.iter().map(definition).collect()
+}
+
+fn problem(file: &str, stale: bool, text: &str) -> Problem {
+    Problem { stale, ..Problem::of_file(file, Diagnostic::new(Code::Kind, text)) }
+}
+
+/// Four plugins that are defined in files of their names, of which two are served.
+fn state() -> State {
+    let desired = catalog(&["failed", "serving", "stale", "starting"]);
+    let origin = |name: &PluginName| Origin {
+        file: format!("{name}.yaml"),
+        place: Place::default(),
+        generation: 2,
+        loaded_at: SystemTime::UNIX_EPOCH,
+        digest: Digest::default(),
+    };
+    let origins = desired.iter().map(|plugin| (plugin.name.clone(), origin(&plugin.name)));
+    let failed = desired.iter().find(|plugin| plugin.name.as_str() == "failed").unwrap();
+    State {
+        origins: origins.collect(),
+        problems: vec![
+            problem("stale.yaml", true, "one"),
+            problem("bad.yaml", false, "two"),
+            problem("bad.yaml", false, "three"),
+        ],
+        tried: Some(catalog(&["failed", "serving", "stale"])),
+        served: catalog(&["serving", "stale"]),
+        failed: BTreeMap::from([(failed.name.clone(), "no room".to_owned())]),
+        desired,
+        ..State::default()
+    }
+}
+
+#[test]
+fn each_plugin_is_in_one_state_and_tells_the_reason_and_the_file() {
+    let told = state().plugins().into_iter().map(|plugin| {
+        let (name, file) = (plugin.name.unwrap_or_default(), plugin.file.unwrap_or_default());
+        format!("{name} {} {file}: {}", plugin.state.as_str(), plugin.problems.join(", "))
+    });
+    let expected = [
+        "failed failed failed.yaml: no room",
+        "serving serving serving.yaml: ",
+        "stale stale stale.yaml: CMP0106: one",
+        "starting starting starting.yaml: ",
+        " invalid bad.yaml: CMP0106: two, CMP0106: three",
+    ];
+    assert_eq!(told.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn requests_are_welcome_once_anything_that_was_tried_is_served() {
+    let state = state();
+    assert!(state.is_useful() && !state.is_settled());
+    assert!(!State { tried: None, ..state.clone() }.is_useful());
+    assert!(!State { served: Catalog::default(), ..state.clone() }.is_useful());
+    let (tried, served) = (Some(Catalog::default()), Catalog::default());
+    assert!(State { tried, served, ..state.clone() }.is_useful());
+    assert!(State { tried: Some(state.desired.clone()), ..state }.is_settled());
+}
+
+#[test]
+fn the_summary_has_the_documented_fields() {
+    let desired = catalog(&["a"]);
+    let origin = Origin {
+        file: "a.yaml".to_owned(),
+        place: Place::default(),
+        generation: 1,
+        loaded_at: SystemTime::UNIX_EPOCH,
+        digest: Digest([0xab; 32]),
+    };
+    let name = desired.iter().next().unwrap().name.clone();
+    let kept = Kept { reason: "gone".to_owned(), seconds_left: Some(7) };
+    let state = State {
+        origins: BTreeMap::from([(name, origin)]),
+        served: desired.clone(),
+        desired,
+        result: Reload::Rejected,
+        good_since: Some(SystemTime::UNIX_EPOCH),
+        kept: Some(kept),
+        ..State::default()
+    };
+    let expected = json!({
+        "ready": false, "result": "rejected", "generation": 0, "watching": false,
+        "lastSuccess": "1970-01-01T00:00:00Z", "staticMounts": [],
+        "kept": {"reason": "gone", "secondsLeft": 7},
+        "plugins": [{
+            "name": "a", "socket": "a.sock", "state": "serving", "file": "a.yaml", "generation": 1,
+            "loadedAt": "1970-01-01T00:00:00Z", "hash": "abababababab", "problems": [],
+        }],
+    });
+    assert_eq!(serde_json::to_value(Summary::from(&state)).unwrap(), expected);
+}
