@@ -7,15 +7,16 @@ use std::{
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
     thread,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use crate::{
     arena::is_ours,
     attack::Staging,
     helper,
-    payload::DROPPED,
+    payload::{DROPPED, EVIL, SHARED, SYSTEM},
     processes::{self, Process},
+    raw,
     targets::Targets,
 };
 
@@ -30,9 +31,6 @@ const SHORT_LIVED: Duration = Duration::from_millis(60);
 
 /// Time between two looks.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
-
-/// Directories that everybody may write to.
-const SHARED: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 
 /// Objects that outlive processes, and in which column their owner is.
 const LASTING: [(&str, usize); 3] = [("shm", 7), ("sem", 4), ("msg", 7)];
@@ -51,19 +49,25 @@ struct File {
     inode: u64,
     mode: u32,
     owner: u32,
+    /// Of files. Directories change when something beside a victim's comes or goes.
+    modified: Option<SystemTime>,
+    attributes: Vec<u8>,
     content: Vec<u8>,
 }
 
 impl Before {
     pub(crate) fn look(targets: &Targets, uids: RangeInclusive<u32>) -> Self {
-        let mut processes = processes_of(&uids, targets);
-        // Those who look at what the victim takes come and go.
+        Self { processes: processes_of(&uids, targets), files: files(targets), uids }
+    }
+
+    /// Forgets the processes that measure the victim: they come and go.
+    pub(crate) fn without_short_lived(mut self, targets: &Targets) -> Self {
         for _ in 0..2 {
             thread::sleep(SHORT_LIVED);
-            let now = processes_of(&uids, targets);
-            processes.retain(|process| now.contains(process));
+            let now = processes_of(&self.uids, targets);
+            self.processes.retain(|process| now.contains(process));
         }
-        Self { processes, files: files(targets), uids }
+        self
     }
 
     /// Waits until everything is as it was; or says what is not.
@@ -80,24 +84,26 @@ impl Before {
         }
     }
 
-    fn difference(&self, targets: &Targets) -> Option<String> {
+    /// Everything that is not as it was.
+    pub(crate) fn difference(&self, targets: &Targets) -> Option<String> {
+        let mut all = Vec::new();
         let processes = processes_of(&self.uids, targets);
         if processes != self.processes {
             let left: Vec<_> = processes.difference(&self.processes).collect();
             let killed: Vec<_> = self.processes.difference(&processes).collect();
-            return Some(format!("processes left: {left:?}, killed: {killed:?}"));
+            all.push(format!("processes left: {left:?}, killed: {killed:?}"));
         }
-        if let Some(ill) = self.processes.iter().find(|process| !process.is_well()) {
-            return Some(format!("stopped: {ill:?}"));
-        }
+        let ill = self.processes.intersection(&processes).find(|process| !process.is_well());
+        all.extend(ill.map(|ill| format!("stopped: {ill:?}")));
         let files = files(targets);
         if files != self.files {
             let left: Vec<_> = files.difference(&self.files).collect();
             let gone: Vec<_> = self.files.difference(&files).collect();
-            return Some(format!("files left or changed: {left:?}, were: {gone:?}"));
+            all.push(format!("files left or changed: {left:?}, were: {gone:?}"));
         }
-        let dropped = self.dropped().next().map(|path| format!("dropped: {}", path.display()));
-        dropped.or_else(|| self.lasting())
+        all.extend(self.dropped().map(|path| format!("dropped: {}", path.display())));
+        all.extend(self.lasting());
+        (!all.is_empty()).then(|| all.join("; "))
     }
 
     fn dropped(&self) -> impl Iterator<Item = PathBuf> {
@@ -105,7 +111,9 @@ impl Before {
         let is_owned = |entry: &fs::DirEntry| {
             entry.metadata().is_ok_and(|about| is_ours(&self.uids, about.uid()))
         };
-        entries.filter(is_owned).map(|entry| entry.path())
+        let shared = entries.filter(is_owned).map(|entry| entry.path());
+        let system = SYSTEM.iter().map(|path| Path::new(path).join(DROPPED));
+        shared.chain(system.filter(|path| path.exists()))
     }
 
     fn lasting(&self) -> Option<String> {
@@ -123,7 +131,7 @@ impl Before {
         for path in [treasure(targets), targets.own_secret.clone()] {
             let was = self.files.iter().find(|file| file.path == path);
             if let Some(was) = was {
-                fs::set_permissions(&path, Permissions::from_mode(was.mode)).expect("a mode");
+                was.restore();
             }
         }
         let entries = [&targets.open_dir, &targets.socket_dir].map(fs::read_dir);
@@ -131,11 +139,19 @@ impl Before {
         let is_new = |path: &PathBuf| {
             path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(DROPPED))
         };
-        for path in entries.filter(is_new).chain(self.dropped()) {
-            let removed = fs::remove_file(&path).or_else(|_| fs::remove_dir(&path));
-            removed.expect("a removed file");
-        }
+        entries.filter(is_new).for_each(|path| remove(&path));
+        self.sweep();
     }
+
+    /// Removes what an attack left in directories of the machine.
+    pub(crate) fn sweep(&self) {
+        self.dropped().for_each(|path| remove(&path));
+    }
+}
+
+fn remove(path: &Path) {
+    let removed = fs::remove_file(path).or_else(|_| fs::remove_dir(path));
+    removed.expect("a removed file");
 }
 
 fn processes_of(uids: &RangeInclusive<u32>, targets: &Targets) -> BTreeSet<Process> {
@@ -172,7 +188,20 @@ impl File {
             inode: about.ino(),
             mode: about.mode(),
             owner: about.uid(),
+            modified: about.modified().ok().filter(|_| about.is_file()),
+            attributes: raw::attributes(path),
             content,
         })
+    }
+
+    /// Gives a file its mode, time and attributes back.
+    fn restore(&self) {
+        fs::set_permissions(&self.path, Permissions::from_mode(self.mode)).expect("a mode");
+        if raw::attributes(&self.path) != self.attributes {
+            raw::remove_attribute(&self.path, EVIL);
+        }
+        let file = fs::File::options().write(true).open(&self.path).expect("a file");
+        let modified = self.modified.expect("a file's time");
+        file.set_modified(modified).expect("a time");
     }
 }

@@ -3,11 +3,8 @@
 
 use std::{
     fs::{self, Permissions},
-    net::{TcpListener, UdpSocket},
-    os::unix::{
-        fs::{PermissionsExt, chown},
-        net::{UnixDatagram, UnixListener},
-    },
+    net::TcpListener,
+    os::unix::fs::{PermissionsExt, chown},
     path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
@@ -19,12 +16,16 @@ use tokio::runtime::{self, Runtime};
 
 use crate::{
     aftermath::Before,
-    attack::{Attack, Expected, Outcome},
-    helper, processes, raw,
+    attack::{Attack, Expected},
+    evidence::{Evidence, Seen},
+    helper,
+    outcome::Outcome,
+    processes,
     requests::{generate, pack, parcel},
     setting::Setting,
     supervisor::{NotServing, Options, Supervisor},
     targets::Targets,
+    victims::Victims,
 };
 
 /// Users for tenants: more than there are leases, fewer than `STRIDE`.
@@ -38,10 +39,10 @@ const STRIDE: u32 = 30;
 /// Below the users that supervisors lease by default.
 const FIRST_USER: u32 = 20_000;
 
-/// Arenas of one run and one for starts, and runs at the same time that do not
-/// meet.
-const PLACES: u32 = 9;
-const RUNS: u32 = 140;
+/// Arenas of one run, one place for starts and one for control runs, and runs
+/// at the same time that do not meet.
+const PLACES: u32 = 10;
+const RUNS: u32 = 130;
 
 /// Nothing here is part of an image, and namespaces put nothing in its place.
 pub(crate) const PLACE: &str = "/var/tmp";
@@ -52,29 +53,25 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// How long the victim works at most.
 const VICTIM_TIME: Duration = Duration::from_mins(30);
 
-/// What all tenants may use.
-const LIMITS: [&str; 20] = [
-    "--max-requests",
-    "4",
-    "--max-processes",
-    "1200",
-    "--max-memory",
-    "268435456",
-    "--max-file-bytes",
-    "33554432",
-    "--max-output-bytes",
-    "1048576",
-    "--max-cpu",
-    "60",
-    "--max-queue",
-    "16",
-    "--max-files",
-    "1000",
-    "--max-disk-bytes",
-    "100663296",
-    "--max-disk-files",
-    "8000",
+/// Limits of all tenants.
+const LIMITS: [(&str, u64); 10] = [
+    ("--max-requests", 4),
+    ("--max-processes", 1200),
+    ("--max-memory", 268_435_456),
+    ("--max-file-bytes", 33_554_432),
+    ("--max-output-bytes", 1_048_576),
+    ("--max-cpu", 60),
+    ("--max-queue", 16),
+    ("--max-files", 1000),
+    ("--max-disk-bytes", 100_663_296),
+    ("--max-disk-files", 8000),
 ];
+
+/// The value of one of them.
+pub(crate) fn limit(flag: &str) -> u64 {
+    let limit = LIMITS.iter().find(|(other, _)| *other == flag);
+    limit.map(|(_, value)| *value).expect("a limit of arenas")
+}
 
 /// What is attacked, and who keeps it.
 pub(crate) struct Arena {
@@ -85,16 +82,7 @@ pub(crate) struct Arena {
     runtime: Runtime,
     archive: PathBuf,
     directory: TempDir,
-    /// Held: they listen for as long as there is somebody to attack them.
     victims: Victims,
-}
-
-/// Servers that wait for nobody.
-struct Victims {
-    _paths: Vec<UnixListener>,
-    _datagrams: UnixDatagram,
-    ports: [TcpListener; 2],
-    _udp: UdpSocket,
 }
 
 impl Arena {
@@ -104,9 +92,9 @@ impl Arena {
             return Err("needs root, to have victims of other users".to_owned());
         }
         let directory = TempDir::with_prefix_in("cmp-attacks-", PLACE).expect("a directory");
-        let options = furnish(setting, setting as u32, directory.path());
-        let (mut targets, victims) = Targets::place(&options);
+        let options = furnish(setting, first_user(setting as u32), directory.path());
         let mut options = options;
+        let (mut targets, mut victims) = Targets::place(&options);
         let network = format!("{}", targets.allowed_port);
         options.more.extend(["--network".to_owned(), network]);
         let supervisor = match Supervisor::start(&options) {
@@ -121,8 +109,13 @@ impl Arena {
         targets.supervisor = supervisor.pid();
         targets.spawner = supervisor.spawner().expect("a spawner");
         hold(setting, &runtime, &mut targets, &archive);
+        if setting.kin() == Setting::Landlock {
+            targets.stand_in(&mut victims);
+        }
+        targets.check().unwrap_or_else(|missing| panic!("{setting}: no target: {missing}"));
+        victims.heard();
         let uids = setting.outside(options.first_uid)..=setting.outside(options.run_as);
-        let before = Before::look(&targets, uids);
+        let before = Before::look(&targets, uids).without_short_lived(&targets);
         Ok(Self { setting, supervisor, targets, before, runtime, archive, directory, victims })
     }
 
@@ -136,13 +129,14 @@ impl Arena {
         let answer: Result<Outcome, String> =
             answer.and_then(|manifest| helper::outcome(&manifest));
         let expected = attack.expected(self.setting);
-        if expected == Expected::Residual {
-            self.before.restore(&self.targets);
-        }
+        let left = self.settle(attack, expected);
+        let calls = self.victims.heard();
+        let seen = Seen { left: &left, calls: &calls };
         let aftermath = self.before.compare(&self.targets, attack.staging);
         let quarantined = self.supervisor.text().contains("is not leased again");
         self.before.restore(&self.targets);
         expected.judge(&answer)?;
+        attack.evidence.judge(expected, &answer, &seen)?;
         aftermath.map_err(|left| format!("{left}, after {answer:?}"))?;
         if quarantined {
             return Err(format!("a user is quarantined, after {answer:?}"));
@@ -150,18 +144,33 @@ impl Arena {
         Ok(())
     }
 
+    /// Takes back what an attack changed that may work here, and returns it.
+    fn settle(&self, attack: &Attack, expected: Expected) -> String {
+        if expected != Expected::Residual {
+            return String::new();
+        }
+        let difference = || self.before.difference(&self.targets).unwrap_or_default();
+        let leaves = matches!(attack.evidence, Evidence::Leaves(_));
+        let left = if leaves { difference() } else { String::new() };
+        self.before.restore(&self.targets);
+        left
+    }
+
     pub(crate) fn close(&mut self) {
-        debug_assert_eq!(self.victims.ports.len(), 2, "they listened all the time");
         self.supervisor.stop();
     }
 }
 
-/// Makes the directories of a supervisor, and a plugin. Supervisors in different
-/// places have different users.
-pub(crate) fn furnish(setting: Setting, place: u32, directory: &Path) -> Options {
-    fs::set_permissions(directory, Permissions::from_mode(0o755)).expect("a mode");
+/// The first user of a supervisor. Supervisors in different places have
+/// different users.
+pub(crate) fn first_user(place: u32) -> u32 {
     let run = std::process::id() % RUNS;
-    let first_uid = FIRST_USER + (PLACES * run + place) * STRIDE;
+    FIRST_USER + (PLACES * run + place) * STRIDE
+}
+
+/// Makes the directories of a supervisor, and a plugin.
+pub(crate) fn furnish(setting: Setting, first_uid: u32, directory: &Path) -> Options {
+    fs::set_permissions(directory, Permissions::from_mode(0o755)).expect("a mode");
     let run_as = first_uid + USERS;
     // As Kubernetes makes an empty volume.
     for (name, mode) in [("sockets", 0o777), ("work", 0o777), ("plugins.d", 0o755), ("bin", 0o755)]
@@ -179,7 +188,8 @@ pub(crate) fn furnish(setting: Setting, place: u32, directory: &Path) -> Options
         let definition = definition(plugin, &program, init, generate);
         fs::write(directory.join(format!("plugins.d/{plugin}.yaml")), definition).expect("a file");
     }
-    let mut more = LIMITS.map(str::to_owned).to_vec();
+    let limits = LIMITS.map(|(flag, value)| [flag.to_owned(), value.to_string()]);
+    let mut more = limits.concat();
     if setting == Setting::UidAlone {
         more.push("--accept-no-landlock".to_owned());
     }
@@ -219,7 +229,9 @@ fn free_port() -> u16 {
 fn hold(setting: Setting, runtime: &Runtime, targets: &mut Targets, archive: &Path) {
     let mark = format!("{:x}", rand::random::<u64>());
     let name = "ARGOCD_ENV_MARK";
-    let parcel = parcel(archive, &[(name, &mark)], VICTIM_TIME);
+    targets.victim_name = format!("victim-{:x}", rand::random::<u64>());
+    let environment = [(name, mark.as_str()), (helper::VICTIM, &targets.victim_name)];
+    let parcel = parcel(archive, &environment, VICTIM_TIME);
     let socket = targets.socket_dir.join("victim.sock");
     // Ends with the supervisor.
     let request = runtime.spawn(async move { generate(&socket, &parcel).await });
@@ -241,97 +253,8 @@ fn hold(setting: Setting, runtime: &Runtime, targets: &mut Targets, archive: &Pa
         targets.victim = victim.pid;
         targets.victim_uid = victim.uid - setting.outside(0);
         targets.victim_socket = workspace.join("tmp").join(helper::VICTIM_SOCKET);
-        targets.victim_name = format!("victim-{}", victim.pid);
         targets.victim_workspace = workspace;
         return;
-    }
-}
-
-impl Targets {
-    /// Puts victims beside the supervisor's directories.
-    fn place(options: &Options) -> (Self, Victims) {
-        let directory = &options.directory;
-        let at = |name: &str| directory.join(name);
-        for (name, mode) in [("secrets", 0o755), ("open", 0o1777), ("hidden", 0o700)] {
-            fs::create_dir(at(name)).expect("a directory");
-            fs::set_permissions(at(name), Permissions::from_mode(mode)).expect("a mode");
-        }
-        let secret = |name: &str, mode: u32, owner: u32| {
-            let path = at("secrets").join(name);
-            fs::write(&path, "TOPSECRET").expect("a secret");
-            fs::set_permissions(&path, Permissions::from_mode(mode)).expect("a mode");
-            let owner = options.setting.outside(owner);
-            chown(&path, Some(owner), Some(owner)).expect("an owner");
-            path
-        };
-        let setuid = at("bin/setuid");
-        fs::copy(at("bin/attack"), &setuid).expect("a copy");
-        chown(&setuid, Some(options.setting.outside(0)), None).expect("an owner");
-        fs::set_permissions(&setuid, Permissions::from_mode(0o4755)).expect("a mode");
-        let victims = Victims::new(directory);
-        let [closed, allowed] =
-            victims.ports.each_ref().map(|port| port.local_addr().expect("an address").port());
-        let targets = Self {
-            supervisor: 0,
-            spawner: 0,
-            victim: 0,
-            victim_uid: 0,
-            victim_workspace: PathBuf::new(),
-            victim_socket: PathBuf::new(),
-            victim_name: String::new(),
-            root: at("work/_cmp_server"),
-            root_secret: secret("root", 0o600, 0),
-            own_secret: secret("own", 0o600, options.run_as),
-            world_secret: secret("world", 0o644, 0),
-            token: secret("token", 0o644, options.run_as),
-            plugins_dir: at("plugins.d"),
-            definition: at("plugins.d/victim.yaml"),
-            socket_dir: at("sockets"),
-            plugin_socket: at("sockets/victim.sock"),
-            open_dir: at("open"),
-            open_socket: at("open/socket"),
-            closed_socket: at("secrets/socket"),
-            hidden_socket: at("hidden/socket"),
-            datagram_socket: at("open/datagrams"),
-            abstract_name: name(directory),
-            metrics_port: options.metrics_port,
-            closed_port: closed,
-            allowed_port: allowed,
-            setuid,
-        };
-        (targets, victims)
-    }
-}
-
-fn name(directory: &Path) -> String {
-    directory.join("abstract").display().to_string()
-}
-
-impl Victims {
-    fn new(directory: &Path) -> Self {
-        let bind = |name: &str, mode: u32| {
-            let path = directory.join(name);
-            let listener = UnixListener::bind(&path).expect("a socket");
-            fs::set_permissions(path, Permissions::from_mode(mode)).expect("a mode");
-            listener
-        };
-        let paths = [("open/socket", 0o777), ("secrets/socket", 0o660), ("hidden/socket", 0o777)];
-        let named = UnixListener::bind_addr(&raw::abstract_address(&name(directory)));
-        let datagrams = directory.join("open/datagrams");
-        let bound = UnixDatagram::bind(&datagrams).expect("a socket");
-        fs::set_permissions(datagrams, Permissions::from_mode(0o666)).expect("a mode");
-        // On all addresses there are: a plugin knows more than loopback.
-        let port = |()| {
-            let bound = TcpListener::bind("[::]:0");
-            bound.or_else(|_| TcpListener::bind("0.0.0.0:0")).expect("a port")
-        };
-        let paths = paths.into_iter().map(|(name, mode)| bind(name, mode));
-        Self {
-            _paths: paths.chain([named.expect("a name")]).collect(),
-            _datagrams: bound,
-            ports: [(), ()].map(port),
-            _udp: UdpSocket::bind("127.0.0.1:0").expect("a port"),
-        }
     }
 }
 

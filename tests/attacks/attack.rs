@@ -1,13 +1,15 @@
-//! What is tried, and what each tier promises to come of it.
+//! Attacks, and the result that each tier promises.
 
 use std::time::Duration;
 
-use crate::{setting::Setting, targets::Targets};
+use nix::errno::Errno;
 
-/// How long a request may take that is not meant to be cut off.
+use crate::{evidence::Evidence, outcome::Outcome, setting::Setting, targets::Targets};
+
+/// Deadline of a request that is not meant to exceed it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long one may take that is.
+/// Deadline of a request that is.
 const CUT_OFF: Duration = Duration::from_millis(1500);
 
 /// Something a tenant tries.
@@ -15,56 +17,79 @@ const CUT_OFF: Duration = Duration::from_millis(1500);
 pub(crate) struct Attack {
     pub(crate) name: &'static str,
     pub(crate) payload: Payload,
-    /// The same in every tier, but for those named in `except`.
+    /// The same in every tier, except for those named in `except`.
     pub(crate) expected: Expected,
     pub(crate) except: &'static [(Setting, Expected)],
     pub(crate) staging: Staging,
+    /// The sign by which the test sees that it worked.
+    pub(crate) evidence: Evidence,
+    /// User of the control run.
+    pub(crate) user: User,
+    /// Ways that a kernel or a machine may lack.
+    pub(crate) lacking: &'static [Lacking],
 }
 
 /// Runs as the tenant.
 pub(crate) type Payload = fn(&Targets) -> Outcome;
 
-/// What a payload could do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// It worked: an escape, unless it is something that every tenant may do.
-    Done(String),
-    /// It was refused.
-    Refused(String),
-}
+/// The beginning of a way's name, its error, and the reason for people.
+pub(crate) type Lacking = (&'static str, Errno, &'static str);
 
-/// What must come of an attack. That nothing is left afterwards and nobody is
-/// hurt holds for all of them.
+/// The required result of an attack. Nothing may be left afterwards and nobody
+/// may be hurt, except where `Residual` says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
-    /// It is refused.
+    /// Every way is refused.
     Refused,
-    /// It works, because programs need it.
+    /// It works because programs need it, and leaves no evidence behind.
     Works,
-    /// It may work or fail, or end its own request: only the aftermath counts.
-    Harmless,
     /// The request is ended by force, and fails.
     Stopped,
-    /// It is, and the error says this.
+    /// The same, and the error contains this text.
     Told(&'static str),
-    /// It works here, and docs/security.md says so. Newer kernels may refuse it.
+    /// It works and the evidence is seen. docs/security.md admits it.
     Residual,
+    /// The request succeeds, with an empty answer.
+    Nothing,
 }
 
-/// Which command of the plugin attacks.
+/// The command of the plugin that attacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Staging {
     /// `generate`.
     Generate,
-    /// `init`, and `generate` must then work as if nothing had happened.
+    /// `init`. `generate` must then work as if nothing had happened.
     Init,
-    /// `generate`, with so little time that it is cut off.
+    /// `generate`, with a deadline that it exceeds.
     CutOff,
+}
+
+/// The user of a control run, with the UID of a tenant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum User {
+    /// With every capability that root has on this machine.
+    Mighty,
+    /// The same, and UID 0: for files that look at the UID only.
+    Root,
+    /// Without any, so that limits of processes apply and signals stay with
+    /// the UID. For payloads that would exhaust the machine.
+    Plain,
+    /// Without any, and everybody else has the same UID.
+    Owner,
 }
 
 impl Attack {
     pub(crate) const fn new(name: &'static str, payload: Payload, expected: Expected) -> Self {
-        Self { name, payload, expected, except: &[], staging: Staging::Generate }
+        Self {
+            name,
+            payload,
+            expected,
+            except: &[],
+            staging: Staging::Generate,
+            evidence: Evidence::Report,
+            user: User::Mighty,
+            lacking: &[],
+        }
     }
 
     pub(crate) const fn except(self, except: &'static [(Setting, Expected)]) -> Self {
@@ -73,6 +98,25 @@ impl Attack {
 
     pub(crate) const fn staged(self, staging: Staging) -> Self {
         Self { staging, ..self }
+    }
+
+    /// With this evidence of a success.
+    pub(crate) const fn seen(self, evidence: Evidence) -> Self {
+        Self { evidence, ..self }
+    }
+
+    /// Without capabilities in the control run.
+    pub(crate) const fn plain(self) -> Self {
+        self.by(User::Plain)
+    }
+
+    /// As another user in the control run.
+    pub(crate) const fn by(self, user: User) -> Self {
+        Self { user, ..self }
+    }
+
+    pub(crate) const fn lacking(self, lacking: &'static [Lacking]) -> Self {
+        Self { lacking, ..self }
     }
 
     pub(crate) fn expected(&self, setting: Setting) -> Expected {
@@ -95,35 +139,16 @@ impl Attack {
 }
 
 impl Expected {
-    /// Complains if an answer is not what was promised.
+    /// Complains if an answer is not the promised one.
     pub(crate) fn judge(self, answer: &Result<Outcome, String>) -> Result<(), String> {
-        match (self, answer) {
-            (Self::Refused | Self::Residual, Ok(Outcome::Refused(_)))
-            | (Self::Works | Self::Residual, Ok(Outcome::Done(_)))
-            | (Self::Stopped, Err(_))
-            | (Self::Harmless, _) => Ok(()),
-            (Self::Told(text), Err(error)) if error.contains(text) => Ok(()),
-            (_, answer) => Err(format!("expected it to be {self:?}, but: {answer:?}")),
-        }
+        let is_right = match (self, answer) {
+            (Self::Refused, Ok(outcome)) => !outcome.is_done(),
+            (Self::Works | Self::Residual, Ok(outcome)) => outcome.is_done(),
+            (Self::Nothing, Ok(outcome)) => outcome.ways().is_empty(),
+            (Self::Stopped, Err(_)) => true,
+            (Self::Told(text), Err(error)) => error.contains(text),
+            (_, Ok(_) | Err(_)) => false,
+        };
+        is_right.then_some(()).ok_or_else(|| format!("expected {self:?}, got {answer:?}"))
     }
-}
-
-/// What a result means for whoever tried.
-pub(crate) fn tried<T, E: std::fmt::Display>(result: Result<T, E>) -> Outcome {
-    match result {
-        Ok(_) => Outcome::Done("it worked".to_owned()),
-        Err(error) => Outcome::Refused(error.to_string()),
-    }
-}
-
-/// Several ways to the same end: one that works is enough.
-pub(crate) fn any(ways: impl IntoIterator<Item = (&'static str, Outcome)>) -> Outcome {
-    let mut refused = Vec::new();
-    for (way, outcome) in ways {
-        match outcome {
-            Outcome::Done(how) => return Outcome::Done(format!("{way}: {how}")),
-            Outcome::Refused(why) => refused.push(format!("{way}: {why}")),
-        }
-    }
-    Outcome::Refused(refused.join("; "))
 }

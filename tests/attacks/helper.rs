@@ -5,8 +5,10 @@ use std::{env, fs, os::unix::net::UnixListener, path::Path, process::ExitCode, t
 use serde_json::json;
 
 use crate::{
-    attack::{Attack, Outcome, Staging},
-    emulate, table,
+    attack::{Attack, Staging},
+    control, emulate,
+    outcome::Outcome,
+    table,
     targets::Targets,
 };
 
@@ -19,10 +21,16 @@ pub(crate) const INIT: &str = "init";
 pub(crate) const HOLD: &str = "hold";
 pub(crate) const EUID: &str = "euid";
 pub(crate) const EMULATE: &str = "emulate";
+/// A control run, and the attacker in it.
+pub(crate) const CONTROL: &str = "control";
+pub(crate) const UNCONFINED: &str = "unconfined";
 
 /// Names of `spec.source.plugin.env` as commands see them.
 pub(crate) const NAME: &str = "ARGOCD_ENV_ATTACK";
 pub(crate) const TARGETS: &str = "ARGOCD_ENV_TARGETS";
+
+/// The name of a victim's abstract socket.
+pub(crate) const VICTIM: &str = "ARGOCD_ENV_VICTIM";
 
 /// What a victim has in its workspace.
 pub(crate) const TREASURE: &str = "treasure";
@@ -35,6 +43,8 @@ pub(crate) fn main() -> ExitCode {
     match env::args().nth(2).as_deref() {
         Some(HOLD) => hold(),
         Some(EMULATE) => emulate::main(),
+        Some(CONTROL) => control::main(),
+        Some(UNCONFINED) => report(&(attack().payload)(&targets())),
         // For whoever has the bit on this file's mode.
         Some(EUID) => return ExitCode::from(u8::from(!nix::unistd::geteuid().is_root())),
         Some(INIT) => staged(true),
@@ -47,14 +57,20 @@ fn staged(is_init: bool) {
     let attack = attack();
     if is_init != (attack.staging == Staging::Init) {
         // The other command of a plugin is an honest one.
-        return report(&Outcome::Done("an honest command".to_owned()));
+        return report(&Outcome::done("an honest command"));
     }
-    let targets = variable(TARGETS).expect("targets");
-    let targets: Targets = serde_json::from_str(&targets).expect("targets are JSON");
-    let outcome = (attack.payload)(&targets);
-    if !is_init {
+    let outcome = (attack.payload)(&targets());
+    if is_init {
+        // Nobody sees this command's output: its failure fails the request.
+        assert!(outcome.is_done(), "{outcome:?}");
+    } else {
         report(&outcome);
     }
+}
+
+fn targets() -> Targets {
+    let targets = variable(TARGETS).expect("targets");
+    serde_json::from_str(&targets).expect("targets are JSON")
 }
 
 fn attack() -> &'static Attack {
@@ -63,22 +79,18 @@ fn attack() -> &'static Attack {
 }
 
 fn report(outcome: &Outcome) {
-    let (done, detail) = match outcome {
-        Outcome::Done(detail) => (true, detail),
-        Outcome::Refused(detail) => (false, detail),
-    };
-    println!("{}", json!({"kind": "Outcome", "done": done, "detail": detail}));
+    println!("{}", json!({"kind": "Outcome", "outcome": outcome}));
 }
 
 /// Reads what [`report`] printed.
 pub(crate) fn outcome(manifest: &[u8]) -> Result<Outcome, String> {
-    let value: serde_json::Value = serde_json::from_slice(manifest).map_err(|e| e.to_string())?;
-    let detail = value["detail"].as_str().unwrap_or_default().to_owned();
-    match value["done"].as_bool() {
-        Some(true) => Ok(Outcome::Done(detail)),
-        Some(false) => Ok(Outcome::Refused(detail)),
-        None => Err(format!("not an outcome: {value}")),
+    if manifest.is_empty() {
+        return Ok(Outcome::nothing());
     }
+    let mut value: serde_json::Value =
+        serde_json::from_slice(manifest).map_err(|error| error.to_string())?;
+    serde_json::from_value(value["outcome"].take())
+        .map_err(|error| format!("not an outcome: {error}: {value}"))
 }
 
 /// A tenant that means no harm and has something to lose.
@@ -87,8 +99,9 @@ fn hold() {
     let socket = Path::new(&temporary).join(VICTIM_SOCKET);
     // In the weakest tier there are no such sockets.
     let _kept = UnixListener::bind(socket);
-    let name = crate::raw::abstract_address(&format!("victim-{}", std::process::id()));
-    let _kept_too = UnixListener::bind_addr(&name);
+    // Not its number, which another namespace of processes does not know.
+    let name = variable(VICTIM).map(|name| crate::raw::abstract_address(&name));
+    let _kept_too = name.map(|name| UnixListener::bind_addr(&name));
     // Last, and at once: who sees it knows that everything is there.
     fs::write("treasure.new", TREASURE_TEXT).expect("a treasure");
     fs::rename("treasure.new", TREASURE).expect("a treasure");

@@ -14,9 +14,12 @@
 mod aftermath;
 mod arena;
 mod attack;
+mod control;
 mod emulate;
+mod evidence;
 mod helper;
 mod older;
+mod outcome;
 mod payload;
 mod processes;
 mod raw;
@@ -26,6 +29,7 @@ mod starts;
 mod supervisor;
 mod table;
 mod targets;
+mod victims;
 
 use std::{
     env,
@@ -48,7 +52,7 @@ fn main() -> ExitCode {
         let arenas = arenas.iter().filter(|(setting, _)| attack.is_for(*setting));
         arenas.map(move |(setting, arena)| trial(*setting, attack, arena.as_ref()))
     });
-    let trials = trials.chain(starts::all()).collect();
+    let trials = trials.chain(control::all()).chain(starts::all()).collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
     for arena in arenas.iter().filter_map(|(_, arena)| arena.as_ref()) {
         arena.lock().unwrap_or_else(PoisonError::into_inner).close();

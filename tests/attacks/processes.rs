@@ -9,6 +9,7 @@ pub(crate) struct Process {
     pub(crate) started: u64,
     pub(crate) parent: i32,
     pub(crate) uid: u32,
+    pub(crate) nice: i32,
     pub(crate) command: String,
 }
 
@@ -32,6 +33,7 @@ impl Process {
             started: fields.get(19)?.parse().ok()?,
             parent: fields.get(1)?.parse().ok()?,
             uid,
+            nice: fields.get(16)?.parse().ok()?,
             command: command.replace('\0', " "),
         })
     }

@@ -3,8 +3,13 @@
 #![expect(unsafe_code, reason = "attacks are made of system calls that nobody wraps")]
 
 use std::{
+    ffi::{CStr, CString},
     io,
-    os::{linux::net::SocketAddrExt, unix::net::SocketAddr},
+    os::{
+        linux::net::SocketAddrExt,
+        unix::{ffi::OsStrExt, net::SocketAddr},
+    },
+    path::Path,
 };
 
 use nix::libc;
@@ -42,6 +47,12 @@ pub(crate) fn fork(child: impl FnOnce()) -> nix::Result<nix::unistd::Pid> {
     }
 }
 
+/// Gives the programs that this process becomes a descriptor of their own.
+pub(crate) fn keep_open(fd: i32) {
+    // SAFETY: dup(2) takes any number.
+    unsafe { libc::dup(fd) };
+}
+
 /// Ends this process at once.
 pub(crate) fn leave(code: i32) -> ! {
     // SAFETY: _exit(2) has no preconditions.
@@ -68,4 +79,22 @@ pub(crate) fn int80(number: u32) -> i32 {
 /// An address in the namespace that has no files.
 pub(crate) fn abstract_address(name: &str) -> SocketAddr {
     SocketAddr::from_abstract_name(name).expect("a name that fits")
+}
+
+/// Names of a file's extended attributes, or nothing where there are none.
+pub(crate) fn attributes(path: &Path) -> Vec<u8> {
+    let path = CString::new(path.as_os_str().as_bytes()).expect("a path without NUL");
+    let mut names = vec![0_u8; 256];
+    let arguments =
+        [pointer(path.to_bytes_with_nul()), pointer_mut(names.as_mut_slice()), names.len() as u64];
+    let length = call(libc::SYS_llistxattr, &arguments).unwrap_or_default();
+    names.truncate(usize::try_from(length).unwrap_or_default());
+    names
+}
+
+/// Takes an extended attribute from a file.
+pub(crate) fn remove_attribute(path: &Path, name: &CStr) {
+    let path = CString::new(path.as_os_str().as_bytes()).expect("a path without NUL");
+    let arguments = [pointer(path.to_bytes_with_nul()), pointer(name.to_bytes_with_nul())];
+    call(libc::SYS_removexattr, &arguments).expect("one attribute less");
 }

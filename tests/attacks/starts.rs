@@ -23,7 +23,7 @@ use tempfile::TempDir;
 use tokio::runtime::{self, Runtime};
 
 use crate::{
-    arena::{self, furnish},
+    arena::{self, first_user, furnish},
     emulate, helper,
     processes::{self, Process},
     requests::{generate, pack, parcel},
@@ -81,7 +81,7 @@ struct Stage {
 impl Stage {
     fn new(setting: Setting) -> Self {
         let directory = TempDir::with_prefix_in("cmp-starts-", arena::PLACE).expect("a directory");
-        let options = furnish(setting, STAGE, directory.path());
+        let options = furnish(setting, first_user(STAGE), directory.path());
         let archive = directory.path().join("archive.tgz");
         pack(&archive);
         let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();

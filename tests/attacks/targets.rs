@@ -48,6 +48,8 @@ pub(crate) struct Targets {
     pub(crate) metrics_port: u16,
     pub(crate) closed_port: u16,
     pub(crate) allowed_port: u16,
+    /// Somebody's port for datagrams.
+    pub(crate) udp_port: u16,
     /// This program with root's set-user-ID bit.
     pub(crate) setuid: PathBuf,
 }

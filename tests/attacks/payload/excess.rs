@@ -29,7 +29,7 @@ use nix::{
 
 use super::pid;
 use crate::{
-    attack::Outcome,
+    outcome::Outcome,
     raw::{call, fork},
     targets::Targets,
 };
@@ -48,7 +48,7 @@ const WAIT: Duration = Duration::from_secs(20);
 
 fn wait() -> Outcome {
     thread::sleep(WAIT);
-    Outcome::Done("nobody minded".to_owned())
+    Outcome::done("nobody minded")
 }
 
 /// Written to, so that it is there.
@@ -87,7 +87,7 @@ pub(crate) fn none(_: &Targets) -> Outcome {
     fill(File::create("file").expect("a file"));
     let _nameless = nameless();
     thread::sleep(Duration::from_millis(1200));
-    Outcome::Done("within limits".to_owned())
+    Outcome::done("within limits")
 }
 
 pub(crate) fn processes(_: &Targets) -> Outcome {
@@ -118,7 +118,7 @@ pub(crate) fn left_memory(_: &Targets) -> Outcome {
         }
     });
     waitpid(child.expect("a process"), None).expect("its end");
-    Outcome::Done("left behind".to_owned())
+    Outcome::done("left behind")
 }
 
 pub(crate) fn shared_memory(_: &Targets) -> Outcome {
@@ -166,7 +166,7 @@ fn rage(signal: Signal) -> Outcome {
     while Instant::now() < until {
         signal_all(signal);
     }
-    Outcome::Done("nobody minded".to_owned())
+    Outcome::done("nobody minded")
 }
 
 /// Memory that the kernel's limit for each process does not count.

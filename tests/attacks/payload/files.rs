@@ -19,10 +19,10 @@ use nix::{
     unistd::{chdir, mkfifo},
 };
 
-use super::DROPPED;
+use super::{DROPPED, EVIL, SHARED, SYSTEM};
 use crate::{
-    attack::{Outcome, any, tried},
     helper::TREASURE,
+    outcome::{Outcome, any, list, read, stolen, tried},
     raw,
     targets::Targets,
 };
@@ -41,7 +41,7 @@ fn overwrite(path: &Path) -> Outcome {
 }
 
 pub(crate) fn read_other(targets: &Targets) -> Outcome {
-    tried(fs::read(treasure(targets)))
+    read(treasure(targets))
 }
 
 pub(crate) fn write_other(targets: &Targets) -> Outcome {
@@ -50,40 +50,42 @@ pub(crate) fn write_other(targets: &Targets) -> Outcome {
 }
 
 pub(crate) fn list_other(targets: &Targets) -> Outcome {
-    tried(fs::read_dir(targets.victim_workspace.join("repo")))
+    list(targets.victim_workspace.join("repo"))
 }
 
 pub(crate) fn list_root(targets: &Targets) -> Outcome {
-    tried(fs::read_dir(&targets.root))
+    list(&targets.root)
 }
 
 pub(crate) fn list_plugins(targets: &Targets) -> Outcome {
-    tried(fs::read_dir(&targets.plugins_dir))
+    list(&targets.plugins_dir)
 }
 
 pub(crate) fn list_sockets(targets: &Targets) -> Outcome {
-    tried(fs::read_dir(&targets.socket_dir))
+    list(&targets.socket_dir)
 }
 
 pub(crate) fn enter_other(targets: &Targets) -> Outcome {
     let flags = OFlag::O_PATH | OFlag::O_DIRECTORY;
     let opened = openat(AT_FDCWD, &targets.victim_workspace, flags, Mode::empty());
-    let read = opened
+    let file = opened
         .and_then(|directory| openat(&directory, "repo/treasure", OFlag::O_RDONLY, Mode::empty()));
-    let entered = chdir(&targets.victim_workspace).map_err(std::io::Error::from);
-    let listed = entered.and_then(|()| fs::read_dir("repo"));
-    any([("O_PATH", tried(read)), ("chdir", tried(listed))])
+    let listed = match chdir(&targets.victim_workspace) {
+        Ok(()) => list("repo"),
+        Err(error) => Outcome::refused(error.to_string()),
+    };
+    any([("O_PATH", stolen(file.map(fs::File::from).map_err(Into::into))), ("chdir", listed)])
 }
 
 pub(crate) fn follow_link(targets: &Targets) -> Outcome {
     let through = |name: &str, target: &Path, rest: &str| {
         symlink(target, name).expect("a link");
-        tried(fs::read(Path::new(name).join(rest)))
+        read(Path::new(name).join(rest))
     };
     let repository = targets.victim_workspace.join("repo");
     symlink(treasure(targets), "file-link").expect("a link");
     any([
-        ("file", tried(fs::read("file-link"))),
+        ("file", read("file-link")),
         ("directory", through("directory-link", &repository, TREASURE)),
         ("dots", through("root-link", &targets.root, "../../secrets/world")),
     ])
@@ -91,19 +93,19 @@ pub(crate) fn follow_link(targets: &Targets) -> Outcome {
 
 pub(crate) fn hard_link(targets: &Targets) -> Outcome {
     any([
-        ("treasure", tried(fs::hard_link(treasure(targets), "hard"))),
-        ("secret", tried(fs::hard_link(&targets.world_secret, "hard"))),
-        ("definition", tried(fs::hard_link(&targets.definition, "hard"))),
+        ("treasure", tried(fs::hard_link(treasure(targets), "hard-treasure"))),
+        ("secret", tried(fs::hard_link(&targets.world_secret, "hard-secret"))),
+        ("definition", tried(fs::hard_link(&targets.definition, "hard-definition"))),
     ])
 }
 
 pub(crate) fn rename_workspace(targets: &Targets) -> Outcome {
     let own = std::env::current_dir().expect("a directory");
     let own = own.parent().expect("a workspace");
-    any([
-        ("away", tried(fs::rename(own, targets.root.join("stolen")))),
-        ("open", tried(fs::rename(own, targets.open_dir.join(DROPPED)))),
-    ])
+    let stolen = targets.root.join("stolen");
+    let away = tried(fs::rename(own, &stolen));
+    let here = if away.is_done() { &stolen } else { own };
+    any([("away", away), ("open", tried(fs::rename(here, targets.open_dir.join(DROPPED))))])
 }
 
 pub(crate) fn replace_by_link(_: &Targets) -> Outcome {
@@ -113,30 +115,29 @@ pub(crate) fn replace_by_link(_: &Targets) -> Outcome {
 }
 
 pub(crate) fn read_root_secret(targets: &Targets) -> Outcome {
-    tried(fs::read(&targets.root_secret))
+    read(&targets.root_secret)
 }
 
 pub(crate) fn read_own_secret(targets: &Targets) -> Outcome {
-    tried(fs::read(&targets.own_secret))
+    read(&targets.own_secret)
 }
 
 pub(crate) fn read_world_secret(targets: &Targets) -> Outcome {
-    tried(fs::read(&targets.world_secret))
+    read(&targets.world_secret)
 }
 
 pub(crate) fn read_token(targets: &Targets) -> Outcome {
     let usual = Path::new("/var/run/secrets/kubernetes.io/serviceaccount/token");
-    any([("token", tried(fs::read(&targets.token))), ("usual", tried(fs::read(usual)))])
+    any([("token", read(&targets.token)), ("usual", read(usual))])
 }
 
 pub(crate) fn read_shadow(_: &Targets) -> Outcome {
-    tried(fs::read("/etc/shadow"))
+    read("/etc/shadow")
 }
 
 pub(crate) fn write_usr(_: &Targets) -> Outcome {
-    let paths = ["/usr/bin", "/etc", "/", "/lib", "/var/lib", "/opt"];
     let write = |path| (path, tried(fs::write(Path::new(path).join(DROPPED), "x")));
-    any(paths.map(write))
+    any(SYSTEM.map(write))
 }
 
 pub(crate) fn write_definition(targets: &Targets) -> Outcome {
@@ -171,23 +172,28 @@ pub(crate) fn remove(targets: &Targets) -> Outcome {
 }
 
 pub(crate) fn drop_files(targets: &Targets) -> Outcome {
-    let shared = ["/tmp", "/var/tmp", "/dev/shm"].map(Path::new);
-    let all = shared.into_iter().chain([targets.open_dir.as_path(), &targets.socket_dir]);
+    let shared = SHARED.map(|path| (path, Path::new(path)));
+    let volumes = [("open", targets.open_dir.as_path()), ("sockets", &targets.socket_dir)];
     let name = format!("{DROPPED}{}", std::process::id());
-    any(all.map(|path| ("drop", tried(fs::write(path.join(&name), "x")))))
+    let all = shared.into_iter().chain(volumes);
+    any(all.map(|(way, path)| (way, tried(fs::write(path.join(&name), "x")))))
 }
 
 pub(crate) fn drop_outside(targets: &Targets) -> Outcome {
-    let all = [&targets.open_dir, &targets.socket_dir, &targets.root];
+    let all =
+        [("open", &targets.open_dir), ("sockets", &targets.socket_dir), ("root", &targets.root)];
     let name = format!("{DROPPED}{}", std::process::id());
-    any(all.map(|path| ("drop", tried(fs::create_dir(path.join(&name))))))
+    any(all.map(|(way, path)| (way, tried(fs::create_dir(path.join(&name))))))
 }
 
 pub(crate) fn make_device(_: &Targets) -> Outcome {
-    let make = |kind, device| tried(mknod("device", kind, Mode::S_IRUSR, device));
+    let make = |name, kind, device| tried(mknod(name, kind, Mode::S_IRUSR, device));
     let disk = libc::makedev(254, 0);
     let memory = libc::makedev(1, 1);
-    any([("block", make(SFlag::S_IFBLK, disk)), ("memory", make(SFlag::S_IFCHR, memory))])
+    any([
+        ("block", make("block", SFlag::S_IFBLK, disk)),
+        ("memory", make("memory", SFlag::S_IFCHR, memory)),
+    ])
 }
 
 pub(crate) fn open_device(_: &Targets) -> Outcome {
@@ -200,9 +206,9 @@ pub(crate) fn run_setuid(targets: &Targets) -> Outcome {
         .args([crate::helper::VERB, crate::helper::EUID])
         .status();
     match run {
-        Ok(status) if status.success() => Outcome::Done("it is root".to_owned()),
-        Ok(status) => Outcome::Refused(format!("it is not root: {status}")),
-        Err(error) => Outcome::Refused(error.to_string()),
+        Ok(status) if status.success() => Outcome::done("it is root"),
+        Ok(status) => Outcome::refused(format!("it is not root: {status}")),
+        Err(error) => Outcome::refused(error.to_string()),
     }
 }
 
@@ -228,7 +234,15 @@ pub(crate) fn open_by_handle(targets: &Targets) -> Outcome {
         libc::SYS_open_by_handle_at,
         &[fd.cast_unsigned().into(), raw::pointer(&handle), 0],
     );
-    any([("name", tried(named)), ("open", tried(opened))])
+    let content = match opened {
+        Ok(fd) => read(format!("/proc/self/fd/{fd}")),
+        Err(error) => Outcome::refused(error.to_string()),
+    };
+    let name = named.map(|_| "a handle of the secret");
+    any([
+        ("name", name.map_or_else(|e| Outcome::refused(e.to_string()), Outcome::done)),
+        ("open", content),
+    ])
 }
 
 pub(crate) fn immutable(_: &Targets) -> Outcome {
@@ -258,10 +272,10 @@ pub(crate) fn change_time(targets: &Targets) -> Outcome {
 
 pub(crate) fn change_attribute(targets: &Targets) -> Outcome {
     let path = raw_path(&treasure(targets));
-    let (name, value) = (c"user.evil", [b'x']);
+    let value = [b'x'];
     let arguments = [
         raw::pointer(path.as_bytes_with_nul()),
-        raw::pointer(name.to_bytes_with_nul()),
+        raw::pointer(EVIL.to_bytes_with_nul()),
         raw::pointer(&value),
         1,
         0,
@@ -280,21 +294,27 @@ pub(crate) fn look_at(targets: &Targets) -> Outcome {
 }
 
 pub(crate) fn look_at_secret(targets: &Targets) -> Outcome {
-    tried(fs::metadata(&targets.world_secret))
+    match fs::metadata(&targets.world_secret) {
+        Ok(about) => Outcome::done(format!("{} bytes", about.len())),
+        Err(error) => Outcome::refused(error.to_string()),
+    }
 }
 
 /// Names in the directory of workspaces are all that hides them from one user.
 pub(crate) fn watch(targets: &Targets) -> Outcome {
-    let watch = Inotify::init(InitFlags::IN_NONBLOCK);
-    let add = |path: &Path| match &watch {
-        Ok(watch) => tried(watch.add_watch(path, AddWatchFlags::IN_CREATE)),
-        Err(error) => Outcome::Refused(error.to_string()),
-    };
     any([
-        ("root", add(&targets.root)),
-        ("repository", add(&targets.victim_workspace.join("repo"))),
-        ("sockets", add(&targets.socket_dir.join("none"))),
+        ("root", watch_one(&targets.root)),
+        ("repository", watch_one(&targets.victim_workspace.join("repo"))),
     ])
+}
+
+pub(crate) fn watch_sockets(targets: &Targets) -> Outcome {
+    watch_one(&targets.socket_dir)
+}
+
+fn watch_one(path: &Path) -> Outcome {
+    let watch = Inotify::init(InitFlags::IN_NONBLOCK);
+    tried(watch.and_then(|watch| watch.add_watch(path, AddWatchFlags::IN_CREATE)))
 }
 
 pub(crate) fn fifo_trap(_: &Targets) -> Outcome {

@@ -1,11 +1,16 @@
 //! Asking the kernel for what no tenant needs.
 
-use std::fs;
+use std::{fs, os::fd::IntoRawFd};
 
-use nix::{libc, sched::CloneFlags, sys::wait::WaitStatus, sys::wait::waitpid};
+use nix::{
+    errno::Errno,
+    libc,
+    sched::CloneFlags,
+    sys::wait::{WaitStatus, waitpid},
+};
 
 use crate::{
-    attack::{Outcome, any, tried},
+    outcome::{Outcome, any, apart, reaches, tried},
     raw::{self, call, pointer},
     targets::Targets,
 };
@@ -38,7 +43,7 @@ pub(crate) fn namespaces(_: &Targets) -> Outcome {
         ("processes", CloneFlags::CLONE_NEWPID),
         ("cgroup", CloneFlags::CLONE_NEWCGROUP),
     ];
-    any(all.map(|(name, kind)| (name, one(libc::SYS_unshare, &[flags(kind)]))))
+    any(all.map(|(name, kind)| (name, apart(|| one(libc::SYS_unshare, &[flags(kind)])))))
 }
 
 pub(crate) fn clone_namespaces(_: &Targets) -> Outcome {
@@ -57,46 +62,60 @@ pub(crate) fn clone_namespaces(_: &Targets) -> Outcome {
     any([("clone", clone(wanted | child)), ("clone3", third)])
 }
 
-pub(crate) fn mounts(targets: &Targets) -> Outcome {
+pub(crate) fn mounts(_: &Targets) -> Outcome {
     let (tmpfs, here) = (c"tmpfs".to_bytes_with_nul(), c".".to_bytes_with_nul());
-    let mount = [pointer(tmpfs), pointer(here), pointer(tmpfs), 0, 0];
-    let proc = fs::File::open(".").expect("the own directory");
-    let fd = std::os::fd::AsRawFd::as_raw_fd(&proc).cast_unsigned().into();
-    let _ = targets;
+    let there = c"mounted".to_bytes_with_nul();
+    fs::create_dir("mounted").expect("a directory");
+    let mount = [pointer(tmpfs), pointer(there), pointer(tmpfs), 0, 0];
+    let open = |path| fs::File::open(path).map(|file| file.into_raw_fd().cast_unsigned().into());
+    let fd = open(".").expect("the own directory");
+    // Not everybody may open this one. The call is refused all the same.
+    let namespace = open("/proc/self/ns/uts").unwrap_or(fd);
     any([
         ("mount", one(libc::SYS_mount, &mount)),
-        ("umount2", one(libc::SYS_umount2, &[pointer(here), 2])),
+        ("umount2", one(libc::SYS_umount2, &[pointer(there), 2])),
         ("fsopen", one(libc::SYS_fsopen, &[pointer(tmpfs), 0])),
         ("open_tree", one(libc::SYS_open_tree, &[fd, pointer(here), 1])),
-        ("chroot", one(libc::SYS_chroot, &[pointer(here)])),
-        ("pivot_root", one(libc::SYS_pivot_root, &[pointer(here), pointer(here)])),
-        ("setns", one(libc::SYS_setns, &[fd, 0])),
+        ("chroot", apart(|| one(libc::SYS_chroot, &[pointer(here)]))),
+        // Neither is the root of a mount.
+        (
+            "pivot_root",
+            reaches(libc::SYS_pivot_root, &[pointer(here), pointer(here)], Errno::EINVAL),
+        ),
+        ("setns", one(libc::SYS_setns, &[namespace, 0])),
     ])
 }
 
 pub(crate) fn programs_in_kernel(_: &Targets) -> Outcome {
-    let zeros = [0_u64; 16];
-    let memory = pointer(&zeros);
+    // union bpf_attr: an array of one element with keys and values of 4 bytes.
+    let array = [2_u32, 4, 4, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    // struct perf_event_attr: its size, and the software clock as the event.
+    let mut event = [0_u64; 16];
+    event[0] = 1 | 112 << 32;
+    let ring = [0_u64; 16];
     any([
-        ("bpf", one(libc::SYS_bpf, &[0, memory, 72])),
-        ("perf", one(libc::SYS_perf_event_open, &[memory, 0, u64::MAX, u64::MAX, 0])),
-        ("io_uring", one(libc::SYS_io_uring_setup, &[1, memory])),
+        ("bpf", one(libc::SYS_bpf, &[0, pointer(&array), 72])),
+        ("perf", one(libc::SYS_perf_event_open, &[pointer(&event), 0, u64::MAX, u64::MAX, 0])),
+        ("io_uring", one(libc::SYS_io_uring_setup, &[1, pointer(&ring)])),
         ("userfaultfd", one(libc::SYS_userfaultfd, &[1])),
         ("fanotify", one(libc::SYS_fanotify_init, &[0x200, 0])),
     ])
 }
 
 pub(crate) fn machine(_: &Targets) -> Outcome {
+    const SYNC: u64 = 0x8000_0100;
     let text = pointer(c"evil".to_bytes_with_nul());
     any([
-        ("init_module", one(libc::SYS_init_module, &[0, 0, text])),
+        // A module without a byte is none.
+        ("init_module", reaches(libc::SYS_init_module, &[0, 0, text], Errno::ENOEXEC)),
         ("kexec_load", one(libc::SYS_kexec_load, &[0, 0, 0, 0])),
-        ("swapoff", one(libc::SYS_swapoff, &[text])),
+        ("swapoff", reaches(libc::SYS_swapoff, &[text], Errno::ENOENT)),
         ("acct", one(libc::SYS_acct, &[0])),
         ("syslog", one(libc::SYS_syslog, &[10, 0, 0])),
         ("sethostname", one(libc::SYS_sethostname, &[text, 4])),
-        ("settimeofday", one(libc::SYS_settimeofday, &[text, 0])),
-        ("quotactl", one(libc::SYS_quotactl, &[0, 0, 0, 0])),
+        // Neither a time nor a zone: the clock stays as it is.
+        ("settimeofday", one(libc::SYS_settimeofday, &[0, 0])),
+        ("quotactl", one(libc::SYS_quotactl, &[SYNC, 0, 0, 0])),
     ])
 }
 
@@ -105,8 +124,12 @@ pub(crate) fn oddities(_: &Targets) -> Outcome {
     let all = [
         ("personality", one(libc::SYS_personality, &[NO_RANDOM])),
         ("memfd_secret", one(libc::SYS_memfd_secret, &[0])),
-        ("vmsplice", one(libc::SYS_vmsplice, &[1, 0, 0, 0])),
-        ("process_madvise", one(libc::SYS_process_madvise, &[0, 0, 0, 0, 0])),
+        // There is no such descriptor.
+        (
+            "process_madvise",
+            reaches(libc::SYS_process_madvise, &[u64::MAX, 0, 0, 0, 0], Errno::EBADF),
+        ),
+        ("vmsplice", reaches(libc::SYS_vmsplice, &[u64::MAX, 0, 0, 0], Errno::EBADF)),
         ("move_pages", one(libc::SYS_move_pages, &[0, 0, 0, 0, 0, 0])),
         ("lookup_dcookie", one(libc::SYS_lookup_dcookie, &[0, 0, 0])),
     ];
@@ -127,10 +150,8 @@ pub(crate) fn terminal(_: &Targets) -> Outcome {
     const WIDE: u64 = 1 << 32;
     let character = pointer(b"x");
     let attempt = |request: u64| match call(libc::SYS_ioctl, &[0, request, character]) {
-        Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
-            Outcome::Refused("filtered".to_owned())
-        }
-        other => Outcome::Done(format!("{other:?}")),
+        Err(error) if error.raw_os_error() == Some(libc::EPERM) => Outcome::refused("filtered"),
+        other => Outcome::done(format!("{other:?}")),
     };
     any([
         ("stuff", attempt(STUFF)),
@@ -150,13 +171,13 @@ pub(crate) fn other_numbers(_: &Targets) -> Outcome {
         raw::leave(i32::from(!is_real));
     });
     let gate = match child.and_then(|child| waitpid(child, None)) {
-        Ok(WaitStatus::Exited(_, 0)) => Outcome::Done("32-bit calls are served".to_owned()),
-        other => Outcome::Refused(format!("{other:?}")),
+        Ok(WaitStatus::Exited(_, 0)) => Outcome::done("32-bit calls are served"),
+        other => Outcome::refused(format!("{other:?}")),
     };
     any([("x32", one(X32 | libc::SYS_getpid, &[])), ("int 0x80", gate)])
 }
 
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) fn other_numbers(_: &Targets) -> Outcome {
-    Outcome::Refused("there are none here".to_owned())
+    Outcome::refused("there are none here")
 }

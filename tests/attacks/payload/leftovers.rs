@@ -19,7 +19,7 @@ use nix::{
 
 use super::pid;
 use crate::{
-    attack::{Outcome, tried},
+    outcome::{Outcome, tried},
     raw::{fork, ignore, leave},
     targets::Targets,
 };
@@ -146,7 +146,7 @@ pub(crate) fn fork_bomb(_: &Targets) -> Outcome {
     while Instant::now() < until {
         match fork(bomb) {
             Ok(_) | Err(Errno::EAGAIN) => {}
-            Err(error) => return Outcome::Refused(error.to_string()),
+            Err(error) => return Outcome::refused(error.to_string()),
         }
     }
     tried(lit)

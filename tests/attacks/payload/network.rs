@@ -8,7 +8,7 @@ use std::{
 use nix::libc;
 
 use crate::{
-    attack::{Outcome, any, tried},
+    outcome::{Outcome, any, tried},
     raw::{call, pointer},
     targets::Targets,
 };
@@ -136,9 +136,10 @@ pub(crate) fn listen_unbound(_: &Targets) -> Outcome {
     tried(listened)
 }
 
-pub(crate) fn udp(_: &Targets) -> Outcome {
+pub(crate) fn udp(targets: &Targets) -> Outcome {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
-    tried(socket.and_then(|socket| socket.send_to(b"x", (Ipv4Addr::LOCALHOST, 9))))
+    let to = (Ipv4Addr::LOCALHOST, targets.udp_port);
+    tried(socket.and_then(|socket| socket.send_to(b"x", to)))
 }
 
 pub(crate) fn raw_sockets(_: &Targets) -> Outcome {

@@ -3,6 +3,7 @@
 use std::{fs, os::fd::AsRawFd, path::Path};
 
 use nix::{
+    errno::Errno,
     fcntl::{FcntlArg, OFlag, fcntl},
     libc,
     sys::{
@@ -10,13 +11,13 @@ use nix::{
         resource::{Resource, getrlimit, setrlimit},
         signal::{SigSet, SigmaskHow, Signal, kill, killpg, pthread_sigmask},
     },
-    unistd::{Gid, Uid, chdir, setgroups, setresgid, setresuid, setuid},
+    unistd::{Gid, Pid, Uid, chdir, getpgid, setgroups, setresgid, setresuid, setuid},
 };
 
 use super::pid;
 use crate::{
-    attack::{Outcome, any, tried},
     helper,
+    outcome::{Outcome, any, apart, list as names, reaches, read, tried},
     raw::{self, call, pointer, pointer_mut},
     targets::Targets,
 };
@@ -47,12 +48,17 @@ pub(crate) fn signal(targets: &Targets) -> Outcome {
     each(targets, |number| {
         any([
             ("kill", tried(kill(pid(number), None))),
-            ("killpg", tried(killpg(pid(number), None))),
+            ("killpg", tried(killpg(group(number), None))),
             ("tgkill", tried(call(libc::SYS_tgkill, &[int(number), int(number), 0]))),
             ("pidfd", pidfd_signal(number)),
             ("queue", queue(number)),
         ])
     })
+}
+
+/// The victim does not lead a group of its own in every tier.
+fn group(number: i32) -> Pid {
+    getpgid(Some(pid(number))).unwrap_or(pid(number))
 }
 
 fn pidfd_signal(number: i32) -> Outcome {
@@ -70,47 +76,53 @@ fn queue(number: i32) -> Outcome {
 
 /// The kernel sends a signal when there is something to read.
 pub(crate) fn signal_by_input(targets: &Targets) -> Outcome {
-    for (_, number) in others(targets) {
+    const SET_SIGNAL: i32 = 10;
+    each(targets, |number| {
         let (read, write) = nix::unistd::pipe().expect("a pipe");
         let fd = int(read.as_raw_fd());
         let set = |command: i32, value: u64| call(libc::SYS_fcntl, &[fd, int(command), value]);
-        // Whether it is delivered shows afterwards, when the victim is dead.
-        let _ = set(libc::F_SETOWN, int(number));
-        let _ = set(10, int(libc::SIGKILL));
-        let _ = fcntl(&read, FcntlArg::F_SETFL(OFlag::O_ASYNC | OFlag::O_NONBLOCK));
-        let _ = nix::unistd::write(&write, b"x");
-    }
-    Outcome::Refused("sent".to_owned())
+        // The kernel refuses nothing here and checks when it delivers: the
+        // proof is the victim's death.
+        let prepared = set(libc::F_SETOWN, int(number))
+            .and_then(|_| set(SET_SIGNAL, int(libc::SIGKILL)))
+            .and_then(|_| {
+                let flags = OFlag::O_ASYNC | OFlag::O_NONBLOCK;
+                Ok(fcntl(&read, FcntlArg::F_SETFL(flags))?)
+            });
+        tried(prepared.and_then(|_| Ok(nix::unistd::write(&write, b"x")?)))
+    })
 }
 
 pub(crate) fn trace(targets: &Targets) -> Outcome {
     each(targets, |number| {
         any([
-            ("seize", tried(ptrace::seize(pid(number), ptrace::Options::empty()))),
-            ("attach", tried(ptrace::attach(pid(number)))),
+            // A process has one tracer, until the tracer ends.
+            ("seize", apart(|| tried(ptrace::seize(pid(number), ptrace::Options::empty())))),
+            ("attach", apart(|| tried(ptrace::attach(pid(number))))),
         ])
     })
 }
 
 pub(crate) fn read_memory(targets: &Targets) -> Outcome {
     each(targets, |number| {
-        let mut byte = [0_u8; 8];
-        let local = [pointer_mut(&mut byte), 8];
-        let remote = [pointer(local.as_slice()), 8];
+        let mut bytes = [0_u8; 8];
+        let local = [pointer_mut(&mut bytes), 8];
+        // Nothing is ever mapped there: the kernel looks after it has agreed.
+        let remote = [0, 8];
         let arguments = [int(number), pointer(&local), 1, pointer(&remote), 1, 0];
-        let read = call(libc::SYS_process_vm_readv, &arguments);
+        let read = reaches(libc::SYS_process_vm_readv, &arguments, Errno::EFAULT);
         let file = fs::File::open(format!("/proc/{number}/mem"));
-        any([("vm_readv", tried(read)), ("mem", tried(file))])
+        any([("vm_readv", read), ("mem", tried(file))])
     })
 }
 
 pub(crate) fn read_environment(targets: &Targets) -> Outcome {
-    each(targets, |number| tried(fs::read(format!("/proc/{number}/environ"))))
+    each(targets, |number| read(format!("/proc/{number}/environ")))
 }
 
 pub(crate) fn read_command_line(targets: &Targets) -> Outcome {
     each(targets, |number| {
-        let file = |name: &str| tried(fs::read(format!("/proc/{number}/{name}")));
+        let file = |name: &str| read(format!("/proc/{number}/{name}"));
         any(["cmdline", "stat", "status", "maps", "comm", "cgroup"].map(|name| (name, file(name))))
     })
 }
@@ -118,12 +130,15 @@ pub(crate) fn read_command_line(targets: &Targets) -> Outcome {
 pub(crate) fn list(targets: &Targets) -> Outcome {
     let entries = match fs::read_dir("/proc") {
         Ok(entries) => entries,
-        Err(error) => return Outcome::Refused(error.to_string()),
+        Err(error) => return Outcome::refused(error.to_string()),
     };
     let names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
-    let seen = others(targets).into_iter().find(|(_, pid)| names.contains(&pid.to_string().into()));
-    seen.map_or(Outcome::Refused("none of them".to_owned()), |(name, _)| {
-        Outcome::Done(format!("the {name} is visible"))
+    each(targets, |number| {
+        if names.contains(&number.to_string().into()) {
+            Outcome::done("it is visible")
+        } else {
+            Outcome::refused("it is not listed")
+        }
     })
 }
 
@@ -131,11 +146,11 @@ pub(crate) fn enter(targets: &Targets) -> Outcome {
     each(targets, |number| {
         let at = |name: &str| format!("/proc/{number}/{name}");
         any([
-            ("root", tried(fs::read_dir(at("root")))),
-            ("cwd", tried(fs::read_dir(at("cwd")))),
+            ("root", names(at("root"))),
+            ("cwd", names(at("cwd"))),
             ("chdir", tried(chdir(Path::new(&at("cwd"))))),
             ("exe", tried(fs::read_link(at("exe")))),
-            ("fd", tried(fs::read_dir(at("fd")))),
+            ("fd", names(at("fd"))),
             ("ns", tried(fs::read_link(at("ns/mnt")))),
         ])
     })
@@ -191,24 +206,23 @@ pub(crate) fn inherited_descriptors(_: &Targets) -> Outcome {
     for fd in 3..1024 {
         let state = call(libc::SYS_fcntl, &[int(fd), int(libc::F_GETFD)]);
         if state.is_ok() {
-            return Outcome::Done(format!("descriptor {fd} is open"));
+            return Outcome::done(format!("descriptor {fd} is open"));
         }
     }
-    Outcome::Refused("none but the standard ones".to_owned())
+    Outcome::refused("none but the standard ones")
 }
 
 pub(crate) fn inherited_variables(_: &Targets) -> Outcome {
     let own = std::env::vars_os().find(|(name, _)| name.to_string_lossy().starts_with("CMP_"));
-    own.map_or(Outcome::Refused("none".to_owned()), |(name, _)| {
-        Outcome::Done(name.to_string_lossy().into_owned())
-    })
+    own.map_or(Outcome::refused("none"), |(name, _)| Outcome::done(name.to_string_lossy()))
 }
 
 pub(crate) fn standard_input(_: &Targets) -> Outcome {
-    let mut byte = [0];
-    match std::io::Read::read(&mut std::io::stdin(), &mut byte) {
-        Ok(0) => Outcome::Refused("it is empty".to_owned()),
-        other => Outcome::Done(format!("{other:?}")),
+    let mut text = String::new();
+    match std::io::Read::read_to_string(&mut std::io::stdin(), &mut text) {
+        Ok(0) => Outcome::refused("it is empty"),
+        Ok(_) => Outcome::done(text),
+        Err(error) => Outcome::refused(error.to_string()),
     }
 }
 
@@ -217,8 +231,8 @@ pub(crate) fn inherited_signals(_: &Targets) -> Outcome {
     let read = pthread_sigmask(SigmaskHow::SIG_BLOCK, None, Some(&mut blocked));
     read.expect("a mask");
     let first = blocked.iter().next();
-    first.map_or(Outcome::Refused("none is blocked".to_owned()), |signal| {
-        Outcome::Done(format!("{signal} is blocked"))
+    first.map_or(Outcome::refused("none is blocked"), |signal| {
+        Outcome::done(format!("{signal} is blocked"))
     })
 }
 
@@ -245,11 +259,11 @@ pub(crate) fn become_other(targets: &Targets) -> Outcome {
     let is_self = Uid::current() == victim;
     let other = if is_self { root } else { victim };
     any([
-        ("setuid", tried(setuid(root))),
-        ("setresuid", tried(setresuid(root, root, root))),
-        ("victim", tried(setresuid(other, other, other))),
-        ("setresgid", tried(setresgid(group, group, group))),
-        ("setgroups", tried(setgroups(&[group]))),
+        ("setuid", apart(|| tried(setuid(root)))),
+        ("setresuid", apart(|| tried(setresuid(root, root, root)))),
+        ("victim", apart(|| tried(setresuid(other, other, other)))),
+        ("setresgid", apart(|| tried(setresgid(group, group, group)))),
+        ("setgroups", apart(|| tried(setgroups(&[group])))),
     ])
 }
 
@@ -258,8 +272,9 @@ pub(crate) fn capabilities(_: &Targets) -> Outcome {
     const RAISE: u64 = 2;
     // struct __user_cap_header_struct, version 3, and its data.
     let header = [0x2008_0522_u32, 0];
-    let all = [u32::MAX; 6];
-    let set = call(libc::SYS_capset, &[pointer(&header), pointer(&all)]);
+    // DAC_OVERRIDE, KILL, SETGID and SETUID, in all three sets.
+    let wanted = [0xe2_u32, 0xe2, 0xe2, 0, 0, 0];
+    let set = call(libc::SYS_capset, &[pointer(&header), pointer(&wanted)]);
     let mut now = [0_u32; 6];
     call(libc::SYS_capget, &[pointer(&header), pointer_mut(&mut now)]).expect("capabilities");
     let has = if now == [0; 6] { Err("none") } else { Ok(()) };
@@ -287,22 +302,34 @@ pub(crate) fn run_from_memory(_: &Targets) -> Outcome {
     let made = call(libc::SYS_memfd_create, &[pointer(c"x".to_bytes_with_nul()), 0]);
     let fd = match made {
         Ok(fd) => i32::try_from(fd).expect("a descriptor"),
-        Err(error) => return Outcome::Refused(error.to_string()),
+        Err(error) => return Outcome::refused(error.to_string()),
     };
-    let script = b"#!/bin/sh\nexit 0\n";
+    let script = b"#!/bin/sh\nexit 7\n";
     let arguments = [int(fd), pointer(script), script.len() as u64];
     call(libc::SYS_write, &arguments).expect("a written script");
-    tried(std::process::Command::new(format!("/proc/self/fd/{fd}")).status())
+    match std::process::Command::new(format!("/proc/self/fd/{fd}")).status() {
+        Ok(status) if status.code() == Some(7) => Outcome::done("it ran"),
+        Ok(status) => Outcome::refused(format!("it did not run: {status}")),
+        Err(error) => Outcome::refused(error.to_string()),
+    }
 }
 
 /// Options that turn off what keeps others out.
 pub(crate) fn loosen(_: &Targets) -> Outcome {
     const SUBREAPER: u64 = 0x24;
-    let option = |option: i32, value: u64| tried(call(libc::SYS_prctl, &[int(option), value]));
+    let option = |option: i32, value: u64| call(libc::SYS_prctl, &[int(option), value, 0, 0, 0]);
+    // The kernel knows no way back from these two: what counts is the state.
+    let turned_off = |(set, value): (i32, u64), get: i32| {
+        let _ = option(set, value);
+        match option(get, 0) {
+            Ok(0) => Outcome::done("it is off"),
+            other => Outcome::refused(format!("it is on: {other:?}")),
+        }
+    };
     any([
-        ("new privileges", option(libc::PR_SET_NO_NEW_PRIVS, 0)),
-        ("keep capabilities", option(libc::PR_SET_SECUREBITS, 1)),
-        ("seccomp", option(libc::PR_SET_SECCOMP, 0)),
+        ("no_new_privs", turned_off((libc::PR_SET_NO_NEW_PRIVS, 0), libc::PR_GET_NO_NEW_PRIVS)),
+        ("seccomp", turned_off((libc::PR_SET_SECCOMP, 0), libc::PR_GET_SECCOMP)),
+        ("keep capabilities", tried(option(libc::PR_SET_SECUREBITS, 1))),
         ("subreaper, wide", tried(call(libc::SYS_prctl, &[SUBREAPER | 1 << 32, 1]))),
     ])
 }
@@ -310,7 +337,7 @@ pub(crate) fn loosen(_: &Targets) -> Outcome {
 /// The variable of another request, told to nobody else.
 pub(crate) fn other_variable(_: &Targets) -> Outcome {
     match helper::variable("ARGOCD_ENV_MARK") {
-        Some(_) => Outcome::Done("it is here".to_owned()),
-        None => Outcome::Refused("it is not here".to_owned()),
+        Some(value) => Outcome::done(value),
+        None => Outcome::refused("it is not here"),
     }
 }

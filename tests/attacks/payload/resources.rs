@@ -9,7 +9,7 @@ use std::{
 use nix::libc;
 
 use crate::{
-    attack::{Outcome, tried},
+    outcome::{Outcome, tried},
     raw::{call, pointer},
     targets::Targets,
 };
@@ -42,14 +42,14 @@ pub(crate) fn processor(_: &Targets) -> Outcome {
     while Instant::now() < until {
         std::hint::spin_loop();
     }
-    Outcome::Done("a minute has passed".to_owned())
+    Outcome::done("a minute has passed")
 }
 
 pub(crate) fn output(_: &Targets) -> Outcome {
     let piece = [b'x'; 4096];
     loop {
         if let Err(error) = io::stdout().write_all(&piece) {
-            return Outcome::Refused(error.to_string());
+            return Outcome::refused(error.to_string());
         }
     }
 }

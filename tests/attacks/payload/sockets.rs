@@ -8,6 +8,7 @@ use std::{
 };
 
 use nix::{
+    errno::Errno,
     libc,
     sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, sendto, socketpair},
 };
@@ -15,8 +16,8 @@ use std::os::fd::AsRawFd;
 
 use super::DROPPED;
 use crate::{
-    attack::{Outcome, any, tried},
     helper::variable,
+    outcome::{Outcome, any, reaches, tried},
     raw::{abstract_address, call, pointer},
     targets::Targets,
 };
@@ -73,9 +74,9 @@ fn pair(path: &Path) -> Outcome {
 pub(crate) fn replace_socket(targets: &Targets) -> Outcome {
     fs::write("mine.sock", "").expect("a file");
     any([
+        ("move", tried(fs::rename(&targets.plugin_socket, "theirs.sock"))),
         ("rename", tried(fs::rename("mine.sock", &targets.plugin_socket))),
         ("remove", tried(fs::remove_file(&targets.plugin_socket))),
-        ("move", tried(fs::rename(&targets.plugin_socket, "theirs.sock"))),
     ])
 }
 
@@ -115,9 +116,11 @@ pub(crate) fn keys(_: &Targets) -> Outcome {
     const USER_KEYRING: u64 = (-4_i64).cast_unsigned();
     let (kind, name) = (c"user".to_bytes_with_nul(), c"evil".to_bytes_with_nul());
     let add = [pointer(kind), pointer(name), pointer(name), 4, USER_KEYRING];
+    // No keyring of the caller has such a key.
+    let request = [pointer(kind), pointer(c"none".to_bytes_with_nul()), 0, 0];
     any([
         ("add_key", tried(call(libc::SYS_add_key, &add))),
         ("keyctl", tried(call(libc::SYS_keyctl, &[0, USER_KEYRING, 1]))),
-        ("request_key", tried(call(libc::SYS_request_key, &[pointer(kind), pointer(name), 0, 0]))),
+        ("request_key", reaches(libc::SYS_request_key, &request, Errno::ENOKEY)),
     ])
 }

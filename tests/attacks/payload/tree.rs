@@ -10,7 +10,7 @@ use std::{
 use nix::{sys::stat::Mode, unistd::chdir};
 
 use crate::{
-    attack::{Outcome, tried},
+    outcome::{Outcome, tried},
     targets::Targets,
 };
 

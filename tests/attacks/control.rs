@@ -1,0 +1,132 @@
+//! Control runs: every attack once without confinement, where it must succeed.
+//!
+//! An attack that fails here would also fail in every tier, with no thanks to
+//! the sandbox. Each run has a stage of its own: new namespaces for processes,
+//! mounts, IPC and the host name, and file systems in memory. The kernel ends
+//! and removes all of it with the stage's first process.
+
+mod attacker;
+mod measure;
+mod run;
+mod stage;
+
+use std::{
+    env,
+    process::{Command, Stdio},
+    sync::{Mutex, PoisonError},
+};
+
+use libtest_mimic::{Completion, Failed, Trial};
+use nix::{
+    sched::{CloneFlags, unshare},
+    sys::{prctl, signal::Signal, wait::waitpid},
+    unistd::geteuid,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    arena::first_user,
+    attack::{Attack, Lacking},
+    helper,
+    outcome::{Outcome, Way},
+    raw, table,
+};
+
+/// The place of control runs; those before it are the arenas' and the starts'.
+const PLACE: u32 = 9;
+
+/// They have their users in common.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// The result of a run.
+#[derive(Debug, Serialize, Deserialize)]
+enum Verdict {
+    /// The attack worked, except in these ways, which this machine lacks.
+    Worked(Vec<String>),
+    /// This machine lacks all of it.
+    Lacking(Vec<String>),
+    Failed(String),
+}
+
+/// One for each attack.
+pub(crate) fn all() -> impl Iterator<Item = Trial> {
+    let trial = |attack: &'static Attack| {
+        let held = move || {
+            let _held = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+            conclude(attack)
+        };
+        Trial::ignorable_test(format!("control::{}", attack.name), held)
+    };
+    table::all().map(trial).map(|trial| trial.with_ignored_flag(!geteuid().is_root()))
+}
+
+/// Has a process of its own run the attack, as namespaces are for one thread.
+fn conclude(attack: &Attack) -> Result<Completion, Failed> {
+    let mut command = Command::new(env::current_exe()?);
+    command.args([helper::VERB, helper::CONTROL, attack.name, &first_user(PLACE).to_string()]);
+    let output = command.stdin(Stdio::null()).output()?;
+    let verdict = serde_json::from_slice(&output.stdout).map_err(|error| {
+        format!("no verdict: {error}, {}", String::from_utf8_lossy(&output.stderr))
+    })?;
+    match verdict {
+        Verdict::Worked(lacking) => {
+            for way in lacking {
+                eprintln!("skipped: control::{}: {way}", attack.name);
+            }
+            Ok(Completion::Completed)
+        }
+        Verdict::Lacking(ways) => Ok(Completion::ignored_with(ways.join("; "))),
+        Verdict::Failed(why) => Err(why.into()),
+    }
+}
+
+/// The process that makes the namespaces and waits for their end.
+pub(crate) fn main() {
+    let words: Vec<_> = env::args().skip(3).collect();
+    let [name, first_uid] = words.as_slice() else { panic!("an attack and a user") };
+    let attack = table::all().find(|attack| attack.name == name).expect("a known attack");
+    let first_uid = first_uid.parse().expect("a user");
+    let kinds = [
+        CloneFlags::CLONE_NEWPID,
+        CloneFlags::CLONE_NEWNS,
+        CloneFlags::CLONE_NEWIPC,
+        CloneFlags::CLONE_NEWUTS,
+    ];
+    if let Err(error) = unshare(kinds.into_iter().collect()) {
+        return tell(&Verdict::Lacking(vec![format!("no right to make namespaces: {error}")]));
+    }
+    let first = raw::fork(|| {
+        prctl::set_pdeathsig(Signal::SIGKILL).expect("to end with the test");
+        tell(&run::run(attack, first_uid));
+    });
+    waitpid(first.expect("a first process"), None).expect("its end");
+}
+
+fn tell(verdict: &Verdict) {
+    println!("{}", serde_json::to_string(verdict).expect("a verdict as JSON"));
+}
+
+/// Judges each way of an attack: it worked, or the machine lacks it.
+fn judge(outcome: &Outcome, known: &[Lacking]) -> Verdict {
+    let (mut lacking, mut failed) = (Vec::new(), Vec::new());
+    for Way { name, result } in outcome.ways() {
+        let Err(error) = result else { continue };
+        let reason = known.iter().find(|(way, errno, _)| {
+            // The standard library names errors by number, nix by name.
+            let number = format!("os error {}", *errno as i32);
+            name.starts_with(way)
+                && (error.contains(&number) || error.starts_with(&format!("{errno:?}")))
+        });
+        match reason {
+            Some((_, _, reason)) => lacking.push(format!("{name}: {reason}")),
+            None => failed.push(format!("{name}: {error}")),
+        }
+    }
+    if !failed.is_empty() {
+        Verdict::Failed(format!("not confined, and yet refused: {}", failed.join("; ")))
+    } else if outcome.is_done() {
+        Verdict::Worked(lacking)
+    } else {
+        Verdict::Lacking(lacking)
+    }
+}

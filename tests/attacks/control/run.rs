@@ -1,0 +1,185 @@
+//! One control run, from the start of the attacker to the evidence.
+
+use std::{
+    fs, thread,
+    time::{Duration, Instant},
+};
+
+use nix::sys::{
+    signal::{Signal, kill},
+    wait::{WaitPidFlag, WaitStatus, waitpid},
+};
+
+use super::{Verdict, attacker::Attacker, judge, measure, stage::Stage};
+use crate::{
+    arena,
+    attack::Attack,
+    evidence::{Evidence, Resource},
+    helper,
+};
+
+/// Deadline of an attack.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Deadline for its evidence.
+const SEEN: Duration = Duration::from_secs(5);
+
+/// Time that a command must survive SIGTERM.
+const OUTLIVES: Duration = Duration::from_millis(500);
+
+/// Time between two looks.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+pub(super) fn run(attack: &Attack, first_uid: u32) -> Verdict {
+    let stage = Stage::open(first_uid, attack.user);
+    let attacker = Attacker::start(&stage, attack);
+    let run = Run { attack, stage: &stage, attacker: &attacker };
+    let verdict = run.verdict();
+    // Directories of the image are the machine's own.
+    stage.before.sweep();
+    verdict.unwrap_or_else(|why| {
+        let errors = fs::read_to_string(&attacker.errors).unwrap_or_default();
+        let errors: String = errors.chars().take(500).collect();
+        Verdict::Failed(format!("{why} {errors}").trim().to_owned())
+    })
+}
+
+struct Run<'a> {
+    attack: &'a Attack,
+    stage: &'a Stage,
+    attacker: &'a Attacker,
+}
+
+impl Run<'_> {
+    fn verdict(&self) -> Result<Verdict, String> {
+        match self.attack.evidence {
+            Evidence::Takes(resource) => self.takes(resource),
+            Evidence::Runs => self.runs_on().map(|()| Verdict::Worked(Vec::new())),
+            Evidence::Outlives => self.outlives(),
+            Evidence::Silent => self.silent(),
+            Evidence::Floods => self.floods(),
+            Evidence::Report
+            | Evidence::Brings(_)
+            | Evidence::Leaves(_)
+            | Evidence::Calls(_)
+            | Evidence::Makes(_) => self.reports(),
+        }
+    }
+
+    fn reports(&self) -> Result<Verdict, String> {
+        self.end()?;
+        let answer = fs::read(&self.attacker.output).map_err(|error| error.to_string())?;
+        let outcome = helper::outcome(&answer)?;
+        let verdict = judge(&outcome, self.attack.lacking);
+        if !matches!(verdict, Verdict::Worked(_)) {
+            return Ok(verdict);
+        }
+        self.attack.evidence.judge_proofs(&outcome)?;
+        if let Evidence::Leaves(texts) = self.attack.evidence {
+            self.leaves(texts)?;
+        } else if let Evidence::Calls(names) = self.attack.evidence {
+            self.calls(names)?;
+        } else if let Evidence::Makes(paths) = self.attack.evidence {
+            self.makes(paths)?;
+        }
+        Ok(verdict)
+    }
+
+    /// Waits for the end of the command, which has to be a success.
+    fn end(&self) -> Result<(), String> {
+        let mut status = WaitStatus::StillAlive;
+        let is_over = until(PATIENCE, || {
+            status = waitpid(self.attacker.pid, Some(WaitPidFlag::WNOHANG))
+                .unwrap_or(WaitStatus::StillAlive);
+            status != WaitStatus::StillAlive
+        });
+        let is_good = is_over && matches!(status, WaitStatus::Exited(_, 0));
+        is_good.then_some(()).ok_or_else(|| format!("the command's end: {status:?}"))
+    }
+
+    fn leaves(&self, texts: &[&str]) -> Result<(), String> {
+        let mut left = String::new();
+        let is_seen = until(SEEN, || {
+            left = self.stage.before.difference(&self.stage.targets).unwrap_or_default();
+            texts.iter().all(|text| left.contains(text))
+        });
+        is_seen.then_some(()).ok_or_else(|| format!("of {texts:?} not all is seen: {left:?}"))
+    }
+
+    fn calls(&self, names: &[&str]) -> Result<(), String> {
+        let calls = self.stage.victims.heard();
+        let is_seen = names.iter().all(|name| calls.contains(name));
+        is_seen.then_some(()).ok_or_else(|| format!("of {names:?} only {calls:?} were called"))
+    }
+
+    fn makes(&self, paths: &[&str]) -> Result<(), String> {
+        let at = |path: &&&str| self.stage.workspace.join(path).symlink_metadata();
+        let missing = paths.iter().find(|path| at(path).is_err());
+        missing.map_or(Ok(()), |path| Err(format!("there is no {path}")))
+    }
+
+    fn takes(&self, resource: Resource) -> Result<Verdict, String> {
+        let (uid, directory) = (self.stage.options.first_uid, &self.stage.options.directory);
+        let base = measure::used(resource, uid, directory);
+        let limit = measure::limit(resource);
+        let mut used = 0;
+        let is_seen = until(PATIENCE, || {
+            used = measure::used(resource, uid, directory).saturating_sub(base);
+            used > limit
+        });
+        let worked = is_seen.then_some(Verdict::Worked(Vec::new()));
+        worked.ok_or_else(|| format!("of {resource:?} only {used} are used, the limit is {limit}"))
+    }
+
+    fn runs_on(&self) -> Result<(), String> {
+        thread::sleep(self.attack.timeout());
+        self.runs("before its deadline")
+    }
+
+    fn outlives(&self) -> Result<Verdict, String> {
+        self.runs_on()?;
+        kill(self.attacker.pid, Signal::SIGTERM).map_err(|error| error.to_string())?;
+        thread::sleep(OUTLIVES);
+        self.runs("after SIGTERM")?;
+        Ok(Verdict::Worked(Vec::new()))
+    }
+
+    fn runs(&self, when: &str) -> Result<(), String> {
+        match waitpid(self.attacker.pid, Some(WaitPidFlag::WNOHANG)) {
+            Ok(WaitStatus::StillAlive) => Ok(()),
+            other => Err(format!("it ended {when}: {other:?}")),
+        }
+    }
+
+    fn silent(&self) -> Result<Verdict, String> {
+        self.end()?;
+        match self.printed() {
+            0 => Ok(Verdict::Worked(Vec::new())),
+            bytes => Err(format!("it printed {bytes} bytes")),
+        }
+    }
+
+    fn floods(&self) -> Result<Verdict, String> {
+        let is_seen = until(PATIENCE, || self.printed() > arena::limit("--max-output-bytes"));
+        let worked = is_seen.then_some(Verdict::Worked(Vec::new()));
+        worked.ok_or_else(|| format!("it printed only {} bytes", self.printed()))
+    }
+
+    fn printed(&self) -> u64 {
+        fs::metadata(&self.attacker.output).map_or(0, |about| about.len())
+    }
+}
+
+/// Looks until something is true, or patience ends.
+fn until(patience: Duration, mut is_true: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + patience;
+    loop {
+        if is_true() {
+            return true;
+        }
+        if Instant::now() > end {
+            return false;
+        }
+        thread::sleep(LOOK_AGAIN);
+    }
+}

@@ -1,0 +1,142 @@
+//! Attacks on files, and trees that are hard to remove.
+
+use nix::errno::Errno;
+
+use super::ALONE;
+use crate::{
+    attack::{
+        Attack,
+        Expected::{Refused, Residual, Stopped, Works},
+    },
+    evidence::Evidence::{Brings, Leaves, Makes},
+    payload::{files, tree},
+    setting::Setting::{Landlock, Namespaces, UidAlone},
+};
+
+/// In another tenant's workspace, as a name or as its content.
+const GOLD: &[&str] = &["gold", "treasure"];
+
+/// In all files that a tenant must not read.
+const SECRET: &[&str] = &["TOPSECRET"];
+
+pub(super) const FILES: &[Attack] = &[
+    Attack::new("fs_read_other_workspace", files::read_other, Refused).seen(Brings(GOLD)),
+    Attack::new("fs_write_other_workspace", files::write_other, Refused)
+        .seen(Leaves(&["treasure", "injected.yaml"])),
+    Attack::new("fs_list_other_workspace", files::list_other, Refused).seen(Brings(GOLD)),
+    Attack::new("fs_enter_other_workspace", files::enter_other, Refused).seen(Brings(GOLD)),
+    Attack::new("fs_list_work_root", files::list_root, Refused).seen(Brings(&["victim"])),
+    Attack::new("fs_list_plugins", files::list_plugins, Refused)
+        .except(ALONE)
+        .seen(Brings(&["victim.yaml"])),
+    Attack::new("fs_list_sockets", files::list_sockets, Refused)
+        .except(ALONE)
+        .seen(Brings(&["victim.sock"])),
+    Attack::new("fs_symlink_read", files::follow_link, Refused)
+        .except(ALONE)
+        .seen(Brings(&["gold", "TOPSECRET"])),
+    Attack::new("fs_hardlink_victim", files::hard_link, Refused).seen(Makes(&[
+        "repo/hard-treasure",
+        "repo/hard-secret",
+        "repo/hard-definition",
+    ])),
+    Attack::new("fs_rename_workspace", files::rename_workspace, Refused)
+        .seen(Leaves(&["open/attack-dropped-"])),
+    Attack::new("fs_replace_workspace_by_symlink", files::replace_by_link, Works)
+        .seen(Makes(&["elsewhere"])),
+    Attack::new("fs_read_root_secret", files::read_root_secret, Refused).seen(Brings(SECRET)),
+    Attack::new("fs_read_own_secret", files::read_own_secret, Refused).seen(Brings(SECRET)),
+    Attack::new("fs_read_world_secret", files::read_world_secret, Refused)
+        .except(ALONE)
+        .seen(Brings(SECRET)),
+    Attack::new("fs_read_token", files::read_token, Refused).except(ALONE).seen(Brings(SECRET)),
+    Attack::new("fs_read_shadow", files::read_shadow, Refused).seen(Brings(&["root:"])),
+    Attack::new("fs_write_usr", files::write_usr, Refused).seen(Leaves(&[
+        "dropped: /usr/bin/",
+        "dropped: /etc/",
+        "dropped: /attack-dropped-",
+    ])),
+    Attack::new("fs_write_definition", files::write_definition, Refused)
+        .seen(Leaves(&["evil.yaml", "moved.yaml"])),
+    Attack::new("fs_truncate_victim", files::truncate, Refused).seen(Leaves(&[
+        "victim.yaml",
+        "treasure",
+        "secrets/own",
+    ])),
+    Attack::new("fs_remove_victim", files::remove, Refused).seen(Leaves(&[
+        "victim.yaml",
+        "treasure",
+        "victim.sock",
+        "open/socket",
+    ])),
+    // With namespaces these directories are the request's own.
+    Attack::new("fs_drop_in_shared", files::drop_files, Refused)
+        .except(&[(Namespaces, Works), (UidAlone, Residual)])
+        .seen(Leaves(&[
+            "dropped: /tmp/",
+            "dropped: /var/tmp/",
+            "dropped: /dev/shm/",
+            "open/attack-dropped-",
+            "sockets/attack-dropped-",
+        ])),
+    Attack::new("fs_drop_outside", files::drop_outside, Refused).except(ALONE).seen(Leaves(&[
+        "open/attack-dropped-",
+        "sockets/attack-dropped-",
+        "_cmp_server/attack-dropped-",
+    ])),
+    Attack::new("fs_mknod", files::make_device, Refused)
+        .seen(Makes(&["repo/block", "repo/memory"])),
+    Attack::new("fs_open_device", files::open_device, Refused).except(ALONE).lacking(&[
+        ("/dev/mem", Errno::ENOENT, "CONFIG_DEVMEM"),
+        ("/dev/vda", Errno::ENOENT, "no such disk"),
+        ("/dev/vda", Errno::EPERM, "the device cgroup denies it"),
+        ("/dev/sda", Errno::ENOENT, "no such disk"),
+    ]),
+    Attack::new("fs_run_setuid", files::run_setuid, Refused).seen(Brings(&["it is root"])),
+    Attack::new("fs_open_by_handle", files::open_by_handle, Refused)
+        .seen(Brings(&["a handle of the secret", "TOPSECRET"])),
+    Attack::new("fs_immutable", files::immutable, Refused),
+    Attack::new("fs_chown", files::change_owner, Refused).seen(Leaves(&["treasure"])),
+    // Landlock has no say in these, and there it is one user's own file.
+    Attack::new("fs_chmod_victim", files::change_mode, Refused)
+        .except(&[(Landlock, Residual)])
+        .seen(Leaves(&["treasure", "secrets/own"])),
+    Attack::new("fs_utime_victim", files::change_time, Refused)
+        .except(&[(Landlock, Residual)])
+        .seen(Leaves(&["treasure"])),
+    Attack::new("fs_xattr_victim", files::change_attribute, Refused)
+        .except(&[(Landlock, Residual)])
+        .seen(Leaves(&["treasure"])),
+    Attack::new("fs_stat_victim", files::look_at, Refused).except(&[(Landlock, Residual)]),
+    Attack::new("fs_stat_secret", files::look_at_secret, Residual)
+        .except(&[(Namespaces, Refused)])
+        .seen(Brings(&["9 bytes"])),
+    Attack::new("fs_watch_workspaces", files::watch, Refused),
+    // Landlock has no say in this: the directory is everybody's to read.
+    Attack::new("fs_watch_sockets", files::watch_sockets, Residual)
+        .except(&[(Namespaces, Refused), (Landlock, Refused)]),
+    Attack::new("fs_fifo_trap", files::fifo_trap, Works)
+        .seen(Makes(&["repo/trap", "repo/app.yaml"])),
+];
+
+pub(super) const TREES: &[Attack] = &[
+    Attack::new("tree_without_modes", tree::without_modes, Works)
+        .seen(Makes(&["repo/a/b/c", "repo/a/b/file"])),
+    Attack::new("tree_deep", tree::deep, Works),
+    Attack::new("tree_many_files", tree::many, Works)
+        .seen(Makes(&["repo/file-0", "repo/file-5999"])),
+    Attack::new("tree_weird_names", tree::weird_names, Works).seen(Makes(&[
+        "repo/-rf/-rf",
+        "repo/*/*",
+        "repo/..data/..data",
+    ])),
+    Attack::new("tree_wiped", tree::wipe, Works),
+    Attack::new("tree_links_outside", tree::links_outside, Works).seen(Makes(&[
+        "repo/etc",
+        "repo/root",
+        "repo/victim",
+        "repo/open",
+        "repo/self",
+    ])),
+    Attack::new("tree_sparse_file", tree::sparse, Stopped).seen(Makes(&["repo/sparse"])),
+];
