@@ -2,6 +2,7 @@
 
 pub mod admin;
 pub mod config;
+pub mod event;
 pub mod grpc;
 pub mod loader;
 pub mod local;

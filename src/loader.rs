@@ -37,6 +37,7 @@ pub(crate) use self::{
     snapshot::{Snapshot, Source},
 };
 use crate::{
+    event::{self, Event, TOLD},
     metrics::{Metrics, Reload},
     plugin::{Catalog, Isolation, Problem, Severity},
     state::{Kept, State},
@@ -190,7 +191,13 @@ impl Loader {
             let kept = if problem.stale { "its last good definition is served" } else { "ignored" };
             let Problem { file, place, problem, .. } = problem;
             let (code, help) = (problem.code, problem.help.as_deref());
-            error!(file, %place, %code, error = %problem, help, kept, "not a valid plugin");
+            error!(target: TOLD, file, %place, %code, error = %problem, help, kept, "not a valid plugin");
+            event::tell(|| Event::NotServed {
+                plugin: None,
+                file: Some(file.as_str().into()),
+                line: problem.region.map(|region| region.line),
+                reason: problem.to_string().into(),
+            });
         }
         for Problem { file, place, problem, .. } in warnings.iter().filter(is_told) {
             let (code, help) = (problem.code, problem.help.as_deref());

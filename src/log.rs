@@ -8,6 +8,7 @@ use std::{
     io::{self, IsTerminal, Write as _},
 };
 
+use cmp_sandbox::OUTPUT_TARGET;
 use serde_json::{Map, Value};
 use tracing::{
     Event, Level, Subscriber,
@@ -27,13 +28,18 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
-use crate::config::{LogFormat, LogLevel};
+use crate::{
+    config::{LogFormat, LogLevel},
+    event,
+};
 
 /// Begins to log to standard error. Called once.
 pub fn init(format: Option<LogFormat>, level: LogLevel) {
     let terminal = io::stderr().is_terminal();
     let format = format.unwrap_or(if terminal { LogFormat::Text } else { LogFormat::Json });
-    tracing_subscriber::registry().with(Lines { format }.with_filter(filter(level))).init();
+    tracing_subscriber::registry()
+        .with(Lines { sink: Sink::Log(format) }.with_filter(filter(level)))
+        .init();
 }
 
 /// Libraries that log every frame and every connection at level debug.
@@ -51,9 +57,23 @@ fn filter(level: LogLevel) -> Targets {
     Targets::new().with_default(level).with_targets(FRAMES.map(|name| (name, frames)))
 }
 
-/// Writes events to standard error.
+/// Passes warnings, errors and commands' output on as events, instead of logging.
+pub fn init_events() {
+    let lines = Lines { sink: Sink::Events };
+    tracing_subscriber::registry().with(lines.with_filter(LevelFilter::INFO)).init();
+}
+
+/// Writes what happens to where it is wanted.
 struct Lines {
-    format: LogFormat,
+    sink: Sink,
+}
+
+/// Where lines are wanted.
+enum Sink {
+    /// On standard error.
+    Log(LogFormat),
+    /// Where the starter of this supervisor reads them.
+    Events,
 }
 
 /// Fields by name.
@@ -85,9 +105,16 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Lines {
             }
         }
         event.record(&mut fields);
-        let line = match self.format {
-            LogFormat::Json => fields.into_json(*event.metadata().level()),
-            LogFormat::Text => fields.into_text(*event.metadata().level()),
+        let metadata = event.metadata();
+        let line = match self.sink {
+            Sink::Log(LogFormat::Json) => fields.into_json(*metadata.level()),
+            Sink::Log(LogFormat::Text) => fields.into_text(*metadata.level()),
+            Sink::Events => {
+                if let Some(event) = fields.into_event(*metadata.level(), metadata.target()) {
+                    event::tell(|| event);
+                }
+                return;
+            }
         };
         // Nobody is left to tell that a log cannot be written.
         let _ = io::stderr().lock().write_all(line.as_bytes());
@@ -112,6 +139,27 @@ impl Fields {
         }
         line.push('\n');
         line
+    }
+}
+
+impl Fields {
+    /// The event that a line is; `None` if it is told already or of no interest.
+    fn into_event(self, level: Level, target: &str) -> Option<event::Event> {
+        let text = |name: &str| self.0.get(name).map(bare).unwrap_or_default();
+        match target {
+            event::TOLD => None,
+            OUTPUT_TARGET => Some(event::Event::PluginOutput {
+                plugin: text("plugin"),
+                stream: event::Stream::Stderr,
+                text: text("stderr").into(),
+            }),
+            _ if level > Level::WARN => None,
+            _ => {
+                let parts = ["message", "file", "error"].map(text);
+                let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+                Some(event::Event::Warning { text: parts.join(": ").into() })
+            }
+        }
     }
 }
 
@@ -206,6 +254,20 @@ mod tests {
             assert!(!debug.would_enable(library, &Level::DEBUG), "{library}");
             assert!(trace.would_enable(library, &Level::TRACE), "{library}");
         }
+    }
+
+    #[test]
+    fn warnings_and_output_become_events_and_the_rest_none() {
+        let event = |level, target| fields().into_event(level, target);
+        let text = "hello: a \"b\"".into();
+        assert_eq!(event(Level::WARN, "x"), Some(event::Event::Warning { text }));
+        assert_eq!(event(Level::INFO, "x"), None);
+        assert_eq!(event(Level::WARN, event::TOLD), None);
+        let said =
+            Fields(Map::from_iter([("plugin".into(), "p".into()), ("stderr".into(), "s".into())]));
+        let (plugin, stream) = ("p".to_owned(), event::Stream::Stderr);
+        let output = event::Event::PluginOutput { plugin, stream, text: "s".into() };
+        assert_eq!(said.into_event(Level::INFO, OUTPUT_TARGET), Some(output));
     }
 
     #[test]

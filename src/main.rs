@@ -100,8 +100,12 @@ fn main() -> ExitCode {
         return serve_as_peer();
     }
     match Cli::parse().verb {
-        Verb::Serve(config) => serve(&config)
-            .map_or_else(|error| fail(&error, exit_code(&error)), |()| ExitCode::SUCCESS),
+        Verb::Serve(config) => match serve(&config) {
+            Ok(()) => ExitCode::SUCCESS,
+            // Told already, as an event.
+            Err(error) if config.events => ExitCode::from(exit_code(&error)),
+            Err(error) => fail(&error, exit_code(&error)),
+        },
         Verb::Render(local) => run(local::render(&local.application, local.output)),
         Verb::Match(local) => run(local::matches(&local.application, local.output)),
         Verb::Params(local) => run(local::parameters(&local.application, local.output)),

@@ -14,6 +14,7 @@ use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder, 
 use metrics_exporter_prometheus::{
     Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder,
 };
+use serde::{Deserialize, Serialize};
 
 pub use self::reload::{Configured, PluginState, Reload, WatchError};
 use self::tombstone::Tombstones;
@@ -56,7 +57,8 @@ const DEADLINE_USED: &str = "argocd_cmp_request_deadline_used_ratio";
 const EMPTY: &str = "argocd_cmp_empty_responses_total";
 
 /// What is asked of a plugin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Method {
     /// `CheckPluginConfiguration`.
     Check,
@@ -69,7 +71,8 @@ pub enum Method {
 }
 
 /// How a request ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// As the client hoped.
     Ok,
@@ -98,7 +101,7 @@ pub enum Outcome {
 }
 
 impl Method {
-    const ALL: [Self; 4] = [Self::Check, Self::Match, Self::Generate, Self::Parameters];
+    pub(crate) const ALL: [Self; 4] = [Self::Check, Self::Match, Self::Generate, Self::Parameters];
 
     /// The word for it in logs and metrics.
     #[must_use]
@@ -113,7 +116,7 @@ impl Method {
 }
 
 impl Outcome {
-    const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Ok,
         Self::NoMatch,
         Self::ClientCancelled,

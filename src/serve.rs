@@ -32,6 +32,7 @@ use tracing::{info, warn};
 use crate::{
     admin::Admin,
     config::{self, Http, Isolation, Serve},
+    event::{self, Event},
     grpc::{Binder, Common, sweep},
     loader::{Loader, NoSnapshot, Places, Prompt, static_mounts},
     log,
@@ -121,11 +122,23 @@ pub enum NotServing {
 
 /// Serves until it is told to stop. To be called before any thread is started.
 pub fn serve(config: &Serve) -> Result<(), NotServing> {
+    if config.events {
+        event::open();
+    }
+    start(config)
+        .inspect_err(|error| event::tell(|| Event::Failed { reason: error.to_string().into() }))
+}
+
+fn start(config: &Serve) -> Result<(), NotServing> {
     let setup = setup(config)?;
     let (spawner, process) = Spawner::start(&setup)?;
     prepare_sockets(&config.socket_dir(), config.run_as_uid);
     drop_privileges(config.run_as_uid)?;
-    log::init(config.log_format, config.log_level);
+    if config.events {
+        log::init_events();
+    } else {
+        log::init(config.log_format, config.log_level);
+    }
     let abilities = spawner.abilities().clone();
     tell(&abilities);
     let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
@@ -229,7 +242,7 @@ async fn run(config: &Serve, spawner: Spawner, abilities: &Abilities) -> Result<
     tasks.spawn(admin(prompt.clone()).run(http, tasks.clone()));
     tasks.spawn(hang_up(prompt, stop.clone()));
     tasks.spawn(measure(state.subscribe(), metrics.clone(), stop.clone()));
-    tasks.spawn(report_ready(state.clone(), socket_dir));
+    tasks.spawn(report_ready(state.clone(), socket_dir, event(abilities)));
     let states = state.subscribe();
     let shutdown = Shutdown { state, stop, calls, connections };
     let result = tokio::select! {
@@ -287,6 +300,11 @@ fn pipeline(config: &Serve, link: Link) -> Pipeline {
     }
 }
 
+fn event(abilities: &Abilities) -> Event {
+    let Abilities { tier, landlock, leases, .. } = *abilities;
+    Event::Ready { isolation: isolation(tier), landlock, leases }
+}
+
 /// The tier in the words of definitions.
 fn isolation(tier: Tier) -> plugin::Isolation {
     match tier {
@@ -308,13 +326,14 @@ async fn listen(http: Http) -> Result<Option<TcpListener>, NotServing> {
 /// Ready means that every plugin there was at first has been tried. It stays so:
 /// one bad plugin must not take all applications out of service. Then what a
 /// predecessor left is cleared away.
-async fn report_ready(state: watch::Sender<State>, sockets: PathBuf) {
+async fn report_ready(state: watch::Sender<State>, sockets: PathBuf, event: Event) {
     let mut states = state.subscribe();
     let Ok(defined) = states.wait_for(State::is_useful).await.map(|now| now.desired.clone()) else {
         return;
     };
     state.send_modify(|state| state.ready = true);
     info!("ready");
+    event::tell(|| event);
     // Only now: the names of what is defined were taken over one by one.
     if let Err(error) = sweep(&sockets, &defined).await {
         warn!(%error, "cannot look for sockets that nobody serves");

@@ -14,6 +14,7 @@ pub use self::{
     plan::{Action, plan},
 };
 use crate::{
+    event::{self, Event, TOLD},
     plugin::{Catalog, PluginName},
     state::State,
 };
@@ -74,10 +75,7 @@ impl<B: Bind> Supervisor<B> {
                         }
                         Err(error) => {
                             let reason = error.to_string();
-                            // Once is enough: it is tried again and again.
-                            if self.state.borrow().failed.get(&name) != Some(&reason) {
-                                error!(plugin = %name, %error, "cannot serve a plugin");
-                            }
+                            self.report(&name, &reason);
                             failed.insert(name, reason);
                         }
                     }
@@ -95,6 +93,20 @@ impl<B: Bind> Supervisor<B> {
             }
         }
         failed
+    }
+
+    /// Reports a plugin that is not served once, and not at each retry.
+    fn report(&self, name: &PluginName, reason: &str) {
+        if self.state.borrow().failed.get(name).is_some_and(|known| known == reason) {
+            return;
+        }
+        error!(target: TOLD, plugin = %name, error = reason, "cannot serve a plugin");
+        event::tell(|| Event::NotServed {
+            plugin: Some(name.to_string()),
+            file: None,
+            line: None,
+            reason: reason.into(),
+        });
     }
 
     /// What is served, asked of those who do it.

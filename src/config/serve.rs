@@ -150,6 +150,9 @@ pub struct Serve {
     /// How much is logged
     #[arg(long, env = "CMP_SUPERVISOR_LOG_LEVEL", value_enum, default_value = "info")]
     pub log_level: LogLevel,
+    /// Write events to standard output instead of a log to standard error
+    #[arg(long, hide = true)]
+    pub events: bool,
     /// The only definition, when serving as argocd-cmp-server
     #[arg(skip)]
     pub single: Option<PathBuf>,

@@ -14,6 +14,7 @@ use tracing::{Span, field::Empty, info, info_span, warn};
 
 use super::status::{Account, Failure};
 use crate::{
+    event::{self, Event, PhaseTime, TOLD},
     metrics::{Method, Outcome, PluginMetrics},
     plugin::PluginDefinition,
     request::{Clock, Course, Deadline, Header, Progress},
@@ -107,14 +108,34 @@ impl Call {
         let took = milliseconds(deadline.elapsed());
         let phases = phases(progress);
         let (outcome, received, uid) = (account.outcome.as_str(), progress.received, progress.uid);
+        event::tell(|| self.event(account.outcome));
         match error {
             None => {
                 let reason = progress.reason.as_deref();
                 info!(outcome, took, phases, received, uid, reason, "request");
             }
             Some(error) => {
-                warn!(outcome, took, phases, received, uid, phase = failed_in, error, "request");
+                warn!(target: TOLD, outcome, took, phases, received, uid, phase = failed_in, error, "request");
             }
+        }
+    }
+
+    fn event(&self, outcome: Outcome) -> Event {
+        let Course { plugin, deadline, progress, .. } = &self.course;
+        let phases = progress.phases().iter();
+        Event::Request {
+            plugin: plugin.name.to_string(),
+            method: self.method,
+            outcome,
+            took_ms: deadline.elapsed().as_secs_f64() * 1000.0,
+            phases: phases
+                .map(|(phase, took)| PhaseTime {
+                    phase: *phase,
+                    took_ms: took.as_secs_f64() * 1000.0,
+                })
+                .collect(),
+            uid: progress.uid,
+            reason: progress.reason.as_deref().map(Into::into),
         }
     }
 

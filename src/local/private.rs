@@ -6,24 +6,23 @@ use std::{
     io,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
-    process::Stdio,
+    process::{ExitStatus, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::{Map, Value};
 use tempfile::TempDir;
 use thiserror::Error;
 use tokio::{
-    io::{AsyncBufReadExt, BufReader, Lines},
-    process::{Child, ChildStderr, Command},
+    process::{Child, ChildStdout, Command},
     time::timeout,
 };
 
 use super::report::Report;
 use crate::{
     config::{Application, Isolation},
+    event::{Event, Events},
     loader::{NoSnapshot, Snapshot, Source},
     plugin::{PluginDefinition, read_all},
 };
@@ -41,7 +40,7 @@ const SIGNAL_PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct Private {
     child: Child,
-    lines: Lines<BufReader<ChildStderr>>,
+    events: Events<ChildStdout>,
     directory: TempDir,
 }
 
@@ -57,6 +56,9 @@ pub enum NotPrivate {
     /// It says why it does not serve.
     #[error("{0}")]
     Ended(String),
+    /// It ends without saying why; what it wrote to standard error stands above.
+    #[error("the supervisor ended before it was ready: {0}")]
+    Silent(ExitStatus),
     /// It says nothing.
     #[error("the supervisor was not ready within {} s", START_PATIENCE.as_secs())]
     Slow,
@@ -85,32 +87,27 @@ impl Private {
             .arg(directory.path().join("sockets"))
             .arg("--work-dir")
             .arg(directory.path())
-            .args(["--http", "off", "--log-format", "json", "--log-level", "info"])
+            .args(["--http", "off"])
             .args(["--max-requests", "2", "--isolation", isolation.as_str()])
             .args(["--max-depth", &options.max_depth.to_string()]);
         if isolation == Isolation::None {
             command.arg("--accept-no-isolation");
         }
-        Self::launch(command, directory, |event| report.line(event)).await
+        Self::launch(command, directory, |event| report.event(event)).await
     }
 
     /// Starts a supervisor with its directories in `directory`, and waits until
-    /// it is ready. What it logs meanwhile is heard.
+    /// it is ready. `hear` gets its events so far, `Ready` included.
     pub(super) async fn launch(
         mut command: Command,
         directory: TempDir,
-        hear: impl FnMut(&Map<String, Value>),
+        hear: impl FnMut(&Event),
     ) -> Result<Self, NotPrivate> {
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true);
+        command.arg("--events").stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn()?;
-        let stderr = child.stderr.take();
-        let stderr = stderr.ok_or_else(|| io::Error::from(io::ErrorKind::BrokenPipe))?;
-        let lines = BufReader::new(stderr).lines();
-        let mut private = Self { child, lines, directory };
+        let stdout = child.stdout.take();
+        let stdout = stdout.ok_or_else(|| io::Error::from(io::ErrorKind::BrokenPipe))?;
+        let mut private = Self { child, events: Events::new(stdout), directory };
         let ready = timeout(START_PATIENCE, private.ready(hear)).await;
         ready.map_err(|_elapsed| NotPrivate::Slow)??;
         Ok(private)
@@ -121,10 +118,10 @@ impl Private {
         self.directory.path().join("sockets")
     }
 
-    /// Reports what it logs, until it ends.
+    /// Reports its events, until it ends.
     pub(super) async fn follow(&mut self, report: &mut Report) {
-        while let Ok(Some(line)) = self.lines.next_line().await {
-            report.line(&event(&line));
+        while let Ok(Some(event)) = self.events.next().await {
+            report.event(&event);
         }
     }
 
@@ -148,18 +145,19 @@ impl Private {
         }
     }
 
-    async fn ready(&mut self, mut hear: impl FnMut(&Map<String, Value>)) -> Result<(), NotPrivate> {
-        let mut last = String::new();
-        while let Some(line) = self.lines.next_line().await? {
-            let event = event(&line);
-            if event.get("msg").is_some_and(|message| message == "ready") {
-                return Ok(());
-            }
+    async fn ready(&mut self, mut hear: impl FnMut(&Event)) -> Result<(), NotPrivate> {
+        while let Some(event) = self.events.next().await? {
             hear(&event);
-            last = line;
+            match event {
+                Event::Ready { .. } => return Ok(()),
+                Event::Failed { reason } => return Err(NotPrivate::Ended(reason.to_string())),
+                Event::NotServed { .. }
+                | Event::PluginOutput { .. }
+                | Event::Request { .. }
+                | Event::Warning { .. } => {}
+            }
         }
-        let reason = last.strip_prefix("error: ").unwrap_or(&last);
-        Err(NotPrivate::Ended(reason.to_owned()))
+        Err(NotPrivate::Silent(self.child.wait().await?))
     }
 }
 
@@ -222,10 +220,4 @@ fn copy_definitions(
         report.step("ignored", &format!("{}: {}", entry.name, entry.reason));
     }
     Ok(copies)
-}
-
-/// A log line; what is none becomes a message.
-fn event(line: &str) -> Map<String, Value> {
-    serde_json::from_str(line)
-        .unwrap_or_else(|_plain| Map::from_iter([("msg".to_owned(), line.into())]))
 }

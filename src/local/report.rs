@@ -2,9 +2,12 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use serde_json::{Map, Value};
-
-use crate::config;
+use crate::{
+    config,
+    event::{Event, PhaseTime},
+    metrics::Method,
+    request::Phase,
+};
 
 /// Tells people what goes on, and leaves standard output to the result.
 #[derive(Debug)]
@@ -19,48 +22,58 @@ impl Report {
 
     /// A step that is finished.
     pub(super) fn step(&self, step: &str, detail: &str) {
-        self.write(&format!("{} {detail}", self.painted("1;32", &format!("{step:>9}"))));
+        self.write(&self.stepped(step, detail));
     }
 
     /// Something that deserves attention.
     pub(super) fn warn(&self, text: &str) {
-        self.write(&format!("{} {text}", self.painted("1;33", "  warning")));
+        self.write(&self.warning(text));
     }
 
-    /// A line of a supervisor's log.
-    pub(super) fn line(&self, event: &Map<String, Value>) {
-        let text = |name: &str| event.get(name).and_then(Value::as_str).unwrap_or_default();
-        match (text("msg"), text("level")) {
-            ("plugin", _) => {
-                self.write(&format!("{} {}", self.painted("2", "        |"), text("stderr")));
+    /// An event of a private supervisor.
+    pub(super) fn event(&self, event: &Event) {
+        self.lines(event).iter().for_each(|line| self.write(line));
+    }
+
+    fn lines(&self, event: &Event) -> Vec<String> {
+        match event {
+            // The caller reports a failure; a check comes with every connection.
+            Event::Ready { .. }
+            | Event::Failed { .. }
+            | Event::Request { method: Method::Check, .. } => Vec::new(),
+            Event::NotServed { file: Some(file), reason, .. } => {
+                vec![self.warning(&format!("not a valid plugin: {file}: {reason}"))]
             }
-            ("request", _) => self.request(event),
-            (message, "warning" | "error" | "") => {
-                let error = text("error");
-                let file = text("file");
-                let parts: Vec<_> =
-                    [message, file, error].into_iter().filter(|part| !part.is_empty()).collect();
-                self.warn(&parts.join(": "));
+            Event::NotServed { plugin, reason, .. } => {
+                let name = plugin.as_deref().unwrap_or_default();
+                vec![self.warning(&format!("cannot serve plugin `{name}`: {reason}"))]
             }
-            _ => {}
+            Event::PluginOutput { text, .. } => {
+                vec![format!("{} {text}", self.painted("2", "        |"))]
+            }
+            Event::Request { plugin, method, outcome, took_ms, phases, uid, reason } => {
+                let is_shown = |time: &&PhaseTime| time.phase != Phase::Queue;
+                let phases = phases.iter().filter(is_shown);
+                let mut lines: Vec<_> = phases
+                    .map(|time| self.stepped(time.phase.as_str(), &milliseconds(time.took_ms)))
+                    .collect();
+                let uid = uid.map(|uid| format!(" as uid {uid}")).unwrap_or_default();
+                let reason = reason.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
+                let (outcome, took) = (outcome.as_str(), milliseconds(*took_ms));
+                let ended = format!("{plugin}: {outcome} in {took}{uid}{reason}");
+                lines.push(self.stepped(method.as_str(), &ended));
+                lines
+            }
+            Event::Warning { text } => vec![self.warning(&text.to_string())],
         }
     }
 
-    fn request(&self, event: &Map<String, Value>) {
-        let text = |name: &str| event.get(name).and_then(Value::as_str).unwrap_or_default();
-        if text("method") == "check" {
-            return;
-        }
-        for phase in text("phases").split(' ').filter(|phase| !phase.starts_with("queue=")) {
-            if let Some((name, took)) = phase.split_once('=') {
-                self.step(name, took);
-            }
-        }
-        let uid = event.get("uid").map(|uid| format!(" as uid {uid}")).unwrap_or_default();
-        let reason =
-            event.get("reason").map(|_| format!(": {}", text("reason"))).unwrap_or_default();
-        let (outcome, took) = (text("outcome"), text("took"));
-        self.step(text("method"), &format!("{}: {outcome} in {took}{uid}{reason}", text("plugin")));
+    fn stepped(&self, step: &str, detail: &str) -> String {
+        format!("{} {detail}", self.painted("1;32", &format!("{step:>9}")))
+    }
+
+    fn warning(&self, text: &str) -> String {
+        format!("{} {text}", self.painted("1;33", "  warning"))
     }
 
     fn painted(&self, code: &str, text: &str) -> String {
@@ -71,5 +84,65 @@ impl Report {
     fn write(&self, line: &str) {
         // Nobody is left to tell that nothing can be told.
         let _ = writeln!(io::stderr().lock(), "{line}");
+    }
+}
+
+fn milliseconds(milliseconds: f64) -> String {
+    format!("{milliseconds:.1}ms")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{event::Stream, metrics::Outcome};
+
+    fn lines(event: &Event) -> Vec<String> {
+        Report { color: false }.lines(event)
+    }
+
+    #[test]
+    fn a_request_is_its_phases_and_how_it_ended() {
+        let time = |phase, took_ms| PhaseTime { phase, took_ms };
+        let request = |method, uid, reason: Option<&str>| Event::Request {
+            plugin: "demo".to_owned(),
+            method,
+            outcome: Outcome::Ok,
+            took_ms: 12.34,
+            phases: vec![time(Phase::Queue, 1.0), time(Phase::Receive, 2.06)],
+            uid,
+            reason: reason.map(Into::into),
+        };
+        assert_eq!(
+            lines(&request(Method::Generate, Some(60709), None)),
+            ["  receive 2.1ms", " generate demo: ok in 12.3ms as uid 60709"]
+        );
+        assert_eq!(
+            lines(&request(Method::Match, None, Some("x.yaml matches"))),
+            ["  receive 2.1ms", "    match demo: ok in 12.3ms: x.yaml matches"]
+        );
+        assert!(lines(&request(Method::Check, None, None)).is_empty());
+    }
+
+    #[test]
+    fn output_and_warnings_are_a_line_each() {
+        let (plugin, stream) = ("demo".to_owned(), Stream::Stderr);
+        let output = Event::PluginOutput { plugin, stream, text: "token=***".into() };
+        assert_eq!(lines(&output), ["        | token=***"]);
+        assert_eq!(lines(&Event::Warning { text: "careful".into() }), ["  warning careful"]);
+    }
+
+    #[test]
+    fn a_plugin_that_is_not_served_is_named_by_its_file_or_name() {
+        let not_served = |plugin: Option<&str>, file: Option<&str>| Event::NotServed {
+            plugin: plugin.map(str::to_owned),
+            file: file.map(Into::into),
+            line: None,
+            reason: "no".into(),
+        };
+        assert_eq!(
+            lines(&not_served(None, Some("a.yaml"))),
+            ["  warning not a valid plugin: a.yaml: no"]
+        );
+        assert_eq!(lines(&not_served(Some("p"), None)), ["  warning cannot serve plugin `p`: no"]);
     }
 }

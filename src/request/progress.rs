@@ -5,8 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cmp_sandbox::Redactor;
-use cmp_sandbox::{Unpacked, Usage};
+use cmp_sandbox::{Redactor, Unpacked, Usage};
+use serde::{Deserialize, Serialize};
 
 use super::deadline::Deadline;
 use crate::plugin::PluginDefinition;
@@ -25,7 +25,8 @@ pub struct Course {
 }
 
 /// A part of a request that takes time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// Waiting for a place among the requests at work.
     Queue,

@@ -12,6 +12,7 @@ mod errors;
 mod limits;
 mod mounted;
 mod network;
+mod progress;
 mod reading;
 mod signals;
 mod typed;

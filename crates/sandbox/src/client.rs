@@ -24,6 +24,7 @@ pub use self::{
     redact::Redactor,
     run::{Command, End, NotRun, Output, Usage},
     start::{Abilities, NotStarted, Process, SPAWNER, Setup, Spawner},
+    stderr::OUTPUT_TARGET,
     trial::NotProven,
     unpack::{NotUnpacked, Unpacked, Unpacking},
 };

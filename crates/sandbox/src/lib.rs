@@ -20,8 +20,8 @@ mod worker;
 pub use self::{
     client::{
         Abilities, Bounds, Cache, Caches, Command, End, Excerpt, Lease, Link, Network, NoLease,
-        NotProven, NotRun, NotStarted, NotUnpacked, Output, Process, Redactor, SPAWNER, Setup,
-        Spawner, SpawnerGone, Unconfined, Unpacked, Unpacking, Usage,
+        NotProven, NotRun, NotStarted, NotUnpacked, OUTPUT_TARGET, Output, Process, Redactor,
+        SPAWNER, Setup, Spawner, SpawnerGone, Unconfined, Unpacked, Unpacking, Usage,
     },
     kernel::privilege::{NotDropped, drop_privileges},
     spawner::spawner_main,

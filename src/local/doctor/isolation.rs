@@ -6,13 +6,13 @@ use std::{
     os::unix::fs::PermissionsExt,
 };
 
-use serde_json::{Map, Value};
 use tempfile::TempDir;
 use tokio::process::Command;
 
 use super::{Finding, places::present};
 use crate::{
     config::{Isolation, Serve},
+    event::Event,
     local::{
         private::{NotPrivate, Private},
         report::Report,
@@ -24,7 +24,7 @@ use crate::{
 const TIERS: [Isolation; 3] = [Isolation::Namespaces, Isolation::Uid, Isolation::Landlock];
 
 /// What versions of Landlock protect, and what it means to have none of it.
-const LANDLOCK: [(i64, &str); 4] = [
+const LANDLOCK: [(i32, &str); 4] = [
     (4, "TCP ports (Linux 6.7)"),
     (6, "signals and abstract sockets (Linux 6.12)"),
     (9, "sockets by their paths (Linux 7.1)"),
@@ -44,8 +44,8 @@ pub(super) struct Outcome {
 /// A tier that can be had.
 struct Had {
     tier: Isolation,
-    landlock: i64,
-    leases: u64,
+    landlock: i32,
+    leases: u32,
 }
 
 /// Nothing is tried without a place to try it in: that would say something of
@@ -153,10 +153,9 @@ fn describe(had: &Had, options: &Serve) -> Vec<Finding> {
 async fn attempt(options: &Serve, tier: Isolation, directory: TempDir) -> Result<Had, String> {
     let command = command(options, tier, &directory);
     let (mut landlock, mut leases) = (0, 0);
-    let hear = |event: &Map<String, Value>| {
-        if event.get("msg").is_some_and(|message| message == "the sandbox is ready") {
-            landlock = event.get("landlock").and_then(Value::as_i64).unwrap_or_default();
-            leases = event.get("leases").and_then(Value::as_u64).unwrap_or_default();
+    let hear = |event: &Event| {
+        if let Event::Ready { landlock: version, leases: count, .. } = event {
+            (landlock, leases) = (*version, *count);
         }
     };
     match Private::launch(command, directory, hear).await {
@@ -194,7 +193,7 @@ fn command(options: &Serve, tier: Isolation, directory: &TempDir) -> Command {
     let mut command = Command::new("/proc/self/exe");
     let at = |name: &str| directory.path().join(name);
     command
-        .args(["serve", "--http", "off", "--log-format", "json", "--log-level", "info"])
+        .args(["serve", "--http", "off"])
         .args(["--isolation", tier.as_str(), "--drain-timeout", "0"])
         .arg("--plugins-dir")
         .arg(at("plugins.d"))

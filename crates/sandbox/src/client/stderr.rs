@@ -8,6 +8,10 @@ use tracing::info;
 use super::excerpt::Excerpt;
 use crate::client::redact::{MAX_LENGTH, Redactor};
 
+/// Target of log lines that are a line of a command's standard error, which is
+/// in the field `stderr`.
+pub const OUTPUT_TARGET: &str = "plugin_output";
+
 /// Longest line in the log, in bytes.
 const MAX_LINE: usize = 4096;
 
@@ -95,7 +99,7 @@ impl Lines {
         self.logged += 1;
         let line = String::from_utf8_lossy(&self.partial);
         match self.logged {
-            ..=MAX_LINES => info!(stderr = line.trim_end(), "plugin"),
+            ..=MAX_LINES => info!(target: OUTPUT_TARGET, stderr = line.trim_end(), "plugin"),
             count if count == MAX_LINES + 1 => {
                 info!(limit = MAX_LINES, "the command writes more lines than are logged");
             }

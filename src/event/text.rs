@@ -1,0 +1,31 @@
+//! Texts of a bounded length.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::MAX_TEXT;
+
+/// A text of at most [`MAX_TEXT`] bytes; longer ones are cut.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Text(String);
+
+impl From<String> for Text {
+    fn from(mut text: String) -> Self {
+        text.truncate(text.floor_char_boundary(MAX_TEXT));
+        Self(text)
+    }
+}
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Self {
+        Self(text[..text.floor_char_boundary(MAX_TEXT)].to_owned())
+    }
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
