@@ -144,6 +144,7 @@ fn wrong_type(path: &[Step], wanted: &str, found: &str, site: &Site<'_>) -> Diag
         "bool" => "true or false",
         "number" => "a number",
         "string" => "a string",
+        "text" => "another string",
         "array" => "a list",
         _ => "keys with values",
     };

@@ -7,6 +7,7 @@ mod schema;
 mod shape;
 #[cfg(test)]
 mod tests;
+mod time;
 mod typed;
 
 use serde::Deserialize;

@@ -9,13 +9,15 @@ mod tests;
 
 use serde_json::{Map, Value};
 
+use super::time;
+
 /// The type of a value in plugin.yaml.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::plugin) enum Shape {
     String,
     Bool,
     Integer,
-    /// RFC 3339; checked as text only.
+    /// RFC 3339.
     Time,
     List(&'static Shape),
     /// From names to values of one shape.
@@ -126,10 +128,12 @@ impl Shape {
     /// The type as Go prints it.
     fn go_type(&self) -> String {
         match self {
-            Self::String | Self::Kind | Self::Isolation | Self::Duration => "string".into(),
+            // Go decodes a time as a string first.
+            Self::String | Self::Kind | Self::Time | Self::Isolation | Self::Duration => {
+                "string".into()
+            }
             Self::Bool => "bool".into(),
             Self::Integer => "int64".into(),
-            Self::Time => "v1.Time".into(),
             Self::List(element) => format!("[]{}", element.go_type()),
             Self::Map(element) => format!("map[string]{}", element.go_type()),
             Self::Struct(known) => format!("plugin.{}", known.name),
@@ -175,11 +179,15 @@ impl Reader {
             (_, Value::Null) => {}
             (Shape::Any | Shape::Bytes | Shape::Count | Shape::Network, _)
             | (
-                Shape::String | Shape::Kind | Shape::Time | Shape::Isolation | Shape::Duration,
+                Shape::String | Shape::Kind | Shape::Isolation | Shape::Duration,
                 Value::String(_),
             )
             | (Shape::Bool, Value::Bool(_)) => *into = value.clone(),
             (Shape::Integer, Value::Number(number)) if number.is_i64() => *into = value.clone(),
+            (Shape::Time, Value::String(text)) => match time::check(text) {
+                Ok(()) => *into = value.clone(),
+                Err(message) => self.refuse(message, shape, "text"),
+            },
             (Shape::List(element), Value::Array(items)) => *into = self.list(items, element),
             (Shape::Map(element), Value::Object(members)) => self.map(members, element, into),
             (Shape::Struct(known), Value::Object(members)) => self.members(members, known, into),
@@ -262,6 +270,10 @@ impl Reader {
         };
         let go_type = shape.go_type();
         let message = format!("json: cannot unmarshal {found} into {target} of type {go_type}");
+        self.refuse(message, shape, found);
+    }
+
+    fn refuse(&mut self, message: String, shape: &Shape, found: &'static str) {
         self.find(FindingKind::Type { message, wanted: shape.wanted(), found });
     }
 
