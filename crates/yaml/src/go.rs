@@ -91,14 +91,47 @@ fn write_node<'t>(node: Node<'t>, parts: &mut Vec<Part<'t>>, out: &mut String) {
     parts.get_mut(first..).unwrap_or_default().reverse();
 }
 
-/// Sorted, without repetitions. Merges are not shown.
+/// Returns a mapping's entries, merged ones included, sorted and without
+/// repetitions.
 fn entries(node: Node<'_>) -> Vec<(Node<'_>, Node<'_>)> {
-    let mut entries: Vec<_> = node.entries().filter(|(key, _)| !key.is_merge()).collect();
+    let mut entries = assigned(node);
     entries.sort_by(|(one, _), (other, _)| compare(*one, *other));
     entries.reverse();
     entries.dedup_by(|(one, _), (other, _)| compare(*one, *other).is_eq());
     entries.reverse();
     entries
+}
+
+/// What happens to a mapping that is being read.
+enum Assignment<'t> {
+    Entry(Node<'t>, Node<'t>),
+    /// The entries of another mapping are assigned.
+    Merge(Node<'t>),
+}
+
+/// Lists the entries in the order in which upstream assigns them: later ones
+/// replace earlier ones, merged or not. Their number is bounded: documents with
+/// excessive aliasing are refused before.
+fn assigned(node: Node<'_>) -> Vec<(Node<'_>, Node<'_>)> {
+    let mut assigned = Vec::new();
+    let mut open = vec![Assignment::Merge(node)];
+    while let Some(next) = open.pop() {
+        match next {
+            Assignment::Entry(key, value) if key.is_merge() => {
+                // The first of a list comes last, so that it counts.
+                let is_list = value.shape() == Shape::Sequence;
+                open.extend(value.items().map(Assignment::Merge));
+                open.extend((!is_list).then_some(Assignment::Merge(value)));
+            }
+            Assignment::Entry(key, value) => assigned.push((key, value)),
+            Assignment::Merge(mapping) => {
+                let first = open.len();
+                open.extend(mapping.entries().map(|(key, value)| Assignment::Entry(key, value)));
+                open.get_mut(first..).unwrap_or_default().reverse();
+            }
+        }
+    }
+    assigned
 }
 
 /// Go sorts keys by type first; which type is first, differs between programs.

@@ -57,6 +57,35 @@ fn a_key_that_is_refused_is_shown_however_deep() {
     assert_eq!(error(document).to_string(), text);
 }
 
+/// The texts are those of sigs.k8s.io/yaml v1.6.0.
+#[test]
+fn a_key_that_is_refused_is_shown_with_what_it_merges() {
+    for (document, shown) in [
+        ("a: &a {x: 1, w: 2}\n? {<<: *a, w: 3}\n: v\n", r#"{"w":3, "x":1}"#),
+        ("a: &a {x: 1, w: 2}\n? {w: 3, <<: *a}\n: v\n", r#"{"w":2, "x":1}"#),
+        (
+            "a: &a {x: 1}\nb: &b {x: 2, z: [q]}\n? {<<: [*a, *b], w: }\n: v\n",
+            r#"{"w":interface {}(nil), "x":1, "z":[]interface {}{"q"}}"#,
+        ),
+        (
+            "a: &a {x: 1}\nb: &b {<<: *a, z: 1}\nc: &c {<<: [*b, {x: 9, k: {<<: *a}}]}\n\
+             ? {<<: *c, v: {<<: *b, z: 2}}\n: v\n",
+            r#"{"k":map[interface {}]interface {}{"x":1}, "v":map[interface {}]interface {}{"x":1, "z":2}, "x":1, "z":1}"#,
+        ),
+        ("a: &a {<<: {x: 1, 5: a}}\n? {<<: *a, <<: {x: 7}}\n: v\n", r#"{"x":7, 5:"a"}"#),
+    ] {
+        let text = format!("yaml: invalid map key: map[interface {{}}]interface {{}}{shown}");
+        assert_eq!(error(document).to_string(), text, "of {document:?}");
+    }
+}
+
+#[test]
+fn merges_that_double_again_and_again_are_refused_before_they_are_shown() {
+    let lines = (1..60).map(|n| format!("a{n}: &a{n} {{<<: [*a{0}, *a{0}]}}\n", n - 1));
+    let document = format!("a0: &a0 {{}}\n{}? {{<<: *a59}}\n: v\n", lines.collect::<String>());
+    assert_eq!(error(&document).to_string(), "yaml: document contains excessive aliasing");
+}
+
 #[test]
 fn an_error_names_document_line_and_text_of_the_output() {
     let error = stream_error("a: 1\n---\nb: 2\nc: [\nd: 3\n---\ne: 5\n");
