@@ -1,6 +1,6 @@
-//! The edge to Argo CD: gRPC over Unix sockets.
+//! gRPC over Unix sockets, the protocol that Argo CD speaks.
 //!
-//! Only this module knows of tonic and of messages on the wire.
+//! No other module uses tonic or the protobuf messages.
 
 mod authority;
 mod bind;

@@ -30,7 +30,7 @@ pub use code::{Code, Severity};
 pub use definition::{CommandLine, Discovery, PluginDefinition};
 pub use diagnostic::{Diagnostic, Region, Related};
 pub use manifest::{InvalidManifest, Step, read, read_announcements, schema};
-pub use name::{InvalidName, PluginName};
+pub use name::{DEFAULT_SOCKET_DIR, InvalidName, MAX_SOCKET_PATH, PluginName, SOCKET_SUFFIX};
 pub use place::{Part, Place};
 pub use problem::Problem;
 pub use sandbox::{Cache, Isolation, Limits, Network, Sandbox};

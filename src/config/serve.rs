@@ -15,10 +15,7 @@ use super::{
     Http, Isolation, LogFormat, LogLevel, PEER_CONFIG, PEER_FILE, PLUGINS_DIR, Ports, UidRange,
     path_variable,
 };
-use crate::loader::Places;
-
-/// Where Argo CD looks for sockets. The repo-server has the same default.
-const SOCKET_DIR: &str = "/home/argocd/cmp-server/plugins";
+use crate::{loader::Places, plugin::DEFAULT_SOCKET_DIR};
 
 /// What plugins usually fetch from: ssh, DNS, HTTP and HTTPS, registries, Vault,
 /// and git. Argo CD's own ports and ours are not among them.
@@ -167,7 +164,8 @@ impl Serve {
     /// Where sockets are made.
     #[must_use]
     pub fn socket_dir(&self) -> PathBuf {
-        let default = || path_variable("ARGOCD_PLUGINSOCKFILEPATH").unwrap_or(SOCKET_DIR.into());
+        let default =
+            || path_variable("ARGOCD_PLUGINSOCKFILEPATH").unwrap_or(DEFAULT_SOCKET_DIR.into());
         self.socket_dir.clone().unwrap_or_else(default)
     }
 

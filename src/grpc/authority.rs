@@ -1,10 +1,10 @@
-//! Lets Argo CD's own client through h2.
+//! Makes requests of Argo CD's client acceptable to h2.
 //!
-//! grpc-go names the socket it dials as `:authority`: the socket's path, raw
-//! (`/home/argocd/…`) or percent-encoded (`%2Fhome%2F…`, or `home%2F…`). That is
-//! no authority by RFC 3986, and h2 resets every such stream with
-//! `PROTOCOL_ERROR` before anything above it learns of the request. So the value
-//! is made legal below h2, in the bytes that it reads.
+//! grpc-go sends the path of the socket as `:authority`, either raw
+//! (`/home/argocd/…`) or percent-encoded (`%2Fhome%2F…`, or `home%2F…`). RFC 3986
+//! does not allow this, and h2 resets every such stream with `PROTOCOL_ERROR`
+//! before our code sees the request. This module therefore replaces the value
+//! in the bytes of the connection, before h2 reads them.
 
 mod block;
 mod frame;
@@ -26,22 +26,22 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use repair::Repair;
 
-/// A client's connection with legal authorities.
+/// A client's connection in which every `:authority` is legal.
 ///
-/// Reads go straight into the caller's buffer; only what a read brought from its
-/// first header frame on takes the way round. Writes pass through. Dropping it
-/// drops the connection.
+/// Reads go straight into the caller's buffer. If a read contains a header
+/// frame, the bytes from that frame on are repaired first. Writes pass through
+/// unchanged.
 #[derive(Debug)]
 pub(super) struct Repaired<S> {
     inner: S,
     repair: Repair,
-    /// Repaired, but not yet read: at most one block, grown by the Huffman
-    /// code's 8 to 5, and one read.
+    /// Repaired bytes that the caller has not read yet: at most one header block,
+    /// which is longer by 8/5 without its Huffman code, and one read.
     pending: BytesMut,
 }
 
 impl<S> Repaired<S> {
-    /// A connection of which nothing has been read yet.
+    /// Wraps a connection from which nothing has been read yet.
     pub(super) fn new(inner: S) -> Self {
         Self { inner, repair: Repair::default(), pending: BytesMut::new() }
     }
@@ -56,8 +56,8 @@ impl<S> Repaired<S> {
 }
 
 impl<S: AsyncRead + Unpin> Repaired<S> {
-    /// Reads once, and leaves in `buffer` what needs no repair. Tells whether the
-    /// stream goes on; at its end, what was held back is pending.
+    /// Reads once and leaves the bytes that need no repair in `buffer`. Returns
+    /// false at the end of the stream; bytes that were held back are then pending.
     fn poll_more(
         &mut self,
         cx: &mut Context<'_>,
@@ -88,8 +88,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Repaired<S> {
         let this = self.get_mut();
         let start = buffer.filled().len();
         let mut open = buffer.remaining() > 0;
-        // A read that ends with nothing new means the end of the stream to the
-        // caller, so it must not end while all that was read is held back.
+        // To the caller, a read of 0 bytes means the end of the stream. So read on
+        // while all bytes are held back.
         while open && buffer.filled().len() == start {
             if this.pending.is_empty() {
                 open = ready!(this.poll_more(cx, buffer))?;

@@ -1,4 +1,4 @@
-//! Putting a plugin's socket where clients look for it, and taking it away.
+//! Creates a plugin's socket in the directory that clients search, and removes it.
 
 use std::{
     fs, io,
@@ -23,47 +23,44 @@ use super::{
 };
 use crate::{
     metrics::{Metrics, PluginMetrics},
-    plugin::{PluginDefinition, PluginName},
+    plugin::{MAX_SOCKET_PATH, PluginDefinition, PluginName},
     request::Pipeline,
     supervisor::{Bind, Listener},
 };
 
-/// Who may connect: the repo-server, which has our user, and its group. The
-/// users that commands run as may not.
+/// The repo-server, which has our UID, and members of our group may connect.
+/// The UIDs that commands run under may not.
 const SOCKET_MODE: u32 = 0o660;
 
-/// Longest path of a socket: what `sockaddr_un` holds, less the final NUL.
-const MAX_PATH: usize = 107;
+/// Longest path of the directory. The sandbox's trial creates the longest path
+/// in it.
+const MAX_DIRECTORY: usize = MAX_SOCKET_PATH - "/.canary-4194304/socket".len();
 
-/// Longest path of the directory: the trial of the sandbox makes the longest
-/// path in it.
-const MAX_DIRECTORY: usize = MAX_PATH - "/.canary-4194304/socket".len();
+/// Longest wait for a new socket's first answer.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a socket may take to answer for the first time.
-const PROBE_PATIENCE: Duration = Duration::from_secs(5);
-
-/// How long nobody may come after the file is gone before the socket is closed:
-/// a client may have found it by its name and not be in the queue yet.
+/// After the file is removed, the socket closes once no client has come for this
+/// time. A client may have resolved the name without having connected yet.
 const LINGER: Duration = Duration::from_millis(50);
 
-/// How long it is tried to accept who is left when there are no descriptors.
-const DRAIN: Duration = Duration::from_secs(10);
+/// Longest time spent on waiting clients if there are no file descriptors left.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Pause after a connection could not be accepted for lack of descriptors.
+/// Pause after a connection could not be accepted, usually for lack of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What all plugins have in common.
+/// The parts that all plugins share.
 #[derive(Clone, Debug)]
 pub struct Common {
-    /// What serves their requests.
+    /// Serves the plugins' requests.
     pub pipeline: Pipeline,
-    /// Where they are counted.
+    /// Counts the requests.
     pub metrics: Metrics,
     /// Longest message in bytes.
     pub max_message: usize,
-    /// Owns the tasks that serve connections, so that stopping can wait for them.
+    /// Owns the tasks that serve connections, so that shutdown can wait for them.
     pub connections: TaskTracker,
-    /// Holds a token for each call.
+    /// Holds a token for each running call.
     pub calls: TaskTracker,
 }
 
@@ -76,19 +73,19 @@ pub struct Binder {
 }
 
 impl Binder {
-    /// A binder for sockets in `directory`, which has to exist.
+    /// Creates a binder for sockets in `directory`, which must exist.
     pub fn new(directory: &Path, common: Common) -> io::Result<Self> {
         let length = directory.as_os_str().len();
         if length > MAX_DIRECTORY {
             return Err(io::Error::other(format!(
-                "its path has {length} bytes, at most {MAX_DIRECTORY} are possible"
+                "its path has {length} bytes; the limit is {MAX_DIRECTORY}"
             )));
         }
         let staging = Arc::new(Staging::new(directory)?);
         Ok(Self { directory: directory.to_owned(), common, staging })
     }
 
-    /// A socket that listens, but is not shown yet.
+    /// Creates a socket that listens but is not visible to clients yet.
     fn stage(&self) -> io::Result<(UnixListener, PathBuf)> {
         let path = self.staging.path();
         let listener = UnixListener::bind(&path)?;
@@ -99,10 +96,10 @@ impl Binder {
     fn path(&self, name: &PluginName) -> io::Result<PathBuf> {
         let path = self.directory.join(name.socket_file());
         let length = path.as_os_str().len();
-        if length > MAX_PATH {
+        if length > MAX_SOCKET_PATH {
             return Err(io::Error::other(format!(
-                "listen unix {}: bind: invalid argument: the path has {length} bytes, at most \
-                 {MAX_PATH} are possible: shorten the plugin's name, or choose a shorter --socket-dir",
+                "listen unix {}: bind: invalid argument: the path has {length} bytes; the limit \
+                 is {MAX_SOCKET_PATH}: shorten the plugin's name, or choose a shorter --socket-dir",
                 path.display()
             )));
         }
@@ -118,34 +115,34 @@ impl Bind for Binder {
         let server = Server::new(&self.common, metrics.clone())?;
         let (listener, definitions, retired) = Listener::new(definition);
         let (show, shown) = oneshot::channel();
-        let door = Door { socket, server, definitions, retired, shown };
-        self.common.connections.spawn(door.serve());
-        // Only what answers is shown: a client waits for ever on what does not.
-        let probe = timeout(PROBE_PATIENCE, Client::probe(&staged)).await;
+        let acceptor = Acceptor { socket, server, definitions, retired, shown };
+        self.common.connections.spawn(acceptor.serve());
+        // A socket without an answer stays hidden: its clients would wait for ever.
+        let probe = timeout(PROBE_TIMEOUT, Client::probe(&staged)).await;
         let answers = probe.map_err(io::Error::from).flatten();
         let staging = Arc::clone(&self.staging);
-        let shown = answers.and_then(|()| Shown::new(path, &staged, staging, metrics));
+        let shown = answers.and_then(|()| PublishedSocket::new(path, &staged, staging, metrics));
         let shown = shown.inspect_err(|_| {
-            // If that fails too, it goes with its directory.
+            // If this fails too, the file is removed with its directory.
             let _ = fs::remove_file(&staged);
         });
-        // If the door is closed already, the file goes again at once.
+        // If the acceptor has already ended, this removes the file at once.
         let _ = show.send(shown?);
         Ok(listener)
     }
 }
 
-/// A socket's file among those that clients see.
+/// A socket's file in the directory that clients see.
 #[derive(Debug)]
-struct Shown {
+struct PublishedSocket {
     path: PathBuf,
     file: Identity,
     staging: Arc<Staging>,
     metrics: PluginMetrics,
 }
 
-impl Shown {
-    /// Moves a socket that is listening to its place, over what is there.
+impl PublishedSocket {
+    /// Moves a listening socket to its final path, over any file that is there.
     fn new(
         path: PathBuf,
         staged: &Path,
@@ -159,36 +156,36 @@ impl Shown {
     }
 }
 
-impl Drop for Shown {
+impl Drop for PublishedSocket {
     fn drop(&mut self) {
         self.metrics.set_up(false);
-        // A successor may have put its own socket in this place.
+        // A successor may have put its own socket at this path.
         if let Err(error) = self.staging.remove(&self.path, self.file) {
             warn!(path = %self.path.display(), %error, "cannot remove a plugin's socket");
         }
     }
 }
 
-/// A listening socket and what becomes of those who come.
-struct Door {
+/// Accepts the connections of one plugin's socket.
+struct Acceptor {
     socket: UnixListener,
     server: Server,
     definitions: watch::Receiver<Arc<PluginDefinition>>,
     retired: CancellationToken,
-    /// The socket's file, once it is shown.
-    shown: oneshot::Receiver<Shown>,
+    /// The socket's file, as soon as it is visible.
+    shown: oneshot::Receiver<PublishedSocket>,
 }
 
-impl Door {
-    /// Accepts until the plugin is retired, and then whoever came before the
-    /// file was gone: a client that is left in the queue waits for ever.
+impl Acceptor {
+    /// Accepts until the plugin is retired, then accepts all clients that
+    /// connected before the file was removed: they would otherwise wait for ever.
     async fn serve(mut self) {
         loop {
             tokio::select! {
                 biased;
                 () = self.retired.cancelled() => break,
                 accepted = self.socket.accept() => match accepted {
-                    Ok((stream, _)) => self.welcome(stream),
+                    Ok((stream, _)) => self.spawn_connection(stream),
                     Err(error) => {
                         warn!(%error, "cannot accept a connection");
                         sleep(ACCEPT_PAUSE).await;
@@ -196,25 +193,25 @@ impl Door {
                 },
             }
         }
-        // The file goes first: by the time the last have been let in, another
-        // socket may be in its place.
+        // Remove the file first: another socket may be at its path by the time the
+        // last clients are accepted.
         drop(self.shown.try_recv());
         self.drain().await;
     }
 
-    /// Accepts who is left. One that is closed on unanswered waits for ever.
+    /// Accepts the clients that still wait.
     async fn drain(&self) {
-        let latest = Instant::now() + DRAIN;
+        let latest = Instant::now() + DRAIN_TIMEOUT;
         loop {
             match timeout(LINGER, self.socket.accept()).await {
-                Ok(Ok((stream, _))) => self.welcome(stream),
+                Ok(Ok((stream, _))) => self.spawn_connection(stream),
                 Ok(Err(_)) if Instant::now() < latest => sleep(ACCEPT_PAUSE).await,
                 Ok(Err(_)) | Err(_) => return,
             }
         }
     }
 
-    fn welcome(&self, stream: UnixStream) {
+    fn spawn_connection(&self, stream: UnixStream) {
         self.server.serve(stream, Arc::clone(&self.definitions.borrow()));
     }
 }

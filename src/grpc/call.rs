@@ -1,4 +1,4 @@
-//! One call, from its first byte to its line in the log.
+//! One call, from its first byte to its log line.
 
 use std::{
     sync::{
@@ -12,7 +12,7 @@ use cmp_sandbox::Redactor;
 use tonic::{Request, Status, metadata::MetadataMap};
 use tracing::{Span, field::Empty, info, info_span, warn};
 
-use super::status::{Account, Failure};
+use super::status::{Account, CallError};
 use crate::{
     event::{self, Event, PhaseTime, TOLD},
     metrics::{Method, Outcome, PluginMetrics},
@@ -20,20 +20,20 @@ use crate::{
     request::{Clock, Course, Deadline, Header, Progress},
 };
 
-/// A call that was begun, and will be counted and logged however it ends: also
-/// if it is dropped because the client went away.
+/// A running call. It is counted and logged in every case, even if it is
+/// dropped because the client disconnected.
 pub(super) struct Call {
     pub(super) course: Course,
     method: Method,
     metrics: PluginMetrics,
     span: Span,
-    /// What Argo CD calls the application, once that is known.
+    /// Argo CD's name of the application, once it is known.
     application: Option<String>,
     settled: bool,
 }
 
 impl Call {
-    /// Begins a call by the definition its connection is pinned to.
+    /// Begins a call with the definition of its connection.
     pub(super) fn begin<T>(
         method: Method,
         metrics: PluginMetrics,
@@ -58,14 +58,14 @@ impl Call {
         })
     }
 
-    /// What everything logged on the way belongs to.
+    /// The tracing span for all log lines of this call.
     pub(super) fn span(&self) -> Span {
         self.span.clone()
     }
 
-    /// The header is there, and with it the application's name, and what texts
-    /// must not show besides what `sidecar` knows.
-    pub(super) fn name(&mut self, header: &Header, sidecar: &Redactor) {
+    /// Sets the application's name from the header, and the secrets that texts
+    /// must not show: those of `sidecar` and those of the request.
+    pub(super) fn identify(&mut self, header: &Header, sidecar: &Redactor) {
         let variables = header.environment.iter().map(AsRef::as_ref);
         self.course.redactor = Arc::new(sidecar.with(variables));
         let application = header.application_name();
@@ -73,8 +73,8 @@ impl Call {
         self.application = Some(application.chars().take(MAX_NAME).collect());
     }
 
-    /// Which request a text is about.
-    fn whereabouts(&self) -> String {
+    /// Names the request that a text is about.
+    fn description(&self) -> String {
         let Course { plugin, progress, .. } = &self.course;
         let mut parts = vec![format!("plugin {}", plugin.name)];
         parts.extend(self.application.iter().map(|name| format!("application {name}")));
@@ -82,15 +82,15 @@ impl Call {
         parts.join(", ")
     }
 
-    /// Ends the call: counted, logged, and with the answer for the client.
-    pub(super) fn end<T>(mut self, result: Result<(T, Outcome), Failure>) -> Result<T, Status> {
+    /// Counts and logs the call, and returns the answer for the client.
+    pub(super) fn end<T>(mut self, result: Result<(T, Outcome), CallError>) -> Result<T, Status> {
         match result {
             Ok((answer, outcome)) => {
                 self.settle(Account { outcome, clock: None }, None);
                 Ok(answer)
             }
             Err(failure) => {
-                let (redactor, about) = (&self.course.redactor, self.whereabouts());
+                let (redactor, about) = (&self.course.redactor, self.description());
                 let status = failure.status(self.method, redactor, &about);
                 self.settle(failure.account(), Some(status.message()));
                 Err(status)
@@ -170,11 +170,11 @@ impl Drop for Call {
     }
 }
 
-/// Longest name of an application in an error text, in characters: Kubernetes
-/// has no longer ones, but a header is not to be trusted.
+/// Longest application name in an error text, in characters. Kubernetes allows
+/// no longer name, but a client may send one.
 const MAX_NAME: usize = 253;
 
-/// Numbers calls, so that the lines of one can be told from another's.
+/// Numbers the calls, so that log lines of one call can be found.
 static CALLS: AtomicU64 = AtomicU64::new(0);
 
 fn span(plugin: &PluginDefinition, method: Method) -> Span {
@@ -182,7 +182,7 @@ fn span(plugin: &PluginDefinition, method: Method) -> Span {
     info_span!("call", plugin = %plugin.name, method = method.as_str(), app = Empty, id)
 }
 
-/// The client's `grpc-timeout`: at most eight digits and a unit.
+/// Parses the client's `grpc-timeout`: at most eight digits and a unit.
 fn timeout(metadata: &MetadataMap) -> Option<Duration> {
     let text = metadata.get("grpc-timeout")?.to_str().ok()?;
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;

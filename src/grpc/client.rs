@@ -1,4 +1,4 @@
-//! A client for any plugin socket, ours or another server's.
+//! A client for a plugin's socket, served by this program or another.
 
 use std::{
     error::Error,
@@ -27,12 +27,12 @@ use super::wire::{
 };
 use crate::plugin::Announcement;
 
-/// Bytes of an archive in one message. Argo CD sends 1 KiB; there is no limit
-/// but that of a message.
+/// Bytes of the archive in one message. Argo CD sends 1 KiB; the protocol limits
+/// only the size of a message.
 const CHUNK: usize = 64 * 1024;
 
-/// Longest headers of an answer in bytes. An error's text is among them; Go's
-/// client takes 16 MiB.
+/// Longest headers of an answer in bytes, including an error's text. Go's client
+/// accepts 16 MiB.
 const MAX_HEADERS: u32 = 1024 * 1024;
 
 /// Talks to one plugin.
@@ -41,41 +41,41 @@ pub struct Client {
     inner: ConfigManagementPluginServiceClient<Channel>,
 }
 
-/// What is sent: a packed repository, and the application in it.
+/// The content of a request: a packed repository and an application in it.
 #[derive(Clone, Debug)]
 pub struct Parcel {
     /// Last component of the application's directory.
     pub application: String,
     /// The application's directory, relative to the repository.
     pub directory: Vec<u8>,
-    /// `NAME` and `VALUE`.
+    /// Names and values.
     pub environment: Vec<(String, String)>,
     /// The archive.
     pub archive: PathBuf,
-    /// Its length in bytes.
+    /// Length of the archive in bytes.
     pub size: u64,
-    /// Lower-case hex SHA-256 of it.
+    /// SHA-256 of the archive in lower-case hex.
     pub checksum: String,
-    /// How long the answer may take.
+    /// Time limit for the answer.
     pub timeout: Duration,
 }
 
-/// What a plugin says of itself.
+/// A plugin's answer about its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Configuration {
-    /// It has a way of recognising applications.
+    /// True if the plugin has a discovery rule.
     pub discovery: bool,
 }
 
-/// Why there is no answer.
+/// Reasons why a request has no answer.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// Nobody is there.
-    #[error("{socket}: cannot connect: {cause}{}", advice(cause))]
+    /// The socket cannot be connected to.
+    #[error("{socket}: cannot connect: {cause}{}", remedy(cause))]
     Connect {
         /// The socket.
         socket: PathBuf,
-        /// Why not.
+        /// The error of the operating system.
         cause: io::Error,
     },
     /// The archive cannot be read again.
@@ -86,14 +86,14 @@ pub enum ClientError {
     Status(#[from] Refusal),
 }
 
-/// An error as a plugin's answer.
+/// An error that a plugin answered with.
 #[derive(Debug, Error)]
 #[error("{}", .0.message())]
 pub struct Refusal(Box<Status>);
 
 impl Refusal {
-    /// What a program ends with that got this answer: 5 for the plugin's own
-    /// fault, 6 when time ran out, 7 for the sandbox's.
+    /// Exit code of a program that got this answer: 5 if the plugin failed, 6 for
+    /// a deadline, 7 if the sandbox or the server failed.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         let code = self.0.code();
@@ -121,7 +121,7 @@ impl Client {
         Ok(Self { inner })
     }
 
-    /// Whether a socket answers at all.
+    /// Succeeds if the socket answers a health check.
     pub(super) async fn probe(socket: &Path) -> io::Result<()> {
         let channel = channel(socket).await.map_err(io::Error::other)?;
         let question = HealthCheckRequest::default();
@@ -129,13 +129,13 @@ impl Client {
         Ok(())
     }
 
-    /// Asks what the plugin says of itself.
+    /// Asks for the plugin's configuration.
     pub async fn check(&mut self) -> Result<Configuration, ClientError> {
         let answer = self.inner.check_plugin_configuration(()).await?;
         Ok(Configuration { discovery: answer.into_inner().is_discovery_configured })
     }
 
-    /// Renders an application: manifests as JSON.
+    /// Renders an application. Returns the manifests as JSON.
     pub async fn generate(&mut self, parcel: &Parcel) -> Result<Vec<Bytes>, ClientError> {
         let request = request(parcel).await?;
         let answer = self.inner.generate_manifest(request).await?;
@@ -164,14 +164,14 @@ async fn channel(socket: &Path) -> Result<Channel, ClientError> {
         let path = path.clone();
         async move { UnixStream::connect(path).await.map(TokioIo::new) }
     });
-    // The name is for the protocol's sake; there is only one host on a socket.
+    // The protocol needs a host name; a Unix socket ignores it.
     let endpoint =
         Endpoint::from_static("http://localhost").http2_max_header_list_size(MAX_HEADERS);
     let channel = endpoint.connect_with_connector(connector).await;
     channel.map_err(|error| ClientError::Connect { socket: socket.to_owned(), cause: cause(error) })
 }
 
-/// What the operating system said, if it was it that said no.
+/// The operating system's error, if there is one in the chain.
 fn cause(error: tonic::transport::Error) -> io::Error {
     let chain = std::iter::successors(error.source(), |&error| error.source());
     let code = |error: &(dyn Error + 'static)| error.downcast_ref::<io::Error>()?.raw_os_error();
@@ -179,16 +179,16 @@ fn cause(error: tonic::transport::Error) -> io::Error {
     said.map_or_else(|| io::Error::other(error), io::Error::from_raw_os_error)
 }
 
-/// What to do about a socket that cannot be connected to.
-const ADVICE: [(io::ErrorKind, &str); 3] = [
-    (io::ErrorKind::NotFound, ": name the socket that a server has made, NAME.sock"),
-    (io::ErrorKind::ConnectionRefused, ": no server listens on it, or any more"),
-    (io::ErrorKind::PermissionDenied, ": be the user that the server runs as, or root"),
+/// Remedies for a socket that cannot be connected to.
+const REMEDIES: [(io::ErrorKind, &str); 3] = [
+    (io::ErrorKind::NotFound, ": name the socket of a running server, NAME.sock"),
+    (io::ErrorKind::ConnectionRefused, ": no server listens on it: start the server"),
+    (io::ErrorKind::PermissionDenied, ": run this command as the server's user, or as root"),
 ];
 
-fn advice(cause: &io::Error) -> &'static str {
-    let known = ADVICE.iter().find(|(kind, _)| *kind == cause.kind());
-    known.map_or("", |(_, advice)| advice)
+fn remedy(cause: &io::Error) -> &'static str {
+    let known = REMEDIES.iter().find(|(kind, _)| *kind == cause.kind());
+    known.map_or("", |(_, remedy)| remedy)
 }
 
 async fn request(
@@ -211,8 +211,8 @@ async fn request(
     Ok(request)
 }
 
-/// The header, then the archive in pieces. If it cannot be read to its end, the
-/// checksum will tell.
+/// The header, then the archive in pieces. If the archive cannot be read to its
+/// end, the server reports a wrong checksum.
 fn messages(
     metadata: ManifestRequestMetadata,
     archive: impl AsyncRead + Send + Unpin + 'static,

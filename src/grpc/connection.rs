@@ -1,4 +1,4 @@
-//! A client's connection, which keeps the definition it began with.
+//! A client's connection, which keeps its first definition.
 
 use std::{io, sync::Arc};
 
@@ -27,18 +27,18 @@ use super::{
 };
 use crate::{metrics::PluginMetrics, plugin::PluginDefinition};
 
-/// Flow-control window of a connection. With far more room than a stream has,
-/// many small frames that wait do not look like an attack to h2.
+/// Flow-control window of a connection in bytes. It is much larger than that of
+/// a stream, so h2 does not take many small queued frames for an attack.
 const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
 
-/// Flow-control window of a stream: what an archive that is not read yet may
-/// take of memory.
+/// Flow-control window of a stream in bytes: the memory that an unread archive
+/// may use.
 const STREAM_WINDOW: u32 = 1024 * 1024;
 
-/// Calls at a time on one connection. Argo CD makes one after the other.
+/// Concurrent calls on one connection. Argo CD makes one at a time.
 const MAX_STREAMS: u32 = 256;
 
-/// Headers of one call in bytes; as many as the authority repair reads.
+/// Longest headers of one call in bytes; equal to the limit of the authority repair.
 const MAX_HEADERS: u32 = 64 * 1024;
 
 /// Serves connections of one plugin.
@@ -61,7 +61,7 @@ impl Server {
         let plugin = ConfigManagementPluginServiceServer::new(service)
             .max_decoding_message_size(limit)
             .max_encoding_message_size(limit);
-        // Each version lists the other too, as Argo CD's server does.
+        // Each version also lists the other one, as in Argo CD's server.
         let reflection = |other| {
             tonic_reflection::server::Builder::configure()
                 .register_encoded_file_descriptor_set(DESCRIPTORS)
@@ -83,8 +83,8 @@ impl Server {
         Ok(Self { routes, http, tasks: common.connections.clone() })
     }
 
-    /// Serves a connection to its end. All its calls see the same definition,
-    /// so that discovery and generating cannot disagree.
+    /// Serves a connection to its end. All its calls use the same definition, so
+    /// discovery and generate cannot disagree.
     pub(super) fn serve(&self, stream: UnixStream, definition: Arc<PluginDefinition>) {
         let routes = self.routes.clone();
         let service = service_fn(move |mut request: Request<hyper::body::Incoming>| {
@@ -104,7 +104,7 @@ impl Server {
     }
 }
 
-/// Has hyper's tasks owned like all others.
+/// Makes hyper spawn its tasks on our tracker.
 #[derive(Clone, Debug)]
 struct Tasks(TaskTracker);
 

@@ -1,4 +1,4 @@
-//! `grpc.health.v1`: always serving, as Argo CD's server is.
+//! `grpc.health.v1`: always reports "serving", as Argo CD's server does.
 
 use std::{collections::BTreeMap, pin::Pin};
 
@@ -10,7 +10,7 @@ use super::wire::health::{
     health_check_response::ServingStatus, health_server,
 };
 
-/// Answers for the server as a whole. Other services are unknown to it.
+/// Answers for the server as a whole; any service name is unknown.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Health;
 
@@ -50,7 +50,7 @@ impl health_server::Health for Health {
         } else {
             HealthCheckResponse { status: ServingStatus::ServiceUnknown.into() }
         };
-        // One update, and then none for as long as somebody watches.
+        // One update, and no more while the client watches.
         let (updates, receiver) = tokio::sync::watch::channel(status);
         let stream = Watched {
             receiver: tokio_stream::wrappers::WatchStream::new(receiver),
@@ -60,7 +60,7 @@ impl health_server::Health for Health {
     }
 }
 
-/// Keeps the sender, so that the stream does not end.
+/// Keeps the sender alive, because the stream ends when it is dropped.
 struct Watched {
     receiver: tokio_stream::wrappers::WatchStream<HealthCheckResponse>,
     _updates: tokio::sync::watch::Sender<HealthCheckResponse>,

@@ -1,4 +1,4 @@
-//! The plugin service: four methods, a few lines each.
+//! The plugin service with its four methods.
 
 use prost::Message;
 use tokio_util::task::TaskTracker;
@@ -7,7 +7,7 @@ use tracing::Instrument;
 
 use super::{
     call::Call,
-    status::Failure,
+    status::CallError,
     stream::Inbound,
     wire::{
         plugin::{
@@ -38,20 +38,21 @@ pub(super) struct PluginService {
 type Messages = Request<Streaming<AppStreamRequest>>;
 
 impl PluginService {
-    /// Runs one streaming call: header, `work`, the rest of the stream, answer.
+    /// Runs one streaming call: reads the header, does `work`, reads the rest of
+    /// the stream, and answers.
     async fn call<T>(
         &self,
         method: Method,
         request: Messages,
-        work: impl AsyncFnOnce(Incoming<'_, Inbound>, &mut Call) -> Result<(T, Outcome), Failure>,
+        work: impl AsyncFnOnce(Incoming<'_, Inbound>, &mut Call) -> Result<(T, Outcome), CallError>,
     ) -> Result<Response<T>, Status> {
         let _token = self.calls.token();
         let mut call = Call::begin(method, self.metrics.clone(), &request)?;
         let mut inbound = Inbound::new(request.into_inner());
         let span = call.span();
         let result = async {
-            let header = inbound.header().await.map_err(Failure::Header)?;
-            call.name(&header, &self.pipeline.surroundings.redactor);
+            let header = inbound.header().await.map_err(CallError::Header)?;
+            call.identify(&header, &self.pipeline.surroundings.redactor);
             work(Incoming::new(header, &mut inbound), &mut call).await
         }
         .instrument(span)
@@ -76,7 +77,7 @@ impl ConfigManagementPluginService for PluginService {
             let response = ManifestResponse { manifests, ..ManifestResponse::default() };
             let (bytes, limit) = (response.encoded_len(), self.max_message);
             if bytes > limit {
-                return Err(Failure::Large { bytes, limit });
+                return Err(CallError::Large { bytes, limit });
             }
             Ok((response, Outcome::Ok))
         })
@@ -121,7 +122,7 @@ impl ConfigManagementPluginService for PluginService {
             is_discovery_configured: plugin.discovery.is_some(),
             provide_git_creds: plugin.provide_git_credentials,
         };
-        call.end(Ok::<_, Failure>((response, Outcome::Ok))).map(Response::new)
+        call.end(Ok::<_, CallError>((response, Outcome::Ok))).map(Response::new)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Where sockets are made before they are shown, and where they go in the end.
+//! The hidden directory in which sockets are created and removed.
 
 use std::{
     fs::{self, DirBuilder, File},
@@ -13,15 +13,15 @@ use rustix::{
     io::Errno,
 };
 
-/// How the names of these directories begin. Clients take every socket in the
-/// directory for a plugin, whatever its name, but do not look into others.
+/// Prefix of these directories. Clients take every file in the sockets'
+/// directory for a plugin, but do not search subdirectories.
 const PREFIX: &str = ".new-";
 
-/// How often another name is tried for a directory.
+/// Attempts to find a free name for a directory.
 const ATTEMPTS: usize = 16;
 
-/// A directory of our own beside the sockets, on the same file system. It is
-/// locked for as long as it is used: what nobody locks is a predecessor's.
+/// A directory of this process beside the sockets, on the same file system. This
+/// process holds a lock on it. A directory without a lock belongs to a dead process.
 #[derive(Debug)]
 pub(super) struct Staging {
     path: PathBuf,
@@ -30,7 +30,7 @@ pub(super) struct Staging {
     used: AtomicU64,
 }
 
-/// A file, whatever its name is by now.
+/// A file's identity, which does not change if the file is renamed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
     device: u64,
@@ -38,8 +38,8 @@ pub(super) struct Identity {
 }
 
 impl Staging {
-    /// Makes a directory in that of the sockets, and removes those that their
-    /// owners had no time to remove.
+    /// Creates a directory beside the sockets, and removes the directories of
+    /// dead processes.
     pub(super) fn new(sockets: &Path) -> io::Result<Self> {
         clear(sockets)?;
         for _ in 0..ATTEMPTS {
@@ -48,8 +48,8 @@ impl Staging {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 made => made?,
             }
-            // One that starts at the same time may take it for a dead one's
-            // before it is locked, and remove it.
+            // Another process that starts now may remove the directory before it is
+            // locked.
             if let Some(lock) = lock(&path)?
                 && Identity::of(&path)
                     .is_ok_and(|now| Identity::held(&lock).is_ok_and(|l| l == now))
@@ -57,18 +57,18 @@ impl Staging {
                 return Ok(Self { path, _lock: lock, used: AtomicU64::new(0) });
             }
         }
-        Err(io::Error::other("cannot make a directory for new sockets"))
+        Err(io::Error::other("cannot create a directory for new sockets: no free name was found"))
     }
 
-    /// A path that nothing has.
+    /// A path that is not in use.
     pub(super) fn path(&self) -> PathBuf {
         self.path.join(self.used.fetch_add(1, Ordering::Relaxed).to_string())
     }
 
-    /// Removes `path` if it is still the file it was; whether it was removed.
+    /// Removes `path` if it is still `file`; returns true if it was removed.
     ///
-    /// Looking and then unlinking could take away what a successor put there in
-    /// between, so it is moved out of sight first, and back if it is another.
+    /// A plain check and unlink could remove a successor's file. So this moves
+    /// the file away first, and moves it back if it is another one.
     pub(super) fn remove(&self, path: &Path, file: Identity) -> io::Result<bool> {
         if !Identity::of(path).is_ok_and(|now| now == file) {
             return Ok(false);
@@ -80,7 +80,7 @@ impl Staging {
             return Ok(true);
         }
         match renameat_with(CWD, &away, CWD, path, RenameFlags::NOREPLACE) {
-            // Yet another came meanwhile.
+            // A third process has put its file there meanwhile.
             Err(Errno::EXIST) => fs::remove_file(&away)?,
             moved => moved?,
         }
@@ -90,13 +90,13 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // What is left is cleared by whoever comes next.
+        // The next process removes a directory that remains.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
 
 impl Identity {
-    /// The file at a path; of a link, the link.
+    /// The file at a path; for a symbolic link, the link itself.
     pub(super) fn of(path: &Path) -> io::Result<Self> {
         let about = fs::symlink_metadata(path)?;
         Ok(Self { device: about.dev(), inode: about.ino() })
@@ -108,7 +108,7 @@ impl Identity {
     }
 }
 
-/// Locks a directory; `None` if somebody else has, or it is gone.
+/// Locks a directory; `None` if another process holds the lock, or it is gone.
 fn lock(path: &Path) -> io::Result<Option<File>> {
     let directory = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -128,7 +128,7 @@ fn clear(sockets: &Path) -> io::Result<()> {
             continue;
         }
         if let Ok(Some(_lock)) = lock(&entry.path()) {
-            // Another may be faster; and what cannot be removed harms nobody.
+            // Another process may be faster, and a directory that stays does no harm.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_predecessors_directory_is_cleared_unless_it_lives() {
+    fn new_removes_unlocked_directories_of_other_processes() {
         let sockets = tempfile::tempdir().unwrap();
         let living = Staging::new(sockets.path()).unwrap();
         fs::create_dir(sockets.path().join(".new-dead")).unwrap();
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_same_file_is_removed() {
+    fn remove_leaves_another_file_in_place() {
         let sockets = tempfile::tempdir().unwrap();
         let staging = Staging::new(sockets.path()).unwrap();
         let path = sockets.path().join("a.sock");

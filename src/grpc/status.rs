@@ -1,4 +1,4 @@
-//! Failures as clients see them: the one place where they get a code.
+//! Errors as clients see them. Only this file maps errors to gRPC codes.
 
 use std::fmt;
 
@@ -15,23 +15,23 @@ use crate::{
     },
 };
 
-/// Longest error text in bytes. It travels as a header, and a client that finds
-/// its headers too long drops the connection without showing any of it.
+/// Longest error text in bytes. It travels as a header. A client that receives
+/// too long headers closes the connection and shows no text at all.
 const MAX_TEXT: usize = 64 * 1024;
 
 /// A failed request.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum CallError {
     Header(NoHeader),
     Request(RequestError),
-    /// The answer is longer than a message may be.
+    /// The answer is longer than the limit for a message.
     Large {
         bytes: usize,
         limit: usize,
     },
 }
 
-/// How a failure is counted.
+/// The values under which a failure is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Account {
     pub(super) outcome: Outcome,
@@ -39,9 +39,9 @@ pub(super) struct Account {
     pub(super) clock: Option<Clock>,
 }
 
-impl Failure {
-    /// The answer to the client, with Argo CD's beginning for the method, and at
-    /// the end what the request was `about`.
+impl CallError {
+    /// The answer to the client. It begins with Argo CD's text for the method and
+    /// ends with `about`, the description of the request.
     pub(super) fn status(&self, method: Method, redactor: &Redactor, about: &str) -> Status {
         let text = match self.stage(method) {
             Some(stage) => format!("{stage}: {self}"),
@@ -52,7 +52,7 @@ impl Failure {
         Status::new(self.code(), text + &about)
     }
 
-    /// Argo CD's words for where a request failed.
+    /// Argo CD's text for the step that failed.
     fn stage(&self, method: Method) -> Option<&'static str> {
         match self {
             Self::Header(_) | Self::Request(RequestError::Receive(_)) => Some(receiving(method)),
@@ -69,8 +69,8 @@ impl Failure {
         }
     }
 
-    /// What a plugin or a repository does wrong is `Unknown` to Argo CD, what a
-    /// clock ends is not.
+    /// The gRPC code. As in Argo CD, errors of plugins and repositories are
+    /// `Unknown`; deadlines are not.
     fn code(&self) -> Code {
         match (self, self.account()) {
             (_, Account { clock: Some(_), .. }) => Code::DeadlineExceeded,
@@ -83,7 +83,7 @@ impl Failure {
         }
     }
 
-    /// How the failure is counted.
+    /// The values under which the failure is counted.
     pub(super) fn account(&self) -> Account {
         let plain = |outcome| Account { outcome, clock: None };
         let late = |deadline: &Deadline| Account {
@@ -159,7 +159,7 @@ fn shorten(mut text: String, limit: usize) -> String {
     text
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for CallError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Header(error) => error.fmt(formatter),
@@ -176,7 +176,7 @@ impl fmt::Display for Failure {
     }
 }
 
-impl<E: Into<RequestError>> From<E> for Failure {
+impl<E: Into<RequestError>> From<E> for CallError {
     fn from(error: E) -> Self {
         Self::Request(error.into())
     }

@@ -1,4 +1,4 @@
-//! A client's stream of messages: a header, and the chunks of an archive.
+//! The messages of a client: a header, then the chunks of an archive.
 
 use std::time::Duration;
 
@@ -10,18 +10,18 @@ use tonic::{Code, Status, Streaming};
 use super::wire::plugin::{AppStreamRequest, ManifestRequestMetadata, app_stream_request::Request};
 use crate::request::{BrokenStream, Chunks, Header};
 
-/// How long a client may take to send the rest of an archive nobody wants any
-/// more. Longer than any deadline of Argo CD's: the client ends the stream.
-const DRAIN_PATIENCE: Duration = Duration::from_mins(5);
+/// Longest wait for the rest of an archive that is no longer needed. It is longer
+/// than any deadline of Argo CD, so the client ends the stream first.
+const DRAIN_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// What a client sends.
+/// The messages of one request.
 pub(super) struct Inbound {
     messages: Streaming<AppStreamRequest>,
-    /// The stream has ended or broken: there is nothing to drain.
+    /// The stream has ended or failed, so there is nothing to drain.
     over: bool,
 }
 
-/// Why there is no header. The texts are Argo CD's.
+/// Reasons why no header was received. The texts are Argo CD's.
 #[derive(Debug, Error)]
 pub(super) enum NoHeader {
     #[error("error receiving stream header: EOF")]
@@ -37,7 +37,7 @@ impl Inbound {
         Self { messages, over: false }
     }
 
-    /// The header, which comes first.
+    /// Receives the header, which is the first message.
     pub(super) async fn header(&mut self) -> Result<Header, NoHeader> {
         match self.receive().await.map_err(NoHeader::Broken)? {
             None => Err(NoHeader::End),
@@ -48,12 +48,12 @@ impl Inbound {
         }
     }
 
-    /// Takes what the client still sends. An answer that overtakes the request
-    /// never reaches an Argo CD that is still sending.
+    /// Reads the stream to its end. While Argo CD still sends, it never sees an
+    /// answer.
     pub(super) async fn drain(&mut self) {
         let rest = async { while let Ok(Some(_)) = self.receive().await {} };
-        // A client that is slower than this has given up long ago.
-        let _ = timeout(DRAIN_PATIENCE, rest).await;
+        // A slower client has long reached its own deadline.
+        let _ = timeout(DRAIN_TIMEOUT, rest).await;
     }
 
     async fn receive(&mut self) -> Result<Option<AppStreamRequest>, BrokenStream> {
@@ -78,7 +78,7 @@ impl Chunks for Inbound {
 
 impl From<ManifestRequestMetadata> for Header {
     fn from(metadata: ManifestRequestMetadata) -> Self {
-        // An entry without a name is dropped, one without a value is not.
+        // As in Argo CD, an entry without a name is dropped; one without a value is kept.
         let named = metadata.env.into_iter().filter(|entry| !entry.name.is_empty());
         Self {
             application: String::from_utf8_lossy(&metadata.app_name).into_owned(),
@@ -91,7 +91,7 @@ impl From<ManifestRequestMetadata> for Header {
     }
 }
 
-/// A status as Go prints it.
+/// A status in the format of Go.
 fn go_text(status: &Status) -> String {
     let code = match status.code() {
         Code::Ok => "OK",

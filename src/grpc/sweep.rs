@@ -1,4 +1,4 @@
-//! Sockets that a predecessor left and nobody serves.
+//! Removes sockets that a previous process left behind.
 
 use std::{
     fs::{self, DirEntry},
@@ -13,17 +13,14 @@ use tokio::{net::UnixStream, time::timeout};
 use tracing::{info, warn};
 
 use super::staging::{Identity, Staging};
-use crate::plugin::Catalog;
+use crate::plugin::{Catalog, SOCKET_SUFFIX};
 
-/// How long a socket may take to accept or refuse. One that is dead refuses at
-/// once; the queue of one that lives may be full.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Longest wait for a socket to accept or refuse. A dead socket refuses at once;
+/// a live one may have a full queue.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What Argo CD appends to a plugin's name.
-const SUFFIX: &str = ".sock";
-
-/// Removes the sockets that refuse, are ours by their owner, and belong to no
-/// plugin of the catalog. Those of others that live or start are left alone.
+/// Removes each socket that refuses connections, belongs to our UID, and is not
+/// the socket of a plugin in the catalog. Live sockets stay.
 pub async fn sweep(directory: &Path, catalog: &Catalog) -> io::Result<()> {
     let staging = Staging::new(directory)?;
     for entry in fs::read_dir(directory)? {
@@ -33,7 +30,7 @@ pub async fn sweep(directory: &Path, catalog: &Catalog) -> io::Result<()> {
         }
         let path = entry.path();
         let Ok(file) = Identity::of(&path) else { continue };
-        let refused = match timeout(PATIENCE, UnixStream::connect(&path)).await {
+        let refused = match timeout(CONNECT_TIMEOUT, UnixStream::connect(&path)).await {
             Ok(Err(error)) => error.kind() == io::ErrorKind::ConnectionRefused,
             Ok(Ok(_)) | Err(_) => false,
         };
@@ -41,7 +38,7 @@ pub async fn sweep(directory: &Path, catalog: &Catalog) -> io::Result<()> {
             continue;
         }
         match staging.remove(&path, file) {
-            Ok(true) => info!(path = %path.display(), "removed a socket that nobody serves"),
+            Ok(true) => info!(path = %path.display(), "removed a socket without a server"),
             Ok(false) => {}
             Err(error) => warn!(path = %path.display(), %error, "cannot remove a dead socket"),
         }
@@ -52,7 +49,7 @@ pub async fn sweep(directory: &Path, catalog: &Catalog) -> io::Result<()> {
 fn is_ours(entry: &DirEntry) -> io::Result<bool> {
     let name = entry.file_name();
     let is_socket = entry.file_type()?.is_socket();
-    let has_suffix = name.as_encoded_bytes().ends_with(SUFFIX.as_bytes());
+    let has_suffix = name.as_encoded_bytes().ends_with(SOCKET_SUFFIX.as_bytes());
     let owner = || entry.metadata().map(|about| about.uid());
     Ok(is_socket && has_suffix && owner().is_ok_and(|owner| owner == geteuid().as_raw()))
 }
@@ -70,7 +67,7 @@ mod tests {
     use crate::plugin::read;
 
     #[tokio::test]
-    async fn only_dead_sockets_of_no_plugin_go() {
+    async fn sweep_removes_only_dead_sockets_without_a_plugin() {
         let sockets = tempfile::tempdir().unwrap();
         let path = |name: &str| sockets.path().join(name);
         for dead in ["gone.sock", "defined.sock", "other.socket"] {

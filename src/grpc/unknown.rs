@@ -1,4 +1,4 @@
-//! Calls of what does not exist.
+//! Answers to calls of unknown services and methods.
 
 use http::{HeaderValue, Response};
 use tonic::{Code, Status};
@@ -8,23 +8,22 @@ use super::wire::{
     version::version_service_server,
 };
 
-/// The services whose methods are known; reflection's are for tools.
+/// The services whose unknown methods are named. Reflection is left out: only tools use it.
 const SERVICES: [&str; 3] = [
     plugin_server::SERVICE_NAME,
     health_server::SERVICE_NAME,
     version_service_server::SERVICE_NAME,
 ];
 
-/// Longest path that is repeated, in bytes: the answer is a header.
+/// Longest path that an answer repeats, in bytes: it is sent as a header.
 const MAX_PATH: usize = 1024;
 
-/// Says what it is that does not exist, in the words of Go's server: tonic
-/// leaves the text out.
+/// Adds the error text of Go's server to the answer; tonic sends no text.
 pub(super) fn explain<B>(path: &str, mut answer: Response<B>) -> Response<B> {
-    let is_silent = !answer.headers().contains_key(Status::GRPC_MESSAGE);
+    let lacks_text = !answer.headers().contains_key(Status::GRPC_MESSAGE);
     let code =
         answer.headers().get(Status::GRPC_STATUS).map(|code| Code::from_bytes(code.as_bytes()));
-    if code == Some(Code::Unimplemented) && is_silent && path.len() <= MAX_PATH {
+    if code == Some(Code::Unimplemented) && lacks_text && path.len() <= MAX_PATH {
         let text = HeaderValue::from_str(&text(path));
         answer.headers_mut().extend(text.ok().map(|text| (Status::GRPC_MESSAGE, text)));
     }
@@ -45,25 +44,25 @@ fn text(path: &str) -> String {
 mod tests {
     use super::*;
 
-    fn told(path: &str) -> Option<String> {
+    fn message(path: &str) -> Option<String> {
         let answer = Response::builder().header("grpc-status", "12").body(()).unwrap();
         let message = explain(path, answer).headers_mut().remove("grpc-message")?;
         Some(message.to_str().unwrap().to_owned())
     }
 
     #[test]
-    fn what_is_unknown_is_named() {
+    fn answers_name_the_unknown_method_or_service() {
         assert_eq!(
-            told("/plugin.ConfigManagementPluginService/Future").as_deref(),
+            message("/plugin.ConfigManagementPluginService/Future").as_deref(),
             Some("unknown method Future for service plugin.ConfigManagementPluginService")
         );
-        assert_eq!(told("/other.Service/Any").as_deref(), Some("unknown service other.Service"));
-        assert_eq!(told("nonsense").as_deref(), Some("malformed method name: nonsense"));
-        assert_eq!(told(&"/".repeat(MAX_PATH + 1)), None);
+        assert_eq!(message("/other.Service/Any").as_deref(), Some("unknown service other.Service"));
+        assert_eq!(message("nonsense").as_deref(), Some("malformed method name: nonsense"));
+        assert_eq!(message(&"/".repeat(MAX_PATH + 1)), None);
     }
 
     #[test]
-    fn other_answers_stay_as_they_are() {
+    fn other_answers_stay_unchanged() {
         let answer = Response::builder().header("grpc-status", "0").body(()).unwrap();
         assert!(!explain("/a/b", answer).headers().contains_key("grpc-message"));
     }

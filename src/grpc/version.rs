@@ -1,4 +1,4 @@
-//! `version.VersionService`: what this is, and nothing that has to be run to know it.
+//! `version.VersionService`: answers without running a command.
 
 use tonic::{Request, Response, Status};
 

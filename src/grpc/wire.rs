@@ -1,4 +1,4 @@
-//! Generated from `proto/`.
+//! Code generated from `proto/`.
 
 #![expect(
     unreachable_pub,
@@ -31,5 +31,5 @@ pub mod health {
     tonic::include_proto!("grpc.health.v1");
 }
 
-/// Descriptors of all of them, for reflection.
+/// Descriptors of all services, for reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

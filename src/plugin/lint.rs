@@ -11,13 +11,10 @@ use self::{
     script::Script,
     words::{Given, Word, given, words},
 };
-use super::{Code, Diagnostic, Isolation, PluginDefinition, manifest::Step, site::Site};
-
-/// Bytes of a path that the address of a Unix socket holds.
-const MAX_SOCKET_PATH: usize = 107;
-
-/// Where sockets are unless somebody says otherwise.
-const SOCKET_DIR: &str = "/home/argocd/cmp-server/plugins";
+use super::{
+    Code, DEFAULT_SOCKET_DIR, Diagnostic, Isolation, MAX_SOCKET_PATH, PluginDefinition,
+    manifest::Step, site::Site,
+};
 
 /// Names of options that are followed by a secret.
 const SECRETS: [&str; 5] = ["password", "passwd", "token", "secret", "apikey"];
@@ -64,10 +61,10 @@ pub(super) fn lint(
 }
 
 fn socket(definition: &PluginDefinition, site: &Site<'_>, found: &mut Vec<Diagnostic>) {
-    let length = SOCKET_DIR.len() + 1 + definition.name.socket_file().len();
+    let length = DEFAULT_SOCKET_DIR.len() + 1 + definition.name.socket_file().len();
     if length > MAX_SOCKET_PATH {
         let text = format!(
-            "the socket's path would be {length} bytes long in {SOCKET_DIR}: {MAX_SOCKET_PATH} are possible"
+            "the socket's path would be {length} bytes long in {DEFAULT_SOCKET_DIR}: {MAX_SOCKET_PATH} are possible"
         );
         found.push(
             Diagnostic::new(Code::SocketPath, text)

@@ -27,7 +27,7 @@ impl PluginName {
     }
 
     fn sized(full: Arc<str>) -> Result<Self, InvalidName> {
-        let length = full.len() + SUFFIX.len();
+        let length = full.len() + SOCKET_SUFFIX.len();
         if length > MAX_FILE_NAME {
             return Err(InvalidName::Long { length });
         }
@@ -43,12 +43,18 @@ impl PluginName {
     /// The file name of the plugin's socket.
     #[must_use]
     pub fn socket_file(&self) -> String {
-        format!("{}{SUFFIX}", self.0)
+        format!("{}{SOCKET_SUFFIX}", self.0)
     }
 }
 
-/// What Argo CD appends to a name to find its socket.
-const SUFFIX: &str = ".sock";
+/// Suffix that Argo CD appends to a plugin's name to find its socket.
+pub const SOCKET_SUFFIX: &str = ".sock";
+
+/// Longest path of a socket in bytes: the size of `sockaddr_un`'s path without the final NUL.
+pub const MAX_SOCKET_PATH: usize = 107;
+
+/// Default directory of the sockets, where Argo CD's repo-server searches for them.
+pub const DEFAULT_SOCKET_DIR: &str = "/home/argocd/cmp-server/plugins";
 
 impl fmt::Display for PluginName {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,4 +1,4 @@
-//! A header block in its frames: HEADERS and the CONTINUATIONs after it.
+//! A header block: a HEADERS frame and the CONTINUATION frames after it.
 
 use std::borrow::Cow;
 
@@ -7,14 +7,14 @@ use super::{
     hpack,
 };
 
-/// Bytes of a HEADERS frame's priority, where its flag is set.
+/// Bytes of the priority in a HEADERS frame that has the PRIORITY flag.
 const PRIORITY_LENGTH: usize = 5;
 
-/// The frames that say what `frames`, one whole header block, say, with a legal
-/// authority. `None` where they may go on as they are.
+/// Encodes `frames`, one whole header block, again with a legal authority.
+/// Returns `None` if the frames need no change.
 ///
-/// Padding is left out of new frames: it means nothing, and has no share in
-/// flow control.
+/// New frames have no padding: it carries no data, and header frames do not
+/// count for flow control.
 pub(super) fn repair(frames: &[u8]) -> Option<Vec<u8>> {
     let sent = HeaderBlock::gather(frames)?;
     let repaired = hpack::repair(&sent.fragments)?;
@@ -22,11 +22,11 @@ pub(super) fn repair(frames: &[u8]) -> Option<Vec<u8>> {
 }
 
 struct HeaderBlock<'a> {
-    /// That of the HEADERS frame.
+    /// The head of the HEADERS frame.
     head: Head,
     /// Empty or [`PRIORITY_LENGTH`] bytes.
     priority: &'a [u8],
-    /// The HPACK bytes of all frames, in a row.
+    /// The HPACK bytes of all frames, concatenated.
     fragments: Cow<'a, [u8]>,
 }
 
@@ -72,8 +72,8 @@ fn ending(following: &[u8]) -> u8 {
     if following.is_empty() { END_HEADERS } else { 0 }
 }
 
-/// The priority and the fragment in a HEADERS frame's payload, between the
-/// padding's length and the padding.
+/// Splits the payload of a HEADERS frame into priority and header fragment,
+/// without the padding and its length.
 fn opened(head: Head, payload: &[u8]) -> Option<(&[u8], &[u8])> {
     let (padding, unpadded) = match payload.split_first() {
         Some((&padding, rest)) if head.flags & PADDED != 0 => (usize::from(padding), rest),

@@ -1,10 +1,9 @@
-//! The frames of HTTP/2 (RFC 9113, section 4.1), of which only those that carry
-//! header blocks matter here.
+//! HTTP/2 frames (RFC 9113, section 4.1), as far as header blocks need them.
 
-/// Bytes before the payload of every frame.
+/// Length of a frame's head in bytes.
 pub(super) const HEAD_LENGTH: usize = 9;
 
-/// The longest payload that every receiver takes (RFC 9113, 4.2).
+/// Longest payload in bytes that every receiver accepts (RFC 9113, 4.2).
 pub(super) const MAX_PAYLOAD: usize = 16_384;
 
 pub(super) const HEADERS: u8 = 0x1;
@@ -14,19 +13,19 @@ pub(super) const END_HEADERS: u8 = 0x4;
 pub(super) const PADDED: u8 = 0x8;
 pub(super) const PRIORITY: u8 = 0x20;
 
-/// What stands before a frame's payload.
+/// The head of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
-    /// Bytes of payload, below 2²⁴.
+    /// Length of the payload in bytes, below 2²⁴.
     pub(super) length: usize,
     pub(super) kind: u8,
     pub(super) flags: u8,
-    /// The stream's identifier as sent, reserved bit included.
+    /// The stream's identifier as sent, including the reserved bit.
     pub(super) stream: [u8; 4],
 }
 
 impl Head {
-    /// The head at the front of `bytes`, if all of it is there.
+    /// Parses the head at the front of `bytes`, if it is complete.
     #[inline]
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
         let [a, b, c, kind, flags, stream @ ..] = *bytes.first_chunk::<HEAD_LENGTH>()?;
@@ -38,7 +37,7 @@ impl Head {
         self.flags & END_HEADERS != 0
     }
 
-    /// Whether this frame may follow `other` within one header block.
+    /// True if this frame may follow `other` in one header block.
     pub(super) fn continues(self, other: Self) -> bool {
         self.kind == CONTINUATION && self.stream == other.stream
     }
@@ -50,7 +49,7 @@ impl Head {
     }
 }
 
-/// Takes the first frame off `frames`: its head, its payload and what follows.
+/// Splits off the first frame: its head, its payload and the remaining frames.
 pub(super) fn split_first(frames: &[u8]) -> Option<(Head, &[u8], &[u8])> {
     let head = Head::parse(frames)?;
     let (payload, rest) = frames.get(HEAD_LENGTH..)?.split_at_checked(head.length)?;

@@ -1,10 +1,10 @@
-//! One HPACK header block (RFC 7541), as far as its authority.
+//! Finds and replaces the authority in one HPACK header block (RFC 7541).
 //!
-//! Nothing here knows the dynamic table. The repaired value has as many bytes as
-//! the one sent, so entries have the same size in the client's table and in the
-//! server's, and later requests may refer to them by index. A literal is found by
-//! the static index or the spelling of its name; grpc-go asks the static table
-//! first, so it never names an authority by the index of an earlier one.
+//! No dynamic table is needed. The new value has as many bytes as the old one,
+//! so table entries keep their size on both sides, and later requests can refer
+//! to them by index. A literal authority is recognized by its static index or
+//! its name. grpc-go looks into the static table first, so it never refers to
+//! the name by a dynamic index.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -12,29 +12,29 @@ use super::{huffman, legal::legal};
 
 const AUTHORITY: &[u8] = b":authority";
 
-/// Where `:authority` stands in the static table (RFC 7541, appendix A).
+/// Index of `:authority` in the static table (RFC 7541, appendix A).
 const AUTHORITY_INDEX: usize = 1;
 
-/// Bytes that may follow an integer's prefix; h2 takes no more either. Four of
-/// them hold 28 bits, which no length or index within a block exceeds.
+/// Most bytes after an integer's prefix; h2 has the same limit. Four bytes hold
+/// 28 bits, more than any length or index in a block needs.
 const MAX_CONTINUATION: usize = 4;
 
-/// Set where an integer goes on in the next byte.
+/// Bit that says the integer continues in the next byte.
 const MORE: u8 = 0x80;
 
-/// Set before a string in the Huffman code.
+/// Bit that says a string is Huffman-coded.
 const HUFFMAN: u8 = 0x80;
 
-/// The block with its authority made legal.
+/// Returns the block with a legal authority.
 ///
-/// `None` where there is nothing to change, which includes a block that cannot
-/// be read: to refuse that one, with the proper error, is h2's part.
+/// Returns `None` if nothing needs to change, and if the block cannot be read:
+/// h2 refuses such a block itself, with the proper error.
 pub(super) fn repair(block: &[u8]) -> Option<Vec<u8>> {
     let mut repaired = Vec::new();
     let mut copied = 0;
-    let mut fields = Fields { block, at: 0 };
+    let mut fields = FieldReader { block, at: 0 };
     while let Some(first) = fields.peek() {
-        let Field::Authority(text) = fields.field(first)? else {
+        let HeaderField::Authority(text) = fields.field(first)? else {
             continue;
         };
         let Some(value) = legal(&text.decoded()?) else {
@@ -51,21 +51,21 @@ pub(super) fn repair(block: &[u8]) -> Option<Vec<u8>> {
     Some(repaired)
 }
 
-enum Field<'a> {
-    /// A literal `:authority`, by its value.
-    Authority(Text<'a>),
+enum HeaderField<'a> {
+    /// The value of a literal `:authority`.
+    Authority(EncodedString<'a>),
     Other,
 }
 
-/// A string as it was sent.
-struct Text<'a> {
+/// A string as it is encoded.
+struct EncodedString<'a> {
     huffman: bool,
     bytes: &'a [u8],
-    /// Where it stands in the block, length prefix included.
+    /// Position in the block, including the length prefix.
     span: Range<usize>,
 }
 
-impl<'a> Text<'a> {
+impl<'a> EncodedString<'a> {
     fn decoded(&self) -> Option<Cow<'a, [u8]>> {
         if self.huffman {
             huffman::decode(self.bytes).map(Cow::Owned)
@@ -75,49 +75,49 @@ impl<'a> Text<'a> {
     }
 }
 
-/// The fields of a block, read from the front.
-struct Fields<'a> {
+/// Reads the fields of a block from the front.
+struct FieldReader<'a> {
     block: &'a [u8],
     at: usize,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> FieldReader<'a> {
     fn peek(&self) -> Option<u8> {
         self.block.get(self.at).copied()
     }
 
-    /// Reads the representation that begins with `first`, the byte at hand; its
-    /// highest set bits tell which of RFC 7541, section 6, it is.
-    fn field(&mut self, first: u8) -> Option<Field<'a>> {
+    /// Reads a field that begins with the byte `first`. Its leading ones tell the
+    /// representation (RFC 7541, section 6).
+    fn field(&mut self, first: u8) -> Option<HeaderField<'a>> {
         match first.leading_zeros() {
             // indexed
-            0 => self.integer(7).map(|_| Field::Other),
+            0 => self.integer(7).map(|_| HeaderField::Other),
             // literal with incremental indexing
             1 => self.literal(6),
             // size update
-            2 => self.integer(5).map(|_| Field::Other),
+            2 => self.integer(5).map(|_| HeaderField::Other),
             // literal never indexed, literal without indexing
             _ => self.literal(4),
         }
     }
 
-    fn literal(&mut self, index_bits: u32) -> Option<Field<'a>> {
+    fn literal(&mut self, index_bits: u32) -> Option<HeaderField<'a>> {
         let names_authority = match self.integer(index_bits)? {
             0 => self.text()?.decoded()?.as_ref() == AUTHORITY,
             index => index == AUTHORITY_INDEX,
         };
         let value = self.text()?;
-        Some(if names_authority { Field::Authority(value) } else { Field::Other })
+        Some(if names_authority { HeaderField::Authority(value) } else { HeaderField::Other })
     }
 
-    fn text(&mut self) -> Option<Text<'a>> {
+    fn text(&mut self) -> Option<EncodedString<'a>> {
         let start = self.at;
         let huffman = self.peek()? & HUFFMAN != 0;
         let length = self.integer(7)?;
         let end = self.at.checked_add(length)?;
         let bytes = self.block.get(self.at..end)?;
         self.at = end;
-        Some(Text { huffman, bytes, span: start..end })
+        Some(EncodedString { huffman, bytes, span: start..end })
     }
 
     fn integer(&mut self, prefix_bits: u32) -> Option<usize> {
@@ -143,7 +143,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Writes `text` without the Huffman code, of which only decoding is known here.
+/// Writes `text` without Huffman coding; this module can only decode it.
 fn put_string(text: &[u8], block: &mut Vec<u8>) {
     const LIMIT: usize = 0x7f;
     let [short, ..] = text.len().min(LIMIT).to_le_bytes();

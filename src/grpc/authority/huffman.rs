@@ -1,7 +1,7 @@
 //! The Huffman code of HPACK strings (RFC 7541, appendix B), decoding only.
 
-/// How many bits each byte's code has. The code is canonical: codes count up
-/// by width and, within a width, by byte, so the widths are the whole table.
+/// Bits of each byte's code. The code is canonical: codes ascend by width and,
+/// within a width, by byte, so the widths define the whole table.
 pub(super) const WIDTHS: [u8; 256] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28,
     28, 28, 28, 28, 28, 28, 28, 28, 6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, 5, 5,
@@ -23,24 +23,24 @@ const WIDEST: usize = 30;
 
 /// The codes of one width.
 #[derive(Clone, Copy)]
-struct Level {
+struct CodeRange {
     first_code: u64,
     end_code: u64,
-    /// Where the byte of `first_code` stands in [`Code::bytes`].
+    /// Index in [`CodeTable::bytes`] of the byte whose code is `first_code`.
     first_byte: u64,
 }
 
-struct Code {
-    levels: [Level; WIDEST + 1],
+struct CodeTable {
+    levels: [CodeRange; WIDEST + 1],
     /// Every byte, in the order of the codes.
     bytes: [u8; 256],
 }
 
-static CODE: Code = Code::canonical();
+static CODE: CodeTable = CodeTable::canonical();
 
-impl Code {
+impl CodeTable {
     const fn canonical() -> Self {
-        let empty = Level { first_code: 0, end_code: 0, first_byte: 0 };
+        let empty = CodeRange { first_code: 0, end_code: 0, first_byte: 0 };
         let mut code = Self { levels: [empty; WIDEST + 1], bytes: [0; 256] };
         let (mut width, mut next_code, mut next_byte) = (1, 0, 0);
         while width <= WIDEST {
@@ -58,14 +58,14 @@ impl Code {
                     None => break,
                 }
             }
-            code.levels[width] = Level { first_code, end_code: next_code, first_byte };
+            code.levels[width] = CodeRange { first_code, end_code: next_code, first_byte };
             width += 1;
         }
         code
     }
 
-    /// The byte whose code begins the lowest `bits` of `window`, and the code's
-    /// width; `None` while the code is incomplete, and for the end of string.
+    /// Decodes the first byte in the lowest `bits` of `window`; also returns the
+    /// width of its code. `None` for an incomplete code and for the end of string.
     fn first(&self, window: u64, bits: usize) -> Option<(u8, usize)> {
         let levels = self.levels.iter().enumerate().take(bits + 1).skip(NARROWEST);
         for (width, level) in levels {
@@ -80,8 +80,8 @@ impl Code {
     }
 }
 
-/// What `encoded` stands for; `None` where RFC 7541 (5.2) demands an error:
-/// an end-of-string symbol, or padding that is not under eight bits of ones.
+/// Decodes a string. Returns `None` if RFC 7541 (5.2) demands an error: for an
+/// end-of-string symbol, and for padding that is not 0 to 7 one bits.
 pub(super) fn decode(encoded: &[u8]) -> Option<Vec<u8>> {
     let mut decoded = Vec::with_capacity(encoded.len().saturating_mul(8) / NARROWEST);
     let (mut window, mut bits) = (0, 0);
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_examples_of_the_rfc_decode() {
+    fn examples_of_the_rfc_decode() {
         let cases: [(&[u8], &[u8]); 4] = [
             (b"\xf1\xe3\xc2\xe5\xf2\x3a\x6b\xa0\xab\x90\xf4\xff", b"www.example.com"),
             (b"\xa8\xeb\x10\x64\x9c\xbf", b"no-cache"),
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn control_bytes_have_the_widths_of_the_rfc() {
-        // h2 shows no control byte of a header, so nothing else would notice.
+        // h2 never shows control bytes of a header, so no other test covers these.
         let others = [(0, 13), (1, 23), (9, 24), (10, 30), (13, 30), (22, 30)];
         for byte in (0..0x20).chain([0x7f]) {
             let other = others.iter().find(|(other, _)| *other == byte);

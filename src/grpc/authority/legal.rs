@@ -1,19 +1,18 @@
-//! What an authority may be made of.
+//! The characters that an authority may contain.
 
 use http::uri::Authority;
 
-/// What stands in for a byte that an authority cannot have.
+/// Replaces a byte that an authority cannot contain.
 const FILLER: u8 = b'-';
 
-/// `value` with [`FILLER`] in place of what keeps it from being an authority,
-/// in the same length.
+/// Replaces the illegal bytes of `value` with [`FILLER`]; the length stays.
 ///
-/// `None` where nothing needs to change, and for an empty value: no other value
-/// has its length.
+/// Returns `None` if nothing needs to change, and for an empty value, because
+/// no other value has its length.
 ///
-/// The judge is the parser that h2 itself asks, so a value that h2 accepts
-/// stays as it is and a value given here is accepted. `:`, `@`, `[` and `]` are
-/// legal in some places only, and go only if the value is refused with them.
+/// The check uses the same parser as h2, so h2 accepts every result. `:`, `@`,
+/// `[` and `]` are legal in some positions only; they are replaced only if the
+/// parser refuses the value with them.
 pub(super) fn legal(value: &[u8]) -> Option<Vec<u8>> {
     if value.is_empty() || is_authority(value) {
         return None;
@@ -33,8 +32,8 @@ fn filled(value: &[u8], stays: fn(u8) -> bool) -> Vec<u8> {
     value.iter().map(|&byte| if stays(byte) { byte } else { FILLER }).collect()
 }
 
-/// The unreserved characters and sub-delimiters of RFC 3986, which a host name
-/// may consist of in any order. Not `%`: the parser allows it before an `@` only.
+/// The unreserved characters and sub-delimiters of RFC 3986, which may appear
+/// anywhere in a host name. `%` is not one: the parser allows it only before `@`.
 fn is_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(&byte)
 }
@@ -64,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_illegal_becomes_a_dash() {
+    fn illegal_bytes_become_dashes() {
         let cases = [
             ("home%2Fargocd%2Fp-v1.0.sock", "home-2Fargocd-2Fp-v1.0.sock"),
             ("%2Fhome%2Fargocd%2Fp.sock", "-2Fhome-2Fargocd-2Fp.sock"),
@@ -87,7 +86,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_outcome_is_an_authority_of_the_same_length(value: Vec<u8>) {
+        fn the_result_is_an_authority_of_the_same_length(value: Vec<u8>) {
             match legal(&value) {
                 Some(repaired) => {
                     prop_assert!(is_authority(&repaired));

@@ -1,4 +1,4 @@
-//! The walk over a connection's bytes, a frame at a time.
+//! Walks over the bytes of a connection, frame by frame.
 
 use bytes::BytesMut;
 
@@ -7,52 +7,50 @@ use super::{
     frame::{HEAD_LENGTH, HEADERS, Head},
 };
 
-/// What every HTTP/2 client sends before its first frame (RFC 9113, 3.4).
+/// The bytes that every HTTP/2 client sends before its first frame (RFC 9113, 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// The longest header block, frame heads and padding included, that is looked
-/// into. hyper refuses requests whose headers, decoded, exceed 16 KiB.
+/// Longest header block that is examined, including frame heads and padding, in
+/// bytes. hyper refuses requests with more than 16 KiB of decoded headers.
 pub(super) const MAX_BLOCK: usize = 64 * 1024;
 
-/// Makes the authority of every request legal in what a client sends.
+/// Replaces illegal authorities in the bytes that a client sends.
 ///
-/// A state machine over bytes in pieces of any size; how they are cut has no
-/// influence on what comes out. Everything but an illegal authority comes out as
-/// it went in, above all what is malformed: h2, behind it, knows the error that
-/// each fault deserves and ends the connection, and a second opinion here could
-/// only differ from it.
+/// The input may be cut into pieces anywhere; this does not change the output.
+/// Everything except an illegal authority comes out unchanged, malformed input
+/// included: h2 knows the right error for each fault and ends the connection.
 ///
-/// Holds back an incomplete header block, and the head of a frame that may belong
-/// to one: at most [`MAX_BLOCK`] and 9 bytes. A longer block goes on as it is.
+/// Holds back an incomplete header block, or the head of a frame that may start
+/// one: at most [`MAX_BLOCK`] and 9 bytes. Longer blocks pass unchanged.
 #[derive(Debug, Default)]
 pub(super) struct Repair {
-    stage: Stage,
+    position: Position,
     held: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Stage {
-    /// Within the preface.
+enum Position {
+    /// In the preface.
     Preface { seen: usize },
-    /// What speaks is not HTTP/2, and has no frames.
+    /// The peer does not speak HTTP/2, so there are no frames.
     Foreign,
-    /// Within a frame that goes on as it is; none remains at its end.
+    /// In a frame that passes unchanged; `remaining` bytes of it are missing.
     Passing { remaining: usize },
-    /// Within a header block, or the head of what may begin one.
-    Holding(Part),
+    /// In a header block, or in a frame's head that may start one.
+    Holding(Awaited),
 }
 
-/// What is waited for before the next step.
+/// The bytes needed for the next step.
 #[derive(Clone, Copy, Debug)]
-enum Part {
-    /// A frame's head; the frame begins at `start` of what is held.
+enum Awaited {
+    /// A frame's head; the frame begins at `start` of the held bytes.
     Head { start: usize },
-    /// A header frame's payload, which ends at `end` of what is held.
+    /// The payload of a header frame, which ends at `end` of the held bytes.
     Payload { head: Head, end: usize },
 }
 
-impl Part {
-    /// How many bytes will be held when it is complete.
+impl Awaited {
+    /// Number of held bytes that completes this value.
     fn end(self) -> usize {
         match self {
             Self::Head { start } => start + HEAD_LENGTH,
@@ -61,14 +59,14 @@ impl Part {
     }
 }
 
-impl Default for Stage {
+impl Default for Position {
     fn default() -> Self {
         Self::Preface { seen: 0 }
     }
 }
 
 impl Repair {
-    /// Takes what the client sent next, and puts what can go on into `output`.
+    /// Takes the next input and appends to `output` all bytes that can pass.
     pub(super) fn push(&mut self, mut input: &[u8], output: &mut BytesMut) {
         while !input.is_empty() {
             let (passed, rest) = input.split_at(self.pass(input));
@@ -77,45 +75,45 @@ impl Repair {
         }
     }
 
-    /// The first step of [`push`](Self::push), without a copy: how many bytes at
-    /// the front of `input` go on as they are. The others are to be pushed.
+    /// The first step of [`push`](Self::push), without a copy: returns the number
+    /// of bytes at the front of `input` that pass unchanged. Push the others.
     pub(super) fn pass(&mut self, input: &[u8]) -> usize {
-        if let Stage::Preface { seen } = self.stage {
-            self.stage = preface(seen, input);
+        if let Position::Preface { seen } = self.position {
+            self.position = preface(seen, input);
         }
-        match self.stage {
-            Stage::Preface { .. } | Stage::Foreign => input.len(),
-            Stage::Passing { remaining } => self.pass_frames(remaining, input),
-            Stage::Holding(_) => 0,
+        match self.position {
+            Position::Preface { .. } | Position::Foreign => input.len(),
+            Position::Passing { remaining } => self.pass_frames(remaining, input),
+            Position::Holding(_) => 0,
         }
     }
 
-    /// The client will send no more: what was held back goes on as it is, so
-    /// that h2 sees the same truncated frame.
+    /// Ends the input. The held bytes pass unchanged, so h2 sees the same
+    /// truncated frame.
     pub(super) fn finish(&mut self, output: &mut BytesMut) {
         self.release(output);
-        self.stage = Stage::Foreign;
+        self.position = Position::Foreign;
     }
 
-    /// Moves over whole frames until one is, or may be, the start of a block.
+    /// Skips whole frames up to one that starts, or may start, a header block.
     fn pass_frames(&mut self, remaining: usize, input: &[u8]) -> usize {
         let mut next = remaining;
         while let Some(rest) = input.get(next..).filter(|rest| !rest.is_empty()) {
             match Head::parse(rest) {
                 Some(head) if head.kind != HEADERS => next += HEAD_LENGTH + head.length,
                 _ => {
-                    self.stage = Stage::Holding(Part::Head { start: 0 });
+                    self.position = Position::Holding(Awaited::Head { start: 0 });
                     return next;
                 }
             }
         }
-        self.stage = Stage::Passing { remaining: next - input.len() };
+        self.position = Position::Passing { remaining: next - input.len() };
         input.len()
     }
 
-    /// Takes from `input` what is waited for, and gives back the rest.
+    /// Moves the missing bytes from `input` to the held ones; returns the rest.
     fn hold<'a>(&mut self, mut input: &'a [u8], output: &mut BytesMut) -> &'a [u8] {
-        while let Stage::Holding(part) = self.stage {
+        while let Position::Holding(part) = self.position {
             let missing = part.end().saturating_sub(self.held.len());
             let (taken, rest) = input.split_at(missing.min(input.len()));
             self.held.extend_from_slice(taken);
@@ -123,21 +121,21 @@ impl Repair {
             if taken.len() < missing {
                 break;
             }
-            self.stage = match part {
-                Part::Head { start } => self.judge(start, output),
-                Part::Payload { head, end } => self.close(head, end, output),
+            self.position = match part {
+                Awaited::Head { start } => self.on_head(start, output),
+                Awaited::Payload { head, end } => self.on_payload(head, end, output),
             };
         }
         input
     }
 
-    /// The head at `start` is complete: does its frame belong to a header block?
+    /// Decides whether the frame whose head is at `start` belongs to a block.
     ///
-    /// Where a block is broken off by a frame that must not follow, or grows too
-    /// long, h2 gets all of it as it is.
-    fn judge(&mut self, start: usize, output: &mut BytesMut) -> Stage {
+    /// If a block is interrupted by another frame, or becomes too long, all of it
+    /// passes unchanged.
+    fn on_head(&mut self, start: usize, output: &mut BytesMut) -> Position {
         let Some(head) = self.held.get(start..).and_then(Head::parse) else {
-            return Stage::Holding(Part::Head { start });
+            return Position::Holding(Awaited::Head { start });
         };
         let end = self.held.len() + head.length;
         let belongs = match Head::parse(&self.held) {
@@ -145,16 +143,16 @@ impl Repair {
             _ => head.kind == HEADERS,
         };
         if belongs && end <= MAX_BLOCK {
-            return Stage::Holding(Part::Payload { head, end });
+            return Position::Holding(Awaited::Payload { head, end });
         }
         self.release(output);
-        Stage::Passing { remaining: head.length }
+        Position::Passing { remaining: head.length }
     }
 
-    /// The frame with `head` is complete: was it the last of its header block?
-    fn close(&mut self, head: Head, end: usize, output: &mut BytesMut) -> Stage {
+    /// Handles a complete header frame; after the last one, repairs the block.
+    fn on_payload(&mut self, head: Head, end: usize, output: &mut BytesMut) -> Position {
         if !head.ends_headers() {
-            return Stage::Holding(Part::Head { start: end });
+            return Position::Holding(Awaited::Head { start: end });
         }
         match block::repair(&self.held) {
             Some(frames) => {
@@ -163,7 +161,7 @@ impl Repair {
             }
             None => self.release(output),
         }
-        Stage::Passing { remaining: 0 }
+        Position::Passing { remaining: 0 }
     }
 
     fn release(&mut self, output: &mut BytesMut) {
@@ -172,15 +170,15 @@ impl Repair {
     }
 }
 
-/// Where the connection stands when `input` follows `seen` bytes of the preface.
-fn preface(seen: usize, input: &[u8]) -> Stage {
+/// The position in the connection after `input`, which follows `seen` bytes of the preface.
+fn preface(seen: usize, input: &[u8]) -> Position {
     let expected = PREFACE.get(seen..).unwrap_or_default();
     let compared = expected.len().min(input.len());
     if expected.get(..compared) != input.get(..compared) {
-        Stage::Foreign
+        Position::Foreign
     } else if compared == expected.len() {
-        Stage::Passing { remaining: compared }
+        Position::Passing { remaining: compared }
     } else {
-        Stage::Preface { seen: seen + compared }
+        Position::Preface { seen: seen + compared }
     }
 }

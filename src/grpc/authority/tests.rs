@@ -1,4 +1,4 @@
-//! The repair in front of h2 itself, on bytes that no Rust client would send.
+//! Tests the repair together with h2, with bytes that no Rust client sends.
 
 mod adapter;
 mod client;

@@ -1,4 +1,4 @@
-//! The stream around the repair, as its reader and writer see it.
+//! Tests of the stream with repair, for its reader and its writer.
 
 use std::{
     io::{self, IoSlice},
@@ -25,14 +25,14 @@ fn conversation() -> Vec<u8> {
     bytes
 }
 
-/// Reads to the end with buffers of a size.
+/// Reads to the end with buffers of `room` bytes.
 fn read_all<S: AsyncRead + Unpin>(mut stream: S, room: usize) -> Vec<u8> {
     let mut read = Vec::new();
     let mut cx = Context::from_waker(Waker::noop());
     loop {
         let mut space = vec![0xee; room + 1];
         let mut buffer = ReadBuf::new(&mut space);
-        // Bytes that were there before are none of the stream's business.
+        // Bytes that are already in the buffer must stay.
         buffer.put_slice(b"!");
         match Pin::new(&mut stream).poll_read(&mut cx, &mut buffer) {
             Poll::Pending => assert_eq!(buffer.filled(), b"!"),
@@ -49,7 +49,7 @@ fn read_all<S: AsyncRead + Unpin>(mut stream: S, room: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_reader_gets_the_repaired_bytes_whatever_its_buffer() {
+fn a_reader_gets_the_repaired_bytes_with_any_buffer() {
     let bytes = conversation();
     let expected = pushed(&bytes, bytes.len());
     for room in [1, 2, 8, 9, 10, 64, 1_000] {
@@ -103,13 +103,13 @@ async fn both_directions_work_over_a_real_pipe() {
     assert_eq!(answer, b"/answer%2F");
 }
 
-/// Takes every write with all its slices at once.
+/// Records each vectored write as one.
 #[derive(Default)]
 struct Gatherer(Vec<Vec<u8>>);
 
 impl AsyncWrite for Gatherer {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
-        panic!("a vectored write came apart");
+        panic!("a vectored write was split");
     }
 
     fn poll_write_vectored(

@@ -1,4 +1,4 @@
-//! A client's bytes, with every choice HTTP/2 and HPACK leave to it.
+//! The bytes of a client, with every variant that HTTP/2 and HPACK allow.
 
 use std::sync::LazyLock;
 
@@ -12,7 +12,7 @@ pub(super) const SETTINGS: u8 = 0x4;
 pub(super) const END_STREAM: u8 = 0x1;
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Where the static table has them.
+/// Indices in the static table.
 pub(super) const AUTHORITY_INDEX: usize = 1;
 const PATH_INDEX: usize = 4;
 const POST: u8 = 0x80 | 3;
@@ -37,12 +37,12 @@ pub(super) enum Name<'a> {
     Literal(Coding, &'a [u8]),
 }
 
-/// How a header block is laid into frames.
+/// The way a header block is split into frames.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Framing {
     pub(super) padding: Option<u8>,
     pub(super) priority: bool,
-    /// Where in the block a CONTINUATION begins, ascending.
+    /// Offsets in the block at which CONTINUATION frames begin, ascending.
     pub(super) cuts: Vec<usize>,
 }
 
@@ -91,7 +91,7 @@ fn first(stream: u32, fragment: &[u8], mut flags: u8, framing: &Framing) -> Vec<
     frame(HEADERS, flags, stream, &payload)
 }
 
-/// A request's header block: its fixed fields, `authority` as encoded, `rest`.
+/// A request's header block: fixed fields, the encoded `authority`, then `rest`.
 pub(super) fn block(authority: &[u8], rest: &[u8]) -> Vec<u8> {
     let path = literal(Indexing::Without, Name::Index(PATH_INDEX), Coding::Raw, b"/p.S/M");
     [&[POST, HTTP], path.as_slice(), authority, rest].concat()
@@ -158,7 +158,7 @@ fn huffman(text: &[u8]) -> Vec<u8> {
 
 static CODES: LazyLock<Vec<u32>> = LazyLock::new(|| (0..=u8::MAX).map(code_of).collect());
 
-/// The canonical code, summed up from the widths of all codes before it.
+/// The canonical code of a byte, computed from the widths of all codes before it.
 fn code_of(byte: u8) -> u32 {
     let place = |byte: u8| (WIDTHS[usize::from(byte)], byte);
     let before = (0..=u8::MAX).filter(|other| place(*other) < place(byte));

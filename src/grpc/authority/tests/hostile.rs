@@ -1,4 +1,4 @@
-//! Blocks that no honest client sends: they go on as they are, and h2 answers.
+//! Blocks that no honest client sends pass unchanged, and h2 answers them.
 
 use bytes::BytesMut;
 
@@ -14,7 +14,7 @@ use super::{
 
 const ILLEGAL: &[u8] = b"/run/p.sock";
 
-/// Asserts that all goes on unchanged, and that h2 ends as it does by itself.
+/// Asserts that all bytes pass unchanged, and that h2 ends as it does without the repair.
 #[track_caller]
 fn assert_left_to_h2(frames: &[u8]) {
     let bytes = [opening(), frames.to_vec()].concat();
@@ -30,7 +30,7 @@ fn closed(block: &[u8]) -> Vec<u8> {
     headers(1, block, &Framing::default())
 }
 
-/// Frames of a block that goes on until `length` bytes of it were sent.
+/// Frames of a block that does not end before `length` bytes.
 fn flood(fragment: &[u8], length: usize) -> Vec<u8> {
     let mut frames = frame(HEADERS, 0, 1, &block(&authority(ILLEGAL), &[]));
     while frames.len() < length {
@@ -43,12 +43,12 @@ fn flood(fragment: &[u8], length: usize) -> Vec<u8> {
 fn unreadable_blocks_are_left_to_h2() {
     let good = authority(ILLEGAL);
     let blocks: [&[u8]; 16] = [
-        // an integer that goes on for ever, as index, name index, length, size
+        // an endless integer: as index, name index, length and size
         &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f],
         &[0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f],
         &[0x41, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f],
         &[0x3f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f],
-        // an integer cut short
+        // a truncated integer
         &[0xff],
         &[0x41, 0xff, 0x80],
         // a string that ends beyond the block
@@ -58,18 +58,18 @@ fn unreadable_blocks_are_left_to_h2() {
         // a name without a value
         &[0x41],
         &[0x40, 0x01, b'x'],
-        // Huffman: padding of zeros, of eight bits, the end of string
+        // Huffman: padding of zeros, padding of eight bits, the end of string
         &[0x41, 0x81, 0b0001_1000],
         &[0x41, 0x82, 0b0001_1111, 0xff],
         &[0x41, 0x84, 0xff, 0xff, 0xff, 0xff],
         &[0x40, 0x84, 0xff, 0xff, 0xff, 0xff, 0x01, b'/'],
-        // index zero names nothing
+        // index zero is invalid
         &[0x80],
     ];
     for bad in blocks {
         assert_left_to_h2(&closed(bad));
         assert_left_to_h2(&closed(&block(bad, &[])));
-        // Once a block has been refused its repair would be for nothing.
+        // h2 refuses a block at index zero, so nothing after it matters.
         if bad != [0x80] {
             assert_left_to_h2(&closed(&[good.as_slice(), bad].concat()));
         }
@@ -104,7 +104,7 @@ fn impossible_frames_are_left_to_h2() {
         frame(HEADERS, END_HEADERS, 1, &[]),
         frame(HEADERS, END_HEADERS, 0, &[0x82]),
         frame(CONTINUATION, END_HEADERS, 1, &block(&authority(ILLEGAL), &[])),
-        // longer than h2 announced it would take
+        // longer than the maximum that h2 announced
         frame(HEADERS, END_HEADERS, 1, &b"\0".repeat(16_385)),
         frame(HEADERS, END_HEADERS, 1, &b"\0".repeat(MAX_BLOCK + 1))[..4_000].to_vec(),
         vec![0xff, 0xff, 0xff, HEADERS, END_HEADERS, 0, 0, 0, 1],
@@ -115,7 +115,7 @@ fn impossible_frames_are_left_to_h2() {
 }
 
 #[test]
-fn a_block_that_another_frame_breaks_off_is_left_to_h2() {
+fn a_block_interrupted_by_another_frame_is_left_to_h2() {
     let opened = frame(HEADERS, 0, 1, &block(&authority(ILLEGAL), &[]));
     let intruders = [
         frame(DATA, 0, 1, b"data"),
@@ -136,7 +136,7 @@ fn floods_are_left_to_h2() {
 }
 
 #[test]
-fn no_more_than_the_bound_is_held_back() {
+fn held_bytes_stay_below_the_limit() {
     for fragment in [&[][..], &[0x00], &[0xff; 16_384]] {
         let bytes = [opening(), flood(fragment, 2 * MAX_BLOCK)].concat();
         let (mut repair, mut output) = (Repair::default(), BytesMut::new());
@@ -151,7 +151,7 @@ fn no_more_than_the_bound_is_held_back() {
 }
 
 #[test]
-fn a_block_of_just_the_bound_is_repaired() {
+fn the_longest_allowed_block_is_repaired() {
     let field = block(&authority(ILLEGAL), &[]);
     for (length, changes) in [(MAX_BLOCK, true), (MAX_BLOCK + 1, false)] {
         let filler = vec![0x82; length - 9 - field.len()];

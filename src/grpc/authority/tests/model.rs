@@ -1,4 +1,4 @@
-//! Clients and noise at random.
+//! Property tests with random clients and random bytes.
 
 use std::collections::VecDeque;
 
@@ -15,19 +15,19 @@ use super::{
     server::{End, Seen, repaired},
 };
 
-/// Bytes that all entries of a dynamic table may take, unless agreed otherwise.
+/// Default size of the dynamic table in bytes.
 const TABLE_SIZE: usize = 4_096;
 
-/// What RFC 7541 (4.1) adds to the size of an entry.
+/// Bytes that RFC 7541 (4.1) adds to the size of an entry.
 const ENTRY_OVERHEAD: usize = 32;
 
-/// The entries of the static table.
+/// Number of entries in the static table.
 const STATIC_ENTRIES: usize = 61;
 
 type Entry = (Vec<u8>, Vec<u8>);
 
-/// A client's HPACK encoder. It refers to its table whenever it can, so that
-/// one entry out of step spoils what follows.
+/// A client's HPACK encoder. It uses its table whenever it can, so one wrong
+/// entry breaks all later requests.
 #[derive(Default)]
 struct Encoder {
     table: VecDeque<Entry>,
@@ -117,7 +117,7 @@ fn requests() -> impl Strategy<Value = Request> {
         })
 }
 
-/// The bytes of a client that sends `requests` one after another.
+/// The bytes of a client that sends `requests` one after the other.
 fn conversation(requests: &[Request]) -> Vec<u8> {
     let mut encoder = Encoder::default();
     let mut bytes = opening();
@@ -131,7 +131,7 @@ fn conversation(requests: &[Request]) -> Vec<u8> {
         cuts.sort_unstable();
         let Request { padding, priority, .. } = *request;
         bytes.extend(headers(stream, &block, &Framing { padding, priority, cuts }));
-        // A frame of a type that nobody knows, which h2 ignores.
+        // A frame of an unknown type, which h2 ignores.
         bytes.extend(request.data.iter().flat_map(|data| frame(0x55, 0, stream, data)));
     }
     bytes
@@ -150,13 +150,13 @@ fn expected(request: &Request) -> Seen {
     }
 }
 
-/// A map of fields keeps the order within a name only.
+/// Sorts the fields by name: a header map keeps the order only within a name.
 fn sorted(mut seen: Seen) -> Seen {
     seen.fields.sort_by(|(one, _), (other, _)| one.cmp(other));
     seen
 }
 
-/// Noise with enough structure to get past the first frame.
+/// Random bytes with enough structure to get past the first frame.
 fn noise() -> impl Strategy<Value = Vec<u8>> {
     let kind = prop_oneof![3 => Just(1_u8), 3 => Just(9), 1 => Just(DATA), 1 => any::<u8>()];
     let payload = prop_oneof![
@@ -207,7 +207,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn noise_comes_out_the_same_in_any_pieces(
+    fn the_cutting_of_noise_does_not_matter(
         noise in noise(),
         cuts in vec(any::<Index>(), 0..20),
     ) {
@@ -227,7 +227,7 @@ proptest! {
     }
 
     #[test]
-    fn noise_repaired_needs_no_repair(noise in noise()) {
+    fn a_second_repair_of_noise_changes_nothing(noise in noise()) {
         let once = pushed(&noise, noise.len());
         prop_assert_eq!(pushed(&once, once.len()), once);
     }

@@ -1,4 +1,4 @@
-//! Bytes in, bytes out: how they are cut, and what stays as it is.
+//! Tests that the cutting of the input does not matter, and that legal input stays.
 
 use bytes::BytesMut;
 
@@ -10,7 +10,7 @@ use super::{
     },
 };
 
-/// What comes out for `bytes` in pieces of a size, up to the end of the stream.
+/// The output for `bytes` in pieces of `piece` bytes, up to the end of the stream.
 pub(super) fn pushed(bytes: &[u8], piece: usize) -> Vec<u8> {
     let (mut repair, mut output) = (Repair::default(), BytesMut::new());
     for piece in bytes.chunks(piece.max(1)) {
@@ -43,7 +43,7 @@ fn the_size_of_the_pieces_does_not_matter() {
 }
 
 #[test]
-fn any_cut_in_two_does_not_matter() {
+fn a_cut_at_any_position_does_not_matter() {
     let bytes = conversation();
     let whole = pushed(&bytes, bytes.len());
     for cut in 0..=bytes.len() {
@@ -55,7 +55,7 @@ fn any_cut_in_two_does_not_matter() {
 }
 
 #[test]
-fn nothing_is_held_back_once_a_block_is_complete() {
+fn a_complete_block_is_released_at_once() {
     let bytes = conversation();
     let (mut repair, mut output) = (Repair::default(), BytesMut::new());
     repair.push(&bytes, &mut output);
@@ -65,7 +65,7 @@ fn nothing_is_held_back_once_a_block_is_complete() {
 }
 
 #[test]
-fn what_is_repaired_needs_no_repair() {
+fn a_second_repair_changes_nothing() {
     let repaired = pushed(&conversation(), 10);
     assert_eq!(pushed(&repaired, 10), repaired);
 }
@@ -100,7 +100,7 @@ fn other_paths_and_names_stay() {
 }
 
 #[test]
-fn only_the_index_of_the_authority_names_it() {
+fn other_static_indices_are_not_the_authority() {
     for index in 2..400 {
         let named = |indexing| literal(indexing, Name::Index(index), Coding::Raw, b"/x");
         for before in [
@@ -121,7 +121,7 @@ fn only_the_index_of_the_authority_names_it() {
 }
 
 #[test]
-fn the_repair_is_of_the_same_length_where_it_was_raw() {
+fn a_raw_value_keeps_its_length() {
     let field = literal(Indexing::Without, Name::Index(1), Coding::Raw, b"/a%b");
     let bytes = [opening(), headers(1, &block(&field, &[]), &Framing::default())].concat();
     let repaired = pushed(&bytes, bytes.len());
@@ -131,7 +131,7 @@ fn the_repair_is_of_the_same_length_where_it_was_raw() {
 }
 
 #[test]
-fn what_is_not_http2_passes() {
+fn other_protocols_pass_unchanged() {
     let foreign = [
         b"GET / HTTP/1.1\r\nHost: a\r\n\r\n\0\0\0\x01\x04\0\0\0\x01 and more".to_vec(),
         [&[b'x'; PREFACE.len()], &conversation()[PREFACE.len()..]].concat(),

@@ -1,4 +1,4 @@
-//! Requests in every form a client may send them.
+//! Requests in every form that a client may send.
 
 use super::{
     client::{
@@ -11,7 +11,7 @@ use super::{
 const SENT: &[u8] = b"%2Fhome%2Fargocd%2Fp-v1.0.sock";
 const LEGAL: &str = "-2Fhome-2Fargocd-2Fp-v1.0.sock";
 
-/// What follows the authority, to see that the fields after it are intact.
+/// A field after the authority, which must arrive intact.
 fn user_agent() -> Vec<u8> {
     literal(Indexing::Incremental, Name::Index(58), Coding::Huffman, b"grpc-go/1.75.1")
 }
@@ -78,7 +78,7 @@ fn long_authorities_keep_their_length() {
 
 #[test]
 fn a_block_that_outgrows_its_frame_is_continued() {
-    // 14,000 bytes of Huffman code are 18,666 when written out.
+    // 14,000 bytes of Huffman code decode to 18,666 bytes.
     let value = b"/a".repeat(9_333);
     for (priority, cuts) in [(false, vec![]), (true, vec![]), (true, vec![0, 9, 9])] {
         let framing = Framing { priority, cuts, ..Framing::default() };
@@ -95,7 +95,7 @@ fn later_requests_refer_to_the_repaired_entry() {
     let mut bytes = opening();
     bytes.extend(request(&authority(SENT)));
     for stream in [3, 5, 7] {
-        // 62 is the newest entry, the user agent; the authority came before it.
+        // Index 62 is the newest entry, the user agent; 63 is the authority.
         let again = block(&indexed(63), &indexed(62));
         bytes.extend(headers(stream, &again, &Framing::default()));
     }
@@ -138,7 +138,7 @@ fn a_block_may_come_byte_by_byte_in_frames_of_one_byte() {
 fn requests_between_other_frames_are_repaired() {
     let mut bytes = opening();
     let mut open = request(&authority(SENT));
-    // A body follows: the stream stays open.
+    // The stream stays open, because a body follows.
     open[4] &= !END_STREAM;
     bytes.extend(open);
     bytes.extend(frame(DATA, 0, 1, &[0x82; 1_024]));

@@ -1,4 +1,4 @@
-//! h2 as the server of a client whose bytes are all known beforehand.
+//! h2 as the server of a client whose bytes are fixed in advance.
 
 use std::{
     cell::RefCell,
@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::super::Repaired;
 
-/// What happens after the client's last byte.
+/// The event after the client's last byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Silence,
@@ -80,11 +80,11 @@ impl AsyncWrite for Wire {
     }
 }
 
-/// What a server learned and did.
+/// Requests that the server saw, and its reaction.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Served {
     pub(super) requests: Vec<Seen>,
-    /// All bytes it sent, resets and the reason of a GOAWAY among them.
+    /// All bytes that it sent, including resets and the reason of a GOAWAY.
     pub(super) written: Vec<u8>,
     pub(super) failure: Option<String>,
 }
@@ -107,14 +107,14 @@ impl Seen {
     }
 }
 
-/// What h2 makes of the bytes behind the repair.
+/// Runs h2 with the repair in front.
 pub(super) fn repaired(bytes: &[u8], piece: usize, end: End) -> Served {
     let wire = Wire::new(bytes, piece, end);
     let written = Rc::clone(&wire.written);
     served(Repaired::new(wire), &written)
 }
 
-/// What h2 makes of them by itself.
+/// Runs h2 without the repair.
 pub(super) fn stock(bytes: &[u8], piece: usize, end: End) -> Served {
     let wire = Wire::new(bytes, piece, end);
     let written = Rc::clone(&wire.written);
@@ -145,7 +145,7 @@ async fn accept_all<S: AsyncRead + AsyncWrite + Unpin>(
     Ok(())
 }
 
-/// Polls until nothing asks to be polled again; `None` if it still waits then.
+/// Polls until nothing asks for another poll; `None` if it is still pending then.
 fn settle<F: Future>(future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     let woken = Arc::new(Woken::default());
