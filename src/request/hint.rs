@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use cmp_sandbox::{Bounds, End, Excess, Network, Usage};
+use cmp_sandbox::{Bounds, ExceededLimit, Network, Termination, Usage};
 
 use crate::plugin::PluginDefinition;
 
@@ -47,7 +47,7 @@ pub struct Hint(String);
 pub(super) struct Evidence<'e> {
     pub(super) plugin: &'e PluginDefinition,
     pub(super) bounds: &'e Bounds,
-    pub(super) end: End,
+    pub(super) end: Termination,
     pub(super) usage: Option<Usage>,
     /// What the command wrote to standard error.
     pub(super) said: &'e str,
@@ -57,8 +57,11 @@ impl Hint {
     /// A hint, if there is anything to say.
     pub(super) fn new(evidence: &Evidence<'_>) -> Option<Self> {
         let by_end = match evidence.end {
-            End::Excess { what, .. } => Some(evidence.excess(what)),
-            End::Exit(_) | End::Signal { .. } | End::Deadline | End::OutputLimit { .. } => None,
+            Termination::LimitExceeded { what, .. } => Some(evidence.excess(what)),
+            Termination::Exit(_)
+            | Termination::Signal { .. }
+            | Termination::Deadline
+            | Termination::OutputLimit { .. } => None,
         };
         let known = by_end.or_else(|| evidence.by_signal()).or_else(|| evidence.by_words());
         known.or_else(|| evidence.by_crash()).map(Self)
@@ -67,25 +70,29 @@ impl Hint {
 
 impl Evidence<'_> {
     /// What to turn where a limit of the whole request was passed.
-    fn excess(&self, what: Excess) -> String {
+    fn excess(&self, what: ExceededLimit) -> String {
         let limits = &self.plugin.limits;
         match what {
-            Excess::Memory => raise(limits.memory.is_some(), "memory", "--max-memory"),
-            Excess::Disk => raise(limits.disk.is_some(), "disk", "--max-disk-bytes"),
-            Excess::Files => raise(limits.files.is_some(), "files", "--max-disk-files"),
-            Excess::Unmeasured => "without spec.limits.memory, disk and files, or --max-memory, \
+            ExceededLimit::Memory => raise(limits.memory.is_some(), "memory", "--max-memory"),
+            ExceededLimit::Disk => raise(limits.disk.is_some(), "disk", "--max-disk-bytes"),
+            ExceededLimit::Files => raise(limits.files.is_some(), "files", "--max-disk-files"),
+            ExceededLimit::Unmeasured => {
+                "without spec.limits.memory, disk and files, or --max-memory, \
                                    --max-disk-bytes and --max-disk-files, nothing is measured: 0 \
                                    lifts each"
-                .to_owned(),
+                    .to_owned()
+            }
         }
     }
 
     /// The signal that ended the command, or a command of its shell.
     fn signal(&self) -> Option<i32> {
         match self.end {
-            End::Signal { number, .. } => Some(number),
-            End::Exit(code) => Some(code - SHELL),
-            End::Deadline | End::OutputLimit { .. } | End::Excess { .. } => None,
+            Termination::Signal { number, .. } => Some(number),
+            Termination::Exit(code) => Some(code - SHELL),
+            Termination::Deadline
+            | Termination::OutputLimit { .. }
+            | Termination::LimitExceeded { .. } => None,
         }
     }
 
@@ -194,7 +201,7 @@ mod tests {
     use super::*;
     use crate::plugin;
 
-    fn hint(limits: &str, end: End, said: &str) -> String {
+    fn hint(limits: &str, end: Termination, said: &str) -> String {
         let text = format!(
             "kind: ConfigManagementPlugin\nmetadata: {{name: x}}\nspec: {{generate: {{command: \
              [x]}}, limits: {limits}}}"
@@ -214,13 +221,13 @@ mod tests {
         Hint::new(&evidence).map_or(String::new(), |hint| hint.to_string())
     }
 
-    fn signal(number: i32) -> End {
-        End::Signal { number, core: false }
+    fn signal(number: i32) -> Termination {
+        Termination::Signal { number, core: false }
     }
 
     #[test]
     fn a_signal_of_a_limit_names_it_and_what_to_turn() {
-        for end in [signal(SIGXCPU), End::Exit(152)] {
+        for end in [signal(SIGXCPU), Termination::Exit(152)] {
             let text = hint("{}", end, "");
             assert_eq!(
                 text,
@@ -237,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_crash_is_put_beside_little_memory() {
-        for end in [signal(11), signal(6), End::Exit(133)] {
+        for end in [signal(11), signal(6), Termination::Exit(133)] {
             let text = hint("{memory: 1}", end, "");
             assert!(text.ends_with("1 bytes: raise the plugin's spec.limits.memory]"), "{text}");
         }
@@ -247,17 +254,21 @@ mod tests {
     #[test]
     fn a_limit_of_all_together_names_what_to_turn() {
         for (what, key, flag) in [
-            (Excess::Memory, "memory", "--max-memory"),
-            (Excess::Disk, "disk", "--max-disk-bytes"),
-            (Excess::Files, "files", "--max-disk-files"),
+            (ExceededLimit::Memory, "memory", "--max-memory"),
+            (ExceededLimit::Disk, "disk", "--max-disk-bytes"),
+            (ExceededLimit::Files, "files", "--max-disk-files"),
         ] {
-            let end = End::Excess { what, limit: 7 };
+            let end = Termination::LimitExceeded { what, limit: 7 };
             let general = format!(" [raise {flag}, or give the plugin a spec.limits.{key}]");
             assert_eq!(hint("{}", end, "no space left on device"), general);
             let own = format!(" [raise the plugin's spec.limits.{key}]");
             assert_eq!(hint(&format!("{{{key}: 7}}"), end, ""), own);
         }
-        let hidden = hint("{}", End::Excess { what: Excess::Unmeasured, limit: 0 }, "");
+        let hidden = hint(
+            "{}",
+            Termination::LimitExceeded { what: ExceededLimit::Unmeasured, limit: 0 },
+            "",
+        );
         assert!(hidden.contains("--max-disk-files"), "{hidden}");
     }
 
@@ -272,7 +283,7 @@ mod tests {
             ("mkdir: No space left on device", "--work-dir"),
             ("dial tcp 1.2.3.4:8080: connect: permission denied", "TCP ports 22, 443: see"),
         ] {
-            let text = hint("{}", End::Exit(1), said);
+            let text = hint("{}", Termination::Exit(1), said);
             assert!(text.contains(expected), "{said}: {text}");
         }
     }
@@ -285,7 +296,7 @@ mod tests {
     #[test]
     fn an_ordinary_failure_has_no_hint() {
         for said in ["no such chart", "open x: permission denied"] {
-            assert_eq!(hint("{}", End::Exit(1), said), "");
+            assert_eq!(hint("{}", Termination::Exit(1), said), "");
         }
     }
 }

@@ -7,7 +7,9 @@ use std::{
 
 use bytes::Bytes;
 use cmp_sandbox::Redactor;
-use cmp_sandbox::{Bounds, Command, End, Excerpt, Excess, Lease, NotRun, Output, Unconfined};
+use cmp_sandbox::{
+    Bounds, Command, ExceededLimit, Excerpt, Lease, NotRun, Output, Termination, Unconfined,
+};
 use thiserror::Error;
 
 use super::{
@@ -146,7 +148,7 @@ pub enum RunError {
         /// The command, printable.
         command: String,
         /// Of what.
-        what: Excess,
+        what: ExceededLimit,
         /// What it may take, in bytes or files.
         limit: u64,
         /// How to raise it.
@@ -184,10 +186,10 @@ impl Workspace {
         let output = self.lease.run(command, course.deadline.instant()).await?;
         course.progress.usage.extend(output.usage.map(|usage| (phase, usage)));
         let said = output.stderr.to_string();
-        let (end, usage) = (output.end, output.usage);
+        let (end, usage) = (output.termination, output.usage);
         let (plugin, bounds) = (&course.plugin, self.lease.bounds());
         let evidence = Evidence { plugin, bounds, end, usage, said: &said };
-        let hint = (end != End::Exit(0)).then(|| Hint::new(&evidence)).flatten();
+        let hint = (end != Termination::Exit(0)).then(|| Hint::new(&evidence)).flatten();
         judge(output, line, (course.deadline, hint))
     }
 }
@@ -198,17 +200,19 @@ fn judge(
     line: &CommandLine,
     (deadline, hint): (Deadline, Option<Hint>),
 ) -> Result<Vec<u8>, RunError> {
-    let Output { stdout, stderr, end, took, .. } = output;
+    let Output { stdout, stderr, termination: end, took, .. } = output;
     let command = printable::command_line(line.words());
     match end {
-        End::Exit(0) => Ok(stdout),
-        End::Exit(code) => Err(RunError::Exit { command, code, stderr, hint }),
-        End::Signal { number, core } => {
+        Termination::Exit(0) => Ok(stdout),
+        Termination::Exit(code) => Err(RunError::Exit { command, code, stderr, hint }),
+        Termination::Signal { number, core } => {
             Err(RunError::Signal { command, signal: signal_text(number, core), stderr, hint })
         }
-        End::Deadline => Err(RunError::Deadline { command, stderr, after: took, deadline }),
-        End::Excess { what, limit } => Err(RunError::Excess { command, what, limit, hint }),
-        End::OutputLimit { limit } => Err(RunError::OutputLimit { command, limit }),
+        Termination::Deadline => Err(RunError::Deadline { command, stderr, after: took, deadline }),
+        Termination::LimitExceeded { what, limit } => {
+            Err(RunError::Excess { command, what, limit, hint })
+        }
+        Termination::OutputLimit { limit } => Err(RunError::OutputLimit { command, limit }),
     }
 }
 

@@ -148,7 +148,7 @@ async fn request(link: &Link) -> (Duration, Duration) {
     // A plain request unpacks as well: only the command is what confining adds.
     let began = Instant::now();
     let output = lease.run(command(), None).await.expect("an output");
-    assert_eq!(output.end, cmp_sandbox::End::Exit(0));
+    assert_eq!(output.termination, cmp_sandbox::Termination::Exit(0));
     drop(lease);
     (began.elapsed(), asked.elapsed())
 }

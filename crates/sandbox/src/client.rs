@@ -4,10 +4,10 @@
 mod bounds;
 mod capture;
 mod excerpt;
-mod job;
+mod handle;
 mod lease;
+mod limit_watch;
 mod link;
-mod passing;
 mod redact;
 mod run;
 mod start;
@@ -18,12 +18,12 @@ mod unpack;
 pub use self::{
     bounds::{Bounds, Cache, Caches, Network},
     excerpt::Excerpt,
-    job::Unconfined,
+    handle::Unconfined,
     lease::{Lease, NoLease},
     link::{Link, SpawnerGone},
     redact::Redactor,
-    run::{Command, End, NotRun, Output, Usage},
-    start::{Abilities, NotStarted, Process, SPAWNER, Setup, Spawner},
+    run::{Command, NotRun, Output, Termination, Usage},
+    start::{Abilities, NotStarted, SPAWNER, Setup, Spawner, SpawnerProcess},
     stderr::OUTPUT_TARGET,
     trial::NotProven,
     unpack::{NotUnpacked, Unpacked, Unpacking},

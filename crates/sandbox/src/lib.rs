@@ -19,12 +19,13 @@ mod worker;
 
 pub use self::{
     client::{
-        Abilities, Bounds, Cache, Caches, Command, End, Excerpt, Lease, Link, Network, NoLease,
-        NotProven, NotRun, NotStarted, NotUnpacked, OUTPUT_TARGET, Output, Process, Redactor,
-        SPAWNER, Setup, Spawner, SpawnerGone, Unconfined, Unpacked, Unpacking, Usage,
+        Abilities, Bounds, Cache, Caches, Command, Excerpt, Lease, Link, Network, NoLease,
+        NotProven, NotRun, NotStarted, NotUnpacked, OUTPUT_TARGET, Output, Redactor, SPAWNER,
+        Setup, Spawner, SpawnerGone, SpawnerProcess, Termination, Unconfined, Unpacked, Unpacking,
+        Usage,
     },
     kernel::privilege::{NotDropped, drop_privileges},
     spawner::spawner_main,
-    wire::{excess::Excess, tier::Tier},
+    wire::{exceeded::ExceededLimit, tier::Tier},
     worker::look_up,
 };

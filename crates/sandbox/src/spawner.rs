@@ -46,7 +46,7 @@ use crate::{
     },
     wire::{
         channel,
-        message::{Event, Order, Report, Setup, What},
+        message::{Order, OrderKind, SetupOrder, SpawnerEvent, SpawnerReport},
     },
     worker::Lines,
 };
@@ -71,12 +71,16 @@ pub(super) fn run(control: OwnedFd) -> io::Result<()> {
     let fork = SingleThreaded::check()?;
     let signals = detach()?;
     let Some((order, _)) = channel::receive::<Order>(&control)? else { return Ok(()) };
-    let Some(What::Setup(setup)) = order.what else {
+    let Some(OrderKind::Setup(setup)) = order.what else {
         return Err(io::Error::other("the first order is to set up"));
     };
     match prepare(fork, &setup) {
         Ok(leases) => Spawner { control, signals, leases }.serve(),
-        Err(unfit) => channel::send(&control, &Report::from(Event::Unfit(unfit.to_string())), &[]),
+        Err(unfit) => channel::send(
+            &control,
+            &SpawnerReport::from(SpawnerEvent::Unfit(unfit.to_string())),
+            &[],
+        ),
     }
 }
 
@@ -104,7 +108,7 @@ fn detach() -> io::Result<SignalFd> {
     Ok(SignalFd::with_flags(&watched, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?)
 }
 
-fn prepare(fork: SingleThreaded, setup: &Setup) -> Result<Leases, Unfit> {
+fn prepare(fork: SingleThreaded, setup: &SetupOrder) -> Result<Leases, Unfit> {
     let arrangement = setup::arrange(fork, setup)?;
     let mut leases = Leases::new(fork, arrangement, setup.leases);
     leases.remove_stale()?;
@@ -130,7 +134,7 @@ impl Spawner {
     }
 
     fn serve_orders(&mut self) -> io::Result<()> {
-        self.report(Event::Ready(self.leases.ready()))?;
+        self.report(SpawnerEvent::Ready(self.leases.ready()))?;
         loop {
             let ordered = self.wait(Instant::now() + LONGEST_SLEEP, PollFlags::POLLIN)?;
             self.tend()?;
@@ -194,14 +198,14 @@ impl Spawner {
             return Ok(false);
         };
         match order.what {
-            Some(What::Lease(order)) => self.leases.lease(order, lines(descriptors)?),
-            Some(What::Start(order)) => self.leases.start(order, lines(descriptors)?),
-            Some(What::Watch(order)) => self.leases.watch(order.lease),
-            Some(What::Stop(order)) => self.leases.stop(order.lease),
-            Some(What::Release(order)) => {
+            Some(OrderKind::Lease(order)) => self.leases.lease(order, lines(descriptors)?),
+            Some(OrderKind::Start(order)) => self.leases.start(order, lines(descriptors)?),
+            Some(OrderKind::Watch(order)) => self.leases.watch(order.lease),
+            Some(OrderKind::Stop(order)) => self.leases.stop(order.lease),
+            Some(OrderKind::Release(order)) => {
                 self.leases.release(order.lease, Duration::from_millis(order.grace_ms.into()));
             }
-            Some(What::Setup(_)) | None => {}
+            Some(OrderKind::Setup(_)) | None => {}
         }
         Ok(true)
     }
@@ -213,8 +217,8 @@ impl Spawner {
         Ok(())
     }
 
-    fn report(&self, event: Event) -> io::Result<()> {
-        channel::send(&self.control, &Report::from(event), &[])
+    fn report(&self, event: SpawnerEvent) -> io::Result<()> {
+        channel::send(&self.control, &SpawnerReport::from(event), &[])
     }
 }
 

@@ -2,7 +2,7 @@
 //! three share. Everything else in this crate builds on it; it builds on nothing.
 
 pub(crate) mod channel;
-pub(crate) mod excess;
+pub(crate) mod exceeded;
 pub(crate) mod message;
 pub(crate) mod plan;
 pub(crate) mod shared;

@@ -44,8 +44,8 @@ use crate::{
     kernel::{fork::SingleThreaded, policy::Policy},
     wire::{
         message::JobKind,
-        plan::{self, Answer, Canaries, Failed, Plan, Reply, Task},
-        shared::Shared,
+        plan::{self, Answer, CanaryResult, Failed, Plan, Reply, Task},
+        shared::SharedCaches,
         tier::Tier,
     },
 };
@@ -71,7 +71,7 @@ pub(super) struct Tenant {
     /// The request's directory.
     pub(super) workspace: PathBuf,
     /// What it shares with others of its kind.
-    pub(super) shared: Option<Shared>,
+    pub(super) shared: Option<SharedCaches>,
 }
 
 /// The directories a request has to itself, by their names in its workspace.
@@ -160,7 +160,7 @@ impl<'j> Job<'j> {
                 match never {}
             }
             Some(Task::Canary(targets)) if self.kind == JobKind::Canary => {
-                Ok(Answer::Canaries(Canaries { alive: canary::attack(targets) }))
+                Ok(Answer::Canaries(CanaryResult { succeeded: canary::attack(targets) }))
             }
             Some(Task::Unpack(_) | Task::Canary(_)) | None => {
                 Err(Trouble::Refused("the plan is not for this kind of worker".to_owned()))

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::wire::{
-    message::{Ceilings, Grants},
+    message::{Grants, RequestLimits},
     plan::{CacheTask, Plan, Task},
 };
 
@@ -88,9 +88,9 @@ impl Bounds {
     }
 
     /// What a request may take in all.
-    pub(super) fn ceilings(&self) -> Ceilings {
+    pub(super) fn limits(&self) -> RequestLimits {
         let Self { memory, disk, files, file_size, .. } = *self;
-        Ceilings { memory, disk, files, file_size }
+        RequestLimits { memory, disk, files, file_size }
     }
 
     /// What the spawner has to see to: it takes more rights than a worker has.
@@ -99,7 +99,7 @@ impl Bounds {
             read: self.read.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
             owner: self.caches.owner.clone(),
             caches: self.caches.list.iter().map(|cache| cache.name.clone()).collect(),
-            ceilings: self.ceilings(),
+            limits: self.limits(),
         }
     }
 }

@@ -13,13 +13,13 @@ use tokio::{io::AsyncReadExt, net::unix::pipe, time::sleep_until};
 use tracing::warn;
 
 use super::{
-    job::{Job, Unconfined, cannot},
-    passing::Passing,
-    run::{End, Output, Usage},
+    handle::{Unconfined, WorkerHandle, cannot},
+    limit_watch::LimitWatch,
+    run::{Output, Termination, Usage},
     stderr::Stderr,
 };
 use crate::client::redact::Redactor;
-use crate::wire::{message::Ended, plan::Used};
+use crate::wire::{message::WorkerEnded, plan::RawUsage};
 
 /// How long a command's output is waited for once the command has ended and
 /// falls silent. A filter at the end of a pipe may take a moment longer, and
@@ -38,16 +38,16 @@ pub(super) struct Capture {
     output: Vec<u8>,
     max_output: usize,
     said: Stderr,
-    ended: Option<Ended>,
+    ended: Option<WorkerEnded>,
     /// What the command's process used before it became the command.
-    before: Used,
+    before: RawUsage,
 }
 
 impl Capture {
     pub(super) fn new(
         [stdout, stderr]: [pipe::Receiver; 2],
         max_output: usize,
-        (redactor, before): (Arc<Redactor>, Used),
+        (redactor, before): (Arc<Redactor>, RawUsage),
     ) -> Self {
         Self {
             stdout: Some(stdout),
@@ -64,15 +64,15 @@ impl Capture {
     /// there is a reason to stop it. Every branch may be left and taken again.
     pub(super) async fn follow(
         &mut self,
-        job: &mut Job,
-        limits: &mut Passing,
+        worker: &mut WorkerHandle,
+        limits: &mut LimitWatch,
         deadline: Option<Instant>,
-    ) -> Result<Option<End>, Unconfined> {
+    ) -> Result<Option<Termination>, Unconfined> {
         let mut heard = Instant::now();
         let mut piece = Vec::with_capacity(PIECE);
         while self.ended.is_none() || self.stdout.is_some() || self.stderr.is_some() {
             if self.output.len() > self.max_output {
-                return Ok(Some(End::OutputLimit { limit: self.max_output }));
+                return Ok(Some(Termination::OutputLimit { limit: self.max_output }));
             }
             let silence = self.ended.as_ref().map(|_| heard + LINGER);
             let limit = [silence, deadline].into_iter().flatten().min();
@@ -83,14 +83,14 @@ impl Capture {
                     self.said.push(&piece);
                     piece.clear();
                 }
-                excess = limits.passed() => return Ok(Some(excess)),
-                ended = job.end(), if self.ended.is_none() => self.ended = Some(ended?),
+                excess = limits.exceeded() => return Ok(Some(excess)),
+                ended = worker.wait(), if self.ended.is_none() => self.ended = Some(ended?),
                 () = until(limit) => {
                     let is_late = deadline.is_some_and(|deadline| deadline <= Instant::now());
                     if !is_late {
                         warn!("a background process keeps the output open; taken as complete");
                     }
-                    return Ok(is_late.then_some(End::Deadline));
+                    return Ok(is_late.then_some(Termination::Deadline));
                 }
             }
             heard = Instant::now();
@@ -99,12 +99,12 @@ impl Capture {
     }
 
     /// All that is known of the command, which was `stopped` or ended by itself.
-    pub(super) fn into_output(self, stopped: Option<End>, took: Duration) -> Output {
-        let own = self.ended.as_ref().map(|ended| end(ended.status));
+    pub(super) fn into_output(self, stopped: Option<Termination>, took: Duration) -> Output {
+        let own = self.ended.as_ref().map(|ended| termination(ended.status));
         Output {
             stdout: self.output,
             stderr: Box::new(self.said.finish()),
-            end: stopped.or(own).unwrap_or(End::Deadline),
+            termination: stopped.or(own).unwrap_or(Termination::Deadline),
             took,
             usage: self.ended.as_ref().map(|ended| Usage::since(self.before, ended.used)),
         }
@@ -130,18 +130,18 @@ async fn until(limit: Option<Instant>) {
     }
 }
 
-fn end(status: i32) -> End {
+fn termination(status: i32) -> Termination {
     let status = ExitStatus::from_raw(status);
     match (status.code(), status.signal()) {
-        (Some(code), _) => End::Exit(code),
+        (Some(code), _) => Termination::Exit(code),
         (None, signal) => {
-            End::Signal { number: signal.unwrap_or_default(), core: status.core_dumped() }
+            Termination::Signal { number: signal.unwrap_or_default(), core: status.core_dumped() }
         }
     }
 }
 
 impl Usage {
-    fn since(before: Used, now: Used) -> Self {
+    fn since(before: RawUsage, now: RawUsage) -> Self {
         let time = |before, now: u64| Duration::from_micros(now.saturating_sub(before));
         Self {
             user: time(before.user_us, now.user_us),

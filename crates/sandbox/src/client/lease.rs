@@ -7,9 +7,9 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::{
     bounds::Bounds,
-    job::{Job, Unconfined},
+    handle::{Unconfined, WorkerHandle},
+    limit_watch::LimitWatch,
     link::{Outgoing, SpawnerGone},
-    passing::Passing,
 };
 use crate::wire::message::Leased;
 
@@ -47,9 +47,9 @@ pub struct Lease {
     /// What commands may reach and use.
     bounds: Bounds,
     /// The first worker, until it becomes a command.
-    worker: Option<Job>,
+    worker: Option<WorkerHandle>,
     /// Tells when the request took more than it may.
-    passing: Passing,
+    limit_watch: LimitWatch,
     /// Free for the next one when this is dropped.
     _place: OwnedSemaphorePermit,
 }
@@ -60,18 +60,18 @@ impl Lease {
         leased: Leased,
         orders: mpsc::Sender<Outgoing>,
         place: OwnedSemaphorePermit,
-        passing: Passing,
+        limit_watch: LimitWatch,
     ) -> Option<Self> {
         let Leased { lease: id, uid, .. } = leased;
         let last = orders.clone().try_reserve_owned().ok()?;
         let (last, grace) = (Some(last), Duration::ZERO);
         let (bounds, worker) = (Bounds::default(), None);
-        Some(Self { id, uid, orders, last, grace, bounds, worker, passing, _place: place })
+        Some(Self { id, uid, orders, last, grace, bounds, worker, limit_watch, _place: place })
     }
 
     /// With its first worker, and the bounds of all.
-    pub(super) fn with(mut self, worker: Job, bounds: Bounds) -> Self {
-        self.passing.limit(bounds.ceilings());
+    pub(super) fn with(mut self, worker: WorkerHandle, bounds: Bounds) -> Self {
+        self.limit_watch.limit(bounds.limits());
         (self.worker, self.bounds) = (Some(worker), bounds);
         self
     }
@@ -89,17 +89,17 @@ impl Lease {
     }
 
     /// What tells when the request took more than it may.
-    pub(super) fn passing(&mut self) -> &mut Passing {
-        &mut self.passing
+    pub(super) fn limit_watch(&mut self) -> &mut LimitWatch {
+        &mut self.limit_watch
     }
 
     /// The first worker, if it has not become a command yet.
-    pub(super) fn take_worker(&mut self) -> Option<Job> {
+    pub(super) fn take_worker(&mut self) -> Option<WorkerHandle> {
         self.worker.take()
     }
 
     /// The first worker did what came first, and waits for a command.
-    pub(super) fn keep_worker(&mut self, worker: Job) {
+    pub(super) fn keep_worker(&mut self, worker: WorkerHandle) {
         self.worker = Some(worker);
     }
 

@@ -17,15 +17,18 @@ use tracing::{error, warn};
 
 use super::{
     bounds::Bounds,
-    job::{self, Ends, Job},
+    handle::{self, Endpoints, WorkerHandle},
     lease::{Lease, NoLease},
-    passing::Passing,
+    limit_watch::LimitWatch,
     start::Spawner,
 };
 use crate::wire::{
     channel,
-    excess::Excess,
-    message::{Ended, Event, Exceeded, Grants, JobKind, Leased, Order, Released, Report},
+    exceeded::ExceededLimit,
+    message::{
+        Grants, JobKind, Leased, LimitExceeded, Order, Released, SpawnerEvent, SpawnerReport,
+        WorkerEnded,
+    },
 };
 
 /// Orders that may wait for each lease: to start, to watch, to stop, to release,
@@ -50,8 +53,8 @@ pub struct Link {
 /// An order on its way, and who waits for what comes of it.
 #[derive(Debug)]
 pub(super) enum Outgoing {
-    Lease { asked: Asked, kind: JobKind, grants: Grants, ends: Ends },
-    Start { lease: u64, grants: Grants, ends: Ends },
+    Lease { request: LeaseRequest, kind: JobKind, grants: Grants, endpoints: Endpoints },
+    Start { lease: u64, grants: Grants, endpoints: Endpoints },
     Watch { lease: u64 },
     Stop { lease: u64 },
     Release { lease: u64, grace_ms: u32 },
@@ -59,19 +62,19 @@ pub(super) enum Outgoing {
 
 /// Whoever waits for a lease, with a place that stays with it to the end.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct LeaseRequest {
     answer: oneshot::Sender<Result<Lease, NoLease>>,
     place: OwnedSemaphorePermit,
 }
 
 /// Whoever waits for the spawner, by the number of the order.
 #[derive(Debug, Default)]
-struct Waiting {
+struct Pending {
     last: u64,
-    leases: HashMap<u64, Asked>,
-    jobs: HashMap<u64, oneshot::Sender<Ended>>,
+    leases: HashMap<u64, LeaseRequest>,
+    jobs: HashMap<u64, oneshot::Sender<WorkerEnded>>,
     /// Who is told of limits that a request passed, by its lease.
-    limits: HashMap<u64, oneshot::Sender<Excess>>,
+    limits: HashMap<u64, oneshot::Sender<ExceededLimit>>,
 }
 
 impl Link {
@@ -103,10 +106,11 @@ impl Link {
     pub(super) async fn lease_for(&self, kind: JobKind, bounds: Bounds) -> Result<Lease, NoLease> {
         let place = Arc::clone(&self.places).acquire_owned().await;
         let place = place.map_err(|_never_closed| NoLease::SpawnerGone)?;
-        let grants = job::grants(&bounds)?;
-        let (worker, ends) = Job::new(kind)?;
+        let grants = handle::grants(&bounds)?;
+        let (worker, endpoints) = WorkerHandle::new(kind)?;
         let (answer, leased) = oneshot::channel();
-        let order = Outgoing::Lease { asked: Asked { answer, place }, kind, grants, ends };
+        let order =
+            Outgoing::Lease { request: LeaseRequest { answer, place }, kind, grants, endpoints };
         self.send(order).await.map_err(|SpawnerGone| NoLease::SpawnerGone)?;
         let lease = leased.await.unwrap_or(Err(NoLease::SpawnerGone))?;
         Ok(lease.with(worker, bounds))
@@ -119,7 +123,7 @@ impl Link {
 
 struct Driver<Q> {
     socket: UnixDatagram,
-    waiting: Arc<Mutex<Waiting>>,
+    waiting: Arc<Mutex<Pending>>,
     /// Weak: the driver must not keep itself alive.
     link: mpsc::WeakSender<Outgoing>,
     quarantined: Q,
@@ -141,8 +145,8 @@ impl<Q: Fn()> Driver<Q> {
 
     async fn send_all(&self, mut outgoing: mpsc::Receiver<Outgoing>) -> io::Result<()> {
         while let Some(order) = outgoing.recv().await {
-            let (order, carried) = self.enter(order);
-            let descriptors: Vec<_> = carried.iter().map(AsFd::as_fd).collect();
+            let (order, descriptors) = self.enter(order);
+            let descriptors: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
             let send = || channel::send(&self.socket, &order, &descriptors);
             self.socket.async_io(Interest::WRITABLE, send).await?;
         }
@@ -155,14 +159,14 @@ impl<Q: Fn()> Driver<Q> {
         waiting.last += 1;
         let number = waiting.last;
         match order {
-            Outgoing::Lease { asked, kind, grants, ends } => {
-                waiting.leases.insert(number, asked);
-                waiting.jobs.insert(number, ends.ended);
-                (Order::lease(number, kind, grants), ends.carried)
+            Outgoing::Lease { request, kind, grants, endpoints } => {
+                waiting.leases.insert(number, request);
+                waiting.jobs.insert(number, endpoints.ended);
+                (Order::lease(number, kind, grants), endpoints.descriptors)
             }
-            Outgoing::Start { lease, grants, ends } => {
-                waiting.jobs.insert(number, ends.ended);
-                (Order::start(lease, number, grants), ends.carried)
+            Outgoing::Start { lease, grants, endpoints } => {
+                waiting.jobs.insert(number, endpoints.ended);
+                (Order::start(lease, number, grants), endpoints.descriptors)
             }
             Outgoing::Watch { lease } => (Order::watch(lease), Vec::new()),
             Outgoing::Stop { lease } => (Order::stop(lease), Vec::new()),
@@ -171,19 +175,19 @@ impl<Q: Fn()> Driver<Q> {
     }
 
     async fn receive_all(&self) -> io::Result<()> {
-        let receive = || channel::receive::<Report>(&self.socket);
+        let receive = || channel::receive::<SpawnerReport>(&self.socket);
         while let Some((report, _)) = self.socket.async_io(Interest::READABLE, receive).await? {
             match report.event {
-                Some(Event::Leased(leased)) => self.leased(leased),
-                Some(Event::Ended(ended)) => self.ended(ended),
-                Some(Event::Released(released)) => self.released(&released),
-                Some(Event::Left(name)) => warn!(
+                Some(SpawnerEvent::Leased(leased)) => self.leased(leased),
+                Some(SpawnerEvent::WorkerEnded(ended)) => self.ended(ended),
+                Some(SpawnerEvent::Released(released)) => self.released(&released),
+                Some(SpawnerEvent::Left(name)) => warn!(
                     name,
                     "_cmp_server in the work directory holds something of an earlier start that \
                      this isolation may not remove: remove it by hand"
                 ),
-                Some(Event::Exceeded(exceeded)) => self.exceeded(exceeded),
-                Some(Event::Ready(_) | Event::Unfit(_)) | None => {}
+                Some(SpawnerEvent::LimitExceeded(exceeded)) => self.exceeded(exceeded),
+                Some(SpawnerEvent::Ready(_) | SpawnerEvent::Unfit(_)) | None => {}
             }
         }
         Ok(())
@@ -191,17 +195,20 @@ impl<Q: Fn()> Driver<Q> {
 
     fn leased(&self, leased: Leased) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(Asked { answer, place }) = waiting.leases.remove(&leased.ticket) else { return };
+        let Some(LeaseRequest { answer, place }) = waiting.leases.remove(&leased.ticket) else {
+            return;
+        };
         let (exceeded, told) = oneshot::channel();
         waiting.limits.insert(leased.lease, exceeded);
         drop(waiting);
         let orders = self.link.upgrade();
-        let lease = orders.and_then(|orders| Lease::new(leased, orders, place, Passing::new(told)));
+        let lease =
+            orders.and_then(|orders| Lease::new(leased, orders, place, LimitWatch::new(told)));
         // If nobody waits any more the lease comes back and is dropped: released.
         let _ = answer.send(lease.ok_or(NoLease::NoneFree));
     }
 
-    fn ended(&self, ended: Ended) {
+    fn ended(&self, ended: WorkerEnded) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(answer) = waiting.jobs.remove(&ended.job) {
             // A request that was given up does not want to know.
@@ -209,7 +216,7 @@ impl<Q: Fn()> Driver<Q> {
         }
     }
 
-    fn exceeded(&self, exceeded: Exceeded) {
+    fn exceeded(&self, exceeded: LimitExceeded) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(answer) = waiting.limits.remove(&exceeded.lease) {
             // A request that was given up does not want to know.
@@ -242,7 +249,7 @@ mod tests {
     use crate::{
         client::start::Abilities,
         wire::{
-            message::{LeaseOrder, What},
+            message::{LeaseOrder, OrderKind},
             tier::Tier,
         },
     };
@@ -254,15 +261,15 @@ mod tests {
         let (mut lease, mut queue, mut is_free) = (0, Vec::new(), true);
         while let Some((order, _)) = channel::receive::<Order>(control).unwrap() {
             match order.what {
-                Some(What::Lease(LeaseOrder { ticket, .. })) => queue.push(ticket),
-                Some(What::Release(_)) => is_free = true,
+                Some(OrderKind::Lease(LeaseOrder { ticket, .. })) => queue.push(ticket),
+                Some(OrderKind::Release(_)) => is_free = true,
                 _ => panic!("{order:?}"),
             }
             while is_free && let Some(ticket) = queue.pop() {
                 lease += 1;
                 is_free = false;
-                let leased = Event::Leased(Leased { ticket, lease, uid: 1 });
-                channel::send(control, &Report::from(leased), &[]).unwrap();
+                let leased = SpawnerEvent::Leased(Leased { ticket, lease, uid: 1 });
+                channel::send(control, &SpawnerReport::from(leased), &[]).unwrap();
             }
         }
         lease

@@ -124,11 +124,11 @@ fn pieces(value: &[u8]) -> impl Iterator<Item = Box<[u8]>> {
 
 /// Where URLs name a user with a password, or with a token in a user's place.
 fn users(text: &[u8]) -> Vec<Range<usize>> {
-    let ends = |byte: &u8| byte.is_ascii_whitespace() || br#"/?#"'<>`\"#.contains(byte);
+    let endpoints = |byte: &u8| byte.is_ascii_whitespace() || br#"/?#"'<>`\"#.contains(byte);
     let user = |at: usize| {
         let start = at + SCHEME_END.len();
         let rest = text.get(start..)?;
-        let authority = rest.get(..rest.iter().position(ends).unwrap_or(rest.len()))?;
+        let authority = rest.get(..rest.iter().position(endpoints).unwrap_or(rest.len()))?;
         let length = memchr::memrchr(b'@', authority)?;
         let user = authority.get(..length)?;
         // `ssh://git@host` has no secret: there a key decides.

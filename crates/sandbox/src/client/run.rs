@@ -14,19 +14,19 @@ use tokio::net::unix::pipe;
 use super::{
     capture::Capture,
     excerpt::Excerpt,
-    job::{Job, Unconfined, cannot},
+    handle::{Unconfined, WorkerHandle, cannot},
     lease::Lease,
     link::Outgoing,
 };
 use crate::client::redact::Redactor;
 use crate::wire::{
-    excess::Excess,
-    plan::{Answer, RunTask, Task, Used},
+    exceeded::ExceededLimit,
+    plan::{Answer, RawUsage, RunTask, Task},
 };
 
 /// How long an answer waits for a command that was asked to end: its last words
 /// are worth something, but so is an answer within the client's deadline.
-const LAST_WORDS: Duration = Duration::from_millis(40);
+const STOP_WAIT: Duration = Duration::from_millis(40);
 
 /// A command and all it is given.
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ pub struct Output {
     /// What it wrote to standard error.
     pub stderr: Box<Excerpt>,
     /// How it ended.
-    pub end: End,
+    pub termination: Termination,
     /// From the order to start it to its end.
     pub took: Duration,
     /// What it used, unless it was not waited for.
@@ -66,7 +66,7 @@ pub struct Output {
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum Termination {
     /// With this code.
     Exit(i32),
     /// By this signal.
@@ -84,9 +84,9 @@ pub enum End {
         limit: usize,
     },
     /// It was stopped because its request took more than it may.
-    Excess {
+    LimitExceeded {
         /// Of what.
-        what: Excess,
+        what: ExceededLimit,
         /// What it may take, in bytes or files; 0 where it was not measured.
         limit: u64,
     },
@@ -127,41 +127,45 @@ impl Lease {
         let (max_output, redactor) = (command.max_output, Arc::clone(&command.redactor));
         self.begin();
         let task = Task::Run(command.into());
-        let mut job = match self.take_worker() {
+        let mut worker = match self.take_worker() {
             Some(worker) => worker,
-            None => Job::start(self).await?,
+            None => WorkerHandle::start(self).await?,
         };
-        job.tell(&self.bounds().plan(task)).await;
-        let (used, streams) = streams(&mut job).await?;
+        worker.tell(&self.bounds().plan(task)).await;
+        let (used, streams) = streams(&mut worker).await?;
         // Not before: nobody can look into a worker, which is the sandbox's own.
         let _ = self.send(Outgoing::Watch { lease: self.id() }).await;
         let mut capture = Capture::new(streams, max_output, (redactor, used));
-        let stopped = capture.follow(&mut job, self.passing(), deadline).await?;
+        let stopped = capture.follow(&mut worker, self.limit_watch(), deadline).await?;
         match stopped {
-            None => job.last_words().map_or(Ok(()), |answer| Err(failure(answer)))?,
+            None => worker.take_last_answer().map_or(Ok(()), |answer| Err(failure(answer)))?,
             // Every moment that it is left it may take more.
-            Some(End::Excess { .. }) => {}
-            Some(_) => self.ask_to_end(&mut capture, &mut job).await?,
+            Some(Termination::LimitExceeded { .. }) => {}
+            Some(_) => self.ask_to_end(&mut capture, &mut worker).await?,
         }
-        if stopped != Some(End::Deadline) {
+        if stopped != Some(Termination::Deadline) {
             self.end();
         }
         Ok(capture.into_output(stopped, started.elapsed()))
     }
 
-    async fn ask_to_end(&mut self, capture: &mut Capture, job: &mut Job) -> Result<(), NotRun> {
+    async fn ask_to_end(
+        &mut self,
+        capture: &mut Capture,
+        worker: &mut WorkerHandle,
+    ) -> Result<(), NotRun> {
         // Without a spawner everything ends anyway.
         let _ = self.send(Outgoing::Stop { lease: self.id() }).await;
-        let until = Some(Instant::now() + LAST_WORDS);
-        capture.follow(job, self.passing(), until).await?;
+        let until = Some(Instant::now() + STOP_WAIT);
+        capture.follow(worker, self.limit_watch(), until).await?;
         Ok(())
     }
 }
 
 /// The read ends of the command's standard output and standard error, and what
 /// its process used before.
-async fn streams(job: &mut Job) -> Result<(Used, [pipe::Receiver; 2]), NotRun> {
-    match job.reply().await.map_err(cannot("hear from a worker"))? {
+async fn streams(worker: &mut WorkerHandle) -> Result<(RawUsage, [pipe::Receiver; 2]), NotRun> {
+    match worker.reply().await.map_err(cannot("hear from a worker"))? {
         Some((Answer::Running(used), descriptors)) => {
             let pipes: Vec<_> = descriptors
                 .into_iter()
@@ -172,7 +176,7 @@ async fn streams(job: &mut Job) -> Result<(Used, [pipe::Receiver; 2]), NotRun> {
             Ok((used, pipes.try_into().map_err(missing)?))
         }
         Some((answer, _)) => Err(failure(answer)),
-        None => Err(job.post_mortem().await.into()),
+        None => Err(worker.unexpected_end().await.into()),
     }
 }
 

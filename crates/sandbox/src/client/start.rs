@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use crate::wire::{
     channel,
-    message::{self, Event, Order, Ready, Report, TierName, What},
+    message::{self, Order, OrderKind, Ready, SpawnerEvent, SpawnerReport, TierName},
     tier::Tier,
 };
 
@@ -85,7 +85,7 @@ impl Spawner {
     /// Starts this program again as a spawner and waits until it is ready.
     ///
     /// To be called before any thread is started or privilege given up.
-    pub fn start(setup: &Setup) -> Result<(Self, Process), NotStarted> {
+    pub fn start(setup: &Setup) -> Result<(Self, SpawnerProcess), NotStarted> {
         let (control, theirs) = channel::packet_pair().map_err(NotStarted::Start)?;
         // Through /proc, so that it is this very program even if its file was
         // replaced. Nothing of the environment: plugins' secrets may be in it.
@@ -97,10 +97,10 @@ impl Spawner {
             .stdout(Stdio::null())
             .spawn()
             .map_err(NotStarted::Start)?;
-        let order = Order { what: Some(What::Setup(setup.into())) };
+        let order = Order { what: Some(OrderKind::Setup(setup.into())) };
         channel::send(&control, &order, &[]).map_err(NotStarted::Start)?;
         let abilities = ready(&control)?;
-        Ok((Self { control, abilities }, Process(process)))
+        Ok((Self { control, abilities }, SpawnerProcess(process)))
     }
 
     /// What it can do.
@@ -112,9 +112,9 @@ impl Spawner {
 
 /// The spawner's process.
 #[derive(Debug)]
-pub struct Process(Child);
+pub struct SpawnerProcess(Child);
 
-impl Process {
+impl SpawnerProcess {
     /// Waits until it has ended every lease and itself, but not longer than
     /// `patience`: it does so once nothing is left that gives it orders.
     pub fn wait(mut self, patience: Duration) {
@@ -129,22 +129,22 @@ impl Process {
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 fn ready(control: &OwnedFd) -> Result<Abilities, NotStarted> {
-    let received = channel::receive::<Report>(control).map_err(NotStarted::Silent)?;
+    let received = channel::receive::<SpawnerReport>(control).map_err(NotStarted::Silent)?;
     match received.and_then(|(report, _)| report.event) {
-        Some(Event::Ready(ready)) => Ok(ready.into()),
-        Some(Event::Unfit(why)) => Err(NotStarted::Unfit(why)),
+        Some(SpawnerEvent::Ready(ready)) => Ok(ready.into()),
+        Some(SpawnerEvent::Unfit(why)) => Err(NotStarted::Unfit(why)),
         Some(
-            Event::Leased(_)
-            | Event::Ended(_)
-            | Event::Released(_)
-            | Event::Left(_)
-            | Event::Exceeded(_),
+            SpawnerEvent::Leased(_)
+            | SpawnerEvent::WorkerEnded(_)
+            | SpawnerEvent::Released(_)
+            | SpawnerEvent::Left(_)
+            | SpawnerEvent::LimitExceeded(_),
         )
         | None => Err(NotStarted::Silent(io::ErrorKind::UnexpectedEof.into())),
     }
 }
 
-impl From<&Setup> for message::Setup {
+impl From<&Setup> for message::SetupOrder {
     fn from(setup: &Setup) -> Self {
         let text = |path: &PathBuf| {
             // The spawner is not where the supervisor was started.

@@ -28,12 +28,12 @@ pub(super) struct Stderr {
     /// The last line, as long as it has no end.
     pending: Vec<u8>,
     excerpt: Box<Excerpt>,
-    lines: Lines,
+    lines: LogLines,
 }
 
 impl Stderr {
     pub(super) fn new(redactor: Arc<Redactor>) -> Self {
-        Self { redactor, pending: Vec::new(), excerpt: Box::default(), lines: Lines::default() }
+        Self { redactor, pending: Vec::new(), excerpt: Box::default(), lines: LogLines::default() }
     }
 
     /// Takes in what comes next.
@@ -73,12 +73,12 @@ impl Stderr {
 
 /// Cuts standard error into lines for the log, as they come.
 #[derive(Debug, Default)]
-struct Lines {
+struct LogLines {
     partial: Vec<u8>,
     logged: usize,
 }
 
-impl Lines {
+impl LogLines {
     fn push(&mut self, bytes: &[u8]) {
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             let room = MAX_LINE.saturating_sub(self.partial.len());

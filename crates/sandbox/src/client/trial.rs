@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 use super::{
     bounds::Bounds,
-    job::{Unconfined, cannot},
+    handle::{Unconfined, cannot},
     lease::NoLease,
     link::Link,
     start::Abilities,
@@ -81,12 +81,12 @@ impl Link {
     async fn attack(&self, task: CanaryTask) -> Result<Vec<String>, NotProven> {
         let mut lease = self.lease_for(JobKind::Canary, Bounds::default()).await?;
         let worker = lease.take_worker();
-        let mut job = worker.ok_or_else(|| cannot("start a worker")("there is none"))?;
-        job.tell(&lease.bounds().plan(Task::Canary(task))).await;
-        match job.reply().await.map_err(cannot("hear from a worker"))? {
-            Some((Answer::Canaries(canaries), _)) => Ok(canaries.alive),
+        let mut worker = worker.ok_or_else(|| cannot("start a worker")("there is none"))?;
+        worker.tell(&lease.bounds().plan(Task::Canary(task))).await;
+        match worker.reply().await.map_err(cannot("hear from a worker"))? {
+            Some((Answer::Canaries(canaries), _)) => Ok(canaries.succeeded),
             Some((Answer::Failed(failed), _)) => Err(Unconfined::from(failed).into()),
-            Some(_) | None => Err(job.post_mortem().await.into()),
+            Some(_) | None => Err(worker.unexpected_end().await.into()),
         }
     }
 }

@@ -6,7 +6,7 @@ use cmp_archive::Limits;
 use thiserror::Error;
 
 use super::{
-    job::{Job, Unconfined, cannot},
+    handle::{Unconfined, WorkerHandle, cannot},
     lease::Lease,
 };
 use crate::wire::plan::{Answer, Task, UnpackTask};
@@ -35,7 +35,7 @@ pub enum NotUnpacked {
 #[derive(Debug)]
 pub struct Unpacking<'l> {
     lease: &'l mut Lease,
-    job: Job,
+    worker: WorkerHandle,
 }
 
 impl Lease {
@@ -54,10 +54,11 @@ impl Lease {
             max_path_bytes: path_bytes,
             max_depth: depth,
         };
-        let job = self.take_worker();
-        let mut job = job.ok_or_else(|| cannot("unpack an archive")("one is there already"))?;
-        job.tell(&self.bounds().plan(Task::Unpack(task))).await;
-        Ok(Unpacking { lease: self, job })
+        let worker = self.take_worker();
+        let mut worker =
+            worker.ok_or_else(|| cannot("unpack an archive")("one is there already"))?;
+        worker.tell(&self.bounds().plan(Task::Unpack(task))).await;
+        Ok(Unpacking { lease: self, worker })
     }
 }
 
@@ -65,22 +66,22 @@ impl Unpacking<'_> {
     /// Passes on a piece of the archive, as fast as it is unpacked. An error
     /// means that the worker reads no more; [`Self::finish`] says why.
     pub async fn write(&mut self, piece: &[u8]) -> io::Result<()> {
-        self.job.pass_on(piece).await
+        self.worker.pass_on(piece).await
     }
 
     /// The archive is complete, or the worker reads no more of it.
     pub async fn finish(mut self) -> Result<Unpacked, NotUnpacked> {
-        self.job.complete();
-        let reply = self.job.reply().await.map_err(cannot("hear from a worker"))?;
+        self.worker.complete();
+        let reply = self.worker.reply().await.map_err(cannot("hear from a worker"))?;
         match reply.map(|(answer, _)| answer) {
             Some(Answer::Unpacked(unpacked)) => {
-                self.lease.keep_worker(self.job);
+                self.lease.keep_worker(self.worker);
                 Ok(Unpacked { files: unpacked.entries, bytes: unpacked.bytes })
             }
             Some(Answer::Refused(text)) => Err(NotUnpacked::Refused(text)),
             Some(Answer::Failed(failed)) => Err(NotUnpacked::Unconfined(failed.into())),
             Some(Answer::Running(_) | Answer::Canaries(_) | Answer::Exited(_)) | None => {
-                Err(NotUnpacked::Unconfined(self.job.post_mortem().await))
+                Err(NotUnpacked::Unconfined(self.worker.unexpected_end().await))
             }
         }
     }

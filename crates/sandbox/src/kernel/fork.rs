@@ -19,7 +19,7 @@ use nix::{
     unistd::{ForkResult, Pid, fork},
 };
 
-use crate::wire::plan::Used;
+use crate::wire::plan::RawUsage;
 
 /// Proof that this process has one thread, which is what forking asks for.
 #[derive(Clone, Copy, Debug)]
@@ -111,7 +111,7 @@ pub(crate) fn reap() -> Option<Reaped> {
     })
 }
 
-impl From<Reaped> for Used {
+impl From<Reaped> for RawUsage {
     fn from(reaped: Reaped) -> Self {
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let Reaped { user, system, max_rss_kib, .. } = reaped;

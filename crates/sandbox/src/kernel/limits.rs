@@ -8,7 +8,7 @@ use nix::{
     },
 };
 
-use crate::wire::plan::{Plan, Used};
+use crate::wire::plan::{Plan, RawUsage};
 
 const MIB: u64 = 1024 * 1024;
 
@@ -66,11 +66,11 @@ impl Limits {
 }
 
 /// What this process used until now, which is not its command's doing.
-pub(crate) fn used() -> Result<Used, Errno> {
+pub(crate) fn used() -> Result<RawUsage, Errno> {
     let used = getrusage(UsageWho::RUSAGE_SELF)?;
     let micros = |time: TimeVal| u64::try_from(time.num_microseconds()).unwrap_or_default();
     let (user_us, system_us) = (micros(used.user_time()), micros(used.system_time()));
-    Ok(Used { user_us, system_us, max_rss_kib: 0 })
+    Ok(RawUsage { user_us, system_us, max_rss_kib: 0 })
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use thiserror::Error;
 use super::users::Users;
 use crate::wire::{
     message::Grants,
-    shared::{Shared, is_file_name},
+    shared::{SharedCaches, is_file_name},
 };
 
 /// Name of the directory of all caches, below the work directory.
@@ -78,7 +78,7 @@ impl Caches {
         &self,
         grants: &Grants,
         users: Option<&mut Users>,
-    ) -> Result<Shared, NoCache> {
+    ) -> Result<SharedCaches, NoCache> {
         let Grants { owner, caches, .. } = grants;
         if let Some(bad) = caches.iter().chain([owner]).find(|name| !is_file_name(name)) {
             return Err(NoCache::Name(bad.clone()));
@@ -93,7 +93,7 @@ impl Caches {
             make(&directory, outer, group)?;
             caches.iter().try_for_each(|name| make(&directory.join(name), inner, group))
         })?;
-        Ok(Shared { group, directory, names: caches.clone() })
+        Ok(SharedCaches { group, directory, names: caches.clone() })
     }
 
     /// The group of an owner: as its directory has it, or one that is free.

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::kernel::privilege::drop_capabilities;
 use crate::{
-    wire::shared::Shared,
+    wire::shared::SharedCaches,
     worker::{remove, share},
 };
 
@@ -50,7 +50,7 @@ pub(super) struct Whose<'w> {
     /// Whom to end the tenant's processes as, if they are to be ended first.
     pub(super) killer: Option<Uid>,
     /// What the tenant shared with others.
-    pub(super) shared: Option<&'w Shared>,
+    pub(super) shared: Option<&'w SharedCaches>,
     /// How to find out whether the tenant has processes.
     pub(super) census: Census,
 }

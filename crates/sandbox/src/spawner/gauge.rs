@@ -29,7 +29,7 @@ use self::{
     tally::{Stop, Tally},
     tree::Walk,
 };
-use crate::wire::{excess::Excess, message::Ceilings, shared::Shared};
+use crate::wire::{exceeded::ExceededLimit, message::RequestLimits, shared::SharedCaches};
 
 /// Longest look in seconds. A million files are seen in less than a third of it.
 const LONGEST_LOOK: u32 = 10;
@@ -52,7 +52,7 @@ pub(super) enum Found {
     /// All limits are kept.
     Within,
     /// One is not.
-    Excess(Excess),
+    Exceeded(ExceededLimit),
     /// It cannot be told.
     Nothing,
 }
@@ -69,7 +69,7 @@ pub(super) struct Subject<'s> {
     /// that do not count themselves.
     pub(super) workers: &'s [Pid],
     /// Its caches.
-    pub(super) shared: Option<&'s Shared>,
+    pub(super) shared: Option<&'s SharedCaches>,
     /// What is older in its caches is somebody else's, who had the same user.
     pub(super) since: SystemTime,
     /// A process may close itself to looks: nothing keeps it from that.
@@ -80,15 +80,15 @@ pub(super) struct Subject<'s> {
 pub(super) fn found(status: i32) -> Found {
     match ExitStatus::from_raw(status).code() {
         Some(WITHIN) => Found::Within,
-        Some(MEMORY) => Found::Excess(Excess::Memory),
-        Some(DISK) => Found::Excess(Excess::Disk),
-        Some(FILES) => Found::Excess(Excess::Files),
+        Some(MEMORY) => Found::Exceeded(ExceededLimit::Memory),
+        Some(DISK) => Found::Exceeded(ExceededLimit::Disk),
+        Some(FILES) => Found::Exceeded(ExceededLimit::Files),
         Some(_) | None => Found::Nothing,
     }
 }
 
 /// Runs in a child: looks, and again if there seems to be an excess.
-pub(super) fn look(subject: &Subject<'_>, ceilings: Ceilings) -> i32 {
+pub(super) fn look(subject: &Subject<'_>, limits: RequestLimits) -> i32 {
     // Ended by the signal's default action: the spawner has no right to end it.
     alarm::set(LONGEST_LOOK);
     let group = subject.shared.and_then(|shared| shared.group);
@@ -97,12 +97,12 @@ pub(super) fn look(subject: &Subject<'_>, ceilings: Ceilings) -> i32 {
     }
     let mut seen = WITHIN;
     for _ in 0..TIMES {
-        seen = match measure(subject, ceilings) {
+        seen = match measure(subject, limits) {
             Ok(()) => WITHIN,
-            Err(Stop::Excess(Excess::Memory)) => MEMORY,
-            Err(Stop::Excess(Excess::Disk)) => DISK,
-            Err(Stop::Excess(Excess::Files)) => FILES,
-            Err(Stop::Excess(Excess::Unmeasured) | Stop::Blind) => NOTHING,
+            Err(Stop::Exceeded(ExceededLimit::Memory)) => MEMORY,
+            Err(Stop::Exceeded(ExceededLimit::Disk)) => DISK,
+            Err(Stop::Exceeded(ExceededLimit::Files)) => FILES,
+            Err(Stop::Exceeded(ExceededLimit::Unmeasured) | Stop::Blind) => NOTHING,
         };
         if matches!(seen, WITHIN | NOTHING) {
             break;
@@ -112,8 +112,8 @@ pub(super) fn look(subject: &Subject<'_>, ceilings: Ceilings) -> i32 {
     seen
 }
 
-fn measure(subject: &Subject<'_>, ceilings: Ceilings) -> Result<(), Stop> {
-    let mut tally = Tally::new(ceilings);
+fn measure(subject: &Subject<'_>, limits: RequestLimits) -> Result<(), Stop> {
+    let mut tally = Tally::new(limits);
     let processes = census::members(subject)?;
     let open = descriptors::look(subject, &processes, &mut tally)?;
     mappings::look(subject, &processes, &open, &mut tally)?;

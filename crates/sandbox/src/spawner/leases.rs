@@ -27,8 +27,11 @@ use super::{
 use crate::{
     kernel::fork::{Reaped, SingleThreaded},
     wire::{
-        message::{Ended, Event, Grants, JobKind, LeaseOrder, Leased, Ready, StartOrder, TierName},
-        shared::Shared,
+        message::{
+            Grants, JobKind, LeaseOrder, Leased, Ready, SpawnerEvent, StartOrder, TierName,
+            WorkerEnded,
+        },
+        shared::SharedCaches,
     },
     worker::{Job, Lines, Site, Tenant},
 };
@@ -42,7 +45,7 @@ pub(super) struct Leases {
     /// Orders that wait for a user. The supervisor gives no more than it has
     /// places for requests.
     queue: VecDeque<(LeaseOrder, Lines)>,
-    reports: Vec<Event>,
+    reports: Vec<SpawnerEvent>,
 }
 
 /// What a child of the spawner is for.
@@ -95,7 +98,7 @@ impl Leases {
     }
 
     /// What the supervisor has not been told yet.
-    pub(super) fn take_reports(&mut self) -> Vec<Event> {
+    pub(super) fn take_reports(&mut self) -> Vec<SpawnerEvent> {
         std::mem::take(&mut self.reports)
     }
 
@@ -122,7 +125,7 @@ impl Leases {
             && let Some((order, lines)) = self.queue.pop_front()
         {
             let uid = self.user(index).unwrap_or_else(geteuid).as_raw();
-            self.reports.push(Event::Leased(Leased { ticket: order.ticket, lease, uid }));
+            self.reports.push(SpawnerEvent::Leased(Leased { ticket: order.ticket, lease, uid }));
             let (job, kind) = (order.ticket, order.kind());
             self.fork_worker(index, Waiting { job, kind, grants: order.grants, lines });
         }
@@ -172,7 +175,7 @@ impl Leases {
         match self.fork.fork(|| Job::new(&site, &tenant, kind, lines).start(read)) {
             Ok(pid) => {
                 lease.workers.insert(pid, job);
-                lease.ceilings = grants.ceilings;
+                lease.limits = grants.limits;
                 self.children.insert(pid, Child::Worker { slot: index, job });
             }
             Err(error) => self.refuse(job, &error.to_string()),
@@ -180,7 +183,7 @@ impl Leases {
     }
 
     /// The caches that a worker has, made if they are not there.
-    fn share(&mut self, grants: &Grants) -> Result<Option<Shared>, NoCache> {
+    fn share(&mut self, grants: &Grants) -> Result<Option<SharedCaches>, NoCache> {
         if grants.caches.is_empty() {
             return Ok(None);
         }
@@ -190,7 +193,11 @@ impl Leases {
 
     fn refuse(&mut self, job: u64, why: &str) {
         let failure = format!("start a worker: {why}");
-        self.reports.push(Event::Ended(Ended { job, failure, ..Ended::default() }));
+        self.reports.push(SpawnerEvent::WorkerEnded(WorkerEnded {
+            job,
+            failure,
+            ..WorkerEnded::default()
+        }));
     }
 
     /// The user of a slot's tenant, where it has one of its own.
@@ -237,7 +244,7 @@ impl Leases {
             }
             Some(Child::Gauge(look)) => self.looked(look, reaped.status, now),
             Some(Child::Stale(name)) if self.remove_directory(&name) => {}
-            Some(Child::Stale(name)) => self.reports.push(Event::Left(name)),
+            Some(Child::Stale(name)) => self.reports.push(SpawnerEvent::Left(name)),
             // An orphan of a tenant, handed to the nearest subreaper.
             None => {}
         }
@@ -258,7 +265,7 @@ impl Leases {
         }
         self.slots.hasten(index, Instant::now());
         self.start_waiting(index);
-        self.reports.push(Event::Ended(Ended {
+        self.reports.push(SpawnerEvent::WorkerEnded(WorkerEnded {
             job,
             status: reaped.status,
             used: reaped.into(),

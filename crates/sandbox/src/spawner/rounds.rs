@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::gauge::Found;
-use crate::wire::{excess::Excess, message::Ceilings};
+use crate::wire::{exceeded::ExceededLimit, message::RequestLimits};
 
 /// Time between two looks, and from the first command's start to the first:
 /// most requests have ended by then and cost nothing.
@@ -21,7 +21,7 @@ const BLIND_LOOKS: u32 = 3;
 /// The looks at one request, from its first command to the end of its lease.
 #[derive(Debug)]
 pub(super) struct Rounds {
-    ceilings: Ceilings,
+    limits: RequestLimits,
     state: State,
     /// Since when, and in how many looks, nothing could be told.
     blind: Option<(Instant, u32)>,
@@ -37,9 +37,9 @@ enum State {
 
 impl Rounds {
     /// Looks for as long as a lease lasts; `None` if there is nothing to look for.
-    pub(super) fn begin(now: Instant, ceilings: Ceilings) -> Option<Self> {
+    pub(super) fn begin(now: Instant, limits: RequestLimits) -> Option<Self> {
         let state = State::Waiting(now + EVERY);
-        ceilings.are_there().then_some(Self { ceilings, state, blind: None })
+        limits.are_set().then_some(Self { limits, state, blind: None })
     }
 
     /// When the next look is due, unless one is under way.
@@ -51,10 +51,10 @@ impl Rounds {
     }
 
     /// Begins a look that is due, and says at what it must look.
-    pub(super) fn take_due(&mut self, now: Instant) -> Option<Ceilings> {
+    pub(super) fn take_due(&mut self, now: Instant) -> Option<RequestLimits> {
         self.due().filter(|due| *due <= now)?;
         self.state = State::Looking;
-        Some(self.ceilings)
+        Some(self.limits)
     }
 
     /// Puts a look off that was begun too early.
@@ -63,7 +63,12 @@ impl Rounds {
     }
 
     /// A look that began at `began` has ended. Returns what there is to tell.
-    pub(super) fn looked(&mut self, began: Instant, now: Instant, found: Found) -> Option<Excess> {
+    pub(super) fn looked(
+        &mut self,
+        began: Instant,
+        now: Instant,
+        found: Found,
+    ) -> Option<ExceededLimit> {
         let excess = match found {
             Found::Within => {
                 self.blind = None;
@@ -71,7 +76,7 @@ impl Rounds {
                 self.state = State::Waiting(now + pause);
                 None
             }
-            Found::Excess(excess) => Some(excess),
+            Found::Exceeded(excess) => Some(excess),
             Found::Nothing => self.saw_nothing(began, now),
         };
         if excess.is_some() {
@@ -82,12 +87,12 @@ impl Rounds {
 
     /// No long pause after such a look: it may be a tenant's doing, who would
     /// have that time to itself.
-    fn saw_nothing(&mut self, began: Instant, now: Instant) -> Option<Excess> {
+    fn saw_nothing(&mut self, began: Instant, now: Instant) -> Option<ExceededLimit> {
         let (since, looks) = self.blind.unwrap_or((began, 0));
         self.blind = Some((since, looks + 1));
         self.put_off(now);
         let is_lasting = looks + 1 >= BLIND_LOOKS && now - since >= BLIND_TIME;
-        is_lasting.then_some(Excess::Unmeasured)
+        is_lasting.then_some(ExceededLimit::Unmeasured)
     }
 }
 
@@ -98,14 +103,14 @@ mod tests {
     const MILLISECOND: Duration = Duration::from_millis(1);
 
     fn rounds(now: Instant) -> Rounds {
-        let ceilings = Ceilings { memory: 1, ..Ceilings::default() };
-        Rounds::begin(now, ceilings).unwrap()
+        let limits = RequestLimits { memory: 1, ..RequestLimits::default() };
+        Rounds::begin(now, limits).unwrap()
     }
 
     #[test]
     fn without_a_limit_nobody_looks() {
-        let ceilings = Ceilings { file_size: 1, ..Ceilings::default() };
-        assert!(Rounds::begin(Instant::now(), ceilings).is_none());
+        let limits = RequestLimits { file_size: 1, ..RequestLimits::default() };
+        assert!(Rounds::begin(Instant::now(), limits).is_none());
     }
 
     #[test]
@@ -134,8 +139,8 @@ mod tests {
         let now = Instant::now();
         let mut rounds = rounds(now);
         rounds.take_due(now + EVERY);
-        let told = rounds.looked(now, now, Found::Excess(Excess::Disk));
-        assert_eq!((told, rounds.due()), (Some(Excess::Disk), None));
+        let told = rounds.looked(now, now, Found::Exceeded(ExceededLimit::Disk));
+        assert_eq!((told, rounds.due()), (Some(ExceededLimit::Disk), None));
     }
 
     #[test]
@@ -150,7 +155,7 @@ mod tests {
             looks += 1;
             told = rounds.looked(at, at, Found::Nothing);
         }
-        assert_eq!(told, Some(Excess::Unmeasured));
+        assert_eq!(told, Some(ExceededLimit::Unmeasured));
         assert_eq!((looks, at - now), (21, BLIND_TIME + EVERY));
     }
 
@@ -161,7 +166,7 @@ mod tests {
         let slow = now + 2 * BLIND_TIME;
         assert_eq!(rounds.looked(now, slow, Found::Nothing), None);
         assert_eq!(rounds.looked(slow, slow, Found::Nothing), None);
-        assert_eq!(rounds.looked(slow, slow, Found::Nothing), Some(Excess::Unmeasured));
+        assert_eq!(rounds.looked(slow, slow, Found::Nothing), Some(ExceededLimit::Unmeasured));
     }
 
     #[test]

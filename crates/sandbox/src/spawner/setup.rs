@@ -24,7 +24,7 @@ use crate::{
         policy::{NoPolicy, Policy},
         privilege::become_user,
     },
-    wire::{message::Setup, tier::Tier},
+    wire::{message::SetupOrder, tier::Tier},
     worker::namespaces,
 };
 
@@ -87,7 +87,7 @@ enum Lack {
 }
 
 /// Arranges for the first of the tiers asked for that can be had in full.
-pub(super) fn arrange(fork: SingleThreaded, setup: &Setup) -> Result<Arrangement, Unfit> {
+pub(super) fn arrange(fork: SingleThreaded, setup: &SetupOrder) -> Result<Arrangement, Unfit> {
     let landlock = landlock_version(fork)?;
     let mut missing = Vec::new();
     for tier in setup.tiers().map(Tier::from) {
@@ -108,7 +108,7 @@ pub(super) fn arrange(fork: SingleThreaded, setup: &Setup) -> Result<Arrangement
 fn has(
     tier: Tier,
     fork: SingleThreaded,
-    setup: &Setup,
+    setup: &SetupOrder,
     landlock: i32,
 ) -> Result<Option<Users>, Lack> {
     match tier {
@@ -130,7 +130,7 @@ fn has(
 fn furnish(
     tier: Tier,
     users: Option<(Census, Users)>,
-    setup: &Setup,
+    setup: &SetupOrder,
     (landlock, missing): (i32, Vec<String>),
 ) -> Result<Arrangement, Unfit> {
     let (census, users) = users.unzip();
@@ -157,7 +157,7 @@ fn furnish(
 }
 
 /// What no request may open, by every name it has.
-fn hidden(setup: &Setup, own: [PathBuf; 2]) -> Vec<PathBuf> {
+fn hidden(setup: &SetupOrder, own: [PathBuf; 2]) -> Vec<PathBuf> {
     let mut hidden: Vec<PathBuf> = setup.hidden.iter().map(PathBuf::from).chain(own).collect();
     let real: Vec<_> = hidden.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
     hidden.extend(real);

@@ -15,8 +15,8 @@ use super::{
 };
 use crate::{
     wire::{
-        message::{Ceilings, Grants, JobKind},
-        shared::Shared,
+        message::{Grants, JobKind, RequestLimits},
+        shared::SharedCaches,
     },
     worker::Lines,
 };
@@ -52,7 +52,7 @@ pub(super) struct Lease {
     /// A command of the tenant ran, so anything may have been left behind.
     pub(super) used: bool,
     /// The caches that its commands have, for the end.
-    pub(super) shared: Option<Shared>,
+    pub(super) shared: Option<SharedCaches>,
     /// A worker that waits until what was left behind is gone.
     pub(super) waiting: Option<Waiting>,
     /// When it was leased, as files are stamped.
@@ -60,7 +60,7 @@ pub(super) struct Lease {
     /// Looks at what its commands take, once one runs that has limits.
     pub(super) rounds: Option<Rounds>,
     /// What all that it consists of may take together.
-    pub(super) ceilings: Ceilings,
+    pub(super) limits: RequestLimits,
 }
 
 /// A worker to be.
@@ -230,7 +230,7 @@ impl Slots {
             shared: None,
             waiting: None,
             since: SystemTime::now(),
-            ceilings: Ceilings::default(),
+            limits: RequestLimits::default(),
             rounds: None,
         });
         Some((self.last_lease, index))

@@ -8,18 +8,18 @@
 
 use prost::{Message, Oneof};
 
-use super::{excess::Excess, plan::Used, tier::Tier};
+use super::{exceeded::ExceededLimit, plan::RawUsage, tier::Tier};
 
 /// Supervisor to spawner.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Order {
-    #[prost(oneof = "What", tags = "1, 2, 3, 4, 5, 6")]
-    pub(crate) what: Option<What>,
+    #[prost(oneof = "OrderKind", tags = "1, 2, 3, 4, 5, 6")]
+    pub(crate) what: Option<OrderKind>,
 }
 
 /// The orders there are.
 #[derive(Clone, PartialEq, Oneof)]
-pub(crate) enum What {
+pub(crate) enum OrderKind {
     /// Find a free identity for a request, and fork its first worker; its
     /// socket comes along, and the archive.
     #[prost(message, tag = "1")]
@@ -38,12 +38,12 @@ pub(crate) enum What {
     Watch(WatchOrder),
     /// The first order, once.
     #[prost(message, tag = "5")]
-    Setup(Setup),
+    Setup(SetupOrder),
 }
 
 /// What the spawner has to know before there can be leases.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct Setup {
+pub(crate) struct SetupOrder {
     /// Tiers to try, the first that can be had in full counts.
     #[prost(enumeration = "TierName", repeated, tag = "1")]
     pub(crate) tiers: Vec<i32>,
@@ -142,13 +142,13 @@ pub(crate) struct Grants {
     pub(crate) caches: Vec<String>,
     /// What may be taken in all.
     #[prost(message, required, tag = "4")]
-    pub(crate) ceilings: Ceilings,
+    pub(crate) limits: RequestLimits,
 }
 
 /// What all processes and files of a request may take together. 0 stands for no
 /// limit.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
-pub(crate) struct Ceilings {
+pub(crate) struct RequestLimits {
     /// Bytes of memory.
     #[prost(uint64, tag = "1")]
     pub(crate) memory: u64,
@@ -198,26 +198,26 @@ pub(crate) enum JobKind {
 
 /// Spawner to supervisor.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct Report {
-    #[prost(oneof = "Event", tags = "1, 2, 3, 4, 5, 6, 7")]
-    pub(crate) event: Option<Event>,
+pub(crate) struct SpawnerReport {
+    #[prost(oneof = "SpawnerEvent", tags = "1, 2, 3, 4, 5, 6, 7")]
+    pub(crate) event: Option<SpawnerEvent>,
 }
 
 /// The reports there are.
 #[derive(Clone, PartialEq, Oneof)]
-pub(crate) enum Event {
+pub(crate) enum SpawnerEvent {
     /// The spawner can do what it was set up for.
     #[prost(message, tag = "1")]
     Ready(Ready),
     /// It cannot, and ends.
     #[prost(string, tag = "2")]
     Unfit(String),
-    /// Answers [`What::Lease`].
+    /// Answers [`OrderKind::Lease`].
     #[prost(message, tag = "3")]
     Leased(Leased),
     /// A worker ended, or could not be started.
     #[prost(message, tag = "4")]
-    Ended(Ended),
+    WorkerEnded(WorkerEnded),
     /// A lease was taken back; nothing of it is left, or it is quarantined.
     #[prost(message, tag = "5")]
     Released(Released),
@@ -226,7 +226,7 @@ pub(crate) enum Event {
     Left(String),
     /// A request took more than it may; told once.
     #[prost(message, tag = "7")]
-    Exceeded(Exceeded),
+    LimitExceeded(LimitExceeded),
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -262,14 +262,14 @@ pub(crate) struct Leased {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct Ended {
+pub(crate) struct WorkerEnded {
     #[prost(uint64, tag = "1")]
     pub(crate) job: u64,
     /// Status as wait4(2) gives it; meaningless with a failure.
     #[prost(int32, tag = "2")]
     pub(crate) status: i32,
     #[prost(message, required, tag = "3")]
-    pub(crate) used: Used,
+    pub(crate) used: RawUsage,
     /// Why there was no worker at all; empty when there was one.
     #[prost(string, tag = "4")]
     pub(crate) failure: String,
@@ -285,85 +285,85 @@ pub(crate) struct Released {
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
-pub(crate) struct Exceeded {
+pub(crate) struct LimitExceeded {
     #[prost(uint64, tag = "1")]
     pub(crate) lease: u64,
-    #[prost(enumeration = "ExcessName", tag = "2")]
+    #[prost(enumeration = "ExceededLimitName", tag = "2")]
     pub(crate) what: i32,
 }
 
-/// [`Excess`] on its way.
+/// [`ExceededLimit`] on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
-pub(crate) enum ExcessName {
+pub(crate) enum ExceededLimitName {
     Unmeasured = 0,
     Memory = 1,
     Disk = 2,
     Files = 3,
 }
 
-impl From<Excess> for ExcessName {
-    fn from(excess: Excess) -> Self {
+impl From<ExceededLimit> for ExceededLimitName {
+    fn from(excess: ExceededLimit) -> Self {
         match excess {
-            Excess::Unmeasured => Self::Unmeasured,
-            Excess::Memory => Self::Memory,
-            Excess::Disk => Self::Disk,
-            Excess::Files => Self::Files,
+            ExceededLimit::Unmeasured => Self::Unmeasured,
+            ExceededLimit::Memory => Self::Memory,
+            ExceededLimit::Disk => Self::Disk,
+            ExceededLimit::Files => Self::Files,
         }
     }
 }
 
-impl From<ExcessName> for Excess {
-    fn from(name: ExcessName) -> Self {
+impl From<ExceededLimitName> for ExceededLimit {
+    fn from(name: ExceededLimitName) -> Self {
         match name {
-            ExcessName::Unmeasured => Self::Unmeasured,
-            ExcessName::Memory => Self::Memory,
-            ExcessName::Disk => Self::Disk,
-            ExcessName::Files => Self::Files,
+            ExceededLimitName::Unmeasured => Self::Unmeasured,
+            ExceededLimitName::Memory => Self::Memory,
+            ExceededLimitName::Disk => Self::Disk,
+            ExceededLimitName::Files => Self::Files,
         }
     }
 }
 
-impl Ceilings {
+impl RequestLimits {
     /// The limit that an excess is of; 0 if there is none.
-    pub(crate) fn limit(&self, excess: Excess) -> u64 {
+    pub(crate) fn limit(&self, excess: ExceededLimit) -> u64 {
         match excess {
-            Excess::Memory => self.memory,
-            Excess::Disk => self.disk,
-            Excess::Files => self.files,
-            Excess::Unmeasured => 0,
+            ExceededLimit::Memory => self.memory,
+            ExceededLimit::Disk => self.disk,
+            ExceededLimit::Files => self.files,
+            ExceededLimit::Unmeasured => 0,
         }
     }
 
     /// Whether there is anything to be measured for.
-    pub(crate) fn are_there(&self) -> bool {
+    pub(crate) fn are_set(&self) -> bool {
         [self.memory, self.disk, self.files].iter().any(|limit| *limit > 0)
     }
 }
 
 impl Order {
     pub(crate) const fn lease(ticket: u64, kind: JobKind, grants: Grants) -> Self {
-        Self { what: Some(What::Lease(LeaseOrder { ticket, kind: kind as i32, grants })) }
+        Self { what: Some(OrderKind::Lease(LeaseOrder { ticket, kind: kind as i32, grants })) }
     }
 
     pub(crate) const fn start(lease: u64, job: u64, grants: Grants) -> Self {
-        Self { what: Some(What::Start(StartOrder { lease, job, grants })) }
+        Self { what: Some(OrderKind::Start(StartOrder { lease, job, grants })) }
     }
 
     pub(crate) const fn watch(lease: u64) -> Self {
-        Self { what: Some(What::Watch(WatchOrder { lease })) }
+        Self { what: Some(OrderKind::Watch(WatchOrder { lease })) }
     }
 
     pub(crate) const fn stop(lease: u64) -> Self {
-        Self { what: Some(What::Stop(StopOrder { lease })) }
+        Self { what: Some(OrderKind::Stop(StopOrder { lease })) }
     }
 
     pub(crate) const fn release(lease: u64, grace_ms: u32) -> Self {
-        Self { what: Some(What::Release(ReleaseOrder { lease, grace_ms })) }
+        Self { what: Some(OrderKind::Release(ReleaseOrder { lease, grace_ms })) }
     }
 }
 
-impl From<Event> for Report {
-    fn from(event: Event) -> Self {
+impl From<SpawnerEvent> for SpawnerReport {
+    fn from(event: SpawnerEvent) -> Self {
         Self { event: Some(event) }
     }
 }

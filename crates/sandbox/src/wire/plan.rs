@@ -148,10 +148,10 @@ pub(crate) enum Answer {
     /// follows is the end of the stream when the command runs, or a failure.
     /// What is stated was used before, by the same process.
     #[prost(message, tag = "1")]
-    Running(Used),
+    Running(RawUsage),
     /// The archive is unpacked.
     #[prost(message, tag = "2")]
-    Unpacked(Unpacked),
+    Unpacked(UnpackResult),
     /// The archive is refused, in words for the user.
     #[prost(string, tag = "3")]
     Refused(String),
@@ -160,7 +160,7 @@ pub(crate) enum Answer {
     Failed(Failed),
     /// The attacks were tried.
     #[prost(message, tag = "5")]
-    Canaries(Canaries),
+    Canaries(CanaryResult),
     /// The command ended; its guard still stands, for what the command may have
     /// left behind.
     #[prost(message, tag = "6")]
@@ -173,12 +173,12 @@ pub(crate) struct Exited {
     #[prost(int32, tag = "1")]
     pub(crate) status: i32,
     #[prost(message, required, tag = "2")]
-    pub(crate) used: Used,
+    pub(crate) used: RawUsage,
 }
 
 /// What a process and those it waited for used.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
-pub(crate) struct Used {
+pub(crate) struct RawUsage {
     #[prost(uint64, tag = "1")]
     pub(crate) user_us: u64,
     #[prost(uint64, tag = "2")]
@@ -190,14 +190,14 @@ pub(crate) struct Used {
 
 /// Attacks that worked, which none must.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct Canaries {
+pub(crate) struct CanaryResult {
     #[prost(string, repeated, tag = "1")]
-    pub(crate) alive: Vec<String>,
+    pub(crate) succeeded: Vec<String>,
 }
 
 /// What came out of an archive.
 #[derive(Clone, Copy, PartialEq, Message)]
-pub(crate) struct Unpacked {
+pub(crate) struct UnpackResult {
     #[prost(uint64, tag = "1")]
     pub(crate) entries: u64,
     #[prost(uint64, tag = "2")]

@@ -7,7 +7,7 @@ use nix::unistd::Gid;
 
 /// The caches of one owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Shared {
+pub(crate) struct SharedCaches {
     /// Whoever has this group may enter; `None` where everybody is one user.
     pub(crate) group: Option<Gid>,
     /// The directory that holds them.
@@ -16,7 +16,7 @@ pub(crate) struct Shared {
     pub(crate) names: Vec<String>,
 }
 
-impl Shared {
+impl SharedCaches {
     /// The absolute path of a cache, if there is one of that name.
     pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
         self.names.iter().any(|known| known == name).then(|| self.directory.join(name))

@@ -68,7 +68,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::wire::shared::Shared;
+    use crate::wire::shared::SharedCaches;
 
     fn compose_strings(inherited: &[&'static str], request: &[&'static str]) -> Vec<String> {
         let tenant = Tenant { user: None, workspace: PathBuf::from("/root/w"), shared: None };
@@ -103,7 +103,8 @@ mod tests {
 
     #[test]
     fn a_cache_has_its_variable_whatever_the_tenants_own_says() {
-        let shared = Shared { group: None, directory: "/c/p".into(), names: vec!["helm".into()] };
+        let shared =
+            SharedCaches { group: None, directory: "/c/p".into(), names: vec!["helm".into()] };
         let tenant = Tenant { shared: Some(shared), ..Tenant::default() };
         let cache =
             |name: &str| CacheTask { name: name.into(), variable: "HELM_CACHE_HOME".into() };

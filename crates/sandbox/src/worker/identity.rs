@@ -30,7 +30,7 @@ use crate::{
         policy::Extra,
         privilege::drop_capabilities,
     },
-    wire::{message::JobKind, plan::Plan, shared::Shared, tier::Tier},
+    wire::{message::JobKind, plan::Plan, shared::SharedCaches, tier::Tier},
 };
 
 /// What namespaces make a request's own.
@@ -130,7 +130,7 @@ impl From<Reach<'_>> for Extra {
     fn from(Reach { tenant, reading, plan }: Reach<'_>) -> Self {
         Self {
             read: reading.iter().map(|reading| reading.real.clone()).collect(),
-            write: tenant.shared.iter().flat_map(Shared::paths).collect(),
+            write: tenant.shared.iter().flat_map(SharedCaches::paths).collect(),
             ports: (!plan.any_port)
                 .then(|| plan.ports.iter().filter_map(|port| u16::try_from(*port).ok()).collect()),
         }

@@ -24,7 +24,7 @@ use nix::{
 };
 
 use super::remove;
-use crate::wire::shared::Shared;
+use crate::wire::shared::SharedCaches;
 
 /// Largest cache: one that grows beyond it begins anew. Nobody else keeps what
 /// is never removed from filling the volume, and with it the Pod. To look at so
@@ -46,13 +46,13 @@ const EXECUTE: u32 = 0o100;
 
 /// Gives what this user made in the caches to their group, and empties those
 /// that are too large. What fails costs the next request some of its speed.
-pub(crate) fn hand_on(shared: &Shared) {
+pub(crate) fn hand_on(shared: &SharedCaches) {
     for name in &shared.names {
         let _ = hand_on_one(shared, name, LARGEST);
     }
 }
 
-fn hand_on_one(shared: &Shared, name: &str, largest: Size) -> io::Result<()> {
+fn hand_on_one(shared: &SharedCaches, name: &str, largest: Size) -> io::Result<()> {
     let owner = File::open(&shared.directory)?;
     let cache = open(owner.as_fd(), Path::new(name))?;
     let mut walk = Walk { group: shared.group, left: largest };
@@ -164,12 +164,12 @@ mod tests {
     use super::*;
 
     /// A cache with a directory in it, in which there is a file.
-    fn cache(group: Option<Gid>) -> (TempDir, Shared) {
+    fn cache(group: Option<Gid>) -> (TempDir, SharedCaches) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().to_owned();
         fs::create_dir_all(path.join("store/inner")).unwrap();
         fs::write(path.join("store/inner/file"), "x").unwrap();
-        (directory, Shared { group, directory: path, names: vec!["store".to_owned()] })
+        (directory, SharedCaches { group, directory: path, names: vec!["store".to_owned()] })
     }
 
     fn mode(path: &Path) -> u32 {

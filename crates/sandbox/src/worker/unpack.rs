@@ -18,7 +18,7 @@ use super::{
     REPOSITORY, Trouble, go_text, step,
     tree::{NotMade, Real, Tree, directory_mode},
 };
-use crate::wire::plan::{UnpackTask, Unpacked};
+use crate::wire::plan::{UnpackResult, UnpackTask};
 
 /// Bytes read from the supervisor at a time.
 const PIECE: usize = 64 * 1024;
@@ -35,7 +35,7 @@ pub(super) fn unpack(
     workspace: BorrowedFd<'_>,
     task: UnpackTask,
     archive: impl AsFd,
-) -> Result<Unpacked, Trouble> {
+) -> Result<UnpackResult, Trouble> {
     let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let root =
         openat(workspace, REPOSITORY, flags, Mode::empty()).map_err(step("open the repository"))?;
@@ -83,12 +83,12 @@ impl Unpacker {
     }
 
     /// Gives directories the modes that had to wait; the deepest first.
-    fn finish(self) -> Result<Unpacked, Refusal> {
+    fn finish(self) -> Result<UnpackResult, Refusal> {
         for (path, mode) in self.modes.iter().rev() {
             let errno = |errno| Refusal::Directory { path: shown(path), cause: go_text(errno) };
             self.tree.permit(path, *mode).map_err(errno)?;
         }
-        Ok(Unpacked { entries: self.tally.files(), bytes: self.tally.bytes() })
+        Ok(UnpackResult { entries: self.tally.files(), bytes: self.tally.bytes() })
     }
 
     fn directory(&mut self, path: &EntryPath, preserved: Option<u32>) -> Result<(), Refusal> {

@@ -11,7 +11,7 @@ use super::{
     Subject,
     tally::{Stop, Tally},
 };
-use crate::wire::excess::Excess;
+use crate::wire::exceeded::ExceededLimit;
 
 const KIB: u64 = 1024;
 
@@ -154,7 +154,7 @@ pub(super) fn check_memory(processes: &[Process], tally: &Tally) -> Result<(), S
     }
     let share = |process: &Process| share(process.thread).unwrap_or(process.memory);
     let shares = processes.iter().map(share).collect();
-    if is_too_much(shares) { Err(Stop::Excess(Excess::Memory)) } else { Ok(()) }
+    if is_too_much(shares) { Err(Stop::Exceeded(ExceededLimit::Memory)) } else { Ok(()) }
 }
 
 /// A process's memory, of shared pages only its share. `None` if that cannot be

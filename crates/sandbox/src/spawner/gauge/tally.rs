@@ -1,12 +1,12 @@
 //! Adding up, and saying when it is too much.
 
-use crate::wire::{excess::Excess, message::Ceilings};
+use crate::wire::{exceeded::ExceededLimit, message::RequestLimits};
 
 /// Why a look ends early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
     /// A limit is passed.
-    Excess(Excess),
+    Exceeded(ExceededLimit),
     /// It cannot be seen whether one is.
     Blind,
 }
@@ -14,7 +14,7 @@ pub(super) enum Stop {
 /// What was counted so far.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tally {
-    ceilings: Ceilings,
+    limits: RequestLimits,
     disk: u64,
     files: u64,
     /// Bytes of files in memory that are open.
@@ -24,25 +24,25 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    pub(super) fn new(ceilings: Ceilings) -> Self {
-        Self { ceilings, disk: 0, files: 0, open_memory: 0, hidden: 0 }
+    pub(super) fn new(limits: RequestLimits) -> Self {
+        Self { limits, disk: 0, files: 0, open_memory: 0, hidden: 0 }
     }
 
     /// Whether files have to be looked for.
     pub(super) fn counts_files(&self) -> bool {
-        self.ceilings.disk > 0 || self.ceilings.files > 0
+        self.limits.disk > 0 || self.limits.files > 0
     }
 
     /// A file or directory with so many bytes of disk.
     pub(super) fn file(&mut self, bytes: u64) -> Result<(), Stop> {
         self.files += 1;
         self.disk = self.disk.saturating_add(bytes);
-        let Ceilings { disk, files, .. } = self.ceilings;
+        let RequestLimits { disk, files, .. } = self.limits;
         if disk > 0 && self.disk > disk {
-            return Err(Stop::Excess(Excess::Disk));
+            return Err(Stop::Exceeded(ExceededLimit::Disk));
         }
         if files > 0 && self.files > files {
-            return Err(Stop::Excess(Excess::Files));
+            return Err(Stop::Exceeded(ExceededLimit::Files));
         }
         Ok(())
     }
@@ -61,13 +61,13 @@ impl Tally {
     /// share may well be in files that are open, too, and counts once.
     pub(super) fn is_too_much(&self, own: u64, shared: u64) -> bool {
         let all = own.saturating_add(shared.max(self.open_memory));
-        self.ceilings.memory > 0 && all > self.ceilings.memory
+        self.limits.memory > 0 && all > self.limits.memory
     }
 
     /// The end: whatever hidden files there are must fit in, each as large as
     /// the kernel lets it be.
     pub(super) fn finish(&self) -> Result<(), Stop> {
-        let Ceilings { disk, file_size, .. } = self.ceilings;
+        let RequestLimits { disk, file_size, .. } = self.limits;
         let largest = if file_size == 0 { u64::MAX } else { file_size };
         let most = self.disk.saturating_add(largest.saturating_mul(self.hidden));
         if disk > 0 && self.hidden > 0 && most > disk { Err(Stop::Blind) } else { Ok(()) }
@@ -78,17 +78,17 @@ impl Tally {
 mod tests {
     use super::*;
 
-    const NONE: Ceilings = Ceilings { memory: 0, disk: 0, files: 0, file_size: 0 };
+    const NONE: RequestLimits = RequestLimits { memory: 0, disk: 0, files: 0, file_size: 0 };
 
     #[test]
     fn a_limit_is_passed_by_the_first_byte_and_file_beyond() {
-        let mut disk = Tally::new(Ceilings { disk: 100, ..NONE });
+        let mut disk = Tally::new(RequestLimits { disk: 100, ..NONE });
         assert_eq!(disk.file(60), Ok(()));
         assert_eq!(disk.file(40), Ok(()));
-        assert_eq!(disk.file(1), Err(Stop::Excess(Excess::Disk)));
-        let mut files = Tally::new(Ceilings { files: 1, ..NONE });
+        assert_eq!(disk.file(1), Err(Stop::Exceeded(ExceededLimit::Disk)));
+        let mut files = Tally::new(RequestLimits { files: 1, ..NONE });
         assert_eq!(files.file(1000), Ok(()));
-        assert_eq!(files.file(0), Err(Stop::Excess(Excess::Files)));
+        assert_eq!(files.file(0), Err(Stop::Exceeded(ExceededLimit::Files)));
     }
 
     #[test]
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn memory_is_what_processes_have_and_what_files_hold() {
-        let mut tally = Tally::new(Ceilings { memory: 100, ..NONE });
+        let mut tally = Tally::new(RequestLimits { memory: 100, ..NONE });
         assert!(!tally.is_too_much(60, 40) && tally.is_too_much(60, 41));
         tally.memory_file(41);
         assert!(tally.is_too_much(60, 0), "open, and in no process's memory");
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn what_is_hidden_has_to_fit_in_however_large_it_is() {
         let tally = |hidden, file_size| {
-            let mut tally = Tally::new(Ceilings { disk: 100, file_size, ..NONE });
+            let mut tally = Tally::new(RequestLimits { disk: 100, file_size, ..NONE });
             tally.file(50).and_then(|()| {
                 tally.hidden(hidden);
                 tally.finish()

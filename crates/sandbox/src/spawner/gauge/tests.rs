@@ -23,7 +23,7 @@ use nix::{
 
 use super::*;
 
-const NONE: Ceilings = Ceilings { memory: 0, disk: 0, files: 0, file_size: 0 };
+const NONE: RequestLimits = RequestLimits { memory: 0, disk: 0, files: 0, file_size: 0 };
 const MIB: u64 = 1 << 20;
 
 /// A directory of workspaces with one in it.
@@ -56,16 +56,16 @@ impl Root {
         }
     }
 
-    fn walk(&self, ceilings: Ceilings) -> Result<(), Stop> {
-        let mut tally = Tally::new(ceilings);
+    fn walk(&self, limits: RequestLimits) -> Result<(), Stop> {
+        let mut tally = Tally::new(limits);
         Walk::workspace(&self.subject(&[]), &mut tally)
     }
 
     /// The least limits that a walk does not pass: bytes and files.
     fn size(&self) -> (u64, u64) {
-        let within = |ceilings| self.walk(ceilings) == Ok(());
-        let bytes = least(|disk| within(Ceilings { disk, ..NONE }));
-        (bytes, least(|files| within(Ceilings { files, ..NONE })))
+        let within = |limits| self.walk(limits) == Ok(());
+        let bytes = least(|disk| within(RequestLimits { disk, ..NONE }));
+        (bytes, least(|files| within(RequestLimits { files, ..NONE })))
     }
 }
 
@@ -123,7 +123,10 @@ fn a_directory_that_is_closed_is_opened_up() {
     for path in ["a/b", "a", "."] {
         fs::set_permissions(top.join(path), Permissions::from_mode(0o000)).unwrap();
     }
-    assert_eq!(root.walk(Ceilings { disk: MIB / 2, ..NONE }), Err(Stop::Excess(Excess::Disk)));
+    assert_eq!(
+        root.walk(RequestLimits { disk: MIB / 2, ..NONE }),
+        Err(Stop::Exceeded(ExceededLimit::Disk))
+    );
     let mode = |path: &str| fs::metadata(top.join(path)).unwrap().mode() & 0o7777;
     assert_eq!([mode("."), mode("a"), mode("a/b")], [0o700; 3]);
 }
@@ -150,9 +153,12 @@ fn depth_costs_no_descriptors() {
         at = openat(&at, "d", OFlag::O_DIRECTORY, Mode::empty()).unwrap();
     }
     let began = Instant::now();
-    assert_eq!(root.walk(Ceilings { files: 10_000, ..NONE }), Ok(()));
+    assert_eq!(root.walk(RequestLimits { files: 10_000, ..NONE }), Ok(()));
     println!("10,000 entries in 5,000 levels: {:?}", began.elapsed());
-    assert_eq!(root.walk(Ceilings { files: 9_999, ..NONE }), Err(Stop::Excess(Excess::Files)));
+    assert_eq!(
+        root.walk(RequestLimits { files: 9_999, ..NONE }),
+        Err(Stop::Exceeded(ExceededLimit::Files))
+    );
     // What removes temporary directories would need a descriptor for each.
     let parent: OwnedFd = File::open(root.directory.path()).unwrap().into();
     crate::worker::remove::contents(&parent, "w").unwrap();
@@ -162,7 +168,7 @@ fn depth_costs_no_descriptors() {
 fn a_workspace_that_is_gone_holds_nothing() {
     let root = Root::new();
     fs::remove_dir(root.workspace()).unwrap();
-    assert_eq!(root.walk(Ceilings { files: 1, ..NONE }), Ok(()));
+    assert_eq!(root.walk(RequestLimits { files: 1, ..NONE }), Ok(()));
 }
 
 /// A worker, of which comes a shell that does something, says so, and waits
@@ -185,8 +191,8 @@ impl Shell {
         Pid::from_raw(self.0.id().cast_signed())
     }
 
-    fn measure(&self, root: &Root, ceilings: Ceilings) -> Result<(), Stop> {
-        measure(&root.subject(&[self.pid()]), ceilings)
+    fn measure(&self, root: &Root, limits: RequestLimits) -> Result<(), Stop> {
+        measure(&root.subject(&[self.pid()]), limits)
     }
 }
 
@@ -202,8 +208,8 @@ fn files_that_were_removed_and_are_open_count() {
     let root = Root::new();
     let fill = "exec 5>f; head -c 1048576 /dev/zero >&5; rm f";
     let shell = Shell::new(&root, fill, Stdio::null());
-    let disk = |disk| shell.measure(&root, Ceilings { disk, file_size: MIB, ..NONE });
-    assert_eq!(disk(MIB / 2), Err(Stop::Excess(Excess::Disk)));
+    let disk = |disk| shell.measure(&root, RequestLimits { disk, file_size: MIB, ..NONE });
+    assert_eq!(disk(MIB / 2), Err(Stop::Exceeded(ExceededLimit::Disk)));
     assert_eq!(disk(2 * MIB), Ok(()));
 }
 
@@ -211,8 +217,8 @@ fn files_that_were_removed_and_are_open_count() {
 fn memory_of_processes_is_added_up() {
     let root = Root::new();
     let shell = Shell::new(&root, ":", Stdio::null());
-    let memory = |memory| shell.measure(&root, Ceilings { memory, ..NONE });
-    assert_eq!(memory(1), Err(Stop::Excess(Excess::Memory)));
+    let memory = |memory| shell.measure(&root, RequestLimits { memory, ..NONE });
+    assert_eq!(memory(1), Err(Stop::Exceeded(ExceededLimit::Memory)));
     assert_eq!(memory(1 << 40), Ok(()));
 }
 
@@ -226,8 +232,8 @@ fn files_in_memory_count_as_memory() {
     };
     file.write_all(&vec![1; 64 << 20]).unwrap();
     let shell = Shell::new(&root, ":", file.into());
-    let memory = |memory| shell.measure(&root, Ceilings { memory, ..NONE });
-    assert_eq!(memory(64 * MIB), Err(Stop::Excess(Excess::Memory)));
+    let memory = |memory| shell.measure(&root, RequestLimits { memory, ..NONE });
+    assert_eq!(memory(64 * MIB), Err(Stop::Exceeded(ExceededLimit::Memory)));
     assert_eq!(memory(80 * MIB), Ok(()));
 }
 
@@ -235,7 +241,7 @@ fn files_in_memory_count_as_memory() {
 fn codes_say_what_was_found() {
     let exited = |code: i32| found(code << 8);
     assert_eq!(exited(WITHIN), Found::Within);
-    assert_eq!(exited(DISK), Found::Excess(Excess::Disk));
+    assert_eq!(exited(DISK), Found::Exceeded(ExceededLimit::Disk));
     assert_eq!(exited(NOTHING), Found::Nothing);
     assert_eq!(found(libc::SIGALRM), Found::Nothing, "it took too long");
 }
@@ -244,8 +250,8 @@ fn codes_say_what_was_found() {
 fn a_few_files_and_five_thousand_are_seen_in_a_moment() {
     let root = Root::new();
     let began = Instant::now();
-    let ceilings = Ceilings { memory: 1 << 40, disk: 1 << 40, ..NONE };
-    assert_eq!(measure(&root.subject(&[]), ceilings), Ok(()));
+    let limits = RequestLimits { memory: 1 << 40, disk: 1 << 40, ..NONE };
+    assert_eq!(measure(&root.subject(&[]), limits), Ok(()));
     println!("no files: {:?}", began.elapsed());
     for directory in 0..50 {
         let path = root.workspace().join(directory.to_string());
@@ -253,7 +259,7 @@ fn a_few_files_and_five_thousand_are_seen_in_a_moment() {
         (0..100).for_each(|number| write(&path.join(number.to_string()), 100));
     }
     let began = Instant::now();
-    let looked = measure(&root.subject(&[]), ceilings);
+    let looked = measure(&root.subject(&[]), limits);
     println!("5,000 files: {:?}", began.elapsed());
     assert_eq!(looked, Ok(()));
 }

@@ -14,7 +14,7 @@ use crate::{
         clean::{self, Whose},
         ending::{Ending, Found, Step},
     },
-    wire::message::{Event, Released},
+    wire::message::{Released, SpawnerEvent},
 };
 
 /// Time a signal takes at most; looking again too early costs nothing.
@@ -86,7 +86,7 @@ impl Leases {
         let (id, name) = (lease.id, lease.workspace.clone());
         let quarantined = quarantined || !self.remove_directory(&name);
         self.slots.end(index, Instant::now(), quarantined);
-        self.reports.push(Event::Released(Released { lease: id, quarantined }));
+        self.reports.push(SpawnerEvent::Released(Released { lease: id, quarantined }));
     }
 
     /// Removes a workspace's own directory, which is empty by now. That takes

@@ -12,7 +12,7 @@ use crate::{
         users::Pair,
     },
     wire::{
-        message::{Event, Exceeded, ExcessName},
+        message::{ExceededLimitName, LimitExceeded, SpawnerEvent},
         tier::Tier,
     },
 };
@@ -31,7 +31,7 @@ impl Leases {
         let slot = self.slots.find(lease);
         let lease = slot.and_then(|slot| self.slots.lease_mut(slot));
         if let Some(lease) = lease.filter(|lease| lease.rounds.is_none()) {
-            lease.rounds = Rounds::begin(Instant::now(), lease.ceilings);
+            lease.rounds = Rounds::begin(Instant::now(), lease.limits);
         }
     }
 
@@ -44,7 +44,7 @@ impl Leases {
         let identity = pair.map(|Pair { killer, tenant }| Identity { own: killer, tenant });
         let Some(lease) = self.slots.lease_mut(slot) else { return };
         let Some(rounds) = lease.rounds.as_mut() else { return };
-        let Some(ceilings) = rounds.take_due(now) else { return };
+        let Some(limits) = rounds.take_due(now) else { return };
         if is_busy {
             return rounds.put_off(now);
         }
@@ -59,7 +59,7 @@ impl Leases {
             since: lease.since,
             may_hide: self.arrangement.tier == Tier::None,
         };
-        match self.fork.fork(|| gauge::look(&subject, ceilings)) {
+        match self.fork.fork(|| gauge::look(&subject, limits)) {
             Ok(pid) => drop(self.children.insert(pid, Child::Gauge(look))),
             Err(_none_to_be_had) => self.seen(look, Found::Nothing, Instant::now()),
         }
@@ -75,8 +75,8 @@ impl Leases {
         let lease = self.slots.lease_mut(slot).filter(|lease| lease.id == id);
         let rounds = lease.and_then(|lease| lease.rounds.as_mut());
         if let Some(excess) = rounds.and_then(|rounds| rounds.looked(began, now, found)) {
-            let what = ExcessName::from(excess).into();
-            self.reports.push(Event::Exceeded(Exceeded { lease: id, what }));
+            let what = ExceededLimitName::from(excess).into();
+            self.reports.push(SpawnerEvent::LimitExceeded(LimitExceeded { lease: id, what }));
         }
     }
 }

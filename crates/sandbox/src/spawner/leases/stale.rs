@@ -11,7 +11,7 @@ use crate::{
         leftovers,
         setup::{Arrangement, Unfit},
     },
-    wire::message::Event,
+    wire::message::SpawnerEvent,
 };
 
 impl Leases {
@@ -30,7 +30,7 @@ impl Leases {
             if about.is_dir() {
                 stale.push((name, (owner != geteuid()).then_some(owner)));
             } else if fs::remove_file(entry.path()).is_err() {
-                self.reports.push(Event::Left(name));
+                self.reports.push(SpawnerEvent::Left(name));
             }
         }
         if let Some(users) = users {

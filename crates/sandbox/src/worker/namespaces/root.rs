@@ -19,7 +19,7 @@ use nix::{
 };
 
 use crate::worker::{Job, Site, reading::Reading};
-use crate::{kernel::policy::mount_points, wire::shared::Shared};
+use crate::{kernel::policy::mount_points, wire::shared::SharedCaches};
 
 /// What a request may put into `/tmp` and `/dev/shm`, each.
 const SCRATCH: &str = "size=64m,nr_inodes=10k,mode=1777";
@@ -124,7 +124,7 @@ fn further(job: &Job<'_>, image: &[(PathBuf, Place)]) -> io::Result<Vec<(PathBuf
             parts.push((asked.clone(), Place::Link(real.clone())));
         }
     }
-    for path in job.tenant.shared.iter().flat_map(Shared::paths) {
+    for path in job.tenant.shared.iter().flat_map(SharedCaches::paths) {
         let kept = Kept::open(&path)?;
         parts.push((path, Place::Shared(kept)));
     }

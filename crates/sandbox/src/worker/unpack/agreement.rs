@@ -79,7 +79,7 @@ const TASK: UnpackTask = UnpackTask {
 };
 
 /// Unpacks as a worker does, into `workspace`.
-fn to_disk(packed: &[u8], workspace: &Path, preserve: bool) -> Result<Unpacked, String> {
+fn to_disk(packed: &[u8], workspace: &Path, preserve: bool) -> Result<UnpackResult, String> {
     fs::create_dir(workspace.join(REPOSITORY)).unwrap();
     let directory = File::open(workspace).unwrap();
     let task = UnpackTask { preserve_file_mode: preserve, ..TASK };

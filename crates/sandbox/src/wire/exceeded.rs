@@ -4,7 +4,7 @@ use std::fmt;
 
 /// What all processes and files of a request took too much of together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Excess {
+pub enum ExceededLimit {
     /// Memory.
     Memory,
     /// Bytes on disk.
@@ -15,7 +15,7 @@ pub enum Excess {
     Unmeasured,
 }
 
-impl Excess {
+impl ExceededLimit {
     /// What was the matter, in words; `limit` is that of the excess.
     #[must_use]
     pub fn words(self, limit: u64) -> impl fmt::Display {

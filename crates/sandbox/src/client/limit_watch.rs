@@ -4,34 +4,34 @@ use std::future::pending;
 
 use tokio::sync::oneshot;
 
-use super::run::End;
-use crate::wire::{excess::Excess, message::Ceilings};
+use super::run::Termination;
+use crate::wire::{exceeded::ExceededLimit, message::RequestLimits};
 
 /// Waits until a request took more than it may.
 #[derive(Debug)]
-pub(super) struct Passing {
-    told: Option<oneshot::Receiver<Excess>>,
-    ceilings: Ceilings,
+pub(super) struct LimitWatch {
+    told: Option<oneshot::Receiver<ExceededLimit>>,
+    limits: RequestLimits,
 }
 
-impl Passing {
+impl LimitWatch {
     /// `told` is where the spawner's word of it arrives.
-    pub(super) fn new(told: oneshot::Receiver<Excess>) -> Self {
-        Self { told: Some(told), ceilings: Ceilings::default() }
+    pub(super) fn new(told: oneshot::Receiver<ExceededLimit>) -> Self {
+        Self { told: Some(told), limits: RequestLimits::default() }
     }
 
     /// What a request may take, for whoever reads of the excess.
-    pub(super) fn limit(&mut self, ceilings: Ceilings) {
-        self.ceilings = ceilings;
+    pub(super) fn limit(&mut self, limits: RequestLimits) {
+        self.limits = limits;
     }
 
     /// Resolves once, if it has. May be left and called again.
-    pub(super) async fn passed(&mut self) -> End {
+    pub(super) async fn exceeded(&mut self) -> Termination {
         let Some(told) = &mut self.told else { return pending().await };
         let told = told.await;
         self.told = None;
         match told {
-            Ok(what) => End::Excess { what, limit: self.ceilings.limit(what) },
+            Ok(what) => Termination::LimitExceeded { what, limit: self.limits.limit(what) },
             // The lease ended, or the spawner: others tell of that.
             Err(_closed) => pending().await,
         }

@@ -16,7 +16,7 @@ use tokio::{
 use super::{bounds::Bounds, lease::Lease, link::Outgoing};
 use crate::wire::{
     channel,
-    message::{Ended, Grants, JobKind},
+    message::{Grants, JobKind, WorkerEnded},
     plan::{self, Answer, Exited, Failed, Plan, Reply},
 };
 
@@ -29,9 +29,9 @@ pub struct Unconfined {
 
 /// A worker and the socket that leads to it.
 #[derive(Debug)]
-pub(super) struct Job {
+pub(super) struct WorkerHandle {
     socket: UnixStream,
-    ended: oneshot::Receiver<Ended>,
+    ended: oneshot::Receiver<WorkerEnded>,
     /// Received, but not understood yet.
     buffer: Vec<u8>,
     /// Said after the command was to start.
@@ -44,11 +44,11 @@ pub(super) struct Job {
 
 /// The other ends of what leads to a worker.
 #[derive(Debug)]
-pub(super) struct Ends {
+pub(super) struct Endpoints {
     /// What the worker gets: its socket, and where an archive comes from.
-    pub(super) carried: Vec<OwnedFd>,
+    pub(super) descriptors: Vec<OwnedFd>,
     /// Where its end is told.
-    pub(super) ended: oneshot::Sender<Ended>,
+    pub(super) ended: oneshot::Sender<WorkerEnded>,
 }
 
 /// Longest grants in bytes, so that an order fits into a message.
@@ -57,9 +57,9 @@ const MAX_GRANTS: usize = 12 * 1024;
 /// Most bytes received at a time; a reply is far shorter.
 const PIECE: usize = 16 * 1024;
 
-impl Job {
+impl WorkerHandle {
     /// A worker to be, and what is to be sent for it to come to be.
-    pub(super) fn new(kind: JobKind) -> Result<(Self, Ends), Unconfined> {
+    pub(super) fn new(kind: JobKind) -> Result<(Self, Endpoints), Unconfined> {
         let (socket, theirs) = channel::stream_pair().map_err(cannot("make a socket"))?;
         rustix::io::ioctl_fionbio(&socket, true).map_err(cannot("make a socket"))?;
         let socket = std::os::unix::net::UnixStream::from(socket);
@@ -72,18 +72,18 @@ impl Job {
             (None, None)
         };
         let (told, ended) = oneshot::channel();
-        let carried = [theirs].into_iter().chain(source).collect();
-        let job = Self { socket, ended, buffer: Vec::new(), last: None, silent: false, archive };
-        Ok((job, Ends { carried, ended: told }))
+        let descriptors = [theirs].into_iter().chain(source).collect();
+        let worker = Self { socket, ended, buffer: Vec::new(), last: None, silent: false, archive };
+        Ok((worker, Endpoints { descriptors, ended: told }))
     }
 
     /// Has a further worker started under `lease`.
     pub(super) async fn start(lease: &Lease) -> Result<Self, Unconfined> {
         let grants = grants(lease.bounds())?;
-        let (job, ends) = Self::new(JobKind::Run)?;
-        let order = Outgoing::Start { lease: lease.id(), grants, ends };
+        let (worker, endpoints) = Self::new(JobKind::Run)?;
+        let order = Outgoing::Start { lease: lease.id(), grants, endpoints };
         lease.send(order).await.map_err(cannot("start a worker"))?;
-        Ok(job)
+        Ok(worker)
     }
 
     /// Tells a worker what to do next.
@@ -110,14 +110,14 @@ impl Job {
 
     /// Waits for the end of a command: told by its guard, if it has one, or else
     /// by the spawner. May be left and called again, until it has returned.
-    pub(super) async fn end(&mut self) -> Result<Ended, Unconfined> {
+    pub(super) async fn wait(&mut self) -> Result<WorkerEnded, Unconfined> {
         loop {
             tokio::select! {
                 // What a worker says comes before its end, and is heard first.
                 biased;
                 reply = reply(&self.socket, &mut self.buffer), if !self.silent => match reply {
                     Ok(Some((Answer::Exited(Exited { status, used }), _))) => {
-                        return Ok(Ended { status, used, ..Ended::default() });
+                        return Ok(WorkerEnded { status, used, ..WorkerEnded::default() });
                     }
                     Ok(Some((answer, _))) => self.last = Some(answer),
                     Ok(None) | Err(_) => self.silent = true,
@@ -128,12 +128,12 @@ impl Job {
     }
 
     /// What a worker said last, if it could not become the command after all.
-    pub(super) fn last_words(&mut self) -> Option<Answer> {
+    pub(super) fn take_last_answer(&mut self) -> Option<Answer> {
         self.last.take()
     }
 
     /// Why a worker ended without having been asked to.
-    pub(super) async fn post_mortem(&mut self) -> Unconfined {
+    pub(super) async fn unexpected_end(&mut self) -> Unconfined {
         match (&mut self.ended).await {
             Ok(ended) if !ended.failure.is_empty() => Unconfined { reason: ended.failure },
             Ok(ended) => {
