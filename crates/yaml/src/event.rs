@@ -80,9 +80,20 @@ pub(super) enum Tag {
     Other,
 }
 
+/// Length in bytes of the longest tag that makes a difference.
+const MAX_KNOWN_BYTES: usize = b"tag:yaml.org,2002:timestamp".len();
+
 impl Tag {
-    /// The tag of this name.
-    pub(super) fn from_name(name: &[u8]) -> Self {
+    /// The tag that a prefix and a suffix make together. A long prefix is never
+    /// copied, because every node of a document may use it.
+    pub(super) fn from_parts(prefix: &[u8], suffix: &[u8]) -> Self {
+        if prefix.len() + suffix.len() > MAX_KNOWN_BYTES {
+            return Self::Other;
+        }
+        Self::from_name(&[prefix, suffix].concat())
+    }
+
+    fn from_name(name: &[u8]) -> Self {
         match name.strip_prefix(b"tag:yaml.org,2002:") {
             Some(b"str") => Self::Str,
             Some(b"int") => Self::Int,

@@ -1,18 +1,15 @@
 //! What `%YAML` and `%TAG` ask for.
 
+use std::collections::HashMap;
+
 use crate::{error::Error, place::Place};
 
 /// The directives of a document.
 #[derive(Debug, Default)]
 pub(super) struct Directives {
     has_version: bool,
-    tags: Vec<TagDirective>,
-}
-
-#[derive(Debug)]
-struct TagDirective {
-    handle: Box<[u8]>,
-    prefix: Box<[u8]>,
+    /// Prefixes by handle. A map, because a document may declare any number.
+    prefixes: HashMap<Box<[u8]>, Box<[u8]>>,
 }
 
 impl Directives {
@@ -29,15 +26,10 @@ impl Directives {
 
     pub(super) fn add_tag(&mut self, tag: (&[u8], &[u8]), place: Place) -> Result<(), Error> {
         let (handle, prefix) = tag;
-        if self.prefix(handle).is_some() {
+        if self.prefixes.insert(handle.into(), prefix.into()).is_some() {
             return Err(Error::parser("found duplicate %TAG directive", place));
         }
-        self.tags.push(TagDirective { handle: handle.into(), prefix: prefix.into() });
         Ok(())
-    }
-
-    fn prefix(&self, handle: &[u8]) -> Option<&[u8]> {
-        self.tags.iter().find(|tag| *tag.handle == *handle).map(|tag| &*tag.prefix)
     }
 
     /// What a tag's handle stands for.
@@ -48,6 +40,6 @@ impl Directives {
             b"!!" => Some(b"tag:yaml.org,2002:"),
             _ => None,
         };
-        self.prefix(handle).or(default)
+        self.prefixes.get(handle).map(|prefix| &**prefix).or(default)
     }
 }

@@ -78,7 +78,7 @@ impl Parser<'_> {
     fn resolve_tag(&self, token: Token, handle: Offset) -> Result<Tag, Error> {
         let (handle, suffix) = self.scanner.text(token.text).split_at(handle.get());
         match self.directives.resolve(handle) {
-            Some(prefix) => Ok(Tag::from_name(&[prefix, suffix].concat())),
+            Some(prefix) => Ok(Tag::from_parts(prefix, suffix)),
             None => Err(Error::parser("found undefined tag handle", token.place)),
         }
     }

@@ -56,6 +56,11 @@ pub(crate) const HOSTILE: &[Case] = &[
     case("anchors", anchors, 16),
     case("a long line of wide characters", wide_line, 4),
     case("line breaks in a folded scalar", folded_breaks, 4),
+    Case {
+        error: Some("did not find expected <document start>"),
+        ..case("tag directives", tag_directives, 24)
+    },
+    case("tags with a long prefix", long_tag_prefix, 5),
 ];
 
 pub(crate) const EXPLOSIVE: &[Case] = &[
@@ -189,6 +194,16 @@ fn wide_line() -> Bytes {
 
 fn folded_breaks() -> Bytes {
     repeated("a: >\n", "  x\n\n\n", "")
+}
+
+fn tag_directives() -> Bytes {
+    repeated("", "%TAG !a#! !\n", "")
+}
+
+fn long_tag_prefix() -> Bytes {
+    // CR, because LF and `---` would end the document here.
+    let directive = format!("%TAG !a! !{}\r---\r[", "x".repeat(SIZE / 2));
+    repeated(&directive, "!a!b c,", "]")
 }
 
 fn alias_bomb() -> Bytes {
