@@ -202,7 +202,9 @@ impl Loader {
         for Problem { file, place, problem, .. } in warnings.iter().filter(is_told) {
             let (code, help) = (problem.code, problem.help.as_deref());
             match problem.severity() {
-                Severity::Note => info!(file, %place, %code, note = %problem, help, "a plugin"),
+                Severity::Note => {
+                    info!(file, %place, %code, note = %problem, help, "a note on the definitions")
+                }
                 Severity::Warning | Severity::Error => {
                     warn!(file, %place, %code, error = %problem, help, "a doubtful plugin");
                 }

@@ -9,7 +9,10 @@ use std::{
 use rustix::fs::{Access, access, statfs};
 
 use super::Finding;
-use crate::{config::Serve, loader::static_mounts};
+use crate::{
+    config::Serve,
+    loader::{Snapshot, static_mounts},
+};
 
 /// `TMPFS_MAGIC` of statfs(2).
 const IN_MEMORY: u64 = 0x0102_1994;
@@ -18,14 +21,15 @@ const IN_MEMORY: u64 = 0x0102_1994;
 const MIB: u64 = 1024 * 1024;
 
 /// Bits of a mode for whoever is neither owner nor in the group.
-const READ_AND_ENTER: u32 = 0o5;
+const READ: u32 = 0o4;
+const ENTER: u32 = 0o1;
 const WRITE: u32 = 0o2;
 
 pub(super) fn look(options: &Serve) -> Vec<Finding> {
     let mut findings = Vec::new();
     let places = options.places();
     for directory in places.directory.iter().chain(places.single.iter().filter(|p| p.exists())) {
-        findings.push(plugins(directory, options.run_as_uid));
+        findings.extend(plugins(directory, options.run_as_uid));
     }
     // Without mountinfo nothing is known, and nothing is said.
     let mounts = static_mounts(&places).unwrap_or_default();
@@ -36,17 +40,37 @@ pub(super) fn look(options: &Serve) -> Vec<Finding> {
     findings
 }
 
-fn plugins(path: &Path, uid: u32) -> Finding {
+fn plugins(path: &Path, uid: u32) -> Vec<Finding> {
     let shown = path.display();
+    let remedy = "defaultMode: 0444 of the volume, or --run-as-uid";
+    let closed = |path: &Path| {
+        let text = format!("definitions: {} cannot be read by uid {uid}", path.display());
+        Finding::failure(text).remedy(remedy)
+    };
+    let needed = |about: &Metadata| if about.is_dir() { READ | ENTER } else { READ };
     match fs::metadata(path) {
-        Ok(about) if may(path, &about, uid, READ_AND_ENTER) => {
-            Finding::fine(format!("definitions: {shown} can be read"))
+        Ok(about) if !may(path, &about, uid, needed(&about)) => vec![closed(path)],
+        Ok(_) => {
+            let open = Finding::fine(format!("definitions: {shown} can be read"));
+            [open]
+                .into_iter()
+                .chain(unreadable(path, uid).iter().map(|file| closed(file)))
+                .collect()
         }
-        Ok(_) => Finding::failure(format!("definitions: {shown} cannot be read by uid {uid}"))
-            .remedy("defaultMode: 0444 of the volume, or --run-as-uid"),
-        Err(error) => Finding::failure(format!("definitions: {shown}: {error}"))
-            .remedy("mount a ConfigMap there, or --plugins-dir"),
+        Err(error) => vec![
+            Finding::failure(format!("definitions: {shown}: {error}"))
+                .remedy("mount a ConfigMap there, or --plugins-dir"),
+        ],
     }
+}
+
+/// Definitions that this process can read and `uid` cannot.
+fn unreadable(directory: &Path, uid: u32) -> Vec<PathBuf> {
+    let files = Snapshot::read(directory).unwrap_or_default().files;
+    let paths = files.into_iter().filter(|f| f.text.is_ok()).map(|f| directory.join(f.name));
+    let is_closed =
+        |path: &PathBuf| fs::metadata(path).is_ok_and(|about| !may(path, &about, uid, READ));
+    paths.filter(is_closed).collect()
 }
 
 fn sockets(path: &Path, uid: u32) -> Finding {
@@ -144,8 +168,28 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_told_with_its_name() {
-        let finding = plugins(Path::new("/nowhere/plugins.d"), 999);
-        assert_eq!(finding.state, State::Failure);
-        assert!(finding.text.contains("/nowhere/plugins.d"), "{finding:?}");
+        let findings = plugins(Path::new("/nowhere/plugins.d"), 999);
+        assert_eq!(findings[0].state, State::Failure);
+        assert!(findings[0].text.contains("/nowhere/plugins.d"), "{findings:?}");
+    }
+
+    #[test]
+    fn a_definition_that_only_root_may_read_is_told_with_its_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let mode = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode));
+        mode(directory.path(), 0o755).unwrap();
+        let failures = |path: &Path| {
+            let findings = plugins(path, 999).into_iter();
+            findings.filter(|finding| finding.state == State::Failure).collect::<Vec<_>>()
+        };
+        let file = directory.path().join("a.yaml");
+        fs::write(&file, "").unwrap();
+        mode(&file, 0o644).unwrap();
+        assert_eq!((failures(directory.path()), failures(&file)), (vec![], vec![]));
+        mode(&file, 0o400).unwrap();
+        // Asked as itself, a plain user may read what it made.
+        let expected = usize::from(rustix::process::geteuid().is_root());
+        assert_eq!(failures(directory.path()).len(), expected);
+        assert!(failures(&file).iter().all(|finding| finding.text.contains("a.yaml")));
     }
 }
