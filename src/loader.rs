@@ -203,7 +203,7 @@ impl Loader {
             let (code, help) = (problem.code, problem.help.as_deref());
             match problem.severity() {
                 Severity::Note => {
-                    info!(file, %place, %code, note = %problem, help, "a note on the definitions")
+                    info!(file, %place, %code, note = %problem, help, "a note on the definitions");
                 }
                 Severity::Warning | Severity::Error => {
                     warn!(file, %place, %code, error = %problem, help, "a doubtful plugin");
