@@ -213,7 +213,12 @@ fn copy_definitions(
                 fs::create_dir_all(copy.parent().unwrap_or(&volume))?;
                 fs::write(copy, text)?;
             }
-            Err(reason) => report.warn(&format!("not a valid plugin: {name}: {reason}")),
+            Err(reason) => report.event(&Event::NotServed {
+                plugin: None,
+                file: Some(name.as_str().into()),
+                line: None,
+                reason: reason.diagnostic().to_string().into(),
+            }),
         }
     }
     for entry in &snapshot.ignored {
