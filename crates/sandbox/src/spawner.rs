@@ -6,18 +6,18 @@
 //! after ending every lease.
 
 mod caches;
-mod census;
 mod clean;
-mod ending;
-mod gauge;
 mod kill;
 mod leases;
 mod leftovers;
+mod meter;
+mod process_check;
+mod release;
 mod root;
-mod rounds;
+mod schedule;
 mod setup;
 mod slot;
-mod users;
+mod uid_pool;
 
 use std::{
     io,
@@ -38,7 +38,7 @@ use nix::{
     unistd::{chdir, setsid},
 };
 
-use self::{leases::Leases, setup::Unfit};
+use self::{leases::Leases, setup::NotPrepared};
 use crate::{
     kernel::{
         fork::{self, SingleThreaded},
@@ -53,7 +53,7 @@ use crate::{
 
 /// How long the spawner takes at most to end all leases when the supervisor is
 /// gone. What is still there then survives SIGKILL, and waiting does not help.
-const LAST_PATIENCE: Duration = Duration::from_secs(5);
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Longest sleep; a limit only because poll(2) wants one.
 const LONGEST_SLEEP: Duration = Duration::from_hours(1);
@@ -75,10 +75,10 @@ pub(super) fn run(control: OwnedFd) -> io::Result<()> {
         return Err(io::Error::other("the first order is to set up"));
     };
     match prepare(fork, &setup) {
-        Ok(leases) => Spawner { control, signals, leases }.serve(),
-        Err(unfit) => channel::send(
+        Ok(leases) => EventLoop { control, signals, leases }.serve(),
+        Err(error) => channel::send(
             &control,
-            &SpawnerReport::from(SpawnerEvent::Unfit(unfit.to_string())),
+            &SpawnerReport::from(SpawnerEvent::NotReady(error.to_string())),
             &[],
         ),
     }
@@ -108,20 +108,20 @@ fn detach() -> io::Result<SignalFd> {
     Ok(SignalFd::with_flags(&watched, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?)
 }
 
-fn prepare(fork: SingleThreaded, setup: &SetupOrder) -> Result<Leases, Unfit> {
-    let arrangement = setup::arrange(fork, setup)?;
-    let mut leases = Leases::new(fork, arrangement, setup.leases);
+fn prepare(fork: SingleThreaded, setup: &SetupOrder) -> Result<Leases, NotPrepared> {
+    let prepared = setup::prepare(fork, setup)?;
+    let mut leases = Leases::new(fork, prepared, setup.leases);
     leases.remove_stale()?;
     Ok(leases)
 }
 
-struct Spawner {
+struct EventLoop {
     control: OwnedFd,
     signals: SignalFd,
     leases: Leases,
 }
 
-impl Spawner {
+impl EventLoop {
     /// Obeys orders until there is nobody left to give them.
     fn serve(mut self) -> io::Result<()> {
         let served = self.serve_orders();
@@ -137,8 +137,8 @@ impl Spawner {
         self.report(SpawnerEvent::Ready(self.leases.ready()))?;
         loop {
             let ordered = self.wait(Instant::now() + LONGEST_SLEEP, PollFlags::POLLIN)?;
-            self.tend()?;
-            if ordered && !self.obey()? {
+            self.handle_signals()?;
+            if ordered && !self.handle_order()? {
                 return Ok(());
             }
             self.send_reports()?;
@@ -147,11 +147,11 @@ impl Spawner {
 
     /// The supervisor is gone: its requests end with it.
     fn end_all(&mut self) -> io::Result<()> {
-        let until = Instant::now() + LAST_PATIENCE;
+        let until = Instant::now() + RELEASE_TIMEOUT;
         self.leases.release_all();
-        while self.leases.are_ending() && Instant::now() < until {
+        while self.leases.any_releasing() && Instant::now() < until {
             self.wait(until, PollFlags::empty())?;
-            self.tend()?;
+            self.handle_signals()?;
         }
         Ok(())
     }
@@ -178,7 +178,7 @@ impl Spawner {
     }
 
     /// Takes in what happened to children, and does what is due.
-    fn tend(&mut self) -> io::Result<()> {
+    fn handle_signals(&mut self) -> io::Result<()> {
         // The signals themselves say nothing: one may stand for many children.
         while self.signals.read_signal()?.is_some() {}
         while let Some(reaped) = fork::reap() {
@@ -193,7 +193,7 @@ impl Spawner {
     }
 
     /// Carries out one order; whether there may be more.
-    fn obey(&mut self) -> io::Result<bool> {
+    fn handle_order(&mut self) -> io::Result<bool> {
         let Some((order, descriptors)) = channel::receive::<Order>(&self.control)? else {
             return Ok(false);
         };

@@ -187,7 +187,7 @@ impl<Q: Fn()> Driver<Q> {
                      this isolation may not remove: remove it by hand"
                 ),
                 Some(SpawnerEvent::LimitExceeded(exceeded)) => self.exceeded(exceeded),
-                Some(SpawnerEvent::Ready(_) | SpawnerEvent::Unfit(_)) | None => {}
+                Some(SpawnerEvent::Ready(_) | SpawnerEvent::NotReady(_)) | None => {}
             }
         }
         Ok(())

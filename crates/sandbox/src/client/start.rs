@@ -75,7 +75,7 @@ pub enum NotStarted {
     Silent(#[source] io::Error),
     /// It cannot give what was asked for.
     #[error("{0}")]
-    Unfit(String),
+    NotReady(String),
 }
 
 /// The first argument that makes this program a spawner.
@@ -132,7 +132,7 @@ fn ready(control: &OwnedFd) -> Result<Abilities, NotStarted> {
     let received = channel::receive::<SpawnerReport>(control).map_err(NotStarted::Silent)?;
     match received.and_then(|(report, _)| report.event) {
         Some(SpawnerEvent::Ready(ready)) => Ok(ready.into()),
-        Some(SpawnerEvent::Unfit(why)) => Err(NotStarted::Unfit(why)),
+        Some(SpawnerEvent::NotReady(why)) => Err(NotStarted::NotReady(why)),
         Some(
             SpawnerEvent::Leased(_)
             | SpawnerEvent::WorkerEnded(_)

@@ -20,7 +20,7 @@ use nix::{
 use rustix::fs::{XattrFlags, fsetxattr};
 use thiserror::Error;
 
-use super::users::Users;
+use super::uid_pool::UidPool;
 use crate::wire::{
     message::Grants,
     shared::{SharedCaches, is_file_name},
@@ -67,24 +67,24 @@ pub(super) enum NoCache {
 
 /// The directory of all caches.
 #[derive(Debug)]
-pub(super) struct Caches {
+pub(super) struct CacheRoot {
     pub(super) path: PathBuf,
 }
 
-impl Caches {
+impl CacheRoot {
     /// Makes what is missing of the directories that are granted, and says
     /// whose they are. `users` is `None` where everybody is one user.
     pub(super) fn prepare(
         &self,
         grants: &Grants,
-        users: Option<&mut Users>,
+        uids: Option<&mut UidPool>,
     ) -> Result<SharedCaches, NoCache> {
         let Grants { owner, caches, .. } = grants;
         if let Some(bad) = caches.iter().chain([owner]).find(|name| !is_file_name(name)) {
             return Err(NoCache::Name(bad.clone()));
         }
         let directory = self.path.join(owner);
-        let group = users.map(|users| self.group(owner, &directory, users)).transpose()?;
+        let group = uids.map(|uids| self.group(owner, &directory, uids)).transpose()?;
         as_member(group, || {
             let (outer, inner) = match group {
                 Some(_) => (OWNER_MODE, CACHE_MODE),
@@ -97,10 +97,10 @@ impl Caches {
     }
 
     /// The group of an owner: as its directory has it, or one that is free.
-    fn group(&self, owner: &str, directory: &Path, users: &mut Users) -> Result<Gid, NoCache> {
+    fn group(&self, owner: &str, directory: &Path, uids: &mut UidPool) -> Result<Gid, NoCache> {
         let io = |error| NoCache::Io { path: directory.to_owned(), error };
         match fs::symlink_metadata(directory) {
-            Ok(about) => users.group(about.gid()).ok_or_else(|| NoCache::Foreign {
+            Ok(about) => uids.group(about.gid()).ok_or_else(|| NoCache::Foreign {
                 path: directory.to_owned(),
                 uid: about.uid(),
                 gid: about.gid(),
@@ -108,7 +108,7 @@ impl Caches {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let taken = groups(&self.path).map_err(io)?;
                 let none = || NoCache::NoGroup { owner: owner.to_owned() };
-                users.free_group(&taken).ok_or_else(none)
+                uids.free_group(&taken).ok_or_else(none)
             }
             Err(error) => Err(io(error)),
         }
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn caches_are_made_once_and_kept() {
         let work = tempfile::tempdir().unwrap();
-        let caches = Caches { path: work.path().to_owned() };
+        let caches = CacheRoot { path: work.path().to_owned() };
         let shared = caches.prepare(&grants("helm", &["one", "two"]), None).unwrap();
         let one = shared.path("one").unwrap();
         fs::write(one.join("file"), "kept").unwrap();
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn names_that_lead_elsewhere_make_nothing() {
         let work = tempfile::tempdir().unwrap();
-        let caches = Caches { path: work.path().to_owned() };
+        let caches = CacheRoot { path: work.path().to_owned() };
         for (owner, name) in [("..", "a"), ("a", ".."), ("a/b", "c"), ("a", "/etc")] {
             let refused = caches.prepare(&grants(owner, &[name]), None);
             assert!(matches!(refused, Err(NoCache::Name(_))), "{owner} {name}");
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn a_link_in_a_caches_place_is_not_followed() {
         let (work, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let caches = Caches { path: work.path().to_owned() };
+        let caches = CacheRoot { path: work.path().to_owned() };
         std::os::unix::fs::symlink(elsewhere.path(), work.path().join("helm")).unwrap();
         assert!(caches.prepare(&grants("helm", &["one"]), None).is_err());
         assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);

@@ -18,10 +18,10 @@ use nix::{
 };
 
 use super::{
-    census::Census,
-    ending::Found,
     kill::{become_killer, end_all},
-    users::Pair,
+    process_check::ProcessCheck,
+    release::Remaining,
+    uid_pool::UidPair,
 };
 use crate::kernel::privilege::drop_capabilities;
 use crate::{
@@ -34,17 +34,17 @@ const PROCESSES: i32 = 1;
 const FILES: i32 = 2;
 
 /// What a cleaner's exit code says. Whoever could kill one is still there.
-pub(super) fn found(status: i32) -> Found {
+pub(super) fn found(status: i32) -> Remaining {
     match ExitStatus::from_raw(status).code() {
-        Some(NOTHING) => Found::Nothing,
-        Some(PROCESSES) | None => Found::Processes,
-        Some(_) => Found::Files,
+        Some(NOTHING) => Remaining::Nothing,
+        Some(PROCESSES) | None => Remaining::Processes,
+        Some(_) => Remaining::Files,
     }
 }
 
 /// Whose a workspace is.
 #[derive(Debug)]
-pub(super) struct Whose<'w> {
+pub(super) struct CleanTarget<'w> {
     /// The user, where it is not this process's own.
     pub(super) tenant: Option<Uid>,
     /// Whom to end the tenant's processes as, if they are to be ended first.
@@ -52,21 +52,21 @@ pub(super) struct Whose<'w> {
     /// What the tenant shared with others.
     pub(super) shared: Option<&'w SharedCaches>,
     /// How to find out whether the tenant has processes.
-    pub(super) census: Census,
+    pub(super) process_check: ProcessCheck,
 }
 
 /// Runs in a child: ends the tenant's processes, becomes the tenant, and unless
 /// it still has processes leaves its caches to the next request and removes
 /// everything in `workspace`, a directory in `root`.
-pub(super) fn clean(root: &OwnedFd, workspace: &str, whose: &Whose<'_>) -> i32 {
-    if let Some(tenant) = whose.tenant {
-        match become_tenant(tenant, whose) {
-            Ok(()) if has_others(tenant, whose.census) => return PROCESSES,
+pub(super) fn clean(root: &OwnedFd, workspace: &str, target: &CleanTarget<'_>) -> i32 {
+    if let Some(tenant) = target.tenant {
+        match become_tenant(tenant, target) {
+            Ok(()) if has_other_processes(tenant, target.process_check) => return PROCESSES,
             Ok(()) => {}
             Err(found) => return found,
         }
     }
-    if let Some(shared) = whose.shared {
+    if let Some(shared) = target.shared {
         share::hand_on(shared);
     }
     match remove::contents(root, workspace) {
@@ -76,11 +76,11 @@ pub(super) fn clean(root: &OwnedFd, workspace: &str, whose: &Whose<'_>) -> i32 {
 }
 
 /// What an error means depends on how far this came.
-fn become_tenant(tenant: Uid, whose: &Whose<'_>) -> Result<(), i32> {
-    prepare(tenant, whose.shared.and_then(|shared| shared.group)).map_err(|_refused| FILES)?;
-    if let Some(killer) = whose.killer {
-        let users = Pair { killer, tenant };
-        let killed = become_killer(users).and_then(|()| end_all(users, Signal::SIGKILL));
+fn become_tenant(tenant: Uid, target: &CleanTarget<'_>) -> Result<(), i32> {
+    prepare(tenant, target.shared.and_then(|shared| shared.group)).map_err(|_refused| FILES)?;
+    if let Some(killer) = target.killer {
+        let uids = UidPair { killer, tenant };
+        let killed = become_killer(uids).and_then(|()| end_all(uids, Signal::SIGKILL));
         killed.map_err(|_not_let| PROCESSES)?;
     }
     change(tenant).map_err(|_refused| FILES)
@@ -107,14 +107,14 @@ fn prepare(tenant: Uid, further: Option<Gid>) -> Result<(), Errno> {
     setresgid(group, group, group)
 }
 
-fn has_others(user: Uid, census: Census) -> bool {
+fn has_other_processes(user: Uid, process_check: ProcessCheck) -> bool {
     // The limit counts per user of the node, and another Pod may use the same
     // range: only what is visible here is ours to wait for.
-    (census == Census::Listing || is_marked()) && is_seen(user)
+    (process_check == ProcessCheck::Listing || has_nproc_mark()) && has_visible_process(user)
 }
 
 /// Whether [`become_user`] left a mark.
-pub(super) fn is_marked() -> bool {
+pub(super) fn has_nproc_mark() -> bool {
     let none: [&CStr; 0] = [];
     // Asked about before the kernel looks for the file, which is not there.
     let refused: Result<Infallible, Errno> = execve(c"/proc/self/none", &none, &none);
@@ -122,7 +122,7 @@ pub(super) fn is_marked() -> bool {
 }
 
 /// Whether another process of a user is to be seen, or cannot be ruled out.
-pub(super) fn is_seen(user: Uid) -> bool {
+pub(super) fn has_visible_process(user: Uid) -> bool {
     let own = std::process::id().to_string();
     let Ok(processes) = fs::read_dir("/proc") else { return true };
     processes.flatten().any(|entry| {

@@ -6,17 +6,17 @@ use nix::{
     unistd::{Gid, Pid, ResUid, getresuid, setgroups, setresgid, setresuid},
 };
 
-use super::{clean::is_seen, users::Pair};
+use super::{clean::has_visible_process, uid_pool::UidPair};
 use crate::kernel::privilege::drop_capabilities;
 
 /// What a killer ends with when it could not become one, or was not let.
 const UNFIT: i32 = 1;
 
 /// Runs in a child: sends `signal` to all processes of a tenant at once.
-pub(super) fn kill_all(users: Pair, signal: Signal) -> i32 {
-    let group = Gid::from_raw(users.killer.as_raw());
+pub(super) fn kill_all(uids: UidPair, signal: Signal) -> i32 {
+    let group = Gid::from_raw(uids.killer.as_raw());
     let prepared = setgroups(&[]).and_then(|()| setresgid(group, group, group));
-    let killed = prepared.and_then(|()| become_killer(users)).and_then(|()| end_all(users, signal));
+    let killed = prepared.and_then(|()| become_killer(uids)).and_then(|()| end_all(uids, signal));
     killed.map_or(UNFIT, |()| 0)
 }
 
@@ -24,8 +24,8 @@ pub(super) fn kill_all(users: Pair, signal: Signal) -> i32 {
 ///
 /// With the tenant as effective user only, this process may signal the tenant's
 /// processes while none of them may signal it: a hostile one cannot shoot first.
-pub(super) fn become_killer(users: Pair) -> Result<(), Errno> {
-    let Pair { killer, tenant } = users;
+pub(super) fn become_killer(uids: UidPair) -> Result<(), Errno> {
+    let UidPair { killer, tenant } = uids;
     setresuid(killer, tenant, killer)?;
     drop_capabilities()?;
     // With a capability left, or as another user, the signal would go to
@@ -38,13 +38,13 @@ pub(super) fn become_killer(users: Pair) -> Result<(), Errno> {
 
 /// Signals all processes of a tenant as its killer. kill(-1) reaches them all in
 /// one call, so nothing escapes by forking.
-pub(super) fn end_all(users: Pair, signal: Signal) -> Result<(), Errno> {
+pub(super) fn end_all(uids: UidPair, signal: Signal) -> Result<(), Errno> {
     match kill(Pid::from_raw(-1), signal) {
         // Nobody was there.
         Ok(()) | Err(Errno::ESRCH) => Ok(()),
         // Linux never says so of everybody at once: a kernel that is not Linux
         // does if nobody was there, and a filter if somebody was.
-        Err(Errno::EPERM) if !is_seen(users.tenant) => Ok(()),
+        Err(Errno::EPERM) if !has_visible_process(uids.tenant) => Ok(()),
         Err(error) => Err(error),
     }
 }

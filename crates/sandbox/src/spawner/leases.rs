@@ -1,7 +1,7 @@
 //! All leases: who gets them, and who works under them.
 
-mod ends;
-mod looks;
+mod measure;
+mod release;
 mod signals;
 mod stale;
 
@@ -16,13 +16,13 @@ use nix::{
     unistd::{Pid, Uid, geteuid},
 };
 
-use self::looks::Look;
+use self::measure::RunningMeter;
 use super::{
     caches::NoCache,
-    census::Census,
     clean,
-    setup::Arrangement,
-    slot::{Lease, Slots, State, Waiting},
+    process_check::ProcessCheck,
+    setup::Prepared,
+    slot::{LeaseRecord, PendingWorker, SlotState, Slots},
 };
 use crate::{
     kernel::fork::{Reaped, SingleThreaded},
@@ -39,9 +39,9 @@ use crate::{
 /// The users, their processes and their directories.
 pub(super) struct Leases {
     fork: SingleThreaded,
-    arrangement: Arrangement,
+    prepared: Prepared,
     slots: Slots,
-    children: BTreeMap<Pid, Child>,
+    children: BTreeMap<Pid, ChildRole>,
     /// Orders that wait for a user. The supervisor gives no more than it has
     /// places for requests.
     queue: VecDeque<(LeaseOrder, Lines)>,
@@ -50,7 +50,7 @@ pub(super) struct Leases {
 
 /// What a child of the spawner is for.
 #[derive(Debug)]
-enum Child {
+enum ChildRole {
     Worker {
         slot: usize,
         job: u64,
@@ -63,20 +63,20 @@ enum Child {
     Cleaner {
         slot: usize,
     },
-    Gauge(Look),
+    Meter(RunningMeter),
     /// Removes what an earlier spawner left.
     Stale(String),
 }
 
 impl Leases {
-    pub(super) fn new(fork: SingleThreaded, arrangement: Arrangement, leases: u32) -> Self {
-        let slots = match &arrangement.users {
-            Some(users) => Slots::new(users.pairs.iter().copied().map(Some)),
+    pub(super) fn new(fork: SingleThreaded, prepared: Prepared, leases: u32) -> Self {
+        let slots = match &prepared.uids {
+            Some(uids) => Slots::new(uids.pairs.iter().copied().map(Some)),
             None => Slots::new((0..leases).map(|_| None)),
         };
         Self {
             fork,
-            arrangement,
+            prepared,
             slots,
             children: BTreeMap::new(),
             queue: VecDeque::new(),
@@ -86,14 +86,14 @@ impl Leases {
 
     /// What the supervisor is told at first.
     pub(super) fn ready(&self) -> Ready {
-        let Arrangement { users, census, .. } = &self.arrangement;
+        let Prepared { uids, process_check, .. } = &self.prepared;
         Ready {
             leases: u32::try_from(self.slots.len()).unwrap_or(u32::MAX),
-            tier: TierName::from(self.arrangement.tier).into(),
-            landlock: self.arrangement.landlock,
-            missing: self.arrangement.missing.clone(),
-            root: self.arrangement.root.path.to_string_lossy().into_owned(),
-            unlimited: users.is_some() && *census == Census::Listing,
+            tier: TierName::from(self.prepared.tier).into(),
+            landlock: self.prepared.landlock,
+            missing: self.prepared.missing.clone(),
+            root: self.prepared.root.path.to_string_lossy().into_owned(),
+            unlimited: uids.is_some() && *process_check == ProcessCheck::Listing,
         }
     }
 
@@ -104,13 +104,13 @@ impl Leases {
 
     /// When something is to be done next.
     pub(super) fn due(&self) -> Option<Instant> {
-        let rested = (!self.queue.is_empty()).then(|| self.slots.next_rested()).flatten();
-        self.slots.iter().filter_map(|(_, slot)| slot.wake()).chain(rested).min()
+        let reusable = (!self.queue.is_empty()).then(|| self.slots.next_reusable()).flatten();
+        self.slots.iter().filter_map(|(_, slot)| slot.wake()).chain(reusable).min()
     }
 
     /// Whether a lease is still being taken back.
-    pub(super) fn are_ending(&self) -> bool {
-        self.slots.iter().any(|(_, slot)| matches!(slot.state, State::Ending { .. }))
+    pub(super) fn any_releasing(&self) -> bool {
+        self.slots.iter().any(|(_, slot)| matches!(slot.state, SlotState::Releasing { .. }))
     }
 
     pub(super) fn lease(&mut self, order: LeaseOrder, lines: Lines) {
@@ -127,7 +127,7 @@ impl Leases {
             let uid = self.user(index).unwrap_or_else(geteuid).as_raw();
             self.reports.push(SpawnerEvent::Leased(Leased { ticket: order.ticket, lease, uid }));
             let (job, kind) = (order.ticket, order.kind());
-            self.fork_worker(index, Waiting { job, kind, grants: order.grants, lines });
+            self.fork_worker(index, PendingWorker { job, kind, grants: order.grants, lines });
         }
     }
 
@@ -135,23 +135,23 @@ impl Leases {
     /// must not be there to meet it.
     pub(super) fn start(&mut self, order: StartOrder, lines: Lines) {
         let StartOrder { job, grants, .. } = order;
-        let worker = Waiting { job, kind: JobKind::Run, grants, lines };
+        let worker = PendingWorker { job, kind: JobKind::Run, grants, lines };
         let Some(index) = self.slots.find(order.lease) else {
             return self.refuse(worker.job, "its lease has ended");
         };
         match self.slots.lease_mut(index) {
             None => self.refuse(worker.job, "its lease is ending"),
             Some(lease) => {
-                lease.waiting = Some(worker);
+                lease.pending = Some(worker);
                 self.signal(index, Signal::SIGKILL);
             }
         }
     }
 
-    fn fork_worker(&mut self, index: usize, worker: Waiting) {
+    fn fork_worker(&mut self, index: usize, worker: PendingWorker) {
         let user = self.user(index);
-        let Waiting { job, kind, grants, lines } = worker;
-        if let Err(error) = self.arrangement.root.renew() {
+        let PendingWorker { job, kind, grants, lines } = worker;
+        if let Err(error) = self.prepared.root.renew() {
             return self.refuse(job, &error.to_string());
         }
         let shared = match self.share(&grants) {
@@ -161,13 +161,13 @@ impl Leases {
         let Some(lease) = self.slots.lease_mut(index) else { return };
         lease.used = true;
         lease.shared = shared.clone().or(lease.shared.take());
-        let root = &self.arrangement.root;
+        let root = &self.prepared.root;
         let tenant = Tenant { user, workspace: root.path.join(&lease.workspace), shared };
         let site = Site {
             fork: self.fork,
-            tier: self.arrangement.tier,
-            policy: self.arrangement.policy.as_ref(),
-            hidden: &self.arrangement.hidden,
+            tier: self.prepared.tier,
+            policy: self.prepared.policy.as_ref(),
+            hidden: &self.prepared.hidden,
             root: root.directory.as_fd(),
             root_path: &root.path,
         };
@@ -176,7 +176,7 @@ impl Leases {
             Ok(pid) => {
                 lease.workers.insert(pid, job);
                 lease.limits = grants.limits;
-                self.children.insert(pid, Child::Worker { slot: index, job });
+                self.children.insert(pid, ChildRole::Worker { slot: index, job });
             }
             Err(error) => self.refuse(job, &error.to_string()),
         }
@@ -187,8 +187,8 @@ impl Leases {
         if grants.caches.is_empty() {
             return Ok(None);
         }
-        let Arrangement { caches, users, .. } = &mut self.arrangement;
-        caches.prepare(grants, users.as_mut()).map(Some)
+        let Prepared { caches, uids, .. } = &mut self.prepared;
+        caches.prepare(grants, uids.as_mut()).map(Some)
     }
 
     fn refuse(&mut self, job: u64, why: &str) {
@@ -202,7 +202,7 @@ impl Leases {
 
     /// The user of a slot's tenant, where it has one of its own.
     fn user(&self, index: usize) -> Option<Uid> {
-        self.slots.users(index).map(|pair| pair.tenant)
+        self.slots.uids(index).map(|pair| pair.tenant)
     }
 
     pub(super) fn stop(&mut self, lease: u64) {
@@ -214,7 +214,7 @@ impl Leases {
 
     pub(super) fn release(&mut self, lease: u64, grace: Duration) {
         let Some(index) = self.slots.find(lease) else { return };
-        if let Some(step) = self.slots.begin_ending(index, Instant::now(), grace) {
+        if let Some(step) = self.slots.begin_release(index, Instant::now(), grace) {
             self.take(index, step);
         }
     }
@@ -222,7 +222,7 @@ impl Leases {
     pub(super) fn release_all(&mut self) {
         let now = Instant::now();
         for index in 0..self.slots.len() {
-            if let Some(step) = self.slots.begin_ending(index, now, Duration::ZERO) {
+            if let Some(step) = self.slots.begin_release(index, now, Duration::ZERO) {
                 self.take(index, step);
             }
         }
@@ -232,19 +232,19 @@ impl Leases {
     pub(super) fn reaped(&mut self, reaped: Reaped) {
         let now = Instant::now();
         match self.children.remove(&reaped.pid) {
-            Some(Child::Worker { slot, job }) => self.worker_ended(slot, job, reaped),
-            Some(Child::Killer { slot, signal }) => {
+            Some(ChildRole::Worker { slot, job }) => self.worker_ended(slot, job, reaped),
+            Some(ChildRole::Killer { slot, signal }) => {
                 if reaped.status != 0 {
                     self.missed(slot);
                 }
                 self.signalled(slot, signal);
             }
-            Some(Child::Cleaner { slot }) => {
-                self.step(slot, |ending| ending.cleaned(now, clean::found(reaped.status)));
+            Some(ChildRole::Cleaner { slot }) => {
+                self.step(slot, |release| release.cleaned(now, clean::found(reaped.status)));
             }
-            Some(Child::Gauge(look)) => self.looked(look, reaped.status, now),
-            Some(Child::Stale(name)) if self.remove_directory(&name) => {}
-            Some(Child::Stale(name)) => self.reports.push(SpawnerEvent::Left(name)),
+            Some(ChildRole::Meter(look)) => self.measured(look, reaped.status, now),
+            Some(ChildRole::Stale(name)) if self.remove_directory(&name) => {}
+            Some(ChildRole::Stale(name)) => self.reports.push(SpawnerEvent::Left(name)),
             // An orphan of a tenant, handed to the nearest subreaper.
             None => {}
         }
@@ -253,7 +253,7 @@ impl Leases {
     /// A child was stopped. If that is a cleaner, somebody of its user was still
     /// there to do it, and would have it wait for good.
     pub(super) fn stopped(&mut self, pid: Pid) {
-        if let Some(Child::Cleaner { slot }) = self.children.get(&pid) {
+        if let Some(ChildRole::Cleaner { slot }) = self.children.get(&pid) {
             let slot = *slot;
             self.signal(slot, Signal::SIGKILL);
         }
@@ -263,7 +263,7 @@ impl Leases {
         if let Some(lease) = self.slots.any_lease_mut(index) {
             lease.workers.remove(&reaped.pid);
         }
-        self.slots.hasten(index, Instant::now());
+        self.slots.wake_now(index, Instant::now());
         self.start_waiting(index);
         self.reports.push(SpawnerEvent::WorkerEnded(WorkerEnded {
             job,
@@ -277,9 +277,9 @@ impl Leases {
     pub(super) fn advance(&mut self, now: Instant) {
         for index in 0..self.slots.len() {
             if self.slots.take_wake(index, now) {
-                self.step(index, |ending| ending.waited(now));
+                self.step(index, |release| release.waited(now));
             }
-            self.look_if_due(index, now);
+            self.measure_if_due(index, now);
         }
         self.serve_queue(now);
     }
@@ -287,8 +287,8 @@ impl Leases {
     /// Starts a worker that waited for the end of everything before it.
     fn start_waiting(&mut self, index: usize) {
         let lease = self.slots.lease_mut(index);
-        let is_swept = |lease: &&mut Lease| !lease.used && lease.workers.is_empty();
-        if let Some(worker) = lease.filter(is_swept).and_then(|lease| lease.waiting.take()) {
+        let is_swept = |lease: &&mut LeaseRecord| !lease.used && lease.workers.is_empty();
+        if let Some(worker) = lease.filter(is_swept).and_then(|lease| lease.pending.take()) {
             self.fork_worker(index, worker);
         }
     }

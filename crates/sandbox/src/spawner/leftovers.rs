@@ -12,9 +12,9 @@ use nix::{
 };
 
 use super::{
-    clean::is_seen,
+    clean::has_visible_process,
     kill::kill_all,
-    users::{Pair, Users},
+    uid_pool::{UidPair, UidPool},
 };
 use crate::kernel::fork::SingleThreaded;
 
@@ -32,20 +32,20 @@ const KILL_AGAIN: Duration = Duration::from_millis(5);
 /// is gone. A user that is not of the range, that belongs to somebody or that
 /// another supervisor has claimed is left alone all the same. None of these
 /// users is leased: whoever had a process at the start was passed over.
-pub(super) fn end(fork: SingleThreaded, users: &Users, owners: impl Iterator<Item = Uid>) {
+pub(super) fn end(fork: SingleThreaded, uids: &UidPool, owners: impl Iterator<Item = Uid>) {
     let owners: BTreeSet<u32> = owners.map(Uid::as_raw).collect();
-    let claimed = |owner| Some((Uid::from_raw(owner), users.claim_left(owner)?));
+    let claimed = |owner| Some((Uid::from_raw(owner), uids.claim_left(owner)?));
     let mut left: Vec<_> = owners.into_iter().filter_map(claimed).collect();
-    let Some(killer) = users.any_killer() else { return };
+    let Some(killer) = uids.any_killer() else { return };
     let until = Instant::now() + PATIENCE;
     loop {
-        left.retain(|(owner, _claim)| is_seen(*owner));
+        left.retain(|(owner, _claim)| has_visible_process(*owner));
         if left.is_empty() || Instant::now() > until {
             return;
         }
         for (owner, _claim) in &left {
             // One at a time: two killers would be each other's user.
-            let pair = Pair { killer, tenant: *owner };
+            let pair = UidPair { killer, tenant: *owner };
             if let Ok(killer) = fork.fork(|| kill_all(pair, Signal::SIGKILL)) {
                 let _ = waitpid(killer, None);
             }

@@ -26,7 +26,7 @@ const MODE: u32 = 0o771;
 
 /// Why there is no place for workspaces.
 #[derive(Debug, Error)]
-pub(super) enum NoRoot {
+pub(super) enum NoWorkspaceRoot {
     #[error("{path}: {error}: the work directory must be writable by uid {uid}")]
     Io { path: PathBuf, error: io::Error, uid: Uid },
     #[error("{path} is used by another supervisor: give each a --work-dir of its own")]
@@ -42,32 +42,33 @@ pub(super) enum NoRoot {
 
 /// A directory that is locked for this process.
 #[derive(Debug)]
-pub(super) struct Root {
+pub(super) struct WorkspaceRoot {
     pub(super) path: PathBuf,
     pub(super) directory: OwnedFd,
     _lock: Flock<File>,
 }
 
-impl Root {
+impl WorkspaceRoot {
     /// Makes and locks the directory. It belongs to `owner` where all requests
     /// share that user.
-    pub(super) fn make(work_dir: &Path, owner: Option<u32>) -> Result<Self, NoRoot> {
+    pub(super) fn make(work_dir: &Path, owner: Option<u32>) -> Result<Self, NoWorkspaceRoot> {
         let (path, file) = make(&work_dir.join(NAME), MODE, owner)?;
         Self::lock(path, file)
     }
 
-    fn lock(path: PathBuf, file: File) -> Result<Self, NoRoot> {
-        let failed = |error| NoRoot::Io { path: path.clone(), error, uid: geteuid() };
+    fn lock(path: PathBuf, file: File) -> Result<Self, NoWorkspaceRoot> {
+        let failed = |error| NoWorkspaceRoot::Io { path: path.clone(), error, uid: geteuid() };
         let directory = OwnedFd::from(file.try_clone().map_err(failed)?);
         let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock)
-            .map_err(|_held| NoRoot::Taken { path: path.clone() })?;
+            .map_err(|_held| NoWorkspaceRoot::Taken { path: path.clone() })?;
         Ok(Self { path, directory, _lock: lock })
     }
 
     /// Makes the directory again if it was removed; it was empty then. One that
     /// was moved away may hold what a tenant left, so it is not replaced.
-    pub(super) fn renew(&mut self) -> Result<(), NoRoot> {
-        let failed = |error| NoRoot::Lost { path: self.path.clone(), error, uid: geteuid() };
+    pub(super) fn renew(&mut self) -> Result<(), NoWorkspaceRoot> {
+        let failed =
+            |error| NoWorkspaceRoot::Lost { path: self.path.clone(), error, uid: geteuid() };
         if fstat(&self.directory).map_err(|error| failed(error.into()))?.st_nlink > 0 {
             return Ok(());
         }
@@ -79,7 +80,7 @@ impl Root {
         let file = file.map_err(failed)?;
         let uid = file.metadata().map_err(failed)?.uid();
         if uid != geteuid().as_raw() {
-            return Err(NoRoot::Foreign { path: self.path.clone(), uid });
+            return Err(NoWorkspaceRoot::Foreign { path: self.path.clone(), uid });
         }
         settle(&file, MODE, None).map_err(failed)?;
         *self = Self::lock(self.path.clone(), file)?;
@@ -88,8 +89,12 @@ impl Root {
 }
 
 /// Makes a directory with all above it, and returns its path without links.
-pub(super) fn make(path: &Path, mode: u32, owner: Option<u32>) -> Result<(PathBuf, File), NoRoot> {
-    let failed = |error| NoRoot::Io { path: path.to_owned(), error, uid: geteuid() };
+pub(super) fn make(
+    path: &Path,
+    mode: u32,
+    owner: Option<u32>,
+) -> Result<(PathBuf, File), NoWorkspaceRoot> {
+    let failed = |error| NoWorkspaceRoot::Io { path: path.to_owned(), error, uid: geteuid() };
     create(path, mode).map_err(failed)?;
     let file = File::open(path).map_err(failed)?;
     settle(&file, mode, owner).map_err(failed)?;
@@ -122,17 +127,17 @@ mod tests {
     #[test]
     fn a_work_directory_belongs_to_one_supervisor() {
         let directory = tempfile::tempdir().unwrap();
-        let first = Root::make(directory.path(), None).unwrap();
-        let second = Root::make(directory.path(), None);
-        assert!(matches!(second, Err(NoRoot::Taken { .. })));
+        let first = WorkspaceRoot::make(directory.path(), None).unwrap();
+        let second = WorkspaceRoot::make(directory.path(), None);
+        assert!(matches!(second, Err(NoWorkspaceRoot::Taken { .. })));
         drop(first);
-        assert!(Root::make(directory.path(), None).is_ok());
+        assert!(WorkspaceRoot::make(directory.path(), None).is_ok());
     }
 
     #[test]
     fn tenants_may_enter_and_not_list() {
         let directory = tempfile::tempdir().unwrap();
-        let root = Root::make(directory.path(), None).unwrap();
+        let root = WorkspaceRoot::make(directory.path(), None).unwrap();
         let mode = fs::metadata(&root.path).unwrap().permissions().mode();
         assert_eq!(mode & 0o007, 0o001);
     }
@@ -140,19 +145,19 @@ mod tests {
     #[test]
     fn a_directory_that_was_removed_is_made_again_and_locked() {
         let directory = tempfile::tempdir().unwrap();
-        let mut root = Root::make(directory.path(), None).unwrap();
+        let mut root = WorkspaceRoot::make(directory.path(), None).unwrap();
         fs::remove_dir(&root.path).unwrap();
         root.renew().unwrap();
         let mode = fs::metadata(&root.path).unwrap().permissions().mode();
         assert_eq!(mode & 0o7777, MODE);
-        let second = Root::make(directory.path(), None);
-        assert!(matches!(second, Err(NoRoot::Taken { .. })));
+        let second = WorkspaceRoot::make(directory.path(), None);
+        assert!(matches!(second, Err(NoWorkspaceRoot::Taken { .. })));
     }
 
     #[test]
     fn a_link_in_its_place_is_not_followed() {
         let directory = tempfile::tempdir().unwrap();
-        let mut root = Root::make(directory.path(), None).unwrap();
+        let mut root = WorkspaceRoot::make(directory.path(), None).unwrap();
         fs::remove_dir(&root.path).unwrap();
         std::os::unix::fs::symlink(directory.path(), &root.path).unwrap();
         let error = root.renew().unwrap_err().to_string();
@@ -162,7 +167,7 @@ mod tests {
     #[test]
     fn a_directory_that_was_moved_away_is_not_replaced() {
         let directory = tempfile::tempdir().unwrap();
-        let mut root = Root::make(directory.path(), None).unwrap();
+        let mut root = WorkspaceRoot::make(directory.path(), None).unwrap();
         fs::rename(&root.path, directory.path().join("moved")).unwrap();
         root.renew().unwrap();
         assert!(!root.path.exists());

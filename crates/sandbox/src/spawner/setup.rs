@@ -12,10 +12,10 @@ use nix::{
 use thiserror::Error;
 
 use super::{
-    caches::{self, Caches},
-    census::Census,
-    root::{self, NoRoot, Root},
-    users::{NoUsers, Users},
+    caches::{self, CacheRoot},
+    process_check::ProcessCheck,
+    root::{self, NoWorkspaceRoot, WorkspaceRoot},
+    uid_pool::{NoUids, UidPool},
 };
 use crate::{
     kernel::{
@@ -34,13 +34,13 @@ const LANDLOCK_TIER: i32 = 6;
 
 /// All that workers are made with.
 #[derive(Debug)]
-pub(super) struct Arrangement {
+pub(super) struct Prepared {
     pub(super) tier: Tier,
-    pub(super) users: Option<Users>,
+    pub(super) uids: Option<UidPool>,
     /// How it is found out whether one of them has processes.
-    pub(super) census: Census,
-    pub(super) root: Root,
-    pub(super) caches: Caches,
+    pub(super) process_check: ProcessCheck,
+    pub(super) root: WorkspaceRoot,
+    pub(super) caches: CacheRoot,
     /// What no request may open.
     pub(super) hidden: Vec<PathBuf>,
     pub(super) policy: Option<Policy>,
@@ -52,16 +52,16 @@ pub(super) struct Arrangement {
 
 /// Why no tier that was asked for can be had.
 #[derive(Debug, Error)]
-pub(super) enum Unfit {
+pub(super) enum NotPrepared {
     #[error(
         "the isolation asked for is not to be had here: {}; give what is missing, or choose \
          another --isolation", .0.join("; ")
     )]
     Tiers(Vec<String>),
     #[error(transparent)]
-    Root(#[from] NoRoot),
+    Root(#[from] NoWorkspaceRoot),
     #[error("cannot {step}: {error}")]
-    Step { step: &'static str, error: io::Error },
+    ReleaseStep { step: &'static str, error: io::Error },
     #[error(transparent)]
     Policy(#[from] NoPolicy),
     #[error(transparent)]
@@ -70,38 +70,39 @@ pub(super) enum Unfit {
 
 /// Why a tier cannot be had.
 #[derive(Debug, Error)]
-enum Lack {
+enum Unavailable {
     #[error(transparent)]
-    Users(#[from] NoUsers),
+    UidPool(#[from] NoUids),
     #[error(
-        "the kernel has no Landlock: boot it with `lsm=landlock,…`, or accept distinct users alone \
+        "the kernel has no Landlock: boot it with `lsm=landlock,…`, or accept distinct uids alone \
          with --accept-no-landlock"
     )]
     NoLandlock,
     #[error("Landlock version {LANDLOCK_TIER} is needed (Linux 6.12), and this kernel has {0}")]
     OldLandlock(i32),
     #[error("{path}: {error}: which groups its caches have cannot be told")]
-    Caches { path: PathBuf, error: io::Error },
+    CacheRoot { path: PathBuf, error: io::Error },
     #[error("namespaces cannot be made: {0}: that takes capability SYS_ADMIN")]
     Namespaces(io::Error),
 }
 
 /// Arranges for the first of the tiers asked for that can be had in full.
-pub(super) fn arrange(fork: SingleThreaded, setup: &SetupOrder) -> Result<Arrangement, Unfit> {
+pub(super) fn prepare(fork: SingleThreaded, setup: &SetupOrder) -> Result<Prepared, NotPrepared> {
     let landlock = landlock_version(fork)?;
     let mut missing = Vec::new();
     for tier in setup.tiers().map(Tier::from) {
         match has(tier, fork, setup, landlock) {
-            Ok(users) => {
-                let of = |killer| Census::of(fork, killer);
-                let census = |users: &Users| users.any_killer().map_or(Census::Listing, of);
-                let users = users.map(|users| (census(&users), users));
-                return furnish(tier, users, setup, (landlock, missing));
+            Ok(uids) => {
+                let of = |killer| ProcessCheck::of(fork, killer);
+                let process_check =
+                    |uids: &UidPool| uids.any_killer().map_or(ProcessCheck::Listing, of);
+                let uids = uids.map(|uids| (process_check(&uids), uids));
+                return build(tier, uids, setup, (landlock, missing));
             }
-            Err(lack) => missing.push(format!("{tier}: {lack}")),
+            Err(unavailable) => missing.push(format!("{tier}: {unavailable}")),
         }
     }
-    Err(Unfit::Tiers(missing))
+    Err(NotPrepared::Tiers(missing))
 }
 
 /// What a tier needs: users if it has them, or the reason why it is not had.
@@ -110,38 +111,43 @@ fn has(
     fork: SingleThreaded,
     setup: &SetupOrder,
     landlock: i32,
-) -> Result<Option<Users>, Lack> {
+) -> Result<Option<UidPool>, Unavailable> {
     match tier {
-        Tier::Landlock if landlock < LANDLOCK_TIER => return Err(Lack::OldLandlock(landlock)),
+        Tier::Landlock if landlock < LANDLOCK_TIER => {
+            return Err(Unavailable::OldLandlock(landlock));
+        }
         Tier::None | Tier::Landlock => return Ok(None),
         Tier::Uid | Tier::Namespaces if landlock == 0 && !setup.accept_no_landlock => {
-            return Err(Lack::NoLandlock);
+            return Err(Unavailable::NoLandlock);
         }
         Tier::Uid => {}
-        Tier::Namespaces => namespaces::probe(fork).map_err(Lack::Namespaces)?,
+        Tier::Namespaces => namespaces::probe(fork).map_err(Unavailable::Namespaces)?,
     }
     // A group that owns caches from before must not become some request's user.
     let path = Path::new(&setup.work_dir).join(caches::NAME);
-    let reserved = caches::groups(&path).map_err(|error| Lack::Caches { path, error })?;
-    Ok(Some(Users::claim(setup.first_uid, setup.uid_count, setup.leases, &reserved)?))
+    let reserved = caches::groups(&path).map_err(|error| Unavailable::CacheRoot { path, error })?;
+    Ok(Some(UidPool::claim(setup.first_uid, setup.uid_count, setup.leases, &reserved)?))
 }
 
 /// Makes what a tier that can be had consists of.
-fn furnish(
+fn build(
     tier: Tier,
-    users: Option<(Census, Users)>,
+    uids: Option<(ProcessCheck, UidPool)>,
     setup: &SetupOrder,
     (landlock, missing): (i32, Vec<String>),
-) -> Result<Arrangement, Unfit> {
-    let (census, users) = users.unzip();
-    let census = census.unwrap_or(Census::Listing);
-    let shared = users.is_none().then_some(setup.shared_uid);
+) -> Result<Prepared, NotPrepared> {
+    let (process_check, uids) = uids.unzip();
+    let process_check = process_check.unwrap_or(ProcessCheck::Listing);
+    let shared = uids.is_none().then_some(setup.shared_uid);
     let work_dir = Path::new(&setup.work_dir);
-    let root = Root::make(work_dir, shared)?;
+    let root = WorkspaceRoot::make(work_dir, shared)?;
     let (path, _) = root::make(&work_dir.join(caches::NAME), caches::MODE, shared)?;
-    let caches = Caches { path };
+    let caches = CacheRoot { path };
     if let Some(uid) = shared {
-        let failed = |error: nix::Error| Unfit::Step { step: "change user", error: error.into() };
+        let failed = |error: nix::Error| NotPrepared::ReleaseStep {
+            step: "change user",
+            error: error.into(),
+        };
         become_user(Uid::from_raw(uid)).map_err(failed)?;
     }
     let hidden = hidden(setup, [root.path.clone(), caches.path.clone()]);
@@ -153,7 +159,7 @@ fn furnish(
     if tier == Tier::Uid {
         filter::install(filter::Users::Own)?;
     }
-    Ok(Arrangement { tier, users, census, root, caches, hidden, policy, landlock, missing })
+    Ok(Prepared { tier, uids, process_check, root, caches, hidden, policy, landlock, missing })
 }
 
 /// What no request may open, by every name it has.
@@ -166,8 +172,8 @@ fn hidden(setup: &SetupOrder, own: [PathBuf; 2]) -> Vec<PathBuf> {
     hidden
 }
 
-fn landlock_version(fork: SingleThreaded) -> Result<i32, Unfit> {
-    let failed = |error| Unfit::Step { step: "probe Landlock", error };
+fn landlock_version(fork: SingleThreaded) -> Result<i32, NotPrepared> {
+    let failed = |error| NotPrepared::ReleaseStep { step: "probe Landlock", error };
     let child = fork.fork(Policy::probe).map_err(failed)?;
     match waitpid(child, None) {
         Ok(WaitStatus::Exited(_, version)) => Ok(version),

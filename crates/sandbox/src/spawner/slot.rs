@@ -9,9 +9,9 @@ use nix::unistd::Pid;
 use rand::RngExt;
 
 use super::{
-    ending::{Ending, Step},
-    rounds::Rounds,
-    users::Pair,
+    release::{Release, ReleaseStep},
+    schedule::Schedule,
+    uid_pool::UidPair,
 };
 use crate::{
     wire::{
@@ -24,27 +24,27 @@ use crate::{
 /// How long a user rests before it is leased again. Nothing of a tenant is known
 /// to outlive the end of a lease; the pause keeps a mistake in that from
 /// meeting the next tenant at once.
-pub(super) const COOLING: Duration = Duration::from_millis(100);
+pub(super) const IDLE_TIME: Duration = Duration::from_millis(100);
 
 /// One place for a lease.
 #[derive(Debug)]
 pub(super) struct Slot {
-    pub(super) users: Option<Pair>,
-    pub(super) state: State,
+    pub(super) uids: Option<UidPair>,
+    pub(super) state: SlotState,
 }
 
 /// free → leased → ending → free, or quarantined.
 #[derive(Debug)]
-pub(super) enum State {
+pub(super) enum SlotState {
     Free { since: Option<Instant> },
-    Leased(Lease),
-    Ending { lease: Lease, ending: Ending, wake: Option<Instant> },
+    Leased(LeaseRecord),
+    Releasing { lease: LeaseRecord, release: Release, wake: Option<Instant> },
     Quarantined,
 }
 
 /// What belongs to a request for as long as it lasts.
 #[derive(Debug)]
-pub(super) struct Lease {
+pub(super) struct LeaseRecord {
     pub(super) id: u64,
     /// Name of its directory: 128 random bits, so that nobody can guess it.
     pub(super) workspace: String,
@@ -54,18 +54,18 @@ pub(super) struct Lease {
     /// The caches that its commands have, for the end.
     pub(super) shared: Option<SharedCaches>,
     /// A worker that waits until what was left behind is gone.
-    pub(super) waiting: Option<Waiting>,
+    pub(super) pending: Option<PendingWorker>,
     /// When it was leased, as files are stamped.
     pub(super) since: SystemTime,
     /// Looks at what its commands take, once one runs that has limits.
-    pub(super) rounds: Option<Rounds>,
+    pub(super) schedule: Option<Schedule>,
     /// What all that it consists of may take together.
     pub(super) limits: RequestLimits,
 }
 
 /// A worker to be.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct PendingWorker {
     pub(super) job: u64,
     pub(super) kind: JobKind,
     pub(super) grants: Grants,
@@ -84,24 +84,24 @@ impl Slot {
     /// When something is to be done about it.
     pub(super) fn wake(&self) -> Option<Instant> {
         match self.state {
-            State::Ending { wake, .. } => wake,
-            State::Leased(ref lease) => lease.rounds.as_ref()?.due(),
-            State::Free { .. } | State::Quarantined => None,
+            SlotState::Releasing { wake, .. } => wake,
+            SlotState::Leased(ref lease) => lease.schedule.as_ref()?.due(),
+            SlotState::Free { .. } | SlotState::Quarantined => None,
         }
     }
 
-    fn lease(&self) -> Option<&Lease> {
+    fn lease(&self) -> Option<&LeaseRecord> {
         match &self.state {
-            State::Leased(lease) | State::Ending { lease, .. } => Some(lease),
-            State::Free { .. } | State::Quarantined => None,
+            SlotState::Leased(lease) | SlotState::Releasing { lease, .. } => Some(lease),
+            SlotState::Free { .. } | SlotState::Quarantined => None,
         }
     }
 }
 
 impl Slots {
-    pub(super) fn new(users: impl Iterator<Item = Option<Pair>>) -> Self {
+    pub(super) fn new(uids: impl Iterator<Item = Option<UidPair>>) -> Self {
         let all: Vec<_> =
-            users.map(|users| Slot { users, state: State::Free { since: None } }).collect();
+            uids.map(|uids| Slot { uids, state: SlotState::Free { since: None } }).collect();
         Self { free: (0..all.len()).collect(), all, last_lease: 0 }
     }
 
@@ -119,43 +119,43 @@ impl Slots {
     }
 
     /// When the user that rests longest has rested, if one rests.
-    pub(super) fn next_rested(&self) -> Option<Instant> {
+    pub(super) fn next_reusable(&self) -> Option<Instant> {
         match self.all.get(*self.free.front()?)?.state {
-            State::Free { since } => Some(since? + COOLING),
-            State::Leased(_) | State::Ending { .. } | State::Quarantined => None,
+            SlotState::Free { since } => Some(since? + IDLE_TIME),
+            SlotState::Leased(_) | SlotState::Releasing { .. } | SlotState::Quarantined => None,
         }
     }
 
     /// The users of a slot, where it has any of its own.
-    pub(super) fn users(&self, index: usize) -> Option<Pair> {
-        self.all.get(index).and_then(|slot| slot.users)
+    pub(super) fn uids(&self, index: usize) -> Option<UidPair> {
+        self.all.get(index).and_then(|slot| slot.uids)
     }
 
     /// The lease on a slot, unless it is ending.
-    pub(super) fn lease_mut(&mut self, index: usize) -> Option<&mut Lease> {
+    pub(super) fn lease_mut(&mut self, index: usize) -> Option<&mut LeaseRecord> {
         match &mut self.all.get_mut(index)?.state {
-            State::Leased(lease) => Some(lease),
-            State::Free { .. } | State::Ending { .. } | State::Quarantined => None,
+            SlotState::Leased(lease) => Some(lease),
+            SlotState::Free { .. } | SlotState::Releasing { .. } | SlotState::Quarantined => None,
         }
     }
 
     /// The lease on a slot, whatever its state.
-    pub(super) fn any_lease_mut(&mut self, index: usize) -> Option<&mut Lease> {
+    pub(super) fn any_lease_mut(&mut self, index: usize) -> Option<&mut LeaseRecord> {
         match &mut self.all.get_mut(index)?.state {
-            State::Leased(lease) | State::Ending { lease, .. } => Some(lease),
-            State::Free { .. } | State::Quarantined => None,
+            SlotState::Leased(lease) | SlotState::Releasing { lease, .. } => Some(lease),
+            SlotState::Free { .. } | SlotState::Quarantined => None,
         }
     }
 
-    pub(super) fn ending_mut(&mut self, index: usize) -> Option<&mut Ending> {
+    pub(super) fn release_mut(&mut self, index: usize) -> Option<&mut Release> {
         match &mut self.all.get_mut(index)?.state {
-            State::Ending { ending, .. } => Some(ending),
-            State::Free { .. } | State::Leased(_) | State::Quarantined => None,
+            SlotState::Releasing { release, .. } => Some(release),
+            SlotState::Free { .. } | SlotState::Leased(_) | SlotState::Quarantined => None,
         }
     }
 
     pub(super) fn set_wake(&mut self, index: usize, at: Instant) {
-        if let Some(State::Ending { wake, .. }) =
+        if let Some(SlotState::Releasing { wake, .. }) =
             self.all.get_mut(index).map(|slot| &mut slot.state)
         {
             *wake = Some(at);
@@ -163,8 +163,8 @@ impl Slots {
     }
 
     /// What a slot waits for may have happened: it waits no longer.
-    pub(super) fn hasten(&mut self, index: usize, now: Instant) {
-        if let Some(State::Ending { wake: Some(wake), .. }) =
+    pub(super) fn wake_now(&mut self, index: usize, now: Instant) {
+        if let Some(SlotState::Releasing { wake: Some(wake), .. }) =
             self.all.get_mut(index).map(|slot| &mut slot.state)
         {
             *wake = now;
@@ -174,27 +174,29 @@ impl Slots {
     /// Whether a slot's time has come; only once.
     pub(super) fn take_wake(&mut self, index: usize, now: Instant) -> bool {
         match self.all.get_mut(index).map(|slot| &mut slot.state) {
-            Some(State::Ending { wake, .. }) => wake.take_if(|at| *at <= now).is_some(),
+            Some(SlotState::Releasing { wake, .. }) => wake.take_if(|at| *at <= now).is_some(),
             _ => false,
         }
     }
 
     /// A lease begins to end, unless it did before.
-    pub(super) fn begin_ending(
+    pub(super) fn begin_release(
         &mut self,
         index: usize,
         now: Instant,
         grace: Duration,
-    ) -> Option<Step> {
+    ) -> Option<ReleaseStep> {
         let slot = self.all.get_mut(index)?;
-        match std::mem::replace(&mut slot.state, State::Quarantined) {
-            State::Leased(lease) => {
+        match std::mem::replace(&mut slot.state, SlotState::Quarantined) {
+            SlotState::Leased(lease) => {
                 let busy = lease.used || !lease.workers.is_empty();
-                let (ending, step) = Ending::begin(now, grace, busy);
-                slot.state = State::Ending { lease, ending, wake: None };
+                let (release, step) = Release::begin(now, grace, busy);
+                slot.state = SlotState::Releasing { lease, release, wake: None };
                 Some(step)
             }
-            other @ (State::Free { .. } | State::Ending { .. } | State::Quarantined) => {
+            other @ (SlotState::Free { .. }
+            | SlotState::Releasing { .. }
+            | SlotState::Quarantined) => {
                 slot.state = other;
                 None
             }
@@ -205,9 +207,9 @@ impl Slots {
     pub(super) fn end(&mut self, index: usize, now: Instant, quarantined: bool) {
         let Some(slot) = self.all.get_mut(index) else { return };
         if quarantined {
-            slot.state = State::Quarantined;
+            slot.state = SlotState::Quarantined;
         } else {
-            slot.state = State::Free { since: Some(now) };
+            slot.state = SlotState::Free { since: Some(now) };
             self.free.push_back(index);
         }
     }
@@ -216,22 +218,22 @@ impl Slots {
     pub(super) fn lease(&mut self, now: Instant) -> Option<(u64, usize)> {
         let index = *self.free.front()?;
         let slot = self.all.get_mut(index)?;
-        let State::Free { since } = slot.state else { return None };
-        if since.is_some_and(|since| now - since < COOLING) {
+        let SlotState::Free { since } = slot.state else { return None };
+        if since.is_some_and(|since| now - since < IDLE_TIME) {
             return None;
         }
         self.free.pop_front();
         self.last_lease += 1;
-        slot.state = State::Leased(Lease {
+        slot.state = SlotState::Leased(LeaseRecord {
             id: self.last_lease,
             workspace: format!("{:032x}", rand::rng().random::<u128>()),
             workers: BTreeMap::new(),
             used: false,
             shared: None,
-            waiting: None,
+            pending: None,
             since: SystemTime::now(),
             limits: RequestLimits::default(),
-            rounds: None,
+            schedule: None,
         });
         Some((self.last_lease, index))
     }
@@ -260,7 +262,7 @@ mod tests {
         while slots.lease(now).is_some() {}
         slots.end(1, now, false);
         assert_eq!(slots.lease(now), None);
-        assert_eq!(slots.lease(now + COOLING), Some((3, 1)));
+        assert_eq!(slots.lease(now + IDLE_TIME), Some((3, 1)));
     }
 
     #[test]

@@ -211,7 +211,7 @@ pub(crate) enum SpawnerEvent {
     Ready(Ready),
     /// It cannot, and ends.
     #[prost(string, tag = "2")]
-    Unfit(String),
+    NotReady(String),
     /// Answers [`OrderKind::Lease`].
     #[prost(message, tag = "3")]
     Leased(Leased),

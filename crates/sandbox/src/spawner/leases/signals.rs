@@ -2,20 +2,20 @@
 
 use nix::sys::signal::{self, Signal};
 
-use super::{Child, Leases};
+use super::{ChildRole, Leases};
 use crate::{spawner::kill, wire::tier::Tier, worker};
 
 impl Leases {
     /// Sends a signal to all processes of a slot's tenant.
     pub(super) fn signal(&mut self, slot: usize, signal: Signal) {
         self.order_workers(slot, signal);
-        let Some(pair) = self.slots.users(slot) else {
+        let Some(pair) = self.slots.uids(slot) else {
             // Guards pass it on.
             return self.signalled(slot, signal);
         };
         match self.fork.fork(|| kill::kill_all(pair, signal)) {
             Ok(pid) => {
-                self.children.insert(pid, Child::Killer { slot, signal });
+                self.children.insert(pid, ChildRole::Killer { slot, signal });
             }
             // No process to be had. Cleaning finds the tenant's, and asks again.
             Err(_none_to_be_had) => {
@@ -28,7 +28,7 @@ impl Leases {
     /// Nobody was killed who should have been: what waits for that must not
     /// start, or it would meet what an earlier command left.
     pub(super) fn missed(&mut self, slot: usize) {
-        let waiting = self.slots.lease_mut(slot).and_then(|lease| lease.waiting.take());
+        let waiting = self.slots.lease_mut(slot).and_then(|lease| lease.pending.take());
         if let Some(worker) = waiting {
             self.refuse(worker.job, "what an earlier command left cannot be ended");
         }
@@ -39,7 +39,7 @@ impl Leases {
     /// yet is met by no killer.
     pub(super) fn order_workers(&mut self, slot: usize, signal: Signal) {
         let is_final = signal == Signal::SIGKILL;
-        let order = match self.arrangement.tier {
+        let order = match self.prepared.tier {
             // The warden ends what it wards; without it nobody could.
             Tier::Namespaces | Tier::Landlock | Tier::None if is_final => worker::END,
             Tier::Uid if is_final => Signal::SIGKILL,
@@ -63,14 +63,15 @@ impl Leases {
         // A cleaner at work says itself what comes next.
         if !self.is_cleaning(slot) {
             let now = std::time::Instant::now();
-            self.step(slot, |ending| ending.signalled(now));
+            self.step(slot, |release| release.signalled(now));
         }
     }
 
     /// Whether a signal is on its way to a slot's tenant. Until it has arrived
     /// the slot must not have another.
     pub(super) fn is_signalling(&self, index: usize) -> bool {
-        let signals = |child: &Child| matches!(child, Child::Killer { slot, .. } if *slot == index);
+        let signals =
+            |child: &ChildRole| matches!(child, ChildRole::Killer { slot, .. } if *slot == index);
         self.children.values().any(signals)
     }
 }

@@ -4,12 +4,12 @@ use std::{fs, os::unix::fs::MetadataExt};
 
 use nix::unistd::{Uid, geteuid};
 
-use super::{Child, Leases};
+use super::{ChildRole, Leases};
 use crate::{
     spawner::{
-        clean::{self, Whose},
+        clean::{self, CleanTarget},
         leftovers,
-        setup::{Arrangement, Unfit},
+        setup::{NotPrepared, Prepared},
     },
     wire::message::SpawnerEvent,
 };
@@ -18,13 +18,13 @@ impl Leases {
     /// Ends what a spawner that was killed has left, and removes what it or
     /// argocd-cmp-server made; directories as the user they belong to, and not
     /// at once: nobody else can.
-    pub(in crate::spawner) fn remove_stale(&mut self) -> Result<(), Unfit> {
-        let unfit = |error| Unfit::Step { step: "clear the work directory", error };
-        let Arrangement { root, users, census, .. } = &self.arrangement;
+    pub(in crate::spawner) fn remove_stale(&mut self) -> Result<(), NotPrepared> {
+        let failed = |error| NotPrepared::ReleaseStep { step: "clear the work directory", error };
+        let Prepared { root, uids, process_check, .. } = &self.prepared;
         let mut stale = Vec::new();
-        for entry in fs::read_dir(&root.path).map_err(unfit)? {
-            let entry = entry.map_err(unfit)?;
-            let about = entry.metadata().map_err(unfit)?;
+        for entry in fs::read_dir(&root.path).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let about = entry.metadata().map_err(failed)?;
             let owner = Uid::from_raw(about.uid());
             let name = entry.file_name().to_string_lossy().into_owned();
             if about.is_dir() {
@@ -33,13 +33,14 @@ impl Leases {
                 self.reports.push(SpawnerEvent::Left(name));
             }
         }
-        if let Some(users) = users {
-            leftovers::end(self.fork, users, stale.iter().filter_map(|(_, owner)| *owner));
+        if let Some(uids) = uids {
+            leftovers::end(self.fork, uids, stale.iter().filter_map(|(_, owner)| *owner));
         }
         for (name, tenant) in stale {
-            let whose = Whose { tenant, killer: None, shared: None, census: *census };
-            let cleaner = self.fork.fork(|| clean::clean(&root.directory, &name, &whose));
-            self.children.insert(cleaner.map_err(unfit)?, Child::Stale(name));
+            let target =
+                CleanTarget { tenant, killer: None, shared: None, process_check: *process_check };
+            let cleaner = self.fork.fork(|| clean::clean(&root.directory, &name, &target));
+            self.children.insert(cleaner.map_err(failed)?, ChildRole::Stale(name));
         }
         Ok(())
     }

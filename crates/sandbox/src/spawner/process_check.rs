@@ -10,44 +10,44 @@ use nix::{
     unistd::Uid,
 };
 
-use super::clean::{become_user, is_marked};
+use super::clean::{become_user, has_nproc_mark};
 use crate::kernel::fork::{SingleThreaded, close_all_but};
 
 /// Ways to find out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Census {
+pub(super) enum ProcessCheck {
     /// The kernel marks whoever becomes a user that has a process. Only then is
     /// there a list to be read.
-    Mark,
+    NprocMark,
     /// The list of all processes: slow, and right where the kernel does not
     /// enforce limits of processes.
     Listing,
 }
 
-impl Census {
+impl ProcessCheck {
     /// Tries with two processes of `user`, who has none, whether the first way
     /// can be relied on.
     pub(super) fn of(fork: SingleThreaded, user: Uid) -> Self {
-        let is_marked = || i32::from(!is_second_marked(fork, user).unwrap_or(false));
-        let status = fork.fork(is_marked).ok().and_then(|child| waitpid(child, None).ok());
+        let has_nproc_mark = || i32::from(!second_has_mark(fork, user).unwrap_or(false));
+        let status = fork.fork(has_nproc_mark).ok().and_then(|child| waitpid(child, None).ok());
         match status {
-            Some(WaitStatus::Exited(_, 0)) => Self::Mark,
+            Some(WaitStatus::Exited(_, 0)) => Self::NprocMark,
             _ => Self::Listing,
         }
     }
 }
 
 /// Runs in a child. `None` if it cannot be tried.
-fn is_second_marked(fork: SingleThreaded, user: Uid) -> Option<bool> {
+fn second_has_mark(fork: SingleThreaded, user: Uid) -> Option<bool> {
     let (mut own, mut theirs) = UnixStream::pair().ok()?;
     let first = fork.fork(|| i32::from(stay(user, &mut theirs).is_none())).ok()?;
     drop(theirs);
     let is_there = own.read_exact(&mut [0]).is_ok();
-    let is_marked = is_there && become_user(user).is_ok() && is_marked();
+    let has_nproc_mark = is_there && become_user(user).is_ok() && has_nproc_mark();
     // The first one goes.
     drop(own);
     waitpid(first, None).ok()?;
-    Some(is_marked)
+    Some(has_nproc_mark)
 }
 
 /// Is a process of `user` until nobody is at the other end any more.

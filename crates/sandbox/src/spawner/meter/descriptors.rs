@@ -14,63 +14,63 @@ use nix::sys::{
 
 use super::{
     Subject,
-    census::{self, Process, is_gone},
-    tally::{Stop, Tally},
+    processes::{self, Process, is_gone},
+    totals::{MeterError, Totals},
     tree::BLOCK,
 };
 
 /// Most descriptors that are looked at; it takes a fraction of a second.
-const MOST: u32 = 100_000;
+const MAX_DESCRIPTORS: u32 = 100_000;
 
 /// Numbers of files and sockets that were seen.
 pub(super) type Seen = BTreeSet<u64>;
 
 /// Counts what the processes have open and no directory holds. Every thread may
 /// have descriptors of its own.
-pub(super) fn look(
+pub(super) fn count(
     subject: &Subject<'_>,
     processes: &[Process],
-    tally: &mut Tally,
-) -> Result<Seen, Stop> {
-    let device = fstat(subject.root).map_err(|_unreadable| Stop::Blind)?.st_dev;
-    let mut look = Look { device, tally, seen: Seen::new(), left: MOST };
+    totals: &mut Totals,
+) -> Result<Seen, MeterError> {
+    let device = fstat(subject.root).map_err(|_unreadable| MeterError::Unreadable)?.st_dev;
+    let mut scan = DescriptorScan { device, totals, seen: Seen::new(), left: MAX_DESCRIPTORS };
     for process in processes {
-        for thread in census::threads(process.pid)? {
+        for thread in processes::threads(process.pid)? {
             let directory = format!("/proc/{}/task/{thread}", process.pid);
-            match look.thread(&directory) {
-                Err(Trouble::Stop(stop)) => return Err(stop),
-                Err(Trouble::Io(error)) if is_gone(&error) => {}
-                Err(Trouble::Io(_)) => {
+            match scan.thread(&directory) {
+                Err(ScanError::MeterError(stop)) => return Err(stop),
+                Err(ScanError::Io(error)) if is_gone(&error) => {}
+                Err(ScanError::Io(_)) => {
                     // Who ends is closed to everybody, too.
-                    let hides = census::is_alive(process.pid, thread)?;
+                    let hides = processes::is_alive(process.pid, thread)?;
                     if hides && !subject.may_hide {
-                        return Err(Stop::Blind);
+                        return Err(MeterError::Unreadable);
                     }
                 }
                 Ok(()) => {}
             }
         }
     }
-    Ok(look.seen)
+    Ok(scan.seen)
 }
 
-struct Look<'t> {
+struct DescriptorScan<'t> {
     /// Where workspaces are.
     device: u64,
-    tally: &'t mut Tally,
+    totals: &'t mut Totals,
     seen: Seen,
     left: u32,
 }
 
-enum Trouble {
-    Stop(Stop),
+enum ScanError {
+    MeterError(MeterError),
     Io(io::Error),
 }
 
-impl Look<'_> {
-    fn thread(&mut self, directory: &str) -> Result<(), Trouble> {
+impl DescriptorScan<'_> {
+    fn thread(&mut self, directory: &str) -> Result<(), ScanError> {
         for entry in fs::read_dir(format!("{directory}/fd"))? {
-            self.left = self.left.checked_sub(1).ok_or(Stop::Blind)?;
+            self.left = self.left.checked_sub(1).ok_or(MeterError::Unreadable)?;
             let path = entry?.path();
             match fs::metadata(&path) {
                 // Closed meanwhile.
@@ -90,28 +90,28 @@ impl Look<'_> {
         directory: &str,
         number: &str,
         about: &Metadata,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), ScanError> {
         let is_socket = about.file_type().is_socket();
         let is_nameless = about.is_file() && about.nlink() == 0;
         if !(is_socket || is_nameless) || !self.seen.insert(about.ino()) {
             return Ok(());
         }
         if is_socket {
-            self.tally.hidden(in_flight(&format!("{directory}/fdinfo/{number}"))?);
+            self.totals.hidden(in_flight(&format!("{directory}/fdinfo/{number}"))?);
             return Ok(());
         }
         let bytes = BLOCK.saturating_mul(about.blocks());
         if about.dev() != self.device && is_memory(&format!("{directory}/fd/{number}")) {
-            self.tally.memory_file(bytes);
+            self.totals.memory_file(bytes);
             return Ok(());
         }
-        Ok(self.tally.file(bytes)?)
+        Ok(self.totals.file(bytes)?)
     }
 }
 
 /// Descriptors that were sent through a socket and not received yet: nobody has
 /// them open.
-fn in_flight(path: &str) -> Result<u64, Trouble> {
+fn in_flight(path: &str) -> Result<u64, ScanError> {
     let text = match fs::read_to_string(path) {
         Err(error) if is_gone(&error) => return Ok(0),
         text => text?,
@@ -125,14 +125,14 @@ fn is_memory(path: &str) -> bool {
     statfs(path).is_ok_and(|about| about.filesystem_type() == TMPFS_MAGIC)
 }
 
-impl From<io::Error> for Trouble {
+impl From<io::Error> for ScanError {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
 }
 
-impl From<Stop> for Trouble {
-    fn from(stop: Stop) -> Self {
-        Self::Stop(stop)
+impl From<MeterError> for ScanError {
+    fn from(stop: MeterError) -> Self {
+        Self::MeterError(stop)
     }
 }

@@ -27,12 +27,12 @@ const NONE: RequestLimits = RequestLimits { memory: 0, disk: 0, files: 0, file_s
 const MIB: u64 = 1 << 20;
 
 /// A directory of workspaces with one in it.
-struct Root {
+struct TestRoot {
     directory: tempfile::TempDir,
     handle: OwnedFd,
 }
 
-impl Root {
+impl TestRoot {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir(directory.path().join("w")).unwrap();
@@ -56,9 +56,9 @@ impl Root {
         }
     }
 
-    fn walk(&self, limits: RequestLimits) -> Result<(), Stop> {
-        let mut tally = Tally::new(limits);
-        Walk::workspace(&self.subject(&[]), &mut tally)
+    fn walk(&self, limits: RequestLimits) -> Result<(), MeterError> {
+        let mut totals = Totals::new(limits);
+        TreeWalk::workspace(&self.subject(&[]), &mut totals)
     }
 
     /// The least limits that a walk does not pass: bytes and files.
@@ -88,7 +88,7 @@ fn blocks(path: &Path) -> u64 {
 
 #[test]
 fn all_that_is_in_a_tree_counts_and_what_links_lead_to_does_not() {
-    let root = Root::new();
+    let root = TestRoot::new();
     let top = root.workspace();
     fs::create_dir_all(top.join("a/b")).unwrap();
     fs::create_dir_all(top.join("c")).unwrap();
@@ -104,7 +104,7 @@ fn all_that_is_in_a_tree_counts_and_what_links_lead_to_does_not() {
 
 #[test]
 fn a_file_with_several_names_takes_its_bytes_once() {
-    let root = Root::new();
+    let root = TestRoot::new();
     let top = root.workspace();
     write(&top.join("one"), 1 << 20);
     let one = root.size().0;
@@ -116,7 +116,7 @@ fn a_file_with_several_names_takes_its_bytes_once() {
 
 #[test]
 fn a_directory_that_is_closed_is_opened_up() {
-    let root = Root::new();
+    let root = TestRoot::new();
     let top = root.workspace();
     fs::create_dir_all(top.join("a/b")).unwrap();
     write(&top.join("a/b/file"), 1 << 20);
@@ -125,7 +125,7 @@ fn a_directory_that_is_closed_is_opened_up() {
     }
     assert_eq!(
         root.walk(RequestLimits { disk: MIB / 2, ..NONE }),
-        Err(Stop::Exceeded(ExceededLimit::Disk))
+        Err(MeterError::Exceeded(ExceededLimit::Disk))
     );
     let mode = |path: &str| fs::metadata(top.join(path)).unwrap().mode() & 0o7777;
     assert_eq!([mode("."), mode("a"), mode("a/b")], [0o700; 3]);
@@ -133,7 +133,7 @@ fn a_directory_that_is_closed_is_opened_up() {
 
 #[test]
 fn a_directory_that_can_be_read_keeps_its_mode() {
-    let root = Root::new();
+    let root = TestRoot::new();
     let inner = root.workspace().join("inner");
     fs::create_dir(&inner).unwrap();
     fs::set_permissions(&inner, Permissions::from_mode(0o555)).unwrap();
@@ -143,7 +143,7 @@ fn a_directory_that_can_be_read_keeps_its_mode() {
 
 #[test]
 fn depth_costs_no_descriptors() {
-    let root = Root::new();
+    let root = TestRoot::new();
     // Built from within: the whole path is longer than a path may be.
     let mut at: OwnedFd = File::open(root.workspace()).unwrap().into();
     for _ in 0..5_000 {
@@ -157,7 +157,7 @@ fn depth_costs_no_descriptors() {
     println!("10,000 entries in 5,000 levels: {:?}", began.elapsed());
     assert_eq!(
         root.walk(RequestLimits { files: 9_999, ..NONE }),
-        Err(Stop::Exceeded(ExceededLimit::Files))
+        Err(MeterError::Exceeded(ExceededLimit::Files))
     );
     // What removes temporary directories would need a descriptor for each.
     let parent: OwnedFd = File::open(root.directory.path()).unwrap().into();
@@ -166,7 +166,7 @@ fn depth_costs_no_descriptors() {
 
 #[test]
 fn a_workspace_that_is_gone_holds_nothing() {
-    let root = Root::new();
+    let root = TestRoot::new();
     fs::remove_dir(root.workspace()).unwrap();
     assert_eq!(root.walk(RequestLimits { files: 1, ..NONE }), Ok(()));
 }
@@ -176,7 +176,7 @@ fn a_workspace_that_is_gone_holds_nothing() {
 struct Shell(Child);
 
 impl Shell {
-    fn new(root: &Root, script: &str, input: Stdio) -> Self {
+    fn new(root: &TestRoot, script: &str, input: Stdio) -> Self {
         // What is in the background reads nothing, so it is kept by another number.
         let script = format!("exec 3<&0; ( {script}; echo done; exec sleep 60 ) & wait");
         let mut shell = Command::new("sh");
@@ -191,7 +191,7 @@ impl Shell {
         Pid::from_raw(self.0.id().cast_signed())
     }
 
-    fn measure(&self, root: &Root, limits: RequestLimits) -> Result<(), Stop> {
+    fn measure(&self, root: &TestRoot, limits: RequestLimits) -> Result<(), MeterError> {
         measure(&root.subject(&[self.pid()]), limits)
     }
 }
@@ -205,26 +205,26 @@ impl Drop for Shell {
 
 #[test]
 fn files_that_were_removed_and_are_open_count() {
-    let root = Root::new();
+    let root = TestRoot::new();
     let fill = "exec 5>f; head -c 1048576 /dev/zero >&5; rm f";
     let shell = Shell::new(&root, fill, Stdio::null());
     let disk = |disk| shell.measure(&root, RequestLimits { disk, file_size: MIB, ..NONE });
-    assert_eq!(disk(MIB / 2), Err(Stop::Exceeded(ExceededLimit::Disk)));
+    assert_eq!(disk(MIB / 2), Err(MeterError::Exceeded(ExceededLimit::Disk)));
     assert_eq!(disk(2 * MIB), Ok(()));
 }
 
 #[test]
 fn memory_of_processes_is_added_up() {
-    let root = Root::new();
+    let root = TestRoot::new();
     let shell = Shell::new(&root, ":", Stdio::null());
     let memory = |memory| shell.measure(&root, RequestLimits { memory, ..NONE });
-    assert_eq!(memory(1), Err(Stop::Exceeded(ExceededLimit::Memory)));
+    assert_eq!(memory(1), Err(MeterError::Exceeded(ExceededLimit::Memory)));
     assert_eq!(memory(1 << 40), Ok(()));
 }
 
 #[test]
 fn files_in_memory_count_as_memory() {
-    let root = Root::new();
+    let root = TestRoot::new();
     let mut options = OpenOptions::new();
     let options = options.write(true).read(true).custom_flags(libc::O_TMPFILE);
     let Ok(mut file) = options.open("/dev/shm") else {
@@ -233,22 +233,22 @@ fn files_in_memory_count_as_memory() {
     file.write_all(&vec![1; 64 << 20]).unwrap();
     let shell = Shell::new(&root, ":", file.into());
     let memory = |memory| shell.measure(&root, RequestLimits { memory, ..NONE });
-    assert_eq!(memory(64 * MIB), Err(Stop::Exceeded(ExceededLimit::Memory)));
+    assert_eq!(memory(64 * MIB), Err(MeterError::Exceeded(ExceededLimit::Memory)));
     assert_eq!(memory(80 * MIB), Ok(()));
 }
 
 #[test]
 fn codes_say_what_was_found() {
-    let exited = |code: i32| found(code << 8);
-    assert_eq!(exited(WITHIN), Found::Within);
-    assert_eq!(exited(DISK), Found::Exceeded(ExceededLimit::Disk));
-    assert_eq!(exited(NOTHING), Found::Nothing);
-    assert_eq!(found(libc::SIGALRM), Found::Nothing, "it took too long");
+    let exited = |code: i32| measurement(code << 8);
+    assert_eq!(exited(WITHIN), Measurement::WithinLimits);
+    assert_eq!(exited(DISK), Measurement::Exceeded(ExceededLimit::Disk));
+    assert_eq!(exited(UNKNOWN), Measurement::Unknown);
+    assert_eq!(measurement(libc::SIGALRM), Measurement::Unknown, "it took too long");
 }
 
 #[test]
 fn a_few_files_and_five_thousand_are_seen_in_a_moment() {
-    let root = Root::new();
+    let root = TestRoot::new();
     let began = Instant::now();
     let limits = RequestLimits { memory: 1 << 40, disk: 1 << 40, ..NONE };
     assert_eq!(measure(&root.subject(&[]), limits), Ok(()));

@@ -9,7 +9,7 @@ use nix::{errno::Errno, unistd::Uid};
 
 use super::{
     Subject,
-    tally::{Stop, Tally},
+    totals::{MeterError, Totals},
 };
 use crate::wire::exceeded::ExceededLimit;
 
@@ -42,10 +42,10 @@ struct Status {
 }
 
 /// All processes of a request.
-pub(super) fn members(subject: &Subject<'_>) -> Result<Vec<Process>, Stop> {
+pub(super) fn members(subject: &Subject<'_>) -> Result<Vec<Process>, MeterError> {
     let mut all = BTreeMap::new();
-    for entry in fs::read_dir("/proc").map_err(|_unreadable| Stop::Blind)? {
-        let name = entry.map_err(|_unreadable| Stop::Blind)?.file_name();
+    for entry in fs::read_dir("/proc").map_err(|_unreadable| MeterError::Unreadable)? {
+        let name = entry.map_err(|_unreadable| MeterError::Unreadable)?.file_name();
         let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
         if let Some(status) = read(&format!("/proc/{pid}/status"))? {
             all.insert(pid, status);
@@ -87,7 +87,7 @@ fn below(all: &BTreeMap<u32, Status>, roots: impl Iterator<Item = u32>) -> Vec<u
 }
 
 /// A process with the memory that one of its threads has, which is that of all.
-fn known(pid: u32, memory: Option<Memory>) -> Result<Process, Stop> {
+fn known(pid: u32, memory: Option<Memory>) -> Result<Process, MeterError> {
     if let Some(memory) = memory {
         return Ok(Process { pid, thread: pid, memory });
     }
@@ -101,17 +101,17 @@ fn known(pid: u32, memory: Option<Memory>) -> Result<Process, Stop> {
 }
 
 /// The threads of a process; none if it is gone.
-pub(super) fn threads(pid: u32) -> Result<Vec<u32>, Stop> {
+pub(super) fn threads(pid: u32) -> Result<Vec<u32>, MeterError> {
     let threads = match fs::read_dir(format!("/proc/{pid}/task")) {
         Err(error) if is_gone(&error) => return Ok(Vec::new()),
-        threads => threads.map_err(|_unreadable| Stop::Blind)?,
+        threads => threads.map_err(|_unreadable| MeterError::Unreadable)?,
     };
     let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok();
     Ok(threads.map_while(Result::ok).filter_map(number).collect())
 }
 
 /// Whether a thread still has what may be hidden: what ends lets go of that.
-pub(super) fn is_alive(pid: u32, thread: u32) -> Result<bool, Stop> {
+pub(super) fn is_alive(pid: u32, thread: u32) -> Result<bool, MeterError> {
     let status = read(&format!("/proc/{pid}/task/{thread}/status"))?;
     Ok(status.is_some_and(|status| status.memory.is_some()))
 }
@@ -122,11 +122,11 @@ pub(super) fn is_gone(error: &io::Error) -> bool {
     matches!(errno, Some(Errno::ENOENT | Errno::ESRCH))
 }
 
-fn read(path: &str) -> Result<Option<Status>, Stop> {
+fn read(path: &str) -> Result<Option<Status>, MeterError> {
     match fs::read(path) {
         Ok(text) => Ok(parse(&String::from_utf8_lossy(&text))),
         Err(error) if is_gone(&error) => Ok(None),
-        Err(_) => Err(Stop::Blind),
+        Err(_) => Err(MeterError::Unreadable),
     }
 }
 
@@ -143,18 +143,18 @@ fn parse(text: &str) -> Option<Status> {
 
 /// Compares the memory of all processes with its limit. They may share pages,
 /// which the quick sum has for each of them.
-pub(super) fn check_memory(processes: &[Process], tally: &Tally) -> Result<(), Stop> {
+pub(super) fn check_memory(processes: &[Process], totals: &Totals) -> Result<(), MeterError> {
     let is_too_much = |all: Vec<Memory>| {
         let own = all.iter().fold(0, |sum: u64, memory| sum.saturating_add(memory.own));
         let shared = all.iter().fold(0, |sum: u64, memory| sum.saturating_add(memory.shared));
-        tally.is_too_much(own, shared)
+        totals.is_too_much(own, shared)
     };
     if !is_too_much(processes.iter().map(|process| process.memory).collect()) {
         return Ok(());
     }
     let share = |process: &Process| share(process.thread).unwrap_or(process.memory);
     let shares = processes.iter().map(share).collect();
-    if is_too_much(shares) { Err(Stop::Exceeded(ExceededLimit::Memory)) } else { Ok(()) }
+    if is_too_much(shares) { Err(MeterError::Exceeded(ExceededLimit::Memory)) } else { Ok(()) }
 }
 
 /// A process's memory, of shared pages only its share. `None` if that cannot be

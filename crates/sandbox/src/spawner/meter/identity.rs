@@ -15,12 +15,12 @@ use crate::kernel::privilege::drop_capabilities;
 /// saved users of processes; files and `/proc` go by a fourth one. So a gauge
 /// may look at everything of the tenant's, and the tenant can do nothing to it.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::spawner) struct Identity {
+pub(in crate::spawner) struct MeterIdentity {
     pub(in crate::spawner) own: Uid,
     pub(in crate::spawner) tenant: Uid,
 }
 
-impl Identity {
+impl MeterIdentity {
     /// Becomes it for good. `further` is the group of the tenant's caches.
     pub(super) fn assume(self, further: Option<Gid>) -> Result<(), Errno> {
         let Self { own, tenant } = self;

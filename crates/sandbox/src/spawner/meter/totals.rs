@@ -4,16 +4,16 @@ use crate::wire::{exceeded::ExceededLimit, message::RequestLimits};
 
 /// Why a look ends early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(super) enum MeterError {
     /// A limit is passed.
     Exceeded(ExceededLimit),
     /// It cannot be seen whether one is.
-    Blind,
+    Unreadable,
 }
 
 /// What was counted so far.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tally {
+pub(super) struct Totals {
     limits: RequestLimits,
     disk: u64,
     files: u64,
@@ -23,7 +23,7 @@ pub(super) struct Tally {
     hidden: u64,
 }
 
-impl Tally {
+impl Totals {
     pub(super) fn new(limits: RequestLimits) -> Self {
         Self { limits, disk: 0, files: 0, open_memory: 0, hidden: 0 }
     }
@@ -34,15 +34,15 @@ impl Tally {
     }
 
     /// A file or directory with so many bytes of disk.
-    pub(super) fn file(&mut self, bytes: u64) -> Result<(), Stop> {
+    pub(super) fn file(&mut self, bytes: u64) -> Result<(), MeterError> {
         self.files += 1;
         self.disk = self.disk.saturating_add(bytes);
         let RequestLimits { disk, files, .. } = self.limits;
         if disk > 0 && self.disk > disk {
-            return Err(Stop::Exceeded(ExceededLimit::Disk));
+            return Err(MeterError::Exceeded(ExceededLimit::Disk));
         }
         if files > 0 && self.files > files {
-            return Err(Stop::Exceeded(ExceededLimit::Files));
+            return Err(MeterError::Exceeded(ExceededLimit::Files));
         }
         Ok(())
     }
@@ -66,11 +66,15 @@ impl Tally {
 
     /// The end: whatever hidden files there are must fit in, each as large as
     /// the kernel lets it be.
-    pub(super) fn finish(&self) -> Result<(), Stop> {
+    pub(super) fn finish(&self) -> Result<(), MeterError> {
         let RequestLimits { disk, file_size, .. } = self.limits;
         let largest = if file_size == 0 { u64::MAX } else { file_size };
         let most = self.disk.saturating_add(largest.saturating_mul(self.hidden));
-        if disk > 0 && self.hidden > 0 && most > disk { Err(Stop::Blind) } else { Ok(()) }
+        if disk > 0 && self.hidden > 0 && most > disk {
+            Err(MeterError::Unreadable)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -82,46 +86,46 @@ mod tests {
 
     #[test]
     fn a_limit_is_passed_by_the_first_byte_and_file_beyond() {
-        let mut disk = Tally::new(RequestLimits { disk: 100, ..NONE });
+        let mut disk = Totals::new(RequestLimits { disk: 100, ..NONE });
         assert_eq!(disk.file(60), Ok(()));
         assert_eq!(disk.file(40), Ok(()));
-        assert_eq!(disk.file(1), Err(Stop::Exceeded(ExceededLimit::Disk)));
-        let mut files = Tally::new(RequestLimits { files: 1, ..NONE });
+        assert_eq!(disk.file(1), Err(MeterError::Exceeded(ExceededLimit::Disk)));
+        let mut files = Totals::new(RequestLimits { files: 1, ..NONE });
         assert_eq!(files.file(1000), Ok(()));
-        assert_eq!(files.file(0), Err(Stop::Exceeded(ExceededLimit::Files)));
+        assert_eq!(files.file(0), Err(MeterError::Exceeded(ExceededLimit::Files)));
     }
 
     #[test]
     fn without_a_limit_nothing_is_too_much() {
-        let mut tally = Tally::new(NONE);
-        assert_eq!(tally.file(u64::MAX), Ok(()));
-        assert_eq!(tally.file(u64::MAX), Ok(()));
-        tally.hidden(u64::MAX);
-        assert!(!tally.is_too_much(u64::MAX, u64::MAX));
-        assert_eq!(tally.finish(), Ok(()));
+        let mut totals = Totals::new(NONE);
+        assert_eq!(totals.file(u64::MAX), Ok(()));
+        assert_eq!(totals.file(u64::MAX), Ok(()));
+        totals.hidden(u64::MAX);
+        assert!(!totals.is_too_much(u64::MAX, u64::MAX));
+        assert_eq!(totals.finish(), Ok(()));
     }
 
     #[test]
     fn memory_is_what_processes_have_and_what_files_hold() {
-        let mut tally = Tally::new(RequestLimits { memory: 100, ..NONE });
-        assert!(!tally.is_too_much(60, 40) && tally.is_too_much(60, 41));
-        tally.memory_file(41);
-        assert!(tally.is_too_much(60, 0), "open, and in no process's memory");
-        assert!(!tally.is_too_much(59, 41), "the same bytes are counted once");
+        let mut totals = Totals::new(RequestLimits { memory: 100, ..NONE });
+        assert!(!totals.is_too_much(60, 40) && totals.is_too_much(60, 41));
+        totals.memory_file(41);
+        assert!(totals.is_too_much(60, 0), "open, and in no process's memory");
+        assert!(!totals.is_too_much(59, 41), "the same bytes are counted once");
     }
 
     #[test]
     fn what_is_hidden_has_to_fit_in_however_large_it_is() {
-        let tally = |hidden, file_size| {
-            let mut tally = Tally::new(RequestLimits { disk: 100, file_size, ..NONE });
-            tally.file(50).and_then(|()| {
-                tally.hidden(hidden);
-                tally.finish()
+        let totals = |hidden, file_size| {
+            let mut totals = Totals::new(RequestLimits { disk: 100, file_size, ..NONE });
+            totals.file(50).and_then(|()| {
+                totals.hidden(hidden);
+                totals.finish()
             })
         };
-        assert_eq!(tally(0, 0), Ok(()));
-        assert_eq!(tally(2, 25), Ok(()));
-        assert_eq!(tally(3, 25), Err(Stop::Blind));
-        assert_eq!(tally(1, 0), Err(Stop::Blind), "files of any size");
+        assert_eq!(totals(0, 0), Ok(()));
+        assert_eq!(totals(2, 25), Ok(()));
+        assert_eq!(totals(3, 25), Err(MeterError::Unreadable));
+        assert_eq!(totals(1, 0), Err(MeterError::Unreadable), "files of any size");
     }
 }

@@ -8,11 +8,11 @@ use nix::{
     unistd::{UnlinkatFlags, unlinkat},
 };
 
-use super::{Child, Leases};
+use super::{ChildRole, Leases};
 use crate::{
     spawner::{
-        clean::{self, Whose},
-        ending::{Ending, Found, Step},
+        clean::{self, CleanTarget},
+        release::{Release, ReleaseStep, Remaining},
     },
     wire::message::{Released, SpawnerEvent},
 };
@@ -21,21 +21,21 @@ use crate::{
 const AFTER_SIGNAL: Duration = Duration::from_millis(1);
 
 impl Leases {
-    pub(super) fn step(&mut self, index: usize, next: impl FnOnce(&mut Ending) -> Step) {
-        if let Some(ending) = self.slots.ending_mut(index) {
-            let step = next(ending);
+    pub(super) fn step(&mut self, index: usize, next: impl FnOnce(&mut Release) -> ReleaseStep) {
+        if let Some(release) = self.slots.release_mut(index) {
+            let step = next(release);
             self.take(index, step);
         }
     }
 
-    pub(super) fn take(&mut self, index: usize, step: Step) {
+    pub(super) fn take(&mut self, index: usize, step: ReleaseStep) {
         match step {
-            Step::Stop => self.signal(index, Signal::SIGTERM),
-            Step::Kill => self.kill(index),
-            Step::Clean => self.clean(index),
-            Step::Wait(until) => self.slots.set_wake(index, until),
-            Step::Free => self.end(index, false),
-            Step::Quarantine => self.end(index, true),
+            ReleaseStep::Stop => self.signal(index, Signal::SIGTERM),
+            ReleaseStep::Kill => self.kill(index),
+            ReleaseStep::Clean => self.clean(index),
+            ReleaseStep::Wait(until) => self.slots.set_wake(index, until),
+            ReleaseStep::Free => self.end(index, false),
+            ReleaseStep::Quarantine => self.end(index, true),
         }
     }
 
@@ -44,7 +44,7 @@ impl Leases {
     pub(super) fn kill(&mut self, index: usize) {
         self.order_workers(index, Signal::SIGKILL);
         let now = Instant::now();
-        self.step(index, |ending| ending.signalled(now));
+        self.step(index, |release| release.signalled(now));
     }
 
     pub(super) fn clean(&mut self, index: usize) {
@@ -52,32 +52,33 @@ impl Leases {
         if self.is_signalling(index) {
             return self.slots.set_wake(index, Instant::now() + AFTER_SIGNAL);
         }
-        let is_final = self.slots.ending_mut(index).is_some_and(|ending| ending.is_final());
-        let pair = self.slots.users(index);
+        let is_final = self.slots.release_mut(index).is_some_and(|release| release.is_final());
+        let pair = self.slots.uids(index);
         let Some(lease) = self.slots.any_lease_mut(index) else { return };
         // A worker that was just forked is not the tenant's user yet, and would
         // make files once everything seems to be gone; a guard ends last.
         let is_busy = !lease.workers.is_empty();
-        let (root, name) = (&self.arrangement.root.directory, lease.workspace.as_str());
-        let whose = Whose {
+        let (root, name) = (&self.prepared.root.directory, lease.workspace.as_str());
+        let target = CleanTarget {
             tenant: pair.map(|pair| pair.tenant),
             killer: pair.filter(|_| is_final).map(|pair| pair.killer),
             shared: lease.shared.as_ref(),
-            census: self.arrangement.census,
+            process_check: self.prepared.process_check,
         };
-        let clean = || clean::clean(root, name, &whose);
+        let clean = || clean::clean(root, name, &target);
         let cleaner = (!is_busy).then(|| self.fork.fork(clean));
         if let Some(Ok(pid)) = cleaner {
-            self.children.insert(pid, Child::Cleaner { slot: index });
+            self.children.insert(pid, ChildRole::Cleaner { slot: index });
         } else {
             // Or there is no process to be had: tried again, for a while.
             let now = Instant::now();
-            self.step(index, |ending| ending.cleaned(now, Found::Processes));
+            self.step(index, |release| release.cleaned(now, Remaining::Processes));
         }
     }
 
     pub(super) fn is_cleaning(&self, index: usize) -> bool {
-        let cleans = |child: &Child| matches!(child, Child::Cleaner { slot } if *slot == index);
+        let cleans =
+            |child: &ChildRole| matches!(child, ChildRole::Cleaner { slot } if *slot == index);
         self.children.values().any(cleans)
     }
 
@@ -92,7 +93,7 @@ impl Leases {
     /// Removes a workspace's own directory, which is empty by now. That takes
     /// the right to write to the root, which no tenant has.
     pub(super) fn remove_directory(&self, name: &str) -> bool {
-        let root = &self.arrangement.root.directory;
+        let root = &self.prepared.root.directory;
         let removed = unlinkat(root, name, UnlinkatFlags::RemoveDir);
         matches!(removed, Ok(()) | Err(Errno::ENOENT))
     }

@@ -19,18 +19,18 @@ use thiserror::Error;
 
 /// Why there are no users to lease.
 #[derive(Debug, Error)]
-pub(super) enum NoUsers {
+pub(super) enum NoUids {
     #[error("capability {0} is missing: run as root with capabilities SETUID and SETGID")]
     Capability(Capability),
     #[error("cannot read the own capabilities: {0}")]
     Capabilities(caps::errors::CapsError),
     #[error(
-        "users {first} to {last} are to be leased, but {uid} is not mapped into this user \
+        "uids {first} to {last} are to be leased, but {uid} is not mapped into this user \
          namespace: choose a range with --uid-range"
     )]
     Unmapped { first: u32, last: u32, uid: u32 },
     #[error(
-        "no two users from {first} to {last} are free: each belongs to somebody or to another \
+        "no two uids from {first} to {last} are free: each belongs to somebody or to another \
          supervisor on this machine; choose another range with --uid-range"
     )]
     NoneFree { first: u32, last: u32 },
@@ -43,8 +43,8 @@ const GROUPS: u32 = 8;
 
 /// Users that nobody else on this machine leases while this value lives.
 #[derive(Debug)]
-pub(super) struct Users {
-    pub(super) pairs: Vec<Pair>,
+pub(super) struct UidPool {
+    pub(super) pairs: Vec<UidPair>,
     _claims: Vec<UnixListener>,
     range: RangeInclusive<u32>,
     /// Groups that own caches, claimed when they were first needed.
@@ -53,14 +53,14 @@ pub(super) struct Users {
 
 /// What a lease needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Pair {
+pub(super) struct UidPair {
     /// Whom whoever ends the tenant's processes pretends to be; see
     /// [`super::kill`].
     pub(super) killer: Uid,
     pub(super) tenant: Uid,
 }
 
-impl Users {
+impl UidPool {
     /// Claims `wanted` pairs of users of a range; fewer if there are not so
     /// many. None of `reserved` is among them.
     pub(super) fn claim(
@@ -68,11 +68,11 @@ impl Users {
         count: u32,
         wanted: u32,
         reserved: &BTreeSet<u32>,
-    ) -> Result<Self, NoUsers> {
+    ) -> Result<Self, NoUids> {
         for needed in [Capability::CAP_SETUID, Capability::CAP_SETGID] {
             let has = caps::has_cap(None, CapSet::Effective, needed);
-            if !has.map_err(NoUsers::Capabilities)? {
-                return Err(NoUsers::Capability(needed));
+            if !has.map_err(NoUids::Capabilities)? {
+                return Err(NoUids::Capability(needed));
             }
         }
         let last = first.saturating_add(count.saturating_sub(1));
@@ -81,14 +81,14 @@ impl Users {
         let free = (first..=last).filter(|uid| !taken.contains(uid) && !reserved.contains(uid));
         let claimed = free.filter_map(|uid| Some((Uid::from_raw(uid), claim(uid)?)));
         let most = (count - count / GROUPS).min(2 * wanted) as usize;
-        let (users, claims): (Vec<_>, Vec<_>) = claimed.take(most).unzip();
+        let (uids, claims): (Vec<_>, Vec<_>) = claimed.take(most).unzip();
         let pair = |pair: &[Uid]| match *pair {
-            [killer, tenant] => Some(Pair { killer, tenant }),
+            [killer, tenant] => Some(UidPair { killer, tenant }),
             _ => None,
         };
-        let pairs: Vec<Pair> = users.chunks(2).filter_map(pair).collect();
+        let pairs: Vec<UidPair> = uids.chunks(2).filter_map(pair).collect();
         if pairs.is_empty() {
-            return Err(NoUsers::NoneFree { first, last });
+            return Err(NoUids::NoneFree { first, last });
         }
         let (range, groups) = (first..=last, BTreeMap::new());
         Ok(Self { pairs, _claims: claims, range, groups })
@@ -113,8 +113,8 @@ impl Users {
     /// one beside it may have come to the same group meanwhile: for caches of
     /// its own, which are elsewhere, since no work directory serves two.
     pub(super) fn group(&mut self, gid: u32) -> Option<Gid> {
-        let users = self.pairs.iter().flat_map(|pair| [pair.killer, pair.tenant]);
-        let is_user = users.map(Uid::as_raw).any(|user| user == gid);
+        let uids = self.pairs.iter().flat_map(|pair| [pair.killer, pair.tenant]);
+        let is_user = uids.map(Uid::as_raw).any(|user| user == gid);
         if is_user || !self.range.contains(&gid) {
             return None;
         }
@@ -136,11 +136,11 @@ impl Users {
     }
 }
 
-fn check_maps(first: u32, last: u32) -> Result<(), NoUsers> {
+fn check_maps(first: u32, last: u32) -> Result<(), NoUids> {
     for path in ["/proc/self/uid_map", "/proc/self/gid_map"] {
-        let map = fs::read_to_string(path).map_err(|error| NoUsers::Read { path, error })?;
+        let map = fs::read_to_string(path).map_err(|error| NoUids::Read { path, error })?;
         if let Some(uid) = (first..=last).find(|uid| !is_mapped(&map, *uid)) {
-            return Err(NoUsers::Unmapped { first, last, uid });
+            return Err(NoUids::Unmapped { first, last, uid });
         }
     }
     Ok(())
@@ -148,10 +148,9 @@ fn check_maps(first: u32, last: u32) -> Result<(), NoUsers> {
 
 /// Users that belong to somebody: accounts, groups, owners of processes, and of
 /// shared memory, semaphores and queues, which outlive processes.
-fn taken() -> Result<Vec<u32>, NoUsers> {
+fn taken() -> Result<Vec<u32>, NoUids> {
     let mut taken = owned();
-    let processes =
-        fs::read_dir("/proc").map_err(|error| NoUsers::Read { path: "/proc", error })?;
+    let processes = fs::read_dir("/proc").map_err(|error| NoUids::Read { path: "/proc", error })?;
     taken.extend(processes.flatten().filter_map(|entry| Some(entry.metadata().ok()?.uid())));
     Ok(taken)
 }
@@ -199,19 +198,19 @@ mod tests {
     #[test]
     fn groups_are_of_the_range_and_of_no_user() {
         let (first, last) = (u32::MAX - 40, u32::MAX - 30);
-        let mut users = Users {
-            pairs: vec![Pair { killer: Uid::from_raw(first), tenant: Uid::from_raw(first + 1) }],
+        let mut uids = UidPool {
+            pairs: vec![UidPair { killer: Uid::from_raw(first), tenant: Uid::from_raw(first + 1) }],
             _claims: Vec::new(),
             range: first..=last,
             groups: BTreeMap::new(),
         };
         let used = BTreeSet::from([last]);
         let elsewhere = claim(last - 1);
-        assert_eq!(users.free_group(&used), Some(Gid::from_raw(last - 2)));
-        assert_eq!(users.free_group(&used), Some(Gid::from_raw(last - 3)));
-        assert_eq!(users.group(last - 2), Some(Gid::from_raw(last - 2)), "known already");
-        assert_eq!(users.group(first), None, "a user's");
-        assert_eq!(users.group(last + 1), None, "not of the range");
+        assert_eq!(uids.free_group(&used), Some(Gid::from_raw(last - 2)));
+        assert_eq!(uids.free_group(&used), Some(Gid::from_raw(last - 3)));
+        assert_eq!(uids.group(last - 2), Some(Gid::from_raw(last - 2)), "known already");
+        assert_eq!(uids.group(first), None, "a user's");
+        assert_eq!(uids.group(last + 1), None, "not of the range");
         drop(elsewhere);
     }
 

@@ -10,14 +10,14 @@ use std::{
 
 use super::{
     Subject,
-    census::{self, Process, is_gone},
     descriptors::Seen,
-    tally::{Stop, Tally},
+    processes::{self, Process, is_gone},
+    totals::{MeterError, Totals},
 };
 
 /// Most bytes of lists that are read; a process has some ten thousand, and it
 /// takes a fraction of a second.
-const MOST: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 
 /// How the kernel marks files that have no name any more.
 const NAMELESS: &[u8] = b" (deleted)";
@@ -26,32 +26,32 @@ const NAMELESS: &[u8] = b" (deleted)";
 const SHARED: [&[u8]; 3] = [b"/dev/zero", b"/memfd:", b"/SYSV"];
 
 /// Counts files that no descriptor leads to any more.
-pub(super) fn look(
+pub(super) fn count(
     subject: &Subject<'_>,
     processes: &[Process],
     open: &Seen,
-    tally: &mut Tally,
-) -> Result<(), Stop> {
-    if !tally.counts_files() {
+    totals: &mut Totals,
+) -> Result<(), MeterError> {
+    if !totals.counts_files() {
         return Ok(());
     }
     let mut found = Seen::new();
-    let mut left = MOST;
+    let mut left = MAX_BYTES;
     for Process { pid, thread, .. } in processes {
         let list = match File::open(format!("/proc/{thread}/maps")) {
             Ok(list) => list,
             Err(error) if is_gone(&error) => continue,
-            Err(_) if subject.may_hide || !census::is_alive(*pid, *thread)? => continue,
-            Err(_) => return Err(Stop::Blind),
+            Err(_) if subject.may_hide || !processes::is_alive(*pid, *thread)? => continue,
+            Err(_) => return Err(MeterError::Unreadable),
         };
         let read = nameless(BufReader::new(list.take(left)), &mut found);
         // One that ends while it is read has nothing mapped any more.
         left = left.saturating_sub(read.unwrap_or_default());
         if left == 0 {
-            return Err(Stop::Blind);
+            return Err(MeterError::Unreadable);
         }
     }
-    tally.hidden(found.difference(open).count() as u64);
+    totals.hidden(found.difference(open).count() as u64);
     Ok(())
 }
 

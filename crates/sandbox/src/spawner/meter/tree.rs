@@ -21,14 +21,14 @@ use nix::{
 
 use super::{
     Subject,
-    tally::{Stop, Tally},
+    totals::{MeterError, Totals},
 };
 
 /// Bytes of a block, whatever the file system's are.
 pub(super) const BLOCK: u64 = 512;
 
 /// Most bytes of memory for directories that are still to be looked into.
-const MOST_HELD: usize = 16 << 20;
+const MAX_HELD: usize = 16 << 20;
 
 const HANDLE: OFlag =
     OFlag::O_PATH.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
@@ -40,12 +40,12 @@ const LIST: OFlag =
 const TICK: Duration = Duration::from_millis(20);
 
 /// What it takes to look into a directory.
-const LOOK: u32 = 0o500;
+const READ_ENTER: u32 = 0o500;
 
 /// A walk, and what is counted on it.
 #[derive(Debug)]
-pub(super) struct Walk<'t> {
-    tally: &'t mut Tally,
+pub(super) struct TreeWalk<'t> {
+    totals: &'t mut Totals,
     /// Who looks: only its own directories can it open up.
     user: Uid,
     /// Whose files count, from when on; all if there is nobody else's.
@@ -63,11 +63,14 @@ struct Level {
     left: usize,
 }
 
-impl<'t> Walk<'t> {
+impl<'t> TreeWalk<'t> {
     /// Counts all that is in a workspace.
-    pub(super) fn workspace(subject: &Subject<'_>, tally: &'t mut Tally) -> Result<(), Stop> {
-        let name = CString::new(subject.workspace).map_err(|_nul| Stop::Blind)?;
-        let mut walk = Self::new(subject, None, tally);
+    pub(super) fn workspace(
+        subject: &Subject<'_>,
+        totals: &'t mut Totals,
+    ) -> Result<(), MeterError> {
+        let name = CString::new(subject.workspace).map_err(|_nul| MeterError::Unreadable)?;
+        let mut walk = Self::new(subject, None, totals);
         match walk.enter(subject.root.as_fd(), &name)? {
             Some(top) => walk.go(top),
             None => Ok(()),
@@ -76,11 +79,11 @@ impl<'t> Walk<'t> {
 
     /// Counts what the request made or changed in its caches, where users tell
     /// whose it is.
-    pub(super) fn caches(subject: &Subject<'_>, tally: &'t mut Tally) -> Result<(), Stop> {
+    pub(super) fn caches(subject: &Subject<'_>, totals: &'t mut Totals) -> Result<(), MeterError> {
         let Some((shared, identity)) = subject.shared.zip(subject.identity) else { return Ok(()) };
         let only = Some((identity.tenant, stamp(subject.since)));
         for path in shared.paths() {
-            let mut walk = Self::new(subject, only, tally);
+            let mut walk = Self::new(subject, only, totals);
             if let Some(top) = open_top(&path)? {
                 walk.go(top)?;
             }
@@ -91,13 +94,13 @@ impl<'t> Walk<'t> {
     fn new<'w>(
         subject: &Subject<'_>,
         only: Option<(Uid, (i64, i64))>,
-        tally: &'w mut Tally,
-    ) -> Walk<'w> {
+        totals: &'w mut Totals,
+    ) -> TreeWalk<'w> {
         let user = subject.identity.map_or_else(geteuid, |identity| identity.tenant);
-        Walk { tally, user, only, levels: Vec::new(), names: Vec::new() }
+        TreeWalk { totals, user, only, levels: Vec::new(), names: Vec::new() }
     }
 
-    fn go(&mut self, top: OwnedFd) -> Result<(), Stop> {
+    fn go(&mut self, top: OwnedFd) -> Result<(), MeterError> {
         let mut here = top;
         self.list(here.as_fd())?;
         while let Some(level) = self.levels.last_mut() {
@@ -119,14 +122,14 @@ impl<'t> Walk<'t> {
 
     /// Opens a directory, if need be after giving it the mode for that. `None`
     /// if it is gone, or somebody else's who keeps it closed.
-    fn enter(&self, parent: BorrowedFd<'_>, name: &CStr) -> Result<Option<OwnedFd>, Stop> {
+    fn enter(&self, parent: BorrowedFd<'_>, name: &CStr) -> Result<Option<OwnedFd>, MeterError> {
         let directory = match openat(parent, name, HANDLE, Mode::empty()) {
             Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => return Ok(None),
-            directory => directory.map_err(blind)?,
+            directory => directory.map_err(unreadable)?,
         };
-        let about = fstat(&directory).map_err(blind)?;
+        let about = fstat(&directory).map_err(unreadable)?;
         let is_own = about.st_uid == self.user.as_raw();
-        if is_own && about.st_mode & LOOK != LOOK {
+        if is_own && about.st_mode & READ_ENTER != READ_ENTER {
             permit(directory.as_fd(), &about)?;
         }
         // Another user's that is closed to this one holds nothing of it.
@@ -138,19 +141,19 @@ impl<'t> Walk<'t> {
     }
 
     /// Counts what is in a directory, and remembers its directories.
-    fn list(&mut self, directory: BorrowedFd<'_>) -> Result<(), Stop> {
-        let about = fstat(directory).map_err(blind)?;
-        let mut listing = Dir::openat(directory, c".", LIST, Mode::empty()).map_err(blind)?;
+    fn list(&mut self, directory: BorrowedFd<'_>) -> Result<(), MeterError> {
+        let about = fstat(directory).map_err(unreadable)?;
+        let mut listing = Dir::openat(directory, c".", LIST, Mode::empty()).map_err(unreadable)?;
         let mut left = 0;
         for entry in listing.iter() {
-            let entry = entry.map_err(blind)?;
+            let entry = entry.map_err(unreadable)?;
             let name = entry.file_name();
             if matches!(name.to_bytes(), b"." | b"..") {
                 continue;
             }
             let about = match fstatat(directory, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
                 Err(Errno::ENOENT) => continue,
-                about => about.map_err(blind)?,
+                about => about.map_err(unreadable)?,
             };
             self.count(&about)?;
             if kind(&about) == SFlag::S_IFDIR {
@@ -160,10 +163,10 @@ impl<'t> Walk<'t> {
         }
         self.levels.push(Level { identity: identity(&about), left });
         let held = self.names.len() + self.levels.len() * size_of::<Level>();
-        if held > MOST_HELD { Err(Stop::Blind) } else { Ok(()) }
+        if held > MAX_HELD { Err(MeterError::Unreadable) } else { Ok(()) }
     }
 
-    fn count(&mut self, about: &FileStat) -> Result<(), Stop> {
+    fn count(&mut self, about: &FileStat) -> Result<(), MeterError> {
         let changed = (about.st_ctime, about.st_ctime_nsec);
         let is_counted =
             |(user, since): (Uid, (i64, i64))| about.st_uid == user.as_raw() && changed >= since;
@@ -174,35 +177,35 @@ impl<'t> Walk<'t> {
         // A file with several names is met by each of them. The number of names
         // of a directory says something else.
         let names = if kind(about) == SFlag::S_IFDIR { 1 } else { about.st_nlink.max(1) };
-        self.tally.file(bytes.div_ceil(names))
+        self.totals.file(bytes.div_ceil(names))
     }
 
-    fn next_name(&mut self) -> Result<CString, Stop> {
+    fn next_name(&mut self) -> Result<CString, MeterError> {
         self.names.pop();
         let start = self.names.iter().rposition(|byte| *byte == 0).map_or(0, |nul| nul + 1);
-        CString::new(self.names.split_off(start)).map_err(|_nul| Stop::Blind)
+        CString::new(self.names.split_off(start)).map_err(|_nul| MeterError::Unreadable)
     }
 }
 
 /// Goes back up, to where the walk came from and nowhere else.
-fn leave(directory: BorrowedFd<'_>, outer: (u64, u64)) -> Result<OwnedFd, Stop> {
-    let parent = openat(directory, c"..", HANDLE, Mode::empty()).map_err(blind)?;
-    let about = fstat(&parent).map_err(blind)?;
-    if identity(&about) == outer { Ok(parent) } else { Err(Stop::Blind) }
+fn leave(directory: BorrowedFd<'_>, outer: (u64, u64)) -> Result<OwnedFd, MeterError> {
+    let parent = openat(directory, c"..", HANDLE, Mode::empty()).map_err(unreadable)?;
+    let about = fstat(&parent).map_err(unreadable)?;
+    if identity(&about) == outer { Ok(parent) } else { Err(MeterError::Unreadable) }
 }
 
 /// Opens a directory up to its owner. By its descriptor: under its name there
 /// may be a link by now.
-fn permit(directory: BorrowedFd<'_>, about: &FileStat) -> Result<(), Stop> {
+fn permit(directory: BorrowedFd<'_>, about: &FileStat) -> Result<(), MeterError> {
     let path = format!("/proc/self/fd/{}", directory.as_raw_fd());
     let mode = Mode::from_bits_truncate(about.st_mode) | Mode::S_IRWXU;
-    fchmodat(AT_FDCWD, path.as_str(), mode, FchmodatFlags::FollowSymlink).map_err(blind)
+    fchmodat(AT_FDCWD, path.as_str(), mode, FchmodatFlags::FollowSymlink).map_err(unreadable)
 }
 
-fn open_top(path: &Path) -> Result<Option<OwnedFd>, Stop> {
+fn open_top(path: &Path) -> Result<Option<OwnedFd>, MeterError> {
     match open(path, HANDLE, Mode::empty()) {
         Err(Errno::ENOENT) => Ok(None),
-        top => top.map(Some).map_err(blind),
+        top => top.map(Some).map_err(unreadable),
     }
 }
 
@@ -220,6 +223,6 @@ fn kind(about: &FileStat) -> SFlag {
     SFlag::from_bits_truncate(about.st_mode) & SFlag::S_IFMT
 }
 
-fn blind(_unseen: Errno) -> Stop {
-    Stop::Blind
+fn unreadable(_unseen: Errno) -> MeterError {
+    MeterError::Unreadable
 }

@@ -8,11 +8,11 @@
 //!
 //! It runs in a child, for a tenant can make a tree that takes long to walk.
 
-mod census;
 mod descriptors;
 mod identity;
 mod mappings;
-mod tally;
+mod processes;
+mod totals;
 mod tree;
 
 use std::{
@@ -24,37 +24,37 @@ use std::{
 
 use nix::unistd::{Pid, alarm};
 
-pub(super) use self::identity::Identity;
+pub(super) use self::identity::MeterIdentity;
 use self::{
-    tally::{Stop, Tally},
-    tree::Walk,
+    totals::{MeterError, Totals},
+    tree::TreeWalk,
 };
 use crate::wire::{exceeded::ExceededLimit, message::RequestLimits, shared::SharedCaches};
 
-/// Longest look in seconds. A million files are seen in less than a third of it.
-const LONGEST_LOOK: u32 = 10;
+/// Longest look in seconds. A million files are code in less than a third of it.
+const MAX_SECONDS: u32 = 10;
 
-/// How often an excess has to be seen in one look, and the time between: a
+/// How often an excess has to be code in one look, and the time between: a
 /// process that starts another shares its memory for a moment, and a directory
 /// that moves may be met twice.
-const TIMES: u32 = 3;
-const BETWEEN: Duration = Duration::from_millis(10);
+const ATTEMPTS: u32 = 3;
+const ATTEMPT_PAUSE: Duration = Duration::from_millis(10);
 
 const WITHIN: i32 = 0;
 const MEMORY: i32 = 1;
 const DISK: i32 = 2;
 const FILES: i32 = 3;
-const NOTHING: i32 = 4;
+const UNKNOWN: i32 = 4;
 
 /// What a look found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum Measurement {
     /// All limits are kept.
-    Within,
+    WithinLimits,
     /// One is not.
     Exceeded(ExceededLimit),
     /// It cannot be told.
-    Nothing,
+    Unknown,
 }
 
 /// Whom to look at.
@@ -64,7 +64,7 @@ pub(super) struct Subject<'s> {
     pub(super) root: &'s OwnedFd,
     pub(super) workspace: &'s str,
     /// The request's user; `None` where everybody is the same one.
-    pub(super) identity: Option<Identity>,
+    pub(super) identity: Option<MeterIdentity>,
     /// Where everybody is one user: processes that the request's come from, and
     /// that do not count themselves.
     pub(super) workers: &'s [Pid],
@@ -77,52 +77,54 @@ pub(super) struct Subject<'s> {
 }
 
 /// What a gauge's exit code says. One that was killed saw nothing.
-pub(super) fn found(status: i32) -> Found {
+pub(super) fn measurement(status: i32) -> Measurement {
     match ExitStatus::from_raw(status).code() {
-        Some(WITHIN) => Found::Within,
-        Some(MEMORY) => Found::Exceeded(ExceededLimit::Memory),
-        Some(DISK) => Found::Exceeded(ExceededLimit::Disk),
-        Some(FILES) => Found::Exceeded(ExceededLimit::Files),
-        Some(_) | None => Found::Nothing,
+        Some(WITHIN) => Measurement::WithinLimits,
+        Some(MEMORY) => Measurement::Exceeded(ExceededLimit::Memory),
+        Some(DISK) => Measurement::Exceeded(ExceededLimit::Disk),
+        Some(FILES) => Measurement::Exceeded(ExceededLimit::Files),
+        Some(_) | None => Measurement::Unknown,
     }
 }
 
 /// Runs in a child: looks, and again if there seems to be an excess.
-pub(super) fn look(subject: &Subject<'_>, limits: RequestLimits) -> i32 {
+pub(super) fn run(subject: &Subject<'_>, limits: RequestLimits) -> i32 {
     // Ended by the signal's default action: the spawner has no right to end it.
-    alarm::set(LONGEST_LOOK);
+    alarm::set(MAX_SECONDS);
     let group = subject.shared.and_then(|shared| shared.group);
     if subject.identity.is_some_and(|identity| identity.assume(group).is_err()) {
-        return NOTHING;
+        return UNKNOWN;
     }
-    let mut seen = WITHIN;
-    for _ in 0..TIMES {
-        seen = match measure(subject, limits) {
+    let mut code = WITHIN;
+    for _ in 0..ATTEMPTS {
+        code = match measure(subject, limits) {
             Ok(()) => WITHIN,
-            Err(Stop::Exceeded(ExceededLimit::Memory)) => MEMORY,
-            Err(Stop::Exceeded(ExceededLimit::Disk)) => DISK,
-            Err(Stop::Exceeded(ExceededLimit::Files)) => FILES,
-            Err(Stop::Exceeded(ExceededLimit::Unmeasured) | Stop::Blind) => NOTHING,
+            Err(MeterError::Exceeded(ExceededLimit::Memory)) => MEMORY,
+            Err(MeterError::Exceeded(ExceededLimit::Disk)) => DISK,
+            Err(MeterError::Exceeded(ExceededLimit::Files)) => FILES,
+            Err(MeterError::Exceeded(ExceededLimit::Unmeasured) | MeterError::Unreadable) => {
+                UNKNOWN
+            }
         };
-        if matches!(seen, WITHIN | NOTHING) {
+        if matches!(code, WITHIN | UNKNOWN) {
             break;
         }
-        thread::sleep(BETWEEN);
+        thread::sleep(ATTEMPT_PAUSE);
     }
-    seen
+    code
 }
 
-fn measure(subject: &Subject<'_>, limits: RequestLimits) -> Result<(), Stop> {
-    let mut tally = Tally::new(limits);
-    let processes = census::members(subject)?;
-    let open = descriptors::look(subject, &processes, &mut tally)?;
-    mappings::look(subject, &processes, &open, &mut tally)?;
-    census::check_memory(&processes, &tally)?;
-    if tally.counts_files() {
-        Walk::workspace(subject, &mut tally)?;
-        Walk::caches(subject, &mut tally)?;
+fn measure(subject: &Subject<'_>, limits: RequestLimits) -> Result<(), MeterError> {
+    let mut totals = Totals::new(limits);
+    let processes = processes::members(subject)?;
+    let open = descriptors::count(subject, &processes, &mut totals)?;
+    mappings::count(subject, &processes, &open, &mut totals)?;
+    processes::check_memory(&processes, &totals)?;
+    if totals.counts_files() {
+        TreeWalk::workspace(subject, &mut totals)?;
+        TreeWalk::caches(subject, &mut totals)?;
     }
-    tally.finish()
+    totals.finish()
 }
 
 #[cfg(test)]
