@@ -42,13 +42,13 @@ use self::{leases::Leases, setup::NotPrepared};
 use crate::{
     kernel::{
         fork::{self, SingleThreaded},
-        limits::Limits,
+        limits::ProcessLimits,
     },
     wire::{
         channel,
         message::{Order, OrderKind, SetupOrder, SpawnerEvent, SpawnerReport},
     },
-    worker::Lines,
+    worker::Channels,
 };
 
 /// How long the spawner takes at most to end all leases when the supervisor is
@@ -99,7 +99,7 @@ fn detach() -> io::Result<SignalFd> {
     prctl::set_no_new_privs()?;
     prctl::set_dumpable(false)?;
     // Here once for all workers.
-    Limits::inherited().install()?;
+    ProcessLimits::inherited().install()?;
     let mut watched = SigSet::empty();
     for signal in [Signal::SIGCHLD, Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
         watched.add(signal);
@@ -198,8 +198,8 @@ impl EventLoop {
             return Ok(false);
         };
         match order.what {
-            Some(OrderKind::Lease(order)) => self.leases.lease(order, lines(descriptors)?),
-            Some(OrderKind::Start(order)) => self.leases.start(order, lines(descriptors)?),
+            Some(OrderKind::Lease(order)) => self.leases.lease(order, channels(descriptors)?),
+            Some(OrderKind::Start(order)) => self.leases.start(order, channels(descriptors)?),
             Some(OrderKind::Watch(order)) => self.leases.watch(order.lease),
             Some(OrderKind::Stop(order)) => self.leases.stop(order.lease),
             Some(OrderKind::Release(order)) => {
@@ -223,11 +223,11 @@ impl EventLoop {
 }
 
 /// What a worker hears by, in the order it was sent in.
-fn lines(descriptors: Vec<OwnedFd>) -> io::Result<Lines> {
+fn channels(descriptors: Vec<OwnedFd>) -> io::Result<Channels> {
     let mut descriptors = descriptors.into_iter();
     let socket = descriptors.next();
     let socket = socket.ok_or_else(|| io::Error::other("a worker without a socket"))?;
-    Ok(Lines { socket: socket.into(), archive: descriptors.next().map(Into::into) })
+    Ok(Channels { socket: socket.into(), archive: descriptors.next().map(Into::into) })
 }
 
 fn is_gone(error: &io::Error) -> bool {

@@ -6,14 +6,14 @@
 //! which each step still has the right it needs, and only then does what its
 //! plan says.
 
+mod beneath;
 mod canary;
 mod environment;
 mod guard;
 mod identity;
-mod inside;
 mod lookup;
 pub(super) mod namespaces;
-mod reading;
+mod read_paths;
 pub(super) mod remove;
 mod run;
 pub(super) mod share;
@@ -35,10 +35,10 @@ use nix::{
 };
 
 pub use self::lookup::look_up;
-pub(super) use self::watch::END;
+pub(super) use self::watch::KILL_ORDER;
 use self::{
-    identity::{Confined, Reach},
-    reading::Reading,
+    identity::{Access, Confined},
+    read_paths::ReadPath,
 };
 use crate::{
     kernel::{fork::SingleThreaded, policy::Policy},
@@ -52,7 +52,7 @@ use crate::{
 
 /// What all workers of a spawner are made with.
 #[derive(Debug)]
-pub(super) struct Site<'s> {
+pub(super) struct WorkerContext<'s> {
     pub(super) fork: SingleThreaded,
     pub(super) tier: Tier,
     pub(super) policy: Option<&'s Policy>,
@@ -81,7 +81,7 @@ pub(super) const TEMPORARY: &str = "tmp";
 
 /// Why a job could not be done.
 #[derive(Debug)]
-enum Trouble {
+enum JobError {
     /// A step of confining or arranging failed: nothing of the tenant ran.
     Step { step: &'static str, error: io::Error },
     /// The program is not there or does not start: the plugin's mistake.
@@ -93,17 +93,17 @@ enum Trouble {
 /// Something to be done for a tenant, and whom to tell of it.
 #[derive(Debug)]
 pub(super) struct Job<'j> {
-    site: &'j Site<'j>,
+    context: &'j WorkerContext<'j>,
     tenant: &'j Tenant,
     kind: JobKind,
-    lines: Lines,
+    channels: Channels,
     /// Further paths to read.
-    reading: Vec<Reading>,
+    read_paths: Vec<ReadPath>,
 }
 
 /// How a worker hears from the supervisor, and speaks to it.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(super) struct Channels {
     /// For plans and replies.
     pub(super) socket: UnixStream,
     /// Where the archive comes from, if one is to be unpacked. Its end is the
@@ -112,41 +112,48 @@ pub(super) struct Lines {
 }
 
 impl<'j> Job<'j> {
-    pub(super) fn new(site: &'j Site<'j>, tenant: &'j Tenant, kind: JobKind, lines: Lines) -> Self {
-        Self { site, tenant, kind, lines, reading: Vec::new() }
+    pub(super) fn new(
+        context: &'j WorkerContext<'j>,
+        tenant: &'j Tenant,
+        kind: JobKind,
+        channels: Channels,
+    ) -> Self {
+        Self { context, tenant, kind, channels, read_paths: Vec::new() }
     }
 
     /// Runs in a child of the spawner, and ends as the job did. It may open
     /// `read` besides what all may.
     pub(super) fn start(mut self, read: &[String]) -> i32 {
-        let site = self.site;
+        let context = self.context;
         // While everything can be seen that a path must not lead to.
-        match reading::find(read, site.hidden) {
-            Ok(reading) => self.reading = reading,
+        match read_paths::find(read, context.hidden) {
+            Ok(read_paths) => self.read_paths = read_paths,
             Err(error) => {
                 return self.fail("arrange the paths to read", io::Error::other(error));
             }
         }
-        match site.tier {
-            Tier::Uid => self.run(site),
-            Tier::Landlock | Tier::None => guard::stand(&mut self),
+        match context.tier {
+            Tier::Uid => self.run(context),
+            Tier::Landlock | Tier::None => guard::run(&mut self),
             Tier::Namespaces => namespaces::enter(&mut self),
         }
     }
 
     /// Does the job, or says why not. Returns only when there is no command to
     /// become.
-    fn run(&mut self, site: &Site<'_>) -> i32 {
-        let answer = self.work(site).unwrap_or_else(Answer::from);
+    fn run(&mut self, context: &WorkerContext<'_>) -> i32 {
+        let answer = self.work(context).unwrap_or_else(Answer::from);
         self.answer(answer)
     }
 
-    fn work(&mut self, site: &Site<'_>) -> Result<Answer, Trouble> {
-        let workspace = identity::assume(site, self.tenant, self.kind)?;
+    fn work(&mut self, context: &WorkerContext<'_>) -> Result<Answer, JobError> {
+        let workspace = identity::assume(context, self.tenant, self.kind)?;
         let mut plan = self.next_plan()?;
-        let reach = Reach { tenant: self.tenant, reading: &self.reading, plan: &plan };
-        let confined = Confined::enter(site, workspace, reach, &self.lines)?;
-        if let (Some(Task::Unpack(task)), Some(archive)) = (&plan.task, self.lines.archive.take()) {
+        let access = Access { tenant: self.tenant, read_paths: &self.read_paths, plan: &plan };
+        let confined = Confined::enter(context, workspace, access, &self.channels)?;
+        if let (Some(Task::Unpack(task)), Some(archive)) =
+            (&plan.task, self.channels.archive.take())
+        {
             let unpacked = unpack::unpack(confined.workspace(), *task, archive)?;
             self.answer(Answer::Unpacked(unpacked));
             plan = self.next_plan()?;
@@ -155,7 +162,7 @@ impl<'j> Job<'j> {
         let caches = environment::caches(self.tenant, &plan.caches);
         match &plan.task {
             Some(Task::Run(task)) => {
-                let (owner, socket) = ((self.tenant, caches.as_slice()), &self.lines.socket);
+                let (owner, socket) = ((self.tenant, caches.as_slice()), &self.channels.socket);
                 let never: Infallible = run::become_command(&confined, owner, task, socket)?;
                 match never {}
             }
@@ -163,21 +170,21 @@ impl<'j> Job<'j> {
                 Ok(Answer::Canaries(CanaryResult { succeeded: canary::attack(targets) }))
             }
             Some(Task::Unpack(_) | Task::Canary(_)) | None => {
-                Err(Trouble::Refused("the plan is not for this kind of worker".to_owned()))
+                Err(JobError::Refused("the plan is not for this kind of worker".to_owned()))
             }
         }
     }
 
-    fn next_plan(&mut self) -> Result<Plan, Trouble> {
-        plan::read(&mut self.lines.socket).map_err(step("read the plan"))
+    fn next_plan(&mut self) -> Result<Plan, JobError> {
+        plan::read(&mut self.channels.socket).map_err(step("read the plan"))
     }
 
     fn fail(&mut self, what: &'static str, error: io::Error) -> i32 {
-        self.answer(Trouble::Step { step: what, error }.into())
+        self.answer(JobError::Step { step: what, error }.into())
     }
 
     fn answer(&mut self, answer: Answer) -> i32 {
-        let told = self.lines.socket.write_all(&plan::frame(&Reply { answer: Some(answer) }));
+        let told = self.channels.socket.write_all(&plan::frame(&Reply { answer: Some(answer) }));
         i32::from(told.is_err())
     }
 }
@@ -194,12 +201,12 @@ impl Tenant {
     }
 }
 
-impl From<Trouble> for Answer {
-    fn from(trouble: Trouble) -> Self {
-        match trouble {
-            Trouble::Refused(text) => Self::Refused(text),
-            Trouble::Command(text) => Self::Failed(Failed { step: text, errno: 0, command: true }),
-            Trouble::Step { step, error } => {
+impl From<JobError> for Answer {
+    fn from(error: JobError) -> Self {
+        match error {
+            JobError::Refused(text) => Self::Refused(text),
+            JobError::Command(text) => Self::Failed(Failed { step: text, errno: 0, command: true }),
+            JobError::Step { step, error } => {
                 let errno = error.raw_os_error().unwrap_or_default();
                 let step = format!("{step}: {error}");
                 Self::Failed(Failed { step, errno, command: false })
@@ -209,8 +216,8 @@ impl From<Trouble> for Answer {
 }
 
 /// Says which step an error belongs to.
-fn step<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> Trouble {
-    move |error| Trouble::Step { step, error: error.into() }
+fn step<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> JobError {
+    move |error| JobError::Step { step, error: error.into() }
 }
 
 /// An error number in the words Go has for it.

@@ -6,11 +6,11 @@ use nix::libc;
 use seccompiler::BpfProgram;
 use thiserror::Error;
 
-use self::assemble::{Compare, Rule, Test, Verdict, assemble};
+use self::assemble::{Action, CallRule, Compare, Condition, assemble};
 
 /// Whose a tenant's user is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Users {
+pub(crate) enum TenantUid {
     /// Its own: the kernel's rules between users hold.
     Own,
     /// Everybody's. What those rules would forbid is forbidden here: Unix
@@ -141,23 +141,23 @@ pub(crate) fn forbid_internet() -> Result<(), NotInstalled> {
 }
 
 fn no_internet() -> BpfProgram {
-    let tests = [libc::AF_INET, libc::AF_INET6]
+    let conditions = [libc::AF_INET, libc::AF_INET6]
         .map(|family| (0, Compare::Equals(family.unsigned_abs()), EACCES));
-    assemble(vec![rule(libc::SYS_socket, &tests, Verdict::Allow)], ARCHITECTURE, X32)
+    assemble(vec![rule(libc::SYS_socket, &conditions, Action::Allow)], ARCHITECTURE, X32)
 }
 
 /// Restricts this process and all that come of it, for good.
-pub(crate) fn install(users: Users) -> Result<(), NotInstalled> {
+pub(crate) fn install(users: TenantUid) -> Result<(), NotInstalled> {
     seccompiler::apply_filter(&program(users)).map_err(NotInstalled)
 }
 
-fn program(users: Users) -> BpfProgram {
+fn program(users: TenantUid) -> BpfProgram {
     let denied = DENIED.iter().chain(DENIED_HERE).map(|call| rule(*call, &[], EPERM));
-    let mut rules: Vec<Rule> = denied.collect();
+    let mut rules: Vec<CallRule> = denied.collect();
     rules.extend([
-        rule(libc::SYS_clone, &[(0, Compare::HasAny(NEW_NAMESPACES), EPERM)], Verdict::Allow),
+        rule(libc::SYS_clone, &[(0, Compare::HasAny(NEW_NAMESPACES), EPERM)], Action::Allow),
         // Its flags are in memory, where a filter cannot look. Libraries fall back.
-        rule(libc::SYS_clone3, &[], Verdict::Fail(ENOSYS)),
+        rule(libc::SYS_clone3, &[], Action::Fail(ENOSYS)),
         rule(
             libc::SYS_prctl,
             &[
@@ -165,22 +165,22 @@ fn program(users: Users) -> BpfProgram {
                 // Closes a process to those who see to its request's limits.
                 (0, Compare::Equals(SET_DUMPABLE), EPERM),
             ],
-            Verdict::Allow,
+            Action::Allow,
         ),
         rule(
             libc::SYS_ioctl,
             &[(1, Compare::Equals(TIOCSTI), EPERM), (1, Compare::Equals(TIOCLINUX), EPERM)],
-            Verdict::Allow,
+            Action::Allow,
         ),
-        rule(libc::SYS_sendto, &[(3, Compare::HasAny(MSG_FASTOPEN), EPERM)], Verdict::Allow),
-        rule(libc::SYS_sendmsg, &[(2, Compare::HasAny(MSG_FASTOPEN), EPERM)], Verdict::Allow),
-        rule(libc::SYS_sendmmsg, &[(3, Compare::HasAny(MSG_FASTOPEN), EPERM)], Verdict::Allow),
+        rule(libc::SYS_sendto, &[(3, Compare::HasAny(MSG_FASTOPEN), EPERM)], Action::Allow),
+        rule(libc::SYS_sendmsg, &[(2, Compare::HasAny(MSG_FASTOPEN), EPERM)], Action::Allow),
+        rule(libc::SYS_sendmmsg, &[(3, Compare::HasAny(MSG_FASTOPEN), EPERM)], Action::Allow),
         // Limits of another process are as good as a signal to it, and neither
         // Landlock nor a signal's rules cover them.
-        rule(libc::SYS_prlimit64, &[(0, Compare::HasAny(u32::MAX), EPERM)], Verdict::Allow),
+        rule(libc::SYS_prlimit64, &[(0, Compare::HasAny(u32::MAX), EPERM)], Action::Allow),
         sockets_of(users),
     ]);
-    if users == Users::Shared {
+    if users == TenantUid::Shared {
         rules.extend(strangers());
     }
     assemble(rules, ARCHITECTURE, X32)
@@ -188,10 +188,9 @@ fn program(users: Users) -> BpfProgram {
 
 /// What a user may do to its own processes, of which not all are the tenant's.
 /// Landlock knows of none of it.
-fn strangers() -> impl Iterator<Item = Rule> {
-    let own = |call, argument| {
-        rule(call, &[(argument, Compare::HasAny(u32::MAX), EPERM)], Verdict::Allow)
-    };
+fn strangers() -> impl Iterator<Item = CallRule> {
+    let own =
+        |call, argument| rule(call, &[(argument, Compare::HasAny(u32::MAX), EPERM)], Action::Allow);
     let scheduling = [
         libc::SYS_sched_setaffinity,
         libc::SYS_sched_setattr,
@@ -201,8 +200,8 @@ fn strangers() -> impl Iterator<Item = Rule> {
     let scheduling = scheduling.map(|call| own(call, 0));
     let others = |call, process: u32| {
         let stranger = [(1, Compare::HasAny(u32::MAX), EPERM)];
-        let tests = [stranger[0], (0, Compare::Equals(process), Verdict::Allow)];
-        rule(call, &tests, EPERM)
+        let conditions = [stranger[0], (0, Compare::Equals(process), Action::Allow)];
+        rule(call, &conditions, EPERM)
     };
     // Of one process, which is this one; not of a group or of a user.
     let priorities = [
@@ -213,19 +212,19 @@ fn strangers() -> impl Iterator<Item = Rule> {
     // Pairs of these may be connected once more, to any path. Kind 3 is taken
     // for 2; streams are 1 and packets 5.
     let pairs = [(1, Compare::HasAny(libc::SOCK_DGRAM.unsigned_abs()), EPERM)];
-    let pairs = rule(libc::SYS_socketpair, &pairs, Verdict::Allow);
+    let pairs = rule(libc::SYS_socketpair, &pairs, Action::Allow);
     scheduling.into_iter().chain(priorities).chain([watches, pairs])
 }
 
 /// Families and protocols that Landlock has rules for, or that reach nobody.
-fn sockets_of(users: Users) -> Rule {
+fn sockets_of(users: TenantUid) -> CallRule {
     let unix = match users {
-        Users::Own => Verdict::Allow,
-        Users::Shared => EPERM,
+        TenantUid::Own => Action::Allow,
+        TenantUid::Shared => EPERM,
     };
-    let family = |family: i32, verdict| (0, Compare::Equals(family.unsigned_abs()), verdict);
+    let family = |family: i32, action| (0, Compare::Equals(family.unsigned_abs()), action);
     let protocol = |number: i32| (2, Compare::Equals(number.unsigned_abs()), NO_PROTOCOL);
-    let mut tests = vec![
+    let mut conditions = vec![
         family(libc::AF_UNIX, unix),
         // Other ways to speak TCP, whose ports Landlock does not see.
         protocol(libc::IPPROTO_MPTCP),
@@ -236,33 +235,33 @@ fn sockets_of(users: Users) -> Rule {
     ];
     // The kind shares its argument with flags; raw and packet sockets need a
     // capability anyway, which no tenant has.
-    tests.push((1, Compare::Equals(libc::SOCK_RAW.unsigned_abs()), EPERM));
+    conditions.push((1, Compare::Equals(libc::SOCK_RAW.unsigned_abs()), EPERM));
     for allowed in [libc::AF_INET, libc::AF_INET6] {
-        tests.push(family(allowed, Verdict::Allow));
+        conditions.push(family(allowed, Action::Allow));
     }
     // Resolvers ask for addresses of interfaces (protocol 0, NETLINK_ROUTE).
-    tests.push((2, Compare::HasAny(u32::MAX), EPERM));
-    tests.push(family(libc::AF_NETLINK, Verdict::Allow));
-    rule(libc::SYS_socket, &tests, EPERM)
+    conditions.push((2, Compare::HasAny(u32::MAX), EPERM));
+    conditions.push(family(libc::AF_NETLINK, Action::Allow));
+    rule(libc::SYS_socket, &conditions, EPERM)
 }
 
-fn rule(call: libc::c_long, tests: &[(u8, Compare, Verdict)], otherwise: Verdict) -> Rule {
-    let test = |(argument, compare, verdict): &(u8, Compare, Verdict)| Test {
+fn rule(call: libc::c_long, conditions: &[(u8, Compare, Action)], otherwise: Action) -> CallRule {
+    let condition = |(argument, compare, action): &(u8, Compare, Action)| Condition {
         argument: *argument,
         compare: *compare,
-        verdict: *verdict,
+        action: *action,
     };
     // Numbers of calls are small and positive.
     let number = u32::try_from(call).unwrap_or(u32::MAX);
-    Rule { number, tests: tests.iter().map(test).collect(), otherwise }
+    CallRule { number, conditions: conditions.iter().map(condition).collect(), otherwise }
 }
 
-const EPERM: Verdict = Verdict::Fail(1);
+const EPERM: Action = Action::Fail(1);
 /// What connecting to a port that is not allowed ends with, too.
-const EACCES: Verdict = Verdict::Fail(13);
+const EACCES: Action = Action::Fail(13);
 const ENOSYS: u16 = 38;
 /// What a kernel without the protocol says; programs then use plain TCP.
-const NO_PROTOCOL: Verdict = Verdict::Fail(93);
+const NO_PROTOCOL: Action = Action::Fail(93);
 const SET_CHILD_SUBREAPER: u32 = 36;
 const SET_DUMPABLE: u32 = 4;
 const PRIO_PROCESS: u32 = 0;

@@ -19,9 +19,9 @@ const CPU_GRACE: u64 = 2;
 
 /// Limits of one process and, each for itself, of its children.
 #[derive(Clone, Debug)]
-pub(crate) struct Limits(Vec<(Resource, u64)>);
+pub(crate) struct ProcessLimits(Vec<(Resource, u64)>);
 
-impl Limits {
+impl ProcessLimits {
     /// For the spawner, from whom every worker has them. They keep a process from
     /// leaving more behind than a file, and from taking what all users share.
     pub(crate) fn inherited() -> Self {
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn the_largest_limit_of_processor_time_is_still_a_limit() {
         let plan = Plan { max_cpu_seconds: u64::MAX, ..Plan::default() };
-        let Limits(all) = Limits::of(&plan).unwrap();
+        let ProcessLimits(all) = ProcessLimits::of(&plan).unwrap();
         assert_eq!(all, [(Resource::RLIMIT_CPU, u64::MAX)]);
     }
 }

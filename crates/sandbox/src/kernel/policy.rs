@@ -55,12 +55,12 @@ const MACHINE: [&str; 13] = [
 /// What a spawner lets its tenants open.
 #[derive(Debug)]
 pub(crate) struct Policy {
-    places: Vec<Place>,
+    places: Vec<OpenedPath>,
 }
 
 /// A path that was opened, so that it cannot be replaced.
 #[derive(Debug)]
-struct Place {
+struct OpenedPath {
     path: PathBuf,
     opened: OwnedFd,
     rights: BitFlags<AccessFs>,
@@ -69,7 +69,7 @@ struct Place {
 
 /// What a single worker may do beyond that.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Extra {
+pub(crate) struct ExtraAccess {
     /// Further paths to read.
     pub(crate) read: Vec<PathBuf>,
     /// Further directories to write to.
@@ -108,7 +108,7 @@ impl Policy {
         // What is not there, or may not even be named, needs no permission.
         let places = image.chain(machine).chain(devices).filter_map(|(path, rights, is_image)| {
             let opened = open(&path).ok()?;
-            Some(Place { rights: of_kind(&opened, rights), path, opened, is_image })
+            Some(OpenedPath { rights: of_kind(&opened, rights), path, opened, is_image })
         });
         Ok(Self { places: places.collect() })
     }
@@ -122,7 +122,7 @@ impl Policy {
     pub(crate) fn enforce(
         &self,
         workspace: BorrowedFd<'_>,
-        extra: &Extra,
+        extra: &ExtraAccess,
     ) -> Result<RestrictionStatus, NoPolicy> {
         let mut ruleset = Ruleset::default()
             .set_compatibility(CompatLevel::BestEffort)

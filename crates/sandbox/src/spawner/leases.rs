@@ -33,7 +33,7 @@ use crate::{
         },
         shared::SharedCaches,
     },
-    worker::{Job, Lines, Site, Tenant},
+    worker::{Channels, Job, Tenant, WorkerContext},
 };
 
 /// The users, their processes and their directories.
@@ -44,7 +44,7 @@ pub(super) struct Leases {
     children: BTreeMap<Pid, ChildRole>,
     /// Orders that wait for a user. The supervisor gives no more than it has
     /// places for requests.
-    queue: VecDeque<(LeaseOrder, Lines)>,
+    queue: VecDeque<(LeaseOrder, Channels)>,
     reports: Vec<SpawnerEvent>,
 }
 
@@ -113,8 +113,8 @@ impl Leases {
         self.slots.iter().any(|(_, slot)| matches!(slot.state, SlotState::Releasing { .. }))
     }
 
-    pub(super) fn lease(&mut self, order: LeaseOrder, lines: Lines) {
-        self.queue.push_back((order, lines));
+    pub(super) fn lease(&mut self, order: LeaseOrder, channels: Channels) {
+        self.queue.push_back((order, channels));
         self.serve_queue(Instant::now());
     }
 
@@ -122,20 +122,20 @@ impl Leases {
     fn serve_queue(&mut self, now: Instant) {
         while !self.queue.is_empty()
             && let Some((lease, index)) = self.slots.lease(now)
-            && let Some((order, lines)) = self.queue.pop_front()
+            && let Some((order, channels)) = self.queue.pop_front()
         {
             let uid = self.user(index).unwrap_or_else(geteuid).as_raw();
             self.reports.push(SpawnerEvent::Leased(Leased { ticket: order.ticket, lease, uid }));
             let (job, kind) = (order.ticket, order.kind());
-            self.fork_worker(index, PendingWorker { job, kind, grants: order.grants, lines });
+            self.fork_worker(index, PendingWorker { job, kind, grants: order.grants, channels });
         }
     }
 
     /// Starts a further worker, after a sweep: what the command before it left
     /// must not be there to meet it.
-    pub(super) fn start(&mut self, order: StartOrder, lines: Lines) {
+    pub(super) fn start(&mut self, order: StartOrder, channels: Channels) {
         let StartOrder { job, grants, .. } = order;
-        let worker = PendingWorker { job, kind: JobKind::Run, grants, lines };
+        let worker = PendingWorker { job, kind: JobKind::Run, grants, channels };
         let Some(index) = self.slots.find(order.lease) else {
             return self.refuse(worker.job, "its lease has ended");
         };
@@ -150,7 +150,7 @@ impl Leases {
 
     fn fork_worker(&mut self, index: usize, worker: PendingWorker) {
         let user = self.user(index);
-        let PendingWorker { job, kind, grants, lines } = worker;
+        let PendingWorker { job, kind, grants, channels } = worker;
         if let Err(error) = self.prepared.root.renew() {
             return self.refuse(job, &error.to_string());
         }
@@ -163,7 +163,7 @@ impl Leases {
         lease.shared = shared.clone().or(lease.shared.take());
         let root = &self.prepared.root;
         let tenant = Tenant { user, workspace: root.path.join(&lease.workspace), shared };
-        let site = Site {
+        let context = WorkerContext {
             fork: self.fork,
             tier: self.prepared.tier,
             policy: self.prepared.policy.as_ref(),
@@ -172,7 +172,7 @@ impl Leases {
             root_path: &root.path,
         };
         let read = &grants.read;
-        match self.fork.fork(|| Job::new(&site, &tenant, kind, lines).start(read)) {
+        match self.fork.fork(|| Job::new(&context, &tenant, kind, channels).start(read)) {
             Ok(pid) => {
                 lease.workers.insert(pid, job);
                 lease.limits = grants.limits;

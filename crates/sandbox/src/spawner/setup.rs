@@ -157,7 +157,7 @@ fn build(
     // Once here is cheaper than once for every worker. In the other tiers the
     // spawner or its helpers still need what it forbids.
     if tier == Tier::Uid {
-        filter::install(filter::Users::Own)?;
+        filter::install(filter::TenantUid::Own)?;
     }
     Ok(Prepared { tier, uids, process_check, root, caches, hidden, policy, landlock, missing })
 }

@@ -18,7 +18,7 @@ use crate::{
         message::{Grants, JobKind, RequestLimits},
         shared::SharedCaches,
     },
-    worker::Lines,
+    worker::Channels,
 };
 
 /// How long a user rests before it is leased again. Nothing of a tenant is known
@@ -69,7 +69,7 @@ pub(super) struct PendingWorker {
     pub(super) job: u64,
     pub(super) kind: JobKind,
     pub(super) grants: Grants,
-    pub(super) lines: Lines,
+    pub(super) channels: Channels,
 }
 
 /// All places, the longest unused first.

@@ -15,13 +15,13 @@ use nix::{
 
 use super::{
     Job,
-    watch::{END, Reach, end_as, watched},
+    watch::{KILL_ORDER, SignalScope, end_as, watched},
 };
 use crate::wire::tier::Tier;
 
 /// Has a child do the job, ends everything that came of it, and ends as the
 /// child did.
-pub(super) fn stand(job: &mut Job<'_>) -> i32 {
+pub(super) fn run(job: &mut Job<'_>) -> i32 {
     match guard(job) {
         Ok(status) => end_as(status),
         Err(error) => job.fail("guard a command", error),
@@ -33,25 +33,26 @@ fn guard(job: &mut Job<'_>) -> io::Result<i32> {
     setsid()?;
     prctl::set_child_subreaper(true)?;
     watched().thread_block()?;
-    prctl::set_pdeathsig(END)?;
+    prctl::set_pdeathsig(KILL_ORDER)?;
     if getppid() != spawner {
         return Err(Errno::ESRCH.into());
     }
-    let site = job.site;
-    let reach = if site.tier == Tier::Landlock { enclose(spawner)? } else { Reach::Children };
-    let command = site.fork.fork(|| job.run(site))?;
-    reach.watch(command, job)
+    let context = job.context;
+    let scope =
+        if context.tier == Tier::Landlock { enclose(spawner)? } else { SignalScope::Children };
+    let command = context.fork.fork(|| job.run(context))?;
+    scope.watch(command, job)
 }
 
 /// Encloses this process in a domain that its signals cannot leave, and tries:
 /// outside is the supervisor, which has the same user.
-fn enclose(outside: Pid) -> io::Result<Reach> {
+fn enclose(outside: Pid) -> io::Result<SignalScope> {
     let ruleset = Ruleset::default().scope(Scope::from_all(ABI::V6)).map_err(io::Error::other)?;
     let created = ruleset.create().map_err(io::Error::other)?;
     let status = created.no_new_privs(true).restrict_self().map_err(io::Error::other)?;
     let is_enforced = status.ruleset == RulesetStatus::FullyEnforced;
     match kill(outside, None) {
-        Err(Errno::EPERM) if is_enforced => Ok(Reach::All),
+        Err(Errno::EPERM) if is_enforced => Ok(SignalScope::All),
         Ok(()) | Err(_) => Err(io::Error::other("signals leave the domain")),
     }
 }

@@ -21,13 +21,16 @@ use nix::{
 };
 use rustix::process::getgroups;
 
-use super::{HOME, Lines, REPOSITORY, Site, TEMPORARY, Tenant, Trouble, reading::Reading, step};
+use super::{
+    Channels, HOME, JobError, REPOSITORY, TEMPORARY, Tenant, WorkerContext, read_paths::ReadPath,
+    step,
+};
 use crate::{
     kernel::{
-        filter::{self, Users},
+        filter::{self, TenantUid},
         fork,
-        limits::Limits,
-        policy::Extra,
+        limits::ProcessLimits,
+        policy::ExtraAccess,
         privilege::drop_capabilities,
     },
     wire::{message::JobKind, plan::Plan, shared::SharedCaches, tier::Tier},
@@ -41,12 +44,16 @@ const SCRATCH: [&str; 2] = ["/tmp", "/dev/shm"];
 /// first if this is the tenant's first worker.
 ///
 /// The order matters: each step needs a right that a later one gives up.
-pub(super) fn assume(site: &Site<'_>, tenant: &Tenant, kind: JobKind) -> Result<OwnedFd, Trouble> {
+pub(super) fn assume(
+    context: &WorkerContext<'_>,
+    tenant: &Tenant,
+    kind: JobKind,
+) -> Result<OwnedFd, JobError> {
     let parent = getppid();
     setsid().map_err(step("lead a session of its own"))?;
     let is_first = matches!(kind, JobKind::Unpack | JobKind::Canary);
     if is_first {
-        make_workspace(site, tenant).map_err(step("make a workspace"))?;
+        make_workspace(context, tenant).map_err(step("make a workspace"))?;
     }
     if let Some(user) = tenant.user {
         change_user(user, tenant.group()).map_err(step("change to the leased user"))?;
@@ -55,7 +62,7 @@ pub(super) fn assume(site: &Site<'_>, tenant: &Tenant, kind: JobKind) -> Result<
     die_with(parent).map_err(step("end with its parent"))?;
     prctl::set_no_new_privs().map_err(step("renounce new privileges"))?;
     prove_powerless(tenant).map_err(step("prove that no privilege is left"))?;
-    let workspace = enter(site, tenant).map_err(step("enter the workspace"))?;
+    let workspace = enter(context, tenant).map_err(step("enter the workspace"))?;
     if is_first {
         make_directories(&workspace).map_err(step("make directories"))?;
     }
@@ -72,29 +79,29 @@ impl Confined {
     /// Restricts files, sockets and system calls to what the plan allows, and
     /// lets go of everything the spawner had open.
     pub(super) fn enter(
-        site: &Site<'_>,
+        context: &WorkerContext<'_>,
         workspace: OwnedFd,
-        reach: Reach<'_>,
-        lines: &Lines,
-    ) -> Result<Self, Trouble> {
-        if let Some(policy) = site.policy {
-            let mut extra = Extra::from(reach);
-            if site.tier == Tier::Namespaces {
+        access: Access<'_>,
+        channels: &Channels,
+    ) -> Result<Self, JobError> {
+        if let Some(policy) = context.policy {
+            let mut extra = ExtraAccess::from(access);
+            if context.tier == Tier::Namespaces {
                 extra.read.push(PROCESSES.into());
                 extra.write.extend(SCRATCH.map(PathBuf::from));
             }
             let restricted = policy.enforce(workspace.as_fd(), &extra);
             restricted.map_err(io::Error::other).map_err(step("restrict files"))?;
         }
-        let archive = lines.archive.as_ref().map(AsFd::as_fd);
-        let kept = [workspace.as_fd(), lines.socket.as_fd()].into_iter().chain(archive);
+        let archive = channels.archive.as_ref().map(AsFd::as_fd);
+        let kept = [workspace.as_fd(), channels.socket.as_fd()].into_iter().chain(archive);
         fork::close_all_but(kept).map_err(step("close descriptors"))?;
         // Last: it forbids some of what came before. In the tier of distinct
         // users the spawner has installed it already.
-        match site.tier {
+        match context.tier {
             Tier::Uid | Tier::None => Ok(()),
-            Tier::Namespaces => filter::install(Users::Own),
-            Tier::Landlock => filter::install(Users::Shared),
+            Tier::Namespaces => filter::install(TenantUid::Own),
+            Tier::Landlock => filter::install(TenantUid::Shared),
         }
         .map_err(io::Error::other)
         .map_err(step("filter system calls"))?;
@@ -109,8 +116,8 @@ impl Confined {
 }
 
 /// Limits what comes of this process to what the plan of a command allows.
-pub(super) fn limit(plan: &Plan) -> Result<(), Trouble> {
-    Limits::of(plan).and_then(|limits| limits.install()).map_err(step("limit resources"))?;
+pub(super) fn limit(plan: &Plan) -> Result<(), JobError> {
+    ProcessLimits::of(plan).and_then(|limits| limits.install()).map_err(step("limit resources"))?;
     if plan.no_internet {
         let forbidden = filter::forbid_internet().map_err(io::Error::other);
         forbidden.map_err(step("forbid internet sockets"))?;
@@ -120,16 +127,16 @@ pub(super) fn limit(plan: &Plan) -> Result<(), Trouble> {
 
 /// What a worker may reach besides its workspace and what all may.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reach<'r> {
+pub(super) struct Access<'r> {
     pub(super) tenant: &'r Tenant,
-    pub(super) reading: &'r [Reading],
+    pub(super) read_paths: &'r [ReadPath],
     pub(super) plan: &'r Plan,
 }
 
-impl From<Reach<'_>> for Extra {
-    fn from(Reach { tenant, reading, plan }: Reach<'_>) -> Self {
+impl From<Access<'_>> for ExtraAccess {
+    fn from(Access { tenant, read_paths, plan }: Access<'_>) -> Self {
         Self {
-            read: reading.iter().map(|reading| reading.real.clone()).collect(),
+            read: read_paths.iter().map(|read_paths| read_paths.real.clone()).collect(),
             write: tenant.shared.iter().flat_map(SharedCaches::paths).collect(),
             ports: (!plan.any_port)
                 .then(|| plan.ports.iter().filter_map(|port| u16::try_from(*port).ok()).collect()),
@@ -139,12 +146,12 @@ impl From<Reach<'_>> for Extra {
 
 /// The directory is the tenant's from the start: for the file system this
 /// process already is the tenant, while its group still may write to the root.
-fn make_workspace(site: &Site<'_>, tenant: &Tenant) -> Result<(), Errno> {
+fn make_workspace(context: &WorkerContext<'_>, tenant: &Tenant) -> Result<(), Errno> {
     if let Some(user) = tenant.user {
         setfsuid(user);
     }
     let name = tenant.workspace.file_name().ok_or(Errno::EINVAL)?;
-    mkdirat(site.root, name, Mode::S_IRWXU)
+    mkdirat(context.root, name, Mode::S_IRWXU)
 }
 
 fn change_user(user: Uid, further: Option<Gid>) -> Result<(), Errno> {
@@ -181,10 +188,10 @@ fn die_with(parent: Pid) -> Result<(), Errno> {
     if getppid() == parent { Ok(()) } else { Err(Errno::ESRCH) }
 }
 
-fn enter(site: &Site<'_>, tenant: &Tenant) -> Result<OwnedFd, Errno> {
+fn enter(context: &WorkerContext<'_>, tenant: &Tenant) -> Result<OwnedFd, Errno> {
     let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let name = tenant.workspace.file_name().ok_or(Errno::EINVAL)?;
-    let workspace = openat(site.root, name, flags, Mode::empty())?;
+    let workspace = openat(context.root, name, flags, Mode::empty())?;
     fchdir(&workspace)?;
     Ok(workspace)
 }

@@ -23,7 +23,7 @@ use nix::{
 
 use super::{
     Job,
-    watch::{END, Reach, end_as, watched},
+    watch::{KILL_ORDER, SignalScope, end_as, watched},
 };
 use crate::kernel::fork::{self, SingleThreaded};
 
@@ -44,54 +44,54 @@ pub(crate) fn probe(fork: SingleThreaded) -> io::Result<()> {
 
 /// Does a job in namespaces of its own, and ends as it did.
 pub(super) fn enter(job: &mut Job<'_>) -> i32 {
-    match ward(job) {
+    match monitor(job) {
         Ok(status) => end_as(status),
         Err(error) => job.fail("make namespaces", error),
     }
 }
 
 /// The warden: makes the namespaces, passes orders on to their init, and waits.
-fn ward(job: &mut Job<'_>) -> io::Result<i32> {
+fn monitor(job: &mut Job<'_>) -> io::Result<i32> {
     let spawner = getppid();
     setsid()?;
     prctl::set_pdeathsig(Signal::SIGKILL)?;
     if getppid() != spawner {
         return Err(io::ErrorKind::NotFound.into());
     }
-    let (mut verdict, told) = UnixStream::pair()?;
+    let (mut status_socket, told) = UnixStream::pair()?;
     unshare(NEW)?;
     let signals = watched();
     signals.thread_block()?;
-    let init = job.site.fork.fork(|| init(job, told))?;
+    let init = job.context.fork.fork(|| init(job, told))?;
     loop {
         let signal = signals.wait()?;
         if signal == Signal::SIGTERM {
             kill(init, Signal::SIGTERM)?;
-        } else if signal == END {
+        } else if signal == KILL_ORDER {
             kill(init, Signal::SIGKILL)?;
         }
         let Some(reaped) = fork::reap() else { continue };
         let mut status = [0; 4];
-        verdict.set_nonblocking(true)?;
-        let told = verdict.read_exact(&mut status).is_ok();
+        status_socket.set_nonblocking(true)?;
+        let told = status_socket.read_exact(&mut status).is_ok();
         // An init that was killed said nothing, and took everything with it.
         return Ok(if told { i32::from_ne_bytes(status) } else { reaped.status });
     }
 }
 
 /// The init: arranges the namespaces, reaps, and ends when nobody is left.
-fn init(job: &mut Job<'_>, mut verdict: UnixStream) -> i32 {
+fn init(job: &mut Job<'_>, mut status_socket: UnixStream) -> i32 {
     let status = prctl::set_pdeathsig(Signal::SIGKILL).map_err(io::Error::from);
     let status = match status.and_then(|()| attend(job)) {
         Ok(status) => status,
         Err(error) => job.fail("arrange namespaces", error),
     };
-    i32::from(verdict.write_all(&status.to_ne_bytes()).is_err())
+    i32::from(status_socket.write_all(&status.to_ne_bytes()).is_err())
 }
 
 fn attend(job: &mut Job<'_>) -> io::Result<i32> {
-    let inside = root::arrange(job)?;
-    let site = inside.site();
-    let worker = site.fork.fork(|| job.run(&site))?;
-    Reach::All.watch(worker, job)
+    let inner = root::arrange(job)?;
+    let context = inner.context();
+    let worker = context.fork.fork(|| job.run(&context))?;
+    SignalScope::All.watch(worker, job)
 }

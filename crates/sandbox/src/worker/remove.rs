@@ -32,13 +32,13 @@ pub(crate) fn contents(root: &OwnedFd, name: &str) -> Result<(), Errno> {
         Err(Errno::ENOENT) => return Ok(()),
         opened => opened?,
     };
-    let mut names = Names::new();
+    let mut names = FreshNames::new();
     each(top.as_fd(), |entry| flatten(top.as_fd(), entry, &mut names))
 }
 
 /// Empties a directory at the top and removes it: what it holds of files goes
 /// with it, directories move up.
-fn flatten(top: BorrowedFd<'_>, name: &CStr, names: &mut Names) -> Result<(), Errno> {
+fn flatten(top: BorrowedFd<'_>, name: &CStr, names: &mut FreshNames) -> Result<(), Errno> {
     let directory = open(top, name)?;
     each(directory.as_fd(), |entry| {
         let moved = names.next();
@@ -117,12 +117,12 @@ fn permit(parent: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
 }
 
 /// Fresh names for directories at the top, which no tenant can have foreseen.
-struct Names {
+struct FreshNames {
     prefix: u128,
     next: u64,
 }
 
-impl Names {
+impl FreshNames {
     fn new() -> Self {
         Self { prefix: rand::rng().random(), next: 0 }
     }

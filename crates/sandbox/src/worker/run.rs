@@ -19,7 +19,7 @@ use nix::{
     unistd::{chdir, dup2_stderr, dup2_stdin, dup2_stdout, execve, fchdir, pipe2},
 };
 
-use super::{Confined, REPOSITORY, Tenant, Trouble, environment, go_text, inside, lookup, step};
+use super::{Confined, JobError, REPOSITORY, Tenant, beneath, environment, go_text, lookup, step};
 use crate::{
     kernel::limits,
     wire::{
@@ -35,22 +35,22 @@ pub(super) fn become_command(
     (tenant, caches): (&Tenant, &[Bytes]),
     task: &RunTask,
     socket: &UnixStream,
-) -> Result<Infallible, Trouble> {
+) -> Result<Infallible, JobError> {
     let arguments = words(task)?;
     let variables = environment::compose(tenant, [&task.inherited, caches, &task.environment])
-        .map_err(Trouble::Command)?;
+        .map_err(JobError::Command)?;
     let program = task.words.first().map(AsRef::as_ref).unwrap_or_default();
     // Looked up before the change of directory: what is in the repository is
     // not on anybody's PATH.
     chdir("/").map_err(step("leave the workspace"))?;
-    let path = lookup::look_up(program, &task.search).map_err(Trouble::Command)?;
-    let failed = |errno| Trouble::Command(start_error(&path, errno, task));
+    let path = lookup::look_up(program, &task.search).map_err(JobError::Command)?;
+    let failed = |errno| JobError::Command(start_error(&path, errno, task));
     let repository = openat(confined.workspace(), REPOSITORY, DIRECTORY, Mode::empty())
         .map_err(step("open the repository"))?;
     enter(&repository, &task.directory).map_err(failed)?;
     connect(socket)?;
     let path = CString::new(path.as_os_str().as_bytes());
-    let path = path.map_err(|_nul| Trouble::Command("exec: invalid argument".to_owned()))?;
+    let path = path.map_err(|_nul| JobError::Command("exec: invalid argument".to_owned()))?;
     execve(&path, &arguments, &variables).map_err(failed)
 }
 
@@ -62,19 +62,19 @@ const DIRECTORY: OFlag = OFlag::O_PATH.union(OFlag::O_DIRECTORY).union(OFlag::O_
 fn enter(repository: &OwnedFd, directory: &[u8]) -> Result<(), Errno> {
     let resolve = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS;
     let how = OpenHow::new().flags(DIRECTORY).resolve(resolve);
-    fchdir(inside::open(repository, OsStr::from_bytes(directory), how)?)
+    fchdir(beneath::open(repository, OsStr::from_bytes(directory), how)?)
 }
 
-fn words(task: &RunTask) -> Result<Vec<CString>, Trouble> {
+fn words(task: &RunTask) -> Result<Vec<CString>, JobError> {
     let words = task.words.iter().map(|word| CString::new(word.as_ref()));
     words
         .collect::<Result<_, _>>()
-        .map_err(|_nul| Trouble::Command("exec: an argument contains NUL".to_owned()))
+        .map_err(|_nul| JobError::Command("exec: an argument contains NUL".to_owned()))
 }
 
 /// Makes the pipes as the tenant: their owner may open them again by the name
 /// of `/dev/stderr`, and nobody else.
-fn connect(socket: &UnixStream) -> Result<(), Trouble> {
+fn connect(socket: &UnixStream) -> Result<(), JobError> {
     let pipes = "connect the command's output";
     let (stdout, into_stdout) = pipe2(OFlag::O_CLOEXEC).map_err(step(pipes))?;
     let (stderr, into_stderr) = pipe2(OFlag::O_CLOEXEC).map_err(step(pipes))?;

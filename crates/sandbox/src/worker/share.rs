@@ -55,7 +55,7 @@ pub(crate) fn hand_on(shared: &SharedCaches) {
 fn hand_on_one(shared: &SharedCaches, name: &str, largest: Size) -> io::Result<()> {
     let owner = File::open(&shared.directory)?;
     let cache = open(owner.as_fd(), Path::new(name))?;
-    let mut walk = Walk { group: shared.group, left: largest };
+    let mut walk = CacheWalk { group: shared.group, left: largest };
     match walk.enter(cache, 0) {
         Ok(()) => Ok(()),
         Err(Full) => Ok(remove::contents(&owner.into(), name)?),
@@ -72,13 +72,13 @@ struct Size {
     entries: u64,
 }
 
-struct Walk {
+struct CacheWalk {
     group: Option<Gid>,
     /// How much more there may be.
     left: Size,
 }
 
-impl Walk {
+impl CacheWalk {
     fn enter(&mut self, mut directory: Dir, depth: usize) -> Result<(), Full> {
         // A copy: reading entries and using the descriptor are both wanted.
         let Ok(here) = directory.as_fd().try_clone_to_owned() else { return Ok(()) };

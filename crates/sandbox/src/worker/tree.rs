@@ -20,7 +20,7 @@ use nix::{
     unistd::symlinkat,
 };
 
-use super::inside;
+use super::beneath;
 
 /// Links followed on one path; as many as Go's `filepath.EvalSymlinks` follows.
 const MAX_LINKS: usize = 255;
@@ -34,7 +34,7 @@ const DIRECTORY: Mode = Mode::S_IRWXU
 
 /// The root of a repository.
 #[derive(Debug)]
-pub(super) struct Tree {
+pub(super) struct RepositoryTree {
     root: OwnedFd,
     implied: u64,
 }
@@ -50,7 +50,7 @@ pub(super) enum NotMade {
 
 /// Where a path really leads.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Real {
+pub(super) enum Resolved {
     /// To this, without any link on the way.
     Path(EntryPath),
     /// To nothing that is there.
@@ -59,7 +59,7 @@ pub(super) enum Real {
     Outside,
 }
 
-impl Tree {
+impl RepositoryTree {
     pub(super) fn new(root: OwnedFd) -> Self {
         Self { root, implied: 0 }
     }
@@ -149,15 +149,15 @@ impl Tree {
     }
 
     /// Follows every link on a path. The work is bounded by [`MAX_LINKS`].
-    pub(super) fn real(&self, path: &EntryPath) -> Result<Real, Errno> {
+    pub(super) fn real(&self, path: &EntryPath) -> Result<Resolved, Errno> {
         let mut ahead: VecDeque<OsString> = path.as_path().iter().map(OsStr::to_owned).collect();
         let mut at = EntryPath::default();
         let mut links = 0;
         while let Some(component) = ahead.pop_front() {
-            let Ok(next) = at.join(component.as_bytes()) else { return Ok(Real::Outside) };
+            let Ok(next) = at.join(component.as_bytes()) else { return Ok(Resolved::Outside) };
             let kind = match fstatat(&self.root, next.as_path(), AtFlags::AT_SYMLINK_NOFOLLOW) {
                 Ok(found) => SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT,
-                Err(Errno::ENOENT) => return Ok(Real::Missing),
+                Err(Errno::ENOENT) => return Ok(Resolved::Missing),
                 Err(error) => return Err(error),
             };
             if kind != SFlag::S_IFLNK {
@@ -173,7 +173,7 @@ impl Tree {
                 ahead.push_front(OsStr::from_bytes(part).to_owned());
             }
         }
-        Ok(Real::Path(at))
+        Ok(Resolved::Path(at))
     }
 
     fn enter(&self, path: &EntryPath) -> Result<OwnedFd, Errno> {
@@ -184,7 +184,7 @@ impl Tree {
     fn open(&self, path: &Path, flags: OFlag, mode: Mode) -> Result<OwnedFd, Errno> {
         let resolve = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS;
         let how = OpenHow::new().flags(flags | OFlag::O_CLOEXEC).mode(mode).resolve(resolve);
-        inside::open(&self.root, path, how)
+        beneath::open(&self.root, path, how)
     }
 }
 
@@ -199,10 +199,10 @@ mod tests {
 
     use super::*;
 
-    fn tree() -> (tempfile::TempDir, Tree) {
+    fn tree() -> (tempfile::TempDir, RepositoryTree) {
         let directory = tempfile::tempdir().unwrap();
         let root = File::open(directory.path()).unwrap().into();
-        (directory, Tree::new(root))
+        (directory, RepositoryTree::new(root))
     }
 
     fn path(name: &str) -> EntryPath {
@@ -270,9 +270,9 @@ mod tests {
         tree.link(&path("real/two"), Path::new("../one/file")).unwrap();
         tree.link(&path("out"), Path::new("real/../../x")).unwrap();
         tree.link(&path("loop"), Path::new("loop")).unwrap();
-        assert_eq!(tree.real(&path("one/two")), Ok(Real::Path(path("real/file"))));
-        assert_eq!(tree.real(&path("one/none")), Ok(Real::Missing));
-        assert_eq!(tree.real(&path("out")), Ok(Real::Outside));
+        assert_eq!(tree.real(&path("one/two")), Ok(Resolved::Path(path("real/file"))));
+        assert_eq!(tree.real(&path("one/none")), Ok(Resolved::Missing));
+        assert_eq!(tree.real(&path("out")), Ok(Resolved::Outside));
         assert_eq!(tree.real(&path("loop")), Err(Errno::ELOOP));
     }
 }

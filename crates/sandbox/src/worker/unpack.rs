@@ -15,8 +15,8 @@ use nix::{
 use rustix::{buffer::spare_capacity, io::read};
 
 use super::{
-    REPOSITORY, Trouble, go_text, step,
-    tree::{NotMade, Real, Tree, directory_mode},
+    JobError, REPOSITORY, go_text, step,
+    tree::{NotMade, RepositoryTree, Resolved, directory_mode},
 };
 use crate::wire::plan::{UnpackResult, UnpackTask};
 
@@ -35,11 +35,11 @@ pub(super) fn unpack(
     workspace: BorrowedFd<'_>,
     task: UnpackTask,
     archive: impl AsFd,
-) -> Result<UnpackResult, Trouble> {
+) -> Result<UnpackResult, JobError> {
     let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let root =
         openat(workspace, REPOSITORY, flags, Mode::empty()).map_err(step("open the repository"))?;
-    let mut reader = Reader::new(Unpacker::new(Tree::new(root), task));
+    let mut reader = Reader::new(Unpacker::new(RepositoryTree::new(root), task));
     let mut piece = Vec::with_capacity(PIECE);
     while read(&archive, spare_capacity(&mut piece)).map_err(step("read the archive"))? > 0 {
         reader.push(&piece).map_err(refused)?;
@@ -48,13 +48,13 @@ pub(super) fn unpack(
     reader.finish().map_err(refused)?.finish().map_err(refused)
 }
 
-fn refused(error: impl std::error::Error) -> Trouble {
-    Trouble::Refused(error.to_string())
+fn refused(error: impl std::error::Error) -> JobError {
+    JobError::Refused(error.to_string())
 }
 
 /// Takes the entries of an archive.
 struct Unpacker {
-    tree: Tree,
+    tree: RepositoryTree,
     preserve_file_mode: bool,
     tally: Tally,
     file: Option<(File, String)>,
@@ -65,7 +65,7 @@ struct Unpacker {
 }
 
 impl Unpacker {
-    fn new(tree: Tree, task: UnpackTask) -> Self {
+    fn new(tree: RepositoryTree, task: UnpackTask) -> Self {
         let limits = Limits {
             bytes: task.max_bytes,
             files: task.max_entries,
@@ -147,9 +147,9 @@ impl Unpacker {
         };
         let target = path.parent().join(link).map_err(|_escape| outside())?;
         let target = match self.tree.real(&target).map_err(failed)? {
-            Real::Path(real) => real,
-            Real::Missing => target,
-            Real::Outside => return Err(outside()),
+            Resolved::Path(real) => real,
+            Resolved::Missing => target,
+            Resolved::Outside => return Err(outside()),
         };
         if target.is_root() {
             return Err(outside());
@@ -159,7 +159,7 @@ impl Unpacker {
         let value = target.relative_to(&path.parent());
         let parent = self.tree.real(&path.parent()).map_err(failed);
         let climbs = value.iter().take_while(|part| *part == "..").count();
-        if let Ok(Real::Path(parent)) = parent
+        if let Ok(Resolved::Path(parent)) = parent
             && climbs > parent.depth()
             && !self.tree.has(path)
         {

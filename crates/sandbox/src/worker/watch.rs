@@ -17,14 +17,14 @@ use crate::{
 };
 
 /// The spawner's order to end everything at once.
-pub(crate) const END: Signal = Signal::SIGUSR1;
+pub(crate) const KILL_ORDER: Signal = Signal::SIGUSR1;
 
 /// What a process ends with that cannot end as another did.
 const UNFIT: i32 = 126;
 
 /// Whom a watcher's signals meet.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Reach {
+pub(super) enum SignalScope {
     /// Everybody it may signal, because that is nobody else's: what came of the
     /// command, in a Landlock domain or in a process namespace.
     All,
@@ -34,10 +34,10 @@ pub(super) enum Reach {
 
 /// The signals a watcher waits for. To be blocked before the command starts.
 pub(super) fn watched() -> SigSet {
-    [Signal::SIGCHLD, Signal::SIGTERM, END].into_iter().collect()
+    [Signal::SIGCHLD, Signal::SIGTERM, KILL_ORDER].into_iter().collect()
 }
 
-impl Reach {
+impl SignalScope {
     /// Tells of the command's end as soon as it has come, and returns its status
     /// when everything that came of it is gone, by itself or by order.
     pub(super) fn watch(self, command: Pid, job: &mut Job<'_>) -> io::Result<i32> {
@@ -47,7 +47,7 @@ impl Reach {
             let signal = signals.wait()?;
             if signal == Signal::SIGTERM {
                 self.signal(Signal::SIGTERM);
-            } else if signal == END {
+            } else if signal == KILL_ORDER {
                 is_ending = true;
                 self.signal(Signal::SIGKILL);
             }

@@ -4,7 +4,7 @@ use seccompiler::{BpfProgram, sock_filter};
 
 /// What becomes of a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Action {
     Allow,
     /// It fails with this error number.
     Fail(u16),
@@ -12,7 +12,7 @@ pub(super) enum Verdict {
     Kill,
 }
 
-impl Verdict {
+impl Action {
     fn code(self) -> u32 {
         match self {
             Self::Allow => 0x7fff_0000,
@@ -24,12 +24,12 @@ impl Verdict {
 
 /// A condition on one argument, and what follows if it holds.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Test {
+pub(super) struct Condition {
     /// Which argument, from 0. Only its lower half is looked at, which is all
     /// of an `int`.
     pub(super) argument: u8,
     pub(super) compare: Compare,
-    pub(super) verdict: Verdict,
+    pub(super) action: Action,
 }
 
 /// How an argument is compared.
@@ -42,10 +42,10 @@ pub(super) enum Compare {
 /// What is done about one system call: the first test that holds decides, or
 /// else `otherwise`.
 #[derive(Clone, Debug)]
-pub(super) struct Rule {
+pub(super) struct CallRule {
     pub(super) number: u32,
-    pub(super) tests: Vec<Test>,
-    pub(super) otherwise: Verdict,
+    pub(super) conditions: Vec<Condition>,
+    pub(super) otherwise: Action,
 }
 
 /// Offsets in `struct seccomp_data`.
@@ -62,30 +62,34 @@ const IF_ANY: u16 = 0x45;
 /// A program that finds its rule by halving: the kernel runs it once for every
 /// system call number when it is installed, so that a list from front to back
 /// costs four times as much.
-pub(super) fn assemble(mut rules: Vec<Rule>, architecture: u32, foreign_abi: u32) -> BpfProgram {
+pub(super) fn assemble(
+    mut rules: Vec<CallRule>,
+    architecture: u32,
+    foreign_abi: u32,
+) -> BpfProgram {
     rules.sort_unstable_by_key(|rule| rule.number);
     let mut program = vec![
         statement(LOAD, ARCHITECTURE),
         jump(IF_EQUAL, architecture, 1, 0),
-        statement(RETURN, Verdict::Kill.code()),
+        statement(RETURN, Action::Kill.code()),
         statement(LOAD, NUMBER),
         // The other numbering of the same architecture names every call twice.
         jump(IF_GREATER_EQUAL, foreign_abi, 0, 1),
-        statement(RETURN, Verdict::Fail(1).code()),
+        statement(RETURN, Action::Fail(1).code()),
     ];
     program.extend(search(&rules));
     program
 }
 
-fn search(rules: &[Rule]) -> BpfProgram {
+fn search(rules: &[CallRule]) -> BpfProgram {
     match rules {
-        [] => vec![statement(RETURN, Verdict::Allow.code())],
+        [] => vec![statement(RETURN, Action::Allow.code())],
         [rule] => {
             let body = body(rule);
             let skip = u8::try_from(body.len()).unwrap_or(u8::MAX);
             let mut program = vec![jump(IF_EQUAL, rule.number, 0, skip)];
             program.extend(body);
-            program.push(statement(RETURN, Verdict::Allow.code()));
+            program.push(statement(RETURN, Action::Allow.code()));
             program
         }
         _ => {
@@ -102,19 +106,19 @@ fn search(rules: &[Rule]) -> BpfProgram {
     }
 }
 
-fn body(rule: &Rule) -> BpfProgram {
-    let tests = rule.tests.iter().flat_map(|test| {
-        let (code, value) = match test.compare {
+fn body(rule: &CallRule) -> BpfProgram {
+    let conditions = rule.conditions.iter().flat_map(|condition| {
+        let (code, value) = match condition.compare {
             Compare::Equals(value) => (IF_EQUAL, value),
             Compare::HasAny(bits) => (IF_ANY, bits),
         };
         [
-            statement(LOAD, ARGUMENTS + 8 * u32::from(test.argument)),
+            statement(LOAD, ARGUMENTS + 8 * u32::from(condition.argument)),
             jump(code, value, 0, 1),
-            statement(RETURN, test.verdict.code()),
+            statement(RETURN, condition.action.code()),
         ]
     });
-    tests.chain([statement(RETURN, rule.otherwise.code())]).collect()
+    conditions.chain([statement(RETURN, rule.otherwise.code())]).collect()
 }
 
 const fn statement(code: u16, k: u32) -> sock_filter {
@@ -165,8 +169,8 @@ mod tests {
         }
     }
 
-    fn plain(number: u32) -> Rule {
-        Rule { number, tests: vec![], otherwise: Verdict::Fail(1) }
+    fn plain(number: u32) -> CallRule {
+        CallRule { number, conditions: vec![], otherwise: Action::Fail(1) }
     }
 
     #[test]
@@ -174,33 +178,32 @@ mod tests {
         let numbers: Vec<u32> = (0..300).filter(|number| number % 3 == 0).collect();
         let program = assemble(numbers.iter().copied().map(plain).collect(), ARCH, FOREIGN);
         for number in 0..310 {
-            let expected =
-                if numbers.contains(&number) { Verdict::Fail(1) } else { Verdict::Allow };
+            let expected = if numbers.contains(&number) { Action::Fail(1) } else { Action::Allow };
             assert_eq!(run(&program, number, [0; 6], ARCH), expected.code(), "call {number}");
         }
     }
 
     #[test]
     fn arguments_decide_in_the_order_of_tests() {
-        let rule = Rule {
+        let rule = CallRule {
             number: 41,
-            tests: vec![
-                Test { argument: 0, compare: Compare::Equals(1), verdict: Verdict::Allow },
-                Test { argument: 1, compare: Compare::HasAny(8), verdict: Verdict::Kill },
+            conditions: vec![
+                Condition { argument: 0, compare: Compare::Equals(1), action: Action::Allow },
+                Condition { argument: 1, compare: Compare::HasAny(8), action: Action::Kill },
             ],
-            otherwise: Verdict::Fail(13),
+            otherwise: Action::Fail(13),
         };
         let program = assemble(vec![rule], ARCH, FOREIGN);
-        let verdict = |first, second| run(&program, 41, [first, second, 0, 0, 0, 0], ARCH);
-        assert_eq!(verdict(1, 8), Verdict::Allow.code());
-        assert_eq!(verdict(2, 12), Verdict::Kill.code());
-        assert_eq!(verdict(2, 4), Verdict::Fail(13).code());
+        let action = |first, second| run(&program, 41, [first, second, 0, 0, 0, 0], ARCH);
+        assert_eq!(action(1, 8), Action::Allow.code());
+        assert_eq!(action(2, 12), Action::Kill.code());
+        assert_eq!(action(2, 4), Action::Fail(13).code());
     }
 
     #[test]
     fn another_architecture_ends_the_process() {
         let program = assemble(vec![plain(1)], ARCH, FOREIGN);
-        assert_eq!(run(&program, 0, [0; 6], ARCH + 1), Verdict::Kill.code());
-        assert_eq!(run(&program, FOREIGN, [0; 6], ARCH), Verdict::Fail(1).code());
+        assert_eq!(run(&program, 0, [0; 6], ARCH + 1), Action::Kill.code());
+        assert_eq!(run(&program, FOREIGN, [0; 6], ARCH), Action::Fail(1).code());
     }
 }

@@ -41,7 +41,7 @@ impl Leases {
         let is_final = signal == Signal::SIGKILL;
         let order = match self.prepared.tier {
             // The warden ends what it wards; without it nobody could.
-            Tier::Namespaces | Tier::Landlock | Tier::None if is_final => worker::END,
+            Tier::Namespaces | Tier::Landlock | Tier::None if is_final => worker::KILL_ORDER,
             Tier::Uid if is_final => Signal::SIGKILL,
             Tier::Landlock | Tier::None => signal,
             Tier::Namespaces | Tier::Uid => return,

@@ -18,7 +18,7 @@ use nix::{
     unistd::{chdir, chroot, pivot_root},
 };
 
-use crate::worker::{Job, Site, reading::Reading};
+use crate::worker::{Job, WorkerContext, read_paths::ReadPath};
 use crate::{kernel::policy::mount_points, wire::shared::SharedCaches};
 
 /// What a request may put into `/tmp` and `/dev/shm`, each.
@@ -40,14 +40,14 @@ const DESCRIPTORS: [(&str, &str); 4] = [
 
 /// A site whose root directory was opened again, inside.
 #[derive(Debug)]
-pub(super) struct Inside<'s> {
-    outer: &'s Site<'s>,
+pub(super) struct InnerContext<'s> {
+    outer: &'s WorkerContext<'s>,
     root: OwnedFd,
 }
 
-impl Inside<'_> {
-    pub(super) fn site(&self) -> Site<'_> {
-        Site {
+impl InnerContext<'_> {
+    pub(super) fn context(&self) -> WorkerContext<'_> {
+        WorkerContext {
             fork: self.outer.fork,
             tier: self.outer.tier,
             policy: self.outer.policy,
@@ -59,18 +59,18 @@ impl Inside<'_> {
 }
 
 /// Replaces everything this process sees by what its tenant may see.
-pub(super) fn arrange<'s>(job: &Job<'s>) -> io::Result<Inside<'s>> {
-    let site = job.site;
+pub(super) fn arrange<'s>(job: &Job<'s>) -> io::Result<InnerContext<'s>> {
+    let context = job.context;
     let nowhere = None::<&str>;
     mount(nowhere, "/", nowhere, MsFlags::MS_REC | MsFlags::MS_PRIVATE, nowhere)?;
-    let work = Kept::open(site.root_path)?;
-    let image = image(site);
+    let work = BindSource::open(context.root_path)?;
+    let image = image(context);
     let further = further(job, &image)?;
     // Over the directory of workspaces, which is there for sure.
-    let frame = site.root_path;
+    let frame = context.root_path;
     scratch(frame, FRAME)?;
-    for (path, place) in image {
-        place.put(&below(frame, &path))?;
+    for (path, part) in image {
+        part.put(&below(frame, &path))?;
     }
     devices(&below(frame, Path::new("/dev")))?;
     directory(&below(frame, Path::new("/tmp")))?;
@@ -79,24 +79,24 @@ pub(super) fn arrange<'s>(job: &Job<'s>) -> io::Result<Inside<'s>> {
     directory(&proc)?;
     mount(Some("proc"), &proc, Some("proc"), inert(), nowhere)?;
     // After what is mounted on the way to them: much of it is below `/tmp`.
-    for (path, place) in further {
-        place.put(&below(frame, &path))?;
+    for (path, part) in further {
+        part.put(&below(frame, &path))?;
     }
-    work.bind(&below(frame, site.root_path), MsFlags::empty())?;
+    work.bind(&below(frame, context.root_path), MsFlags::empty())?;
     enter(frame)?;
     let flags = OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-    let root = open(site.root_path, flags, Mode::empty())?;
-    Ok(Inside { outer: site, root })
+    let root = open(context.root_path, flags, Mode::empty())?;
+    Ok(InnerContext { outer: context, root })
 }
 
 /// The parts of the image, without those that are inside another.
-fn image(site: &Site<'_>) -> Vec<(PathBuf, Place)> {
-    let mut paths: Vec<&Path> = site.policy.iter().flat_map(|policy| policy.image()).collect();
+fn image(context: &WorkerContext<'_>) -> Vec<(PathBuf, Part)> {
+    let mut paths: Vec<&Path> = context.policy.iter().flat_map(|policy| policy.image()).collect();
     paths.sort_unstable();
-    let mut parts: Vec<(PathBuf, Place)> = Vec::new();
+    let mut parts: Vec<(PathBuf, Part)> = Vec::new();
     for path in paths {
         if !parts.iter().any(|(outer, _)| path.starts_with(outer)) {
-            parts.push((path.to_owned(), Place::of(path)));
+            parts.push((path.to_owned(), Part::of(path)));
         }
     }
     parts
@@ -104,47 +104,47 @@ fn image(site: &Site<'_>) -> Vec<(PathBuf, Place)> {
 
 /// What this worker sees besides, without what is part of the image anyway:
 /// paths to read, and what it shares with others of its kind.
-fn further(job: &Job<'_>, image: &[(PathBuf, Place)]) -> io::Result<Vec<(PathBuf, Place)>> {
+fn further(job: &Job<'_>, image: &[(PathBuf, Part)]) -> io::Result<Vec<(PathBuf, Part)>> {
     let mut parts = Vec::new();
-    let mut readings: Vec<&Reading> = job.reading.iter().collect();
+    let mut read_paths: Vec<&ReadPath> = job.read_paths.iter().collect();
     // What is outside comes first, or it would lie over what is inside.
-    readings.sort_unstable_by(|a, b| a.real.cmp(&b.real));
-    let is_there = |parts: &[(PathBuf, Place)], path: &Path| {
+    read_paths.sort_unstable_by(|a, b| a.real.cmp(&b.real));
+    let is_there = |parts: &[(PathBuf, Part)], path: &Path| {
         image.iter().chain(parts).any(|(outer, _)| path.starts_with(outer))
     };
-    let mounts = if readings.is_empty() { BTreeSet::new() } else { mount_points()? };
-    for Reading { asked, real } in readings {
+    let mounts = if read_paths.is_empty() { BTreeSet::new() } else { mount_points()? };
+    for ReadPath { asked, real } in read_paths {
         if !is_there(&parts, real) {
-            parts.push((real.clone(), Place::Bound(Kept::open(real)?)));
+            parts.push((real.clone(), Part::Bound(BindSource::open(real)?)));
             // Each by itself: of a tree only the top can be made read-only.
             let below = mounts.iter().filter(|point| point.starts_with(real) && *point != real);
-            parts.extend(below.map(|point| (point.clone(), Place::of(point))));
+            parts.extend(below.map(|point| (point.clone(), Part::of(point))));
         }
         if asked != real && !is_there(&parts, asked) {
-            parts.push((asked.clone(), Place::Link(real.clone())));
+            parts.push((asked.clone(), Part::Link(real.clone())));
         }
     }
     for path in job.tenant.shared.iter().flat_map(SharedCaches::paths) {
-        let kept = Kept::open(&path)?;
-        parts.push((path, Place::Shared(kept)));
+        let source = BindSource::open(&path)?;
+        parts.push((path, Part::Shared(source)));
     }
     Ok(parts)
 }
 
 /// A part of the image, and how it comes to be inside.
-enum Place {
+enum Part {
     Link(PathBuf),
-    Bound(Kept),
+    Bound(BindSource),
     /// To be written to.
-    Shared(Kept),
+    Shared(BindSource),
     Gone,
 }
 
-impl Place {
+impl Part {
     fn of(path: &Path) -> Self {
         match fs::read_link(path) {
             Ok(target) => Self::Link(target),
-            Err(_) => Kept::open(path).map_or(Self::Gone, Self::Bound),
+            Err(_) => BindSource::open(path).map_or(Self::Gone, Self::Bound),
         }
     }
 
@@ -154,20 +154,20 @@ impl Place {
                 target.parent().map_or(Ok(()), directory)?;
                 symlink(value, target)
             }
-            Self::Bound(kept) => kept.bind(target, MsFlags::MS_RDONLY),
-            Self::Shared(kept) => kept.bind(target, MsFlags::empty()),
+            Self::Bound(source) => source.bind(target, MsFlags::MS_RDONLY),
+            Self::Shared(source) => source.bind(target, MsFlags::empty()),
             Self::Gone => Ok(()),
         }
     }
 }
 
 /// A file or directory that can be bound after its path is covered.
-struct Kept {
+struct BindSource {
     descriptor: OwnedFd,
     is_directory: bool,
 }
 
-impl Kept {
+impl BindSource {
     fn open(path: &Path) -> io::Result<Self> {
         let is_directory = fs::metadata(path)?.is_dir();
         let descriptor = open(path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())?;
@@ -195,7 +195,7 @@ impl Kept {
 fn devices(dev: &Path) -> io::Result<()> {
     directory(dev)?;
     for name in DEVICES {
-        let Ok(device) = Kept::open(&Path::new("/dev").join(name)) else { continue };
+        let Ok(device) = BindSource::open(&Path::new("/dev").join(name)) else { continue };
         let target = dev.join(name);
         File::create(&target)?;
         let source = format!("/proc/self/fd/{}", device.descriptor.as_raw_fd());

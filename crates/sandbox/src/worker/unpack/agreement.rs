@@ -85,17 +85,17 @@ fn to_disk(packed: &[u8], workspace: &Path, preserve: bool) -> Result<UnpackResu
     let task = UnpackTask { preserve_file_mode: preserve, ..TASK };
     let mut archive = tempfile::tempfile().unwrap();
     archive.write_all(packed).and_then(|()| archive.rewind()).unwrap();
-    unpack(directory.as_fd(), task, archive).map_err(|trouble| match trouble {
-        Trouble::Refused(text) => text,
-        trouble @ (Trouble::Step { .. } | Trouble::Command(_)) => panic!("{trouble:?}"),
+    unpack(directory.as_fd(), task, archive).map_err(|error| match error {
+        JobError::Refused(text) => text,
+        error @ (JobError::Step { .. } | JobError::Command(_)) => panic!("{error:?}"),
     })
 }
 
 /// Reads the names as discovery does.
 #[derive(Default)]
-struct Names(FileIndex);
+struct NameIndex(FileIndex);
 
-impl Sink for Names {
+impl Sink for NameIndex {
     type Error = EntryError;
 
     fn entry(&mut self, entry: &Entry) -> Result<(), EntryError> {
@@ -121,7 +121,7 @@ impl Sink for Names {
 }
 
 fn names(packed: &[u8]) -> Result<FileIndex, String> {
-    let mut reader = Reader::new(Names::default());
+    let mut reader = Reader::new(NameIndex::default());
     reader.push(packed).map_err(|error| error.to_string())?;
     Ok(reader.finish().map_err(|error| error.to_string())?.0)
 }

@@ -12,7 +12,7 @@ const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
 
 /// A path that a worker may read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Reading {
+pub(super) struct ReadPath {
     /// As it was asked for; its directory is without links.
     pub(super) asked: PathBuf,
     /// Without links.
@@ -32,11 +32,11 @@ pub(super) enum NotReadable {
 }
 
 /// Finds the paths, none of which may lead to what is hidden, or above it.
-pub(super) fn find(paths: &[String], hidden: &[PathBuf]) -> Result<Vec<Reading>, NotReadable> {
+pub(super) fn find(paths: &[String], hidden: &[PathBuf]) -> Result<Vec<ReadPath>, NotReadable> {
     paths.iter().map(|path| one(Path::new(path), hidden)).collect()
 }
 
-fn one(path: &Path, hidden: &[PathBuf]) -> Result<Reading, NotReadable> {
+fn one(path: &Path, hidden: &[PathBuf]) -> Result<ReadPath, NotReadable> {
     let missing = |error| NotReadable::Missing { path: path.to_owned(), error };
     let real = fs::canonicalize(path).map_err(missing)?;
     let closed = hidden.iter().map(PathBuf::as_path).chain(KERNEL.map(Path::new));
@@ -51,7 +51,7 @@ fn one(path: &Path, hidden: &[PathBuf]) -> Result<Reading, NotReadable> {
         (Some(parent), Some(name)) => fs::canonicalize(parent).map_err(missing)?.join(name),
         _ => real.clone(),
     };
-    Ok(Reading { asked, real })
+    Ok(ReadPath { asked, real })
 }
 
 #[cfg(test)]
@@ -60,7 +60,7 @@ mod tests {
 
     use super::*;
 
-    fn find_one(path: &Path, hidden: &Path) -> Result<Reading, NotReadable> {
+    fn find_one(path: &Path, hidden: &Path) -> Result<ReadPath, NotReadable> {
         one(path, &[hidden.to_owned()])
     }
 
@@ -89,8 +89,8 @@ mod tests {
         let secret = top.join("secret");
         let refused = find_one(&top.join("to-secret"), &secret).unwrap_err().to_string();
         assert!(refused.contains("would expose") && refused.contains("to-secret"), "{refused}");
-        let reading = find_one(&top.join("to-open"), &secret).unwrap();
-        assert_eq!(reading, Reading { asked: top.join("to-open"), real: top.join("open") });
+        let read_paths = find_one(&top.join("to-open"), &secret).unwrap();
+        assert_eq!(read_paths, ReadPath { asked: top.join("to-open"), real: top.join("open") });
     }
 
     #[test]
