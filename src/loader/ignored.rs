@@ -10,12 +10,12 @@ pub(crate) struct Ignored {
     /// Its path in the directory.
     pub(crate) name: String,
     /// The reason.
-    pub(crate) reason: Reason,
+    pub(crate) reason: Exclusion,
 }
 
 /// The reason why an entry is never read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reason {
+pub(crate) enum Exclusion {
     Encoding,
     Reserved,
     Extension,
@@ -31,7 +31,7 @@ impl Ignored {
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for Exclusion {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::Encoding => "its name is not UTF-8",

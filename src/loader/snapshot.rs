@@ -16,7 +16,7 @@ use thiserror::Error;
 pub use super::source::Unreadable;
 pub(crate) use super::source::{Extent, Source};
 use super::{
-    ignored::{Ignored, Reason},
+    ignored::{Exclusion, Ignored},
     source::{Links, MAX_ALL},
     stamp::{DATA, MAX_ENTRIES, Opened, crowded, directory_flags, names, switch},
 };
@@ -40,7 +40,7 @@ pub(crate) struct Snapshot {
 enum Role {
     Definition,
     Directory,
-    Ignored(Reason),
+    Ignored(Exclusion),
 }
 
 /// Why a directory is not read. It is not the same as an empty one.
@@ -134,9 +134,9 @@ fn below(files: BorrowedFd<'_>, path: &str) -> io::Result<OwnedFd> {
 /// `items` of a ConfigMap may have paths of several components, so a volume is
 /// read with its directories.
 fn role(directory: BorrowedFd<'_>, name: &OsStr, is_volume: bool, path: &str) -> Role {
-    let Some(text) = name.to_str() else { return Role::Ignored(Reason::Encoding) };
+    let Some(text) = name.to_str() else { return Role::Ignored(Exclusion::Encoding) };
     if text.starts_with("..") {
-        return Role::Ignored(Reason::Reserved);
+        return Role::Ignored(Exclusion::Reserved);
     }
     if is_definition(text) {
         return Role::Definition;
@@ -144,11 +144,11 @@ fn role(directory: BorrowedFd<'_>, name: &OsStr, is_volume: bool, path: &str) ->
     let flags = if is_volume { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() };
     let about = statat(directory, name, flags);
     if !about.is_ok_and(|about| FileType::from_raw_mode(about.st_mode).is_dir()) {
-        return Role::Ignored(Reason::Extension);
+        return Role::Ignored(Exclusion::Extension);
     }
     match (is_volume, Path::new(path).components().count() < MAX_DEPTH) {
-        (false, _) => Role::Ignored(Reason::Directory),
-        (true, false) => Role::Ignored(Reason::Depth),
+        (false, _) => Role::Ignored(Exclusion::Directory),
+        (true, false) => Role::Ignored(Exclusion::Depth),
         (true, true) => Role::Directory,
     }
 }
@@ -164,7 +164,7 @@ fn unmanaged(root: BorrowedFd<'_>) -> io::Result<Vec<Ignored>> {
     let names = names(root)?.into_iter().filter(|name| !is_managed(name));
     let ignored = |name: OsString| Ignored {
         name: name.to_string_lossy().into_owned(),
-        reason: Reason::Unmanaged,
+        reason: Exclusion::Unmanaged,
     };
     Ok(names.map(ignored).collect())
 }

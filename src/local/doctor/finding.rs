@@ -18,7 +18,7 @@ pub(super) enum Section {
 /// How good it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum State {
+pub(super) enum Grade {
     /// As it should be.
     Fine,
     /// Neither good nor bad.
@@ -32,7 +32,7 @@ pub(super) enum State {
 /// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
-    pub(super) state: State,
+    pub(super) state: Grade,
     pub(super) text: String,
     /// How to put it right.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,24 +40,24 @@ pub(super) struct Finding {
 }
 
 impl Finding {
-    pub(super) fn new(state: State, text: impl Into<String>) -> Self {
+    pub(super) fn new(state: Grade, text: impl Into<String>) -> Self {
         Self { state, text: text.into(), remedy: None }
     }
 
     pub(super) fn fine(text: impl Into<String>) -> Self {
-        Self::new(State::Fine, text)
+        Self::new(Grade::Fine, text)
     }
 
     pub(super) fn note(text: impl Into<String>) -> Self {
-        Self::new(State::Note, text)
+        Self::new(Grade::Note, text)
     }
 
     pub(super) fn warning(text: impl Into<String>) -> Self {
-        Self::new(State::Warning, text)
+        Self::new(Grade::Warning, text)
     }
 
     pub(super) fn failure(text: impl Into<String>) -> Self {
-        Self::new(State::Failure, text)
+        Self::new(Grade::Failure, text)
     }
 
     pub(super) fn remedy(self, remedy: impl Into<String>) -> Self {
@@ -91,10 +91,10 @@ impl Findings {
     }
 
     pub(super) fn failures(&self) -> usize {
-        self.count(State::Failure)
+        self.count(Grade::Failure)
     }
 
-    fn count(&self, state: State) -> usize {
+    fn count(&self, state: Grade) -> usize {
         self.rows().filter(|row| row.finding.state == state).count()
     }
 
@@ -110,14 +110,14 @@ impl Findings {
         };
         let sections: String = self.0.iter().map(section).collect();
         let failures = plural(self.failures(), "failure");
-        format!("{sections}{failures}, {}\n", plural(self.count(State::Warning), "warning"))
+        format!("{sections}{failures}, {}\n", plural(self.count(Grade::Warning), "warning"))
     }
 
     pub(super) fn json(&self) -> serde_json::Result<String> {
         let document = Document {
             version: 1,
             failures: self.failures(),
-            warnings: self.count(State::Warning),
+            warnings: self.count(Grade::Warning),
             findings: self.rows().collect(),
         };
         Ok(serde_json::to_string_pretty(&document)? + "\n")
@@ -138,10 +138,10 @@ impl Section {
 
 fn line(finding: &Finding) -> String {
     let mark = match finding.state {
-        State::Fine => '✓',
-        State::Note => '-',
-        State::Warning => '!',
-        State::Failure => '✗',
+        Grade::Fine => '✓',
+        Grade::Note => '-',
+        Grade::Warning => '!',
+        Grade::Failure => '✗',
     };
     let remedy = finding.remedy.iter().map(|remedy| format!("      → {remedy}\n"));
     format!("  {mark} {}\n{}", finding.text, remedy.collect::<String>())

@@ -213,7 +213,7 @@ fn command(options: &Serve, tier: Isolation, directory: &TempDir) -> Command {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::local::doctor::finding::State;
+    use crate::local::doctor::finding::Grade;
 
     #[test]
     fn a_reason_is_freed_of_what_is_said_around_it() {
@@ -228,9 +228,9 @@ mod tests {
     #[test]
     fn only_what_was_asked_for_is_a_failure() {
         let state = |tier, asked, best| lack(tier, asked, "why", best).state;
-        assert_eq!(state(Isolation::Uid, Isolation::Uid, true), State::Failure);
-        assert_eq!(state(Isolation::Uid, Isolation::Auto, true), State::Warning);
-        assert_eq!(state(Isolation::Landlock, Isolation::Auto, false), State::Note);
-        assert_eq!(state(Isolation::Namespaces, Isolation::Auto, true), State::Note);
+        assert_eq!(state(Isolation::Uid, Isolation::Uid, true), Grade::Failure);
+        assert_eq!(state(Isolation::Uid, Isolation::Auto, true), Grade::Warning);
+        assert_eq!(state(Isolation::Landlock, Isolation::Auto, false), Grade::Note);
+        assert_eq!(state(Isolation::Namespaces, Isolation::Auto, true), Grade::Note);
     }
 }

@@ -151,7 +151,7 @@ mod tests {
     use std::{fs::Permissions, os::unix::fs::PermissionsExt};
 
     use super::*;
-    use crate::local::doctor::finding::State;
+    use crate::local::doctor::finding::Grade;
 
     #[test]
     fn a_directory_that_nobody_else_may_write_to_is_no_place_for_sockets() {
@@ -160,16 +160,16 @@ mod tests {
             fs::set_permissions(directory.path(), Permissions::from_mode(mode)).unwrap();
             sockets(directory.path(), 999).state
         };
-        assert_eq!(state(0o777), State::Fine);
+        assert_eq!(state(0o777), Grade::Fine);
         // Asked as itself, a plain user may write to what it made.
         let is_root = rustix::process::geteuid().is_root();
-        assert_eq!(state(0o755), if is_root { State::Failure } else { State::Fine });
+        assert_eq!(state(0o755), if is_root { Grade::Failure } else { Grade::Fine });
     }
 
     #[test]
     fn what_is_not_there_is_told_with_its_name() {
         let findings = plugins(Path::new("/nowhere/plugins.d"), 999);
-        assert_eq!(findings[0].state, State::Failure);
+        assert_eq!(findings[0].state, Grade::Failure);
         assert!(findings[0].text.contains("/nowhere/plugins.d"), "{findings:?}");
     }
 
@@ -180,7 +180,7 @@ mod tests {
         mode(directory.path(), 0o755).unwrap();
         let failures = |path: &Path| {
             let findings = plugins(path, 999).into_iter();
-            findings.filter(|finding| finding.state == State::Failure).collect::<Vec<_>>()
+            findings.filter(|finding| finding.state == Grade::Failure).collect::<Vec<_>>()
         };
         let file = directory.path().join("a.yaml");
         fs::write(&file, "").unwrap();
