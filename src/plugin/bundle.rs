@@ -279,6 +279,7 @@ fn is_foreign(fault: &InvalidManifest, faults: usize) -> bool {
         InvalidManifest::Kind { found } => nearest(found, [KIND]).is_none(),
         InvalidManifest::Yaml(_)
         | InvalidManifest::Json(_)
+        | InvalidManifest::Printed(_)
         | InvalidManifest::Type { .. }
         | InvalidManifest::NoName
         | InvalidManifest::NoGenerate

@@ -37,6 +37,7 @@ pub(super) fn fault(fault: &InvalidManifest, site: &Site<'_>) -> Diagnostic {
                 .at(site.value(&[]))
                 .note("definitions may be nested 100 times")
         }
+        InvalidManifest::Printed(_) => Diagnostic::new(fault.code(), shown(&fault.to_string())),
         InvalidManifest::Json(error) => {
             Diagnostic::new(fault.code(), shown(&error.to_string())).at(site.value(&[]))
         }
@@ -197,6 +198,7 @@ fn demand(fault: &InvalidManifest, site: &Site<'_>) -> Diagnostic {
             .help("the command that prints manifests: generate: {command: [sh, -c, \"…\"]}"),
         InvalidManifest::Yaml(_)
         | InvalidManifest::Json(_)
+        | InvalidManifest::Printed(_)
         | InvalidManifest::Type { .. }
         | InvalidManifest::Unknown { .. }
         | InvalidManifest::Value { .. }

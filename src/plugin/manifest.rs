@@ -3,6 +3,7 @@
 mod extension;
 mod fault;
 mod fields;
+mod json;
 mod schema;
 mod shape;
 #[cfg(test)]
@@ -82,8 +83,9 @@ pub(super) fn judge(value: &Value) -> Judgement {
 }
 
 /// Reads announcements that a command printed, as `encoding/json` reads them.
-pub fn read_announcements(json: &[u8]) -> Result<Vec<Option<Announcement>>, InvalidManifest> {
-    let value: Value = serde_json::from_slice(json).map_err(InvalidManifest::Json)?;
+pub fn read_announcements(text: &[u8]) -> Result<Vec<Option<Announcement>>, InvalidManifest> {
+    json::check(text).map_err(InvalidManifest::Printed)?;
+    let value: Value = serde_json::from_slice(text).map_err(InvalidManifest::Json)?;
     let (value, findings) = shape::read(&value, &fields::ANNOUNCEMENTS);
     if let Some(fault) = findings.into_iter().find_map(|finding| refused(finding).ok()) {
         return Err(fault);

@@ -68,10 +68,37 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_an_error_with_argo_cds_beginning() {
-        for printed in [&b""[..], b"[", b"{}", b"[1]", b"[] []", b"\xef\xbb\xbf[]"] {
+    fn anything_else_is_an_error_in_argo_cds_words() {
+        let go = "Go struct field ParameterAnnouncement";
+        for (printed, reason) in [
+            (&b""[..], "unexpected end of JSON input"),
+            (b"[", "unexpected end of JSON input"),
+            (b"name: a", "invalid character 'a' in literal null (expecting 'u')"),
+            (b"[] []", "invalid character '[' after top-level value"),
+            (b"\xef\xbb\xbf[]", "invalid character '\u{ef}' looking for beginning of value"),
+            (
+                b"{}",
+                "json: cannot unmarshal object into Go value of type \
+                 []*apiclient.ParameterAnnouncement",
+            ),
+            (
+                b"[1]",
+                "json: cannot unmarshal number into Go value of type \
+                 apiclient.ParameterAnnouncement",
+            ),
+            (
+                br#"[{"name":1}]"#,
+                &format!("json: cannot unmarshal number into {go}.name of type string"),
+            ),
+            (
+                br#"[{"map":[]}]"#,
+                &format!("json: cannot unmarshal array into {go}.map of type map[string]string"),
+            ),
+        ] {
             let error = announce(Some(printed), &[]).unwrap_err().to_string();
-            assert!(error.starts_with("error unmarshaling dynamic parameter output"), "{error}");
+            let beginning = "error unmarshaling dynamic parameter output into \
+                             ParametersAnnouncementResponse: ";
+            assert_eq!(error, format!("{beginning}{reason}"));
         }
     }
 }

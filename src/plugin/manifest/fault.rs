@@ -15,6 +15,9 @@ pub enum InvalidManifest {
     /// Not what the decoder of the typed form takes.
     #[error(transparent)]
     Json(serde_json::Error),
+    /// What a command printed is not JSON. Go's text.
+    #[error("{0}")]
+    Printed(String),
     /// A value of the wrong type.
     #[error("{message}")]
     Type {
@@ -79,6 +82,7 @@ impl InvalidManifest {
             },
             // Argo CD's JSON is JSON: only its depth can be too much for us.
             Self::Json(error) if error.is_syntax() => Code::TooDeep,
+            Self::Printed(_) => Code::Syntax,
             Self::Json(_) | Self::Type { .. } => Code::Type,
             Self::NoName => Code::NoName,
             // Not looked into where only one definition is expected.
@@ -97,7 +101,7 @@ impl InvalidManifest {
     pub fn path(&self) -> Vec<Step> {
         let keys = |path: &str| path.split('.').map(|key| Step::Key(key.to_owned())).collect();
         match self {
-            Self::Yaml(_) | Self::Json(_) => Vec::new(),
+            Self::Yaml(_) | Self::Json(_) | Self::Printed(_) => Vec::new(),
             Self::Type { path, .. } | Self::Unknown { path, .. } | Self::Value { path, .. } => {
                 path.clone()
             }

@@ -64,6 +64,20 @@ pub(in crate::plugin) struct Struct {
     pub(super) unknown: Unknown,
 }
 
+/// Go's package of types that are part of Argo CD's API.
+const API: &str = "apiclient";
+
+impl Struct {
+    /// Go's name of the type's package.
+    fn package(&self) -> &'static str {
+        match self.name {
+            "ObjectMeta" | "OwnerReference" | "ManagedFieldsEntry" => "v1",
+            "ParameterAnnouncement" => API,
+            _ => "plugin",
+        }
+    }
+}
+
 /// What happens to a key that a [`Struct`] does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unknown {
@@ -134,9 +148,12 @@ impl Shape {
             }
             Self::Bool => "bool".into(),
             Self::Integer => "int64".into(),
+            Self::List(element @ Self::Struct(known)) if known.package() == API => {
+                format!("[]*{}", element.go_type())
+            }
             Self::List(element) => format!("[]{}", element.go_type()),
             Self::Map(element) => format!("map[string]{}", element.go_type()),
-            Self::Struct(known) => format!("plugin.{}", known.name),
+            Self::Struct(known) => format!("{}.{}", known.package(), known.name),
             Self::Any | Self::Bytes | Self::Count | Self::Network => "interface {}".into(),
         }
     }
