@@ -13,6 +13,7 @@ use std::{collections::BTreeMap, time::SystemTime};
 
 use serde::{Deserialize, Serialize};
 
+use self::summary::rfc3339;
 pub use self::{
     gauges::measure,
     origin::{Digest, Origin},
@@ -111,8 +112,13 @@ impl State {
         for problem in self.problems.iter().filter(is_orphan) {
             orphans.entry((&problem.file, &problem.place)).or_default().push(problem.text());
         }
-        let orphans = orphans.into_iter();
-        named.chain(orphans.map(|((file, _), problems)| Plugin::invalid(file, problems))).collect()
+        let unnamed = orphans.into_iter().map(|((file, _), problems)| Plugin {
+            state: PluginState::Invalid,
+            file: Some(file.clone()),
+            problems,
+            ..Plugin::default()
+        });
+        named.chain(unnamed).collect()
     }
 
     fn plugin(&self, name: &PluginName) -> Plugin {
@@ -126,7 +132,15 @@ impl State {
             (None, Some(_)) => PluginState::Failed,
             (None, None) => PluginState::Starting,
         };
-        let problems = problems.into_iter().map(Problem::text).chain(failure.cloned()).collect();
-        Plugin::named(name, state, origin, problems)
+        Plugin {
+            name: Some(name.to_string()),
+            socket: Some(name.socket_file()),
+            state,
+            file: origin.map(|origin| origin.file.clone()),
+            generation: origin.map(|origin| origin.generation),
+            loaded_at: origin.map(|origin| rfc3339(origin.loaded_at)),
+            hash: origin.map(|origin| origin.digest.short()),
+            problems: problems.into_iter().map(Problem::text).chain(failure.cloned()).collect(),
+        }
     }
 }

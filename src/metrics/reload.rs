@@ -51,7 +51,7 @@ pub enum WatchError {
 }
 
 /// What is the matter with a plugin.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PluginState {
     /// It is served as it is defined.
@@ -59,6 +59,7 @@ pub enum PluginState {
     /// It is served as it was defined before its file became invalid.
     Stale,
     /// It is about to be served.
+    #[default]
     Starting,
     /// Its socket cannot be made.
     Failed,

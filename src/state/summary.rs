@@ -4,11 +4,8 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Kept, Origin, State};
-use crate::{
-    metrics::{PluginState, Reload},
-    plugin::PluginName,
-};
+use super::{Kept, State};
+use crate::metrics::{PluginState, Reload};
 
 /// The state of a supervisor, as JSON.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -33,7 +30,7 @@ pub struct Summary {
 }
 
 /// One plugin: whether it is served, from which source, and why not.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plugin {
     /// The name that Applications use; `None` if no definition of it was ever valid.
@@ -69,41 +66,7 @@ impl From<&State> for Summary {
     }
 }
 
-impl Plugin {
-    pub(super) fn named(
-        name: &PluginName,
-        state: PluginState,
-        origin: Option<&Origin>,
-        problems: Vec<String>,
-    ) -> Self {
-        Self {
-            name: Some(name.to_string()),
-            socket: Some(name.socket_file()),
-            state,
-            file: origin.map(|origin| origin.file.clone()),
-            generation: origin.map(|origin| origin.generation),
-            loaded_at: origin.map(|origin| rfc3339(origin.loaded_at)),
-            hash: origin.map(|origin| origin.digest.short()),
-            problems,
-        }
-    }
-
-    /// A definition that nothing is served of.
-    pub(super) fn invalid(file: &str, problems: Vec<String>) -> Self {
-        Self {
-            name: None,
-            socket: None,
-            state: PluginState::Invalid,
-            file: Some(file.to_owned()),
-            generation: None,
-            loaded_at: None,
-            hash: None,
-            problems,
-        }
-    }
-}
-
 /// UTC, to the second.
-fn rfc3339(time: SystemTime) -> String {
+pub(super) fn rfc3339(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
 }
