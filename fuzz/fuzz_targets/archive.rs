@@ -1,9 +1,9 @@
-//! The walk over an archive: against another reader of tar, and against itself
-//! with the input cut elsewhere.
+//! Compares the archive reader with the `tar` crate, and with itself on other
+//! piece sizes.
 //!
-//! The first byte says what the rest is. Even: an archive to be written by the
-//! `tar` crate, which then has to be read as it was meant. Odd: blocks of tar as
-//! they stand, whose checksums are put right so that more than the first is read.
+//! The first byte selects the input. Even: the `tar` crate writes an archive,
+//! and both readers must read it alike. Odd: the rest is used as tar blocks.
+//! Their checksums are corrected, so that more than the first block is read.
 #![no_main]
 
 use std::{convert::Infallible, io::Write};
@@ -16,8 +16,8 @@ use tar::{Archive, Builder, EntryType, Header};
 const BLOCK: usize = 512;
 const CHECKSUM: std::ops::Range<usize> = 148..156;
 
-/// Longest text of a written entry: both short names and extended ones.
-const MOST_TEXT: usize = 300;
+/// Longest text of an entry in bytes. It covers short names and extended ones.
+const MAX_TEXT_BYTES: usize = 300;
 
 fuzz_target!(|data: &[u8]| {
     let Some((kind, data)) = data.split_first() else { return };
@@ -34,14 +34,14 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// Everything a sink is told.
+/// Records all calls of a sink.
 #[derive(Debug, Default, PartialEq)]
-struct Told {
+struct Calls {
     entries: Vec<(Entry, Vec<u8>)>,
     open: bool,
 }
 
-impl Sink for Told {
+impl Sink for Calls {
     type Error = Infallible;
 
     fn entry(&mut self, entry: &Entry) -> Result<(), Infallible> {
@@ -72,24 +72,24 @@ impl Sink for Told {
     }
 }
 
-/// What was found, or the text of what was wrong.
+/// The entries, or the error text.
 fn read(packed: &[u8], piece: usize) -> Result<Vec<(Entry, Vec<u8>)>, String> {
-    let mut reader = Reader::new(Told::default());
+    let mut reader = Reader::new(Calls::default());
     for piece in packed.chunks(piece) {
         reader.push(piece).map_err(|error| error.to_string())?;
     }
-    let told = reader.finish().map_err(|error| error.to_string())?;
-    assert!(!told.open, "an archive ends in a file");
-    Ok(told.entries)
+    let calls = reader.finish().map_err(|error| error.to_string())?;
+    assert!(!calls.open, "an archive ends in a file");
+    Ok(calls.entries)
 }
 
 fn pack(tar: &[u8], level: u8) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::new(level.into()));
-    encoder.write_all(tar).expect("memory takes everything");
-    encoder.finish().expect("memory takes everything")
+    encoder.write_all(tar).expect("writing to memory");
+    encoder.finish().expect("writing to memory")
 }
 
-/// Blocks whose checksums are right wherever the fuzzer has not put one.
+/// The data as tar blocks. Missing checksums are filled in.
 fn checked(data: &[u8]) -> Vec<u8> {
     let mut tar = data.to_vec();
     for block in tar.chunks_exact_mut(BLOCK) {
@@ -104,7 +104,7 @@ fn checked(data: &[u8]) -> Vec<u8> {
     tar
 }
 
-/// An archive of the entries that `data` spells: kind, lengths, texts.
+/// An archive of the entries that `data` describes: type, lengths, texts.
 fn written(mut data: &[u8]) -> Vec<u8> {
     let mut builder = Builder::new(Vec::new());
     while let [kind, name, rest, tail @ ..] = data {
@@ -114,7 +114,7 @@ fn written(mut data: &[u8]) -> Vec<u8> {
         let mut header = if kind & 0x80 == 0 { Header::new_ustar() } else { Header::new_gnu() };
         header.set_mode(u32::from(*kind) & 0o777);
         header.set_size(0);
-        // What cannot be written is not the reader's fault.
+        // The `tar` crate may refuse to write an entry.
         let _ = match kind % 4 {
             0 | 1 => {
                 let contents = &data[..rest.min(data.len())];
@@ -133,12 +133,13 @@ fn written(mut data: &[u8]) -> Vec<u8> {
             }
         };
     }
-    builder.into_inner().expect("memory takes everything")
+    builder.into_inner().expect("writing to memory")
 }
 
-/// As many letters as told, from the fuzzer as long as it has some.
+/// A text of the given length from the fuzzer's bytes. `filling` is used after
+/// these run out.
 fn text(data: &mut &[u8], length: u8, filling: u8) -> String {
-    let length = usize::from(length) * MOST_TEXT / 255;
+    let length = usize::from(length) * MAX_TEXT_BYTES / 255;
     let (given, rest) = data.split_at(length.min(data.len()));
     *data = rest;
     let letter = |byte: &u8| match byte {
@@ -151,22 +152,22 @@ fn text(data: &mut &[u8], length: u8, filling: u8) -> String {
     text
 }
 
-/// The archive as the `tar` crate reads it; `None` if it gave up writing an entry
-/// when that entry's long name was written.
+/// The entries as the `tar` crate reads them. `None` if writing an entry failed
+/// after its long name had been written.
 fn reread(tar: &[u8]) -> Option<Vec<(Entry, Vec<u8>)>> {
     let mut archive = Archive::new(tar);
     let entries = archive.entries().expect("it begins with a header, or is empty");
     let entry = |entry: std::io::Result<tar::Entry<'_, &[u8]>>| {
         let mut entry = entry.ok()?;
         let mut contents = Vec::new();
-        std::io::Read::read_to_end(&mut entry, &mut contents).expect("it wrote this itself");
+        std::io::Read::read_to_end(&mut entry, &mut contents).expect("the builder wrote this");
         let kind = match entry.header().entry_type() {
             EntryType::Directory => Kind::Directory,
             EntryType::Symlink => Kind::Link,
             _ => Kind::File { size: contents.len() as u64 },
         };
         let link = entry.link_name_bytes().unwrap_or_default().into_owned();
-        let mode = entry.header().mode().expect("it wrote this itself");
+        let mode = entry.header().mode().expect("the builder wrote this");
         Some((Entry { name: entry.path_bytes().into_owned(), kind, mode, link }, contents))
     };
     entries.map(entry).collect()

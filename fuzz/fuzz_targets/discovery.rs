@@ -1,8 +1,8 @@
-//! Patterns on the index against patterns tried path by path.
+//! Compares patterns on the index with a naive search of all paths.
 //!
-//! Input, separated by NUL: the application's path, a `fileName`, a `find.glob`, and
-//! the entries: `/name` a directory, `>name` a link with the target in the next
-//! part, anything else a file.
+//! The input is separated by NUL: the application's path, a `fileName`, a
+//! `find.glob`, and the entries. `/name` is a directory. `>name` is a link, and
+//! the next part is its target. Anything else is a file.
 #![no_main]
 
 #[path = "../../crates/discovery/tests/discovery/naive.rs"]
@@ -14,11 +14,11 @@ use cmp_discovery::{
 use libfuzzer_sys::fuzz_target;
 use naive::{Answer, Files as _, Kind, Tree};
 
-/// The naive ones take every way there is: more of anything never ends.
-const MOST_ENTRIES: usize = 12;
-const MOST_BYTES: usize = 400;
-const MOST_NAME_BYTES: usize = 100;
-const MOST_RUNS: usize = 4;
+/// The naive search tries all paths. Larger inputs would take too long.
+const MAX_ENTRIES: usize = 12;
+const MAX_INPUT_BYTES: usize = 400;
+const MAX_NAME_BYTES: usize = 100;
+const MAX_STARS: usize = 4;
 
 fuzz_target!(|data: &[u8]| {
     let parts: Vec<&[u8]> = data.split(|byte| *byte == 0).collect();
@@ -26,8 +26,8 @@ fuzz_target!(|data: &[u8]| {
     let (Ok(file_name), Ok(glob)) = (str::from_utf8(file_name), str::from_utf8(glob)) else {
         return;
     };
-    // Shorter than any name a file system refuses.
-    if data.len() > MOST_BYTES || app.len() > MOST_NAME_BYTES {
+    // Short enough for any file system.
+    if data.len() > MAX_INPUT_BYTES || app.len() > MAX_NAME_BYTES {
         return;
     }
     let Some((index, tree)) = unpack(entries) else { return };
@@ -35,16 +35,16 @@ fuzz_target!(|data: &[u8]| {
     let expected = naive::app_directory(&tree, app);
     assert_eq!(resolved.as_ref().map(AppDirectory::path), expected.as_deref());
     let Some(app) = resolved else { return };
-    if runs(file_name) <= MOST_RUNS {
+    if runs(file_name) <= MAX_STARS {
         let expected = naive::file_name(&tree, app.path(), file_name);
         let pattern = FileNamePattern::new(file_name).ok();
         let verdict = pattern.and_then(|pattern| pattern.decide(&index, &app).ok());
         assert_eq!(answer(verdict.as_ref(), &tree), expected, "fileName: {file_name}");
     }
-    // Compiled even where it is not compared: it must not panic.
+    // Compile even long patterns, because none may panic.
     let pattern = GlobPattern::new(glob).ok();
     let verdict = pattern.and_then(|pattern| pattern.decide(&index, &app).ok());
-    if runs(glob) <= MOST_RUNS {
+    if runs(glob) <= MAX_STARS {
         let expected = naive::glob(&tree, app.path(), glob);
         if expected != Answer::Unknown {
             assert_eq!(answer(verdict.as_ref(), &tree), expected, "find.glob: {glob}");
@@ -52,14 +52,14 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// Stars, and the characters of a `!(…)`, each of which is one.
+/// Number of stars, and of characters in `!(…)`, each of which acts as a star.
 fn runs(pattern: &str) -> usize {
     let excluded = |rest: &str| rest.split(')').next().map_or(0, str::len);
     let excluded: usize = pattern.split("!(").skip(1).map(excluded).sum();
     excluded + pattern.matches('*').count()
 }
 
-/// What a match says exists has to.
+/// The result of a verdict. A matching path must exist in `tree`.
 fn answer(verdict: Option<&Verdict>, tree: &Tree) -> Answer {
     match verdict {
         None => Answer::Fails,
@@ -71,19 +71,20 @@ fn answer(verdict: Option<&Verdict>, tree: &Tree) -> Answer {
     }
 }
 
-/// The archive as far as it can be unpacked. Names the naive ones read differently
-/// are left out: those that are not UTF-8, and those with characters of more than
-/// two bytes, half of which a `*` may pass over.
+/// Unpacks the archive up to the first error. Refuses names that the naive
+/// search reads differently: names that are not UTF-8, and names with
+/// characters of more than two bytes, because `*` may match half of such a
+/// character.
 fn unpack(entries: &[&[u8]]) -> Option<(FileIndex, Tree)> {
     let (mut index, mut tree) = (FileIndex::default(), Tree::default());
-    let mut parts = entries.iter().take(MOST_ENTRIES);
+    let mut parts = entries.iter().take(MAX_ENTRIES);
     while let Some(part) = parts.next() {
         let (kind, name, target) = match part {
             [b'/', name @ ..] => (Kind::Directory, name, &[][..]),
             [b'>', name @ ..] => (Kind::Link, name, *parts.next()?),
             name => (Kind::File, *name, &[][..]),
         };
-        if name.len() + target.len() > MOST_NAME_BYTES || !is_simple(name) || !is_simple(target) {
+        if name.len() + target.len() > MAX_NAME_BYTES || !is_simple(name) || !is_simple(target) {
             return None;
         }
         let added = match kind {

@@ -1,5 +1,5 @@
-//! Any bytes as a plugin's output: no panic, no excess, and no manifest that
-//! the client would find to be none or several.
+//! Any bytes as a plugin's output: no panic, results within the limits, and
+//! only manifests that Argo CD reads as exactly one document.
 
 #![no_main]
 
@@ -21,7 +21,7 @@ fuzz_target!(|output: &[u8]| {
         }
         Err(error) => {
             assert!(error.line() >= 1 && error.document() >= 1);
-            // What is not UTF-8 grows three-fold.
+            // A byte that is not UTF-8 becomes a character of three bytes.
             assert!(error.excerpt().len() <= 3 * stream::MAX_EXCERPT_BYTES);
             let _ = error.to_string();
         }

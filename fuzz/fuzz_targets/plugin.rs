@@ -1,5 +1,5 @@
-//! Any bytes as a file of definitions: no panic, no excess, and what is read
-//! can be served.
+//! Any bytes as a file of definitions: no panic, results within the limits, and
+//! only definitions that can be served.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The engine beside the usual way through `serde_yaml`, on the same bytes.
+//! Compares the crate with `serde_yaml` on the same bytes.
 
 #![expect(clippy::expect_used, reason = "a measurement that cannot go on is none")]
 
@@ -9,7 +9,7 @@ use cmp_yaml::stream;
 use criterion::{Criterion, Throughput};
 use serde::Deserialize as _;
 
-/// What one response may hold.
+/// Limit of Argo CD's repo-server for one response, in bytes.
 const MAX_BYTES: usize = 100 << 20;
 
 const DEFINITION: &str = "\
@@ -101,7 +101,7 @@ spec:
               memory: 128Mi
 ";
 
-/// So many copies of a text, each with its number for `#`.
+/// `count` copies of a text, with the copy's number instead of `#`.
 fn numbered(text: &str, count: usize) -> String {
     (0..count).map(|number| text.replace('#', &number.to_string())).collect()
 }

@@ -1,26 +1,26 @@
-//! What a byte may mean to the scanner and to the JSON writer.
+//! Byte classes for the scanner and the JSON writer.
 
 /// Space and TAB.
 pub(super) const BLANK: u8 = 1;
-/// LF and CR, the breaks of one byte.
+/// LF and CR, the line breaks of one byte.
 pub(super) const BREAK: u8 = 1 << 1;
-/// The first byte of NEL, LS or PS, and of other characters too.
+/// First byte of NEL, LS and PS, which are line breaks of several bytes. Other
+/// characters start with these bytes too.
 pub(super) const WIDE: u8 = 1 << 2;
 /// Ends a plain scalar within `[…]` or `{…}`.
 pub(super) const FLOW: u8 = 1 << 3;
-/// The mapping indicator, if something blank follows.
+/// Separates a key from its value if a blank or a line break follows.
 pub(super) const COLON: u8 = 1 << 4;
-/// May not stand raw in a JSON string of Go's encoder.
+/// Written as an escape by Go's JSON encoder.
 pub(super) const ESCAPED: u8 = 1 << 5;
-/// Part of an anchor's, alias's, directive's or tag handle's name.
+/// Allowed in the name of an anchor, alias, directive or tag handle.
 pub(super) const WORD: u8 = 1 << 6;
-/// Part of a tag's URI, besides `WORD` and `%`.
+/// Allowed in a tag's URI, in addition to `WORD` and `%`.
 pub(super) const URI: u8 = 1 << 7;
 
-/// The classes of every byte.
 pub(super) static CLASSES: [u8; 256] = classes();
 
-/// The classes of a byte.
+/// All classes of a byte, as a bit set.
 #[inline]
 pub(super) fn of(byte: u8) -> u8 {
     CLASSES[usize::from(byte)]
@@ -58,8 +58,8 @@ const fn with(mut table: [u8; 256], bytes: &[u8], class: u8) -> [u8; 256] {
     table
 }
 
-/// Length in bytes of the line break at the start of `bytes`; CR LF is one
-/// break, and YAML 1.1 counts NEL, LS and PS too. 0: no break.
+/// Length in bytes of the line break at the start of `bytes`, 0 if there is
+/// none. CR LF is one break. YAML 1.1 also has NEL, LS and PS.
 #[inline]
 pub(super) fn break_len(bytes: &[u8]) -> usize {
     match bytes {

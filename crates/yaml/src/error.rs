@@ -1,19 +1,19 @@
-//! Why a document is not what its author meant.
+//! Errors of one document.
 
 use std::borrow::Cow;
 
 use super::{event::Tag, place::Place};
 
-/// How much of the document an error's text repeats. Upstream knows no bound,
-/// but nobody reads so far.
+/// Longest part of the document that an error repeats, in bytes. go-yaml has no
+/// such limit.
 const MAX_SHOWN_BYTES: usize = 16 << 10;
 
 #[expect(clippy::error_impl_error, reason = "`yaml::Error` is what it is called")]
-/// What is wrong with a document.
+/// The reason why a document cannot be converted.
 ///
-/// Its text is the one Argo CD's own decoder gives, so that people find it.
-/// That decoder miscounts lines (a parser's line is one too small, the first
-/// line is never named); [`Error::line`] counts right.
+/// The text is the same as Argo CD's, so that a search for it finds Argo CD's
+/// documentation. go-yaml counts lines wrongly: the parser's lines are one too
+/// small, and the first line is never named. [`Error::line`] is correct.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.text)]
 pub struct Error(Box<Details>);
@@ -25,28 +25,28 @@ struct Details {
     cause: Cause,
 }
 
-/// Which kind of trouble an [`Error`] tells of.
+/// The kind of an [`Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// The bytes are no characters that YAML allows.
+    /// The bytes are not characters that YAML allows.
     Encoding,
-    /// The bytes are no YAML 1.1.
+    /// The text is not YAML 1.1.
     Syntax,
-    /// A tag, key, merge or alias asks for what cannot be had.
+    /// A tag, key, merge or alias is invalid.
     Value,
     /// The value has no JSON form.
     Json,
-    /// A bound of ours, which upstream does not have.
+    /// The document exceeds a limit of this crate. go-yaml has no such limit.
     Limit,
 }
 
 impl Error {
-    /// Not a character that YAML allows; upstream names no line.
+    /// A character that YAML does not allow. go-yaml names no line here.
     pub(super) fn reader(problem: &str, place: Place) -> Self {
         Self::new(format!("yaml: {problem}"), Some(place), Cause::Encoding)
     }
 
-    /// No token starts or goes on here.
+    /// Text that is not a token.
     pub(super) fn scanner(problem: &str, place: Place) -> Self {
         let text = match place.line() {
             0 => format!("yaml: {problem}"),
@@ -64,28 +64,28 @@ impl Error {
         Self::new(text, Some(place), Cause::Syntax)
     }
 
-    /// A node that means nothing.
+    /// A node without a valid meaning.
     pub(super) fn value(problem: &str, place: Place) -> Self {
         Self::new(format!("yaml: {problem}"), Some(place), Cause::Value)
     }
 
-    /// An alias of nothing.
+    /// An alias of an anchor that does not exist.
     pub(super) fn unknown_anchor(name: &[u8], place: Place) -> Self {
         Self::value(&format!("unknown anchor '{}' referenced", shown(name)), place)
     }
 
-    /// A scalar is not what its tag says.
+    /// A scalar that its explicit tag does not allow.
     pub(super) fn wrong_tag(text: &[u8], (found, tag): (Tag, Tag), place: Place) -> Self {
         let (found, text, tag) = (found.short(), shown(text), tag.short());
         Self::value(&format!("cannot decode {found} `{text}` as a {tag}"), place)
     }
 
-    /// A value without a JSON form; `text` is complete.
+    /// A value that JSON cannot express. `text` is the complete message.
     pub(super) fn json(text: String, place: Option<Place>) -> Self {
         Self::new(text, place, Cause::Json)
     }
 
-    /// The document is larger than we are willing to convert.
+    /// The document or its JSON exceeds a limit.
     pub(super) fn limit(text: String) -> Self {
         Self::new(text, None, Cause::Limit)
     }
@@ -94,26 +94,27 @@ impl Error {
         Self(Box::new(Details { text, place, cause }))
     }
 
-    /// Which kind of trouble this is.
+    /// The kind of the error.
     #[must_use]
     pub fn cause(&self) -> Cause {
         self.0.cause
     }
 
-    /// Line of the document, counted from 1, where one is to blame.
+    /// Line of the document, counted from 1. `None` if the error has no line.
     #[must_use]
     pub fn line(&self) -> Option<usize> {
         self.0.place.map(|place| place.line() + 1)
     }
 
-    /// Offset in bytes within the document, where one is to blame.
+    /// Offset in bytes from the start of the document. `None` if the error has
+    /// no position.
     #[must_use]
     pub fn offset(&self) -> Option<usize> {
         self.0.place.map(Place::offset)
     }
 }
 
-/// A part of a document, as far as it is shown.
+/// `text` as lossy UTF-8, cut at [`MAX_SHOWN_BYTES`].
 pub(super) fn shown(text: &[u8]) -> Cow<'_, str> {
     match text.split_at_checked(MAX_SHOWN_BYTES) {
         Some((start, [_, ..])) => String::from_utf8_lossy(start) + "…",

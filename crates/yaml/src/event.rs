@@ -1,4 +1,4 @@
-//! What the parser hands to the writers.
+//! Events: the parser's output.
 
 use super::{
     offset::Offset,
@@ -6,38 +6,36 @@ use super::{
     token::{Style, Text},
 };
 
-/// A node, or an end of one.
+/// The start of a document or node, or its end.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Event {
-    /// What it is.
-    pub(super) kind: Kind,
-    /// Where its own characters start.
+    pub(super) kind: EventKind,
+    /// Start of the event's own characters, without anchor and tag.
     pub(super) place: Place,
     end: Offset,
-    /// The name that aliases call it by.
+    /// The node's anchor, which aliases refer to.
     pub(super) anchor: Option<Text>,
 }
 
 impl Event {
-    /// An event of a node without a name.
+    /// An event without an anchor.
     #[inline]
-    pub(super) fn new(kind: Kind, place: Place, end: usize) -> Self {
+    pub(super) fn new(kind: EventKind, place: Place, end: usize) -> Self {
         Self { kind, place, end: Offset::new(end), anchor: None }
     }
 
-    /// Offset of the byte after its own characters.
+    /// Offset of the byte after the event's own characters.
     pub(super) fn end(&self) -> usize {
         self.end.get()
     }
 }
 
-/// Kinds of events.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Kind {
+pub(super) enum EventKind {
     DocumentStart,
     DocumentEnd,
     StreamEnd,
-    /// A node again, by the name it was given.
+    /// An alias, with the anchor's name.
     Alias(Text),
     Scalar(Scalar),
     SequenceStart,
@@ -46,27 +44,26 @@ pub(super) enum Kind {
     MappingEnd,
 }
 
-/// Characters that mean a value.
+/// A node that is neither a sequence nor a mapping.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scalar {
-    /// The characters.
     pub(super) text: Text,
-    /// What the author says they are.
+    /// The explicit tag.
     pub(super) tag: Tag,
-    /// How they were written.
+    /// The quoting or block style.
     pub(super) style: Style,
 }
 
 impl Scalar {
-    /// What stands where nothing is written.
+    /// The scalar where the document leaves a value out.
     pub(super) const EMPTY: Self = Self { text: Text::EMPTY, tag: Tag::None, style: Style::Plain };
 }
 
-/// Tags, as far as they make a difference.
+/// The tags that change the meaning of a scalar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tag {
     None,
-    /// A bare `!`
+    /// `!` without a name.
     NonSpecific,
     Str,
     Int,
@@ -76,16 +73,16 @@ pub(super) enum Tag {
     Timestamp,
     Binary,
     Merge,
-    /// Any other: a scalar with it is the string that stands there.
+    /// Any other tag. It makes the scalar a string.
     Other,
 }
 
-/// Length in bytes of the longest tag that makes a difference.
+/// Length in bytes of the longest tag in [`Tag`].
 const MAX_KNOWN_BYTES: usize = b"tag:yaml.org,2002:timestamp".len();
 
 impl Tag {
-    /// The tag that a prefix and a suffix make together. A long prefix is never
-    /// copied, because every node of a document may use it.
+    /// The tag with this prefix and suffix. A long prefix is never copied,
+    /// because every node may use it.
     pub(super) fn from_parts(prefix: &[u8], suffix: &[u8]) -> Self {
         if prefix.len() + suffix.len() > MAX_KNOWN_BYTES {
             return Self::Other;
@@ -108,7 +105,7 @@ impl Tag {
         }
     }
 
-    /// How error texts call it.
+    /// The tag's short form in error texts.
     pub(super) fn short(self) -> &'static str {
         match self {
             Self::Str => "!!str",

@@ -1,6 +1,6 @@
 //! Floats as Go writes them.
 
-/// Digits that any float needs to be told from its neighbours.
+/// Digits that tell any float from its neighbours.
 const MAX_DIGITS: usize = 17;
 
 /// A finite float's sign and shortest digits: `0.digits × 10^point`.
@@ -12,8 +12,8 @@ struct Decimal {
 }
 
 impl Decimal {
-    /// Reads the digits off the text of the shortest form, which breaks ties
-    /// as Go does, to the even digit; the standard library's does not.
+    /// Reads the digits from `zmij`'s shortest form. It rounds ties to even
+    /// digits, as Go does. The standard library does not.
     fn new(text: &str) -> Self {
         let (is_negative, text) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
         let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
@@ -62,7 +62,7 @@ impl Decimal {
         }
     }
 
-    /// `123.45`
+    /// Writes the form `123.45`.
     fn write_plain(&self, out: &mut Vec<u8>) {
         self.write_sign(out);
         let Ok(whole) = usize::try_from(self.point) else {
@@ -83,7 +83,8 @@ impl Decimal {
         }
     }
 
-    /// `1.2345e+67`, the exponent with at least this many digits
+    /// Writes the form `1.2345e+67`, with at least `width` digits in the
+    /// exponent.
     fn write_exponent(&self, width: usize, out: &mut Vec<u8>) {
         self.write_sign(out);
         let (first, rest) = self.digits().split_at(1);
@@ -97,7 +98,7 @@ impl Decimal {
         out.extend_from_slice(format!("e{sign}{:0width$}", exponent.abs()).as_bytes());
     }
 
-    /// Go's verb `%g`
+    /// Writes the form of Go's `%g`.
     fn write_general(&self, out: &mut Vec<u8>) {
         if (-3..=6).contains(&self.point) {
             self.write_plain(out);
@@ -118,7 +119,7 @@ pub(super) fn write_json(number: f64, out: &mut Vec<u8>) {
     }
 }
 
-/// A float as a key: upstream rounds it to 32 bits.
+/// A float as a mapping key. `sigs.k8s.io/yaml` rounds it to 32 bits.
 #[expect(clippy::cast_possible_truncation, reason = "it is what upstream does")]
 pub(super) fn write_key(number: f64, out: &mut Vec<u8>) {
     let number = number as f32;
@@ -136,7 +137,7 @@ pub(super) fn write_key(number: f64, out: &mut Vec<u8>) {
     }
 }
 
-/// A float as Go's verb `%v` writes it.
+/// A float as Go's `%v` writes it.
 pub(super) fn write_go(number: f64, out: &mut Vec<u8>) {
     if number.is_finite() {
         Decimal::new(zmij::Buffer::new().format_finite(number)).write_general(out);
@@ -145,7 +146,7 @@ pub(super) fn write_go(number: f64, out: &mut Vec<u8>) {
     }
 }
 
-/// What Go calls a float that is no number.
+/// Go's name for NaN or an infinity.
 pub(super) fn non_finite(number: f64) -> &'static str {
     if number.is_nan() {
         "NaN"

@@ -1,4 +1,4 @@
-//! Values in Go's syntax, as upstream shows keys that it refuses.
+//! Keys in Go's syntax, for the error texts about invalid keys.
 
 use std::{cmp::Ordering, fmt::Write as _};
 
@@ -9,21 +9,21 @@ use super::{
     tree::{Node, Shape, Tree},
 };
 
-/// From this size on a document's keys are not shown.
+/// Largest document whose keys are shown in errors, in bytes. Larger ones would
+/// need a large tree.
 const MAX_DOCUMENT_BYTES: usize = 1 << 20;
 
-/// How much of a value is shown: collections in one another, as many as there
-/// may be, and some text.
+/// Longest text of a value, in bytes.
 const MAX_TEXT_BYTES: usize = 256 << 10;
 
-/// The collection that is a key and starts at `offset`.
+/// The collection used as a key that starts at `offset`.
 pub(super) fn collection_key(document: &[u8], offset: usize) -> Option<String> {
     let tree = small_tree(document)?;
     Some(text(tree.key_at(offset)?))
 }
 
-/// The first key without a JSON form, as the end of upstream's sentence, and
-/// where it stands.
+/// The first key without a JSON form, as the end of the error text, and its
+/// place.
 pub(super) fn bad_key(document: &[u8]) -> Option<(String, Place)> {
     let tree = small_tree(document)?;
     let is_bad = |value| matches!(value, Value::Null | Value::Uint(_));
@@ -42,57 +42,57 @@ fn small_tree(document: &[u8]) -> Option<Tree<'_>> {
     Tree::new(document).ok().flatten()
 }
 
-/// What is left to be written.
-enum Part<'t> {
+/// A part of the value that is not written yet.
+enum Pending<'t> {
     Node(Node<'t>),
     Text(&'static str),
 }
 
 fn text(node: Node<'_>) -> String {
     let mut out = String::new();
-    let mut parts = vec![Part::Node(node)];
+    let mut parts = vec![Pending::Node(node)];
     while let Some(part) = parts.pop() {
         match part {
             _ if out.len() > MAX_TEXT_BYTES => {
                 out.push('…');
                 break;
             }
-            Part::Text(text) => out.push_str(text),
-            Part::Node(node) => write_node(node, &mut parts, &mut out),
+            Pending::Text(text) => out.push_str(text),
+            Pending::Node(node) => write_node(node, &mut parts, &mut out),
         }
     }
     out
 }
 
-/// Writes a scalar, or how a collection starts; what follows becomes parts.
-fn write_node<'t>(node: Node<'t>, parts: &mut Vec<Part<'t>>, out: &mut String) {
+/// Writes a scalar, or starts a collection and pushes its parts.
+fn write_node<'t>(node: Node<'t>, parts: &mut Vec<Pending<'t>>, out: &mut String) {
     let first = parts.len() + 1;
     match (node.shape(), node.value()) {
         (Shape::Sequence, _) => {
             out.push_str("[]interface {}{");
-            parts.push(Part::Text("}"));
+            parts.push(Pending::Text("}"));
             for (count, item) in node.items().enumerate() {
-                parts.extend((count > 0).then_some(Part::Text(", ")));
-                parts.push(Part::Node(item));
+                parts.extend((count > 0).then_some(Pending::Text(", ")));
+                parts.push(Pending::Node(item));
             }
         }
         (Shape::Mapping, _) => {
             out.push_str("map[interface {}]interface {}{");
-            parts.push(Part::Text("}"));
+            parts.push(Pending::Text("}"));
             for (count, (key, value)) in entries(node).into_iter().enumerate() {
-                parts.extend((count > 0).then_some(Part::Text(", ")));
-                parts.extend([Part::Node(key), Part::Text(":"), Part::Node(value)]);
+                parts.extend((count > 0).then_some(Pending::Text(", ")));
+                parts.extend([Pending::Node(key), Pending::Text(":"), Pending::Node(value)]);
             }
         }
         (_, Some(value)) => write_scalar(value, node.text().unwrap_or_default(), out),
         (_, None) => {}
     }
-    // They are taken from the end.
+    // The caller pops the last part first.
     parts.get_mut(first..).unwrap_or_default().reverse();
 }
 
-/// Returns a mapping's entries, merged ones included, sorted and without
-/// repetitions.
+/// A mapping's entries, merged ones included, sorted by key. Of equal keys only
+/// the last one is kept.
 fn entries(node: Node<'_>) -> Vec<(Node<'_>, Node<'_>)> {
     let mut entries = assigned(node);
     entries.sort_by(|(one, _), (other, _)| compare(*one, *other));
@@ -102,23 +102,24 @@ fn entries(node: Node<'_>) -> Vec<(Node<'_>, Node<'_>)> {
     entries
 }
 
-/// What happens to a mapping that is being read.
+/// A step in reading a mapping.
 enum Assignment<'t> {
     Entry(Node<'t>, Node<'t>),
-    /// The entries of another mapping are assigned.
+    /// Assigns the entries of another mapping.
     Merge(Node<'t>),
 }
 
-/// Lists the entries in the order in which upstream assigns them: later ones
-/// replace earlier ones, merged or not. Their number is bounded: documents with
-/// excessive aliasing are refused before.
+/// Entries in the order in which go-yaml assigns them. Later ones replace
+/// earlier ones, merged or not. Their number is bounded, because documents with
+/// excessive aliasing have been refused before.
 fn assigned(node: Node<'_>) -> Vec<(Node<'_>, Node<'_>)> {
     let mut assigned = Vec::new();
     let mut open = vec![Assignment::Merge(node)];
     while let Some(next) = open.pop() {
         match next {
             Assignment::Entry(key, value) if key.is_merge() => {
-                // The first of a list comes last, so that it counts.
+                // Of a sequence of merges the first item wins, so it is
+                // assigned last.
                 let is_list = value.shape() == Shape::Sequence;
                 open.extend(value.items().map(Assignment::Merge));
                 open.extend((!is_list).then_some(Assignment::Merge(value)));
@@ -134,7 +135,8 @@ fn assigned(node: Node<'_>) -> Vec<(Node<'_>, Node<'_>)> {
     assigned
 }
 
-/// Go sorts keys by type first; which type is first, differs between programs.
+/// Sorts by type first, as Go does. Go's order of types differs between
+/// programs.
 fn compare(one: Node<'_>, other: Node<'_>) -> Ordering {
     match (one.value(), other.value()) {
         (Some(Value::Int(one)), Some(Value::Int(other))) => one.cmp(&other),
@@ -160,7 +162,7 @@ fn rank(value: Option<Value>) -> u8 {
 }
 
 fn write_scalar(value: Value, text: &str, out: &mut String) {
-    // A string takes whatever it is given.
+    // Writing to a `String` cannot fail.
     let _ = match value {
         Value::Null => write!(out, "interface {{}}(nil)"),
         Value::Bool(value) => write!(out, "{value}"),
@@ -198,7 +200,7 @@ fn write_quoted(text: &str, out: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-/// Go shows characters with ink.
+/// Printable by Go's `strconv.IsPrint`, approximately.
 fn is_shown(character: char) -> bool {
     !character.is_whitespace()
         && !character.is_control()

@@ -1,9 +1,9 @@
-//! From events straight to the JSON that Go makes of a document.
+//! Writes JSON from events.
 //!
-//! Values are written once, in the document's order. Where the result differs
-//! from that order (unsorted or repeated keys, merges, aliases) a patch says
-//! so, and the text is put together at the end: every byte moves at most
-//! twice, however deep it lies.
+//! Each value is written once, in document order. If the final order differs
+//! (unsorted or repeated keys, merges, aliases), a patch records the
+//! difference. The final text is assembled at the end, so each byte is copied
+//! at most twice at any depth.
 
 mod alias;
 mod base64;
@@ -18,15 +18,15 @@ mod text;
 use std::collections::HashMap;
 
 use self::{
-    alias::{Anchor, Collection, Tally},
+    alias::{Anchor, Collection, NodeCount},
     entry::Entry,
     frame::{Frame, Slot},
-    merge::{MergeList, Source},
+    merge::{MergeList, MergeSource},
     patch::Patch,
 };
 use super::{
     error::Error,
-    event::{Event, Kind, Scalar, Tag},
+    event::{Event, EventKind, Scalar, Tag},
     float,
     offset::Offset,
     parser::Parser,
@@ -34,32 +34,34 @@ use super::{
     scalar::{self, Value},
 };
 
-/// Stands where JSON has no form for a value; no UTF-8 text contains it.
-pub(super) const POISON: u8 = 0xFF;
+/// Marks a value that JSON cannot express. No UTF-8 text contains this byte.
+pub(super) const UNENCODABLE: u8 = 0xFF;
 
-/// The most that any limit allows, so that offsets fit into 32 bits: a text of
-/// this size grows at most six-fold before its size is checked.
+/// Upper bound of every limit, in bytes. A text of this size can grow six-fold
+/// before its size is checked, and offsets must still fit into 32 bits.
 pub(super) const MAX_OUTPUT_BYTES: usize = 512 << 20;
 
-/// From this size on a text's final size is looked at before it is written.
+/// For texts of at least this many bytes the final size is checked before they
+/// are written.
 const LONG_TEXT_BYTES: usize = 64 << 10;
 
-/// Why there is no JSON.
+/// The reason why a document has no JSON.
 #[derive(Debug)]
-pub(super) enum Refusal {
-    /// For this reason.
+pub(super) enum WriteError {
+    /// The error is complete.
     Error(Error),
-    /// The collection that starts here is a key.
+    /// A collection is used as a key. The caller adds the key's text to the
+    /// error.
     Key(Place),
 }
 
-impl From<Error> for Refusal {
+impl From<Error> for WriteError {
     fn from(error: Error) -> Self {
         Self::Error(error)
     }
 }
 
-/// Writes one document after another, and keeps its buffers meanwhile.
+/// Writes the JSON of one document after another and reuses its buffers.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
     limit: usize,
@@ -68,48 +70,49 @@ pub(super) struct Writer {
     frames: Vec<Frame>,
     entries: Vec<Entry>,
     patches: Vec<Patch>,
-    /// Entries of patches, in their final order.
+    /// The entries that patches refer to, in their final order.
     pieces: Vec<Entry>,
-    /// Mappings whose entries are to be merged.
-    sources: Vec<Source>,
-    /// An object's entries on the way to their places.
+    /// Mappings whose entries must be merged into the current mapping.
+    sources: Vec<MergeSource>,
+    /// Buffer for sorting the entries of a small object.
     moved: Vec<u8>,
     anchors: Vec<Anchor>,
     names: HashMap<Box<[u8]>, usize>,
-    tally: Tally,
-    /// How much longer `out` will be than `raw`, at most.
+    counted: NodeCount,
+    /// Upper bound of the bytes that `out` will have more than `raw`.
     growth: usize,
     height: usize,
-    has_poison: bool,
-    /// The first thing that cannot be had. Syntax errors further on win.
-    refusal: Option<Refusal>,
+    has_unencodable: bool,
+    /// The first invalid value. A later syntax error takes precedence, as in
+    /// go-yaml.
+    refusal: Option<WriteError>,
 }
 
-/// What became of a document, besides its text.
+/// Properties of a document that was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Facts {
-    /// Collections within one another.
+pub(super) struct Written {
+    /// Deepest nesting of collections.
     pub(super) depth: usize,
-    /// Whether `POISON` stands in the text.
-    pub(super) has_poison: bool,
+    /// The text may contain [`UNENCODABLE`].
+    pub(super) has_unencodable: bool,
 }
 
 impl Writer {
-    /// A writer of texts that have at most `limit` bytes.
+    /// A writer that refuses texts of more than `limit` bytes.
     pub(super) fn new(limit: usize) -> Self {
         Self { limit: limit.min(MAX_OUTPUT_BYTES), ..Self::default() }
     }
 
-    /// Adds the JSON of the parser's document to `out`.
+    /// Appends the JSON of the parser's document to `out`.
     pub(super) fn write(
         &mut self,
         mut parser: Parser<'_>,
         out: &mut Vec<u8>,
-    ) -> Result<Facts, Refusal> {
+    ) -> Result<Written, WriteError> {
         self.clear();
         self.growth = out.len();
         self.read(&mut parser)?;
-        // The scratch of a huge scalar must not outlive its use.
+        // Frees the buffer of a huge scalar before the text is assembled.
         drop(parser);
         if let Some(refusal) = self.refusal.take() {
             return Err(refusal);
@@ -118,7 +121,7 @@ impl Writer {
             self.raw.extend_from_slice(b"null");
         }
         self.assemble(out);
-        Ok(Facts { depth: self.height, has_poison: self.has_poison })
+        Ok(Written { depth: self.height, has_unencodable: self.has_unencodable })
     }
 
     fn clear(&mut self) {
@@ -138,26 +141,26 @@ impl Writer {
             let event = parser.next_event()?;
             let anchor = self.open_anchor(parser, &event);
             match event.kind {
-                Kind::Scalar(scalar) => {
+                EventKind::Scalar(scalar) => {
                     let text = parser.text(scalar.text);
                     self.check_text(text)?;
                     self.scalar(&scalar, text, (event.place, anchor));
                 }
-                Kind::MappingStart => self.open_mapping(event.place, anchor),
-                Kind::MappingEnd => self.close_mapping(),
-                Kind::SequenceStart => self.open_sequence(event.place, anchor),
-                Kind::SequenceEnd => self.close_sequence(),
-                Kind::Alias(name) => self.alias(parser.text(name), event.place)?,
-                Kind::DocumentStart => self.count(1, 0),
-                Kind::DocumentEnd | Kind::StreamEnd => return Ok(()),
+                EventKind::MappingStart => self.open_mapping(event.place, anchor),
+                EventKind::MappingEnd => self.close_mapping(),
+                EventKind::SequenceStart => self.open_sequence(event.place, anchor),
+                EventKind::SequenceEnd => self.close_sequence(),
+                EventKind::Alias(name) => self.alias(parser.text(name), event.place)?,
+                EventKind::DocumentStart => self.count(1, 0),
+                EventKind::DocumentEnd | EventKind::StreamEnd => return Ok(()),
             }
             self.check_size()?;
         }
     }
 
-    /// The document's text must fit, whatever it looks like in the end.
+    /// Checks that the final text can still fit into the limit.
     fn check_size(&self) -> Result<(), Error> {
-        // What is refused anyway may be repeated as often as it likes.
+        // A refused document is never assembled, so its growth does not count.
         let growth = if self.refusal.is_none() { self.growth } else { 0 };
         if self.raw.len().saturating_add(growth) <= self.limit {
             return Ok(());
@@ -165,7 +168,7 @@ impl Writer {
         Err(self.too_large())
     }
 
-    /// A long text must fit before it is written.
+    /// Checks a long text against the limit before it is written.
     fn check_text(&self, text: &[u8]) -> Result<(), Error> {
         if text.len() < LONG_TEXT_BYTES {
             return Ok(());
@@ -175,7 +178,7 @@ impl Writer {
     }
 
     fn too_large(&self) -> Error {
-        Error::limit(format!("the output becomes more than {} bytes of JSON", self.limit))
+        Error::limit(format!("the JSON exceeds the limit of {} bytes", self.limit))
     }
 
     fn scalar(&mut self, scalar: &Scalar, text: &[u8], (place, anchor): (Place, Option<usize>)) {
@@ -216,7 +219,8 @@ impl Writer {
         self.close_scalar_anchor(anchor, value, start);
     }
 
-    /// A scalar that is not part of the result may have a name all the same.
+    /// Writes a scalar that is not part of the result, because an alias may use
+    /// it.
     fn note_unread(&mut self, text: &[u8], anchor: Option<usize>) {
         if anchor.is_some() {
             let start = self.offset();
@@ -238,11 +242,10 @@ impl Writer {
     }
 
     fn fail(&mut self, error: Error) {
-        self.refusal.get_or_insert(Refusal::Error(error));
+        self.refusal.get_or_insert(WriteError::Error(error));
     }
 
-    /// Writes a value and what separates it from the one before. Returns
-    /// where it starts.
+    /// Writes a value and the comma before it. Returns the value's start.
     fn write_value(&mut self, value: Value, text: &[u8]) -> Offset {
         self.separate();
         let start = self.offset();
@@ -254,8 +257,8 @@ impl Writer {
             Value::Uint(number) => text::write_number(number, &mut self.raw),
             Value::Float(number) if number.is_finite() => float::write_json(number, &mut self.raw),
             Value::Float(number) => {
-                self.has_poison = true;
-                self.raw.push(POISON);
+                self.has_unencodable = true;
+                self.raw.push(UNENCODABLE);
                 self.raw.extend_from_slice(float::non_finite(number).as_bytes());
             }
             Value::Str | Value::Timestamp => text::write(text, &mut self.raw),

@@ -1,5 +1,47 @@
 #![doc = include_str!("../README.md")]
 //!
+//! # Usage
+//!
+//! A command's output, as Argo CD splits and converts it:
+//!
+//! ```
+//! use cmp_yaml::stream;
+//!
+//! let output = "kind: Service\n---\nkind: Deployment\n".into();
+//! let manifests = stream::manifests(&output, 1 << 20)?;
+//! assert_eq!(manifests[1], r#"{"kind":"Deployment"}"#);
+//! # Ok::<(), stream::Error>(())
+//! ```
+//!
+//! The nodes of a document with their positions:
+//!
+//! ```
+//! let tree = cmp_yaml::tree(b"spec:\n  version: v1\n")?.expect("a document");
+//! let version = tree.root().get("spec").and_then(|spec| spec.get("version"));
+//! assert_eq!(version.map(|node| node.span().start.line), Some(2));
+//! # Ok::<(), cmp_yaml::Error>(())
+//! ```
+//!
+//! Errors have Argo CD's text, the kind of the error, and the right line:
+//!
+//! ```
+//! use cmp_yaml::Cause;
+//!
+//! let error = cmp_yaml::to_json(b"a: 1\nb: *missing\n").unwrap_err();
+//! assert_eq!(error.to_string(), "yaml: unknown anchor 'missing' referenced");
+//! assert_eq!((error.cause(), error.line()), (Cause::Value, Some(2)));
+//! ```
+//!
+//! # Limits
+//!
+//! | limit | value | error |
+//! |---|---|---|
+//! | input | [`MAX_DOCUMENT_BYTES`] | [`Cause::Limit`] |
+//! | JSON | the caller's, at most 512 MiB; [`DEFAULT_MAX_OUTPUT_BYTES`] for [`to_json`] | [`Cause::Limit`] |
+//! | nesting | 10,000, as in go-yaml | [`Cause::Syntax`] |
+//! | nodes of a tree | [`tree::MAX_NODES`] | [`Cause::Limit`] |
+//! | aliases | a share of all nodes, as in go-yaml | [`Cause::Value`] |
+//!
 //! # Design
 //!
 //! ```text
@@ -7,8 +49,10 @@
 //!                                                                      └─▶ tree   (diagnostics)
 //! ```
 //!
-//! Depth never costs stack, and work and memory are linear in the bytes read
-//! and written.
+//! Read the modules in this order: `token` and `event` (the data between the
+//! stages), `reader`, `scanner`, `parser`, `scalar` (types of values), `json`,
+//! then `stream`, which splits a command's output into documents. Nesting
+//! never uses the stack.
 
 #![forbid(unsafe_code)]
 
@@ -39,76 +83,84 @@ pub use self::{
     tree::Tree,
 };
 use self::{
-    json::{Facts, POISON, Refusal, Writer},
+    json::{UNENCODABLE, WriteError, Writer, Written},
     parser::Parser,
     reader::Source,
 };
 
-/// How many bytes of JSON one document may become, unless the caller says
-/// otherwise. Argo CD's repo-server takes no larger message.
+/// Limit of [`to_json`] for one document's JSON, in bytes. Argo CD's
+/// repo-server accepts no larger message by default.
 pub const DEFAULT_MAX_OUTPUT_BYTES: usize = 100 << 20;
 
-/// The JSON of the first document; whatever follows it is not read. No
-/// document is `null`.
+/// Converts the first document to JSON. Documents after it are not read. An
+/// input without a document becomes `null`.
+///
+/// The JSON has at most [`DEFAULT_MAX_OUTPUT_BYTES`] bytes, and the input at
+/// most [`MAX_DOCUMENT_BYTES`]. Exceeding either is an [`Error`] with
+/// [`Cause::Limit`].
 pub fn to_json(document: &[u8]) -> Result<Vec<u8>, Error> {
     let mut out = Vec::new();
     Converter::new(DEFAULT_MAX_OUTPUT_BYTES).convert(document, &mut out)?;
     Ok(out)
 }
 
-/// A text in UTF-8, whose offsets are those of its bytes. UTF-16 with a byte
-/// order mark is decoded, unless part of it is no text.
+/// The text as UTF-8. UTF-16 with a byte order mark is decoded. Text that is
+/// not valid UTF-16 is returned unchanged.
 #[must_use]
 pub fn utf8(text: &[u8]) -> Cow<'_, [u8]> {
     reader::utf8(text)
 }
 
-/// The first document's nodes, and where they stand.
+/// The nodes of the first document with their positions, or `None` if there is
+/// no document.
 pub fn tree(document: &[u8]) -> Result<Option<Tree<'_>>, Error> {
     Tree::new(document)
 }
 
-/// Converts one document after another with the same buffers.
+/// Converts documents and reuses its buffers between them.
 #[derive(Debug)]
 pub struct Converter {
     writer: Writer,
 }
 
 impl Converter {
-    /// A converter that lets no buffer grow beyond `max_bytes` bytes.
+    /// A converter that refuses documents whose JSON has more than `max_bytes`
+    /// bytes. The bound includes the bytes already in `out`. Merges are counted
+    /// by an upper bound of their size. Values above 512 MiB count as 512 MiB.
     #[must_use]
     pub fn new(max_bytes: usize) -> Self {
         Self { writer: Writer::new(max_bytes) }
     }
 
-    /// Adds the JSON of the first document to `out`, which may hold half of
-    /// it after an error.
+    /// Appends the JSON of the first document to `out`. After an error, `out`
+    /// may contain a part of it.
     pub fn convert(&mut self, document: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         self.append(document, out).map(|_| ())
     }
 
-    fn append(&mut self, document: &[u8], out: &mut Vec<u8>) -> Result<Facts, Error> {
+    fn append(&mut self, document: &[u8], out: &mut Vec<u8>) -> Result<Written, Error> {
         let start = out.len();
         let source = Source::new(document)?;
         let facts = match self.writer.write(Parser::new(&source), out) {
             Ok(facts) => facts,
-            Err(Refusal::Error(error)) => return Err(error),
-            Err(Refusal::Key(place)) => {
+            Err(WriteError::Error(error)) => return Err(error),
+            Err(WriteError::Key(place)) => {
                 let key = go::collection_key(document, place.offset()).unwrap_or_default();
                 return Err(Error::value(&format!("invalid map key: {key}"), place));
             }
         };
-        if facts.has_poison {
-            check_poison(document, &out[start..])?;
+        if facts.has_unencodable {
+            check_unencodable(document, &out[start..])?;
         }
         Ok(facts)
     }
 }
 
-/// Whether the JSON is none, because of what is left in it.
-fn check_poison(document: &[u8], json: &[u8]) -> Result<(), Error> {
-    let poison = |at: usize| json.get(at + 1..).unwrap_or_default();
-    let mut found = memchr::memchr_iter(POISON, json).map(poison);
+/// Returns an error if `json` contains a value that JSON cannot express. A
+/// replaced or unused value does no harm.
+fn check_unencodable(document: &[u8], json: &[u8]) -> Result<(), Error> {
+    let rest_at = |at: usize| json.get(at + 1..).unwrap_or_default();
+    let mut found = memchr::memchr_iter(UNENCODABLE, json).map(rest_at);
     if found.clone().any(|rest| rest.starts_with(b"k")) {
         let (key, place) = go::bad_key(document).unzip();
         let key = key.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! From tokens to the nodes of the first document.
+//! Parser: from tokens to the events of the first document.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -14,14 +14,14 @@ mod node;
 use self::directives::Directives;
 use super::{
     error::Error,
-    event::{Event, Kind, Scalar},
+    event::{Event, EventKind, Scalar},
     place::Place,
     reader::Source,
     scanner::Scanner,
-    token::{self, Text, Token},
+    token::{Text, Token, TokenKind},
 };
 
-/// What may stand next.
+/// The grammar rule that reads the next token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     StreamStart,
@@ -36,7 +36,7 @@ enum State {
     FlowSequence {
         is_first: bool,
     },
-    /// A mapping of one entry within brackets: `[a: b]`
+    /// A mapping of one entry in a flow sequence: `[a: b]`
     PairKey,
     PairValue,
     PairEnd,
@@ -44,22 +44,21 @@ enum State {
         is_first: bool,
     },
     FlowValue,
-    /// A key without `:`
+    /// The missing value of a key without `:`
     FlowValueMissing,
 }
 
-/// Reads events off the tokens of a document. Depth costs memory, not stack.
+/// Reads events from tokens. Nesting uses heap memory, not the stack.
 #[derive(Debug)]
 pub(super) struct Parser<'a> {
     scanner: Scanner<'a>,
     state: State,
-    /// What goes on when the node at hand is done.
+    /// The states to continue with after the current node.
     states: Vec<State>,
     directives: Directives,
 }
 
 impl<'a> Parser<'a> {
-    /// A parser at the start of a document.
     pub(super) fn new(source: &'a Source<'_>) -> Self {
         Self {
             scanner: Scanner::new(source),
@@ -69,13 +68,14 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The characters of an event, which stay until the next event.
+    /// The characters of an event. They are valid until the next event.
     #[inline]
     pub(super) fn text(&self, text: Text) -> &[u8] {
         self.scanner.text(text)
     }
 
-    /// The next event. Nothing is read behind the first document's end.
+    /// The next event. The parser reads nothing after the end of the first
+    /// document.
     pub(super) fn next_event(&mut self) -> Result<Event, Error> {
         match self.state {
             State::BlockKey => self.block_key(),
@@ -93,36 +93,37 @@ impl<'a> Parser<'a> {
             State::DocumentContent => self.document_content(),
             State::DocumentNode => self.node(node::Context::Block),
             State::DocumentEnd => self.document_end(),
-            State::StreamEnd => self.event(Kind::StreamEnd),
+            State::StreamEnd => self.event(EventKind::StreamEnd),
         }
     }
 
-    /// The next token's kind and place.
+    /// The next token, which is not consumed.
     #[inline]
     fn peek(&mut self) -> Result<Token, Error> {
         self.scanner.peek()
     }
 
-    /// Goes on with what was put off.
+    /// Continues with the state before the current node.
     #[inline]
     fn resume(&mut self) {
         self.state = self.states.pop().unwrap_or(State::StreamEnd);
     }
 
-    /// A null that nobody wrote; `next` goes on.
+    /// An empty scalar, where the document leaves a node out. `next` is the
+    /// state after it.
     fn empty(&mut self, next: State) -> Result<Event, Error> {
         self.state = next;
-        self.event(Kind::Scalar(Scalar::EMPTY))
+        self.event(EventKind::Scalar(Scalar::EMPTY))
     }
 
-    /// An event without characters, at the next token.
-    fn event(&mut self, kind: Kind) -> Result<Event, Error> {
+    /// An event of length 0 at the next token.
+    fn event(&mut self, kind: EventKind) -> Result<Event, Error> {
         let place = self.peek()?.place;
         Ok(Event::new(kind, place, place.offset()))
     }
 
-    /// An event of the next token, which is taken.
-    fn taken(&mut self, kind: Kind, token: Token) -> Event {
+    /// An event of the next token, which is consumed.
+    fn taken(&mut self, kind: EventKind, token: Token) -> Event {
         self.scanner.skip();
         Event::new(kind, token.place, token.end())
     }
@@ -131,12 +132,13 @@ impl<'a> Parser<'a> {
         Err(Error::parser(&format!("did not find expected {expected}"), place))
     }
 
-    /// The event of a node, unless a token says that there is none.
+    /// The next node. An empty scalar if the next token `ends` the enclosing
+    /// rule.
     fn node_or_empty(
         &mut self,
         context: node::Context,
         next: State,
-        ends: impl Fn(token::Kind) -> bool,
+        ends: impl Fn(TokenKind) -> bool,
     ) -> Result<Event, Error> {
         let token = self.peek()?;
         if ends(token.kind) {

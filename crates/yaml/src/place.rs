@@ -1,8 +1,8 @@
-//! Where something stands in a document.
+//! Positions in a document.
 
 use super::offset::Offset;
 
-/// A position in the text that the scanner reads.
+/// A position in the scanner's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Place {
     offset: Offset,
@@ -10,26 +10,26 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The place with so many bytes and line breaks before it.
+    /// A position after `offset` bytes and `line` line breaks.
     #[inline]
     pub(super) fn new(offset: usize, line: usize) -> Self {
         Self { offset: Offset::new(offset), line: Offset::new(line) }
     }
 
-    /// Bytes before it.
+    /// Bytes before the position.
     #[inline]
     pub(super) fn offset(self) -> usize {
         self.offset.get()
     }
 
-    /// Line breaks before it.
+    /// Line breaks before the position.
     #[inline]
     pub(super) fn line(self) -> usize {
         self.line.get()
     }
 }
 
-/// A position for people and editors.
+/// A position for diagnostics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
     /// Bytes before it, from the start of the document.
@@ -40,11 +40,11 @@ pub struct Mark {
     pub column: usize,
 }
 
-/// From a position up to, but not including, another.
+/// A range from `start` to `end`, without `end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
-    /// Where it starts.
+    /// First character of the range.
     pub start: Mark,
-    /// Where it has ended.
+    /// Position after the last character.
     pub end: Mark,
 }

@@ -1,10 +1,10 @@
-//! JSON that Argo CD can read as YAML.
+//! JSON that Argo CD's YAML parser accepts.
 //!
-//! The repo-server parses each manifest it is given once more, as YAML 1.1,
-//! which refuses some JSON and takes line breaks out of other. What has
-//! another spelling with the same meaning gets it here; what has none (bytes
-//! that are not UTF-8, half of a surrogate pair) stays, for the repo-server to
-//! refuse.
+//! The repo-server parses each manifest again, as YAML 1.1. That parser refuses
+//! some JSON and drops line breaks from other JSON. This module replaces such
+//! strings by another spelling with the same meaning. If there is none (bytes
+//! that are not UTF-8, half a surrogate pair), the string stays, and the
+//! repo-server refuses it.
 
 mod string;
 
@@ -12,12 +12,13 @@ use std::borrow::Cow;
 
 use self::string::JsonString;
 
-/// How many characters a key may have, with all that stands before its colon.
+/// Longest key in characters, with everything before its colon. The limit is
+/// YAML 1.1's.
 const MAX_KEY_CHARACTERS: usize = 1024;
 
-/// The same value, spelled so that YAML 1.1 reads it too. Borrowed, if it
-/// already was, which is the rule. `json` is JSON; of anything else, some
-/// text comes back.
+/// The same JSON value in a spelling that YAML 1.1 reads alike. Borrowed if
+/// nothing had to change, which is the normal case. If `json` is not JSON, the
+/// result is unspecified.
 #[must_use]
 pub fn portable(json: &[u8]) -> Cow<'_, [u8]> {
     let mut rewritten = Vec::new();
@@ -29,7 +30,7 @@ pub fn portable(json: &[u8]) -> Cow<'_, [u8]> {
         let colon = colon_behind(json, text.end);
         at = text.end;
         let is_long_key = colon.is_some_and(|colon| !is_good_key(&json[start..colon]));
-        if !is_long_key && !text.is_hostile {
+        if !is_long_key && !text.is_unportable {
             continue;
         }
         rewritten.extend_from_slice(&json[kept..start]);
@@ -44,14 +45,15 @@ pub fn portable(json: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(rewritten)
 }
 
-/// Where the colon stands that makes the text before `end` a key.
+/// Offset of the colon after the string that ends at `end`, if the string is a
+/// key.
 fn colon_behind(json: &[u8], end: usize) -> Option<usize> {
     let rest = json.get(end..)?;
     let spaces = rest.iter().position(|byte| !b" \t\r\n".contains(byte))?;
     (rest[spaces] == b':').then_some(end + spaces)
 }
 
-/// Whether YAML recognises a key, given with all up to its colon.
+/// YAML recognises the key. `key` includes everything before its colon.
 fn is_good_key(key: &[u8]) -> bool {
     let is_short = key.len() <= MAX_KEY_CHARACTERS
         || key.iter().filter(|&byte| byte & 0xC0 != 0x80).count() <= MAX_KEY_CHARACTERS;

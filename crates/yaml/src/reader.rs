@@ -1,4 +1,4 @@
-//! From bytes to characters that YAML allows.
+//! Decodes bytes to the characters that YAML allows.
 
 mod utf16;
 mod utf8;
@@ -12,25 +12,25 @@ use super::{
     place::{Mark, Place},
 };
 
-/// How many bytes upstream's reader takes at a time. It reports a bad
-/// character as soon as the scanner needs any character of the same window,
-/// and never looks at windows that the scanner does not reach.
+/// Bytes that go-yaml reads at once. It reports a bad character as soon as the
+/// scanner needs any character of the same window, and never for a window that
+/// the scanner does not reach.
 const WINDOW: usize = 512;
 
-/// A document's characters as UTF-8, up to the first one not allowed.
+/// A document as UTF-8, up to the first character that is not allowed.
 #[derive(Debug)]
 pub(super) struct Source<'a> {
-    /// What the scanner may read: all of it, unless `fault` is set.
+    /// The text for the scanner. It is complete unless `fault` is set.
     pub(super) text: Cow<'a, [u8]>,
-    /// Bytes of the byte order mark that `text` lacks.
+    /// Length in bytes of the byte order mark before `text`.
     pub(super) skipped: usize,
-    /// Whether there may be line breaks other than LF.
+    /// There may be line breaks other than LF.
     pub(super) has_rare_breaks: bool,
-    /// What waits for a scanner that reads beyond `text`.
+    /// The error for a scanner that reads to the end of `text`.
     pub(super) fault: Option<Error>,
 }
 
-/// A document in UTF-8; one in UTF-16 is decoded, unless part of it is no text.
+/// The document as UTF-8. UTF-16 is decoded; invalid UTF-16 stays unchanged.
 pub(super) fn utf8(document: &[u8]) -> Cow<'_, [u8]> {
     let decoded = match document {
         [0xFF, 0xFE, rest @ ..] => utf16::decode(rest, u16::from_le_bytes),
@@ -43,14 +43,14 @@ pub(super) fn utf8(document: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// A character that is not allowed, and where.
+/// A character that is not allowed.
 struct Fault {
     offset: usize,
     problem: &'static str,
 }
 
 impl<'a> Source<'a> {
-    /// Tells the encoding by the byte order mark and checks every character.
+    /// Detects the encoding by the byte order mark and checks every character.
     pub(super) fn new(document: &'a [u8]) -> Result<Self, Error> {
         if document.len() > MAX_DOCUMENT_BYTES {
             let text = format!("the document has more than {MAX_DOCUMENT_BYTES} bytes");
@@ -64,8 +64,8 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// The position of an offset in the text; of a document in UTF-16, as if
-    /// it were UTF-8.
+    /// Line and column of an offset in `text`. In a UTF-16 document they are
+    /// those of its UTF-8 form.
     pub(super) fn mark(&self, offset: usize) -> Mark {
         let before = &self.text[..offset.min(self.text.len())];
         let mut line = 1;
@@ -112,8 +112,8 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Where the window starts in which upstream's reader meets `offset`. A
-/// character that a window's end cuts belongs to the next window.
+/// Start of the window in which go-yaml finds the character at `offset`. A
+/// character that crosses a window's end belongs to the next window.
 fn window_start(text: &[u8], skipped: usize, offset: usize) -> usize {
     let mut start = 0;
     let mut size = WINDOW - skipped;
@@ -136,7 +136,7 @@ fn lines(text: &[u8]) -> usize {
     memchr::memchr_iter(b'\n', text).count()
 }
 
-/// Whether YAML 1.1 lets a character stand in a document.
+/// YAML 1.1 allows the character in a document.
 fn is_allowed(character: u32) -> bool {
     matches!(character,
         0x09 | 0x0A | 0x0D | 0x20..=0x7E | 0x85 | 0xA0..=0xD7FF | 0xE000..=0xFFFD | 0x1_0000..=0x10_FFFF)

@@ -1,4 +1,4 @@
-//! What a scalar's characters mean in YAML 1.1, as go-yaml v2 reads it.
+//! Types of scalars in YAML 1.1, as go-yaml v2 resolves them.
 
 mod integer;
 mod timestamp;
@@ -14,14 +14,14 @@ pub(super) enum Value {
     Null,
     Bool(bool),
     Int(i64),
-    /// Only what `Int` cannot hold.
+    /// A number too large for `Int`.
     Uint(u64),
     Float(f64),
-    /// The characters themselves.
+    /// The characters as they are.
     Str,
-    /// The characters themselves too, but checked to be a point in time.
+    /// The characters as they are; they are a valid timestamp.
     Timestamp,
-    /// The bytes that the characters encode.
+    /// The bytes that the characters encode in base64.
     Binary,
 }
 
@@ -39,7 +39,8 @@ impl Value {
     }
 }
 
-/// The value of a scalar, or what it is although its tag says otherwise.
+/// The value of a scalar. The error is the type of the text if the scalar's tag
+/// does not allow it.
 pub(super) fn resolve(scalar: &Scalar, text: &[u8]) -> Result<Value, Tag> {
     match scalar.tag {
         Tag::None if scalar.style == Style::Plain => Ok(guess(text, true)),
@@ -49,7 +50,7 @@ pub(super) fn resolve(scalar: &Scalar, text: &[u8]) -> Result<Value, Tag> {
     }
 }
 
-/// Whether a key asks for the merge of its value.
+/// The key is a merge key: `<<`.
 pub(super) fn is_merge(scalar: &Scalar, text: &[u8]) -> bool {
     let is_plain = scalar.tag == Tag::None && scalar.style == Style::Plain;
     let may_merge = is_plain || matches!(scalar.tag, Tag::Merge | Tag::NonSpecific);
@@ -67,7 +68,7 @@ fn tagged(tag: Tag, text: &[u8]) -> Result<Value, Tag> {
     if value.tag() == tag { Ok(value) } else { Err(value.tag()) }
 }
 
-/// The first byte decides what else is looked at.
+/// Resolves a scalar without a tag. Most texts are decided by their first byte.
 fn guess(text: &[u8], may_be_time: bool) -> Value {
     match text {
         [] => Value::Null,
@@ -142,8 +143,8 @@ fn split_digits(text: &[u8]) -> (&[u8], &[u8]) {
     text.split_at(end)
 }
 
-/// A number that starts with its point. Here alone `_` follows Go's rule: it
-/// stands between two digits.
+/// A number that starts with a point. Only here `_` must be between two digits,
+/// as Go requires.
 fn fraction(text: &[u8]) -> Option<Value> {
     if !text.contains(&b'_') {
         return decimal(text);
@@ -157,7 +158,7 @@ fn fraction(text: &[u8]) -> Option<Value> {
     decimal(&digits)
 }
 
-/// None if it is too large for a float.
+/// The number, or `None` if it is too large for a float.
 fn float(text: &[u8]) -> Option<Value> {
     let number: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
     number.is_finite().then_some(Value::Float(number))

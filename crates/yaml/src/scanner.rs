@@ -1,7 +1,7 @@
-//! From characters to tokens.
+//! Scanner: from characters to tokens.
 //!
-//! YAML tells a mapping's key only by the `:` behind it, so tokens wait in a
-//! queue while the first of them may still turn out to start one.
+//! Only the `:` after a key shows that it is a key. Tokens therefore wait in a
+//! queue while the first of them may still be one.
 
 mod block;
 mod directive;
@@ -21,48 +21,49 @@ use super::{
     error::Error,
     place::Place,
     reader::Source,
-    token::{Kind, Style, Text, Token},
+    token::{Style, Text, Token, TokenKind},
 };
 
-/// How many flow collections, and how many block collections, may stand
-/// within one another. The same as upstream's.
+/// Deepest nesting of flow collections, and of block collections. The limit is
+/// go-yaml's.
 pub(super) const MAX_DEPTH: usize = 10_000;
 
-/// How many characters upstream wants to see before it decides on a token.
+/// Characters that go-yaml reads ahead before it decides on a token.
 const LOOKAHEAD: usize = 4;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// Reads tokens off a document.
+/// Reads tokens from a document.
 #[derive(Debug)]
 pub(super) struct Scanner<'a> {
     input: &'a [u8],
-    /// Awaits whoever reads to the end of `input`.
+    /// The error at the end of `input`, if the document continues with a bad
+    /// character.
     fault: Option<&'a Error>,
     at: usize,
     line: usize,
     line_start: usize,
     queue: Queue,
-    /// Collections in brackets that are open.
+    /// Number of open flow collections.
     flow_depth: usize,
     /// Column of the innermost block collection.
     indent: Option<usize>,
-    /// Columns of the block collections around it.
+    /// Columns of the outer block collections.
     indents: Vec<Option<usize>>,
     keys: Keys,
-    /// Whether a key may start at the next token.
+    /// The next token may start a key.
     is_key_allowed: bool,
     scratch: Vec<u8>,
-    /// Within the token at hand upstream wants to see as much as before it.
+    /// Inside the current token go-yaml also reads [`LOOKAHEAD`] characters
+    /// ahead.
     looks_ahead: bool,
-    /// A byte order mark stands where upstream looks for one.
+    /// go-yaml found a second byte order mark. See `skip_mark`.
     loses_characters: bool,
     /// `WIDE` if there are line breaks other than LF.
     wide: u8,
 }
 
 impl<'a> Scanner<'a> {
-    /// A scanner at the start of a document.
     pub(super) fn new(source: &'a Source<'_>) -> Self {
         Self {
             input: &source.text,
@@ -83,7 +84,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The next token, which stays next.
+    /// The next token, which is not consumed.
     #[inline]
     pub(super) fn peek(&mut self) -> Result<Token, Error> {
         if let Some(token) = self.queue.first()
@@ -94,7 +95,7 @@ impl<'a> Scanner<'a> {
         self.fill()
     }
 
-    /// Takes the token that `peek` showed.
+    /// Consumes the token that `peek` returned.
     #[inline]
     pub(super) fn skip(&mut self) {
         self.queue.take();
@@ -107,7 +108,7 @@ impl<'a> Scanner<'a> {
         &characters[text.range()]
     }
 
-    /// Scans until the first token of the queue cannot become a key any more.
+    /// Scans until the first token of the queue can no longer become a key.
     fn fill(&mut self) -> Result<Token, Error> {
         loop {
             if let Some(token) = self.queue.first() {
@@ -155,7 +156,8 @@ impl<'a> Scanner<'a> {
             }
             b'-' | b'.' if self.is_document_marker() => {
                 self.end_document_part()?;
-                let kind = if byte == b'-' { Kind::DocumentStart } else { Kind::DocumentEnd };
+                let kind =
+                    if byte == b'-' { TokenKind::DocumentStart } else { TokenKind::DocumentEnd };
                 self.indicator(kind, 3);
                 Ok(())
             }
@@ -166,16 +168,16 @@ impl<'a> Scanner<'a> {
     fn fetch_by_indicator(&mut self, byte: u8) -> Result<(), Error> {
         let in_flow = self.flow_depth > 0;
         match byte {
-            b'[' => self.open_flow(Kind::FlowSequenceStart),
-            b'{' => self.open_flow(Kind::FlowMappingStart),
-            b']' => self.close_flow(Kind::FlowSequenceEnd),
-            b'}' => self.close_flow(Kind::FlowMappingEnd),
+            b'[' => self.open_flow(TokenKind::FlowSequenceStart),
+            b'{' => self.open_flow(TokenKind::FlowMappingStart),
+            b']' => self.close_flow(TokenKind::FlowSequenceEnd),
+            b'}' => self.close_flow(TokenKind::FlowMappingEnd),
             b',' => self.flow_entry(),
             b'-' if self.is_blank_or_end(1) => self.block_entry(),
             b'?' if in_flow || self.is_blank_or_end(1) => self.key(),
             b':' if in_flow || self.is_blank_or_end(1) => self.value(),
-            b'*' => self.named(Kind::Alias),
-            b'&' => self.named(Kind::Anchor),
+            b'*' => self.named(TokenKind::Alias),
+            b'&' => self.named(TokenKind::Anchor),
             b'!' => self.tag(),
             b'|' if !in_flow => self.block_scalar(Style::Literal),
             b'>' if !in_flow => self.block_scalar(Style::Folded),
@@ -189,7 +191,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Everything open ends with the document, or with its directives.
+    /// Closes all open collections at the end of the document or of its
+    /// directives.
     fn end_document_part(&mut self) -> Result<(), Error> {
         self.close_blocks(None);
         self.forget_key()?;
@@ -198,13 +201,13 @@ impl<'a> Scanner<'a> {
     }
 
     fn end_stream(&mut self) -> Result<(), Error> {
-        // The end counts as the start of a line, which error texts show.
+        // go-yaml counts the end as the start of a new line in error texts.
         if self.at != self.line_start {
             self.line += 1;
             self.line_start = self.at;
         }
         self.end_document_part()?;
-        self.indicator(Kind::StreamEnd, 0);
+        self.indicator(TokenKind::StreamEnd, 0);
         Ok(())
     }
 
@@ -225,19 +228,20 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Upstream skips a second byte order mark, and as it looks for one in
-    /// the wrong place, also the first character of each line below it.
+    /// Skips a second byte order mark as go-yaml does. go-yaml also loses the
+    /// first character of each later line, because it looks for the mark at the
+    /// wrong offset.
     fn skip_mark(&mut self) {
         if self.loses_characters && self.at == self.line_start && self.at < self.input.len() {
             let rest = self.rest();
             let width = rest.iter().skip(1).take_while(|&byte| byte & 0xC0 == 0x80).count() + 1;
             self.at += width;
-            // One column wide.
+            // The skipped character counts as one column.
             self.line_start = self.at - 1;
         }
     }
 
-    /// Characters up to the end, as far as anybody looks ahead.
+    /// Number of characters before the end, at most [`LOOKAHEAD`].
     fn characters_left(&self) -> usize {
         let rest = self.rest();
         if rest.len() >= 4 * LOOKAHEAD {
@@ -246,7 +250,7 @@ impl<'a> Scanner<'a> {
         rest.iter().filter(|&byte| byte & 0xC0 != 0x80).count()
     }
 
-    /// Skips spaces, and tabs where they do not indent.
+    /// Skips spaces. Skips tabs too, except where they would be indentation.
     fn skip_separation(&mut self) {
         loop {
             let rest = self.rest();
@@ -259,15 +263,15 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Queues a token of `width` bytes without text of its own.
-    fn indicator(&mut self, kind: Kind, width: usize) {
+    /// Queues a token of `width` bytes without text.
+    fn indicator(&mut self, kind: TokenKind, width: usize) {
         let place = self.place();
         self.at += width;
         self.queue.push(Token::new(kind, place, self.at, Text::EMPTY));
     }
 
     /// Queues a token that started at `place` and ends here.
-    fn push(&mut self, kind: Kind, place: Place, text: Text) {
+    fn push(&mut self, kind: TokenKind, place: Place, text: Text) {
         self.queue.push(Token::new(kind, place, self.at, text));
     }
 
@@ -279,8 +283,8 @@ impl<'a> Scanner<'a> {
         Place::new(self.at, self.line)
     }
 
-    /// Bytes since the line's start. Columns are compared only between tokens
-    /// that have nothing but ASCII before them on their lines.
+    /// Bytes since the start of the line. Columns are compared only between
+    /// tokens that have only ASCII before them on the line.
     fn column(&self) -> usize {
         self.at - self.line_start
     }
@@ -289,7 +293,8 @@ impl<'a> Scanner<'a> {
         &self.input[self.at.min(self.input.len())..]
     }
 
-    /// A byte from here on; NUL, which no document may contain, at the end.
+    /// The byte at this distance. At the end it is NUL, which no document may
+    /// contain.
     #[inline]
     fn byte(&self, ahead: usize) -> u8 {
         self.input.get(self.at + ahead).copied().unwrap_or(0)
@@ -302,14 +307,14 @@ impl<'a> Scanner<'a> {
             || byte >= 0x80 && break_len(&self.input[self.at + ahead..]) > 0
     }
 
-    /// Whether `---` or `...` starts the line here.
+    /// `---` or `...` starts the line here.
     fn is_document_marker(&self) -> bool {
         self.at == self.line_start
             && matches!(self.rest(), [b'-', b'-', b'-', ..] | [b'.', b'.', b'.', ..])
             && self.is_blank_or_end(3)
     }
 
-    /// Skips everything before the next line break.
+    /// Skips up to the next line break.
     fn skip_line_rest(&mut self) {
         let rest = self.rest();
         if self.wide == 0 {
@@ -337,8 +342,8 @@ impl<'a> Scanner<'a> {
         true
     }
 
-    /// Skips one line break and adds it to the scratch; all of them mean LF,
-    /// but LS and PS, which stay what they are.
+    /// Skips one line break and appends it to the scratch buffer. LS and PS
+    /// stay as they are; every other break becomes LF.
     fn take_break(&mut self) -> bool {
         let bytes = self.rest();
         match break_len(bytes) {

@@ -1,8 +1,11 @@
-//! A plugin's whole output: which documents it holds, and what they become.
+//! The whole output of a command: YAML documents or JSON values to manifests.
 //!
-//! The rules are those of Argo CD 3.1 and later, where output that starts
-//! like JSON may go on as YAML. Documents are found before they are read:
-//! `---` at the start of a line separates, whatever is around it.
+//! The rules are those of Argo CD 3.1 and later, which can continue with YAML
+//! after output that starts like JSON. Documents are separated before they are
+//! parsed: `---` at the start of a line separates them, even inside a scalar.
+//!
+//! Read `stream.rs` first, then `chunks` (separators), `syntax` (JSON) and
+//! `error`.
 
 mod chunks;
 mod error;
@@ -15,48 +18,50 @@ use bytes::Bytes;
 pub use self::error::{Error, MAX_EXCERPT_BYTES};
 use self::{
     chunks::{Chunk, Chunks},
-    error::{Cause, Position},
+    error::{Position, Problem},
     syntax::Syntax,
 };
 use super::Converter;
 
-/// Collections within one another that Go's JSON decoder reads.
+/// Deepest nesting that Go's JSON decoder accepts.
 const MAX_JSON_DEPTH: usize = 10_000;
 
-/// How far into the output upstream looks for the `{` of JSON.
+/// Number of leading bytes in which Argo CD looks for the `{` of JSON.
 const GUESS_BYTES: usize = 4096;
 
-/// Bytes that upstream wants to see before it gives JSON up for YAML.
+/// Number of bytes that must follow before Argo CD reads YAML instead of JSON.
 const FALLBACK_BYTES: usize = 4;
 
-/// The manifests in a command's output, less one line break at its end, as
-/// Argo CD takes it. They have at most `max_bytes` bytes together.
+/// The manifests in a command's standard output. As in Argo CD, one line break
+/// at the end is dropped. The converted manifests together have at most
+/// `max_bytes` bytes.
 pub fn stdout_manifests(stdout: &Bytes, max_bytes: usize) -> Result<Vec<Bytes>, Error> {
     let end = stdout.len() - usize::from(stdout.ends_with(b"\n"));
     Reader::new(stdout, end, max_bytes).read()
 }
 
-/// The manifests in an output. JSON stays as it is and shares its memory;
-/// everything else becomes compact JSON of at most `max_bytes` bytes.
+/// The manifests in an output. JSON values stay as they are and share the
+/// memory of `output`. Everything else becomes compact JSON of at most
+/// `max_bytes` bytes in all. Empty documents and `null` are left out.
 pub fn manifests(output: &Bytes, max_bytes: usize) -> Result<Vec<Bytes>, Error> {
     Reader::new(output, output.len(), max_bytes).read()
 }
 
-/// Where a manifest's text is.
+/// The range of a manifest's text.
 enum Manifest {
     Output(Range<usize>),
     Converted(Range<usize>),
 }
 
 struct Reader<'a> {
-    /// May be longer than what counts.
+    /// The output. It may have a line break after `text`.
     output: &'a Bytes,
-    /// The part that counts.
+    /// The part of the output that is read.
     text: &'a [u8],
     manifests: Vec<Manifest>,
     converted: Vec<u8>,
     converter: Converter,
-    /// Documents read, nulls included.
+    /// Number of documents read, nulls included.
     documents: usize,
 }
 
@@ -94,7 +99,8 @@ impl<'a> Reader<'a> {
                         self.manifests.push(Manifest::Output(range));
                     }
                 }
-                // More than one value, and it was meant as JSON.
+                // At least one value was valid JSON, so the rest is not read as
+                // YAML.
                 Err(fault) if self.documents > 1 => return Err(self.json_error(&fault, false)),
                 Err(fault) => {
                     let error = self.json_error(&fault, true);
@@ -107,8 +113,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads YAML from `start` on. Trouble with the first document is put
-    /// down to the reason why it is not JSON.
+    /// Reads YAML from `start` on. An error in the first document is reported
+    /// as `reason`, the reason why the output is not JSON.
     fn read_yaml(&mut self, start: usize, reason: Option<Error>) -> Result<(), Error> {
         let mut reason = reason;
         let chunks = Chunks::new(self.output, start, self.text.len());
@@ -117,7 +123,7 @@ impl<'a> Reader<'a> {
             let converted = match chunk {
                 Ok(chunk) => self.convert(&chunk),
                 Err(separator) => {
-                    Err(self.error(Cause::Separator(separator.text), separator.offset))
+                    Err(self.error(Problem::Separator(separator.text), separator.offset))
                 }
             };
             if let Err(error) = converted {
@@ -137,7 +143,7 @@ impl<'a> Reader<'a> {
         let json = &self.converted[start..];
         if facts.depth > MAX_JSON_DEPTH {
             let bracket = syntax::too_deep(json);
-            return Err(self.error(Cause::Depth(bracket), chunk.start));
+            return Err(self.error(Problem::Depth(bracket), chunk.start));
         }
         if json == b"null" {
             self.converted.truncate(start);
@@ -147,11 +153,11 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// What is missing at a document's end is missing on its last line.
+    /// Reports an error at the end of a document on the document's last line.
     fn yaml_error(&self, error: super::Error, chunk: &Chunk<'_>) -> Error {
         let last = chunk.text.trim_ascii_end().len();
         let offset = error.offset().unwrap_or(0).min(last);
-        self.error(Cause::Yaml(error), chunk.start + offset)
+        self.error(Problem::Yaml(error), chunk.start + offset)
     }
 
     fn json_error(&self, fault: &Syntax, is_first: bool) -> Error {
@@ -159,15 +165,15 @@ impl<'a> Reader<'a> {
             Syntax::Invalid { offset, .. } => *offset,
             Syntax::UnexpectedEnd => self.text.len(),
         };
-        self.error(Cause::Json { text: fault.text(is_first) }, offset)
+        self.error(Problem::Json { text: fault.text(is_first) }, offset)
     }
 
-    fn error(&self, cause: Cause, offset: usize) -> Error {
-        Error::new(cause, Position { document: self.documents.max(1), text: self.text, offset })
+    fn error(&self, problem: Problem, offset: usize) -> Error {
+        Error::new(problem, Position { document: self.documents.max(1), text: self.text, offset })
     }
 }
 
-/// Whether the first character that is not white space is `{`.
+/// The first character that is not white space is `{`.
 fn starts_like_json(text: &[u8]) -> bool {
     let mut rest = &text[..text.len().min(GUESS_BYTES)];
     while let Some(width) = space_len(rest) {
@@ -176,8 +182,8 @@ fn starts_like_json(text: &[u8]) -> bool {
     rest.starts_with(b"{")
 }
 
-/// Skips white space up to and including the first line break. `None` if that
-/// comes too close to the end for upstream.
+/// Skips white space up to the first line break, included. `None` if fewer than
+/// [`FALLBACK_BYTES`] bytes follow.
 fn skip_line(text: &[u8], start: usize) -> Option<usize> {
     let mut at = start;
     loop {
@@ -195,8 +201,8 @@ fn skip_line(text: &[u8], start: usize) -> Option<usize> {
     }
 }
 
-/// Bytes of the white space character that `text` starts with, in Unicode's
-/// terms.
+/// Length in bytes of the white space character at the start of `text`. White
+/// space is Unicode's.
 fn space_len(text: &[u8]) -> Option<usize> {
     let character = if let [byte @ ..0x80, ..] = text {
         char::from(*byte)

@@ -1,44 +1,41 @@
-//! What the scanner hands to the parser.
+//! Tokens: the scanner's output.
 
 use std::ops::Range;
 
 use super::{offset::Offset, place::Place};
 
-/// A piece of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Token {
-    /// What it is.
-    pub(super) kind: Kind,
-    /// Where it starts.
+    pub(super) kind: TokenKind,
     pub(super) place: Place,
     end: Offset,
-    /// Its characters, for those kinds that have a choice.
+    /// The characters, for kinds whose characters vary.
     pub(super) text: Text,
 }
 
 impl Token {
     /// A token from `place` up to `end`.
     #[inline]
-    pub(super) fn new(kind: Kind, place: Place, end: usize, text: Text) -> Self {
+    pub(super) fn new(kind: TokenKind, place: Place, end: usize, text: Text) -> Self {
         Self { kind, place, end: Offset::new(end), text }
     }
 
-    /// Offset of the byte after it.
+    /// Offset of the byte after the token.
     #[inline]
     pub(super) fn end(&self) -> usize {
         self.end.get()
     }
 }
 
-/// Kinds of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TokenKind {
     StreamEnd,
-    /// `%YAML`, of a version that is read or of another.
+    /// `%YAML`. `is_supported` is true for version 1.1.
     VersionDirective {
         is_supported: bool,
     },
-    /// `%TAG`; the text is handle and prefix, of which the handle has this length.
+    /// `%TAG`. The text is the handle and the prefix. `handle` is the handle's
+    /// length in bytes.
     TagDirective {
         handle: Offset,
     },
@@ -57,14 +54,15 @@ pub(super) enum Kind {
     Value,
     Alias,
     Anchor,
-    /// The text is handle and suffix, of which the handle has this length.
+    /// A tag. The text is the handle and the suffix. `handle` is the handle's
+    /// length in bytes.
     Tag {
         handle: Offset,
     },
     Scalar(Style),
 }
 
-/// How a scalar was written.
+/// The quoting or block style of a scalar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
     /// Without quotes.
@@ -79,9 +77,9 @@ pub enum Style {
     Folded,
 }
 
-/// Where a token's characters are kept: in the document, if they stand there
-/// as they are meant, or in the scanner's scratch, until the next token is
-/// asked for.
+/// A range of characters, either of the document or of the scanner's scratch
+/// buffer. The scratch buffer holds texts that differ from the document, until
+/// the next token is scanned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Text {
     start: Offset,
@@ -94,25 +92,25 @@ impl Text {
     pub(super) const EMPTY: Self =
         Self { start: Offset::ZERO, end: Offset::ZERO, is_scratch: false };
 
-    /// Characters of the document.
+    /// A range of the document.
     #[inline]
     pub(super) fn source(start: usize, end: usize) -> Self {
         Self { start: Offset::new(start), end: Offset::new(end), is_scratch: false }
     }
 
-    /// Characters of the scratch.
+    /// A range of the scratch buffer.
     #[inline]
     pub(super) fn scratch(start: usize, end: usize) -> Self {
         Self { is_scratch: true, ..Self::source(start, end) }
     }
 
-    /// Whether they are in the scratch.
+    /// True for a range of the scratch buffer.
     #[inline]
     pub(super) fn is_scratch(self) -> bool {
         self.is_scratch
     }
 
-    /// Where they are.
+    /// The range in bytes.
     #[inline]
     pub(super) fn range(self) -> Range<usize> {
         self.start.get()..self.end.get()

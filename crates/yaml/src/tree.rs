@@ -1,4 +1,4 @@
-//! A document's nodes, for those who look at its values.
+//! The nodes of a document and their positions, for diagnostics.
 
 mod build;
 mod node;
@@ -8,11 +8,12 @@ use super::{
     error::Error, parser::Parser, place::Place, reader::Source, scalar::Value, token::Style,
 };
 
-/// How many nodes a tree may have. It is meant for definitions that people
-/// write; the largest we have seen has a few hundred.
+/// Largest number of nodes in a tree. Trees are meant for files that people
+/// write, which have a few hundred nodes.
 pub const MAX_NODES: usize = 1 << 20;
 
-/// The nodes of a document, by number, so that depth never costs stack.
+/// The nodes of a document. They refer to each other by index, so deep nesting
+/// does not use the stack.
 #[derive(Debug)]
 pub struct Tree<'a> {
     source: Source<'a>,
@@ -37,32 +38,33 @@ enum Content {
     },
     Sequence(Vec<usize>),
     Mapping(Vec<(usize, usize)>),
-    /// The same as another node.
+    /// Index of the node that the alias refers to.
     Alias(usize),
 }
 
 impl<'a> Tree<'a> {
-    /// Reads the first document; `None` if there is none.
+    /// Parses the first document. `None` if there is no document. More than
+    /// [`MAX_NODES`] nodes are an error.
     pub fn new(document: &'a [u8]) -> Result<Option<Self>, Error> {
         let source = Source::new(document)?;
         let built = build::Builder::default().build(Parser::new(&source))?;
         Ok(built.map(|(nodes, root)| Self { source, nodes, root }))
     }
 
-    /// The document's node.
+    /// The document's root node.
     #[must_use]
     pub fn root(&self) -> Node<'_> {
         Node::new(self, self.root)
     }
 
-    /// The innermost collection that is a key and starts here.
+    /// The innermost collection used as a key that starts at `offset`.
     pub(super) fn key_at(&self, offset: usize) -> Option<Node<'_>> {
         let keys = self.mappings().flatten().map(|&(key, _)| Node::new(self, key));
         keys.filter(|key| key.place().offset() == offset && key.value().is_none()).last()
     }
 
-    /// The first key that meets the condition, and the value that counts for
-    /// keys like it.
+    /// The first key that `is_wanted` accepts, and the value of the last equal
+    /// key.
     pub(super) fn entry(&self, is_wanted: impl Fn(Value) -> bool) -> Option<(Node<'_>, Node<'_>)> {
         let node = |number: usize| Node::new(self, number);
         self.mappings().find_map(|entries| {

@@ -1,29 +1,31 @@
-//! Anchors, and the guard against documents that are mostly aliases.
+//! Anchors, aliases, and the guard against excessive aliasing.
 
 use std::ops::Range;
 
-use super::{Error, Event, Offset, Parser, Patch, Place, Slot, Value, Writer, merge::Source};
+use super::{Error, Event, Offset, Parser, Patch, Place, Slot, Value, Writer, merge::MergeSource};
 use crate::error::shown;
 
-/// Upstream's guard looks at documents beyond these counts only.
+/// Up to this many nodes from aliases are always allowed. This and the next
+/// three constants are go-yaml's.
 const UNGUARDED_ALIASED: u32 = 100;
-/// See [`UNGUARDED_ALIASED`].
+/// Up to this many nodes in all are always allowed.
 const UNGUARDED_NODES: u32 = 1000;
-/// Up to this many nodes upstream lets 99 % of them come from aliases.
+/// Up to this many nodes, 99 % of them may come from aliases.
 const FEW_NODES: u32 = 400_000;
-/// From this many nodes on it lets 10 % of them.
+/// From this many nodes on, 10 % of them may come from aliases. Between the two
+/// the share falls linearly.
 const MANY_NODES: u32 = 4_000_000;
 
-/// How many nodes were read, counted as upstream does: once for each time
-/// that an alias repeats them.
+/// Number of nodes, counted as go-yaml does: an alias counts all nodes of its
+/// target again.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Tally {
+pub(super) struct NodeCount {
     nodes: u32,
-    /// Those that were repeated.
+    /// Nodes that come from aliases.
     aliased: u32,
 }
 
-impl Tally {
+impl NodeCount {
     fn is_excessive(self) -> bool {
         if self.aliased <= UNGUARDED_ALIASED || self.nodes <= UNGUARDED_NODES {
             return false;
@@ -40,20 +42,21 @@ impl Tally {
     }
 }
 
-/// A node with a name.
+/// A node with an anchor.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Anchor {
     is_mapping: bool,
-    /// Nodes read before it.
+    /// Nodes counted before this one.
     before: u32,
     target: Target,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Target {
-    /// It is still being read.
+    /// The node is not complete yet.
     Open,
-    /// A value, and where its text stands, which is a key's if it is a string.
+    /// A scalar and the range of its text. A string may have been written as a
+    /// key.
     Scalar {
         value: Value,
         start: Offset,
@@ -67,29 +70,29 @@ pub(super) struct Collection {
     pub(super) start: Offset,
     pub(super) end: Offset,
     pub(super) patch: Option<usize>,
-    /// Bytes of its final text, at most.
+    /// Upper bound of its final text, in bytes.
     pub(super) size: usize,
     pub(super) height: usize,
-    /// Nodes within it, itself included.
+    /// Nodes in the collection, itself included.
     pub(super) nodes: u32,
 }
 
 impl Writer {
-    /// Counts nodes, some of which may have been read before.
+    /// Counts nodes, of which `aliased` come from aliases.
     pub(super) fn count(&mut self, nodes: u32, aliased: u32) {
-        self.tally.nodes = self.tally.nodes.saturating_add(nodes);
-        self.tally.aliased = self.tally.aliased.saturating_add(aliased);
-        if self.tally.is_excessive() {
+        self.counted.nodes = self.counted.nodes.saturating_add(nodes);
+        self.counted.aliased = self.counted.aliased.saturating_add(aliased);
+        if self.counted.is_excessive() {
             self.fail(Error::value("document contains excessive aliasing", Place::default()));
         }
     }
 
-    /// A node starts; if it has a name, the name is known from here on.
+    /// Registers the anchor of a node that starts.
     pub(super) fn open_anchor(&mut self, parser: &Parser<'_>, event: &Event) -> Option<usize> {
         let name = parser.text(event.anchor?);
-        let is_mapping = matches!(event.kind, super::Kind::MappingStart);
+        let is_mapping = matches!(event.kind, super::EventKind::MappingStart);
         self.names.insert(name.into(), self.anchors.len());
-        self.anchors.push(Anchor { is_mapping, before: self.tally.nodes, target: Target::Open });
+        self.anchors.push(Anchor { is_mapping, before: self.counted.nodes, target: Target::Open });
         Some(self.anchors.len() - 1)
     }
 
@@ -105,17 +108,17 @@ impl Writer {
         }
     }
 
-    /// Nodes within a named collection that was just read.
+    /// Completes the anchor of a collection.
     pub(super) fn close_collection_anchor(&mut self, anchor: usize, collection: Collection) {
-        let nodes = self.tally.nodes;
+        let nodes = self.counted.nodes;
         if let Some(anchor) = self.anchors.get_mut(anchor) {
             let nodes = nodes - anchor.before;
             anchor.target = Target::Collection(Collection { nodes, ..collection });
         }
     }
 
-    /// An unknown name ends the reading, as upstream looks names up while it
-    /// parses.
+    /// Repeats the anchor's node. An unknown anchor is an error at once,
+    /// because go-yaml looks anchors up while it parses.
     pub(super) fn alias(&mut self, name: &[u8], place: Place) -> Result<(), Error> {
         let Some(&anchor) = self.names.get(name).and_then(|&anchor| self.anchors.get(anchor))
         else {
@@ -130,7 +133,7 @@ impl Writer {
         self.count(1, 0);
         match anchor.target {
             Target::Open => {
-                let nodes = self.tally.nodes - anchor.before;
+                let nodes = self.counted.nodes - anchor.before;
                 self.count(nodes, nodes);
                 let problem = format!("anchor '{}' value contains itself", shown(name));
                 self.fail(Error::value(&problem, place));
@@ -177,7 +180,7 @@ impl Writer {
         self.reach(collection.height - usize::from(is_merge));
         if is_merge {
             if let Some(patch) = collection.patch {
-                self.merge(Source { patch, size: collection.size }, slot);
+                self.merge(MergeSource { patch, size: collection.size }, slot);
             }
             return;
         }

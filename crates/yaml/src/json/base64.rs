@@ -1,6 +1,7 @@
 //! Base64 as Go's standard encoding reads it.
 
-/// The bytes that `text` encodes, with padding; line breaks do not count.
+/// The decoded bytes, or `None` if `text` is invalid. Padding is required. Line
+/// breaks are ignored.
 pub(super) fn decode(text: &[u8]) -> Option<Vec<u8>> {
     let digits: Vec<u8> = text.iter().copied().filter(|byte| !b"\r\n".contains(byte)).collect();
     let (quads, rest) = digits.as_chunks::<4>();

@@ -4,24 +4,24 @@ use std::{borrow::Cow, cmp::Ordering};
 
 use crate::offset::Offset;
 
-/// Where an entry's text stands: `"key":value`.
+/// Position of one entry `"key":value` in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// Where the key's quote stands.
+    /// Offset of the key's opening quote.
     pub(super) start: Offset,
-    /// Where the value starts, behind the colon.
+    /// Offset of the value, after the colon.
     pub(super) value: Offset,
-    /// Where the value ends.
+    /// Offset of the byte after the value.
     pub(super) end: Offset,
 }
 
 impl Entry {
-    /// The escaped key without its quotes.
+    /// The escaped key, without quotes.
     fn key(self, raw: &[u8]) -> &[u8] {
         &raw[self.start.get() + 1..self.value.get() - 2]
     }
 
-    /// Compares two entries' keys as Go does: by the bytes that are meant.
+    /// Compares two keys by their unescaped bytes, as Go does.
     pub(super) fn compare(self, other: Self, raw: &[u8]) -> Ordering {
         let (key, other) = (self.key(raw), other.key(raw));
         let mut pairs = key.iter().zip(other);
@@ -33,7 +33,7 @@ impl Entry {
     }
 }
 
-/// The bytes that a key stands for.
+/// The key's bytes without JSON escapes.
 fn unescape(key: &[u8]) -> Cow<'_, [u8]> {
     if !key.contains(&b'\\') {
         return Cow::Borrowed(key);

@@ -1,47 +1,48 @@
-//! Collections that are being written.
+//! Sequences and mappings that are not complete yet.
 
 use super::{Collection, MergeList, Offset, Place, Writer};
 
-/// Which part of its parent a node is.
+/// The role of a node in its parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Slot {
     Root,
     Item,
     Key,
     Value,
-    /// The value of `<<`.
+    /// The value of the key `<<`.
     Merge,
-    /// One of several values of `<<`.
+    /// An item of the sequence that is the value of `<<`.
     MergeItem,
 }
 
-/// A collection that is being written.
+/// A sequence or mapping that is not complete yet.
 #[derive(Debug)]
 pub(super) struct Frame {
-    /// What it is to the collection around it.
+    /// Its role in its parent.
     pub(super) slot: Slot,
-    /// Where its text starts.
+    /// Start of its JSON text.
     pub(super) start: Offset,
-    /// Where it starts in the document.
+    /// Its place in the document.
     pub(super) place: Place,
-    /// How many entries, anchors, patches and merges there were before it.
+    /// Numbers of entries, anchors, patches and merge sources when it started.
     pub(super) entries: usize,
     pub(super) anchors: usize,
     pub(super) patches: usize,
     pub(super) sources: usize,
-    /// How much growth there was before it.
+    /// The writer's growth when it started.
     pub(super) growth: usize,
     pub(super) anchor: Option<usize>,
-    /// How many collections stand within one another in it.
+    /// Deepest nesting of collections in it.
     pub(super) height: usize,
-    /// Whether its entries are not in their final order.
+    /// Its entries are not in their final order.
     pub(super) is_unsorted: bool,
-    /// Whether some of its entries stand elsewhere.
+    /// It has a merge key, so some of its entries are in other places of the
+    /// text.
     pub(super) has_merge: bool,
-    /// Whether others may ask for its entries.
+    /// An alias or merge may refer to its entries later.
     pub(super) keeps_entries: bool,
     pub(super) merge_list: Option<MergeList>,
-    /// The entry whose key is the float zero.
+    /// Index of the entry whose key is the float 0.
     pub(super) float_zero: Option<usize>,
 }
 
@@ -98,7 +99,7 @@ impl Writer {
         &mut self.frames[last]
     }
 
-    /// What every collection does in the end.
+    /// Completes a sequence or mapping.
     pub(super) fn close(&mut self, frame: &Frame, patch: Option<usize>) {
         let is_merged = matches!(frame.slot, Slot::Merge | Slot::MergeItem);
         let height = frame.height + 1;
@@ -120,18 +121,18 @@ impl Writer {
         self.done(frame.slot);
     }
 
-    /// Bytes of a collection's final text, at most, if it ends here.
+    /// Upper bound of the collection's final text if it ends here, in bytes.
     pub(super) fn size_of(&self, frame: &Frame) -> usize {
         self.raw.len() - frame.start.get() + (self.growth - frame.growth)
     }
 
-    /// The collection around here, or the document, is at least this high.
+    /// Raises the nesting depth of the parent to at least `height`.
     pub(super) fn reach(&mut self, height: usize) {
         let parent = self.frames.last_mut().map_or(&mut self.height, |frame| &mut frame.height);
         *parent = height.max(*parent);
     }
 
-    /// A node is done: what comes next?
+    /// Completes a node and sets the role of the next one.
     pub(super) fn done(&mut self, slot: Slot) {
         let next = match slot {
             Slot::Key => Slot::Value,
@@ -152,7 +153,7 @@ impl Writer {
         self.slot = Some(next);
     }
 
-    /// The comma before an item that is not the first.
+    /// Writes the comma before every item but the first.
     pub(super) fn separate(&mut self) {
         if self.slot() == Slot::Item
             && self.frames.last().is_some_and(|frame| self.raw.len() > frame.start.get() + 1)

@@ -1,11 +1,11 @@
-//! Keys: YAML's may be anything, JSON's are strings.
+//! Mapping keys. YAML allows any node, JSON only strings.
 
 use std::cmp::Ordering;
 
-use super::{Entry, Offset, POISON, Place, Refusal, Value, Writer, float, text};
+use super::{Entry, Offset, Place, UNENCODABLE, Value, WriteError, Writer, float, text};
 
 impl Writer {
-    /// Writes a key and its colon. Returns where the key starts.
+    /// Writes a key and its colon. Returns the key's start.
     pub(super) fn write_key(&mut self, value: Value, characters: &[u8]) -> Offset {
         let start = self.start_entry();
         match value {
@@ -30,18 +30,18 @@ impl Writer {
         self.raw.push(b'"');
     }
 
-    /// A key that upstream has no string for. It only matters if the entry is
-    /// still there in the end.
+    /// Writes a key that `sigs.k8s.io/yaml` cannot convert. It is an error only
+    /// if no later entry replaces it.
     fn write_bad_key(&mut self, name: impl std::fmt::Display) {
-        self.has_poison = true;
+        self.has_unencodable = true;
         self.write_quoted(|raw| {
-            raw.extend_from_slice(&[POISON, b'k']);
+            raw.extend_from_slice(&[UNENCODABLE, b'k']);
             text::write_number(name, raw);
         });
     }
 
-    /// To Go's maps `0.0` and `-0.0` are one key, although they are written
-    /// differently: the one before goes.
+    /// Removes an earlier key that is a float zero. Go's maps treat `0.0` and
+    /// `-0.0` as one key, although their texts differ.
     fn forget_zero(&mut self) {
         let next = self.entries.len();
         let Some(frame) = self.frames.last_mut() else {
@@ -54,16 +54,16 @@ impl Writer {
         }
     }
 
-    /// A collection is no key, which shows only behind it.
+    /// Refuses a collection as a key. The collection has already been written.
     pub(super) fn refuse_key(&mut self, place: Place) {
-        self.refusal.get_or_insert(Refusal::Key(place));
+        self.refusal.get_or_insert(WriteError::Key(place));
         let start = self.start_entry();
         self.raw.extend_from_slice(b"\"\"");
         self.end_key(start);
     }
 
-    /// The comma before an entry that is not the first. Returns where the
-    /// entry starts.
+    /// Writes the comma before every entry but the first. Returns the entry's
+    /// start.
     pub(super) fn start_entry(&mut self) -> Offset {
         let first = self.frames.last().map_or(0, |frame| frame.entries);
         if self.entries.len() > first {
@@ -72,7 +72,7 @@ impl Writer {
         self.offset()
     }
 
-    /// The colon, and what the key tells about the order.
+    /// Writes the colon and notes if the key is out of order.
     pub(super) fn end_key(&mut self, start: Offset) {
         self.raw.push(b':');
         let value = self.offset();

@@ -1,9 +1,9 @@
-//! Mappings: sorted, without repetitions.
+//! Mappings become objects with sorted, unique keys.
 
-use super::{Entry, Frame, Place, Slot, Writer, merge::Source};
+use super::{Entry, Frame, Place, Slot, Writer, merge::MergeSource};
 
-/// Objects up to this size are sorted where they stand. Within it not so many
-/// lie in one another that moving a byte for each of them would matter.
+/// Objects of at most this many bytes are sorted in place. Each byte is then
+/// moved once per enclosing small object, and few fit into this size.
 const MAX_MOVED_BYTES: usize = 1024;
 
 impl Writer {
@@ -34,13 +34,13 @@ impl Writer {
             && let Some(patch) = patch
         {
             let size = self.size_of(&frame);
-            self.merge(Source { patch, size }, frame.slot);
+            self.merge(MergeSource { patch, size }, frame.slot);
         }
         self.close(&frame, patch);
     }
 
-    /// Sorts the entries into pieces; of those with one key the last one
-    /// stays. Returns the first piece's number.
+    /// Appends the sorted entries to `pieces`; of equal keys the last one.
+    /// Returns the index of the first.
     fn sort_entries(&mut self, frame: &Frame) -> usize {
         let raw = &self.raw;
         let entries = &mut self.entries[frame.entries..];
@@ -55,7 +55,8 @@ impl Writer {
         from
     }
 
-    /// Whether the text is small, and nothing refers to places in it.
+    /// The text is small, and no patch, anchor or merge refers to offsets in
+    /// it.
     fn may_move(&self, frame: &Frame) -> bool {
         self.raw.len() - frame.start.get() <= MAX_MOVED_BYTES
             && !frame.keeps_entries
@@ -64,7 +65,7 @@ impl Writer {
             && frame.patches == self.patches.len()
     }
 
-    /// Puts the entries into their order at once.
+    /// Sorts the object's text in place.
     fn move_entries(&mut self, frame: &Frame, from: usize) {
         self.moved.clear();
         for piece in self.pieces.drain(from..) {

@@ -1,26 +1,26 @@
-//! Merges: entries of other mappings, taken over where `<<` stands.
+//! Merge keys (`<<`): copying entries of other mappings.
 
-use super::{Error, Place, Refusal, Slot, Writer};
+use super::{Error, Place, Slot, WriteError, Writer};
 
-/// What went wrong in a list of merges. Upstream reads it from its end, so
-/// the last item's trouble comes first.
+/// The error of a sequence of merges. go-yaml reads the sequence from its end,
+/// so it reports the last item's error.
 #[derive(Debug)]
 pub(super) struct MergeList {
     had_refusal: bool,
-    refusal: Option<Refusal>,
+    refusal: Option<WriteError>,
 }
 
-/// A mapping whose entries are taken over.
+/// A mapping whose entries are merged.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Source {
-    /// The patch that lists them.
+pub(super) struct MergeSource {
+    /// Index of the patch that lists its entries.
     pub(super) patch: usize,
-    /// Bytes of its final text, at most.
+    /// Upper bound of its final text, in bytes.
     pub(super) size: usize,
 }
 
 impl Writer {
-    /// A key `<<` was read.
+    /// Handles a key `<<`.
     pub(super) fn expect_merge(&mut self) {
         if let Some(frame) = self.frames.last_mut() {
             frame.is_unsorted = true;
@@ -34,17 +34,18 @@ impl Writer {
         self.fail(Error::value(problem, place));
     }
 
-    /// Takes over the entries of a patch, now or, in a list, at its end.
-    pub(super) fn merge(&mut self, source: Source, slot: Slot) {
+    /// Merges a mapping. In a sequence of merges this happens at the sequence's
+    /// end.
+    pub(super) fn merge(&mut self, source: MergeSource, slot: Slot) {
         self.sources.push(source);
         if slot == Slot::Merge {
             self.apply_merges(self.sources.len() - 1);
         }
     }
 
-    /// Of several mappings with a key the first one wins. What is refused, or
-    /// too large, takes no more memory: mappings that merge one another hold
-    /// as many entries as the square of their number.
+    /// Copies the entries of all sources from `first` on. Of equal keys the
+    /// first source wins. Nothing is copied once the document is refused or too
+    /// large, because nested merges have quadratically many entries.
     pub(super) fn apply_merges(&mut self, first: usize) {
         while self.sources.len() > first
             && let Some(source) = self.sources.pop()
@@ -58,7 +59,7 @@ impl Writer {
         }
     }
 
-    /// A sequence stands where a mapping may be merged.
+    /// Starts a sequence as the value of `<<`.
     pub(super) fn open_merge_list(&mut self) {
         let list = MergeList { had_refusal: self.refusal.is_some(), refusal: None };
         if let Some(frame) = self.frames.last_mut() {

@@ -1,27 +1,28 @@
-//! Where the final text is not the one that was written first.
+//! Differences between the text as first written and the final text.
 
 use std::ops::Range;
 
 use super::{Entry, Frame, Offset, Writer};
 
-/// A place whose text is made of pieces that stand elsewhere.
+/// A range of the text that is replaced by pieces of other ranges.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patch {
     start: Offset,
     end: Offset,
-    /// The pieces, by their numbers.
+    /// First piece, and the index after the last one.
     from: Offset,
     to: Offset,
-    /// How many patches lie within the place.
+    /// Number of patches inside the range.
     nested: Offset,
-    /// Whether the pieces are an object's entries, or the whole text.
+    /// The pieces are an object's entries. Otherwise one piece is the whole
+    /// text.
     is_object: bool,
-    /// Whether every piece stands within the place and has no patch in it.
+    /// All pieces are inside the range, and no patch is.
     is_plain: bool,
 }
 
 impl Patch {
-    /// A collection's text once more.
+    /// A patch that repeats a collection's text.
     pub(super) fn alias(start: Offset, piece: usize) -> Self {
         Self {
             start,
@@ -34,24 +35,25 @@ impl Patch {
         }
     }
 
-    /// The numbers of the pieces.
+    /// Indices of the pieces.
     pub(super) fn pieces(&self) -> Range<usize> {
         self.from.get()..self.to.get()
     }
 }
 
-/// What is left to be put together.
+/// Work that remains while the text is assembled.
 enum Step {
-    /// Text up to `end`; this is the first patch that may lie in it.
+    /// Copy the text from `at` to `end`. `patch` is the first patch that may be
+    /// in it.
     Text { at: Offset, end: Offset, patch: usize },
-    /// The pieces of a patch that are left.
+    /// Copy the pieces of `patch` from `next` on.
     Pieces { next: usize, patch: usize },
 }
 
-/// The final text while it is put together.
+/// The state of assembling the final text.
 struct Assembly<'a> {
     raw: &'a [u8],
-    /// Sorted by where they start.
+    /// Sorted by start.
     patches: &'a [Patch],
     pieces: &'a [Entry],
     steps: Vec<Step>,
@@ -59,7 +61,8 @@ struct Assembly<'a> {
 }
 
 impl Writer {
-    /// An object's entries are to stand in this order. Returns the patch.
+    /// Records the final order of an object's entries, which are the pieces
+    /// from `from` on. Returns the patch's index.
     pub(super) fn patch_object(&mut self, frame: &Frame, from: usize) -> usize {
         let nested = self.patches.len() - frame.patches;
         self.patches.push(Patch {
@@ -74,9 +77,10 @@ impl Writer {
         self.patches.len() - 1
     }
 
-    /// Adds the final text to `out`.
+    /// Appends the final text to `out`.
     pub(super) fn assemble(&mut self, out: &mut Vec<u8>) {
-        // They were noted where they end; an outer one comes before its inner ones now.
+        // Patches were recorded at their end. Sorted by start, an outer one
+        // comes before its inner ones.
         self.patches.sort_unstable_by_key(|patch| patch.start);
         let Self { raw, patches, pieces, .. } = self;
         let start = Step::Text { at: Offset::ZERO, end: Offset::new(raw.len()), patch: 0 };

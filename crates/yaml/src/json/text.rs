@@ -1,10 +1,10 @@
-//! Strings and whole numbers as Go's `encoding/json` writes them.
+//! Strings and integers as Go's `encoding/json` writes them.
 
 use std::io::Write as _;
 
 use crate::class::{self, ESCAPED};
 
-/// Writes a string of valid UTF-8.
+/// Writes a string. `text` must be UTF-8.
 pub(super) fn write(text: &[u8], out: &mut Vec<u8>) {
     out.reserve(text.len() + 2);
     out.push(b'"');
@@ -12,7 +12,7 @@ pub(super) fn write(text: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Writes a string of any bytes; what is not UTF-8 is replaced.
+/// Writes a string of any bytes. Each byte that is not UTF-8 becomes `\ufffd`.
 pub(super) fn write_lossy(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
     for chunk in bytes.utf8_chunks() {
@@ -34,13 +34,14 @@ fn write_escaped(text: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(rest);
 }
 
-/// About how many bytes a string has without its quotes.
+/// Upper bound of the escaped length in bytes, without quotes. LS and PS are
+/// not counted.
 pub(super) fn escaped_len(text: &[u8]) -> usize {
     let is_escaped = |&&byte: &&u8| byte < 0x80 && class::of(byte) & ESCAPED != 0;
     text.len() + 5 * text.iter().filter(is_escaped).count()
 }
 
-/// Writes the first character of `text`; returns what follows.
+/// Writes the first character of `text`. Returns the rest.
 fn write_special<'a>(text: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
     let (&byte, rest) = text.split_first().unwrap_or((&0, text));
     let short = match byte {
@@ -72,8 +73,7 @@ fn write_special<'a>(text: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
     rest
 }
 
-/// Writes a whole number.
 pub(super) fn write_number(number: impl std::fmt::Display, out: &mut Vec<u8>) {
-    // A vector takes whatever it is given.
+    // Writing to a `Vec` cannot fail.
     let _ = write!(out, "{number}");
 }

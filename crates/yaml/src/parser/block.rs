@@ -1,26 +1,26 @@
-//! Collections by indentation.
+//! Block collections, which depend on indentation.
 
 use super::{Parser, State, node::Context};
 use crate::{
     error::Error,
-    event::{Event, Kind},
-    token,
+    event::{Event, EventKind},
+    token::TokenKind,
 };
 
 impl Parser<'_> {
     pub(super) fn block_sequence(&mut self) -> Result<Event, Error> {
         let token = self.peek()?;
         match token.kind {
-            token::Kind::BlockEntry => {
+            TokenKind::BlockEntry => {
                 self.scanner.skip();
                 let next = State::BlockSequence;
                 self.node_or_empty(Context::Block, next, |kind| {
-                    matches!(kind, token::Kind::BlockEntry | token::Kind::BlockEnd)
+                    matches!(kind, TokenKind::BlockEntry | TokenKind::BlockEnd)
                 })
             }
-            token::Kind::BlockEnd => {
+            TokenKind::BlockEnd => {
                 self.resume();
-                Ok(self.taken(Kind::SequenceEnd, token))
+                Ok(self.taken(EventKind::SequenceEnd, token))
             }
             _ => Self::unexpected("'-' indicator", token.place),
         }
@@ -28,26 +28,26 @@ impl Parser<'_> {
 
     pub(super) fn indentless_sequence(&mut self) -> Result<Event, Error> {
         let token = self.peek()?;
-        if token.kind != token::Kind::BlockEntry {
+        if token.kind != TokenKind::BlockEntry {
             self.resume();
-            return self.event(Kind::SequenceEnd);
+            return self.event(EventKind::SequenceEnd);
         }
         self.scanner.skip();
         self.node_or_empty(Context::Block, State::IndentlessSequence, |kind| {
-            kind == token::Kind::BlockEntry || ends_entry(kind)
+            kind == TokenKind::BlockEntry || ends_entry(kind)
         })
     }
 
     pub(super) fn block_key(&mut self) -> Result<Event, Error> {
         let token = self.peek()?;
         match token.kind {
-            token::Kind::Key => {
+            TokenKind::Key => {
                 self.scanner.skip();
                 self.node_or_empty(Context::BlockOrIndentless, State::BlockValue, ends_entry)
             }
-            token::Kind::BlockEnd => {
+            TokenKind::BlockEnd => {
                 self.resume();
-                Ok(self.taken(Kind::MappingEnd, token))
+                Ok(self.taken(EventKind::MappingEnd, token))
             }
             _ => Self::unexpected("key", token.place),
         }
@@ -55,7 +55,7 @@ impl Parser<'_> {
 
     pub(super) fn block_value(&mut self) -> Result<Event, Error> {
         let next = State::BlockKey;
-        if self.peek()?.kind != token::Kind::Value {
+        if self.peek()?.kind != TokenKind::Value {
             return self.empty(next);
         }
         self.scanner.skip();
@@ -63,6 +63,6 @@ impl Parser<'_> {
     }
 }
 
-fn ends_entry(kind: token::Kind) -> bool {
-    matches!(kind, token::Kind::Key | token::Kind::Value | token::Kind::BlockEnd)
+fn ends_entry(kind: TokenKind) -> bool {
+    matches!(kind, TokenKind::Key | TokenKind::Value | TokenKind::BlockEnd)
 }

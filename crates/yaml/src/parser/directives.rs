@@ -1,14 +1,14 @@
-//! What `%YAML` and `%TAG` ask for.
+//! The directives `%YAML` and `%TAG`.
 
 use std::collections::HashMap;
 
 use crate::{error::Error, place::Place};
 
-/// The directives of a document.
 #[derive(Debug, Default)]
 pub(super) struct Directives {
     has_version: bool,
-    /// Prefixes by handle. A map, because a document may declare any number.
+    /// Prefixes by handle. A map keeps lookups fast for any number of
+    /// directives.
     prefixes: HashMap<Box<[u8]>, Box<[u8]>>,
 }
 
@@ -32,7 +32,8 @@ impl Directives {
         Ok(())
     }
 
-    /// What a tag's handle stands for.
+    /// The prefix that a tag handle stands for, or `None` if it is not
+    /// declared.
     pub(super) fn resolve(&self, handle: &[u8]) -> Option<&[u8]> {
         let default: Option<&[u8]> = match handle {
             b"" => Some(b""),

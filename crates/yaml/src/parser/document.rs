@@ -1,27 +1,27 @@
-//! Where a document starts and ends.
+//! The start and end of the document.
 
 use super::{Parser, State, node::Context};
 use crate::{
     error::Error,
-    event::{Event, Kind},
-    token,
+    event::{Event, EventKind},
+    token::TokenKind,
 };
 
 impl Parser<'_> {
     pub(super) fn stream_start(&mut self) -> Result<Event, Error> {
         let token = self.peek()?;
         match token.kind {
-            token::Kind::StreamEnd => {
+            TokenKind::StreamEnd => {
                 self.state = State::StreamEnd;
-                self.event(Kind::StreamEnd)
+                self.event(EventKind::StreamEnd)
             }
-            token::Kind::VersionDirective { .. }
-            | token::Kind::TagDirective { .. }
-            | token::Kind::DocumentStart => self.explicit_document(),
+            TokenKind::VersionDirective { .. }
+            | TokenKind::TagDirective { .. }
+            | TokenKind::DocumentStart => self.explicit_document(),
             _ => {
                 self.states.push(State::DocumentEnd);
                 self.state = State::DocumentNode;
-                self.event(Kind::DocumentStart)
+                self.event(EventKind::DocumentStart)
             }
         }
     }
@@ -30,17 +30,17 @@ impl Parser<'_> {
         loop {
             let token = self.peek()?;
             match token.kind {
-                token::Kind::VersionDirective { is_supported } => {
+                TokenKind::VersionDirective { is_supported } => {
                     self.directives.set_version(is_supported, token.place)?;
                 }
-                token::Kind::TagDirective { handle } => {
+                TokenKind::TagDirective { handle } => {
                     let text = self.scanner.text(token.text);
                     self.directives.add_tag(text.split_at(handle.get()), token.place)?;
                 }
-                token::Kind::DocumentStart => {
+                TokenKind::DocumentStart => {
                     self.states.push(State::DocumentEnd);
                     self.state = State::DocumentContent;
-                    return Ok(self.taken(Kind::DocumentStart, token));
+                    return Ok(self.taken(EventKind::DocumentStart, token));
                 }
                 _ => return Self::unexpected("<document start>", token.place),
             }
@@ -51,11 +51,11 @@ impl Parser<'_> {
     pub(super) fn document_content(&mut self) -> Result<Event, Error> {
         let token = self.peek()?;
         match token.kind {
-            token::Kind::VersionDirective { .. }
-            | token::Kind::TagDirective { .. }
-            | token::Kind::DocumentStart
-            | token::Kind::DocumentEnd
-            | token::Kind::StreamEnd => {
+            TokenKind::VersionDirective { .. }
+            | TokenKind::TagDirective { .. }
+            | TokenKind::DocumentStart
+            | TokenKind::DocumentEnd
+            | TokenKind::StreamEnd => {
                 let next = self.states.pop().unwrap_or(State::StreamEnd);
                 self.empty(next)
             }
@@ -63,9 +63,9 @@ impl Parser<'_> {
         }
     }
 
-    /// Whatever stands behind the document is never read.
+    /// Ends the document. Text after it is never read.
     pub(super) fn document_end(&mut self) -> Result<Event, Error> {
         self.state = State::StreamEnd;
-        self.event(Kind::DocumentEnd)
+        self.event(EventKind::DocumentEnd)
     }
 }

@@ -1,26 +1,26 @@
-//! Collections in brackets.
+//! Flow collections: `[…]` and `{…}`.
 
 use super::{Parser, State, node::Context};
 use crate::{
     error::Error,
-    event::{Event, Kind},
-    token,
+    event::{Event, EventKind},
+    token::TokenKind,
 };
 
 impl Parser<'_> {
     pub(super) fn flow_sequence(&mut self, is_first: bool) -> Result<Event, Error> {
-        if !is_first && self.peek()?.kind != token::Kind::FlowSequenceEnd {
+        if !is_first && self.peek()?.kind != TokenKind::FlowSequenceEnd {
             self.flow_comma("',' or ']'")?;
         }
         let token = self.peek()?;
         match token.kind {
-            token::Kind::FlowSequenceEnd => {
+            TokenKind::FlowSequenceEnd => {
                 self.resume();
-                Ok(self.taken(Kind::SequenceEnd, token))
+                Ok(self.taken(EventKind::SequenceEnd, token))
             }
-            token::Kind::Key => {
+            TokenKind::Key => {
                 self.state = State::PairKey;
-                Ok(self.taken(Kind::MappingStart, token))
+                Ok(self.taken(EventKind::MappingStart, token))
             }
             _ => {
                 self.states.push(State::FlowSequence { is_first: false });
@@ -31,10 +31,11 @@ impl Parser<'_> {
 
     pub(super) fn pair_key(&mut self) -> Result<Event, Error> {
         let token = self.peek()?;
-        if ends_pair(token.kind) || token.kind == token::Kind::Value {
-            // Upstream loses the token that shows that there is no key.
+        if ends_pair(token.kind) || token.kind == TokenKind::Value {
+            // go-yaml drops the token that shows that the key is missing, and
+            // so must we.
             self.state = State::PairValue;
-            let event = self.event(Kind::Scalar(crate::event::Scalar::EMPTY));
+            let event = self.event(EventKind::Scalar(crate::event::Scalar::EMPTY));
             self.scanner.skip();
             return event;
         }
@@ -43,7 +44,7 @@ impl Parser<'_> {
     }
 
     pub(super) fn pair_value(&mut self) -> Result<Event, Error> {
-        if self.peek()?.kind != token::Kind::Value {
+        if self.peek()?.kind != TokenKind::Value {
             return self.empty(State::PairEnd);
         }
         self.scanner.skip();
@@ -52,23 +53,23 @@ impl Parser<'_> {
 
     pub(super) fn pair_end(&mut self) -> Result<Event, Error> {
         self.state = State::FlowSequence { is_first: false };
-        self.event(Kind::MappingEnd)
+        self.event(EventKind::MappingEnd)
     }
 
     pub(super) fn flow_key(&mut self, is_first: bool) -> Result<Event, Error> {
-        if !is_first && self.peek()?.kind != token::Kind::FlowMappingEnd {
+        if !is_first && self.peek()?.kind != TokenKind::FlowMappingEnd {
             self.flow_comma("',' or '}'")?;
         }
         let token = self.peek()?;
         match token.kind {
-            token::Kind::FlowMappingEnd => {
+            TokenKind::FlowMappingEnd => {
                 self.resume();
-                Ok(self.taken(Kind::MappingEnd, token))
+                Ok(self.taken(EventKind::MappingEnd, token))
             }
-            token::Kind::Key => {
+            TokenKind::Key => {
                 self.scanner.skip();
                 self.node_or_empty(Context::Flow, State::FlowValue, |kind| {
-                    ends_value(kind) || kind == token::Kind::Value
+                    ends_value(kind) || kind == TokenKind::Value
                 })
             }
             _ => {
@@ -80,7 +81,7 @@ impl Parser<'_> {
 
     pub(super) fn flow_value(&mut self) -> Result<Event, Error> {
         let next = State::FlowKey { is_first: false };
-        if self.peek()?.kind != token::Kind::Value {
+        if self.peek()?.kind != TokenKind::Value {
             return self.empty(next);
         }
         self.scanner.skip();
@@ -89,7 +90,7 @@ impl Parser<'_> {
 
     fn flow_comma(&mut self, expected: &str) -> Result<(), Error> {
         let token = self.peek()?;
-        if token.kind != token::Kind::FlowEntry {
+        if token.kind != TokenKind::FlowEntry {
             return Self::unexpected(expected, token.place);
         }
         self.scanner.skip();
@@ -97,10 +98,10 @@ impl Parser<'_> {
     }
 }
 
-fn ends_pair(kind: token::Kind) -> bool {
-    matches!(kind, token::Kind::FlowEntry | token::Kind::FlowSequenceEnd)
+fn ends_pair(kind: TokenKind) -> bool {
+    matches!(kind, TokenKind::FlowEntry | TokenKind::FlowSequenceEnd)
 }
 
-fn ends_value(kind: token::Kind) -> bool {
-    matches!(kind, token::Kind::FlowEntry | token::Kind::FlowMappingEnd)
+fn ends_value(kind: TokenKind) -> bool {
+    matches!(kind, TokenKind::FlowEntry | TokenKind::FlowMappingEnd)
 }

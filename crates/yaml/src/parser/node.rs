@@ -1,24 +1,25 @@
-//! Nodes and what stands before them.
+//! Nodes and their properties (anchor and tag).
 
 use super::{Parser, State};
 use crate::{
     error::Error,
-    event::{Event, Kind, Scalar, Tag},
+    event::{Event, EventKind, Scalar, Tag},
     offset::Offset,
     place::Place,
-    token::{self, Style, Text, Token},
+    token::{Style, Text, Token, TokenKind},
 };
 
-/// Which collections may start.
+/// The collections that are allowed at this point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Context {
     Flow,
     Block,
-    /// Also a sequence in the column of the mapping around it.
+    /// Block collections, and a sequence in the same column as the enclosing
+    /// mapping.
     BlockOrIndentless,
 }
 
-/// What stands before a node.
+/// The anchor and tag of a node.
 #[derive(Debug)]
 struct Properties {
     anchor: Option<Text>,
@@ -32,18 +33,18 @@ impl Parser<'_> {
         self.node_from(token, context)
     }
 
-    /// The node that starts with this token, which is the next.
+    /// The node that starts with the next token, `token`.
     pub(super) fn node_from(&mut self, token: Token, context: Context) -> Result<Event, Error> {
         match token.kind {
-            token::Kind::Scalar(style) => {
+            TokenKind::Scalar(style) => {
                 self.resume();
                 Ok(self.taken(scalar(token.text, None, style), token))
             }
-            token::Kind::Alias => {
+            TokenKind::Alias => {
                 self.resume();
-                Ok(self.taken(Kind::Alias(token.text), token))
+                Ok(self.taken(EventKind::Alias(token.text), token))
             }
-            token::Kind::Anchor | token::Kind::Tag { .. } => {
+            TokenKind::Anchor | TokenKind::Tag { .. } => {
                 let Properties { anchor, tag, place } = self.properties()?;
                 let tag = tag.transpose()?;
                 let token = self.peek()?;
@@ -55,18 +56,18 @@ impl Parser<'_> {
         }
     }
 
-    /// An anchor, a tag, or both in any order. Whether the tag is known only
-    /// matters once the next token is.
+    /// Reads an anchor, a tag, or both in any order. An undeclared tag handle
+    /// is reported only after the next token, as in go-yaml.
     fn properties(&mut self) -> Result<Properties, Error> {
         let place = self.peek()?.place;
         let mut properties = Properties { anchor: None, tag: None, place };
         loop {
             let token = self.peek()?;
             match token.kind {
-                token::Kind::Anchor if properties.anchor.is_none() => {
+                TokenKind::Anchor if properties.anchor.is_none() => {
                     properties.anchor = Some(token.text);
                 }
-                token::Kind::Tag { handle } if properties.tag.is_none() => {
+                TokenKind::Tag { handle } if properties.tag.is_none() => {
                     properties.tag = Some(self.resolve_tag(token, handle));
                 }
                 _ => return Ok(properties),
@@ -83,7 +84,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What follows the properties, of which these are the tag and the place.
+    /// The node after its properties. `properties` has their tag and place.
     fn content(
         &mut self,
         token: Token,
@@ -93,25 +94,27 @@ impl Parser<'_> {
         let tag = properties.and_then(|(tag, _)| tag);
         let is_block = context != Context::Flow;
         match token.kind {
-            token::Kind::Scalar(style) => {
+            TokenKind::Scalar(style) => {
                 self.resume();
                 Ok(self.taken(scalar(token.text, tag, style), token))
             }
-            token::Kind::BlockEntry if context == Context::BlockOrIndentless => {
+            TokenKind::BlockEntry if context == Context::BlockOrIndentless => {
                 self.state = State::IndentlessSequence;
-                self.event(Kind::SequenceStart)
+                self.event(EventKind::SequenceStart)
             }
-            token::Kind::FlowSequenceStart => {
-                Ok(self.open(Kind::SequenceStart, State::FlowSequence { is_first: true }, token))
+            TokenKind::FlowSequenceStart => Ok(self.open(
+                EventKind::SequenceStart,
+                State::FlowSequence { is_first: true },
+                token,
+            )),
+            TokenKind::FlowMappingStart => {
+                Ok(self.open(EventKind::MappingStart, State::FlowKey { is_first: true }, token))
             }
-            token::Kind::FlowMappingStart => {
-                Ok(self.open(Kind::MappingStart, State::FlowKey { is_first: true }, token))
+            TokenKind::BlockSequenceStart if is_block => {
+                Ok(self.open(EventKind::SequenceStart, State::BlockSequence, token))
             }
-            token::Kind::BlockSequenceStart if is_block => {
-                Ok(self.open(Kind::SequenceStart, State::BlockSequence, token))
-            }
-            token::Kind::BlockMappingStart if is_block => {
-                Ok(self.open(Kind::MappingStart, State::BlockKey, token))
+            TokenKind::BlockMappingStart if is_block => {
+                Ok(self.open(EventKind::MappingStart, State::BlockKey, token))
             }
             _ => {
                 let Some((_, place)) = properties else {
@@ -124,12 +127,12 @@ impl Parser<'_> {
         }
     }
 
-    fn open(&mut self, kind: Kind, state: State, token: Token) -> Event {
+    fn open(&mut self, kind: EventKind, state: State, token: Token) -> Event {
         self.state = state;
         self.taken(kind, token)
     }
 }
 
-fn scalar(text: Text, tag: Option<Tag>, style: Style) -> Kind {
-    Kind::Scalar(Scalar { text, tag: tag.unwrap_or(Tag::None), style })
+fn scalar(text: Text, tag: Option<Tag>, style: Style) -> EventKind {
+    EventKind::Scalar(Scalar { text, tag: tag.unwrap_or(Tag::None), style })
 }

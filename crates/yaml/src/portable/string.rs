@@ -1,17 +1,17 @@
-//! JSON strings, and what YAML has against them.
+//! JSON strings and their spellings that YAML refuses or changes.
 
 /// A string in a JSON text.
 pub(super) struct JsonString {
-    /// Offset of the byte behind its closing quote.
+    /// Offset of the byte after the closing quote.
     pub(super) end: usize,
-    /// Whether YAML refuses it, or reads it otherwise.
-    pub(super) is_hostile: bool,
+    /// YAML refuses the string or reads another value.
+    pub(super) is_unportable: bool,
 }
 
 impl JsonString {
-    /// The string whose quote stands at `start`.
+    /// The string whose opening quote is at `start`.
     pub(super) fn at(json: &[u8], start: usize) -> Self {
-        let mut is_hostile = false;
+        let mut is_unportable = false;
         let mut rest = &json[start + 1..];
         loop {
             let run = rest
@@ -25,21 +25,21 @@ impl JsonString {
                     break;
                 }
                 [b'\\', ..] => {
-                    is_hostile |= matches!(rest, [_, b'/', ..]) || surrogates(rest).is_some();
+                    is_unportable |= matches!(rest, [_, b'/', ..]) || surrogates(rest).is_some();
                     2
                 }
                 _ => {
-                    is_hostile |= hostile_character(rest).is_some();
+                    is_unportable |= unportable_character(rest).is_some();
                     1
                 }
             };
             rest = rest.get(width..).unwrap_or_default();
         }
-        Self { end: json.len() - rest.len(), is_hostile }
+        Self { end: json.len() - rest.len(), is_unportable }
     }
 }
 
-/// The character that two escapes at the start of `text` stand for.
+/// The character encoded by the surrogate pair at the start of `text`.
 fn surrogates(text: &[u8]) -> Option<char> {
     let (high, low) = (code(text)?, code(text.get(6..)?)?);
     let is_pair = (0xD800..0xDC00).contains(&high) && (0xDC00..0xE000).contains(&low);
@@ -56,9 +56,9 @@ fn code(text: &[u8]) -> Option<u32> {
     u32::from_str_radix(digits, 16).ok()
 }
 
-/// The character at the start of `text`, if YAML does not allow it or takes
-/// it for a line break, and its length.
-fn hostile_character(text: &[u8]) -> Option<(char, usize)> {
+/// The character at the start of `text` and its length, if YAML refuses it or
+/// reads it as a line break.
+fn unportable_character(text: &[u8]) -> Option<(char, usize)> {
     match text {
         [0x7F, ..] => Some(('\x7F', 1)),
         [0xC2, byte @ 0x80..=0x9F, ..] => Some((char::from(*byte), 2)),
@@ -70,14 +70,15 @@ fn hostile_character(text: &[u8]) -> Option<(char, usize)> {
     }
 }
 
-/// Writes a string anew, quotes included; a long one as short as it can be.
+/// Writes a string with quotes in a spelling that YAML accepts. `shorten` also
+/// decodes escapes.
 pub(super) fn rewrite(string: &[u8], shorten: bool, out: &mut Vec<u8>) {
     let mut rest = string;
     while let [byte, next @ ..] = rest {
         let width = if *byte == b'\\' { rewrite_escape(rest, shorten, out) } else { 0 };
         rest = if width > 0 {
             rest.get(width..).unwrap_or_default()
-        } else if let Some((character, width)) = hostile_character(rest) {
+        } else if let Some((character, width)) = unportable_character(rest) {
             out.extend_from_slice(format!("\\u{:04x}", u32::from(character)).as_bytes());
             &rest[width..]
         } else {
@@ -87,8 +88,8 @@ pub(super) fn rewrite(string: &[u8], shorten: bool, out: &mut Vec<u8>) {
     }
 }
 
-/// Writes what the escape at the start of `text` stands for, or the escape.
-/// Returns its length.
+/// Writes the escape at the start of `text`, decoded if needed. Returns the
+/// escape's length.
 fn rewrite_escape(text: &[u8], shorten: bool, out: &mut Vec<u8>) -> usize {
     let raw = match (text, surrogates(text)) {
         ([_, b'/', ..], _) => Some(('/', 2)),
@@ -105,11 +106,11 @@ fn rewrite_escape(text: &[u8], shorten: bool, out: &mut Vec<u8>) -> usize {
     escape.len()
 }
 
-/// The character that an escape stands for, if it may stand there itself.
+/// The character of an escape, if YAML accepts it unescaped.
 fn raw_character(text: &[u8]) -> Option<char> {
     let character = char::from_u32(code(text)?)?;
     let is_special = matches!(character, '"' | '\\' | '\0'..='\x1F');
     let bytes = &mut [0; 4];
-    let is_hostile = hostile_character(character.encode_utf8(bytes).as_bytes()).is_some();
-    (!is_special && !is_hostile).then_some(character)
+    let is_unportable = unportable_character(character.encode_utf8(bytes).as_bytes()).is_some();
+    (!is_special && !is_unportable).then_some(character)
 }

@@ -1,8 +1,9 @@
-//! UTF-16, which upstream takes with a byte order mark.
+//! UTF-16 documents. go-yaml reads them if they have a byte order mark.
 
 use super::{Fault, is_allowed};
 
-/// The text as UTF-8 up to the first bad character, and what is bad about it.
+/// The text as UTF-8 up to the first bad character, and the fault of that
+/// character.
 pub(super) fn decode(units: &[u8], unit: fn([u8; 2]) -> u16) -> (Vec<u8>, Option<Fault>) {
     let mut text = Vec::with_capacity(units.len());
     let mut at = 0;

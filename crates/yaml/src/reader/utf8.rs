@@ -1,16 +1,16 @@
-//! UTF-8, with upstream's words for what is wrong with it.
+//! UTF-8 checks with go-yaml's error texts.
 
 use super::{Fault, is_allowed};
 use crate::class::break_len;
 
-/// The end of the document cuts a character.
+/// The document ends inside a character.
 pub(super) const INCOMPLETE: &str = "incomplete UTF-8 octet sequence";
 
-/// Long enough for the compiler to test a block with vector instructions.
+/// Bytes checked at once; large enough for vector instructions.
 const BLOCK: usize = 64;
 
-/// The first character that may not stand in a document, and whether there
-/// are line breaks of several bytes before it.
+/// The first character that is not allowed, and a flag that is true if line
+/// breaks of several bytes come before it.
 pub(super) fn check(text: &[u8]) -> (Option<Fault>, bool) {
     let mut has_wide_breaks = false;
     let mut at = 0;
@@ -21,7 +21,6 @@ pub(super) fn check(text: &[u8]) -> (Option<Fault>, bool) {
             at += BLOCK;
             continue;
         }
-        // The characters of one block, one by one.
         let end = text.len().min(at + BLOCK);
         while at < end {
             match character(&text[at..]) {
@@ -38,12 +37,12 @@ pub(super) fn check(text: &[u8]) -> (Option<Fault>, bool) {
     (None, has_wide_breaks)
 }
 
-/// An ASCII character that is always allowed.
+/// An ASCII character that YAML allows.
 fn is_plain(byte: u8) -> bool {
     matches!(byte, b' '..=b'~' | b'\n' | b'\r' | b'\t')
 }
 
-/// Bytes of the character that `lead` starts.
+/// Length in bytes of a character whose first byte is `lead`.
 pub(super) fn width(lead: u8) -> Option<usize> {
     match lead {
         0x00..=0x7F => Some(1),
@@ -54,7 +53,7 @@ pub(super) fn width(lead: u8) -> Option<usize> {
     }
 }
 
-/// Width of the first character of `text`, which is not empty.
+/// Length in bytes of the first character of `text`. `text` must not be empty.
 fn character(text: &[u8]) -> Result<usize, &'static str> {
     let lead = text[0];
     if is_plain(lead) {

@@ -1,8 +1,8 @@
-//! Whole numbers.
+//! Integers.
 
 use super::Value;
 
-/// A number in Go's notation: decimal, `0x`, `0b`, `0o`, or octal by a
+/// An integer in Go's notation: decimal, `0x`, `0b`, `0o`, or octal with a
 /// leading `0`.
 pub(super) fn parse(text: &[u8]) -> Option<Value> {
     let (is_negative, unsigned) = match text {
@@ -23,7 +23,7 @@ fn value(is_negative: bool, has_sign: bool, magnitude: u64) -> Option<Value> {
     }
     match i64::try_from(magnitude) {
         Ok(number) => Some(Value::Int(number)),
-        // Go's unsigned numbers have no sign, not even `+`.
+        // Go's unsigned parser accepts no sign, not even `+`.
         Err(_) if has_sign => None,
         Err(_) => Some(Value::Uint(magnitude)),
     }
@@ -49,7 +49,7 @@ fn unsigned(digits: &[u8], radix: u32) -> Option<u64> {
     })
 }
 
-/// Go-yaml reads a sign behind `0b` too.
+/// go-yaml accepts a sign after `0b` too.
 fn signed_binary(text: &[u8]) -> Option<Value> {
     let (is_negative, digits) = match text {
         [b'0', b'b', b'-', digits @ ..] => (true, digits),

@@ -1,12 +1,12 @@
-//! Points in time, as Go's `time` reads them. They stay strings; only
-//! `!!timestamp` asks whether a scalar is one.
+//! Timestamps, as Go's `time` package parses them. They stay strings. The type
+//! matters only for the tag `!!timestamp`.
 
-/// A date, alone or with a time of day behind `T`, `t` or spaces.
+/// A date, alone or with a time of day after `T`, `t` or spaces.
 pub(super) fn is_timestamp(text: &[u8]) -> bool {
     match skip_date(text) {
         Some([]) => true,
         Some([b'T' | b't', rest @ ..]) => skip_time(rest).is_some_and(is_zone),
-        // Go skips any number of spaces where its layout has one.
+        // Go accepts any number of spaces for one space of the layout.
         Some(rest @ [b' ', ..]) => {
             let start = rest.iter().position(|&byte| byte != b' ').unwrap_or(rest.len());
             skip_time(&rest[start..]).is_some_and(<[u8]>::is_empty)
@@ -15,7 +15,7 @@ pub(super) fn is_timestamp(text: &[u8]) -> bool {
     }
 }
 
-/// `2006-1-2`; returns what follows.
+/// Skips `2006-1-2`. Returns the rest.
 fn skip_date(text: &[u8]) -> Option<&[u8]> {
     let (year, rest) = text.split_at_checked(4)?;
     let year = number(year)?;
@@ -32,7 +32,7 @@ fn skip_date(text: &[u8]) -> Option<&[u8]> {
     (1..=days).contains(&day).then_some(rest)
 }
 
-/// `15:4:5` and perhaps a fraction; returns what follows.
+/// Skips `15:4:5` and an optional fraction. Returns the rest.
 fn skip_time(text: &[u8]) -> Option<&[u8]> {
     let (hour, rest) = short_number(text)?;
     let (minute, rest) = short_number(rest.strip_prefix(b":")?)?;
@@ -56,7 +56,7 @@ fn is_zone(text: &[u8]) -> bool {
     match text {
         b"Z" => true,
         [b'+' | b'-', hours @ .., b':', m1, m2] if hours.len() == 2 => {
-            // Go takes these limits in, for those who count so.
+            // Go accepts 24 hours and 60 minutes here.
             number(hours).is_some_and(|hours| hours <= 24)
                 && number(&[*m1, *m2]).is_some_and(|minutes| minutes <= 60)
         }
@@ -64,7 +64,7 @@ fn is_zone(text: &[u8]) -> bool {
     }
 }
 
-/// One or two digits, and what follows.
+/// One or two digits as a number, and the rest.
 fn short_number(text: &[u8]) -> Option<(u32, &[u8])> {
     let len = text.iter().take(2).take_while(|byte| byte.is_ascii_digit()).count();
     let (digits, rest) = text.split_at(len);

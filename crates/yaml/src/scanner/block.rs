@@ -1,13 +1,13 @@
-//! Scalars that keep, or fold, the lines below them.
+//! Block scalars: literal (`|`) and folded (`>`).
 
 use super::{Scanner, Style, Text};
 use crate::{
     class::{self, BLANK},
     error::Error,
-    token::Kind,
+    token::TokenKind,
 };
 
-/// What becomes of the line breaks at the end.
+/// Treatment of the line breaks at the end of the scalar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Chomping {
     Strip,
@@ -15,19 +15,20 @@ enum Chomping {
     Keep,
 }
 
-/// What stands behind the indicator.
-struct Header {
+/// The options after `|` or `>`.
+struct BlockHeader {
     chomping: Chomping,
-    /// Columns that the text is right of its parent.
+    /// Indentation of the text relative to its parent, in columns.
     increment: Option<usize>,
 }
 
-/// A scalar that is being put together in the scratch.
-struct Lines {
+/// A block scalar in the scratch buffer.
+struct BlockLines {
     is_folded: bool,
-    /// Where the last line's characters end.
+    /// End of the last line's characters.
     end: usize,
-    /// Bytes of the break behind them, before those of empty lines.
+    /// Length in bytes of the line break after them, without those of empty
+    /// lines.
     break_len: usize,
     /// The last line started with a blank.
     is_indented: bool,
@@ -43,7 +44,7 @@ impl Scanner<'_> {
         let header = self.block_header()?;
         self.end_directive_or_header()?;
         let base = self.scratch.len();
-        let lines = Lines {
+        let lines = BlockLines {
             is_folded: style == Style::Folded,
             end: base,
             break_len: 0,
@@ -56,12 +57,12 @@ impl Scanner<'_> {
             Chomping::Keep => {}
         }
         let text = Text::scratch(base, self.scratch.len());
-        self.push(Kind::Scalar(style), place, text);
+        self.push(TokenKind::Scalar(style), place, text);
         Ok(())
     }
 
-    fn block_header(&mut self) -> Result<Header, Error> {
-        let mut header = Header { chomping: Chomping::Clip, increment: None };
+    fn block_header(&mut self) -> Result<BlockHeader, Error> {
+        let mut header = BlockHeader { chomping: Chomping::Clip, increment: None };
         let mut has_chomping = self.chomping(&mut header);
         if self.byte(0).is_ascii_digit() {
             if self.byte(0) == b'0' {
@@ -75,7 +76,7 @@ impl Scanner<'_> {
         Ok(header)
     }
 
-    fn chomping(&mut self, header: &mut Header) -> bool {
+    fn chomping(&mut self, header: &mut BlockHeader) -> bool {
         header.chomping = match self.byte(0) {
             b'+' => Chomping::Keep,
             b'-' => Chomping::Strip,
@@ -85,7 +86,11 @@ impl Scanner<'_> {
         true
     }
 
-    fn block_lines(&mut self, increment: Option<usize>, mut lines: Lines) -> Result<Lines, Error> {
+    fn block_lines(
+        &mut self,
+        increment: Option<usize>,
+        mut lines: BlockLines,
+    ) -> Result<BlockLines, Error> {
         let parent = self.indent;
         let indent = increment.map(|columns| parent.map_or(columns, |column| column + columns));
         let deepest = self.empty_lines(indent)?;
@@ -107,9 +112,9 @@ impl Scanner<'_> {
         Ok(lines)
     }
 
-    /// Folds the break before a line that starts with a character, if the line
-    /// before it did too.
-    fn join(&mut self, lines: &Lines) {
+    /// Folds the line break before a line, unless that line or the one before
+    /// it starts with a blank.
+    fn join(&mut self, lines: &BlockLines) {
         if !lines.is_folded || lines.is_indented || lines.break_len != 1 {
             return;
         }
@@ -120,8 +125,8 @@ impl Scanner<'_> {
         }
     }
 
-    /// Takes the breaks of lines that hold no more than indentation, and the
-    /// indentation of the line behind them. Returns the deepest indentation.
+    /// Reads the line breaks of lines with only indentation, and the
+    /// indentation of the line after them. Returns the deepest indentation.
     fn empty_lines(&mut self, indent: Option<usize>) -> Result<usize, Error> {
         let mut deepest = 0;
         loop {
@@ -140,7 +145,8 @@ impl Scanner<'_> {
         }
     }
 
-    /// Only a comment may stand behind a directive or a block scalar's header.
+    /// Reads to the end of a directive or of a block scalar's first line. Only
+    /// a comment is allowed there.
     pub(super) fn end_directive_or_header(&mut self) -> Result<(), Error> {
         self.skip_blanks();
         if self.byte(0) == b'#' {

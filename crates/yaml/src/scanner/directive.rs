@@ -1,14 +1,14 @@
-//! `%YAML` and `%TAG`.
+//! The directives `%YAML` and `%TAG`.
 
 use super::{Scanner, Text};
 use crate::{
     class::{self, BLANK},
     error::Error,
     offset::Offset,
-    token::Kind,
+    token::TokenKind,
 };
 
-/// Digits of a version number that upstream reads.
+/// Longest major or minor version in digits. The limit is go-yaml's.
 const MAX_VERSION_DIGITS: usize = 2;
 
 impl Scanner<'_> {
@@ -39,7 +39,7 @@ impl Scanner<'_> {
         Ok(name)
     }
 
-    fn version(&mut self) -> Result<Kind, Error> {
+    fn version(&mut self) -> Result<TokenKind, Error> {
         self.skip_blanks();
         let major = self.version_number()?;
         if self.byte(0) != b'.' {
@@ -47,7 +47,7 @@ impl Scanner<'_> {
         }
         self.at += 1;
         let minor = self.version_number()?;
-        Ok(Kind::VersionDirective { is_supported: (major, minor) == (1, 1) })
+        Ok(TokenKind::VersionDirective { is_supported: (major, minor) == (1, 1) })
     }
 
     fn version_number(&mut self) -> Result<u32, Error> {
@@ -66,7 +66,7 @@ impl Scanner<'_> {
         Ok(number)
     }
 
-    fn tag_directive(&mut self) -> Result<Kind, Error> {
+    fn tag_directive(&mut self) -> Result<TokenKind, Error> {
         self.skip_blanks();
         let base = self.scratch.len();
         if self.byte(0) != b'!' {
@@ -85,6 +85,6 @@ impl Scanner<'_> {
         if !self.is_blank_or_end(0) {
             return Err(self.error("did not find expected whitespace or line break"));
         }
-        Ok(Kind::TagDirective { handle: Offset::new(handle) })
+        Ok(TokenKind::TagDirective { handle: Offset::new(handle) })
     }
 }

@@ -1,10 +1,10 @@
-//! Escapes in double quotes.
+//! Escapes in double-quoted scalars.
 
 use super::Scanner;
 use crate::error::Error;
 
 impl Scanner<'_> {
-    /// Reads an escape other than a line break and adds what it means.
+    /// Decodes an escape. The caller handles an escaped line break.
     pub(super) fn escape(&mut self) -> Result<(), Error> {
         let character = match self.byte(1) {
             b'0' => '\0',

@@ -1,11 +1,11 @@
-//! Collections in brackets.
+//! Tokens of flow collections: `[…]` and `{…}`.
 
 use super::{MAX_DEPTH, Scanner};
-use crate::{error::Error, token::Kind};
+use crate::{error::Error, token::TokenKind};
 
 impl Scanner<'_> {
     /// `[` or `{`
-    pub(super) fn open_flow(&mut self, kind: Kind) -> Result<(), Error> {
+    pub(super) fn open_flow(&mut self, kind: TokenKind) -> Result<(), Error> {
         self.expect_key()?;
         self.keys.open(self.queue.next_number());
         self.flow_depth += 1;
@@ -17,8 +17,8 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// `]` or `}`; whether one was open, the parser finds out.
-    pub(super) fn close_flow(&mut self, kind: Kind) -> Result<(), Error> {
+    /// `]` or `}`. The parser reports one that closes nothing.
+    pub(super) fn close_flow(&mut self, kind: TokenKind) -> Result<(), Error> {
         self.forget_key()?;
         self.keys.close();
         self.flow_depth = self.flow_depth.saturating_sub(1);
@@ -31,7 +31,7 @@ impl Scanner<'_> {
     pub(super) fn flow_entry(&mut self) -> Result<(), Error> {
         self.forget_key()?;
         self.is_key_allowed = true;
-        self.indicator(Kind::FlowEntry, 1);
+        self.indicator(TokenKind::FlowEntry, 1);
         Ok(())
     }
 }

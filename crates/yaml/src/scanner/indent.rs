@@ -1,11 +1,11 @@
-//! Block collections: opened and closed by columns alone.
+//! Block collections, which columns open and close.
 
 use super::{MAX_DEPTH, Scanner};
-use crate::{error::Error, token::Kind};
+use crate::{error::Error, token::TokenKind};
 
 impl Scanner<'_> {
-    /// Opens a block collection in this column, unless one is open here or
-    /// brackets make columns meaningless.
+    /// Opens a block collection in this column. Does nothing if one is open in
+    /// it, or inside flow collections. Returns true if it opened one.
     pub(super) fn open_block(&mut self, column: usize) -> Result<bool, Error> {
         if self.flow_depth > 0 || self.indent >= Some(column) {
             return Ok(false);
@@ -18,14 +18,14 @@ impl Scanner<'_> {
         Ok(true)
     }
 
-    /// Closes the block collections that are right of this column.
+    /// Closes the block collections to the right of this column.
     #[inline]
     pub(super) fn close_blocks(&mut self, column: Option<usize>) {
         if self.flow_depth > 0 {
             return;
         }
         while self.indent > column {
-            self.indicator(Kind::BlockEnd, 0);
+            self.indicator(TokenKind::BlockEnd, 0);
             self.indent = self.indents.pop().flatten();
         }
     }
@@ -37,13 +37,13 @@ impl Scanner<'_> {
                 return Err(self.error("block sequence entries are not allowed in this context"));
             }
             if self.open_block(self.column())? {
-                self.indicator(Kind::BlockSequenceStart, 0);
+                self.indicator(TokenKind::BlockSequenceStart, 0);
             }
         }
-        // Within brackets it is an error that the parser finds.
+        // The parser refuses it inside flow collections.
         self.forget_key()?;
         self.is_key_allowed = true;
-        self.indicator(Kind::BlockEntry, 1);
+        self.indicator(TokenKind::BlockEntry, 1);
         Ok(())
     }
 
@@ -54,12 +54,12 @@ impl Scanner<'_> {
                 return Err(self.error("mapping keys are not allowed in this context"));
             }
             if self.open_block(self.column())? {
-                self.indicator(Kind::BlockMappingStart, 0);
+                self.indicator(TokenKind::BlockMappingStart, 0);
             }
         }
         self.forget_key()?;
         self.is_key_allowed = self.flow_depth == 0;
-        self.indicator(Kind::Key, 1);
+        self.indicator(TokenKind::Key, 1);
         Ok(())
     }
 
@@ -73,16 +73,16 @@ impl Scanner<'_> {
                     return Err(self.error("mapping values are not allowed in this context"));
                 }
                 if self.open_block(self.column())? {
-                    self.indicator(Kind::BlockMappingStart, 0);
+                    self.indicator(TokenKind::BlockMappingStart, 0);
                 }
             }
             self.is_key_allowed = self.flow_depth == 0;
         }
-        self.indicator(Kind::Value, 1);
+        self.indicator(TokenKind::Value, 1);
         Ok(())
     }
 
-    /// Nesting is at its limit; upstream names no line.
+    /// The error for nesting beyond [`MAX_DEPTH`].
     pub(super) fn too_deep(&self) -> Error {
         self.error(&format!("exceeded max depth of {MAX_DEPTH}"))
     }

@@ -1,49 +1,51 @@
-//! Tokens that may turn out to start a mapping's key.
+//! Tokens that may become the start of a mapping key.
 
 use std::collections::VecDeque;
 
 use super::{Scanner, Text, Token};
-use crate::{error::Error, place::Place, token::Kind};
+use crate::{error::Error, place::Place, token::TokenKind};
 
-/// A key ends on its line and within this many characters, says YAML 1.1.
+/// Longest simple key in characters. YAML 1.1 also requires it to be on one
+/// line.
 const MAX_KEY_CHARACTERS: usize = 1024;
 
 /// A token that becomes a key if a `:` follows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Candidate {
-    /// Number of the token, counted from the document's first.
+    /// Number of the token, counted from the start of the document.
     token: usize,
     place: Place,
     column: usize,
-    /// In this column stands a mapping, so it must be a key.
+    /// A mapping is open in this column, so the token must be a key.
     is_required: bool,
 }
 
-/// The candidate of a flow collection that is open, or of none.
+/// The candidate at one flow depth.
 #[derive(Debug, Default)]
-struct Slot {
+struct CandidateSlot {
     candidate: Option<Candidate>,
-    /// Number of the bracket that opened the collection.
+    /// Number of the token that opened the flow collection.
     bracket: usize,
     had_candidate: bool,
 }
 
-/// At most one candidate for each flow collection that is open.
+/// Candidates for keys: at most one for each open flow collection, and one
+/// outside of them.
 #[derive(Debug)]
 pub(super) struct Keys {
-    slots: Vec<Slot>,
-    /// Depths whose candidates the queue waits for; their tokens are in order.
+    slots: Vec<CandidateSlot>,
+    /// Flow depths of the candidates that the queue waits for, in token order.
     awaited: VecDeque<usize>,
 }
 
 impl Default for Keys {
     fn default() -> Self {
-        Self { slots: vec![Slot::default()], awaited: VecDeque::new() }
+        Self { slots: vec![CandidateSlot::default()], awaited: VecDeque::new() }
     }
 }
 
 impl Keys {
-    /// Whether the queue waits for any token's fate.
+    /// The queue waits until a candidate is decided.
     #[inline]
     pub(super) fn is_waiting(&self) -> bool {
         !self.awaited.is_empty()
@@ -75,26 +77,28 @@ impl Keys {
         }
     }
 
-    /// The queue waits no more for the innermost collection's candidate.
+    /// Stops waiting for the innermost collection's candidate.
     fn stop_waiting(&mut self) {
         if self.awaited.back().is_some_and(|depth| depth + 1 == self.slots.len()) {
             self.awaited.pop_back();
         }
     }
 
-    /// The token of this number opens a collection.
+    /// Registers a flow collection that the token with number `bracket` opens.
     pub(super) fn open(&mut self, bracket: usize) {
-        self.slots.push(Slot { bracket, ..Slot::default() });
+        self.slots.push(CandidateSlot { bracket, ..CandidateSlot::default() });
     }
 
-    /// A collection closes, whose candidate was forgotten before. If it never
-    /// had one (`[]`), upstream does not wait for a `:` behind it any more: as
-    /// the first of its tokens, it is no key then, although others may be.
+    /// Closes a flow collection without a candidate.
+    ///
+    /// If the collection never had one (`[]`), go-yaml no longer waits for a
+    /// `:` after it. The collection is then no key if it is the first token in
+    /// the queue.
     pub(super) fn close(&mut self) {
         if self.slots.len() < 2 {
             return;
         }
-        let Some(Slot { bracket, had_candidate: false, .. }) = self.slots.pop() else {
+        let Some(CandidateSlot { bracket, had_candidate: false, .. }) = self.slots.pop() else {
             return;
         };
         let outer = self.slots.last().and_then(|slot| slot.candidate);
@@ -105,7 +109,7 @@ impl Keys {
 }
 
 impl Scanner<'_> {
-    /// Whether a `:` could still make this token a key.
+    /// A later `:` can still make this token a key.
     pub(super) fn may_be_key(&mut self, token: usize) -> Result<bool, Error> {
         let Some(candidate) = self.keys.first().filter(|candidate| candidate.token == token) else {
             return Ok(false);
@@ -117,7 +121,7 @@ impl Scanner<'_> {
         if candidate.is_required { Err(self.missing_colon()) } else { Ok(false) }
     }
 
-    /// The token about to be scanned may be a key.
+    /// Registers the next token as a candidate if a key is allowed here.
     pub(super) fn expect_key(&mut self) -> Result<(), Error> {
         if let Some(candidate) = self.candidate()? {
             self.keys.put(candidate);
@@ -125,7 +129,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// The token about to be scanned, if it may be a key.
+    /// A candidate for the next token, if a key is allowed here.
     pub(super) fn candidate(&mut self) -> Result<Option<Candidate>, Error> {
         if !self.is_key_allowed {
             return Ok(None);
@@ -139,7 +143,7 @@ impl Scanner<'_> {
         }))
     }
 
-    /// What was scanned in this collection so far is no key.
+    /// Drops the candidate of the innermost collection.
     pub(super) fn forget_key(&mut self) -> Result<(), Error> {
         match self.keys.take() {
             Some(candidate) if candidate.is_required => Err(self.missing_colon()),
@@ -147,8 +151,8 @@ impl Scanner<'_> {
         }
     }
 
-    /// A `:` is here: queues what announces a key before the token that is
-    /// one. `false` if there is none.
+    /// Handles a `:`. Queues the tokens for a key before the candidate. Returns
+    /// false if there is no candidate.
     pub(super) fn mark_key(&mut self) -> Result<bool, Error> {
         let Some(candidate) = self.keys.take() else {
             return Ok(false);
@@ -158,15 +162,15 @@ impl Scanner<'_> {
         }
         let Candidate { place, column, token, .. } = candidate;
         let announce = |kind| Token::new(kind, place, place.offset(), Text::EMPTY);
-        self.queue.insert(token, announce(Kind::Key));
+        self.queue.insert(token, announce(TokenKind::Key));
         if self.open_block(column)? {
-            self.queue.insert(token, announce(Kind::BlockMappingStart));
+            self.queue.insert(token, announce(TokenKind::BlockMappingStart));
         }
         Ok(true)
     }
 
-    /// Queues a scalar, which most often is a key if it may be one: then its
-    /// `:` is at hand, and nothing has to be waited for.
+    /// Queues a scalar. Most scalars that may be keys have their `:` right
+    /// after them, and then nothing has to wait.
     pub(super) fn push_scalar(
         &mut self,
         scalar: Token,
@@ -188,12 +192,12 @@ impl Scanner<'_> {
         }
         let announce = |kind| Token::new(kind, scalar.place, scalar.place.offset(), Text::EMPTY);
         if self.open_block(candidate.column)? {
-            self.queue.push(announce(Kind::BlockMappingStart));
+            self.queue.push(announce(TokenKind::BlockMappingStart));
         }
-        self.queue.push(announce(Kind::Key));
+        self.queue.push(announce(TokenKind::Key));
         self.queue.push(scalar);
         self.is_key_allowed = false;
-        self.indicator(Kind::Value, 1);
+        self.indicator(TokenKind::Value, 1);
         Ok(())
     }
 
@@ -203,10 +207,10 @@ impl Scanner<'_> {
             && (self.at <= start + MAX_KEY_CHARACTERS || self.is_short_enough(start))
     }
 
-    /// Counts characters, as bytes are too many.
+    /// The text from `start` has few enough characters.
     fn is_short_enough(&self, start: usize) -> bool {
         let bytes = self.input.get(start..self.at).unwrap_or_default();
-        // No character has more than four bytes.
+        // A character has at most four bytes.
         bytes.len() <= 4 * MAX_KEY_CHARACTERS
             && bytes.iter().filter(|&byte| byte & 0xC0 != 0x80).count() <= MAX_KEY_CHARACTERS
     }

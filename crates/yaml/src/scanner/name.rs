@@ -4,12 +4,12 @@ use super::{Scanner, Text};
 use crate::{
     class::{self, WORD},
     error::Error,
-    token::Kind,
+    token::TokenKind,
 };
 
 impl Scanner<'_> {
     /// `&name` or `*name`
-    pub(super) fn named(&mut self, kind: Kind) -> Result<(), Error> {
+    pub(super) fn named(&mut self, kind: TokenKind) -> Result<(), Error> {
         self.expect_key()?;
         self.is_key_allowed = false;
         let place = self.place();
@@ -24,7 +24,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// The letters, digits, `-` and `_` from here on.
+    /// Reads letters, digits, `-` and `_`.
     pub(super) fn word(&mut self) -> Text {
         let start = self.at;
         while class::of(self.byte(0)) & WORD != 0 {

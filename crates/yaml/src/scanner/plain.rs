@@ -1,14 +1,14 @@
-//! Scalars without quotes.
+//! Plain scalars (without quotes).
 
 use super::{Scanner, Style, Text};
 use crate::{
     class::{self, BLANK, BREAK, COLON, FLOW},
     error::Error,
-    token::{Kind, Token},
+    token::{Token, TokenKind},
 };
 
 impl Scanner<'_> {
-    /// A scalar that ends where something else starts.
+    /// Reads a plain scalar of one or more lines.
     pub(super) fn plain(&mut self) -> Result<(), Error> {
         let candidate = self.candidate()?;
         self.is_key_allowed = false;
@@ -34,11 +34,11 @@ impl Scanner<'_> {
             end = next_end;
             text = Text::scratch(base, self.scratch.len());
         }
-        self.push_scalar(Token::new(Kind::Scalar(Style::Plain), place, end, text), candidate)
+        self.push_scalar(Token::new(TokenKind::Scalar(Style::Plain), place, end, text), candidate)
     }
 
-    /// Reads words and the blanks around them up to the end of the line.
-    /// Returns where the last word ends.
+    /// Reads words and the blanks between them up to the end of the line.
+    /// Returns the end of the last word.
     fn plain_line(&mut self) -> usize {
         let stops = BLANK | BREAK | COLON | self.wide | if self.flow_depth > 0 { FLOW } else { 0 };
         loop {
@@ -72,16 +72,15 @@ impl Scanner<'_> {
         }
     }
 
-    /// Whether the line that starts here, behind its indentation, belongs to
-    /// something else.
+    /// The line that starts here is not part of the scalar.
     fn ends_plain(&self, indent: usize) -> bool {
         self.flow_depth == 0 && self.column() < indent
             || self.byte(0) == b'#'
             || self.is_document_marker()
     }
 
-    /// Skips line breaks and the blanks between and behind them. `false` if
-    /// there is no line break here.
+    /// Skips line breaks and the blanks around them. Returns false if there is
+    /// no line break.
     fn skip_breaks(&mut self, indent: usize) -> Result<bool, Error> {
         if !self.skip_break() {
             return Ok(false);
@@ -99,20 +98,19 @@ impl Scanner<'_> {
         }
     }
 
-    /// Skips spaces and tabs.
     pub(super) fn skip_blanks(&mut self) {
         while class::of(self.byte(0)) & BLANK != 0 {
             self.at += 1;
         }
     }
 
-    /// Adds a part of the document to the scratch.
+    /// Appends a range of the document to the scratch buffer.
     pub(super) fn copy(&mut self, start: usize, end: usize) {
         self.scratch.extend_from_slice(&self.input[start..end]);
     }
 
-    /// Adds what the line breaks between `start` and `end` mean in a scalar
-    /// that may be wrapped: one is a space, of several the first does not count.
+    /// Appends the folded line breaks between `start` and `end`: one break
+    /// becomes a space, and of several the first is dropped.
     pub(super) fn fold(&mut self, start: usize, end: usize) {
         let base = self.scratch.len();
         self.unfold(start, end);
@@ -125,7 +123,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Adds the line breaks between `start` and `end`.
+    /// Appends the line breaks between `start` and `end`.
     pub(super) fn unfold(&mut self, start: usize, end: usize) {
         let mut gap = &self.input[start..end];
         while let [_, rest @ ..] = gap {

@@ -1,20 +1,19 @@
-//! Tokens on their way to the parser.
+//! The queue of tokens between scanner and parser.
 
 use super::Token;
 
-/// How many tokens that were taken may wait for the others to be. More than a
-/// key can have, so the queue runs empty long before.
+/// Number of consumed tokens that are kept before the queue is compacted. It is
+/// larger than any key, so the queue normally becomes empty first.
 const MAX_TAKEN: usize = 4096;
 
-/// Tokens that were scanned and not yet taken. Most often it runs empty
-/// before the next is scanned, so its memory is simply used from the start
-/// again.
+/// Tokens that are scanned but not consumed. The queue normally becomes empty
+/// before the next token is scanned, so the memory is reused from its start.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     tokens: Vec<Token>,
-    /// How many of them were taken.
+    /// Number of consumed tokens in `tokens`.
     taken: usize,
-    /// How many were taken before them.
+    /// Number of tokens that were removed from `tokens`.
     before: usize,
 }
 
@@ -25,7 +24,7 @@ impl Queue {
         self.tokens.get(self.taken).copied()
     }
 
-    /// Takes the next token.
+    /// Consumes the next token.
     #[inline]
     pub(super) fn take(&mut self) {
         if self.taken < self.tokens.len() {
@@ -38,26 +37,26 @@ impl Queue {
         }
     }
 
-    /// Adds a token behind all others.
+    /// Appends a token.
     #[inline]
     pub(super) fn push(&mut self, token: Token) {
         self.tokens.push(token);
     }
 
-    /// Number of the next token, counted from the document's first.
+    /// Number of the next token, counted from the start of the document.
     #[inline]
     pub(super) fn first_number(&self) -> usize {
         self.before + self.taken
     }
 
-    /// Number of the token that is pushed next.
+    /// Number that the next pushed token gets.
     #[inline]
     pub(super) fn next_number(&self) -> usize {
         self.before + self.tokens.len()
     }
 
-    /// Adds a token before the one of this number, or last if that one was
-    /// taken.
+    /// Inserts a token before the one with this number. If that one is
+    /// consumed, appends it.
     pub(super) fn insert(&mut self, number: usize, token: Token) {
         if number < self.first_number() {
             self.push(token);

@@ -1,10 +1,10 @@
-//! Scalars in quotes.
+//! Quoted scalars.
 
 use super::{Scanner, Style, Text};
 use crate::{
     class::{self, BLANK, BREAK},
     error::Error,
-    token::{Kind, Token},
+    token::{Token, TokenKind},
 };
 
 impl Scanner<'_> {
@@ -25,10 +25,10 @@ impl Scanner<'_> {
             self.rewrite_quoted(start, quote)?
         };
         self.at += 1;
-        self.push_scalar(Token::new(Kind::Scalar(style), place, self.at, text), candidate)
+        self.push_scalar(Token::new(TokenKind::Scalar(style), place, self.at, text), candidate)
     }
 
-    /// Puts a scalar together that is not just what stands there.
+    /// Decodes a scalar whose text differs from its characters in the document.
     fn rewrite_quoted(&mut self, start: usize, quote: u8) -> Result<Text, Error> {
         let base = self.scratch.len();
         let mut start = start;
@@ -56,7 +56,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// A backslash and what it stands for.
+    /// Decodes a backslash and the character or line break after it.
     fn escaped(&mut self) -> Result<(), Error> {
         self.at += 1;
         if !self.skip_break() {
@@ -69,8 +69,8 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// Skips line breaks and the blanks around them. Behind them the end of
-    /// the document would end the scalar too.
+    /// Skips line breaks and the blanks around them. A document marker after
+    /// them is an error.
     fn skip_quoted_breaks(&mut self) -> Result<(), Error> {
         loop {
             self.skip_blanks();
@@ -84,7 +84,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// Skips what stands for itself, blanks included.
+    /// Skips characters that need no decoding, blanks included.
     fn skip_quoted_run(&mut self, quote: u8) {
         let stops = BREAK | self.wide;
         loop {
@@ -102,12 +102,13 @@ impl Scanner<'_> {
         }
     }
 
-    /// `''` within single quotes.
+    /// `''` in a single-quoted scalar.
     fn is_quoted_quote(&self, quote: u8) -> bool {
         quote == b'\'' && self.byte(0) == quote && self.byte(1) == quote
     }
 
-    /// Where the text from `start` to here ends without the blanks behind it.
+    /// End of the text from `start` to the current position, without trailing
+    /// blanks.
     fn trim(&self, start: usize) -> usize {
         let text = &self.input[start..self.at];
         let kept = text.iter().rposition(|&byte| class::of(byte) & BLANK == 0);

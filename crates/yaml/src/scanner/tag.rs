@@ -5,7 +5,7 @@ use crate::{
     class::{self, URI, WORD},
     error::Error,
     offset::Offset,
-    token::Kind,
+    token::TokenKind,
 };
 
 impl Scanner<'_> {
@@ -20,7 +20,7 @@ impl Scanner<'_> {
             return Err(self.error("did not find expected whitespace or line break"));
         }
         let text = Text::scratch(base, self.scratch.len());
-        self.push(Kind::Tag { handle: Offset::new(handle) }, place, text);
+        self.push(TokenKind::Tag { handle: Offset::new(handle) }, place, text);
         Ok(())
     }
 
@@ -34,7 +34,7 @@ impl Scanner<'_> {
         Ok(0)
     }
 
-    /// Returns how many bytes of the scratch are the handle.
+    /// Returns the length of the handle in the scratch buffer, in bytes.
     fn short_tag(&mut self) -> Result<usize, Error> {
         let base = self.scratch.len();
         self.handle();
@@ -44,11 +44,11 @@ impl Scanner<'_> {
             return Ok(len);
         }
         self.uri(true)?;
-        // Alone, `!` is not a handle but the tag itself.
+        // `!` alone is the tag, not a handle.
         Ok(usize::from(self.scratch.len() > base + 1))
     }
 
-    /// Adds `!`, or `!` and a word and, if there is one, another `!`.
+    /// Appends a handle: `!`, `!word` or `!word!`.
     pub(super) fn handle(&mut self) {
         let start = self.at;
         self.at += 1;
@@ -59,7 +59,7 @@ impl Scanner<'_> {
         self.copy(start, self.at);
     }
 
-    /// Adds a URI, its escapes decoded.
+    /// Appends a URI and decodes its escapes.
     pub(super) fn uri(&mut self, may_be_empty: bool) -> Result<(), Error> {
         let base = self.scratch.len();
         loop {
@@ -79,7 +79,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// One character as `%XX` for each of its bytes.
+    /// Decodes one UTF-8 character of which each byte is written as `%XX`.
     fn uri_escape(&mut self) -> Result<(), Error> {
         let lead = self.uri_octet()?;
         let trailing = match lead {

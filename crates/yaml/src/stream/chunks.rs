@@ -1,4 +1,4 @@
-//! The texts between separators.
+//! Splits an output at its separators.
 
 use std::borrow::Cow;
 
@@ -8,20 +8,19 @@ use memchr::memmem;
 use super::space_len;
 use crate::error::shown;
 
-/// The text of a document, as upstream hands it to its YAML decoder.
+/// The text of one document.
 pub(super) struct Chunk<'a> {
     pub(super) text: Cow<'a, [u8]>,
-    /// Where it starts in the output.
+    /// Its offset in the output.
     pub(super) start: usize,
 }
 
-/// A line that starts like a separator and is none.
+/// A line that starts with `---` but is not a separator.
 pub(super) struct BadSeparator {
     pub(super) text: String,
     pub(super) offset: usize,
 }
 
-/// Cuts an output into chunks.
 pub(super) struct Chunks<'a> {
     output: &'a [u8],
     at: usize,
@@ -29,13 +28,13 @@ pub(super) struct Chunks<'a> {
 }
 
 impl<'a> Chunks<'a> {
-    /// The chunks from `start` to `end`; whether a line break stands at `end`
-    /// makes no difference but in speed.
+    /// The chunks from `start` to `end`. A line break at `end` only avoids a
+    /// copy.
     pub(super) fn new(output: &'a Bytes, start: usize, end: usize) -> Self {
         Self { output, at: start, end }
     }
 
-    /// Where the next separator stands, from the line at `from` on.
+    /// Offset of the next separator. `from` is the start of a line.
     fn separator(&self, from: usize) -> Option<usize> {
         let text = self.output.get(from..self.end)?;
         if text.starts_with(b"---") {
@@ -49,7 +48,7 @@ impl<'a> Chunks<'a> {
         memchr::memchr(b'\n', line).map_or(self.end, |offset| from + offset + 1)
     }
 
-    /// What the separator at `offset` has behind it must be a comment.
+    /// Checks that only a comment follows the separator at `offset`.
     fn check_separator(&self, offset: usize, line_end: usize) -> Result<(), BadSeparator> {
         let rest = trim(&self.output[offset + 3..line_end]);
         match rest {
@@ -61,7 +60,7 @@ impl<'a> Chunks<'a> {
         }
     }
 
-    /// The lines from `start` to `end`, each with LF at its end.
+    /// The lines from `start` to `end`, with an LF after the last one.
     fn chunk(&self, start: usize, end: usize) -> Chunk<'a> {
         let text = &self.output[start..end];
         let is_complete = text.ends_with(b"\n");
@@ -84,7 +83,7 @@ impl<'a> Iterator for Chunks<'a> {
         if start >= self.end {
             return None;
         }
-        // A separator with nothing before it belongs to the text behind it.
+        // A separator at the start belongs to the text after it.
         let mut from = start;
         loop {
             let Some(separator) = self.separator(from) else {
@@ -105,8 +104,7 @@ impl<'a> Iterator for Chunks<'a> {
     }
 }
 
-/// One carriage return before a line feed belongs to it and goes, which only
-/// shows where there are two.
+/// Replaces CR LF by LF. This matters only after another CR.
 fn normalised(text: &[u8]) -> Vec<u8> {
     let mut lines = Vec::with_capacity(text.len() + 1);
     for line in text.split_inclusive(|&byte| byte == b'\n') {
@@ -118,7 +116,7 @@ fn normalised(text: &[u8]) -> Vec<u8> {
     lines
 }
 
-/// Without the white space around it, in Unicode's terms.
+/// Trims Unicode's white space.
 fn trim(text: &[u8]) -> &[u8] {
     let mut text = text;
     while let Some(width) = space_len(text) {

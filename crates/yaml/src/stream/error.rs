@@ -1,46 +1,46 @@
-//! Why an output is not what its plugin meant.
+//! Errors of a command's output.
 
 use std::fmt;
 
-/// How much of the line to blame an error shows.
+/// Longest excerpt of the line with the error, in bytes.
 pub const MAX_EXCERPT_BYTES: usize = 160;
 
 #[expect(clippy::error_impl_error, reason = "`stream::Error` is what it is called")]
-/// What is wrong with a plugin's output, in Argo CD's own words, less the
-/// words `failed to unmarshal manifest: ` that it always puts before them.
+/// The reason why an output is invalid. The text is Argo CD's, without its
+/// prefix `failed to unmarshal manifest: `.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{cause}")]
+#[error("{problem}")]
 pub struct Error {
-    cause: Cause,
+    problem: Problem,
     document: usize,
     line: usize,
     excerpt: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Cause {
-    /// What stands behind a separator.
+pub(super) enum Problem {
+    /// The text after `---`.
     Separator(String),
-    /// Go's words.
+    /// Go's JSON error text.
     Json {
         text: String,
     },
     Yaml(crate::Error),
-    /// The bracket that opens one collection too many.
+    /// The bracket that exceeds the nesting limit.
     Depth(char),
 }
 
-/// Where an error is.
+/// The position of an error.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Position<'a> {
-    /// Counted from 1.
+    /// Number of the document, counted from 1.
     pub(super) document: usize,
     /// The whole output.
     pub(super) text: &'a [u8],
     pub(super) offset: usize,
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Separator(rest) => write!(f, "invalid Yaml document separator: {rest}"),
@@ -55,46 +55,46 @@ impl fmt::Display for Cause {
 }
 
 impl Error {
-    pub(super) fn new(cause: Cause, position: Position<'_>) -> Self {
+    pub(super) fn new(problem: Problem, position: Position<'_>) -> Self {
         let Position { document, text, offset } = position;
         let (before, after) = text.split_at(offset.min(text.len()));
-        // At the very end, the last line with anything in it is meant.
+        // An error at the end is reported on the last line that is not empty.
         let before = if after.is_empty() { before.trim_ascii_end() } else { before };
         let line = memchr::memchr_iter(b'\n', before).count() + 1;
         let start = memchr::memrchr(b'\n', before).map_or(0, |end| end + 1);
-        Self { cause, document, line, excerpt: excerpt(&text[start..], before.len() - start) }
+        Self { problem, document, line, excerpt: excerpt(&text[start..], before.len() - start) }
     }
 
-    /// The document to blame, counted from 1, empty ones included.
+    /// Number of the invalid document, counted from 1. Empty documents count.
     #[must_use]
     pub fn document(&self) -> usize {
         self.document
     }
 
-    /// The line to blame, counted from 1 through the whole output.
+    /// Line of the error, counted from 1 from the start of the output.
     #[must_use]
     pub fn line(&self) -> usize {
         self.line
     }
 
-    /// The line to blame, or as much as [`MAX_EXCERPT_BYTES`] allow of it. It
-    /// may hold a secret.
+    /// The line with the error, at most [`MAX_EXCERPT_BYTES`] of it. It may
+    /// contain a secret.
     #[must_use]
     pub fn excerpt(&self) -> &str {
         &self.excerpt
     }
 
-    /// What the YAML engine has to say, if it is the one who complains.
+    /// The YAML error, if the document is invalid YAML.
     #[must_use]
     pub fn yaml(&self) -> Option<&crate::Error> {
-        match &self.cause {
-            Cause::Yaml(error) => Some(error),
-            Cause::Separator(_) | Cause::Json { .. } | Cause::Depth(_) => None,
+        match &self.problem {
+            Problem::Yaml(error) => Some(error),
+            Problem::Separator(_) | Problem::Json { .. } | Problem::Depth(_) => None,
         }
     }
 }
 
-/// The line that `text` starts with, or the part of it around `column`.
+/// The first line of `text`, or the part of it around `column`.
 fn excerpt(text: &[u8], column: usize) -> String {
     let window = &text[..text.len().min(column + MAX_EXCERPT_BYTES)];
     let end = memchr::memchr(b'\n', window).unwrap_or(window.len());

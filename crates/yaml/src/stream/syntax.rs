@@ -1,13 +1,13 @@
-//! JSON values, as Go's `encoding/json` finds and refuses them.
+//! A JSON scanner with the rules and error texts of Go's `encoding/json`.
 
 use std::ops::Range;
 
 use super::MAX_JSON_DEPTH;
 
-/// Why there is no JSON value.
+/// The reason why a text is not JSON.
 #[derive(Debug)]
 pub(super) enum Syntax {
-    /// A byte that may not stand there.
+    /// A byte that is not allowed at this point.
     Invalid {
         offset: usize,
         byte: u8,
@@ -17,8 +17,8 @@ pub(super) enum Syntax {
 }
 
 impl Syntax {
-    /// Go's words, with the offset that upstream puts before the first
-    /// value's error.
+    /// Go's error text. Argo CD adds the offset only to the first value's
+    /// error.
     pub(super) fn text(&self, with_offset: bool) -> String {
         match self {
             Self::UnexpectedEnd => "unexpected EOF".to_owned(),
@@ -30,7 +30,7 @@ impl Syntax {
     }
 }
 
-/// A byte as Go quotes it: as if it were a character.
+/// A byte in Go's quotes. Go formats it as if it were a character.
 fn quoted(byte: u8) -> String {
     match byte {
         b'\'' => r"'\''".to_owned(),
@@ -49,7 +49,8 @@ fn quoted(byte: u8) -> String {
     }
 }
 
-/// The first value from `start` on; `None` if only white space is left.
+/// Range of the first value from `start` on. `None` if only white space
+/// follows.
 pub(super) fn value(text: &[u8], start: usize) -> Result<Option<Range<usize>>, Syntax> {
     let mut scan = Scan { text, at: start, open: Vec::new() };
     scan.skip_space();
@@ -61,7 +62,7 @@ pub(super) fn value(text: &[u8], start: usize) -> Result<Option<Range<usize>>, S
     Ok(Some(start..scan.at))
 }
 
-/// The bracket that opens one collection too many.
+/// The bracket that exceeds the nesting limit.
 pub(super) fn too_deep(json: &[u8]) -> char {
     match value(json, 0) {
         Err(Syntax::Invalid { byte, .. }) => char::from(byte),
@@ -72,7 +73,7 @@ pub(super) fn too_deep(json: &[u8]) -> char {
 struct Scan<'a> {
     text: &'a [u8],
     at: usize,
-    /// The brackets that are open.
+    /// The open brackets.
     open: Vec<u8>,
 }
 
@@ -92,7 +93,7 @@ impl Scan<'_> {
         }
     }
 
-    /// A value with all that is in it.
+    /// Reads a complete value.
     fn value(&mut self) -> Result<(), Syntax> {
         loop {
             self.start_value()?;
@@ -133,7 +134,8 @@ impl Scan<'_> {
         }
     }
 
-    /// What follows a value. `false`: another value.
+    /// Reads the text after a value. Returns false if another value follows in
+    /// the same collection.
     fn end_value(&mut self) -> Result<bool, Syntax> {
         let Some(&bracket) = self.open.last() else {
             return Ok(true);
@@ -231,7 +233,7 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// One digit at least.
+    /// Reads at least one digit.
     fn digits(&mut self, context: &'static str) -> Result<(), Syntax> {
         if !self.byte()?.is_ascii_digit() {
             return self.invalid(context);

@@ -1,17 +1,17 @@
-//! From events to nodes.
+//! Builds a tree from events.
 
 use std::collections::HashMap;
 
 use super::{Content, Data, Error, MAX_NODES, Parser, Value};
 use crate::{
-    event::{Event, Kind, Scalar},
+    event::{Event, EventKind, Scalar},
     scalar,
 };
 
-/// Nodes and the number of the first.
+/// The nodes and the index of the root.
 type Built = (Vec<Data>, usize);
 
-/// A collection that is being read, and the key that waits for its value.
+/// A collection that is not complete, and its key that waits for a value.
 struct Open {
     node: usize,
     key: Option<usize>,
@@ -30,16 +30,16 @@ impl Builder {
         loop {
             let event = parser.next_event()?;
             let content = match event.kind {
-                Kind::Scalar(scalar) => scalar_content(&scalar, &parser),
-                Kind::SequenceStart => Content::Sequence(Vec::new()),
-                Kind::MappingStart => Content::Mapping(Vec::new()),
-                Kind::Alias(name) => self.alias(parser.text(name), &event)?,
-                Kind::SequenceEnd | Kind::MappingEnd => {
+                EventKind::Scalar(scalar) => scalar_content(&scalar, &parser),
+                EventKind::SequenceStart => Content::Sequence(Vec::new()),
+                EventKind::MappingStart => Content::Mapping(Vec::new()),
+                EventKind::Alias(name) => self.alias(parser.text(name), &event)?,
+                EventKind::SequenceEnd | EventKind::MappingEnd => {
                     self.close(event.end());
                     continue;
                 }
-                Kind::DocumentStart => continue,
-                Kind::DocumentEnd | Kind::StreamEnd => break,
+                EventKind::DocumentStart => continue,
+                EventKind::DocumentEnd | EventKind::StreamEnd => break,
             };
             let node = self.add(content, &event)?;
             if let Some(name) = event.anchor {
@@ -94,7 +94,7 @@ impl Builder {
     }
 }
 
-/// A scalar that is not what its tag says is a string here.
+/// A scalar whose tag does not fit its text counts as a string here.
 fn scalar_content(scalar: &Scalar, parser: &Parser<'_>) -> Content {
     let text = parser.text(scalar.text);
     let value = scalar::resolve(scalar, text).unwrap_or(Value::Str);

@@ -1,4 +1,4 @@
-//! A node of a document, seen from outside.
+//! Public view of a tree's nodes.
 
 use super::{Content, Data, Tree, Value};
 use crate::{
@@ -6,37 +6,39 @@ use crate::{
     token::Style,
 };
 
-/// A node of a [`Tree`]. An alias shows what it stands for, but stands where
-/// it stands; what contains itself by an alias never ends.
+/// A node of a [`Tree`]. An alias has the content of its target, but its own
+/// position. A node that contains an alias of itself has endless descendants,
+/// so a recursive walk needs a depth limit.
 #[derive(Debug, Clone, Copy)]
 pub struct Node<'t> {
     tree: &'t Tree<'t>,
     number: usize,
 }
 
-/// What a node is, after YAML 1.1's rules for scalars.
+/// The type of a node by the rules of YAML 1.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
-    /// Nothing, or `null`.
+    /// An empty node, `~` or `null`.
     Null,
-    /// `true`, `yes`, `on` and their like.
+    /// `true`, `yes`, `on`, `y` or their opposites.
     Bool,
-    /// A whole number.
+    /// An integer.
     Int,
     /// Any other number.
     Float,
-    /// Characters.
+    /// Any other scalar.
     String,
-    /// A list.
+    /// A sequence.
     Sequence,
-    /// Keys and values.
+    /// A mapping.
     Mapping,
 }
 
-/// The values of a sequence.
+/// Iterator over the items of a sequence.
 pub type Items<'t> = Box<dyn Iterator<Item = Node<'t>> + 't>;
 
-/// The keys and values of a mapping, as written: repeated keys and merges too.
+/// Iterator over the entries of a mapping in document order. Repeated keys and
+/// merge keys are included.
 pub type Entries<'t> = Box<dyn Iterator<Item = (Node<'t>, Node<'t>)> + 't>;
 
 impl<'t> Node<'t> {
@@ -44,7 +46,7 @@ impl<'t> Node<'t> {
         Self { tree, number }
     }
 
-    /// What it is.
+    /// The type of the node.
     #[must_use]
     pub fn shape(self) -> Shape {
         match self.content() {
@@ -63,7 +65,8 @@ impl<'t> Node<'t> {
 }
 
 impl<'t> Node<'t> {
-    /// The characters of a scalar; of `!!binary` the encoded ones.
+    /// The characters of a scalar, `None` for a collection. A `!!binary` scalar
+    /// is not decoded.
     #[must_use]
     pub fn text(self) -> Option<&'t str> {
         match self.content() {
@@ -72,7 +75,7 @@ impl<'t> Node<'t> {
         }
     }
 
-    /// How a scalar is written.
+    /// The style of a scalar, `None` for a collection.
     #[must_use]
     pub fn style(self) -> Option<Style> {
         match self.content() {
@@ -81,8 +84,7 @@ impl<'t> Node<'t> {
         }
     }
 
-    /// Whether it is the key `<<`, whose value's entries count as the
-    /// mapping's own.
+    /// The node is the merge key `<<`.
     #[must_use]
     pub fn is_merge(self) -> bool {
         matches!(
@@ -91,7 +93,7 @@ impl<'t> Node<'t> {
         )
     }
 
-    /// The values of a sequence; none of anything else.
+    /// The items of a sequence; empty for any other node.
     #[must_use]
     pub fn items(self) -> Items<'t> {
         match self.content() {
@@ -104,7 +106,7 @@ impl<'t> Node<'t> {
         }
     }
 
-    /// The keys and values of a mapping; none of anything else.
+    /// The entries of a mapping; empty for any other node.
     #[must_use]
     pub fn entries(self) -> Entries<'t> {
         match self.content() {
@@ -119,15 +121,15 @@ impl<'t> Node<'t> {
         }
     }
 
-    /// The value that counts for a key: the last one.
+    /// The value of a key. Of equal keys the last one counts.
     #[must_use]
     pub fn get(self, key: &str) -> Option<Self> {
         let entries = self.entries().filter(|(name, _)| name.text() == Some(key));
         entries.last().map(|(_, value)| value)
     }
 
-    /// Where it stands, without its anchor and tag. A collection by
-    /// indentation ends where the next thing starts.
+    /// The range of the node, without its anchor and tag. A block collection
+    /// ends at the start of the next token.
     #[must_use]
     pub fn span(self) -> Span {
         let source = &self.tree.source;
@@ -150,7 +152,7 @@ impl<'t> Node<'t> {
         self.tree.nodes.get(self.number)
     }
 
-    /// What it is, or what it is an alias of.
+    /// The content of the node or, for an alias, of its target.
     fn content(self) -> Option<&'t Content> {
         match &self.data()?.content {
             Content::Alias(target) => self.tree.nodes.get(*target).map(|data| &data.content),

@@ -1,21 +1,22 @@
-//! Outputs that ask for much.
+//! Outputs that are large or hostile.
 
 use std::fmt::Write as _;
 
 use bytes::Bytes;
 
-/// An output and what is to become of it.
+/// An output and its expected result.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) output: fn() -> Bytes,
     pub(crate) max_bytes: usize,
-    /// Part of the error's text.
+    /// Part of the expected error text. `None` if the output is valid.
     pub(crate) error: Option<&'static str>,
-    /// How many times the larger of output and result may be resident at once.
+    /// Peak memory allowed, as a multiple of the larger one of output and
+    /// result.
     pub(crate) times: usize,
 }
 
-/// Enough for what a byte costs to show.
+/// Size of most outputs in bytes, large enough to show the cost of each byte.
 const SIZE: usize = 8 << 20;
 
 const MAX_BYTES: usize = 100 << 20;
@@ -64,12 +65,12 @@ pub(crate) const HOSTILE: &[Case] = &[
 ];
 
 pub(crate) const EXPLOSIVE: &[Case] = &[
-    refused("aliases of a large value", alias_bomb, "becomes more than"),
+    refused("aliases of a large value", alias_bomb, "exceeds the limit of"),
     refused("aliases of aliases", nested_aliases, "excessive aliasing"),
-    refused("merges of a large mapping", merge_bomb, "becomes more than"),
+    refused("merges of a large mapping", merge_bomb, "exceeds the limit of"),
     refused("merges of merges", nested_merges, "excessive aliasing"),
     refused("many merges at once", merge_list, "excessive aliasing"),
-    refused("characters with long escapes", long_escapes, "becomes more than"),
+    refused("characters with long escapes", long_escapes, "exceeds the limit of"),
     refused("too deep", too_deep, "exceeded max depth"),
     refused("keys without end", endless_keys, "json: offset 2"),
 ];
@@ -78,7 +79,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
     ORDINARY.iter().chain(HOSTILE).chain(EXPLOSIVE)
 }
 
-/// `piece` with its number for `#`, until it is large enough.
+/// Repeats `piece`, with its number instead of `#`, up to [`SIZE`].
 fn repeated(start: &str, piece: &str, end: &str) -> Bytes {
     let mut text = String::with_capacity(SIZE + 1024);
     text.push_str(start);
@@ -178,7 +179,8 @@ fn blank_lines() -> Bytes {
 }
 
 fn merges() -> Bytes {
-    // More merges for the other nodes, and upstream's guard would refuse it.
+    // With more merges per node go-yaml's guard against aliases would refuse
+    // it.
     let item = "- {a: b, c: d, e: f, g: h, i: j, k: l, m: n, o: p}\n";
     let piece = [item.repeat(4).as_str(), "- {z: 1, <<: *a, b: 1}\n"].concat();
     repeated("- &a {x: 1, y: 2}\n", &piece, "")
@@ -201,7 +203,7 @@ fn tag_directives() -> Bytes {
 }
 
 fn long_tag_prefix() -> Bytes {
-    // CR, because LF and `---` would end the document here.
+    // CR, because `---` after LF would end the document here.
     let directive = format!("%TAG !a! !{}\r---\r[", "x".repeat(SIZE / 2));
     repeated(&directive, "!a!b c,", "]")
 }

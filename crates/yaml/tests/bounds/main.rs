@@ -1,7 +1,8 @@
-//! Hostile and huge outputs: time and memory stay in proportion.
+//! Time and memory for large and hostile outputs are proportional to their
+//! size.
 //!
-//! Every case runs in a child, this program again, on a thread with little
-//! stack, and says how much memory it took at its worst.
+//! Each case runs in a child process, which is this program again. The child
+//! reads the output on a thread with a small stack and reports its peak memory.
 
 #![cfg(test)]
 
@@ -18,28 +19,29 @@ use cmp_yaml::stream;
 
 use crate::cases::Case;
 
-/// Less than any thread of the product has.
+/// Smaller than the stack of any thread of the product.
 const STACK_BYTES: usize = 256 << 10;
 
-/// What a program and its buffers take for the smallest of inputs.
+/// Memory of the program and its buffers for a very small input.
 const BASE_KIB: usize = 8 << 10;
 
-/// Unoptimised and on a busy machine; anything that is not linear takes hours.
+/// Time limit of a case in an unoptimised build on a busy machine. Quadratic
+/// time would take hours.
 const MAX_TIME: Duration = Duration::from_mins(1);
 
-/// Before the numbers that a child prints.
+/// Precedes the numbers that a child prints.
 const MARK: &str = "measured:";
 
-/// How large the case's larger side is, and the memory it took, in KiB.
+/// The larger one of output and result, and the peak memory, both in KiB.
 struct Measured {
     largest: usize,
     peak: usize,
 }
 
-/// Reads a case's output on a small stack and prints what it took.
+/// Reads a case's output on a small stack and prints its size and peak memory.
 fn measure(case: &'static Case) {
     let output = (case.output)();
-    // From here on counts what is resident at once, the output included.
+    // Resets the peak. From here on it counts the output too.
     fs::write("/proc/self/clear_refs", "5").expect("the peak is reset");
     let input = output.len();
     let read = move || {
@@ -109,8 +111,8 @@ fn check(cases: &[Case]) {
     }
 }
 
-/// The child of the tests below: its case is named behind `--skip`, which
-/// skips nothing as no test is called so.
+/// The child process of the other tests. The case is the argument after
+/// `--skip`. This skips nothing, because no test has a case's name.
 #[test]
 #[ignore = "the other tests run it"]
 fn one_case_alone() {
@@ -121,16 +123,16 @@ fn one_case_alone() {
 }
 
 #[test]
-fn ordinary_outputs_take_three_times_their_size() {
+fn ordinary_outputs_need_three_times_their_size() {
     check(cases::ORDINARY);
 }
 
 #[test]
-fn hostile_outputs_take_a_small_multiple_of_their_size() {
+fn hostile_outputs_need_a_small_multiple_of_their_size() {
     check(cases::HOSTILE);
 }
 
 #[test]
-fn nothing_becomes_larger_than_allowed() {
+fn outputs_beyond_the_limit_are_refused() {
     check(cases::EXPLOSIVE);
 }

@@ -1,4 +1,4 @@
-//! What the engine tells besides its results.
+//! Errors, limits, memory and trees.
 
 use bytes::Bytes;
 use cmp_yaml::{
@@ -17,7 +17,7 @@ fn stream_error(output: &str) -> stream::Error {
 }
 
 #[test]
-fn an_error_counts_lines_right_where_upstream_does_not() {
+fn an_error_has_the_right_line_although_go_yaml_miscounts() {
     for (document, text, line, offset) in [
         ("a: b: c\n", "yaml: mapping values are not allowed in this context", 1, 4),
         ("a: 1\n  b: 2\n", "yaml: line 2: mapping values are not allowed in this context", 2, 8),
@@ -36,7 +36,7 @@ fn an_error_counts_lines_right_where_upstream_does_not() {
 }
 
 #[test]
-fn an_error_knows_its_cause() {
+fn an_error_has_the_right_cause() {
     assert_eq!(error("a: [").cause(), Cause::Syntax);
     assert_eq!(error("a: *b").cause(), Cause::Value);
     assert_eq!(error("a: .nan").cause(), Cause::Json);
@@ -45,7 +45,7 @@ fn an_error_knows_its_cause() {
 }
 
 #[test]
-fn a_key_that_is_refused_is_shown_however_deep() {
+fn an_invalid_key_is_shown_at_any_depth() {
     let depth = 5000;
     let document = format!("? {}x{}\n", "[".repeat(depth), "]".repeat(depth));
     let shown = format!("{}\"x\"{}", "[]interface {}{".repeat(depth), "}".repeat(depth));
@@ -59,7 +59,7 @@ fn a_key_that_is_refused_is_shown_however_deep() {
 
 /// The texts are those of sigs.k8s.io/yaml v1.6.0.
 #[test]
-fn a_key_that_is_refused_is_shown_with_what_it_merges() {
+fn an_invalid_key_is_shown_with_its_merged_entries() {
     for (document, shown) in [
         ("a: &a {x: 1, w: 2}\n? {<<: *a, w: 3}\n: v\n", r#"{"w":3, "x":1}"#),
         ("a: &a {x: 1, w: 2}\n? {w: 3, <<: *a}\n: v\n", r#"{"w":2, "x":1}"#),
@@ -80,14 +80,14 @@ fn a_key_that_is_refused_is_shown_with_what_it_merges() {
 }
 
 #[test]
-fn merges_that_double_again_and_again_are_refused_before_they_are_shown() {
+fn exponential_merges_are_refused_before_they_are_shown() {
     let lines = (1..60).map(|n| format!("a{n}: &a{n} {{<<: [*a{0}, *a{0}]}}\n", n - 1));
     let document = format!("a0: &a0 {{}}\n{}? {{<<: *a59}}\n: v\n", lines.collect::<String>());
     assert_eq!(error(&document).to_string(), "yaml: document contains excessive aliasing");
 }
 
 #[test]
-fn an_error_names_document_line_and_text_of_the_output() {
+fn an_error_has_document_line_and_excerpt() {
     let error = stream_error("a: 1\n---\nb: 2\nc: [\nd: 3\n---\ne: 5\n");
     assert_eq!((error.document(), error.line()), (2, 5));
     assert_eq!(error.excerpt(), "d: 3");
@@ -100,7 +100,7 @@ fn an_error_names_document_line_and_text_of_the_output() {
 }
 
 #[test]
-fn an_excerpt_is_short_and_shows_what_is_wrong() {
+fn an_excerpt_is_short_and_contains_the_error() {
     let long = "x".repeat(10_000);
     let error = stream_error(&format!("a: \"{long}\\q{long}\"\n"));
     assert!(error.excerpt().len() <= MAX_EXCERPT_BYTES);
@@ -108,7 +108,7 @@ fn an_excerpt_is_short_and_shows_what_is_wrong() {
 }
 
 #[test]
-fn limits_hold_for_all_documents_together() {
+fn the_output_limit_applies_to_all_documents_together() {
     let output = Bytes::from("a: 123456\n---\n".repeat(10));
     assert_eq!(stream::manifests(&output, 120).map(|manifests| manifests.len()), Ok(10));
     let error = stream::manifests(&output, 119).expect_err("too much");
@@ -124,7 +124,7 @@ fn json_shares_the_memory_of_the_output() {
 }
 
 #[test]
-fn a_tree_tells_kinds_and_places() {
+fn a_tree_has_shapes_and_positions() {
     let document =
         b"kind: X\nspec:\n  \xC3\xA9: &a [1, yes, ~, \"2\"]\n  list: *a\n  since: 2001-01-01\n";
     let tree = cmp_yaml::tree(document).expect("YAML").expect("a document");
@@ -144,7 +144,7 @@ fn a_tree_tells_kinds_and_places() {
 }
 
 #[test]
-fn of_repeated_keys_a_tree_gives_the_last() {
+fn a_tree_returns_the_last_of_repeated_keys() {
     let tree = cmp_yaml::tree(b"a: 1\n<<: {b: 2}\na: 3\n").expect("YAML").expect("a document");
     let root = tree.root();
     assert_eq!(root.get("a").and_then(Node::text), Some("3"));
@@ -153,11 +153,21 @@ fn of_repeated_keys_a_tree_gives_the_last() {
 }
 
 #[test]
-fn utf_16_is_read_with_its_mark() {
+fn utf_16_with_a_byte_order_mark_is_read() {
     let little: Vec<u8> = "\u{feff}a: é😀".encode_utf16().flat_map(u16::to_le_bytes).collect();
     let big: Vec<u8> = "\u{feff}a: é😀".encode_utf16().flat_map(u16::to_be_bytes).collect();
     for document in [little, big] {
         let json = cmp_yaml::to_json(&document).expect("YAML");
         assert_eq!(String::from_utf8_lossy(&json), "{\"a\":\"é😀\"}");
     }
+}
+
+#[test]
+fn tag_directives_declare_handles_once() {
+    let document =
+        "%TAG !a! tag:yaml.org,2002:\n%TAG !b! !c\n--- [!a!str 1, !b!str 1, !a!int '1']\n";
+    let json = cmp_yaml::to_json(document.as_bytes()).expect("YAML");
+    assert_eq!(String::from_utf8_lossy(&json), r#"["1","1",1]"#);
+    let twice = "%TAG !a! !x\n%TAG !a! !x\n---\n";
+    assert_eq!(error(twice).to_string(), "yaml: line 1: found duplicate %TAG directive");
 }

@@ -1,4 +1,4 @@
-//! The engine beside what Argo CD's own decoder makes of the same bytes.
+//! Compares results and errors with recordings of Argo CD's decoder.
 
 use std::{fs, path::Path};
 
@@ -9,10 +9,10 @@ use serde_json::Value;
 
 const MAX_BYTES: usize = 100 << 20;
 
-/// How many differences are shown.
+/// Number of differences that are printed.
 const MAX_SHOWN: usize = 20;
 
-/// Words that Argo CD puts before every error.
+/// Prefix that Argo CD adds to every error.
 const PREFIX: &str = "failed to unmarshal manifest: ";
 
 /// One row of test data.
@@ -21,7 +21,7 @@ struct Row {
     input: Bytes,
     manifests: Vec<Vec<u8>>,
     error: Option<String>,
-    /// A command's output loses its last line break, a document does not.
+    /// The input is a command's output, which loses its last line break.
     is_stdout: bool,
 }
 
@@ -122,11 +122,11 @@ fn check(file: &str) {
 }
 
 #[test]
-fn documents_become_what_argo_cd_makes_of_them() {
+fn documents_convert_as_in_argo_cd() {
     check("documents.jsonl");
 }
 
 #[test]
-fn outputs_become_what_argo_cd_makes_of_them() {
+fn outputs_convert_as_in_argo_cd() {
     check("output.jsonl");
 }

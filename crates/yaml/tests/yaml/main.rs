@@ -1,5 +1,6 @@
-//! The engine, seen from outside. One binary, so that it is linked once.
-//! `bounds` is another, because it measures the memory of its own process.
+//! Tests of the public interface. They are one binary, so that it is linked
+//! only once. `bounds` is separate, because it measures the memory of its own
+//! process.
 
 #![cfg(test)]
 

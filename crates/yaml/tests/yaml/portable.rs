@@ -1,4 +1,4 @@
-//! JSON for readers of YAML.
+//! JSON in a spelling that YAML reads alike.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ fn rewritten(json: &str) -> Option<String> {
 }
 
 #[test]
-fn what_yaml_reads_stays_as_it_is() {
+fn json_that_yaml_reads_alike_is_unchanged() {
     for json in [
         r#"{"a": 1.50, "b" : [ "x/y", "\u00e9", "\"" ],  "a":null}"#,
         "{\n  \"a\": \"é😀\\n\\\\u002f\"\n}",
@@ -24,7 +24,7 @@ fn what_yaml_reads_stays_as_it_is() {
 }
 
 #[test]
-fn what_yaml_refuses_is_spelled_otherwise() {
+fn json_that_yaml_refuses_is_respelled() {
     for (json, portable) in [
         (r#"{"a":"x\/y"}"#, r#"{"a":"x/y"}"#),
         (r#"{"a":"\ud83d\ude00", "b": 1.0}"#, r#"{"a":"😀", "b": 1.0}"#),
@@ -39,7 +39,7 @@ fn what_yaml_refuses_is_spelled_otherwise() {
 }
 
 #[test]
-fn a_long_key_is_shortened_where_its_spelling_allows() {
+fn a_long_key_is_shortened_by_decoding_its_escapes() {
     let spelled = format!("{{\"{}\":1}}", "\\u00e9".repeat(1000));
     let raw = format!("{{\"{}\":1}}", "é".repeat(1000));
     assert_eq!(rewritten(&spelled), Some(raw.clone()));
@@ -47,7 +47,7 @@ fn a_long_key_is_shortened_where_its_spelling_allows() {
 }
 
 #[test]
-fn half_a_pair_stays_for_the_reader_to_refuse() {
+fn half_a_surrogate_pair_is_unchanged() {
     assert_eq!(rewritten(r#"{"a":"\ud83d"}"#), None);
     assert_eq!(rewritten(r#"{"a":"\ude00\ud83d"}"#), None);
 }

@@ -1,4 +1,4 @@
-//! What holds for every input.
+//! Properties of all inputs.
 
 use bytes::Bytes;
 use cmp_yaml::{Converter, portable::portable, stream};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 const MAX_BYTES: usize = 1 << 20;
 
-/// Pieces of YAML that mean something beside one another.
+/// Pieces of YAML that have a meaning when combined.
 const PIECES: &[&str] = &[
     "a",
     "b",
@@ -94,7 +94,7 @@ fn yaml_like() -> impl Strategy<Value = String> {
     vec(select(PIECES), 0..24).prop_map(|pieces| pieces.concat())
 }
 
-/// JSON with characters and spellings that YAML dislikes.
+/// JSON with characters and spellings that YAML refuses or changes.
 fn json_text() -> impl Strategy<Value = String> {
     let characters = select(vec![
         "a",
@@ -140,7 +140,7 @@ fn json_text() -> impl Strategy<Value = String> {
     })
 }
 
-/// Numbers by value: YAML keeps no spelling.
+/// Compares numbers by value, because YAML does not keep their spelling.
 fn by_value(value: Value) -> Value {
     match value {
         Value::Number(number) => Value::from(number.as_f64()),
@@ -156,10 +156,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_result_reads_as_itself(document in yaml_like()) {
+    fn a_result_converts_to_itself(document in yaml_like()) {
         if let Ok(json) = cmp_yaml::to_json(document.as_bytes()) {
             let again = cmp_yaml::to_json(&portable(&json)).map_err(|error| error.to_string());
-            // Minus zero becomes zero, and what was not UTF-8 keeps no escape.
+            // Minus zero becomes zero, and the replacement of invalid UTF-8
+            // loses its escape.
             let has = |part: &[u8]| json.windows(part.len()).any(|window| window == part);
             prop_assume!(!has(b"-0") && !has(br"\ufffd"));
             prop_assert_eq!(again.map(|json| String::from_utf8_lossy(&json).into_owned()), Ok(String::from_utf8_lossy(&json).into_owned()));
@@ -174,7 +175,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_panic_or_exceed_the_bound(bytes in vec(any::<u8>(), 0..400)) {
+    fn no_bytes_panic_or_exceed_the_limit(bytes in vec(any::<u8>(), 0..400)) {
         let output = Bytes::from(bytes);
         let mut json = Vec::new();
         let _ = Converter::new(MAX_BYTES).convert(&output, &mut json);
@@ -198,7 +199,7 @@ proptest! {
     }
 
     #[test]
-    fn portable_json_means_the_same_in_yaml(json in json_text()) {
+    fn portable_json_has_the_same_value_in_yaml(json in json_text()) {
         let meant = serde_json::from_str::<Value>(&json).map_err(|error| error.to_string());
         let read = cmp_yaml::to_json(&portable(json.as_bytes())).map_err(|error| error.to_string());
         let read = read.map(|json| serde_json::from_slice::<Value>(&json).map_err(|error| error.to_string()));

@@ -1,5 +1,5 @@
-//! The rules by which Argo CD reads a plugin's output, one example each. The
-//! results are those of its own decoder.
+//! The rules by which Argo CD reads a plugin's output, with one example each.
+//! The results are those of Argo CD's decoder.
 
 mod framing;
 mod odds;
@@ -9,8 +9,7 @@ mod structure;
 use bytes::Bytes;
 use cmp_yaml::stream;
 
-/// A command's output and its manifests, or the error without the words that
-/// Argo CD puts before each.
+/// A command's output and its manifests, or the error without Argo CD's prefix.
 type Row = (&'static str, Result<&'static [&'static str], &'static str>);
 
 fn read(stdout: &str) -> Result<Vec<String>, String> {

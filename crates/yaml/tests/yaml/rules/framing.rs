@@ -1,4 +1,4 @@
-//! Which documents an output holds.
+//! Splitting an output into documents.
 
 use super::{Row, check};
 
@@ -46,7 +46,7 @@ const SEPARATORS: &[Row] = &[
 ];
 
 #[test]
-fn separators_are_found_before_anything_is_parsed() {
+fn separators_are_found_before_parsing() {
     check(SEPARATORS);
 }
 
@@ -128,7 +128,7 @@ const JSON_THEN_YAML: &[Row] = &[
 ];
 
 #[test]
-fn output_that_starts_like_json_may_go_on_as_yaml() {
+fn yaml_may_follow_json() {
     check(JSON_THEN_YAML);
 }
 
@@ -142,6 +142,6 @@ const YAML_LIKE_JSON: &[Row] = &[
 ];
 
 #[test]
-fn json_behind_something_else_is_yaml() {
+fn json_after_other_text_is_read_as_yaml() {
     check(YAML_LIKE_JSON);
 }

@@ -1,9 +1,9 @@
-//! Examples that are too long, or too random, for a table.
+//! Examples that are too long or too random for a table.
 
 use super::read;
 
 #[test]
-fn a_key_ends_within_1024_characters() {
+fn a_key_has_at_most_1024_characters() {
     let key = |length| format!("{}: 1\n", "k".repeat(length));
     assert_eq!(read(&key(1024)), Ok(vec![format!("{{\"{}\":1}}", "k".repeat(1024))]));
     let error =
@@ -12,7 +12,7 @@ fn a_key_ends_within_1024_characters() {
 }
 
 #[test]
-fn a_document_of_aliases_is_refused() {
+fn excessive_aliasing_is_refused() {
     let mut document =
         "a: &a [\"lol\",\"lol\",\"lol\",\"lol\",\"lol\",\"lol\",\"lol\",\"lol\"]\n".to_owned();
     for (name, before) in "bcdefghi".chars().zip("abcdefgh".chars()) {
@@ -24,7 +24,7 @@ fn a_document_of_aliases_is_refused() {
 }
 
 #[test]
-fn of_keys_that_only_become_equal_one_stays() {
-    // Upstream leaves it to chance which.
+fn one_of_two_keys_with_equal_json_is_kept() {
+    // In go-yaml the choice is random.
     assert_eq!(read("10: a\n\"10\": b\n"), Ok(vec!["{\"10\":\"b\"}".to_owned()]));
 }

@@ -1,4 +1,4 @@
-//! What scalars mean.
+//! Types and values of scalars.
 
 use super::{Row, check};
 
@@ -69,7 +69,7 @@ const NUMBERS: &[Row] = &[
 ];
 
 #[test]
-fn numbers_are_those_of_yaml_1_1() {
+fn numbers_follow_yaml_1_1() {
     check(NUMBERS);
 }
 
@@ -94,7 +94,7 @@ const WORDS: &[Row] = &[
 ];
 
 #[test]
-fn words_are_booleans_and_nulls() {
+fn words_become_booleans_and_nulls() {
     check(WORDS);
 }
 
@@ -153,7 +153,7 @@ const TIMES: &[Row] = &[
 ];
 
 #[test]
-fn times_stay_strings() {
+fn timestamps_stay_strings() {
     check(TIMES);
 }
 
@@ -179,7 +179,7 @@ const TAGS: &[Row] = &[
 ];
 
 #[test]
-fn tags_decide_what_a_scalar_is() {
+fn tags_set_the_type_of_a_scalar() {
     check(TAGS);
 }
 

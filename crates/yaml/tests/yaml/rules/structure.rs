@@ -1,4 +1,4 @@
-//! What collections, anchors and merges mean.
+//! Collections, anchors and merges.
 
 use super::{Row, check};
 
@@ -51,7 +51,7 @@ const COLLECTIONS: &[Row] = &[
 ];
 
 #[test]
-fn collections_are_forgiving() {
+fn unusual_collections_are_accepted() {
     check(COLLECTIONS);
 }
 
@@ -91,6 +91,6 @@ const MISTAKES: &[Row] = &[
 ];
 
 #[test]
-fn mistakes_are_told_in_upstreams_words() {
+fn errors_have_the_text_of_argo_cd() {
     check(MISTAKES);
 }
