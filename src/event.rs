@@ -16,6 +16,7 @@ mod channel;
 mod reader;
 mod text;
 
+use cmp_sandbox::{Shortfall, Tier};
 use serde::{Deserialize, Serialize};
 
 pub use self::{
@@ -25,7 +26,6 @@ pub use self::{
 };
 use crate::{
     metrics::{Method, Outcome},
-    plugin::Isolation,
     request::Phase,
 };
 
@@ -46,7 +46,7 @@ pub enum Event {
     /// Every definition has been tried, and the sockets of the valid ones answer.
     Ready {
         /// How requests are kept apart.
-        isolation: Isolation,
+        isolation: Tier,
         /// The version of Landlock that is enforced, 0 for none.
         landlock: i32,
         /// How many requests there can be at a time, including those being
@@ -57,6 +57,8 @@ pub enum Event {
     Failed {
         /// Why, and what to do.
         reason: Text,
+        /// Why each tier that was asked for is not available, if that is why.
+        shortfalls: Vec<Shortfall>,
     },
     /// A plugin is not served as it is defined now; the others are.
     NotServed {

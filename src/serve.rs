@@ -125,8 +125,7 @@ pub fn serve(config: &Serve) -> Result<(), NotServing> {
     if config.events {
         event::open();
     }
-    start(config)
-        .inspect_err(|error| event::tell(|| Event::Failed { reason: error.to_string().into() }))
+    start(config).inspect_err(|error| event::tell(|| failed(error)))
 }
 
 fn start(config: &Serve) -> Result<(), NotServing> {
@@ -242,7 +241,7 @@ async fn run(config: &Serve, spawner: Spawner, abilities: &Abilities) -> Result<
     tasks.spawn(admin(prompt.clone()).run(http, tasks.clone()));
     tasks.spawn(hang_up(prompt, stop.clone()));
     tasks.spawn(measure(state.subscribe(), metrics.clone(), stop.clone()));
-    tasks.spawn(report_ready(state.clone(), socket_dir, event(abilities)));
+    tasks.spawn(report_ready(state.clone(), socket_dir, ready(abilities)));
     let states = state.subscribe();
     let shutdown = Shutdown { state, stop, calls, connections };
     let result = tokio::select! {
@@ -300,9 +299,17 @@ fn pipeline(config: &Serve, link: Link) -> Pipeline {
     }
 }
 
-fn event(abilities: &Abilities) -> Event {
+fn ready(abilities: &Abilities) -> Event {
     let Abilities { tier, landlock, leases, .. } = *abilities;
-    Event::Ready { isolation: isolation(tier), landlock, leases }
+    Event::Ready { isolation: tier, landlock, leases }
+}
+
+fn failed(error: &NotServing) -> Event {
+    let mut tried = Vec::new();
+    if let NotServing::Isolation(NotStarted::NotReady { shortfalls, .. }) = error {
+        tried.clone_from(shortfalls);
+    }
+    Event::Failed { reason: error.to_string().into(), shortfalls: tried }
 }
 
 /// The tier in the words of definitions.

@@ -7,8 +7,15 @@ fn text(text: &str) -> Text {
 fn all() -> Vec<Event> {
     let phases = vec![PhaseTime { phase: Phase::Generate, took_ms: 1.25 }];
     vec![
-        Event::Ready { isolation: Isolation::Uid, landlock: 7, leases: 64 },
-        Event::Failed { reason: text("no") },
+        Event::Ready { isolation: Tier::Uid, landlock: 7, leases: 64 },
+        Event::Failed {
+            reason: text("no"),
+            shortfalls: vec![Shortfall {
+                tier: Tier::Uid,
+                need: cmp_sandbox::Need::Capability,
+                reason: "no SETUID".into(),
+            }],
+        },
         Event::NotServed {
             plugin: None,
             file: Some(text("a.yaml")),
@@ -51,7 +58,7 @@ async fn what_is_read_is_what_was_written() {
 
 #[test]
 fn a_line_is_the_json_that_is_documented() {
-    let ready = Event::Ready { isolation: Isolation::Uid, landlock: 7, leases: 64 };
+    let ready = Event::Ready { isolation: Tier::Uid, landlock: 7, leases: 64 };
     let documented = r#"{"event":"ready","isolation":"uid","landlock":7,"leases":64}"#;
     assert_eq!(ready.line().trim_ascii_end(), documented.as_bytes());
 }

@@ -11,6 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use cmp_sandbox::Shortfall;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use thiserror::Error;
@@ -54,8 +55,13 @@ pub enum NotPrivate {
     #[error(transparent)]
     Definitions(#[from] NoSnapshot),
     /// It says why it does not serve.
-    #[error("{0}")]
-    Ended(String),
+    #[error("{reason}")]
+    Failed {
+        /// Why, and what to do.
+        reason: String,
+        /// Why each tier that was asked for is not available, if that is why.
+        shortfalls: Vec<Shortfall>,
+    },
     /// It ends without saying why; what it wrote to standard error stands above.
     #[error("the supervisor ended before it was ready: {0}")]
     Silent(ExitStatus),
@@ -150,7 +156,9 @@ impl Private {
             hear(&event);
             match event {
                 Event::Ready { .. } => return Ok(()),
-                Event::Failed { reason } => return Err(NotPrivate::Ended(reason.to_string())),
+                Event::Failed { reason, shortfalls } => {
+                    return Err(NotPrivate::Failed { reason: reason.to_string(), shortfalls });
+                }
                 Event::NotServed { .. }
                 | Event::PluginOutput { .. }
                 | Event::Request { .. }

@@ -23,7 +23,7 @@ pub use self::{
     link::{Link, SpawnerGone},
     redact::Redactor,
     run::{Command, NotRun, Output, Termination, Usage},
-    start::{Abilities, NotStarted, SPAWNER, Setup, Spawner, SpawnerProcess},
+    start::{Abilities, NotStarted, SPAWNER, Setup, Shortfall, Spawner, SpawnerProcess},
     stderr::OUTPUT_TARGET,
     trial::NotProven,
     unpack::{NotUnpacked, Unpacked, Unpacking},

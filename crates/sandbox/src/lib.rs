@@ -21,11 +21,11 @@ pub use self::{
     client::{
         Abilities, Bounds, Cache, Caches, Command, Excerpt, Lease, Link, Network, NoLease,
         NotProven, NotRun, NotStarted, NotUnpacked, OUTPUT_TARGET, Output, Redactor, SPAWNER,
-        Setup, Spawner, SpawnerGone, SpawnerProcess, Termination, Unconfined, Unpacked, Unpacking,
-        Usage,
+        Setup, Shortfall, Spawner, SpawnerGone, SpawnerProcess, Termination, Unconfined, Unpacked,
+        Unpacking, Usage,
     },
     kernel::privilege::{NotDropped, drop_privileges},
     spawner::spawner_main,
-    wire::{exceeded::ExceededLimit, tier::Tier},
+    wire::{exceeded::ExceededLimit, shortage::Need, tier::Tier},
     worker::look_up,
 };

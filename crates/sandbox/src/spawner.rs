@@ -76,11 +76,9 @@ pub(super) fn run(control: OwnedFd) -> io::Result<()> {
     };
     match prepare(fork, &setup) {
         Ok(leases) => EventLoop { control, signals, leases }.serve(),
-        Err(error) => channel::send(
-            &control,
-            &SpawnerReport::from(SpawnerEvent::NotReady(error.to_string())),
-            &[],
-        ),
+        Err(error) => {
+            channel::send(&control, &SpawnerReport::from(SpawnerEvent::NotReady(error.tell())), &[])
+        }
     }
 }
 

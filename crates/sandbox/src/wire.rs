@@ -6,4 +6,5 @@ pub(crate) mod exceeded;
 pub(crate) mod message;
 pub(crate) mod plan;
 pub(crate) mod shared;
+pub(crate) mod shortage;
 pub(crate) mod tier;

@@ -6,6 +6,7 @@ use std::{
     os::unix::fs::PermissionsExt,
 };
 
+use cmp_sandbox::Need;
 use tempfile::TempDir;
 use tokio::process::Command;
 
@@ -91,7 +92,12 @@ pub(super) async fn look(options: &Serve) -> Result<Outcome, Finding> {
 
 /// A tier that is not had is a failure if it was asked for, and otherwise of
 /// interest only if it would be better than what is had.
-fn lack(tier: Isolation, asked: Isolation, why: &str, is_best_so_far: bool) -> Finding {
+fn lack(
+    tier: Isolation,
+    asked: Isolation,
+    (need, why): &(Need, String),
+    is_best_so_far: bool,
+) -> Finding {
     let text = format!("{}: {why}", tier.as_str());
     let is_missed = asked == Isolation::Auto && is_best_so_far && tier != Isolation::Namespaces;
     let finding = if asked == tier {
@@ -101,31 +107,28 @@ fn lack(tier: Isolation, asked: Isolation, why: &str, is_best_so_far: bool) -> F
     } else {
         Finding::note(text)
     };
-    match remedy(tier, why) {
+    match remedy(tier, *need) {
         Some(remedy) => finding.remedy(remedy),
         None => finding,
     }
 }
 
 /// A Pod's settings that make a tier possible, if it is they that are missing.
-fn remedy(tier: Isolation, why: &str) -> Option<&'static str> {
-    let (cause, remedy) = match tier {
-        Isolation::Namespaces => (
-            "capability",
+fn remedy(tier: Isolation, need: Need) -> Option<&'static str> {
+    match (tier, need) {
+        (Isolation::Namespaces, Need::Capability) => Some(
             "runAsUser: 0, capabilities: {add: [SETUID, SETGID, KILL, SYS_ADMIN, SYS_CHROOT]}, and \
              on nodes with AppArmor an unconfined profile; Pod Security `privileged`",
         ),
-        Isolation::Uid => (
-            "capability",
+        (Isolation::Uid, Need::Capability) => Some(
             "runAsUser: 0, capabilities: {drop: [ALL], add: [SETUID, SETGID, KILL]}; Pod Security \
              `baseline`",
         ),
-        Isolation::Landlock | Isolation::Auto | Isolation::None => (
-            "Landlock",
-            "a node with Linux 6.12 or newer, booted with Landlock; it needs no privilege",
-        ),
-    };
-    why.contains(cause).then_some(remedy)
+        (Isolation::Landlock, Need::Landlock) => {
+            Some("a node with Linux 6.12 or newer, booted with Landlock; it needs no privilege")
+        }
+        _ => None,
+    }
 }
 
 fn describe(had: &Had, options: &Serve) -> Vec<Finding> {
@@ -150,7 +153,11 @@ fn describe(had: &Had, options: &Serve) -> Vec<Finding> {
 }
 
 /// Starts a supervisor in one tier as `serve` does, attacks included, and ends it.
-async fn attempt(options: &Serve, tier: Isolation, directory: TempDir) -> Result<Had, String> {
+async fn attempt(
+    options: &Serve,
+    tier: Isolation,
+    directory: TempDir,
+) -> Result<Had, (Need, String)> {
     let command = command(options, tier, &directory);
     let (mut landlock, mut leases) = (0, 0);
     let hear = |event: &Event| {
@@ -163,17 +170,13 @@ async fn attempt(options: &Serve, tier: Isolation, directory: TempDir) -> Result
             private.stop(&mut Report::new()).await;
             Ok(Had { tier, landlock, leases })
         }
-        Err(error) => Err(reason(&error, tier)),
+        // Only one tier was asked for.
+        Err(NotPrivate::Failed { reason, shortfalls }) => Err(shortfalls
+            .into_iter()
+            .next()
+            .map_or((Need::Other, reason), |only| (only.need, only.reason))),
+        Err(error) => Err((Need::Other, error.to_string())),
     }
-}
-
-/// Without what is said around it.
-fn reason(error: &NotPrivate, tier: Isolation) -> String {
-    let text = error.to_string();
-    let inner = text.strip_prefix("the isolation asked for is not to be had here: ");
-    let inner = inner.and_then(|text| text.strip_prefix(&format!("{}: ", tier.as_str())));
-    let inner = inner.and_then(|text| text.rsplit_once("; give what is missing"));
-    inner.map_or_else(|| text.clone(), |(inner, _)| inner.to_owned())
 }
 
 /// Beside where `serve` would work, but not in a supervisor's way.
@@ -216,18 +219,17 @@ mod tests {
     use crate::local::doctor::finding::Grade;
 
     #[test]
-    fn a_reason_is_freed_of_what_is_said_around_it() {
-        let text = "the isolation asked for is not to be had here: uid: capability CAP_SETUID is \
-                    missing; give what is missing, or choose another --isolation";
-        let error = NotPrivate::Ended(text.to_owned());
-        assert_eq!(reason(&error, Isolation::Uid), "capability CAP_SETUID is missing");
-        let other = NotPrivate::Ended("no space".to_owned());
-        assert_eq!(reason(&other, Isolation::Uid), "no space");
+    fn a_remedy_is_named_only_where_it_helps() {
+        assert!(remedy(Isolation::Uid, Need::Capability).unwrap().contains("baseline"));
+        assert!(remedy(Isolation::Landlock, Need::Landlock).unwrap().contains("6.12"));
+        assert_eq!(remedy(Isolation::Uid, Need::Landlock), None);
+        assert_eq!(remedy(Isolation::Namespaces, Need::Other), None);
     }
 
     #[test]
     fn only_what_was_asked_for_is_a_failure() {
-        let state = |tier, asked, best| lack(tier, asked, "why", best).state;
+        let why = (Need::Other, "why".to_owned());
+        let state = |tier, asked, best| lack(tier, asked, &why, best).state;
         assert_eq!(state(Isolation::Uid, Isolation::Uid, true), Grade::Failure);
         assert_eq!(state(Isolation::Uid, Isolation::Auto, true), Grade::Warning);
         assert_eq!(state(Isolation::Landlock, Isolation::Auto, false), Grade::Note);

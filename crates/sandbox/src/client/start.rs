@@ -9,11 +9,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::wire::{
     channel,
     message::{self, Order, OrderKind, Ready, SpawnerEvent, SpawnerReport, TierName},
+    shortage::{Need, Shortage, Unfitness},
     tier::Tier,
 };
 
@@ -74,8 +76,24 @@ pub enum NotStarted {
     #[error("the spawner ended before it was ready: {0}")]
     Silent(#[source] io::Error),
     /// It cannot give what was asked for.
-    #[error("{0}")]
-    NotReady(String),
+    #[error("{reason}")]
+    NotReady {
+        /// Why, and what to do.
+        reason: String,
+        /// Why each tier that was asked for is not available, if that is why.
+        shortfalls: Vec<Shortfall>,
+    },
+}
+
+/// Why a tier is not available.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shortfall {
+    /// The tier.
+    pub tier: Tier,
+    /// What would make it available.
+    pub need: Need,
+    /// Why it is not.
+    pub reason: String,
 }
 
 /// The first argument that makes this program a spawner.
@@ -132,7 +150,10 @@ fn ready(control: &OwnedFd) -> Result<Abilities, NotStarted> {
     let received = channel::receive::<SpawnerReport>(control).map_err(NotStarted::Silent)?;
     match received.and_then(|(report, _)| report.event) {
         Some(SpawnerEvent::Ready(ready)) => Ok(ready.into()),
-        Some(SpawnerEvent::NotReady(why)) => Err(NotStarted::NotReady(why)),
+        Some(SpawnerEvent::NotReady(Unfitness { reason, shortages })) => {
+            let shortfalls = shortages.into_iter().map(Shortfall::from).collect();
+            Err(NotStarted::NotReady { reason, shortfalls })
+        }
         Some(
             SpawnerEvent::Leased(_)
             | SpawnerEvent::WorkerEnded(_)
@@ -163,6 +184,13 @@ impl From<&Setup> for message::SetupOrder {
             programs: paths(&setup.programs),
             accept_no_landlock: setup.accept_no_landlock,
         }
+    }
+}
+
+impl From<Shortage> for Shortfall {
+    fn from(shortage: Shortage) -> Self {
+        let (tier, need) = (shortage.tier().into(), shortage.need());
+        Self { tier, need, reason: shortage.reason }
     }
 }
 

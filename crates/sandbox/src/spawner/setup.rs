@@ -24,7 +24,11 @@ use crate::{
         policy::{NoPolicy, Policy},
         privilege::become_user,
     },
-    wire::{message::SetupOrder, tier::Tier},
+    wire::{
+        message::{SetupOrder, TierName},
+        shortage::{Need, Shortage, Unfitness},
+        tier::Tier,
+    },
     worker::namespaces,
 };
 
@@ -55,9 +59,9 @@ pub(super) struct Prepared {
 pub(super) enum NotPrepared {
     #[error(
         "the isolation asked for is not to be had here: {}; give what is missing, or choose \
-         another --isolation", .0.join("; ")
+         another --isolation", sentences(.0).join("; ")
     )]
-    Tiers(Vec<String>),
+    Tiers(Vec<(Tier, Unavailable)>),
     #[error(transparent)]
     Root(#[from] NoWorkspaceRoot),
     #[error("cannot {step}: {error}")]
@@ -70,7 +74,7 @@ pub(super) enum NotPrepared {
 
 /// Why a tier cannot be had.
 #[derive(Debug, Error)]
-enum Unavailable {
+pub(super) enum Unavailable {
     #[error(transparent)]
     UidPool(#[from] NoUids),
     #[error(
@@ -86,6 +90,39 @@ enum Unavailable {
     Namespaces(io::Error),
 }
 
+impl NotPrepared {
+    /// The same for the supervisor.
+    pub(super) fn tell(&self) -> Unfitness {
+        let tiers = if let Self::Tiers(tiers) = self { tiers.as_slice() } else { &[] };
+        let shortage = |(tier, why): &(Tier, Unavailable)| Shortage {
+            tier: TierName::from(*tier).into(),
+            need: why.need().into(),
+            reason: why.to_string(),
+        };
+        Unfitness { reason: self.to_string(), shortages: tiers.iter().map(shortage).collect() }
+    }
+}
+
+impl Unavailable {
+    fn need(&self) -> Need {
+        match self {
+            Self::UidPool(NoUids::Capability(_)) | Self::Namespaces(_) => Need::Capability,
+            Self::NoLandlock | Self::OldLandlock(_) => Need::Landlock,
+            Self::UidPool(
+                NoUids::Capabilities(_)
+                | NoUids::Unmapped { .. }
+                | NoUids::NoneFree { .. }
+                | NoUids::Read { .. },
+            )
+            | Self::CacheRoot { .. } => Need::Other,
+        }
+    }
+}
+
+fn sentences(tiers: &[(Tier, Unavailable)]) -> Vec<String> {
+    tiers.iter().map(|(tier, why)| format!("{tier}: {why}")).collect()
+}
+
 /// Arranges for the first of the tiers asked for that can be had in full.
 pub(super) fn prepare(fork: SingleThreaded, setup: &SetupOrder) -> Result<Prepared, NotPrepared> {
     let landlock = landlock_version(fork)?;
@@ -97,9 +134,9 @@ pub(super) fn prepare(fork: SingleThreaded, setup: &SetupOrder) -> Result<Prepar
                 let process_check =
                     |uids: &UidPool| uids.any_killer().map_or(ProcessCheck::Listing, of);
                 let uids = uids.map(|uids| (process_check(&uids), uids));
-                return build(tier, uids, setup, (landlock, missing));
+                return build(tier, uids, setup, (landlock, sentences(&missing)));
             }
-            Err(unavailable) => missing.push(format!("{tier}: {unavailable}")),
+            Err(unavailable) => missing.push((tier, unavailable)),
         }
     }
     Err(NotPrepared::Tiers(missing))

@@ -8,7 +8,7 @@
 
 use prost::{Message, Oneof};
 
-use super::{exceeded::ExceededLimit, plan::RawUsage, tier::Tier};
+use super::{exceeded::ExceededLimit, plan::RawUsage, shortage::Unfitness, tier::Tier};
 
 /// Supervisor to spawner.
 #[derive(Clone, PartialEq, Message)]
@@ -210,8 +210,8 @@ pub(crate) enum SpawnerEvent {
     #[prost(message, tag = "1")]
     Ready(Ready),
     /// It cannot, and ends.
-    #[prost(string, tag = "2")]
-    NotReady(String),
+    #[prost(message, tag = "2")]
+    NotReady(Unfitness),
     /// Answers [`OrderKind::Lease`].
     #[prost(message, tag = "3")]
     Leased(Leased),
