@@ -5,6 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
 
 mod application;
+mod parameter;
 mod peer;
 mod serve;
 mod status;
@@ -17,6 +18,7 @@ use bytes::Bytes;
 
 pub use self::{
     application::Application,
+    parameter::{NoPair, NoParameter, Parameter, Place, conflict, pair, parameter},
     peer::{NotPeer, Peer},
     serve::Serve,
     status::Status,

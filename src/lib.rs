@@ -1,5 +1,7 @@
 //! One sidecar that hosts every Argo CD config management plugin.
 
+#![forbid(unsafe_code)]
+
 pub mod admin;
 pub mod config;
 pub mod event;

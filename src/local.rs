@@ -24,15 +24,9 @@ use self::{
     pack::{Codec, Pack},
     report::Report,
 };
-pub use self::{
-    doctor::doctor,
-    environment::{NoPair, NoParameter, Parameter, pair, parameter},
-    interrupt::interrupted,
-    pack::NotPacked,
-    private::NotPrivate,
-};
+pub use self::{doctor::doctor, interrupt::interrupted, pack::NotPacked, private::NotPrivate};
 use crate::{
-    config::{Application, OutputFormat},
+    config::{self, Application, OutputFormat},
     grpc::{ClientError, Parcel},
     plural::plural,
 };
@@ -187,7 +181,7 @@ pub async fn parameters(options: &Application, format: OutputFormat) -> Result<(
 
 /// Packs the repository and says what Argo CD would say of the application.
 fn pack(options: &Application, report: &Report) -> Result<(Pack, Parcel), LocalError> {
-    if let Some(name) = environment::conflict(&options.param) {
+    if let Some(name) = config::conflict(&options.param) {
         return Err(LocalError::Parameters(name.to_owned()));
     }
     let find = |path: &Path| {

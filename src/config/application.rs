@@ -6,8 +6,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::{Isolation, PLUGINS_DIR, serve::MAX_DEPTH};
-use crate::local::{self, Parameter};
+use super::{
+    Isolation, PLUGINS_DIR,
+    parameter::{Parameter, pair, parameter},
+    serve::MAX_DEPTH,
+};
 
 /// An application on this machine, and how to try it.
 #[derive(Args, Clone, Debug)]
@@ -25,10 +28,10 @@ pub struct Application {
     #[arg(long, value_name = "DIR")]
     pub repo_root: Option<PathBuf>,
     /// An item of spec.source.plugin.env; the plugin sees it as ARGOCD_ENV_NAME
-    #[arg(long, value_name = "NAME=VALUE", value_parser = local::pair)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     pub env: Vec<(String, String)>,
     /// An item of spec.source.plugin.parameters; NAME[]=VALUE for lists, NAME[KEY]=VALUE for maps
-    #[arg(long, value_name = "NAME=VALUE", value_parser = local::parameter)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parameter)]
     pub param: Vec<Parameter>,
     /// Ask the server on this socket, ours or argocd-cmp-server, instead of one of its own
     #[arg(long, value_name = "SOCK")]

@@ -3,68 +3,8 @@
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
-use thiserror::Error;
 
-/// A `spec.source.plugin.parameters` item, as it is typed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parameter {
-    name: String,
-    place: Place,
-    value: String,
-}
-
-/// Where in a parameter a value goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
-    Whole,
-    Element,
-    Key(String),
-}
-
-/// Why an argument is no `NAME=VALUE`.
-#[derive(Debug, Error)]
-#[error("wanted is NAME=VALUE")]
-pub struct NoPair;
-
-/// Why an argument is no parameter.
-#[derive(Debug, Error)]
-#[error("wanted is NAME=VALUE; for lists NAME[]=VALUE, for maps NAME[KEY]=VALUE")]
-pub struct NoParameter;
-
-/// Splits `NAME=VALUE`.
-pub fn pair(text: &str) -> Result<(String, String), NoPair> {
-    let (name, value) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or(NoPair)?;
-    Ok((name.to_owned(), value.to_owned()))
-}
-
-/// Reads a parameter: a text, an element of a list, or an entry of a map.
-pub fn parameter(text: &str) -> Result<Parameter, NoParameter> {
-    let (name, value) = pair(text).map_err(|NoPair| NoParameter)?;
-    let Some(inner) = name.strip_suffix(']') else {
-        let is_plain = !name.contains(['[', ']']);
-        return is_plain
-            .then_some(Parameter { name, place: Place::Whole, value })
-            .ok_or(NoParameter);
-    };
-    let is_name = |name: &str| !name.is_empty() && !name.contains(']');
-    let (name, key) = inner.split_once('[').filter(|(name, _)| is_name(name)).ok_or(NoParameter)?;
-    let place = if key.is_empty() { Place::Element } else { Place::Key(key.to_owned()) };
-    Ok(Parameter { name: name.to_owned(), place, value })
-}
-
-/// The name of a parameter that is of two kinds, or has two values.
-pub(super) fn conflict(parameters: &[Parameter]) -> Option<&str> {
-    let clash = |one: &Parameter, other: &Parameter| match (&one.place, &other.place) {
-        (Place::Element, Place::Element) => false,
-        (Place::Key(one), Place::Key(other)) => one == other,
-        (Place::Whole | Place::Element | Place::Key(_), _) => true,
-    };
-    let has_clash = |(index, other): &(usize, &Parameter)| {
-        let mut earlier = parameters.iter().take(*index).filter(|one| one.name == other.name);
-        earlier.any(|one| clash(one, other))
-    };
-    parameters.iter().enumerate().find(has_clash).map(|(_, parameter)| parameter.name.as_str())
-}
+use crate::config::{Parameter, Place};
 
 /// Names and values, in Argo CD's order.
 pub(super) fn compose(
@@ -159,6 +99,7 @@ fn upper(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{pair, parameter};
 
     fn value<'a>(all: &'a [(String, String)], name: &str) -> &'a str {
         let found = all.iter().find(|(known, _)| known == name);
@@ -184,28 +125,5 @@ mod tests {
         assert_eq!(value(&all, "PARAM_NAME"), "x");
         let json = r#"[{"array":["a.yaml","b.yaml"],"name":"values-files"},{"map":{"image.tag":"1"},"name":"set"},{"name":"name","string":"x"}]"#;
         assert_eq!(value(&all, "ARGOCD_APP_PARAMETERS"), json);
-    }
-
-    #[test]
-    fn what_is_no_pair_is_refused() {
-        for text in ["x", "=x", "[]=x", "a]=x", "a[=x", "a[b=x", "a][]=x"] {
-            assert!(parameter(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_parameter_has_one_kind_and_each_value_once() {
-        for (typed, expected) in [
-            (&["a=1", "b=2"][..], None),
-            (&["a[]=1", "a[]=1"], None),
-            (&["a[x]=1", "a[y]=1"], None),
-            (&["a=1", "a=2"], Some("a")),
-            (&["b=0", "a[x]=1", "a[x]=2"], Some("a")),
-            (&["a=1", "a[]=2"], Some("a")),
-            (&["a[]=1", "a[x]=2"], Some("a")),
-        ] {
-            let parameters: Vec<_> = typed.iter().map(|text| parameter(text).unwrap()).collect();
-            assert_eq!(conflict(&parameters), expected, "{typed:?}");
-        }
     }
 }

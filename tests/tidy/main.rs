@@ -1,0 +1,8 @@
+//! Rules about the shape of the code that no type can express.
+
+#![cfg(test)]
+
+mod cycles;
+mod mentions;
+mod rules;
+mod sources;

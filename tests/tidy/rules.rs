@@ -1,0 +1,227 @@
+use std::{collections::BTreeSet, fs};
+
+use crate::{
+    cycles::References,
+    mentions,
+    sources::{Source, crates, of_all_crates, of_crate, repository},
+};
+
+/// Longest file in lines: one sitting.
+const MAX_LINES: usize = 400;
+
+/// Modules of the product that handle data only: no files, sockets, processes
+/// or clocks.
+const PURE: [&str; 8] = [
+    "plugin",
+    "supervisor/plan",
+    "request/announcement",
+    "request/manifests",
+    "request/path",
+    "request/printable",
+    "request/terms",
+    "request/hint",
+];
+
+/// Crates that handle data only.
+const PURE_CRATES: [&str; 3] = ["crates/yaml", "crates/archive", "crates/discovery"];
+
+/// Everything that pure code must not refer to.
+const EFFECTS: [&str; 12] = [
+    "tokio",
+    "tonic",
+    "nix",
+    "rustix",
+    "std::fs",
+    "std::net",
+    "std::os::fd",
+    "std::os::unix::fs",
+    "std::os::unix::net",
+    "std::process",
+    "std::thread",
+    "std::time::Instant",
+];
+
+/// Crates that only one module of the product uses.
+const OWNED: [(&str, &str); 3] =
+    [("tonic", "grpc"), ("notify", "loader"), ("metrics_exporter_prometheus", "metrics")];
+
+/// References that would not be circular and are still wrong.
+const STRANGERS: [(&str, &str); 9] = [
+    ("request", "supervisor"),
+    ("request", "loader"),
+    ("supervisor", "request"),
+    ("supervisor", "grpc"),
+    ("loader", "grpc"),
+    ("plugin", "request"),
+    ("state", "loader"),
+    ("state", "supervisor"),
+    ("state", "admin"),
+];
+
+/// The only file with unsafe code.
+const UNSAFE: &str = "crates/sandbox/src/kernel/fork.rs";
+
+fn complain(problems: impl IntoIterator<Item = String>) {
+    let problems: Vec<_> = problems.into_iter().collect();
+    assert!(problems.is_empty(), "\n{}", problems.join("\n"));
+}
+
+fn pure() -> Vec<&'static Source> {
+    let product = of_crate(".");
+    let missing = |path: &&&str| !product.iter().any(|source| source.is_in(path));
+    assert_eq!(PURE.iter().find(missing), None, "a module in PURE does not exist");
+    let modules = product.iter().filter(|source| PURE.iter().any(|path| source.is_in(path)));
+    modules.chain(PURE_CRATES.iter().flat_map(|directory| of_crate(directory))).collect()
+}
+
+#[test]
+fn no_file_is_too_long_for_one_sitting() {
+    let all = of_all_crates();
+    let long = all.iter().filter(|source| source.lines > MAX_LINES);
+    complain(long.map(|source| format!("{} has {} lines", source.file, source.lines)));
+}
+
+#[test]
+fn modules_have_names_and_are_not_called_mod() {
+    let bad = ["mod", "utils", "util", "helpers", "common", "misc", "manager"];
+    let all = of_all_crates();
+    let named = all.iter().filter(|s| s.module.iter().any(|name| bad.contains(&name.as_str())));
+    complain(named.map(|source| source.file.clone()));
+}
+
+#[test]
+fn pure_code_has_no_effects() {
+    complain(pure().iter().flat_map(|source| {
+        let named = EFFECTS.iter().filter(|effect| source.mentions.names(effect));
+        named.map(|effect| format!("{} names {effect}", source.file)).collect::<Vec<_>>()
+    }));
+}
+
+#[test]
+fn a_crate_with_effects_is_used_in_one_module() {
+    let product = of_crate(".");
+    complain(OWNED.iter().flat_map(|(name, owner)| {
+        let strays = product.iter().filter(|s| s.mentions.names(name) && !s.is_in(owner));
+        strays.map(|source| format!("{} names {name}", source.file)).collect::<Vec<_>>()
+    }));
+}
+
+#[test]
+fn no_modules_refer_to_one_another_in_a_circle() {
+    let circles = |directory: &String| References::between(of_crate(directory)).circular();
+    complain(crates().iter().filter(|name| LAYERED.contains(&name.as_str())).flat_map(circles));
+}
+
+/// Crates with folders; the others are one folder of files each.
+const LAYERED: [&str; 2] = [".", "crates/sandbox"];
+
+#[test]
+fn modules_that_are_strangers_do_not_refer_to_each_other() {
+    let product = of_crate(".");
+    complain(STRANGERS.iter().flat_map(|(here, there)| {
+        let prefix = format!("crate::{there}");
+        let inside = product.iter().filter(|s| s.is_in(here) && s.mentions.names(&prefix));
+        inside.map(|source| format!("{} names {there}", source.file)).collect::<Vec<_>>()
+    }));
+}
+
+#[test]
+fn the_client_of_the_sandbox_does_not_know_the_other_processes() {
+    let references = References::between(of_crate("crates/sandbox"));
+    let forbidden = [
+        ("client", "spawner"),
+        ("client", "worker"),
+        ("worker", "spawner"),
+        ("wire", "kernel"),
+        ("kernel", "worker"),
+    ];
+    let there = forbidden.iter().filter(|(from, to)| references.leads(from, to));
+    complain(there.map(|(from, to)| format!("{from} refers to {to}")));
+}
+
+#[test]
+fn metrics_refer_to_no_other_module() {
+    let product = of_crate(".");
+    let metrics = product.iter().filter(|source| source.top() == "metrics");
+    let others = metrics.filter(|s| s.mentions.modules().any(|path| path[0] != "metrics"));
+    complain(others.map(|source| source.file.clone()));
+}
+
+#[test]
+fn unsafe_code_is_in_one_file_and_forbidden_in_other_crates() {
+    let all = of_all_crates();
+    let files = all.iter().filter(|source| source.mentions.has_unsafe);
+    assert_eq!(files.map(|source| source.file.as_str()).collect::<Vec<_>>(), [UNSAFE]);
+    let roots = all.iter().filter(|source| source.file.ends_with("src/lib.rs"));
+    let open = roots.filter(|source| !source.text.contains("#![forbid(unsafe_code)]"));
+    assert_eq!(
+        open.map(|source| source.file.as_str()).collect::<Vec<_>>(),
+        ["crates/sandbox/src/lib.rs"]
+    );
+}
+
+#[test]
+fn every_metric_is_documented_and_no_other() {
+    let named = |text: &str, before: &str, after: &str| {
+        let rest = text.split(before).skip(1);
+        let names = rest.filter_map(|rest| rest.split_once(after).map(|(name, _)| name.to_owned()));
+        let is_name = |name: &String| {
+            name.starts_with("argocd_cmp_")
+                && name.bytes().all(|byte| byte == b'_' || byte.is_ascii_lowercase())
+        };
+        names.filter(is_name).collect::<BTreeSet<_>>()
+    };
+    let product = of_crate(".");
+    let metrics = product.iter().filter(|source| source.is_in("metrics"));
+    let code: String = metrics.map(|source| source.text.as_str()).collect();
+    let document = fs::read_to_string(repository().join("docs/metrics.md")).unwrap();
+    let declared = named(&code, ": &str = \"", "\";");
+    assert!(!declared.is_empty(), "no metric was found");
+    assert_eq!(declared, named(&document, "\n| `", "` |"));
+}
+
+/// What a file with this text, as the module `request::path`, refers to.
+fn mentioned(text: &str, path: &str) -> bool {
+    let module = ["request".to_owned(), "path".to_owned()];
+    mentions::of(&syn::parse_file(text).unwrap(), &module).names(path)
+}
+
+#[test]
+fn references_are_found_in_every_form() {
+    for text in [
+        "use std::fs;",
+        "use std::{fs, io};",
+        "use std::{io::{self, Read}, fs::{self, File}};",
+        "fn f() { std::fs::read(\"a\"); }",
+        "fn f() { assert!(std::fs::read(\"a\").is_ok()); }",
+        "type F = std::fs::File;",
+        "mod inner { use std::fs as files; }",
+        "#[cfg(test)] mod tests {} \n use std::fs;",
+        "#[cfg(test)] use std::io; \n fn f() -> std::fs::File {}",
+    ] {
+        assert!(mentioned(text, "std::fs"), "{text}");
+    }
+    for text in [
+        "#[cfg(test)] mod tests { use std::fs; }",
+        "#[cfg(test)] use std::fs;",
+        "// std::fs::read\n",
+        "const A: &str = \"std::fs::read\";",
+        "use std::io;",
+    ] {
+        assert!(!mentioned(text, "std::fs"), "{text}");
+    }
+}
+
+#[test]
+fn relative_references_are_resolved() {
+    for (text, path) in [
+        ("use super::super::grpc::Call;", "crate::grpc"),
+        ("use super::manifests::Manifests;", "crate::request::manifests"),
+        ("fn f() { self::inner::g(); }", "crate::request::path::inner"),
+        ("mod inner { use super::super::other::Thing; }", "crate::request::other"),
+        ("use crate::{plugin::Name, grpc};", "crate::grpc"),
+    ] {
+        assert!(mentioned(text, path), "{text}");
+    }
+    assert!(!mentioned("use super::manifests::Manifests;", "crate::grpc"));
+}
