@@ -102,7 +102,7 @@ impl Before {
             all.push(format!("files left or changed: {left:?}, were: {gone:?}"));
         }
         all.extend(self.dropped().map(|path| format!("dropped: {}", path.display())));
-        all.extend(self.lasting());
+        all.extend(self.lasting().into_iter().map(|(kind, line)| format!("{kind} left: {line}")));
         (!all.is_empty()).then(|| all.join("; "))
     }
 
@@ -116,14 +116,15 @@ impl Before {
         shared.chain(system.filter(|path| path.exists()))
     }
 
-    fn lasting(&self) -> Option<String> {
-        LASTING.iter().find_map(|(kind, column)| {
-            let table = fs::read_to_string(format!("/proc/sysvipc/{kind}")).ok()?;
+    /// IPC objects of our users: their kind, and their line in the kernel's table.
+    fn lasting(&self) -> Vec<(&'static str, String)> {
+        let left = |(kind, column): &(&'static str, usize)| {
+            let table = fs::read_to_string(format!("/proc/sysvipc/{kind}")).unwrap_or_default();
             let owner = |line: &str| line.split_whitespace().nth(*column)?.parse().ok();
             let is_left = |line: &&str| owner(line).is_some_and(|uid| is_ours(&self.uids, uid));
-            let left = table.lines().find(is_left)?;
-            Some(format!("{kind} left: {left}"))
-        })
+            table.lines().filter(is_left).map(|line| (*kind, line.to_owned())).collect::<Vec<_>>()
+        };
+        LASTING.iter().flat_map(left).collect()
     }
 
     /// Takes back what a residual attack could do, for the next one.
@@ -134,7 +135,7 @@ impl Before {
                 was.restore();
             }
         }
-        let entries = [&targets.open_dir, &targets.socket_dir].map(fs::read_dir);
+        let entries = [&targets.open_dir, &targets.socket_dir, &targets.root].map(fs::read_dir);
         let entries = entries.into_iter().flatten().flatten().flatten().map(|entry| entry.path());
         let is_new = |path: &PathBuf| {
             path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(DROPPED))
@@ -146,6 +147,10 @@ impl Before {
     /// Removes what an attack left in directories of the machine.
     pub(crate) fn sweep(&self) {
         self.dropped().for_each(|path| remove(&path));
+        for (kind, line) in self.lasting() {
+            let id = line.split_whitespace().nth(1).and_then(|id| id.parse().ok());
+            raw::remove_object(kind, id.expect("an object's number"));
+        }
     }
 }
 

@@ -98,3 +98,14 @@ pub(crate) fn remove_attribute(path: &Path, name: &CStr) {
     let arguments = [pointer(path.to_bytes_with_nul()), pointer(name.to_bytes_with_nul())];
     call(libc::SYS_removexattr, &arguments).expect("one attribute less");
 }
+
+/// Removes an IPC object.
+pub(crate) fn remove_object(kind: &str, id: u64) {
+    const REMOVE: u64 = 0;
+    let removed = match kind {
+        "shm" => call(libc::SYS_shmctl, &[id, REMOVE, 0]),
+        "sem" => call(libc::SYS_semctl, &[id, 0, REMOVE, 0]),
+        _ => call(libc::SYS_msgctl, &[id, REMOVE, 0]),
+    };
+    removed.expect("an object less");
+}
