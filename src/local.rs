@@ -12,7 +12,7 @@ mod report;
 mod show;
 
 use std::{
-    fs, io,
+    fmt, fs, io,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -60,18 +60,25 @@ pub enum LocalError {
     #[error(transparent)]
     Client(#[from] ClientError),
     /// There is no plugin of that name.
-    #[error("there is no plugin `{name}`; there are: {}", known.join(", "))]
+    #[error("there is no plugin `{name}`; there are: {}{}", known.join(", "), LeftOut(left_out))]
     NoPlugin {
         /// What was asked for.
         name: String,
         /// What there is.
         known: Vec<String>,
+        /// Definitions that are not served, each with its file and the reason.
+        left_out: Vec<String>,
     },
     /// Nothing is served.
-    #[error("{directory}: no plugin to try: define one there, or name another --plugins-dir")]
+    #[error(
+        "{directory}: no plugin to try: define one there, or name another --plugins-dir{}",
+        LeftOut(left_out)
+    )]
     NoPlugins {
         /// Where definitions were looked for.
         directory: PathBuf,
+        /// Definitions that are not served, each with its file and the reason.
+        left_out: Vec<String>,
     },
     /// Parameters that cannot be meant together.
     #[error("--param {0}: a parameter is a text, a list or a map, and has each value once")]
@@ -104,7 +111,27 @@ pub enum LocalError {
     Show(String),
 }
 
+/// The end of a sentence about plugins that are not there.
+struct LeftOut<'l>(&'l [String]);
+
+impl fmt::Display for LeftOut<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            [] => Ok(()),
+            left_out => write!(formatter, "; not served: {}", left_out.join("; ")),
+        }
+    }
+}
+
 impl LocalError {
+    /// Adds the definitions that are not served: the absent plugin may be one.
+    fn with_left_out(mut self, definitions: Vec<String>) -> Self {
+        if let Self::NoPlugin { left_out, .. } = &mut self {
+            *left_out = definitions;
+        }
+        self
+    }
+
     /// What the program ends with.
     #[must_use]
     pub fn exit_code(&self) -> u8 {

@@ -62,15 +62,17 @@ impl Bench {
             }
             Self::Private(mut private, directory) => {
                 let sockets = list(&private.sockets())?;
+                let left_out = private.left_out().to_owned();
                 let result = if sockets.is_empty() {
-                    Err(LocalError::NoPlugins { directory })
+                    Err(LocalError::NoPlugins { directory, left_out })
                 } else {
                     let mut work = std::pin::pin!(work(&sockets));
-                    tokio::select! {
+                    let result = tokio::select! {
                         result = &mut work => result,
                         // It ended too early; the work will notice.
                         () = private.follow(report) => work.await,
-                    }
+                    };
+                    result.map_err(|error| error.with_left_out(left_out))
                 };
                 private.stop(report).await;
                 result
@@ -120,7 +122,11 @@ pub(super) fn wanted<'s>(
     let Some(named) = named else { return Ok(sockets) };
     let at = sockets.iter().position(|(name, _)| name == named);
     let found = at.and_then(|at| sockets.get(at..=at));
-    found.ok_or_else(|| LocalError::NoPlugin { name: named.to_owned(), known: names(sockets) })
+    found.ok_or_else(|| LocalError::NoPlugin {
+        name: named.to_owned(),
+        known: names(sockets),
+        left_out: Vec::new(),
+    })
 }
 
 fn names(sockets: &[(String, PathBuf)]) -> Vec<String> {

@@ -43,6 +43,8 @@ pub(super) struct Private {
     child: Child,
     events: Events<ChildStdout>,
     directory: TempDir,
+    /// Definitions that it does not serve.
+    left_out: Vec<String>,
 }
 
 /// Why there is no private supervisor.
@@ -82,7 +84,7 @@ impl Private {
         // The users of requests have to come through.
         fs::set_permissions(directory.path(), Permissions::from_mode(0o711))?;
         let plugins = options.plugins_dir();
-        let copies =
+        let (copies, mut left_out) =
             copy_definitions(&plugins, directory.path(), options.plugin.as_deref(), report)?;
         let mut command = Command::new("/proc/self/exe");
         command
@@ -99,7 +101,17 @@ impl Private {
         if isolation == Isolation::None {
             command.arg("--accept-no-isolation");
         }
-        Self::launch(command, directory, |event| report.event(event)).await
+        let hear = |event: &Event| {
+            report.event(event);
+            if let Event::NotServed { plugin, file, reason, .. } = event {
+                let file = file.as_ref().map(ToString::to_string);
+                let name = file.or_else(|| plugin.clone()).unwrap_or_default();
+                left_out.push(format!("{name}: {reason}"));
+            }
+        };
+        let mut private = Self::launch(command, directory, hear).await?;
+        private.left_out = left_out;
+        Ok(private)
     }
 
     /// Starts a supervisor with its directories in `directory`, and waits until
@@ -113,7 +125,8 @@ impl Private {
         let mut child = command.spawn()?;
         let stdout = child.stdout.take();
         let stdout = stdout.ok_or_else(|| io::Error::from(io::ErrorKind::BrokenPipe))?;
-        let mut private = Self { child, events: Events::new(stdout), directory };
+        let mut private =
+            Self { child, events: Events::new(stdout), directory, left_out: Vec::new() };
         let ready = timeout(START_PATIENCE, private.ready(hear)).await;
         ready.map_err(|_elapsed| NotPrivate::Slow)??;
         Ok(private)
@@ -122,6 +135,11 @@ impl Private {
     /// The directory of its sockets.
     pub(super) fn sockets(&self) -> PathBuf {
         self.directory.path().join("sockets")
+    }
+
+    /// Definitions that it does not serve, each with its file and the reason.
+    pub(super) fn left_out(&self) -> &[String] {
+        &self.left_out
     }
 
     /// Reports its events, until it ends.
@@ -193,13 +211,14 @@ impl Drop for Private {
 /// Copies definitions to where the supervisor can read them: it becomes
 /// another user, to whom the caller's directories may be closed. The copy is a
 /// ConfigMap volume, in which files keep their paths. If a plugin is named,
-/// only files that define it are copied, and only those are reported on.
+/// only files that define it are copied, and only those are reported on. Also
+/// returns the files that cannot be read, each with the reason.
 fn copy_definitions(
     from: &Path,
     to: &Path,
     named: Option<&str>,
     report: &Report,
-) -> Result<PathBuf, NotPrivate> {
+) -> Result<(PathBuf, Vec<String>), NotPrivate> {
     let mut snapshot = Snapshot::read(from)?;
     let is_named = |definition: PluginDefinition| named == Some(definition.name.as_str());
     let defines = |source: &Source| {
@@ -212,6 +231,7 @@ fn copy_definitions(
     }
     let copies = to.join("plugins.d");
     let volume = copies.join("..copied");
+    let mut unreadable = Vec::new();
     fs::create_dir_all(&volume)?;
     symlink("..copied", copies.join("..data"))?;
     for Source { name, text, .. } in &snapshot.files {
@@ -221,16 +241,19 @@ fn copy_definitions(
                 fs::create_dir_all(copy.parent().unwrap_or(&volume))?;
                 fs::write(copy, text)?;
             }
-            Err(reason) => report.event(&Event::NotServed {
-                plugin: None,
-                file: Some(name.as_str().into()),
-                line: None,
-                reason: reason.diagnostic().to_string().into(),
-            }),
+            Err(reason) => {
+                unreadable.push(format!("{name}: {reason}"));
+                report.event(&Event::NotServed {
+                    plugin: None,
+                    file: Some(name.as_str().into()),
+                    line: None,
+                    reason: reason.diagnostic().to_string().into(),
+                });
+            }
         }
     }
     for entry in &snapshot.ignored {
         report.step("ignored", &format!("{}: {}", entry.name, entry.reason));
     }
-    Ok(copies)
+    Ok((copies, unreadable))
 }
