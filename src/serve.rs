@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use cmp_archive::Limits;
+use cmp_archive::UnpackLimits;
 use cmp_sandbox::Redactor;
 use cmp_sandbox::{
     Abilities, Link, NotDropped, NotProven, NotStarted, Setup, Spawner, SpawnerGone, Tier,
@@ -281,7 +281,7 @@ fn pipeline(config: &Serve, link: Link) -> Pipeline {
         verdicts: Verdicts::default(),
         limits: ArchiveLimits {
             archive: config.max_archive_bytes,
-            unpacked: Limits {
+            unpacked: UnpackLimits {
                 bytes: config.max_unpacked_bytes,
                 files: config.max_files,
                 path_bytes: config.max_path_bytes,

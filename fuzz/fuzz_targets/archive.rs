@@ -8,7 +8,7 @@
 
 use std::{convert::Infallible, io::Write};
 
-use cmp_archive::{Entry, Kind, Reader, Sink};
+use cmp_archive::{Entry, EntryKind, Reader, Sink};
 use flate2::{Compression, write::GzEncoder};
 use libfuzzer_sys::fuzz_target;
 use tar::{Archive, Builder, EntryType, Header};
@@ -46,7 +46,7 @@ impl Sink for Calls {
 
     fn entry(&mut self, entry: &Entry) -> Result<(), Infallible> {
         assert!(!self.open, "an entry begins in a file");
-        self.open = matches!(entry.kind, Kind::File { .. });
+        self.open = matches!(entry.kind, EntryKind::File { .. });
         self.entries.push((entry.clone(), Vec::new()));
         Ok(())
     }
@@ -61,7 +61,7 @@ impl Sink for Calls {
     fn end(&mut self) -> Result<(), Infallible> {
         let (entry, contents) = self.entries.last().expect("a file has begun");
         assert!(self.open, "the end of no file");
-        assert_eq!(entry.kind, Kind::File { size: contents.len() as u64 });
+        assert_eq!(entry.kind, EntryKind::File { size: contents.len() as u64 });
         self.open = false;
         Ok(())
     }
@@ -162,9 +162,9 @@ fn reread(tar: &[u8]) -> Option<Vec<(Entry, Vec<u8>)>> {
         let mut contents = Vec::new();
         std::io::Read::read_to_end(&mut entry, &mut contents).expect("the builder wrote this");
         let kind = match entry.header().entry_type() {
-            EntryType::Directory => Kind::Directory,
-            EntryType::Symlink => Kind::Link,
-            _ => Kind::File { size: contents.len() as u64 },
+            EntryType::Directory => EntryKind::Directory,
+            EntryType::Symlink => EntryKind::Link,
+            _ => EntryKind::File { size: contents.len() as u64 },
         };
         let link = entry.link_name_bytes().unwrap_or_default().into_owned();
         let mode = entry.header().mode().expect("the builder wrote this");

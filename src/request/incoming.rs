@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use cmp_archive::Limits;
+use cmp_archive::UnpackLimits;
 use cmp_sandbox::{Lease, NotUnpacked, Unconfined, Unpacking};
 use thiserror::Error;
 
@@ -70,7 +70,7 @@ pub struct ArchiveLimits {
     /// Compressed bytes.
     pub archive: u64,
     /// What may come out of them.
-    pub unpacked: Limits,
+    pub unpacked: UnpackLimits,
 }
 
 /// Why an archive was not received. The texts are Argo CD's where it has one.

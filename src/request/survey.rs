@@ -1,6 +1,8 @@
 //! The names in an archive, which is all that most discovery asks for.
 
-use cmp_archive::{ArchiveError, Entry, EntryPath, Kind, Limits, Reader, Refusal, Sink, Tally};
+use cmp_archive::{
+    ArchiveError, Entry, EntryCounter, EntryKind, EntryPath, Reader, Refusal, Sink, UnpackLimits,
+};
 use cmp_discovery::{EntryError, FileIndex, IndexLimits};
 use tokio::task::yield_now;
 
@@ -17,11 +19,11 @@ pub(super) type Unlisted = ArchiveError<Refusal>;
 pub(super) struct Survey(Result<Reader<Names>, Unlisted>);
 
 impl Survey {
-    pub(super) fn new(limits: Limits) -> Self {
+    pub(super) fn new(limits: UnpackLimits) -> Self {
         let entries = usize::try_from(limits.files).unwrap_or(usize::MAX);
         let bounds = IndexLimits::default();
         let bounds = IndexLimits { entries: bounds.entries.min(entries), ..bounds };
-        let names = Names { index: FileIndex::new(bounds), tally: Tally::new(limits) };
+        let names = Names { index: FileIndex::new(bounds), counter: EntryCounter::new(limits) };
         Self(Ok(Reader::new(names)))
     }
 
@@ -52,7 +54,7 @@ impl Taker for Survey {
 /// Takes the names of an archive's entries.
 struct Names {
     index: FileIndex,
-    tally: Tally,
+    counter: EntryCounter,
 }
 
 impl Sink for Names {
@@ -62,12 +64,12 @@ impl Sink for Names {
         if matches!(entry.name.as_slice(), b"." | b"./") {
             return Ok(());
         }
-        self.tally.count(entry)?;
+        self.counter.count(entry)?;
         let added = match entry.kind {
-            Kind::Directory => self.index.add_directory(&entry.name),
-            Kind::File { .. } => self.index.add_file(&entry.name),
-            Kind::Link => self.index.add_symlink(&entry.name, &entry.link),
-            Kind::Other { .. } => self.index.check(&entry.name),
+            EntryKind::Directory => self.index.add_directory(&entry.name),
+            EntryKind::File { .. } => self.index.add_file(&entry.name),
+            EntryKind::Link => self.index.add_symlink(&entry.name, &entry.link),
+            EntryKind::Other { .. } => self.index.check(&entry.name),
         };
         added.map_err(|error| refusal(entry, &error))
     }
@@ -81,7 +83,7 @@ impl Sink for Names {
     }
 
     fn extension(&mut self, size: u64) -> Result<(), Refusal> {
-        self.tally.pass_over(size)
+        self.counter.count_dropped(size)
     }
 }
 

@@ -1,4 +1,4 @@
-//! How an archive is compressed, told by its first byte.
+//! Detects the compression of an archive by its first byte.
 
 use thiserror::Error;
 
@@ -7,18 +7,18 @@ use super::{
     zstd::{self, InvalidZstd, Unzstd},
 };
 
-/// Why compressed bytes cannot be read.
+/// The reason why compressed bytes cannot be decompressed.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum InvalidCompression {
-    /// As gzip, which is what Argo CD sends.
+    /// The gzip stream is invalid. Argo CD sends gzip.
     #[error(transparent)]
     Gzip(#[from] InvalidGzip),
-    /// As zstd, which our own client sends.
+    /// The zstd stream is invalid. Our own client sends zstd.
     #[error(transparent)]
     Zstd(#[from] InvalidZstd),
 }
 
-/// Unpacks a stream that arrives in pieces.
+/// Decompresses a stream that arrives in pieces.
 pub(super) enum Decompressor {
     /// Nothing has arrived yet.
     Empty,
@@ -27,13 +27,13 @@ pub(super) enum Decompressor {
 }
 
 impl Decompressor {
-    /// Consumes some of `input` and returns what became readable, which may be
-    /// nothing. Call again until `input` is empty and nothing comes.
+    /// Reads a part of `input` and returns decompressed bytes, possibly none.
+    /// Call it again until `input` is empty and nothing is returned.
     pub(super) fn step(&mut self, input: &mut &[u8]) -> Result<&[u8], InvalidCompression> {
         if let (Self::Empty, Some(first)) = (&*self, input.first()) {
             *self = match *first {
                 zstd::FIRST_BYTE => Self::Zstd(Unzstd::new()?),
-                // Whatever is neither is refused in Go's words for gzip.
+                // Anything else fails with Go's error for gzip.
                 _ => Self::Gzip(Gunzip::new()),
             };
         }
@@ -44,13 +44,13 @@ impl Decompressor {
         }
     }
 
-    /// Whether what came so far begins like gzip: what is wrong from here on is
-    /// found, as Argo CD does it, while entries are read.
+    /// A complete gzip header was read. As in Argo CD, later errors are
+    /// reported as errors of the listing or of a file.
     pub(super) fn is_past_header(&self) -> bool {
         matches!(self, Self::Gzip(gunzip) if gunzip.is_past_header())
     }
 
-    /// Whether the stream may end here.
+    /// Checks that the stream may end here.
     pub(super) fn finish(&self) -> Result<(), InvalidCompression> {
         match self {
             Self::Empty => Err(InvalidGzip::Empty.into()),

@@ -1,24 +1,25 @@
-//! gzip members, one behind the other, as one stream.
+//! Decompresses gzip. Several members in a row are one stream.
 
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 use thiserror::Error;
 
-/// Why compressed bytes cannot be read. Texts are those of Go's `compress/gzip`.
+/// The reason why a gzip stream is invalid. The texts are those of Go's
+/// `compress/gzip`.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum InvalidGzip {
-    /// There was nothing at all.
+    /// The stream is empty.
     #[error("EOF")]
     Empty,
-    /// It stopped in the middle.
+    /// The stream ends inside a member.
     #[error("unexpected EOF")]
     Truncated,
-    /// It does not begin like gzip, or a later member does not.
+    /// A member does not start with a gzip header.
     #[error("gzip: invalid header")]
     Header,
-    /// The contents are not what was compressed.
+    /// The checksum or length in a member's trailer is wrong.
     #[error("gzip: invalid checksum")]
     Checksum,
-    /// The compressed data make no sense.
+    /// The compressed data are invalid.
     #[error("flate: corrupt input before offset {offset}")]
     Corrupt {
         /// Bytes of the member's compressed data read so far.
@@ -26,32 +27,34 @@ pub enum InvalidGzip {
     },
 }
 
-/// Bytes unpacked before they are handed on: large enough that a 10 KiB file is
-/// one write, small enough to stay in the cache.
+/// Size of the output buffer in bytes. A 10 KiB file is one write, and the
+/// buffer still fits into the processor's cache.
 const OUTPUT: usize = 64 * 1024;
 
-/// Longest file name or comment in a member's header. Go refuses longer ones.
+/// Longest file name or comment in a member's header, in bytes. The limit is
+/// Go's.
 const MAX_TEXT: usize = 511;
 
-/// Unpacks a gzip stream that arrives in pieces.
+/// Decompresses a gzip stream that arrives in pieces.
 pub(super) struct Gunzip {
     stage: Stage,
     inflate: Decompress,
     crc: Crc,
     output: Vec<u8>,
-    /// Noticed behind output that is still good: an archive may end in it.
+    /// An error that was found after valid output. It is returned by the next
+    /// call, because the archive may already be complete.
     invalid: Option<InvalidGzip>,
-    /// Whether the first member's header was read.
+    /// The first member's header was read.
     past_header: bool,
 }
 
 enum Stage {
-    /// Before a member; the flag says whether one was read already.
+    /// Before a member. `first` is true for the first one.
     Start {
         first: bool,
         fixed: Fixed<10>,
     },
-    /// In the optional parts of a header, in their order.
+    /// In the optional parts of a header.
     Optional {
         flags: u8,
         part: Part,
@@ -60,7 +63,7 @@ enum Stage {
     Trailer(Fixed<8>),
 }
 
-/// A part of a header that is there when its flag is set.
+/// A part of a header that is present if its flag is set.
 enum Part {
     ExtraLength(Fixed<2>),
     Extra { left: usize },
@@ -85,8 +88,8 @@ impl Gunzip {
         }
     }
 
-    /// Consumes some of `input` and returns what became readable, which may be
-    /// nothing. Call again until `input` is empty.
+    /// Reads a part of `input` and returns decompressed bytes, possibly none.
+    /// Call it again until `input` is empty and nothing is returned.
     pub(super) fn step(&mut self, input: &mut &[u8]) -> Result<&[u8], InvalidGzip> {
         if let Some(invalid) = self.invalid {
             return Err(invalid);
@@ -116,12 +119,12 @@ impl Gunzip {
         Ok(&[])
     }
 
-    /// Whether a member's header was read.
+    /// The first member's header was read.
     pub(super) fn is_past_header(&self) -> bool {
         self.past_header
     }
 
-    /// Whether the stream may end here.
+    /// Checks that the stream may end here.
     pub(super) fn finish(&self) -> Result<(), InvalidGzip> {
         if let Some(invalid) = self.invalid {
             return Err(invalid);
@@ -145,7 +148,8 @@ impl Gunzip {
 
     fn inflate(&mut self, input: &mut &[u8]) -> Result<&[u8], InvalidGzip> {
         let before = self.inflate.total_in();
-        // Memory that nothing came to is never touched: a worker pays for each page.
+        // Only memory that receives output is touched, because each touched
+        // page counts as the worker's memory.
         self.output.clear();
         let status = self.inflate.decompress_vec(input, &mut self.output, FlushDecompress::None);
         let offset = self.inflate.total_in();
@@ -162,7 +166,7 @@ impl Gunzip {
     }
 }
 
-/// What follows the ten fixed bytes of a header.
+/// The stage after the ten fixed bytes of a header.
 fn start(header: [u8; 10]) -> Result<Stage, InvalidGzip> {
     let [0x1f, 0x8b, 8, flags, ..] = header else {
         return Err(InvalidGzip::Header);
@@ -170,7 +174,7 @@ fn start(header: [u8; 10]) -> Result<Stage, InvalidGzip> {
     Ok(Part::first(flags).map_or(Stage::Body, |part| Stage::Optional { flags, part }))
 }
 
-/// Compares what a member says of its contents with what came out of it.
+/// Compares the checksum and length in a member's trailer with its data.
 fn check(trailer: [u8; 8], crc: &Crc) -> Result<(), InvalidGzip> {
     let stated = u64::from_le_bytes(trailer);
     let found = u64::from(crc.amount()) << 32 | u64::from(crc.sum());
@@ -196,7 +200,7 @@ impl Part {
         }
     }
 
-    /// The part behind this one.
+    /// The part after this one.
     fn next(&self, flags: u8) -> Option<Self> {
         match self {
             Self::ExtraLength(length) => {
@@ -209,10 +213,10 @@ impl Part {
         }
     }
 
-    /// Whether the part is complete.
+    /// Reads a part. Returns true if it is complete.
     fn read(&mut self, input: &mut &[u8]) -> Result<bool, InvalidGzip> {
         match self {
-            // The header's own checksum is skipped: the data have a better one.
+            // The header's checksum is not checked, as in Go's reader.
             Self::ExtraLength(fixed) | Self::Checksum(fixed) => Ok(fixed.fill(input).is_some()),
             Self::Extra { left } => {
                 let (_, rest) = input.split_at((*left).min(input.len()));
@@ -278,7 +282,7 @@ mod tests {
                 result.extend_from_slice(gunzip.step(&mut input)?);
             }
         }
-        // Output that did not fit is still inside.
+        // Some output may not have fitted into the buffer.
         loop {
             let more = gunzip.step(&mut &[][..])?;
             if more.is_empty() {
@@ -310,13 +314,13 @@ mod tests {
     }
 
     #[test]
-    fn more_than_a_buffer_comes_out_whole() {
+    fn output_larger_than_the_buffer_is_complete() {
         let text = vec![7; 3 * OUTPUT + 1];
         assert_eq!(unpack(&pack(&text), usize::MAX).unwrap(), text);
     }
 
     #[test]
-    fn what_is_not_gzip_is_told_as_go_tells_it() {
+    fn invalid_gzip_has_the_error_text_of_go() {
         let packed = pack(b"text");
         assert_eq!(unpack(b"", 1), Err(InvalidGzip::Empty));
         assert_eq!(unpack(b"hello world", 4), Err(InvalidGzip::Header));
@@ -327,8 +331,9 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_out_before_the_data_are_corrupt_is_handed_on() {
-        // A header, a stored block that is not the last, and a block of no kind.
+    fn data_before_a_corrupt_block_are_returned() {
+        // A header, a stored block that is not the last, and a block of an
+        // invalid type.
         let mut packed = b"\x1f\x8b\x08\0\0\0\0\0\0\xff\0\x04\0\xfb\xfftext".to_vec();
         packed.extend([0xff; 8]);
         let (mut gunzip, mut input) = (Gunzip::new(), &packed[..]);
@@ -339,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_checksum_is_noticed() {
+    fn a_wrong_checksum_is_refused() {
         let mut packed = pack(b"text");
         let length = packed.len();
         packed[length - 8] ^= 1;

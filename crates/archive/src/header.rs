@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use super::tar::InvalidTar;
 
-/// Size of everything in a tar archive.
+/// Size in bytes of a block. A tar archive consists of blocks.
 pub(super) const BLOCK: usize = 512;
 
-/// The dialects that differ in where a name's first part is.
+/// Dialects of tar. They differ in the field for the first part of a long name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Format {
     V7,
@@ -16,18 +16,19 @@ enum Format {
     Gnu,
 }
 
-/// The fields of a header that matter here, as they stand in the block.
+/// The fields of a header that this crate uses.
 #[derive(Debug)]
 pub(super) struct Header {
     pub(super) name: Vec<u8>,
     pub(super) link: Vec<u8>,
     pub(super) flag: u8,
     pub(super) mode: u32,
-    /// Negative sizes are for the walk to refuse: of a directory nobody asks.
+    /// May be negative. The caller refuses that, except for entries without
+    /// data.
     pub(super) size: i64,
-    /// The dialect in which `S` is a sparse file.
+    /// The GNU dialect, in which the type `S` is a sparse file.
     pub(super) gnu: bool,
-    /// An old GNU sparse file whose map goes on in the next block.
+    /// An old GNU sparse file whose map continues in the next block.
     pub(super) extended: bool,
 }
 
@@ -47,14 +48,15 @@ const STAR_PREFIX: Range<usize> = 345..476;
 const STAR_TIMES: [Range<usize>; 2] = [476..488, 488..500];
 const GNU_EXTENDED: usize = 482;
 const STAR_TRAILER: Range<usize> = 508..512;
-/// Where a block of a sparse file's map says that another one follows.
+/// Offset of the flag that says that another block of the sparse map follows.
 const SPARSE_EXTENDED: usize = 504;
 
 impl Header {
-    /// Reads a block the way Go does: liberal in numbers, strict in the checksum.
+    /// Reads a block as Go does. Numbers may have several forms; the checksum
+    /// must be right.
     pub(super) fn read(block: &[u8; BLOCK]) -> Result<Self, InvalidTar> {
         let format = format(block)?;
-        // Fields nobody uses still have to be numbers.
+        // As in Go, unused fields must be numbers too.
         for unused in [UID, GID, TIME] {
             number(&block[unused])?;
         }
@@ -80,7 +82,7 @@ impl Header {
     }
 }
 
-/// Whether the map of a sparse file goes on behind this block of it.
+/// The map of a sparse file continues after this block.
 pub(super) fn sparse_map_continues(block: &[u8; BLOCK]) -> bool {
     block[SPARSE_EXTENDED] != 0
 }
@@ -121,7 +123,8 @@ pub(super) fn text(field: &[u8]) -> &[u8] {
     field.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
-/// Octal digits, or with the first bit set a big-endian number in two's complement.
+/// A number in octal digits. If the first bit is set, it is a big-endian number
+/// in two's complement.
 fn number(field: &[u8]) -> Result<i64, InvalidTar> {
     match field.first() {
         Some(first) if first & 0x80 != 0 => binary(field),
@@ -135,7 +138,7 @@ fn binary(field: &[u8]) -> Result<i64, InvalidTar> {
     let mut value = 0_u64;
     for (index, byte) in field.iter().enumerate() {
         let byte = if index == 0 { byte & 0x7f | if negative { 0x80 } else { 0 } } else { *byte };
-        // What is shifted out has to be a mere continuation of the sign.
+        // The bits that are shifted out must equal the sign.
         if value >> 56 != 0 {
             return Err(InvalidTar::Header);
         }

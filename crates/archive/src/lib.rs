@@ -1,30 +1,34 @@
-//! The archive a repository arrives in: gzip or zstd around tar, read as it
-//! streams by.
+//! Reads the archives that Argo CD sends: tar in gzip or zstd.
 //!
-//! [`Reader`] is pushed compressed bytes in pieces of any size and hands what
-//! is inside to a [`Sink`]: a worker that writes files, or discovery that only
-//! looks at names. What is accepted, and the texts of what is not, are those of
-//! Go's `compress/gzip` and `archive/tar`, because that is what Argo CD uses.
-//! Memory is one output buffer and one header, whatever the archive holds.
+//! The caller pushes compressed bytes into a [`Reader`] in pieces of any size.
+//! The reader passes each entry to a [`Sink`], which writes files or only reads
+//! names. Accepted archives and error texts are those of Go's `compress/gzip`
+//! and `archive/tar`, which Argo CD uses. Memory is one output buffer (64 KiB),
+//! one header (512 bytes) and one extended header (at most 1 MiB), plus the
+//! zstd window (at most 8 MiB).
+//!
+//! Read the modules in this order: `reader`, `compression` with `gzip` and
+//! `zstd`, `tar` with `header` and `pax`, then the parts that sinks use:
+//! `path`, `counter` and `refusal`.
 
 #![forbid(unsafe_code)]
 
 mod compression;
+mod counter;
 mod gzip;
 mod header;
 mod path;
 mod pax;
 mod reader;
 mod refusal;
-mod tally;
 mod tar;
 mod zstd;
 
 pub use compression::InvalidCompression;
+pub use counter::{EntryCounter, UnpackLimits};
 pub use gzip::InvalidGzip;
 pub use path::{EntryPath, Escape};
 pub use reader::{ArchiveError, Reader};
 pub use refusal::Refusal;
-pub use tally::{Limits, Tally};
-pub use tar::{Entry, Kind, Sink};
+pub use tar::{Entry, EntryKind, Sink};
 pub use zstd::InvalidZstd;

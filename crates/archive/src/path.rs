@@ -1,4 +1,4 @@
-//! Where an entry of an archive belongs.
+//! The path of an archive entry in the repository.
 
 use std::{
     ffi::OsStr,
@@ -8,23 +8,23 @@ use std::{
 
 use thiserror::Error;
 
-/// A path below the root of a repository: relative, clean, without `..`.
+/// A path inside a repository: relative, clean, without `..`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntryPath(PathBuf);
 
-/// A path that leaves the root it was relative to.
+/// The error for a path that leaves the repository.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("the path leads out of the repository")]
 pub struct Escape;
 
 impl EntryPath {
-    /// Resolves `name` lexically against the root, as joining and cleaning does
-    /// in Go: a leading `/` means the root.
+    /// Resolves `name` against the root by its text alone, as Go's
+    /// `filepath.Join` does. A leading `/` is the root.
     pub fn new(name: &[u8]) -> Result<Self, Escape> {
         Self::default().join(name)
     }
 
-    /// Resolves `name` lexically against this path.
+    /// Resolves `name` against this path by its text alone.
     pub fn join(&self, name: &[u8]) -> Result<Self, Escape> {
         let mut path = self.0.clone();
         for component in name.split(|byte| *byte == b'/') {
@@ -41,31 +41,31 @@ impl EntryPath {
         Ok(Self(path))
     }
 
-    /// The directory the entry is in; the root for the root.
+    /// The parent directory. The root is its own parent.
     #[must_use]
     pub fn parent(&self) -> Self {
         Self(self.0.parent().unwrap_or(Path::new("")).to_owned())
     }
 
-    /// Whether this is the root itself.
+    /// The path is the root.
     #[must_use]
     pub fn is_root(&self) -> bool {
         self.0.as_os_str().is_empty()
     }
 
-    /// How many directories lie above.
+    /// Number of components.
     #[must_use]
     pub fn depth(&self) -> usize {
         self.0.components().count()
     }
 
-    /// The path, relative to the root; `.` for the root.
+    /// The path relative to the root, `.` for the root.
     #[must_use]
     pub fn as_path(&self) -> &Path {
         if self.is_root() { Path::new(".") } else { &self.0 }
     }
 
-    /// The way from the directory `from` to here.
+    /// The relative path from the directory `from` to this one.
     #[must_use]
     pub fn relative_to(&self, from: &Self) -> PathBuf {
         let mut to = self.0.components().peekable();
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_cleaned_and_absolute_ones_re_rooted() {
+    fn names_are_cleaned_and_absolute_names_start_at_the_root() {
         for (name, clean) in
             [("a//b/./c", "a/b/c"), ("/etc/x", "etc/x"), ("x/../b", "b"), ("a/..", "."), ("", ".")]
         {
@@ -98,14 +98,14 @@ mod tests {
     }
 
     #[test]
-    fn names_above_the_root_escape() {
+    fn names_above_the_root_are_refused() {
         for name in ["..", "../x", "a/../../b", "/.."] {
             assert_eq!(EntryPath::new(name.as_bytes()), Err(Escape), "{name}");
         }
     }
 
     #[test]
-    fn the_way_between_two_paths_goes_over_what_they_share() {
+    fn a_relative_path_goes_through_the_common_directory() {
         for (to, from, way) in [
             ("a/b", "a", "b"),
             ("a", "a/b/c", "../.."),

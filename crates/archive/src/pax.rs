@@ -1,16 +1,17 @@
-//! The records of a PAX extended header.
+//! Records of PAX extended headers.
 
 use super::tar::InvalidTar;
 
-/// What extended headers say about the entry behind them.
+/// The values of extended headers for the next entry.
 #[derive(Debug, Default)]
 pub(super) struct Extended {
     pub(super) path: Option<Vec<u8>>,
     pub(super) link: Option<Vec<u8>>,
-    /// Numbers and times as they stand: only those that count have to be right.
+    /// Unparsed numbers and times. Only the last value of each key must be
+    /// valid.
     numbers: [Option<Vec<u8>>; NUMBERS.len()],
     times: [Option<Vec<u8>>; TIMES.len()],
-    /// The file has holes that the archive leaves out.
+    /// The entry is a sparse file.
     pub(super) sparse: bool,
 }
 
@@ -29,8 +30,8 @@ impl Extended {
         Ok(extended)
     }
 
-    /// The size of the entry's data, if it is stated; it may be negative. Other
-    /// numbers are looked at as well, because Go does.
+    /// The size of the entry's data, if given. It may be negative. As in Go, an
+    /// invalid uid, gid or time is an error too.
     pub(super) fn size(&self) -> Result<Option<i64>, InvalidTar> {
         let numbers = self.numbers.each_ref().map(|text| text.as_deref().map(decimal).transpose());
         let [size, uid, gid] = numbers;
@@ -49,7 +50,7 @@ impl Extended {
         if memchr::memchr(0, checked).is_some() {
             return Err(InvalidTar::Header);
         }
-        // An empty value means that the plain header stands.
+        // An empty value means that the plain header's value is used.
         let given = (!value.is_empty()).then(|| value.to_vec());
         let place = |keys: [&[u8]; 3]| keys.iter().position(|known| *known == key);
         if let Some(number) = place(NUMBERS).and_then(|at| self.numbers.get_mut(at)) {
@@ -67,7 +68,7 @@ impl Extended {
     }
 }
 
-/// The first record's key and value, and what follows it.
+/// The first record's key and value, and the remaining records.
 fn record(records: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let blank = memchr::memchr(b' ', records)?;
     let length = usize::try_from(decimal(records.get(..blank)?).ok()?).ok()?;
@@ -83,7 +84,8 @@ fn decimal(text: &[u8]) -> Result<i64, InvalidTar> {
     text.parse().map_err(|_not_a_number| InvalidTar::Header)
 }
 
-/// A time, of which nothing is used: whole seconds and digits behind a point.
+/// Checks a time: whole seconds and an optional fraction. The value is not
+/// used.
 fn seconds(text: &[u8]) -> Result<(), InvalidTar> {
     let mut parts = text.splitn(2, |byte| *byte == b'.');
     decimal(parts.next().unwrap_or_default())?;
@@ -107,12 +109,12 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_value_takes_an_earlier_one_back() {
+    fn an_empty_value_removes_an_earlier_one() {
         assert_eq!(Extended::read(b"9 path=a\n8 path=\n").unwrap().path, None);
     }
 
     #[test]
-    fn records_that_lie_about_their_length_are_refused() {
+    fn records_with_a_wrong_length_are_refused() {
         for records in [
             &b"8 path=a\n"[..],
             b"9 path=ab",
@@ -125,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_times_have_to_be_some() {
+    fn invalid_numbers_and_times_are_refused() {
         for records in [
             &b"10 size=x\n"[..],
             b"9 uid=1_\n",
@@ -140,12 +142,12 @@ mod tests {
     }
 
     #[test]
-    fn a_path_holds_no_nul() {
+    fn a_path_with_nul_is_refused() {
         assert!(Extended::read(b"10 path=a\0\n").is_err());
     }
 
     #[test]
-    fn holes_are_noticed() {
+    fn sparse_files_are_recognised() {
         assert!(Extended::read(b"22 GNU.sparse.major=1\n").unwrap().sparse);
     }
 }

@@ -1,27 +1,27 @@
-//! Decompression and tar in one: compressed pieces in, entries out.
+//! Decompresses an archive and reads its tar entries.
 
 use thiserror::Error;
 
 use super::{
     compression::{Decompressor, InvalidCompression},
-    tar::{Failure, InvalidTar, Sink, Walk},
+    tar::{Failure, InvalidTar, Sink, TarWalk},
 };
 
-/// Why an archive could not be read to its end.
+/// The reason why an archive could not be read.
 ///
-/// Prefixes are Argo CD's and say what it was doing when it noticed.
+/// The prefixes are Argo CD's. They name the step that failed.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum ArchiveError<E> {
-    /// It does not begin like gzip or zstd.
+    /// The archive does not start with gzip or zstd.
     #[error("error reading file: {0}")]
     Compressed(InvalidCompression),
-    /// The list of entries makes no sense or stops.
+    /// The list of entries is invalid or incomplete.
     #[error("error while iterating on tar reader: {0}")]
     Listing(String),
-    /// The contents of a file make no sense or stop.
+    /// The contents of a file are invalid or incomplete.
     #[error("error writing tgz file: {0}")]
     Contents(String),
-    /// Whoever takes the entries refused one.
+    /// The sink refused an entry.
     #[error(transparent)]
     Refused(E),
 }
@@ -29,10 +29,11 @@ pub enum ArchiveError<E> {
 /// Reads an archive that arrives in pieces of any size.
 pub struct Reader<S> {
     compressed: Decompressor,
-    walk: Walk,
+    walk: TarWalk,
     sink: S,
-    /// Whether anything was unpacked, which tells a bad start from a bad middle.
-    begun: bool,
+    /// Some output was decompressed. Later errors are errors of the listing or
+    /// of a file.
+    has_output: bool,
 }
 
 impl<S> std::fmt::Debug for Reader<S> {
@@ -42,14 +43,15 @@ impl<S> std::fmt::Debug for Reader<S> {
 }
 
 impl<S: Sink> Reader<S> {
-    /// A reader that gives its entries to `sink`.
+    /// A reader that passes its entries to `sink`.
     pub fn new(sink: S) -> Self {
-        Self { compressed: Decompressor::Empty, walk: Walk::new(), sink, begun: false }
+        Self { compressed: Decompressor::Empty, walk: TarWalk::new(), sink, has_output: false }
     }
 
-    /// Reads the next piece. After an error nothing more is to be pushed.
+    /// Reads the next piece. Do not call it again after an error.
     pub fn push(&mut self, mut input: &[u8]) -> Result<(), ArchiveError<S::Error>> {
-        // The last step takes no input and empties what the one before left over.
+        // The last step reads no input. It returns the output that did not fit
+        // into the buffer before.
         loop {
             if self.walk.is_done() {
                 return Ok(());
@@ -57,35 +59,35 @@ impl<S: Sink> Reader<S> {
             let before = input.len();
             let output = match self.compressed.step(&mut input) {
                 Ok(output) => output,
-                Err(invalid) => return Err(self.undone(invalid)),
+                Err(invalid) => return Err(self.decompression_error(invalid)),
             };
             if output.is_empty() && input.len() == before {
                 return Ok(());
             }
-            self.begun |= !output.is_empty();
+            self.has_output |= !output.is_empty();
             self.walk.push(output, &mut self.sink).map_err(listing)?;
         }
     }
 
-    /// Checks that the archive may end here, and returns what took the entries.
+    /// Checks that the archive is complete, and returns the sink.
     pub fn finish(self) -> Result<S, ArchiveError<S::Error>> {
         if !self.walk.is_done() {
-            self.compressed.finish().map_err(|invalid| self.undone(invalid))?;
-            self.walk.finish().map_err(|invalid| self.tar(invalid))?;
+            self.compressed.finish().map_err(|invalid| self.decompression_error(invalid))?;
+            self.walk.finish().map_err(|invalid| self.tar_error(invalid))?;
         }
         Ok(self.sink)
     }
 
-    fn undone(&self, invalid: InvalidCompression) -> ArchiveError<S::Error> {
-        let begun = self.begun || self.compressed.is_past_header();
-        if begun { self.failed(&invalid) } else { ArchiveError::Compressed(invalid) }
+    fn decompression_error(&self, invalid: InvalidCompression) -> ArchiveError<S::Error> {
+        let has_output = self.has_output || self.compressed.is_past_header();
+        if has_output { self.error(&invalid) } else { ArchiveError::Compressed(invalid) }
     }
 
-    fn tar(&self, invalid: InvalidTar) -> ArchiveError<S::Error> {
-        self.failed(&invalid)
+    fn tar_error(&self, invalid: InvalidTar) -> ArchiveError<S::Error> {
+        self.error(&invalid)
     }
 
-    fn failed(&self, cause: &dyn std::error::Error) -> ArchiveError<S::Error> {
+    fn error(&self, cause: &dyn std::error::Error) -> ArchiveError<S::Error> {
         let cause = cause.to_string();
         if self.walk.is_in_file() {
             ArchiveError::Contents(cause)

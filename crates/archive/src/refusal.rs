@@ -1,19 +1,19 @@
-//! Why an entry of an archive is not taken.
+//! Reasons to refuse an entry of an archive.
 
 use thiserror::Error;
 
-/// An entry that is refused, and with it the archive. The beginnings are Argo
-/// CD's; paths are relative to the repository, where Argo CD's are those of a
-/// directory that is gone by the time anybody reads them.
+/// The reason why an entry, and with it the archive, is refused. The first
+/// words are Argo CD's. Paths are relative to the repository. Argo CD's error
+/// has absolute paths of a directory that no longer exists.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Refusal {
-    /// The name is not strictly below the root.
+    /// The name is the root or outside of it.
     #[error("illegal filepath in archive: {path}: it leads out of the repository")]
     Outside {
         /// The entry.
         path: String,
     },
-    /// A link leads out, or to the root itself.
+    /// A link points outside of the repository or to its root.
     #[error(
         "illegal filepath in symlink: {target}: the link {path} leads out of the repository, or to \
          its root; fix it, or exclude it with --plugin-tar-exclude on the repo-server"
@@ -21,41 +21,41 @@ pub enum Refusal {
     LinkOutside {
         /// The link.
         path: String,
-        /// Where it leads, as it stands.
+        /// The link's target as in the archive.
         target: String,
     },
-    /// A link's target is there, but cannot be resolved.
+    /// A link's target exists but cannot be resolved.
     #[error("error checking symlink realpath: {path}: {cause}")]
     LinkTarget {
         /// The link.
         path: String,
-        /// Why not.
+        /// The operating system's error.
         cause: String,
     },
-    /// A link cannot be made.
+    /// A link cannot be created.
     #[error("error creating symlink: symlink {target} {path}: {cause}")]
     Link {
         /// The link.
         path: String,
-        /// What it would hold.
+        /// The link's value.
         target: String,
-        /// Why not.
+        /// The operating system's error.
         cause: String,
     },
-    /// A directory cannot be made.
+    /// A directory cannot be created.
     #[error("error creating nested folders: mkdir {path}: {cause}")]
     Directory {
         /// The directory.
         path: String,
-        /// Why not.
+        /// The operating system's error.
         cause: String,
     },
-    /// A file cannot be made.
+    /// A file cannot be created.
     #[error("error creating file \"{path}\": open {path}: {cause}")]
     File {
         /// The file.
         path: String,
-        /// Why not.
+        /// The operating system's error.
         cause: String,
     },
     /// A file cannot be written.
@@ -63,41 +63,41 @@ pub enum Refusal {
     Contents {
         /// The file.
         path: String,
-        /// Why not.
+        /// The operating system's error.
         cause: String,
     },
-    /// Its names and links are more than may be looked at, whatever is raised.
+    /// The names and links exceed a limit that has no flag.
     #[error("{cause}: exclude files with --plugin-tar-exclude on the repo-server")]
     Names {
-        /// Of what there is too much.
+        /// The limit that is exceeded.
         cause: String,
     },
-    /// A path is too much for one.
+    /// A path is too long or too deep.
     #[error(
         "{path}: more than {limit} {what}: raise {flag}, or exclude the path with \
          --plugin-tar-exclude on the repo-server"
     )]
     Path {
-        /// The beginning of the path.
+        /// Start of the path.
         path: String,
-        /// How much may be.
+        /// The limit.
         limit: u32,
-        /// Of what.
+        /// Unit of the limit.
         what: &'static str,
-        /// What to raise.
+        /// The flag that raises the limit.
         flag: &'static str,
     },
-    /// There is more than may be.
+    /// The archive exceeds a limit.
     #[error(
         "the archive holds more than {limit} {what}: raise {flag}, or exclude files with \
          --plugin-tar-exclude on the repo-server"
     )]
     Limit {
-        /// How much may be.
+        /// The limit.
         limit: u64,
-        /// Of what.
+        /// Unit of the limit.
         what: &'static str,
-        /// What to raise.
+        /// The flag that raises the limit.
         flag: &'static str,
     },
 }

@@ -1,4 +1,4 @@
-//! A walk over the entries of a tar archive, fed with pieces of it.
+//! Reads tar entries from an archive that arrives in pieces.
 
 use thiserror::Error;
 
@@ -7,7 +7,8 @@ use super::{
     pax::Extended,
 };
 
-/// Why bytes are not a tar archive. Texts are those of Go's `archive/tar`.
+/// The reason why bytes are not a tar archive. The texts are those of Go's
+/// `archive/tar`, except for `Sparse`.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub(super) enum InvalidTar {
     #[error("archive/tar: invalid tar header")]
@@ -16,110 +17,112 @@ pub(super) enum InvalidTar {
     Long,
     #[error("unexpected EOF")]
     Truncated,
-    /// Only written by `tar --sparse`; the holes could claim any size.
+    /// Only `tar --sparse` writes such files. They are refused because their
+    /// holes can have any size.
     #[error("the archive holds a sparse file, which is not supported: pack it without --sparse")]
     Sparse,
 }
 
-/// What an entry is.
+/// The type of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A file whose contents follow.
+pub enum EntryKind {
+    /// A file. Its contents follow.
     File {
-        /// Bytes that follow.
+        /// Bytes of contents.
         size: u64,
     },
     /// A directory.
     Directory,
     /// A symbolic link.
     Link,
-    /// Anything else, which Argo CD passes over once its name is seen to be in
-    /// the repository: hard links, devices, FIFOs, old GNU sparse files.
+    /// Hard links, devices, FIFOs, old GNU sparse files. Argo CD checks their
+    /// names and skips them.
     Other {
-        /// Bytes that follow, and are dropped.
+        /// Bytes of data, which are dropped.
         size: u64,
     },
 }
 
-/// An entry, as its header states it; nothing of it is to be trusted.
+/// An entry as its header describes it. No field has been checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name, as it stands.
+    /// The name as in the archive.
     pub name: Vec<u8>,
-    /// What it is.
-    pub kind: Kind,
-    /// Permission bits, with set-user-id and the like.
+    /// The type of the entry.
+    pub kind: EntryKind,
+    /// Permission bits, set-user-ID, set-group-ID and sticky bits.
     pub mode: u32,
-    /// Target of a link, as it stands.
+    /// Target of a link as in the archive.
     pub link: Vec<u8>,
 }
 
-/// What is done with entries. An error ends the walk.
+/// Receives the entries of an archive. An error ends the reading.
 pub trait Sink {
-    /// Why an entry is not taken.
+    /// The reason why the sink refuses an entry.
     type Error;
 
-    /// An entry begins.
+    /// Called at the start of each entry.
     fn entry(&mut self, entry: &Entry) -> Result<(), Self::Error>;
 
-    /// The next piece of the file that began last.
+    /// Called for each piece of the current file's contents.
     fn data(&mut self, piece: &[u8]) -> Result<(), Self::Error>;
 
-    /// The file that began last is complete.
+    /// Called when the current file is complete.
     fn end(&mut self) -> Result<(), Self::Error>;
 
-    /// A header comes that only describes the entry behind it. An archive may
-    /// hold any number of them and no entry at all.
+    /// Called for each header that only describes the next entry. `size` is its
+    /// length in bytes. An archive may have any number of them without an
+    /// entry.
     fn extension(&mut self, size: u64) -> Result<(), Self::Error>;
 }
 
-/// A walk's failure: the archive's fault, or the sink's.
+/// An error of the archive or of the sink.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Failure<E> {
     Invalid(InvalidTar),
     Sink(E),
 }
 
-/// Longest extended header or long name. Go's limit.
+/// Longest extended header or long name in bytes. The limit is Go's.
 const MAX_SPECIAL: u64 = 1024 * 1024;
 
-/// Where a walk is.
+/// The state of reading an archive.
 #[derive(Debug)]
-pub(super) struct Walk {
+pub(super) struct TarWalk {
     state: State,
     block: [u8; BLOCK],
     filled: usize,
-    /// What headers said about the entry still to come.
+    /// Values for the next entry from extended headers.
     extended: Extended,
     long_name: Option<Vec<u8>>,
     long_link: Option<Vec<u8>>,
-    /// Name of the header whose records are being read.
+    /// Name of the extended header that is being read.
     special: Vec<u8>,
 }
 
 #[derive(Debug)]
 enum State {
-    /// In front of a header, or of the end.
+    /// Before a header or the end.
     Header,
-    /// Behind one block of zeros.
+    /// After one block of zeros. A second one ends the archive.
     Zeros,
     /// In the blocks that continue the map of an old sparse file.
     SparseMap { size: u64 },
-    /// In an entry's data, with `pad` bytes of filling behind it.
-    Data { into: Into, left: u64, pad: u64 },
-    /// Nothing more is read: what follows the end of an archive does not matter.
+    /// In an entry's data, which `pad` bytes of padding follow.
+    Data { destination: Destination, left: u64, pad: u64 },
+    /// After the end of the archive. Further data are ignored.
     Done,
 }
 
-/// What an entry's data are for.
+/// Use of an entry's data.
 #[derive(Debug)]
-enum Into {
+enum Destination {
     File,
     Nothing,
     Special { flag: u8, bytes: Vec<u8> },
 }
 
-impl Walk {
+impl TarWalk {
     pub(super) fn new() -> Self {
         Self {
             state: State::Header,
@@ -132,17 +135,17 @@ impl Walk {
         }
     }
 
-    /// Whether the archive's end was seen.
+    /// The end of the archive was read.
     pub(super) fn is_done(&self) -> bool {
         matches!(self.state, State::Done)
     }
 
-    /// Whether a file's contents are incomplete.
+    /// The contents of a file are incomplete.
     pub(super) fn is_in_file(&self) -> bool {
-        matches!(self.state, State::Data { into: Into::File, left: 1.., .. })
+        matches!(self.state, State::Data { destination: Destination::File, left: 1.., .. })
     }
 
-    /// Consumes a piece of the archive.
+    /// Reads a piece of the archive.
     pub(super) fn push<S: Sink>(
         &mut self,
         mut input: &[u8],
@@ -151,9 +154,9 @@ impl Walk {
         while !input.is_empty() {
             match &mut self.state {
                 State::Done => return Ok(()),
-                State::Data { into, left, .. } if *left > 0 => {
+                State::Data { destination, left, .. } if *left > 0 => {
                     let piece = take(&mut input, left);
-                    into.push(piece, sink)?;
+                    destination.push(piece, sink)?;
                     if *left == 0 {
                         self.finish_data(sink)?;
                     }
@@ -172,7 +175,8 @@ impl Walk {
         Ok(())
     }
 
-    /// Whether the archive may end here. Go does not insist on an end marker.
+    /// Checks that the archive may end here. As in Go, the end marker is
+    /// optional.
     pub(super) fn finish(&self) -> Result<(), InvalidTar> {
         match &self.state {
             State::Done | State::Data { left: 0, .. } => Ok(()),
@@ -193,14 +197,14 @@ impl Walk {
         self.filled == 0
     }
 
-    /// A whole block was read that is not data.
+    /// Handles a complete block that is not data.
     fn block<S: Sink>(&mut self, sink: &mut S) -> Result<(), Failure<S::Error>> {
         let is_zero = self.block.iter().all(|byte| *byte == 0);
         self.state = match self.state {
             State::SparseMap { size } if sparse_map_continues(&self.block) => {
                 State::SparseMap { size }
             }
-            State::SparseMap { size } => data(Into::Nothing, size),
+            State::SparseMap { size } => data(Destination::Nothing, size),
             State::Zeros if is_zero => State::Done,
             State::Zeros => return Err(Failure::Invalid(InvalidTar::Header)),
             State::Header | State::Data { .. } | State::Done if is_zero => State::Zeros,
@@ -218,7 +222,7 @@ impl Walk {
             }
             sink.extension(size).map_err(Failure::Sink)?;
             self.special = header.name;
-            self.state = data(Into::Special { flag: header.flag, bytes: Vec::new() }, size);
+            self.state = data(Destination::Special { flag: header.flag, bytes: Vec::new() }, size);
             return self.finish_empty(sink);
         }
         self.entry(header, sink)
@@ -232,7 +236,7 @@ impl Walk {
         let name = self.long_name.take().or(extended.path.take()).unwrap_or(header.name);
         let link = self.long_link.take().or(extended.link.take()).unwrap_or(header.link);
         let flag = match header.flag {
-            // The oldest archives mark a directory by its name alone.
+            // The oldest archives mark a directory only by the end of its name.
             0 if name.ends_with(b"/") => b'5',
             0 => b'0',
             flag => flag,
@@ -242,32 +246,34 @@ impl Walk {
             return Err(Failure::Invalid(InvalidTar::Header));
         }
         let kind = match flag {
-            b'0' => Kind::File { size },
-            b'5' => Kind::Directory,
-            b'2' => Kind::Link,
-            _ => Kind::Other { size },
+            b'0' => EntryKind::File { size },
+            b'5' => EntryKind::Directory,
+            b'2' => EntryKind::Link,
+            _ => EntryKind::Other { size },
         };
         self.state = match kind {
-            Kind::File { .. } => data(Into::File, size),
-            Kind::Other { .. } if flag == b'S' && header.extended => State::SparseMap { size },
-            Kind::Directory | Kind::Link | Kind::Other { .. } => data(Into::Nothing, size),
+            EntryKind::File { .. } => data(Destination::File, size),
+            EntryKind::Other { .. } if flag == b'S' && header.extended => State::SparseMap { size },
+            EntryKind::Directory | EntryKind::Link | EntryKind::Other { .. } => {
+                data(Destination::Nothing, size)
+            }
         };
         let entry = Entry { name, kind, mode: header.mode, link };
         sink.entry(&entry).map_err(Failure::Sink)?;
         self.finish_empty(sink)
     }
 
-    /// To Go, records that are meant for all entries behind them are an entry
-    /// of their own: they change none, and lose what was said before them.
+    /// Global extended records. Go treats them as an entry of their own. They
+    /// change no other entry and discard earlier extended headers.
     fn global<S: Sink>(&mut self, records: &[u8], sink: &mut S) -> Result<(), Failure<S::Error>> {
         let path = Extended::read(records)?.path;
         let name = path.unwrap_or_else(|| std::mem::take(&mut self.special));
         (self.extended, self.long_name, self.long_link) = (Extended::default(), None, None);
-        let kind = Kind::Other { size: 0 };
+        let kind = EntryKind::Other { size: 0 };
         sink.entry(&Entry { name, kind, mode: 0, link: Vec::new() }).map_err(Failure::Sink)
     }
 
-    /// Data of no length are complete as soon as they begin.
+    /// Completes data of length 0.
     fn finish_empty<S: Sink>(&mut self, sink: &mut S) -> Result<(), Failure<S::Error>> {
         if matches!(self.state, State::Data { left: 0, .. }) {
             self.finish_data(sink)?;
@@ -276,22 +282,22 @@ impl Walk {
     }
 
     fn finish_data<S: Sink>(&mut self, sink: &mut S) -> Result<(), Failure<S::Error>> {
-        let State::Data { into, .. } = &mut self.state else {
+        let State::Data { destination, .. } = &mut self.state else {
             return Ok(());
         };
-        match std::mem::replace(into, Into::Nothing) {
-            Into::Nothing => {}
-            Into::File => sink.end().map_err(Failure::Sink)?,
-            Into::Special { flag: b'L', bytes } => self.long_name = long(&bytes),
-            Into::Special { flag: b'K', bytes } => self.long_link = long(&bytes),
-            Into::Special { flag: b'x', bytes } => self.extended = Extended::read(&bytes)?,
-            Into::Special { bytes, .. } => self.global(&bytes, sink)?,
+        match std::mem::replace(destination, Destination::Nothing) {
+            Destination::Nothing => {}
+            Destination::File => sink.end().map_err(Failure::Sink)?,
+            Destination::Special { flag: b'L', bytes } => self.long_name = long(&bytes),
+            Destination::Special { flag: b'K', bytes } => self.long_link = long(&bytes),
+            Destination::Special { flag: b'x', bytes } => self.extended = Extended::read(&bytes)?,
+            Destination::Special { bytes, .. } => self.global(&bytes, sink)?,
         }
         Ok(())
     }
 }
 
-impl Into {
+impl Destination {
     fn push<S: Sink>(&mut self, piece: &[u8], sink: &mut S) -> Result<(), Failure<S::Error>> {
         match self {
             Self::Nothing => {}
@@ -308,7 +314,8 @@ impl<E> From<InvalidTar> for Failure<E> {
     }
 }
 
-/// Bytes of data behind a header. Some kinds have none, whatever they state.
+/// Bytes of data after a header. Some types have no data, whatever size they
+/// state.
 fn data_size(flag: u8, size: i64) -> Result<u64, InvalidTar> {
     match flag {
         b'1'..=b'6' => Ok(0),
@@ -316,8 +323,8 @@ fn data_size(flag: u8, size: i64) -> Result<u64, InvalidTar> {
     }
 }
 
-fn data(into: Into, size: u64) -> State {
-    State::Data { into, left: size, pad: size.wrapping_neg() % BLOCK as u64 }
+fn data(destination: Destination, size: u64) -> State {
+    State::Data { destination, left: size, pad: size.wrapping_neg() % BLOCK as u64 }
 }
 
 fn long(bytes: &[u8]) -> Option<Vec<u8>> {

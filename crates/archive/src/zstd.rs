@@ -1,34 +1,35 @@
-//! zstd frames, one behind the other, as one stream.
+//! Decompresses zstd. Several frames in a row are one stream.
 
 use thiserror::Error;
 use zstd::stream::raw::{DParameter, Decoder, InBuffer, Operation, OutBuffer};
 
-/// Bytes unpacked before they are handed on, as for gzip.
+/// Size of the output buffer in bytes, as for gzip.
 const OUTPUT: usize = 64 * 1024;
 
-/// Largest window a frame may ask for, as a power of two: 8 MiB, what zstd's own
-/// levels up to 19 need. It is memory that the sender decides on.
+/// Largest window that a frame may require, as a power of two: 8 MiB. zstd's
+/// levels up to 19 need no more. The sender chooses this size, so it needs a
+/// limit.
 const MAX_WINDOW_LOG: u32 = 23;
 
-/// The byte that zstd frames begin with, and gzip members do not.
+/// First byte of a zstd frame. gzip starts with another byte.
 pub(super) const FIRST_BYTE: u8 = 0x28;
 
-/// Why compressed bytes cannot be read.
+/// The reason why a zstd stream is invalid.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum InvalidZstd {
-    /// It stopped in the middle.
+    /// The stream ends inside a frame.
     #[error("unexpected EOF")]
     Truncated,
-    /// The data make no sense, or ask for too much memory.
+    /// The data are invalid or require too much memory.
     #[error("zstd: {0}")]
     Corrupt(String),
 }
 
-/// Unpacks a zstd stream that arrives in pieces.
+/// Decompresses a zstd stream that arrives in pieces.
 pub(super) struct Unzstd {
     decoder: Decoder<'static>,
     output: Vec<u8>,
-    /// Whether the stream may end here.
+    /// The stream may end here.
     complete: bool,
 }
 
@@ -39,8 +40,8 @@ impl Unzstd {
         Ok(Self { decoder, output: Vec::with_capacity(OUTPUT), complete: false })
     }
 
-    /// Consumes some of `input` and returns what became readable, which may be
-    /// nothing. Call again until `input` is empty and nothing comes.
+    /// Reads a part of `input` and returns decompressed bytes, possibly none.
+    /// Call it again until `input` is empty and nothing is returned.
     pub(super) fn step(&mut self, input: &mut &[u8]) -> Result<&[u8], InvalidZstd> {
         if self.complete && input.is_empty() {
             return Ok(&[]);
@@ -53,7 +54,7 @@ impl Unzstd {
         Ok(&self.output)
     }
 
-    /// Whether the stream may end here.
+    /// Checks that the stream may end here.
     pub(super) fn finish(&self) -> Result<(), InvalidZstd> {
         if self.complete { Ok(()) } else { Err(InvalidZstd::Truncated) }
     }
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_one_stream_however_they_are_cut() {
+    fn frames_are_read_as_one_stream_in_pieces_of_any_size() {
         let (text, packed) = packed();
         let (twice, twofold) = (text.repeat(2), packed.repeat(2));
         for piece in [1, 7, 4096, twofold.len()] {
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_stops_in_the_middle_is_noticed() {
+    fn a_truncated_stream_is_refused() {
         let (_, packed) = packed();
         for end in 1..packed.len() {
             let error = unpack(&packed[..end], 512).unwrap_err();
@@ -108,14 +109,14 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_an_error() {
+    fn corrupt_data_are_refused() {
         let error = unpack(b"(\xb5/\xfd nonsense, really", 64).unwrap_err().to_string();
         assert!(error.starts_with("zstd: "), "{error}");
     }
 
     #[test]
-    fn a_frame_that_asks_for_much_memory_is_refused() {
-        // A frame header that states a window of 2 GiB, and one empty raw block.
+    fn a_frame_with_a_large_window_is_refused() {
+        // A frame header with a window of 2 GiB, and one empty raw block.
         let greedy = [0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xa8, 0x01, 0x00, 0x00];
         let error = unpack(&greedy, 64).unwrap_err().to_string();
         assert!(error.contains("memory"), "{error}");

@@ -4,22 +4,22 @@ use flate2::{Compression, write::GzEncoder};
 use tar::{Builder, EntryType, Header};
 
 use super::*;
-use crate::{Entry, Kind};
+use crate::{Entry, EntryKind};
 
-/// Writes down what a reader finds.
+/// Records the entries that a reader finds.
 #[derive(Debug, Default, PartialEq)]
-struct Notes {
+struct Recorder {
     entries: Vec<(Entry, Vec<u8>)>,
     complete: usize,
     others: Vec<Vec<u8>>,
     extensions: usize,
 }
 
-impl Sink for Notes {
+impl Sink for Recorder {
     type Error = Infallible;
 
     fn entry(&mut self, entry: &Entry) -> Result<(), Infallible> {
-        if matches!(entry.kind, Kind::Other { .. }) {
+        if matches!(entry.kind, EntryKind::Other { .. }) {
             self.others.push(entry.name.clone());
             return Ok(());
         }
@@ -43,7 +43,7 @@ impl Sink for Notes {
     }
 }
 
-type Outcome = Result<Notes, ArchiveError<Infallible>>;
+type Outcome = Result<Recorder, ArchiveError<Infallible>>;
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
@@ -52,7 +52,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 fn read(packed: &[u8], piece: usize) -> Outcome {
-    let mut reader = Reader::new(Notes::default());
+    let mut reader = Reader::new(Recorder::default());
     for piece in packed.chunks(piece) {
         reader.push(piece)?;
     }
@@ -87,7 +87,7 @@ fn sample() -> Vec<u8> {
 }
 
 #[test]
-fn entries_come_in_order_whatever_the_pieces() {
+fn entries_are_the_same_for_every_piece_size() {
     let packed = gzip(&sample());
     let whole = read(&packed, usize::MAX).unwrap();
     let names: Vec<_> = whole.entries.iter().map(|(entry, _)| entry.name.as_slice()).collect();
@@ -104,7 +104,7 @@ fn entries_come_in_order_whatever_the_pieces() {
 }
 
 #[test]
-fn extended_headers_name_and_size_what_follows() {
+fn extended_headers_set_name_and_size_of_the_next_entry() {
     let mut builder = Builder::new(Vec::new());
     let records = [("path", &b"caf\xc3\xa9"[..]), ("size", b"3")];
     builder.append_pax_extensions(records).unwrap();
@@ -113,12 +113,12 @@ fn extended_headers_name_and_size_what_follows() {
     builder.append_data(&mut header, "other", &b"abc"[..]).unwrap();
     let notes = read_tar(&builder.into_inner().unwrap()).unwrap();
     assert_eq!(notes.entries[0].0.name, "café".as_bytes());
-    assert_eq!(notes.entries[0].0.kind, Kind::File { size: 3 });
+    assert_eq!(notes.entries[0].0.kind, EntryKind::File { size: 3 });
     assert_eq!(notes.entries[0].1, b"abc");
 }
 
 #[test]
-fn an_archive_needs_no_end_marker_and_nothing_after_it_counts() {
+fn the_end_marker_is_optional_and_data_after_it_are_ignored() {
     let tar = sample();
     let bare = &tar[..tar.len() - 1024];
     assert_eq!(read_tar(bare).unwrap().entries.len(), 5);
@@ -134,11 +134,11 @@ fn an_archive_needs_no_end_marker_and_nothing_after_it_counts() {
 
 #[test]
 fn an_empty_archive_is_an_empty_tree() {
-    assert_eq!(read_tar(b"").unwrap(), Notes::default());
+    assert_eq!(read_tar(b"").unwrap(), Recorder::default());
 }
 
 #[test]
-fn what_is_no_gzip_says_so_at_once() {
+fn invalid_gzip_is_an_error_of_the_whole_file() {
     let error = read(b"plain text, not compressed", usize::MAX).unwrap_err();
     assert_eq!(error.to_string(), "error reading file: gzip: invalid header");
     assert_eq!(read(b"", 1).unwrap_err().to_string(), "error reading file: EOF");
@@ -146,13 +146,13 @@ fn what_is_no_gzip_says_so_at_once() {
 }
 
 #[test]
-fn what_is_no_tar_says_so() {
+fn invalid_tar_is_an_error_of_the_listing() {
     let error = read_tar(&[b'x'; 1024]).unwrap_err().to_string();
     assert_eq!(error, "error while iterating on tar reader: archive/tar: invalid tar header");
 }
 
 #[test]
-fn a_cut_is_told_by_what_it_cuts() {
+fn a_truncated_archive_is_an_error_of_the_truncated_part() {
     let tar = sample();
     let listing = read_tar(&tar[..100]).unwrap_err().to_string();
     assert_eq!(listing, "error while iterating on tar reader: unexpected EOF");
@@ -168,14 +168,14 @@ fn a_cut_is_told_by_what_it_cuts() {
 }
 
 #[test]
-fn a_block_of_zeros_ends_an_archive_only_with_its_twin() {
+fn one_zero_block_does_not_end_an_archive() {
     let tar = sample();
     let broken = [&tar[..tar.len() - 512], &tar[..512]].concat();
     assert!(read_tar(&broken).is_err());
 }
 
 #[test]
-fn holes_are_refused() {
+fn sparse_files_are_refused() {
     let mut builder = Builder::new(Vec::new());
     builder.append_pax_extensions([("GNU.sparse.major", &b"1"[..])]).unwrap();
     add(&mut builder, "holes", EntryType::Regular, b"");

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use cmp_archive::Limits;
+use cmp_archive::UnpackLimits;
 use thiserror::Error;
 
 use super::{
@@ -43,10 +43,10 @@ impl Lease {
     /// and first.
     pub async fn unpack(
         &mut self,
-        limits: Limits,
+        limits: UnpackLimits,
         preserve_file_mode: bool,
     ) -> Result<Unpacking<'_>, Unconfined> {
-        let Limits { bytes, files, path_bytes, depth } = limits;
+        let UnpackLimits { bytes, files, path_bytes, depth } = limits;
         let task = UnpackTask {
             preserve_file_mode,
             max_bytes: bytes,

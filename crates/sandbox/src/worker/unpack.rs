@@ -6,7 +6,7 @@ use std::{
     os::fd::{AsFd, BorrowedFd},
 };
 
-use cmp_archive::{Entry, EntryPath, Kind, Limits, Reader, Refusal, Sink, Tally};
+use cmp_archive::{Entry, EntryCounter, EntryKind, EntryPath, Reader, Refusal, Sink, UnpackLimits};
 use nix::{
     errno::Errno,
     fcntl::{OFlag, openat},
@@ -56,7 +56,7 @@ fn refused(error: impl std::error::Error) -> JobError {
 struct Unpacker {
     tree: RepositoryTree,
     preserve_file_mode: bool,
-    tally: Tally,
+    counter: EntryCounter,
     file: Option<(File, String)>,
     /// Modes that would keep the tenant from filling its own directories.
     modes: Vec<(EntryPath, Mode)>,
@@ -66,7 +66,7 @@ struct Unpacker {
 
 impl Unpacker {
     fn new(tree: RepositoryTree, task: UnpackTask) -> Self {
-        let limits = Limits {
+        let limits = UnpackLimits {
             bytes: task.max_bytes,
             files: task.max_entries,
             path_bytes: task.max_path_bytes,
@@ -75,7 +75,7 @@ impl Unpacker {
         Self {
             tree,
             preserve_file_mode: task.preserve_file_mode,
-            tally: Tally::new(limits),
+            counter: EntryCounter::new(limits),
             file: None,
             modes: Vec::new(),
             deferred: 0,
@@ -88,7 +88,7 @@ impl Unpacker {
             let errno = |errno| Refusal::Directory { path: shown(path), cause: go_text(errno) };
             self.tree.permit(path, *mode).map_err(errno)?;
         }
-        Ok(UnpackResult { entries: self.tally.files(), bytes: self.tally.bytes() })
+        Ok(UnpackResult { entries: self.counter.files(), bytes: self.counter.bytes() })
     }
 
     fn directory(&mut self, path: &EntryPath, preserved: Option<u32>) -> Result<(), Refusal> {
@@ -97,7 +97,7 @@ impl Unpacker {
             let (path, errno) = blamed(path, error);
             Refusal::Directory { path, cause: go_text(errno) }
         })?;
-        self.tally.imply(self.tree.implied())?;
+        self.counter.check_implied(self.tree.implied())?;
         if is_new && !mode.contains(Mode::S_IRWXU) {
             // As the umask would have it.
             self.defer(path, mode - Mode::S_IWGRP - Mode::S_IWOTH)?;
@@ -127,7 +127,7 @@ impl Unpacker {
                 NotMade::Above(_) => Refusal::Directory { path, cause: go_text(errno) },
             }
         })?;
-        self.tally.imply(self.tree.implied())?;
+        self.counter.check_implied(self.tree.implied())?;
         self.file = Some((file, path_text));
         Ok(())
     }
@@ -180,17 +180,17 @@ impl Sink for Unpacker {
         if matches!(entry.name.as_slice(), b"." | b"./") {
             return Ok(());
         }
-        self.tally.count(entry)?;
+        self.counter.count(entry)?;
         let name = || String::from_utf8_lossy(&entry.name).into_owned();
         let path = EntryPath::new(&entry.name);
         let path = path.ok().filter(|path| !path.is_root());
         let path = path.ok_or_else(|| Refusal::Outside { path: name() })?;
         let preserved = self.preserve_file_mode.then_some(entry.mode);
         match entry.kind {
-            Kind::Directory => self.directory(&path, preserved),
-            Kind::File { .. } => self.file(&path, preserved),
-            Kind::Link => self.link(&path, &entry.link),
-            Kind::Other { .. } => Ok(()),
+            EntryKind::Directory => self.directory(&path, preserved),
+            EntryKind::File { .. } => self.file(&path, preserved),
+            EntryKind::Link => self.link(&path, &entry.link),
+            EntryKind::Other { .. } => Ok(()),
         }
     }
 
@@ -206,7 +206,7 @@ impl Sink for Unpacker {
     }
 
     fn extension(&mut self, size: u64) -> Result<(), Refusal> {
-        self.tally.pass_over(size)
+        self.counter.count_dropped(size)
     }
 }
 

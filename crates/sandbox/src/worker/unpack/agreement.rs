@@ -100,10 +100,10 @@ impl Sink for NameIndex {
 
     fn entry(&mut self, entry: &Entry) -> Result<(), EntryError> {
         match entry.kind {
-            Kind::Directory => self.0.add_directory(&entry.name),
-            Kind::File { .. } => self.0.add_file(&entry.name),
-            Kind::Link => self.0.add_symlink(&entry.name, &entry.link),
-            Kind::Other { .. } => self.0.check(&entry.name),
+            EntryKind::Directory => self.0.add_directory(&entry.name),
+            EntryKind::File { .. } => self.0.add_file(&entry.name),
+            EntryKind::Link => self.0.add_symlink(&entry.name, &entry.link),
+            EntryKind::Other { .. } => self.0.check(&entry.name),
         }
     }
 

@@ -1,0 +1,158 @@
+//! Limits of an archive and the counter that checks them.
+
+use super::{Entry, EntryKind, Refusal};
+
+/// Limits of an archive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnpackLimits {
+    /// Bytes of all file contents. Dropped data have a second limit of the same
+    /// size.
+    pub bytes: u64,
+    /// Number of files, directories and links.
+    pub files: u64,
+    /// Bytes of one path.
+    pub path_bytes: u32,
+    /// Components of one path.
+    pub depth: u32,
+}
+
+/// Number of bytes of a long path that an error shows.
+const SHOWN: usize = 200;
+
+/// Counts entries and checks limits. A size counts as soon as a header states
+/// it, so data beyond the limit are never written.
+#[derive(Clone, Copy, Debug)]
+pub struct EntryCounter {
+    limits: UnpackLimits,
+    files: u64,
+    bytes: u64,
+    /// Bytes of data that are read and dropped, with their headers.
+    dropped: u64,
+}
+
+/// Size in bytes of an entry's header.
+const HEADER: u64 = 512;
+
+impl EntryCounter {
+    /// A counter that starts at zero.
+    #[must_use]
+    pub fn new(limits: UnpackLimits) -> Self {
+        Self { limits, files: 0, bytes: 0, dropped: 0 }
+    }
+
+    /// Counts an entry. The first entry beyond a limit is an error.
+    pub fn count(&mut self, entry: &Entry) -> Result<(), Refusal> {
+        self.files += 1;
+        match entry.kind {
+            EntryKind::File { size } => self.bytes = self.bytes.saturating_add(size),
+            EntryKind::Other { size } => self.count_dropped(size)?,
+            EntryKind::Directory | EntryKind::Link => {}
+        }
+        self.check_implied(0)?;
+        self.measure(self.bytes)?;
+        self.check_path(&entry.name)
+    }
+
+    /// Checks that the entries and `directories` more do not exceed the limit.
+    /// Directories that exist only in the names of entries count as files.
+    pub fn check_implied(&self, directories: u64) -> Result<(), Refusal> {
+        let limit = self.limits.files;
+        if self.files.saturating_add(directories) > limit {
+            return Err(Refusal::Limit { limit, what: "files", flag: "--max-files" });
+        }
+        Ok(())
+    }
+
+    /// Counts dropped data and their header. They need a limit, because a few
+    /// compressed bytes can stand for any amount of data.
+    pub fn count_dropped(&mut self, size: u64) -> Result<(), Refusal> {
+        self.dropped = self.dropped.saturating_add(size).saturating_add(HEADER);
+        self.measure(self.dropped)
+    }
+
+    fn measure(&self, bytes: u64) -> Result<(), Refusal> {
+        let limit = self.limits.bytes;
+        if bytes > limit {
+            return Err(Refusal::Limit { limit, what: "bytes", flag: "--max-unpacked-bytes" });
+        }
+        Ok(())
+    }
+
+    fn check_path(&self, name: &[u8]) -> Result<(), Refusal> {
+        let UnpackLimits { path_bytes, depth, .. } = self.limits;
+        let refused = |limit, what, flag| {
+            let path = String::from_utf8_lossy(name.get(..SHOWN).unwrap_or(name)).into_owned();
+            Err(Refusal::Path { path, limit, what, flag })
+        };
+        if name.len() > path_bytes as usize {
+            return refused(path_bytes, "bytes", "--max-path-bytes");
+        }
+        let components = name.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+        if components.count() > depth as usize {
+            return refused(depth, "components", "--max-depth");
+        }
+        Ok(())
+    }
+
+    /// Number of files, directories and links so far.
+    #[must_use]
+    pub fn files(&self) -> u64 {
+        self.files
+    }
+
+    /// Bytes of file contents so far.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: UnpackLimits = UnpackLimits { bytes: 10, files: 3, path_bytes: 8, depth: 3 };
+
+    fn file(size: u64) -> Entry {
+        Entry { name: b"f".to_vec(), kind: EntryKind::File { size }, mode: 0, link: Vec::new() }
+    }
+
+    fn named(name: &str) -> Result<(), Refusal> {
+        EntryCounter::new(LIMITS).count(&Entry { name: name.into(), ..file(0) })
+    }
+
+    #[test]
+    fn paths_beyond_the_limits_are_refused() {
+        assert!(named("12345678").is_ok() && named("a/b//c/").is_ok());
+        let error = named("123456789").unwrap_err().to_string();
+        assert!(error.starts_with("123456789: more than 8 bytes: raise --max-path-bytes"));
+        let error = named("a/b/c/d").unwrap_err().to_string();
+        assert!(error.starts_with("a/b/c/d: more than 3 components: raise --max-depth"));
+    }
+
+    #[test]
+    fn entries_beyond_the_limits_are_refused() {
+        let mut counter = EntryCounter::new(LIMITS);
+        assert!(counter.count(&file(10)).is_ok() && counter.count(&file(0)).is_ok());
+        let error = counter.count(&file(1)).unwrap_err().to_string();
+        assert!(error.contains("more than 10 bytes") && error.contains("--max-unpacked-bytes"));
+        assert!(counter.count(&file(0)).unwrap_err().to_string().contains("more than 3 files"));
+    }
+
+    #[test]
+    fn dropped_data_have_their_own_equal_limit() {
+        let mut counter = EntryCounter::new(UnpackLimits { bytes: 2000, ..LIMITS });
+        let other = |size| Entry { kind: EntryKind::Other { size }, ..file(0) };
+        assert!(counter.count(&file(2000)).is_ok() && counter.count(&other(900)).is_ok());
+        assert!(counter.count_dropped(76).is_ok(), "900 and 76 bytes, and two headers");
+        assert!(counter.count_dropped(0).is_err());
+        assert_eq!(counter.bytes(), 2000);
+    }
+
+    #[test]
+    fn huge_sizes_do_not_overflow() {
+        let mut counter = EntryCounter::new(UnpackLimits { bytes: u64::MAX - 1, ..LIMITS });
+        assert!(counter.count(&file(u64::MAX - 1)).is_ok());
+        assert!(counter.count(&file(u64::MAX)).is_err());
+    }
+}
