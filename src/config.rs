@@ -5,6 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
 
 mod application;
+mod argument;
 mod parameter;
 mod peer;
 mod serve;

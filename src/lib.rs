@@ -14,6 +14,7 @@ pub mod plugin;
 mod plural;
 pub mod request;
 pub mod serve;
+pub mod settings;
 pub mod shutdown;
 pub mod state;
 pub mod status;

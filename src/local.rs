@@ -14,7 +14,6 @@ mod show;
 use std::{
     fmt, fs, io,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 use thiserror::Error;
@@ -223,7 +222,7 @@ fn pack(options: &Application, report: &Report) -> Result<(Pack, Parcel), LocalE
     let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
     let name = application.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let codec = if options.socket.is_some() { Codec::Gzip } else { Codec::Zstd };
-    let pack = Pack::new(&root, codec, options.max_depth)?;
+    let pack = Pack::new(&root, codec)?;
     let files = plural(pack.files, "file");
     report.step("packed", &format!("{files}, {} bytes compressed", pack.size));
     let parcel = Parcel {
@@ -233,7 +232,7 @@ fn pack(options: &Application, report: &Report) -> Result<(Pack, Parcel), LocalE
         archive: pack.path().to_owned(),
         size: pack.size,
         checksum: pack.checksum.clone(),
-        timeout: Duration::from_secs(options.timeout),
+        timeout: options.timeout.0,
     };
     Ok((pack, parcel))
 }

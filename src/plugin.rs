@@ -17,7 +17,6 @@ mod name;
 mod passage;
 mod place;
 mod problem;
-mod quantity;
 mod sandbox;
 mod site;
 mod suggestion;

@@ -203,7 +203,7 @@ fn prepare_sockets(directory: &Path, uid: u32) {
 async fn run(config: &Serve, spawner: Spawner, abilities: &Abilities) -> Result<(), NotServing> {
     let metrics = Metrics::new();
     let places = config.places();
-    let grace = Duration::from_secs(config.empty_grace);
+    let grace = config.empty_grace.0;
     let (mut loader, state) =
         Loader::new(places.clone(), isolation(abilities.tier), grace, metrics.clone());
     loader.load()?;
@@ -248,7 +248,7 @@ async fn run(config: &Serve, spawner: Spawner, abilities: &Abilities) -> Result<
         gone = &mut driver => Err(gone.into()),
         // Like argocd-cmp-server, which has one plugin.
         failure = unserved(states), if config.single.is_some() => Err(failure),
-        () = shutdown.when_told(Duration::from_secs(config.drain_timeout)) => Ok(()),
+        () = shutdown.when_told(config.drain_timeout.0) => Ok(()),
     };
     // Held so far: the spawner serves as long as there is a link to it.
     drop(link);
@@ -271,21 +271,19 @@ fn common(config: &Serve, link: Link, metrics: Metrics) -> Common {
 
 fn pipeline(config: &Serve, link: Link) -> Pipeline {
     let inherited = config::inherited();
-    let places = config.max_requests as usize;
+    let (places, queue) = (config.max_requests as usize, config.max_queue as usize);
     Pipeline {
         link,
-        generates: Lane::new(places, config.max_queue),
-        own: Lanes::new(config.max_queue),
-        matches: Lane::new(places, config.max_queue),
-        surveys: Lane::new(MAX_SURVEYS, config.max_queue),
+        generates: Lane::new(places, queue),
+        own: Lanes::new(queue),
+        matches: Lane::new(places, queue),
+        surveys: Lane::new(MAX_SURVEYS, queue),
         verdicts: Verdicts::default(),
         limits: ArchiveLimits {
-            archive: config.max_archive_bytes,
+            archive: config.max_archive,
             unpacked: UnpackLimits {
-                bytes: config.max_unpacked_bytes,
-                files: config.max_files,
-                path_bytes: config.max_path_bytes,
-                depth: config.max_depth,
+                bytes: config.max_repository,
+                files: config.max_repository_files.into(),
             },
         },
         surroundings: Arc::new(Surroundings {

@@ -130,10 +130,9 @@ fn a_path_to_read_that_is_not_there_is_a_failure() {
 fn every_limit_that_can_be_set_is_shown() {
     let output = Place::new("sh").examine("none");
     for text in [
-        "path in a repository",
-        "components of a path in a repository: 255",
-        "TCP ports",
-        "the last stay",
+        "--max-memory: 2Gi (Limits of a request: Memory limit, applied to each process and",
+        "--network: 22,53",
+        "--empty-grace: 2m (Clocks: Time to keep serving the last good plugins",
     ] {
         assert!(has(&findings(&output), "note", text), "{text}");
     }

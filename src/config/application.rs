@@ -8,9 +8,10 @@ use clap::Args;
 
 use super::{
     Isolation, PLUGINS_DIR,
+    argument::{Described as _, Time},
     parameter::{Parameter, pair, parameter},
-    serve::MAX_DEPTH,
 };
+use crate::settings;
 
 /// An application on this machine, and how to try it.
 #[derive(Args, Clone, Debug)]
@@ -36,15 +37,12 @@ pub struct Application {
     /// Ask the server on this socket, ours or argocd-cmp-server, instead of one of its own
     #[arg(long, value_name = "SOCK")]
     pub socket: Option<PathBuf>,
-    /// How the request is kept apart
-    #[arg(long, env = "CMP_SUPERVISOR_ISOLATION", value_enum, default_value = "auto")]
+    /// How the request is isolated
+    #[arg(described = &settings::ISOLATION, value_enum, help_heading = None)]
     pub isolation: Isolation,
-    /// How long the answer may take
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
-    pub timeout: u64,
-    /// Deepest path in the repository
-    #[arg(long, value_name = "N", env = "CMP_SUPERVISOR_MAX_DEPTH", default_value_t = MAX_DEPTH)]
-    pub max_depth: u32,
+    /// Time for the answer
+    #[arg(time = &settings::ANSWER_TIMEOUT, help_heading = None)]
+    pub(crate) timeout: Time,
 }
 
 impl Application {

@@ -9,39 +9,39 @@ use thiserror::Error;
 /// How requests are kept apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Isolation {
-    /// The best that can be had; never none.
+    /// the strongest that is available; never none
     Auto,
-    /// A user, and process, mount and IPC namespaces of its own for every request.
+    /// process, mount and IPC namespaces and a UID of its own for every request
     Namespaces,
-    /// A user of its own for every request.
+    /// a UID of its own for every request
     Uid,
-    /// One user, but no request can reach another's files, processes or sockets.
+    /// one UID, but no request can reach the files, processes or sockets of another
     Landlock,
-    /// Nothing: every request runs as the same user.
+    /// none: every request runs as the same user
     None,
 }
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// One JSON object a line.
+    /// one JSON object per line
     Json,
-    /// For people.
+    /// for people
     Text,
 }
 
 /// How much is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogLevel {
-    /// Only what is broken.
+    /// errors only
     Error,
-    /// And what should not be.
+    /// plus warnings
     Warn,
-    /// And what happens.
+    /// plus one line per request and reload
     Info,
-    /// And why.
+    /// plus debugging details
     Debug,
-    /// Everything, each frame of HTTP/2 included.
+    /// everything, each HTTP/2 frame included
     Trace,
 }
 
@@ -108,7 +108,7 @@ impl Isolation {
 
 /// Why an address is none.
 #[derive(Debug, Error, PartialEq, Eq)]
-#[error("wanted is an IP address or localhost, with a port, like 127.0.0.1:9180; or off")]
+#[error("expected an IP address or localhost with a port, for example 127.0.0.1:9180, or off")]
 pub struct NoAddress;
 
 impl FromStr for Http {
@@ -130,7 +130,7 @@ impl FromStr for Http {
 
 /// Why a list of ports is none.
 #[derive(Debug, Error)]
-#[error("ports like 22,443, or any, or none")]
+#[error("expected TCP ports, for example 22,443, or any, or none")]
 pub struct NoPorts;
 
 impl FromStr for Ports {
@@ -152,7 +152,7 @@ impl FromStr for Ports {
 /// Why a range is none.
 #[derive(Debug, Error)]
 #[error(
-    "wanted is FIRST-LAST like 60706-61183: FIRST above 0, LAST above FIRST, and at most 65534 users"
+    "expected FIRST-LAST, for example 60706-61183 (FIRST above 0, LAST above FIRST, at most 65534 UIDs)"
 )]
 pub struct NoRange;
 
@@ -167,6 +167,18 @@ impl FromStr for UidRange {
         // nor is the user that stands for nobody.
         let is_range = first > 0 && last > first && last - first < 65_534 && last < u32::MAX - 1;
         if is_range { Ok(Self(first..=last)) } else { Err(NoRange) }
+    }
+}
+
+impl fmt::Display for Ports {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Network::None => formatter.write_str("none"),
+            Network::Any => formatter.write_str("any"),
+            Network::Ports(ports) => {
+                formatter.write_str(&ports.iter().map(u16::to_string).collect::<Vec<_>>().join(","))
+            }
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use cmp_archive::MAX_DEPTH;
 use flate2::{Compression, write::GzEncoder};
 use sha2::{Digest, Sha256};
 use tar::{Builder, EntryType, Header};
@@ -97,29 +98,28 @@ pub enum NotPacked {
     },
     /// A path is too deep for `serve`.
     #[error(
-        "{path}: a path in a repository may be {limit} components deep: name a smaller --repo-root, \
-         or raise --max-depth, for `serve` too"
+        "{path}: a path in a repository may be {limit} components deep: name a smaller --repo-root"
     )]
     Deep {
         /// Which one.
         path: PathBuf,
         /// Components that it may have.
-        limit: u32,
+        limit: usize,
     },
 }
 
 impl Pack {
     /// Packs everything below `root`: entries sorted by name, links as links,
     /// sockets, FIFOs and devices left out. No path in it has more than
-    /// `max_depth` components.
-    pub(super) fn new(root: &Path, codec: Codec, max_depth: u32) -> Result<Self, NotPacked> {
+    /// `MAX_DEPTH` components.
+    pub(super) fn new(root: &Path, codec: Codec) -> Result<Self, NotPacked> {
         let at = |path: &Path| {
             let path = path.to_owned();
             move |error| NotPacked::Io { path, error }
         };
         let file = NamedTempFile::new().map_err(at(root))?;
         let encoder = Compressor::new(BufWriter::new(file), codec).map_err(at(root))?;
-        let mut packer = Packer { builder: Builder::new(encoder), files: 0, max_depth };
+        let mut packer = Packer { builder: Builder::new(encoder), files: 0 };
         let about = fs::metadata(root).map_err(at(root))?;
         packer.directory(Path::new("."), &about).map_err(at(root))?;
         packer.walk(root, Path::new(""), 1)?;
@@ -142,14 +142,12 @@ impl Pack {
 struct Packer<W: Write> {
     builder: Builder<W>,
     files: usize,
-    /// Components that a path may have.
-    max_depth: u32,
 }
 
 impl<W: Write> Packer<W> {
     /// Packs what is in a directory, whose paths have `depth` components. The
     /// kernel takes no path of more than 4096 bytes, which bounds the recursion.
-    fn walk(&mut self, root: &Path, relative: &Path, depth: u32) -> Result<(), NotPacked> {
+    fn walk(&mut self, root: &Path, relative: &Path, depth: usize) -> Result<(), NotPacked> {
         let directory = root.join(relative);
         let failed = |error| NotPacked::Io { path: directory.clone(), error };
         let mut entries: Vec<DirEntry> =
@@ -157,8 +155,8 @@ impl<W: Write> Packer<W> {
         entries.sort_unstable_by_key(DirEntry::file_name);
         for entry in entries {
             let name = relative.join(entry.file_name());
-            if depth > self.max_depth {
-                return Err(NotPacked::Deep { path: entry.path(), limit: self.max_depth });
+            if depth > MAX_DEPTH {
+                return Err(NotPacked::Deep { path: entry.path(), limit: MAX_DEPTH });
             }
             let failed = |error| NotPacked::Io { path: entry.path(), error };
             let about = entry.metadata().map_err(failed)?;
@@ -240,7 +238,7 @@ mod tests {
         fs::write(root.path().join("dir/file"), "text").unwrap();
         symlink("dir/file", root.path().join("link")).unwrap();
         rustix::fs::mkfifoat(rustix::fs::CWD, root.path().join("pipe"), 0o600.into()).unwrap();
-        let pack = Pack::new(root.path(), Codec::Gzip, 255).unwrap();
+        let pack = Pack::new(root.path(), Codec::Gzip).unwrap();
         let mut archive = tar::Archive::new(GzDecoder::new(File::open(pack.path()).unwrap()));
         let entries: Vec<_> = archive
             .entries()
@@ -261,7 +259,7 @@ mod tests {
     #[test]
     fn a_tree_without_files_is_refused_in_argo_cds_words() {
         let root = tempfile::tempdir().unwrap();
-        let error = Pack::new(root.path(), Codec::Gzip, 255).unwrap_err().to_string();
+        let error = Pack::new(root.path(), Codec::Gzip).unwrap_err().to_string();
         assert!(error.starts_with("no files to send("), "{error}");
     }
 
@@ -271,7 +269,7 @@ mod tests {
         let long = "long-name/".repeat(25) + "é";
         fs::create_dir_all(root.path().join(&long).parent().unwrap()).unwrap();
         fs::write(root.path().join(&long), "").unwrap();
-        let pack = Pack::new(root.path(), Codec::Gzip, 255).unwrap();
+        let pack = Pack::new(root.path(), Codec::Gzip).unwrap();
         let mut archive = tar::Archive::new(GzDecoder::new(File::open(pack.path()).unwrap()));
         let mut names =
             archive.entries().unwrap().map(|entry| entry.unwrap().path_bytes().into_owned());

@@ -96,8 +96,7 @@ impl Private {
             .arg("--work-dir")
             .arg(directory.path())
             .args(["--http", "off"])
-            .args(["--max-requests", "2", "--isolation", isolation.as_str()])
-            .args(["--max-depth", &options.max_depth.to_string()]);
+            .args(["--max-requests", "2", "--isolation", isolation.as_str()]);
         if isolation == Isolation::None {
             command.arg("--accept-no-isolation");
         }

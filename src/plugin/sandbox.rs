@@ -3,6 +3,7 @@
 use std::{fmt, str::FromStr, time::Duration};
 
 use super::variable::{self, VariablePattern};
+use crate::settings::Limit;
 
 /// How strongly a plugin wants its requests kept apart, the weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,17 +57,17 @@ pub struct Limits {
     /// Time of a request, if that is less than the caller grants.
     pub timeout: Option<Duration>,
     /// Bytes of memory of each process, and of all together.
-    pub memory: Option<u64>,
+    pub memory: Option<Limit>,
     /// Processes at a time.
-    pub processes: Option<u64>,
-    /// Processor time of each process.
-    pub cpu: Option<Duration>,
+    pub processes: Option<Limit>,
+    /// Seconds of processor time of each process.
+    pub cpu: Option<Limit>,
     /// Bytes of each file.
-    pub file_size: Option<u64>,
+    pub file_size: Option<Limit>,
     /// Bytes of all files together.
-    pub disk: Option<u64>,
+    pub disk: Option<Limit>,
     /// Files and directories.
-    pub files: Option<u64>,
+    pub files: Option<Limit>,
     /// Bytes of standard output.
     pub output: Option<u64>,
     /// Requests at a time.

@@ -15,7 +15,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use self::lanes::Lanes;
 use super::deadline::{Deadline, Passed};
-use crate::plugin::PluginName;
+use crate::{
+    plugin::PluginName,
+    settings::{MAX_QUEUE, MAX_REQUESTS, REQUESTS},
+};
 
 /// A lane of requests. Lanes do not wait for each other: discovery must answer
 /// while every place for generating is taken, or Argo CD applies raw files.
@@ -60,11 +63,9 @@ pub enum NoPlace {
 
 impl Rule {
     /// What gives room to more.
-    fn remedy(&self) -> &'static str {
-        match self.plugin {
-            None => "raise --max-requests or --max-queue",
-            Some(_) => "raise the plugin's spec.limits.requests, or --max-queue",
-        }
+    fn remedy(&self) -> String {
+        let places = if self.plugin.is_some() { &REQUESTS } else { &MAX_REQUESTS };
+        format!("{}, or {}", places.raise(true), MAX_QUEUE.raise(false))
     }
 }
 

@@ -4,7 +4,10 @@ use std::{fmt, time::Duration};
 
 use cmp_sandbox::{Bounds, ExceededLimit, Network, Termination, Usage};
 
-use crate::plugin::PluginDefinition;
+use crate::{
+    plugin::PluginDefinition,
+    settings::{CPU, DISK, FILE_SIZE, FILES, MEMORY, PROCESSES, Setting},
+};
 
 /// Signals of limits, and the codes that shells make of them.
 const SIGKILL: i32 = 9;
@@ -69,18 +72,16 @@ impl Hint {
 }
 
 impl Evidence<'_> {
-    /// What to turn where a limit of the whole request was passed.
+    /// The remedy for a limit of the whole request.
     fn excess(&self, what: ExceededLimit) -> String {
         let limits = &self.plugin.limits;
         match what {
-            ExceededLimit::Memory => raise(limits.memory.is_some(), "memory", "--max-memory"),
-            ExceededLimit::Disk => raise(limits.disk.is_some(), "disk", "--max-disk-bytes"),
-            ExceededLimit::Files => raise(limits.files.is_some(), "files", "--max-disk-files"),
+            ExceededLimit::Memory => MEMORY.raise(limits.memory.is_some()),
+            ExceededLimit::Disk => DISK.raise(limits.disk.is_some()),
+            ExceededLimit::Files => FILES.raise(limits.files.is_some()),
             ExceededLimit::Unmeasured => {
-                "without spec.limits.memory, disk and files, or --max-memory, \
-                                   --max-disk-bytes and --max-disk-files, nothing is measured: 0 \
-                                   lifts each"
-                    .to_owned()
+                let keys = [&MEMORY, &DISK, &FILES].map(Setting::key_name).join(", ");
+                format!("nothing is measured if each of spec.limits.{{{keys}}} is unlimited")
             }
         }
     }
@@ -98,13 +99,13 @@ impl Evidence<'_> {
 
     /// A program that crashed may have had too little memory.
     fn by_crash(&self) -> Option<String> {
-        let memory = self.bounds.memory;
-        let is_little = memory > 0 && memory < RUNTIME;
-        (is_little && CRASHES.contains(&self.signal()?)).then(|| {
-            let raise = raise(self.plugin.limits.memory.is_some(), "memory", "--max-memory");
+        let memory = self.bounds.memory.filter(|memory| *memory < RUNTIME)?;
+        CRASHES.contains(&self.signal()?).then(|| {
             format!(
                 "it crashed, as some programs do for lack of memory; each of its processes may \
-                 have {memory} bytes: {raise}"
+                 have {}: {}",
+                MEMORY.say(memory),
+                MEMORY.raise(self.plugin.limits.memory.is_some())
             )
         })
     }
@@ -114,27 +115,30 @@ impl Evidence<'_> {
         let limits = &self.plugin.limits;
         let signal = self.signal()?;
         let Bounds { cpu_seconds, file_size, .. } = *self.bounds;
-        if signal == SIGXCPU || signal == SIGKILL && self.used_up(cpu_seconds) {
-            let raise = raise(limits.cpu.is_some(), "cpu", "--max-cpu");
-            return Some(format!(
-                "a process reached the limit of {cpu_seconds} s of processor time: {raise}"
-            ));
+        let cpu = cpu_seconds.filter(|cpu| signal == SIGXCPU || self.used_up(*cpu));
+        match (signal, cpu, file_size) {
+            (SIGXCPU | SIGKILL, Some(cpu), _) => Some(format!(
+                "a process reached the limit of {} of processor time: {}",
+                CPU.say(cpu),
+                CPU.raise(limits.cpu.is_some())
+            )),
+            (SIGXFSZ, _, Some(size)) => Some(format!(
+                "a file reached the limit of {}: {}",
+                FILE_SIZE.say(size),
+                FILE_SIZE.raise(limits.file_size.is_some())
+            )),
+            (SIGKILL, ..) => Some(
+                "killed from outside, though no limit of cmp-supervisor was reached: most often \
+                 the kernel's choice when the container reaches its memory limit"
+                    .to_owned(),
+            ),
+            _ => None,
         }
-        if signal == SIGXFSZ {
-            let raise = raise(limits.file_size.is_some(), "fileSize", "--max-file-bytes");
-            return Some(format!("a file reached the limit of {file_size} bytes: {raise}"));
-        }
-        (signal == SIGKILL).then(|| {
-            "killed from outside, though no limit of cmp-supervisor was reached: most often the \
-             kernel's choice when the container reaches its memory limit"
-                .to_owned()
-        })
     }
 
     fn used_up(&self, cpu_seconds: u64) -> bool {
         let used = |usage: Usage| usage.user + usage.system;
-        cpu_seconds > 0
-            && self.usage.is_some_and(|usage| used(usage) >= Duration::from_secs(cpu_seconds))
+        self.usage.is_some_and(|usage| used(usage) >= Duration::from_secs(cpu_seconds))
     }
 
     /// What programs say when a system call fails is only a sign.
@@ -143,21 +147,19 @@ impl Evidence<'_> {
         let says = |words: &[&str]| words.iter().any(|word| said.contains(word));
         let limits = &self.plugin.limits;
         let Bounds { processes, memory, file_size, .. } = *self.bounds;
-        if processes > 0 && says(&NO_PROCESS) {
-            let raise = raise(limits.processes.is_some(), "processes", "--max-processes");
+        if let Some(processes) = processes.filter(|_| says(&NO_PROCESS)) {
+            let raise = PROCESSES.raise(limits.processes.is_some());
             return Some(format!(
                 "it may have {processes} processes and threads at a time: {raise}"
             ));
         }
-        if memory > 0 && says(&NO_MEMORY) {
-            let raise = raise(limits.memory.is_some(), "memory", "--max-memory");
-            return Some(format!(
-                "each of its processes may have {memory} bytes of memory: {raise}"
-            ));
+        if let Some(memory) = memory.filter(|_| says(&NO_MEMORY)) {
+            let (memory, raise) = (MEMORY.say(memory), MEMORY.raise(limits.memory.is_some()));
+            return Some(format!("each of its processes may have {memory} of memory: {raise}"));
         }
-        if file_size > 0 && says(&["file too large"]) {
-            let raise = raise(limits.file_size.is_some(), "fileSize", "--max-file-bytes");
-            return Some(format!("a file may have {file_size} bytes: {raise}"));
+        if let Some(size) = file_size.filter(|_| says(&["file too large"])) {
+            let (size, raise) = (FILE_SIZE.say(size), FILE_SIZE.raise(limits.file_size.is_some()));
+            return Some(format!("a file may have {size}: {raise}"));
         }
         if says(&["no space left on device"]) {
             return Some("the volume of --work-dir has no bytes or no inodes left".to_owned());
@@ -181,12 +183,23 @@ impl Evidence<'_> {
     }
 }
 
-/// Which of the two ways to a higher limit is the one to go.
-fn raise(is_own: bool, key: &str, flag: &str) -> String {
-    if is_own {
-        format!("raise the plugin's spec.limits.{key}")
-    } else {
-        format!("raise {flag}, or give the plugin a spec.limits.{key}")
+/// How a request exceeded a limit.
+pub(super) fn excess(what: ExceededLimit, limit: Option<u64>) -> String {
+    let amount = |row: &Setting| limit.map(|limit| row.say(limit)).unwrap_or_default();
+    match what {
+        ExceededLimit::Memory => {
+            format!("its processes took more than {} of memory", amount(&MEMORY))
+        }
+        ExceededLimit::Disk => format!("its files took more than {} of disk", amount(&DISK)),
+        ExceededLimit::Files => {
+            format!("it had more than {} files and directories", amount(&FILES))
+        }
+        ExceededLimit::Unmeasured => {
+            "what it took of memory and disk could not be measured: it hides \
+                               processes or files, has too many open, or moves directories all \
+                               the time"
+                .to_owned()
+        }
     }
 }
 
@@ -208,10 +221,10 @@ mod tests {
         );
         let plugin = plugin::read(text.as_bytes()).unwrap();
         let bounds = Bounds {
-            memory: 1,
-            processes: 2,
-            file_size: 3,
-            cpu_seconds: 4,
+            memory: Some(1),
+            processes: Some(2),
+            file_size: Some(3),
+            cpu_seconds: Some(4),
             network: Network::Ports(vec![22, 443]),
             ..Bounds::default()
         };
@@ -231,7 +244,7 @@ mod tests {
             let text = hint("{}", end, "");
             assert_eq!(
                 text,
-                " [a process reached the limit of 4 s of processor time: raise --max-cpu, or give \
+                " [a process reached the limit of 4s of processor time: raise --max-cpu, or give \
                  the plugin a spec.limits.cpu]"
             );
         }
@@ -255,10 +268,10 @@ mod tests {
     fn a_limit_of_all_together_names_what_to_turn() {
         for (what, key, flag) in [
             (ExceededLimit::Memory, "memory", "--max-memory"),
-            (ExceededLimit::Disk, "disk", "--max-disk-bytes"),
-            (ExceededLimit::Files, "files", "--max-disk-files"),
+            (ExceededLimit::Disk, "disk", "--max-disk"),
+            (ExceededLimit::Files, "files", "--max-files"),
         ] {
-            let end = Termination::LimitExceeded { what, limit: 7 };
+            let end = Termination::LimitExceeded { what, limit: Some(7) };
             let general = format!(" [raise {flag}, or give the plugin a spec.limits.{key}]");
             assert_eq!(hint("{}", end, "no space left on device"), general);
             let own = format!(" [raise the plugin's spec.limits.{key}]");
@@ -266,10 +279,10 @@ mod tests {
         }
         let hidden = hint(
             "{}",
-            Termination::LimitExceeded { what: ExceededLimit::Unmeasured, limit: 0 },
+            Termination::LimitExceeded { what: ExceededLimit::Unmeasured, limit: None },
             "",
         );
-        assert!(hidden.contains("--max-disk-files"), "{hidden}");
+        assert!(hidden.contains("spec.limits.{memory, disk, files}"), "{hidden}");
     }
 
     #[test]
@@ -279,7 +292,7 @@ mod tests {
             ("fork/exec /bin/x: resource temporarily unavailable", "--max-processes"),
             ("fatal error: runtime: out of memory", "--max-memory"),
             ("MemoryError", "--max-memory"),
-            ("cat: write error: File too large", "--max-file-bytes"),
+            ("cat: write error: File too large", "--max-file-size"),
             ("mkdir: No space left on device", "--work-dir"),
             ("dial tcp 1.2.3.4:8080: connect: permission denied", "TCP ports 22, 443: see"),
         ] {

@@ -15,6 +15,7 @@ use super::{
     verdict::Surveyed,
     workspace::Received,
 };
+use crate::settings::MAX_ARCHIVE;
 
 /// Where an archive's chunks come from.
 pub trait Chunks: Send {
@@ -87,8 +88,9 @@ pub enum ReceiveError {
     Checksum,
     /// It is larger than allowed.
     #[error(
-        "error receiving tgz file: the archive is larger than {limit} bytes: raise \
-         --max-archive-bytes, or exclude files with --plugin-tar-exclude on the repo-server"
+        "error receiving tgz file: the archive is larger than {}: {}, or exclude files with \
+         --plugin-tar-exclude on the repo-server",
+        MAX_ARCHIVE.say(*limit), MAX_ARCHIVE.raise(false)
     )]
     Large {
         /// The limit in bytes.

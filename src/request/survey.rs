@@ -105,7 +105,7 @@ fn refusal(entry: &Entry, error: &EntryError) -> Refusal {
         }
         EntryError::Link(cause) => Refusal::Link { path, target, cause: cause.to_string() },
         EntryError::TooManyEntries { limit } => {
-            Refusal::Limit { limit: *limit as u64, what: "files", flag: "--max-files" }
+            Refusal::Limit { limit: *limit as u64, what: "files", flag: "--max-repository-files" }
         }
         EntryError::TooManyLookups { .. } | EntryError::TooManyNameBytes { .. } => {
             Refusal::Names { cause: error.to_string() }

@@ -5,7 +5,10 @@ use bytes::Bytes;
 use cmp_sandbox::{Bounds, Cache, Caches, Network};
 
 use super::workspace::Surroundings;
-use crate::plugin::{self, PluginDefinition};
+use crate::{
+    plugin::{self, PluginDefinition},
+    settings::Limit,
+};
 
 /// What commands of one plugin get, use and may reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +45,7 @@ pub(super) fn bounds(general: &Bounds, plugin: &PluginDefinition) -> Bounds {
         plugin::Network::Ports(ports) => Network::Ports(ports.clone()),
         plugin::Network::Any => Network::Any,
     });
+    let or = |own: Option<Limit>, general| own.map_or(general, |limit| limit.0);
     let further = sandbox.read.iter().map(Into::into);
     Bounds {
         read: general.read.iter().cloned().chain(further).collect(),
@@ -50,15 +54,12 @@ pub(super) fn bounds(general: &Bounds, plugin: &PluginDefinition) -> Bounds {
             list: sandbox.caches.iter().map(cache).collect(),
         },
         network: network.unwrap_or_else(|| general.network.clone()),
-        memory: limits.memory.unwrap_or(general.memory),
-        processes: limits.processes.unwrap_or(general.processes),
-        file_size: limits.file_size.unwrap_or(general.file_size),
-        disk: limits.disk.unwrap_or(general.disk),
-        files: limits.files.unwrap_or(general.files),
-        // The kernel counts whole seconds, and takes 0 for no limit.
-        cpu_seconds: limits
-            .cpu
-            .map_or(general.cpu_seconds, |cpu| cpu.as_secs() + u64::from(cpu.subsec_nanos() > 0)),
+        memory: or(limits.memory, general.memory),
+        processes: or(limits.processes, general.processes),
+        file_size: or(limits.file_size, general.file_size),
+        disk: or(limits.disk, general.disk),
+        files: or(limits.files, general.files),
+        cpu_seconds: or(limits.cpu, general.cpu_seconds),
     }
 }
 
@@ -83,12 +84,12 @@ mod tests {
             bounds: Bounds {
                 read: vec!["/opt".into()],
                 network: Network::Ports(vec![443]),
-                memory: 7,
-                processes: 8,
-                file_size: 9,
-                disk: 11,
-                files: 12,
-                cpu_seconds: 10,
+                memory: Some(7),
+                processes: Some(8),
+                file_size: Some(9),
+                disk: Some(11),
+                files: Some(12),
+                cpu_seconds: Some(10),
                 ..Bounds::default()
             },
         }
@@ -123,9 +124,18 @@ mod tests {
         let limits = "limits: {memory: 1Ki, processes: 2, fileSize: 3, cpu: 1.5s, output: 4, disk: \
                       2Ki, files: 5}";
         let Bounds { memory, processes, file_size, cpu_seconds, disk, files, .. } = bounded(limits);
-        assert_eq!((memory, processes, file_size, cpu_seconds), (1024, 2, 3, 2));
-        assert_eq!((disk, files), (2048, 5));
+        assert_eq!((memory, processes, file_size), (Some(1024), Some(2), Some(3)));
+        assert_eq!((cpu_seconds, disk, files), (Some(2), Some(2048), Some(5)));
         assert_eq!(terms(limits).max_output, 4);
+    }
+
+    #[test]
+    fn a_definition_may_lift_a_limit() {
+        for none in ["0", "unlimited"] {
+            let lifted = bounded(&format!("limits: {{memory: {none}, cpu: {none}}}"));
+            assert_eq!((lifted.memory, lifted.cpu_seconds), (None, None), "{none}");
+            assert_eq!(lifted.disk, Some(11), "{none}");
+        }
     }
 
     #[test]

@@ -14,14 +14,14 @@ use thiserror::Error;
 
 use super::{
     deadline::{Deadline, Passed},
-    hint::{Evidence, Hint},
+    hint::{self, Evidence, Hint},
     incoming::Header,
     path::{AppPath, IllegalAppPath},
     printable,
     progress::{Course, Phase},
     terms::Terms,
 };
-use crate::plugin::CommandLine;
+use crate::{plugin::CommandLine, settings::OUTPUT};
 
 /// An archive that arrived whole and unharmed.
 #[derive(Debug)]
@@ -133,8 +133,9 @@ pub enum RunError {
     TooLate(#[from] Passed),
     /// It wrote more than it may.
     #[error(
-        "`{command}` was stopped: it wrote more than {limit} bytes: raise spec.limits.output or \
-         --max-output-bytes, and ARGOCD_GRPC_MAX_SIZE_MB on both sides"
+        "`{command}` was stopped: it wrote more than {}: {}, and raise ARGOCD_GRPC_MAX_SIZE_MB on \
+         both sides",
+        OUTPUT.say(*limit as u64), OUTPUT.raise(false)
     )]
     OutputLimit {
         /// The command, printable.
@@ -143,14 +144,14 @@ pub enum RunError {
         limit: usize,
     },
     /// Its request took more than it may.
-    #[error("`{command}` was stopped: {}{}", what.words(*limit), shown(hint.as_ref()))]
+    #[error("`{command}` was stopped: {}{}", hint::excess(*what, *limit), shown(hint.as_ref()))]
     Excess {
         /// The command, printable.
         command: String,
         /// Of what.
         what: ExceededLimit,
         /// What it may take, in bytes or files.
-        limit: u64,
+        limit: Option<u64>,
         /// How to raise it.
         hint: Option<Hint>,
     },

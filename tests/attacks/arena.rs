@@ -58,13 +58,13 @@ const LIMITS: [(&str, u64); 10] = [
     ("--max-requests", 4),
     ("--max-processes", 1200),
     ("--max-memory", 268_435_456),
-    ("--max-file-bytes", 33_554_432),
-    ("--max-output-bytes", 1_048_576),
+    ("--max-file-size", 33_554_432),
+    ("--max-output", 1_048_576),
     ("--max-cpu", 60),
     ("--max-queue", 16),
-    ("--max-files", 1000),
-    ("--max-disk-bytes", 100_663_296),
-    ("--max-disk-files", 8000),
+    ("--max-repository-files", 1000),
+    ("--max-disk", 100_663_296),
+    ("--max-files", 8000),
 ];
 
 /// The value of one of them.
@@ -188,7 +188,8 @@ pub(crate) fn furnish(setting: Setting, first_uid: u32, directory: &Path) -> Opt
         let definition = definition(plugin, &program, init, generate);
         fs::write(directory.join(format!("plugins.d/{plugin}.yaml")), definition).expect("a file");
     }
-    let limits = LIMITS.map(|(flag, value)| [flag.to_owned(), value.to_string()]);
+    let unit = |flag| if flag == "--max-cpu" { "s" } else { "" };
+    let limits = LIMITS.map(|(flag, value)| [flag.to_owned(), format!("{value}{}", unit(flag))]);
     let mut more = limits.concat();
     if setting == Setting::UidAlone {
         more.push("--accept-no-landlock".to_owned());

@@ -80,7 +80,7 @@ impl Options {
             .args(["--uid-range", &format!("{}-{}", self.first_uid, self.last_uid)])
             .args(["--run-as-uid", &self.run_as.to_string()])
             .args(["--http", &format!("127.0.0.1:{}", self.metrics_port)])
-            .args(["--log-format", "json", "--drain-timeout", "1"])
+            .args(["--log-format", "json", "--drain-timeout", "1s"])
             .args(&self.more);
         command
     }

@@ -41,11 +41,11 @@ func many(count int, member func(i int) []byte) []byte {
 func TestOursIsNotExhaustedByAnArchive(t *testing.T) {
 	const (
 		mostBytes, mostFiles = 8 << 20, 20_000
-		tooMany              = "more than 20000 files: raise --max-files"
-		tooMuch              = "more than 8388608 bytes: raise --max-unpacked-bytes"
+		tooMany              = "more than 20000 files: raise --max-repository-files"
+		tooMuch              = "more than 8388608 bytes: raise --max-repository"
 	)
 	options := needsOurs(t)
-	options.Arguments = []string{"--max-unpacked-bytes", fmt.Sprint(mostBytes), "--max-files", fmt.Sprint(mostFiles)}
+	options.Arguments = []string{"--max-repository", fmt.Sprint(mostBytes), "--max-repository-files", fmt.Sprint(mostFiles)}
 	bombs := []struct {
 		name    string
 		archive []byte

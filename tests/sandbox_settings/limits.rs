@@ -25,7 +25,7 @@ fn more_output_than_a_plugin_may_print_stops_it() {
     let bench = Bench::new("  limits: {output: 1Ki}", "head -c 4096 /dev/zero");
     let rendered = bench.render("none", &[]);
     let error = rendered.error();
-    assert!(error.contains("it wrote more than 1024 bytes"), "{error}");
+    assert!(error.contains("it wrote more than 1Ki: raise"), "{error}");
     assert!(error.contains("spec.limits.output"), "{error}");
 }
 
@@ -72,7 +72,7 @@ fn a_request_that_finds_no_place_in_time_says_whose_limit_it_was() {
     thread::scope(|scope| {
         scope.spawn(|| bench.ask("tried", &[]));
         thread::sleep(Duration::from_millis(500));
-        let rendered = bench.ask("tried", &["--timeout", "1"]);
+        let rendered = bench.ask("tried", &["--timeout", "1s"]);
         let error = rendered.error();
         assert!(error.contains("no place among 1 requests of plugin tried at work"), "{error}");
         assert!(error.contains("spec.limits.requests"), "{error}");
@@ -86,7 +86,7 @@ fn processor_time_that_is_used_up_is_named() {
         let rendered = bench.render(tier, &[]);
         let error = rendered.error();
         assert!(error.contains("failed signal: CPU time limit exceeded"), "{tier}: {error}");
-        assert!(error.contains("limit of 1 s of processor time"), "{tier}: {error}");
+        assert!(error.contains("limit of 1s of processor time"), "{tier}: {error}");
         assert!(error.contains("raise the plugin's spec.limits.cpu"), "{tier}: {error}");
     }
 }
@@ -97,7 +97,7 @@ fn a_file_that_grows_too_large_is_named() {
         let script = "head -c 100000 /dev/zero > file";
         let rendered = Bench::new("  limits: {fileSize: 10k}", script).render(tier, &[]);
         let error = rendered.error();
-        assert!(error.contains("a file reached the limit of 10000 bytes"), "{tier}: {error}");
+        assert!(error.contains("a file reached the limit of 10k"), "{tier}: {error}");
         assert!(error.contains("spec.limits.fileSize"), "{tier}: {error}");
     }
 }
@@ -108,7 +108,7 @@ fn memory_that_is_not_to_be_had_is_named() {
         let script = "dd if=/dev/zero of=/dev/null bs=200M count=1";
         let rendered = Bench::new("  limits: {memory: 32Mi}", script).render(tier, &[]);
         let error = rendered.error();
-        assert!(error.contains("may have 33554432 bytes of memory"), "{tier}: {error}");
+        assert!(error.contains("may have 32Mi of memory"), "{tier}: {error}");
     }
 }
 
@@ -123,7 +123,7 @@ fn memory_of_all_processes_together_is_named() {
         let script = format!("{hold}; h & h & h & h & wait");
         let rendered = Bench::new("  limits: {memory: 64Mi}", &script).render(tier, &[]);
         let error = rendered.error().trim_end();
-        assert!(error.contains("took more than 67108864 bytes of memory"), "{tier}: {error}");
+        assert!(error.contains("took more than 64Mi of memory"), "{tier}: {error}");
         assert!(error.contains("[raise the plugin's spec.limits.memory]"), "{tier}: {error}");
         assert!(error.ends_with(ABOUT), "{tier}: {error}");
     }
@@ -135,7 +135,7 @@ fn disk_that_all_files_together_take_is_named() {
         let script = "for i in 1 2 3 4; do head -c 1000000 /dev/zero > $i; done; sleep 30";
         let rendered = Bench::new("  limits: {disk: 3Mi}", script).render(tier, &[]);
         let error = rendered.error().trim_end();
-        assert!(error.contains("took more than 3145728 bytes of disk"), "{tier}: {error}");
+        assert!(error.contains("took more than 3Mi of disk"), "{tier}: {error}");
         assert!(error.contains("[raise the plugin's spec.limits.disk]"), "{tier}: {error}");
         assert!(error.ends_with(ABOUT), "{tier}: {error}");
     }
@@ -146,11 +146,11 @@ fn too_many_files_are_named() {
     for tier in tiers() {
         let script = "for i in 1 2 3 4 5 6 7 8 9; do > $TMPDIR/$i; done; sleep 30";
         let bench = Bench::new("", script);
-        let _server = bench.serve(tier, &["--max-disk-files", "10"]);
+        let _server = bench.serve(tier, &["--max-files", "10"]);
         let rendered = bench.ask("tried", &[]);
         let error = rendered.error();
         assert!(error.contains("more than 10 files and directories"), "{tier}: {error}");
-        let raise = "[raise --max-disk-files, or give the plugin a spec.limits.files]";
+        let raise = "[raise --max-files, or give the plugin a spec.limits.files]";
         assert!(error.contains(raise), "{tier}: {error}");
     }
 }
@@ -170,7 +170,7 @@ fn limits_of_0_are_none() {
     for tier in tiers() {
         let script = "head -c 1000000 /dev/zero > file; sleep 0.6; echo 'kind: A'";
         let spec = "  limits: {memory: 0, disk: 0, files: 0}";
-        let flags = ["--max-disk-bytes", "10", "--max-disk-files", "1"];
+        let flags = ["--max-disk", "10", "--max-files", "1"];
         let bench = Bench::new(spec, script);
         let _server = bench.serve(tier, &flags);
         let rendered = bench.ask("tried", &[]);
@@ -198,7 +198,7 @@ fn what_a_request_puts_into_its_caches_counts_where_it_has_its_own_user() {
         let over =
             say("mkdir $STORE/e; for i in 1 2; do head -c 1500000 /dev/zero > $STORE/e/$i; \
                         done; sleep 30");
-        assert!(over.error().contains("bytes of disk"), "{tier}: {}", over.stderr);
+        assert!(over.error().contains("more than 2Mi of disk"), "{tier}: {}", over.stderr);
     }
 }
 

@@ -11,8 +11,9 @@ const MAX_LINES: usize = 400;
 
 /// Modules of the product that handle data only: no files, sockets, processes
 /// or clocks.
-const PURE: [&str; 8] = [
+const PURE: [&str; 9] = [
     "plugin",
+    "settings",
     "supervisor/plan",
     "request/announcement",
     "request/manifests",

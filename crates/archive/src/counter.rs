@@ -10,11 +10,13 @@ pub struct UnpackLimits {
     pub bytes: u64,
     /// Number of files, directories and links.
     pub files: u64,
-    /// Bytes of one path.
-    pub path_bytes: u32,
-    /// Components of one path.
-    pub depth: u32,
 }
+
+/// Largest number of bytes of one path. Linux accepts no longer ones.
+pub const MAX_PATH_BYTES: usize = 4095;
+
+/// Largest number of components of one path.
+pub const MAX_DEPTH: usize = 255;
 
 /// Number of bytes of a long path that an error shows.
 const SHOWN: usize = 200;
@@ -50,7 +52,7 @@ impl EntryCounter {
         }
         self.check_implied(0)?;
         self.measure(self.bytes)?;
-        self.check_path(&entry.name)
+        check_path(&entry.name)
     }
 
     /// Checks that the entries and `directories` more do not exceed the limit.
@@ -58,7 +60,7 @@ impl EntryCounter {
     pub fn check_implied(&self, directories: u64) -> Result<(), Refusal> {
         let limit = self.limits.files;
         if self.files.saturating_add(directories) > limit {
-            return Err(Refusal::Limit { limit, what: "files", flag: "--max-files" });
+            return Err(Refusal::Limit { limit, what: "files", flag: "--max-repository-files" });
         }
         Ok(())
     }
@@ -73,23 +75,7 @@ impl EntryCounter {
     fn measure(&self, bytes: u64) -> Result<(), Refusal> {
         let limit = self.limits.bytes;
         if bytes > limit {
-            return Err(Refusal::Limit { limit, what: "bytes", flag: "--max-unpacked-bytes" });
-        }
-        Ok(())
-    }
-
-    fn check_path(&self, name: &[u8]) -> Result<(), Refusal> {
-        let UnpackLimits { path_bytes, depth, .. } = self.limits;
-        let refused = |limit, what, flag| {
-            let path = String::from_utf8_lossy(name.get(..SHOWN).unwrap_or(name)).into_owned();
-            Err(Refusal::Path { path, limit, what, flag })
-        };
-        if name.len() > path_bytes as usize {
-            return refused(path_bytes, "bytes", "--max-path-bytes");
-        }
-        let components = name.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
-        if components.count() > depth as usize {
-            return refused(depth, "components", "--max-depth");
+            return Err(Refusal::Limit { limit, what: "bytes", flag: "--max-repository" });
         }
         Ok(())
     }
@@ -107,11 +93,26 @@ impl EntryCounter {
     }
 }
 
+fn check_path(name: &[u8]) -> Result<(), Refusal> {
+    let refused = |limit, what| {
+        let path = String::from_utf8_lossy(name.get(..SHOWN).unwrap_or(name)).into_owned();
+        Err(Refusal::Path { path, limit, what })
+    };
+    if name.len() > MAX_PATH_BYTES {
+        return refused(MAX_PATH_BYTES, "bytes");
+    }
+    let components = name.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+    if components.count() > MAX_DEPTH {
+        return refused(MAX_DEPTH, "components");
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const LIMITS: UnpackLimits = UnpackLimits { bytes: 10, files: 3, path_bytes: 8, depth: 3 };
+    const LIMITS: UnpackLimits = UnpackLimits { bytes: 10, files: 3 };
 
     fn file(size: u64) -> Entry {
         Entry { name: b"f".to_vec(), kind: EntryKind::File { size }, mode: 0, link: Vec::new() }
@@ -123,11 +124,11 @@ mod tests {
 
     #[test]
     fn paths_beyond_the_limits_are_refused() {
-        assert!(named("12345678").is_ok() && named("a/b//c/").is_ok());
-        let error = named("123456789").unwrap_err().to_string();
-        assert!(error.starts_with("123456789: more than 8 bytes: raise --max-path-bytes"));
-        let error = named("a/b/c/d").unwrap_err().to_string();
-        assert!(error.starts_with("a/b/c/d: more than 3 components: raise --max-depth"));
+        assert!(named(&"1".repeat(4095)).is_ok() && named(&"a//".repeat(255)).is_ok());
+        let error = named(&"1".repeat(4096)).unwrap_err().to_string();
+        assert!(error.contains("1: more than 4095 bytes: exclude the path with"), "{error}");
+        let error = named(&"a/".repeat(256)).unwrap_err().to_string();
+        assert!(error.contains("a/: more than 255 components: exclude the path with"), "{error}");
     }
 
     #[test]
@@ -135,7 +136,7 @@ mod tests {
         let mut counter = EntryCounter::new(LIMITS);
         assert!(counter.count(&file(10)).is_ok() && counter.count(&file(0)).is_ok());
         let error = counter.count(&file(1)).unwrap_err().to_string();
-        assert!(error.contains("more than 10 bytes") && error.contains("--max-unpacked-bytes"));
+        assert!(error.contains("more than 10 bytes") && error.contains("--max-repository"));
         assert!(counter.count(&file(0)).unwrap_err().to_string().contains("more than 3 files"));
     }
 

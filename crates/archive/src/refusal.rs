@@ -74,18 +74,16 @@ pub enum Refusal {
     },
     /// A path is too long or too deep.
     #[error(
-        "{path}: more than {limit} {what}: raise {flag}, or exclude the path with \
-         --plugin-tar-exclude on the repo-server"
+        "{path}: more than {limit} {what}: exclude the path with --plugin-tar-exclude on the \
+         repo-server"
     )]
     Path {
         /// Start of the path.
         path: String,
         /// The limit.
-        limit: u32,
+        limit: usize,
         /// Unit of the limit.
         what: &'static str,
-        /// The flag that raises the limit.
-        flag: &'static str,
     },
     /// The archive exceeds a limit.
     #[error(

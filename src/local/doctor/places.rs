@@ -35,7 +35,7 @@ pub(super) fn look(options: &Serve) -> Vec<Finding> {
     let mounts = static_mounts(&places).unwrap_or_default();
     findings.extend(mounts.iter().map(|mount| Finding::warning(mount.to_string())));
     findings.push(sockets(&options.socket_dir(), options.run_as_uid));
-    findings.extend(work(&options.work_dir(), options.max_unpacked_bytes));
+    findings.extend(work(&options.work_dir(), options.max_repository));
     findings.extend(options.read.iter().filter_map(|path| read(path)));
     findings
 }
@@ -125,7 +125,7 @@ fn work(path: &Path, largest: u64) -> Vec<Finding> {
     }
     if free < largest {
         let text = format!("a repository may take {} MiB, more than is free", largest / MIB);
-        findings.push(Finding::warning(text).remedy("--max-unpacked-bytes, or a larger volume"));
+        findings.push(Finding::warning(text).remedy("--max-repository, or a larger volume"));
     }
     findings
 }

@@ -58,7 +58,7 @@ pub enum InvalidManifest {
         /// Where it stands.
         path: Vec<Step>,
         /// What would mean something.
-        wanted: &'static str,
+        wanted: String,
     },
     /// The name cannot be that of a socket.
     #[error(transparent)]

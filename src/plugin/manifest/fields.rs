@@ -2,6 +2,7 @@
 //! people are told of each.
 
 use super::shape::{Field, Shape, Struct, Unknown, folds_to};
+use crate::settings::{self, Kind, Setting};
 
 /// The whole file.
 pub(super) static PLUGIN: Struct = go(
@@ -199,25 +200,15 @@ static ANNOUNCEMENT: Struct = go(
 static SANDBOX: Struct = ours(
     "Sandbox",
     &[
-        field(
-            "minimumIsolation",
-            Shape::Isolation,
-            "Weakest isolation that the plugin accepts; with a weaker one, it is not served",
-        ),
-        field("env", STRINGS, "Variables of the sidecar that commands see; all if absent"),
-        field(
-            "network",
-            Shape::Network,
-            "TCP ports that commands can connect to: none, any or a list; the sidecar's --network if absent",
-        ),
-        field("read", STRINGS, "More absolute paths that commands can read"),
-        field(
-            "caches",
-            Shape::List(&Shape::Struct(&CACHE)),
-            "Directories that requests of this plugin share",
-        ),
+        ours_of(&settings::MINIMUM_ISOLATION),
+        ours_of(&settings::ENV),
+        ours_of(&settings::NETWORK),
+        ours_of(&settings::READ),
+        ours_of(&settings::CACHES),
     ],
 );
+
+const CACHE_LIST: Shape = Shape::List(&Shape::Struct(&CACHE));
 
 static CACHE: Struct = ours(
     "Cache",
@@ -230,30 +221,32 @@ static CACHE: Struct = ours(
 static LIMITS: Struct = ours(
     "Limits",
     &[
-        field(
-            "timeout",
-            Shape::Duration,
-            "Longest duration of a request, if Argo CD's deadline is later",
-        ),
-        field(
-            "memory",
-            Shape::Bytes,
-            "Memory limit, applied to each process and to the request as a whole",
-        ),
-        field("processes", Shape::Count, "Concurrent processes and threads of a request"),
-        field("cpu", Shape::Duration, "Processor time of each process"),
-        field("fileSize", Shape::Bytes, "Size limit of each file that a command writes"),
-        field("disk", Shape::Bytes, "Disk space of all files of a request"),
-        field("files", Shape::Count, "Number of files and directories of a request"),
-        field("output", Shape::Bytes, "Size limit of a command's standard output"),
-        field("requests", Shape::Count, "Concurrent requests of this plugin"),
-        field(
-            "minimumManifests",
-            Shape::Count,
-            "Fewer manifests are an error. With automated pruning, an empty answer deletes the application's resources",
-        ),
+        ours_of(&settings::TIMEOUT),
+        ours_of(&settings::MEMORY),
+        ours_of(&settings::PROCESSES),
+        ours_of(&settings::CPU),
+        ours_of(&settings::FILE_SIZE),
+        ours_of(&settings::DISK),
+        ours_of(&settings::FILES),
+        ours_of(&settings::OUTPUT),
+        ours_of(&settings::REQUESTS),
+        ours_of(&settings::MINIMUM_MANIFESTS),
     ],
 );
+
+/// The field of a setting.
+const fn ours_of(row: &'static Setting) -> Field {
+    let shape = match row.kind {
+        Kind::Amount(amount) => Shape::Amount(amount),
+        Kind::Isolation => Shape::Isolation,
+        Kind::Ports => Shape::Network,
+        Kind::Paths | Kind::Variables => STRINGS,
+        Kind::Caches => CACHE_LIST,
+        // No key has them.
+        Kind::Directory | Kind::Address | Kind::Uids | Kind::Switch | Kind::Word => Shape::Any,
+    };
+    field(row.key_name(), shape, row.about)
+}
 
 const fn field(name: &'static str, shape: Shape, about: &'static str) -> Field {
     Field { name, shape, about }

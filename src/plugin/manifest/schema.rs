@@ -7,7 +7,10 @@ use super::{
     fields::PLUGIN,
     shape::{Shape, Struct, Unknown},
 };
-use crate::plugin::Isolation;
+use crate::{
+    plugin::Isolation,
+    settings::{Amount, Unit},
+};
 
 /// The draft that editors understand best.
 const DRAFT: &str = "http://json-schema.org/draft-07/schema#";
@@ -65,19 +68,7 @@ fn value(shape: &Shape) -> Value {
             let words = Isolation::ALL.iter().map(|(_, word)| *word);
             json!({"enum": words.collect::<Vec<_>>()})
         }
-        Shape::Duration => {
-            json!({"type": "string", "pattern": r"^([0-9.]+(h|m|s|ms))+$", "examples": ["90s", "1m30s"]})
-        }
-        Shape::Bytes => json!({
-            "anyOf": [
-                {"type": "integer", "minimum": 0},
-                {"type": "string", "pattern": "^[0-9]+(k|M|G|T|Ki|Mi|Gi|Ti)?$"},
-            ],
-            "examples": ["512Mi"],
-        }),
-        Shape::Count => json!({
-            "anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": "^[0-9]+$"}],
-        }),
+        Shape::Amount(amount) => amounts(*amount),
         Shape::Network => json!({
             "anyOf": [
                 {"enum": ["none", "any"]},
@@ -85,6 +76,31 @@ fn value(shape: &Shape) -> Value {
             ],
         }),
     }
+}
+
+/// Numbers and texts that are amounts. Times need a unit, but for 0.
+fn amounts(amount: Amount) -> Value {
+    let Amount { unit, least, may_be_unlimited, .. } = amount;
+    let (pattern, examples) = match unit {
+        Unit::Bytes => ("[0-9]+(k|M|G|T|Ki|Mi|Gi|Ti)?", json!(["512Mi"])),
+        Unit::Count => ("[0-9]+", json!([64])),
+        Unit::Time | Unit::ProcessorTime => ("0|([0-9.]+(h|m|s|ms))+", json!(["90s", "1m30s"])),
+    };
+    let word = if may_be_unlimited { "|unlimited" } else { "" };
+    let text = json!({"type": "string", "pattern": format!("^({pattern}{word})$")});
+    let number = match unit {
+        Unit::Bytes | Unit::Count => {
+            json!({"type": "integer", "minimum": if may_be_unlimited { 0 } else { least }})
+        }
+        Unit::Time | Unit::ProcessorTime if may_be_unlimited || least == 0 => json!({"const": 0}),
+        Unit::Time | Unit::ProcessorTime => return merged(text, json!({"examples": examples})),
+    };
+    json!({"anyOf": [number, text], "examples": examples})
+}
+
+fn merged(mut schema: Value, more: Value) -> Value {
+    merge(&mut schema, more);
+    schema
 }
 
 fn merge(schema: &mut Value, more: Value) {

@@ -10,6 +10,7 @@ mod tests;
 use serde_json::{Map, Value};
 
 use super::time;
+use crate::settings::Amount;
 
 /// The type of a value in plugin.yaml.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,12 +30,8 @@ pub(in crate::plugin) enum Shape {
     Kind,
     /// A string of ours: how strongly requests are kept apart.
     Isolation,
-    /// A string of ours, like `1m30s`.
-    Duration,
-    /// A string or a number of ours, like `512Mi`.
-    Bytes,
     /// A string or a number of ours.
-    Count,
+    Amount(Amount),
     /// A word or a list of ports.
     Network,
 }
@@ -128,14 +125,14 @@ impl Shape {
     /// What Go leaves in a field that is absent or `null`.
     fn zero(&self) -> Value {
         match self {
-            Self::String | Self::Kind | Self::Time | Self::Isolation | Self::Duration => {
+            Self::String | Self::Kind | Self::Time | Self::Isolation => {
                 Value::String(String::new())
             }
             Self::Bool => Value::Bool(false),
             Self::Integer => Value::from(0),
             Self::List(_) => Value::Array(Vec::new()),
             Self::Map(_) | Self::Struct(_) => Value::Object(Map::new()),
-            Self::Any | Self::Bytes | Self::Count | Self::Network => Value::Null,
+            Self::Any | Self::Amount(_) | Self::Network => Value::Null,
         }
     }
 
@@ -143,9 +140,7 @@ impl Shape {
     fn go_type(&self) -> String {
         match self {
             // Go decodes a time as a string first.
-            Self::String | Self::Kind | Self::Time | Self::Isolation | Self::Duration => {
-                "string".into()
-            }
+            Self::String | Self::Kind | Self::Time | Self::Isolation => "string".into(),
             Self::Bool => "bool".into(),
             Self::Integer => "int64".into(),
             Self::List(element @ Self::Struct(known)) if known.package() == API => {
@@ -154,7 +149,7 @@ impl Shape {
             Self::List(element) => format!("[]{}", element.go_type()),
             Self::Map(element) => format!("map[string]{}", element.go_type()),
             Self::Struct(known) => format!("{}.{}", known.package(), known.name),
-            Self::Any | Self::Bytes | Self::Count | Self::Network => "interface {}".into(),
+            Self::Any | Self::Amount(_) | Self::Network => "interface {}".into(),
         }
     }
 
@@ -162,7 +157,6 @@ impl Shape {
     fn wanted(&self) -> String {
         match self {
             Self::String | Self::Kind | Self::Isolation => "a string".into(),
-            Self::Duration => "a string like \"90s\"".into(),
             Self::Bool => "true or false".into(),
             Self::Integer => "a whole number".into(),
             Self::Time => "a time like \"2026-01-31T12:00:00Z\"".into(),
@@ -170,7 +164,7 @@ impl Shape {
             Self::List(_) => "a list".into(),
             Self::Map(Self::String) => "keys with strings".into(),
             Self::Map(_) | Self::Struct(_) => "keys with values".into(),
-            Self::Any | Self::Bytes | Self::Count | Self::Network => "anything".into(),
+            Self::Any | Self::Amount(_) | Self::Network => "anything".into(),
         }
     }
 }
@@ -194,11 +188,8 @@ impl Reader {
     fn decode(&mut self, value: &Value, shape: &Shape, into: &mut Value) {
         match (shape, value) {
             (_, Value::Null) => {}
-            (Shape::Any | Shape::Bytes | Shape::Count | Shape::Network, _)
-            | (
-                Shape::String | Shape::Kind | Shape::Isolation | Shape::Duration,
-                Value::String(_),
-            )
+            (Shape::Any | Shape::Amount(_) | Shape::Network, _)
+            | (Shape::String | Shape::Kind | Shape::Isolation, Value::String(_))
             | (Shape::Bool, Value::Bool(_)) => *into = value.clone(),
             (Shape::Integer, Value::Number(number)) if number.is_i64() => *into = value.clone(),
             (Shape::Time, Value::String(text)) => match time::check(text) {

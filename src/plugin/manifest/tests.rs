@@ -5,7 +5,10 @@ use std::time::Duration;
 use cmp_discovery::FileNamePattern;
 
 use super::*;
-use crate::plugin::{Discovery, Isolation, Network};
+use crate::{
+    plugin::{Discovery, Isolation, Network},
+    settings::Limit,
+};
 
 fn definition(spec: &str) -> Result<PluginDefinition, InvalidManifest> {
     let head = "kind: ConfigManagementPlugin\nmetadata: {name: p}\nspec:\n";
@@ -66,15 +69,22 @@ fn what_is_ours_is_read_strictly() {
     assert_eq!(read.sandbox.minimum_isolation, Some(Isolation::Uid));
     assert_eq!(read.sandbox.caches[0].variable, "HELM_CACHE_HOME");
     assert_eq!(read.limits.timeout, Some(Duration::from_secs(90)));
-    assert_eq!((read.limits.memory, read.limits.minimum_manifests), (Some(512 << 20), 1));
+    assert_eq!(read.limits.memory, Some(Limit(Some(512 << 20))));
+    assert_eq!(read.limits.minimum_manifests, 1);
 }
 
 #[test]
 fn what_is_ours_and_wrong_names_its_place() {
     for (ours, text) in [
-        ("limits: {timeout: 0s}", "spec.limits.timeout means nothing; wanted: a duration above 0"),
-        ("limits: {output: 0}", "spec.limits.output means nothing; wanted: bytes above 0"),
-        ("limits: {requests: 0}", "spec.limits.requests means nothing; wanted: a number above 0"),
+        (
+            "limits: {timeout: 0s}",
+            "spec.limits.timeout means nothing; wanted: a duration above 0, for",
+        ),
+        ("limits: {output: 0}", "spec.limits.output means nothing; wanted: a size above 0"),
+        (
+            "limits: {requests: 0}",
+            "spec.limits.requests means nothing; wanted: a whole number above 0",
+        ),
         ("sandbox: {read: [/]}", "spec.sandbox.read[0] means nothing; wanted: a path that exposes"),
         (
             "sandbox: {read: [/var/run/secrets/x]}",
@@ -82,9 +92,9 @@ fn what_is_ours_and_wrong_names_its_place() {
         ),
         ("sandbox: {env: [A=B]}", "spec.sandbox.env means nothing; wanted: names of variables"),
         ("sandbox: {netwrok: none}", "spec.sandbox.netwrok is not known; there are: "),
-        ("limits: {timeout: 5}", "cannot unmarshal number"),
+        ("limits: {timeout: 5}", "spec.limits.timeout means nothing; wanted: a duration above 0"),
         ("limits: {timeout: soon}", "spec.limits.timeout means nothing; wanted: a duration"),
-        ("limits: {memory: lots}", "spec.limits.memory means nothing; wanted: bytes"),
+        ("limits: {memory: lots}", "spec.limits.memory means nothing; wanted: a size, for example"),
         ("limits: {requests: -1}", "spec.limits.requests means nothing; wanted: a whole number"),
         ("sandbox: {network: [99999]}", "spec.sandbox.network means nothing; wanted: none, any or"),
         (

@@ -10,8 +10,8 @@ use crate::{arena, evidence::Resource, processes};
 pub(super) fn limit(resource: Resource) -> u64 {
     arena::limit(match resource {
         Resource::Memory => "--max-memory",
-        Resource::Disk => "--max-disk-bytes",
-        Resource::Entries => "--max-disk-files",
+        Resource::Disk => "--max-disk",
+        Resource::Entries => "--max-files",
     })
 }
 

@@ -160,7 +160,7 @@ impl Run<'_> {
     }
 
     fn floods(&self) -> Result<Verdict, String> {
-        let is_seen = until(PATIENCE, || self.printed() > arena::limit("--max-output-bytes"));
+        let is_seen = until(PATIENCE, || self.printed() > arena::limit("--max-output"));
         let worked = is_seen.then_some(Verdict::Worked(Vec::new()));
         worked.ok_or_else(|| format!("it printed only {} bytes", self.printed()))
     }

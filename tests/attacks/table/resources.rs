@@ -26,8 +26,8 @@ pub(super) const RESOURCES: &[Attack] = &[
 ];
 
 const MEMORY: Expected = Told("--max-memory, or give the plugin a spec.limits.memory");
-const DISK: Expected = Told("--max-disk-bytes, or give the plugin a spec.limits.disk");
-const ENTRIES: Expected = Told("--max-disk-files, or give the plugin a spec.limits.files");
+const DISK: Expected = Told("--max-disk, or give the plugin a spec.limits.disk");
+const ENTRIES: Expected = Told("--max-files, or give the plugin a spec.limits.files");
 const UNMEASURED: Expected = Told("could not be measured");
 
 /// More than a request may take, of which no process and no file has too much.

@@ -16,19 +16,19 @@ pub struct Bounds {
     pub caches: Caches,
     /// What to connect to.
     pub network: Network,
-    /// Bytes of memory for each process, and for all of a request together; 0
+    /// Bytes of memory for each process, and for the request as a whole; `None`
     /// for no limit, as for those below.
-    pub memory: u64,
+    pub memory: Option<u64>,
     /// Processes at a time. Only counted where requests have users of their own.
-    pub processes: u64,
+    pub processes: Option<u64>,
     /// Bytes of each file.
-    pub file_size: u64,
+    pub file_size: Option<u64>,
     /// Bytes that all files of a request take on disk.
-    pub disk: u64,
+    pub disk: Option<u64>,
     /// Files and directories of a request.
-    pub files: u64,
+    pub files: Option<u64>,
     /// Seconds of processor time for each process.
-    pub cpu_seconds: u64,
+    pub cpu_seconds: Option<u64>,
 }
 
 /// Directories that some requests share: those with the same `owner`.

@@ -87,8 +87,8 @@ pub enum Termination {
     LimitExceeded {
         /// Of what.
         what: ExceededLimit,
-        /// What it may take, in bytes or files; 0 where it was not measured.
-        limit: u64,
+        /// The limit in bytes or files; `None` if it could not be measured.
+        limit: Option<u64>,
     },
 }
 

@@ -46,14 +46,8 @@ impl Lease {
         limits: UnpackLimits,
         preserve_file_mode: bool,
     ) -> Result<Unpacking<'_>, Unconfined> {
-        let UnpackLimits { bytes, files, path_bytes, depth } = limits;
-        let task = UnpackTask {
-            preserve_file_mode,
-            max_bytes: bytes,
-            max_entries: files,
-            max_path_bytes: path_bytes,
-            max_depth: depth,
-        };
+        let UnpackLimits { bytes, files } = limits;
+        let task = UnpackTask { preserve_file_mode, max_bytes: bytes, max_entries: files };
         let worker = self.take_worker();
         let mut worker =
             worker.ok_or_else(|| cannot("unpack an archive")("one is there already"))?;

@@ -35,14 +35,12 @@ impl ProcessLimits {
         ])
     }
 
-    /// What the plan says. 0 stands for no limit.
+    /// The limits of a plan.
     pub(crate) fn of(plan: &Plan) -> Result<Self, Errno> {
         // The kernel counts from the start of this process.
         let used = used()?;
         let before = (used.user_us + used.system_us).div_ceil(1_000_000);
-        let is_limited = plan.max_cpu_seconds > 0;
-        // A limit beyond all numbers must not come out as none.
-        let cpu = if is_limited { plan.max_cpu_seconds.saturating_add(before) } else { 0 };
+        let cpu = plan.max_cpu_seconds.map(|seconds| seconds.saturating_add(before));
         let all = [
             // Not the address space: runtimes reserve tens of gigabytes of that.
             (Resource::RLIMIT_DATA, plan.max_memory),
@@ -50,7 +48,8 @@ impl ProcessLimits {
             (Resource::RLIMIT_FSIZE, plan.max_file_size),
             (Resource::RLIMIT_CPU, cpu),
         ];
-        Ok(Self(all.into_iter().filter(|(_, limit)| *limit > 0).collect()))
+        let limited = all.into_iter().filter_map(|(resource, limit)| Some((resource, limit?)));
+        Ok(Self(limited.collect()))
     }
 
     /// Sets all of them. A limit that is lower already stays.
@@ -79,7 +78,7 @@ mod tests {
 
     #[test]
     fn the_largest_limit_of_processor_time_is_still_a_limit() {
-        let plan = Plan { max_cpu_seconds: u64::MAX, ..Plan::default() };
+        let plan = Plan { max_cpu_seconds: Some(u64::MAX), ..Plan::default() };
         let ProcessLimits(all) = ProcessLimits::of(&plan).unwrap();
         assert_eq!(all, [(Resource::RLIMIT_CPU, u64::MAX)]);
     }

@@ -103,13 +103,13 @@ mod tests {
     const MILLISECOND: Duration = Duration::from_millis(1);
 
     fn schedule(now: Instant) -> Schedule {
-        let limits = RequestLimits { memory: 1, ..RequestLimits::default() };
+        let limits = RequestLimits { memory: Some(1), ..RequestLimits::default() };
         Schedule::begin(now, limits).unwrap()
     }
 
     #[test]
     fn without_a_limit_nobody_looks() {
-        let limits = RequestLimits { file_size: 1, ..RequestLimits::default() };
+        let limits = RequestLimits { file_size: Some(1), ..RequestLimits::default() };
         assert!(Schedule::begin(Instant::now(), limits).is_none());
     }
 

@@ -145,23 +145,23 @@ pub(crate) struct Grants {
     pub(crate) limits: RequestLimits,
 }
 
-/// What all processes and files of a request may take together. 0 stands for no
-/// limit.
+/// What all processes and files of a request may take together; `None` for
+/// no limit.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub(crate) struct RequestLimits {
     /// Bytes of memory.
-    #[prost(uint64, tag = "1")]
-    pub(crate) memory: u64,
+    #[prost(uint64, optional, tag = "1")]
+    pub(crate) memory: Option<u64>,
     /// Bytes on disk.
-    #[prost(uint64, tag = "2")]
-    pub(crate) disk: u64,
+    #[prost(uint64, optional, tag = "2")]
+    pub(crate) disk: Option<u64>,
     /// Files and directories.
-    #[prost(uint64, tag = "3")]
-    pub(crate) files: u64,
+    #[prost(uint64, optional, tag = "3")]
+    pub(crate) files: Option<u64>,
     /// Bytes of each file, which the kernel sees to: the most that a file can
     /// have whose size cannot be seen.
-    #[prost(uint64, tag = "4")]
-    pub(crate) file_size: u64,
+    #[prost(uint64, optional, tag = "4")]
+    pub(crate) file_size: Option<u64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
@@ -324,19 +324,19 @@ impl From<ExceededLimitName> for ExceededLimit {
 }
 
 impl RequestLimits {
-    /// The limit that an excess is of; 0 if there is none.
-    pub(crate) fn limit(&self, excess: ExceededLimit) -> u64 {
+    /// The limit that was exceeded, if that is known.
+    pub(crate) fn limit(&self, excess: ExceededLimit) -> Option<u64> {
         match excess {
             ExceededLimit::Memory => self.memory,
             ExceededLimit::Disk => self.disk,
             ExceededLimit::Files => self.files,
-            ExceededLimit::Unmeasured => 0,
+            ExceededLimit::Unmeasured => None,
         }
     }
 
     /// Whether there is anything to be measured for.
     pub(crate) fn are_set(&self) -> bool {
-        [self.memory, self.disk, self.files].iter().any(|limit| *limit > 0)
+        [self.memory, self.disk, self.files].iter().any(Option::is_some)
     }
 }
 

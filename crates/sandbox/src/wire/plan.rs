@@ -27,18 +27,18 @@ pub(crate) struct Plan {
     /// Whatever `ports` says.
     #[prost(bool, tag = "7")]
     pub(crate) any_port: bool,
-    /// Bytes of memory for each process; 0 for no limit, as for those below.
-    #[prost(uint64, tag = "8")]
-    pub(crate) max_memory: u64,
+    /// Bytes of memory for each process; `None` for no limit, as for those below.
+    #[prost(uint64, optional, tag = "8")]
+    pub(crate) max_memory: Option<u64>,
     /// Processes of the tenant's user.
-    #[prost(uint64, tag = "9")]
-    pub(crate) max_processes: u64,
+    #[prost(uint64, optional, tag = "9")]
+    pub(crate) max_processes: Option<u64>,
     /// Bytes of each file.
-    #[prost(uint64, tag = "10")]
-    pub(crate) max_file_size: u64,
+    #[prost(uint64, optional, tag = "10")]
+    pub(crate) max_file_size: Option<u64>,
     /// Processor time of each process.
-    #[prost(uint64, tag = "11")]
-    pub(crate) max_cpu_seconds: u64,
+    #[prost(uint64, optional, tag = "11")]
+    pub(crate) max_cpu_seconds: Option<u64>,
     /// No internet sockets at all.
     #[prost(bool, tag = "12")]
     pub(crate) no_internet: bool,
@@ -104,12 +104,6 @@ pub(crate) struct UnpackTask {
     /// Most entries.
     #[prost(uint64, tag = "3")]
     pub(crate) max_entries: u64,
-    /// Most bytes of a path.
-    #[prost(uint32, tag = "4")]
-    pub(crate) max_path_bytes: u32,
-    /// Most components of a path.
-    #[prost(uint32, tag = "5")]
-    pub(crate) max_depth: u32,
 }
 
 /// Become a command.

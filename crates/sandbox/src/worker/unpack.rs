@@ -66,12 +66,7 @@ struct Unpacker {
 
 impl Unpacker {
     fn new(tree: RepositoryTree, task: UnpackTask) -> Self {
-        let limits = UnpackLimits {
-            bytes: task.max_bytes,
-            files: task.max_entries,
-            path_bytes: task.max_path_bytes,
-            depth: task.max_depth,
-        };
+        let limits = UnpackLimits { bytes: task.max_bytes, files: task.max_entries };
         Self {
             tree,
             preserve_file_mode: task.preserve_file_mode,

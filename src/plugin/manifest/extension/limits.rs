@@ -3,72 +3,57 @@
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::{Form, Judge};
-use crate::plugin::{manifest::InvalidManifest, quantity, sandbox::Limits};
+use super::{Judge, key};
+use crate::{
+    plugin::{manifest::InvalidManifest, sandbox::Limits},
+    settings::{self, Limit, Setting},
+};
 
-const TIME: Form<Duration> =
-    Form { wanted: "a duration like 90s or 1m30s", meaning: quantity::duration };
-const SIZE: Form<u64> = Form { wanted: "bytes, like 512Mi", meaning: quantity::bytes };
-const COUNT: Form<u32> = Form { wanted: "a whole number", meaning: |text| text.parse().ok() };
-
-/// `spec.limits`, field for field.
+/// `spec.limits` as it is written.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(in crate::plugin::manifest) struct LimitsManifest {
-    timeout: Value,
-    memory: Value,
-    processes: Value,
-    cpu: Value,
-    file_size: Value,
-    disk: Value,
-    files: Value,
-    output: Value,
-    requests: Value,
-    minimum_manifests: Value,
-}
+#[serde(transparent)]
+pub(in crate::plugin::manifest) struct LimitsManifest(Map<String, Value>);
 
 impl LimitsManifest {
-    /// What it means. What means nothing is told, and left out.
+    /// Its meaning. Values that mean nothing are reported, and left out.
     pub(in crate::plugin::manifest) fn define(self, faults: &mut Vec<InvalidManifest>) -> Limits {
         let mut judge = Judge { section: "limits", faults };
-        let (timeout, cpu) = (absent_if_empty(self.timeout), absent_if_empty(self.cpu));
-        let timeout = judge.read("timeout", &timeout, &TIME);
-        let output = judge.read("output", &self.output, &SIZE);
-        let requests = judge.read("requests", &self.requests, &COUNT);
-        // Elsewhere 0 stands for no limit; here it would leave no request a chance.
-        let is_zero = |time: Duration| time.is_zero();
-        for (name, is_zero, wanted) in [
-            (
-                "timeout",
-                timeout.is_some_and(is_zero),
-                "a duration above 0, or nothing for no limit",
-            ),
-            ("output", output == Some(0), "bytes above 0, or nothing for the server's limit"),
-            ("requests", requests == Some(0), "a number above 0, or nothing for no limit"),
-        ] {
-            if is_zero {
-                judge.refuse([super::key(name)], wanted);
-            }
-        }
-        let minimum = judge.read("minimumManifests", &self.minimum_manifests, &COUNT);
+        let mut limit = |row: &Setting| judge.amount(row, self.0.get(row.key_name())?);
         Limits {
-            timeout,
-            memory: judge.read("memory", &self.memory, &SIZE),
-            processes: judge.read("processes", &self.processes, &COUNT).map(u64::from),
-            cpu: judge.read("cpu", &cpu, &TIME),
-            file_size: judge.read("fileSize", &self.file_size, &SIZE),
-            disk: judge.read("disk", &self.disk, &SIZE),
-            files: judge.read("files", &self.files, &COUNT).map(u64::from),
-            output,
-            requests,
-            minimum_manifests: minimum.unwrap_or_default() as usize,
+            timeout: limit(&settings::TIMEOUT).and_then(|time| time.0).map(Duration::from_millis),
+            memory: limit(&settings::MEMORY),
+            processes: limit(&settings::PROCESSES),
+            cpu: limit(&settings::CPU),
+            file_size: limit(&settings::FILE_SIZE),
+            disk: limit(&settings::DISK),
+            files: limit(&settings::FILES),
+            output: limit(&settings::OUTPUT).and_then(|size| size.0),
+            requests: limit(&settings::REQUESTS).and_then(count),
+            minimum_manifests: limit(&settings::MINIMUM_MANIFESTS).and_then(count).unwrap_or(0)
+                as usize,
         }
     }
 }
 
-/// The decoder makes an empty text of a time that is absent.
-fn absent_if_empty(value: Value) -> Value {
-    if value == "" { Value::Null } else { value }
+impl Judge<'_> {
+    /// The amount that a value states; what is not one is reported.
+    fn amount(&mut self, row: &Setting, value: &Value) -> Option<Limit> {
+        let amount = row.amount();
+        let read = match value {
+            Value::Null => return None,
+            Value::Number(number) => amount.read(&number.to_string()),
+            Value::String(text) => amount.read(text),
+            Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+        };
+        if read.is_none() {
+            self.refuse([key(row.key_name())], amount.expected().to_string());
+        }
+        read
+    }
+}
+
+fn count(limit: Limit) -> Option<u32> {
+    u32::try_from(limit.0?).ok()
 }

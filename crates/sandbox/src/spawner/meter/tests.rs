@@ -23,7 +23,8 @@ use nix::{
 
 use super::*;
 
-const NONE: RequestLimits = RequestLimits { memory: 0, disk: 0, files: 0, file_size: 0 };
+const NONE: RequestLimits =
+    RequestLimits { memory: None, disk: None, files: None, file_size: None };
 const MIB: u64 = 1 << 20;
 
 /// A directory of workspaces with one in it.
@@ -64,8 +65,8 @@ impl TestRoot {
     /// The least limits that a walk does not pass: bytes and files.
     fn size(&self) -> (u64, u64) {
         let within = |limits| self.walk(limits) == Ok(());
-        let bytes = least(|disk| within(RequestLimits { disk, ..NONE }));
-        (bytes, least(|files| within(RequestLimits { files, ..NONE })))
+        let bytes = least(|disk| within(RequestLimits { disk: Some(disk), ..NONE }));
+        (bytes, least(|files| within(RequestLimits { files: Some(files), ..NONE })))
     }
 }
 
@@ -124,7 +125,7 @@ fn a_directory_that_is_closed_is_opened_up() {
         fs::set_permissions(top.join(path), Permissions::from_mode(0o000)).unwrap();
     }
     assert_eq!(
-        root.walk(RequestLimits { disk: MIB / 2, ..NONE }),
+        root.walk(RequestLimits { disk: Some(MIB / 2), ..NONE }),
         Err(MeterError::Exceeded(ExceededLimit::Disk))
     );
     let mode = |path: &str| fs::metadata(top.join(path)).unwrap().mode() & 0o7777;
@@ -153,10 +154,10 @@ fn depth_costs_no_descriptors() {
         at = openat(&at, "d", OFlag::O_DIRECTORY, Mode::empty()).unwrap();
     }
     let began = Instant::now();
-    assert_eq!(root.walk(RequestLimits { files: 10_000, ..NONE }), Ok(()));
+    assert_eq!(root.walk(RequestLimits { files: Some(10_000), ..NONE }), Ok(()));
     println!("10,000 entries in 5,000 levels: {:?}", began.elapsed());
     assert_eq!(
-        root.walk(RequestLimits { files: 9_999, ..NONE }),
+        root.walk(RequestLimits { files: Some(9_999), ..NONE }),
         Err(MeterError::Exceeded(ExceededLimit::Files))
     );
     // What removes temporary directories would need a descriptor for each.
@@ -168,7 +169,7 @@ fn depth_costs_no_descriptors() {
 fn a_workspace_that_is_gone_holds_nothing() {
     let root = TestRoot::new();
     fs::remove_dir(root.workspace()).unwrap();
-    assert_eq!(root.walk(RequestLimits { files: 1, ..NONE }), Ok(()));
+    assert_eq!(root.walk(RequestLimits { files: Some(1), ..NONE }), Ok(()));
 }
 
 /// A worker, of which comes a shell that does something, says so, and waits
@@ -208,7 +209,9 @@ fn files_that_were_removed_and_are_open_count() {
     let root = TestRoot::new();
     let fill = "exec 5>f; head -c 1048576 /dev/zero >&5; rm f";
     let shell = Shell::new(&root, fill, Stdio::null());
-    let disk = |disk| shell.measure(&root, RequestLimits { disk, file_size: MIB, ..NONE });
+    let disk = |disk| {
+        shell.measure(&root, RequestLimits { disk: Some(disk), file_size: Some(MIB), ..NONE })
+    };
     assert_eq!(disk(MIB / 2), Err(MeterError::Exceeded(ExceededLimit::Disk)));
     assert_eq!(disk(2 * MIB), Ok(()));
 }
@@ -217,7 +220,7 @@ fn files_that_were_removed_and_are_open_count() {
 fn memory_of_processes_is_added_up() {
     let root = TestRoot::new();
     let shell = Shell::new(&root, ":", Stdio::null());
-    let memory = |memory| shell.measure(&root, RequestLimits { memory, ..NONE });
+    let memory = |memory| shell.measure(&root, RequestLimits { memory: Some(memory), ..NONE });
     assert_eq!(memory(1), Err(MeterError::Exceeded(ExceededLimit::Memory)));
     assert_eq!(memory(1 << 40), Ok(()));
 }
@@ -232,7 +235,7 @@ fn files_in_memory_count_as_memory() {
     };
     file.write_all(&vec![1; 64 << 20]).unwrap();
     let shell = Shell::new(&root, ":", file.into());
-    let memory = |memory| shell.measure(&root, RequestLimits { memory, ..NONE });
+    let memory = |memory| shell.measure(&root, RequestLimits { memory: Some(memory), ..NONE });
     assert_eq!(memory(64 * MIB), Err(MeterError::Exceeded(ExceededLimit::Memory)));
     assert_eq!(memory(80 * MIB), Ok(()));
 }
@@ -250,7 +253,7 @@ fn codes_say_what_was_found() {
 fn a_few_files_and_five_thousand_are_seen_in_a_moment() {
     let root = TestRoot::new();
     let began = Instant::now();
-    let limits = RequestLimits { memory: 1 << 40, disk: 1 << 40, ..NONE };
+    let limits = RequestLimits { memory: Some(1 << 40), disk: Some(1 << 40), ..NONE };
     assert_eq!(measure(&root.subject(&[]), limits), Ok(()));
     println!("no files: {:?}", began.elapsed());
     for directory in 0..50 {

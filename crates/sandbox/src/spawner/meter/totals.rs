@@ -30,7 +30,7 @@ impl Totals {
 
     /// Whether files have to be looked for.
     pub(super) fn counts_files(&self) -> bool {
-        self.limits.disk > 0 || self.limits.files > 0
+        self.limits.disk.is_some() || self.limits.files.is_some()
     }
 
     /// A file or directory with so many bytes of disk.
@@ -38,10 +38,10 @@ impl Totals {
         self.files += 1;
         self.disk = self.disk.saturating_add(bytes);
         let RequestLimits { disk, files, .. } = self.limits;
-        if disk > 0 && self.disk > disk {
+        if disk.is_some_and(|disk| self.disk > disk) {
             return Err(MeterError::Exceeded(ExceededLimit::Disk));
         }
-        if files > 0 && self.files > files {
+        if files.is_some_and(|files| self.files > files) {
             return Err(MeterError::Exceeded(ExceededLimit::Files));
         }
         Ok(())
@@ -61,16 +61,16 @@ impl Totals {
     /// share may well be in files that are open, too, and counts once.
     pub(super) fn is_too_much(&self, own: u64, shared: u64) -> bool {
         let all = own.saturating_add(shared.max(self.open_memory));
-        self.limits.memory > 0 && all > self.limits.memory
+        self.limits.memory.is_some_and(|memory| all > memory)
     }
 
     /// The end: whatever hidden files there are must fit in, each as large as
     /// the kernel lets it be.
     pub(super) fn finish(&self) -> Result<(), MeterError> {
         let RequestLimits { disk, file_size, .. } = self.limits;
-        let largest = if file_size == 0 { u64::MAX } else { file_size };
+        let largest = file_size.unwrap_or(u64::MAX);
         let most = self.disk.saturating_add(largest.saturating_mul(self.hidden));
-        if disk > 0 && self.hidden > 0 && most > disk {
+        if self.hidden > 0 && disk.is_some_and(|disk| most > disk) {
             Err(MeterError::Unreadable)
         } else {
             Ok(())
@@ -82,15 +82,16 @@ impl Totals {
 mod tests {
     use super::*;
 
-    const NONE: RequestLimits = RequestLimits { memory: 0, disk: 0, files: 0, file_size: 0 };
+    const NONE: RequestLimits =
+        RequestLimits { memory: None, disk: None, files: None, file_size: None };
 
     #[test]
     fn a_limit_is_passed_by_the_first_byte_and_file_beyond() {
-        let mut disk = Totals::new(RequestLimits { disk: 100, ..NONE });
+        let mut disk = Totals::new(RequestLimits { disk: Some(100), ..NONE });
         assert_eq!(disk.file(60), Ok(()));
         assert_eq!(disk.file(40), Ok(()));
         assert_eq!(disk.file(1), Err(MeterError::Exceeded(ExceededLimit::Disk)));
-        let mut files = Totals::new(RequestLimits { files: 1, ..NONE });
+        let mut files = Totals::new(RequestLimits { files: Some(1), ..NONE });
         assert_eq!(files.file(1000), Ok(()));
         assert_eq!(files.file(0), Err(MeterError::Exceeded(ExceededLimit::Files)));
     }
@@ -107,7 +108,7 @@ mod tests {
 
     #[test]
     fn memory_is_what_processes_have_and_what_files_hold() {
-        let mut totals = Totals::new(RequestLimits { memory: 100, ..NONE });
+        let mut totals = Totals::new(RequestLimits { memory: Some(100), ..NONE });
         assert!(!totals.is_too_much(60, 40) && totals.is_too_much(60, 41));
         totals.memory_file(41);
         assert!(totals.is_too_much(60, 0), "open, and in no process's memory");
@@ -117,15 +118,15 @@ mod tests {
     #[test]
     fn what_is_hidden_has_to_fit_in_however_large_it_is() {
         let totals = |hidden, file_size| {
-            let mut totals = Totals::new(RequestLimits { disk: 100, file_size, ..NONE });
+            let mut totals = Totals::new(RequestLimits { disk: Some(100), file_size, ..NONE });
             totals.file(50).and_then(|()| {
                 totals.hidden(hidden);
                 totals.finish()
             })
         };
-        assert_eq!(totals(0, 0), Ok(()));
-        assert_eq!(totals(2, 25), Ok(()));
-        assert_eq!(totals(3, 25), Err(MeterError::Unreadable));
-        assert_eq!(totals(1, 0), Err(MeterError::Unreadable), "files of any size");
+        assert_eq!(totals(0, None), Ok(()));
+        assert_eq!(totals(2, Some(25)), Ok(()));
+        assert_eq!(totals(3, Some(25)), Err(MeterError::Unreadable));
+        assert_eq!(totals(1, None), Err(MeterError::Unreadable), "files of any size");
     }
 }

@@ -70,13 +70,8 @@ fn pack(members: &[Member]) -> Vec<u8> {
     builder.into_inner().unwrap().finish().unwrap()
 }
 
-const TASK: UnpackTask = UnpackTask {
-    preserve_file_mode: true,
-    max_bytes: 1 << 20,
-    max_entries: 1000,
-    max_path_bytes: 4000,
-    max_depth: 100,
-};
+const TASK: UnpackTask =
+    UnpackTask { preserve_file_mode: true, max_bytes: 1 << 20, max_entries: 1000 };
 
 /// Unpacks as a worker does, into `workspace`.
 fn to_disk(packed: &[u8], workspace: &Path, preserve: bool) -> Result<UnpackResult, String> {

@@ -1,0 +1,207 @@
+//! Flags, made of the table of settings.
+
+use std::{fmt::Display, time::Duration};
+
+use clap::{
+    Arg,
+    builder::{ValueParser, ValueParserFactory},
+};
+
+use crate::settings::{Default, Limit, Setting};
+
+/// Makes the flag of a setting; for attributes of clap's derive.
+pub(super) trait Described: Sized {
+    /// Name, variable, help and default; values are read by their type.
+    fn described(self, row: &'static Setting) -> Self;
+
+    /// The same for amounts, or their absence.
+    fn limit(self, row: &'static Setting) -> Self;
+
+    /// The same for sizes.
+    fn size(self, row: &'static Setting) -> Self;
+
+    /// The same for numbers.
+    fn count(self, row: &'static Setting) -> Self;
+
+    /// The same for durations.
+    fn time(self, row: &'static Setting) -> Self;
+}
+
+impl Described for Arg {
+    fn described(self, row: &'static Setting) -> Self {
+        let about = match row.default {
+            Default::Derived(default) => format!("{} [default: {default}]", row.about),
+            Default::Value(_) | Default::None => row.about.to_owned(),
+        };
+        let mut arg = self.required(false).help(about).help_heading(row.heading.title());
+        if let Some(flag) = row.flag {
+            arg = arg.long(flag.name).env(flag.variable);
+        }
+        if let Some(placeholder) = row.kind.placeholder() {
+            arg = arg.value_name(placeholder);
+        }
+        match row.default {
+            Default::Value(text) => arg.default_value(text),
+            Default::Derived(_) | Default::None => arg,
+        }
+    }
+
+    fn limit(self, row: &'static Setting) -> Self {
+        self.described(row).value_parser(parser(row, Some))
+    }
+
+    fn size(self, row: &'static Setting) -> Self {
+        self.described(row).value_parser(parser(row, |limit| limit.0))
+    }
+
+    fn count(self, row: &'static Setting) -> Self {
+        self.described(row).value_parser(parser(row, |limit| u32::try_from(limit.0?).ok()))
+    }
+
+    fn time(self, row: &'static Setting) -> Self {
+        let time = |limit: Limit| Some(Time(Duration::from_millis(limit.0?)));
+        self.described(row).value_parser(parser(row, time))
+    }
+}
+
+/// A duration on the command line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Time(pub(crate) Duration);
+
+/// Only for clap's derive, which asks every type for one: flags replace it.
+impl ValueParserFactory for Time {
+    type Parser = ValueParser;
+
+    fn value_parser() -> ValueParser {
+        ValueParser::string()
+    }
+}
+
+/// As for [`Time`].
+impl ValueParserFactory for Limit {
+    type Parser = ValueParser;
+
+    fn value_parser() -> ValueParser {
+        ValueParser::string()
+    }
+}
+
+/// Reads the amount of a setting, as `meaning` has it.
+fn parser<T>(row: &'static Setting, meaning: fn(Limit) -> Option<T>) -> ValueParser
+where
+    T: Clone + Send + Sync + 'static,
+{
+    ValueParser::new(move |text: &str| {
+        let amount = row.amount();
+        amount.read(text).and_then(meaning).ok_or_else(|| expected(amount.expected()))
+    })
+}
+
+/// The error of a value that is not taken; clap puts flag and value before it.
+pub(super) fn expected(what: impl Display) -> String {
+    format!("expected {what}")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args, Command, CommandFactory, FromArgMatches, Parser};
+
+    use super::*;
+    use crate::{
+        config::Serve,
+        settings::{ALL, Heading, Kind},
+    };
+
+    #[derive(Debug, Parser)]
+    struct Only {
+        #[command(flatten)]
+        serve: Serve,
+    }
+
+    fn serve(arguments: &[&str]) -> Result<Serve, String> {
+        let all = ["serve"].iter().chain(arguments);
+        Only::try_parse_from(all).map(|only| only.serve).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_flags_of_serve_are_those_of_the_table() {
+        let command = Serve::augment_args(Command::new("serve"));
+        let rows = ALL.into_iter().filter_map(|row| Some((row, row.flag?)));
+        let visible = command.get_arguments().filter(|arg| !arg.is_hide_set());
+        assert_eq!(visible.count(), rows.clone().count());
+        for (row, flag) in rows {
+            let arg = command.get_arguments().find(|arg| arg.get_long() == Some(flag.name));
+            let arg = arg.unwrap_or_else(|| panic!("--{}", flag.name));
+            assert_eq!(arg.get_env(), Some(flag.variable.as_ref()));
+            assert!(arg.get_help().unwrap().to_string().starts_with(row.about), "{arg}");
+            assert_eq!(arg.get_help_heading(), Some(row.heading.title()), "{arg}");
+            let default = match row.default {
+                Default::Value(text) => vec![text],
+                Default::Derived(_) | Default::None => vec![],
+            };
+            if row.kind != Kind::Switch {
+                assert_eq!(arg.get_default_values(), default, "{arg}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_limit_that_can_be_set_is_among_those_that_are_shown() {
+        let limits = serve(&[]).unwrap().limits().map(|(row, _)| row);
+        let is_shown = |row: &&Setting| {
+            matches!(row.kind, Kind::Amount(_))
+                && row.flag.is_some()
+                && row.heading != Heading::Isolation
+        };
+        assert_eq!(limits.to_vec(), ALL.into_iter().filter(is_shown).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn flags_take_what_keys_take() {
+        let serve = serve(&["--max-memory", "512Mi", "--max-cpu=unlimited", "--empty-grace=1m30s"]);
+        let shown = serve.unwrap().limits().map(|(row, limit)| (row.key_name(), row.show(limit)));
+        for (key, text) in [("memory", "512Mi"), ("cpu", "unlimited"), ("disk", "8Gi")] {
+            assert!(shown.contains(&(key, text.to_owned())), "{shown:?}");
+        }
+    }
+
+    #[test]
+    fn a_bad_value_is_told_with_its_flag_and_an_example() {
+        for (flag, value, expected) in [
+            (
+                "--max-memory",
+                "lots",
+                "<SIZE|unlimited>': expected a size, for example 512Mi or 2G, or unl",
+            ),
+            ("--max-output", "0", "<SIZE>': expected a size above 0, for example 512Mi or 2G\n"),
+            (
+                "--max-files",
+                "-5",
+                "<N|unlimited>': expected a whole number, for example 64, or unlimited\n",
+            ),
+            ("--max-requests", "201", "<N>': expected a whole number from 1 to 200\n"),
+            (
+                "--max-cpu",
+                "600",
+                "<DURATION|unlimited>': expected a duration, for example 90s or 1m30s, or",
+            ),
+            ("--drain-timeout", "soon", "<DURATION>': expected a duration, for example 90s or"),
+            ("--http", "here", "<ADDR>': expected an IP address or localhost with a port, for ex"),
+            ("--network", "ssh", "<PORTS>': expected TCP ports, for example 22,443, or any, or n"),
+            ("--uid-range", "5", "<FIRST-LAST>': expected FIRST-LAST, for example 60706-61183"),
+            ("--run-as-uid", "me", "<UID>': expected a whole number, for example 64\n"),
+            ("--isolation", "some", "'--isolation <ISOLATION>'\n  [possible values: auto, names"),
+        ] {
+            let error = serve(&[&format!("{flag}={value}")]).unwrap_err();
+            let start = format!("error: invalid value '{value}' for '{flag}");
+            assert!(error.starts_with(&start) || flag == "--isolation", "{error}");
+            assert!(error.contains(expected), "{flag}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_command_is_sound() {
+        Only::command().debug_assert();
+        assert!(Serve::from_arg_matches(&Only::command().get_matches_from(["serve"])).is_ok());
+    }
+}
