@@ -9,7 +9,7 @@
 mod naive;
 
 use cmp_discovery::{
-    AppDirectory, FileIndex, FileNamePattern, GlobPattern, Verdict,
+    AppDirectory, FileIndex, FileNamePattern, GlobPattern, Decision,
 };
 use libfuzzer_sys::fuzz_target;
 use naive::{Answer, Files as _, Kind, Tree};
@@ -38,16 +38,16 @@ fuzz_target!(|data: &[u8]| {
     if runs(file_name) <= MAX_STARS {
         let expected = naive::file_name(&tree, app.path(), file_name);
         let pattern = FileNamePattern::new(file_name).ok();
-        let verdict = pattern.and_then(|pattern| pattern.decide(&index, &app).ok());
-        assert_eq!(answer(verdict.as_ref(), &tree), expected, "fileName: {file_name}");
+        let decision = pattern.and_then(|pattern| pattern.decide(&index, &app).ok());
+        assert_eq!(answer(decision.as_ref(), &tree), expected, "fileName: {file_name}");
     }
     // Compile even long patterns, because none may panic.
     let pattern = GlobPattern::new(glob).ok();
-    let verdict = pattern.and_then(|pattern| pattern.decide(&index, &app).ok());
+    let decision = pattern.and_then(|pattern| pattern.decide(&index, &app).ok());
     if runs(glob) <= MAX_STARS {
         let expected = naive::glob(&tree, app.path(), glob);
         if expected != Answer::Unknown {
-            assert_eq!(answer(verdict.as_ref(), &tree), expected, "find.glob: {glob}");
+            assert_eq!(answer(decision.as_ref(), &tree), expected, "find.glob: {glob}");
         }
     }
 });
@@ -59,12 +59,12 @@ fn runs(pattern: &str) -> usize {
     excluded + pattern.matches('*').count()
 }
 
-/// The result of a verdict. A matching path must exist in `tree`.
-fn answer(verdict: Option<&Verdict>, tree: &Tree) -> Answer {
-    match verdict {
+/// The result of a decision. A matching path must exist in `tree`.
+fn answer(decision: Option<&Decision>, tree: &Tree) -> Answer {
+    match decision {
         None => Answer::Fails,
-        Some(Verdict::NoMatch) => Answer::NoMatch,
-        Some(Verdict::Match(path)) => {
+        Some(Decision::NoMatch) => Answer::NoMatch,
+        Some(Decision::Match(path)) => {
             assert!(tree.lstat(path).is_some(), "{path:?}");
             Answer::Match
         }

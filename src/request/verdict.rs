@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use cmp_discovery::{
     AppDirectory, AppDirectoryError, FileIndex, FileNamePattern, GlobPattern, MatchError,
-    PatternKind, Shown,
+    PatternKind, ShownPath,
 };
 use lru::LruCache;
 use thiserror::Error;
@@ -85,7 +85,7 @@ pub enum Undecided {
     #[error("{directory}: {error}")]
     Directory {
         /// As the client states it, printable.
-        directory: Shown,
+        directory: ShownPath,
         /// Why it has none.
         error: AppDirectoryError,
     },
@@ -102,7 +102,7 @@ impl Surveyed {
     /// What `pattern` says of the application, and why.
     pub(super) fn decide(&self, pattern: Pattern<'_>) -> Result<(Verdict, String), Undecided> {
         let application = AppDirectory::resolve(&self.names, &self.directory).map_err(|error| {
-            Undecided::Directory { directory: Shown::new(&self.directory), error }
+            Undecided::Directory { directory: ShownPath::new(&self.directory), error }
         })?;
         let verdict = match pattern {
             Pattern::FileName(pattern) => pattern.decide(&self.names, &application)?,

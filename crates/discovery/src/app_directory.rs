@@ -1,37 +1,37 @@
-//! Where in the repository an application is.
+//! The application's directory in the repository.
 
-use super::index::{FileIndex, Kind, LinkAllowance, NodeId, ROOT, Trail};
+use super::index::{FileIndex, LinkAllowance, NodeId, NodeKind, ROOT, Trail};
 use super::lexical;
 
 /// Longest name of a directory, as on Linux (`NAME_MAX`).
 const MAX_COMPONENT_BYTES: usize = 255;
 
-/// An application's directory, resolved as Argo CD's `MatchRepository` does it.
+/// An application's directory, resolved as Argo CD's `MatchRepository` does.
 ///
-/// Every component is resolved inside the repository as if it were the root of a
-/// file system: links are followed, `..` stops at the top. What does not exist
-/// stays as written, so the directory may be missing.
+/// Each component is resolved as if the repository were the root of a file
+/// system: links are followed, and `..` stops at the root. A component that
+/// does not exist is kept, so the directory may not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AppDirectory {
     path: Vec<u8>,
 }
 
-/// Why an application's path has no meaning.
+/// The reason why an application's path is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AppDirectoryError {
-    /// More than 255 links.
+    /// The path follows more than 255 links.
     #[error("too many levels of symbolic links")]
     TooManyLinks,
-    /// A component over 255 bytes.
+    /// A component has more than 255 bytes.
     #[error("file name too long")]
     NameTooLong,
-    /// A component with a NUL byte.
+    /// A component has a NUL byte.
     #[error("invalid argument")]
     Nul,
 }
 
 impl AppDirectory {
-    /// Resolves the path of a request, which need not be clean.
+    /// Resolves the path of a request. The path need not be clean.
     pub fn resolve(index: &FileIndex, path: &[u8]) -> Result<Self, AppDirectoryError> {
         let mut trail = Trail::new(LinkAllowance::Library);
         let mut pending = vec![path];
@@ -50,21 +50,22 @@ impl AppDirectory {
         Ok(Self { path: names.join(&b'/') })
     }
 
-    /// Relative to the repository, clean and without links; empty for its root.
+    /// The path relative to the repository, clean and without links. Empty for
+    /// the repository's root.
     #[must_use]
     pub fn path(&self) -> &[u8] {
         &self.path
     }
 }
 
-/// The components resolved so far, each with what exists there.
+/// The components resolved so far, each with its node if it exists.
 struct Resolved<'a> {
     index: &'a FileIndex,
     above: Vec<(&'a [u8], Option<NodeId>)>,
 }
 
 impl<'a> Resolved<'a> {
-    /// Takes one component; the target when that is a link.
+    /// Resolves one component. Returns the target if the component is a link.
     fn enter(&mut self, name: &'a [u8]) -> Result<Option<&'a [u8]>, AppDirectoryError> {
         match name {
             b"" | b"." => return Ok(None),
@@ -78,7 +79,7 @@ impl<'a> Resolved<'a> {
         }
         let directory = self.above.last().map_or(Some(ROOT), |&(_name, node)| node);
         let node = directory.and_then(|directory| self.index.child(directory, name));
-        if let Some(Kind::Link(target)) = node.map(|node| self.index.kind(node)) {
+        if let Some(NodeKind::Link(target)) = node.map(|node| self.index.kind(node)) {
             return Ok(Some(target));
         }
         self.above.push((name, node));
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_no_directory_can_have_is_refused() {
+    fn an_impossible_directory_name_is_refused() {
         assert_eq!(resolve(&"x".repeat(256)), Err(AppDirectoryError::NameTooLong));
         assert_eq!(resolve("a\0b"), Err(AppDirectoryError::Nul));
     }

@@ -1,4 +1,5 @@
-//! `spec.discover.fileName`, with the meaning of Go's `filepath.Glob`.
+//! Patterns of `spec.discover.fileName`, with the rules of Go's
+//! `filepath.Glob`.
 
 mod component;
 mod search;
@@ -9,27 +10,27 @@ use search::Search;
 use super::lexical::{self, RelativePattern};
 use super::match_error::{MatchCause, MatchError, PatternKind};
 use super::steps::Steps;
-use super::{AppDirectory, FileIndex, InvalidPattern, PatternFault, Verdict};
+use super::{AppDirectory, Decision, FileIndex, InvalidPattern, PatternFault};
 
-/// Longest pattern, as long as a path may be on Linux (`PATH_MAX`).
+/// Longest pattern in bytes. Linux has the same limit for paths (`PATH_MAX`).
 const MAX_PATTERN_BYTES: usize = 4096;
 
 /// A compiled `fileName`.
 ///
-/// Without `*`, `?`, `[` and `\` it names a file or directory, or a link that may
-/// lead nowhere. With them every component is matched against the entries of the
-/// directories the components before it lead to, links followed.
+/// Without `*`, `?`, `[` and `\` it names a file, a directory, or a link, even
+/// a dangling one. Otherwise each component is matched against the entries of
+/// the directories that the earlier components matched. Links are followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileNamePattern {
     text: String,
     climbs: usize,
-    /// The components before the first with a metacharacter.
+    /// The components before the first one with a metacharacter.
     literal: String,
     components: Vec<Component>,
 }
 
 impl FileNamePattern {
-    /// Compiles a pattern, relative to an application.
+    /// Compiles a pattern, which is relative to an application.
     pub fn new(pattern: &str) -> Result<Self, InvalidPattern> {
         let invalid = |offset, fault| InvalidPattern {
             kind: PatternKind::FileName,
@@ -58,14 +59,14 @@ impl FileNamePattern {
         })
     }
 
-    /// The pattern as written.
+    /// The pattern as in the definition.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Whether something in the repository matches, seen from an application.
-    pub fn decide(&self, index: &FileIndex, app: &AppDirectory) -> Result<Verdict, MatchError> {
+    /// Decides if the pattern matches anything, relative to an application.
+    pub fn decide(&self, index: &FileIndex, app: &AppDirectory) -> Result<Decision, MatchError> {
         self.decide_within(Steps::all(), index, app)
     }
 
@@ -74,9 +75,9 @@ impl FileNamePattern {
         steps: Steps,
         index: &FileIndex,
         app: &AppDirectory,
-    ) -> Result<Verdict, MatchError> {
+    ) -> Result<Decision, MatchError> {
         let Some(top) = lexical::ascend(app.path(), self.climbs) else {
-            return Ok(Verdict::NoMatch);
+            return Ok(Decision::NoMatch);
         };
         let mut path = top.to_vec();
         if !self.literal.is_empty() {
@@ -84,7 +85,7 @@ impl FileNamePattern {
         }
         if self.components.is_empty() {
             let found = index.lstat(&path).is_ok();
-            return Ok(if found { Verdict::Match(path) } else { Verdict::NoMatch });
+            return Ok(if found { Decision::Match(path) } else { Decision::NoMatch });
         }
         let found = Search::new(index, &self.components, steps).run(&path);
         found.map_err(|_exhausted| MatchError {
@@ -100,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_verdict_that_would_take_too_long_is_an_error() {
+    fn a_decision_that_needs_too_many_steps_is_an_error() {
         let mut index = FileIndex::default();
         for number in 0..100 {
             index.add_file(format!("{number:0>250}").as_bytes()).unwrap();
@@ -108,7 +109,7 @@ mod tests {
         let app = AppDirectory::resolve(&index, b".").unwrap();
         let pattern = FileNamePattern::new(&format!("*{}x", "0".repeat(120))).unwrap();
         let decide = |steps| pattern.decide_within(Steps::at_most(steps), &index, &app);
-        assert_eq!(decide(100 * 250 * 122), Ok(Verdict::NoMatch));
+        assert_eq!(decide(100 * 250 * 122), Ok(Decision::NoMatch));
         assert_eq!(decide(100_000).unwrap_err().cause, MatchCause::TooMuchWork);
     }
 }

@@ -1,4 +1,4 @@
-//! `spec.discover.find.glob`, with the meaning of go-zglob 0.0.6.
+//! Patterns of `spec.discover.find.glob`, with the rules of go-zglob 0.0.6.
 
 mod class;
 mod environment;
@@ -11,28 +11,29 @@ use expression::Expression;
 use program::Program;
 use walk::{Scope, Walk};
 
+use super::decision::ShownPath;
 use super::lexical::{self, RelativePattern};
 use super::match_error::{MatchCause, MatchError, PatternKind};
 use super::steps::Steps;
-use super::verdict::Shown;
-use super::{AppDirectory, FileIndex, InvalidPattern, LookupError, PatternFault, Verdict};
+use super::{AppDirectory, Decision, FileIndex, InvalidPattern, LookupError, PatternFault};
 
-/// Longest pattern, as long as a path may be on Linux (`PATH_MAX`).
+/// Longest pattern in bytes. Linux has the same limit for paths (`PATH_MAX`).
 const MAX_PATTERN_BYTES: usize = 4096;
 
 /// A compiled `find.glob`.
 ///
-/// Without `*` and `{` it names a file, and its absence is an error. With them
-/// the directory before the first such component must exist, and the path of
-/// everything below it is matched as a whole: `**/` is any number of directories,
-/// `*` anything but `/`, `{a,b}` one of some literal texts, `[…]` a class as in
-/// Go's `regexp`. Links below that directory match but are not entered.
+/// Without `*` and `{` it names a file, and a missing file is an error.
+/// Otherwise the directory before the first such component must exist, and the
+/// pattern is matched against the whole path of everything below it. `**/`
+/// matches any number of directories, `*` anything except `/`, `{a,b}` one of
+/// some literal texts, and `[…]` a class as in Go's `regexp`. Links below that
+/// directory can match, but the search does not enter them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GlobPattern {
     text: String,
-    /// The file itself, or the directory that is searched.
+    /// The named file, or the directory that is searched.
     root: Location,
-    search: Option<Search>,
+    search: Option<CompiledGlob>,
 }
 
 /// A path relative to an application.
@@ -43,8 +44,9 @@ struct Location {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Search {
-    /// The paths matched begin this far above the application.
+struct CompiledGlob {
+    /// Number of directories above the application at which matched paths
+    /// start.
     climbs: usize,
     program: Program,
     /// See [`Expression::mistaken_way`].
@@ -52,16 +54,17 @@ struct Search {
 }
 
 impl GlobPattern {
-    /// Compiles a pattern, relative to an application. A component that would be
-    /// replaced by an environment variable is a fault.
+    /// Compiles a pattern, which is relative to an application. A component
+    /// that is an environment variable is an error.
     pub fn new(pattern: &str) -> Result<Self, InvalidPattern> {
         Self::compile(pattern, None)
     }
 
-    /// Compiles a pattern as a server with this environment does.
+    /// Compiles a pattern with environment variables.
     ///
-    /// The component `$NAME` becomes the value of `NAME`, and vanishes without
-    /// one; `$(NAME)` asks for a variable called `(NAME)`, brackets included.
+    /// The component `$NAME` is replaced by the value of `NAME`, or removed if
+    /// there is none. `$(NAME)` uses the variable with the name `(NAME)`,
+    /// parentheses included.
     pub fn with_environment(
         pattern: &str,
         variable: &dyn Fn(&str) -> Option<String>,
@@ -88,14 +91,14 @@ impl GlobPattern {
         Ok(Self { text: pattern.to_owned(), root, search })
     }
 
-    /// The pattern as written.
+    /// The pattern as in the definition.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Whether something in the repository matches, seen from an application.
-    pub fn decide(&self, index: &FileIndex, app: &AppDirectory) -> Result<Verdict, MatchError> {
+    /// Decides if the pattern matches anything, relative to an application.
+    pub fn decide(&self, index: &FileIndex, app: &AppDirectory) -> Result<Decision, MatchError> {
         self.decide_within(Steps::all(), index, app)
     }
 
@@ -104,7 +107,7 @@ impl GlobPattern {
         steps: Steps,
         index: &FileIndex,
         app: &AppDirectory,
-    ) -> Result<Verdict, MatchError> {
+    ) -> Result<Decision, MatchError> {
         let decided = match &self.search {
             None => self.exists(index, app),
             Some(search) => self.scope(search, index, app).and_then(|scope| {
@@ -119,21 +122,22 @@ impl GlobPattern {
         })
     }
 
-    fn exists(&self, index: &FileIndex, app: &AppDirectory) -> Result<Verdict, MatchCause> {
+    fn exists(&self, index: &FileIndex, app: &AppDirectory) -> Result<Decision, MatchCause> {
         let path = self.root.seen_from(app).ok_or(MatchCause::FileDoesNotExist)?;
         match index.stat(&path) {
-            Ok(_) => Ok(Verdict::Match(path)),
+            Ok(_) => Ok(Decision::Match(path)),
             Err(_absent) => Err(MatchCause::FileDoesNotExist),
         }
     }
 
     fn scope(
         &self,
-        search: &Search,
+        search: &CompiledGlob,
         index: &FileIndex,
         app: &AppDirectory,
     ) -> Result<Scope, MatchCause> {
-        let missing = |path: &[u8], error| MatchCause::Root { path: Shown(path.to_vec()), error };
+        let missing =
+            |path: &[u8], error| MatchCause::Root { path: ShownPath(path.to_vec()), error };
         let above = || missing(b"..", LookupError::NotFound);
         let root = self.root.seen_from(app).ok_or_else(above)?;
         let node = index.stat(&root).map_err(|error| missing(&root, error))?;
@@ -143,7 +147,7 @@ impl GlobPattern {
 }
 
 impl Location {
-    /// The path in the repository, or `None` above its root.
+    /// The path in the repository, or `None` if it is above the root.
     fn seen_from(&self, app: &AppDirectory) -> Option<Vec<u8>> {
         let mut path = lexical::ascend(app.path(), self.climbs)?.to_vec();
         if !self.below.is_empty() {
@@ -160,7 +164,7 @@ impl From<&RelativePattern<'_>> for Location {
     }
 }
 
-/// A fault at a byte of the pattern.
+/// An error and its byte offset in the pattern.
 struct Fault {
     offset: usize,
     fault: PatternFault,
@@ -169,7 +173,7 @@ struct Fault {
 fn compile(
     pattern: &str,
     variable: Option<environment::Lookup<'_>>,
-) -> Result<(Location, Option<Search>), Fault> {
+) -> Result<(Location, Option<CompiledGlob>), Fault> {
     let cleaned = RelativePattern::clean(pattern);
     let is_meta = |&(name, _): &(&str, usize)| name.contains(['*', '{']);
     let Some(literals) = cleaned.components.iter().position(is_meta) else {
@@ -187,7 +191,7 @@ fn compile(
     let expression = Expression::write(&whole.components);
     let program = Program::compile(&expression)?;
     let mistaken_way = expression.mistaken_way();
-    Ok((root, Some(Search { climbs: whole.climbs, program, mistaken_way })))
+    Ok((root, Some(CompiledGlob { climbs: whole.climbs, program, mistaken_way })))
 }
 
 #[cfg(test)]
@@ -195,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_verdict_that_would_take_too_long_is_an_error() {
+    fn a_decision_that_needs_too_many_steps_is_an_error() {
         let mut index = FileIndex::default();
         for number in 0..100 {
             index.add_file(format!("{number:0>250}").as_bytes()).unwrap();
@@ -203,7 +207,7 @@ mod tests {
         let app = AppDirectory::resolve(&index, b".").unwrap();
         let pattern = GlobPattern::new(&("*0".repeat(120) + "x")).unwrap();
         let decide = |steps| pattern.decide_within(Steps::at_most(steps), &index, &app);
-        assert_eq!(decide(100 * 250 * 242), Ok(Verdict::NoMatch));
+        assert_eq!(decide(100 * 250 * 242), Ok(Decision::NoMatch));
         assert_eq!(decide(100_000).unwrap_err().cause, MatchCause::TooMuchWork);
     }
 }

@@ -1,4 +1,4 @@
-//! The tree that unpacking an archive would make, without making it.
+//! The tree that unpacking an archive would create.
 
 mod entries;
 mod entry_error;
@@ -17,27 +17,28 @@ pub use entry_error::{EntryError, MakeError};
 pub use lookup::LookupError;
 pub(super) use lookup::{LinkAllowance, Trail};
 
-/// Entries an index holds unless told otherwise; directories that only the name
-/// of an entry implies count too. At both limits an index takes 40 MB.
+/// Default limit of entries. Directories that exist only in the names of
+/// entries count too. An index at this limit and the next one takes 40 MB.
 const MAX_ENTRIES: usize = 500_000;
 
-/// Bytes of distinct names an index holds unless told otherwise: 33 for each entry
-/// of the largest index, and real names repeat.
+/// Default limit for the bytes of distinct names: 33 bytes for each entry of
+/// the largest index. Real repositories repeat most names.
 const MAX_NAME_BYTES: usize = 16 << 20;
 
-/// Components that names and links lead through unless told otherwise: forty for
-/// each entry of the largest index. They take about a second.
+/// Default limit of component lookups: forty for each entry of the largest
+/// index. They take about one second.
 const MAX_LOOKUPS: u64 = 20_000_000;
 
-/// How much one archive may make an index hold.
+/// Limits of one index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IndexLimits {
-    /// Files, directories and links, implied directories included.
+    /// Number of files, directories and links. Directories that exist only in
+    /// the names of entries count too.
     pub entries: usize,
     /// Bytes of all distinct names and link targets.
     pub name_bytes: usize,
-    /// Components that names and links lead through, except those found at once
-    /// because an entry is in the directory of the one before.
+    /// Number of components looked up to resolve names and links. An entry in
+    /// the same directory as the one before needs no lookup.
     pub lookups: u64,
 }
 
@@ -47,25 +48,25 @@ impl Default for IndexLimits {
     }
 }
 
-/// The names of an archive as the tree they would become on disk.
+/// The tree of an archive's names.
 ///
-/// Fed in archive order, because order decides: a link is stored relative to
-/// what its target is at that moment, and a file written through a link lands
-/// where the link leads.
+/// Add the entries in the order of the archive, because the order matters: a
+/// link is stored relative to its target at that moment, and a file written
+/// through a link is created where the link points.
 pub struct FileIndex {
     nodes: Vec<Node>,
-    /// Every node but the root, by its parent and name.
+    /// All nodes except the root, by parent and name.
     by_name: HashTable<NodeId>,
     names: Names,
-    /// Odd and random: a product with it spreads the pairs of parent and name, and
-    /// who chose the names cannot tell which of them meet.
+    /// A random odd factor for hashing, so that nobody can choose names whose
+    /// hashes collide.
     multiplier: u64,
     limits: IndexLimits,
     lookups_left: u64,
     recent: entries::RecentDirectory,
 }
 
-/// A file, directory or link in a [`FileIndex`].
+/// Identifies a file, directory or link in a [`FileIndex`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct NodeId(NonZeroU32);
 
@@ -77,7 +78,7 @@ struct Node {
     /// The root is its own parent.
     parent: NodeId,
     name: NameId,
-    /// The sibling that came next; after the last one the first.
+    /// The next sibling. The last sibling refers to the first one.
     next: NodeId,
     content: Content,
 }
@@ -85,18 +86,19 @@ struct Node {
 #[derive(Debug, Clone, Copy)]
 enum Content {
     File,
-    /// The last child, whose `next` is the first: archive order with one pointer.
+    /// The last child. Its `next` is the first child, so one pointer keeps the
+    /// archive's order.
     Directory(Option<NodeId>),
-    /// The stored value, always relative.
+    /// The link's value, which is always relative.
     Link(NameId),
 }
 
-/// What a node is.
+/// The type of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind<'a> {
+pub(super) enum NodeKind<'a> {
     File,
     Directory,
-    /// With the value as `readlink` would give it.
+    /// The value that `readlink` returns.
     Link(&'a [u8]),
 }
 
@@ -130,28 +132,30 @@ impl FileIndex {
         }
     }
 
-    /// Files, directories and links, without the root.
+    /// Number of files, directories and links, without the root.
     #[must_use]
     pub fn len(&self) -> usize {
         self.nodes.len() - 1
     }
 
-    /// Whether the repository is empty.
+    /// The repository is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Heap bytes held, free room included.
+    /// Allocated heap memory in bytes.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         let nodes = self.nodes.capacity() * size_of::<Node>();
         nodes + self.by_name.allocation_size() + self.names.heap_bytes()
     }
 
-    /// Files and links below a directory, at any depth, links not followed.
+    /// Number of files and links below a directory, at any depth. Links are not
+    /// followed.
     ///
-    /// `path` is relative to the repository; it is zero where no directory is.
+    /// `path` is relative to the repository. The number is 0 if it is not a
+    /// directory.
     #[must_use]
     pub fn files_below(&self, path: &[u8]) -> usize {
         let Ok(top) = self.stat(path) else { return 0 };
@@ -159,19 +163,19 @@ impl FileIndex {
         while let Some(directory) = directories.pop() {
             for child in self.children(directory) {
                 match self.kind(child) {
-                    Kind::Directory => directories.push(child),
-                    Kind::File | Kind::Link(_) => files += 1,
+                    NodeKind::Directory => directories.push(child),
+                    NodeKind::File | NodeKind::Link(_) => files += 1,
                 }
             }
         }
         files
     }
 
-    pub(super) fn kind(&self, node: NodeId) -> Kind<'_> {
+    pub(super) fn kind(&self, node: NodeId) -> NodeKind<'_> {
         match self.node(node).content {
-            Content::File => Kind::File,
-            Content::Directory(_) => Kind::Directory,
-            Content::Link(target) => Kind::Link(self.names.get(target)),
+            Content::File => NodeKind::File,
+            Content::Directory(_) => NodeKind::Directory,
+            Content::Link(target) => NodeKind::Link(self.names.get(target)),
         }
     }
 
@@ -179,28 +183,28 @@ impl FileIndex {
         self.names.get(self.node(node).name)
     }
 
-    /// The entry of this name in a directory; a file has none.
+    /// The entry with this name in a directory. `None` for a file.
     pub(super) fn child(&self, directory: NodeId, name: &[u8]) -> Option<NodeId> {
         self.child_named(directory, self.names.find(name)?)
     }
 
-    /// The entries of a directory in archive order; a file has none.
+    /// The entries of a directory in the archive's order. Empty for a file.
     pub(super) fn children(&self, directory: NodeId) -> impl Iterator<Item = NodeId> {
         let first = self.first_child(directory);
         std::iter::successors(first, move |&child| self.sibling_after(directory, child))
     }
 
-    /// The entry that came first in a directory.
+    /// The first entry of a directory.
     pub(super) fn first_child(&self, directory: NodeId) -> Option<NodeId> {
         self.last_child(directory).map(|last| self.node(last).next)
     }
 
-    /// The entry that came after `child` in its directory.
+    /// The entry after `child` in its directory.
     pub(super) fn sibling_after(&self, directory: NodeId, child: NodeId) -> Option<NodeId> {
         (self.last_child(directory) != Some(child)).then(|| self.node(child).next)
     }
 
-    /// The names from the root down to `node`.
+    /// The names on the path from the root to `node`.
     pub(super) fn path(&self, node: NodeId) -> Vec<&[u8]> {
         let mut names = Vec::new();
         let mut at = node;
@@ -231,7 +235,7 @@ impl FileIndex {
         self.by_name.find(hash(self.multiplier, directory, name), is_it).copied()
     }
 
-    /// Adds an entry that is not there yet.
+    /// Adds a new entry. The name must not exist in `parent` yet.
     fn attach(
         &mut self,
         parent: NodeId,
@@ -298,7 +302,7 @@ impl NodeId {
 fn hash(multiplier: u64, parent: NodeId, name: NameId) -> u64 {
     let pair = (u64::from(parent.0.get()) << 32) | u64::from(name.number());
     let product = pair.wrapping_mul(multiplier);
-    // The table takes its buckets from the low half, in which a product by
-    // itself knows nothing of the parent.
+    // The table uses the low half of the hash, which in the product does not
+    // depend on the parent.
     product ^ (product >> 32)
 }

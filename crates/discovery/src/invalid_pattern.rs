@@ -1,43 +1,44 @@
-//! Patterns refused when their definition is loaded.
+//! Errors of invalid patterns, found when a definition is loaded.
 
 use super::PatternKind;
 
-/// A pattern that no request could answer.
+/// A pattern that is invalid for every request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("error finding {kind} match for pattern {pattern:?}: {fault}")]
 pub struct InvalidPattern {
-    /// Which key it came from.
+    /// The key that the pattern comes from.
     pub kind: PatternKind,
-    /// As written in the definition.
+    /// The pattern as in the definition.
     pub pattern: String,
-    /// Byte in `pattern` where the fault begins.
+    /// Byte offset of the error in `pattern`.
     pub offset: usize,
-    /// What is wrong.
+    /// The error.
     pub fault: PatternFault,
 }
 
-/// What is wrong with a pattern. The first two texts are those of Argo CD.
+/// The reason why a pattern is invalid. The first two texts are Argo CD's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatternFault {
-    /// A class that is empty or open, a range without an end, or a `\` at the end.
+    /// An empty or unclosed class, a range without an end, or a `\` at the end.
     #[error("syntax error in pattern")]
     Syntax,
-    /// A class of a glob that is no class of Go's `regexp`.
+    /// A class that Go's `regexp` refuses.
     #[error("error parsing regexp: {0}")]
     Expression(String),
     /// `\p` in a class of a glob.
     #[error("classes of Unicode properties are not supported")]
     UnicodeClass,
-    /// A component `$NAME` or `$(NAME)` without an environment.
+    /// A component `$NAME` or `$(NAME)`, but no environment was given.
     #[error("a component that names an environment variable is not expanded")]
     Variable,
-    /// More than a path may have.
+    /// The pattern is longer than a path may be.
     #[error("longer than {limit} bytes")]
     TooLong {
         /// The limit.
         limit: usize,
     },
-    /// Unclosed brackets, each of which repeats what follows, make it explode.
+    /// Each unclosed bracket repeats the rest of the pattern, so the expression
+    /// becomes too large.
     #[error("too many unclosed brackets")]
     TooComplex,
 }

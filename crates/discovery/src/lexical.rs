@@ -1,11 +1,11 @@
-//! Paths as text: what Go's `filepath.Clean` and `filepath.Rel` make of them.
+//! Operations on paths as text, like Go's `filepath.Clean` and `filepath.Rel`.
 
-/// The components of `path` that name something: neither empty nor `.`.
+/// The components of `path` without empty ones and `.`.
 pub(super) fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|&byte| byte == b'/').filter(|part| !part.is_empty() && *part != b".")
 }
 
-/// The first component of a path and what follows its slash.
+/// The first component of a path and the part after its slash.
 pub(super) fn split_first(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().position(|&byte| byte == b'/') {
         Some(slash) => (&path[..slash], &path[slash + 1..]),
@@ -13,7 +13,7 @@ pub(super) fn split_first(path: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// All but the last component of a path, and that component.
+/// The part before the last slash of a path, and the last component.
 pub(super) fn split_last(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|&byte| byte == b'/') {
         Some(slash) => (&path[..slash], &path[slash + 1..]),
@@ -21,8 +21,8 @@ pub(super) fn split_last(path: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// Appends `path` to `base`, resolving `..` by the text alone; false when that
-/// leaves the root.
+/// Appends `path` to `base` and resolves `..` by the text alone. Returns false
+/// if the result is outside of the root.
 pub(super) fn extend<'a>(base: &mut Vec<&'a [u8]>, path: &'a [u8]) -> bool {
     components(path).all(|part| {
         if part == b".." {
@@ -34,8 +34,8 @@ pub(super) fn extend<'a>(base: &mut Vec<&'a [u8]>, path: &'a [u8]) -> bool {
     })
 }
 
-/// How to get from the directory `from` to `to`, both below one root: `..` for
-/// each step up, `.` where they are the same.
+/// The relative path from the directory `from` to `to`, both below the same
+/// root. `.` if they are equal.
 pub(super) fn relative(from: &[&[u8]], to: &[&[u8]]) -> Vec<u8> {
     let shared = from.iter().zip(to).take_while(|(a, b)| a == b).count();
     let climbs = from.iter().skip(shared).map(|_| b"..".as_slice());
@@ -46,9 +46,8 @@ pub(super) fn relative(from: &[&[u8]], to: &[&[u8]]) -> Vec<u8> {
     steps.join(&b'/')
 }
 
-/// `path` without its last `climbs` components, or `None` above the root.
-///
-/// `path` is clean and relative; the root is empty.
+/// `path` without its last `climbs` components, or `None` if that is above the
+/// root. `path` must be clean and relative. The root is empty.
 pub(super) fn ascend(path: &[u8], climbs: usize) -> Option<&[u8]> {
     let mut path = path;
     for _ in 0..climbs {
@@ -68,17 +67,18 @@ pub(super) fn push(path: &mut Vec<u8>, component: &[u8]) {
     path.extend_from_slice(component);
 }
 
-/// A pattern as Go's `filepath.Join(application, pattern)` leaves it.
+/// A pattern after Go's `filepath.Join(application, pattern)`.
 #[derive(Debug, Default)]
 pub(super) struct RelativePattern<'a> {
-    /// Components of the application's own path that `..` removes.
+    /// Number of components of the application's path that `..` removes.
     pub(super) climbs: usize,
-    /// What remains, each with its byte offset in the pattern as written.
+    /// The remaining components, each with its byte offset in the pattern.
     pub(super) components: Vec<(&'a str, usize)>,
 }
 
 impl<'a> RelativePattern<'a> {
-    /// Cleans `pattern`, which is relative to the application even with a leading `/`.
+    /// Cleans `pattern`. It is relative to the application even with a leading
+    /// `/`.
     pub(super) fn clean(pattern: &'a str) -> Self {
         let mut cleaned = Self::default();
         let mut offset = 0;
@@ -89,7 +89,7 @@ impl<'a> RelativePattern<'a> {
         cleaned
     }
 
-    /// Appends a component, which may be empty, `.` or `..`.
+    /// Appends a component. It may be empty, `.` or `..`.
     pub(super) fn push(&mut self, component: &'a str, offset: usize) {
         match component {
             "" | "." => {}
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dots_are_resolved_by_text_alone() {
+    fn dots_are_resolved_without_the_tree() {
         let clean = |path: &'static str| {
             let mut parts = Vec::new();
             extend(&mut parts, path.as_bytes()).then(|| parts.join(&b'/'))
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn ascending_stops_at_the_root() {
+    fn ascending_above_the_root_is_none() {
         assert_eq!(ascend(b"a/b", 1), Some(b"a".as_slice()));
         assert_eq!(ascend(b"a/b", 2), Some(b"".as_slice()));
         assert_eq!(ascend(b"a/b", 3), None);

@@ -1,11 +1,11 @@
-//! Questions a pattern has no answer to.
+//! Errors of deciding a pattern.
 
 use std::fmt;
 
+use super::decision::ShownPath;
 use super::index::LookupError;
-use super::verdict::Shown;
 
-/// The key a pattern comes from, as Argo CD's errors name it.
+/// The key of a pattern, with Argo CD's name for it in errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PatternKind {
     /// `spec.discover.fileName`.
@@ -23,36 +23,36 @@ impl fmt::Display for PatternKind {
     }
 }
 
-/// No verdict: Argo CD fails the request here as well.
+/// A pattern could not be decided. Argo CD fails the request here too.
 ///
-/// Its texts hold absolute paths of its work directory; these hold the pattern
-/// as written and paths of the repository.
+/// Argo CD's texts have absolute paths of its work directory. These texts have
+/// the pattern as written and paths relative to the repository.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("error finding {kind} match for pattern {pattern:?}: {cause}")]
 pub struct MatchError {
-    /// Which key the pattern came from.
+    /// The key that the pattern comes from.
     pub kind: PatternKind,
-    /// As written in the definition.
+    /// The pattern as in the definition.
     pub pattern: String,
-    /// What happened.
+    /// The reason.
     pub cause: MatchCause,
 }
 
-/// Why there is no verdict.
+/// The reason why a pattern could not be decided.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MatchCause {
-    /// A glob without `*` and `{` names a file that is absent.
+    /// A glob without `*` and `{` names a missing file.
     #[error("file does not exist")]
     FileDoesNotExist,
-    /// The part of a glob before its first `*` or `{` is absent.
+    /// The part of a glob before its first `*` or `{` does not exist.
     #[error("stat {path}: {error}")]
     Root {
-        /// In the repository; `..` where the pattern climbs above it.
-        path: Shown,
-        /// What the file system would say.
+        /// The path in the repository. `..` if the pattern leads above it.
+        path: ShownPath,
+        /// The error of a file system.
         error: LookupError,
     },
-    /// The verdict would take too long. Argo CD has no such bound.
+    /// The search would take too long. Argo CD has no such limit.
     #[error("too many files and links for this pattern")]
     TooMuchWork,
 }

@@ -1,9 +1,10 @@
-//! Bytes as Go's `unicode/utf8` reads them.
+//! Decodes UTF-8 as Go's `unicode/utf8` does.
 
-/// What Go sees in place of a byte that is not UTF-8.
+/// Go's replacement for a byte that is not UTF-8.
 const REPLACEMENT: char = char::REPLACEMENT_CHARACTER;
 
-/// The first character of `bytes` and its width; an invalid byte stands alone.
+/// The first character of `bytes` and its width in bytes. An invalid byte is a
+/// character of width 1.
 pub(super) fn decode(bytes: &[u8]) -> Option<(char, usize)> {
     let first = *bytes.first()?;
     if first.is_ascii() {
@@ -25,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_invalid_byte_stands_alone() {
+    fn an_invalid_byte_is_a_character_of_width_1() {
         assert_eq!(decode(b""), None);
         assert_eq!(decode(b"a"), Some(('a', 1)));
         assert_eq!(decode("é!".as_bytes()), Some(('é', 2)));

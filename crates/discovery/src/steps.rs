@@ -1,34 +1,34 @@
-//! How much work one verdict may take.
+//! A limit on the work of one decision.
 
-/// Steps one verdict may take: a step is a character or a class compared once.
+/// Limit of one decision, in steps. A step compares one character or class.
 ///
-/// Half a million entries take some ten million with the patterns people write. It
-/// ends what a crafted pattern makes of long names, or of links that lead to each
-/// other, after about two seconds.
+/// Ordinary patterns on half a million entries take about ten million steps.
+/// The limit ends hostile patterns on long names or on links between
+/// directories after about two seconds.
 const MAX_STEPS: u64 = 1 << 29;
 
-/// The work a verdict may still do.
+/// The remaining steps of a decision.
 #[derive(Debug)]
 pub(super) struct Steps {
     left: u64,
 }
 
-/// The work allowed for one verdict is used up.
+/// The steps of a decision are used up.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Exhausted;
 
 impl Steps {
-    /// The whole allowance.
+    /// The full number of steps.
     pub(super) fn all() -> Self {
         Self::at_most(MAX_STEPS)
     }
 
-    /// A smaller allowance.
+    /// A given number of steps.
     pub(super) fn at_most(left: u64) -> Self {
         Self { left }
     }
 
-    /// Takes `count` steps.
+    /// Uses `count` steps.
     pub(super) fn take(&mut self, count: u64) -> Result<(), Exhausted> {
         self.left = self.left.checked_sub(count).ok_or(Exhausted)?;
         Ok(())

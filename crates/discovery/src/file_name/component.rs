@@ -1,16 +1,17 @@
-//! One component of a `fileName`, with the meaning of Go's `filepath.Match`.
+//! One component of a `fileName`, with the rules of Go's `filepath.Match`.
 
 use super::super::rune;
 use super::super::steps::{Exhausted, Steps};
 
-/// A component: one name, or a pattern for names.
+/// A component: one name, or a pattern of names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Component {
     Literal(String),
     Pattern(Vec<Chunk>),
 }
 
-/// Characters in a row, found anywhere ahead when a `*` stands before them.
+/// A sequence of characters. After a `*`, it may be found anywhere in the rest
+/// of the name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Chunk {
     after_star: bool,
@@ -19,24 +20,25 @@ pub(super) struct Chunk {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Item {
-    /// Go compares literals byte by byte.
+    /// One byte of a literal. Go compares literals byte by byte.
     Byte(u8),
     AnyCharacter,
-    /// Ranges are inclusive; one whose end is before its start holds nothing.
+    /// Ranges are inclusive. A range whose end is before its start is empty.
     Class {
         negated: bool,
         ranges: Vec<(char, char)>,
     },
 }
 
-/// What is no pattern, and where in the component it begins.
+/// The error for an invalid component. `offset` is the byte in the component
+/// where the invalid part starts.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SyntaxError {
     pub(super) offset: usize,
 }
 
 impl Component {
-    /// Compiles one component, which holds no `/`.
+    /// Compiles one component. `text` must not contain `/`.
     pub(super) fn new(text: &str) -> Result<Self, SyntaxError> {
         if !text.contains(['*', '?', '[', '\\']) {
             return Ok(Self::Literal(text.to_owned()));
@@ -49,7 +51,7 @@ impl Component {
         Ok(Self::Pattern(chunks))
     }
 
-    /// Whether a name is one of this component's.
+    /// The component matches `name`.
     pub(super) fn matches(&self, name: &[u8], steps: &mut Steps) -> Result<bool, Exhausted> {
         let chunks = match self {
             Self::Literal(text) => return Ok(text.as_bytes() == name),
@@ -69,10 +71,9 @@ impl Component {
 }
 
 impl Chunk {
-    /// What follows the first place this chunk is found, so that no later choice
-    /// is ever taken back: that is Go's rule, and it keeps the work quadratic.
-    ///
-    /// A `*` passes over bytes, not characters, as in Go.
+    /// The rest of the name after the first place where this chunk is found. As
+    /// in Go, a later place is never tried, which keeps the work quadratic. A
+    /// `*` matches bytes, not characters.
     fn find<'a>(
         &self,
         name: &'a [u8],
@@ -107,7 +108,7 @@ impl Chunk {
 }
 
 impl Item {
-    /// How many bytes this item takes off the front of `name`.
+    /// Number of bytes at the start of `name` that the item matches.
     fn width_in(&self, name: &[u8]) -> Option<usize> {
         match self {
             Self::Byte(byte) => (name.first() == Some(byte)).then_some(1),
@@ -167,7 +168,7 @@ impl Reader<'_> {
         Ok(Chunk { after_star, items })
     }
 
-    /// A class, after its `[` at `offset`.
+    /// Reads a class. Its `[` is at `offset`.
     fn class(&mut self, offset: usize) -> Result<Item, SyntaxError> {
         let negated = self.skip_if('^');
         let mut ranges = Vec::new();
@@ -179,7 +180,7 @@ impl Reader<'_> {
         Ok(Item::Class { negated, ranges })
     }
 
-    /// A character of a class; `-` and `]` need a `\`.
+    /// Reads a character of a class. `-` and `]` need a `\`.
     fn class_end(&mut self, offset: usize) -> Result<char, SyntaxError> {
         let character = match self.next() {
             Some('\\') => self.next(),
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn names_match_as_go_says() {
+    fn names_match_as_in_go() {
         for (pattern, name, expected) in [
             ("*", "", true),
             ("*", ".hidden", true),
@@ -233,14 +234,14 @@ mod tests {
     }
 
     #[test]
-    fn a_star_passes_over_bytes() {
+    fn a_star_matches_bytes() {
         assert!(matches("*??", "€".as_bytes()), "two of its three bytes are left");
         assert!(matches("[^a]", b"\xFF"));
         assert!(matches("[\u{FFFD}]", b"\xFF"));
     }
 
     #[test]
-    fn a_broken_class_or_escape_is_found_where_it_begins() {
+    fn an_invalid_class_or_escape_is_reported_at_its_start() {
         for (pattern, offset) in [
             ("[", 0),
             ("ab[", 2),
@@ -258,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn many_stars_do_not_multiply() {
+    fn many_stars_need_quadratic_work_at_most() {
         let pattern = Component::new(&format!("{}b", "*a".repeat(100))).unwrap();
         let mut steps = Steps::at_most(30_000);
         assert_eq!(pattern.matches(&[b'a'; 255], &mut steps), Ok(false));

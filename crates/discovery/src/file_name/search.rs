@@ -1,38 +1,40 @@
-//! Trying a `fileName` on the tree, one directory per component.
+//! Searches the tree for a `fileName`, one directory for each component.
 
 use std::collections::HashMap;
 
-use super::super::index::{FileIndex, Kind, LinkAllowance, NodeId, ROOT, Trail};
+use super::super::index::{FileIndex, LinkAllowance, NodeId, NodeKind, ROOT, Trail};
 use super::super::lexical;
 use super::super::steps::{Exhausted, Steps};
 use super::Component;
-use super::Verdict;
+use super::Decision;
 
-/// Steps that remembering a directory costs: the memory is bounded with the work,
-/// to half a million directories reached through links.
+/// Steps that storing a directory costs. This limits the map to half a million
+/// directories reached through links.
 const STEPS_TO_REMEMBER: u64 = 1024;
 
-/// A depth-first walk that ends at the first match.
+/// A depth-first search that ends at the first match.
 pub(super) struct Search<'a> {
     index: &'a FileIndex,
     components: &'a [Component],
     steps: Steps,
-    /// The directory each component so far led to; the next component is tried
-    /// on the entries of the last.
+    /// The directory that each component has led to. The next component is
+    /// matched against the entries of the last one.
     open: Vec<Listing>,
-    /// The fewest links with which a directory was reached for a component.
-    /// Links that lead to each other would otherwise multiply the ways.
+    /// The fewest links through which a directory was reached for a component.
+    /// Without this map, links between directories would multiply the number of
+    /// paths.
     reached: HashMap<(usize, NodeId), u32>,
 }
 
 struct Listing {
     directory: NodeId,
-    /// A path with more links than a kernel follows is no path.
+    /// Links followed so far. A path with more links than Linux follows does
+    /// not exist.
     trail: Trail,
-    /// The entry being tried.
+    /// The current entry.
     entry: Option<NodeId>,
     next: Option<NodeId>,
-    /// A literal component has one candidate, found by its name.
+    /// A literal component has one candidate, which is found by its name.
     is_single: bool,
 }
 
@@ -41,8 +43,8 @@ impl<'a> Search<'a> {
         Self { index, components, steps, open: Vec::new(), reached: HashMap::new() }
     }
 
-    /// The first path that matches below `top`.
-    pub(super) fn run(mut self, top: &[u8]) -> Result<Verdict, Exhausted> {
+    /// The first path below `top` that matches.
+    pub(super) fn run(mut self, top: &[u8]) -> Result<Decision, Exhausted> {
         let mut trail = Trail::new(LinkAllowance::Kernel);
         if let Ok(directory) = self.index.follow(ROOT, top, &mut trail) {
             self.list(directory, trail)?;
@@ -60,11 +62,11 @@ impl<'a> Search<'a> {
                 continue;
             }
             if depth + 1 == self.components.len() {
-                return Ok(Verdict::Match(self.path(top)));
+                return Ok(Decision::Match(self.path(top)));
             }
             self.enter(entry)?;
         }
-        Ok(Verdict::NoMatch)
+        Ok(Decision::NoMatch)
     }
 
     fn next_entry(&mut self) -> Option<NodeId> {
@@ -79,7 +81,7 @@ impl<'a> Search<'a> {
         Some(entry)
     }
 
-    /// Goes on below an entry if it is, or leads to, a directory.
+    /// Continues in an entry if it is a directory or a link to one.
     fn enter(&mut self, entry: NodeId) -> Result<(), Exhausted> {
         let Some(mut trail) = self.open.last().map(|listing| listing.trail) else {
             return Ok(());
@@ -94,7 +96,7 @@ impl<'a> Search<'a> {
     }
 
     fn list(&mut self, directory: NodeId, trail: Trail) -> Result<(), Exhausted> {
-        if self.index.kind(directory) != Kind::Directory || self.is_known(directory, trail)? {
+        if self.index.kind(directory) != NodeKind::Directory || self.is_known(directory, trail)? {
             return Ok(());
         }
         let (next, is_single) = match self.components.get(self.open.len()) {
@@ -106,8 +108,8 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Whether nothing new can come of trying the next component here: without
-    /// links each directory is met once anyway.
+    /// This directory was already searched for this component with at most as
+    /// many links. Without links, each directory is reached only once.
     fn is_known(&mut self, directory: NodeId, trail: Trail) -> Result<bool, Exhausted> {
         if trail.links() == 0 {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! Bracket expressions of Go's `regexp`.
+//! Character classes of Go's `regexp`.
 
 use super::PatternFault;
 
@@ -9,11 +9,11 @@ const LAST: u32 = 0x0010_FFFF;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Class {
     negated: bool,
-    /// Inclusive, in no order.
+    /// Inclusive ranges, in any order.
     ranges: Vec<(u32, u32)>,
 }
 
-/// Where a character is, seen from a class.
+/// A character's relation to a class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Inside,
@@ -21,26 +21,26 @@ pub(super) enum Side {
 }
 
 impl Class {
-    /// Whether a character belongs to the class.
+    /// The class contains `character`.
     pub(super) fn contains(&self, character: char) -> bool {
         let code = u32::from(character);
         let inside = self.ranges.iter().any(|&(low, high)| (low..=high).contains(&code));
         inside != self.negated
     }
 
-    /// The only character inside or outside, where there is only one.
+    /// The only character inside or outside of the class, if there is only one.
     pub(super) fn single(&self) -> Option<(char, Side)> {
         let [(low, high)] = *self.ranges.as_slice() else { return None };
         let character = char::from_u32(low).filter(|_| low == high)?;
         Some((character, if self.negated { Side::Outside } else { Side::Inside }))
     }
 
-    /// Reads the class that `text` begins with; its length.
+    /// Reads the class at the start of `text`. Returns its length in bytes too.
     pub(super) fn parse(text: &str) -> Result<(Self, usize), PatternFault> {
         let mut reader = Reader { text, at: 1 };
         let mut class = Self { negated: reader.skip("^"), ranges: Vec::new() };
         let mut is_first = true;
-        // The first character may be a `]`.
+        // The first character may be `]`.
         while is_first || !reader.rest().starts_with(']') {
             is_first = false;
             if !reader.named(&mut class)? {
@@ -51,7 +51,8 @@ impl Class {
         Ok((class, reader.at + 1))
     }
 
-    /// Adds what is in none of `ranges`, which are in ascending order.
+    /// Adds all code points outside of `ranges`, which must be in ascending
+    /// order.
     fn add_complement(&mut self, ranges: &[(u32, u32)]) {
         let mut from = 0;
         for &(low, high) in ranges {
@@ -88,7 +89,7 @@ impl<'a> Reader<'a> {
         found
     }
 
-    /// Reads `[:alpha:]` or `\d`, if one is next.
+    /// Reads `[:alpha:]` or `\d`. Returns false if neither is next.
     fn named(&mut self, class: &mut Class) -> Result<bool, PatternFault> {
         let rest = self.rest();
         if rest.starts_with("\\p") || rest.starts_with("\\P") {
@@ -113,11 +114,11 @@ impl<'a> Reader<'a> {
         Ok(true)
     }
 
-    /// Reads a character or a range of them.
+    /// Reads a character or a range.
     fn range(&mut self) -> Result<(u32, u32), PatternFault> {
         let begin = self.at;
         let low = self.character()?;
-        // A `-` at the end of a class is itself.
+        // A `-` at the end of a class is a literal.
         if self.rest().starts_with("-]") || self.rest() == "-" || !self.skip("-") {
             return Ok((low, low));
         }
@@ -137,7 +138,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads what follows the `\` at `begin`.
+    /// Reads the escape after the `\` at `begin`.
     fn escape(&mut self, begin: usize) -> Result<u32, PatternFault> {
         let Some(escaped) = self.next() else {
             let text = "trailing backslash at end of expression: ``";
@@ -160,7 +161,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Up to three digits; a single one but `0` would be a reference.
+    /// Up to three octal digits. A single digit other than `0` is invalid.
     fn octal(&mut self, first: char) -> Option<u32> {
         let mut code = first.to_digit(8)?;
         let mut digits = 1;
@@ -174,7 +175,7 @@ impl<'a> Reader<'a> {
         (first == '0' || digits > 1).then_some(code)
     }
 
-    /// Two digits, or any number of them in braces.
+    /// Two hexadecimal digits, or any number of them in braces.
     fn hexadecimal(&mut self) -> Option<u32> {
         let first = self.next()?;
         if first != '{' {
@@ -198,7 +199,7 @@ fn bad_range(text: &str) -> PatternFault {
     PatternFault::Expression(format!("invalid character class range: `{text}`"))
 }
 
-/// The ranges of a named class, in ascending order: all of them are ASCII.
+/// The ranges of a named class, in ascending order. All are ASCII.
 fn ranges_named(name: &str) -> Option<&'static [(u32, u32)]> {
     Some(match name {
         "\\d" | "[:digit:]" => &[(0x30, 0x39)],
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_are_read_as_go_reads_them() {
+    fn classes_are_read_as_in_go() {
         for (text, length, inside, outside) in [
             ("[abc]d", 5, "abc", "d]"),
             ("[^x]", 4, "a/\n", "x"),
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_read_as_in_go() {
+    fn errors_have_the_text_of_go() {
         assert_eq!(fault("[z-a]"), "error parsing regexp: invalid character class range: `z-a`");
         assert_eq!(fault("[a$"), "error parsing regexp: missing closing ]: `[a$`");
         assert_eq!(fault("[\\y]"), "error parsing regexp: invalid escape sequence: `\\y`");

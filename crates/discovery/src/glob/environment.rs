@@ -1,15 +1,14 @@
-//! Components of a glob that stand for an environment variable.
+//! Components of a glob that are environment variables.
 
 use std::borrow::Cow;
 
 use super::{Fault, PatternFault};
 
-/// Answers for the environment.
+/// Looks up an environment variable.
 pub(super) type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// The components with variables replaced, each with its offset in the pattern.
-///
-/// A value may hold several components, or none.
+/// The components with variables replaced. Each has its byte offset in the
+/// pattern. A value may have several components, or none.
 pub(super) fn expand<'a>(
     components: &[(&'a str, usize)],
     lookup: Option<Lookup<'_>>,
@@ -26,8 +25,8 @@ pub(super) fn expand<'a>(
     components.iter().map(expand_one).collect()
 }
 
-/// The variable a component asks for: `$NAME`, or `$(NAME)` with its brackets.
-/// A name of one letter is none.
+/// The variable that a component names: `$NAME`, or `$(NAME)` with its
+/// parentheses. A name needs at least two letters.
 fn variable(component: &str) -> Option<&str> {
     let asked = component.strip_prefix('$')?;
     let bare = asked.strip_prefix('(').map_or(Some(asked), |rest| rest.strip_suffix(')'))?;
@@ -51,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_loses_its_brackets_and_then_its_quotes() {
+    fn a_value_loses_its_parentheses_and_then_its_quotes() {
         let lookup: Lookup<'_> = &|_| Some("(\"a b\")".to_owned());
         let Ok(expanded) = expand(&[("$VALUE", 3)], Some(lookup)) else { panic!("a variable") };
         assert_eq!(expanded, [(Cow::Borrowed("a b"), 3)]);

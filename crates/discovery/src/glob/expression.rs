@@ -1,38 +1,39 @@
 //! The regular expression that go-zglob makes of a glob.
 //!
-//! The glob is not matched directly because what it means is what the expression
-//! means: brackets are copied into it as they stand, so a class that ends in `\`
-//! or begins with `[^]` goes on into whatever follows.
+//! The glob is compiled through this expression, because its meaning depends on
+//! it. For example, brackets are copied unchanged, so a class that ends in `\`
+//! or starts with `[^]` continues into the text after it.
 
 use std::fmt::Write;
 
 use super::RelativePattern;
 
-/// Longest expression. Each bracket that is not closed writes out the rest of the
-/// pattern once more; patterns people write stay below ten times their length.
+/// Longest expression in bytes. Each unclosed bracket repeats the rest of the
+/// pattern. Ordinary patterns stay below ten times their own length.
 pub(super) const MAX_EXPRESSION_BYTES: usize = 64 << 10;
 
-/// An expression for paths that begin with `/`.
+/// An expression for paths that start with `/`.
 #[derive(Debug, Default)]
 pub(super) struct Expression {
     text: String,
-    /// Byte offsets: where in `text` what was written for a part of the pattern
-    /// begins, and where that part is. In ascending order.
+    /// Pairs of an offset in `text` and the offset in the pattern that it was
+    /// written for, in ascending order.
     origins: Vec<(usize, usize)>,
     lead: Lead,
 }
 
-/// The literal characters a glob begins with, up to a `*`, `[` or `{`.
+/// The literal characters at the start of a glob, up to `*`, `[` or `{`.
 #[derive(Debug, Default)]
 struct Lead {
     text: String,
     is_over: bool,
-    /// A `!(…)` stood among them, and left nothing behind.
+    /// A `!(…)` was among the characters. It adds nothing to `text`.
     has_gap: bool,
 }
 
 impl Expression {
-    /// Writes the expression for the components of a glob, each with its offset.
+    /// Writes the expression for components, each with its offset in the
+    /// pattern.
     pub(super) fn write(components: &[(&str, usize)]) -> Self {
         let mut characters = Vec::new();
         for &(component, offset) in components {
@@ -56,23 +57,25 @@ impl Expression {
         expression
     }
 
-    /// The expression, without the anchors it has at both ends.
+    /// The expression, without `^` and `$`.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Where in the pattern the part is that was written at `at`.
+    /// The offset in the pattern that the offset `at` in the expression comes
+    /// from.
     pub(super) fn origin(&self, at: usize) -> usize {
         let after = self.origins.partition_point(|&(begin, _)| begin <= at);
         let before = after.checked_sub(1).and_then(|index| self.origins.get(index));
         before.map_or(0, |&(_, offset)| offset)
     }
 
-    /// The directory that go-zglob takes for the only way to a match, where that is
-    /// wrong: it passes by directories that do not lead there.
+    /// The directory that go-zglob wrongly takes for the only way to a match.
+    /// It skips directories that do not lead there.
     ///
-    /// It is the directory of the literal characters in front, with slashes at both
-    /// ends. Only a `!(…)`, which counts as nothing, makes a difference.
+    /// It is the directory of the leading literal characters, with a slash at
+    /// both ends. It is wrong only if a `!(…)` is among them, because go-zglob
+    /// ignores it there.
     pub(super) fn mistaken_way(&self) -> Option<String> {
         let (directory, _) = self.lead.text.rsplit_once('/').filter(|_| self.lead.has_gap)?;
         let cleaned = RelativePattern::clean(directory);
@@ -80,12 +83,12 @@ impl Expression {
         (cleaned.climbs == 0).then_some(way)
     }
 
-    /// Writes the element at the front of `rest`; how many characters it took.
+    /// Writes the first element of `rest`. Returns its length in characters.
     fn element(&mut self, rest: &[(char, usize)]) -> usize {
         let ahead = |distance: usize| rest.get(distance).map(|&(character, _)| character);
         self.lead.is_over |= matches!(ahead(0), Some('*' | '[' | '{'));
         match (ahead(0), ahead(1), ahead(2)) {
-            // A `\` among the last two characters is itself.
+            // A `\` among the last two characters is a literal.
             (Some('\\'), Some(escaped), Some(_)) => {
                 self.lead.push(escaped);
                 self.code(escaped);
@@ -111,7 +114,7 @@ impl Expression {
         }
     }
 
-    /// What follows a `[`: copied verbatim; an empty class is dropped.
+    /// Copies the class after a `[`. An empty class is dropped.
     fn class(&mut self, rest: &[(char, usize)]) -> usize {
         let (content, closed) = until(rest, ']');
         if content.is_empty() {
@@ -120,12 +123,12 @@ impl Expression {
         self.text.push('[');
         self.text.extend(content.iter().map(|&(character, _)| character));
         self.text.push(']');
-        // Not closed: the class ends where the pattern does, and what is in it
-        // counts once more after it.
+        // An unclosed class ends at the end of the pattern, and its content is
+        // read again after it.
         if closed == 0 { 1 } else { 1 + content.len() + closed }
     }
 
-    /// What follows a `{`: literal texts, so that a `*` among them is one.
+    /// Writes the alternatives after a `{`. They are literal texts, even a `*`.
     fn alternatives(&mut self, rest: &[(char, usize)]) -> usize {
         let (content, closed) = until(rest, '}');
         if content.is_empty() {
@@ -143,7 +146,8 @@ impl Expression {
         if closed == 0 { 1 } else { 1 + content.len() + closed }
     }
 
-    /// What follows a `!(`: for each character a run of anything else.
+    /// Writes the exclusion after a `!(`. Each of its characters becomes a run
+    /// of any other characters.
     fn exclusion(&mut self, rest: &[(char, usize)]) -> usize {
         let (content, closed) = until(rest, ')');
         if content.is_empty() {
@@ -154,12 +158,12 @@ impl Expression {
         }
         self.lead.has_gap |= !self.lead.is_over;
         for &(character, _) in content {
-            let _ = write!(self.text, "[^\\x{:02X}/]*", u32::from(character)); // a String takes anything
+            let _ = write!(self.text, "[^\\x{:02X}/]*", u32::from(character)); // writing to a `String` cannot fail
         }
         if closed == 0 { 2 } else { 2 + content.len() + closed }
     }
 
-    /// A character that stands for itself.
+    /// Writes a literal character.
     fn literal(&mut self, character: char) {
         let is_plain = character == '/' || character.is_ascii_alphanumeric();
         if is_plain || u32::from(character) > 0xFF {
@@ -169,10 +173,11 @@ impl Expression {
         }
     }
 
-    /// A character by its number. Two digits are read back, so that beyond U+00FF
-    /// the class holds what the first two stand for, and the other digits.
+    /// Writes a character by its code. Go reads only two digits. Above U+00FF,
+    /// the class therefore contains the character of the first two digits and
+    /// the remaining digits.
     fn code(&mut self, character: char) {
-        let _ = write!(self.text, "[\\x{:02X}]", u32::from(character)); // a String takes anything
+        let _ = write!(self.text, "[\\x{:02X}]", u32::from(character)); // writing to a `String` cannot fail
     }
 }
 
@@ -184,7 +189,7 @@ impl Lead {
     }
 }
 
-/// What comes before `end`, and 1 if `end` is there at all.
+/// The part before `end`, and the length of `end`, which is 0 if it is missing.
 fn until(rest: &[(char, usize)], end: char) -> (&[(char, usize)], usize) {
     match rest.iter().position(|&(character, _)| character == end) {
         Some(position) => (&rest[..position], 1),
@@ -201,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_glob_becomes_an_expression() {
+    fn a_glob_is_written_as_an_expression() {
         for (pattern, expected) in [
             ("*.y", "/[^/]*[\\x2E]y"),
             ("a**", "/a[^/]*[^/]*"),
@@ -223,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_in_the_expression_leads_back_to_the_pattern() {
+    fn an_offset_in_the_expression_maps_to_the_pattern() {
         let expression = Expression::write(&[("é*", 4), ("[b]", 8)]);
         assert_eq!(expression.text(), "/[\\xE9][^/]*/[b]");
         let class = expression.text().rfind('[').unwrap();
@@ -233,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exclusion_leads_astray() {
+    fn an_exclusion_causes_a_mistaken_way() {
         let way = |components: &[(&str, usize)]| Expression::write(components).mistaken_way();
         assert_eq!(way(&[("x!(a*)", 0), ("d.y", 7), ("!(b)*", 11)]), Some("/x/d.y/".to_owned()));
         assert_eq!(way(&[("x", 0), ("!(a)*", 7)]), Some("/x/".to_owned()));
@@ -242,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn open_brackets_do_not_explode() {
+    fn unclosed_brackets_are_bounded() {
         let text = written(&"{".repeat(4000));
         assert!(text.len() < 2 * MAX_EXPRESSION_BYTES, "{}", text.len());
     }

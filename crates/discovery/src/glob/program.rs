@@ -1,4 +1,4 @@
-//! An expression as the set of characters it may go on with.
+//! Compiles an expression to an automaton and runs it.
 
 use super::super::rune;
 use super::super::steps::{Exhausted, Steps};
@@ -6,11 +6,11 @@ use super::expression::{Expression, MAX_EXPRESSION_BYTES};
 use super::syntax::{self, Matcher, Piece};
 use super::{Fault, PatternFault};
 
-/// Most ways to go on, summed over all characters of an expression: a bound on
-/// memory (1 MiB) that only rows of `***/` come near.
+/// Largest number of transitions of an automaton. It limits memory to 1 MiB.
+/// Only long rows of `***/` come near it.
 const MAX_WAYS: usize = 1 << 18;
 
-/// An automaton without empty moves: every state takes one character.
+/// An automaton in which each state takes one character.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Program {
     states: Vec<State>,
@@ -23,33 +23,34 @@ struct State {
     next: Box<[StateId]>,
 }
 
-/// A state by its place.
+/// Index of a state.
 type StateId = u32;
 
-/// The states a text so far has led to.
+/// The states that are active after the text so far.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Front {
+pub(super) struct ActiveStates {
     states: Vec<StateId>,
     has_matched: bool,
 }
 
-/// A program at work, with what is kept from one name to the next.
+/// A running automaton, with buffers that are reused for each name.
 #[derive(Debug)]
 pub(super) struct Run<'a> {
     program: &'a Program,
     steps: Steps,
-    /// The turn in which a state was last added: no state is added twice.
+    /// The turn in which each state was last added. A state is added once in a
+    /// turn.
     added: Vec<u64>,
     turn: u64,
-    other: Front,
-    aside: Vec<StateId>,
+    other: ActiveStates,
+    loops: Vec<StateId>,
 }
 
-/// Having matched, in place of a state: no state has so high a number.
+/// Stands for a match in lists of states. No state has this index.
 const MATCHED: StateId = StateId::MAX;
 
 impl Program {
-    /// Compiles an expression. A fault's offset is one in the pattern.
+    /// Compiles an expression. An error's offset is an offset in the pattern.
     pub(super) fn compile(expression: &Expression) -> Result<Self, Fault> {
         let too_complex = || Fault { offset: 0, fault: PatternFault::TooComplex };
         if expression.text().len() > MAX_EXPRESSION_BYTES {
@@ -60,7 +61,7 @@ impl Program {
             offset: expression.origin(offset),
             fault,
         })?;
-        let mut builder = Builder { states: Vec::new(), ways: 0 };
+        let mut builder = ProgramBuilder { states: Vec::new(), ways: 0 };
         let start = builder.sequence(&pieces, &[MATCHED]);
         if builder.ways > MAX_WAYS {
             return Err(too_complex());
@@ -72,94 +73,98 @@ impl Program {
 impl<'a> Run<'a> {
     pub(super) fn new(program: &'a Program, steps: Steps) -> Self {
         let added = vec![0; program.states.len()];
-        Self { program, steps, added, turn: 0, other: Front::default(), aside: Vec::new() }
+        Self { program, steps, added, turn: 0, other: ActiveStates::default(), loops: Vec::new() }
     }
 
-    /// Before any text.
-    pub(super) fn start(&self) -> Front {
-        Front::from_ways(&self.program.start)
+    /// The active states before any text.
+    pub(super) fn start(&self) -> ActiveStates {
+        ActiveStates::from_ways(&self.program.start)
     }
 
-    /// Goes on from `front` with one name, or with a slash.
-    pub(super) fn advance(&mut self, front: &mut Front, text: &[u8]) -> Result<(), Exhausted> {
+    /// Advances `active` by one name or one slash.
+    pub(super) fn advance(
+        &mut self,
+        active: &mut ActiveStates,
+        text: &[u8],
+    ) -> Result<(), Exhausted> {
         self.steps.take(1)?;
-        self.set_aside(front, text);
+        self.remove_loops(active, text);
         let mut rest = text;
         while let Some((character, width)) = rune::decode(rest)
-            && (front.has_matched || !front.is_dead())
+            && (active.has_matched || !active.is_dead())
         {
-            self.steps.take(front.states.len() as u64)?;
-            self.take(front, character);
+            self.steps.take(active.states.len() as u64)?;
+            self.take(active, character);
             rest = rest.get(width..).unwrap_or_default();
         }
-        self.bring_back(front);
+        self.restore_loops(active);
         Ok(())
     }
 
-    /// Takes the directories of `**/` out of the way: they outlast any name without
-    /// a line feed, and often nothing else outlasts its first character.
-    fn set_aside(&mut self, front: &mut Front, text: &[u8]) {
-        self.aside.clear();
+    /// Removes the loop states of `**/` from `active`. They stay active over
+    /// any name without a line feed, so they need no work for each character.
+    fn remove_loops(&mut self, active: &mut ActiveStates, text: &[u8]) {
+        self.loops.clear();
         if text.iter().any(|byte| matches!(byte, b'/' | b'\n')) {
             return;
         }
-        let (program, aside) = (self.program, &mut self.aside);
-        front.states.retain(|&id| {
+        let (program, loops) = (self.program, &mut self.loops);
+        active.states.retain(|&id| {
             let lasts = program.states[id as usize].matcher == Matcher::AnyButLineFeed;
             if lasts {
-                aside.push(id);
+                loops.push(id);
             }
             !lasts
         });
     }
 
-    /// What is aside went round its loop, and may go on with a slash.
-    fn bring_back(&mut self, front: &mut Front) {
-        if self.aside.is_empty() {
+    /// Adds the removed loop states again, and the states after them.
+    fn restore_loops(&mut self, active: &mut ActiveStates) {
+        if self.loops.is_empty() {
             return;
         }
         self.turn += 1;
-        for &id in &front.states {
+        for &id in &active.states {
             self.added[id as usize] = self.turn;
         }
-        for &id in &self.aside {
+        for &id in &self.loops {
             let state = &self.program.states[id as usize];
-            front.add(&state.next, &mut self.added, self.turn);
+            active.add(&state.next, &mut self.added, self.turn);
         }
     }
 
-    fn take(&mut self, front: &mut Front, character: char) {
+    fn take(&mut self, active: &mut ActiveStates, character: char) {
         self.turn += 1;
         self.other.states.clear();
         self.other.has_matched = false;
-        for &id in &front.states {
+        for &id in &active.states {
             let state = &self.program.states[id as usize];
             if state.matcher.takes(character) {
                 self.other.add(&state.next, &mut self.added, self.turn);
             }
         }
-        std::mem::swap(front, &mut self.other);
+        std::mem::swap(active, &mut self.other);
     }
 }
 
-impl Front {
-    /// Whether the text so far matches.
+impl ActiveStates {
+    /// The text so far matches.
     pub(super) fn has_matched(&self) -> bool {
         self.has_matched
     }
 
-    /// Whether no text that begins so can match, beyond the text so far.
+    /// No longer text with this start can match.
     pub(super) fn is_dead(&self) -> bool {
         self.states.is_empty()
     }
 
-    /// Becomes what `other` is, without giving up the memory it has.
+    /// Copies `other` and keeps the allocated memory.
     pub(super) fn set_to(&mut self, other: &Self) {
         self.states.clone_from(&other.states);
         self.has_matched = other.has_matched;
     }
 
-    /// Adds ways to go on, each once a turn.
+    /// Adds states, each once in a turn.
     fn add(&mut self, ways: &[StateId], added: &mut [u64], turn: u64) {
         for &way in ways {
             match added.get_mut(way as usize) {
@@ -179,15 +184,15 @@ impl Front {
     }
 }
 
-/// Builds states from the end of the expression to its front, because a state
-/// needs to know what comes after it.
-struct Builder {
+/// Builds states from the end of the expression to its start, because each
+/// state refers to the states after it.
+struct ProgramBuilder {
     states: Vec<State>,
     ways: usize,
 }
 
-impl Builder {
-    /// The ways into `pieces` when `after` are the ways on from their end.
+impl ProgramBuilder {
+    /// The first states of `pieces`. `after` are the states after their end.
     fn sequence(&mut self, pieces: &[Piece], after: &[StateId]) -> Vec<StateId> {
         let mut ways = after.to_vec();
         for piece in pieces.iter().rev() {
@@ -217,7 +222,8 @@ impl Builder {
         ways
     }
 
-    /// Past the bound nothing is kept: the program is refused in the end.
+    /// Beyond the limit no transitions are stored, because the program will be
+    /// refused.
     fn state(&mut self, matcher: &Matcher, next: Vec<StateId>) -> StateId {
         self.ways = self.ways.saturating_add(next.len());
         let kept = if self.ways > MAX_WAYS { Box::default() } else { next.into() };

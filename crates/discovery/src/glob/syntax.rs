@@ -1,24 +1,24 @@
-//! The part of Go's `regexp` syntax that a glob can turn into.
+//! Parser for the part of Go's `regexp` syntax that globs produce.
 
 use super::class::{Class, Side};
 use super::{Fault, PatternFault};
 
-/// A set of characters, one of which is taken.
+/// A set of characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Matcher {
     Character(char),
-    /// `.`: in Go a line feed is not among them.
+    /// `.`: in Go it does not match a line feed.
     AnyButLineFeed,
     /// `[^/]`.
     AnyButSlash,
     Class(Class),
 }
 
-/// An expression in sequence.
+/// A part of an expression.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     One(Matcher),
-    /// Any number of times.
+    /// Any number of matching characters.
     Many(Matcher),
     Group {
         alternatives: Vec<Vec<Piece>>,
@@ -26,7 +26,8 @@ pub(super) enum Piece {
     },
 }
 
-/// Reads an expression that ends with `$`. A fault's offset is one in `text`.
+/// Reads an expression that ends with `$`. An error's offset is an offset in
+/// `text`.
 pub(super) fn parse(text: &str) -> Result<Vec<Piece>, Fault> {
     let mut reader = Reader { text, at: 0 };
     let pieces = reader.sequence()?;
@@ -37,7 +38,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Piece>, Fault> {
 }
 
 impl Matcher {
-    /// Whether a character is in the set.
+    /// The set contains `character`.
     pub(super) fn takes(&self, character: char) -> bool {
         match self {
             Self::Character(wanted) => *wanted == character,
@@ -49,8 +50,8 @@ impl Matcher {
 }
 
 impl Piece {
-    /// Whether twice this is the same as this: the only optional group is that of
-    /// `**/`, which takes any number of directories.
+    /// Two of this piece in a row match the same as one. The only optional
+    /// group is that of `**/`, which matches any number of directories.
     fn is_any_number(&self) -> bool {
         match self {
             Self::One(_) => false,
@@ -82,7 +83,7 @@ impl Reader<'_> {
         Fault { offset: self.at, fault: PatternFault::Expression(text) }
     }
 
-    /// Pieces up to something that ends a sequence.
+    /// Reads pieces up to the end of a sequence.
     fn sequence(&mut self) -> Result<Vec<Piece>, Fault> {
         let mut pieces = Vec::new();
         while let Some(next) = self.peek() {
@@ -91,7 +92,8 @@ impl Reader<'_> {
                 '(' => self.group()?,
                 _ => self.matcher()?,
             };
-            // Rows of stars would otherwise make a program of the square of their length.
+            // Repeated stars are dropped. Otherwise the program's size would be
+            // quadratic in their number.
             if !(piece.is_any_number() && pieces.last() == Some(&piece)) {
                 pieces.push(piece);
             }
@@ -99,7 +101,8 @@ impl Reader<'_> {
         Ok(pieces)
     }
 
-    /// A group, which holds no other: braces keep theirs literal.
+    /// Reads a group. Groups contain no groups, because braces contain only
+    /// literals.
     fn group(&mut self) -> Result<Piece, Fault> {
         self.skip_if('(');
         let mut alternatives = vec![self.flat_sequence()?];

@@ -1,37 +1,39 @@
-//! Trying a glob on everything below a directory.
+//! Searches all paths below a directory for a glob.
 
-use super::super::index::{FileIndex, Kind, NodeId};
+use super::super::index::{FileIndex, NodeId, NodeKind};
 use super::super::lexical;
 use super::super::steps::{Exhausted, Steps};
-use super::program::{Front, Run};
-use super::{Search, Verdict};
+use super::program::{ActiveStates, Run};
+use super::{CompiledGlob, Decision};
 
-/// Where a glob is tried.
+/// The part of the tree that is searched.
 pub(super) struct Scope {
-    /// The directory searched; where it is none it is tried itself.
+    /// Path of the directory that is searched. If it is a file, only the file
+    /// itself is matched.
     pub(super) root: Vec<u8>,
     pub(super) node: NodeId,
-    /// How much of `root` lies above what the expression is about.
+    /// Length in bytes of the part of `root` that is not matched.
     pub(super) above: usize,
 }
 
-/// A depth-first walk that ends at the first match and leaves out directories
+/// A depth-first search that ends at the first match. It skips directories
 /// below which nothing can match.
 pub(super) struct Walk<'a> {
     index: &'a FileIndex,
     scope: Scope,
     mistaken_way: Option<&'a [u8]>,
     run: Run<'a>,
-    /// The text so far, here to be used again from one name to the next.
-    front: Front,
+    /// The active states after the current text. The memory is reused for each
+    /// name.
+    active: ActiveStates,
     open: Vec<Listing>,
 }
 
 struct Listing {
     directory: NodeId,
-    /// After the directory's path and a `/`.
-    front: Front,
-    /// The entry being tried.
+    /// The active states after the directory's path and a `/`.
+    active: ActiveStates,
+    /// The current entry.
     entry: Option<NodeId>,
     next: Option<NodeId>,
 }
@@ -39,26 +41,26 @@ struct Listing {
 impl<'a> Walk<'a> {
     pub(super) fn new(
         index: &'a FileIndex,
-        search: &'a Search,
+        search: &'a CompiledGlob,
         scope: Scope,
         steps: Steps,
     ) -> Self {
         let mistaken_way = search.mistaken_way.as_deref().map(str::as_bytes);
         let run = Run::new(&search.program, steps);
-        let (front, open) = (run.start(), Vec::new());
-        Self { index, scope, mistaken_way, run, front, open }
+        let (active, open) = (run.start(), Vec::new());
+        Self { index, scope, mistaken_way, run, active, open }
     }
 
     /// The first path that matches.
-    pub(super) fn first_match(mut self) -> Result<Verdict, Exhausted> {
+    pub(super) fn first_match(mut self) -> Result<Decision, Exhausted> {
         let way = self.scope.root.get(self.scope.above..).unwrap_or_default();
         for component in lexical::components(way) {
-            self.run.advance(&mut self.front, b"/")?;
-            self.run.advance(&mut self.front, component)?;
+            self.run.advance(&mut self.active, b"/")?;
+            self.run.advance(&mut self.active, component)?;
         }
-        if self.index.kind(self.scope.node) != Kind::Directory {
-            let found = self.front.has_matched();
-            return Ok(if found { Verdict::Match(self.path()) } else { Verdict::NoMatch });
+        if self.index.kind(self.scope.node) != NodeKind::Directory {
+            let found = self.active.has_matched();
+            return Ok(if found { Decision::Match(self.path()) } else { Decision::NoMatch });
         }
         self.list(self.scope.node)?;
         while let Some(listing) = self.open.last_mut() {
@@ -68,28 +70,28 @@ impl<'a> Walk<'a> {
                 continue;
             };
             listing.next = self.index.sibling_after(listing.directory, entry);
-            self.front.set_to(&listing.front);
-            self.run.advance(&mut self.front, self.index.name(entry))?;
-            if self.front.has_matched() {
-                return Ok(Verdict::Match(self.path()));
+            self.active.set_to(&listing.active);
+            self.run.advance(&mut self.active, self.index.name(entry))?;
+            if self.active.has_matched() {
+                return Ok(Decision::Match(self.path()));
             }
-            if self.index.kind(entry) == Kind::Directory && !self.is_passed_by() {
+            if self.index.kind(entry) == NodeKind::Directory && !self.is_passed_by() {
                 self.list(entry)?;
             }
         }
-        Ok(Verdict::NoMatch)
+        Ok(Decision::NoMatch)
     }
 
     fn list(&mut self, directory: NodeId) -> Result<(), Exhausted> {
-        self.run.advance(&mut self.front, b"/")?;
-        if !self.front.is_dead() {
-            let (front, next) = (self.front.clone(), self.index.first_child(directory));
-            self.open.push(Listing { directory, front, entry: None, next });
+        self.run.advance(&mut self.active, b"/")?;
+        if !self.active.is_dead() {
+            let (active, next) = (self.active.clone(), self.index.first_child(directory));
+            self.open.push(Listing { directory, active, entry: None, next });
         }
         Ok(())
     }
 
-    /// Whether go-zglob would not look into the directory being tried.
+    /// go-zglob would skip the current directory.
     fn is_passed_by(&self) -> bool {
         let Some(way) = self.mistaken_way else { return false };
         let path = self.path();
@@ -98,7 +100,7 @@ impl<'a> Walk<'a> {
         directory.len() <= way.len() && !way.starts_with(&directory)
     }
 
-    /// The path of the entry being tried.
+    /// The path of the current entry.
     fn path(&self) -> Vec<u8> {
         let mut path = self.scope.root.clone();
         for entry in self.open.iter().filter_map(|listing| listing.entry) {

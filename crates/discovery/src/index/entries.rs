@@ -1,31 +1,32 @@
-//! What one entry of the archive does to the tree.
+//! Adds entries of an archive to the tree.
 
 use super::super::lexical;
 use super::entry_error::{EntryError, MakeError};
-use super::lookup::{LinkAllowance, Place, Trail};
-use super::{Content, FileIndex, Kind, LookupError, NodeId, ROOT};
+use super::lookup::{LinkAllowance, Resolution, Trail};
+use super::{Content, FileIndex, LookupError, NodeId, NodeKind, ROOT};
 
-/// Longest name of one file or directory, as on Linux (`NAME_MAX`).
+/// Longest name of one file or directory in bytes. The limit is Linux's
+/// (`NAME_MAX`).
 pub(super) const MAX_COMPONENT_BYTES: usize = 255;
 
-/// Longest name of an entry and longest value of a link, as on Linux
-/// (`PATH_MAX`, less the byte that ends it).
+/// Longest name of an entry and longest value of a link in bytes. The limit is
+/// Linux's (`PATH_MAX` without the final NUL).
 pub(super) const MAX_PATH_BYTES: usize = 4095;
 
-/// The directory that held the entry before: archives list a directory's
-/// entries one after the other.
+/// The directory of the entry before. Archives list the entries of a directory
+/// one after the other.
 #[derive(Debug)]
 pub(super) struct RecentDirectory {
-    /// The directory's part of the entry's name, as the archive had it.
+    /// The part of the entry's name before the last `/`, as in the archive.
     name: Vec<u8>,
     at: Directory,
 }
 
-/// A directory an entry goes into.
+/// A directory in which an entry is created.
 #[derive(Debug, Clone, Copy)]
 struct Directory {
     node: NodeId,
-    /// Followed on the way to it; one lookup's links count together.
+    /// The links on the path to it. All links of one lookup count together.
     trail: Trail,
 }
 
@@ -42,7 +43,8 @@ impl Directory {
 }
 
 impl FileIndex {
-    /// A directory entry: made with those above it, fine where one is already.
+    /// Adds a directory and its missing parents. An existing directory is not
+    /// an error.
     pub fn add_directory(&mut self, name: &[u8]) -> Result<(), EntryError> {
         if is_root(name) {
             return Ok(());
@@ -57,8 +59,8 @@ impl FileIndex {
         Ok(())
     }
 
-    /// A regular file: directories above it are made, and a link of that name is
-    /// written through.
+    /// Adds a file and its missing parents. If the name is a link, the file is
+    /// written through it.
     pub fn add_file(&mut self, name: &[u8]) -> Result<(), EntryError> {
         if is_root(name) {
             return Ok(());
@@ -78,14 +80,15 @@ impl FileIndex {
         self.make_file(directory, last)
     }
 
-    /// An entry that makes nothing: its name has to be below the root all the same.
+    /// Checks the name of an entry that creates nothing. It must be below the
+    /// root or the root itself.
     pub fn check(&self, name: &[u8]) -> Result<(), EntryError> {
         let mut components = Vec::new();
         let is_below = lexical::extend(&mut components, name) && !components.is_empty();
         if is_root(name) || is_below { Ok(()) } else { Err(EntryError::Illegal) }
     }
 
-    /// `mkdir -p`: links to directories on the way are entered.
+    /// Creates directories like `mkdir -p`. Links to directories are followed.
     fn make_directories(&mut self, components: &[&[u8]]) -> Result<Directory, EntryError> {
         self.spend_lookups(components.len() as u64)?;
         let mut directory = Directory::root();
@@ -105,19 +108,20 @@ impl FileIndex {
             return Ok(());
         };
         let before = at.trail.components();
-        // A link that leads nowhere is in the way: mkdir does not make its target.
+        // `mkdir` does not create the target of a dangling link.
         at.node = self
             .follow_node(child, &mut at.trail)
             .map_err(|_nowhere| EntryError::Folder(MakeError::Exists))?;
         self.spend_lookups(at.trail.components() - before)?;
-        if self.kind(at.node) == Kind::Directory {
+        if self.kind(at.node) == NodeKind::Directory {
             Ok(())
         } else {
             Err(EntryError::Folder(LookupError::NotADirectory.into()))
         }
     }
 
-    /// `open(2)` with `O_CREAT`: what a link leads to is made or overwritten.
+    /// Creates a file like `open(2)` with `O_CREAT`. The target of a link is
+    /// created or overwritten.
     fn make_file(&mut self, directory: Directory, name: &[u8]) -> Result<(), EntryError> {
         if name.len() > MAX_COMPONENT_BYTES {
             return Err(EntryError::File(MakeError::NameTooLong));
@@ -127,18 +131,18 @@ impl FileIndex {
             return self.attach(directory.node, name, Content::File).map(|_node| ());
         };
         match self.kind(child) {
-            Kind::File => Ok(()),
-            Kind::Directory => Err(EntryError::File(MakeError::IsADirectory)),
-            Kind::Link(_) => self.make_file_through(child, directory.trail),
+            NodeKind::File => Ok(()),
+            NodeKind::Directory => Err(EntryError::File(MakeError::IsADirectory)),
+            NodeKind::Link(_) => self.make_file_through(child, directory.trail),
         }
     }
 
     fn make_file_through(&mut self, link: NodeId, trail: Trail) -> Result<(), EntryError> {
         let mut trail = trail;
         let (directory, name) = match self.locate_node(link, &mut trail) {
-            Ok(Place::Vacant { directory, name }) => (directory, name.to_vec()),
-            Ok(Place::Taken(node)) if self.kind(node) == Kind::File => return Ok(()),
-            Ok(Place::Taken(_)) => return Err(EntryError::File(MakeError::IsADirectory)),
+            Ok(Resolution::Vacant { directory, name }) => (directory, name.to_vec()),
+            Ok(Resolution::Taken(node)) if self.kind(node) == NodeKind::File => return Ok(()),
+            Ok(Resolution::Taken(_)) => return Err(EntryError::File(MakeError::IsADirectory)),
             Err(error) => return Err(EntryError::File(error.into())),
         };
         self.spend_lookups(trail.components())?;
@@ -146,8 +150,8 @@ impl FileIndex {
         self.attach(directory, name, Content::File).map(|_node| ())
     }
 
-    /// The entry's directory and last component, when its directory is that of
-    /// the entry before and its last component needs no cleaning.
+    /// The entry's directory and last component, if the entry before had the
+    /// same directory and the last component is clean.
     fn in_recent_directory<'a>(&self, name: &'a [u8]) -> Option<(Directory, &'a [u8])> {
         let (directory, last) = lexical::split_last(name);
         let plain = !matches!(last, b"" | b"." | b"..") && is_nameable(name);
@@ -161,7 +165,7 @@ impl FileIndex {
     }
 }
 
-/// The client sends the root itself first, and its content is never unpacked.
+/// The client sends the root first. It is never unpacked.
 pub(super) fn is_root(name: &[u8]) -> bool {
     matches!(name, b"." | b"./")
 }

@@ -1,35 +1,35 @@
-//! Entries that cannot be unpacked, and limits.
+//! Errors of entries and limits of an index.
 
 use super::LookupError;
 
-/// Why unpacking would stop at an entry, or the index is full.
+/// The reason why an entry cannot be unpacked or does not fit into the index.
 ///
-/// The entry's name is the caller's to add; the texts are those behind Argo CD's
-/// own prefixes.
+/// The caller adds the entry's name. The texts are Argo CD's, without the
+/// prefixes that Argo CD adds.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EntryError {
-    /// The name is not strictly below the root.
+    /// The name is the root or outside of it.
     #[error("illegal filepath in archive")]
     Illegal,
-    /// No file system takes the name: NUL, or more than 4,095 bytes in all.
+    /// The name has a NUL byte or more than 4,095 bytes.
     #[error("file name too long or with a NUL byte")]
     Unnameable,
-    /// A directory, or one above a file, cannot be made.
+    /// A directory, or a parent of a file, cannot be created.
     #[error("error creating nested folders: {0}")]
     Folder(MakeError),
-    /// The file cannot be made.
+    /// The file cannot be created.
     #[error("error creating file: {0}")]
     File(MakeError),
-    /// The link's target is not strictly below the root.
+    /// The link's target is the root or outside of it.
     #[error("illegal filepath in symlink")]
     LinkOutside,
     /// The link's target exists but cannot be resolved.
     #[error("error checking symlink realpath: {0}")]
     LinkTarget(LookupError),
-    /// The link's target goes through more than 255 links, or in a circle.
+    /// The link's target leads through more than 255 links or a loop.
     #[error("error checking symlink realpath: EvalSymlinks: too many links")]
     LinkLoop,
-    /// The link cannot be made.
+    /// The link cannot be created.
     #[error("error creating symlink: {0}")]
     Link(MakeError),
     /// More entries than [`IndexLimits`](super::IndexLimits) allows.
@@ -38,7 +38,7 @@ pub enum EntryError {
         /// The limit.
         limit: usize,
     },
-    /// Names and links that lead through more directories than
+    /// Names and links lead through more directories than
     /// [`IndexLimits`](super::IndexLimits) allows.
     #[error("names and links lead through more than {limit} directories")]
     TooManyLookups {
@@ -53,19 +53,19 @@ pub enum EntryError {
     },
 }
 
-/// Why a file system refuses to make something.
+/// The reason why a file, directory or link cannot be created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MakeError {
-    /// The directory it belongs in cannot be reached.
+    /// The parent directory cannot be reached.
     #[error(transparent)]
     Parent(#[from] LookupError),
-    /// No file has a name of this length (ENAMETOOLONG).
+    /// The name is too long (ENAMETOOLONG).
     #[error("file name too long")]
     NameTooLong,
-    /// Something is there already (EEXIST).
+    /// The name exists (EEXIST).
     #[error("file exists")]
     Exists,
-    /// A directory is there already (EISDIR).
+    /// The name is a directory (EISDIR).
     #[error("is a directory")]
     IsADirectory,
 }

@@ -1,35 +1,36 @@
-//! Finding a path in the tree, through its links, as a kernel would.
+//! Resolves paths in the tree as Linux does.
 
 use super::super::lexical;
-use super::{FileIndex, Kind, NodeId, ROOT, entries::MAX_COMPONENT_BYTES};
+use super::{FileIndex, NodeId, NodeKind, ROOT, entries::MAX_COMPONENT_BYTES};
 
-/// Why a path leads nowhere.
+/// The reason why a path cannot be resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LookupError {
-    /// A component is missing (ENOENT).
+    /// A component does not exist (ENOENT).
     #[error("no such file or directory")]
     NotFound,
     /// A component that is not the last is a file (ENOTDIR).
     #[error("not a directory")]
     NotADirectory,
-    /// A component is longer than any name (ENAMETOOLONG).
+    /// A component is too long (ENAMETOOLONG).
     #[error("file name too long")]
     NameTooLong,
-    /// More links than are followed (ELOOP).
+    /// The path leads through too many links (ELOOP).
     #[error("too many levels of symbolic links")]
     TooManyLinks,
 }
 
-/// Who follows, and so how many links: the two differ.
+/// The number of links that a lookup may follow. It depends on who resolves the
+/// path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum LinkAllowance {
-    /// Linux, in one lookup: `MAXSYMLINKS`.
+    /// Linux follows 40 in one lookup (`MAXSYMLINKS`).
     Kernel,
-    /// Go's `filepath.EvalSymlinks` and `securejoin.SecureJoin`.
+    /// Go's `filepath.EvalSymlinks` and `securejoin.SecureJoin` follow 255.
     Library,
 }
 
-/// How far a lookup has gone.
+/// Counts links and components of one lookup.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct Trail {
     allowance: LinkAllowance,
@@ -37,32 +38,32 @@ pub(in super::super) struct Trail {
     components: u64,
 }
 
-/// What stands where a path leads.
+/// The result of resolving a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place<'a> {
-    /// An entry.
+pub(super) enum Resolution<'a> {
+    /// An existing entry.
     Taken(NodeId),
-    /// Nothing, but the directory it would be in exists.
+    /// A name that does not exist in an existing directory.
     Vacant { directory: NodeId, name: &'a [u8] },
 }
 
 impl Trail {
-    /// The beginning of a lookup.
+    /// Starts a lookup.
     pub(in super::super) fn new(allowance: LinkAllowance) -> Self {
         Self { allowance, links: 0, components: 0 }
     }
 
-    /// Links followed so far.
+    /// Number of links followed so far.
     pub(in super::super) fn links(self) -> u32 {
         self.links
     }
 
-    /// Components looked up so far, those of links included.
+    /// Number of components looked up so far, with those of links.
     pub(in super::super) fn components(self) -> u64 {
         self.components
     }
 
-    /// Counts one more link.
+    /// Counts one link.
     pub(in super::super) fn follow_link(&mut self) -> Result<(), LookupError> {
         let most = match self.allowance {
             LinkAllowance::Kernel => 40,
@@ -72,26 +73,27 @@ impl Trail {
         if self.links > most { Err(LookupError::TooManyLinks) } else { Ok(()) }
     }
 
-    /// Counts one more component.
+    /// Counts one component.
     pub(super) fn enter(&mut self) {
         self.components += 1;
     }
 }
 
 impl FileIndex {
-    /// What `stat(2)` finds at a path below the root: links are followed.
+    /// Resolves a path below the root like `stat(2)`: links are followed.
     pub(in super::super) fn stat(&self, path: &[u8]) -> Result<NodeId, LookupError> {
         self.follow(ROOT, path, &mut Trail::new(LinkAllowance::Kernel))
     }
 
-    /// What `lstat(2)` finds at a clean path: a link at its end is not followed.
+    /// Resolves a clean path like `lstat(2)`: a link at its end is not
+    /// followed.
     pub(in super::super) fn lstat(&self, path: &[u8]) -> Result<NodeId, LookupError> {
         let (parent, name) = lexical::split_last(path);
         let directory = self.stat(parent)?;
         if name.is_empty() { Ok(directory) } else { self.step(directory, name) }
     }
 
-    /// Follows `path` from `start`, and a link at its end as well.
+    /// Resolves `path` from `start`. A link at its end is followed.
     pub(in super::super) fn follow(
         &self,
         start: NodeId,
@@ -99,66 +101,67 @@ impl FileIndex {
         trail: &mut Trail,
     ) -> Result<NodeId, LookupError> {
         match self.locate(start, path, trail)? {
-            Place::Taken(node) => Ok(node),
-            Place::Vacant { .. } => Err(LookupError::NotFound),
+            Resolution::Taken(node) => Ok(node),
+            Resolution::Vacant { .. } => Err(LookupError::NotFound),
         }
     }
 
-    /// Where `node` leads: itself unless it is a link.
+    /// Follows `node` if it is a link.
     pub(in super::super) fn follow_node(
         &self,
         node: NodeId,
         trail: &mut Trail,
     ) -> Result<NodeId, LookupError> {
         match self.locate_node(node, trail)? {
-            Place::Taken(node) => Ok(node),
-            Place::Vacant { .. } => Err(LookupError::NotFound),
+            Resolution::Taken(node) => Ok(node),
+            Resolution::Vacant { .. } => Err(LookupError::NotFound),
         }
     }
 
-    /// The place where `node` leads.
+    /// Follows `node` if it is a link. Its target may be a missing name.
     pub(super) fn locate_node(
         &self,
         node: NodeId,
         trail: &mut Trail,
-    ) -> Result<Place<'_>, LookupError> {
-        let Kind::Link(target) = self.kind(node) else { return Ok(Place::Taken(node)) };
+    ) -> Result<Resolution<'_>, LookupError> {
+        let NodeKind::Link(target) = self.kind(node) else { return Ok(Resolution::Taken(node)) };
         trail.follow_link()?;
         self.locate(self.parent(node), target, trail)
     }
 
-    /// The place `path` leads to from `start`, links at its end followed.
+    /// Resolves `path` from `start`. The last name may be missing.
     fn locate<'a>(
         &'a self,
         start: NodeId,
         path: &'a [u8],
         trail: &mut Trail,
-    ) -> Result<Place<'a>, LookupError> {
-        // Each link puts the rest of its path aside; their number bounds the stack.
+    ) -> Result<Resolution<'a>, LookupError> {
+        // The rest of the path waits here while a link's target is resolved.
+        // The limit on links bounds the number of waiting paths.
         let mut pending = vec![path];
         let mut at = start;
         while let Some(name) = next_component(&mut pending) {
             trail.enter();
             let node = match self.step(at, name) {
                 Err(LookupError::NotFound) if pending.is_empty() && name != b".." => {
-                    return Ok(Place::Vacant { directory: at, name });
+                    return Ok(Resolution::Vacant { directory: at, name });
                 }
                 step => step?,
             };
             match self.kind(node) {
-                Kind::Link(target) => {
+                NodeKind::Link(target) => {
                     trail.follow_link()?;
                     pending.push(target);
                 }
-                Kind::File | Kind::Directory => at = node,
+                NodeKind::File | NodeKind::Directory => at = node,
             }
         }
-        Ok(Place::Taken(at))
+        Ok(Resolution::Taken(at))
     }
 
-    /// One component of a path, from a directory.
+    /// Resolves one component in the directory `at`.
     fn step(&self, at: NodeId, name: &[u8]) -> Result<NodeId, LookupError> {
-        if self.kind(at) != Kind::Directory {
+        if self.kind(at) != NodeKind::Directory {
             return Err(LookupError::NotADirectory);
         }
         match name {
@@ -171,8 +174,8 @@ impl FileIndex {
     }
 }
 
-/// Takes the next component off the innermost path. Finished paths are dropped,
-/// so that an empty stack means this component was the last.
+/// Takes the next component from the innermost path. Completed paths are
+/// removed, so an empty stack means that this component was the last.
 fn next_component<'a>(pending: &mut Vec<&'a [u8]>) -> Option<&'a [u8]> {
     loop {
         let path = pending.pop()?;

@@ -1,31 +1,33 @@
-//! Every name of an index, held once.
+//! The distinct names of an index.
 
 use std::hash::{BuildHasher, RandomState};
 
 use hashbrown::HashTable;
 
-/// A name in [`Names`].
+/// Index of a name in [`Names`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct NameId(u32);
 
 impl NameId {
-    /// The name that was added first.
+    /// The first name.
     pub(super) const FIRST: Self = Self(0);
 
-    /// How many names were added before it.
+    /// The number of names added before this one.
     pub(super) fn number(self) -> u32 {
         self.0
     }
 }
 
-/// Interned byte strings: `Chart.yaml` is stored once, however many there are.
+/// Interned byte strings. A name like `Chart.yaml` is stored once, even if it
+/// occurs often.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     bytes: Vec<u8>,
-    /// Where each name ends in `bytes`; it begins where the one before it ends.
+    /// The end of each name in `bytes`. A name starts at the end of the one
+    /// before.
     ends: Vec<u32>,
     ids: HashTable<NameId>,
-    /// Keyed at random, because the names come from whoever wrote the repository.
+    /// Random keys, because the author of a repository chooses the names.
     hasher: RandomState,
 }
 
@@ -35,13 +37,13 @@ impl Names {
         slice(&self.bytes, &self.ends, id)
     }
 
-    /// The id of a name that is already here.
+    /// The index of a name, if it is stored.
     pub(super) fn find(&self, name: &[u8]) -> Option<NameId> {
         let is_it = |id: &NameId| slice(&self.bytes, &self.ends, *id) == name;
         self.ids.find(self.hasher.hash_one(name), is_it).copied()
     }
 
-    /// Adds a name that is not here yet.
+    /// Adds a new name. `None` if offsets no longer fit into 32 bits.
     pub(super) fn insert(&mut self, name: &[u8]) -> Option<NameId> {
         let id = NameId(u32::try_from(self.ends.len()).ok()?);
         let end = u32::try_from(self.bytes.len() + name.len()).ok()?;
@@ -53,12 +55,12 @@ impl Names {
         Some(id)
     }
 
-    /// Bytes of all names together.
+    /// Bytes of all names.
     pub(super) fn total_bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Heap bytes held.
+    /// Allocated heap memory in bytes.
     pub(super) fn heap_bytes(&self) -> usize {
         let ends = self.ends.capacity() * size_of::<u32>();
         self.bytes.capacity() + ends + self.ids.allocation_size()
@@ -76,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_held_once() {
+    fn a_name_is_stored_once() {
         let mut names = Names::default();
         let chart = names.insert(b"Chart.yaml").unwrap();
         let empty = names.insert(b"").unwrap();

@@ -1,20 +1,21 @@
-//! What a symbolic link of the archive becomes.
+//! Adds symbolic links of an archive to the tree.
 
 use super::super::lexical;
 use super::entries::{MAX_COMPONENT_BYTES, MAX_PATH_BYTES, clean_name, is_root};
 use super::entry_error::{EntryError, MakeError};
 use super::lookup::{LinkAllowance, Trail};
-use super::{Content, FileIndex, Kind, LookupError, ROOT};
+use super::{Content, FileIndex, LookupError, NodeKind, ROOT};
 
 impl FileIndex {
-    /// A symbolic link with the target as the archive has it.
+    /// Adds a symbolic link. `target` is the value in the archive.
     ///
-    /// Its directory must exist and its name be free. The target is taken as
-    /// below the root, resolved as far as it exists by now, and stored relative.
+    /// The link's directory must exist and its name must be free. As in Argo
+    /// CD, the target must be below the root. It is resolved as far as it
+    /// exists and stored relative to the directory in the link's name.
     ///
-    /// Relative to the directory in the link's name, that is: where a link leads to
-    /// that directory, the new one stands elsewhere, and what Argo CD writes there
-    /// may leave the root. Such a link is refused.
+    /// If that directory is itself a link, the new link is created in another
+    /// place, and the value that Argo CD stores can lead out of the repository.
+    /// Such a link is refused.
     pub fn add_symlink(&mut self, name: &[u8], target: &[u8]) -> Result<(), EntryError> {
         if is_root(name) {
             return Ok(());
@@ -28,7 +29,7 @@ impl FileIndex {
         let directory = self
             .follow(ROOT, &above.join(&b'/'), &mut trail)
             .map_err(|error| EntryError::Link(error.into()))?;
-        if self.kind(directory) != Kind::Directory {
+        if self.kind(directory) != NodeKind::Directory {
             return Err(EntryError::Link(LookupError::NotADirectory.into()));
         }
         self.spend_lookups(trail.components())?;
@@ -47,7 +48,7 @@ impl FileIndex {
         self.attach(directory, name, Content::Link(value)).map(|_node| ())
     }
 
-    /// What `readlink` says of the link afterwards.
+    /// The value that `readlink` will return.
     fn link_value(&mut self, directory: &[&[u8]], target: &[u8]) -> Result<Vec<u8>, EntryError> {
         let mut lexical = directory.to_vec();
         if target.contains(&0) || !lexical::extend(&mut lexical, target) || lexical.is_empty() {

@@ -1,11 +1,12 @@
-//! The index and the compiled patterns against the naive ones, on random input.
+//! Compares the index and the compiled patterns with a naive search, on random
+//! input.
 
 use cmp_discovery::{AppDirectory, FileIndex, FileNamePattern, GlobPattern};
 use proptest::prelude::*;
 
 use crate::naive::{self, Answer, Kind, Tree};
 
-/// Few names, so that they meet.
+/// Few names, so that entries often have the same one.
 const NAMES: [&str; 15] = [
     "a",
     "b",
@@ -95,7 +96,8 @@ pub(crate) fn pattern() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 1..7).prop_map(|pieces| pieces.concat())
 }
 
-/// The archive as far as it can be unpacked, which has to be equally far.
+/// Unpacks the archive up to the first error. Both sides must fail at the same
+/// entry.
 fn unpack(entries: &[Entry]) -> Result<(FileIndex, Tree), TestCaseError> {
     let (mut index, mut tree) = (FileIndex::default(), Tree::default());
     for entry in entries {
@@ -143,7 +145,7 @@ proptest! {
 pub(crate) fn file_name(index: &FileIndex, app: &AppDirectory, pattern: &str) -> Answer {
     let Ok(pattern) = FileNamePattern::new(pattern) else { return Answer::Fails };
     match pattern.decide(index, app) {
-        Ok(verdict) if verdict.is_match() => Answer::Match,
+        Ok(decision) if decision.is_match() => Answer::Match,
         Ok(_) => Answer::NoMatch,
         Err(_) => Answer::Fails,
     }
@@ -152,7 +154,7 @@ pub(crate) fn file_name(index: &FileIndex, app: &AppDirectory, pattern: &str) ->
 pub(crate) fn glob(index: &FileIndex, app: &AppDirectory, pattern: &str) -> Answer {
     let Ok(pattern) = GlobPattern::new(pattern) else { return Answer::Fails };
     match pattern.decide(index, app) {
-        Ok(verdict) if verdict.is_match() => Answer::Match,
+        Ok(decision) if decision.is_match() => Answer::Match,
         Ok(_) => Answer::NoMatch,
         Err(_) => Answer::Fails,
     }

@@ -1,8 +1,9 @@
-//! Archives in words, and what patterns find in them.
+//! Archives as text, and the results of patterns on them.
 
-use cmp_discovery::{AppDirectory, EntryError, FileIndex, FileNamePattern, GlobPattern, Verdict};
+use cmp_discovery::{AppDirectory, Decision, EntryError, FileIndex, FileNamePattern, GlobPattern};
 
-/// The index of an archive, listed as `directory/`, `link -> target` and `file`.
+/// The index of an archive. Entries have the forms `file`, `directory/` and
+/// `link -> target`.
 pub(crate) fn index(entries: &[&str]) -> FileIndex {
     try_index(entries).unwrap()
 }
@@ -32,20 +33,20 @@ pub(crate) fn file_name(
     pattern: &str,
 ) -> Result<Option<String>, String> {
     let pattern = FileNamePattern::new(pattern).map_err(|error| error.to_string())?;
-    let verdict = pattern.decide(index, &app(index, path)).map_err(|error| error.to_string())?;
-    Ok(found(verdict))
+    let decision = pattern.decide(index, &app(index, path)).map_err(|error| error.to_string())?;
+    Ok(found(decision))
 }
 
 /// The first match of a `find.glob` for an application.
 pub(crate) fn glob(index: &FileIndex, path: &str, pattern: &str) -> Result<Option<String>, String> {
     let pattern = GlobPattern::new(pattern).map_err(|error| error.to_string())?;
-    let verdict = pattern.decide(index, &app(index, path)).map_err(|error| error.to_string())?;
-    Ok(found(verdict))
+    let decision = pattern.decide(index, &app(index, path)).map_err(|error| error.to_string())?;
+    Ok(found(decision))
 }
 
-fn found(verdict: Verdict) -> Option<String> {
-    match verdict {
-        Verdict::Match(path) => Some(String::from_utf8(path).unwrap()),
-        Verdict::NoMatch => None,
+fn found(decision: Decision) -> Option<String> {
+    match decision {
+        Decision::Match(path) => Some(String::from_utf8(path).unwrap()),
+        Decision::NoMatch => None,
     }
 }

@@ -1,4 +1,4 @@
-//! Nothing takes forever, and nothing grows without end.
+//! Limits of time and memory.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,8 @@ use cmp_discovery::{
 
 use crate::archive::{file_name, glob, index};
 
-/// Far more than any of these takes, and far less than trying every way would.
+/// Far longer than any of these tests takes, and far shorter than trying every
+/// path would take.
 const SOON: Duration = Duration::from_secs(20);
 
 fn soon<T>(work: impl FnOnce() -> T) -> T {
@@ -19,7 +20,7 @@ fn soon<T>(work: impl FnOnce() -> T) -> T {
 }
 
 #[test]
-fn many_stars_on_long_names_are_soon_done() {
+fn many_stars_on_long_names_are_fast() {
     let name = "a".repeat(255);
     let index = index(&[&format!("{name}/").repeat(15)]);
     let stars = format!("{}b", "*a".repeat(120));
@@ -29,7 +30,7 @@ fn many_stars_on_long_names_are_soon_done() {
     assert_eq!(soon(|| glob(&index, ".", &directories)), Ok(None));
 }
 
-/// Forty directories, each with a link to every one of them.
+/// Forty directories. Each has a link to each of them.
 fn maze() -> FileIndex {
     let mut index = FileIndex::default();
     for from in 0..40 {
@@ -45,7 +46,7 @@ fn maze() -> FileIndex {
 }
 
 #[test]
-fn links_that_lead_to_each_other_are_not_walked_every_way() {
+fn links_between_directories_do_not_multiply_the_work() {
     let index = maze();
     let pattern = format!("{}nope", "*/".repeat(60));
     assert_eq!(soon(|| file_name(&index, ".", &pattern)), Ok(None));
@@ -54,7 +55,7 @@ fn links_that_lead_to_each_other_are_not_walked_every_way() {
 }
 
 #[test]
-fn patterns_are_as_long_as_a_path_at_most() {
+fn patterns_longer_than_a_path_are_refused() {
     let too_long = PatternFault::TooLong { limit: 4096 };
     let pattern = "*".repeat(4097);
     assert_eq!(FileNamePattern::new(&pattern).unwrap_err().fault, too_long);
@@ -64,7 +65,7 @@ fn patterns_are_as_long_as_a_path_at_most() {
 }
 
 #[test]
-fn open_brackets_and_rows_of_stars_do_not_explode() {
+fn unclosed_brackets_and_repeated_stars_are_bounded() {
     for pattern in ["{a".repeat(2000), "***/".repeat(1000), "[a".repeat(2000) + "*"] {
         let error = soon(|| GlobPattern::new(&pattern)).unwrap_err();
         assert_eq!(error.fault, PatternFault::TooComplex);
@@ -72,7 +73,7 @@ fn open_brackets_and_rows_of_stars_do_not_explode() {
 }
 
 #[test]
-fn an_index_takes_as_many_entries_as_it_may() {
+fn entries_beyond_the_limit_are_refused() {
     let mut index = FileIndex::new(IndexLimits { entries: 3, ..IndexLimits::default() });
     index.add_file(b"a/b").unwrap();
     index.add_file(b"a/c").unwrap();
@@ -84,7 +85,7 @@ fn an_index_takes_as_many_entries_as_it_may() {
 }
 
 #[test]
-fn an_index_takes_as_many_bytes_of_names_as_it_may() {
+fn name_bytes_beyond_the_limit_are_refused() {
     let mut index = FileIndex::new(IndexLimits { name_bytes: 8, ..IndexLimits::default() });
     for directory in ["a", "b", "c"] {
         index.add_file(format!("{directory}/same").as_bytes()).unwrap();
@@ -96,7 +97,7 @@ fn an_index_takes_as_many_bytes_of_names_as_it_may() {
 }
 
 #[test]
-fn names_and_links_lead_through_so_many_directories_and_no_more() {
+fn lookups_beyond_the_limit_are_refused() {
     let limits = IndexLimits { lookups: 10_000, ..IndexLimits::default() };
     let refused = Some(EntryError::TooManyLookups { limit: 10_000 });
     let deep = "x/".repeat(1000);
@@ -106,7 +107,8 @@ fn names_and_links_lead_through_so_many_directories_and_no_more() {
     let mut index = FileIndex::new(limits);
     index.add_directory(deep.as_bytes()).unwrap();
     assert_eq!((0..100).find_map(|number| add_links(&mut index, number).err()), refused);
-    // Back and forth, so that no name is in the directory of the one before.
+    // Alternates between directories, so that no entry has the directory of the
+    // one before.
     let add_files = |index: &mut FileIndex, number: u32| {
         index.add_file(b"y/0")?;
         index.add_file(format!("{deep}{number}").as_bytes())
@@ -116,7 +118,7 @@ fn names_and_links_lead_through_so_many_directories_and_no_more() {
 }
 
 #[test]
-fn an_entry_takes_little_memory() {
+fn an_entry_needs_at_most_64_bytes() {
     let mut index = FileIndex::default();
     for chart in 0..4_000 {
         for file in ["Chart.yaml", "values.yaml", "README.md", "templates/deployment.yaml"] {
@@ -128,7 +130,7 @@ fn an_entry_takes_little_memory() {
 }
 
 #[test]
-fn anything_may_be_asked_of_an_empty_repository() {
+fn any_pattern_can_be_decided_in_an_empty_repository() {
     let index = index(&[]);
     for pattern in ["*", ".", "x", "**/x", "../x", "[a]", "{a,b}*"] {
         let _ = file_name(&index, ".", pattern);

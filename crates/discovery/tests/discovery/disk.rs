@@ -1,4 +1,4 @@
-//! The index against a real directory that holds what the archive unpacks to.
+//! Compares the index with a real directory into which the archive is unpacked.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -12,7 +12,8 @@ use proptest::prelude::*;
 use crate::agreement::{Entry, entries, file_name, glob, path, pattern};
 use crate::naive::{self, Answer, Files, Kind};
 
-/// A directory whose parents nothing can be mistaken for.
+/// A directory whose parents have names that no entry has, so a path out of the
+/// directory and back never exists by accident.
 struct Disk {
     _above: tempfile::TempDir,
     root: PathBuf,
@@ -107,7 +108,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn the_index_is_what_a_file_system_would_hold(
+    fn the_index_equals_a_file_system(
         entries in entries(),
         app in path(),
         patterns in prop::collection::vec(pattern(), 8),
@@ -120,7 +121,8 @@ proptest! {
                 Kind::File => index.add_file(name),
                 Kind::Link => index.add_symlink(name, target),
             };
-            // A link made through a link may leave the root on disk: refused here.
+            // A link created through a link may leave the root on disk. The
+            // index refuses it.
             if added == Err(cmp_discovery::EntryError::LinkOutside) {
                 break;
             }

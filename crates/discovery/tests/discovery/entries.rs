@@ -1,11 +1,11 @@
-//! What the entries of an archive make of the tree.
+//! Entries of an archive and the resulting tree.
 
 use cmp_discovery::{EntryError, FileIndex, LookupError, MakeError};
 
 use crate::archive::{file_name, glob, index, try_index};
 
 #[test]
-fn names_are_taken_below_the_root() {
+fn names_are_relative_to_the_root() {
     let index = index(&["/etc/x", "a/../b", "./c//d/", "e/./f"]);
     for name in ["etc/x", "b", "c/d", "e/f"] {
         assert_eq!(glob(&index, ".", name), Ok(Some(name.to_owned())));
@@ -14,34 +14,34 @@ fn names_are_taken_below_the_root() {
 }
 
 #[test]
-fn the_root_itself_is_passed_over() {
+fn an_entry_for_the_root_is_ignored() {
     let index = index(&[".", ".//", ".", "./"]);
     assert!(index.is_empty());
 }
 
 #[test]
-fn names_that_leave_the_root_or_are_it_are_refused() {
+fn names_outside_of_the_root_are_refused() {
     for name in ["..", "../x", "a/../..", "a/..", "/", "", "./."] {
         assert_eq!(try_index(&[name]).unwrap_err(), EntryError::Illegal, "{name}");
     }
 }
 
 #[test]
-fn directories_above_an_entry_are_made() {
+fn parents_of_an_entry_are_created() {
     let index = index(&["a/b/c.yaml", "a/b/d.yaml", "a/e/"]);
     assert_eq!(index.len(), 5);
     assert_eq!(file_name(&index, ".", "a/b"), Ok(Some("a/b".to_owned())));
 }
 
 #[test]
-fn a_name_is_there_once_however_often_it_comes() {
+fn a_repeated_entry_exists_once() {
     let index = index(&["a/", "a/x", "a/", "a/x", "a/y", "a/./x", "a/z/../y"]);
     assert_eq!(index.len(), 3);
     assert_eq!(index.files_below(b"a"), 2);
 }
 
 #[test]
-fn a_file_of_a_links_name_is_written_through_it() {
+fn a_file_with_the_name_of_a_link_is_written_through_it() {
     let written = index(&["a/", "lnk -> a/x", "lnk"]);
     assert_eq!(file_name(&written, ".", "a/x"), Ok(Some("a/x".to_owned())));
     assert_eq!(written.len(), 3);
@@ -50,7 +50,7 @@ fn a_file_of_a_links_name_is_written_through_it() {
 }
 
 #[test]
-fn what_no_file_system_does_is_refused() {
+fn impossible_entries_are_refused() {
     let exists = MakeError::Exists;
     let no_directory = MakeError::Parent(LookupError::NotADirectory);
     let nowhere = MakeError::Parent(LookupError::NotFound);
@@ -76,7 +76,7 @@ fn what_no_file_system_does_is_refused() {
 }
 
 #[test]
-fn names_no_file_system_takes_are_refused_where_they_would_be_made() {
+fn impossible_names_are_refused() {
     let too_long = MakeError::NameTooLong;
     let long = "x".repeat(256);
     let endless = format!("l -> {}", "y/".repeat(2049));
@@ -96,7 +96,7 @@ fn names_no_file_system_takes_are_refused_where_they_would_be_made() {
 }
 
 #[test]
-fn what_makes_nothing_has_a_name_in_the_repository() {
+fn an_ignored_entry_must_have_a_name_in_the_repository() {
     let index = FileIndex::default();
     for (name, is_inside) in
         [("a/../b", true), ("./", true), ("/x", true), ("..", false), ("a/..", false), ("", false)]
@@ -106,7 +106,7 @@ fn what_makes_nothing_has_a_name_in_the_repository() {
 }
 
 #[test]
-fn refusals_read_like_those_of_argo_cd() {
+fn errors_have_the_text_of_argo_cd() {
     let text = |entries: &[&str]| try_index(entries).unwrap_err().to_string();
     assert_eq!(text(&["../x"]), "illegal filepath in archive");
     assert_eq!(text(&["x", "x/y"]), "error creating nested folders: not a directory");

@@ -1,11 +1,11 @@
-//! Patterns refused when a definition is loaded, and questions without an answer.
+//! Invalid patterns, and patterns that cannot be decided.
 
 use cmp_discovery::{FileNamePattern, GlobPattern, PatternFault};
 
 use crate::archive::{app, file_name, glob, index};
 
 #[test]
-fn a_broken_file_name_is_refused_where_it_breaks() {
+fn an_invalid_file_name_is_reported_at_its_offset() {
     for (pattern, offset) in
         [("[", 0), ("charts/[", 7), ("./é/x[a-]", 6), ("a/../b\\", 6), ("*/[]a]/*", 2)]
     {
@@ -15,7 +15,7 @@ fn a_broken_file_name_is_refused_where_it_breaks() {
 }
 
 #[test]
-fn a_broken_glob_is_refused_where_it_breaks() {
+fn an_invalid_glob_is_reported_at_its_offset() {
     for (pattern, offset, fault) in [
         ("a/[z-a]*", 2, "invalid character class range: `z-a`"),
         ("*/x[^]", 3, "missing closing ]: `[^]$`"),
@@ -25,7 +25,7 @@ fn a_broken_glob_is_refused_where_it_breaks() {
         let error = GlobPattern::new(pattern).unwrap_err();
         let expected = PatternFault::Expression(fault.to_owned());
         if pattern == "*[a\\]{b}" {
-            // The class swallows what follows up to the next `]`, and there is none.
+            // The class continues to the next `]`, and there is none.
             assert!(matches!(error.fault, PatternFault::Expression(_)), "{error}");
             continue;
         }
@@ -34,7 +34,7 @@ fn a_broken_glob_is_refused_where_it_breaks() {
 }
 
 #[test]
-fn faults_read_like_those_of_argo_cd() {
+fn errors_of_patterns_have_the_text_of_argo_cd() {
     let index = index(&[]);
     assert_eq!(
         file_name(&index, ".", "["),
@@ -67,7 +67,7 @@ fn a_missing_file_or_root_of_a_glob_is_an_error_without_absolute_paths() {
 }
 
 #[test]
-fn above_the_repository_nothing_matches() {
+fn nothing_matches_above_the_repository() {
     let index = index(&["x"]);
     assert_eq!(file_name(&index, ".", ".."), Ok(None));
     assert_eq!(file_name(&index, ".", "../*"), Ok(None));
@@ -90,14 +90,15 @@ fn a_variable_is_refused_unless_an_environment_is_given() {
         let error = GlobPattern::new(pattern).unwrap_err();
         assert_eq!((error.offset, error.fault), (offset, PatternFault::Variable), "{pattern}");
     }
-    // What is no component of its own is no variable, and a mere name never is.
+    // Only a whole component can be a variable, and a pattern without
+    // metacharacters has none.
     for pattern in ["$H/*", "$HOME.d/*", "[$]HOME/*", "$HOME"] {
         assert!(GlobPattern::new(pattern).is_ok(), "{pattern}");
     }
 }
 
 #[test]
-fn an_environment_is_read_as_go_zglob_reads_it() {
+fn variables_are_expanded_as_in_go_zglob() {
     let index = index(&["g/a/b/x.yaml", "g/x.json", "root/y"]);
     let environment = |name: &str| match name {
         "WAY" => Some("(\"a/./b\")".to_owned()),
@@ -107,14 +108,14 @@ fn an_environment_is_read_as_go_zglob_reads_it() {
     };
     let decide = |pattern: &str| {
         let pattern = GlobPattern::with_environment(pattern, &environment).unwrap();
-        let verdict = pattern.decide(&index, &app(&index, "g"));
-        verdict.map(|verdict| verdict.is_match()).map_err(|error| error.cause.to_string())
+        let decision = pattern.decide(&index, &app(&index, "g"));
+        decision.map(|decision| decision.is_match()).map_err(|error| error.cause.to_string())
     };
     assert_eq!(decide("$WAY/*.yaml"), Ok(true));
     assert_eq!(decide("$UP/r*"), Ok(true));
-    assert_eq!(decide("$UNSET/*.json"), Ok(true), "an unset variable leaves nothing behind");
-    assert_eq!(decide("$(WAY)/*.json"), Ok(true), "its brackets are part of the name");
-    assert_eq!(decide("*/$UP/x*"), Ok(true), "a value may take back what stood before it");
+    assert_eq!(decide("$UNSET/*.json"), Ok(true), "an unset variable is removed");
+    assert_eq!(decide("$(WAY)/*.json"), Ok(true), "the parentheses are part of the name");
+    assert_eq!(decide("*/$UP/x*"), Ok(true), "`..` in a value removes the component before it");
     assert_eq!(decide("$HOME/*"), Err("stat g/root: no such file or directory".to_owned()));
 }
 

@@ -1,4 +1,4 @@
-//! Links of the archive, followed as the file system would.
+//! Links of an archive are followed as a file system follows them.
 
 use cmp_discovery::{AppDirectory, AppDirectoryError, EntryError};
 
@@ -22,7 +22,7 @@ fn a_glob_does_not_enter_links_below_its_root() {
 }
 
 #[test]
-fn a_dangling_link_is_a_file_name_but_no_file() {
+fn a_dangling_link_matches_a_file_name_but_not_a_glob() {
     let index = index(&["dangling -> nowhere", "through -> dangling/x"]);
     assert_eq!(file_name(&index, ".", "dangling"), Ok(Some("dangling".to_owned())));
     assert_eq!(file_name(&index, ".", "dang*"), Ok(Some("dangling".to_owned())));
@@ -33,7 +33,7 @@ fn a_dangling_link_is_a_file_name_but_no_file() {
 }
 
 #[test]
-fn loops_end() {
+fn loops_of_links_end() {
     let index = index(&["a -> b", "b -> a", "self/x.yaml", "self/me -> ."]);
     assert_eq!(file_name(&index, ".", "a"), Ok(Some("a".to_owned())));
     assert_eq!(file_name(&index, ".", "a/*"), Ok(None));
@@ -46,7 +46,7 @@ fn loops_end() {
     assert!(error.ends_with("stat a: too many levels of symbolic links"), "{error}");
 }
 
-/// Links in an order that keeps them from being stored resolved.
+/// Links in an order in which they cannot be stored resolved.
 fn chain(length: usize) -> Vec<String> {
     let link = |number: usize| format!("{number} -> {}", number + 1);
     let mut entries: Vec<String> = (0..length).map(link).collect();
@@ -55,7 +55,7 @@ fn chain(length: usize) -> Vec<String> {
 }
 
 #[test]
-fn forty_links_are_followed_and_no_more() {
+fn at_most_forty_links_are_followed() {
     let entries = chain(41);
     let index = index(&entries.iter().map(String::as_str).collect::<Vec<_>>());
     assert_eq!(file_name(&index, ".", "1/Chart.yaml"), Ok(Some("1/Chart.yaml".to_owned())));
@@ -71,7 +71,7 @@ fn the_links_of_one_path_count_together() {
     let mut entries = chain(20);
     entries.push("20/back -> ../0".to_owned());
     let index = index(&entries.iter().map(String::as_str).collect::<Vec<_>>());
-    // `back` was stored resolved, so that each costs one link.
+    // `back` is stored resolved, so each use costs one link.
     let path = |times: usize| format!("0{}/Chart.yaml", "/back".repeat(times));
     assert_eq!(file_name(&index, ".", &path(20)), Ok(Some(path(20))));
     assert_eq!(file_name(&index, ".", &path(21)), Ok(None));
@@ -81,7 +81,7 @@ fn the_links_of_one_path_count_together() {
 }
 
 #[test]
-fn an_application_is_found_behind_255_links() {
+fn an_application_is_found_through_255_links() {
     for (length, found) in [(255, true), (256, false)] {
         let entries = chain(length);
         let index = index(&entries.iter().map(String::as_str).collect::<Vec<_>>());
@@ -102,14 +102,14 @@ fn a_link_out_of_the_repository_is_refused() {
 }
 
 #[test]
-fn an_absolute_link_starts_at_its_own_directory() {
+fn an_absolute_link_is_relative_to_its_own_directory() {
     let index = index(&["s/etc/passwd", "s/x -> /etc/passwd"]);
     assert_eq!(glob(&index, ".", "s/x"), Ok(Some("s/x".to_owned())));
 }
 
 #[test]
-fn a_link_is_stored_as_what_its_target_is_by_then() {
-    // `c` leads to `a` itself, so that what happens to `b` does not matter to it.
+fn a_link_is_resolved_when_it_is_stored() {
+    // `c` points to `a` itself, so later changes of `b` do not matter.
     let early = index(&["a/f", "b -> a", "c -> b"]);
     let late = index(&["c -> b", "b -> a", "a/f"]);
     for index in [early, late] {
@@ -118,22 +118,23 @@ fn a_link_is_stored_as_what_its_target_is_by_then() {
 }
 
 #[test]
-fn entries_below_a_link_land_where_it_leads() {
+fn entries_below_a_link_are_created_in_its_target() {
     let index = index(&["real/", "lnk -> real", "lnk/sub/x.yaml", "lnk/y.yaml"]);
     assert_eq!(glob(&index, "real", "**/x.yaml"), Ok(Some("real/sub/x.yaml".to_owned())));
     assert_eq!(file_name(&index, "real", "y.yaml"), Ok(Some("real/y.yaml".to_owned())));
 }
 
 #[test]
-fn a_link_made_through_a_link_must_not_leave_the_repository() {
-    // By its name it is two directories down, in truth one: `../..` is one too many.
+fn a_link_created_through_a_link_must_stay_in_the_repository() {
+    // By its name it is two directories deep, but really one. `../..` therefore
+    // leads out of the repository.
     let refused =
         try_index(&["a/b/", "real/", "a/b/l -> ../../real", "x", "a/b/l/e -> ../../../x"]);
     assert_eq!(refused.unwrap_err(), EntryError::LinkOutside);
 }
 
 #[test]
-fn a_pattern_climbs_from_where_the_application_really_is() {
+fn a_pattern_is_relative_to_the_resolved_application() {
     let index = index(&["real/app/x", "real/beside", "lnk -> real/app", "top"]);
     assert_eq!(file_name(&index, "lnk", "../beside"), Ok(Some("real/beside".to_owned())));
     assert_eq!(glob(&index, "lnk", "../../t*"), Ok(Some("top".to_owned())));

@@ -1,4 +1,4 @@
-//! Discovery by names, seen from outside: what Argo CD would answer.
+//! Tests of the public interface: the answers are Argo CD's.
 
 #[cfg(test)]
 mod agreement;

@@ -1,10 +1,12 @@
-//! The same questions answered the slow way: every path tried, nothing compiled.
+//! A naive search that answers the same questions. It tries every path and
+//! compiles nothing.
 //!
-//! Works on a map of paths or on a real directory, and knows nothing of the
-//! product. Where a glob's meaning is an accident of the expression it turns into
-//! (open brackets, escapes in classes) it says that it does not know.
+//! It works on a map of paths or on a real directory and uses no code of the
+//! product. If a glob's meaning depends on details of its regular expression
+//! (unclosed brackets, escapes in classes), the answer is `Unknown`.
 
-// Said aloud because the fuzz target takes this file by its path.
+// The paths are explicit because the fuzz target includes this file by its
+// path.
 #[path = "naive/file_name.rs"]
 mod file_name;
 #[path = "naive/glob.rs"]
@@ -23,14 +25,14 @@ pub(crate) enum Kind {
     Link,
 }
 
-/// A tree of files. Paths are relative to its root, which is empty.
+/// A tree of files. Paths are relative to its root, which is the empty path.
 pub(crate) trait Files {
-    /// Without following a link at the end.
+    /// The type of an entry. A link at the end is not followed.
     fn lstat(&self, path: &[u8]) -> Option<Kind>;
-    /// Following links.
+    /// The type of an entry. Links are followed.
     fn stat(&self, path: &[u8]) -> Option<Kind>;
     fn read_link(&self, path: &[u8]) -> Option<Vec<u8>>;
-    /// Names in a directory, which may be reached through links.
+    /// The names in a directory. Its path may lead through links.
     fn list(&self, path: &[u8]) -> Vec<Vec<u8>>;
 }
 
@@ -42,7 +44,7 @@ pub(crate) enum Answer {
     Unknown,
 }
 
-/// What an application's path means to `SecureJoin`.
+/// Resolves an application's path as `SecureJoin` does.
 pub(crate) fn app_directory(files: &impl Files, path: &[u8]) -> Option<Vec<u8>> {
     let mut real: Vec<u8> = Vec::new();
     let mut rest: Vec<Vec<u8>> = parts(path).map(<[u8]>::to_vec).collect();
@@ -69,7 +71,8 @@ pub(crate) fn app_directory(files: &impl Files, path: &[u8]) -> Option<Vec<u8>> 
     Some(real)
 }
 
-/// How far a pattern climbs above its application, and the names it goes on with.
+/// Number of directories that a pattern climbs above its application, and the
+/// remaining names.
 fn climb(pattern: &str) -> (usize, Vec<&[u8]>) {
     let (mut climbs, mut names) = (0, Vec::new());
     for part in parts(pattern.as_bytes()) {
@@ -82,7 +85,7 @@ fn climb(pattern: &str) -> (usize, Vec<&[u8]>) {
     (climbs, names)
 }
 
-/// The directory that many steps above an application.
+/// The directory `climbs` levels above an application.
 fn above(app: &[u8], climbs: usize) -> Option<Vec<u8>> {
     clean(app, &b"../".repeat(climbs))
 }
@@ -117,7 +120,7 @@ fn split(path: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// The way from one directory to a path.
+/// The relative path from a directory to a path.
 pub(crate) fn relative(from: &[u8], to: &[u8]) -> Vec<u8> {
     let (from, to): (Vec<_>, Vec<_>) = (parts(from).collect(), parts(to).collect());
     let shared = from.iter().zip(&to).take_while(|(a, b)| a == b).count();

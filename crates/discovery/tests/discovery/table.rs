@@ -1,4 +1,4 @@
-//! What a Go program with `filepath.Glob` and go-zglob 0.0.6 says, pattern by pattern.
+//! Results of a Go program that uses `filepath.Glob` and go-zglob 0.0.6.
 
 use Outcome::{Fails, Match, NoMatch};
 
@@ -21,7 +21,8 @@ impl From<Result<Option<String>, String>> for Outcome {
     }
 }
 
-/// The application `g`, whose every kind of name some pattern trips over.
+/// The files of application `g`. Each pattern meets names that are difficult
+/// for it.
 const TREE: [&str; 19] = [
     "g/.dot.yaml",
     "g/.hid/",
@@ -44,7 +45,7 @@ const TREE: [&str; 19] = [
     "g/é.yaml",
 ];
 
-/// Pattern, as `fileName`, as `find.glob`.
+/// The pattern, its result as `fileName`, its result as `find.glob`.
 const TABLE: [(&str, Outcome, Outcome); 46] = [
     ("Chart.yaml", Match, Match),
     ("./Chart.yaml", Match, Match),
@@ -95,7 +96,7 @@ const TABLE: [(&str, Outcome, Outcome); 46] = [
 ];
 
 #[test]
-fn every_pattern_means_what_it_means_to_go() {
+fn every_pattern_has_the_result_of_go() {
     let index = index(&TREE);
     for (pattern, as_file_name, as_glob) in TABLE {
         let seen = Outcome::from(file_name(&index, "g", pattern));
@@ -105,9 +106,9 @@ fn every_pattern_means_what_it_means_to_go() {
     }
 }
 
-/// With everything else gone a pattern has to find exactly these.
+/// Each file is found if it is the only one.
 #[test]
-fn every_match_is_found_on_its_own() {
+fn every_match_is_found_alone() {
     let matches = [
         ("*.yaml", [".dot.yaml", "cl.yaml", "dang.yaml", "é.yaml", "we[i]rd.yaml"]),
         ("**.yaml", [".dot.yaml", "cl.yaml", "dang.yaml", "é.yaml", "we[i]rd.yaml"]),
@@ -133,21 +134,21 @@ fn a_star_in_a_file_name_stays_in_one_directory() {
 }
 
 #[test]
-fn a_class_of_a_glob_may_take_a_slash() {
+fn a_class_of_a_glob_may_match_a_slash() {
     let index = index(&["sub/x"]);
     assert_eq!(glob(&index, ".", "sub[^a]*"), Ok(Some("sub/x".to_owned())));
     assert_eq!(file_name(&index, ".", "sub[^a]*"), Ok(None));
 }
 
 #[test]
-fn a_glob_whose_root_is_a_file_is_tried_on_the_file() {
+fn a_glob_whose_root_is_a_file_is_matched_against_the_file() {
     let index = index(&["[^z", "d/f"]);
     assert_eq!(glob(&index, ".", "[^z/]*"), Ok(Some("[^z".to_owned())));
     assert_eq!(glob(&index, ".", "d/f/*"), Ok(None));
 }
 
-/// It skips what does not lead to the literal text in front, which an exclusion
-/// leaves no trace in.
+/// go-zglob skips directories that do not lead to the leading literal text. An
+/// exclusion adds nothing to that text, so the text can be wrong.
 #[test]
 fn a_star_in_an_exclusion_hides_directories_that_match() {
     let index = index(&["x/é/a"]);
@@ -157,7 +158,7 @@ fn a_star_in_an_exclusion_hides_directories_that_match() {
 }
 
 #[test]
-fn directories_of_a_glob_hold_no_line_feed() {
+fn two_stars_do_not_match_a_line_feed() {
     let index = index(&["a\nb/c/x.yaml"]);
     assert_eq!(glob(&index, ".", "**/x.yaml"), Ok(None));
     assert_eq!(glob(&index, ".", "*/**/x.yaml"), Ok(Some("a\nb/c/x.yaml".to_owned())));

@@ -1,8 +1,8 @@
-//! `filepath.Glob`, one name after the other.
+//! A naive `filepath.Glob`.
 
 use super::{Answer, Files, Kind, above, climb, join};
 
-/// What a `fileName` finds.
+/// The answer for a `fileName`.
 pub(crate) fn file_name(files: &impl Files, app: &[u8], pattern: &str) -> Answer {
     let (climbs, names) = climb(pattern);
     let own: Option<Vec<Vec<Element>>> = names.iter().map(|name| elements(name)).collect();

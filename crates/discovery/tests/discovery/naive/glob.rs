@@ -1,8 +1,8 @@
-//! go-zglob, one path after the other.
+//! A naive go-zglob.
 
 use super::{Answer, Files, Kind, above, climb, join};
 
-/// What a `find.glob` finds.
+/// The answer for a `find.glob`.
 pub(crate) fn glob(files: &impl Files, app: &[u8], pattern: &str) -> Answer {
     let (climbs, own) = climb(pattern);
     let Some(above) = above(app, climbs) else { return Answer::Fails };
@@ -46,7 +46,7 @@ fn any_below(files: &impl Files, directory: &[u8], matches: &impl Fn(&[u8]) -> b
 enum Mark {
     Directories,
     Run,
-    /// Any run without this character and `/`.
+    /// Any number of characters other than this one and `/`.
     RunBut(char),
     Literal(char),
     Set(bool, Vec<(char, char)>),

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use super::{Files, Kind, clean, join, parts, relative, split};
 
-/// Real paths and what is there; a link with its value.
+/// Real paths and their types. A link has its value too.
 #[derive(Debug, Default)]
 pub(crate) struct Tree(BTreeMap<Vec<u8>, (Kind, Vec<u8>)>);
 
 impl Tree {
-    /// Does what an entry says; false where unpacking stops.
+    /// Unpacks one entry. Returns false if unpacking fails.
     pub(crate) fn add(&mut self, kind: Kind, name: &[u8], target: &[u8]) -> bool {
         if name == b"." || name == b"./" {
             return true;
@@ -76,8 +76,8 @@ impl Tree {
         real.is_empty() || self.0.get(real).is_some_and(|(kind, _)| *kind == Kind::Directory)
     }
 
-    /// The path with all links resolved, or nothing where it runs into a file, out
-    /// of the root, round in circles, or past a name that is missing. The last name
+    /// The path with all links resolved. `None` if it leads through a file, out
+    /// of the root, into a loop, or through a missing name. Only the last name
     /// may be missing.
     fn real(&self, path: &[u8], links: usize) -> Option<Vec<u8>> {
         let mut real = Vec::new();
@@ -104,7 +104,7 @@ impl Tree {
         Some(real)
     }
 
-    /// Whether what keeps a path from being resolved is a missing name.
+    /// The path cannot be resolved only because a name is missing.
     fn is_merely_missing(&self, path: &[u8]) -> bool {
         let mut path = path.to_vec();
         for _ in 0..=255 {

@@ -1,54 +1,54 @@
-//! The answer to "does this plugin claim the application?", and why.
+//! The result of deciding a pattern, and its explanation.
 
 use std::fmt;
 
 use super::{AppDirectory, FileIndex};
 
-/// What a pattern says of an application.
+/// The result of deciding a pattern for an application.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// Something matches: its path in the repository, by the way it was found,
-    /// which may lead through links.
+pub enum Decision {
+    /// The path of the first match, relative to the repository. It may lead
+    /// through links.
     Match(Vec<u8>),
     /// Nothing matches.
     NoMatch,
 }
 
-impl Verdict {
-    /// Whether something matches.
+impl Decision {
+    /// The pattern matches.
     #[must_use]
     pub fn is_match(&self) -> bool {
         matches!(self, Self::Match(_))
     }
 
-    /// The reason, in words.
+    /// The explanation for people.
     #[must_use]
     pub fn explain(&self, index: &FileIndex, app: &AppDirectory) -> Explanation {
         match self {
-            Self::Match(path) => Explanation::Match { path: Shown(path.clone()) },
+            Self::Match(path) => Explanation::Match { path: ShownPath(path.clone()) },
             Self::NoMatch => Explanation::NoMatch {
                 files: index.files_below(app.path()),
-                app: Shown(app.path().to_vec()),
+                app: ShownPath(app.path().to_vec()),
             },
         }
     }
 }
 
-/// Why a verdict is what it is, for people: `apps/keda/Chart.yaml matches`,
-/// `matched 0 of 312 files under apps/keda`.
+/// The explanation of a decision: `apps/keda/Chart.yaml matches`, or `matched 0
+/// of 312 files under apps/keda`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Explanation {
     /// The first path that matches.
     Match {
-        /// In the repository.
-        path: Shown,
+        /// The path in the repository.
+        path: ShownPath,
     },
-    /// How much was searched in vain.
+    /// Nothing matched.
     NoMatch {
-        /// Files and links below the application, at any depth.
+        /// Number of files and links below the application, at any depth.
         files: usize,
         /// The application's directory.
-        app: Shown,
+        app: ShownPath,
     },
 }
 
@@ -61,20 +61,20 @@ impl fmt::Display for Explanation {
     }
 }
 
-/// A path of the repository as people read it: `.` for its root, what is not
-/// UTF-8 replaced, control characters escaped.
+/// A path of the repository as text for people. The root is `.`. Bytes that are
+/// not UTF-8 are replaced, and control characters are escaped.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shown(pub(super) Vec<u8>);
+pub struct ShownPath(pub(super) Vec<u8>);
 
-impl Shown {
-    /// A path as it stands.
+impl ShownPath {
+    /// A path relative to the repository.
     #[must_use]
     pub fn new(path: &[u8]) -> Self {
         Self(path.to_vec())
     }
 }
 
-impl fmt::Display for Shown {
+impl fmt::Display for ShownPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() {
             return f.write_str(".");
