@@ -1,0 +1,119 @@
+//! What `validate` prints, compared with committed files.
+
+use std::{
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+fn directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/diagnostics")
+}
+
+fn run(arguments: &[&str], input: &[u8]) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"))
+        .args(arguments)
+        .current_dir(directory())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+/// What is printed, and what it ends with.
+fn printed(arguments: &[&str]) -> String {
+    let output = run(arguments, b"");
+    let text = String::from_utf8(output.stdout).unwrap();
+    format!("{text}exit code {}\n", output.status.code().unwrap())
+}
+
+/// Compares with `NAME.txt`. Where that differs, what was printed is left in
+/// the target directory.
+fn compare(name: &str, arguments: &[&str]) -> Option<String> {
+    let printed = printed(arguments);
+    let committed = fs::read_to_string(directory().join(format!("{name}.txt")));
+    if committed.is_ok_and(|committed| committed == printed) {
+        return None;
+    }
+    let actual = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.txt"));
+    fs::write(&actual, &printed).unwrap();
+    let path = actual.display();
+    Some(format!("{name}: see {path}; if it is right: cp {path} tests/diagnostics/\n{printed}"))
+}
+
+#[test]
+fn every_kind_of_problem_looks_as_committed() {
+    let mut cases: Vec<_> = fs::read_dir(directory())
+        .unwrap()
+        .filter_map(|entry| entry.unwrap().file_name().into_string().ok())
+        .filter(|name| Path::new(name).extension().is_some_and(|extension| extension == "yaml"))
+        .collect();
+    cases.sort_unstable();
+    let compare = |file: &String| compare(file.trim_end_matches(".yaml"), &["validate", file]);
+    let different: Vec<_> = cases.iter().filter_map(compare).collect();
+    assert!(cases.len() > 5 && different.is_empty(), "{}", different.concat());
+}
+
+#[test]
+fn every_format_and_set_looks_as_committed() {
+    let cases: [(&str, &[&str]); 6] = [
+        ("set", &["validate", "set"]),
+        ("against", &["validate", "new", "--against", "old"]),
+        ("against-json", &["validate", "new", "--against", "old", "--output", "json"]),
+        ("github", &["validate", "shape.yaml", "scripts.yaml", "--output", "github"]),
+        ("json", &["validate", "set", "configmap.yaml", "--output", "json"]),
+        ("absent", &["validate", "absent.yaml", "/dev/null", "-"]),
+    ];
+    let different: Vec<_> = cases.iter().filter_map(|(name, args)| compare(name, args)).collect();
+    assert!(different.is_empty(), "{}", different.concat());
+}
+
+#[test]
+fn exit_codes_tell_errors_from_warnings() {
+    let code = |arguments: &[&str]| run(arguments, b"").status.code();
+    assert_eq!(code(&["validate", "../../plugins.d", "--deny-warnings"]), Some(0));
+    assert_eq!(code(&["validate", "shape.yaml", "--deny-warnings"]), Some(1));
+    assert_eq!(code(&["validate", "repeated.yaml"]), Some(0));
+    assert_eq!(code(&["validate", "repeated.yaml", "--deny-warnings"]), Some(3));
+    assert_eq!(code(&["validate"]), Some(2));
+    assert_eq!(code(&["explain", "CMP9999"]), Some(2));
+    assert_eq!(code(&["explain", "cmp104"]), Some(0));
+    assert_eq!(code(&["schema"]), Some(0));
+}
+
+#[test]
+fn standard_input_is_one_more_file() {
+    let text = fs::read(directory().join("configmap.yaml")).unwrap();
+    let output = run(&["validate", "-", "--output", "github"], &text);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with("::error file=stdin,line=18,col=18,"), "{text}");
+}
+
+#[test]
+fn sarif_names_every_code_and_every_place() {
+    let output = run(&["validate", "scripts.yaml", "set", "--output", "sarif"], b"");
+    let log: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let run = &log["runs"][0];
+    let rules = run["tool"]["driver"]["rules"].as_array().unwrap();
+    let results = run["results"].as_array().unwrap();
+    assert!(results.len() > 5);
+    for result in results {
+        assert!(rules.iter().any(|rule| rule["id"] == result["ruleId"]), "{result}");
+        let place = &result["locations"][0]["physicalLocation"];
+        assert!(place["region"]["startLine"].as_u64().unwrap() > 0, "{result}");
+    }
+    assert!(results.iter().any(|result| result["relatedLocations"].is_array()));
+}
+
+#[test]
+fn what_is_no_file_is_told_and_not_waited_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let fifo = directory.path().join("fifo.yaml");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, 0o600.into()).unwrap();
+    let output = run(&["validate", directory.path().to_str().unwrap()], b"");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("CMP0404"));
+}

@@ -1,0 +1,149 @@
+//! `doctor` tells the truth, in its text and in its exit code.
+
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Command, Output},
+};
+
+use serde_json::Value;
+
+const DEFINITION: &str = "
+apiVersion: argoproj.io/v1alpha1
+kind: ConfigManagementPlugin
+metadata: {name: tool}
+spec:
+  generate: {command: [TOOL]}
+";
+
+/// Something is not as it has to be; and the isolation is not to be had.
+const UNHEALTHY: i32 = 1;
+const UNISOLATED: i32 = 7;
+
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new(tool: &str) -> Self {
+        let place = Self(tempfile::tempdir().unwrap());
+        let open = |path: &Path| fs::set_permissions(path, Permissions::from_mode(0o777)).unwrap();
+        open(place.0.path());
+        for name in ["plugins.d", "sockets", "work"] {
+            fs::create_dir(place.at(name)).unwrap();
+            open(&place.at(name));
+        }
+        fs::write(place.at("plugins.d/tool.yaml"), DEFINITION.replace("TOOL", tool)).unwrap();
+        place
+    }
+
+    fn at(&self, name: &str) -> std::path::PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn examine(&self, isolation: &str) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
+        command.args(["doctor", "--output", "json", "--isolation", isolation]);
+        for (flag, name) in
+            [("--plugins-dir", "plugins.d"), ("--socket-dir", "sockets"), ("--work-dir", "work")]
+        {
+            command.arg(flag).arg(self.at(name));
+        }
+        command.output().unwrap()
+    }
+}
+
+fn findings(output: &Output) -> Vec<Value> {
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    document["findings"].as_array().unwrap().clone()
+}
+
+fn has(findings: &[Value], state: &str, text: &str) -> bool {
+    let is_it = |finding: &&Value| {
+        finding["state"] == state && finding["text"].as_str().unwrap().contains(text)
+    };
+    findings.iter().any(|finding| is_it(&finding))
+}
+
+#[test]
+fn a_healthy_place_is_one_where_serve_would_start() {
+    let place = Place::new("sh");
+    let output = place.examine("auto");
+    let findings = findings(&output);
+    if has(&findings, "failure", "does not start") {
+        assert_eq!(output.status.code(), Some(UNISOLATED));
+        eprintln!("skipped in part: this machine has no isolation at all");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{findings:#?}");
+    assert!(has(&findings, "fine", "--isolation auto gives"), "{findings:#?}");
+    assert!(has(&findings, "fine", "tool: sh"), "{findings:#?}");
+}
+
+#[test]
+fn a_tool_that_is_not_there_is_a_failure() {
+    let place = Place::new("no-such-tool");
+    let output = place.examine("auto");
+    assert!(has(&findings(&output), "failure", "not found: no-such-tool"));
+    assert!(matches!(output.status.code(), Some(UNHEALTHY | UNISOLATED)), "{output:?}");
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_a_failure_with_its_name() {
+    let place = Place::new("sh");
+    fs::remove_dir_all(place.at("plugins.d")).unwrap();
+    let output = place.examine("auto");
+    assert!(has(&findings(&output), "failure", "plugins.d"), "{output:?}");
+    assert!(matches!(output.status.code(), Some(UNHEALTHY | UNISOLATED)), "{output:?}");
+}
+
+#[test]
+fn a_work_directory_that_is_not_there_is_not_held_against_the_isolation() {
+    let place = Place::new("sh");
+    fs::remove_dir(place.at("work")).unwrap();
+    let output = place.examine("auto");
+    let is_isolated = !has(&findings(&output), "failure", "does not start");
+    assert!(has(&findings(&output), "warning", "work is not there; `serve` will make it"));
+    assert_eq!(output.status.code(), Some(if is_isolated { 0 } else { UNISOLATED }));
+    fs::write(place.at("work"), "").unwrap();
+    let output = place.examine("auto");
+    let text = format!("not tried: the work directory {}", place.at("work").display());
+    assert!(has(&findings(&output), "failure", &text), "{output:?}");
+    assert_eq!(output.status.code(), Some(UNHEALTHY));
+}
+
+#[test]
+fn a_path_to_read_that_is_not_there_is_a_failure() {
+    let place = Place::new("sh");
+    let definition = fs::read_to_string(place.at("plugins.d/tool.yaml")).unwrap();
+    let reading = definition + "  sandbox: {read: [/no/such]}\n";
+    fs::write(place.at("plugins.d/tool.yaml"), reading.replace("TOOL", "sh")).unwrap();
+    let output = place.examine("auto");
+    let text = "tool: every request will fail: spec.sandbox.read: /no/such: No such file";
+    assert!(has(&findings(&output), "failure", text), "{output:?}");
+    assert!(matches!(output.status.code(), Some(UNHEALTHY | UNISOLATED)), "{output:?}");
+}
+
+#[test]
+fn every_limit_that_can_be_set_is_shown() {
+    let output = Place::new("sh").examine("none");
+    for text in [
+        "--max-memory: 2Gi (Limits of a request: Memory limit, applied to each process and",
+        "--network: 22,53",
+        "--empty-grace: 2m (Clocks: Time to keep serving the last good plugins",
+    ] {
+        assert!(has(&findings(&output), "note", text), "{text}");
+    }
+}
+
+#[test]
+fn nothing_is_left_of_the_trials() {
+    let place = Place::new("sh");
+    place.examine("auto");
+    assert_eq!(fs::read_dir(place.at("work")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(place.at("sockets")).unwrap().count(), 0);
+}
+
+#[test]
+fn no_isolation_without_a_word_of_acceptance_is_refused() {
+    assert_eq!(Place::new("sh").examine("none").status.code(), Some(UNISOLATED));
+}

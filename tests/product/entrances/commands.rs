@@ -1,0 +1,212 @@
+//! The program's commands, and what each says of a plugins directory.
+
+use std::{
+    collections::BTreeSet,
+    fs::{self, Permissions},
+    io::{BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+use rustix::process::{Pid, Signal, geteuid, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::entrances::fixtures::{Expected, Room};
+
+/// The user that commands run as: root could read every file.
+pub(crate) const NOBODY: u32 = 65534;
+
+/// The code of an entry that is never read.
+const IGNORED: &str = "CMP0405";
+
+/// What a command sees in a plugins directory.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    plugins: BTreeSet<String>,
+    left_out: BTreeSet<String>,
+    ignored: BTreeSet<String>,
+}
+
+/// A copy of the program that every user may run.
+pub(crate) struct Program(TempDir);
+
+impl Seen {
+    pub(crate) fn of(expected: &Expected) -> Self {
+        let set = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        let Expected { plugins, left_out, ignored } = expected;
+        Self { plugins: set(plugins), left_out: set(left_out), ignored: set(ignored) }
+    }
+}
+
+impl Program {
+    pub(crate) fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
+        let program = Self(directory);
+        fs::copy(env!("CARGO_BIN_EXE_cmp-supervisor"), program.path()).unwrap();
+        program
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("cmp-supervisor")
+    }
+
+    fn command(&self, verb: &str, room: &Room) -> Command {
+        let mut command = Command::new(self.path());
+        if geteuid().is_root() {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        command.arg(verb).stdin(Stdio::null()).env("TMPDIR", room.at("work"));
+        command
+    }
+
+    /// `serve`, or `doctor` for it.
+    fn server(&self, verb: &str, room: &Room) -> Command {
+        let mut command = self.command(verb, room);
+        command.args(["--isolation", "none", "--accept-no-isolation"]);
+        command.args(["--run-as-uid", &NOBODY.to_string()]);
+        for (flag, name) in
+            [("--plugins-dir", "plugins.d"), ("--socket-dir", "sockets"), ("--work-dir", "work")]
+        {
+            command.arg(flag).arg(room.at(name));
+        }
+        command
+    }
+
+    fn local(&self, verb: &str, room: &Room) -> Command {
+        let mut command = self.command(verb, room);
+        command.arg(room.at("app")).arg("--plugins-dir").arg(room.plugins());
+        command.args(["--isolation", "none", "--output", "json"]);
+        command
+    }
+
+    pub(crate) fn serve(&self, room: &Room, _plugins: &Path) -> Seen {
+        let http = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let mut command = self.server("serve", room);
+        command.args(["--log-format", "json", "--http", &http.to_string()]);
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut log = Vec::<Value>::new();
+        for line in BufReader::new(child.stderr.take().unwrap()).lines() {
+            log.push(serde_json::from_str(&line.unwrap()).unwrap());
+            if log.last().unwrap()["msg"] == "ready" {
+                break;
+            }
+        }
+        let answer = get(&http.to_string(), "/plugins");
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        child.wait().unwrap();
+        let mut seen = Seen::default();
+        for plugin in answer["plugins"].as_array().unwrap() {
+            match plugin["state"].as_str().unwrap() {
+                "serving" => seen.plugins.insert(text(plugin, "name")),
+                _ => seen.left_out.insert(text(plugin, "file")),
+            };
+        }
+        let ignored = log.iter().filter(|event| event["code"] == IGNORED);
+        seen.ignored.extend(ignored.map(|event| text(event, "file")));
+        seen
+    }
+
+    pub(crate) fn validate(&self, room: &Room, plugins: &Path) -> Seen {
+        let mut command = self.command("validate", room);
+        let output = command.arg(plugins).args(["--output", "json"]).output().unwrap();
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let mut seen = Seen::default();
+        let names = report["plugins"].as_array().unwrap();
+        seen.plugins.extend(names.iter().map(|name| name.as_str().unwrap().to_owned()));
+        for diagnostic in report["diagnostics"].as_array().unwrap() {
+            let file = text(diagnostic, "file");
+            // What remains is said of an empty directory as a whole.
+            let Some(file) = file.strip_prefix(&format!("{}/", plugins.display())) else {
+                continue;
+            };
+            match (&*text(diagnostic, "code"), &*text(diagnostic, "severity")) {
+                (IGNORED, _) => seen.ignored.insert(file.to_owned()),
+                (_, "error") => seen.left_out.insert(file.to_owned()),
+                _ => false,
+            };
+        }
+        seen
+    }
+
+    pub(crate) fn matches(&self, room: &Room, _plugins: &Path) -> Seen {
+        let output = self.local("match", room).output().unwrap();
+        let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let mut seen = told(&output);
+        seen.plugins.extend(rows.iter().map(|row| text(row, "plugin")));
+        seen
+    }
+
+    /// Asks for a plugin that is not there, which names those that are.
+    pub(crate) fn ask_for_nobody(&self, verb: &str, room: &Room, _plugins: &Path) -> Seen {
+        let output = self.local(verb, room).args(["--plugin", "no-such"]).output().unwrap();
+        let mut seen = told(&output);
+        let errors = String::from_utf8(output.stderr).unwrap();
+        if let Some((_, known)) = errors.split_once("there are: ") {
+            seen.plugins.extend(known.trim_end().split(", ").map(str::to_owned));
+        }
+        seen
+    }
+
+    pub(crate) fn doctor(&self, room: &Room, _plugins: &Path) -> Seen {
+        let output = self.server("doctor", room).args(["--output", "json"]).output().unwrap();
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let mut seen = Seen::default();
+        let findings = report["findings"].as_array().unwrap().iter();
+        for finding in findings.filter(|finding| finding["section"] == "plugins") {
+            let text = text(finding, "text");
+            let subject = |text: &str| text.split_once(": ").unwrap().0.to_owned();
+            match (finding["state"].as_str().unwrap(), text.strip_prefix("not served: ")) {
+                ("fine", _) => seen.plugins.insert(subject(&text)),
+                ("note", _) => seen.ignored.insert(subject(&text)),
+                (_, Some(text)) => seen.left_out.insert(subject(text)),
+                _ => false,
+            };
+        }
+        seen
+    }
+
+    /// Everything that a command says which cannot go on.
+    pub(crate) fn complaint(&self, verb: &str, room: &Room) -> String {
+        let mut command = match verb {
+            "serve" | "doctor" => self.server(verb, room),
+            "validate" => self.command(verb, room),
+            _ => self.local(verb, room),
+        };
+        if verb == "validate" {
+            command.arg(room.plugins());
+        }
+        let output = command.output().unwrap();
+        assert!(!output.status.success(), "{verb}");
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    }
+}
+
+/// What a command with a supervisor of its own tells on standard error.
+fn told(output: &Output) -> Seen {
+    let mut seen = Seen::default();
+    for line in String::from_utf8_lossy(&output.stderr).lines() {
+        let subject = |text: &str| text.split_once(": ").unwrap().0.to_owned();
+        if let Some((_, text)) = line.split_once("warning not a valid plugin: ") {
+            seen.left_out.insert(subject(text));
+        } else if let Some(text) = line.trim_start().strip_prefix("ignored ") {
+            seen.ignored.insert(subject(text));
+        }
+    }
+    seen
+}
+
+fn get(address: &str, path: &str) -> Value {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+}
+
+fn text(value: &Value, key: &str) -> String {
+    value[key].as_str().unwrap().to_owned()
+}

@@ -1,0 +1,14 @@
+//! The product, used as its users do: the built binary, real sockets, files
+//! and processes. One binary, because linking the product takes longest.
+
+#![cfg(test)]
+
+mod command_line;
+mod definition_properties;
+mod diagnostics;
+mod doctor;
+mod entrances;
+mod reload;
+mod sandbox_settings;
+mod schema;
+mod verdicts;

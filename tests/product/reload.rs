@@ -1,0 +1,15 @@
+//! Definitions that change while they are served.
+
+mod cases;
+mod client;
+mod directories;
+mod endpoints;
+mod exhausted;
+mod files;
+mod kubelet;
+mod loaded;
+mod mounts;
+mod reader;
+mod server;
+mod sockets;
+mod steps;

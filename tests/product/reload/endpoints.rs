@@ -1,0 +1,148 @@
+//! What a running supervisor says of its plugins, and is told.
+
+use std::{fs, process::Command};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::reload::{
+    client::{Fate, connect},
+    loaded::definition,
+    server::{Folders, Server, eventually, write},
+};
+
+fn plugin(server: &Server, name: &str) -> Value {
+    let (status, body) = server.ask("GET", "/plugins");
+    assert_eq!(status, 200);
+    let overview: Value = serde_json::from_str(&body).unwrap();
+    let plugins = overview["plugins"].as_array().unwrap().clone();
+    plugins.into_iter().find(|plugin| plugin["name"] == name).unwrap_or_default()
+}
+
+#[test]
+fn a_reload_is_answered_when_its_plugins_are_served() {
+    let folders = Folders::new();
+    write(&folders.plugins(), "a.yaml", &definition("a", "x"));
+    let server = folders.serve();
+    for number in 0..10 {
+        let name = format!("new-{number}");
+        fs::write(folders.plugins().join("b.yaml"), definition(&name, "x")).unwrap();
+        let (status, body) = server.ask("POST", "/-/reload");
+        assert_eq!(status, 200, "{body}");
+        assert_eq!(connect(&folders.socket(&name)), Fate::Served);
+        let shown = plugin(&server, &name);
+        assert_eq!(shown["state"], "serving");
+        assert_eq!(shown["file"], "b.yaml");
+        assert_eq!(shown["generation"], number + 2);
+    }
+    assert_eq!(server.ask("GET", "/-/reload").0, 405);
+}
+
+#[test]
+fn a_broken_definition_is_shown_as_stale_with_its_problem() {
+    let folders = Folders::new();
+    write(&folders.plugins(), "a.yaml", &definition("a", "x"));
+    write(&folders.plugins(), "b.yaml", &definition("b", "x"));
+    let server = folders.serve();
+    fs::write(folders.plugins().join("a.yaml"), "kind: [").unwrap();
+    let (status, body) = server.ask("POST", "/-/reload");
+    assert_eq!(status, 422, "{body}");
+    let stale = plugin(&server, "a");
+    assert_eq!(stale["state"], "stale");
+    assert!(stale["problems"][0].as_str().unwrap().contains("line 1"), "{stale}");
+    assert_eq!(plugin(&server, "b")["state"], "serving");
+    // One bad plugin must not take the Pod out of service.
+    assert_eq!(server.ask("GET", "/readyz").0, 200);
+    for line in [
+        r#"argocd_cmp_plugin_state{plugin="a",state="stale"} 1"#,
+        r#"argocd_cmp_plugin_state{plugin="b",state="serving"} 1"#,
+        r#"argocd_cmp_plugins{state="stale"} 1"#,
+        "argocd_cmp_config_last_reload_successful 0",
+    ] {
+        eventually(line, || server.ask("GET", "/metrics").1.contains(line));
+    }
+    fs::remove_dir_all(folders.plugins()).unwrap();
+    let (status, body) = server.ask("POST", "/-/reload");
+    assert!(status == 500 && body.contains("cannot list"), "{status} {body}");
+    assert_eq!(connect(&folders.socket("a")), Fate::Served);
+}
+
+#[test]
+fn of_several_definitions_in_a_file_only_the_broken_one_is_stale() {
+    let folders = Folders::new();
+    let [a, b] = ["a", "b"].map(|name| definition(name, "x"));
+    write(&folders.plugins(), "both.yaml", &format!("{a}\n---\n{b}"));
+    let server = folders.serve();
+    let broken = b.replace("kind:", "limits: [\nkind:");
+    fs::write(folders.plugins().join("both.yaml"), format!("{a}\n---\n{broken}")).unwrap();
+    assert_eq!(server.ask("POST", "/-/reload").0, 422);
+    assert_eq!(plugin(&server, "a")["state"], "serving");
+    assert_eq!(plugin(&server, "a")["problems"].as_array().map(Vec::len), Some(0));
+    assert_eq!(plugin(&server, "b")["state"], "stale");
+}
+
+#[test]
+fn a_definition_with_two_errors_is_one_that_is_invalid() {
+    let folders = Folders::new();
+    write(&folders.plugins(), "a.yaml", &definition("a", "x"));
+    write(&folders.plugins(), "bad.yaml", "kind: ConfigManagementPlugin");
+    let server = folders.serve();
+    let (_, body) = server.ask("GET", "/plugins");
+    let overview: Value = serde_json::from_str(&body).unwrap();
+    let plugins = overview["plugins"].as_array().unwrap();
+    assert_eq!(plugins.len(), 2, "{body}");
+    assert_eq!(plugins[1]["problems"].as_array().map(Vec::len), Some(2), "{body}");
+    let line = r#"argocd_cmp_plugins{state="invalid"} 1"#;
+    eventually(line, || server.ask("GET", "/metrics").1.contains(line));
+}
+
+#[test]
+fn a_plugin_whose_socket_cannot_be_made_is_shown_as_failed() {
+    let folders = Folders::new();
+    write(&folders.plugins(), "a.yaml", &definition("a", "x"));
+    write(&folders.plugins(), "long.yaml", &definition(&"long".repeat(30), "x"));
+    let server = folders.serve();
+    let failed = plugin(&server, &"long".repeat(30));
+    assert_eq!(failed["state"], "failed");
+    assert!(failed["problems"][0].as_str().unwrap().contains("107"), "{failed}");
+    assert_eq!(connect(&folders.socket("a")), Fate::Served);
+}
+
+#[test]
+fn sighup_has_the_definitions_looked_at() {
+    let folders = Folders::new();
+    write(&folders.plugins(), "a.yaml", &definition("a", "x"));
+    let server = folders.serve();
+    let count = || {
+        let (_, page) = server.ask("GET", "/metrics");
+        let line = page.lines().find(|l| l.contains(r#"reloads_total{result="unchanged"}"#));
+        line.unwrap().rsplit(' ').next().unwrap().parse::<u32>().unwrap()
+    };
+    let before = count();
+    server.signal(Signal::HUP);
+    eventually("a look", || count() > before);
+}
+
+#[test]
+fn the_verb_status_shows_it_to_people_and_machines() {
+    let folders = Folders::new();
+    write(&folders.plugins(), "a.yaml", &definition("a", "x"));
+    let server = folders.serve();
+    let status = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
+        let output = command.arg("status").args(arguments).output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
+    };
+    let http = server.http.to_string();
+    let (code, text) = status(&["--http", &http]);
+    assert!(code == 0 && text.contains("serving") && text.contains("a.yaml"), "{text}");
+    let (code, json) = status(&["--http", &http, "--output", "json"]);
+    let overview: Value = serde_json::from_str(&json).unwrap();
+    assert!(code == 0 && overview["plugins"][0]["name"] == "a", "{json}");
+    fs::write(folders.plugins().join("a.yaml"), "").unwrap();
+    server.ask("POST", "/-/reload");
+    let (code, text) = status(&["--http", &http]);
+    assert!(code == 1 && text.contains("stale"), "{code} {text}");
+    drop(server);
+    assert_eq!(status(&["--http", &http]).0, 7);
+}

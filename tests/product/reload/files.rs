@@ -1,0 +1,123 @@
+//! What can be wrong with a file, each beside a good one that is served.
+
+use std::{fs, os::unix::fs::PermissionsExt, time::Instant};
+
+use crate::reload::loaded::{Loaded, definition};
+
+/// Looks at a file of this content beside a good one; what is wrong with it.
+fn trouble(text: impl AsRef<[u8]>) -> String {
+    let mut loaded = Loaded::new();
+    loaded.write("good.yaml", definition("good", "x"));
+    loaded.write("odd.yaml", text);
+    assert_eq!(loaded.plugins(), ["good:x"]);
+    loaded.trouble("odd.yaml")
+}
+
+/// Looks at a good file of this text beside another; whether it is served.
+fn is_served(text: impl AsRef<[u8]>) -> bool {
+    let mut loaded = Loaded::new();
+    loaded.write("odd.yaml", text);
+    loaded.plugins() == ["odd:x"] && loaded.trouble("odd.yaml").is_empty()
+}
+
+#[test]
+fn a_file_that_holds_no_definition_says_so() {
+    for text in ["", "# only a comment\n", "---\n", "kind: Pod\n", "[]", "text"] {
+        assert!(!trouble(text).is_empty(), "{text:?}");
+    }
+}
+
+#[test]
+fn a_whole_configmap_is_no_definition() {
+    let text = "apiVersion: v1\nkind: ConfigMap\ndata:\n  plugin.yaml: |\n    kind: x\n";
+    assert!(!trouble(text).is_empty());
+}
+
+#[test]
+fn bytes_that_are_no_text_are_told() {
+    for bytes in [&b"kind: \xff\xfe"[..], b"kind: a\0b", b"\xc3("] {
+        assert!(!trouble(bytes).is_empty(), "{bytes:?}");
+    }
+}
+
+#[test]
+fn a_byte_order_mark_and_carriage_returns_are_no_fault() {
+    assert!(is_served(format!("\u{feff}{}", definition("odd", "x"))));
+    assert!(is_served(definition("odd", "x").replace('\n', "\r\n")));
+}
+
+#[test]
+fn a_tab_in_the_indentation_has_a_line() {
+    let text = "kind: ConfigManagementPlugin\nmetadata:\n\tname: odd\n";
+    assert!(trouble(text).contains("line"), "{}", trouble(text));
+}
+
+#[test]
+fn bombs_and_deep_nesting_cost_nothing() {
+    let level = |n: u32| format!("a{n}: &a{n} [*a{0},*a{0},*a{0},*a{0}]\n", n - 1);
+    let levels: Vec<_> = (1..30).map(level).collect();
+    let bomb = format!("a0: &a0 [x]\n{}kind: x\n", levels.concat());
+    let began = Instant::now();
+    assert!(!trouble(bomb).is_empty());
+    assert!(!trouble("[".repeat(200_000)).is_empty());
+    assert!(began.elapsed().as_secs() < 10);
+}
+
+#[test]
+fn names_that_lead_out_of_the_socket_directory_are_refused() {
+    for name in ["../x", "a/b", "\"a\\0\""] {
+        assert!(!trouble(definition(name, "x")).is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn a_file_that_is_too_large_is_not_read() {
+    assert!(trouble(vec![b'#'; 2 * 1024 * 1024]).contains("larger than"));
+}
+
+#[test]
+fn a_file_that_may_not_be_read_says_whose_it_is() {
+    let mut loaded = Loaded::new();
+    loaded.write("a.yaml", definition("a", "x"));
+    loaded.plugins();
+    let path = loaded.directory().join("a.yaml");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o0)).unwrap();
+    let text = loaded.trouble("a.yaml");
+    if text.is_empty() {
+        println!("skipped: needs another user than root, who may read everything");
+        return;
+    }
+    assert!(text.contains("0000") && text.contains("fsGroup"), "{text}");
+    // It was readable before: that is not the wish to remove it.
+    assert_eq!(loaded.served(), ["a:x"]);
+}
+
+#[test]
+fn a_link_to_nothing_keeps_what_was_there() {
+    let mut loaded = Loaded::new();
+    let (text, link) = (loaded.directory().join("text"), loaded.directory().join("a.yaml"));
+    fs::write(&text, definition("a", "x")).unwrap();
+    std::os::unix::fs::symlink("text", link).unwrap();
+    assert_eq!(loaded.plugins(), ["a:x"]);
+    fs::remove_file(text).unwrap();
+    assert_eq!(loaded.plugins(), ["a:x"]);
+    assert!(!loaded.trouble("a.yaml").is_empty());
+}
+
+#[test]
+fn scripts_beside_a_definition_are_nobodys_business() {
+    let mut loaded = Loaded::new();
+    loaded.write("a.yaml", definition("a", "x"));
+    loaded.write("generate.sh", "#!/bin/sh\n");
+    loaded.write("README.md", "# text");
+    assert_eq!(loaded.plugins(), ["a:x"]);
+    assert!(loaded.load().unwrap().problems.is_empty());
+}
+
+#[test]
+fn the_first_document_is_the_definition() {
+    let text = format!("{}---\n{}", definition("odd", "x"), "other: document\n");
+    let mut loaded = Loaded::new();
+    loaded.write("odd.yaml", text);
+    assert_eq!(loaded.plugins()[0], "odd:x");
+}

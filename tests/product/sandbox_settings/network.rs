@@ -1,0 +1,78 @@
+//! `spec.sandbox.network`.
+
+use std::{
+    net::{TcpListener, UdpSocket},
+    process::Command,
+};
+
+use crate::sandbox_settings::bench::{Bench, tiers};
+
+/// Connects to a TCP port and sends a datagram, and prints what happened.
+const PROBE: &str = r#"
+import errno, os, socket
+def tried(act):
+    try:
+        act()
+        return "done"
+    except OSError as error:
+        return errno.errorcode[error.errno]
+def datagram():
+    socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("127.0.0.1", int(os.environ["ARGOCD_ENV_UDP"])))
+def stream():
+    socket.create_connection(("127.0.0.1", int(os.environ["ARGOCD_ENV_TCP"])), 5)
+print("kind: A")
+print("tcp:", tried(stream))
+print("udp:", tried(datagram))
+print("tcp6:", tried(lambda: socket.socket(socket.AF_INET6, socket.SOCK_STREAM)))
+"#;
+
+fn has_python() -> bool {
+    let found = Command::new("python3").arg("-V").output().is_ok();
+    if !found {
+        println!("skipped: needs python3");
+    }
+    found
+}
+
+/// What a plugin can do: TCP, and UDP.
+fn tried(tier: &str, network: &str) -> (String, String, String) {
+    let (tcp, udp) = (TcpListener::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0"));
+    let tcp_port = tcp.local_addr().unwrap().port();
+    let udp_port = udp.as_ref().unwrap().local_addr().unwrap().port();
+    let spec = format!("  sandbox: {{network: {}}}", network.replace("TCP", &tcp_port.to_string()));
+    let bench = Bench::new(&spec, &format!("python3 -c '{PROBE}'"));
+    let (tcp_port, udp_port) = (format!("TCP={tcp_port}"), format!("UDP={udp_port}"));
+    let rendered = bench.render(tier, &["--env", &tcp_port, "--env", &udp_port]);
+    (rendered.value("tcp"), rendered.value("udp"), rendered.value("tcp6"))
+}
+
+#[test]
+fn without_a_network_there_is_neither_tcp_nor_udp() {
+    for tier in tiers().into_iter().filter(|_| has_python()) {
+        let (tcp, udp, tcp6) = tried(tier, "none");
+        assert_eq!([tcp.as_str(), &udp, &tcp6], ["EACCES"; 3], "{tier}");
+    }
+}
+
+#[test]
+fn ports_that_are_listed_can_be_connected_to() {
+    for tier in tiers().into_iter().filter(|_| has_python()) {
+        assert_eq!(tried(tier, "[TCP]").0, "done", "{tier}");
+    }
+}
+
+#[test]
+fn ports_that_are_not_listed_cannot() {
+    for tier in tiers().into_iter().filter(|tier| *tier != "none" && has_python()) {
+        let (tcp, udp, _) = tried(tier, "[1]");
+        assert_eq!(tcp, "EACCES", "{tier}");
+        assert_eq!(udp, "done", "{tier}: documented: no port of UDP is kept");
+    }
+}
+
+#[test]
+fn any_port_can_be_had() {
+    for tier in tiers().into_iter().filter(|_| has_python()) {
+        assert_eq!(tried(tier, "any").0, "done", "{tier}");
+    }
+}

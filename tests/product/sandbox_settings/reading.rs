@@ -1,0 +1,168 @@
+//! `spec.sandbox.read`.
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::{Path, PathBuf},
+};
+
+use crate::sandbox_settings::bench::{Bench, tiers};
+
+/// Prints what is in `data/file` beside the application.
+fn script(path: &Path) -> String {
+    format!("echo 'kind: A'; echo \"data: '$(cat {}/file 2>&1 || true)'\"", path.display())
+}
+
+/// A bench, and a directory with a file that everybody may read. It is in the
+/// root, where nothing is a part of the image.
+struct Data {
+    path: PathBuf,
+}
+
+impl Data {
+    fn new(name: &str) -> Self {
+        let path = PathBuf::from(format!("/srv/cmp-settings-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        fs::write(path.join("file"), "told").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        Self { path }
+    }
+}
+
+impl Drop for Data {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.path).unwrap();
+    }
+}
+
+fn reading(path: &Path) -> String {
+    format!("  sandbox: {{read: [{}]}}", path.display())
+}
+
+/// A bench whose own directory is what is read.
+fn own(of: impl FnOnce(&Path) -> PathBuf, prepare: impl FnOnce(&Path)) -> (Bench, PathBuf) {
+    let bench = Bench::new("", "true");
+    let data = bench.path("data");
+    fs::create_dir(&data).unwrap();
+    fs::write(data.join("file"), "told").unwrap();
+    prepare(&data);
+    let path = of(&data);
+    bench.add("tried", &reading(&path), &script(&path));
+    (bench, path)
+}
+
+#[test]
+fn a_path_that_is_listed_can_be_read() {
+    for tier in tiers() {
+        let (bench, _) = own(Path::to_owned, |_| ());
+        assert_eq!(bench.render(tier, &[]).value("data"), "told", "{tier}");
+    }
+}
+
+#[test]
+fn a_path_that_is_not_listed_cannot() {
+    for tier in tiers().into_iter().filter(|tier| *tier != "none") {
+        let (bench, path) = own(Path::to_owned, |_| ());
+        bench.add("tried", "", &script(&path));
+        let data = bench.render(tier, &[]).value("data");
+        assert!(data.starts_with("cat: "), "{tier}: {data}");
+    }
+}
+
+#[test]
+fn the_operators_paths_are_read_too() {
+    for tier in tiers() {
+        let (bench, path) = own(Path::to_owned, |_| ());
+        bench.add("tried", "", &script(&path));
+        let bench = bench.with("CMP_SUPERVISOR_READ", &path.display().to_string());
+        assert_eq!(bench.render(tier, &[]).value("data"), "told", "{tier}");
+    }
+}
+
+#[test]
+fn a_link_is_read_under_its_own_name() {
+    for tier in tiers() {
+        let link = |data: &Path| data.with_file_name("link");
+        let (bench, _) = own(link, |data| symlink(data, link(data)).unwrap());
+        assert_eq!(bench.render(tier, &[]).value("data"), "told", "{tier}");
+    }
+}
+
+#[test]
+fn paths_within_each_other_may_be_listed_in_any_order() {
+    for tier in tiers() {
+        let (bench, path) = own(Path::to_owned, |data| {
+            fs::create_dir(data.join("inner")).unwrap();
+            fs::write(data.join("inner/file"), "told").unwrap();
+        });
+        let inner = path.join("inner");
+        let both = format!("  sandbox: {{read: [{}, {}]}}", inner.display(), path.display());
+        for read in [&path, &inner] {
+            bench.add("tried", &both, &script(read));
+            assert_eq!(bench.render(tier, &[]).value("data"), "told", "{tier} {read:?}");
+        }
+    }
+}
+
+#[test]
+fn a_path_that_is_part_of_the_image_may_be_listed() {
+    for tier in tiers() {
+        let data = Data::new(tier);
+        let bench = Bench::new(&reading(&data.path), &script(&data.path));
+        assert_eq!(bench.render(tier, &[]).value("data"), "told", "{tier}");
+    }
+}
+
+#[test]
+fn what_can_be_read_cannot_be_written() {
+    for tier in tiers().into_iter().filter(|tier| *tier != "none") {
+        let open = |data: &Path| {
+            fs::set_permissions(data, fs::Permissions::from_mode(0o777)).unwrap();
+        };
+        let (bench, path) = own(Path::to_owned, open);
+        let write = format!("echo 'kind: A'; touch {}/new || true", path.display());
+        bench.add("tried", &reading(&path), &write);
+        assert_eq!(bench.render(tier, &[]).code, Some(0));
+        assert!(!path.join("new").exists(), "{tier}");
+    }
+}
+
+#[test]
+fn a_path_that_is_missing_fails_the_request_with_its_name() {
+    for tier in tiers() {
+        let rendered = Bench::new("  sandbox: {read: [/no/such]}", "true").render(tier, &[]);
+        let error = rendered.error();
+        assert!(error.contains("`/no/such` is to be readable"), "{tier}: {error}");
+        assert!(error.contains("plugin tried"), "{tier}: {error}");
+        // What metrics count: the plugin itself never ran.
+        assert!(rendered.stderr.contains("tried: sandbox in "), "{tier}: {}", rendered.stderr);
+    }
+}
+
+#[test]
+fn what_exposes_other_requests_or_sockets_is_refused() {
+    for tier in tiers() {
+        for place in ["sockets", "work", "work/_cmp_server", "work/_cmp_caches", "plugins", "."] {
+            let bench = Bench::new("", "true");
+            let path = bench.path(place);
+            bench.add("tried", &reading(&path), "echo 'kind: A'");
+            let _server = bench.serve(tier, &[]);
+            let rendered = bench.ask("tried", &[]);
+            let error = rendered.error();
+            assert!(error.contains("would expose"), "{tier} {place}: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_link_to_what_is_hidden_is_refused() {
+    for tier in tiers() {
+        let bench = Bench::new("", "true");
+        let link = bench.path("link");
+        symlink(bench.path("work"), &link).unwrap();
+        bench.add("tried", &reading(&link), "echo 'kind: A'");
+        let _server = bench.serve(tier, &[]);
+        let rendered = bench.ask("tried", &[]);
+        assert!(rendered.error().contains("would expose"), "{tier}: {}", rendered.stderr);
+    }
+}

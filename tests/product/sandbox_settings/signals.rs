@@ -1,0 +1,34 @@
+//! Signals that commands begin with.
+
+use std::process::Command;
+
+use crate::sandbox_settings::bench::{Bench, Rendered, tiers};
+
+/// Starts a program as `nohup` and other parents do.
+const IGNORING: &str = "trap '' HUP INT QUIT PIPE TERM USR2; exec \"$0\" \"$@\"";
+
+/// Prints 128 and the signal's number where a signal ends a process.
+const TRIED: &str = "for s in HUP INT QUIT PIPE TERM USR2; do sh -c \"kill -$s \\$\\$; exit 0\" \
+                     2>/dev/null; echo \"$s: x$?\"; done";
+
+#[test]
+fn signals_that_the_supervisors_parent_ignored_end_commands() {
+    let bench = Bench::new("", TRIED);
+    for tier in tiers() {
+        let mut command = Command::new("sh");
+        command.args(["-c", IGNORING, env!("CARGO_BIN_EXE_cmp-supervisor"), "render"]);
+        command.arg(bench.path("app")).arg("--plugins-dir").arg(bench.path("plugins"));
+        command.args(["--isolation", tier, "-o", "json"]);
+        let rendered: Rendered = command.output().unwrap().into();
+        for (signal, code) in [
+            ("HUP", "x129"),
+            ("INT", "x130"),
+            ("QUIT", "x131"),
+            ("PIPE", "x141"),
+            ("TERM", "x143"),
+            ("USR2", "x140"),
+        ] {
+            assert_eq!(rendered.value(signal), code, "{signal} in {tier}");
+        }
+    }
+}

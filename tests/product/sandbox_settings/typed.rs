@@ -1,0 +1,91 @@
+//! What is said of what was typed: it names what is wrong, and what to do.
+
+use std::fs;
+
+use crate::sandbox_settings::bench::Bench;
+
+/// Renders with these arguments, which is refused; what is said of it.
+fn refused(bench: &Bench, arguments: &[&str], code: i32) -> String {
+    let rendered = bench.render("none", arguments);
+    assert_eq!(rendered.code, Some(code), "{arguments:?}: {}", rendered.stderr);
+    rendered.error().to_owned()
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    let bench = Bench::new("", "echo 'kind: A'");
+    let plugins = bench.path("plugins");
+    for (arguments, code, text) in [
+        (
+            &["--timeout", "0"][..],
+            2,
+            "'0' for '--timeout <DURATION>': expected a duration above 0, for example 90s or 1m30s",
+        ),
+        (&["--param", "a[=3"], 2, "for lists NAME[]=VALUE"),
+        (&["--param", "a=1", "--param", "a[]=2"], 2, "--param a: a parameter is a text, a list or"),
+        (&["--env", "FOO"], 2, "wanted is NAME=VALUE\n"),
+        (&["--repo-root", plugins.to_str().unwrap()], 1, "--repo-root is a directory around"),
+        (
+            &["--socket", "/nope"],
+            1,
+            "/nope: cannot connect: No such file or directory (os error 2)",
+        ),
+        (&["--socket", "/etc/hostname"], 1, "no server listens on it"),
+        (&["--plugin", "other"], 1, "there is no plugin `other`; there are: tried"),
+    ] {
+        let error = refused(&bench, arguments, code);
+        assert!(error.contains(text), "{arguments:?}: {error}");
+    }
+}
+
+#[test]
+fn a_directory_without_plugins_is_named() {
+    let bench = Bench::new("", "true");
+    fs::remove_file(bench.path("plugins/tried.yaml")).unwrap();
+    let text = format!("{}: no plugin to try", bench.path("plugins").display());
+    assert!(refused(&bench, &[], 1).contains(&text));
+}
+
+#[test]
+fn an_application_without_files_is_named() {
+    let bench = Bench::new("", "true");
+    fs::remove_file(bench.path("app/x")).unwrap();
+    assert!(refused(&bench, &[], 1).contains("there is no regular file in it"));
+}
+
+#[test]
+fn of_a_plugin_that_is_named_only_its_own_definition_is_told_of() {
+    let bench = Bench::new("", "echo 'kind: A'");
+    fs::write(bench.path("plugins/broken.yaml"), "kind: ConfigManagementPlugin").unwrap();
+    let rendered = bench.render("none", &[]);
+    assert!(rendered.stderr.contains("broken.yaml"), "{}", rendered.stderr);
+    let rendered = bench.render("none", &["--plugin", "tried"]);
+    assert_eq!(rendered.code, Some(0), "{}", rendered.stderr);
+    assert!(!rendered.stderr.contains("broken.yaml"), "{}", rendered.stderr);
+}
+
+#[test]
+fn as_deep_as_serve_takes_is_as_deep_as_can_be_rendered() {
+    let bench = Bench::new("", "echo 'kind: A'");
+    let deepest = bench.path("app").join("d/".repeat(254));
+    fs::create_dir_all(&deepest).unwrap();
+    fs::write(deepest.join("file"), "").unwrap();
+    assert_eq!(bench.render("none", &[]).code, Some(0));
+    fs::create_dir(deepest.join("d")).unwrap();
+    fs::write(deepest.join("d/file"), "").unwrap();
+    let error = refused(&bench, &[], 1);
+    assert!(error.contains("255 components deep: name a smaller --repo-root"), "{error}");
+}
+
+#[test]
+fn a_log_has_neither_empty_fields_nor_those_of_rust() {
+    let bench = Bench::new("", "echo 'kind: A'");
+    let server = bench.serve("none", &[]);
+    fs::remove_dir_all(bench.path("plugins")).unwrap();
+    bench.ask("tried", &[]).value("kind");
+    let log = server.log();
+    assert!(log.contains("CMP0303"), "{log}");
+    for text in [r#":"""#, r#""None""#, "Some("] {
+        assert!(!log.contains(text), "{text}: {log}");
+    }
+}

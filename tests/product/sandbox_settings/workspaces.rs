@@ -1,0 +1,79 @@
+//! The directory of workspaces, and what others do to it.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::PathBuf,
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::sandbox_settings::bench::{Bench, tiers};
+
+/// How long a server may take to say what it could not clear.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A bench whose work directory everybody may write to, as Kubernetes makes it.
+fn bench() -> (Bench, PathBuf) {
+    let bench = Bench::new("", "echo 'kind: A'; echo \"home: $HOME\"");
+    let root = bench.path("work/_cmp_server");
+    fs::create_dir_all(&root).unwrap();
+    fs::set_permissions(bench.path("work"), fs::Permissions::from_mode(0o777)).unwrap();
+    (bench, root)
+}
+
+#[test]
+fn a_directory_that_is_removed_while_it_serves_is_made_again() {
+    for tier in tiers() {
+        let (bench, root) = bench();
+        let _server = bench.serve(tier, &[]);
+        fs::remove_dir_all(&root).unwrap();
+        for _ in 0..2 {
+            let home = bench.ask("tried", &[]).value("home");
+            assert!(home.starts_with(root.to_str().unwrap()), "{tier}: {home}");
+        }
+        let mode = fs::metadata(&root).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o771, "{tier}");
+    }
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_again_is_named() {
+    for tier in tiers() {
+        let (bench, root) = bench();
+        let _server = bench.serve(tier, &[]);
+        fs::remove_dir_all(&root).unwrap();
+        fs::write(&root, "").unwrap();
+        let rendered = bench.ask("tried", &[]);
+        let named = format!("{} was removed, and cannot be made again", root.display());
+        assert!(rendered.error().contains(&named), "{tier}: {}", rendered.stderr);
+    }
+}
+
+#[test]
+fn what_others_left_is_cleared_at_the_start() {
+    for tier in tiers() {
+        let (bench, root) = bench();
+        fs::write(root.join("file"), "").unwrap();
+        std::os::unix::fs::symlink("/tmp", root.join("link")).unwrap();
+        let _server = bench.serve(tier, &[]);
+        assert!(!root.join("file").exists() && !root.join("link").is_symlink(), "{tier}");
+    }
+}
+
+#[test]
+fn what_cannot_be_cleared_is_told() {
+    if !rustix::process::geteuid().is_root() {
+        return println!("skipped: only root makes directories of others");
+    }
+    let (bench, root) = bench();
+    fs::create_dir_all(root.join("left/inner")).unwrap();
+    std::os::unix::fs::chown(root.join("left"), Some(60710), Some(60710)).unwrap();
+    let server = bench.serve("none", &[]);
+    let until = Instant::now() + PATIENCE;
+    while !server.log().contains("\"name\":\"left\"") {
+        assert!(Instant::now() < until, "{}", server.log());
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert!(root.join("left").exists());
+}
