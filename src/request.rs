@@ -1,24 +1,24 @@
-//! What serving means: from an archive to manifests, a verdict or announcements.
+//! Serves a request: turns an archive into manifests, a match answer or announcements.
 //!
-//! A request is a chain of values, each of which only the step before can make:
-//! an [`Incoming`] archive and a [`Lease`] become [`Received`] when the checksum
-//! is right; that becomes a [`Workspace`] when the application is inside it; a
-//! workspace runs commands; and their output parses into [`Manifests`]. A step
-//! in another order does not compile.
+//! A request is a chain of values, and only the previous step can create the
+//! next value. [`Incoming`] and a [`Lease`] become [`Received`] if the checksum
+//! is right, then a [`Workspace`] if the application is inside the repository.
+//! A workspace runs commands, and [`Manifests`] are parsed from their output.
+//! Steps in another order do not compile.
 
 pub mod admission;
 pub mod announcement;
+mod checksum;
+mod command;
 mod deadline;
-mod funnel;
+mod discovery;
 mod hint;
 mod incoming;
+mod index;
 mod manifests;
 mod path;
 mod printable;
 mod progress;
-mod survey;
-mod terms;
-mod verdict;
 mod workspace;
 
 use std::sync::Arc;
@@ -26,19 +26,19 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use self::{
-    admission::{Lane, Lanes, NoPlace, Place},
+    admission::{Lane, Lanes, NoPermit, Permit},
     announcement::{InvalidAnnouncements, announce},
-    verdict::{Pattern, Question},
+    discovery::{MatchKey, Pattern},
 };
 pub use self::{
-    deadline::{Clock, Deadline, Passed},
+    deadline::{Clock, Deadline, DeadlinePassed},
+    discovery::{IndexedArchive, MatchAnswer, MatchCache, Undecided},
     hint::Hint,
-    incoming::{ArchiveLimits, BrokenStream, Chunks, Header, Incoming, ReceiveError},
+    incoming::{ArchiveLimits, BrokenStream, ChunkStream, Incoming, ReceiveError, RequestHeader},
     manifests::{InvalidOutput, Manifests},
     path::{AppPath, IllegalAppPath},
-    progress::{Course, Phase, Progress},
-    verdict::{Surveyed, Undecided, Verdict, Verdicts},
-    workspace::{Received, RunError, Surroundings, Workspace},
+    progress::{Phase, Progress, RequestContext},
+    workspace::{CommandDefaults, Received, RunError, Workspace},
 };
 use cmp_sandbox::{Lease, Link, NoLease};
 
@@ -47,157 +47,157 @@ use crate::plugin::{Announcement, Discovery};
 /// Serves requests. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Pipeline {
-    /// The way to the spawner.
+    /// The connection to the spawner.
     pub link: Link,
-    /// Places for generating and announcing.
+    /// Places for generate and parameter announcements.
     pub generates: Lane,
-    /// Places that plugins limit themselves to.
+    /// Places of plugins that limit their own requests.
     pub own: Lanes,
-    /// Places for discovery by command.
+    /// Places for discovery by a command.
     pub matches: Lane,
-    /// Places for discovery by names, which waits for no command.
-    pub surveys: Lane,
-    /// What was decided by names of late.
-    pub verdicts: Verdicts,
-    /// What archives may be like.
+    /// Places for discovery by names, so that it never waits for a command.
+    pub by_names: Lane,
+    /// Recent answers of discovery by names.
+    pub cache: MatchCache,
+    /// Limits for archives.
     pub limits: ArchiveLimits,
-    /// What commands get from the supervisor.
-    pub surroundings: Arc<Surroundings>,
+    /// Settings of the supervisor for all commands.
+    pub defaults: Arc<CommandDefaults>,
 }
 
-/// Why a request fails, by step.
+/// The error of each step of a request.
 #[derive(Debug, Error)]
 pub enum RequestError {
-    /// There is no place for it.
+    /// No place became free.
     #[error(transparent)]
-    Admission(#[from] NoPlace),
-    /// There is no user for it.
+    Admission(#[from] NoPermit),
+    /// No UID is free, or the spawner is gone.
     #[error(transparent)]
     Lease(#[from] NoLease),
-    /// Its archive is not good.
+    /// The archive was not received.
     #[error(transparent)]
     Receive(#[from] ReceiveError),
-    /// Its application is not inside.
+    /// The application's directory is outside the repository.
     #[error(transparent)]
     Settle(#[from] IllegalAppPath),
-    /// Whether the plugin claims the application has no answer.
+    /// Discovery by names failed.
     #[error(transparent)]
     Undecided(#[from] Undecided),
-    /// A command fails.
+    /// A command failed.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// What a command prints is not what it should be.
+    /// The command's output is not a list of manifests.
     #[error(transparent)]
     Output(#[from] InvalidOutput),
-    /// Announcements are not what they should be.
+    /// The parameter announcements are invalid.
     #[error(transparent)]
     Announcements(#[from] InvalidAnnouncements),
 }
 
 impl Pipeline {
     /// Renders an application.
-    pub async fn generate<C: Chunks>(
+    pub async fn generate<C: ChunkStream>(
         &self,
         incoming: Incoming<'_, C>,
-        course: &mut Course,
+        context: &mut RequestContext,
     ) -> Result<Manifests, RequestError> {
-        let plugin = Arc::clone(&course.plugin);
-        let _own = self.admit_own(course).await?;
-        let (_place, lease) = self.admit(&self.generates, course).await?;
-        let received = incoming.receive(lease, self.limits, course).await?;
-        let mut workspace = received.settle(&self.surroundings)?;
+        let plugin = Arc::clone(&context.plugin);
+        let _own = self.admit_own(context).await?;
+        let (_place, lease) = self.admit(&self.generates, context).await?;
+        let received = incoming.receive(lease, self.limits, context).await?;
+        let mut workspace = received.settle(&self.defaults)?;
         if let Some(init) = &plugin.init {
-            workspace.run(init, Phase::Init, course).await?;
+            workspace.run(init, Phase::Init, context).await?;
         }
-        let output = workspace.run(&plugin.generate, Phase::Generate, course).await?;
-        course.progress.enter(Phase::Split);
-        Ok(Manifests::parse(output, self.surroundings.max_answer)?
+        let output = workspace.run(&plugin.generate, Phase::Generate, context).await?;
+        context.progress.enter(Phase::Split);
+        Ok(Manifests::parse(output, self.defaults.max_answer)?
             .at_least(plugin.limits.minimum_manifests)?)
     }
 
     /// Asks whether the plugin claims an application.
     ///
-    /// Most plugins look at names: that takes neither a user nor a directory.
-    pub async fn matches<C: Chunks>(
+    /// Discovery by names, the most common kind, needs neither a UID nor a directory.
+    pub async fn matches<C: ChunkStream>(
         &self,
         incoming: Incoming<'_, C>,
-        course: &mut Course,
-    ) -> Result<Verdict, RequestError> {
-        let plugin = Arc::clone(&course.plugin);
+        context: &mut RequestContext,
+    ) -> Result<MatchAnswer, RequestError> {
+        let plugin = Arc::clone(&context.plugin);
         if let Some(Discovery::Command(command)) = &plugin.discovery {
-            let (_place, lease) = self.admit(&self.matches, course).await?;
-            let received = incoming.receive(lease, self.limits, course).await?;
-            let mut workspace = received.settle_rooted(&self.surroundings);
-            let output = workspace.run(command, Phase::Discover, course).await?;
-            return Ok(Verdict::of(!matches!(output.as_slice(), b"" | b"\n")));
+            let (_place, lease) = self.admit(&self.matches, context).await?;
+            let received = incoming.receive(lease, self.limits, context).await?;
+            let mut workspace = received.settle_rooted(&self.defaults);
+            let output = workspace.run(command, Phase::Discover, context).await?;
+            return Ok(MatchAnswer::new(!matches!(output.as_slice(), b"" | b"\n")));
         }
-        course.progress.enter(Phase::Queue);
-        let _place = self.surveys.enter(&course.deadline).await?;
-        self.survey(incoming, course).await
+        context.progress.enter(Phase::Queue);
+        let _place = self.by_names.enter(&context.deadline).await?;
+        self.match_names(incoming, context).await
     }
 
-    /// Decides by the names in the archive, unless that was decided before.
-    async fn survey<C: Chunks>(
+    /// Answers by the names in the archive, or from the cache.
+    async fn match_names<C: ChunkStream>(
         &self,
         incoming: Incoming<'_, C>,
-        course: &mut Course,
-    ) -> Result<Verdict, RequestError> {
-        let plugin = Arc::clone(&course.plugin);
+        context: &mut RequestContext,
+    ) -> Result<MatchAnswer, RequestError> {
+        let plugin = Arc::clone(&context.plugin);
         let Some(pattern) = plugin.discovery.as_ref().and_then(Pattern::of) else {
-            incoming.survey(self.limits, course).await?;
-            return Ok(Verdict::NO_DISCOVERY);
+            incoming.index_names(self.limits, context).await?;
+            return Ok(MatchAnswer::NO_DISCOVERY);
         };
-        let question = Question::new(&incoming.header, pattern);
-        if let Some(verdict) = question.as_ref().and_then(|asked| self.verdicts.get(asked)) {
-            incoming.verify(self.limits, course).await?;
-            return Ok(verdict);
+        let key = MatchKey::new(&incoming.header, pattern);
+        if let Some(answer) = key.as_ref().and_then(|key| self.cache.get(key)) {
+            incoming.verify(self.limits, context).await?;
+            return Ok(answer);
         }
-        let surveyed = incoming.survey(self.limits, course).await?;
-        course.progress.enter(Phase::Discover);
-        let (verdict, reason) = surveyed.decide(pattern)?;
-        course.progress.reason = Some(reason);
-        if let Some(asked) = question {
-            self.verdicts.keep(asked, verdict);
+        let indexed = incoming.index_names(self.limits, context).await?;
+        context.progress.enter(Phase::Discover);
+        let (answer, reason) = indexed.decide(pattern)?;
+        context.progress.reason = Some(reason);
+        if let Some(key) = key {
+            self.cache.keep(key, answer);
         }
-        Ok(verdict)
+        Ok(answer)
     }
 
     /// Lists the parameters an application may set.
-    pub async fn announce<C: Chunks>(
+    pub async fn announce<C: ChunkStream>(
         &self,
         incoming: Incoming<'_, C>,
-        course: &mut Course,
+        context: &mut RequestContext,
     ) -> Result<Vec<Announcement>, RequestError> {
-        let plugin = Arc::clone(&course.plugin);
-        let _own = self.admit_own(course).await?;
-        let (_place, lease) = self.admit(&self.generates, course).await?;
-        let received = incoming.receive(lease, self.limits, course).await?;
-        let mut workspace = received.settle(&self.surroundings)?;
+        let plugin = Arc::clone(&context.plugin);
+        let _own = self.admit_own(context).await?;
+        let (_place, lease) = self.admit(&self.generates, context).await?;
+        let received = incoming.receive(lease, self.limits, context).await?;
+        let mut workspace = received.settle(&self.defaults)?;
         let printed = match &plugin.dynamic {
-            Some(command) => Some(workspace.run(command, Phase::Parameters, course).await?),
+            Some(command) => Some(workspace.run(command, Phase::Parameters, context).await?),
             None => None,
         };
         Ok(announce(printed.as_deref(), &plugin.announcements)?)
     }
 
-    /// A place among the requests that the plugin itself takes at a time.
-    /// Discovery needs none: it must never wait for what generates.
-    async fn admit_own(&self, course: &mut Course) -> Result<Option<Place>, NoPlace> {
-        course.progress.enter(Phase::Queue);
-        self.own.enter(&course.plugin, &course.deadline).await
+    /// Waits for one of the plugin's own places. Discovery does not take one,
+    /// because it must never wait for generate.
+    async fn admit_own(&self, context: &mut RequestContext) -> Result<Option<Permit>, NoPermit> {
+        context.progress.enter(Phase::Queue);
+        self.own.enter(&context.plugin, &context.deadline).await
     }
 
-    /// A place and a user, in this order: whoever waits holds nothing yet.
+    /// Takes a place, then a UID, so that a waiting request holds no UID.
     async fn admit(
         &self,
         lane: &Lane,
-        course: &mut Course,
-    ) -> Result<(Place, Lease), RequestError> {
-        course.progress.enter(Phase::Queue);
-        let place = lane.enter(&course.deadline).await?;
-        let bounds = terms::bounds(&self.surroundings.bounds, &course.plugin);
+        context: &mut RequestContext,
+    ) -> Result<(Permit, Lease), RequestError> {
+        context.progress.enter(Phase::Queue);
+        let place = lane.enter(&context.deadline).await?;
+        let bounds = command::bounds(&self.defaults.bounds, &context.plugin);
         let lease = self.link.lease(bounds).await?;
-        course.progress.uid = Some(lease.uid());
+        context.progress.uid = Some(lease.uid());
         Ok((place, lease))
     }
 }

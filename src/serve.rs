@@ -39,7 +39,7 @@ use crate::{
     metrics::Metrics,
     plugin::{self, PluginName},
     request::{
-        ArchiveLimits, Pipeline, Surroundings, Verdicts,
+        ArchiveLimits, CommandDefaults, MatchCache, Pipeline,
         admission::{Lane, Lanes},
     },
     shutdown::Shutdown,
@@ -277,8 +277,8 @@ fn pipeline(config: &Serve, link: Link) -> Pipeline {
         generates: Lane::new(places, queue),
         own: Lanes::new(queue),
         matches: Lane::new(places, queue),
-        surveys: Lane::new(MAX_SURVEYS, queue),
-        verdicts: Verdicts::default(),
+        by_names: Lane::new(MAX_SURVEYS, queue),
+        cache: MatchCache::default(),
         limits: ArchiveLimits {
             archive: config.max_archive,
             unpacked: UnpackLimits {
@@ -286,7 +286,7 @@ fn pipeline(config: &Serve, link: Link) -> Pipeline {
                 files: config.max_repository_files.into(),
             },
         },
-        surroundings: Arc::new(Surroundings {
+        defaults: Arc::new(CommandDefaults {
             redactor: Redactor::default().with(inherited.iter().map(AsRef::as_ref)),
             inherited,
             search: config::search(),

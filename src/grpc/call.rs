@@ -17,13 +17,13 @@ use crate::{
     event::{self, Event, PhaseTime, TOLD},
     metrics::{Method, Outcome, PluginMetrics},
     plugin::PluginDefinition,
-    request::{Clock, Course, Deadline, Header, Progress},
+    request::{Clock, Deadline, Progress, RequestContext, RequestHeader},
 };
 
 /// A running call. It is counted and logged in every case, even if it is
 /// dropped because the client disconnected.
 pub(super) struct Call {
-    pub(super) course: Course,
+    pub(super) context: RequestContext,
     method: Method,
     metrics: PluginMetrics,
     span: Span,
@@ -45,7 +45,7 @@ impl Call {
         metrics.begun(method);
         Ok(Self {
             span: span(plugin, method),
-            course: Course {
+            context: RequestContext {
                 plugin: Arc::clone(plugin),
                 redactor: Arc::default(),
                 deadline: Deadline::new(granted, plugin.limits.timeout),
@@ -65,9 +65,9 @@ impl Call {
 
     /// Sets the application's name from the header, and the secrets that texts
     /// must not show: those of `sidecar` and those of the request.
-    pub(super) fn identify(&mut self, header: &Header, sidecar: &Redactor) {
+    pub(super) fn identify(&mut self, header: &RequestHeader, sidecar: &Redactor) {
         let variables = header.environment.iter().map(AsRef::as_ref);
-        self.course.redactor = Arc::new(sidecar.with(variables));
+        self.context.redactor = Arc::new(sidecar.with(variables));
         let application = header.application_name();
         self.span.record("app", application.as_ref());
         self.application = Some(application.chars().take(MAX_NAME).collect());
@@ -75,7 +75,7 @@ impl Call {
 
     /// Names the request that a text is about.
     fn description(&self) -> String {
-        let Course { plugin, progress, .. } = &self.course;
+        let RequestContext { plugin, progress, .. } = &self.context;
         let mut parts = vec![format!("plugin {}", plugin.name)];
         parts.extend(self.application.iter().map(|name| format!("application {name}")));
         parts.extend(progress.phase().map(|phase| format!("phase {}", phase.as_str())));
@@ -90,7 +90,7 @@ impl Call {
                 Ok(answer)
             }
             Err(failure) => {
-                let (redactor, about) = (&self.course.redactor, self.description());
+                let (redactor, about) = (&self.context.redactor, self.description());
                 let status = failure.status(self.method, redactor, &about);
                 self.settle(failure.account(), Some(status.message()));
                 Err(status)
@@ -100,11 +100,11 @@ impl Call {
 
     fn settle(&mut self, account: Account, error: Option<&str>) {
         self.settled = true;
-        let failed_in = self.course.progress.phase().map_or("open", |phase| phase.as_str());
-        self.course.progress.finish();
+        let failed_in = self.context.progress.phase().map_or("open", |phase| phase.as_str());
+        self.context.progress.finish();
         self.count(account, failed_in);
         let _entered = self.span.enter();
-        let Course { deadline, progress, .. } = &self.course;
+        let RequestContext { deadline, progress, .. } = &self.context;
         let took = milliseconds(deadline.elapsed());
         let phases = phases(progress);
         let (outcome, received, uid) = (account.outcome.as_str(), progress.received, progress.uid);
@@ -121,7 +121,7 @@ impl Call {
     }
 
     fn event(&self, outcome: Outcome) -> Event {
-        let Course { plugin, deadline, progress, .. } = &self.course;
+        let RequestContext { plugin, deadline, progress, .. } = &self.context;
         let phases = progress.phases().iter();
         Event::Request {
             plugin: plugin.name.to_string(),
@@ -140,7 +140,7 @@ impl Call {
     }
 
     fn count(&self, account: Account, failed_in: &'static str) {
-        let Course { deadline, progress, .. } = &self.course;
+        let RequestContext { deadline, progress, .. } = &self.context;
         if let Some(clock) = account.clock {
             let kind = match clock {
                 Clock::Client => "client_deadline",

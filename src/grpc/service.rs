@@ -52,7 +52,7 @@ impl PluginService {
         let span = call.span();
         let result = async {
             let header = inbound.header().await.map_err(CallError::Header)?;
-            call.identify(&header, &self.pipeline.surroundings.redactor);
+            call.identify(&header, &self.pipeline.defaults.redactor);
             work(Incoming::new(header, &mut inbound), &mut call).await
         }
         .instrument(span)
@@ -69,7 +69,7 @@ impl ConfigManagementPluginService for PluginService {
         request: Messages,
     ) -> Result<Response<ManifestResponse>, Status> {
         self.call(Method::Generate, request, async |incoming, call| {
-            let manifests = self.pipeline.generate(incoming, &mut call.course).await?;
+            let manifests = self.pipeline.generate(incoming, &mut call.context).await?;
             if manifests.is_empty() {
                 self.metrics.empty();
             }
@@ -89,7 +89,7 @@ impl ConfigManagementPluginService for PluginService {
         request: Messages,
     ) -> Result<Response<RepositoryResponse>, Status> {
         self.call(Method::Match, request, async |incoming, call| {
-            let verdict = self.pipeline.matches(incoming, &mut call.course).await?;
+            let verdict = self.pipeline.matches(incoming, &mut call.context).await?;
             let response = RepositoryResponse {
                 is_supported: verdict.supported,
                 is_discovery_enabled: verdict.discovery,
@@ -105,7 +105,7 @@ impl ConfigManagementPluginService for PluginService {
         request: Messages,
     ) -> Result<Response<ParametersAnnouncementResponse>, Status> {
         self.call(Method::Parameters, request, async |incoming, call| {
-            let announcements = self.pipeline.announce(incoming, &mut call.course).await?;
+            let announcements = self.pipeline.announce(incoming, &mut call.context).await?;
             let parameter_announcements = announcements.into_iter().map(Into::into).collect();
             Ok((ParametersAnnouncementResponse { parameter_announcements }, Outcome::Ok))
         })
@@ -117,7 +117,7 @@ impl ConfigManagementPluginService for PluginService {
         request: Request<()>,
     ) -> Result<Response<CheckPluginConfigurationResponse>, Status> {
         let call = Call::begin(Method::Check, self.metrics.clone(), &request)?;
-        let plugin = &call.course.plugin;
+        let plugin = &call.context.plugin;
         let response = CheckPluginConfigurationResponse {
             is_discovery_configured: plugin.discovery.is_some(),
             provide_git_creds: plugin.provide_git_credentials,

@@ -10,7 +10,7 @@ use super::stream::NoHeader;
 use crate::{
     metrics::{Method, Outcome},
     request::{
-        BrokenStream, Clock, Deadline, ReceiveError, RequestError, RunError, admission::NoPlace,
+        BrokenStream, Clock, Deadline, ReceiveError, RequestError, RunError, admission::NoPermit,
         announcement::InvalidAnnouncements,
     },
 };
@@ -99,9 +99,9 @@ impl CallError {
             Self::Request(error) => error,
         };
         match error {
-            RequestError::Admission(NoPlace::Full { .. })
+            RequestError::Admission(NoPermit::Full { .. })
             | RequestError::Lease(NoLease::NoneFree) => plain(Outcome::Rejected),
-            RequestError::Admission(NoPlace::Deadline { passed, .. })
+            RequestError::Admission(NoPermit::Deadline { passed, .. })
             | RequestError::Receive(ReceiveError::Deadline(passed))
             | RequestError::Run(RunError::TooLate(passed)) => late(&passed.0),
             RequestError::Run(RunError::Deadline { deadline, .. }) => late(deadline),

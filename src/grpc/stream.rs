@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use tonic::{Code, Status, Streaming};
 
 use super::wire::plugin::{AppStreamRequest, ManifestRequestMetadata, app_stream_request::Request};
-use crate::request::{BrokenStream, Chunks, Header};
+use crate::request::{BrokenStream, ChunkStream, RequestHeader};
 
 /// Longest wait for the rest of an archive that is no longer needed. It is longer
 /// than any deadline of Argo CD, so the client ends the stream first.
@@ -38,7 +38,7 @@ impl Inbound {
     }
 
     /// Receives the header, which is the first message.
-    pub(super) async fn header(&mut self) -> Result<Header, NoHeader> {
+    pub(super) async fn header(&mut self) -> Result<RequestHeader, NoHeader> {
         match self.receive().await.map_err(NoHeader::Broken)? {
             None => Err(NoHeader::End),
             Some(AppStreamRequest { request: Some(Request::Metadata(metadata)) }) => {
@@ -66,7 +66,7 @@ impl Inbound {
     }
 }
 
-impl Chunks for Inbound {
+impl ChunkStream for Inbound {
     async fn next(&mut self) -> Result<Option<Bytes>, BrokenStream> {
         match self.receive().await? {
             None => Ok(None),
@@ -76,7 +76,7 @@ impl Chunks for Inbound {
     }
 }
 
-impl From<ManifestRequestMetadata> for Header {
+impl From<ManifestRequestMetadata> for RequestHeader {
     fn from(metadata: ManifestRequestMetadata) -> Self {
         // As in Argo CD, an entry without a name is dropped; one without a value is kept.
         let named = metadata.env.into_iter().filter(|entry| !entry.name.is_empty());

@@ -1,4 +1,4 @@
-//! How many requests work at a time, and how many may wait.
+//! Limits how many requests run at a time, and how many may wait.
 
 mod lanes;
 
@@ -14,64 +14,66 @@ use thiserror::Error;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use self::lanes::Lanes;
-use super::deadline::{Deadline, Passed};
+use super::deadline::{Deadline, DeadlinePassed};
 use crate::{
     plugin::PluginName,
+    plural::plural,
     settings::{MAX_QUEUE, MAX_REQUESTS, REQUESTS},
 };
 
-/// A lane of requests. Lanes do not wait for each other: discovery must answer
-/// while every place for generating is taken, or Argo CD applies raw files.
+/// A group of requests with its own limit. Lanes do not wait for each other:
+/// discovery must answer while all places for generate are taken, because Argo
+/// CD would otherwise apply the raw files.
 #[derive(Clone, Debug)]
 pub struct Lane {
     places: Arc<Semaphore>,
     waiting: Arc<AtomicUsize>,
-    rule: Rule,
+    limits: LaneLimits,
 }
 
-/// A place among the requests at work, for as long as it lives.
+/// The right to run one request; dropping it frees the place.
 #[derive(Debug)]
-pub struct Place(#[expect(dead_code, reason = "held, not used")] OwnedSemaphorePermit);
+pub struct Permit(#[expect(dead_code, reason = "held, not used")] OwnedSemaphorePermit);
 
-/// What a lane has room for, and who says so.
+/// The limits of a lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub struct LaneLimits {
     limit: usize,
     max_waiting: usize,
-    /// `None` for the lane of all plugins together.
+    /// The plugin that set the limit; `None` for a lane of all plugins.
     plugin: Option<PluginName>,
 }
 
-/// Why a request gets no place.
+/// Reasons why a request gets no place.
 #[derive(Debug, Error)]
-pub enum NoPlace {
-    /// Too many wait already.
-    #[error("{rule} are at work and {} wait, which is the limit: {}", rule.max_waiting, rule.remedy())]
+pub enum NoPermit {
+    /// Too many requests wait already.
+    #[error("too many requests: the limit is {limits} at a time, and {} waiting: {}", limits.max_waiting, limits.remedy())]
     Full {
-        /// What there is room for.
-        rule: Rule,
+        /// The limits of the lane.
+        limits: LaneLimits,
     },
-    /// Time was up before there was one.
-    #[error("no place among {rule} at work ({}): {passed}", rule.remedy())]
+    /// The deadline passed before a place was free.
+    #[error("no free place: the limit is {limits} at a time ({}): {passed}", limits.remedy())]
     Deadline {
-        /// What there is room for.
-        rule: Rule,
-        /// Which clock it was.
-        passed: Passed,
+        /// The limits of the lane.
+        limits: LaneLimits,
+        /// The deadline.
+        passed: DeadlinePassed,
     },
 }
 
-impl Rule {
-    /// What gives room to more.
+impl LaneLimits {
+    /// The settings that allow more requests.
     fn remedy(&self) -> String {
         let places = if self.plugin.is_some() { &REQUESTS } else { &MAX_REQUESTS };
         format!("{}, or {}", places.raise(true), MAX_QUEUE.raise(false))
     }
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for LaneLimits {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} requests", self.limit)?;
+        formatter.write_str(&plural(self.limit, "request"))?;
         match &self.plugin {
             None => Ok(()),
             Some(plugin) => write!(formatter, " of plugin {plugin}"),
@@ -80,42 +82,43 @@ impl fmt::Display for Rule {
 }
 
 impl Lane {
-    /// A lane for `limit` requests at a time; `max_waiting` more may wait.
+    /// A lane for `limit` running and `max_waiting` waiting requests.
     #[must_use]
     pub fn new(limit: usize, max_waiting: usize) -> Self {
-        Self::of(Rule { limit, max_waiting, plugin: None })
+        Self::of(LaneLimits { limit, max_waiting, plugin: None })
     }
 
-    fn of(rule: Rule) -> Self {
-        let places = Arc::new(Semaphore::new(rule.limit));
-        Self { places, waiting: Arc::default(), rule }
+    fn of(limits: LaneLimits) -> Self {
+        let places = Arc::new(Semaphore::new(limits.limit));
+        Self { places, waiting: Arc::default(), limits }
     }
 
-    /// Waits for a place, first come, first served.
-    pub async fn enter(&self, deadline: &Deadline) -> Result<Place, NoPlace> {
+    /// Waits for a place, in the order of arrival.
+    pub async fn enter(&self, deadline: &Deadline) -> Result<Permit, NoPermit> {
         if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
-            return Ok(Place(place));
+            return Ok(Permit(place));
         }
-        let rule = || self.rule.clone();
+        let limits = || self.limits.clone();
         let waiter = Waiter::new(&self.waiting);
-        if waiter.number > self.rule.max_waiting {
-            return Err(NoPlace::Full { rule: rule() });
+        if waiter.number > self.limits.max_waiting {
+            return Err(NoPermit::Full { limits: limits() });
         }
         match deadline.limit(Arc::clone(&self.places).acquire_owned()).await {
-            Ok(Ok(place)) => Ok(Place(place)),
+            Ok(Ok(place)) => Ok(Permit(place)),
             // The semaphore is never closed.
-            Ok(Err(_)) => Err(NoPlace::Full { rule: rule() }),
-            Err(passed) => Err(NoPlace::Deadline { rule: rule(), passed }),
+            Ok(Err(_)) => Err(NoPermit::Full { limits: limits() }),
+            Err(passed) => Err(NoPermit::Deadline { limits: limits(), passed }),
         }
     }
 
-    /// Whether nobody is in it or waits to be.
+    /// True if no request holds a place or waits.
     fn is_idle(&self) -> bool {
-        self.places.available_permits() == self.rule.limit
+        self.places.available_permits() == self.limits.limit
             && self.waiting.load(Ordering::Relaxed) == 0
     }
 }
-/// Counts as waiting for as long as it lives.
+
+/// Counts as a waiting request until it is dropped.
 struct Waiter<'w> {
     waiting: &'w AtomicUsize,
     number: usize,
@@ -140,37 +143,37 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_place_is_waited_for_until_the_deadline() {
+    async fn a_request_waits_for_a_place_until_its_deadline() {
         let lane = Lane::new(1, 1);
         let deadline = Deadline::new(Some(Duration::from_secs(1)), None);
         let first = lane.enter(&deadline).await.unwrap();
-        assert!(matches!(lane.enter(&deadline).await, Err(NoPlace::Deadline { .. })));
+        assert!(matches!(lane.enter(&deadline).await, Err(NoPermit::Deadline { .. })));
         drop(first);
         assert!(lane.enter(&deadline).await.is_ok());
     }
 
     #[tokio::test]
-    async fn too_many_are_turned_away_at_once() {
+    async fn too_many_requests_are_refused_at_once() {
         let lane = Lane::new(1, 0);
         let deadline = Deadline::new(None, None);
         let _first = lane.enter(&deadline).await.unwrap();
-        assert!(matches!(lane.enter(&deadline).await, Err(NoPlace::Full { .. })));
+        assert!(matches!(lane.enter(&deadline).await, Err(NoPermit::Full { .. })));
     }
 
     #[tokio::test]
-    async fn who_gives_up_waits_no_longer() {
+    async fn a_cancelled_request_no_longer_counts_as_waiting() {
         let lane = Lane::new(1, 1);
         let deadline = Deadline::new(None, None);
         let _first = lane.enter(&deadline).await.unwrap();
         {
             let mut second = Box::pin(lane.enter(&deadline));
-            assert!(futures_poll(second.as_mut()).await);
+            assert!(is_pending(second.as_mut()).await);
         }
         assert_eq!(lane.waiting.load(Ordering::Relaxed), 0);
     }
 
-    /// Whether a future is still pending after one poll.
-    async fn futures_poll<F: Future>(future: std::pin::Pin<&mut F>) -> bool {
+    /// Polls a future once; true if it is still pending.
+    async fn is_pending<F: Future>(future: std::pin::Pin<&mut F>) -> bool {
         let mut future = Some(future);
         std::future::poll_fn(|context| {
             let pending = future.as_mut().is_some_and(|f| f.as_mut().poll(context).is_pending());

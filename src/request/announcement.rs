@@ -1,14 +1,14 @@
-//! What a plugin announces: what its command prints, then what its definition says.
+//! A plugin's parameter announcements: those of its command, then the static ones.
 
 use thiserror::Error;
 
 use crate::plugin::{Announcement, InvalidManifest, read_announcements};
 
-/// Why there are no announcements. Argo CD's text, except for a `null`, on
-/// which Argo CD crashes.
+/// Reasons why there are no announcements. The texts are Argo CD's, except for
+/// `null`: Argo CD crashes on it.
 #[derive(Debug, Error)]
 pub enum InvalidAnnouncements {
-    /// The command printed something else.
+    /// The command's output is invalid.
     #[error("error unmarshaling dynamic parameter output into ParametersAnnouncementResponse: {0}")]
     Output(InvalidManifest),
     /// An element is `null`.
@@ -16,12 +16,12 @@ pub enum InvalidAnnouncements {
     Null {
         /// `static` or `dynamic`.
         list: &'static str,
-        /// Which one, from 0.
+        /// The index, from 0.
         index: usize,
     },
 }
 
-/// Joins both lists. A later announcement of the same name is meant to win.
+/// Joins both lists. If a name is repeated, Argo CD uses the later one.
 pub fn announce(
     dynamic: Option<&[u8]>,
     fixed: &[Option<Announcement>],
@@ -49,13 +49,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_comes_first() {
+    fn announcements_of_the_command_come_first() {
         let all = announce(Some(br#" [{"NAME":"d","x":1}] "#), &[Some(named("s"))]).unwrap();
         assert_eq!(all, [named("d"), named("s")]);
     }
 
     #[test]
-    fn a_null_is_named_by_its_place() {
+    fn a_null_is_named_by_list_and_index() {
         let error = announce(None, &[Some(named("s")), None]).unwrap_err().to_string();
         assert!(error.contains("static[1]"), "{error}");
         let error = announce(Some(b"[null]"), &[]).unwrap_err().to_string();
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_an_error_in_argo_cds_words() {
+    fn other_output_is_an_error_in_argo_cds_words() {
         let go = "Go struct field ParameterAnnouncement";
         for (printed, reason) in [
             (&b""[..], "unexpected end of JSON input"),

@@ -1,4 +1,4 @@
-//! Until when a request has to be done, and whose wish that is.
+//! A request's deadline, and whether the client or the plugin set it.
 
 use std::{
     fmt,
@@ -8,10 +8,10 @@ use std::{
 use thiserror::Error;
 use tokio::time::timeout_at;
 
-/// What is kept of a client's deadline for the answer to reach it. Argo CD's value.
+/// The part of a client's deadline that is kept for sending the answer. Argo CD's value.
 const ANSWER_BUFFER: Duration = Duration::from_millis(100);
 
-/// A point in time after which nobody waits for an answer.
+/// The time at which a request has to end.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline {
     began: Instant,
@@ -25,22 +25,22 @@ struct Limit {
     clock: Clock,
 }
 
-/// Whose time ran out.
+/// The side that set a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
-    /// The caller's: Argo CD gives up then.
+    /// The client: Argo CD gives up then.
     Client,
-    /// The plugin's own `spec.limits.timeout`.
+    /// The plugin, by `spec.limits.timeout`.
     Plugin,
 }
 
 /// A deadline that passed.
 #[derive(Clone, Copy, Debug, Error)]
 #[error("context deadline exceeded: {0}")]
-pub struct Passed(pub Deadline);
+pub struct DeadlinePassed(pub Deadline);
 
 impl Deadline {
-    /// The earlier of the client's deadline, less the time an answer takes, and
+    /// The earlier of the client's deadline, minus the time for the answer, and
     /// the plugin's limit.
     #[must_use]
     pub fn new(client: Option<Duration>, plugin: Option<Duration>) -> Self {
@@ -56,13 +56,13 @@ impl Deadline {
         Self { began, limit }
     }
 
-    /// When work has to stop.
+    /// The time at which work must stop.
     #[must_use]
     pub fn instant(&self) -> Option<Instant> {
         self.limit.map(|limit| limit.at)
     }
 
-    /// Whose deadline it is; the client's if there is none.
+    /// The side that set the deadline; the client if there is none.
     #[must_use]
     pub fn clock(&self) -> Clock {
         self.limit.map_or(Clock::Client, |limit| limit.clock)
@@ -82,10 +82,10 @@ impl Deadline {
     }
 
     /// Waits for `work`, but not beyond the deadline.
-    pub async fn limit<F: Future>(&self, work: F) -> Result<F::Output, Passed> {
+    pub async fn limit<F: Future>(&self, work: F) -> Result<F::Output, DeadlinePassed> {
         match self.limit {
             Some(limit) => {
-                timeout_at(limit.at.into(), work).await.map_err(|_elapsed| Passed(*self))
+                timeout_at(limit.at.into(), work).await.map_err(|_elapsed| DeadlinePassed(*self))
             }
             None => Ok(work.await),
         }
@@ -93,7 +93,7 @@ impl Deadline {
 }
 
 impl fmt::Display for Deadline {
-    /// Which clock it is and what to turn to get more of it.
+    /// Names the deadline and the setting that extends it.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(Limit { granted, clock, .. }) = self.limit else {
             return formatter.write_str("there is no deadline");
@@ -102,7 +102,7 @@ impl fmt::Display for Deadline {
         match clock {
             Clock::Client => write!(
                 formatter,
-                "the caller's deadline, {granted:.1}s from the start, passed: raise \
+                "the client's deadline of {granted:.1}s passed: raise \
                  controller.repo.server.timeout.seconds and server.repo.server.timeout.seconds"
             ),
             Clock::Plugin => {
@@ -120,27 +120,27 @@ mod tests {
     const FIVE: Option<Duration> = Some(Duration::from_secs(5));
 
     #[test]
-    fn a_tenth_of_a_second_of_the_clients_time_is_for_the_answer() {
+    fn the_answer_gets_100_ms_of_the_clients_deadline() {
         let deadline = Deadline::new(FIVE, None);
         let left = deadline.instant().unwrap() - deadline.began;
         assert_eq!(left, Duration::from_millis(4900));
     }
 
     #[test]
-    fn the_earlier_clock_counts_and_is_named() {
+    fn the_earlier_deadline_applies_and_is_named() {
         assert_eq!(Deadline::new(FIVE, TWO).clock(), Clock::Plugin);
         assert_eq!(Deadline::new(TWO, TWO).clock(), Clock::Client);
         assert!(Deadline::new(FIVE, None).to_string().contains("5.0s"));
     }
 
     #[test]
-    fn without_a_limit_there_is_no_end() {
+    fn without_a_limit_there_is_no_deadline() {
         assert_eq!(Deadline::new(None, None).instant(), None);
         assert_eq!(Deadline::new(Some(Duration::MAX), None).instant(), None);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn waiting_ends_with_the_deadline() {
+    async fn waiting_ends_at_the_deadline() {
         let deadline = Deadline::new(TWO, None);
         assert!(deadline.limit(std::future::pending::<()>()).await.is_err());
         assert_eq!(deadline.limit(std::future::ready(1)).await.unwrap(), 1);

@@ -1,4 +1,4 @@
-//! What may have been the matter with a command, as far as its end tells.
+//! Guesses from the end of a command which limit it reached.
 
 use std::{fmt, time::Duration};
 
@@ -9,26 +9,26 @@ use crate::{
     settings::{CPU, DISK, FILE_SIZE, FILES, MEMORY, PROCESSES, Setting},
 };
 
-/// Signals of limits, and the codes that shells make of them.
+/// Signals of limits, and the base of a shell's exit codes for signals.
 const SIGKILL: i32 = 9;
 const SIGXCPU: i32 = 24;
 const SIGXFSZ: i32 = 25;
 const SHELL: i32 = 128;
 
-/// How programs end that do not look whether they got the memory they asked
-/// for: SIGTRAP, SIGABRT, SIGBUS and SIGSEGV.
+/// Signals that end programs which do not check for failed allocations:
+/// SIGTRAP, SIGABRT, SIGBUS and SIGSEGV.
 const CRASHES: [i32; 4] = [5, 6, 7, 11];
 
-/// Less memory than this is too little for some runtimes to start: deno, Java
-/// and Node.js 24 ask for about half of it.
+/// Some runtimes cannot start with less memory than this: deno, Java and
+/// Node.js 24 need about half of it. In bytes.
 const RUNTIME: u64 = 1 << 30;
 
-/// How programs say that no further process could be made (EAGAIN).
-const NO_PROCESS: [&str; 4] =
+/// Messages of programs that could not create a process (EAGAIN).
+const FORK_FAILED: [&str; 4] =
     ["resource temporarily unavailable", "cannot fork", "eagain", "can't start new thread"];
 
-/// How programs say that no memory was to be had (ENOMEM).
-const NO_MEMORY: [&str; 7] = [
+/// Messages of programs that could not allocate memory (ENOMEM).
+const ALLOCATION_FAILED: [&str; 7] = [
     "cannot allocate memory",
     "out of memory",
     "memory exhausted",
@@ -38,26 +38,26 @@ const NO_MEMORY: [&str; 7] = [
     "enomem",
 ];
 
-/// What the words for EACCES are about when it was a connection.
-const NO_CONNECTION: [&str; 3] = ["connect", "socket", "dial tcp"];
+/// Words that mark an EACCES as that of a connection.
+const CONNECTION: [&str; 3] = ["connect", "socket", "dial tcp"];
 
-/// A sentence about a limit that was reached, or seems to have been.
+/// A sentence about a limit that was reached, or probably was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hint(String);
 
-/// All there is to judge by.
+/// The facts about a command's end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Evidence<'e> {
     pub(super) plugin: &'e PluginDefinition,
     pub(super) bounds: &'e Bounds,
     pub(super) end: Termination,
     pub(super) usage: Option<Usage>,
-    /// What the command wrote to standard error.
-    pub(super) said: &'e str,
+    /// The command's standard error.
+    pub(super) stderr: &'e str,
 }
 
 impl Hint {
-    /// A hint, if there is anything to say.
+    /// Returns a hint if the evidence suggests a limit.
     pub(super) fn new(evidence: &Evidence<'_>) -> Option<Self> {
         let by_end = match evidence.end {
             Termination::LimitExceeded { what, .. } => Some(evidence.excess(what)),
@@ -86,7 +86,7 @@ impl Evidence<'_> {
         }
     }
 
-    /// The signal that ended the command, or a command of its shell.
+    /// The signal that ended the command, or a command in its shell.
     fn signal(&self) -> Option<i32> {
         match self.end {
             Termination::Signal { number, .. } => Some(number),
@@ -97,20 +97,20 @@ impl Evidence<'_> {
         }
     }
 
-    /// A program that crashed may have had too little memory.
+    /// A crash may mean that the memory limit is too low.
     fn by_crash(&self) -> Option<String> {
         let memory = self.bounds.memory.filter(|memory| *memory < RUNTIME)?;
         CRASHES.contains(&self.signal()?).then(|| {
             format!(
-                "it crashed, as some programs do for lack of memory; each of its processes may \
-                 have {}: {}",
+                "it crashed, possibly for lack of memory: each of its processes may use \
+                 {}: {}",
                 MEMORY.say(memory),
                 MEMORY.raise(self.plugin.limits.memory.is_some())
             )
         })
     }
 
-    /// What the kernel's own signals say is certain.
+    /// Signals of the kernel are reliable evidence.
     fn by_signal(&self) -> Option<String> {
         let limits = &self.plugin.limits;
         let signal = self.signal()?;
@@ -128,8 +128,9 @@ impl Evidence<'_> {
                 FILE_SIZE.raise(limits.file_size.is_some())
             )),
             (SIGKILL, ..) => Some(
-                "killed from outside, though no limit of cmp-supervisor was reached: most often \
-                 the kernel's choice when the container reaches its memory limit"
+                "killed from outside, and no limit of cmp-supervisor was reached: the kernel \
+                 usually does this when the container reaches its memory limit: raise the \
+                 container's limit"
                     .to_owned(),
             ),
             _ => None,
@@ -141,19 +142,19 @@ impl Evidence<'_> {
         self.usage.is_some_and(|usage| used(usage) >= Duration::from_secs(cpu_seconds))
     }
 
-    /// What programs say when a system call fails is only a sign.
+    /// Messages of programs are weak evidence.
     fn by_words(&self) -> Option<String> {
-        let said = self.said.to_ascii_lowercase();
-        let says = |words: &[&str]| words.iter().any(|word| said.contains(word));
+        let stderr = self.stderr.to_ascii_lowercase();
+        let says = |words: &[&str]| words.iter().any(|word| stderr.contains(word));
         let limits = &self.plugin.limits;
         let Bounds { processes, memory, file_size, .. } = *self.bounds;
-        if let Some(processes) = processes.filter(|_| says(&NO_PROCESS)) {
+        if let Some(processes) = processes.filter(|_| says(&FORK_FAILED)) {
             let raise = PROCESSES.raise(limits.processes.is_some());
             return Some(format!(
                 "it may have {processes} processes and threads at a time: {raise}"
             ));
         }
-        if let Some(memory) = memory.filter(|_| says(&NO_MEMORY)) {
+        if let Some(memory) = memory.filter(|_| says(&ALLOCATION_FAILED)) {
             let (memory, raise) = (MEMORY.say(memory), MEMORY.raise(limits.memory.is_some()));
             return Some(format!("each of its processes may have {memory} of memory: {raise}"));
         }
@@ -164,7 +165,7 @@ impl Evidence<'_> {
         if says(&["no space left on device"]) {
             return Some("the volume of --work-dir has no bytes or no inodes left".to_owned());
         }
-        if says(&["permission denied"]) && says(&NO_CONNECTION) {
+        if says(&["permission denied"]) && says(&CONNECTION) {
             return self.network();
         }
         None
@@ -183,7 +184,7 @@ impl Evidence<'_> {
     }
 }
 
-/// How a request exceeded a limit.
+/// Describes the limit that a request exceeded.
 pub(super) fn excess(what: ExceededLimit, limit: Option<u64>) -> String {
     let amount = |row: &Setting| limit.map(|limit| row.say(limit)).unwrap_or_default();
     match what {
@@ -195,9 +196,8 @@ pub(super) fn excess(what: ExceededLimit, limit: Option<u64>) -> String {
             format!("it had more than {} files and directories", amount(&FILES))
         }
         ExceededLimit::Unmeasured => {
-            "what it took of memory and disk could not be measured: it hides \
-                               processes or files, has too many open, or moves directories all \
-                               the time"
+            "its use of memory and disk could not be measured: it hides processes or files, \
+             has too many open, or moves directories all the time"
                 .to_owned()
         }
     }
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
     use crate::plugin;
 
-    fn hint(limits: &str, end: Termination, said: &str) -> String {
+    fn hint(limits: &str, end: Termination, stderr: &str) -> String {
         let text = format!(
             "kind: ConfigManagementPlugin\nmetadata: {{name: x}}\nspec: {{generate: {{command: \
              [x]}}, limits: {limits}}}"
@@ -230,7 +230,7 @@ mod tests {
         };
         let second = Duration::from_secs(1);
         let usage = Some(Usage { user: second, system: second, max_rss: 0 });
-        let evidence = Evidence { plugin: &plugin, bounds: &bounds, end, usage, said };
+        let evidence = Evidence { plugin: &plugin, bounds: &bounds, end, usage, stderr };
         Hint::new(&evidence).map_or(String::new(), |hint| hint.to_string())
     }
 
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_of_a_limit_names_it_and_what_to_turn() {
+    fn a_limits_signal_names_the_limit_and_the_remedy() {
         for end in [signal(SIGXCPU), Termination::Exit(152)] {
             let text = hint("{}", end, "");
             assert_eq!(
@@ -256,16 +256,16 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_is_put_beside_little_memory() {
+    fn a_crash_with_little_memory_gets_a_hint() {
         for end in [signal(11), signal(6), Termination::Exit(133)] {
             let text = hint("{memory: 1}", end, "");
             assert!(text.ends_with("1 bytes: raise the plugin's spec.limits.memory]"), "{text}");
         }
-        assert_eq!(hint("{}", signal(15), ""), "", "somebody else's wish");
+        assert_eq!(hint("{}", signal(15), ""), "", "a signal from outside");
     }
 
     #[test]
-    fn a_limit_of_all_together_names_what_to_turn() {
+    fn a_limit_of_the_request_names_the_remedy() {
         for (what, key, flag) in [
             (ExceededLimit::Memory, "memory", "--max-memory"),
             (ExceededLimit::Disk, "disk", "--max-disk"),
@@ -286,8 +286,8 @@ mod tests {
     }
 
     #[test]
-    fn words_of_a_failed_call_name_the_limit_behind_it() {
-        for (said, expected) in [
+    fn messages_of_failed_calls_name_the_limit() {
+        for (stderr, expected) in [
             ("sh: 1: Cannot fork", "--max-processes"),
             ("fork/exec /bin/x: resource temporarily unavailable", "--max-processes"),
             ("fatal error: runtime: out of memory", "--max-memory"),
@@ -296,20 +296,20 @@ mod tests {
             ("mkdir: No space left on device", "--work-dir"),
             ("dial tcp 1.2.3.4:8080: connect: permission denied", "TCP ports 22, 443: see"),
         ] {
-            let text = hint("{}", Termination::Exit(1), said);
-            assert!(text.contains(expected), "{said}: {text}");
+            let text = hint("{}", Termination::Exit(1), stderr);
+            assert!(text.contains(expected), "{stderr}: {text}");
         }
     }
 
     #[test]
-    fn being_killed_by_somebody_else_is_told_apart() {
+    fn a_kill_from_outside_gets_its_own_hint() {
         assert!(hint("{}", signal(SIGKILL), "").contains("memory limit"));
     }
 
     #[test]
     fn an_ordinary_failure_has_no_hint() {
-        for said in ["no such chart", "open x: permission denied"] {
-            assert_eq!(hint("{}", Termination::Exit(1), said), "");
+        for stderr in ["no such chart", "open x: permission denied"] {
+            assert_eq!(hint("{}", Termination::Exit(1), stderr), "");
         }
     }
 }

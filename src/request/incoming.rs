@@ -1,4 +1,4 @@
-//! A request that is still arriving: its header, and the archive behind it.
+//! A request that is still arriving: its header, and then its archive.
 
 use std::borrow::Cow;
 
@@ -8,47 +8,47 @@ use cmp_sandbox::{Lease, NotUnpacked, Unconfined, Unpacking};
 use thiserror::Error;
 
 use super::{
-    deadline::Passed,
-    funnel::{Funnel, Nobody, Taker, WrongChecksum},
-    progress::{Course, Phase},
-    survey::{Survey, Unlisted},
-    verdict::Surveyed,
+    checksum::{ChecksumReader, Discard, PieceSink, WrongChecksum},
+    deadline::DeadlinePassed,
+    discovery::IndexedArchive,
+    index::{NameIndexer, NotIndexed},
+    progress::{Phase, RequestContext},
     workspace::Received,
 };
 use crate::settings::MAX_ARCHIVE;
 
-/// Where an archive's chunks come from.
-pub trait Chunks: Send {
+/// The source of an archive's chunks.
+pub trait ChunkStream: Send {
     /// The next chunk, `None` at the end.
     fn next(&mut self) -> impl Future<Output = Result<Option<Bytes>, BrokenStream>> + Send;
 }
 
-/// Why no more chunks come. The texts are Argo CD's.
+/// Reasons why the stream ended early. The texts are Argo CD's.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum BrokenStream {
-    /// The client went away, or asked to stop.
+    /// The client disconnected or cancelled the call.
     #[error("stream Recv error: {0}")]
     Transport(String),
-    /// Something else came where a chunk belongs.
+    /// A message is not a chunk.
     #[error("stream request file is nil")]
     NoChunk,
 }
 
-/// What a client says about the archive it sends.
+/// The client's description of the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Header {
+pub struct RequestHeader {
     /// Last component of the application's directory.
     pub application: String,
-    /// The application's directory, relative to the repository; not to be trusted.
+    /// The application's directory, relative to the repository. Not trustworthy.
     pub directory: Bytes,
-    /// Lower-case hex SHA-256 of the archive as it arrives.
+    /// SHA-256 of the compressed archive in lower-case hex.
     pub checksum: Bytes,
     /// `NAME=VALUE`, in order.
     pub environment: Vec<Bytes>,
 }
 
-impl Header {
-    /// What Argo CD calls the application; the header itself only knows its directory.
+impl RequestHeader {
+    /// Argo CD's name of the application; without it, its directory's name.
     #[must_use]
     pub fn application_name(&self) -> Cow<'_, str> {
         let value =
@@ -57,36 +57,36 @@ impl Header {
     }
 }
 
-/// A header that was read, in front of an archive that was not.
+/// A request whose header has been read, and whose archive has not.
 #[derive(Debug)]
 pub struct Incoming<'c, C> {
-    /// What the client says.
-    pub header: Header,
+    /// The client's description of the request.
+    pub header: RequestHeader,
     chunks: &'c mut C,
 }
 
-/// What a repository may be like.
+/// Limits for an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArchiveLimits {
-    /// Compressed bytes.
+    /// Size of the compressed archive in bytes.
     pub archive: u64,
-    /// What may come out of them.
+    /// Limits for the unpacked repository.
     pub unpacked: UnpackLimits,
 }
 
-/// Why an archive was not received. The texts are Argo CD's where it has one.
+/// Reasons why an archive was not received. The texts are Argo CD's, if it has one.
 #[derive(Debug, Error)]
 pub enum ReceiveError {
-    /// The stream broke off.
+    /// The stream ended early.
     #[error("error receiving tgz file: {0}")]
     Stream(#[from] BrokenStream),
-    /// The deadline passed before all of it was there.
+    /// The deadline passed before the archive was complete.
     #[error("error receiving tgz file: stream context error: {0}")]
-    Deadline(#[from] Passed),
-    /// It is not what the client's checksum is of.
+    Deadline(#[from] DeadlinePassed),
+    /// The archive does not have the client's checksum.
     #[error("error receiving tgz file: file checksum validation error")]
     Checksum,
-    /// It is larger than allowed.
+    /// The archive is larger than allowed.
     #[error(
         "error receiving tgz file: the archive is larger than {}: {}, or exclude files with \
          --plugin-tar-exclude on the repo-server",
@@ -96,84 +96,84 @@ pub enum ReceiveError {
         /// The limit in bytes.
         limit: u64,
     },
-    /// It cannot be unpacked.
+    /// The archive cannot be unpacked.
     #[error("error decompressing tgz file: {0}")]
     Archive(String),
-    /// The sandbox's fault.
+    /// The sandbox failed.
     #[error(transparent)]
     Unconfined(#[from] Unconfined),
 }
 
-impl<'c, C: Chunks> Incoming<'c, C> {
-    /// A request whose header was read.
-    pub fn new(header: Header, chunks: &'c mut C) -> Self {
+impl<'c, C: ChunkStream> Incoming<'c, C> {
+    /// Creates a request from its header.
+    pub fn new(header: RequestHeader, chunks: &'c mut C) -> Self {
         Self { header, chunks }
     }
 
-    /// Has the archive unpacked while it arrives, and then compares checksums.
+    /// Unpacks the archive while it arrives, then verifies its checksum.
     pub async fn receive(
         mut self,
         mut lease: Lease,
         limits: ArchiveLimits,
-        course: &mut Course,
+        context: &mut RequestContext,
     ) -> Result<Received, ReceiveError> {
-        course.progress.enter(Phase::Receive);
-        let preserve_file_mode = course.plugin.preserve_file_mode;
+        context.progress.enter(Phase::Receive);
+        let preserve_file_mode = context.plugin.preserve_file_mode;
         let unpacking = lease.unpack(limits.unpacked, preserve_file_mode).await?;
-        let unpacking = self.pass_on(unpacking, limits, course).await?;
-        course.progress.unpacked = Some(course.deadline.limit(unpacking.finish()).await??);
+        let unpacking = self.pass_on(unpacking, limits, context).await?;
+        context.progress.unpacked = Some(context.deadline.limit(unpacking.finish()).await??);
         Ok(Received::new(lease, self.header))
     }
 
-    /// Reads the archive for its names only; nothing is written anywhere.
-    pub async fn survey(
+    /// Indexes the names in the archive; writes nothing to disk.
+    pub async fn index_names(
         mut self,
         limits: ArchiveLimits,
-        course: &mut Course,
-    ) -> Result<Surveyed, ReceiveError> {
-        course.progress.enter(Phase::Receive);
-        let survey = self.pass_on(Survey::new(limits.unpacked), limits, course).await?;
-        Ok(Surveyed::new(survey.finish()?, self.header.directory))
+        context: &mut RequestContext,
+    ) -> Result<IndexedArchive, ReceiveError> {
+        context.progress.enter(Phase::Receive);
+        let indexer = self.pass_on(NameIndexer::new(limits.unpacked), limits, context).await?;
+        Ok(IndexedArchive::new(indexer.finish()?, self.header.directory))
     }
 
-    /// Reads an archive whose answer is known already, if it is the one stated.
+    /// Reads the archive only to verify its checksum.
     pub async fn verify(
         mut self,
         limits: ArchiveLimits,
-        course: &mut Course,
+        context: &mut RequestContext,
     ) -> Result<(), ReceiveError> {
-        course.progress.enter(Phase::Receive);
-        self.pass_on(Nobody, limits, course).await.map(drop)
+        context.progress.enter(Phase::Receive);
+        self.pass_on(Discard, limits, context).await.map(drop)
     }
 
-    /// Passes the archive on while it arrives, and then compares checksums.
+    /// Passes the archive on while it arrives, then verifies its checksum.
     ///
-    /// Whatever is wrong with the archive, the stream is read to its end first:
-    /// a client that is still sending would never see the answer.
-    async fn pass_on<T: Taker>(
+    /// The stream is read to its end even if the archive is invalid: a client that
+    /// is still sending would never see the answer.
+    async fn pass_on<T: PieceSink>(
         &mut self,
         taker: T,
         limits: ArchiveLimits,
-        course: &mut Course,
+        context: &mut RequestContext,
     ) -> Result<T, ReceiveError> {
-        let Course { deadline, progress, .. } = course;
-        let mut funnel = Funnel::new(taker);
+        let RequestContext { deadline, progress, .. } = context;
+        let mut reader = ChecksumReader::new(taker);
         while let Some(chunk) = deadline.limit(self.chunks.next()).await?? {
             progress.received += chunk.len() as u64;
             if progress.received <= limits.archive {
-                funnel.pour(&chunk).await;
+                reader.push(&chunk).await;
             }
         }
         if progress.received > limits.archive {
             return Err(ReceiveError::Large { limit: limits.archive });
         }
-        Ok(funnel.check(&self.header.checksum).await?)
+        Ok(reader.verify(&self.header.checksum).await?)
     }
 }
 
-impl Taker for Unpacking<'_> {
+impl PieceSink for Unpacking<'_> {
     async fn take(&mut self, piece: &[u8]) -> bool {
-        // Why the worker stopped reading is asked once all has arrived.
+        // The worker is asked for the error once the archive is complete.
         self.write(piece).await.is_ok()
     }
 }
@@ -184,8 +184,8 @@ impl From<WrongChecksum> for ReceiveError {
     }
 }
 
-impl From<Unlisted> for ReceiveError {
-    fn from(error: Unlisted) -> Self {
+impl From<NotIndexed> for ReceiveError {
+    fn from(error: NotIndexed) -> Self {
         Self::Archive(error.to_string())
     }
 }

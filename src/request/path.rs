@@ -9,11 +9,11 @@ use std::{
 use cmp_archive::EntryPath;
 use thiserror::Error;
 
-/// Where the application is in the repository: relative, and lexically inside.
+/// The application's directory: relative, and lexically inside the repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppPath(PathBuf);
 
-/// The client names a directory outside the repository. Argo CD's text.
+/// The directory is outside the repository. The text is Argo CD's.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("illegal appPath: out of workDir bound: {path}")]
 pub struct IllegalAppPath {
@@ -21,8 +21,8 @@ pub struct IllegalAppPath {
 }
 
 impl AppPath {
-    /// Joins a path to the root lexically, as for generate and parameters. Links
-    /// on the way are followed later, by entering the directory.
+    /// Joins a path to the root lexically, as for generate and parameters.
+    /// Symbolic links are followed later, when the directory is entered.
     pub fn new(path: &[u8]) -> Result<Self, IllegalAppPath> {
         match EntryPath::new(path) {
             Ok(inside) => Ok(Self(inside.as_path().to_owned())),
@@ -32,8 +32,8 @@ impl AppPath {
         }
     }
 
-    /// Takes a path as it is, as for discovery: whoever enters it takes the
-    /// repository for the root, above which `..` leads nowhere.
+    /// Takes a path unchanged, as for discovery. The repository is then the root
+    /// of the file system, so `..` cannot leave it.
     #[must_use]
     pub fn rooted(path: &[u8]) -> Self {
         Self(PathBuf::from(OsStr::from_bytes(if path.is_empty() { b"." } else { path })))
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn for_discovery_a_path_stays_as_it_is() {
+    fn rooted_paths_stay_unchanged() {
         assert_eq!(AppPath::rooted(b"../../b/..").as_path(), Path::new("../../b/.."));
         assert_eq!(AppPath::rooted(b"").as_path(), Path::new("."));
     }

@@ -1,9 +1,9 @@
-//! A command line as Argo CD prints it.
+//! Prints a command line as Argo CD does.
 
 use std::fmt::Write;
 
-/// Joins words with blanks; a word with white space in it is quoted as a Go
-/// string, an empty one is `""`. Nothing else is quoted.
+/// Joins words with blanks. A word with white space is quoted as a Go string,
+/// and an empty word is printed as `""`.
 pub(super) fn command_line<'a>(words: impl Iterator<Item = &'a str>) -> String {
     let mut line = String::new();
     for word in words {

@@ -1,4 +1,4 @@
-//! A request's course, and how far it came.
+//! The data of a running request, and its progress.
 
 use std::{
     sync::Arc,
@@ -11,16 +11,16 @@ use serde::{Deserialize, Serialize};
 use super::deadline::Deadline;
 use crate::plugin::PluginDefinition;
 
-/// What a request goes by from its first step to its last.
+/// The data that all steps of a request share.
 #[derive(Debug)]
-pub struct Course {
-    /// The definition its connection was accepted with.
+pub struct RequestContext {
+    /// The definition with which its connection was accepted.
     pub plugin: Arc<PluginDefinition>,
-    /// What its texts must not show.
+    /// Masks secrets in its texts.
     pub redactor: Arc<Redactor>,
-    /// Until when.
+    /// The time at which it must end.
     pub deadline: Deadline,
-    /// How far it came.
+    /// The progress so far.
     pub progress: Progress,
 }
 
@@ -28,7 +28,7 @@ pub struct Course {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Waiting for a place among the requests at work.
+    /// Waiting for a free place.
     Queue,
     /// Receiving and unpacking the archive.
     Receive,
@@ -45,7 +45,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// The word for it in logs, metrics and errors.
+    /// The name in logs, metrics and errors.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -60,25 +60,25 @@ impl Phase {
     }
 }
 
-/// What is known of a request so far: log line and metrics are made of it.
+/// The progress of a request, for its log line and its metrics.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
-    /// Compressed bytes that arrived.
+    /// Compressed bytes received.
     pub received: u64,
-    /// What came out of them.
+    /// Files and bytes unpacked.
     pub unpacked: Option<Unpacked>,
-    /// The user its commands run as.
+    /// The UID of its commands.
     pub uid: Option<u32>,
-    /// Why the plugin claims the application or does not, if names decided.
+    /// The reason of discovery by names for its answer.
     pub reason: Option<String>,
-    /// What its commands used.
+    /// Resources used by each command.
     pub usage: Vec<(Phase, Usage)>,
     phases: Vec<(Phase, Duration)>,
     current: Option<(Phase, Instant)>,
 }
 
 impl Progress {
-    /// A phase begins; the one before it has ended, unless it is the same.
+    /// Begins a phase and ends the previous one, unless they are the same.
     pub fn enter(&mut self, phase: Phase) {
         if self.phase() == Some(phase) {
             return;
@@ -88,12 +88,12 @@ impl Progress {
         self.current = Some((phase, now));
     }
 
-    /// The last phase has ended.
+    /// Ends the last phase.
     pub fn finish(&mut self) {
         self.close(Instant::now());
     }
 
-    /// The phase the request is in.
+    /// The current phase.
     #[must_use]
     pub fn phase(&self) -> Option<Phase> {
         self.current.map(|(phase, _)| phase)

@@ -1,4 +1,4 @@
-//! A repository on disk, and the commands that run in it.
+//! A request's repository on disk, and the commands that run in it.
 
 use std::{
     sync::Arc,
@@ -13,125 +13,125 @@ use cmp_sandbox::{
 use thiserror::Error;
 
 use super::{
-    deadline::{Deadline, Passed},
+    command::CommandSettings,
+    deadline::{Deadline, DeadlinePassed},
     hint::{self, Evidence, Hint},
-    incoming::Header,
+    incoming::RequestHeader,
     path::{AppPath, IllegalAppPath},
     printable,
-    progress::{Course, Phase},
-    terms::Terms,
+    progress::{Phase, RequestContext},
 };
 use crate::{plugin::CommandLine, settings::OUTPUT};
 
-/// An archive that arrived whole and unharmed.
+/// An archive that has arrived completely and has the stated checksum.
 #[derive(Debug)]
 pub struct Received {
     lease: Lease,
-    header: Header,
+    header: RequestHeader,
 }
 
-/// A repository, the application in it, and a user to work on them.
+/// An unpacked repository, the application in it, and the UID for its commands.
 #[derive(Debug)]
 pub struct Workspace {
     lease: Lease,
     application: AppPath,
     environment: Vec<Bytes>,
-    surroundings: Arc<Surroundings>,
+    defaults: Arc<CommandDefaults>,
 }
 
-/// What commands get from the supervisor.
+/// The supervisor's settings for all commands.
 #[derive(Clone, Debug)]
-pub struct Surroundings {
-    /// `NAME=VALUE` that plugins may see.
+pub struct CommandDefaults {
+    /// Variables that plugins may see, as `NAME=VALUE`.
     pub inherited: Vec<Bytes>,
-    /// Where programs are looked up.
+    /// The search path for programs.
     pub search: Bytes,
-    /// Most bytes of a command's output.
+    /// Longest standard output of a command in bytes.
     pub max_output: usize,
-    /// Most bytes of all manifests together.
+    /// Longest answer, all manifests together, in bytes.
     pub max_answer: usize,
-    /// What no text may show of the variables.
+    /// Masks the secret variables in texts.
     pub redactor: Redactor,
-    /// What commands may reach and use, unless their plugin says otherwise.
+    /// Default limits, paths and network of commands.
     pub bounds: Bounds,
 }
 
 impl Received {
-    pub(super) fn new(lease: Lease, header: Header) -> Self {
+    pub(super) fn new(lease: Lease, header: RequestHeader) -> Self {
         Self { lease, header }
     }
 
     /// Finds the application for generate and parameters.
-    pub fn settle(self, surroundings: &Arc<Surroundings>) -> Result<Workspace, IllegalAppPath> {
+    pub fn settle(self, defaults: &Arc<CommandDefaults>) -> Result<Workspace, IllegalAppPath> {
         let application = AppPath::new(&self.header.directory)?;
-        Ok(self.settle_in(application, surroundings))
+        Ok(self.settle_in(application, defaults))
     }
 
-    /// Finds the application for discovery, which never fails.
+    /// Finds the application for discovery. This cannot fail.
     #[must_use]
-    pub fn settle_rooted(self, surroundings: &Arc<Surroundings>) -> Workspace {
+    pub fn settle_rooted(self, defaults: &Arc<CommandDefaults>) -> Workspace {
         let application = AppPath::rooted(&self.header.directory);
-        self.settle_in(application, surroundings)
+        self.settle_in(application, defaults)
     }
 
-    fn settle_in(self, application: AppPath, surroundings: &Arc<Surroundings>) -> Workspace {
+    fn settle_in(self, application: AppPath, defaults: &Arc<CommandDefaults>) -> Workspace {
         let mut environment = self.header.environment;
-        // Where the application is in what was sent, which need not be the
-        // whole repository that ARGOCD_APP_SOURCE_PATH is relative to.
+        // Relative to the archive, which need not be the whole repository; the
+        // repository is what ARGOCD_APP_SOURCE_PATH is relative to.
         let relative = application.as_path().as_os_str().as_encoded_bytes();
         environment.push([b"ARGOCD_APP_TARBALL_REL_PATH=", relative].concat().into());
-        let surroundings = Arc::clone(surroundings);
-        Workspace { lease: self.lease, application, environment, surroundings }
+        let defaults = Arc::clone(defaults);
+        Workspace { lease: self.lease, application, environment, defaults }
     }
 }
 
-/// Why a command did not do its work. The texts are Argo CD's.
+/// Reasons why a command failed. The texts are Argo CD's.
 #[derive(Debug, Error)]
 pub enum RunError {
-    /// It does not start.
+    /// The command could not be started.
     #[error("{0}")]
     Start(String),
-    /// It ended otherwise than with 0.
+    /// The exit code is not 0.
     #[error("`{command}` failed exit status {code}{}{}", reason(stderr), shown(hint.as_ref()))]
     Exit {
         /// The command, printable.
         command: String,
-        /// What it ended with.
+        /// The exit code.
         code: i32,
-        /// What it wrote to standard error.
+        /// The command's standard error.
         stderr: Box<Excerpt>,
-        /// Which limit it may have reached.
+        /// The limit that it may have reached.
         hint: Option<Hint>,
     },
-    /// A signal ended it that was not ours.
+    /// A signal ended the command, and we did not send it.
     #[error("`{command}` failed signal: {signal}{}{}", reason(stderr), shown(hint.as_ref()))]
     Signal {
         /// The command, printable.
         command: String,
-        /// The signal, in Go's words.
+        /// The signal's name in Go.
         signal: String,
-        /// What it wrote to standard error.
+        /// The command's standard error.
         stderr: Box<Excerpt>,
-        /// Which limit it may have reached.
+        /// The limit that it may have reached.
         hint: Option<Hint>,
     },
-    /// It was stopped because time was up.
+    /// The command was stopped at the deadline.
     #[error("`{command}` failed signal: killed{}: stopped after {:.1}s: {deadline}",
         reason(stderr), after.as_secs_f64())]
     Deadline {
         /// The command, printable.
         command: String,
-        /// What it wrote to standard error.
+        /// The command's standard error.
         stderr: Box<Excerpt>,
-        /// How long it ran.
+        /// The time that it ran.
         after: Duration,
-        /// Which clock it was.
+        /// The deadline.
         deadline: Deadline,
     },
-    /// Time was up before it could start.
+    /// The deadline passed before the command could start.
     #[error(transparent)]
-    TooLate(#[from] Passed),
-    /// It wrote more than it may.
+    TooLate(#[from] DeadlinePassed),
+    /// The command's output is longer than the limit.
     #[error(
         "`{command}` was stopped: it wrote more than {}: {}, and raise ARGOCD_GRPC_MAX_SIZE_MB on \
          both sides",
@@ -143,60 +143,61 @@ pub enum RunError {
         /// The limit in bytes.
         limit: usize,
     },
-    /// Its request took more than it may.
+    /// The request used more memory, disk or files than its limit.
     #[error("`{command}` was stopped: {}{}", hint::excess(*what, *limit), shown(hint.as_ref()))]
     Excess {
         /// The command, printable.
         command: String,
-        /// Of what.
+        /// The resource.
         what: ExceededLimit,
-        /// What it may take, in bytes or files.
+        /// The limit in bytes or files.
         limit: Option<u64>,
-        /// How to raise it.
+        /// The setting that raises the limit.
         hint: Option<Hint>,
     },
-    /// The sandbox's fault.
+    /// The sandbox failed.
     #[error(transparent)]
     Unconfined(#[from] Unconfined),
 }
 
 impl Workspace {
-    /// Runs a command in the application's directory. Returns its standard
-    /// output, all of it.
+    /// Runs a command in the application's directory and returns its whole
+    /// standard output.
     pub async fn run(
         &mut self,
         line: &CommandLine,
         phase: Phase,
-        course: &mut Course,
+        context: &mut RequestContext,
     ) -> Result<Vec<u8>, RunError> {
-        course.progress.enter(phase);
-        if course.deadline.instant().is_some_and(|at| at <= Instant::now()) {
-            return Err(Passed(course.deadline).into());
+        context.progress.enter(phase);
+        if context.deadline.instant().is_some_and(|at| at <= Instant::now()) {
+            return Err(DeadlinePassed(context.deadline).into());
         }
-        let Terms { inherited, max_output } = Terms::new(&self.surroundings, &course.plugin);
+        let CommandSettings { inherited, max_output } =
+            CommandSettings::new(&self.defaults, &context.plugin);
         let command = Command {
             words: line.words().map(|word| Bytes::copy_from_slice(word.as_bytes())).collect(),
             inherited,
             environment: self.environment.clone(),
-            search: self.surroundings.search.clone(),
+            search: self.defaults.search.clone(),
             directory: self.application.as_path().to_owned(),
-            preserve_file_mode: course.plugin.preserve_file_mode,
+            preserve_file_mode: context.plugin.preserve_file_mode,
             max_output,
-            redactor: Arc::clone(&course.redactor),
+            redactor: Arc::clone(&context.redactor),
         };
-        let output = self.lease.run(command, course.deadline.instant()).await?;
-        course.progress.usage.extend(output.usage.map(|usage| (phase, usage)));
-        let said = output.stderr.to_string();
+        let output = self.lease.run(command, context.deadline.instant()).await?;
+        context.progress.usage.extend(output.usage.map(|usage| (phase, usage)));
+        let stderr = output.stderr.to_string();
         let (end, usage) = (output.termination, output.usage);
-        let (plugin, bounds) = (&course.plugin, self.lease.bounds());
-        let evidence = Evidence { plugin, bounds, end, usage, said: &said };
+        let (plugin, bounds) = (&context.plugin, self.lease.bounds());
+        let evidence = Evidence { plugin, bounds, end, usage, stderr: &stderr };
         let hint = (end != Termination::Exit(0)).then(|| Hint::new(&evidence)).flatten();
-        judge(output, line, (course.deadline, hint))
+        result(output, line, (context.deadline, hint))
     }
 }
 
-/// The output of a command that did its work, or why another did not.
-fn judge(
+/// Returns the output of a successful command, or else the error.
+fn result(
     output: Output,
     line: &CommandLine,
     (deadline, hint): (Deadline, Option<Hint>),
@@ -217,9 +218,9 @@ fn judge(
     }
 }
 
-/// A signal in Go's words, which are strsignal(3)'s in lower case.
+/// A signal's name in Go, which is that of strsignal(3) in lower case.
 fn signal_text(number: i32, core: bool) -> String {
-    // The standard library prints `signal: 9 (SIGKILL)`; the words are wanted.
+    // The standard library would print `signal: 9 (SIGKILL)`.
     let words = match number {
         1 => "hangup",
         2 => "interrupt",

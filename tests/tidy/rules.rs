@@ -19,7 +19,7 @@ const PURE: [&str; 9] = [
     "request/manifests",
     "request/path",
     "request/printable",
-    "request/terms",
+    "request/command",
     "request/hint",
 ];
 

@@ -1,17 +1,17 @@
-//! Lanes of plugins that say how many requests they can take.
+//! The lanes of plugins that limit their own requests.
 
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
 };
 
-use super::{Lane, NoPlace, Place, Rule};
+use super::{Lane, LaneLimits, NoPermit, Permit};
 use crate::{
     plugin::{PluginDefinition, PluginName},
     request::Deadline,
 };
 
-/// A lane for each plugin that wants one. Cheap to clone.
+/// One lane for each plugin that sets a limit. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Lanes {
     lanes: Arc<Mutex<HashMap<PluginName, Lane>>>,
@@ -19,7 +19,7 @@ pub struct Lanes {
 }
 
 impl Lanes {
-    /// Lanes in each of which `max_waiting` requests may wait.
+    /// Lanes in which `max_waiting` requests may wait.
     #[must_use]
     pub fn new(max_waiting: usize) -> Self {
         Self { lanes: Arc::default(), max_waiting }
@@ -30,24 +30,24 @@ impl Lanes {
         &self,
         plugin: &PluginDefinition,
         deadline: &Deadline,
-    ) -> Result<Option<Place>, NoPlace> {
+    ) -> Result<Option<Permit>, NoPermit> {
         match plugin.limits.requests {
             Some(limit) => self.lane(&plugin.name, limit as usize).enter(deadline).await.map(Some),
             None => Ok(None),
         }
     }
 
-    /// The lane of a plugin. One with another limit begins anew: whoever is in
-    /// the old one stays there until it is done.
+    /// The plugin's lane. A changed limit creates a new lane; requests in the old
+    /// one stay there until they end.
     fn lane(&self, plugin: &PluginName, limit: usize) -> Lane {
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(lane) = lanes.get(plugin).filter(|lane| lane.rule.limit == limit) {
+        if let Some(lane) = lanes.get(plugin).filter(|lane| lane.limits.limit == limit) {
             return lane.clone();
         }
-        // Plugins come and go; what nobody uses needs no memory.
+        // Remove the lanes of plugins that are gone or idle.
         lanes.retain(|_, lane| !lane.is_idle());
         let max_waiting = self.max_waiting;
-        let lane = Lane::of(Rule { limit, max_waiting, plugin: Some(plugin.clone()) });
+        let lane = Lane::of(LaneLimits { limit, max_waiting, plugin: Some(plugin.clone()) });
         lanes.insert(plugin.clone(), lane.clone());
         lane
     }
@@ -73,13 +73,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_plugins_requests_wait_for_each_other_and_for_nobody_elses() {
+    async fn requests_wait_only_for_those_of_their_own_plugin() {
         let lanes = Lanes::new(1);
         let (one, other) = (plugin("one", "{requests: 1}"), plugin("other", "{requests: 1}"));
         let _first = lanes.enter(&one, &deadline()).await.unwrap();
         let _second = lanes.enter(&other, &deadline()).await.unwrap();
         let error = lanes.enter(&one, &deadline()).await.unwrap_err().to_string();
-        assert!(error.starts_with("no place among 1 requests of plugin one at work"), "{error}");
+        assert!(
+            error.starts_with("no free place: the limit is 1 request of plugin one at a time"),
+            "{error}"
+        );
         assert!(error.contains("spec.limits.requests"), "{error}");
     }
 
@@ -91,12 +94,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_new_limit_counts_at_once_and_idle_lanes_go() {
+    async fn a_new_limit_applies_at_once_and_idle_lanes_are_removed() {
         let lanes = Lanes::new(0);
         drop(lanes.enter(&plugin("gone", "{requests: 1}"), &deadline()).await.unwrap());
         let _first = lanes.enter(&plugin("x", "{requests: 1}"), &deadline()).await.unwrap();
         let full = lanes.enter(&plugin("x", "{requests: 1}"), &deadline()).await;
-        assert!(matches!(full, Err(NoPlace::Full { .. })), "{full:?}");
+        assert!(matches!(full, Err(NoPermit::Full { .. })), "{full:?}");
         assert!(lanes.enter(&plugin("x", "{requests: 2}"), &deadline()).await.is_ok());
         assert_eq!(lanes.lanes.lock().unwrap().len(), 1);
     }

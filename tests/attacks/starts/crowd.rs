@@ -136,7 +136,7 @@ fn more_than_wait() -> Result<(), String> {
         let stage = stage(setting, &[("--max-requests", PLACES), ("--max-queue", QUEUE)]);
         let supervisor = stage.start(stage.options.command())?;
         let crowd = Crowd::come(&stage, CROWD)?;
-        let told = format!("{PLACES} requests are at work and {QUEUE} wait, which is the limit");
+        let told = format!("the limit is {PLACES} requests at a time, and {QUEUE} waiting");
         let other = crowd.refusals.iter().find(|error| !error.contains(&told));
         check(other.is_none(), || format!("{setting}: {other:?}"))?;
         let is_whole = !crowd.refusals.is_empty() && crowd.answers >= PLACES + QUEUE;

@@ -74,7 +74,10 @@ fn a_request_that_finds_no_place_in_time_says_whose_limit_it_was() {
         thread::sleep(Duration::from_millis(500));
         let rendered = bench.ask("tried", &["--timeout", "1s"]);
         let error = rendered.error();
-        assert!(error.contains("no place among 1 requests of plugin tried at work"), "{error}");
+        assert!(
+            error.contains("no free place: the limit is 1 request of plugin tried at a time"),
+            "{error}"
+        );
         assert!(error.contains("spec.limits.requests"), "{error}");
     });
 }

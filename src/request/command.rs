@@ -1,32 +1,32 @@
-//! On what terms a plugin's commands run: the operator's, less and more what the
-//! plugin's definition says.
+//! The settings of a plugin's commands: those of its definition, and otherwise
+//! those of the operator.
 
 use bytes::Bytes;
 use cmp_sandbox::{Bounds, Cache, Caches, Network};
 
-use super::workspace::Surroundings;
+use super::workspace::CommandDefaults;
 use crate::{
     plugin::{self, PluginDefinition},
     settings::Limit,
 };
 
-/// What commands of one plugin get, use and may reach.
+/// Environment and output limit of a plugin's commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Terms {
-    /// `NAME=VALUE` of the sidecar.
+pub(super) struct CommandSettings {
+    /// Variables of the sidecar as `NAME=VALUE`.
     pub(super) inherited: Vec<Bytes>,
-    /// Most bytes of standard output.
+    /// Longest standard output in bytes.
     pub(super) max_output: usize,
 }
 
-impl Terms {
-    /// What the definition leaves open is as the operator of the sidecar has it.
-    pub(super) fn new(surroundings: &Surroundings, plugin: &PluginDefinition) -> Self {
+impl CommandSettings {
+    /// Takes each value from the definition, or else from the operator's defaults.
+    pub(super) fn new(defaults: &CommandDefaults, plugin: &PluginDefinition) -> Self {
         let limits = &plugin.limits;
         let output = limits.output.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
         Self {
-            inherited: inherited(&surroundings.inherited, plugin),
-            max_output: output.unwrap_or(surroundings.max_output),
+            inherited: inherited(&defaults.inherited, plugin),
+            max_output: output.unwrap_or(defaults.max_output),
         }
     }
 }
@@ -37,7 +37,7 @@ fn inherited(all: &[Bytes], plugin: &PluginDefinition) -> Vec<Bytes> {
     all.iter().filter(admitted).cloned().collect()
 }
 
-/// What a plugin's commands may reach and use.
+/// Paths, network and resource limits of a plugin's commands.
 pub(super) fn bounds(general: &Bounds, plugin: &PluginDefinition) -> Bounds {
     let (sandbox, limits) = (&plugin.sandbox, &plugin.limits);
     let network = sandbox.network.as_ref().map(|network| match network {
@@ -46,9 +46,9 @@ pub(super) fn bounds(general: &Bounds, plugin: &PluginDefinition) -> Bounds {
         plugin::Network::Any => Network::Any,
     });
     let or = |own: Option<Limit>, general| own.map_or(general, |limit| limit.0);
-    let further = sandbox.read.iter().map(Into::into);
+    let additional = sandbox.read.iter().map(Into::into);
     Bounds {
-        read: general.read.iter().cloned().chain(further).collect(),
+        read: general.read.iter().cloned().chain(additional).collect(),
         caches: Caches {
             owner: plugin.name.as_str().to_owned(),
             list: sandbox.caches.iter().map(cache).collect(),
@@ -72,8 +72,8 @@ mod tests {
     use super::*;
     use cmp_sandbox::Redactor;
 
-    fn surroundings() -> Surroundings {
-        Surroundings {
+    fn defaults() -> CommandDefaults {
+        CommandDefaults {
             inherited: [&b"PATH=/bin"[..], b"TOKEN=x=y", b"HOME=/root"]
                 .map(Bytes::from_static)
                 .to_vec(),
@@ -103,30 +103,30 @@ mod tests {
         plugin::read(text.as_bytes()).unwrap()
     }
 
-    fn terms(spec: &str) -> Terms {
-        Terms::new(&surroundings(), &plugin(spec))
+    fn settings(spec: &str) -> CommandSettings {
+        CommandSettings::new(&defaults(), &plugin(spec))
     }
 
     fn bounded(spec: &str) -> Bounds {
-        bounds(&surroundings().bounds, &plugin(spec))
+        bounds(&defaults().bounds, &plugin(spec))
     }
 
     #[test]
-    fn what_a_definition_leaves_open_is_the_operators() {
-        let Surroundings { inherited, max_output, mut bounds, .. } = surroundings();
+    fn missing_keys_take_the_operators_values() {
+        let CommandDefaults { inherited, max_output, mut bounds, .. } = defaults();
         bounds.caches.owner = "x".to_owned();
-        assert_eq!(terms(""), Terms { inherited, max_output });
+        assert_eq!(settings(""), CommandSettings { inherited, max_output });
         assert_eq!(bounded(""), bounds);
     }
 
     #[test]
-    fn a_definitions_limits_take_the_place_of_the_operators() {
+    fn limits_of_a_definition_override_the_operators() {
         let limits = "limits: {memory: 1Ki, processes: 2, fileSize: 3, cpu: 1.5s, output: 4, disk: \
                       2Ki, files: 5}";
         let Bounds { memory, processes, file_size, cpu_seconds, disk, files, .. } = bounded(limits);
         assert_eq!((memory, processes, file_size), (Some(1024), Some(2), Some(3)));
         assert_eq!((cpu_seconds, disk, files), (Some(2), Some(2048), Some(5)));
-        assert_eq!(terms(limits).max_output, 4);
+        assert_eq!(settings(limits).max_output, 4);
     }
 
     #[test]
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_is_none_some_or_any() {
+    fn network_is_none_ports_or_any() {
         for (text, expected) in [
             ("none", Network::None),
             ("[]", Network::None),
@@ -158,9 +158,9 @@ mod tests {
     }
 
     #[test]
-    fn variables_that_are_not_listed_stay_out() {
+    fn only_listed_variables_are_inherited() {
         let names = |spec: &str| {
-            let inherited = terms(spec).inherited;
+            let inherited = settings(spec).inherited;
             inherited.iter().map(|entry| String::from_utf8_lossy(entry).into_owned()).collect()
         };
         let listed: Vec<String> = names("sandbox: {env: [HO*]}");

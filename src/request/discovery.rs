@@ -1,4 +1,4 @@
-//! Whether a plugin claims an application, and answers that need no second look.
+//! Discovery by names, with a cache of its answers.
 
 use std::{
     num::NonZeroUsize,
@@ -13,38 +13,38 @@ use cmp_discovery::{
 use lru::LruCache;
 use thiserror::Error;
 
-use super::incoming::Header;
+use super::incoming::RequestHeader;
 use crate::plugin::Discovery;
 
-/// Answers that are kept: one for each of ten plugins and a hundred
-/// applications. With the longest questions they take 5 MB.
+/// Number of cached answers: enough for ten plugins and a hundred applications.
+/// With the longest keys they take 5 MB.
 const MAX_ANSWERS: NonZeroUsize = NonZeroUsize::new(1000).unwrap();
 
-/// Longest directory of a question that is kept, in bytes.
+/// Longest application directory in a cached key, in bytes.
 const MAX_DIRECTORY: usize = 1024;
 
-/// Bytes of a checksum as clients state it: SHA-256 in hex.
+/// Length of a checksum in bytes: SHA-256 in hex.
 const CHECKSUM: usize = 64;
 
-/// Whether a plugin claims an application.
+/// The answer to the key whether a plugin claims an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict {
-    /// It does.
+pub struct MatchAnswer {
+    /// The plugin claims the application.
     pub supported: bool,
-    /// It has a way of deciding at all.
+    /// The plugin has a discovery rule.
     pub discovery: bool,
 }
 
-impl Verdict {
-    /// The plugin is only asked by name.
+impl MatchAnswer {
+    /// The answer of a plugin without a discovery rule.
     pub(super) const NO_DISCOVERY: Self = Self { supported: false, discovery: false };
 
-    pub(super) const fn of(supported: bool) -> Self {
+    pub(super) const fn new(supported: bool) -> Self {
         Self { supported, discovery: true }
     }
 }
 
-/// A pattern that decides by names alone.
+/// A discovery rule that needs only names.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Pattern<'d> {
     FileName(&'d FileNamePattern),
@@ -52,7 +52,7 @@ pub(super) enum Pattern<'d> {
 }
 
 impl<'d> Pattern<'d> {
-    /// The pattern of a definition; `None` if it asks otherwise.
+    /// The pattern of a definition; `None` if discovery runs a command.
     pub(super) fn of(discovery: &'d Discovery) -> Option<Self> {
         match discovery {
             Discovery::FileName(pattern) => Some(Self::FileName(pattern)),
@@ -61,7 +61,7 @@ impl<'d> Pattern<'d> {
         }
     }
 
-    /// All that a pattern is made of.
+    /// The kind and the text, which define the pattern.
     fn source(self) -> (PatternKind, &'d str) {
         match self {
             Self::FileName(pattern) => (PatternKind::FileName, pattern.as_str()),
@@ -70,37 +70,37 @@ impl<'d> Pattern<'d> {
     }
 }
 
-/// The names of an archive that arrived whole, and where the application is.
+/// The names in a complete archive, and the application's directory.
 #[derive(Debug)]
-pub struct Surveyed {
+pub struct IndexedArchive {
     names: FileIndex,
     directory: Bytes,
 }
 
-/// Why there is no verdict.
+/// Reasons why discovery by names failed.
 #[derive(Debug, Error)]
 pub enum Undecided {
-    /// The application's directory has no meaning. Argo CD would search where
-    /// its server was started.
+    /// The application's directory cannot be searched. Argo CD would search in
+    /// its server's working directory instead.
     #[error("{directory}: {error}")]
     Directory {
-        /// As the client states it, printable.
+        /// The directory as the client sent it, printable.
         directory: ShownPath,
-        /// Why it has none.
+        /// The reason.
         error: AppDirectoryError,
     },
-    /// The pattern has no answer. Argo CD's text.
+    /// The pattern cannot be evaluated. The text is Argo CD's.
     #[error(transparent)]
     Pattern(#[from] MatchError),
 }
 
-impl Surveyed {
+impl IndexedArchive {
     pub(super) fn new(names: FileIndex, directory: Bytes) -> Self {
         Self { names, directory }
     }
 
-    /// What `pattern` says of the application, and why.
-    pub(super) fn decide(&self, pattern: Pattern<'_>) -> Result<(Verdict, String), Undecided> {
+    /// Matches the application against `pattern`. Also returns the reason.
+    pub(super) fn decide(&self, pattern: Pattern<'_>) -> Result<(MatchAnswer, String), Undecided> {
         let application = AppDirectory::resolve(&self.names, &self.directory).map_err(|error| {
             Undecided::Directory { directory: ShownPath::new(&self.directory), error }
         })?;
@@ -109,29 +109,29 @@ impl Surveyed {
             Pattern::Glob(pattern) => pattern.decide(&self.names, &application)?,
         };
         let reason = verdict.explain(&self.names, &application).to_string();
-        Ok((Verdict::of(verdict.is_match()), reason))
+        Ok((MatchAnswer::new(verdict.is_match()), reason))
     }
 }
 
-/// Everything that decides a verdict.
+/// The key of a cached answer.
 ///
-/// The archive is in it by its checksum, and an answer is only given to who has
-/// sent all of that archive: nobody learns of an archive that is not theirs,
-/// and nobody can put an answer under the checksum of another's.
+/// It contains the archive's checksum. Only a client that has sent the whole
+/// archive can read or create an entry for it. So no client learns about, or
+/// changes, the answer for another client's archive.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Question {
+pub(super) struct MatchKey {
     checksum: Bytes,
     directory: Bytes,
     kind: PatternKind,
     pattern: Box<str>,
 }
 
-impl Question {
-    /// `None` if the answer is not worth keeping, or the checksum cannot be right.
-    pub(super) fn new(header: &Header, pattern: Pattern<'_>) -> Option<Self> {
+impl MatchKey {
+    /// `None` if the key is too long, or the checksum cannot be right.
+    pub(super) fn new(header: &RequestHeader, pattern: Pattern<'_>) -> Option<Self> {
         let kept = header.checksum.len() == CHECKSUM && header.directory.len() <= MAX_DIRECTORY;
         let (kind, pattern) = pattern.source();
-        // Copied: what arrived is part of a larger message.
+        // Copy, because the bytes are part of a larger message.
         kept.then(|| Self {
             checksum: Bytes::copy_from_slice(&header.checksum),
             directory: Bytes::copy_from_slice(&header.directory),
@@ -141,25 +141,25 @@ impl Question {
     }
 }
 
-/// Verdicts of late, the least asked for gone first. Cheap to clone.
+/// Recent answers; the least recently used is removed first. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Verdicts(Arc<Mutex<LruCache<Question, Verdict>>>);
+pub struct MatchCache(Arc<Mutex<LruCache<MatchKey, MatchAnswer>>>);
 
-impl Default for Verdicts {
+impl Default for MatchCache {
     fn default() -> Self {
         Self(Arc::new(Mutex::new(LruCache::new(MAX_ANSWERS))))
     }
 }
 
-impl Verdicts {
-    pub(super) fn get(&self, question: &Question) -> Option<Verdict> {
+impl MatchCache {
+    pub(super) fn get(&self, key: &MatchKey) -> Option<MatchAnswer> {
         let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        answers.get(question).copied()
+        answers.get(key).copied()
     }
 
-    pub(super) fn keep(&self, question: Question, verdict: Verdict) {
+    pub(super) fn keep(&self, key: MatchKey, answer: MatchAnswer) {
         let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        answers.put(question, verdict);
+        answers.put(key, answer);
     }
 }
 
@@ -167,44 +167,44 @@ impl Verdicts {
 mod tests {
     use super::*;
 
-    fn question(checksum: &str, directory: &str, pattern: &str) -> Option<Question> {
-        let header = Header {
+    fn key(checksum: &str, directory: &str, pattern: &str) -> Option<MatchKey> {
+        let header = RequestHeader {
             checksum: Bytes::copy_from_slice(checksum.as_bytes()),
             directory: Bytes::copy_from_slice(directory.as_bytes()),
-            ..Header::default()
+            ..RequestHeader::default()
         };
-        Question::new(&header, Pattern::FileName(&FileNamePattern::new(pattern).unwrap()))
+        MatchKey::new(&header, Pattern::FileName(&FileNamePattern::new(pattern).unwrap()))
     }
 
     #[test]
-    fn an_answer_is_for_the_same_archive_directory_and_pattern_only() {
+    fn an_answer_needs_the_same_archive_directory_and_pattern() {
         let (one, other) = ("1".repeat(64), "2".repeat(64));
-        let verdicts = Verdicts::default();
-        verdicts.keep(question(&one, "app", "x").unwrap(), Verdict::of(true));
-        assert_eq!(verdicts.get(&question(&one, "app", "x").unwrap()), Some(Verdict::of(true)));
+        let cache = MatchCache::default();
+        cache.keep(key(&one, "app", "x").unwrap(), MatchAnswer::new(true));
+        assert_eq!(cache.get(&key(&one, "app", "x").unwrap()), Some(MatchAnswer::new(true)));
         for (checksum, directory, pattern) in
             [(&other, "app", "x"), (&one, "app2", "x"), (&one, "app", "y")]
         {
-            let question = question(checksum, directory, pattern).unwrap();
-            assert_eq!(verdicts.get(&question), None, "{question:?}");
+            let key = key(checksum, directory, pattern).unwrap();
+            assert_eq!(cache.get(&key), None, "{key:?}");
         }
     }
 
     #[test]
-    fn what_is_asked_for_least_goes_first() {
-        let verdicts = Verdicts::default();
-        let numbered = |number| question(&format!("{number:064}"), "", "x").unwrap();
+    fn the_least_recently_used_answer_is_removed_first() {
+        let cache = MatchCache::default();
+        let numbered = |number| key(&format!("{number:064}"), "", "x").unwrap();
         for number in 0..=MAX_ANSWERS.get() {
-            verdicts.keep(numbered(number), Verdict::of(true));
-            verdicts.get(&numbered(0));
+            cache.keep(numbered(number), MatchAnswer::new(true));
+            cache.get(&numbered(0));
         }
-        assert!(verdicts.get(&numbered(0)).is_some());
-        assert_eq!(verdicts.get(&numbered(1)), None);
+        assert!(cache.get(&numbered(0)).is_some());
+        assert_eq!(cache.get(&numbered(1)), None);
     }
 
     #[test]
-    fn long_questions_are_not_kept() {
-        assert_eq!(question(&"1".repeat(64), &"d".repeat(MAX_DIRECTORY + 1), "x"), None);
-        assert_eq!(question("", "", "x"), None);
+    fn long_keys_are_not_cached() {
+        assert_eq!(key(&"1".repeat(64), &"d".repeat(MAX_DIRECTORY + 1), "x"), None);
+        assert_eq!(key("", "", "x"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The names in an archive, which is all that most discovery asks for.
+//! Indexes the names in an archive; most discovery rules need nothing else.
 
 use cmp_archive::{
     ArchiveError, Entry, EntryCounter, EntryKind, EntryPath, Reader, Refusal, Sink, UnpackLimits,
@@ -6,33 +6,33 @@ use cmp_archive::{
 use cmp_discovery::{EntryError, FileIndex, IndexLimits};
 use tokio::task::yield_now;
 
-use super::funnel::Taker;
+use super::checksum::PieceSink;
 
-/// Compressed bytes between two chances for other requests: a thousandfold of
-/// it may come out, which takes about 10 ms.
+/// Compressed bytes between two yields to other requests. They may unpack to a
+/// thousand times as much, which takes about 10 ms.
 const STRETCH: usize = 16 * 1024;
 
-/// Why the names of an archive are not known.
-pub(super) type Unlisted = ArchiveError<Refusal>;
+/// The reason why an archive could not be indexed.
+pub(super) type NotIndexed = ArchiveError<Refusal>;
 
-/// Reads an archive for its names. Contents are dropped where they come out.
-pub(super) struct Survey(Result<Reader<Names>, Unlisted>);
+/// Indexes the names in an archive and drops the contents.
+pub(super) struct NameIndexer(Result<Reader<IndexSink>, NotIndexed>);
 
-impl Survey {
+impl NameIndexer {
     pub(super) fn new(limits: UnpackLimits) -> Self {
         let entries = usize::try_from(limits.files).unwrap_or(usize::MAX);
         let bounds = IndexLimits::default();
         let bounds = IndexLimits { entries: bounds.entries.min(entries), ..bounds };
-        let names = Names { index: FileIndex::new(bounds), counter: EntryCounter::new(limits) };
+        let names = IndexSink { index: FileIndex::new(bounds), counter: EntryCounter::new(limits) };
         Self(Ok(Reader::new(names)))
     }
 
-    /// The archive is complete.
-    pub(super) fn finish(self) -> Result<FileIndex, Unlisted> {
+    /// Ends the archive and returns the index.
+    pub(super) fn finish(self) -> Result<FileIndex, NotIndexed> {
         Ok(self.0?.finish()?.index)
     }
 
-    /// Reads on, unless something was wrong before.
+    /// Reads a piece, unless an earlier one failed.
     fn push(&mut self, piece: &[u8]) {
         let pushed = self.0.as_mut().map(|reader| reader.push(piece));
         if let Ok(Err(error)) = pushed {
@@ -41,7 +41,7 @@ impl Survey {
     }
 }
 
-impl Taker for Survey {
+impl PieceSink for NameIndexer {
     async fn take(&mut self, piece: &[u8]) -> bool {
         for stretch in piece.chunks(STRETCH) {
             self.push(stretch);
@@ -51,13 +51,13 @@ impl Taker for Survey {
     }
 }
 
-/// Takes the names of an archive's entries.
-struct Names {
+/// Adds the names of an archive's entries to the index.
+struct IndexSink {
     index: FileIndex,
     counter: EntryCounter,
 }
 
-impl Sink for Names {
+impl Sink for IndexSink {
     type Error = Refusal;
 
     fn entry(&mut self, entry: &Entry) -> Result<(), Refusal> {
@@ -87,7 +87,7 @@ impl Sink for Names {
     }
 }
 
-/// What unpacking the entry would have said.
+/// The error that unpacking this entry would have caused.
 fn refusal(entry: &Entry, error: &EntryError) -> Refusal {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let clean = EntryPath::new(&entry.name).ok().filter(|path| !path.is_root());
