@@ -1,4 +1,4 @@
-//! The edge to people and their tools: metrics and health over HTTP.
+//! Metrics, health and reload over HTTP.
 
 use std::{convert::Infallible, net::IpAddr, sync::Arc, time::Duration};
 
@@ -24,25 +24,26 @@ use crate::{
     state::{State, Summary},
 };
 
-/// Connections at a time: a scraper, two probes, and whoever looks.
+/// Concurrent connections: a scraper, two probes, and a few users.
 const MAX_CONNECTIONS: usize = 32;
 
-/// How long a client may take to send a request's head.
-const HEAD_PATIENCE: Duration = Duration::from_secs(10);
+/// Time limit for the head of a request.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Pause after a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a look at the definitions and what follows from it may take.
-const RELOAD_PATIENCE: Duration = Duration::from_secs(30);
+/// Time limit for a reload, including the new sockets.
+const RELOAD_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How often samples are folded into buckets.
+/// Interval at which the metrics fold samples into buckets.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// What there is, for whoever asks for something else.
-const PAGES: &str = "there are /metrics, /livez, /readyz, /startupz, /plugins, and POST /-/reload";
+/// Answer to a request for an unknown path.
+const PAGES: &str =
+    "not found: use /metrics, /livez, /readyz, /startupz, /plugins, or POST /-/reload";
 
-/// Answers over HTTP.
+/// Answers requests over HTTP.
 #[derive(Clone, Debug)]
 pub struct Admin {
     metrics: Metrics,
@@ -50,7 +51,7 @@ pub struct Admin {
     prompt: Prompt,
 }
 
-/// What is asked for.
+/// The requested path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Page {
     Metrics,
@@ -61,14 +62,14 @@ enum Page {
 }
 
 impl Admin {
-    /// What it answers from.
+    /// Creates the endpoints from the metrics, the state and the reload trigger.
     #[must_use]
     pub fn new(metrics: Metrics, states: Receiver<State>, prompt: Prompt) -> Self {
         Self { metrics, states, prompt }
     }
 
-    /// Serves until the runtime ends, so that probes are answered while requests
-    /// drain. Without a listener it only keeps the metrics tidy.
+    /// Serves until the runtime ends, because probes need answers while requests
+    /// drain. Without a listener, it only maintains the metrics.
     pub async fn run(self, listener: Option<TcpListener>, tasks: TaskTracker) {
         let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let mut upkeep = interval(UPKEEP);
@@ -77,7 +78,7 @@ impl Admin {
                 _ = upkeep.tick() => self.metrics.upkeep(),
                 accepted = accept(listener.as_ref()) => match accepted {
                     Ok((stream, peer)) => {
-                        // Whoever finds no place is turned away at once.
+                        // A connection above the limit is closed at once.
                         if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
                             let connection = self.clone().serve(stream, peer);
                             tasks.spawn(async move { connection.await; drop(place); });
@@ -105,9 +106,9 @@ impl Admin {
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(HEAD_PATIENCE)
+            .header_read_timeout(HEAD_TIMEOUT)
             .serve_connection(TokioIo::new(stream), service);
-        // A client that breaks off is no news.
+        // An aborted connection is normal.
         let _ = connection.await;
     }
 
@@ -118,19 +119,22 @@ impl Admin {
             Page::Ready if self.states.borrow().ready => text(StatusCode::OK, "ok"),
             Page::Ready => text(StatusCode::SERVICE_UNAVAILABLE, "not ready"),
             Page::Plugins => json(StatusCode::OK, &self.states.borrow()),
-            Page::Reload => match timeout(RELOAD_PATIENCE, self.reload()).await {
+            Page::Reload => match timeout(RELOAD_TIMEOUT, self.reload()).await {
                 Ok(Some(state)) => json(status(state.result), &state),
                 Ok(None) => text(StatusCode::SERVICE_UNAVAILABLE, "stopping"),
-                Err(_slow) => text(StatusCode::GATEWAY_TIMEOUT, "the reload takes too long"),
+                Err(_slow) => text(
+                    StatusCode::GATEWAY_TIMEOUT,
+                    "the reload takes too long: look at /plugins later",
+                ),
             },
         }
     }
 
-    /// Looks at the definitions and waits until they are served; `None` if the
-    /// supervisor is stopping.
+    /// Reloads the definitions and waits until they are served. Returns `None` if
+    /// the supervisor is stopping.
     async fn reload(mut self) -> Option<State> {
         let result = self.prompt.look().await?.result;
-        // Later changes are waited for as well.
+        // This also waits for later changes.
         let state = self.states.wait_for(State::is_settled).await.ok()?.clone();
         Some(State { result, ..state })
     }
@@ -152,14 +156,21 @@ impl Page {
             Self::Metrics | Self::Alive | Self::Ready | Self::Plugins => is_reading,
         };
         if !is_right {
-            let only = if page == Self::Reload { "only POST" } else { "only GET" };
+            let only = if page == Self::Reload {
+                "method not allowed: use POST"
+            } else {
+                "method not allowed: use GET"
+            };
             return Err((StatusCode::METHOD_NOT_ALLOWED, only));
         }
-        // Whoever is in the Pod may ask for work, others in the cluster may not;
-        // nor may pages that a browser beside it has loaded.
+        // Only processes in the Pod may cause work. The rest of the cluster may not,
+        // and neither may a web page in a browser that reaches the loopback address.
         let is_near = peer.to_canonical().is_loopback();
         if page == Self::Reload && (!is_near || request.headers().contains_key(header::ORIGIN)) {
-            return Err((StatusCode::FORBIDDEN, "only from the loopback address of the Pod"));
+            return Err((
+                StatusCode::FORBIDDEN,
+                "forbidden: call this from the Pod's loopback address",
+            ));
         }
         Ok(page)
     }
@@ -209,21 +220,21 @@ mod tests {
     }
 
     #[test]
-    fn readiness_is_not_liveness() {
+    fn each_path_has_its_page() {
         assert_eq!(page("GET", "/livez", "10.0.0.1"), Ok(Page::Alive));
         assert_eq!(page("HEAD", "/readyz", "10.0.0.1"), Ok(Page::Ready));
         assert_eq!(page("GET", "/plugins", "10.0.0.1"), Ok(Page::Plugins));
     }
 
     #[test]
-    fn there_is_nothing_else() {
+    fn other_paths_and_methods_are_refused() {
         assert_eq!(page("GET", "/", "127.0.0.1"), Err(404));
         assert_eq!(page("POST", "/metrics", "127.0.0.1"), Err(405));
         assert_eq!(page("GET", "/-/reload", "127.0.0.1"), Err(405));
     }
 
     #[test]
-    fn a_reload_is_for_those_in_the_pod() {
+    fn only_the_pod_may_reload() {
         for near in ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"] {
             assert_eq!(page("POST", "/-/reload", near), Ok(Page::Reload), "{near}");
         }
@@ -233,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reload_is_not_for_pages_in_a_browser() {
+    fn pages_in_a_browser_may_not_reload() {
         let request = Request::post("/-/reload").header("Origin", "http://evil.example");
         let request = request.body(()).unwrap();
         let refusal = Page::of(&request, "127.0.0.1".parse().unwrap()).unwrap_err();

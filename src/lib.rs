@@ -1,4 +1,35 @@
 //! One sidecar that hosts every Argo CD config management plugin.
+//!
+//! `ARCHITECTURE.md` explains the three processes, the invariants and the terms.
+//!
+//! # Reading order
+//!
+//! These eight steps follow one `GenerateManifest` request through the code:
+//!
+//! 1. [`serve`] starts the spawner, drops all privileges and starts the parts
+//!    below.
+//! 2. [`loader`] reads the definitions and passes them on as a set of
+//!    [`plugin::PluginDefinition`].
+//! 3. [`supervisor`] compares the set with the served plugins, and creates and
+//!    removes sockets. `grpc/bind.rs` creates a socket and accepts connections.
+//! 4. `grpc/connection.rs` serves a connection. `grpc/authority.rs` repairs the
+//!    `:authority` that Argo CD's client sends.
+//! 5. `grpc/service.rs` receives the call. `grpc/call.rs` counts and logs it.
+//! 6. [`request`] is the chain of steps from archive to manifests: a free place,
+//!    a lease, the archive, the commands, the output.
+//! 7. The crate `cmp_sandbox` gives each request a UID and a workspace, and runs
+//!    its commands confined.
+//! 8. `request/manifests.rs` splits the output with the crate `cmp_yaml`, and
+//!    `grpc/status.rs` turns an error into a gRPC status.
+//!
+//! # Other modules
+//!
+//! - [`config`] reads flags and environment variables.
+//! - [`admin`], [`metrics`], [`state`] and [`log`] show the state of the supervisor.
+//! - [`validate`] checks definitions, and [`status`] asks a running supervisor.
+//! - [`local`] runs `render`, `match`, `params` and `doctor` with a private
+//!   supervisor, which reports to it by [`event`].
+//! - [`shutdown`] stops everything in order.
 
 #![forbid(unsafe_code)]
 

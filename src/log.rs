@@ -1,7 +1,7 @@
-//! Log lines: one event each, with what it happened in.
+//! Writes one log line for each event, with the fields of its spans.
 //!
-//! JSON lines have the keys of Argo CD's logs (`level`, `msg`, `time`) and the
-//! fields of the event and of the call around it, flat and sorted.
+//! JSON lines have the keys of Argo CD's logs (`level`, `msg`, `time`), and the
+//! fields of the event and of its call, sorted.
 
 use std::{
     fmt::{self, Write as _},
@@ -33,16 +33,16 @@ use crate::{
     event,
 };
 
-/// Begins to log to standard error. Called once.
+/// Starts to log to standard error. Call it once.
 pub fn init(format: Option<LogFormat>, level: LogLevel) {
     let terminal = io::stderr().is_terminal();
     let format = format.unwrap_or(if terminal { LogFormat::Text } else { LogFormat::Json });
     tracing_subscriber::registry()
-        .with(Lines { sink: Sink::Log(format) }.with_filter(filter(level)))
+        .with(LogLayer { sink: Sink::Log(format) }.with_filter(filter(level)))
         .init();
 }
 
-/// Libraries that log every frame and every connection at level debug.
+/// Libraries that log every frame and connection at level debug.
 const FRAMES: [&str; 4] = ["h2", "hyper", "tonic", "tower"];
 
 fn filter(level: LogLevel) -> Targets {
@@ -57,32 +57,32 @@ fn filter(level: LogLevel) -> Targets {
     Targets::new().with_default(level).with_targets(FRAMES.map(|name| (name, frames)))
 }
 
-/// Passes warnings, errors and commands' output on as events, instead of logging.
+/// Sends warnings, errors and the output of commands as events instead of logging.
 pub fn init_events() {
-    let lines = Lines { sink: Sink::Events };
+    let lines = LogLayer { sink: Sink::Events };
     tracing_subscriber::registry().with(lines.with_filter(LevelFilter::INFO)).init();
 }
 
-/// Writes what happens to where it is wanted.
-struct Lines {
+/// The tracing layer that writes lines.
+struct LogLayer {
     sink: Sink,
 }
 
-/// Where lines are wanted.
+/// The destination of log lines.
 enum Sink {
-    /// On standard error.
+    /// Standard error.
     Log(LogFormat),
-    /// Where the starter of this supervisor reads them.
+    /// The process that started this supervisor.
     Events,
 }
 
-/// Fields by name.
+/// The fields of an event or a span.
 #[derive(Clone, Debug, Default)]
-struct Fields(Map<String, Value>);
+struct LogFields(Map<String, Value>);
 
-impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Lines {
+impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for LogLayer {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        let mut fields = Fields::default();
+        let mut fields = LogFields::default();
         attributes.record(&mut fields);
         if let Some(span) = context.span(id) {
             span.extensions_mut().insert(fields);
@@ -91,16 +91,16 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Lines {
 
     fn on_record(&self, id: &Id, record: &Record<'_>, context: Context<'_, S>) {
         if let Some(span) = context.span(id)
-            && let Some(fields) = span.extensions_mut().get_mut::<Fields>()
+            && let Some(fields) = span.extensions_mut().get_mut::<LogFields>()
         {
             record.record(fields);
         }
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
-        let mut fields = Fields::default();
+        let mut fields = LogFields::default();
         for span in context.event_scope(event).into_iter().flatten() {
-            if let Some(outer) = span.extensions().get::<Fields>() {
+            if let Some(outer) = span.extensions().get::<LogFields>() {
                 fields.0.extend(outer.0.clone());
             }
         }
@@ -116,12 +116,12 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Lines {
                 return;
             }
         };
-        // Nobody is left to tell that a log cannot be written.
+        // If the log cannot be written, nothing can report it.
         let _ = io::stderr().lock().write_all(line.as_bytes());
     }
 }
 
-impl Fields {
+impl LogFields {
     fn into_json(mut self, level: Level) -> String {
         let message = self.0.remove("message").unwrap_or_default();
         self.0.insert("level".to_owned(), word(level).into());
@@ -142,8 +142,8 @@ impl Fields {
     }
 }
 
-impl Fields {
-    /// The event that a line is; `None` if it is told already or of no interest.
+impl LogFields {
+    /// Converts a line to an event; `None` if one was already sent or none is needed.
     fn into_event(self, level: Level, target: &str) -> Option<event::Event> {
         let text = |name: &str| self.0.get(name).map(bare).unwrap_or_default();
         match target {
@@ -163,7 +163,7 @@ impl Fields {
     }
 }
 
-/// Level names as Argo CD's logs have them.
+/// Names of levels in Argo CD's logs.
 fn word(level: Level) -> &'static str {
     match level {
         Level::ERROR => "error",
@@ -185,7 +185,7 @@ fn bare(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// A text with blanks is quoted, so that a line can be taken apart.
+/// Quotes a text with blanks, so that lines can be parsed.
 fn quoted(value: &Value) -> String {
     match value.as_str() {
         Some(text) if !text.is_empty() && !text.contains([' ', '"', '=', '\n']) => text.to_owned(),
@@ -193,12 +193,12 @@ fn quoted(value: &Value) -> String {
     }
 }
 
-impl Visit for Fields {
+impl Visit for LogFields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         self.record_str(field, &format!("{value:?}"));
     }
 
-    /// What is empty tells nothing.
+    /// Leaves out empty values.
     fn record_str(&mut self, field: &Field, value: &str) {
         if !value.is_empty() {
             self.0.insert(field.name().to_owned(), value.into());
@@ -228,12 +228,12 @@ mod tests {
 
     use super::*;
 
-    fn fields() -> Fields {
+    fn fields() -> LogFields {
         let Value::Object(map) = json!({"message": "hello", "plugin": "p", "error": "a \"b\""})
         else {
             unreachable!()
         };
-        Fields(map)
+        LogFields(map)
     }
 
     #[test]
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_of_the_protocol_are_logged_at_trace_only() {
+    fn libraries_log_frames_only_at_trace() {
         let (debug, trace) = (filter(LogLevel::Debug), filter(LogLevel::Trace));
         assert!(debug.would_enable("cmp_supervisor::grpc", &Level::DEBUG));
         for library in ["h2::codec", "hyper_util::client", "tonic::transport", "tower::buffer"] {
@@ -257,21 +257,23 @@ mod tests {
     }
 
     #[test]
-    fn warnings_and_output_become_events_and_the_rest_none() {
+    fn only_warnings_and_output_become_events() {
         let event = |level, target| fields().into_event(level, target);
         let text = "hello: a \"b\"".into();
         assert_eq!(event(Level::WARN, "x"), Some(event::Event::Warning { text }));
         assert_eq!(event(Level::INFO, "x"), None);
         assert_eq!(event(Level::WARN, event::TOLD), None);
-        let said =
-            Fields(Map::from_iter([("plugin".into(), "p".into()), ("stderr".into(), "s".into())]));
+        let said = LogFields(Map::from_iter([
+            ("plugin".into(), "p".into()),
+            ("stderr".into(), "s".into()),
+        ]));
         let (plugin, stream) = ("p".to_owned(), event::Stream::Stderr);
         let output = event::Event::PluginOutput { plugin, stream, text: "s".into() };
         assert_eq!(said.into_event(Level::INFO, OUTPUT_TARGET), Some(output));
     }
 
     #[test]
-    fn text_lines_quote_what_has_blanks() {
+    fn text_lines_quote_values_with_blanks() {
         let line = fields().into_text(Level::INFO);
         assert!(
             line.ends_with(r#"info    hello error="a \"b\"" plugin=p"#.to_owned().as_str())

@@ -13,7 +13,7 @@ use cmp_supervisor::{
     local::{self, LocalError},
     plugin,
     serve::{NotServing, serve},
-    status::{Health, status},
+    status::{Condition, status},
     validate,
 };
 
@@ -53,7 +53,7 @@ enum Verb {
     Version,
 }
 
-/// An application, and how to print what becomes of it.
+/// An application, and the format of the result.
 #[derive(Args, Debug)]
 struct Local {
     #[command(flatten)]
@@ -63,7 +63,7 @@ struct Local {
     output: OutputFormat,
 }
 
-/// What `serve` would be told, and how to print what it would find.
+/// The flags of `serve`, and the format of the findings.
 #[derive(Args, Debug)]
 struct Doctor {
     #[command(flatten)]
@@ -73,26 +73,26 @@ struct Doctor {
     output: TextFormat,
 }
 
-/// The isolation that was asked for is not to be had (`EX_CONFIG`).
+/// The requested isolation is not available (`EX_CONFIG`).
 const NO_ISOLATION: u8 = 78;
 
-/// What argocd-cmp-server ends with when it cannot serve.
+/// Exit code of argocd-cmp-server if it cannot serve.
 const PEER_FATAL: u8 = 20;
 
 /// Exit code of argocd-cmp-server for wrong flags.
 const PEER_USAGE: u8 = 1;
 
-/// What was typed means nothing; the same as for an unknown flag.
+/// An argument is invalid; clap uses the same code for an unknown flag.
 const USAGE: u8 = 2;
 
-/// It was served, and then something broke that never should.
+/// Internal error, for example the spawner ended.
 const INTERNAL: u8 = 70;
 
-/// There is no supervisor to ask.
+/// No supervisor answers.
 const NO_ANSWER: u8 = 7;
 
 fn main() -> ExitCode {
-    // Before anything else: the spawner has one thread and reads no environment.
+    // First of all: the spawner must have one thread and read no environment.
     if env::args_os().nth(1).is_some_and(|verb| verb == SPAWNER) {
         return spawner_main().map_or_else(|error| fail(&error, 1), |()| ExitCode::SUCCESS);
     }
@@ -102,14 +102,14 @@ fn main() -> ExitCode {
     match Cli::parse().verb {
         Verb::Serve(config) => match serve(&config) {
             Ok(()) => ExitCode::SUCCESS,
-            // Told already, as an event.
+            // An event has reported the error.
             Err(error) if config.events => ExitCode::from(exit_code(&error)),
             Err(error) => fail(&error, exit_code(&error)),
         },
         Verb::Render(local) => run(local::render(&local.application, local.output)),
         Verb::Match(local) => run(local::matches(&local.application, local.output)),
         Verb::Params(local) => run(local::parameters(&local.application, local.output)),
-        Verb::Status(config) => tell(&config),
+        Verb::Status(config) => show_status(&config),
         Verb::Validate(options) => {
             validate::validate(&options).map_or_else(|error| fail(&error, INTERNAL), ExitCode::from)
         }
@@ -131,7 +131,7 @@ fn completions(shell: Shell) -> String {
     String::from_utf8_lossy(&script).into_owned()
 }
 
-/// One page for the program and each of its verbs.
+/// Renders one manual page for the program and all subcommands.
 fn manual() -> io::Result<String> {
     let mut page = Vec::new();
     let command = Cli::command();
@@ -158,7 +158,7 @@ fn exit_code(error: &NotServing) -> u8 {
     }
 }
 
-/// Ends with the codes of argocd-cmp-server.
+/// Serves with the flags and exit codes of argocd-cmp-server.
 fn serve_as_peer() -> ExitCode {
     match Peer::read().as_ref().map(serve) {
         Ok(Ok(())) => ExitCode::SUCCESS,
@@ -172,7 +172,7 @@ fn serve_as_peer() -> ExitCode {
 
 fn run(work: impl Future<Output = Result<(), LocalError>>) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    // A signal drops the work, which removes its supervisor and its files.
+    // On a signal, dropping the work removes its supervisor and its files.
     let work = async {
         tokio::select! {
             biased;
@@ -187,18 +187,18 @@ fn run(work: impl Future<Output = Result<(), LocalError>>) -> ExitCode {
     }
 }
 
-/// Ends with 1 if something is not served as it is defined.
-fn tell(config: &Status) -> ExitCode {
+/// Shows the status. The exit code is 1 if a plugin is not served as defined.
+fn show_status(config: &Status) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     match runtime.map(|runtime| runtime.block_on(status(config))) {
-        Ok(Ok(Health::Good)) => ExitCode::SUCCESS,
-        Ok(Ok(Health::Troubled)) => ExitCode::from(1),
+        Ok(Ok(Condition::Healthy)) => ExitCode::SUCCESS,
+        Ok(Ok(Condition::Degraded)) => ExitCode::from(1),
         Ok(Err(error)) => fail(&error, NO_ANSWER),
         Err(error) => fail(&error, INTERNAL),
     }
 }
 
-#[expect(clippy::print_stderr, reason = "the last words of a program that could not do its work")]
+#[expect(clippy::print_stderr, reason = "the error goes to standard error")]
 fn fail(error: &dyn std::error::Error, code: u8) -> ExitCode {
     eprintln!("error: {error}");
     ExitCode::from(code)

@@ -1,4 +1,4 @@
-//! Every metric there is, and the only place that names them.
+//! All metrics. Only this module and its parts name them.
 
 mod reload;
 mod sandbox;
@@ -19,14 +19,14 @@ use serde::{Deserialize, Serialize};
 pub use self::reload::{Configured, PluginState, Reload, WatchError};
 use self::tombstone::Tombstones;
 
-/// Upper bounds for durations, in seconds: renders take from milliseconds to
+/// Upper bounds for durations, in seconds. Rendering takes milliseconds to
 /// minutes, and Argo CD's default deadline is 60 s.
 const SECONDS: [f64; 18] = [
     0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0, 90.0, 120.0,
     180.0, 300.0,
 ];
 
-/// Upper bounds for shares of a deadline: what matters is how near it is.
+/// Upper bounds for fractions of a deadline; narrow ones near 1.
 const RATIOS: [f64; 8] = [0.1, 0.25, 0.5, 0.75, 0.8, 0.9, 0.95, 1.0];
 
 /// Upper bounds for sizes, in bytes: 4 KiB to 1 GiB by powers of four.
@@ -56,7 +56,7 @@ const TIMEOUTS: &str = "argocd_cmp_timeouts_total";
 const DEADLINE_USED: &str = "argocd_cmp_request_deadline_used_ratio";
 const EMPTY: &str = "argocd_cmp_empty_responses_total";
 
-/// What is asked of a plugin.
+/// The method of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
@@ -70,31 +70,31 @@ pub enum Method {
     Parameters,
 }
 
-/// How a request ended.
+/// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// As the client hoped.
+    /// Success.
     Ok,
     /// The plugin does not claim the application.
     NoMatch,
-    /// The client went away or took its wish back.
+    /// The client disconnected or cancelled the call.
     ClientCancelled,
     /// A deadline passed.
     Deadline,
-    /// A command ended with another code than 0, or did not start.
+    /// A command's exit code was not 0, or it did not start.
     ExitNonzero,
-    /// A command was ended by a signal.
+    /// A signal ended a command.
     Signaled,
-    /// A command wrote too much.
+    /// A command's output was longer than the limit.
     OutputLimit,
-    /// A request took too much memory or disk.
+    /// A request exceeded its limit for memory, disk or files.
     ResourceLimit,
-    /// A command wrote something else than was wanted.
+    /// A command's output was invalid.
     BadOutput,
-    /// The archive or the stream is not what it should be.
+    /// The archive or the stream was invalid.
     BadStream,
-    /// There was no place for it.
+    /// No place or no UID was free.
     Rejected,
     /// A command could not be confined.
     Sandbox,
@@ -103,7 +103,7 @@ pub enum Outcome {
 impl Method {
     pub(crate) const ALL: [Self; 4] = [Self::Check, Self::Match, Self::Generate, Self::Parameters];
 
-    /// The word for it in logs and metrics.
+    /// The name in logs and metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -131,7 +131,7 @@ impl Outcome {
         Self::Sandbox,
     ];
 
-    /// The word for it in logs and metrics.
+    /// The name in logs and metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -179,7 +179,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Metrics that nothing was counted in yet.
+    /// Creates the metrics, all at zero.
     #[must_use]
     pub fn new() -> Self {
         let recorder = Arc::new(with_buckets(PrometheusBuilder::new()).build_recorder());
@@ -192,20 +192,20 @@ impl Metrics {
         metrics
     }
 
-    /// The page that Prometheus reads.
+    /// The text for Prometheus.
     #[must_use]
     pub fn render(&self) -> String {
         self.gone.hide(self.handle.render(), Instant::now())
     }
 
-    /// Folds samples into buckets. To be called every few seconds: until then
-    /// each sample takes memory of its own.
+    /// Folds samples into buckets. Call it every few seconds: each sample takes
+    /// memory until then.
     pub fn upkeep(&self) {
         self.handle.run_upkeep();
     }
 
-    /// The metrics of a plugin, all of them there from the start: a rate needs
-    /// the zero before the first event.
+    /// The metrics of a plugin. All exist from the start, because a rate needs the
+    /// zero before the first event.
     #[must_use]
     pub fn plugin(&self, plugin: &str) -> PluginMetrics {
         self.gone.remove(plugin);
@@ -227,18 +227,24 @@ impl Metrics {
     }
 
     fn describe(&self) {
-        self.describe_gauge(BUILD_INFO, "The version that runs; always 1.");
-        self.describe_gauge(PLUGIN_UP, "Whether the plugin's socket answers.");
-        self.describe_counter(REQUESTS, "Requests that ended, by how.");
+        self.describe_gauge(BUILD_INFO, "Version of this program; always 1.");
+        self.describe_gauge(PLUGIN_UP, "1 if the plugin's socket answers.");
+        self.describe_counter(REQUESTS, "Requests that ended, by outcome.");
         self.describe_seconds(REQUEST_DURATION, "Time from a request's start to its answer.");
         self.describe_seconds(PHASE_DURATION, "Time in each phase of a request.");
-        self.describe_gauge(IN_FLIGHT, "Requests that have not ended.");
-        let received = "Compressed bytes of an archive.";
+        self.describe_gauge(IN_FLIGHT, "Requests that are running or waiting.");
+        let received = "Compressed size of archives.";
         self.recorder.describe_histogram(RECEIVED.into(), Some(Unit::Bytes), received.into());
-        self.describe_counter(TIMEOUTS, "Requests that a clock ended, by which and in what phase.");
-        let used = "Share of a deadline that a request used: how near timeouts are.";
+        self.describe_counter(
+            TIMEOUTS,
+            "Requests ended by a deadline or timeout, by kind and phase.",
+        );
+        let used = "Fraction of its deadline that a request used.";
         self.recorder.describe_histogram(DEADLINE_USED.into(), None, used.into());
-        self.describe_counter(EMPTY, "Answers without a manifest: pruning deletes what was there.");
+        self.describe_counter(
+            EMPTY,
+            "Answers without a manifest; with pruning, resources are deleted.",
+        );
         self.describe_reload();
         self.describe_sandbox();
     }
@@ -262,51 +268,51 @@ fn with_buckets(builder: PrometheusBuilder) -> PrometheusBuilder {
         .set_buckets_for_metric(suffix("_seconds"), &SECONDS)
         .and_then(|builder| builder.set_buckets_for_metric(suffix("_bytes"), &BYTES))
         .and_then(|builder| builder.set_buckets_for_metric(suffix("_ratio"), &RATIOS))
-        // Bounds are only refused when there are none.
+        // This fails only for an empty list of bounds.
         .unwrap_or_default()
 }
 
 impl PluginMetrics {
-    /// Whether the plugin's socket answers.
+    /// Sets whether the plugin's socket answers.
     pub fn set_up(&self, up: bool) {
         self.metrics.gauge(PLUGIN_UP, &[self.label()]).set(f64::from(u8::from(up)));
     }
 
-    /// A request began.
+    /// Counts a request that began.
     pub fn begun(&self, method: Method) {
         self.in_flight(method).increment(1.0);
     }
 
-    /// A request ended.
+    /// Counts a request that ended.
     pub fn ended(&self, method: Method, outcome: Outcome, took: Duration) {
         self.in_flight(method).decrement(1.0);
         self.requests(method, outcome).increment(1);
         self.metrics.histogram(REQUEST_DURATION, &self.of(method)).record(took);
     }
 
-    /// A request with a deadline ended, after this share of it.
+    /// Records the fraction of its deadline that a request used.
     pub fn deadline_used(&self, method: Method, ratio: f64) {
         self.metrics.histogram(DEADLINE_USED, &self.of(method)).record(ratio);
     }
 
-    /// An application has no manifests, and that is no error.
+    /// Counts a successful answer without a manifest.
     pub fn empty(&self) {
         self.metrics.counter(EMPTY, &[self.label()]).increment(1);
     }
 
-    /// A phase of a request ended.
+    /// Records the duration of a request's phase.
     pub fn phase(&self, phase: &'static str, took: Duration) {
         let labels = [self.label(), Label::new("phase", phase)];
         self.metrics.histogram(PHASE_DURATION, &labels).record(took);
     }
 
-    /// An archive arrived.
-    #[expect(clippy::cast_precision_loss, reason = "a histogram is no ledger")]
+    /// Records the size of an archive.
+    #[expect(clippy::cast_precision_loss, reason = "a histogram need not be exact")]
     pub fn received(&self, method: Method, bytes: u64) {
         self.metrics.histogram(RECEIVED, &self.of(method)).record(bytes as f64);
     }
 
-    /// A clock ended a request.
+    /// Counts a request that was ended by a deadline or timeout.
     pub fn timed_out(&self, method: Method, phase: &'static str, clock: &'static str) {
         let [plugin, method] = self.of(method);
         let labels = [plugin, method, Label::new("phase", phase), Label::new("kind", clock)];
@@ -348,7 +354,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_outcome_is_there_before_it_happens() {
+    fn every_outcome_starts_at_zero() {
         let metrics = Metrics::new();
         let _plugin = metrics.plugin("helm-v1");
         let page = metrics.render();
@@ -374,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_have_bounds_of_their_own() {
+    fn sizes_have_their_own_bounds() {
         let metrics = Metrics::new();
         metrics.plugin("p").received(Method::Generate, 5000);
         let line =

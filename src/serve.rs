@@ -1,4 +1,4 @@
-//! `serve`: puts the parts together, and takes them apart in order.
+//! `serve`: starts the parts of the supervisor and stops them in order.
 
 use std::{
     fs::{self, Permissions},
@@ -47,80 +47,80 @@ use crate::{
     supervisor::Supervisor,
 };
 
-/// Threads that serve. The work is the workers'; more only cost memory.
+/// Threads of the runtime. The workers do the work; more threads only cost memory.
 const MAX_THREADS: usize = 4;
 
-/// Leases for each place among requests: one at work, and others that are being
-/// cleaned up or rest.
+/// Leases for each place. One runs a request, and another is being cleaned up
+/// or stays idle before reuse.
 const LEASES_PER_PLACE: u32 = 2;
 
-/// Archives read for their names at a time: more than there are processors for
-/// only share them, and each index of names may take 40 MB.
-const MAX_SURVEYS: usize = 16;
+/// Concurrent requests that are answered by names. More than the processors can
+/// handle would not help, and each index of names may take 40 MB.
+const MAX_NAME_REQUESTS: usize = 16;
 
-/// How long tasks may take to be dropped at the end.
+/// Time limit for tasks to be dropped at the end.
 const LAST_TASKS: Duration = Duration::from_secs(1);
 
-/// How long the spawner may take to end what is left.
-const SPAWNER_PATIENCE: Duration = Duration::from_secs(6);
+/// Time limit for the spawner to kill the remaining processes.
+const SPAWNER_TIMEOUT: Duration = Duration::from_secs(6);
 
-/// Why nothing is served.
+/// Reasons why nothing is served.
 #[derive(Debug, Error)]
 pub enum NotServing {
-    /// The isolation asked for is not to be had.
+    /// The requested isolation is not available.
     #[error("{0}")]
     Isolation(#[from] NotStarted),
-    /// No isolation, and nobody said that this is meant.
+    /// `--isolation none` without the flag that accepts it.
     #[error(
-        "--isolation none lets every plugin read every other's files and secrets: if that is \
-         meant, add --accept-no-isolation"
+        "--isolation none lets every plugin read the files and secrets of all others: to \
+         accept this, add --accept-no-isolation"
     )]
     Unacknowledged,
-    /// The isolation does not hold.
+    /// An attack of the trial succeeded.
     #[error(transparent)]
     Escaped(#[from] NotProven),
-    /// Privileges stay that must go.
+    /// A privilege could not be dropped.
     #[error(transparent)]
     Privileges(#[from] NotDropped),
     /// The definitions cannot be read.
     #[error("{0}: create it, mount a ConfigMap there, or name another with --plugins-dir")]
     Plugins(#[from] NoSnapshot),
-    /// The only definition there is cannot be served; the log says why.
+    /// The only definition is not valid; the log has the reason.
     #[error("the plugin's definition is not valid")]
     Definition,
-    /// Sockets cannot be made.
+    /// The directory for sockets cannot be used.
     #[error(
-        "{path}: cannot make sockets: {error}: the directory must be writable by uid {uid}; name \
-         another with --socket-dir"
+        "{path}: cannot create sockets: {error}: make the directory writable by UID {uid}, or \
+         choose another with --socket-dir"
     )]
     Sockets {
         /// The directory.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         error: io::Error,
-        /// Who wants to.
+        /// The UID of the supervisor.
         uid: u32,
     },
-    /// The socket of the only plugin cannot be made.
+    /// The socket of the only plugin cannot be created.
     #[error("cannot serve plugin {0}: {1}")]
     Unserved(PluginName, String),
-    /// HTTP cannot be served.
+    /// The address for HTTP cannot be used.
     #[error("cannot serve HTTP on {address}: {error}: choose another address with --http, or off")]
     Http {
         /// The address.
         address: SocketAddr,
-        /// Why not.
+        /// The reason.
         error: io::Error,
     },
-    /// The operating system says no.
+    /// Another error of the operating system.
     #[error("cannot start: {0}")]
     Io(#[from] io::Error),
-    /// The spawner ended while it was needed.
-    #[error("{0}: every request ended with it")]
+    /// The spawner ended while the supervisor was running.
+    #[error("{0}: all requests have ended")]
     Spawner(#[from] SpawnerGone),
 }
 
-/// Serves until it is told to stop. To be called before any thread is started.
+/// Serves until a signal stops it. Call this before any thread is started.
 pub fn serve(config: &Serve) -> Result<(), NotServing> {
     if config.events {
         event::open();
@@ -139,28 +139,28 @@ fn start(config: &Serve) -> Result<(), NotServing> {
         log::init(config.log_format, config.log_level);
     }
     let abilities = spawner.abilities().clone();
-    tell(&abilities);
+    log_abilities(&abilities);
     let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
     let runtime =
         runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
     let result = runtime.block_on(run(config, spawner, &abilities));
-    // Requests that are left end with the runtime, and their leases with the link.
+    // The runtime ends the remaining requests; closing the link ends their leases.
     runtime.shutdown_timeout(LAST_TASKS);
-    process.wait(SPAWNER_PATIENCE);
+    process.wait(SPAWNER_TIMEOUT);
     result
 }
 
-fn tell(abilities: &Abilities) {
+fn log_abilities(abilities: &Abilities) {
     let Abilities { tier, landlock, leases, missing, unlimited, .. } = abilities;
     info!(isolation = %tier, landlock, leases, "the sandbox is ready");
     for reason in missing {
-        info!(reason, "a stronger isolation is not to be had");
+        info!(reason, "a stronger isolation is not available");
     }
     if *unlimited {
         warn!("this kernel does not enforce limits of processes: --max-processes has no effect");
     }
     if *tier == Tier::None {
-        warn!("requests are not kept apart: every plugin can read every other's files");
+        warn!("requests are not isolated: every plugin can read every other's files");
     }
 }
 
@@ -174,7 +174,7 @@ fn setup(config: &Serve) -> Result<Setup, NotServing> {
         first_uid: *uids.start(),
         uid_count: uids.end() - uids.start() + 1,
         shared_uid: config.run_as_uid,
-        // Two lanes, each with as many places.
+        // There are two lanes with this number of places.
         leases: 2 * config.max_requests * LEASES_PER_PLACE,
         work_dir: config.work_dir(),
         hidden: config.hidden(),
@@ -183,23 +183,23 @@ fn setup(config: &Serve) -> Result<Setup, NotServing> {
     })
 }
 
-/// Makes the directory for sockets if it is missing, and gives it to the user
-/// that will need it. If that fails, making the first socket says why.
+/// Creates the directory for sockets, owned by the supervisor's UID. Errors are
+/// ignored: creating the first socket reports them.
 ///
-/// A volume of Kubernetes is there, and everybody may write to it. That stays
-/// so, for servers of other users; but only who made a socket may remove it.
+/// If the directory is writable for everybody, as Kubernetes volumes are, it
+/// gets the sticky bit, so that only a socket's owner can remove it.
 fn prepare_sockets(directory: &Path, uid: u32) {
     const ALL: u32 = 0o777;
     const STICKY: u32 = 0o1000;
     if fs::DirBuilder::new().mode(0o755).create(directory).is_ok() {
         let _ = chown(directory, Some(uid), Some(uid));
     } else if fs::metadata(directory).is_ok_and(|about| about.permissions().mode() & ALL == ALL) {
-        // Whoever is not its owner leaves it as it is; Landlock does not need it.
+        // Fails for other users, which is harmless: Landlock does not need it.
         let _ = fs::set_permissions(directory, Permissions::from_mode(STICKY | ALL));
     }
 }
 
-/// Opens everything that can fail, then serves.
+/// Opens all resources that may fail, then serves.
 async fn run(config: &Serve, spawner: Spawner, abilities: &Abilities) -> Result<(), NotServing> {
     let metrics = Metrics::new();
     let places = config.places();
@@ -210,21 +210,19 @@ async fn run(config: &Serve, spawner: Spawner, abilities: &Abilities) -> Result<
     let static_mounts = warn_of_static_mounts(&places, &metrics);
     state.send_modify(|state| state.static_mounts = static_mounts);
     if state.borrow().desired.is_empty() {
-        // As argocd-cmp-server there is one definition, and it was not good.
+        // argocd-cmp-server also ends if its only definition is invalid.
         if config.single.is_some() {
             return Err(NotServing::Definition);
         }
-        warn!(directory = %config.plugins_dir.display(), "there is no plugin to serve yet");
+        warn!(directory = %config.plugins_dir.display(), "no plugin is defined yet: nothing is served");
     }
     metrics.isolated(abilities.tier.as_str(), abilities.leases);
     let (link, driver) = Link::new(spawner, count_quarantined(metrics.clone()))?;
     let mut driver = pin!(driver);
-    let house = common(config, link.clone(), metrics.clone());
-    let (connections, calls) = (house.connections.clone(), house.calls.clone());
-    let binder = Binder::new(&config.socket_dir(), house).map_err(|error| NotServing::Sockets {
-        path: config.socket_dir(),
-        error,
-        uid: config.run_as_uid,
+    let common = common(config, link.clone(), metrics.clone());
+    let (connections, calls) = (common.connections.clone(), common.calls.clone());
+    let binder = Binder::new(&config.socket_dir(), common).map_err(|error| {
+        NotServing::Sockets { path: config.socket_dir(), error, uid: config.run_as_uid }
     })?;
     let socket_dir = config.socket_dir();
     tokio::select! {
@@ -239,18 +237,18 @@ async fn run(config: &Serve, spawner: Spawner, abilities: &Abilities) -> Result<
     tasks.spawn(supervisor.run(stop.clone()));
     tasks.spawn(following);
     tasks.spawn(admin(prompt.clone()).run(http, tasks.clone()));
-    tasks.spawn(hang_up(prompt, stop.clone()));
+    tasks.spawn(reload_on_sighup(prompt, stop.clone()));
     tasks.spawn(measure(state.subscribe(), metrics.clone(), stop.clone()));
     tasks.spawn(report_ready(state.clone(), socket_dir, ready(abilities)));
     let states = state.subscribe();
     let shutdown = Shutdown { state, stop, calls, connections };
     let result = tokio::select! {
         gone = &mut driver => Err(gone.into()),
-        // Like argocd-cmp-server, which has one plugin.
+        // argocd-cmp-server also ends if its only plugin cannot be served.
         failure = unserved(states), if config.single.is_some() => Err(failure),
-        () = shutdown.when_told(config.drain_timeout.0) => Ok(()),
+        () = shutdown.on_signal(config.drain_timeout.0) => Ok(()),
     };
-    // Held so far: the spawner serves as long as there is a link to it.
+    // The spawner ends when the last link is dropped.
     drop(link);
     result
 }
@@ -277,7 +275,7 @@ fn pipeline(config: &Serve, link: Link) -> Pipeline {
         generates: Lane::new(places, queue),
         own: Lanes::new(queue),
         matches: Lane::new(places, queue),
-        by_names: Lane::new(MAX_SURVEYS, queue),
+        by_names: Lane::new(MAX_NAME_REQUESTS, queue),
         cache: MatchCache::default(),
         limits: ArchiveLimits {
             archive: config.max_archive,
@@ -310,7 +308,7 @@ fn failed(error: &NotServing) -> Event {
     Event::Failed { reason: error.to_string().into(), shortfalls: tried }
 }
 
-/// The tier in the words of definitions.
+/// Converts a tier to the type that definitions use.
 fn isolation(tier: Tier) -> plugin::Isolation {
     match tier {
         Tier::None => plugin::Isolation::None,
@@ -328,9 +326,9 @@ async fn listen(http: Http) -> Result<Option<TcpListener>, NotServing> {
     Ok(Some(listener))
 }
 
-/// Ready means that every plugin there was at first has been tried. It stays so:
-/// one bad plugin must not take all applications out of service. Then what a
-/// predecessor left is cleared away.
+/// Reports ready once every initial plugin has been tried. It stays ready after
+/// that, because one bad plugin must not stop all others. Then removes the
+/// sockets of earlier processes.
 async fn report_ready(state: watch::Sender<State>, sockets: PathBuf, event: Event) {
     let mut states = state.subscribe();
     let Ok(defined) = states.wait_for(State::is_useful).await.map(|now| now.desired.clone()) else {
@@ -339,13 +337,13 @@ async fn report_ready(state: watch::Sender<State>, sockets: PathBuf, event: Even
     state.send_modify(|state| state.ready = true);
     info!("ready");
     event::tell(|| event);
-    // Only now: the names of what is defined were taken over one by one.
+    // Not earlier: sockets of defined plugins are taken over one by one.
     if let Err(error) = sweep(&sockets, &defined).await {
-        warn!(%error, "cannot look for sockets that nobody serves");
+        warn!(%error, "cannot remove sockets without a server");
     }
 }
 
-/// Returns once the first pass could not serve any plugin, and otherwise never.
+/// Returns an error if the first pass could serve no plugin, and else never.
 async fn unserved(mut states: watch::Receiver<State>) -> NotServing {
     let first = states.wait_for(|state| state.tried.is_some()).await;
     let failed = first.ok().filter(|now| now.served.is_empty()).map(|now| now.failed.clone());
@@ -355,22 +353,22 @@ async fn unserved(mut states: watch::Receiver<State>) -> NotServing {
     }
 }
 
-/// SIGHUP asks to look at the definitions again.
-async fn hang_up(prompt: Prompt, stop: CancellationToken) {
+/// Reloads the definitions on SIGHUP.
+async fn reload_on_sighup(prompt: Prompt, stop: CancellationToken) {
     let Ok(mut signals) = signal(SignalKind::hangup()) else { return };
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
             received = signals.recv() => if received.is_none() { return },
         }
-        info!("looking at the definitions again, as SIGHUP asks");
+        info!("reloading the definitions: received SIGHUP");
         prompt.hint();
     }
 }
 
 fn warn_of_static_mounts(places: &Places, metrics: &Metrics) -> Vec<String> {
     let mounts = static_mounts(places).unwrap_or_else(|error| {
-        warn!(%error, "cannot tell whether definitions are mounted by subPath");
+        warn!(%error, "cannot find out if definitions are mounted with subPath");
         Vec::new()
     });
     metrics.static_mount(!mounts.is_empty());

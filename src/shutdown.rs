@@ -1,4 +1,4 @@
-//! The phases of stopping, in order.
+//! Stops the parts in order.
 
 use std::time::Duration;
 
@@ -12,50 +12,50 @@ use tracing::{info, warn};
 
 use crate::state::State;
 
-/// How long a client may be between two calls on one connection. Argo CD makes
-/// the second as soon as it has packed the repository.
+/// Longest pause between two calls on one connection. Argo CD makes the second
+/// call as soon as it has packed the repository.
 const BETWEEN_CALLS: Duration = Duration::from_secs(1);
 
-/// What is to be stopped.
+/// The parts to stop.
 #[derive(Debug)]
 pub struct Shutdown {
-    /// Says that no more work is welcome.
+    /// Its `ready` tells Kubernetes to send no more requests.
     pub state: watch::Sender<State>,
     /// Stops the loader, and the supervisor with every listener.
     pub stop: CancellationToken,
-    /// Calls that have not ended.
+    /// Running calls.
     pub calls: TaskTracker,
-    /// Connections that are open.
+    /// Open connections.
     pub connections: TaskTracker,
 }
 
 impl Shutdown {
-    /// Waits for SIGTERM or SIGINT, then stops in order. `grace` is for the
-    /// requests that are at work; a second signal cuts it short.
-    pub async fn when_told(self, grace: Duration) {
-        let Ok(mut told) = Told::new() else {
-            warn!("cannot wait for signals: only SIGKILL will stop this");
+    /// Waits for SIGTERM or SIGINT, then stops in order. Running requests get
+    /// `grace`; a second signal ends it at once.
+    pub async fn on_signal(self, grace: Duration) {
+        let Ok(mut signals) = StopSignals::new() else {
+            warn!("cannot wait for signals: only SIGKILL stops this process");
             return std::future::pending().await;
         };
-        told.wait().await;
+        signals.wait().await;
         info!(grace = ?grace, "stopping");
-        // 1. Nobody sends more.
+        // 1. Kubernetes sends no more requests.
         self.state.send_modify(|state| state.ready = false);
-        // 2. The definitions stay as they are, and their sockets go.
+        // 2. No more reloads, and the sockets are removed.
         self.stop.cancel();
-        // 3. What is at work finishes.
+        // 3. Running requests finish.
         let finished = tokio::select! {
             finished = timeout(grace, self.finish()) => finished.is_ok(),
-            () = told.wait() => false,
+            () = signals.wait() => false,
         };
         if finished {
-            info!("every request has ended");
+            info!("all requests have ended");
         } else {
-            warn!(calls = self.calls.len(), "requests are cut off");
+            warn!(calls = self.calls.len(), "aborting the remaining requests");
         }
     }
 
-    /// Waits for connections to be closed, or for nothing to happen on them.
+    /// Waits until all connections are closed or idle.
     async fn finish(&self) {
         self.calls.close();
         self.connections.close();
@@ -69,13 +69,13 @@ impl Shutdown {
     }
 }
 
-/// The signals that tell to stop.
-struct Told {
+/// The signals that stop the program.
+struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
 }
 
-impl Told {
+impl StopSignals {
     fn new() -> std::io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,

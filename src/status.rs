@@ -1,4 +1,4 @@
-//! `status`: asks a running supervisor how it is.
+//! `status`: shows the state of a running supervisor.
 
 use std::{
     fmt::Write as _,
@@ -20,35 +20,35 @@ use crate::{
     state::{Plugin, Summary},
 };
 
-/// How long the answer may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Time limit for the answer.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Most bytes of an answer: 1,000 plugins with a page of problems each.
+/// Longest answer in bytes: 1,000 plugins with a page of problems each.
 const MAX_ANSWER: usize = 16 * 1024 * 1024;
 
-/// Why nothing is known.
+/// Reasons why the state is unknown.
 #[derive(Debug, Error)]
 pub enum StatusError {
-    /// It serves no HTTP.
-    #[error("the supervisor serves no HTTP: name its address with --http")]
+    /// `--http` is off.
+    #[error("HTTP is off: name the supervisor's address with --http")]
     Off,
-    /// Nobody answers.
+    /// No process answers at the address.
     #[error(
         "{address}: no supervisor answers: {cause}: run this in its container, or name its \
          address with --http"
     )]
-    Silent {
-        /// Where it was looked for.
+    NoAnswer {
+        /// The address.
         address: SocketAddr,
-        /// What happened.
+        /// The error.
         cause: String,
     },
-    /// Something else answers.
-    #[error("{address}: not what a supervisor says: {cause}")]
-    Strange {
-        /// Where it was looked for.
+    /// Another program answers at the address.
+    #[error("{address}: not the answer of a supervisor: {cause}: name another address with --http")]
+    OtherAnswer {
+        /// The address.
         address: SocketAddr,
-        /// What was wrong.
+        /// The error.
         cause: String,
     },
     /// The result cannot be printed.
@@ -56,33 +56,33 @@ pub enum StatusError {
     Print(#[from] io::Error),
 }
 
-/// What was learnt.
+/// The condition of a supervisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Health {
-    /// Everything is served as it is defined.
-    Good,
-    /// Something is not; what was printed says what.
-    Troubled,
+pub enum Condition {
+    /// Every plugin is served as defined.
+    Healthy,
+    /// At least one plugin has a problem, which was printed.
+    Degraded,
 }
 
-/// Prints how a supervisor is.
-pub async fn status(config: &Status) -> Result<Health, StatusError> {
+/// Prints the state of a supervisor.
+pub async fn status(config: &Status) -> Result<Condition, StatusError> {
     let address = config.address().ok_or(StatusError::Off)?;
-    let silent = |cause: String| StatusError::Silent { address, cause };
-    let asked = timeout(PATIENCE, ask(address)).await;
-    let answer = asked.map_err(|elapsed| silent(elapsed.to_string()))?;
-    let answer = answer.map_err(|error| silent(error.to_string()))?;
+    let no_answer = |cause: String| StatusError::NoAnswer { address, cause };
+    let asked = timeout(TIMEOUT, ask(address)).await;
+    let answer = asked.map_err(|elapsed| no_answer(elapsed.to_string()))?;
+    let answer = answer.map_err(|error| no_answer(error.to_string()))?;
     let summary: Summary = serde_json::from_slice(&answer)
-        .map_err(|error| StatusError::Strange { address, cause: error.to_string() })?;
+        .map_err(|error| StatusError::OtherAnswer { address, cause: error.to_string() })?;
     let text = match config.output {
         TextFormat::Json => answer.to_vec(),
         TextFormat::Text => table(&summary).into_bytes(),
     };
     let mut out = io::stdout().lock();
     match out.write_all(&text).and_then(|()| out.write_all(b"\n")) {
-        // That nobody reads it is no error.
+        // A closed pipe is no error.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        Ok(()) | Err(_) => Ok(health(&summary)),
+        Ok(()) | Err(_) => Ok(condition(&summary)),
     }
 }
 
@@ -94,21 +94,25 @@ async fn ask(address: SocketAddr) -> Result<Bytes, Box<dyn std::error::Error + S
         let response = sender.send_request(request.body(Empty::<Bytes>::new())?).await?;
         let status = response.status();
         let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await?.to_bytes();
-        if status == StatusCode::OK { Ok(body) } else { Err(format!("it says {status}").into()) }
+        if status == StatusCode::OK {
+            Ok(body)
+        } else {
+            Err(format!("the answer has status {status}").into())
+        }
     };
     tokio::pin!(exchange);
     tokio::select! {
         answer = &mut exchange => answer,
-        // The answer may have come with the connection's last bytes.
+        // The connection may end together with the last bytes of the answer.
         ended = connection => { ended?; exchange.await }
     }
 }
 
-fn health(summary: &Summary) -> Health {
+fn condition(summary: &Summary) -> Condition {
     let is_good =
         |plugin: &Plugin| plugin.state == PluginState::Serving && plugin.problems.is_empty();
     let good = summary.ready && summary.kept.is_none() && summary.plugins.iter().all(is_good);
-    if good { Health::Good } else { Health::Troubled }
+    if good { Condition::Healthy } else { Condition::Degraded }
 }
 
 fn table(summary: &Summary) -> String {
@@ -122,9 +126,9 @@ fn table(summary: &Summary) -> String {
     }
     text.push('\n');
     if let Some(kept) = &summary.kept {
-        let _ = write!(text, "keeping the definitions there were: {}", kept.reason);
+        let _ = write!(text, "serving the last good definitions: {}", kept.reason);
         if let Some(seconds) = kept.seconds_left {
-            let _ = write!(text, "; believed in {seconds} s");
+            let _ = write!(text, "; removing them in {seconds} s");
         }
         text.push('\n');
     }
@@ -206,10 +210,10 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_served_as_defined_is_good() {
-        assert_eq!(health(&summary(PluginState::Serving, &[])), Health::Good);
-        assert_eq!(health(&summary(PluginState::Stale, &["x"])), Health::Troubled);
+    fn only_plugins_served_as_defined_are_healthy() {
+        assert_eq!(condition(&summary(PluginState::Serving, &[])), Condition::Healthy);
+        assert_eq!(condition(&summary(PluginState::Stale, &["x"])), Condition::Degraded);
         let unready = Summary { ready: false, ..summary(PluginState::Serving, &[]) };
-        assert_eq!(health(&unready), Health::Troubled);
+        assert_eq!(condition(&unready), Condition::Degraded);
     }
 }

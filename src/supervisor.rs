@@ -1,4 +1,4 @@
-//! Which plugins are served: makes what is so what should be so.
+//! Creates and removes sockets until the served plugins are the desired ones.
 
 mod listener;
 mod plan;
@@ -19,10 +19,10 @@ use crate::{
     state::State,
 };
 
-/// Time before a plugin whose socket could not be made is tried again.
+/// Pause before the next attempt to create a plugin's socket, after one failed.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// Serves the plugins that should be served.
+/// Serves the desired plugins.
 #[derive(Debug)]
 pub struct Supervisor<B> {
     binder: B,
@@ -31,15 +31,15 @@ pub struct Supervisor<B> {
 }
 
 impl<B: Bind> Supervisor<B> {
-    /// A supervisor that serves nothing yet, and writes what it serves.
+    /// Creates a supervisor that serves nothing yet and writes to `state`.
     pub fn new(binder: B, state: watch::Sender<State>) -> Self {
         Self { binder, listeners: BTreeMap::new(), state }
     }
 
     /// Serves the desired plugins until `stop`, then retires every plugin.
     ///
-    /// Level-triggered: each pass compares what is served with what should be,
-    /// so that ten changes at once or a failed one come to the same.
+    /// Each pass compares the served plugins with the desired ones. So it does not
+    /// matter how many changes came at once, or whether one failed before.
     pub async fn run(mut self, stop: CancellationToken) {
         let mut states = self.state.subscribe();
         loop {
@@ -61,7 +61,7 @@ impl<B: Bind> Supervisor<B> {
         }
     }
 
-    /// One pass; what could not be served, and why.
+    /// Makes one pass. Returns the plugins that could not be served, with reasons.
     async fn converge(&mut self, desired: &Catalog) -> BTreeMap<PluginName, String> {
         let mut failed = BTreeMap::new();
         for action in plan(&self.serves(), desired) {
@@ -70,7 +70,7 @@ impl<B: Bind> Supervisor<B> {
                     let name = definition.name.clone();
                     match self.binder.bind(definition).await {
                         Ok(listener) => {
-                            info!(plugin = %name, "serving; use it as spec.source.plugin.name");
+                            info!(plugin = %name, "serving; its name goes into spec.source.plugin.name");
                             self.listeners.insert(name, listener);
                         }
                         Err(error) => {
@@ -95,7 +95,7 @@ impl<B: Bind> Supervisor<B> {
         failed
     }
 
-    /// Reports a plugin that is not served once, and not at each retry.
+    /// Reports a plugin that is not served, but does not repeat this at each retry.
     fn report(&self, name: &PluginName, reason: &str) {
         if self.state.borrow().failed.get(name).is_some_and(|known| known == reason) {
             return;
@@ -109,7 +109,7 @@ impl<B: Bind> Supervisor<B> {
         });
     }
 
-    /// What is served, asked of those who do it.
+    /// The served plugins, according to their listeners.
     fn serves(&self) -> Catalog {
         self.listeners.values().map(Listener::definition).collect()
     }
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
     use crate::plugin::{PluginDefinition, read};
 
-    /// Binds nothing; fails as often as it was told to.
+    /// Creates no sockets, and fails a set number of times.
     #[derive(Default)]
     struct Scripted {
         failures: Mutex<usize>,
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_newest_catalog_is_served_whatever_came_between() {
+    async fn the_newest_catalog_is_served_in_the_end() {
         let (state, mut states) = watch::channel(State::default());
         let supervisor = Supervisor::new(Arc::new(Scripted::default()), state.clone());
         desire(&state, &["a"]);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_could_not_be_served_is_tried_again() {
+    async fn a_plugin_that_failed_is_tried_again() {
         let binder = Arc::new(Scripted { failures: Mutex::new(2), ..Scripted::default() });
         let (state, mut states) = watch::channel(State::default());
         let supervisor = Supervisor::new(Arc::clone(&binder), state.clone());

@@ -1,4 +1,4 @@
-//! Metrics of the definitions: what was read, and what is served.
+//! Metrics of definitions and of served plugins.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -22,13 +22,13 @@ const PLUGINS: &str = "argocd_cmp_plugins";
 const PLUGIN_STATE: &str = "argocd_cmp_plugin_state";
 const READY: &str = "argocd_cmp_ready";
 
-/// The result of looking at the plugins' definitions again.
+/// The result of reading the plugins' definitions again.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reload {
-    /// What changed is served now.
+    /// All changes are served.
     Applied,
-    /// Some definitions are not valid; the others are served.
+    /// Some definitions are invalid; the others are served.
     Partial,
     /// Nothing could be read.
     Rejected,
@@ -37,57 +37,57 @@ pub enum Reload {
     Unchanged,
 }
 
-/// What can go wrong with being told of changes.
+/// Reasons why notices of changes may be lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchError {
-    /// More happened than the kernel keeps.
+    /// The kernel's queue of notices overflowed.
     Overflow,
-    /// What was watched is no longer there.
+    /// A watched file or directory was removed.
     Lost,
-    /// There are no more descriptors or watches to be had.
+    /// There are no descriptors or watches left.
     Exhausted,
-    /// The operating system says no.
+    /// Another error of the operating system.
     Io,
 }
 
-/// What is the matter with a plugin.
+/// The state of a plugin.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PluginState {
-    /// It is served as it is defined.
+    /// It is served as defined.
     Serving,
-    /// It is served as it was defined before its file became invalid.
+    /// Its file has become invalid; the last valid definition is served.
     Stale,
-    /// It is about to be served.
+    /// Its socket is about to be created.
     #[default]
     Starting,
-    /// Its socket cannot be made.
+    /// Its socket cannot be created.
     Failed,
-    /// Its file was never valid, so nothing is served.
+    /// Its file was never valid, so it is not served.
     Invalid,
 }
 
-/// What is known of all definitions together.
+/// The state of all definitions together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Configured {
-    /// Counts changed sets since the start.
+    /// Number of changed sets since the start.
     pub generation: u64,
-    /// Tells sets apart; at most 48 bits, which a gauge holds exactly.
+    /// Hash of the set; at most 48 bits, which a gauge holds exactly.
     pub hash: u64,
-    /// Files that are not valid.
+    /// Number of invalid files.
     pub diagnostics: usize,
-    /// When everything was good last.
+    /// Time of the last reload without errors.
     pub good_since: Option<SystemTime>,
-    /// Whether an emptied directory is not believed yet.
+    /// True while the directory is empty and the last good set is still served.
     pub emptied: bool,
-    /// Whether everything was good at the last look.
+    /// True if the last reload had no errors.
     pub is_good: bool,
 }
 
 impl Reload {
     const ALL: [Self; 4] = [Self::Applied, Self::Partial, Self::Rejected, Self::Unchanged];
 
-    /// The word for it in metrics and answers.
+    /// The name in metrics and answers.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -113,11 +113,11 @@ impl WatchError {
 }
 
 impl PluginState {
-    /// All there are.
+    /// All states.
     pub const ALL: [Self; 5] =
         [Self::Serving, Self::Stale, Self::Starting, Self::Failed, Self::Invalid];
 
-    /// The word for it in metrics and answers.
+    /// The name in metrics and answers.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -131,13 +131,13 @@ impl PluginState {
 }
 
 impl Metrics {
-    /// The definitions were looked at, which took this long from the first hint on.
+    /// Counts a reload and its duration since the first sign of a change.
     pub fn reloaded(&self, result: Reload, took: Duration) {
         self.counter(RELOADS, &[Label::new("result", result.as_str())]).increment(1);
         self.histogram(DURATION, &[]).record(took);
     }
 
-    /// What the last look came to.
+    /// Sets the state of all definitions.
     #[expect(clippy::cast_precision_loss, reason = "counts and 48-bit numbers are exact")]
     pub fn configured(&self, configured: &Configured) {
         let Configured { generation, hash, diagnostics, good_since, emptied, is_good } = configured;
@@ -152,39 +152,39 @@ impl Metrics {
         }
     }
 
-    /// Whether changes are heard of at once.
+    /// Sets whether the kernel reports changes.
     pub fn watching(&self, watching: bool) {
         self.flag(WATCHING, watching);
     }
 
-    /// Changes may have gone unheard.
+    /// Counts an error that may hide changes.
     pub fn watch_error(&self, error: WatchError) {
         self.counter(WATCH_ERRORS, &[Label::new("reason", error.as_str())]).increment(1);
     }
 
-    /// Whether some of the definitions can never change.
+    /// Sets whether some definitions can never change.
     pub fn static_mount(&self, found: bool) {
         self.flag(STATIC_MOUNT, found);
     }
 
-    /// Whether requests are welcome.
+    /// Sets whether `/readyz` reports ready.
     pub fn ready(&self, ready: bool) {
         self.flag(READY, ready);
     }
 
-    /// How many plugins are in a state.
-    #[expect(clippy::cast_precision_loss, reason = "nobody has so many plugins")]
+    /// Sets the number of plugins in a state.
+    #[expect(clippy::cast_precision_loss, reason = "there are not so many plugins")]
     pub fn plugins(&self, state: PluginState, count: usize) {
         self.gauge(PLUGINS, &[Label::new("state", state.as_str())]).set(count as f64);
     }
 
-    /// A plugin is gone: its series are shown for some more minutes.
+    /// Hides the series of a removed plugin after some minutes.
     pub fn plugin_gone(&self, plugin: &str) {
         self.plugin_state(plugin, None);
         self.gone.add(plugin, Instant::now());
     }
 
-    /// The state of one plugin: one series for each state, of which one is 1.
+    /// Sets the state of one plugin. Each state has a series; one of them is 1.
     pub fn plugin_state(&self, plugin: &str, state: Option<PluginState>) {
         for each in PluginState::ALL {
             let plugin = Label::new("plugin", plugin.to_owned());
@@ -205,24 +205,27 @@ impl Metrics {
     }
 
     pub(super) fn describe_reload(&self) {
-        self.describe_counter(RELOADS, "Looks at the plugins' definitions, by result.");
-        self.describe_seconds(DURATION, "Time from the first hint of a change until it was read.");
+        self.describe_counter(RELOADS, "Reloads of the definitions, by result.");
+        self.describe_seconds(DURATION, "Time from the first sign of a change until it was read.");
         for (name, text) in [
-            (SUCCESSFUL, "Whether every definition was valid at the last look."),
-            (SUCCESS_TIME, "When every definition was valid last."),
-            (GENERATION, "Sets of definitions since the start."),
-            (HASH, "The same for the same definitions, on every replica."),
-            (DIAGNOSTICS, "Definitions that are not valid."),
-            (KEPT, "Whether all definitions are gone and the last are served for a grace."),
-            (WATCHING, "Whether changes are heard of at once, and not only by looking."),
-            (STATIC_MOUNT, "Whether a definition is mounted so that it can never change."),
-            (PLUGINS, "Plugins, by state."),
-            (PLUGIN_STATE, "The state of each plugin; 1 for the present one."),
-            (READY, "What /readyz says."),
+            (SUCCESSFUL, "1 if every definition was valid at the last reload."),
+            (SUCCESS_TIME, "Time of the last reload with only valid definitions."),
+            (GENERATION, "Number of sets of definitions since the start."),
+            (HASH, "Hash of all valid definitions; equal in all replicas that serve the same."),
+            (DIAGNOSTICS, "Current problems with definitions."),
+            (KEPT, "1 while all definitions are gone and the last good set is still served."),
+            (WATCHING, "0 if changes are found by polling only."),
+            (
+                STATIC_MOUNT,
+                "1 if definitions are mounted with subPath, which never shows a change.",
+            ),
+            (PLUGINS, "Number of plugins in each state."),
+            (PLUGIN_STATE, "1 for the plugin's current state."),
+            (READY, "1 while /readyz returns 200."),
         ] {
             self.describe_gauge(name, text);
         }
-        self.describe_counter(WATCH_ERRORS, "Times that changes may have gone unheard.");
+        self.describe_counter(WATCH_ERRORS, "Times when notices of changes may have been lost.");
     }
 
     fn flag(&self, name: &'static str, set: bool) {
@@ -239,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_can_go_wrong_is_there_before_it_does() {
+    fn every_error_starts_at_zero() {
         let page = Metrics::new().render();
         for line in [
             r#"argocd_cmp_config_reloads_total{result="rejected"} 0"#,

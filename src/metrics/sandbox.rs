@@ -1,4 +1,4 @@
-//! Metrics of the sandbox: what keeps requests apart, and how that goes.
+//! Metrics of the sandbox.
 
 use metrics::Label;
 
@@ -9,22 +9,22 @@ const LEASES: &str = "argocd_cmp_leases";
 const QUARANTINED: &str = "argocd_cmp_leases_quarantined_total";
 
 impl Metrics {
-    /// What keeps requests apart; and how many users there are to lease.
+    /// Sets the isolation tier and the number of leases.
     pub fn isolated(&self, isolation: &'static str, leases: u32) {
         self.gauge(ISOLATION, &[Label::new("isolation", isolation)]).set(1.0);
         self.gauge(LEASES, &[]).set(f64::from(leases));
         self.counter(QUARANTINED, &[]).absolute(0);
     }
 
-    /// Something of a request could not be ended or removed.
+    /// Counts a lease that is quarantined.
     pub fn lease_quarantined(&self) {
         self.counter(QUARANTINED, &[]).increment(1);
     }
 
     pub(super) fn describe_sandbox(&self) {
-        self.describe_gauge(ISOLATION, "What keeps requests apart; always 1.");
-        self.describe_gauge(LEASES, "Users that can be leased to requests.");
-        let text = "Users never leased again, because something of a request could not be removed.";
+        self.describe_gauge(ISOLATION, "The isolation tier in use; always 1.");
+        self.describe_gauge(LEASES, "Total number of leases that requests can hold.");
+        let text = "Leases never used again, because a process or file could not be removed.";
         self.describe_counter(QUARANTINED, text);
     }
 }
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_isolation_shows() {
+    fn the_tier_and_quarantined_leases_are_shown() {
         let metrics = Metrics::new();
         metrics.isolated("none", 64);
         metrics.lease_quarantined();

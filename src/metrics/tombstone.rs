@@ -1,4 +1,4 @@
-//! Plugins that are gone, whose series must not be shown for ever.
+//! Hides the series of removed plugins.
 
 use std::{
     collections::BTreeMap,
@@ -6,29 +6,29 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long the series of a plugin are shown after it is gone: some scrapes,
-/// so that its last requests are counted.
+/// Time for which a removed plugin's series are still shown, so that some more
+/// scrapes read its last requests.
 const SHOWN: Duration = Duration::from_mins(5);
 
-/// Names of plugins that are gone, and since when. The recorder has no way to
-/// forget a series, and a plugin that is up for nobody looks like one that is
-/// down. Cheap to clone.
+/// Names of removed plugins, and the times of removal. The recorder cannot
+/// delete series, and a removed plugin would look like one that is down. Cheap
+/// to clone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tombstones(Arc<Mutex<BTreeMap<String, Instant>>>);
 
 impl Tombstones {
-    /// A plugin is gone.
+    /// Adds a removed plugin.
     pub(super) fn add(&self, plugin: &str, now: Instant) {
         let mut gone = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         gone.insert(label(plugin), now);
     }
 
-    /// A plugin is there again.
+    /// Forgets a plugin that is served again.
     pub(super) fn remove(&self, plugin: &str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&label(plugin));
     }
 
-    /// A page without the series of those that have been gone for long.
+    /// The page without the series of plugins that were removed long ago.
     pub(super) fn hide(&self, page: String, now: Instant) -> String {
         let gone = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_old = |since: &Instant| now.saturating_duration_since(*since) >= SHOWN;
@@ -42,7 +42,7 @@ impl Tombstones {
     }
 }
 
-/// A plugin's label as the page has it.
+/// A plugin's label in the format of the page.
 fn label(plugin: &str) -> String {
     let escaped = plugin.replace('\\', r"\\").replace('"', r#"\""#);
     format!("plugin=\"{escaped}\"")
@@ -56,7 +56,7 @@ mod tests {
         "# HELP up\nup{plugin=\"a\"} 1\nup{plugin=\"aa\"} 1\nup{plugin=\"q\\\"q\"} 0\n";
 
     #[test]
-    fn a_plugin_that_is_gone_is_shown_for_a_while() {
+    fn a_removed_plugin_is_shown_for_five_minutes() {
         let (gone, start) = (Tombstones::default(), Instant::now());
         gone.add("a", start);
         assert_eq!(gone.hide(PAGE.into(), start), PAGE);
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_comes_back_is_shown() {
+    fn a_plugin_that_returns_is_shown() {
         let (gone, start) = (Tombstones::default(), Instant::now());
         gone.add("a", start);
         gone.remove("a");
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_compared_as_they_are_written() {
+    fn names_are_compared_in_their_escaped_form() {
         let (gone, start) = (Tombstones::default(), Instant::now());
         gone.add("q\"q", start);
         assert!(!gone.hide(PAGE.into(), start + SHOWN).contains('q'));

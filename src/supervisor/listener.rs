@@ -1,4 +1,4 @@
-//! A plugin that is being served.
+//! The handle of a served plugin.
 
 use std::{io, sync::Arc};
 
@@ -7,9 +7,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::plugin::PluginDefinition;
 
-/// Makes a plugin answer on a socket of its own.
+/// Creates a plugin's socket and serves it.
 pub trait Bind {
-    /// Returns once the socket is where clients look, and answers.
+    /// Returns once the socket is visible to clients and answers.
     fn bind(&self, definition: Arc<PluginDefinition>)
     -> impl Future<Output = io::Result<Listener>>;
 }
@@ -22,8 +22,8 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// A handle, and what the accept loop gets of it: the definition for new
-    /// connections, and word of the plugin's retirement.
+    /// Returns the handle, and for the accept loop: the definition for new
+    /// connections, and a token that is cancelled when the plugin is retired.
     #[must_use]
     pub fn new(
         definition: Arc<PluginDefinition>,
@@ -33,13 +33,13 @@ impl Listener {
         (Self { definition, retired: retired.clone() }, receiver, retired)
     }
 
-    /// What new connections are served by.
+    /// The definition for new connections.
     #[must_use]
     pub fn definition(&self) -> Arc<PluginDefinition> {
         Arc::clone(&self.definition.borrow())
     }
 
-    /// New connections are served by `definition`; those there are keep theirs.
+    /// Sets the definition for new connections; open ones keep theirs.
     pub fn update(&self, definition: Arc<PluginDefinition>) {
         self.definition.send_replace(definition);
     }

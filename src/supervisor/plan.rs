@@ -1,22 +1,22 @@
-//! What has to be done for the served plugins to become the desired ones.
+//! The actions that turn the served plugins into the desired ones.
 
 use std::sync::Arc;
 
 use crate::plugin::{Catalog, PluginDefinition, PluginName};
 
-/// One thing to do.
+/// One action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Serve a plugin that is not served.
     Start(Arc<PluginDefinition>),
-    /// Serve a plugin by another definition; its socket stays.
+    /// Change the definition of a served plugin; its socket stays.
     Update(Arc<PluginDefinition>),
-    /// Serve a plugin no longer.
+    /// Stop serving a plugin.
     Stop(PluginName),
 }
 
-/// Compares what is served with what should be. Starts and updates come first:
-/// a plugin that is renamed is there under its new name before the old one goes.
+/// Compares the served plugins with the desired ones. Stops come last, so a
+/// renamed plugin is available under its new name before the old one is removed.
 #[must_use]
 pub fn plan(served: &Catalog, desired: &Catalog) -> Vec<Action> {
     let wanted = desired.iter().filter_map(|definition| match served.get(&definition.name) {
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_done_when_all_is_as_desired() {
+    fn equal_catalogs_need_no_action() {
         let same = catalog(&[("a", "x"), ("b", "x")]);
         assert_eq!(plan(&same, &same.clone()), []);
     }

@@ -149,7 +149,7 @@ fn a_socket_that_cannot_be_made_ends_with_20() {
     let place = Place::new("a");
     let mut command = place.command(&[]);
     let long = place.at(&"long".repeat(30));
-    refuses(command.env("ARGOCD_PLUGINSOCKFILEPATH", long), 20, "cannot make sockets");
+    refuses(command.env("ARGOCD_PLUGINSOCKFILEPATH", long), 20, "cannot create sockets");
 }
 
 #[test]
