@@ -23,7 +23,7 @@ fn what_cannot_be_meant_is_refused() {
         ),
         (&["--param", "a[=3"], 2, "for lists NAME[]=VALUE"),
         (&["--param", "a=1", "--param", "a[]=2"], 2, "--param a: a parameter is a text, a list or"),
-        (&["--env", "FOO"], 2, "wanted is NAME=VALUE\n"),
+        (&["--env", "FOO"], 2, "expected NAME=VALUE\n"),
         (&["--repo-root", plugins.to_str().unwrap()], 1, "--repo-root is a directory around"),
         (
             &["--socket", "/nope"],
