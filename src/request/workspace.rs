@@ -207,42 +207,18 @@ fn result(
     match end {
         Termination::Exit(0) => Ok(stdout),
         Termination::Exit(code) => Err(RunError::Exit { command, code, stderr, hint }),
-        Termination::Signal { number, core } => {
-            Err(RunError::Signal { command, signal: signal_text(number, core), stderr, hint })
-        }
+        Termination::Signal { number, core } => Err(RunError::Signal {
+            command,
+            signal: cmp_go::signal_text(number, core),
+            stderr,
+            hint,
+        }),
         Termination::Deadline => Err(RunError::Deadline { command, stderr, after: took, deadline }),
         Termination::LimitExceeded { what, limit } => {
             Err(RunError::Excess { command, what, limit, hint })
         }
         Termination::OutputLimit { limit } => Err(RunError::OutputLimit { command, limit }),
     }
-}
-
-/// A signal's name in Go, which is that of strsignal(3) in lower case.
-fn signal_text(number: i32, core: bool) -> String {
-    // The standard library would print `signal: 9 (SIGKILL)`.
-    let words = match number {
-        1 => "hangup",
-        2 => "interrupt",
-        3 => "quit",
-        4 => "illegal instruction",
-        5 => "trace/breakpoint trap",
-        6 => "aborted",
-        7 => "bus error",
-        8 => "floating point exception",
-        9 => "killed",
-        10 => "user defined signal 1",
-        11 => "segmentation fault",
-        12 => "user defined signal 2",
-        13 => "broken pipe",
-        14 => "alarm clock",
-        15 => "terminated",
-        24 => "CPU time limit exceeded",
-        25 => "file size limit exceeded",
-        31 => "bad system call",
-        _ => return format!("signal {number}"),
-    };
-    format!("{words}{}", if core { " (core dumped)" } else { "" })
 }
 
 fn shown(hint: Option<&Hint>) -> String {

@@ -1,11 +1,12 @@
 //! The path of an archive entry in the repository.
 
 use std::{
-    ffi::OsStr,
-    os::unix::ffi::OsStrExt,
+    ffi::OsString,
+    os::unix::ffi::{OsStrExt, OsStringExt},
     path::{Path, PathBuf},
 };
 
+use cmp_go::path;
 use thiserror::Error;
 
 /// A path inside a repository: relative, clean, without `..`.
@@ -26,19 +27,16 @@ impl EntryPath {
 
     /// Resolves `name` against this path by its text alone.
     pub fn join(&self, name: &[u8]) -> Result<Self, Escape> {
-        let mut path = self.0.clone();
-        for component in name.split(|byte| *byte == b'/') {
-            match component {
-                b"" | b"." => {}
-                b".." => {
-                    if !path.pop() {
-                        return Err(Escape);
-                    }
-                }
-                name => path.push(OsStr::from_bytes(name)),
-            }
+        let mut components = self.components();
+        if path::extend(&mut components, name) {
+            Ok(Self(path_of(components.join(&b'/'))))
+        } else {
+            Err(Escape)
         }
-        Ok(Self(path))
+    }
+
+    fn components(&self) -> Vec<&[u8]> {
+        path::components(self.0.as_os_str().as_bytes()).collect()
     }
 
     /// The parent directory. The root is its own parent.
@@ -68,16 +66,12 @@ impl EntryPath {
     /// The relative path from the directory `from` to this one.
     #[must_use]
     pub fn relative_to(&self, from: &Self) -> PathBuf {
-        let mut to = self.0.components().peekable();
-        let mut from = from.0.components().peekable();
-        while to.peek().is_some() && to.peek() == from.peek() {
-            to.next();
-            from.next();
-        }
-        let mut way: PathBuf = from.map(|_| "..").collect();
-        way.extend(to);
-        if way.as_os_str().is_empty() { PathBuf::from(".") } else { way }
+        path_of(path::relative(&from.components(), &self.components()))
     }
+}
+
+fn path_of(bytes: Vec<u8>) -> PathBuf {
+    OsString::from_vec(bytes).into()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The application's directory in the repository.
 
 use super::index::{FileIndex, LinkAllowance, NodeId, NodeKind, ROOT, Trail};
-use super::lexical;
+use cmp_go::path;
 
 /// Longest name of a directory, as on Linux (`NAME_MAX`).
 const MAX_COMPONENT_BYTES: usize = 255;
@@ -37,7 +37,7 @@ impl AppDirectory {
         let mut pending = vec![path];
         let mut resolved = Resolved { index, above: Vec::new() };
         while let Some(path) = pending.pop() {
-            let (name, rest) = lexical::split_first(path);
+            let (name, rest) = path::split_first(path);
             if !rest.is_empty() {
                 pending.push(rest);
             }

@@ -7,8 +7,10 @@ mod search;
 use component::Component;
 use search::Search;
 
-use super::lexical::{self, RelativePattern};
+use cmp_go::path;
+
 use super::match_error::{MatchCause, MatchError, PatternKind};
+use super::relative_pattern::RelativePattern;
 use super::steps::Steps;
 use super::{AppDirectory, Decision, FileIndex, InvalidPattern, PatternFault};
 
@@ -76,12 +78,12 @@ impl FileNamePattern {
         index: &FileIndex,
         app: &AppDirectory,
     ) -> Result<Decision, MatchError> {
-        let Some(top) = lexical::ascend(app.path(), self.climbs) else {
+        let Some(top) = path::ascend(app.path(), self.climbs) else {
             return Ok(Decision::NoMatch);
         };
         let mut path = top.to_vec();
         if !self.literal.is_empty() {
-            lexical::push(&mut path, self.literal.as_bytes());
+            path::push(&mut path, self.literal.as_bytes());
         }
         if self.components.is_empty() {
             let found = index.lstat(&path).is_ok();

@@ -12,8 +12,10 @@ use program::Program;
 use walk::{Scope, Walk};
 
 use super::decision::ShownPath;
-use super::lexical::{self, RelativePattern};
+use cmp_go::path;
+
 use super::match_error::{MatchCause, MatchError, PatternKind};
+use super::relative_pattern::RelativePattern;
 use super::steps::Steps;
 use super::{AppDirectory, Decision, FileIndex, InvalidPattern, LookupError, PatternFault};
 
@@ -141,7 +143,7 @@ impl GlobPattern {
         let above = || missing(b"..", LookupError::NotFound);
         let root = self.root.seen_from(app).ok_or_else(above)?;
         let node = index.stat(&root).map_err(|error| missing(&root, error))?;
-        let top = lexical::ascend(app.path(), search.climbs).ok_or_else(above)?;
+        let top = path::ascend(app.path(), search.climbs).ok_or_else(above)?;
         Ok(Scope { root, node, above: top.len() })
     }
 }
@@ -149,9 +151,9 @@ impl GlobPattern {
 impl Location {
     /// The path in the repository, or `None` if it is above the root.
     fn seen_from(&self, app: &AppDirectory) -> Option<Vec<u8>> {
-        let mut path = lexical::ascend(app.path(), self.climbs)?.to_vec();
+        let mut path = path::ascend(app.path(), self.climbs)?.to_vec();
         if !self.below.is_empty() {
-            lexical::push(&mut path, self.below.as_bytes());
+            path::push(&mut path, self.below.as_bytes());
         }
         Some(path)
     }

@@ -41,8 +41,8 @@ mod file_name;
 mod glob;
 mod index;
 mod invalid_pattern;
-mod lexical;
 mod match_error;
+mod relative_pattern;
 mod rune;
 mod steps;
 

@@ -29,10 +29,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nix::{
-    errno::Errno,
-    unistd::{Gid, Uid},
-};
+use nix::unistd::{Gid, Uid};
 
 pub use self::lookup::look_up;
 pub(super) use self::watch::KILL_ORDER;
@@ -218,14 +215,4 @@ impl From<JobError> for Answer {
 /// Says which step an error belongs to.
 fn step<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> JobError {
     move |error| JobError::Step { step, error: error.into() }
-}
-
-/// An error number in the words Go has for it.
-fn go_text(errno: Errno) -> String {
-    if errno == Errno::ELOOP {
-        return "too many levels of symbolic links".to_owned();
-    }
-    let text = errno.desc();
-    let mut letters = text.chars();
-    letters.next().map_or(String::new(), |first| first.to_lowercase().chain(letters).collect())
 }

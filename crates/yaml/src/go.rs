@@ -173,36 +173,9 @@ fn write_scalar(value: Value, text: &str, out: &mut String) {
             float::write_go(number, &mut text);
             write!(out, "{}", String::from_utf8_lossy(&text))
         }
-        Value::Str | Value::Timestamp | Value::Binary => write_quoted(text, out),
-    };
-}
-
-fn write_quoted(text: &str, out: &mut String) -> std::fmt::Result {
-    out.push('"');
-    for character in text.chars() {
-        match character {
-            '"' | '\\' => write!(out, "\\{character}")?,
-            '\x07' => out.push_str("\\a"),
-            '\x08' => out.push_str("\\b"),
-            '\x0C' => out.push_str("\\f"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\x0B' => out.push_str("\\v"),
-            '\0'..='\x1F' | '\x7F' => write!(out, "\\x{:02x}", u32::from(character))?,
-            ' '..='~' => out.push(character),
-            _ if is_shown(character) => out.push(character),
-            '\u{80}'..='\u{FFFF}' => write!(out, "\\u{:04x}", u32::from(character))?,
-            _ => write!(out, "\\U{:08x}", u32::from(character))?,
+        Value::Str | Value::Timestamp | Value::Binary => {
+            cmp_go::quote(text, out);
+            Ok(())
         }
-    }
-    out.push('"');
-    Ok(())
-}
-
-/// Printable by Go's `strconv.IsPrint`, approximately.
-fn is_shown(character: char) -> bool {
-    !character.is_whitespace()
-        && !character.is_control()
-        && !matches!(character, '\u{AD}' | '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{E000}'..='\u{F8FF}' | '\u{FEFF}' | '\u{FFF0}'..='\u{FFFB}' | '\u{F_0000}'..)
+    };
 }

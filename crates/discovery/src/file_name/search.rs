@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use super::super::index::{FileIndex, LinkAllowance, NodeId, NodeKind, ROOT, Trail};
-use super::super::lexical;
 use super::super::steps::{Exhausted, Steps};
 use super::Component;
 use super::Decision;
+use cmp_go::path;
 
 /// Steps that storing a directory costs. This limits the map to half a million
 /// directories reached through links.
@@ -126,7 +126,7 @@ impl<'a> Search<'a> {
     fn path(&self, top: &[u8]) -> Vec<u8> {
         let mut path = top.to_vec();
         for entry in self.open.iter().filter_map(|listing| listing.entry) {
-            lexical::push(&mut path, self.index.name(entry));
+            path::push(&mut path, self.index.name(entry));
         }
         path
     }

@@ -1,10 +1,10 @@
 //! Searches all paths below a directory for a glob.
 
 use super::super::index::{FileIndex, NodeId, NodeKind};
-use super::super::lexical;
 use super::super::steps::{Exhausted, Steps};
 use super::program::{ActiveStates, Run};
 use super::{CompiledGlob, Decision};
+use cmp_go::path;
 
 /// The part of the tree that is searched.
 pub(super) struct Scope {
@@ -54,7 +54,7 @@ impl<'a> Walk<'a> {
     /// The first path that matches.
     pub(super) fn first_match(mut self) -> Result<Decision, Exhausted> {
         let way = self.scope.root.get(self.scope.above..).unwrap_or_default();
-        for component in lexical::components(way) {
+        for component in path::components(way) {
             self.run.advance(&mut self.active, b"/")?;
             self.run.advance(&mut self.active, component)?;
         }
@@ -104,7 +104,7 @@ impl<'a> Walk<'a> {
     fn path(&self) -> Vec<u8> {
         let mut path = self.scope.root.clone();
         for entry in self.open.iter().filter_map(|listing| listing.entry) {
-            lexical::push(&mut path, self.index.name(entry));
+            path::push(&mut path, self.index.name(entry));
         }
         path
     }

@@ -1,9 +1,9 @@
 //! Adds entries of an archive to the tree.
 
-use super::super::lexical;
 use super::entry_error::{EntryError, MakeError};
 use super::lookup::{LinkAllowance, Resolution, Trail};
 use super::{Content, FileIndex, LookupError, NodeId, NodeKind, ROOT};
+use cmp_go::path;
 
 /// Longest name of one file or directory in bytes. The limit is Linux's
 /// (`NAME_MAX`).
@@ -73,7 +73,7 @@ impl FileIndex {
             return Err(EntryError::Illegal);
         };
         let directory = self.make_directories(above)?;
-        let (prefix, raw_last) = lexical::split_last(name);
+        let (prefix, raw_last) = path::split_last(name);
         if raw_last == *last {
             self.remember(prefix, directory);
         }
@@ -84,7 +84,7 @@ impl FileIndex {
     /// root or the root itself.
     pub fn check(&self, name: &[u8]) -> Result<(), EntryError> {
         let mut components = Vec::new();
-        let is_below = lexical::extend(&mut components, name) && !components.is_empty();
+        let is_below = path::extend(&mut components, name) && !components.is_empty();
         if is_root(name) || is_below { Ok(()) } else { Err(EntryError::Illegal) }
     }
 
@@ -153,7 +153,7 @@ impl FileIndex {
     /// The entry's directory and last component, if the entry before had the
     /// same directory and the last component is clean.
     fn in_recent_directory<'a>(&self, name: &'a [u8]) -> Option<(Directory, &'a [u8])> {
-        let (directory, last) = lexical::split_last(name);
+        let (directory, last) = path::split_last(name);
         let plain = !matches!(last, b"" | b"." | b"..") && is_nameable(name);
         (plain && directory == self.recent.name).then_some((self.recent.at, last))
     }
@@ -172,7 +172,7 @@ pub(super) fn is_root(name: &[u8]) -> bool {
 
 pub(super) fn clean_name(name: &[u8]) -> Result<Vec<&[u8]>, EntryError> {
     let mut components = Vec::new();
-    if !lexical::extend(&mut components, name) || components.is_empty() {
+    if !path::extend(&mut components, name) || components.is_empty() {
         return Err(EntryError::Illegal);
     }
     if is_nameable(name) { Ok(components) } else { Err(EntryError::Unnameable) }

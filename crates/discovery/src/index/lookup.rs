@@ -1,7 +1,7 @@
 //! Resolves paths in the tree as Linux does.
 
-use super::super::lexical;
 use super::{FileIndex, NodeId, NodeKind, ROOT, entries::MAX_COMPONENT_BYTES};
+use cmp_go::path;
 
 /// The reason why a path cannot be resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -88,7 +88,7 @@ impl FileIndex {
     /// Resolves a clean path like `lstat(2)`: a link at its end is not
     /// followed.
     pub(in super::super) fn lstat(&self, path: &[u8]) -> Result<NodeId, LookupError> {
-        let (parent, name) = lexical::split_last(path);
+        let (parent, name) = path::split_last(path);
         let directory = self.stat(parent)?;
         if name.is_empty() { Ok(directory) } else { self.step(directory, name) }
     }
@@ -179,7 +179,7 @@ impl FileIndex {
 fn next_component<'a>(pending: &mut Vec<&'a [u8]>) -> Option<&'a [u8]> {
     loop {
         let path = pending.pop()?;
-        let (name, rest) = lexical::split_first(path);
+        let (name, rest) = path::split_first(path);
         if !rest.is_empty() {
             pending.push(rest);
         }

@@ -1,10 +1,10 @@
 //! Adds symbolic links of an archive to the tree.
 
-use super::super::lexical;
 use super::entries::{MAX_COMPONENT_BYTES, MAX_PATH_BYTES, clean_name, is_root};
 use super::entry_error::{EntryError, MakeError};
 use super::lookup::{LinkAllowance, Trail};
 use super::{Content, FileIndex, LookupError, NodeKind, ROOT};
+use cmp_go::path;
 
 impl FileIndex {
     /// Adds a symbolic link. `target` is the value in the archive.
@@ -40,7 +40,7 @@ impl FileIndex {
         if self.child_named(directory, name).is_some() {
             return Err(EntryError::Link(MakeError::Exists));
         }
-        let climbs = lexical::components(&value).take_while(|part| *part == b"..").count();
+        let climbs = path::components(&value).take_while(|part| *part == b"..").count();
         if climbs > self.path(directory).len() {
             return Err(EntryError::LinkOutside);
         }
@@ -51,7 +51,7 @@ impl FileIndex {
     /// The value that `readlink` will return.
     fn link_value(&mut self, directory: &[&[u8]], target: &[u8]) -> Result<Vec<u8>, EntryError> {
         let mut lexical = directory.to_vec();
-        if target.contains(&0) || !lexical::extend(&mut lexical, target) || lexical.is_empty() {
+        if target.contains(&0) || !path::extend(&mut lexical, target) || lexical.is_empty() {
             return Err(EntryError::LinkOutside);
         }
         let mut trail = Trail::new(LinkAllowance::Library);
@@ -67,7 +67,7 @@ impl FileIndex {
                 return Err(EntryError::LinkTarget(error));
             }
         };
-        let value = lexical::relative(directory, &resolved);
+        let value = path::relative(directory, &resolved);
         if value.len() > MAX_PATH_BYTES {
             return Err(EntryError::Link(MakeError::NameTooLong));
         }

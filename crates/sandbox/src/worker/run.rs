@@ -12,6 +12,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use cmp_go::errno_text;
 use nix::{
     errno::Errno,
     fcntl::{OFlag, OpenHow, ResolveFlag, openat},
@@ -19,7 +20,7 @@ use nix::{
     unistd::{chdir, dup2_stderr, dup2_stdin, dup2_stdout, execve, fchdir, pipe2},
 };
 
-use super::{Confined, JobError, REPOSITORY, Tenant, beneath, environment, go_text, lookup, step};
+use super::{Confined, JobError, REPOSITORY, Tenant, beneath, environment, lookup, step};
 use crate::{
     kernel::limits,
     wire::{
@@ -90,7 +91,7 @@ fn connect(socket: &UnixStream) -> Result<(), JobError> {
 
 /// What Go says when a program does not start, and what usually is the matter.
 fn start_error(path: &Path, errno: Errno, task: &RunTask) -> String {
-    let error = format!("fork/exec {}: {}", path.display(), go_text(errno));
+    let error = format!("fork/exec {}: {}", path.display(), errno_text(errno as i32));
     let directory = String::from_utf8_lossy(&task.directory);
     let is_missing = matches!(errno, Errno::ENOENT | Errno::ENOTDIR);
     if is_missing && path.exists() {

@@ -7,6 +7,7 @@ use std::{
 };
 
 use cmp_archive::{Entry, EntryCounter, EntryKind, EntryPath, Reader, Refusal, Sink, UnpackLimits};
+use cmp_go::errno_text;
 use nix::{
     errno::Errno,
     fcntl::{OFlag, openat},
@@ -15,7 +16,7 @@ use nix::{
 use rustix::{buffer::spare_capacity, io::read};
 
 use super::{
-    JobError, REPOSITORY, go_text, step,
+    JobError, REPOSITORY, step,
     tree::{NotMade, RepositoryTree, Resolved, directory_mode},
 };
 use crate::wire::plan::{UnpackResult, UnpackTask};
@@ -80,7 +81,8 @@ impl Unpacker {
     /// Gives directories the modes that had to wait; the deepest first.
     fn finish(self) -> Result<UnpackResult, Refusal> {
         for (path, mode) in self.modes.iter().rev() {
-            let errno = |errno| Refusal::Directory { path: shown(path), cause: go_text(errno) };
+            let errno =
+                |errno| Refusal::Directory { path: shown(path), cause: errno_text(errno as i32) };
             self.tree.permit(path, *mode).map_err(errno)?;
         }
         Ok(UnpackResult { entries: self.counter.files(), bytes: self.counter.bytes() })
@@ -90,7 +92,7 @@ impl Unpacker {
         let mode = directory_mode(preserved);
         let is_new = self.tree.directory(path, mode | Mode::S_IRWXU).map_err(|error| {
             let (path, errno) = blamed(path, error);
-            Refusal::Directory { path, cause: go_text(errno) }
+            Refusal::Directory { path, cause: errno_text(errno as i32) }
         })?;
         self.counter.check_implied(self.tree.implied())?;
         if is_new && !mode.contains(Mode::S_IRWXU) {
@@ -118,8 +120,8 @@ impl Unpacker {
             let (path, errno) = blamed(path, error);
             match error {
                 NotMade::Itself(Errno::EXDEV) => Refusal::Outside { path },
-                NotMade::Itself(_) => Refusal::File { path, cause: go_text(errno) },
-                NotMade::Above(_) => Refusal::Directory { path, cause: go_text(errno) },
+                NotMade::Itself(_) => Refusal::File { path, cause: errno_text(errno as i32) },
+                NotMade::Above(_) => Refusal::Directory { path, cause: errno_text(errno as i32) },
             }
         })?;
         self.counter.check_implied(self.tree.implied())?;
@@ -137,7 +139,7 @@ impl Unpacker {
         let failed = |errno| {
             // Go gives up on a circle by itself, before the kernel does.
             let circle = || "EvalSymlinks: too many links".to_owned();
-            let cause = if errno == Errno::ELOOP { circle() } else { go_text(errno) };
+            let cause = if errno == Errno::ELOOP { circle() } else { errno_text(errno as i32) };
             Refusal::LinkTarget { path: shown(path), cause }
         };
         let target = path.parent().join(link).map_err(|_escape| outside())?;
@@ -163,7 +165,7 @@ impl Unpacker {
         self.tree.link(path, &value).map_err(|errno| Refusal::Link {
             path: shown(path),
             target: value.display().to_string(),
-            cause: go_text(errno),
+            cause: errno_text(errno as i32),
         })
     }
 }
@@ -218,8 +220,7 @@ fn shown(path: &EntryPath) -> String {
 }
 
 fn io_text(error: &io::Error) -> String {
-    let errno = error.raw_os_error().map(Errno::from_raw);
-    errno.map_or_else(|| error.to_string(), go_text)
+    error.raw_os_error().map_or_else(|| error.to_string(), errno_text)
 }
 
 #[cfg(test)]

@@ -1,0 +1,72 @@
+//! `exec.LookPath`.
+
+use std::{
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+/// Finds `program` in the directories of `search`, which is written like `PATH`.
+/// The text of an error is Go's.
+///
+/// A name with a slash is returned unchanged: the kernel resolves it in the
+/// directory that the command runs in.
+pub fn look_path(
+    program: &[u8],
+    search: &[u8],
+    is_executable: impl Fn(&Path) -> bool,
+) -> Result<PathBuf, String> {
+    if program.is_empty() {
+        return Err("exec: no command".to_owned());
+    }
+    let name = Path::new(OsStr::from_bytes(program));
+    if program.contains(&b'/') {
+        return Ok(name.to_owned());
+    }
+    let found = search
+        .split(|byte| *byte == b':')
+        .map(|directory| Path::new(OsStr::from_bytes(directory)).join(name))
+        .find(|path| is_executable(path));
+    let shown = name.display();
+    match found {
+        Some(path) if path.is_absolute() => Ok(path),
+        Some(_) => Err(format!(
+            "exec: \"{shown}\": cannot run executable found relative to current directory"
+        )),
+        None => Err(format!("exec: \"{shown}\": executable file not found in $PATH")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look(program: &[u8], search: &[u8]) -> Result<PathBuf, String> {
+        look_path(program, search, |path| matches!(path.to_str(), Some("/bin/sh" | "bin/sh")))
+    }
+
+    #[test]
+    fn the_first_directory_with_the_program_counts() {
+        assert_eq!(look(b"sh", b"/nowhere:/bin:/usr/bin").unwrap(), Path::new("/bin/sh"));
+    }
+
+    #[test]
+    fn a_name_with_a_slash_is_returned_unchanged() {
+        assert_eq!(look(b"./run.sh", b"").unwrap(), Path::new("./run.sh"));
+    }
+
+    #[test]
+    fn errors_have_gos_texts() {
+        for (program, search, text) in [
+            (&b""[..], &b"/bin"[..], "exec: no command"),
+            (b"no", b"/bin", "exec: \"no\": executable file not found in $PATH"),
+            (
+                b"sh",
+                b"bin",
+                "exec: \"sh\": cannot run executable found relative to current directory",
+            ),
+        ] {
+            assert_eq!(look(program, search).unwrap_err(), text);
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Texts and path rules of Go's standard library that Argo CD's users see.
+//!
+//! Every function is pure. Each module names the Go function that it follows.
+
+#![forbid(unsafe_code)]
+
+pub mod exec;
+pub mod path;
+mod quote;
+mod words;
+
+pub use self::{
+    quote::quote,
+    words::{errno_text, signal_text},
+};
