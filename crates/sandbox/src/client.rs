@@ -1,5 +1,5 @@
-//! The supervisor's side: start the spawner, lease a UID and a workspace, unpack,
-//! run commands, capture their output.
+//! The supervisor's side of the sandbox: starts the spawner, leases UIDs and
+//! workspaces, sends archives, runs commands and captures their output.
 
 mod bounds;
 mod capture;

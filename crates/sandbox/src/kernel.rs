@@ -1,5 +1,5 @@
-//! The kernel's means of confinement, each by itself: system call filter,
-//! Landlock rules, limits, capabilities, and the one unsafe file that forks.
+//! Mechanisms of the kernel for confinement: system call filter, Landlock
+//! rules, limits, capabilities, and the only unsafe file, which forks.
 
 pub(crate) mod filter;
 pub(crate) mod fork;

@@ -1,15 +1,14 @@
-//! How a command is confined.
+//! Runs commands under leased UIDs, confined by the kernel.
 //!
-//! Three kinds of process share the work. The *supervisor* talks to the network
-//! and has no privilege. The *spawner* has the privilege to become another user
-//! and parses nothing that a tenant wrote. A *worker* has a leased user's
-//! identity and handles the tenant's bytes: it unpacks an archive, or becomes a
-//! command. The supervisor sends orders to the spawner and plans, past it, to
-//! workers.
+//! Three kinds of processes share the work. The *supervisor* talks to the
+//! network and has no privilege. The *spawner* can switch to other UIDs and
+//! parses nothing that a tenant wrote. A *worker* has a leased UID and handles
+//! the tenant's bytes: it unpacks an archive or becomes a command. The
+//! supervisor sends orders to the spawner, and plans directly to workers.
 //!
-//! A [`Lease`] is a user and a directory that no other request has. Dropping it
-//! is all that is needed to end a request: the spawner then ends every process
-//! of the user, removes the directory, and only then leases the user again.
+//! A [`Lease`] is a UID and a directory that no other request has. Dropping it
+//! ends a request: the spawner kills every process of the UID, removes the
+//! directory, and only then leases the UID again.
 
 mod client;
 mod kernel;

@@ -1,5 +1,5 @@
-//! The messages between supervisor, spawner and worker, and the words that all
-//! three share. Everything else in this crate builds on it; it builds on nothing.
+//! Messages between supervisor, spawner and worker, and types that all three
+//! use. This folder uses no other folder of the crate.
 
 pub(crate) mod channel;
 pub(crate) mod exceeded;

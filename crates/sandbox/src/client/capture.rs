@@ -1,4 +1,4 @@
-//! Following a command: what it writes, until it ends.
+//! Follows a running command and collects its output.
 
 use std::{
     future::pending,
@@ -21,16 +21,16 @@ use super::{
 use crate::client::redact::Redactor;
 use crate::wire::{message::WorkerEnded, plan::RawUsage};
 
-/// How long a command's output is waited for once the command has ended and
-/// falls silent. A filter at the end of a pipe may take a moment longer, and
-/// half an application must not pass for a whole one; but a daemon that keeps
-/// the pipe open is not waited for as long as it lives.
+/// Longest silence on the output pipes of a command that has ended. A filter at
+/// the end of a pipeline may write a little later; without the wait, its output
+/// would be cut off. A background process that keeps a pipe open is not waited
+/// for longer than this.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Bytes read from a pipe at a time: all that a pipe holds by default.
+/// Bytes read from a pipe at a time: the default capacity of a pipe.
 const PIECE: usize = 64 * 1024;
 
-/// What came from a command so far.
+/// The output of a command so far.
 #[derive(Debug)]
 pub(super) struct Capture {
     stdout: Option<pipe::Receiver>,
@@ -39,7 +39,7 @@ pub(super) struct Capture {
     max_output: usize,
     said: Stderr,
     ended: Option<WorkerEnded>,
-    /// What the command's process used before it became the command.
+    /// Usage of the command's process before it executed the command.
     before: RawUsage,
 }
 
@@ -61,7 +61,8 @@ impl Capture {
     }
 
     /// Reads until the command has ended and its output is complete, or until
-    /// there is a reason to stop it. Every branch may be left and taken again.
+    /// there is a reason to stop the command. The future can be dropped and the
+    /// method called again without losing output.
     pub(super) async fn follow(
         &mut self,
         worker: &mut WorkerHandle,
@@ -98,7 +99,7 @@ impl Capture {
         Ok(None)
     }
 
-    /// All that is known of the command, which was `stopped` or ended by itself.
+    /// Builds the result. `stopped` is the reason if we stopped the command.
     pub(super) fn into_output(self, stopped: Option<Termination>, took: Duration) -> Output {
         let own = self.ended.as_ref().map(|ended| termination(ended.status));
         Output {
@@ -113,7 +114,7 @@ impl Capture {
 
 const READ: &str = "read a command's output";
 
-/// Reads what is there; at its end the pipe goes.
+/// Reads available bytes. At the end of the stream, the pipe is dropped.
 async fn read(pipe: &mut Option<pipe::Receiver>, into: &mut Vec<u8>) -> io::Result<()> {
     let Some(open) = pipe else { return pending().await };
     into.reserve(PIECE);

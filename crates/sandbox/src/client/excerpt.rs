@@ -1,12 +1,12 @@
-//! The beginning and the end of a text that may be endless.
+//! Keeps the beginning and the end of a text of any length.
 
 use std::{collections::VecDeque, fmt};
 
-/// Bytes kept of each end. Error texts travel in HTTP/2 headers, of which
-/// clients take no more than some tens of kilobytes for granted.
+/// Bytes kept of each end. Error texts travel in HTTP/2 headers, and clients
+/// accept only some tens of kilobytes of headers.
 const EACH: usize = 16 * 1024;
 
-/// Keeps the first and the last 16 KiB of what is pushed.
+/// The first and the last 16 KiB of all bytes that were pushed.
 #[derive(Clone, Debug, Default)]
 pub struct Excerpt {
     head: Vec<u8>,
@@ -15,7 +15,7 @@ pub struct Excerpt {
 }
 
 impl Excerpt {
-    /// Adds what comes next.
+    /// Appends bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         let room = EACH - self.head.len();
         let (head, rest) = bytes.split_at(room.min(bytes.len()));
@@ -29,7 +29,8 @@ impl Excerpt {
 }
 
 impl fmt::Display for Excerpt {
-    /// The text without surrounding white space, and how much of it is missing.
+    /// Writes the text without surrounding white space, and the number of bytes
+    /// left out.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (front, back) = self.tail.as_slices();
         let mut bytes = self.head.clone();

@@ -1,4 +1,4 @@
-//! A worker, seen from the supervisor.
+//! The supervisor's handle of a worker.
 
 use std::{
     io,
@@ -20,45 +20,47 @@ use crate::wire::{
     plan::{self, Answer, Exited, Failed, Plan, Reply},
 };
 
-/// A worker could not be confined, so it did nothing.
+/// A worker could not be confined, so it ran nothing.
 #[derive(Debug, Error)]
 #[error("the sandbox could not {reason}")]
 pub struct Unconfined {
     reason: String,
 }
 
-/// A worker and the socket that leads to it.
+/// A worker, its socket and its exit status.
 #[derive(Debug)]
 pub(super) struct WorkerHandle {
     socket: UnixStream,
     ended: oneshot::Receiver<WorkerEnded>,
-    /// Received, but not understood yet.
+    /// Bytes received that are not a complete reply yet.
     buffer: Vec<u8>,
-    /// Said after the command was to start.
+    /// The last reply after the command was started.
     last: Option<Answer>,
-    /// Nothing more will be said.
+    /// The worker has closed its end.
     silent: bool,
-    /// The way for an archive.
+    /// Pipe to send the archive through.
     archive: Option<pipe::Sender>,
 }
 
-/// The other ends of what leads to a worker.
+/// The ends that belong to the worker and to the supervisor's link.
 #[derive(Debug)]
 pub(super) struct Endpoints {
-    /// What the worker gets: its socket, and where an archive comes from.
+    /// Descriptors for the worker: its socket and, to unpack, the pipe of the
+    /// archive.
     pub(super) descriptors: Vec<OwnedFd>,
-    /// Where its end is told.
+    /// The link reports the worker's end here.
     pub(super) ended: oneshot::Sender<WorkerEnded>,
 }
 
-/// Longest grants in bytes, so that an order fits into a message.
+/// Longest encoded grants in bytes. Longer ones would not fit into an order.
 const MAX_GRANTS: usize = 12 * 1024;
 
-/// Most bytes received at a time; a reply is far shorter.
+/// Bytes received at a time; replies are far shorter.
 const PIECE: usize = 16 * 1024;
 
 impl WorkerHandle {
-    /// A worker to be, and what is to be sent for it to come to be.
+    /// Creates the handle and the endpoints that an order for this worker
+    /// carries.
     pub(super) fn new(kind: JobKind) -> Result<(Self, Endpoints), Unconfined> {
         let (socket, theirs) = channel::stream_pair().map_err(cannot("make a socket"))?;
         rustix::io::ioctl_fionbio(&socket, true).map_err(cannot("make a socket"))?;
@@ -77,7 +79,7 @@ impl WorkerHandle {
         Ok((worker, Endpoints { descriptors, ended: told }))
     }
 
-    /// Has a further worker started under `lease`.
+    /// Starts another worker under `lease`.
     pub(super) async fn start(lease: &Lease) -> Result<Self, Unconfined> {
         let grants = grants(lease.bounds())?;
         let (worker, endpoints) = Self::new(JobKind::Run)?;
@@ -86,34 +88,35 @@ impl WorkerHandle {
         Ok(worker)
     }
 
-    /// Tells a worker what to do next.
+    /// Sends a plan to the worker.
     pub(super) async fn tell(&mut self, plan: &Plan) {
-        // A worker that is gone already says why in its reply.
+        // If the worker has ended, its reply or exit status has the reason.
         let _ = self.socket.write_all(&plan::frame(plan)).await;
     }
 
-    /// Passes on a piece of an archive, as fast as it is taken.
+    /// Sends a piece of the archive. Waits while the pipe is full.
     pub(super) async fn pass_on(&mut self, piece: &[u8]) -> io::Result<()> {
         let archive = self.archive.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
         archive.write_all(piece).await
     }
 
-    /// The archive is complete.
+    /// Ends the archive.
     pub(super) fn complete(&mut self) {
         self.archive = None;
     }
 
-    /// The worker's next reply and what came with it; `None` at the end.
+    /// Returns the worker's next reply and its descriptors; `None` at the end.
     pub(super) async fn reply(&mut self) -> io::Result<Option<(Answer, Vec<OwnedFd>)>> {
         reply(&self.socket, &mut self.buffer).await
     }
 
-    /// Waits for the end of a command: told by its guard, if it has one, or else
-    /// by the spawner. May be left and called again, until it has returned.
+    /// Waits for the end of the command. The guard reports it if the tier has
+    /// one, otherwise the spawner. The future can be dropped and the method
+    /// called again until it has returned once.
     pub(super) async fn wait(&mut self) -> Result<WorkerEnded, Unconfined> {
         loop {
             tokio::select! {
-                // What a worker says comes before its end, and is heard first.
+                // A reply that arrived before the end is handled first.
                 biased;
                 reply = reply(&self.socket, &mut self.buffer), if !self.silent => match reply {
                     Ok(Some((Answer::Exited(Exited { status, used }), _))) => {
@@ -127,12 +130,12 @@ impl WorkerHandle {
         }
     }
 
-    /// What a worker said last, if it could not become the command after all.
+    /// The last reply of a worker that failed to execute the command.
     pub(super) fn take_last_answer(&mut self) -> Option<Answer> {
         self.last.take()
     }
 
-    /// Why a worker ended without having been asked to.
+    /// Returns the reason why a worker ended without an order.
     pub(super) async fn unexpected_end(&mut self) -> Unconfined {
         match (&mut self.ended).await {
             Ok(ended) if !ended.failure.is_empty() => Unconfined { reason: ended.failure },
@@ -156,7 +159,7 @@ async fn reply(
         }
         let receive = || receive(socket.as_fd(), buffer);
         let received = match socket.async_io(Interest::READABLE, receive).await {
-            // A worker that never was has not read its plan.
+            // The worker was never forked, so nobody has read its plan.
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => None,
             received => received?,
         };
@@ -165,7 +168,8 @@ async fn reply(
     }
 }
 
-/// Adds what is there to `buffer`, and returns what came with it.
+/// Appends available bytes to `buffer` and returns the descriptors that came
+/// with them; `None` at the end.
 fn receive(socket: impl AsFd, buffer: &mut Vec<u8>) -> io::Result<Option<Vec<OwnedFd>>> {
     let mut piece = [0; PIECE];
     let (length, descriptors) = channel::receive_bytes(socket, &mut piece)?;
@@ -188,7 +192,8 @@ impl From<Failed> for Unconfined {
     }
 }
 
-/// What the spawner is asked for, if it fits into an order.
+/// Returns the grants of a command, or an error if they do not fit into an
+/// order.
 pub(super) fn grants(bounds: &Bounds) -> Result<Grants, Unconfined> {
     let grants = bounds.grants();
     if grants.encoded_len() > MAX_GRANTS {
@@ -197,7 +202,7 @@ pub(super) fn grants(bounds: &Bounds) -> Result<Grants, Unconfined> {
     Ok(grants)
 }
 
-/// Says what an error of the supervisor's own kept from happening.
+/// Maps an error of the supervisor itself to [`Unconfined`].
 pub(super) fn cannot<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
     what: &'static str,
 ) -> impl FnOnce(E) -> Unconfined {

@@ -1,4 +1,4 @@
-//! What a request has to itself.
+//! A request's exclusive UID and workspace.
 
 use std::time::Duration;
 
@@ -13,49 +13,51 @@ use super::{
 };
 use crate::wire::message::Leased;
 
-/// How long processes that are asked to end may take before they are killed.
-/// Argo CD waits as long.
+/// Time between SIGTERM and SIGKILL for a command. Argo CD waits as long.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
-/// Why there is no lease.
+/// Reasons why there is no lease.
 #[derive(Debug, Error)]
 pub enum NoLease {
-    /// Every user is leased, or rests.
+    /// Every UID is leased, or idle before its reuse.
     #[error("no user is free for another request")]
     NoneFree,
-    /// The supervisor is about to end.
+    /// The spawner has ended, so the supervisor is about to end too.
     #[error("the spawner is gone")]
     SpawnerGone,
-    /// The sandbox's fault.
+    /// The sandbox failed.
     #[error(transparent)]
     Unconfined(#[from] Unconfined),
 }
 
-/// A user and a directory that no other live request has.
+/// A UID and a directory that no other running request has.
 ///
-/// Dropping it ends every process of the user, removes the directory and gives
-/// the user back. A command that still runs is asked to end first.
+/// When it is dropped, the spawner kills every process of the UID, removes the
+/// directory, and reuses the UID. If a command is still running, it gets
+/// SIGTERM first.
 #[derive(Debug)]
 pub struct Lease {
     id: u64,
     uid: u32,
     orders: mpsc::Sender<Outgoing>,
-    /// Room in the queue for the last order, so that dropping never waits.
+    /// Reserved room in the queue for the order to release, so that `drop`
+    /// never waits.
     last: Option<mpsc::OwnedPermit<Outgoing>>,
-    /// What a command that still runs is given to end.
+    /// Time between SIGTERM and SIGKILL if the lease is dropped now.
     grace: Duration,
-    /// What commands may reach and use.
+    /// Access and limits of all commands.
     bounds: Bounds,
     /// The first worker, until it becomes a command.
     worker: Option<WorkerHandle>,
-    /// Tells when the request took more than it may.
+    /// Reports that the request exceeded a limit.
     limit_watch: LimitWatch,
-    /// Free for the next one when this is dropped.
+    /// Place in the semaphore; dropping it admits the next request.
     _place: OwnedSemaphorePermit,
 }
 
 impl Lease {
-    /// `None` when the queue has no room, which the number of places rules out.
+    /// Returns `None` if the queue has no room. The number of places prevents
+    /// that.
     pub(super) fn new(
         leased: Leased,
         orders: mpsc::Sender<Outgoing>,
@@ -69,36 +71,36 @@ impl Lease {
         Some(Self { id, uid, orders, last, grace, bounds, worker, limit_watch, _place: place })
     }
 
-    /// With its first worker, and the bounds of all.
+    /// Adds the first worker and the access and limits of all commands.
     pub(super) fn with(mut self, worker: WorkerHandle, bounds: Bounds) -> Self {
         self.limit_watch.limit(bounds.limits());
         (self.worker, self.bounds) = (Some(worker), bounds);
         self
     }
 
-    /// The user that commands run as.
+    /// UID that commands run under.
     #[must_use]
     pub fn uid(&self) -> u32 {
         self.uid
     }
 
-    /// What commands may reach and use.
+    /// Access and limits of all commands.
     #[must_use]
     pub fn bounds(&self) -> &Bounds {
         &self.bounds
     }
 
-    /// What tells when the request took more than it may.
     pub(super) fn limit_watch(&mut self) -> &mut LimitWatch {
         &mut self.limit_watch
     }
 
-    /// The first worker, if it has not become a command yet.
+    /// Takes the first worker, if it has not become a command yet.
     pub(super) fn take_worker(&mut self) -> Option<WorkerHandle> {
         self.worker.take()
     }
 
-    /// The first worker did what came first, and waits for a command.
+    /// Stores the first worker, which has unpacked the archive and waits for a
+    /// command.
     pub(super) fn keep_worker(&mut self, worker: WorkerHandle) {
         self.worker = Some(worker);
     }
@@ -111,12 +113,13 @@ impl Lease {
         self.orders.send(order).await.map_err(|_closed| SpawnerGone)
     }
 
-    /// A command begins: if the lease is dropped now, it is asked to end.
+    /// Marks a command as running: if the lease is dropped now, the command
+    /// gets SIGTERM and some time to end.
     pub(super) fn begin(&mut self) {
         self.grace = STOP_GRACE;
     }
 
-    /// The command ended, or deserves no patience.
+    /// Marks the command as ended, or as one to be killed at once.
     pub(super) fn end(&mut self) {
         self.grace = Duration::ZERO;
     }

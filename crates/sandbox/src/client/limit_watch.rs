@@ -1,4 +1,4 @@
-//! The report that a request exceeded one of its limits.
+//! Waits for the report that a request exceeded one of its limits.
 
 use std::future::pending;
 
@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use super::run::Termination;
 use crate::wire::{exceeded::ExceededLimit, message::RequestLimits};
 
-/// Waits until a request took more than it may.
+/// Receiver of the report.
 #[derive(Debug)]
 pub(super) struct LimitWatch {
     told: Option<oneshot::Receiver<ExceededLimit>>,
@@ -15,24 +15,25 @@ pub(super) struct LimitWatch {
 }
 
 impl LimitWatch {
-    /// `told` is where the spawner's word of it arrives.
+    /// The spawner's report arrives through `told`.
     pub(super) fn new(told: oneshot::Receiver<ExceededLimit>) -> Self {
         Self { told: Some(told), limits: RequestLimits::default() }
     }
 
-    /// What a request may take, for whoever reads of the excess.
+    /// Sets the limits, which the result states.
     pub(super) fn limit(&mut self, limits: RequestLimits) {
         self.limits = limits;
     }
 
-    /// Resolves once, if it has. May be left and called again.
+    /// Resolves when the request has exceeded a limit; at most once. The future
+    /// can be dropped and the method called again.
     pub(super) async fn exceeded(&mut self) -> Termination {
         let Some(told) = &mut self.told else { return pending().await };
         let told = told.await;
         self.told = None;
         match told {
             Ok(what) => Termination::LimitExceeded { what, limit: self.limits.limit(what) },
-            // The lease ended, or the spawner: others tell of that.
+            // The lease or the spawner has ended, which is reported elsewhere.
             Err(_closed) => pending().await,
         }
     }

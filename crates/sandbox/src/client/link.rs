@@ -1,4 +1,4 @@
-//! The supervisor's end of the way to the spawner.
+//! The supervisor's end of the connection to the spawner.
 
 use std::{
     collections::HashMap,
@@ -31,26 +31,26 @@ use crate::wire::{
     },
 };
 
-/// Orders that may wait for each lease: to start, to watch, to stop, to release,
-/// and the next one to lease.
+/// Orders that one lease may have in the queue: start, watch, stop, release,
+/// and the order for the next lease.
 const ORDERS_PER_LEASE: usize = 5;
 
-/// The spawner ended, which it must not while there is a supervisor.
+/// The spawner has ended, although the supervisor still needs it.
 #[derive(Clone, Copy, Debug, Error)]
 #[error("the spawner is gone")]
 pub struct SpawnerGone;
 
-/// Sends orders. Cheap to clone; the spawner ends when the last clone and its
-/// driver are gone.
+/// Sends orders to the spawner. Clones are cheap. The spawner ends when the
+/// last clone and the driver are dropped.
 #[derive(Clone, Debug)]
 pub struct Link {
     orders: mpsc::Sender<Outgoing>,
-    /// As many as there are leases, each with room for its orders. Whoever waits
-    /// beyond that waits here: a queue that is full would lose a lease.
+    /// One permit for each possible lease. Requests wait here for a permit, so
+    /// the queue always has room and no lease is lost.
     places: Arc<Semaphore>,
 }
 
-/// An order on its way, and who waits for what comes of it.
+/// An order to be sent, with the receivers of its result.
 #[derive(Debug)]
 pub(super) enum Outgoing {
     Lease { request: LeaseRequest, kind: JobKind, grants: Grants, endpoints: Endpoints },
@@ -60,27 +60,29 @@ pub(super) enum Outgoing {
     Release { lease: u64, grace_ms: u32 },
 }
 
-/// Whoever waits for a lease, with a place that stays with it to the end.
+/// A request that waits for a lease, with its permit.
 #[derive(Debug)]
 pub(super) struct LeaseRequest {
     answer: oneshot::Sender<Result<Lease, NoLease>>,
     place: OwnedSemaphorePermit,
 }
 
-/// Whoever waits for the spawner, by the number of the order.
+/// Receivers of results, by the number of the order.
 #[derive(Debug, Default)]
 struct Pending {
     last: u64,
     leases: HashMap<u64, LeaseRequest>,
     jobs: HashMap<u64, oneshot::Sender<WorkerEnded>>,
-    /// Who is told of limits that a request passed, by its lease.
+    /// Receivers of exceeded limits, by lease.
     limits: HashMap<u64, oneshot::Sender<ExceededLimit>>,
 }
 
 impl Link {
-    /// A link to `spawner`, and the driver that has to run for it to work.
+    /// Creates a link to `spawner` and its driver. The link works only while
+    /// the driver runs.
     ///
-    /// Of every lease that cannot be ended in full, `quarantined` is told.
+    /// `quarantined` is called for each lease that could not be cleaned up
+    /// completely.
     pub fn new(
         spawner: Spawner,
         quarantined: impl Fn() + Send + Sync,
@@ -89,20 +91,20 @@ impl Link {
         let (orders, outgoing) = mpsc::channel(leases * ORDERS_PER_LEASE);
         let link = Self { orders, places: Arc::new(Semaphore::new(leases)) };
         rustix::io::ioctl_fionbio(&spawner.control, true)?;
-        // Of all that tokio can wait for, datagrams are nearest to packets.
+        // tokio has no type for SEQPACKET sockets; its datagram type works for
+        // them.
         let socket = UnixDatagram::from_std(spawner.control.into())?;
         let driver =
             Driver { socket, waiting: Arc::default(), link: link.orders.downgrade(), quarantined };
         Ok((link, driver.run(outgoing)))
     }
 
-    /// Leases a user for a request whose commands keep within `bounds`. Dropping
-    /// the future gives up waiting.
+    /// Leases a UID for a request. Dropping the future ends the wait.
     pub async fn lease(&self, bounds: Bounds) -> Result<Lease, NoLease> {
         self.lease_for(JobKind::Unpack, bounds).await
     }
 
-    /// Leases a user, whose first worker is told its plan by and by.
+    /// Leases a UID and starts the first worker, which waits for its plan.
     pub(super) async fn lease_for(&self, kind: JobKind, bounds: Bounds) -> Result<Lease, NoLease> {
         let place = Arc::clone(&self.places).acquire_owned().await;
         let place = place.map_err(|_never_closed| NoLease::SpawnerGone)?;
@@ -124,15 +126,15 @@ impl Link {
 struct Driver<Q> {
     socket: UnixDatagram,
     waiting: Arc<Mutex<Pending>>,
-    /// Weak: the driver must not keep itself alive.
+    /// Weak: otherwise the driver would keep its own queue open for ever.
     link: mpsc::WeakSender<Outgoing>,
     quarantined: Q,
 }
 
 impl<Q: Fn()> Driver<Q> {
     async fn run(self, outgoing: mpsc::Receiver<Outgoing>) -> SpawnerGone {
-        // Side by side: if sending waited for receiving or the other way round,
-        // two full buffers would wait for each other for good.
+        // Both directions run concurrently. If one waited for the other, two
+        // full buffers would block each other.
         let ended = tokio::select! {
             ended = self.send_all(outgoing) => ended,
             ended = self.receive_all() => ended,
@@ -153,7 +155,7 @@ impl<Q: Fn()> Driver<Q> {
         Ok(())
     }
 
-    /// Gives an order its number and writes down who waits for it.
+    /// Gives an order its number and registers the receivers of its result.
     fn enter(&self, order: Outgoing) -> (Order, Vec<OwnedFd>) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.last += 1;
@@ -204,14 +206,15 @@ impl<Q: Fn()> Driver<Q> {
         let orders = self.link.upgrade();
         let lease =
             orders.and_then(|orders| Lease::new(leased, orders, place, LimitWatch::new(told)));
-        // If nobody waits any more the lease comes back and is dropped: released.
+        // If nobody waits any more, the lease is dropped here and thereby
+        // released.
         let _ = answer.send(lease.ok_or(NoLease::NoneFree));
     }
 
     fn ended(&self, ended: WorkerEnded) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(answer) = waiting.jobs.remove(&ended.job) {
-            // A request that was given up does not want to know.
+            // The request may have been given up.
             let _ = answer.send(ended);
         }
     }
@@ -219,7 +222,7 @@ impl<Q: Fn()> Driver<Q> {
     fn exceeded(&self, exceeded: LimitExceeded) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(answer) = waiting.limits.remove(&exceeded.lease) {
-            // A request that was given up does not want to know.
+            // The request may have been given up.
             let _ = answer.send(exceeded.what().into());
         }
     }
@@ -256,7 +259,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(10);
 
-    /// A spawner of one user, which tells how often it leased it.
+    /// A spawner with one UID. Returns the number of leases it gave.
     fn obey(control: &OwnedFd) -> u64 {
         let (mut lease, mut queue, mut is_free) = (0, Vec::new(), true);
         while let Some((order, _)) = channel::receive::<Order>(control).unwrap() {
@@ -323,7 +326,7 @@ mod tests {
         drivers.join_next().await.unwrap().unwrap();
     }
 
-    /// Whether a future is not done with its first poll.
+    /// Polls a future once and returns true if it is pending.
     async fn is_pending(mut future: Pin<&mut impl Future>) -> bool {
         future::poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_pending())).await
     }

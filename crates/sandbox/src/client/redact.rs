@@ -1,14 +1,15 @@
-//! Keeping credentials out of logs and error texts.
+//! Masks credentials in logs and error texts.
 //!
-//! Two kinds are known: what stands before the `@` of a URL, and the values of
-//! environment variables whose names speak of a credential. A value that a
-//! program encodes, cuts up or prints over several lines is not recognised.
+//! Two kinds of credentials are recognised: the part before the `@` of a URL,
+//! and values of environment variables whose names suggest a credential. A
+//! value that a program encodes, splits or prints over several lines is not
+//! recognised.
 
 use std::{fmt, ops::Range};
 
 use memchr::{memchr, memmem};
 
-/// What names of variables contain that hold credentials.
+/// Parts of names of variables that hold credentials.
 const CREDENTIALS: [&str; 10] = [
     "PASSWORD",
     "PASSWD",
@@ -22,51 +23,53 @@ const CREDENTIALS: [&str; 10] = [
     "COOKIE",
 ];
 
-/// How names end of which only the value leads to a credential, or describes it.
+/// Ends of names of variables that only describe a credential or point to it.
 const REFERENCES: [&str; 8] =
     ["_FILE", "_PATH", "_DIR", "_NAME", "_URL", "_ADDR", "_USERNAME", "_TYPE"];
 
-/// Shortest value in bytes that is taken for a credential: shorter ones, `true`
-/// and `none` among them, would make holes in every other text.
+/// Shortest value in bytes that is masked. Shorter ones, such as `true` and
+/// `none`, occur in ordinary text.
 const MIN_LENGTH: usize = 6;
 
-/// Longest piece of a value that is looked for at once, in bytes; what is
-/// longer is looked for in pieces.
+/// Longest piece of a value that is searched for, in bytes. Longer values are
+/// split into pieces.
 pub(super) const MAX_LENGTH: usize = 4096;
 
-/// Most values that are looked for. Environments have a few hundred variables.
+/// Most values that are searched for. Environments have a few hundred
+/// variables.
 const MAX_SECRETS: usize = 256;
 
-/// What stands in a credential's place.
+/// Replacement for a credential.
 const MASK: &str = "***";
 
-/// Knows what must not be shown. Without values it still knows URLs.
+/// Credentials to mask. Without any values it still masks those in URLs.
 #[derive(Clone, Default)]
 pub struct Redactor {
     secrets: Vec<Box<[u8]>>,
 }
 
 impl Redactor {
-    /// Learns credentials from `NAME=VALUE` entries, and keeps what it knows.
+    /// Returns a redactor that also masks credentials among these `NAME=VALUE`
+    /// entries.
     #[must_use]
     pub fn with<'e>(&self, entries: impl IntoIterator<Item = &'e [u8]>) -> Self {
         let mut secrets = self.secrets.clone();
         secrets.extend(entries.into_iter().filter_map(credential).flat_map(pieces));
-        // The longest first, should there be too many.
+        // If there are too many, the longest are kept.
         secrets.sort_unstable_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         secrets.dedup();
         secrets.truncate(MAX_SECRETS);
         Self { secrets }
     }
 
-    /// The text without credentials.
+    /// Returns the text with credentials masked.
     #[must_use]
     pub fn text(&self, text: &str) -> String {
         String::from_utf8_lossy(&self.bytes(text.as_bytes())).into_owned()
     }
 
-    /// The bytes without credentials. Takes time in proportion to their number,
-    /// for each value that is known.
+    /// Returns the bytes with credentials masked. The time is proportional to
+    /// their number and to the number of known values.
     #[must_use]
     pub fn bytes(&self, text: &[u8]) -> Vec<u8> {
         let mut shown = Vec::with_capacity(text.len());
@@ -80,7 +83,7 @@ impl Redactor {
         shown
     }
 
-    /// Where credentials are, in order and apart from each other.
+    /// Returns the positions of credentials, in order and without overlap.
     #[must_use]
     pub fn spans(&self, text: &[u8]) -> Vec<Range<usize>> {
         let mut found = users(text);
@@ -100,13 +103,13 @@ impl Redactor {
 }
 
 impl fmt::Debug for Redactor {
-    /// How much it knows, and nothing of what.
+    /// Shows only how many values are known.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Redactor").field("secrets", &self.secrets.len()).finish()
     }
 }
 
-/// The value of an entry whose name speaks of a credential.
+/// Returns the value of an entry if its name suggests a credential.
 fn credential(entry: &[u8]) -> Option<&[u8]> {
     let (name, value) = entry.split_at_checked(memchr(b'=', entry)?)?;
     let name = String::from_utf8_lossy(name).to_ascii_uppercase();
@@ -115,14 +118,16 @@ fn credential(entry: &[u8]) -> Option<&[u8]> {
     (speaks && !refers).then(|| value.get(1..).unwrap_or_default())
 }
 
-/// What is looked for of a value: programs print texts line by line.
+/// Splits a value into the pieces to search for. Programs print values line by
+/// line.
 fn pieces(value: &[u8]) -> impl Iterator<Item = Box<[u8]>> {
     let lines = value.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
     let pieces = lines.flat_map(|line| line.chunks(MAX_LENGTH));
     pieces.filter(|piece| piece.len() >= MIN_LENGTH).map(Into::into)
 }
 
-/// Where URLs name a user with a password, or with a token in a user's place.
+/// Returns the positions of user information in URLs: a password, or a token in
+/// place of a user name.
 fn users(text: &[u8]) -> Vec<Range<usize>> {
     let endpoints = |byte: &u8| byte.is_ascii_whitespace() || br#"/?#"'<>`\"#.contains(byte);
     let user = |at: usize| {
@@ -131,7 +136,7 @@ fn users(text: &[u8]) -> Vec<Range<usize>> {
         let authority = rest.get(..rest.iter().position(endpoints).unwrap_or(rest.len()))?;
         let length = memchr::memrchr(b'@', authority)?;
         let user = authority.get(..length)?;
-        // `ssh://git@host` has no secret: there a key decides.
+        // `ssh://git@host` has no secret; ssh authenticates with a key.
         let is_ssh = text.get(..at)?.ends_with(b"ssh") && memchr(b':', user).is_none();
         (length > 0 && !is_ssh).then_some(start..start + length)
     };

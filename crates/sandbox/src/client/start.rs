@@ -1,4 +1,5 @@
-//! Starting the spawner, before there is anything it must not inherit.
+//! Starts the spawner, before the supervisor has anything that must not be
+//! inherited.
 
 use std::{
     io,
@@ -19,43 +20,46 @@ use crate::wire::{
     tier::Tier,
 };
 
-/// What the spawner has to know.
+/// Configuration of the spawner.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Tiers to try, the first that can be had in full counts.
+    /// Tiers in order of preference. The first one that is fully available is
+    /// used.
     pub tiers: Vec<Tier>,
-    /// First of the users to be leased.
+    /// First UID to lease.
     pub first_uid: u32,
-    /// How many follow, the first included.
+    /// Number of UIDs to lease.
     pub uid_count: u32,
-    /// The user of workers that share one, when started as root.
+    /// UID of all workers in a tier without separate UIDs, if started as root.
     pub shared_uid: u32,
-    /// Most requests at a time.
+    /// Most leases at one time.
     pub leases: u32,
-    /// Where workspaces are made.
+    /// Directory in which the directory of workspaces is created.
     pub work_dir: PathBuf,
-    /// Paths that no request may open, whatever else allows it.
+    /// Paths that no request may access, even if something else allows it.
     pub hidden: Vec<PathBuf>,
-    /// Directories of programs, which every request may read.
+    /// Directories of programs. Every request may read them.
     pub programs: Vec<PathBuf>,
-    /// Distinct users will do where the kernel has no Landlock.
+    /// Accept separate UIDs as the only isolation if the kernel has no
+    /// Landlock.
     pub accept_no_landlock: bool,
 }
 
-/// What a spawner can do.
+/// Abilities of a running spawner.
 #[derive(Clone, Debug)]
 pub struct Abilities {
-    /// How many requests there can be at a time.
+    /// Most leases at one time.
     pub leases: u32,
-    /// How strongly they are kept apart.
+    /// The isolation tier in use.
     pub tier: Tier,
-    /// The version of Landlock that is enforced, 0 for none.
+    /// Version of Landlock that the kernel enforces; 0 for none.
     pub landlock: i32,
-    /// Why no stronger tier is had, a sentence for each.
+    /// Reasons why stronger tiers are not available, one sentence each.
     pub missing: Vec<String>,
-    /// The directory of workspaces.
+    /// Directory of all workspaces.
     pub root: PathBuf,
-    /// Limits of processes have no effect. Not known where all share a user.
+    /// The kernel does not enforce `RLIMIT_NPROC`. Unknown in tiers without
+    /// separate UIDs.
     pub unlimited: bool,
 }
 
@@ -66,16 +70,16 @@ pub struct Spawner {
     pub(super) abilities: Abilities,
 }
 
-/// Why there is no spawner.
+/// Reasons why there is no spawner.
 #[derive(Debug, Error)]
 pub enum NotStarted {
     /// The process could not be started.
     #[error("cannot start the spawner: {0}")]
     Start(#[source] io::Error),
-    /// It ended without a word.
+    /// The process ended without a report.
     #[error("the spawner ended before it was ready: {0}")]
     Silent(#[source] io::Error),
-    /// It cannot give what was asked for.
+    /// The spawner cannot provide what the configuration requires.
     #[error("{reason}")]
     NotReady {
         /// Why, and what to do.
@@ -96,17 +100,17 @@ pub struct Shortfall {
     pub reason: String,
 }
 
-/// The first argument that makes this program a spawner.
+/// First argument that starts this program as a spawner.
 pub const SPAWNER: &str = "spawner";
 
 impl Spawner {
     /// Starts this program again as a spawner and waits until it is ready.
     ///
-    /// To be called before any thread is started or privilege given up.
+    /// Call it before starting any thread and before dropping privileges.
     pub fn start(setup: &Setup) -> Result<(Self, SpawnerProcess), NotStarted> {
         let (control, theirs) = channel::packet_pair().map_err(NotStarted::Start)?;
-        // Through /proc, so that it is this very program even if its file was
-        // replaced. Nothing of the environment: plugins' secrets may be in it.
+        // `/proc/self/exe` is this program even if its file has been replaced.
+        // The environment is empty because it may hold secrets of plugins.
         let process = Command::new("/proc/self/exe")
             .arg0("cmp-supervisor")
             .arg(SPAWNER)
@@ -121,7 +125,7 @@ impl Spawner {
         Ok((Self { control, abilities }, SpawnerProcess(process)))
     }
 
-    /// What it can do.
+    /// Abilities of this spawner.
     #[must_use]
     pub fn abilities(&self) -> &Abilities {
         &self.abilities
@@ -133,8 +137,8 @@ impl Spawner {
 pub struct SpawnerProcess(Child);
 
 impl SpawnerProcess {
-    /// Waits until it has ended every lease and itself, but not longer than
-    /// `patience`: it does so once nothing is left that gives it orders.
+    /// Waits until the process has ended, at most for `patience`. It ends all
+    /// leases and itself when the last [`Spawner`] or link is dropped.
     pub fn wait(mut self, patience: Duration) {
         let until = Instant::now() + patience;
         while matches!(self.0.try_wait(), Ok(None)) && Instant::now() < until {
@@ -143,7 +147,7 @@ impl SpawnerProcess {
     }
 }
 
-/// Time between two looks at a process that ends.
+/// Time between two checks whether the process has ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 fn ready(control: &OwnedFd) -> Result<Abilities, NotStarted> {
@@ -168,7 +172,7 @@ fn ready(control: &OwnedFd) -> Result<Abilities, NotStarted> {
 impl From<&Setup> for message::SetupOrder {
     fn from(setup: &Setup) -> Self {
         let text = |path: &PathBuf| {
-            // The spawner is not where the supervisor was started.
+            // The spawner runs in another directory.
             let absolute = path::absolute(path).unwrap_or_else(|_empty| path.clone());
             absolute.to_string_lossy().into_owned()
         };

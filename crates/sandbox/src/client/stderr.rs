@@ -1,5 +1,5 @@
-//! What a command says: kept in part for an error text, logged line by line, and
-//! shown nowhere before credentials are out of it.
+//! Standard error of a command: logged line by line, and kept in part for an
+//! error text. Credentials are masked first.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use tracing::info;
 use super::excerpt::Excerpt;
 use crate::client::redact::{MAX_LENGTH, Redactor};
 
-/// Target of log lines that are a line of a command's standard error, which is
-/// in the field `stderr`.
+/// Target of log lines that carry one line of a command's standard error in the
+/// field `stderr`.
 pub const OUTPUT_TARGET: &str = "plugin_output";
 
 /// Longest line in the log, in bytes.
@@ -18,14 +18,14 @@ const MAX_LINE: usize = 4096;
 /// Most lines of one command in the log.
 const MAX_LINES: usize = 1000;
 
-/// Bytes of a line without end that are waited for before a part of it is shown.
+/// Most bytes of an unfinished line that are held back before a part is shown.
 const MAX_PENDING: usize = 4 * MAX_LENGTH;
 
-/// What came of standard error so far.
+/// The standard error of a command so far.
 #[derive(Debug)]
 pub(super) struct Stderr {
     redactor: Arc<Redactor>,
-    /// The last line, as long as it has no end.
+    /// The last line, until it is complete.
     pending: Vec<u8>,
     excerpt: Box<Excerpt>,
     lines: LogLines,
@@ -36,7 +36,7 @@ impl Stderr {
         Self { redactor, pending: Vec::new(), excerpt: Box::default(), lines: LogLines::default() }
     }
 
-    /// Takes in what comes next.
+    /// Appends bytes.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.pending.extend_from_slice(bytes);
         if let Some(at) = memchr::memrchr(b'\n', &self.pending) {
@@ -47,15 +47,15 @@ impl Stderr {
         }
     }
 
-    /// There is no more.
+    /// Shows the rest and returns the excerpt.
     pub(super) fn finish(mut self) -> Excerpt {
         self.show(self.pending.len());
         self.lines.finish();
         *self.excerpt
     }
 
-    /// Where a long line can be parted: not within a credential, nor where one
-    /// could begin whose end has not come yet.
+    /// Returns a position at which a long line can be split: not within a
+    /// credential, and not where the beginning of one may be.
     fn cut(&self) -> usize {
         let latest = self.pending.len().saturating_sub(MAX_LENGTH);
         let spans = self.redactor.spans(&self.pending);
@@ -71,7 +71,7 @@ impl Stderr {
     }
 }
 
-/// Cuts standard error into lines for the log, as they come.
+/// Splits standard error into lines for the log.
 #[derive(Debug, Default)]
 struct LogLines {
     partial: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Trying the sandbox before it is relied on.
+//! Tests the sandbox at start by attacks that must fail.
 
 use std::{
     fs, io,
@@ -29,39 +29,40 @@ use crate::wire::{
     tier::Tier,
 };
 
-/// How long the trial may take. It takes milliseconds.
+/// Longest duration of the trial. It usually takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Versions of Landlock that cover TCP ports, and abstract sockets.
+/// First versions of Landlock that cover TCP ports and abstract sockets.
 const COVERS_PORTS: i32 = 4;
 const COVERS_ABSTRACT: i32 = 6;
 
-/// Why the sandbox is not to be relied on.
+/// Reasons why the sandbox cannot be trusted.
 #[derive(Debug, Error)]
 pub enum NotProven {
-    /// A request could do what none may.
+    /// Attacks succeeded.
     #[error(
         "the sandbox does not hold: a request could {}; this kernel or its security profile does \
          not enforce what it claims to", .0.join(", ")
     )]
     Escaped(Vec<String>),
-    /// It could not be tried.
+    /// The trial could not be prepared.
     #[error("the sandbox could not be tried: {0}")]
     Io(#[from] io::Error),
-    /// There was no lease to try it under.
+    /// There was no lease for the trial.
     #[error("the sandbox could not be tried: {0}")]
     Lease(#[from] NoLease),
-    /// The sandbox cannot be made.
+    /// The worker could not be confined.
     #[error(transparent)]
     Unconfined(#[from] Unconfined),
-    /// It took too long.
+    /// The trial took too long.
     #[error("the sandbox was not tried within {} s", PATIENCE.as_secs())]
     Slow,
 }
 
 impl Link {
-    /// Has a request attack the supervisor, the spawner and what is theirs.
-    /// Victims are put into `directory`, where no request may look.
+    /// Runs attacks on the supervisor, the spawner and their files from a
+    /// confined worker. Targets are created in `directory`, which requests must
+    /// not access.
     pub async fn try_sandbox(
         &self,
         abilities: &Abilities,
@@ -91,7 +92,7 @@ impl Link {
     }
 }
 
-/// What is attacked. All of it goes when this is dropped.
+/// Targets of the attacks. Dropping this removes them.
 struct Victims {
     directory: PathBuf,
     abstract_name: String,
@@ -103,7 +104,8 @@ impl Victims {
     fn new(parent: &Path) -> io::Result<Self> {
         let name = format!(".canary-{}", std::process::id());
         let directory = parent.join(&name);
-        // Left behind by a predecessor that was killed.
+        // An earlier process with the same ID may have been killed during its
+        // trial.
         let _ = fs::remove_dir_all(&directory);
         fs::DirBuilder::new().mode(0o755).create(&directory)?;
         let file = |name, mode| {
@@ -124,7 +126,7 @@ impl Victims {
         Ok(Self { directory, abstract_name, port, _sockets: [socket, named] })
     }
 
-    /// What the kernel does not claim to protect is left out.
+    /// Targets that this version of Landlock does not protect are left out.
     fn task(&self, abilities: &Abilities) -> io::Result<CanaryTask> {
         let path = |name| self.directory.join(name).to_string_lossy().into_owned();
         let covers = |version| abilities.landlock >= version;
@@ -148,7 +150,7 @@ impl Victims {
 
 impl Drop for Victims {
     fn drop(&mut self) {
-        // Removed at the next start, if not now.
+        // If this fails, the next start removes it.
         let _ = fs::remove_dir_all(&self.directory);
     }
 }

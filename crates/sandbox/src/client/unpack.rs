@@ -1,4 +1,4 @@
-//! Having an archive unpacked while it arrives.
+//! Sends an archive to a worker that unpacks it while it arrives.
 
 use std::io;
 
@@ -11,27 +11,28 @@ use super::{
 };
 use crate::wire::plan::{Answer, Task, UnpackTask};
 
-/// What came out of an archive.
+/// Size of an unpacked archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unpacked {
-    /// Files, directories and links.
+    /// Number of files, directories and links.
     pub files: u64,
     /// Bytes of file contents.
     pub bytes: u64,
 }
 
-/// Why an archive is not unpacked.
+/// Reasons why an archive is not unpacked.
 #[derive(Debug, Error)]
 pub enum NotUnpacked {
-    /// It is not acceptable; the text is Argo CD's where it has one.
+    /// The archive is refused. The text is Argo CD's if Argo CD has one.
     #[error("{0}")]
     Refused(String),
-    /// The sandbox's fault.
+    /// The sandbox failed.
     #[error(transparent)]
     Unconfined(#[from] Unconfined),
 }
 
-/// A worker that unpacks. Dropping it leaves what was unpacked to the lease.
+/// A worker that unpacks an archive. If this is dropped, the lease keeps the
+/// files unpacked so far.
 #[derive(Debug)]
 pub struct Unpacking<'l> {
     lease: &'l mut Lease,
@@ -39,8 +40,8 @@ pub struct Unpacking<'l> {
 }
 
 impl Lease {
-    /// Starts to unpack an archive into the lease's repository. That comes once,
-    /// and first.
+    /// Starts to unpack an archive into the lease's repository. Only possible
+    /// once, and before any command.
     pub async fn unpack(
         &mut self,
         limits: UnpackLimits,
@@ -57,13 +58,14 @@ impl Lease {
 }
 
 impl Unpacking<'_> {
-    /// Passes on a piece of the archive, as fast as it is unpacked. An error
-    /// means that the worker reads no more; [`Self::finish`] says why.
+    /// Sends a piece of the archive; waits for the worker to read. After an
+    /// error, the worker reads no more, and [`Self::finish`] returns the
+    /// reason.
     pub async fn write(&mut self, piece: &[u8]) -> io::Result<()> {
         self.worker.pass_on(piece).await
     }
 
-    /// The archive is complete, or the worker reads no more of it.
+    /// Ends the archive and waits for the result.
     pub async fn finish(mut self) -> Result<Unpacked, NotUnpacked> {
         self.worker.complete();
         let reply = self.worker.reply().await.map_err(cannot("hear from a worker"))?;

@@ -1,4 +1,5 @@
-//! System calls that no tenant needs, and that would be a way around the rest.
+//! The seccomp filter: denies system calls that no tenant needs and that could
+//! bypass other restrictions.
 
 mod assemble;
 
@@ -8,26 +9,26 @@ use thiserror::Error;
 
 use self::assemble::{Action, CallRule, Compare, Condition, assemble};
 
-/// Whose a tenant's user is.
+/// Tiers with and without a separate UID for each tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TenantUid {
-    /// Its own: the kernel's rules between users hold.
+    /// The tenant has its own UID, so the kernel's rules between UIDs apply.
     Own,
-    /// Everybody's. What those rules would forbid is forbidden here: Unix
-    /// sockets but for connected streams, as no file mode keeps a tenant from
-    /// the plugins'; the priority of others; and to watch directories, which
-    /// would tell the names of other requests' workspaces.
+    /// All tenants and the supervisor share a UID. The filter therefore denies
+    /// more: Unix sockets except socket pairs of streams, because file modes
+    /// cannot protect plugins' sockets; changing the priority of other
+    /// processes; and inotify, which would reveal names of other workspaces.
     Shared,
 }
 
-/// The kernel does not take the filter.
+/// The kernel rejected the filter.
 #[derive(Debug, Error)]
 #[error("seccomp: {0}")]
 pub(crate) struct NotInstalled(seccompiler::Error);
 
-/// Calls that always fail.
+/// System calls that always fail.
 const DENIED: &[libc::c_long] = &[
-    // Mounts and roots, by the old interface and the new.
+    // Mounts and root directories, by the old and the new interface.
     libc::SYS_mount,
     libc::SYS_umount2,
     libc::SYS_fsopen,
@@ -41,18 +42,18 @@ const DENIED: &[libc::c_long] = &[
     libc::SYS_pivot_root,
     libc::SYS_setns,
     libc::SYS_unshare,
-    // Programs in the kernel, and ways of asking it for work in bulk.
+    // Code in the kernel, and interfaces that submit work to it in bulk.
     libc::SYS_bpf,
     libc::SYS_perf_event_open,
     libc::SYS_userfaultfd,
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
-    // Keys outlive processes and belong to users.
+    // Keys survive processes and belong to a UID.
     libc::SYS_keyctl,
     libc::SYS_add_key,
     libc::SYS_request_key,
-    // Other processes.
+    // Access to other processes.
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
@@ -61,7 +62,7 @@ const DENIED: &[libc::c_long] = &[
     libc::SYS_process_madvise,
     libc::SYS_move_pages,
     libc::SYS_migrate_pages,
-    // The machine.
+    // Administration of the machine.
     libc::SYS_init_module,
     libc::SYS_finit_module,
     libc::SYS_delete_module,
@@ -81,12 +82,13 @@ const DENIED: &[libc::c_long] = &[
     libc::SYS_sethostname,
     libc::SYS_setdomainname,
     libc::SYS_vhangup,
-    // Files by other means than their paths.
+    // Access to files without a path.
     libc::SYS_open_by_handle_at,
     libc::SYS_name_to_handle_at,
     libc::SYS_fanotify_init,
     libc::SYS_memfd_secret,
-    // Shared memory, semaphores and queues stay when their user is gone.
+    // System V IPC objects and message queues survive the processes of their
+    // UID.
     libc::SYS_shmget,
     libc::SYS_shmat,
     libc::SYS_shmctl,
@@ -100,7 +102,7 @@ const DENIED: &[libc::c_long] = &[
     libc::SYS_msgctl,
     libc::SYS_mq_open,
     libc::SYS_mq_unlink,
-    // Oddities with a history.
+    // Rarely used calls with a history of vulnerabilities.
     libc::SYS_personality,
     libc::SYS_vmsplice,
     libc::SYS_lookup_dcookie,
@@ -126,16 +128,17 @@ const ARCHITECTURE: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
 const ARCHITECTURE: u32 = 0xc000_00b7;
 
-/// From here on numbers are those of x32, which names every call a second time.
+/// First number of the x32 interface, in which every system call exists again.
 const X32: u32 = 0x4000_0000;
 
-/// Namespaces of all kinds.
+/// Flags for namespaces of all kinds.
 const NEW_NAMESPACES: u32 = 0x7e02_0000;
 
-/// Sends data with the opening packet, past Landlock's check of the port.
+/// Sends data with the SYN packet and thereby bypasses Landlock's check of the
+/// port.
 const MSG_FASTOPEN: u32 = 0x2000_0000;
 
-/// Takes internet sockets away, whatever another filter allows.
+/// Denies internet sockets, in addition to other filters.
 pub(crate) fn forbid_internet() -> Result<(), NotInstalled> {
     seccompiler::apply_filter(&no_internet()).map_err(NotInstalled)
 }
@@ -146,7 +149,7 @@ fn no_internet() -> BpfProgram {
     assemble(vec![rule(libc::SYS_socket, &conditions, Action::Allow)], ARCHITECTURE, X32)
 }
 
-/// Restricts this process and all that come of it, for good.
+/// Restricts this process and its descendants permanently.
 pub(crate) fn install(users: TenantUid) -> Result<(), NotInstalled> {
     seccompiler::apply_filter(&program(users)).map_err(NotInstalled)
 }
@@ -156,13 +159,14 @@ fn program(users: TenantUid) -> BpfProgram {
     let mut rules: Vec<CallRule> = denied.collect();
     rules.extend([
         rule(libc::SYS_clone, &[(0, Compare::HasAny(NEW_NAMESPACES), EPERM)], Action::Allow),
-        // Its flags are in memory, where a filter cannot look. Libraries fall back.
+        // Its flags are in memory, which a filter cannot read. Libraries fall
+        // back to `clone`.
         rule(libc::SYS_clone3, &[], Action::Fail(ENOSYS)),
         rule(
             libc::SYS_prctl,
             &[
                 (0, Compare::Equals(SET_CHILD_SUBREAPER), EPERM),
-                // Closes a process to those who see to its request's limits.
+                // A process that is not dumpable cannot be measured.
                 (0, Compare::Equals(SET_DUMPABLE), EPERM),
             ],
             Action::Allow,
@@ -175,8 +179,8 @@ fn program(users: TenantUid) -> BpfProgram {
         rule(libc::SYS_sendto, &[(3, Compare::HasAny(MSG_FASTOPEN), EPERM)], Action::Allow),
         rule(libc::SYS_sendmsg, &[(2, Compare::HasAny(MSG_FASTOPEN), EPERM)], Action::Allow),
         rule(libc::SYS_sendmmsg, &[(3, Compare::HasAny(MSG_FASTOPEN), EPERM)], Action::Allow),
-        // Limits of another process are as good as a signal to it, and neither
-        // Landlock nor a signal's rules cover them.
+        // Limits of another process can kill it, and neither Landlock nor the
+        // rules for signals cover them.
         rule(libc::SYS_prlimit64, &[(0, Compare::HasAny(u32::MAX), EPERM)], Action::Allow),
         sockets_of(users),
     ]);
@@ -186,8 +190,8 @@ fn program(users: TenantUid) -> BpfProgram {
     assemble(rules, ARCHITECTURE, X32)
 }
 
-/// What a user may do to its own processes, of which not all are the tenant's.
-/// Landlock knows of none of it.
+/// Calls that affect other processes of the same UID and that Landlock does not
+/// cover. They are allowed only for the calling process.
 fn strangers() -> impl Iterator<Item = CallRule> {
     let own =
         |call, argument| rule(call, &[(argument, Compare::HasAny(u32::MAX), EPERM)], Action::Allow);
@@ -203,20 +207,20 @@ fn strangers() -> impl Iterator<Item = CallRule> {
         let conditions = [stranger[0], (0, Compare::Equals(process), Action::Allow)];
         rule(call, &conditions, EPERM)
     };
-    // Of one process, which is this one; not of a group or of a user.
+    // Allowed for the calling process only, not for a group or a UID.
     let priorities = [
         others(libc::SYS_setpriority, PRIO_PROCESS),
         others(libc::SYS_ioprio_set, IOPRIO_WHO_PROCESS),
     ];
     let watches = rule(libc::SYS_inotify_add_watch, &[], EPERM);
-    // Pairs of these may be connected once more, to any path. Kind 3 is taken
-    // for 2; streams are 1 and packets 5.
+    // A socket of such a pair can be connected again, to any path. The bit test
+    // also matches type 3; types 1 (stream) and 5 (seqpacket) do not match.
     let pairs = [(1, Compare::HasAny(libc::SOCK_DGRAM.unsigned_abs()), EPERM)];
     let pairs = rule(libc::SYS_socketpair, &pairs, Action::Allow);
     scheduling.into_iter().chain(priorities).chain([watches, pairs])
 }
 
-/// Families and protocols that Landlock has rules for, or that reach nobody.
+/// Allowed: families and protocols that Landlock covers or that reach nobody.
 fn sockets_of(users: TenantUid) -> CallRule {
     let unix = match users {
         TenantUid::Own => Action::Allow,
@@ -226,20 +230,21 @@ fn sockets_of(users: TenantUid) -> CallRule {
     let protocol = |number: i32| (2, Compare::Equals(number.unsigned_abs()), NO_PROTOCOL);
     let mut conditions = vec![
         family(libc::AF_UNIX, unix),
-        // Other ways to speak TCP, whose ports Landlock does not see.
+        // Protocols that can replace TCP and whose ports Landlock does not
+        // check.
         protocol(libc::IPPROTO_MPTCP),
         protocol(libc::IPPROTO_SCTP),
         protocol(libc::IPPROTO_DCCP),
         protocol(libc::IPPROTO_UDPLITE),
         protocol(IPPROTO_SMC),
     ];
-    // The kind shares its argument with flags; raw and packet sockets need a
-    // capability anyway, which no tenant has.
+    // The type shares its argument with flags, so this test is not complete.
+    // Raw and packet sockets also need a capability, which no tenant has.
     conditions.push((1, Compare::Equals(libc::SOCK_RAW.unsigned_abs()), EPERM));
     for allowed in [libc::AF_INET, libc::AF_INET6] {
         conditions.push(family(allowed, Action::Allow));
     }
-    // Resolvers ask for addresses of interfaces (protocol 0, NETLINK_ROUTE).
+    // Resolvers ask for addresses of interfaces (`NETLINK_ROUTE`, protocol 0).
     conditions.push((2, Compare::HasAny(u32::MAX), EPERM));
     conditions.push(family(libc::AF_NETLINK, Action::Allow));
     rule(libc::SYS_socket, &conditions, EPERM)
@@ -251,16 +256,16 @@ fn rule(call: libc::c_long, conditions: &[(u8, Compare, Action)], otherwise: Act
         compare: *compare,
         action: *action,
     };
-    // Numbers of calls are small and positive.
+    // Numbers of system calls are small and positive.
     let number = u32::try_from(call).unwrap_or(u32::MAX);
     CallRule { number, conditions: conditions.iter().map(condition).collect(), otherwise }
 }
 
 const EPERM: Action = Action::Fail(1);
-/// What connecting to a port that is not allowed ends with, too.
+/// Landlock returns the same error for a port that is not allowed.
 const EACCES: Action = Action::Fail(13);
 const ENOSYS: u16 = 38;
-/// What a kernel without the protocol says; programs then use plain TCP.
+/// Error of a kernel without the protocol; programs then use plain TCP.
 const NO_PROTOCOL: Action = Action::Fail(93);
 const SET_CHILD_SUBREAPER: u32 = 36;
 const SET_DUMPABLE: u32 = 4;
@@ -268,5 +273,5 @@ const PRIO_PROCESS: u32 = 0;
 const IOPRIO_WHO_PROCESS: u32 = 1;
 const TIOCSTI: u32 = 0x5412;
 const TIOCLINUX: u32 = 0x541c;
-/// TCP over shared memory (Linux 6.11); too new for libc.
+/// TCP over shared memory (Linux 6.11). Not in the `libc` crate yet.
 const IPPROTO_SMC: i32 = 256;

@@ -1,8 +1,8 @@
-//! The only unsafe code there is: what a process does that makes processes.
+//! All unsafe code: creating processes and waiting for them.
 //!
-//! Only the spawner and its helpers fork. They have one thread and no runtime,
-//! so their children may allocate and use the standard library like any program
-//! that just began.
+//! Only the spawner and its children fork. They have one thread and no async
+//! runtime, so a forked child may allocate and use the standard library
+//! normally.
 
 #![expect(unsafe_code, reason = "fork, wait4, signal, close_range and _exit have no safe form")]
 
@@ -21,12 +21,12 @@ use nix::{
 
 use crate::wire::plan::RawUsage;
 
-/// Proof that this process has one thread, which is what forking asks for.
+/// Proof that this process has one thread, which `fork` requires.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SingleThreaded(());
 
 impl SingleThreaded {
-    /// Looks once. Whoever holds this must not start a thread afterwards.
+    /// Checks once. The holder must not start a thread afterwards.
     pub(crate) fn check() -> io::Result<Self> {
         let threads = fs::read_dir("/proc/self/task")?.count();
         if threads == 1 {
@@ -36,28 +36,27 @@ impl SingleThreaded {
         }
     }
 
-    /// Runs `child` in a new process, which ends with what it returns.
+    /// Runs `child` in a new process, which exits with its result.
     #[expect(clippy::unused_self, reason = "the value is the proof that forking is sound")]
     pub(crate) fn fork(self, child: impl FnOnce() -> i32) -> io::Result<Pid> {
-        // SAFETY: fork(2) asks that a child of a process with several threads
-        // calls only async-signal-safe functions; there is one thread.
+        // SAFETY: after fork(2), the child of a multi-threaded process may call
+        // only async-signal-safe functions; this process has one thread.
         match unsafe { fork() }? {
             ForkResult::Parent { child } => Ok(child),
             ForkResult::Child => {
                 let code = child();
-                // SAFETY: _exit(2) has no preconditions. Unlike exit(3) it
-                // leaves the parent's buffers and exit handlers alone.
+                // SAFETY: _exit(2) has no preconditions. Unlike exit(3), it
+                // does not flush the parent's buffers or run its exit handlers.
                 unsafe { libc::_exit(code) }
             }
         }
     }
 }
 
-/// Closes every descriptor but the standard ones and `kept`.
+/// Closes every descriptor except 0, 1, 2 and `kept`.
 ///
-/// For a process that was just forked: what else its parent had open is owned by
-/// values that live on in the copy of the parent's memory, and that the process
-/// must not use again.
+/// Only for a process that was just forked. Values in its copy of the parent's
+/// memory still own the closed descriptors and must not be used again.
 pub(crate) fn close_all_but<'k>(kept: impl IntoIterator<Item = BorrowedFd<'k>>) -> io::Result<()> {
     let mut kept: Vec<u32> = kept.into_iter().map(|fd| fd.as_raw_fd().unsigned_abs()).collect();
     kept.sort_unstable();
@@ -73,34 +72,34 @@ fn close(first: u32, last: u32) -> io::Result<()> {
     if first > last {
         return Ok(());
     }
-    // SAFETY: close_range(2) takes numbers only; that nobody uses what they
-    // stood for is what `close_all_but` asks of its caller.
+    // SAFETY: close_range(2) takes numbers only. The caller of `close_all_but`
+    // ensures that nobody uses the closed descriptors.
     let result = unsafe { libc::close_range(first, last, 0) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// A child that ended.
+/// A child that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reaped {
     pub(crate) pid: Pid,
-    /// As wait4(2) gives it.
+    /// As returned by wait4(2).
     pub(crate) status: i32,
     pub(crate) user: Duration,
     pub(crate) system: Duration,
     pub(crate) max_rss_kib: u64,
 }
 
-/// Takes the status of one child that ended, if there is one.
+/// Collects one child that has ended, if there is one.
 pub(crate) fn reap() -> Option<Reaped> {
     let mut status = 0;
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: both pointers are to live memory of the right type, which
-    // wait4(2) only writes to.
+    // SAFETY: both pointers refer to live memory of the right type, and
+    // wait4(2) only writes to it.
     let pid = unsafe { libc::wait4(-1, &raw mut status, libc::WNOHANG, usage.as_mut_ptr()) };
     if pid <= 0 {
         return None;
     }
-    // SAFETY: zeros are a valid rusage, and the kernel filled it in.
+    // SAFETY: all zeros are a valid rusage, and the kernel has filled it in.
     let usage = unsafe { usage.assume_init() };
     Some(Reaped {
         pid: Pid::from_raw(pid),
@@ -125,19 +124,20 @@ fn duration(time: libc::timeval) -> Duration {
     Duration::from_secs(seconds) + Duration::from_micros(micros)
 }
 
-/// Gives a signal its default action.
+/// Restores the default action of a signal.
 pub(crate) fn default_action(signal: Signal) {
     set_default(signal as i32);
 }
 
-/// Gives every signal its default action: commands keep ignoring what this
-/// process ignores, because of Rust (SIGPIPE) or its parent (`nohup`).
+/// Restores the default action of every signal. Otherwise commands would ignore
+/// the signals that this process ignores, because of Rust (SIGPIPE) or its
+/// parent (`nohup`).
 pub(crate) fn default_actions() {
     // SIGKILL, SIGSTOP and the C library's own signals cannot be changed.
     (1..=libc::SIGRTMAX()).for_each(set_default);
 }
 
 fn set_default(signal: i32) {
-    // SAFETY: SIG_DFL is a valid disposition, so no handler can be left dangling.
+    // SAFETY: SIG_DFL is a valid action, so no pointer to a handler can dangle.
     unsafe { libc::signal(signal, libc::SIG_DFL) };
 }

@@ -1,9 +1,8 @@
-//! What a tenant may open: the image's programs to read, its own workspace to
-//! write, and little else.
+//! The Landlock policy: a tenant may read the image's programs, write its own
+//! workspace, and access little else.
 //!
-//! The kernel enforces it (Landlock), for the worker and for everything that
-//! comes of it. Paths are opened once, by the spawner; a worker only has to put
-//! them into a ruleset of its own, together with its workspace.
+//! It applies to the worker and its descendants. The spawner opens the paths
+//! once. A worker adds them and its workspace to its own ruleset.
 
 mod mounts;
 
@@ -27,15 +26,16 @@ use thiserror::Error;
 
 pub(crate) use self::mounts::mount_points;
 
-/// The newest rights this was written and tested with. An older kernel enforces
-/// those it knows, and [`Policy::probe`] says how far that is.
+/// The newest version of Landlock that was tested. On an older kernel, fewer
+/// rights are enforced; [`Policy::probe`] returns its version.
 const NEWEST: ABI = ABI::V9;
 
 /// Devices that programs expect.
 const DEVICES: [&str; 6] =
     ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
-/// What runtimes read to learn of the machine. None of it is about processes.
+/// Files about the machine that language runtimes read. None shows other
+/// processes.
 const MACHINE: [&str; 13] = [
     "/proc/cpuinfo",
     "/proc/meminfo",
@@ -52,13 +52,13 @@ const MACHINE: [&str; 13] = [
     "/sys/kernel/mm/transparent_hugepage",
 ];
 
-/// What a spawner lets its tenants open.
+/// Paths that all tenants may access.
 #[derive(Debug)]
 pub(crate) struct Policy {
     places: Vec<OpenedPath>,
 }
 
-/// A path that was opened, so that it cannot be replaced.
+/// A path that stays open, so that it cannot be replaced.
 #[derive(Debug)]
 struct OpenedPath {
     path: PathBuf,
@@ -67,18 +67,18 @@ struct OpenedPath {
     is_image: bool,
 }
 
-/// What a single worker may do beyond that.
+/// Access of a single worker in addition to the policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ExtraAccess {
-    /// Further paths to read.
+    /// Paths to read.
     pub(crate) read: Vec<PathBuf>,
-    /// Further directories to write to.
+    /// Directories to write to.
     pub(crate) write: Vec<PathBuf>,
-    /// TCP ports to connect to; `None` for any.
+    /// TCP ports to connect to; `None` for all.
     pub(crate) ports: Option<Vec<u16>>,
 }
 
-/// Why a policy is not made or not enforced.
+/// Reasons why a policy cannot be created or enforced.
 #[derive(Debug, Error)]
 pub(crate) enum NoPolicy {
     #[error("cannot tell the image from what is mounted into it: {0}")]
@@ -92,8 +92,8 @@ pub(crate) enum NoPolicy {
 }
 
 impl Policy {
-    /// Opens what every tenant may use: the image less `hidden`, and `search`,
-    /// the directories of programs, wherever they come from.
+    /// Opens the paths that every tenant may use: the image without `hidden`,
+    /// and the directories of programs in `search`.
     pub(crate) fn new(hidden: &[PathBuf], search: &[PathBuf]) -> Result<Self, NoPolicy> {
         let mounts = mount_points().map_err(NoPolicy::Mounts)?;
         let hidden: BTreeSet<PathBuf> = hidden.iter().cloned().collect();
@@ -105,7 +105,7 @@ impl Policy {
         let image = image.into_iter().chain(programs).map(|path| (path, read(), true));
         let machine = MACHINE.iter().map(|path| (PathBuf::from(path), read(), false));
         let devices = DEVICES.iter().map(|path| (PathBuf::from(path), device(), false));
-        // What is not there, or may not even be named, needs no permission.
+        // A path that does not exist needs no rule.
         let places = image.chain(machine).chain(devices).filter_map(|(path, rights, is_image)| {
             let opened = open(&path).ok()?;
             Some(OpenedPath { rights: of_kind(&opened, rights), path, opened, is_image })
@@ -113,12 +113,12 @@ impl Policy {
         Ok(Self { places: places.collect() })
     }
 
-    /// The paths of programs and what they need.
+    /// Paths of the image and of programs.
     pub(crate) fn image(&self) -> impl Iterator<Item = &Path> {
         self.places.iter().filter(|place| place.is_image).map(|place| place.path.as_path())
     }
 
-    /// Restricts this process and all that come of it, for good.
+    /// Restricts this process and its descendants permanently.
     pub(crate) fn enforce(
         &self,
         workspace: BorrowedFd<'_>,
@@ -152,7 +152,8 @@ impl Policy {
         }
     }
 
-    /// Runs in a child: the version of Landlock this kernel enforces, 0 for none.
+    /// Runs in a child. Returns the version of Landlock that the kernel
+    /// enforces; 0 for none.
     pub(crate) fn probe() -> i32 {
         let restrict = || {
             let handled = AccessFs::from_all(NEWEST);
@@ -173,12 +174,12 @@ fn device() -> BitFlags<AccessFs> {
     AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev
 }
 
-/// Everything but making devices and talking to them.
+/// All rights except creating devices and sending them ioctls.
 fn write() -> BitFlags<AccessFs> {
     AccessFs::from_all(NEWEST) & !(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev)
 }
 
-/// The rights that make sense for what a place is: the kernel refuses others.
+/// The kernel rejects rights for directories in rules for files.
 fn of_kind(place: &OwnedFd, rights: BitFlags<AccessFs>) -> BitFlags<AccessFs> {
     let is_directory = File::from(match place.try_clone() {
         Ok(copy) => copy,

@@ -1,4 +1,4 @@
-//! What the supervisor gives up once the spawner runs.
+//! Drops the supervisor's privileges once the spawner runs.
 
 use nix::{
     errno::Errno,
@@ -7,7 +7,7 @@ use nix::{
 };
 use thiserror::Error;
 
-/// The supervisor still has rights it must not have while it serves.
+/// The supervisor could not drop its privileges, so it must not serve.
 #[derive(Debug, Error)]
 #[error("cannot give up privileges to become uid {uid}: {errno}")]
 pub struct NotDropped {
@@ -15,9 +15,11 @@ pub struct NotDropped {
     errno: Errno,
 }
 
-/// Becomes `uid` for good if this is root, and gives up every capability.
+/// Switches to `uid` permanently if this process is root, and drops all
+/// capabilities.
 ///
-/// To be called before any thread is started: threads have rights of their own.
+/// Call it before starting any thread, because each thread has its own
+/// privileges.
 pub fn drop_privileges(uid: u32) -> Result<(), NotDropped> {
     become_user(Uid::from_raw(uid)).map_err(|errno| NotDropped { uid, errno })
 }
@@ -35,11 +37,12 @@ pub(crate) fn become_user(user: Uid) -> Result<(), Errno> {
     }
     drop_capabilities()?;
     prctl::set_no_new_privs()?;
-    // Nobody of the same user reads the supervisor's memory or environment.
+    // Other processes of the same UID cannot read the supervisor's memory or
+    // environment.
     prctl::set_dumpable(false)
 }
 
-/// Gives up every capability, and checks that they are gone.
+/// Drops all capabilities and checks that they are gone.
 pub(crate) fn drop_capabilities() -> Result<(), Errno> {
     use caps::CapSet::{Effective, Inheritable, Permitted};
     for set in [Effective, Permitted, Inheritable] {

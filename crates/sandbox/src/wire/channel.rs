@@ -1,4 +1,4 @@
-//! Messages with file descriptors between the supervisor and the spawner.
+//! Messages with file descriptors over Unix sockets.
 
 use std::{
     io::{self, IoSlice, IoSliceMut},
@@ -12,24 +12,23 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 
-/// Longest message in bytes. The largest ones carry paths: those of a worker,
-/// and those that are on the PATH or hidden.
+/// Longest message in bytes. Orders with many paths are the longest.
 const MAX_MESSAGE: usize = 16 * 1024;
 
-/// Most descriptors that travel with one message.
+/// Most descriptors in one message.
 const MAX_DESCRIPTORS: usize = 2;
 
-/// Two connected ends that keep messages apart.
+/// Creates a pair of connected sockets that preserve message boundaries.
 pub(crate) fn packet_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
-/// Two connected ends of a stream.
+/// Creates a pair of connected stream sockets.
 pub(crate) fn stream_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?)
 }
 
-/// Sends one message. The kernel keeps its own copy of the descriptors.
+/// Sends one message. The kernel duplicates the descriptors for the receiver.
 pub(crate) fn send(
     socket: impl AsFd,
     message: &impl Message,
@@ -58,7 +57,7 @@ pub(crate) fn send_bytes(
     Ok(())
 }
 
-/// Receives one message, or `None` when the other end is gone.
+/// Receives one message, or `None` if the other end is closed.
 pub(crate) fn receive<M: Message + Default>(
     socket: impl AsFd,
 ) -> io::Result<Option<(M, Vec<OwnedFd>)>> {
@@ -71,7 +70,7 @@ pub(crate) fn receive<M: Message + Default>(
     Ok(Some((message.map_err(io::Error::other)?, descriptors)))
 }
 
-/// Receives bytes and the descriptors that came with them; no bytes at the end.
+/// Receives bytes and their descriptors; 0 bytes at the end.
 pub(crate) fn receive_bytes(
     socket: impl AsFd,
     bytes: &mut [u8],

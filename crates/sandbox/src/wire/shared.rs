@@ -1,5 +1,4 @@
-//! Directories that requests of one plugin share, as workers and cleaners see
-//! them.
+//! Directories that requests of one plugin share.
 
 use std::path::{Path, PathBuf};
 
@@ -8,27 +7,29 @@ use nix::unistd::Gid;
 /// The caches of one owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SharedCaches {
-    /// Whoever has this group may enter; `None` where everybody is one user.
+    /// Group whose members may enter; `None` in tiers without separate UIDs.
     pub(crate) group: Option<Gid>,
-    /// The directory that holds them.
+    /// Directory of the owner.
     pub(crate) directory: PathBuf,
-    /// Their names in it.
+    /// File names of the caches in it.
     pub(crate) names: Vec<String>,
 }
 
 impl SharedCaches {
-    /// The absolute path of a cache, if there is one of that name.
+    /// Returns the absolute path of a cache, if this owner has one of that
+    /// name.
     pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
         self.names.iter().any(|known| known == name).then(|| self.directory.join(name))
     }
 
-    /// The absolute paths of all.
+    /// Returns the absolute paths of all caches.
     pub(crate) fn paths(&self) -> impl Iterator<Item = PathBuf> {
         self.names.iter().map(|name| self.directory.join(name))
     }
 }
 
-/// Whether a text is the name of an entry of a directory, and of that one only.
+/// Returns true if the text is a single file name and cannot lead to another
+/// directory.
 pub(crate) fn is_file_name(text: &str) -> bool {
     let path = Path::new(text);
     !text.contains('\0') && path.file_name().is_some_and(|name| name == path.as_os_str())

@@ -1,21 +1,22 @@
-//! How strongly requests are kept apart.
+//! Levels of isolation.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The tiers there are, from the weakest to the strongest.
+/// Isolation tiers, from the weakest to the strongest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
-    /// Nothing: every request runs as the same user and may do what that may.
+    /// No isolation: every request runs under the same UID with all its rights.
     None,
-    /// The same user, but the kernel keeps every request to its own files,
-    /// processes and sockets (Landlock, seccomp).
+    /// Same UID, but Landlock and seccomp restrict every request to its own
+    /// files, processes and sockets.
     Landlock,
-    /// That, and a user of its own for every request.
+    /// As `Landlock`, and every request has its own UID.
     Uid,
-    /// That, and process, mount and IPC namespaces of its own.
+    /// As `Uid`, and every request has its own process, mount and IPC
+    /// namespaces.
     Namespaces,
 }
 
@@ -23,7 +24,7 @@ impl Tier {
     /// All tiers, the strongest first.
     pub const ALL: [Self; 4] = [Self::Namespaces, Self::Uid, Self::Landlock, Self::None];
 
-    /// The word for it on the command line, in logs and metrics.
+    /// Name of the tier on the command line, in logs and in metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -34,7 +35,7 @@ impl Tier {
         }
     }
 
-    /// Whether no two live requests have the same user.
+    /// Returns true if no two running requests have the same UID.
     #[must_use]
     pub fn has_users(self) -> bool {
         matches!(self, Self::Uid | Self::Namespaces)

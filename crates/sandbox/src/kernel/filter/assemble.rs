@@ -1,14 +1,14 @@
-//! Turning a list of system calls into a program for the kernel.
+//! Compiles a list of rules for system calls into a BPF program.
 
 use seccompiler::{BpfProgram, sock_filter};
 
-/// What becomes of a system call.
+/// Result of a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Allow,
-    /// It fails with this error number.
+    /// The call fails with this error number.
     Fail(u16),
-    /// The process ends.
+    /// The process is killed.
     Kill,
 }
 
@@ -22,25 +22,25 @@ impl Action {
     }
 }
 
-/// A condition on one argument, and what follows if it holds.
+/// A comparison of one argument, and the action if it holds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Condition {
-    /// Which argument, from 0. Only its lower half is looked at, which is all
-    /// of an `int`.
+    /// Index of the argument, from 0. Only the lower 32 bits are compared,
+    /// which is enough for an `int`.
     pub(super) argument: u8,
     pub(super) compare: Compare,
     pub(super) action: Action,
 }
 
-/// How an argument is compared.
+/// Comparison of an argument.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Compare {
     Equals(u32),
     HasAny(u32),
 }
 
-/// What is done about one system call: the first test that holds decides, or
-/// else `otherwise`.
+/// Rule for one system call: the first condition that holds decides, otherwise
+/// `otherwise`.
 #[derive(Clone, Debug)]
 pub(super) struct CallRule {
     pub(super) number: u32,
@@ -59,9 +59,9 @@ const IF_EQUAL: u16 = 0x15;
 const IF_GREATER_EQUAL: u16 = 0x35;
 const IF_ANY: u16 = 0x45;
 
-/// A program that finds its rule by halving: the kernel runs it once for every
-/// system call number when it is installed, so that a list from front to back
-/// costs four times as much.
+/// Compiles the rules into a binary search. The kernel runs the program once
+/// for each system call number when it is installed; a linear list takes four
+/// times as long.
 pub(super) fn assemble(
     mut rules: Vec<CallRule>,
     architecture: u32,
@@ -73,7 +73,8 @@ pub(super) fn assemble(
         jump(IF_EQUAL, architecture, 1, 0),
         statement(RETURN, Action::Kill.code()),
         statement(LOAD, NUMBER),
-        // The other numbering of the same architecture names every call twice.
+        // Numbers from `foreign_abi` on belong to a second numbering of the
+        // same calls.
         jump(IF_GREATER_EQUAL, foreign_abi, 0, 1),
         statement(RETURN, Action::Fail(1).code()),
     ];
@@ -96,7 +97,8 @@ fn search(rules: &[CallRule]) -> BpfProgram {
             let (lower, upper) = rules.split_at(rules.len() / 2);
             let middle = upper.first().map_or(u32::MAX, |rule| rule.number);
             let (lower, upper) = (search(lower), search(upper));
-            // Jumps on a condition reach 255 instructions; this one any distance.
+            // Conditional jumps reach 255 instructions; this jump reaches any
+            // distance.
             let over = u32::try_from(lower.len()).unwrap_or(u32::MAX);
             let mut program = vec![jump(IF_GREATER_EQUAL, middle, 0, 1), always(over)];
             program.extend(lower);
@@ -140,7 +142,7 @@ mod tests {
     const ARCH: u32 = 7;
     const FOREIGN: u32 = 0x4000_0000;
 
-    /// Runs a program as the kernel would.
+    /// Interprets a program as the kernel does.
     fn run(program: &[sock_filter], number: u32, arguments: [u32; 6], architecture: u32) -> u32 {
         let (mut at, mut value) = (0, 0);
         loop {

@@ -1,4 +1,4 @@
-//! Which paths belong to the image, and which were mounted into it.
+//! Separates the image's own paths from mounts.
 
 use std::{
     collections::BTreeSet,
@@ -8,19 +8,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Directories that are no part of an image's programs: the kernel's own, what
-/// everybody may write to, and people's homes.
+/// Directories that never count as part of the image: kernel file systems,
+/// directories that everybody may write to, and home directories.
 const NEVER: [&str; 9] =
     ["/proc", "/sys", "/dev", "/run", "/tmp", "/home", "/root", "/var/run", "/var/tmp"];
 
-/// Files that a container runtime mounts into `/etc`, and that names of hosts
-/// are looked up with.
+/// Files for host name lookup that a container runtime mounts into `/etc`.
 const RESOLVER: [&str; 3] = ["/etc/resolv.conf", "/etc/hosts", "/etc/hostname"];
 
-/// Most paths that are told apart; more mounts than this make a broken machine.
+/// Most paths to distinguish. Only a broken machine has more mounts.
 const MAX_PATHS: usize = 4096;
 
-/// The mount points of this process, except the root.
+/// Mount points of this process, except the root.
 pub(crate) fn mount_points() -> io::Result<BTreeSet<PathBuf>> {
     let table = fs::read("/proc/self/mountinfo")?;
     let lines = table.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
@@ -28,8 +27,8 @@ pub(crate) fn mount_points() -> io::Result<BTreeSet<PathBuf>> {
     Ok(points.filter(|point| point != Path::new("/")).collect())
 }
 
-/// The largest parts of the file system that are the image's own: nothing is
-/// mounted on or below them, and none is in `excluded` or above such a path.
+/// The largest directories that belong to the image only: no mount is at or
+/// below them, and no excluded path either.
 pub(super) fn image(mounts: &BTreeSet<PathBuf>, excluded: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
     let never = NEVER.iter().map(PathBuf::from);
     let foreign: BTreeSet<PathBuf> =
@@ -52,7 +51,7 @@ pub(super) fn image(mounts: &BTreeSet<PathBuf>, excluded: &BTreeSet<PathBuf>) ->
     own
 }
 
-/// mountinfo writes blanks and the like as `\040`.
+/// mountinfo writes spaces and similar characters as `\040`.
 fn unescape(field: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;
