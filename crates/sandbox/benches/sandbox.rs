@@ -1,10 +1,10 @@
-//! What the sandbox costs: a command under a lease of its own, from asking for
-//! the lease to the command's end, beside a plain start of the same command.
+//! Measures the cost of the sandbox: the time of a command under its own lease,
+//! compared with a plain start of the same command.
 //!
-//! `cargo bench --bench sandbox`, as root, on a machine with nothing else to do;
-//! on a busy one under `chrt -f 20`. `-- uid` measures that tier only.
-//! A sample without and one with the sandbox take turns, so that both see the
-//! same machine. The figures of one run go into the commit that changes them.
+//! Run `cargo bench --bench sandbox` as root on an idle machine, or with `chrt
+//! -f 20` on a busy one. `-- uid` measures only that tier. Samples with and
+//! without the sandbox alternate, so both see the same load. State the results
+//! in the commit message of a change.
 
 #![expect(clippy::expect_used, reason = "a measurement that cannot go on is none")]
 #![expect(clippy::print_stdout, reason = "the figures")]
@@ -28,22 +28,22 @@ const SAMPLES: usize = 600;
 /// Samples that are not counted.
 const WARM_UP: usize = 50;
 
-/// Memory that a large supervisor holds, in bytes. What it costs to start a
-/// process must not depend on it.
+/// Bytes that a large supervisor holds. They must not affect the time to start
+/// a process.
 const LARGE: usize = 1 << 30;
 
-/// Leases: as many as for 16 requests at a time.
+/// Number of leases, as for 16 concurrent requests.
 const LEASES: u32 = 64;
 
-/// What all measurements run.
+/// The command that is measured.
 const PROGRAM: &str = "/bin/true";
 
 fn main() -> ExitCode {
-    // The spawner is this program, too.
+    // This program is also the spawner.
     if env::args_os().nth(1).is_some_and(|word| word == SPAWNER) {
         return spawner_main().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
     }
-    // `cargo test` only wants to know that it compiles.
+    // `cargo test` runs this without `--bench`, only to check that it compiles.
     if !env::args_os().any(|word| word == "--bench") {
         return ExitCode::SUCCESS;
     }
@@ -94,7 +94,7 @@ fn measure(tier: Tier, held: usize) {
     );
 }
 
-/// In memory if there is such a place: the sandbox is measured, not a disk.
+/// A directory in memory if possible, so that the disk is not measured.
 fn place() -> PathBuf {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { memory.to_owned() } else { env::temp_dir() }
@@ -114,8 +114,7 @@ fn setup(tier: Tier, directory: &Path) -> Setup {
     }
 }
 
-/// Times of plain starts, of confined commands, and of all that belongs to a
-/// request with one.
+/// Times of plain starts, of confined commands, and of whole requests.
 async fn sample(link: &Link) -> [Vec<Duration>; 3] {
     let mut times = [const { Vec::new() }; 3];
     for number in 0..WARM_UP + SAMPLES {
@@ -128,7 +127,7 @@ async fn sample(link: &Link) -> [Vec<Duration>; 3] {
     times
 }
 
-/// The standard library's way, which is `posix_spawn(3)`.
+/// A plain start with the standard library, which uses `posix_spawn(3)`.
 fn start() -> Duration {
     let began = Instant::now();
     let status = Plain::new(PROGRAM).stdin(Stdio::null()).stdout(Stdio::null()).status();
@@ -136,8 +135,8 @@ fn start() -> Duration {
     began.elapsed()
 }
 
-/// A lease, an empty archive and a command. Taking the lease back happens after
-/// the answer, and keeps the machine busy for the next.
+/// A lease, an empty archive and a command. The release happens after the
+/// answer and delays the next request.
 async fn request(link: &Link) -> (Duration, Duration) {
     let asked = Instant::now();
     let mut lease = link.lease(Bounds::default()).await.expect("a lease");
@@ -145,7 +144,7 @@ async fn request(link: &Link) -> (Duration, Duration) {
     let mut unpacking = lease.unpack(limits, false).await.expect("a worker");
     unpacking.write(&empty_archive()).await.expect("an archive");
     unpacking.finish().await.expect("an unpacked archive");
-    // A plain request unpacks as well: only the command is what confining adds.
+    // Only the command is compared with the plain start, which unpacks nothing.
     let began = Instant::now();
     let output = lease.run(command(), None).await.expect("an output");
     assert_eq!(output.termination, cmp_sandbox::Termination::Exit(0));
@@ -164,7 +163,7 @@ async fn worker(link: &Link, spawner: &str) -> String {
     resident
 }
 
-/// The end of a tar is a kilobyte of zeros.
+/// A tar archive ends with a kilobyte of zeros.
 fn empty_archive() -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(&[0; 1024]).expect("a written archive");
@@ -204,7 +203,7 @@ impl std::fmt::Display for Figures {
     }
 }
 
-/// The child that a process started last.
+/// The youngest child of a process.
 fn child_of(process: &str) -> String {
     let path = match process {
         "thread-self" => "/proc/thread-self/children".to_owned(),
@@ -214,7 +213,7 @@ fn child_of(process: &str) -> String {
     children.split_whitespace().last().unwrap_or_default().to_owned()
 }
 
-/// Memory of a process, all of it and what is its own and no file's.
+/// Resident memory of a process: total, and the part that is private.
 fn resident(pid: &str) -> String {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let field = |name: &str| {

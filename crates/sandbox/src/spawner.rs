@@ -1,9 +1,9 @@
-//! The process that has the privilege, and does nothing else with it.
+//! The only process with privileges.
 //!
-//! It forks workers under leased users, ends them, and removes what they leave.
-//! It has one thread, an empty environment and a state machine for every user;
-//! it never sees a byte that a tenant wrote. It ends when the supervisor does,
-//! after ending every lease.
+//! It forks workers under leased UIDs, kills their processes, and removes their
+//! files. It has one thread, an empty environment and a state machine for each
+//! slot. It never reads a byte that a tenant wrote. When the supervisor ends,
+//! the spawner releases all leases and ends too.
 
 mod caches;
 mod clean;
@@ -51,14 +51,14 @@ use crate::{
     worker::Channels,
 };
 
-/// How long the spawner takes at most to end all leases when the supervisor is
-/// gone. What is still there then survives SIGKILL, and waiting does not help.
+/// Longest time to release all leases after the supervisor has ended. A process
+/// that is left then does not react to SIGKILL.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Longest sleep; a limit only because poll(2) wants one.
+/// Longest sleep; only because poll(2) takes a timeout.
 const LONGEST_SLEEP: Duration = Duration::from_hours(1);
 
-/// Is the spawner, when this program was started as one: see [`crate::Spawner::start`].
+/// Entry point of the spawner's process; see [`crate::Spawner::start`].
 pub fn spawner_main() -> io::Result<()> {
     let control = io::stdin().as_fd().try_clone_to_owned()?;
     let nothing = std::fs::File::open("/dev/null")?;
@@ -66,7 +66,7 @@ pub fn spawner_main() -> io::Result<()> {
     run(control)
 }
 
-/// Runs the spawner until the supervisor at the other end of `control` is gone.
+/// Runs the spawner until the supervisor closes the other end of `control`.
 pub(super) fn run(control: OwnedFd) -> io::Result<()> {
     let fork = SingleThreaded::check()?;
     let signals = detach()?;
@@ -82,12 +82,13 @@ pub(super) fn run(control: OwnedFd) -> io::Result<()> {
     }
 }
 
-/// Leaves everything that was inherited from whoever started the supervisor.
+/// Resets everything that was inherited from the supervisor's parent.
 fn detach() -> io::Result<SignalFd> {
     fork::default_actions();
     umask(Mode::S_IWGRP | Mode::S_IWOTH);
-    // A terminal's ^C is for the supervisor, which then ends the leases in order.
-    // Whoever leads a session already was started for this.
+    // A new session: ^C in a terminal reaches only the supervisor, which then
+    // releases the leases in order. EPERM means that this process leads a
+    // session already.
     match setsid() {
         Ok(_) | Err(Errno::EPERM) => {}
         Err(error) => return Err(error.into()),
@@ -96,7 +97,7 @@ fn detach() -> io::Result<SignalFd> {
     prctl::set_child_subreaper(true)?;
     prctl::set_no_new_privs()?;
     prctl::set_dumpable(false)?;
-    // Here once for all workers.
+    // All workers inherit these limits.
     ProcessLimits::inherited().install()?;
     let mut watched = SigSet::empty();
     for signal in [Signal::SIGCHLD, Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
@@ -120,12 +121,12 @@ struct EventLoop {
 }
 
 impl EventLoop {
-    /// Obeys orders until there is nobody left to give them.
+    /// Executes orders until the supervisor closes its end.
     fn serve(mut self) -> io::Result<()> {
         let served = self.serve_orders();
         self.end_all()?;
         match served {
-            // Gone in the middle of a word is gone all the same.
+            // A connection that closes mid-message counts as closed.
             Err(error) if is_gone(&error) => Ok(()),
             served => served,
         }
@@ -143,7 +144,7 @@ impl EventLoop {
         }
     }
 
-    /// The supervisor is gone: its requests end with it.
+    /// The supervisor has ended, so its requests end too.
     fn end_all(&mut self) -> io::Result<()> {
         let until = Instant::now() + RELEASE_TIMEOUT;
         self.leases.release_all();
@@ -154,12 +155,12 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Sleeps until an order or a signal arrives or something is due; whether
-    /// there is an order.
+    /// Sleeps until an order or a signal arrives or something is due. Returns
+    /// true if there is an order.
     fn wait(&self, until: Instant, orders: PollFlags) -> io::Result<bool> {
         let until = self.leases.due().map_or(until, |due| due.min(until));
         let sleep = until.saturating_duration_since(Instant::now());
-        // Rounded up: waking early would mean waking again and again.
+        // Rounded up: a wake-up too early would repeat itself.
         let millis = sleep.as_nanos().div_ceil(1_000_000);
         let timeout = PollTimeout::try_from(i32::try_from(millis).unwrap_or(i32::MAX))
             .unwrap_or(PollTimeout::MAX);
@@ -175,9 +176,10 @@ impl EventLoop {
         Ok(control.any().unwrap_or(true))
     }
 
-    /// Takes in what happened to children, and does what is due.
+    /// Collects children that ended or stopped, and does what is due.
     fn handle_signals(&mut self) -> io::Result<()> {
-        // The signals themselves say nothing: one may stand for many children.
+        // The content of a signal does not matter: one may stand for many
+        // children.
         while self.signals.read_signal()?.is_some() {}
         while let Some(reaped) = fork::reap() {
             self.leases.reaped(reaped);
@@ -190,7 +192,7 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Carries out one order; whether there may be more.
+    /// Executes one order. Returns false if there are no more.
     fn handle_order(&mut self) -> io::Result<bool> {
         let Some((order, descriptors)) = channel::receive::<Order>(&self.control)? else {
             return Ok(false);
@@ -220,7 +222,7 @@ impl EventLoop {
     }
 }
 
-/// What a worker hears by, in the order it was sent in.
+/// The worker's descriptors, in the order in which they were sent.
 fn channels(descriptors: Vec<OwnedFd>) -> io::Result<Channels> {
     let mut descriptors = descriptors.into_iter();
     let socket = descriptors.next();

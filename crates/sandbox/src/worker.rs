@@ -1,10 +1,10 @@
-//! The process that has a tenant's identity, and handles what is the tenant's.
+//! The process that has a tenant's UID and handles the tenant's data.
 //!
-//! A worker is a child of the spawner. A request's first one unpacks the archive
-//! and then becomes a command of the plugin; further ones become commands at
-//! once. Each first gives up everything a tenant must not have, in an order in
-//! which each step still has the right it needs, and only then does what its
-//! plan says.
+//! A worker is a child of the spawner. The first worker of a request unpacks
+//! the archive and then becomes a command; further workers become commands at
+//! once. A worker first drops all rights that a tenant must not have. The steps
+//! are ordered so that each still has the rights it needs. Only then does the
+//! worker read its plan.
 
 mod beneath;
 mod canary;
@@ -47,64 +47,64 @@ use crate::{
     },
 };
 
-/// What all workers of a spawner are made with.
+/// Data that all workers of a spawner share.
 #[derive(Debug)]
 pub(super) struct WorkerContext<'s> {
     pub(super) fork: SingleThreaded,
     pub(super) tier: Tier,
     pub(super) policy: Option<&'s Policy>,
-    /// What no tenant may open.
+    /// Paths that no tenant may access.
     pub(super) hidden: &'s [PathBuf],
-    /// Where workspaces are.
+    /// Directory of all workspaces.
     pub(super) root: BorrowedFd<'s>,
     pub(super) root_path: &'s Path,
 }
 
-/// Who a worker works for.
+/// The tenant of a worker.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tenant {
-    /// The leased user; `None` where everybody is the same one.
+    /// The leased UID; `None` in tiers without separate UIDs.
     pub(super) user: Option<Uid>,
-    /// The request's directory.
+    /// Directory of the request.
     pub(super) workspace: PathBuf,
-    /// What it shares with others of its kind.
+    /// Caches that it shares with other requests of the plugin.
     pub(super) shared: Option<SharedCaches>,
 }
 
-/// The directories a request has to itself, by their names in its workspace.
+/// Names of the directories in a workspace.
 pub(super) const REPOSITORY: &str = "repo";
 pub(super) const HOME: &str = "home";
 pub(super) const TEMPORARY: &str = "tmp";
 
-/// Why a job could not be done.
+/// Reasons why a job failed.
 #[derive(Debug)]
 enum JobError {
-    /// A step of confining or arranging failed: nothing of the tenant ran.
+    /// A step of the setup failed, so nothing of the tenant ran.
     Step { step: &'static str, error: io::Error },
-    /// The program is not there or does not start: the plugin's mistake.
+    /// The program is missing or does not start, which is the plugin's mistake.
     Command(String),
-    /// The archive is not acceptable.
+    /// The archive is refused.
     Refused(String),
 }
 
-/// Something to be done for a tenant, and whom to tell of it.
+/// A job for a tenant, and the channels to report it.
 #[derive(Debug)]
 pub(super) struct Job<'j> {
     context: &'j WorkerContext<'j>,
     tenant: &'j Tenant,
     kind: JobKind,
     channels: Channels,
-    /// Further paths to read.
+    /// Additional paths to read.
     read_paths: Vec<ReadPath>,
 }
 
-/// How a worker hears from the supervisor, and speaks to it.
+/// A worker's connections to the supervisor.
 #[derive(Debug)]
 pub(super) struct Channels {
     /// For plans and replies.
     pub(super) socket: UnixStream,
-    /// Where the archive comes from, if one is to be unpacked. Its end is the
-    /// archive's.
+    /// Pipe that carries the archive, if there is one to unpack. It ends with
+    /// the archive.
     pub(super) archive: Option<File>,
 }
 
@@ -118,11 +118,12 @@ impl<'j> Job<'j> {
         Self { context, tenant, kind, channels, read_paths: Vec::new() }
     }
 
-    /// Runs in a child of the spawner, and ends as the job did. It may open
-    /// `read` besides what all may.
+    /// Runs in a child of the spawner and returns its exit code. `read` are
+    /// additional paths that the job may read.
     pub(super) fn start(mut self, read: &[String]) -> i32 {
         let context = self.context;
-        // While everything can be seen that a path must not lead to.
+        // Before namespaces are created, because hidden paths must be visible
+        // for the check.
         match read_paths::find(read, context.hidden) {
             Ok(read_paths) => self.read_paths = read_paths,
             Err(error) => {
@@ -136,8 +137,8 @@ impl<'j> Job<'j> {
         }
     }
 
-    /// Does the job, or says why not. Returns only when there is no command to
-    /// become.
+    /// Does the job, or reports why not. Returns only if there is no command to
+    /// execute.
     fn run(&mut self, context: &WorkerContext<'_>) -> i32 {
         let answer = self.work(context).unwrap_or_else(Answer::from);
         self.answer(answer)
@@ -187,12 +188,12 @@ impl<'j> Job<'j> {
 }
 
 impl Tenant {
-    /// The group of what it shares.
+    /// Group of the caches.
     fn group(&self) -> Option<Gid> {
         self.shared.as_ref()?.group
     }
 
-    /// The absolute path of a directory in the workspace.
+    /// Absolute path of a directory in the workspace.
     fn directory(&self, name: &str) -> PathBuf {
         self.workspace.join(name)
     }
@@ -212,7 +213,7 @@ impl From<JobError> for Answer {
     }
 }
 
-/// Says which step an error belongs to.
+/// Maps an error to the step that failed.
 fn step<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> JobError {
     move |error| JobError::Step { step, error: error.into() }
 }

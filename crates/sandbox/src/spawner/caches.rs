@@ -1,9 +1,9 @@
-//! Making the directories that requests of one plugin share.
+//! Creates the directories that requests of one plugin share.
 //!
-//! Every owner of caches has a group of its own, out of the same range as the
-//! users: whoever is not in it cannot enter, whatever the names and modes of
-//! what is inside. Which group it is can be read from the directory, so that
-//! caches outlive the supervisor and never come to belong to somebody else.
+//! Each owner of caches has its own group from the end of the UID range. Only
+//! members can enter, whatever names and modes the files inside have. The group
+//! is read from the directory, so caches survive a restart and never get
+//! another owner.
 
 use std::{
     collections::BTreeSet,
@@ -29,27 +29,29 @@ use crate::wire::{
 /// Name of the directory of all caches, below the work directory.
 pub(super) const NAME: &str = "_cmp_caches";
 
-/// Enterable by everybody, for each finds its own there; listable by none.
+/// Everybody may enter, because all owners' directories are inside; nobody may
+/// list it.
 pub(super) const MODE: u32 = 0o711;
 
-/// An owner's directory: its group may enter it, and change nothing.
+/// Mode of an owner's directory: the group may enter and list it.
 const OWNER_MODE: u32 = 0o750;
 
-/// A cache: its group may do everything, and what is made inside gets the group.
+/// Mode of a cache: the group may do everything, and new files get the group.
 const CACHE_MODE: u32 = 0o2770;
 
-/// Where everybody is one user there are no groups either.
+/// Mode of all directories in tiers without separate UIDs, which have no
+/// groups.
 const PRIVATE_MODE: u32 = 0o700;
 
-/// `user::rwx group::rwx other::---` for what is made inside, as the kernel
-/// stores it. It takes the place of the umask: a file that asks for no mode of
-/// its own is the group's from the start.
+/// Default ACL `user::rwx group::rwx other::---` in the kernel's format. It
+/// replaces the umask, so that files created without an explicit mode are open
+/// to the group.
 const DEFAULT_ACL: [u8; 28] = [
     2, 0, 0, 0, 1, 0, 7, 0, 255, 255, 255, 255, 4, 0, 7, 0, 255, 255, 255, 255, 32, 0, 0, 0, 255,
     255, 255, 255,
 ];
 
-/// Why there are no caches.
+/// Reasons why there are no caches.
 #[derive(Debug, Error)]
 pub(super) enum NoCache {
     #[error("`{0}` cannot be part of a cache's path")]
@@ -72,8 +74,8 @@ pub(super) struct CacheRoot {
 }
 
 impl CacheRoot {
-    /// Makes what is missing of the directories that are granted, and says
-    /// whose they are. `users` is `None` where everybody is one user.
+    /// Creates missing directories of the grants and returns the caches. `uids`
+    /// is `None` in tiers without separate UIDs.
     pub(super) fn prepare(
         &self,
         grants: &Grants,
@@ -96,7 +98,8 @@ impl CacheRoot {
         Ok(SharedCaches { group, directory, names: caches.clone() })
     }
 
-    /// The group of an owner: as its directory has it, or one that is free.
+    /// The group of an owner's directory, or a free group if there is no
+    /// directory.
     fn group(&self, owner: &str, directory: &Path, uids: &mut UidPool) -> Result<Gid, NoCache> {
         let io = |error| NoCache::Io { path: directory.to_owned(), error };
         match fs::symlink_metadata(directory) {
@@ -115,7 +118,7 @@ impl CacheRoot {
     }
 }
 
-/// The groups of all owners of caches below a directory; none if it is not there.
+/// The groups of all owners of caches; none if the directory does not exist.
 pub(super) fn groups(path: &Path) -> io::Result<BTreeSet<u32>> {
     let entries = match fs::read_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
@@ -124,7 +127,7 @@ pub(super) fn groups(path: &Path) -> io::Result<BTreeSet<u32>> {
     entries.map(|entry| Ok(entry?.metadata()?.gid())).collect()
 }
 
-/// Does something as a member of a group, for what files are made with.
+/// Runs `act` with a group as the file system GID, so that new files get it.
 fn as_member<T>(group: Option<Gid>, act: impl FnOnce() -> T) -> T {
     let before = group.map(setfsgid);
     let result = act();
@@ -134,7 +137,7 @@ fn as_member<T>(group: Option<Gid>, act: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Makes a directory, or sees to it that one that is there is as it was made.
+/// Creates a directory, or restores the mode of an existing one.
 fn make(path: &Path, mode: u32, group: Option<Gid>) -> Result<(), NoCache> {
     let io = |error| NoCache::Io { path: path.to_owned(), error };
     match fs::DirBuilder::new().mode(mode).create(path) {
@@ -151,7 +154,8 @@ fn make(path: &Path, mode: u32, group: Option<Gid>) -> Result<(), NoCache> {
     if about.mode() & 0o7777 != mode {
         directory.set_permissions(Permissions::from_mode(mode)).map_err(io)?;
         if mode == CACHE_MODE {
-            // A file system without it: the end of each request sees to modes.
+            // Without ACLs, modes are corrected only at the end of each
+            // request.
             let name = "system.posix_acl_default";
             let _ = fsetxattr(&directory, name, &DEFAULT_ACL, XattrFlags::empty());
         }

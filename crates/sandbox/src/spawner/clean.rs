@@ -1,4 +1,4 @@
-//! Removing what a lease leaves on disk, as the user it belongs to.
+//! Removes a lease's files, running as the UID that owns them.
 
 use std::{
     convert::Infallible,
@@ -33,7 +33,8 @@ const NOTHING: i32 = 0;
 const PROCESSES: i32 = 1;
 const FILES: i32 = 2;
 
-/// What a cleaner's exit code says. Whoever could kill one is still there.
+/// Reads a cleaner's exit code. If a process killed the cleaner, that process
+/// still exists.
 pub(super) fn found(status: i32) -> Remaining {
     match ExitStatus::from_raw(status).code() {
         Some(NOTHING) => Remaining::Nothing,
@@ -42,22 +43,23 @@ pub(super) fn found(status: i32) -> Remaining {
     }
 }
 
-/// Whose a workspace is.
+/// The workspace to clean and the UIDs involved.
 #[derive(Debug)]
 pub(super) struct CleanTarget<'w> {
-    /// The user, where it is not this process's own.
+    /// The tenant's UID; `None` in tiers without separate UIDs.
     pub(super) tenant: Option<Uid>,
-    /// Whom to end the tenant's processes as, if they are to be ended first.
+    /// UID for killing the tenant's processes first; `None` if that is not
+    /// needed.
     pub(super) killer: Option<Uid>,
-    /// What the tenant shared with others.
+    /// Caches that the tenant used.
     pub(super) shared: Option<&'w SharedCaches>,
-    /// How to find out whether the tenant has processes.
+    /// Method to find out whether the tenant has processes.
     pub(super) process_check: ProcessCheck,
 }
 
-/// Runs in a child: ends the tenant's processes, becomes the tenant, and unless
-/// it still has processes leaves its caches to the next request and removes
-/// everything in `workspace`, a directory in `root`.
+/// Runs in a child. Kills the tenant's processes if ordered to and switches to
+/// the tenant's UID. If the tenant has no process left, hands its caches on and
+/// removes everything in `workspace`, a directory in `root`.
 pub(super) fn clean(root: &OwnedFd, workspace: &str, target: &CleanTarget<'_>) -> i32 {
     if let Some(tenant) = target.tenant {
         match become_tenant(tenant, target) {
@@ -75,7 +77,7 @@ pub(super) fn clean(root: &OwnedFd, workspace: &str, target: &CleanTarget<'_>) -
     }
 }
 
-/// What an error means depends on how far this came.
+/// Each error maps to the exit code of the step that failed.
 fn become_tenant(tenant: Uid, target: &CleanTarget<'_>) -> Result<(), i32> {
     prepare(tenant, target.shared.and_then(|shared| shared.group)).map_err(|_refused| FILES)?;
     if let Some(killer) = target.killer {
@@ -86,7 +88,8 @@ fn become_tenant(tenant: Uid, target: &CleanTarget<'_>) -> Result<(), i32> {
     change(tenant).map_err(|_refused| FILES)
 }
 
-/// Becomes a user for good, marked by the kernel if it has other processes.
+/// Switches to a UID permanently. The kernel marks this process if the UID owns
+/// other processes.
 pub(super) fn become_user(user: Uid) -> Result<(), Errno> {
     prepare(user, None)?;
     change(user)
@@ -98,9 +101,9 @@ fn change(user: Uid) -> Result<(), Errno> {
 }
 
 fn prepare(tenant: Uid, further: Option<Gid>) -> Result<(), Errno> {
-    // With no process allowed, changing to a user that has one leaves a mark,
-    // which execve(2) answers with EAGAIN. It costs two system calls, where
-    // reading /proc costs ten microseconds for every process of the machine.
+    // With a limit of 0, switching to a UID that owns a process marks this one,
+    // and execve(2) then returns EAGAIN. This takes two system calls. Reading
+    // /proc takes ten microseconds for each process of the node.
     setrlimit(Resource::RLIMIT_NPROC, 0, 0)?;
     let group = Gid::from_raw(tenant.as_raw());
     setgroups(further.as_slice())?;
@@ -108,20 +111,22 @@ fn prepare(tenant: Uid, further: Option<Gid>) -> Result<(), Errno> {
 }
 
 fn has_other_processes(user: Uid, process_check: ProcessCheck) -> bool {
-    // The limit counts per user of the node, and another Pod may use the same
-    // range: only what is visible here is ours to wait for.
+    // The kernel counts processes of the whole node, and another Pod may use
+    // the same UIDs. Only visible processes can belong to the tenant.
     (process_check == ProcessCheck::Listing || has_nproc_mark()) && has_visible_process(user)
 }
 
-/// Whether [`become_user`] left a mark.
+/// Returns true if [`become_user`] left a mark.
 pub(super) fn has_nproc_mark() -> bool {
     let none: [&CStr; 0] = [];
-    // Asked about before the kernel looks for the file, which is not there.
+    // The kernel checks the mark before it searches the file, which does not
+    // exist.
     let refused: Result<Infallible, Errno> = execve(c"/proc/self/none", &none, &none);
     matches!(refused, Err(Errno::EAGAIN))
 }
 
-/// Whether another process of a user is to be seen, or cannot be ruled out.
+/// Returns true if another process of the UID is visible or cannot be ruled
+/// out.
 pub(super) fn has_visible_process(user: Uid) -> bool {
     let own = std::process::id().to_string();
     let Ok(processes) = fs::read_dir("/proc") else { return true };
@@ -135,8 +140,7 @@ pub(super) fn has_visible_process(user: Uid) -> bool {
     })
 }
 
-/// Whether a process is a user's, as far as one can tell: what cannot be read
-/// may be.
+/// Returns true if the process belongs to the UID or cannot be read.
 fn may_be_of(pid: &str, user: Uid) -> bool {
     let status = match fs::read_to_string(format!("/proc/{pid}/status")) {
         Ok(status) => status,
@@ -147,7 +151,6 @@ fn may_be_of(pid: &str, user: Uid) -> bool {
     real.is_none_or(|real: u32| real == user.as_raw())
 }
 
-/// It ended meanwhile.
 fn is_gone(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw);
     matches!(errno, Some(Errno::ENOENT | Errno::ESRCH))

@@ -1,4 +1,4 @@
-//! All leases: who gets them, and who works under them.
+//! All leases, their workers and other children.
 
 mod measure;
 mod release;
@@ -36,26 +36,26 @@ use crate::{
     worker::{Channels, Job, Tenant, WorkerContext},
 };
 
-/// The users, their processes and their directories.
+/// All slots and the children that work for them.
 pub(super) struct Leases {
     fork: SingleThreaded,
     prepared: Prepared,
     slots: Slots,
     children: BTreeMap<Pid, ChildRole>,
-    /// Orders that wait for a user. The supervisor gives no more than it has
-    /// places for requests.
+    /// Orders that wait for a UID. The supervisor never sends more than it has
+    /// places.
     queue: VecDeque<(LeaseOrder, Channels)>,
     reports: Vec<SpawnerEvent>,
 }
 
-/// What a child of the spawner is for.
+/// Purpose of a child.
 #[derive(Debug)]
 enum ChildRole {
     Worker {
         slot: usize,
         job: u64,
     },
-    /// Signals everything of a slot's tenant.
+    /// Signals all processes of a slot's tenant.
     Killer {
         slot: usize,
         signal: Signal,
@@ -64,7 +64,7 @@ enum ChildRole {
         slot: usize,
     },
     Meter(RunningMeter),
-    /// Removes what an earlier spawner left.
+    /// Removes a workspace that an earlier spawner left behind.
     Stale(String),
 }
 
@@ -84,7 +84,7 @@ impl Leases {
         }
     }
 
-    /// What the supervisor is told at first.
+    /// The first report to the supervisor.
     pub(super) fn ready(&self) -> Ready {
         let Prepared { uids, process_check, .. } = &self.prepared;
         Ready {
@@ -97,18 +97,18 @@ impl Leases {
         }
     }
 
-    /// What the supervisor has not been told yet.
+    /// Takes the reports that were not sent yet.
     pub(super) fn take_reports(&mut self) -> Vec<SpawnerEvent> {
         std::mem::take(&mut self.reports)
     }
 
-    /// When something is to be done next.
+    /// Time of the next action.
     pub(super) fn due(&self) -> Option<Instant> {
         let reusable = (!self.queue.is_empty()).then(|| self.slots.next_reusable()).flatten();
         self.slots.iter().filter_map(|(_, slot)| slot.wake()).chain(reusable).min()
     }
 
-    /// Whether a lease is still being taken back.
+    /// Returns true if a lease is being released.
     pub(super) fn any_releasing(&self) -> bool {
         self.slots.iter().any(|(_, slot)| matches!(slot.state, SlotState::Releasing { .. }))
     }
@@ -118,7 +118,7 @@ impl Leases {
         self.serve_queue(Instant::now());
     }
 
-    /// Leases to whoever waits, as far as users have rested.
+    /// Gives leases to waiting orders while UIDs are available.
     fn serve_queue(&mut self, now: Instant) {
         while !self.queue.is_empty()
             && let Some((lease, index)) = self.slots.lease(now)
@@ -131,8 +131,8 @@ impl Leases {
         }
     }
 
-    /// Starts a further worker, after a sweep: what the command before it left
-    /// must not be there to meet it.
+    /// Starts another worker after killing the leftovers of the previous
+    /// command, so that they cannot interfere with it.
     pub(super) fn start(&mut self, order: StartOrder, channels: Channels) {
         let StartOrder { job, grants, .. } = order;
         let worker = PendingWorker { job, kind: JobKind::Run, grants, channels };
@@ -182,7 +182,7 @@ impl Leases {
         }
     }
 
-    /// The caches that a worker has, made if they are not there.
+    /// The caches of a worker, created if necessary.
     fn share(&mut self, grants: &Grants) -> Result<Option<SharedCaches>, NoCache> {
         if grants.caches.is_empty() {
             return Ok(None);
@@ -200,7 +200,7 @@ impl Leases {
         }));
     }
 
-    /// The user of a slot's tenant, where it has one of its own.
+    /// UID of a slot's tenant; `None` in tiers without separate UIDs.
     fn user(&self, index: usize) -> Option<Uid> {
         self.slots.uids(index).map(|pair| pair.tenant)
     }
@@ -228,7 +228,7 @@ impl Leases {
         }
     }
 
-    /// A child ended.
+    /// Handles a child that has ended.
     pub(super) fn reaped(&mut self, reaped: Reaped) {
         let now = Instant::now();
         match self.children.remove(&reaped.pid) {
@@ -245,13 +245,14 @@ impl Leases {
             Some(ChildRole::Meter(look)) => self.measured(look, reaped.status, now),
             Some(ChildRole::Stale(name)) if self.remove_directory(&name) => {}
             Some(ChildRole::Stale(name)) => self.reports.push(SpawnerEvent::Left(name)),
-            // An orphan of a tenant, handed to the nearest subreaper.
+            // A tenant's orphan; the spawner adopted it as the nearest
+            // subreaper.
             None => {}
         }
     }
 
-    /// A child was stopped. If that is a cleaner, somebody of its user was still
-    /// there to do it, and would have it wait for good.
+    /// Handles a child that was stopped. A stopped cleaner means that a process
+    /// of its UID is left, which would block the release for ever.
     pub(super) fn stopped(&mut self, pid: Pid) {
         if let Some(ChildRole::Cleaner { slot }) = self.children.get(&pid) {
             let slot = *slot;
@@ -273,7 +274,7 @@ impl Leases {
         }));
     }
 
-    /// Does what became due.
+    /// Does everything that is due.
     pub(super) fn advance(&mut self, now: Instant) {
         for index in 0..self.slots.len() {
             if self.slots.take_wake(index, now) {
@@ -284,7 +285,7 @@ impl Leases {
         self.serve_queue(now);
     }
 
-    /// Starts a worker that waited for the end of everything before it.
+    /// Starts the pending worker if no process of the previous command is left.
     fn start_waiting(&mut self, index: usize) {
         let lease = self.slots.lease_mut(index);
         let is_swept = |lease: &&mut LeaseRecord| !lease.used && lease.workers.is_empty();

@@ -1,4 +1,4 @@
-//! Processes that outlived the supervisor whose requests they were.
+//! Kills processes that survived an earlier supervisor.
 
 use std::{
     collections::BTreeSet,
@@ -18,20 +18,19 @@ use super::{
 };
 use crate::kernel::fork::SingleThreaded;
 
-/// How long a start waits for all of them to be gone. They are gone in
-/// milliseconds unless the kernel is stuck.
+/// Longest wait for these processes to end. They end within milliseconds unless
+/// the kernel is stuck.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Time between two rounds of SIGKILL.
 const KILL_AGAIN: Duration = Duration::from_millis(5);
 
-/// Ends everything of the users that own a workspace.
+/// Kills all processes of the UIDs that own a workspace.
 ///
-/// A directory among the workspaces, which are locked for this process, proves
-/// that its owner was a request's user, and that the supervisor of that request
-/// is gone. A user that is not of the range, that belongs to somebody or that
-/// another supervisor has claimed is left alone all the same. None of these
-/// users is leased: whoever had a process at the start was passed over.
+/// The directory of workspaces is locked, so an owner of a workspace in it was
+/// the UID of a request whose supervisor has ended. UIDs outside the range,
+/// with an account, or claimed by another supervisor are skipped. None of these
+/// UIDs is leased now, because a UID with a process is not claimed.
 pub(super) fn end(fork: SingleThreaded, uids: &UidPool, owners: impl Iterator<Item = Uid>) {
     let owners: BTreeSet<u32> = owners.map(Uid::as_raw).collect();
     let claimed = |owner| Some((Uid::from_raw(owner), uids.claim_left(owner)?));
@@ -44,7 +43,8 @@ pub(super) fn end(fork: SingleThreaded, uids: &UidPool, owners: impl Iterator<It
             return;
         }
         for (owner, _claim) in &left {
-            // One at a time: two killers would be each other's user.
+            // One at a time: two killers with the same UID could kill each
+            // other.
             let pair = UidPair { killer, tenant: *owner };
             if let Ok(killer) = fork.fork(|| kill_all(pair, Signal::SIGKILL)) {
                 let _ = waitpid(killer, None);

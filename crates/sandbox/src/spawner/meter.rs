@@ -1,12 +1,11 @@
-//! Looking at what a request takes of memory and disk, as its user.
+//! Measures the memory and disk space of a request.
 //!
-//! The kernel bounds each process and each file. What all of them take together
-//! nobody counts but who looks. Where a request has a user of its own, only that
-//! user can see into its directories and descriptors, so a gauge opens files as
-//! the tenant; but it is somebody else, whom no process of the tenant can
-//! signal, slow down or look into.
+//! The kernel limits each process and each file, but a sidecar cannot limit a
+//! whole request. The meter accesses files as the tenant, because only the
+//! tenant's UID can enter its directories. For signals it has another UID, so
+//! the tenant cannot signal or slow it.
 //!
-//! It runs in a child, for a tenant can make a tree that takes long to walk.
+//! It runs in a child, because walking a tenant's tree may take long.
 
 mod descriptors;
 mod identity;
@@ -31,12 +30,12 @@ use self::{
 };
 use crate::wire::{exceeded::ExceededLimit, message::RequestLimits, shared::SharedCaches};
 
-/// Longest look in seconds. A million files are code in less than a third of it.
+/// Longest measurement in seconds. A million files take less than a third of
+/// it.
 const MAX_SECONDS: u32 = 10;
 
-/// How often an excess has to be code in one look, and the time between: a
-/// process that starts another shares its memory for a moment, and a directory
-/// that moves may be met twice.
+/// An exceeded limit must show in this many attempts. A process that forks
+/// shares its memory for a moment, and a moved directory may be counted twice.
 const ATTEMPTS: u32 = 3;
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(10);
 
@@ -46,37 +45,38 @@ const DISK: i32 = 2;
 const FILES: i32 = 3;
 const UNKNOWN: i32 = 4;
 
-/// What a look found.
+/// Result of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Measurement {
-    /// All limits are kept.
+    /// No limit is exceeded.
     WithinLimits,
-    /// One is not.
+    /// This limit is exceeded.
     Exceeded(ExceededLimit),
-    /// It cannot be told.
+    /// The usage could not be measured.
     Unknown,
 }
 
-/// Whom to look at.
+/// The request to measure.
 #[derive(Debug)]
 pub(super) struct Subject<'s> {
-    /// The directory of workspaces, and the name of one.
+    /// Directory of all workspaces, and the name of one.
     pub(super) root: &'s OwnedFd,
     pub(super) workspace: &'s str,
-    /// The request's user; `None` where everybody is the same one.
+    /// The meter's and the tenant's UID; `None` in tiers without separate UIDs.
     pub(super) identity: Option<MeterIdentity>,
-    /// Where everybody is one user: processes that the request's come from, and
-    /// that do not count themselves.
+    /// Parents of the request's processes in tiers without separate UIDs. They
+    /// are not counted themselves.
     pub(super) workers: &'s [Pid],
-    /// Its caches.
+    /// Caches of the request.
     pub(super) shared: Option<&'s SharedCaches>,
-    /// What is older in its caches is somebody else's, who had the same user.
+    /// Older files in the caches belong to an earlier request with the same
+    /// UID.
     pub(super) since: SystemTime,
-    /// A process may close itself to looks: nothing keeps it from that.
+    /// Processes may make themselves unreadable, because no filter prevents it.
     pub(super) may_hide: bool,
 }
 
-/// What a gauge's exit code says. One that was killed saw nothing.
+/// Reads a meter's exit code. A meter that was killed measured nothing.
 pub(super) fn measurement(status: i32) -> Measurement {
     match ExitStatus::from_raw(status).code() {
         Some(WITHIN) => Measurement::WithinLimits,
@@ -87,9 +87,9 @@ pub(super) fn measurement(status: i32) -> Measurement {
     }
 }
 
-/// Runs in a child: looks, and again if there seems to be an excess.
+/// Runs in a child. Measures, and repeats if a limit seems to be exceeded.
 pub(super) fn run(subject: &Subject<'_>, limits: RequestLimits) -> i32 {
-    // Ended by the signal's default action: the spawner has no right to end it.
+    // SIGALRM ends the meter; the spawner has no right to kill it.
     alarm::set(MAX_SECONDS);
     let group = subject.shared.and_then(|shared| shared.group);
     if subject.identity.is_some_and(|identity| identity.assume(group).is_err()) {

@@ -1,4 +1,4 @@
-//! How it is found out whether a user has processes.
+//! Finds out whether a UID owns processes.
 
 use std::{
     io::{Read, Write},
@@ -13,20 +13,20 @@ use nix::{
 use super::clean::{become_user, has_nproc_mark};
 use crate::kernel::fork::{SingleThreaded, close_all_but};
 
-/// Ways to find out.
+/// Methods to find out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProcessCheck {
-    /// The kernel marks whoever becomes a user that has a process. Only then is
-    /// there a list to be read.
+    /// Use the kernel's mark, which it sets on a process that switches to a UID
+    /// with processes. `/proc` is read only if the mark is set.
     NprocMark,
-    /// The list of all processes: slow, and right where the kernel does not
-    /// enforce limits of processes.
+    /// Always read `/proc`. Slow, but correct on kernels that do not enforce
+    /// `RLIMIT_NPROC`.
     Listing,
 }
 
 impl ProcessCheck {
-    /// Tries with two processes of `user`, who has none, whether the first way
-    /// can be relied on.
+    /// Tests with two processes of `user`, which has none, whether the mark is
+    /// reliable.
     pub(super) fn of(fork: SingleThreaded, user: Uid) -> Self {
         let has_nproc_mark = || i32::from(!second_has_mark(fork, user).unwrap_or(false));
         let status = fork.fork(has_nproc_mark).ok().and_then(|child| waitpid(child, None).ok());
@@ -37,20 +37,20 @@ impl ProcessCheck {
     }
 }
 
-/// Runs in a child. `None` if it cannot be tried.
+/// Runs in a child. Returns `None` if the test fails.
 fn second_has_mark(fork: SingleThreaded, user: Uid) -> Option<bool> {
     let (mut own, mut theirs) = UnixStream::pair().ok()?;
     let first = fork.fork(|| i32::from(stay(user, &mut theirs).is_none())).ok()?;
     drop(theirs);
     let is_there = own.read_exact(&mut [0]).is_ok();
     let has_nproc_mark = is_there && become_user(user).is_ok() && has_nproc_mark();
-    // The first one goes.
+    // Ends the first process.
     drop(own);
     waitpid(first, None).ok()?;
     Some(has_nproc_mark)
 }
 
-/// Is a process of `user` until nobody is at the other end any more.
+/// Runs as `user` until the other end is closed.
 fn stay(user: Uid, other: &mut UnixStream) -> Option<()> {
     close_all_but([other.as_fd()]).ok()?;
     become_user(user).ok()?;

@@ -1,74 +1,77 @@
-//! How a lease comes to its end: which step follows which.
+//! The steps of a lease's release. Pure.
 
 use std::time::{Duration, Instant};
 
-/// How long a user's processes may outlast SIGKILL before its lease is
-/// quarantined. They are gone in milliseconds unless the kernel is stuck.
+/// Longest time that processes may survive SIGKILL before their slot is
+/// quarantined. They end within milliseconds unless the kernel is stuck.
 const KILL_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Time between two looks at processes that were asked to end.
+/// Time between two checks after SIGTERM.
 const CHECK_AGAIN: Duration = Duration::from_millis(20);
 
-/// Time a killed process usually needs to be gone.
+/// Time in which a killed process usually ends.
 const DYING: Duration = Duration::from_millis(1);
 
 /// Time between two rounds of SIGKILL.
 const KILL_AGAIN: Duration = Duration::from_millis(100);
 
-/// A lease that is being taken back.
+/// The release of one lease.
 #[derive(Debug)]
 pub(super) struct Release {
-    /// Until when processes may end on their own.
+    /// End of the time between SIGTERM and SIGKILL.
     grace: Instant,
-    /// When SIGKILL was first sent.
+    /// Time of the first SIGKILL.
     killed: Option<Instant>,
 }
 
-/// What is to be done next with an ending lease.
+/// Next step of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReleaseStep {
-    /// Send SIGTERM to all its processes.
+    /// Send SIGTERM to all processes.
     Stop,
-    /// Begin to send SIGKILL to all its processes.
+    /// Start to send SIGKILL to all processes.
     Kill,
-    /// Send it once more, if it was sent, and remove its files if it has no
-    /// processes.
+    /// Start a cleaner. It repeats SIGKILL if that was sent before, and removes
+    /// files if no process is left.
     Clean,
-    /// Do nothing until then, and clean.
+    /// Wait until then, and continue with [`ReleaseStep::Clean`] or
+    /// [`ReleaseStep::Kill`].
     Wait(Instant),
-    /// Give it back.
+    /// Make the slot free.
     Free,
-    /// Never use it again.
+    /// Never use the slot again.
     Quarantine,
 }
 
-/// What cleaning found.
+/// Leftovers that a cleaner found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Remaining {
     /// Neither processes nor files.
     Nothing,
-    /// Processes, so that files were not touched.
+    /// Processes, so files were not removed.
     Processes,
     /// Files that could not be removed.
     Files,
 }
 
 impl Release {
-    /// Begins to take a lease back; `busy` when something of it may run: a
-    /// worker, or what a command left behind.
+    /// Starts a release. `busy` means that a worker or leftovers of a command
+    /// may run.
     pub(super) fn begin(now: Instant, grace: Duration, busy: bool) -> (Self, ReleaseStep) {
         let mut release = Self { grace: now + grace, killed: None };
         let step = match busy {
             true if grace.is_zero() => release.kill(now),
             true => ReleaseStep::Stop,
-            // Nothing of the tenant's ran. Otherwise a cleaner kills first: as
-            // the tenant's user it could meet whatever that user likes to do.
+            // Nothing of the tenant ran. Otherwise a killer comes first,
+            // because the tenant's processes could attack a cleaner, which has
+            // their UID.
             false => ReleaseStep::Clean,
         };
         (release, step)
     }
 
-    /// The signal of [`ReleaseStep::Stop`] or [`ReleaseStep::Kill`] was sent.
+    /// Next step after the signal of [`ReleaseStep::Stop`] or
+    /// [`ReleaseStep::Kill`].
     pub(super) fn signalled(&self, now: Instant) -> ReleaseStep {
         if self.killed.is_some() {
             ReleaseStep::Clean
@@ -77,7 +80,7 @@ impl Release {
         }
     }
 
-    /// Cleaning came to an end.
+    /// Next step after a cleaner has ended.
     pub(super) fn cleaned(&mut self, now: Instant, found: Remaining) -> ReleaseStep {
         match (found, self.killed) {
             (Remaining::Nothing, _) => ReleaseStep::Free,
@@ -94,7 +97,7 @@ impl Release {
         }
     }
 
-    /// The time of a [`ReleaseStep::Wait`] has come.
+    /// Next step after [`ReleaseStep::Wait`].
     pub(super) fn waited(&self, now: Instant) -> ReleaseStep {
         match self.killed {
             Some(first) if now - first >= KILL_AGAIN => ReleaseStep::Kill,
@@ -102,7 +105,7 @@ impl Release {
         }
     }
 
-    /// Whether whatever is left is to be killed.
+    /// Returns true if SIGKILL has been sent.
     pub(super) fn is_final(&self) -> bool {
         self.killed.is_some()
     }

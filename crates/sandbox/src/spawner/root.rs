@@ -1,4 +1,4 @@
-//! The directory that workspaces are made in.
+//! The directory in which workspaces are created.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -17,14 +17,14 @@ use nix::{
 };
 use thiserror::Error;
 
-/// Name of the directory below the work directory, as Argo CD's.
+/// Name of the directory below the work directory; Argo CD uses the same.
 const NAME: &str = "_cmp_server";
 
-/// Enterable by every tenant, listable by none, writable by the group that a
-/// worker still has when it makes its own directory.
+/// Every tenant may enter, none may list. The group may write, because a worker
+/// creates its workspace with it.
 const MODE: u32 = 0o771;
 
-/// Why there is no place for workspaces.
+/// Reasons why there is no directory for workspaces.
 #[derive(Debug, Error)]
 pub(super) enum NoWorkspaceRoot {
     #[error("{path}: {error}: the work directory must be writable by uid {uid}")]
@@ -40,7 +40,7 @@ pub(super) enum NoWorkspaceRoot {
     Foreign { path: PathBuf, uid: u32 },
 }
 
-/// A directory that is locked for this process.
+/// The directory, locked by this process.
 #[derive(Debug)]
 pub(super) struct WorkspaceRoot {
     pub(super) path: PathBuf,
@@ -49,8 +49,8 @@ pub(super) struct WorkspaceRoot {
 }
 
 impl WorkspaceRoot {
-    /// Makes and locks the directory. It belongs to `owner` where all requests
-    /// share that user.
+    /// Creates and locks the directory. `owner` is its UID in tiers without
+    /// separate UIDs.
     pub(super) fn make(work_dir: &Path, owner: Option<u32>) -> Result<Self, NoWorkspaceRoot> {
         let (path, file) = make(&work_dir.join(NAME), MODE, owner)?;
         Self::lock(path, file)
@@ -64,8 +64,8 @@ impl WorkspaceRoot {
         Ok(Self { path, directory, _lock: lock })
     }
 
-    /// Makes the directory again if it was removed; it was empty then. One that
-    /// was moved away may hold what a tenant left, so it is not replaced.
+    /// Creates the directory again if it was removed. A directory that was
+    /// moved is not replaced, because it may hold files of a tenant.
     pub(super) fn renew(&mut self) -> Result<(), NoWorkspaceRoot> {
         let failed =
             |error| NoWorkspaceRoot::Lost { path: self.path.clone(), error, uid: geteuid() };
@@ -73,8 +73,8 @@ impl WorkspaceRoot {
             return Ok(());
         }
         create(&self.path, MODE).map_err(failed)?;
-        // Tenants may run: what they could have put there is not followed, and
-        // not taken over.
+        // Tenants may be running, so links and directories of others are
+        // refused.
         let flags = (OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW).bits();
         let file = OpenOptions::new().read(true).custom_flags(flags).open(&self.path);
         let file = file.map_err(failed)?;
@@ -88,7 +88,7 @@ impl WorkspaceRoot {
     }
 }
 
-/// Makes a directory with all above it, and returns its path without links.
+/// Creates a directory and its parents. Returns its path without links.
 pub(super) fn make(
     path: &Path,
     mode: u32,
@@ -105,18 +105,18 @@ fn create(path: &Path, mode: u32) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(mode).create(path)
 }
 
-/// Gives a directory the owner and the mode that it has to have.
+/// Sets a directory's owner and mode.
 fn settle(file: &File, mode: u32, owner: Option<u32>) -> io::Result<()> {
     let (user, group) = match owner.filter(|_| geteuid().is_root()) {
         Some(owner) => (owner, owner),
         None => (geteuid().as_raw(), getegid().as_raw()),
     };
     let about = file.metadata()?;
-    // argocd-cmp-server, or we as another user, may have left it.
+    // argocd-cmp-server or another UID may have created it.
     if (about.uid(), about.gid()) != (user, group) {
         fchown(file, Some(user), Some(group))?;
     }
-    // The mode at creation was subject to the umask.
+    // The umask has reduced the mode at creation.
     file.set_permissions(fs::Permissions::from_mode(mode))
 }
 

@@ -1,29 +1,30 @@
-//! When a lease is looked at, and what is made of what was seen.
+//! The times at which a lease is measured, and the reaction to results. Pure.
 
 use std::time::{Duration, Instant};
 
 use super::meter::Measurement;
 use crate::wire::{exceeded::ExceededLimit, message::RequestLimits};
 
-/// Time between two looks, and from the first command's start to the first:
-/// most requests have ended by then and cost nothing.
+/// Time between two measurements, and from the first command to the first one.
+/// Most requests end earlier and need none.
 const INTERVAL: Duration = Duration::from_millis(250);
 
-/// A look is followed by a pause of so many times its length: looking takes a
-/// tenth of a processor at most.
+/// The pause after a measurement is this many times as long as the measurement,
+/// so measuring takes at most a tenth of a core.
 const PAUSE_FACTOR: u32 = 10;
 
-/// How long, and in how many looks, a request may be impossible to measure.
-/// Directories that are moved while they are looked at make it so for a moment.
+/// A request that could not be measured for this time, and in this many
+/// measurements, has exceeded its limits. Moving directories can make a single
+/// measurement fail.
 const MAX_UNMEASURED: Duration = Duration::from_secs(5);
 const MIN_FAILURES: u32 = 3;
 
-/// The looks at one request, from its first command to the end of its lease.
+/// The measurements of one request, from its first command to its end.
 #[derive(Debug)]
 pub(super) struct Schedule {
     limits: RequestLimits,
     phase: Phase,
-    /// Since when, and in how many looks, nothing could be told.
+    /// Start and number of failed measurements in a row.
     failing: Option<(Instant, u32)>,
 }
 
@@ -31,18 +32,18 @@ pub(super) struct Schedule {
 enum Phase {
     Waiting(Instant),
     Measuring,
-    /// Told of an excess; that is the end of it.
+    /// A limit was exceeded, which ends the measurements.
     Exceeded,
 }
 
 impl Schedule {
-    /// Looks for as long as a lease lasts; `None` if there is nothing to look for.
+    /// Starts the schedule; `None` if there is no limit to check.
     pub(super) fn begin(now: Instant, limits: RequestLimits) -> Option<Self> {
         let phase = Phase::Waiting(now + INTERVAL);
         limits.are_set().then_some(Self { limits, phase, failing: None })
     }
 
-    /// When the next look is due, unless one is under way.
+    /// Time of the next measurement; `None` while one runs.
     pub(super) fn due(&self) -> Option<Instant> {
         match self.phase {
             Phase::Waiting(until) => Some(until),
@@ -50,19 +51,20 @@ impl Schedule {
         }
     }
 
-    /// Begins a look that is due, and says at what it must look.
+    /// Starts a measurement if it is due. Returns the limits to check.
     pub(super) fn take_due(&mut self, now: Instant) -> Option<RequestLimits> {
         self.due().filter(|due| *due <= now)?;
         self.phase = Phase::Measuring;
         Some(self.limits)
     }
 
-    /// Puts a look off that was begun too early.
+    /// Postpones a measurement that cannot start now.
     pub(super) fn postpone(&mut self, now: Instant) {
         self.phase = Phase::Waiting(now + INTERVAL);
     }
 
-    /// A look that began at `began` has ended. Returns what there is to tell.
+    /// Handles the result of a measurement. Returns the limit to report, if
+    /// any.
     pub(super) fn measured(
         &mut self,
         began: Instant,
@@ -85,8 +87,7 @@ impl Schedule {
         excess
     }
 
-    /// No long pause after such a look: it may be a tenant's doing, who would
-    /// have that time to itself.
+    /// The pause is short, because a tenant may cause failures to gain time.
     fn failed(&mut self, began: Instant, now: Instant) -> Option<ExceededLimit> {
         let (since, failures) = self.failing.unwrap_or((began, 0));
         self.failing = Some((since, failures + 1));

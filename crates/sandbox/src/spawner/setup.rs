@@ -1,4 +1,4 @@
-//! What has to be in order before the first lease, and how much of it is.
+//! Prepares everything that must exist before the first lease.
 
 use std::{
     fs, io,
@@ -32,29 +32,29 @@ use crate::{
     worker::namespaces,
 };
 
-/// The oldest version of Landlock that keeps requests of one user apart: it
-/// covers signals and abstract sockets (Linux 6.12).
+/// First version of Landlock that covers signals and abstract sockets (Linux
+/// 6.12). Requests with the same UID need it to be isolated.
 const LANDLOCK_TIER: i32 = 6;
 
-/// All that workers are made with.
+/// Everything that leases and workers need.
 #[derive(Debug)]
 pub(super) struct Prepared {
     pub(super) tier: Tier,
     pub(super) uids: Option<UidPool>,
-    /// How it is found out whether one of them has processes.
+    /// Method to find out whether a UID owns processes.
     pub(super) process_check: ProcessCheck,
     pub(super) root: WorkspaceRoot,
     pub(super) caches: CacheRoot,
-    /// What no request may open.
+    /// Paths that no request may access.
     pub(super) hidden: Vec<PathBuf>,
     pub(super) policy: Option<Policy>,
-    /// The version of Landlock that is enforced, 0 for none.
+    /// Version of Landlock that the kernel enforces; 0 for none.
     pub(super) landlock: i32,
-    /// Why no stronger tier is had.
+    /// Reasons why stronger tiers are not available.
     pub(super) missing: Vec<String>,
 }
 
-/// Why no tier that was asked for can be had.
+/// Reasons why none of the requested tiers is available.
 #[derive(Debug, Error)]
 pub(super) enum NotPrepared {
     #[error(
@@ -72,7 +72,7 @@ pub(super) enum NotPrepared {
     Filter(#[from] NotInstalled),
 }
 
-/// Why a tier cannot be had.
+/// Reasons why one tier is not available.
 #[derive(Debug, Error)]
 pub(super) enum Unavailable {
     #[error(transparent)]
@@ -123,7 +123,7 @@ fn sentences(tiers: &[(Tier, Unavailable)]) -> Vec<String> {
     tiers.iter().map(|(tier, why)| format!("{tier}: {why}")).collect()
 }
 
-/// Arranges for the first of the tiers asked for that can be had in full.
+/// Prepares the first requested tier that is fully available.
 pub(super) fn prepare(fork: SingleThreaded, setup: &SetupOrder) -> Result<Prepared, NotPrepared> {
     let landlock = landlock_version(fork)?;
     let mut missing = Vec::new();
@@ -142,7 +142,8 @@ pub(super) fn prepare(fork: SingleThreaded, setup: &SetupOrder) -> Result<Prepar
     Err(NotPrepared::Tiers(missing))
 }
 
-/// What a tier needs: users if it has them, or the reason why it is not had.
+/// Checks whether a tier is available. Returns its UIDs if it has separate
+/// ones.
 fn has(
     tier: Tier,
     fork: SingleThreaded,
@@ -160,13 +161,13 @@ fn has(
         Tier::Uid => {}
         Tier::Namespaces => namespaces::probe(fork).map_err(Unavailable::Namespaces)?,
     }
-    // A group that owns caches from before must not become some request's user.
+    // A group that owns caches must not become the UID of a request.
     let path = Path::new(&setup.work_dir).join(caches::NAME);
     let reserved = caches::groups(&path).map_err(|error| Unavailable::CacheRoot { path, error })?;
     Ok(Some(UidPool::claim(setup.first_uid, setup.uid_count, setup.leases, &reserved)?))
 }
 
-/// Makes what a tier that can be had consists of.
+/// Creates everything for a tier that is available.
 fn build(
     tier: Tier,
     uids: Option<(ProcessCheck, UidPool)>,
@@ -191,15 +192,15 @@ fn build(
     let programs: Vec<PathBuf> = setup.programs.iter().map(PathBuf::from).collect();
     let is_restricted = tier != Tier::None && landlock > 0;
     let policy = is_restricted.then(|| Policy::new(&hidden, &programs)).transpose()?;
-    // Once here is cheaper than once for every worker. In the other tiers the
-    // spawner or its helpers still need what it forbids.
+    // Installed here once instead of in every worker. In other tiers, the
+    // spawner or guards still need some of the denied calls.
     if tier == Tier::Uid {
         filter::install(filter::TenantUid::Own)?;
     }
     Ok(Prepared { tier, uids, process_check, root, caches, hidden, policy, landlock, missing })
 }
 
-/// What no request may open, by every name it has.
+/// Paths that no request may access, with and without links resolved.
 fn hidden(setup: &SetupOrder, own: [PathBuf; 2]) -> Vec<PathBuf> {
     let mut hidden: Vec<PathBuf> = setup.hidden.iter().map(PathBuf::from).chain(own).collect();
     let real: Vec<_> = hidden.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();

@@ -1,4 +1,4 @@
-//! The users that can be leased, and what becomes of each.
+//! Slots for leases, and their states.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -21,9 +21,8 @@ use crate::{
     worker::Channels,
 };
 
-/// How long a user rests before it is leased again. Nothing of a tenant is known
-/// to outlive the end of a lease; the pause keeps a mistake in that from
-/// meeting the next tenant at once.
+/// Time that a released UID stays idle before reuse. Nothing of a tenant is
+/// known to survive its lease; this is a precaution.
 pub(super) const IDLE_TIME: Duration = Duration::from_millis(100);
 
 /// One place for a lease.
@@ -33,7 +32,7 @@ pub(super) struct Slot {
     pub(super) state: SlotState,
 }
 
-/// free → leased → ending → free, or quarantined.
+/// free → leased → releasing → free or quarantined
 #[derive(Debug)]
 pub(super) enum SlotState {
     Free { since: Option<Instant> },
@@ -42,28 +41,28 @@ pub(super) enum SlotState {
     Quarantined,
 }
 
-/// What belongs to a request for as long as it lasts.
+/// Data of one lease.
 #[derive(Debug)]
 pub(super) struct LeaseRecord {
     pub(super) id: u64,
-    /// Name of its directory: 128 random bits, so that nobody can guess it.
+    /// Name of the workspace: 128 random bits, which nobody can guess.
     pub(super) workspace: String,
     pub(super) workers: BTreeMap<Pid, u64>,
-    /// A command of the tenant ran, so anything may have been left behind.
+    /// A command has run, so leftovers may exist.
     pub(super) used: bool,
-    /// The caches that its commands have, for the end.
+    /// Caches of its commands, which the cleaner hands on.
     pub(super) shared: Option<SharedCaches>,
-    /// A worker that waits until what was left behind is gone.
+    /// A worker that waits until the previous command's leftovers are killed.
     pub(super) pending: Option<PendingWorker>,
-    /// When it was leased, as files are stamped.
+    /// Start of the lease, to compare with file timestamps.
     pub(super) since: SystemTime,
-    /// Looks at what its commands take, once one runs that has limits.
+    /// Schedule of measurements, if a command with limits has run.
     pub(super) schedule: Option<Schedule>,
-    /// What all that it consists of may take together.
+    /// Limits of the request as a whole.
     pub(super) limits: RequestLimits,
 }
 
-/// A worker to be.
+/// A worker to start.
 #[derive(Debug)]
 pub(super) struct PendingWorker {
     pub(super) job: u64,
@@ -72,7 +71,7 @@ pub(super) struct PendingWorker {
     pub(super) channels: Channels,
 }
 
-/// All places, the longest unused first.
+/// All slots, and the free ones in the order of their release.
 #[derive(Debug)]
 pub(super) struct Slots {
     all: Vec<Slot>,
@@ -81,7 +80,7 @@ pub(super) struct Slots {
 }
 
 impl Slot {
-    /// When something is to be done about it.
+    /// Time of the next action for this slot.
     pub(super) fn wake(&self) -> Option<Instant> {
         match self.state {
             SlotState::Releasing { wake, .. } => wake,
@@ -113,12 +112,12 @@ impl Slots {
         self.all.iter().enumerate()
     }
 
-    /// The slot that lease `id` is on.
+    /// Index of the slot that has lease `id`.
     pub(super) fn find(&self, id: u64) -> Option<usize> {
         self.all.iter().position(|slot| slot.lease().is_some_and(|lease| lease.id == id))
     }
 
-    /// When the user that rests longest has rested, if one rests.
+    /// Time at which the next idle UID can be leased again.
     pub(super) fn next_reusable(&self) -> Option<Instant> {
         match self.all.get(*self.free.front()?)?.state {
             SlotState::Free { since } => Some(since? + IDLE_TIME),
@@ -126,12 +125,12 @@ impl Slots {
         }
     }
 
-    /// The users of a slot, where it has any of its own.
+    /// UIDs of a slot; `None` in tiers without separate UIDs.
     pub(super) fn uids(&self, index: usize) -> Option<UidPair> {
         self.all.get(index).and_then(|slot| slot.uids)
     }
 
-    /// The lease on a slot, unless it is ending.
+    /// The lease of a slot, unless it is being released.
     pub(super) fn lease_mut(&mut self, index: usize) -> Option<&mut LeaseRecord> {
         match &mut self.all.get_mut(index)?.state {
             SlotState::Leased(lease) => Some(lease),
@@ -139,7 +138,7 @@ impl Slots {
         }
     }
 
-    /// The lease on a slot, whatever its state.
+    /// The lease of a slot, even if it is being released.
     pub(super) fn any_lease_mut(&mut self, index: usize) -> Option<&mut LeaseRecord> {
         match &mut self.all.get_mut(index)?.state {
             SlotState::Leased(lease) | SlotState::Releasing { lease, .. } => Some(lease),
@@ -162,7 +161,7 @@ impl Slots {
         }
     }
 
-    /// What a slot waits for may have happened: it waits no longer.
+    /// Ends the wait of a release, because its reason may be gone.
     pub(super) fn wake_now(&mut self, index: usize, now: Instant) {
         if let Some(SlotState::Releasing { wake: Some(wake), .. }) =
             self.all.get_mut(index).map(|slot| &mut slot.state)
@@ -171,7 +170,7 @@ impl Slots {
         }
     }
 
-    /// Whether a slot's time has come; only once.
+    /// Returns true once when the wait of a release is over.
     pub(super) fn take_wake(&mut self, index: usize, now: Instant) -> bool {
         match self.all.get_mut(index).map(|slot| &mut slot.state) {
             Some(SlotState::Releasing { wake, .. }) => wake.take_if(|at| *at <= now).is_some(),
@@ -179,7 +178,7 @@ impl Slots {
         }
     }
 
-    /// A lease begins to end, unless it did before.
+    /// Starts the release of a lease, unless it has started already.
     pub(super) fn begin_release(
         &mut self,
         index: usize,
@@ -203,7 +202,7 @@ impl Slots {
         }
     }
 
-    /// A lease has ended: its user is free, or was never to be used again.
+    /// Ends a release: the slot becomes free or quarantined.
     pub(super) fn end(&mut self, index: usize, now: Instant, quarantined: bool) {
         let Some(slot) = self.all.get_mut(index) else { return };
         if quarantined {
@@ -214,7 +213,8 @@ impl Slots {
         }
     }
 
-    /// Leases the user that rested longest: the lease and its slot.
+    /// Leases the UID that has been idle longest. Returns the lease and its
+    /// slot.
     pub(super) fn lease(&mut self, now: Instant) -> Option<(u64, usize)> {
         let index = *self.free.front()?;
         let slot = self.all.get_mut(index)?;

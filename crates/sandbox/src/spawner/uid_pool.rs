@@ -1,4 +1,4 @@
-//! The users that requests may have, claimed for this process.
+//! UIDs and groups for requests, claimed by this process.
 
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
@@ -17,7 +17,7 @@ use caps::{CapSet, Capability};
 use nix::unistd::{Gid, Uid};
 use thiserror::Error;
 
-/// Why there are no users to lease.
+/// Reasons why there are no UIDs to lease.
 #[derive(Debug, Error)]
 pub(super) enum NoUids {
     #[error("capability {0} is missing: run as root with capabilities SETUID and SETGID")]
@@ -38,31 +38,30 @@ pub(super) enum NoUids {
     Read { path: &'static str, error: io::Error },
 }
 
-/// One in so many ids of the range is left for the groups of caches.
+/// One of this many IDs of the range is reserved for groups of caches.
 const GROUPS: u32 = 8;
 
-/// Users that nobody else on this machine leases while this value lives.
+/// UIDs that no other supervisor of this node leases while this value lives.
 #[derive(Debug)]
 pub(super) struct UidPool {
     pub(super) pairs: Vec<UidPair>,
     _claims: Vec<UnixListener>,
     range: RangeInclusive<u32>,
-    /// Groups that own caches, claimed when they were first needed.
+    /// Groups that own caches, claimed at first use.
     groups: BTreeMap<u32, Option<UnixListener>>,
 }
 
-/// What a lease needs.
+/// The two UIDs of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct UidPair {
-    /// Whom whoever ends the tenant's processes pretends to be; see
-    /// [`super::kill`].
+    /// UID that the killer and the meter run under; see [`super::kill`].
     pub(super) killer: Uid,
     pub(super) tenant: Uid,
 }
 
 impl UidPool {
-    /// Claims `wanted` pairs of users of a range; fewer if there are not so
-    /// many. None of `reserved` is among them.
+    /// Claims up to `wanted` pairs of UIDs of a range, without those in
+    /// `reserved`.
     pub(super) fn claim(
         first: u32,
         count: u32,
@@ -94,24 +93,23 @@ impl UidPool {
         Ok(Self { pairs, _claims: claims, range, groups })
     }
 
-    /// One of those who kill, while there is no lease yet.
+    /// The killer's UID of some pair; only for use before the first lease.
     pub(super) fn any_killer(&self) -> Option<Uid> {
         self.pairs.first().map(|pair| pair.killer)
     }
 
-    /// Claims another user of the range that nobody has but for processes, so
-    /// that nobody claims it meanwhile.
+    /// Claims a further UID of the range that has processes but no account.
     pub(super) fn claim_left(&self, uid: u32) -> Option<UnixListener> {
         let is_nobodys = self.range.contains(&uid) && !owned().contains(&uid);
-        // Those claimed already had no process when they were.
+        // UIDs claimed before had no process at that time.
         is_nobodys.then(|| claim(uid)).flatten()
     }
 
-    /// The group of this number, if it is of the range and no user's here.
+    /// Claims a group if it is in the range and is no UID of this pool.
     ///
-    /// What belongs to it was made by this supervisor or one before it. Another
-    /// one beside it may have come to the same group meanwhile: for caches of
-    /// its own, which are elsewhere, since no work directory serves two.
+    /// Its files were made by this supervisor or an earlier one. If another
+    /// supervisor uses the same group, its caches are in another work
+    /// directory.
     pub(super) fn group(&mut self, gid: u32) -> Option<Gid> {
         let uids = self.pairs.iter().flat_map(|pair| [pair.killer, pair.tenant]);
         let is_user = uids.map(Uid::as_raw).any(|user| user == gid);
@@ -122,14 +120,14 @@ impl UidPool {
         Some(Gid::from_raw(gid))
     }
 
-    /// A group that is not in use, from the end of the range: users are leased
-    /// from its beginning.
+    /// Claims a free group. Groups come from the end of the range, UIDs from
+    /// its beginning.
     pub(super) fn free_group(&mut self, used: &BTreeSet<u32>) -> Option<Gid> {
         let (taken, range) = (taken().ok()?, self.range.clone());
         let is_free = |gid: &u32| !used.contains(gid) && !taken.contains(gid);
         range.rev().filter(is_free).find_map(|gid| {
             let Entry::Vacant(unused) = self.groups.entry(gid) else { return None };
-            // The claims on users are seen here, too.
+            // This fails for UIDs of this pool, because they are claimed.
             unused.insert(Some(claim(gid)?));
             Some(Gid::from_raw(gid))
         })
@@ -146,8 +144,7 @@ fn check_maps(first: u32, last: u32) -> Result<(), NoUids> {
     Ok(())
 }
 
-/// Users that belong to somebody: accounts, groups, owners of processes, and of
-/// shared memory, semaphores and queues, which outlive processes.
+/// UIDs in use: those of accounts, groups, processes and System V IPC objects.
 fn taken() -> Result<Vec<u32>, NoUids> {
     let mut taken = owned();
     let processes = fs::read_dir("/proc").map_err(|error| NoUids::Read { path: "/proc", error })?;
@@ -155,16 +152,15 @@ fn taken() -> Result<Vec<u32>, NoUids> {
     Ok(taken)
 }
 
-/// Those of them that need no process for it.
+/// UIDs in use without a process.
 fn owned() -> Vec<u32> {
     let mut found = Vec::new();
     for path in ["/etc/passwd", "/etc/group"] {
-        // An image made from scratch has neither.
+        // An image made from scratch has no such file.
         let Ok(text) = fs::read_to_string(path) else { continue };
         found.extend(text.lines().filter_map(|line| line.split(':').nth(2)?.parse::<u32>().ok()));
     }
     for (path, column) in [("shm", 7), ("sem", 4), ("msg", 7)] {
-        // A kernel without them has none.
         let Ok(text) = fs::read_to_string(format!("/proc/sysvipc/{path}")) else { continue };
         let owner = |line: &str| line.split_whitespace().nth(column)?.parse::<u32>().ok();
         found.extend(text.lines().skip(1).filter_map(owner));
@@ -172,7 +168,6 @@ fn owned() -> Vec<u32> {
     found
 }
 
-/// Whether a line of an id map (`inside outside count`) covers `id`.
 fn is_mapped(map: &str, id: u32) -> bool {
     map.lines().any(|line| {
         let mut numbers = line.split_whitespace().filter_map(|number| number.parse::<u64>().ok());
@@ -183,9 +178,9 @@ fn is_mapped(map: &str, id: u32) -> bool {
     })
 }
 
-/// Claims a user for this process: two supervisors that leased the same one
-/// would kill each other's requests. The kernel takes the claim back when the
-/// process ends.
+/// Claims a UID by binding an abstract socket. Two supervisors with the same
+/// UID would kill each other's requests. The kernel ends the claim with the
+/// process.
 fn claim(uid: u32) -> Option<UnixListener> {
     let name = SocketAddr::from_abstract_name(format!("cmp-supervisor/uid/{uid}")).ok()?;
     UnixListener::bind_addr(&name).ok()

@@ -1,4 +1,4 @@
-//! Opening by a path that must not lead out of a directory.
+//! Opens files by paths that must not lead out of a directory.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -8,11 +8,11 @@ use nix::{
     fcntl::{OpenHow, openat2},
 };
 
-/// How often an open is tried. The kernel gives up on `..` when anything on the
-/// machine was renamed or mounted meanwhile, and other requests mount.
+/// Most attempts to open. A path with `..` fails with EAGAIN if anything on the
+/// machine is renamed or mounted meanwhile, and other requests mount.
 const ATTEMPTS: usize = 1000;
 
-/// Opens `path` in `root`, as `how` says.
+/// Opens `path` below `root` with the options `how`.
 pub(super) fn open<P: ?Sized + NixPath>(
     root: impl AsFd,
     path: &P,

@@ -1,8 +1,8 @@
-//! Attacks that must fail, tried through the real road before anything is served.
+//! Attacks that must fail, run by a confined worker before anything is served.
 //!
-//! A kernel or a container's profile may claim to enforce what it does not. A
-//! worker that is confined like any other tries to reach what no tenant may,
-//! and tells what it got.
+//! A kernel or container profile may not enforce what it claims to. A worker
+//! that is confined like any other tries to access what no tenant may, and
+//! reports what succeeded.
 
 use std::{
     fs,
@@ -26,16 +26,18 @@ use rustix::net::{AddressFamily, Protocol, SendFlags, SocketType, connect, sendt
 
 use crate::wire::plan::CanaryTask;
 
-/// `IPPROTO_MPTCP`, a way to speak TCP that Landlock's ports do not cover.
+/// `IPPROTO_MPTCP`: an alternative to TCP that Landlock's port rules do not
+/// cover.
 const MPTCP: u32 = 262;
 
-/// Sends data with the opening packet, another such way.
+/// Sends data with the SYN packet; Landlock's port rules do not cover it
+/// either.
 const MSG_FASTOPEN: u32 = 0x2000_0000;
 
-/// How long a connection that should be refused may take.
+/// Longest wait for a connection.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// An attack: its name, and whether it succeeds.
+/// An attack: its name, and a function that returns true if it succeeds.
 type Attack = (&'static str, fn(&CanaryTask) -> bool);
 
 const ATTACKS: &[Attack] = &[
@@ -56,7 +58,7 @@ const ATTACKS: &[Attack] = &[
     ("make a user namespace", namespace),
 ];
 
-/// Tries everything, and names what worked.
+/// Runs all attacks and returns the names of those that succeeded.
 pub(super) fn attack(targets: &CanaryTask) -> Vec<String> {
     let alive = ATTACKS.iter().filter(|(_, attack)| attack(targets));
     alive.map(|(name, _)| (*name).to_owned()).collect()

@@ -11,9 +11,9 @@ use prost::bytes::Bytes;
 use super::{HOME, TEMPORARY, Tenant};
 use crate::wire::plan::CacheTask;
 
-/// `NAME=VALUE` in the order of their last occurrence: what was inherited, then
-/// what a tenant has to itself, then what it shares, then what the request
-/// brings. The text of an error is Go's.
+/// Returns `NAME=VALUE` entries without duplicates; the last entry of a name
+/// counts. The order is: inherited, own directories, caches, request. The text
+/// of an error is Go's.
 pub(super) fn compose(
     tenant: &Tenant,
     [inherited, caches, request]: [&[Bytes]; 3],
@@ -29,7 +29,7 @@ pub(super) fn compose(
         .map_err(|_nul| "exec: environment variable contains NUL".to_owned())
 }
 
-/// The variables that say where caches are.
+/// The variables that hold the paths of caches.
 pub(super) fn caches(tenant: &Tenant, caches: &[CacheTask]) -> Vec<Bytes> {
     let path = |cache: &CacheTask| tenant.shared.as_ref()?.path(&cache.name);
     let variable = |cache: &CacheTask| Some(entry(&cache.variable, path(cache)?.as_os_str()));
@@ -40,8 +40,8 @@ fn name(entry: &[u8]) -> &[u8] {
     entry.split(|byte| *byte == b'=').next().unwrap_or_default()
 }
 
-/// Directories of the request's own. None of them is in the repository: a tool
-/// that reads its settings from its home would run what the repository says.
+/// Variables with the request's own directories. None is in the repository,
+/// because tools would then read settings from it and execute them.
 fn own(tenant: &Tenant) -> Vec<Bytes> {
     let home = tenant.directory(HOME);
     let temporary = tenant.directory(TEMPORARY);

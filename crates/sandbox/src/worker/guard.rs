@@ -1,8 +1,7 @@
-//! A process between the spawner and a command that has the spawner's own user.
+//! A process between the spawner and a command in tiers without separate UIDs.
 //!
-//! Where everybody is one user, no user tells a request's processes from others.
-//! A guard does: it is where their orphans go, and under Landlock it may signal
-//! them and nobody else.
+//! Here a UID does not tell the processes of requests apart. The guard does: it
+//! adopts their orphans, and Landlock allows it to signal only them.
 
 use std::io;
 
@@ -19,8 +18,8 @@ use super::{
 };
 use crate::wire::tier::Tier;
 
-/// Has a child do the job, ends everything that came of it, and ends as the
-/// child did.
+/// Does the job in a child, kills all its leftover processes, and ends like the
+/// child.
 pub(super) fn run(job: &mut Job<'_>) -> i32 {
     match guard(job) {
         Ok(status) => end_as(status),
@@ -44,8 +43,8 @@ fn guard(job: &mut Job<'_>) -> io::Result<i32> {
     scope.watch(command, job)
 }
 
-/// Encloses this process in a domain that its signals cannot leave, and tries:
-/// outside is the supervisor, which has the same user.
+/// Enters a Landlock domain that signals cannot leave, and checks it with the
+/// spawner, which is outside and has the same UID.
 fn enclose(outside: Pid) -> io::Result<SignalScope> {
     let ruleset = Ruleset::default().scope(Scope::from_all(ABI::V6)).map_err(io::Error::other)?;
     let created = ruleset.create().map_err(io::Error::other)?;

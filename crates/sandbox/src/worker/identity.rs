@@ -1,4 +1,4 @@
-//! Becoming a tenant: the steps from the spawner's rights to a tenant's.
+//! The steps from the spawner's rights to a tenant's rights.
 
 use std::{
     io,
@@ -36,14 +36,14 @@ use crate::{
     wire::{message::JobKind, plan::Plan, shared::SharedCaches, tier::Tier},
 };
 
-/// What namespaces make a request's own.
+/// Paths that are private to the request in namespaces.
 const PROCESSES: &str = "/proc";
 const SCRATCH: [&str; 2] = ["/tmp", "/dev/shm"];
 
-/// Takes a tenant's identity for good and returns its workspace, which is made
-/// first if this is the tenant's first worker.
+/// Switches to the tenant's UID permanently and returns the workspace. The
+/// tenant's first worker creates it.
 ///
-/// The order matters: each step needs a right that a later one gives up.
+/// Each step needs a right that a later step drops.
 pub(super) fn assume(
     context: &WorkerContext<'_>,
     tenant: &Tenant,
@@ -69,15 +69,15 @@ pub(super) fn assume(
     Ok(workspace)
 }
 
-/// A worker that can reach nothing but what is its tenant's.
+/// A worker that can access only what its tenant may.
 #[derive(Debug)]
 pub(super) struct Confined {
     workspace: OwnedFd,
 }
 
 impl Confined {
-    /// Restricts files, sockets and system calls to what the plan allows, and
-    /// lets go of everything the spawner had open.
+    /// Restricts files, sockets and system calls as the plan says, and closes
+    /// all descriptors of the spawner.
     pub(super) fn enter(
         context: &WorkerContext<'_>,
         workspace: OwnedFd,
@@ -96,8 +96,8 @@ impl Confined {
         let archive = channels.archive.as_ref().map(AsFd::as_fd);
         let kept = [workspace.as_fd(), channels.socket.as_fd()].into_iter().chain(archive);
         fork::close_all_but(kept).map_err(step("close descriptors"))?;
-        // Last: it forbids some of what came before. In the tier of distinct
-        // users the spawner has installed it already.
+        // Last, because it denies some of the calls before. In tier `uid`, the
+        // spawner has installed the filter already.
         match context.tier {
             Tier::Uid | Tier::None => Ok(()),
             Tier::Namespaces => filter::install(TenantUid::Own),
@@ -105,7 +105,7 @@ impl Confined {
         }
         .map_err(io::Error::other)
         .map_err(step("filter system calls"))?;
-        // Blocked so far for the spawner's sake; a program expects none to be.
+        // The spawner blocks signals; programs expect none to be blocked.
         SigSet::all().thread_unblock().map_err(step("unblock signals"))?;
         Ok(Self { workspace })
     }
@@ -115,7 +115,7 @@ impl Confined {
     }
 }
 
-/// Limits what comes of this process to what the plan of a command allows.
+/// Sets the limits of the plan for this process and its descendants.
 pub(super) fn limit(plan: &Plan) -> Result<(), JobError> {
     ProcessLimits::of(plan).and_then(|limits| limits.install()).map_err(step("limit resources"))?;
     if plan.no_internet {
@@ -125,7 +125,7 @@ pub(super) fn limit(plan: &Plan) -> Result<(), JobError> {
     Ok(())
 }
 
-/// What a worker may reach besides its workspace and what all may.
+/// Access in addition to the workspace and to the paths for all tenants.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Access<'r> {
     pub(super) tenant: &'r Tenant,
@@ -144,8 +144,8 @@ impl From<Access<'_>> for ExtraAccess {
     }
 }
 
-/// The directory is the tenant's from the start: for the file system this
-/// process already is the tenant, while its group still may write to the root.
+/// The file system UID is the tenant's already, so the directory belongs to the
+/// tenant. The group still has the right to write to its parent.
 fn make_workspace(context: &WorkerContext<'_>, tenant: &Tenant) -> Result<(), Errno> {
     if let Some(user) = tenant.user {
         setfsuid(user);
@@ -161,7 +161,7 @@ fn change_user(user: Uid, further: Option<Gid>) -> Result<(), Errno> {
     setresuid(user, user, user)
 }
 
-/// Looks, and tries to get the privilege back.
+/// Checks all IDs, and tries to become root again.
 fn prove_powerless(tenant: &Tenant) -> Result<(), Errno> {
     let Some(user) = tenant.user else { return Ok(()) };
     let group = Gid::from_raw(user.as_raw());
@@ -169,8 +169,8 @@ fn prove_powerless(tenant: &Tenant) -> Result<(), Errno> {
     let is_user = [users.real, users.effective, users.saved] == [user; 3];
     let is_group = [groups.real, groups.effective, groups.saved] == [group; 3];
     let wanted = tenant.group().map(Gid::as_raw);
-    // What a Pod gives the supervisor, like the group of its volumes, is no
-    // tenant's.
+    // Groups that the Pod gives to the supervisor, such as `fsGroup`, must be
+    // gone.
     let further = getgroups().map_err(|error| Errno::from_raw(error.raw_os_error()))?;
     let has_no_other = further.iter().map(|group| group.as_raw()).eq(wanted);
     let root = Uid::from_raw(0);
@@ -181,8 +181,8 @@ fn prove_powerless(tenant: &Tenant) -> Result<(), Errno> {
     }
 }
 
-/// The signal is forgotten when the user changes, so it is asked for after
-/// that; the parent may have ended in between.
+/// Changing the UID resets this signal, so it is set afterwards. The parent may
+/// have ended meanwhile.
 fn die_with(parent: Pid) -> Result<(), Errno> {
     prctl::set_pdeathsig(Signal::SIGKILL)?;
     if getppid() == parent { Ok(()) } else { Err(Errno::ESRCH) }

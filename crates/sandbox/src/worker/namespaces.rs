@@ -1,8 +1,8 @@
-//! A process tree, a file system and IPC objects of a request's own.
+//! Private namespaces for a request: processes, mounts, IPC and host name.
 //!
-//! Two processes stand between the spawner and a worker: a *warden* outside the
-//! namespaces, whose end the spawner sees, and an *init* inside, with whose end
-//! the kernel ends everything else there.
+//! Two processes are between the spawner and the worker. The *monitor* is
+//! outside the namespaces; the spawner waits for it. The *init* is inside; when
+//! it ends, the kernel kills all other processes there.
 
 mod root;
 
@@ -32,7 +32,7 @@ const NEW: CloneFlags = CloneFlags::CLONE_NEWPID
     .union(CloneFlags::CLONE_NEWIPC)
     .union(CloneFlags::CLONE_NEWUTS);
 
-/// Whether namespaces can be made here.
+/// Tests whether namespaces can be created here.
 pub(crate) fn probe(fork: SingleThreaded) -> io::Result<()> {
     let child = fork.fork(|| unshare(NEW).map_or_else(|errno| errno as i32, |()| 0))?;
     let status = waitpid(child, None)?;
@@ -42,7 +42,7 @@ pub(crate) fn probe(fork: SingleThreaded) -> io::Result<()> {
     Err(io::ErrorKind::Other.into())
 }
 
-/// Does a job in namespaces of its own, and ends as it did.
+/// Does a job in new namespaces and ends like it.
 pub(super) fn enter(job: &mut Job<'_>) -> i32 {
     match monitor(job) {
         Ok(status) => end_as(status),
@@ -50,7 +50,8 @@ pub(super) fn enter(job: &mut Job<'_>) -> i32 {
     }
 }
 
-/// The warden: makes the namespaces, passes orders on to their init, and waits.
+/// The monitor: creates the namespaces, forwards signals to the init, and
+/// waits.
 fn monitor(job: &mut Job<'_>) -> io::Result<i32> {
     let spawner = getppid();
     setsid()?;
@@ -74,12 +75,14 @@ fn monitor(job: &mut Job<'_>) -> io::Result<i32> {
         let mut status = [0; 4];
         status_socket.set_nonblocking(true)?;
         let told = status_socket.read_exact(&mut status).is_ok();
-        // An init that was killed said nothing, and took everything with it.
+        // A killed init sends no status, and the kernel has killed everything
+        // inside.
         return Ok(if told { i32::from_ne_bytes(status) } else { reaped.status });
     }
 }
 
-/// The init: arranges the namespaces, reaps, and ends when nobody is left.
+/// The init: sets up the namespaces, collects orphans, and ends when no process
+/// is left.
 fn init(job: &mut Job<'_>, mut status_socket: UnixStream) -> i32 {
     let status = prctl::set_pdeathsig(Signal::SIGKILL).map_err(io::Error::from);
     let status = match status.and_then(|()| attend(job)) {

@@ -1,4 +1,4 @@
-//! Further paths to read, and which there must not be.
+//! Additional paths to read, and the check that they expose nothing hidden.
 
 use std::{
     fs, io,
@@ -7,19 +7,19 @@ use std::{
 
 use thiserror::Error;
 
-/// What the kernel shows of everybody's processes and of the machine.
+/// Kernel file systems, which show all processes and the machine.
 const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
 
 /// A path that a worker may read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ReadPath {
-    /// As it was asked for; its directory is without links.
+    /// The path as requested; only its directory has links resolved.
     pub(super) asked: PathBuf,
-    /// Without links.
+    /// The path with all links resolved.
     pub(super) real: PathBuf,
 }
 
-/// Why a path cannot be read.
+/// Reasons why a path must not be read.
 #[derive(Debug, Error)]
 pub(super) enum NotReadable {
     #[error("`{path}` is to be readable (spec.sandbox.read or --read): {error}")]
@@ -31,7 +31,8 @@ pub(super) enum NotReadable {
     Closed { path: PathBuf, hidden: PathBuf },
 }
 
-/// Finds the paths, none of which may lead to what is hidden, or above it.
+/// Resolves the paths. A path is refused if it is hidden, or above or below a
+/// hidden path.
 pub(super) fn find(paths: &[String], hidden: &[PathBuf]) -> Result<Vec<ReadPath>, NotReadable> {
     paths.iter().map(|path| one(Path::new(path), hidden)).collect()
 }

@@ -1,4 +1,4 @@
-//! Removing a directory's contents, whatever a tenant made of them.
+//! Removes a directory's contents, whatever permissions and depth they have.
 
 use std::{
     ffi::{CStr, CString},
@@ -14,18 +14,19 @@ use nix::{
 };
 use rand::RngExt;
 
-/// Most entries looked at before they are removed: memory stays flat however
-/// many files a directory has.
+/// Most entries to list before they are removed. It bounds memory for
+/// directories with many files.
 const BATCH: usize = 4096;
 
 const LIST: OFlag =
     OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
 
-/// Removes everything in `name`, a directory in `root`. That it is gone
-/// already is no error.
+/// Removes everything in `name`, a directory in `root`. A missing directory is
+/// no error.
 ///
-/// Directories are moved up to the top before they are emptied. So depth costs
-/// neither stack nor descriptors, and two directories are open at a time.
+/// Nested directories are moved to the top before they are emptied. Depth
+/// therefore needs neither stack nor descriptors; at most two directories are
+/// open.
 pub(crate) fn contents(root: &OwnedFd, name: &str) -> Result<(), Errno> {
     let name = CString::new(name).map_err(|_nul| Errno::EINVAL)?;
     let top = match open(root.as_fd(), &name) {
@@ -36,15 +37,15 @@ pub(crate) fn contents(root: &OwnedFd, name: &str) -> Result<(), Errno> {
     each(top.as_fd(), |entry| flatten(top.as_fd(), entry, &mut names))
 }
 
-/// Empties a directory at the top and removes it: what it holds of files goes
-/// with it, directories move up.
+/// Empties a directory at the top and removes it: deletes its files and moves
+/// its directories to the top.
 fn flatten(top: BorrowedFd<'_>, name: &CStr, names: &mut FreshNames) -> Result<(), Errno> {
     let directory = open(top, name)?;
     each(directory.as_fd(), |entry| {
         let moved = names.next();
         let rename = || renameat(&directory, entry, top, moved.as_c_str());
         match rename() {
-            // To move a directory takes the right to write to it.
+            // Moving a directory requires the right to write to it.
             Err(Errno::EACCES) => {
                 permit(directory.as_fd(), entry)?;
                 rename()
@@ -55,7 +56,7 @@ fn flatten(top: BorrowedFd<'_>, name: &CStr, names: &mut FreshNames) -> Result<(
     unlinkat(top, name, UnlinkatFlags::RemoveDir)
 }
 
-/// Removes all files in a directory, and all directories in the way `take` does.
+/// Deletes all files of a directory, and handles its directories with `take`.
 fn each(
     directory: BorrowedFd<'_>,
     mut take: impl FnMut(&CStr) -> Result<(), Errno>,
@@ -73,14 +74,14 @@ fn each(
     }
 }
 
-/// Removes what is not a directory; whether it was none.
+/// Deletes an entry. Returns false if it is a directory.
 fn unlink(directory: BorrowedFd<'_>, entry: &Entry) -> Result<bool, Errno> {
     if entry.file_type() == Some(Type::Directory) {
         return Ok(false);
     }
     match unlinkat(directory, entry.file_name(), UnlinkatFlags::NoRemoveDir) {
         Ok(()) | Err(Errno::ENOENT) => Ok(true),
-        // Some file systems do not say what an entry is.
+        // Some file systems do not report the type of an entry.
         Err(Errno::EISDIR | Errno::EPERM) => Ok(false),
         Err(error) => Err(error),
     }
@@ -94,7 +95,7 @@ fn list(directory: BorrowedFd<'_>) -> Result<Vec<Entry>, Errno> {
     listing.iter().filter(real).take(BATCH).collect()
 }
 
-/// Opens a directory for emptying, if need be after giving it the mode for that.
+/// Opens a directory for emptying, after adding permissions if necessary.
 fn open(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
     let open = || openat(parent, name, LIST, Mode::empty());
     let directory = match open() {
@@ -112,11 +113,12 @@ fn open(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
 }
 
 fn permit(parent: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
-    // No process of the tenant is left that could put a link in its place.
+    // No process of the tenant is left that could replace the entry by a link.
     fchmodat(parent, name, Mode::S_IRWXU, FchmodatFlags::FollowSymlink)
 }
 
-/// Fresh names for directories at the top, which no tenant can have foreseen.
+/// New names for directories at the top. The prefix is random, so no tenant can
+/// have used them.
 struct FreshNames {
     prefix: u128,
     next: u64,
@@ -178,7 +180,8 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let top = parent.path().join("top");
         fs::create_dir(&top).unwrap();
-        // Built from within: the whole path is longer than a path may be.
+        // Built with relative paths, because the whole path is longer than
+        // PATH_MAX.
         let mut at: OwnedFd = fs::File::open(&top).unwrap().into();
         for _ in 0..5_000 {
             nix::sys::stat::mkdirat(&at, "d", Mode::S_IRWXU).unwrap();

@@ -1,4 +1,4 @@
-//! Becoming a command.
+//! Turns a worker into a command.
 
 use std::{
     convert::Infallible,
@@ -29,8 +29,8 @@ use crate::{
     },
 };
 
-/// Replaces this process by a command. Its output goes to pipes whose other
-/// ends the supervisor gets.
+/// Replaces this process by a command. The supervisor gets the read ends of its
+/// output pipes.
 pub(super) fn become_command(
     confined: &Confined,
     (tenant, caches): (&Tenant, &[Bytes]),
@@ -41,8 +41,8 @@ pub(super) fn become_command(
     let variables = environment::compose(tenant, [&task.inherited, caches, &task.environment])
         .map_err(JobError::Command)?;
     let program = task.words.first().map(AsRef::as_ref).unwrap_or_default();
-    // Looked up before the change of directory: what is in the repository is
-    // not on anybody's PATH.
+    // Before changing the directory: programs of the repository must not be
+    // found through a relative PATH.
     chdir("/").map_err(step("leave the workspace"))?;
     let path = lookup::look_up(program, &task.search).map_err(JobError::Command)?;
     let failed = |errno| JobError::Command(start_error(&path, errno, task));
@@ -55,11 +55,11 @@ pub(super) fn become_command(
     execve(&path, &arguments, &variables).map_err(failed)
 }
 
-/// What a directory is opened with to be entered.
+/// Flags to open a directory for entering it.
 const DIRECTORY: OFlag = OFlag::O_PATH.union(OFlag::O_DIRECTORY).union(OFlag::O_CLOEXEC);
 
-/// Changes to a directory of the repository. Whatever its path or links on the
-/// way say, the repository is the root, as for Argo CD's `SecureJoin`.
+/// Changes to a directory of the repository. Absolute paths, `..` and links are
+/// resolved with the repository as the root, like Argo CD's `SecureJoin`.
 fn enter(repository: &OwnedFd, directory: &[u8]) -> Result<(), Errno> {
     let resolve = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS;
     let how = OpenHow::new().flags(DIRECTORY).resolve(resolve);
@@ -73,8 +73,8 @@ fn words(task: &RunTask) -> Result<Vec<CString>, JobError> {
         .map_err(|_nul| JobError::Command("exec: an argument contains NUL".to_owned()))
 }
 
-/// Makes the pipes as the tenant: their owner may open them again by the name
-/// of `/dev/stderr`, and nobody else.
+/// Creates the pipes after switching the UID. The tenant then owns them and can
+/// open `/dev/stderr`.
 fn connect(socket: &UnixStream) -> Result<(), JobError> {
     let pipes = "connect the command's output";
     let (stdout, into_stdout) = pipe2(OFlag::O_CLOEXEC).map_err(step(pipes))?;
@@ -89,7 +89,7 @@ fn connect(socket: &UnixStream) -> Result<(), JobError> {
     dup2_stderr(&into_stderr).map_err(step(pipes))
 }
 
-/// What Go says when a program does not start, and what usually is the matter.
+/// Go's text for a program that does not start, with the usual reason.
 fn start_error(path: &Path, errno: Errno, task: &RunTask) -> String {
     let error = format!("fork/exec {}: {}", path.display(), errno_text(errno as i32));
     let directory = String::from_utf8_lossy(&task.directory);

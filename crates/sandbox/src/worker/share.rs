@@ -1,11 +1,11 @@
-//! Leaving a cache to the next request, which has another user.
+//! Hands a cache on to the next request, which has another UID.
 //!
-//! Programs make files with modes of their own choice, which no umask changes:
-//! a directory that was made with 0755 is closed to the next user. Once all of
-//! a request's processes are gone, what they made is given to the group.
+//! Programs may set modes explicitly, and a umask does not affect that: the
+//! next request could not use a directory with mode 0755. When all processes of
+//! a request have ended, its files are therefore given to the cache's group.
 //!
-//! This runs as the request's user. Whatever its processes made of the cache,
-//! nothing can be changed here that they could not have changed themselves.
+//! This runs as the request's UID, so it can change only what the request's
+//! processes could have changed themselves.
 
 use std::{
     ffi::CStr,
@@ -26,26 +26,25 @@ use nix::{
 use super::remove;
 use crate::wire::shared::SharedCaches;
 
-/// Largest cache: one that grows beyond it begins anew. Nobody else keeps what
-/// is never removed from filling the volume, and with it the Pod. To look at so
-/// many entries takes a second or less.
+/// A cache that exceeds this size is emptied. Otherwise caches would grow until
+/// the volume is full. Counting so many entries takes at most a second.
 const LARGEST: Size = Size { bytes: 4 << 30, entries: 200_000 };
 
-/// Deepest directory that is looked into; each costs a descriptor.
+/// Deepest level to visit; each level needs a descriptor.
 const MAX_DEPTH: usize = 64;
 
-/// What a directory needs to be the group's: the last bit has what is made in
-/// it belong to the group, too.
+/// Permissions that the group needs for a directory. With the set-group-ID bit,
+/// new files inside get the group too.
 const DIRECTORY: u32 = 0o2070;
-/// What a file needs.
+/// Permissions that the group needs for a file.
 const FILE: u32 = 0o060;
-/// What a file does not keep.
+/// Bits that are removed from files.
 const SET_ID: u32 = 0o6000;
-/// What a file's owner may execute, the group may.
+/// If the owner may execute a file, the group may too.
 const EXECUTE: u32 = 0o100;
 
-/// Gives what this user made in the caches to their group, and empties those
-/// that are too large. What fails costs the next request some of its speed.
+/// Gives this UID's files in the caches to their group, and empties caches that
+/// are too large. An error only makes the next request slower.
 pub(crate) fn hand_on(shared: &SharedCaches) {
     for name in &shared.names {
         let _ = hand_on_one(shared, name, LARGEST);
@@ -62,10 +61,10 @@ fn hand_on_one(shared: &SharedCaches, name: &str, largest: Size) -> io::Result<(
     }
 }
 
-/// There is more than a cache may hold.
+/// The cache is too large.
 struct Full;
 
-/// What there is in a cache.
+/// Size of a cache.
 #[derive(Clone, Copy)]
 struct Size {
     bytes: u64,
@@ -74,16 +73,16 @@ struct Size {
 
 struct CacheWalk {
     group: Option<Gid>,
-    /// How much more there may be.
+    /// Size that is still allowed.
     left: Size,
 }
 
 impl CacheWalk {
     fn enter(&mut self, mut directory: Dir, depth: usize) -> Result<(), Full> {
-        // A copy: reading entries and using the descriptor are both wanted.
+        // Copied, because the iterator borrows the directory.
         let Ok(here) = directory.as_fd().try_clone_to_owned() else { return Ok(()) };
         for entry in directory.iter() {
-            // One that cannot be read further is as good as at its end.
+            // An unreadable directory counts as ended.
             let Ok(entry) = entry else { return Ok(()) };
             if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
                 self.look(here.as_fd(), entry.file_name(), depth)?;
@@ -96,7 +95,7 @@ impl CacheWalk {
         let Ok(about) = fstatat(parent, name, AtFlags::AT_SYMLINK_NOFOLLOW) else { return Ok(()) };
         self.count(&about)?;
         if let Some(group) = self.group.filter(|_| about.st_uid == geteuid().as_raw()) {
-            // A file that cannot be shared is made anew by whoever misses it.
+            // Programs create a file again if they cannot read it.
             let _ = give(parent, name, &about, group);
         }
         if kind(&about) != SFlag::S_IFDIR || depth >= MAX_DEPTH {
@@ -117,7 +116,7 @@ impl CacheWalk {
     }
 }
 
-/// Gives one entry to the group. Links and devices are nothing to be given.
+/// Gives one entry to the group. Links and devices are skipped.
 fn give(parent: BorrowedFd<'_>, name: &CStr, about: &FileStat, group: Gid) -> Result<(), Errno> {
     let mode = about.st_mode & 0o7777;
     let wanted = match kind(about) {
@@ -126,7 +125,7 @@ fn give(parent: BorrowedFd<'_>, name: &CStr, about: &FileStat, group: Gid) -> Re
         _ => return Ok(()),
     };
     if about.st_gid != group.as_raw() {
-        // First, for it takes bits of the mode away.
+        // Before the mode, because chown removes bits of it.
         fchownat(parent, name, None, Some(group), AtFlags::AT_SYMLINK_NOFOLLOW)?;
     }
     if wanted != mode || about.st_gid != group.as_raw() {
@@ -163,7 +162,7 @@ mod tests {
 
     use super::*;
 
-    /// A cache with a directory in it, in which there is a file.
+    /// A cache with one directory that has one file.
     fn cache(group: Option<Gid>) -> (TempDir, SharedCaches) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().to_owned();

@@ -1,5 +1,4 @@
-//! A repository being written: every path stays below its root, whatever links
-//! say.
+//! Writes a repository. No path can leave its root, whatever links exist.
 
 use std::{
     collections::VecDeque,
@@ -22,10 +21,10 @@ use nix::{
 
 use super::beneath;
 
-/// Links followed on one path; as many as Go's `filepath.EvalSymlinks` follows.
+/// Most links to follow on one path, as in Go's `filepath.EvalSymlinks`.
 const MAX_LINKS: usize = 255;
 
-/// Mode of directories that the archive does not give one.
+/// Mode of directories whose mode the archive does not set.
 const DIRECTORY: Mode = Mode::S_IRWXU
     .union(Mode::S_IRGRP)
     .union(Mode::S_IXGRP)
@@ -39,23 +38,23 @@ pub(super) struct RepositoryTree {
     implied: u64,
 }
 
-/// Why something is not made.
+/// Reasons why an entry was not created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotMade {
-    /// A directory above it is not.
+    /// A parent directory could not be created.
     Above(Errno),
-    /// It is not itself.
+    /// The entry itself could not be created.
     Itself(Errno),
 }
 
-/// Where a path really leads.
+/// The result of resolving all links of a path.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Resolved {
-    /// To this, without any link on the way.
+    /// This path, which has no links.
     Path(EntryPath),
-    /// To nothing that is there.
+    /// Something on the path does not exist.
     Missing,
-    /// Out of the tree.
+    /// The path leaves the repository.
     Outside,
 }
 
@@ -64,13 +63,14 @@ impl RepositoryTree {
         Self { root, implied: 0 }
     }
 
-    /// Opens a file for writing, made or emptied, with the directories above it.
+    /// Creates or truncates a file, and creates its parent directories.
     pub(super) fn create(&mut self, path: &EntryPath, mode: Mode) -> Result<File, NotMade> {
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_TRUNC;
         let opened = match self.open(path.as_path(), flags, mode) {
             Ok(file) => Ok(file),
             Err(Errno::EXDEV) => Err(Errno::EXDEV),
-            // What is wrong above is told first, and most often it is only missing.
+            // Errors of the parents take precedence. Usually they are only
+            // missing.
             Err(_) => {
                 self.directories(&path.parent()).map_err(NotMade::Above)?;
                 self.open(path.as_path(), flags, mode)
@@ -79,8 +79,8 @@ impl RepositoryTree {
         opened.map(File::from).map_err(NotMade::Itself)
     }
 
-    /// Makes a directory and those above it; whether it was made. One that is
-    /// there stays as it is.
+    /// Creates a directory and its parents. Returns true if it is new. An
+    /// existing directory stays unchanged.
     pub(super) fn directory(&mut self, path: &EntryPath, mode: Mode) -> Result<bool, NotMade> {
         if path.is_root() {
             return Ok(false);
@@ -96,7 +96,7 @@ impl RepositoryTree {
         self.make(&parent, path, mode).map_err(NotMade::Itself)
     }
 
-    /// Makes all directories of a path, from the root down.
+    /// Creates all directories of a path, from the root down.
     fn directories(&mut self, path: &EntryPath) -> Result<(), Errno> {
         let mut at = EntryPath::default();
         if path.is_root() {
@@ -110,13 +110,14 @@ impl RepositoryTree {
         Ok(())
     }
 
-    /// Makes a directory in the one above it; whether it was made.
+    /// Creates a directory in its parent. Returns true if it is new.
     fn make(&self, above: &OwnedFd, path: &EntryPath, mode: Mode) -> Result<bool, Errno> {
         let name = path.as_path().file_name().ok_or(Errno::EEXIST)?;
         match mkdirat(above, name, mode) {
             Ok(()) => Ok(true),
             Err(Errno::EEXIST) if self.enter(path).is_ok() => Ok(false),
-            // In Go's words: there is something else, or a link to nothing.
+            // Go returns these errors for another kind of file and for a link
+            // to nothing.
             Err(Errno::EEXIST) => match self.open(path.as_path(), OFlag::O_PATH, Mode::empty()) {
                 Ok(_) => Err(Errno::ENOTDIR),
                 Err(_) => Err(Errno::EEXIST),
@@ -125,30 +126,30 @@ impl RepositoryTree {
         }
     }
 
-    /// Directories made because an entry's name implied them.
+    /// Number of directories created only because an entry's name implies them.
     pub(super) fn implied(&self) -> u64 {
         self.implied
     }
 
-    /// Gives a directory its mode.
+    /// Sets a directory's mode.
     pub(super) fn permit(&self, path: &EntryPath, mode: Mode) -> Result<(), Errno> {
         let directory = self.open(path.as_path(), OFlag::O_DIRECTORY, Mode::empty())?;
         fchmod(directory, mode)
     }
 
-    /// Makes a link. The directory it is in has to be there.
+    /// Creates a link. Its directory must exist.
     pub(super) fn link(&self, path: &EntryPath, value: &Path) -> Result<(), Errno> {
         let parent = self.enter(&path.parent())?;
         let name = path.as_path().file_name().ok_or(Errno::EEXIST)?;
         symlinkat(value, &parent, name)
     }
 
-    /// Whether there is something of this name, be it a link to nothing.
+    /// Returns true if the name exists, even as a link to nothing.
     pub(super) fn has(&self, path: &EntryPath) -> bool {
         self.open(path.as_path(), OFlag::O_PATH | OFlag::O_NOFOLLOW, Mode::empty()).is_ok()
     }
 
-    /// Follows every link on a path. The work is bounded by [`MAX_LINKS`].
+    /// Resolves every link on a path, at most [`MAX_LINKS`].
     pub(super) fn real(&self, path: &EntryPath) -> Result<Resolved, Errno> {
         let mut ahead: VecDeque<OsString> = path.as_path().iter().map(OsStr::to_owned).collect();
         let mut at = EntryPath::default();
@@ -180,7 +181,7 @@ impl RepositoryTree {
         self.open(path.as_path(), OFlag::O_PATH | OFlag::O_DIRECTORY, Mode::empty())
     }
 
-    /// The kernel follows links, but not out of the tree.
+    /// The kernel follows links, but not out of the repository.
     fn open(&self, path: &Path, flags: OFlag, mode: Mode) -> Result<OwnedFd, Errno> {
         let resolve = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS;
         let how = OpenHow::new().flags(flags | OFlag::O_CLOEXEC).mode(mode).resolve(resolve);
@@ -188,7 +189,7 @@ impl RepositoryTree {
     }
 }
 
-/// The mode of a directory, from the bits in an archive.
+/// Mode of a directory, from the bits in an archive.
 pub(super) fn directory_mode(preserved: Option<u32>) -> Mode {
     preserved.map_or(DIRECTORY, |bits| Mode::from_bits_truncate(bits & 0o777))
 }

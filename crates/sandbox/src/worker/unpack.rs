@@ -1,4 +1,4 @@
-//! Writing an archive's entries to disk, as the tenant it came for.
+//! Writes the entries of an archive to disk, running as the tenant.
 
 use std::{
     fs::File,
@@ -21,17 +21,17 @@ use super::{
 };
 use crate::wire::plan::{UnpackResult, UnpackTask};
 
-/// Bytes read from the supervisor at a time.
+/// Bytes read from the pipe at a time.
 const PIECE: usize = 64 * 1024;
 
-/// Mode of files that do not keep their own: nothing is executable.
+/// Mode of files if modes are not preserved: not executable.
 const FILE: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR).union(Mode::S_IRGRP).union(Mode::S_IROTH);
 
-/// Bytes of directories whose modes have to wait: some twenty thousand, where
-/// hardly any repository has one.
+/// Most bytes for directories whose modes are set at the end: about twenty
+/// thousand. Few repositories have one.
 const MAX_DEFERRED: usize = 2 << 20;
 
-/// Unpacks what `archive` holds into the workspace's repository.
+/// Unpacks `archive` into the workspace's repository.
 pub(super) fn unpack(
     workspace: BorrowedFd<'_>,
     task: UnpackTask,
@@ -53,15 +53,16 @@ fn refused(error: impl std::error::Error) -> JobError {
     JobError::Refused(error.to_string())
 }
 
-/// Takes the entries of an archive.
+/// Receives the entries of an archive.
 struct Unpacker {
     tree: RepositoryTree,
     preserve_file_mode: bool,
     counter: EntryCounter,
     file: Option<(File, String)>,
-    /// Modes that would keep the tenant from filling its own directories.
+    /// Modes to be set at the end, because they would prevent creating files
+    /// inside.
     modes: Vec<(EntryPath, Mode)>,
-    /// Bytes of them.
+    /// Bytes that these modes take.
     deferred: usize,
 }
 
@@ -78,7 +79,7 @@ impl Unpacker {
         }
     }
 
-    /// Gives directories the modes that had to wait; the deepest first.
+    /// Sets the deferred modes, the deepest first.
     fn finish(self) -> Result<UnpackResult, Refusal> {
         for (path, mode) in self.modes.iter().rev() {
             let errno =
@@ -96,7 +97,7 @@ impl Unpacker {
         })?;
         self.counter.check_implied(self.tree.implied())?;
         if is_new && !mode.contains(Mode::S_IRWXU) {
-            // As the umask would have it.
+            // The umask would remove these bits.
             self.defer(path, mode - Mode::S_IWGRP - Mode::S_IWOTH)?;
         }
         Ok(())
@@ -129,15 +130,16 @@ impl Unpacker {
         Ok(())
     }
 
-    /// Argo CD resolves a link's target as far as it is there already, and
-    /// stores the way to it. A target that is the root itself is refused.
+    /// Creates a link. Like Argo CD, resolves its target as far as it exists,
+    /// and stores the relative path. A target that is the root itself is
+    /// refused.
     fn link(&self, path: &EntryPath, link: &[u8]) -> Result<(), Refusal> {
         let outside = || Refusal::LinkOutside {
             path: shown(path),
             target: String::from_utf8_lossy(link).into_owned(),
         };
         let failed = |errno| {
-            // Go gives up on a circle by itself, before the kernel does.
+            // Go detects a circle itself, before the kernel does.
             let circle = || "EvalSymlinks: too many links".to_owned();
             let cause = if errno == Errno::ELOOP { circle() } else { errno_text(errno as i32) };
             Refusal::LinkTarget { path: shown(path), cause }
@@ -151,8 +153,9 @@ impl Unpacker {
         if target.is_root() {
             return Err(outside());
         }
-        // Argo CD reckons from the directory in the link's name. Where a link
-        // leads to that directory, the new one stands elsewhere, and may lead out.
+        // Argo CD computes the relative path from the link's name. If a parent
+        // in that name is a link itself, the new link is elsewhere and may lead
+        // out.
         let value = target.relative_to(&path.parent());
         let parent = self.tree.real(&path.parent()).map_err(failed);
         let climbs = value.iter().take_while(|part| *part == "..").count();
@@ -207,7 +210,7 @@ impl Sink for Unpacker {
     }
 }
 
-/// Which path is at fault, and what it is.
+/// Returns the path that failed, and the error.
 fn blamed(path: &EntryPath, error: NotMade) -> (String, Errno) {
     match error {
         NotMade::Above(errno) => (shown(&path.parent()), errno),

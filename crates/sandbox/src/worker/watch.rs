@@ -1,4 +1,4 @@
-//! Watching over a command, and over what it leaves behind.
+//! Waits for a command and kills its leftover processes.
 
 use std::{io, os::unix::process::ExitStatusExt, process::ExitStatus};
 
@@ -16,30 +16,31 @@ use crate::{
     wire::plan::{Answer, Exited},
 };
 
-/// The spawner's order to end everything at once.
+/// The spawner's order to kill everything at once.
 pub(crate) const KILL_ORDER: Signal = Signal::SIGUSR1;
 
-/// What a process ends with that cannot end as another did.
+/// Exit code of a process that should end by a signal but does not.
 const UNFIT: i32 = 126;
 
-/// Whom a watcher's signals meet.
+/// The processes that a watcher signals.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SignalScope {
-    /// Everybody it may signal, because that is nobody else's: what came of the
-    /// command, in a Landlock domain or in a process namespace.
+    /// All processes it may signal: in a Landlock domain or PID namespace,
+    /// these are exactly the command's processes.
     All,
-    /// Its children. Orphans become children, so that in the end it is the same.
+    /// Its children. Orphans become its children, so all processes are reached
+    /// in the end.
     Children,
 }
 
-/// The signals a watcher waits for. To be blocked before the command starts.
+/// The signals that a watcher waits for. Block them before the command starts.
 pub(super) fn watched() -> SigSet {
     [Signal::SIGCHLD, Signal::SIGTERM, KILL_ORDER].into_iter().collect()
 }
 
 impl SignalScope {
-    /// Tells of the command's end as soon as it has come, and returns its status
-    /// when everything that came of it is gone, by itself or by order.
+    /// Reports the command's end at once. Returns its status when all its
+    /// descendants have ended.
     pub(super) fn watch(self, command: Pid, job: &mut Job<'_>) -> io::Result<i32> {
         let signals = watched();
         let (mut status, mut is_ending) = (None, false);
@@ -60,8 +61,8 @@ impl SignalScope {
             }
             match status {
                 Some(status) if !has_children() => return Ok(status),
-                // The order may be the last one: a spawner that was killed gives
-                // it, and no other. Orphans come with the end of their parents.
+                // Repeated, because a killed spawner sends the order only once,
+                // and orphans arrive when their parents end.
                 Some(_) | None if is_ending => self.signal(Signal::SIGKILL),
                 Some(_) | None => {}
             }
@@ -71,7 +72,7 @@ impl SignalScope {
     fn signal(self, signal: Signal) {
         match self {
             Self::All => {
-                // Nobody there is as good as everybody told.
+                // An error means that there is no process.
                 let _ = kill(Pid::from_raw(-1), signal);
             }
             Self::Children => {
@@ -94,7 +95,7 @@ fn children() -> Vec<Pid> {
     pids.map(Pid::from_raw).collect()
 }
 
-/// Ends this process as another one did, for whoever waits for this one.
+/// Ends this process with the same exit code or signal as another one.
 pub(super) fn end_as(status: i32) -> i32 {
     let status = ExitStatus::from_raw(status);
     if let Some(code) = status.code() {
@@ -103,7 +104,8 @@ pub(super) fn end_as(status: i32) -> i32 {
     let signal = status.signal().and_then(|signal| Signal::try_from(signal).ok());
     if let Some(signal) = signal {
         fork::default_action(signal);
-        // SIGKILL and SIGSTOP cannot be blocked; others are.
+        // SIGKILL and SIGSTOP cannot be blocked; other signals are blocked
+        // here.
         let _ = SigSet::all().thread_unblock();
         let _ = raise(signal);
     }

@@ -1,4 +1,4 @@
-//! Looking at what requests take while their commands run.
+//! Measures the usage of requests while their commands run.
 
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// A look under way.
+/// A meter that is running.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RunningMeter {
     slot: usize,
@@ -26,7 +26,7 @@ pub(super) struct RunningMeter {
 }
 
 impl Leases {
-    /// Has a lease looked at for as long as it lasts.
+    /// Measures a lease's usage regularly until the lease ends.
     pub(in crate::spawner) fn watch(&mut self, lease: u64) {
         let slot = self.slots.find(lease);
         let lease = slot.and_then(|slot| self.slots.lease_mut(slot));
@@ -35,8 +35,8 @@ impl Leases {
         }
     }
 
-    /// Has a slot looked at if it is time. Never twice at once: the last look at
-    /// an earlier tenant may still be under way.
+    /// Starts a meter for a slot if it is due. Never two at once: the meter of
+    /// the slot's previous lease may still run.
     pub(super) fn measure_if_due(&mut self, slot: usize, now: Instant) {
         let is_running = |child: &ChildRole| matches!(child, ChildRole::Meter(meter_run) if meter_run.slot == slot);
         let is_busy = self.children.values().any(is_running);
@@ -65,7 +65,7 @@ impl Leases {
         }
     }
 
-    /// A look has ended.
+    /// Handles a meter that has ended.
     pub(super) fn measured(&mut self, meter_run: RunningMeter, status: i32, now: Instant) {
         self.record(meter_run, meter::measurement(status), now);
     }

@@ -1,4 +1,4 @@
-//! Taking leases back, step by step.
+//! Releases leases, step by step.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use crate::{
     wire::message::{Released, SpawnerEvent},
 };
 
-/// Time a signal takes at most; looking again too early costs nothing.
+/// Time after which delivery of a signal is checked again.
 const AFTER_SIGNAL: Duration = Duration::from_millis(1);
 
 impl Leases {
@@ -39,8 +39,7 @@ impl Leases {
         }
     }
 
-    /// The last order to whoever works under a lease. Who cleans up afterwards
-    /// ends the tenant's other processes first.
+    /// Kills the workers. The cleaner then kills the tenant's other processes.
     pub(super) fn kill(&mut self, index: usize) {
         self.order_workers(index, Signal::SIGKILL);
         let now = Instant::now();
@@ -48,15 +47,15 @@ impl Leases {
     }
 
     pub(super) fn clean(&mut self, index: usize) {
-        // A signal on its way could meet the user's next tenant.
+        // A killer still runs. Its signal could hit the UID's next tenant.
         if self.is_signalling(index) {
             return self.slots.set_wake(index, Instant::now() + AFTER_SIGNAL);
         }
         let is_final = self.slots.release_mut(index).is_some_and(|release| release.is_final());
         let pair = self.slots.uids(index);
         let Some(lease) = self.slots.any_lease_mut(index) else { return };
-        // A worker that was just forked is not the tenant's user yet, and would
-        // make files once everything seems to be gone; a guard ends last.
+        // A worker that was just forked still has the spawner's UID and could
+        // create files after the cleanup. A guard ends last.
         let is_busy = !lease.workers.is_empty();
         let (root, name) = (&self.prepared.root.directory, lease.workspace.as_str());
         let target = CleanTarget {
@@ -70,7 +69,7 @@ impl Leases {
         if let Some(Ok(pid)) = cleaner {
             self.children.insert(pid, ChildRole::Cleaner { slot: index });
         } else {
-            // Or there is no process to be had: tried again, for a while.
+            // The workers still run, or fork failed: try again later.
             let now = Instant::now();
             self.step(index, |release| release.cleaned(now, Remaining::Processes));
         }
@@ -90,8 +89,8 @@ impl Leases {
         self.reports.push(SpawnerEvent::Released(Released { lease: id, quarantined }));
     }
 
-    /// Removes a workspace's own directory, which is empty by now. That takes
-    /// the right to write to the root, which no tenant has.
+    /// Removes the empty directory of a workspace. Tenants lack the right to
+    /// write to its parent.
     pub(super) fn remove_directory(&self, name: &str) -> bool {
         let root = &self.prepared.root.directory;
         let removed = unlinkat(root, name, UnlinkatFlags::RemoveDir);

@@ -1,4 +1,4 @@
-//! Signals to everything under a lease.
+//! Sends signals to all processes of a lease.
 
 use nix::sys::signal::{self, Signal};
 
@@ -10,14 +10,15 @@ impl Leases {
     pub(super) fn signal(&mut self, slot: usize, signal: Signal) {
         self.order_workers(slot, signal);
         let Some(pair) = self.slots.uids(slot) else {
-            // Guards pass it on.
+            // Guards forward it.
             return self.signalled(slot, signal);
         };
         match self.fork.fork(|| kill::kill_all(pair, signal)) {
             Ok(pid) => {
                 self.children.insert(pid, ChildRole::Killer { slot, signal });
             }
-            // No process to be had. Cleaning finds the tenant's, and asks again.
+            // Fork failed. The cleaner will find the processes, and the signal
+            // is sent again.
             Err(_none_to_be_had) => {
                 self.missed(slot);
                 self.signalled(slot, signal);
@@ -25,8 +26,8 @@ impl Leases {
         }
     }
 
-    /// Nobody was killed who should have been: what waits for that must not
-    /// start, or it would meet what an earlier command left.
+    /// Refuses the pending worker, because leftovers of the previous command
+    /// could not be killed.
     pub(super) fn missed(&mut self, slot: usize) {
         let waiting = self.slots.lease_mut(slot).and_then(|lease| lease.pending.take());
         if let Some(worker) = waiting {
@@ -34,13 +35,14 @@ impl Leases {
         }
     }
 
-    /// Signals the workers themselves. Where everybody is one user, guards know
-    /// whom to pass it on to; elsewhere a worker that has not changed its user
-    /// yet is met by no killer.
+    /// Signals the workers. In tiers without separate UIDs, their guards
+    /// forward the signal. In the others, a worker that has not switched its
+    /// UID yet is not reached by the killer.
     pub(super) fn order_workers(&mut self, slot: usize, signal: Signal) {
         let is_final = signal == Signal::SIGKILL;
         let order = match self.prepared.tier {
-            // The warden ends what it wards; without it nobody could.
+            // SIGKILL would end only the monitor or guard, so it gets an order
+            // to kill its descendants instead.
             Tier::Namespaces | Tier::Landlock | Tier::None if is_final => worker::KILL_ORDER,
             Tier::Uid if is_final => Signal::SIGKILL,
             Tier::Landlock | Tier::None => signal,
@@ -48,27 +50,27 @@ impl Leases {
         };
         let Some(lease) = self.slots.any_lease_mut(slot) else { return };
         for worker in lease.workers.keys() {
-            // One that is gone needs no order, and for one that is the tenant's
-            // user already there is the killer.
+            // A worker that has ended needs no signal, and one that has
+            // switched its UID is reached by the killer.
             let _ = signal::kill(*worker, order);
         }
     }
 
-    /// A signal to a slot's processes was sent.
+    /// Handles a signal that was sent to a slot's processes.
     pub(super) fn signalled(&mut self, slot: usize, signal: Signal) {
         if let Some(lease) = self.slots.lease_mut(slot).filter(|_| signal == Signal::SIGKILL) {
             lease.used = false;
         }
         self.start_waiting(slot);
-        // A cleaner at work says itself what comes next.
+        // A running cleaner decides the next step when it ends.
         if !self.is_cleaning(slot) {
             let now = std::time::Instant::now();
             self.step(slot, |release| release.signalled(now));
         }
     }
 
-    /// Whether a signal is on its way to a slot's tenant. Until it has arrived
-    /// the slot must not have another.
+    /// Returns true if a killer of the slot still runs. The slot must not be
+    /// leased again before it ends.
     pub(super) fn is_signalling(&self, index: usize) -> bool {
         let signals =
             |child: &ChildRole| matches!(child, ChildRole::Killer { slot, .. } if *slot == index);

@@ -1,4 +1,4 @@
-//! What an earlier start left in the directory of workspaces.
+//! Removes leftovers of earlier starts from the directory of workspaces.
 
 use std::{fs, os::unix::fs::MetadataExt};
 
@@ -15,9 +15,9 @@ use crate::{
 };
 
 impl Leases {
-    /// Ends what a spawner that was killed has left, and removes what it or
-    /// argocd-cmp-server made; directories as the user they belong to, and not
-    /// at once: nobody else can.
+    /// Kills leftover processes and removes leftover files, including those of
+    /// argocd-cmp-server. Cleaners that run as the owners remove directories,
+    /// because nobody else can; they run in the background.
     pub(in crate::spawner) fn remove_stale(&mut self) -> Result<(), NotPrepared> {
         let failed = |error| NotPrepared::ReleaseStep { step: "clear the work directory", error };
         let Prepared { root, uids, process_check, .. } = &self.prepared;

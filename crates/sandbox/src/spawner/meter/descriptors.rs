@@ -1,4 +1,4 @@
-//! Files without a name that a request's processes hold open.
+//! Counts open files without a name.
 
 use std::{
     collections::BTreeSet,
@@ -19,14 +19,14 @@ use super::{
     tree::BLOCK,
 };
 
-/// Most descriptors that are looked at; it takes a fraction of a second.
+/// Most descriptors to read, which takes a fraction of a second.
 const MAX_DESCRIPTORS: u32 = 100_000;
 
-/// Numbers of files and sockets that were seen.
+/// Inode numbers of files and sockets that were counted.
 pub(super) type Seen = BTreeSet<u64>;
 
-/// Counts what the processes have open and no directory holds. Every thread may
-/// have descriptors of its own.
+/// Counts open files that are in no directory. Threads may have separate
+/// descriptors, so each thread is read.
 pub(super) fn count(
     subject: &Subject<'_>,
     processes: &[Process],
@@ -41,7 +41,7 @@ pub(super) fn count(
                 Err(ScanError::MeterError(stop)) => return Err(stop),
                 Err(ScanError::Io(error)) if is_gone(&error) => {}
                 Err(ScanError::Io(_)) => {
-                    // Who ends is closed to everybody, too.
+                    // A thread that is ending is unreadable too.
                     let hides = processes::is_alive(process.pid, thread)?;
                     if hides && !subject.may_hide {
                         return Err(MeterError::Unreadable);
@@ -55,7 +55,7 @@ pub(super) fn count(
 }
 
 struct DescriptorScan<'t> {
-    /// Where workspaces are.
+    /// Device of the workspaces.
     device: u64,
     totals: &'t mut Totals,
     seen: Seen,
@@ -73,7 +73,7 @@ impl DescriptorScan<'_> {
             self.left = self.left.checked_sub(1).ok_or(MeterError::Unreadable)?;
             let path = entry?.path();
             match fs::metadata(&path) {
-                // Closed meanwhile.
+                // The descriptor was closed meanwhile.
                 Err(error) if is_gone(&error) => {}
                 Err(error) => return Err(error.into()),
                 Ok(about) => {
@@ -109,8 +109,8 @@ impl DescriptorScan<'_> {
     }
 }
 
-/// Descriptors that were sent through a socket and not received yet: nobody has
-/// them open.
+/// Number of descriptors that were sent through a socket and not received yet.
+/// No process has them open.
 fn in_flight(path: &str) -> Result<u64, ScanError> {
     let text = match fs::read_to_string(path) {
         Err(error) if is_gone(&error) => return Ok(0),
@@ -120,7 +120,7 @@ fn in_flight(path: &str) -> Result<u64, ScanError> {
     Ok(line.and_then(|number| number.trim().parse().ok()).unwrap_or_default())
 }
 
-/// Whether a file's bytes are in memory and nowhere else.
+/// Returns true if the file is in memory (tmpfs).
 fn is_memory(path: &str) -> bool {
     statfs(path).is_ok_and(|about| about.filesystem_type() == TMPFS_MAGIC)
 }

@@ -1,4 +1,4 @@
-//! Who looks.
+//! The UIDs of a meter.
 
 use caps::{CapSet, Capability};
 use nix::{
@@ -9,11 +9,12 @@ use nix::{
 
 use crate::kernel::privilege::drop_capabilities;
 
-/// A user of our own, and the tenant it looks like to files.
+/// The meter's own UID, and the tenant's UID for access to files.
 ///
-/// Signals, priorities and limits are matters between the real, effective and
-/// saved users of processes; files and `/proc` go by a fourth one. So a gauge
-/// may look at everything of the tenant's, and the tenant can do nothing to it.
+/// Rules for signals, priorities and limits compare the real, effective and
+/// saved UIDs. Access to files and `/proc` depends on a fourth one, the file
+/// system UID. With the tenant's, the meter can read everything of the tenant,
+/// but the tenant cannot affect the meter.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::spawner) struct MeterIdentity {
     pub(in crate::spawner) own: Uid,
@@ -21,13 +22,14 @@ pub(in crate::spawner) struct MeterIdentity {
 }
 
 impl MeterIdentity {
-    /// Becomes it for good. `further` is the group of the tenant's caches.
+    /// Switches to these UIDs permanently. `further` is the group of the
+    /// tenant's caches.
     pub(super) fn assume(self, further: Option<Gid>) -> Result<(), Errno> {
         let Self { own, tenant } = self;
         let group = Gid::from_raw(own.as_raw());
         setgroups(further.as_slice())?;
         setresgid(group, group, group)?;
-        // The right to choose the fourth user is needed once more.
+        // The capability to set the file system UID is needed once more.
         prctl::set_keepcaps(true)?;
         setresuid(own, own, own)?;
         for needed in [Capability::CAP_SETUID, Capability::CAP_SETGID] {
@@ -39,7 +41,7 @@ impl MeterIdentity {
         drop_capabilities()?;
         let users = getresuid()?;
         let is_own = [users.real, users.effective, users.saved] == [own; 3];
-        // They return what was before, and fail in silence.
+        // Both calls return the previous ID and report no error.
         let is_tenant = setfsuid(tenant) == tenant && setfsgid(group) == group;
         if is_own && is_tenant && own != tenant { Ok(()) } else { Err(Errno::EPERM) }
     }

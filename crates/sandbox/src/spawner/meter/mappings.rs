@@ -1,7 +1,6 @@
-//! Files without a name that are mapped, and that nobody has open.
+//! Counts deleted files that are mapped but not open.
 //!
-//! One page that is mapped keeps all of a file, and how much that is cannot be
-//! seen.
+//! One mapped page keeps the whole file, and its size cannot be read.
 
 use std::{
     fs::File,
@@ -15,17 +14,17 @@ use super::{
     totals::{MeterError, Totals},
 };
 
-/// Most bytes of lists that are read; a process has some ten thousand, and it
-/// takes a fraction of a second.
+/// Most bytes of tables to read, which takes a fraction of a second. A process
+/// has about ten thousand.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// How the kernel marks files that have no name any more.
+/// Mark of the kernel for a mapped file that was deleted.
 const NAMELESS: &[u8] = b" (deleted)";
 
-/// How it calls memory that processes share; that is counted as memory.
+/// Names that the kernel gives to shared memory, which is counted as memory.
 const SHARED: [&[u8]; 3] = [b"/dev/zero", b"/memfd:", b"/SYSV"];
 
-/// Counts files that no descriptor leads to any more.
+/// Counts mapped files that no descriptor leads to.
 pub(super) fn count(
     subject: &Subject<'_>,
     processes: &[Process],
@@ -45,7 +44,8 @@ pub(super) fn count(
             Err(_) => return Err(MeterError::Unreadable),
         };
         let read = nameless(BufReader::new(list.take(left)), &mut found);
-        // One that ends while it is read has nothing mapped any more.
+        // If a process ends while its table is read, it has no mappings any
+        // more.
         left = left.saturating_sub(read.unwrap_or_default());
         if left == 0 {
             return Err(MeterError::Unreadable);
@@ -55,7 +55,7 @@ pub(super) fn count(
     Ok(())
 }
 
-/// Adds the numbers of nameless files in a list; how long the list is.
+/// Adds the inode numbers of deleted files in a table. Returns its length.
 fn nameless(mut list: impl BufRead, found: &mut Seen) -> std::io::Result<u64> {
     let mut length = 0;
     let mut line = Vec::new();

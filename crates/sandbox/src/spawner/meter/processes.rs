@@ -1,4 +1,4 @@
-//! A request's processes, and their memory.
+//! Finds a request's processes and their memory.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,25 +19,25 @@ const KIB: u64 = 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Process {
     pub(super) pid: u32,
-    /// A thread that lives: the first may have ended before the others, and has
-    /// nothing to be seen then.
+    /// A thread that still runs. The first thread may have ended before the
+    /// others, and then shows no memory.
     pub(super) thread: u32,
     memory: Memory,
 }
 
-/// Bytes of memory that a process has.
+/// Memory of a process in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Memory {
     own: u64,
     shared: u64,
 }
 
-/// What `/proc/PID/status` says.
+/// Fields of `/proc/PID/status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Status {
     parent: u32,
     user: u32,
-    /// `None` for one that has ended, or is about to.
+    /// `None` for a process that has ended or is ending.
     memory: Option<Memory>,
 }
 
@@ -64,7 +64,7 @@ fn of_user(all: &BTreeMap<u32, Status>, user: Uid) -> Vec<u32> {
     all.iter().filter(is_of).map(|(pid, _)| *pid).collect()
 }
 
-/// All that come of some processes, without these.
+/// Descendants of the processes in `roots`, without these.
 fn below(all: &BTreeMap<u32, Status>, roots: impl Iterator<Item = u32>) -> Vec<u32> {
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for (pid, status) in all {
@@ -75,8 +75,8 @@ fn below(all: &BTreeMap<u32, Status>, roots: impl Iterator<Item = u32>) -> Vec<u
     let mut seen: BTreeSet<u32> = parents.iter().copied().collect();
     while let Some(parent) = parents.pop() {
         for child in children.get(&parent).into_iter().flatten() {
-            // Statuses are of different moments, in which numbers may be used
-            // anew: a circle is not impossible.
+            // The tables are read one after another, and IDs may be reused
+            // meanwhile, so a circle is possible.
             if seen.insert(*child) {
                 found.push(*child);
                 parents.push(*child);
@@ -86,7 +86,7 @@ fn below(all: &BTreeMap<u32, Status>, roots: impl Iterator<Item = u32>) -> Vec<u
     found
 }
 
-/// A process with the memory that one of its threads has, which is that of all.
+/// Finds the memory of a process through any of its threads; they share it.
 fn known(pid: u32, memory: Option<Memory>) -> Result<Process, MeterError> {
     if let Some(memory) = memory {
         return Ok(Process { pid, thread: pid, memory });
@@ -100,7 +100,7 @@ fn known(pid: u32, memory: Option<Memory>) -> Result<Process, MeterError> {
     Ok(Process { pid, thread: pid, memory: Memory::default() })
 }
 
-/// The threads of a process; none if it is gone.
+/// The threads of a process; none if it has ended.
 pub(super) fn threads(pid: u32) -> Result<Vec<u32>, MeterError> {
     let threads = match fs::read_dir(format!("/proc/{pid}/task")) {
         Err(error) if is_gone(&error) => return Ok(Vec::new()),
@@ -110,13 +110,13 @@ pub(super) fn threads(pid: u32) -> Result<Vec<u32>, MeterError> {
     Ok(threads.map_while(Result::ok).filter_map(number).collect())
 }
 
-/// Whether a thread still has what may be hidden: what ends lets go of that.
+/// Returns true if the thread still has memory and descriptors. An ending
+/// thread has released them.
 pub(super) fn is_alive(pid: u32, thread: u32) -> Result<bool, MeterError> {
     let status = read(&format!("/proc/{pid}/task/{thread}/status"))?;
     Ok(status.is_some_and(|status| status.memory.is_some()))
 }
 
-/// Whether this says that a process ended meanwhile.
 pub(super) fn is_gone(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw);
     matches!(errno, Some(Errno::ENOENT | Errno::ESRCH))
@@ -141,8 +141,9 @@ fn parse(text: &str) -> Option<Status> {
     Some(Status { parent: small("PPid:")?, user: small("Uid:")?, memory })
 }
 
-/// Compares the memory of all processes with its limit. They may share pages,
-/// which the quick sum has for each of them.
+/// Compares the memory of all processes with the limit. The first sum counts
+/// shared pages once for each process; if it is too large, exact shares are
+/// read.
 pub(super) fn check_memory(processes: &[Process], totals: &Totals) -> Result<(), MeterError> {
     let is_too_much = |all: Vec<Memory>| {
         let own = all.iter().fold(0, |sum: u64, memory| sum.saturating_add(memory.own));
@@ -157,8 +158,8 @@ pub(super) fn check_memory(processes: &[Process], totals: &Totals) -> Result<(),
     if is_too_much(shares) { Err(MeterError::Exceeded(ExceededLimit::Memory)) } else { Ok(()) }
 }
 
-/// A process's memory, of shared pages only its share. `None` if that cannot be
-/// seen; it then counts in full.
+/// The proportional share of a process's memory. `None` if it cannot be read;
+/// the memory then counts in full.
 fn share(thread: u32) -> Option<Memory> {
     parse_share(&fs::read_to_string(format!("/proc/{thread}/smaps_rollup")).ok()?)
 }

@@ -1,4 +1,4 @@
-//! Looking at trees and processes of our own.
+//! Measures directories and processes of the test itself.
 
 use std::{
     fs::{self, File, OpenOptions, Permissions},
@@ -27,7 +27,7 @@ const NONE: RequestLimits =
     RequestLimits { memory: None, disk: None, files: None, file_size: None };
 const MIB: u64 = 1 << 20;
 
-/// A directory of workspaces with one in it.
+/// A directory of workspaces with one workspace.
 struct TestRoot {
     directory: tempfile::TempDir,
     handle: OwnedFd,
@@ -62,7 +62,7 @@ impl TestRoot {
         TreeWalk::workspace(&self.subject(&[]), &mut totals)
     }
 
-    /// The least limits that a walk does not pass: bytes and files.
+    /// The lowest limits that the walk does not exceed: bytes and files.
     fn size(&self) -> (u64, u64) {
         let within = |limits| self.walk(limits) == Ok(());
         let bytes = least(|disk| within(RequestLimits { disk: Some(disk), ..NONE }));
@@ -145,7 +145,8 @@ fn a_directory_that_can_be_read_keeps_its_mode() {
 #[test]
 fn depth_costs_no_descriptors() {
     let root = TestRoot::new();
-    // Built from within: the whole path is longer than a path may be.
+    // Built with relative paths, because the whole path is longer than
+    // PATH_MAX.
     let mut at: OwnedFd = File::open(root.workspace()).unwrap().into();
     for _ in 0..5_000 {
         mkdirat(&at, "d", Mode::S_IRWXU).unwrap();
@@ -160,7 +161,7 @@ fn depth_costs_no_descriptors() {
         root.walk(RequestLimits { files: Some(9_999), ..NONE }),
         Err(MeterError::Exceeded(ExceededLimit::Files))
     );
-    // What removes temporary directories would need a descriptor for each.
+    // The tempfile crate would need a descriptor for each level.
     let parent: OwnedFd = File::open(root.directory.path()).unwrap().into();
     crate::worker::remove::contents(&parent, "w").unwrap();
 }
@@ -172,13 +173,14 @@ fn a_workspace_that_is_gone_holds_nothing() {
     assert_eq!(root.walk(RequestLimits { files: Some(1), ..NONE }), Ok(()));
 }
 
-/// A worker, of which comes a shell that does something, says so, and waits
-/// until it is dropped.
+/// A stand-in for a worker: its child runs a script and then waits to be
+/// killed.
 struct Shell(Child);
 
 impl Shell {
     fn new(root: &TestRoot, script: &str, input: Stdio) -> Self {
-        // What is in the background reads nothing, so it is kept by another number.
+        // A background process gets no standard input, so descriptor 3 keeps it
+        // open.
         let script = format!("exec 3<&0; ( {script}; echo done; exec sleep 60 ) & wait");
         let mut shell = Command::new("sh");
         shell.args(["-c", &script]).current_dir(root.workspace()).process_group(0);

@@ -1,25 +1,25 @@
-//! Adding up, and saying when it is too much.
+//! Adds up usage and compares it with the limits.
 
 use crate::wire::{exceeded::ExceededLimit, message::RequestLimits};
 
-/// Why a look ends early.
+/// Reasons to end a measurement early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MeterError {
-    /// A limit is passed.
+    /// A limit is exceeded.
     Exceeded(ExceededLimit),
-    /// It cannot be seen whether one is.
+    /// Something could not be read, so usage is unknown.
     Unreadable,
 }
 
-/// What was counted so far.
+/// Usage counted so far.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Totals {
     limits: RequestLimits,
     disk: u64,
     files: u64,
-    /// Bytes of files in memory that are open.
+    /// Bytes of open files in memory.
     open_memory: u64,
-    /// Files that are there and cannot be seen.
+    /// Files that exist but cannot be measured.
     hidden: u64,
 }
 
@@ -28,12 +28,12 @@ impl Totals {
         Self { limits, disk: 0, files: 0, open_memory: 0, hidden: 0 }
     }
 
-    /// Whether files have to be looked for.
+    /// Returns true if a limit requires counting files.
     pub(super) fn counts_files(&self) -> bool {
         self.limits.disk.is_some() || self.limits.files.is_some()
     }
 
-    /// A file or directory with so many bytes of disk.
+    /// Adds a file or directory that takes this many bytes.
     pub(super) fn file(&mut self, bytes: u64) -> Result<(), MeterError> {
         self.files += 1;
         self.disk = self.disk.saturating_add(bytes);
@@ -47,25 +47,25 @@ impl Totals {
         Ok(())
     }
 
-    /// A file that has no name and is in memory.
+    /// Adds a file in memory that has no name.
     pub(super) fn memory_file(&mut self, bytes: u64) {
         self.open_memory = self.open_memory.saturating_add(bytes);
     }
 
-    /// So many files cannot be seen.
+    /// Adds files that cannot be measured.
     pub(super) fn hidden(&mut self, files: u64) {
         self.hidden = self.hidden.saturating_add(files);
     }
 
-    /// Whether processes with so many bytes of memory have too much. What they
-    /// share may well be in files that are open, too, and counts once.
+    /// Returns true if this memory exceeds the limit. Shared memory may be the
+    /// same as open files in memory, so the larger of both counts.
     pub(super) fn is_too_much(&self, own: u64, shared: u64) -> bool {
         let all = own.saturating_add(shared.max(self.open_memory));
         self.limits.memory.is_some_and(|memory| all > memory)
     }
 
-    /// The end: whatever hidden files there are must fit in, each as large as
-    /// the kernel lets it be.
+    /// The final check: each file that cannot be measured counts with the
+    /// largest size that the kernel allows.
     pub(super) fn finish(&self) -> Result<(), MeterError> {
         let RequestLimits { disk, file_size, .. } = self.limits;
         let largest = file_size.unwrap_or(u64::MAX);

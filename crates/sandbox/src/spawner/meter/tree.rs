@@ -1,8 +1,8 @@
-//! Walking a tree that somebody else may change meanwhile.
+//! Walks a directory tree that may change during the walk.
 //!
-//! A tenant's tree may be a hundred thousand levels deep, and nothing in it may
-//! be moved while commands work there. So the way back up goes by `..`, and is
-//! only believed if it leads to where the walk came from.
+//! A tenant's tree may have a hundred thousand levels, and nothing may be moved
+//! while commands run. The walk therefore returns through `..` and checks that
+//! it arrives in the directory it came from.
 
 use std::{
     ffi::{CStr, CString},
@@ -24,10 +24,10 @@ use super::{
     totals::{MeterError, Totals},
 };
 
-/// Bytes of a block, whatever the file system's are.
+/// Size in bytes of the unit of `st_blocks`, on every file system.
 pub(super) const BLOCK: u64 = 512;
 
-/// Most bytes of memory for directories that are still to be looked into.
+/// Most bytes of memory for names of directories still to be visited.
 const MAX_HELD: usize = 16 << 20;
 
 const HANDLE: OFlag =
@@ -36,35 +36,35 @@ const HANDLE: OFlag =
 const LIST: OFlag =
     OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
 
-/// How far the clock of files may be behind: a tick of the kernel.
+/// Resolution of file timestamps: one tick of the kernel.
 const TICK: Duration = Duration::from_millis(20);
 
-/// What it takes to look into a directory.
+/// Permissions needed to list and enter a directory.
 const READ_ENTER: u32 = 0o500;
 
-/// A walk, and what is counted on it.
+/// A walk and its totals.
 #[derive(Debug)]
 pub(super) struct TreeWalk<'t> {
     totals: &'t mut Totals,
-    /// Who looks: only its own directories can it open up.
+    /// UID of the walk. It can change modes only of this UID's directories.
     user: Uid,
-    /// Whose files count, from when on; all if there is nobody else's.
+    /// UID and earliest time of files to count; `None` to count all.
     only: Option<(Uid, (i64, i64))>,
     levels: Vec<Level>,
-    /// Names of directories still to be looked into, each with a NUL behind it;
-    /// the last belong to the last level.
+    /// NUL-terminated names of directories still to be visited, grouped by
+    /// level.
     names: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Level {
     identity: (u64, u64),
-    /// How many of its directories are still to be looked into.
+    /// Number of its directories still to be visited.
     left: usize,
 }
 
 impl<'t> TreeWalk<'t> {
-    /// Counts all that is in a workspace.
+    /// Counts everything in a workspace.
     pub(super) fn workspace(
         subject: &Subject<'_>,
         totals: &'t mut Totals,
@@ -77,8 +77,8 @@ impl<'t> TreeWalk<'t> {
         }
     }
 
-    /// Counts what the request made or changed in its caches, where users tell
-    /// whose it is.
+    /// Counts files in caches that this request created or changed. Only
+    /// possible with separate UIDs.
     pub(super) fn caches(subject: &Subject<'_>, totals: &'t mut Totals) -> Result<(), MeterError> {
         let Some((shared, identity)) = subject.shared.zip(subject.identity) else { return Ok(()) };
         let only = Some((identity.tenant, stamp(subject.since)));
@@ -120,8 +120,8 @@ impl<'t> TreeWalk<'t> {
         Ok(())
     }
 
-    /// Opens a directory, if need be after giving it the mode for that. `None`
-    /// if it is gone, or somebody else's who keeps it closed.
+    /// Opens a directory, after adding permissions if it belongs to the tenant.
+    /// `None` if it is gone, or another tenant's and not accessible.
     fn enter(&self, parent: BorrowedFd<'_>, name: &CStr) -> Result<Option<OwnedFd>, MeterError> {
         let directory = match openat(parent, name, HANDLE, Mode::empty()) {
             Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => return Ok(None),
@@ -132,7 +132,7 @@ impl<'t> TreeWalk<'t> {
         if is_own && about.st_mode & READ_ENTER != READ_ENTER {
             permit(directory.as_fd(), &about)?;
         }
-        // Another user's that is closed to this one holds nothing of it.
+        // If it is closed to this tenant, it has no files of this tenant.
         let is_open = || openat(&directory, c".", LIST, Mode::empty()).is_ok();
         if self.only.is_some() && !is_own && !is_open() {
             return Ok(None);
@@ -140,7 +140,8 @@ impl<'t> TreeWalk<'t> {
         Ok(Some(directory))
     }
 
-    /// Counts what is in a directory, and remembers its directories.
+    /// Counts the entries of a directory and stores the names of its
+    /// directories.
     fn list(&mut self, directory: BorrowedFd<'_>) -> Result<(), MeterError> {
         let about = fstat(directory).map_err(unreadable)?;
         let mut listing = Dir::openat(directory, c".", LIST, Mode::empty()).map_err(unreadable)?;
@@ -174,8 +175,8 @@ impl<'t> TreeWalk<'t> {
             return Ok(());
         }
         let bytes = BLOCK.saturating_mul(u64::try_from(about.st_blocks).unwrap_or_default());
-        // A file with several names is met by each of them. The number of names
-        // of a directory says something else.
+        // A file with several names is met once for each; the link count of
+        // directories means something else.
         let names = if kind(about) == SFlag::S_IFDIR { 1 } else { about.st_nlink.max(1) };
         self.totals.file(bytes.div_ceil(names))
     }
@@ -187,15 +188,16 @@ impl<'t> TreeWalk<'t> {
     }
 }
 
-/// Goes back up, to where the walk came from and nowhere else.
+/// Returns to the parent and checks that it is the directory the walk came
+/// from.
 fn leave(directory: BorrowedFd<'_>, outer: (u64, u64)) -> Result<OwnedFd, MeterError> {
     let parent = openat(directory, c"..", HANDLE, Mode::empty()).map_err(unreadable)?;
     let about = fstat(&parent).map_err(unreadable)?;
     if identity(&about) == outer { Ok(parent) } else { Err(MeterError::Unreadable) }
 }
 
-/// Opens a directory up to its owner. By its descriptor: under its name there
-/// may be a link by now.
+/// Adds permissions for the owner, through the descriptor. The name may be a
+/// link by now.
 fn permit(directory: BorrowedFd<'_>, about: &FileStat) -> Result<(), MeterError> {
     let path = format!("/proc/self/fd/{}", directory.as_raw_fd());
     let mode = Mode::from_bits_truncate(about.st_mode) | Mode::S_IRWXU;
@@ -209,7 +211,8 @@ fn open_top(path: &Path) -> Result<Option<OwnedFd>, MeterError> {
     }
 }
 
-/// A time, as files are stamped: a little earlier, for their clock ticks slowly.
+/// Converts a time to a file timestamp, minus one tick because file clocks are
+/// coarse.
 fn stamp(time: SystemTime) -> (i64, i64) {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(TICK);
     (since.as_secs().cast_signed(), since.subsec_nanos().into())

@@ -1,4 +1,4 @@
-//! A file system in which there is nothing but the image and one workspace.
+//! A root file system with only the image and one workspace.
 
 use std::{
     collections::BTreeSet,
@@ -21,13 +21,12 @@ use nix::{
 use crate::worker::{Job, WorkerContext, read_paths::ReadPath};
 use crate::{kernel::policy::mount_points, wire::shared::SharedCaches};
 
-/// What a request may put into `/tmp` and `/dev/shm`, each.
+/// Options of `/tmp` and `/dev/shm` of a request.
 const SCRATCH: &str = "size=64m,nr_inodes=10k,mode=1777";
 
-/// What the root itself holds: mount points.
+/// Options of the root itself, which has mount points only.
 const FRAME: &str = "size=1m,mode=755";
 
-/// Devices that programs expect.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
 /// Names below `/dev` that lead to a process's own descriptors.
@@ -38,7 +37,8 @@ const DESCRIPTORS: [(&str, &str); 4] = [
     ("stderr", "/proc/self/fd/2"),
 ];
 
-/// A site whose root directory was opened again, inside.
+/// The context inside the namespaces: the directory of workspaces is opened
+/// again.
 #[derive(Debug)]
 pub(super) struct InnerContext<'s> {
     outer: &'s WorkerContext<'s>,
@@ -58,7 +58,7 @@ impl InnerContext<'_> {
     }
 }
 
-/// Replaces everything this process sees by what its tenant may see.
+/// Replaces all mounts of this process by those that the tenant may see.
 pub(super) fn arrange<'s>(job: &Job<'s>) -> io::Result<InnerContext<'s>> {
     let context = job.context;
     let nowhere = None::<&str>;
@@ -66,7 +66,8 @@ pub(super) fn arrange<'s>(job: &Job<'s>) -> io::Result<InnerContext<'s>> {
     let work = BindSource::open(context.root_path)?;
     let image = image(context);
     let further = further(job, &image)?;
-    // Over the directory of workspaces, which is there for sure.
+    // The new root is mounted over the directory of workspaces, which always
+    // exists.
     let frame = context.root_path;
     scratch(frame, FRAME)?;
     for (path, part) in image {
@@ -78,7 +79,7 @@ pub(super) fn arrange<'s>(job: &Job<'s>) -> io::Result<InnerContext<'s>> {
     let proc = below(frame, Path::new("/proc"));
     directory(&proc)?;
     mount(Some("proc"), &proc, Some("proc"), inert(), nowhere)?;
-    // After what is mounted on the way to them: much of it is below `/tmp`.
+    // After the mounts above: many of these paths are below `/tmp`.
     for (path, part) in further {
         part.put(&below(frame, &path))?;
     }
@@ -89,7 +90,7 @@ pub(super) fn arrange<'s>(job: &Job<'s>) -> io::Result<InnerContext<'s>> {
     Ok(InnerContext { outer: context, root })
 }
 
-/// The parts of the image, without those that are inside another.
+/// The parts of the image. Parts inside another part are left out.
 fn image(context: &WorkerContext<'_>) -> Vec<(PathBuf, Part)> {
     let mut paths: Vec<&Path> = context.policy.iter().flat_map(|policy| policy.image()).collect();
     paths.sort_unstable();
@@ -102,12 +103,12 @@ fn image(context: &WorkerContext<'_>) -> Vec<(PathBuf, Part)> {
     parts
 }
 
-/// What this worker sees besides, without what is part of the image anyway:
-/// paths to read, and what it shares with others of its kind.
+/// Additional paths of this worker that the image does not include: paths to
+/// read, and caches.
 fn further(job: &Job<'_>, image: &[(PathBuf, Part)]) -> io::Result<Vec<(PathBuf, Part)>> {
     let mut parts = Vec::new();
     let mut read_paths: Vec<&ReadPath> = job.read_paths.iter().collect();
-    // What is outside comes first, or it would lie over what is inside.
+    // Sorted: an outer path mounted later would hide an inner one.
     read_paths.sort_unstable_by(|a, b| a.real.cmp(&b.real));
     let is_there = |parts: &[(PathBuf, Part)], path: &Path| {
         image.iter().chain(parts).any(|(outer, _)| path.starts_with(outer))
@@ -116,7 +117,8 @@ fn further(job: &Job<'_>, image: &[(PathBuf, Part)]) -> io::Result<Vec<(PathBuf,
     for ReadPath { asked, real } in read_paths {
         if !is_there(&parts, real) {
             parts.push((real.clone(), Part::Bound(BindSource::open(real)?)));
-            // Each by itself: of a tree only the top can be made read-only.
+            // Mounts below are bound separately, because only the top of a tree
+            // becomes read-only.
             let below = mounts.iter().filter(|point| point.starts_with(real) && *point != real);
             parts.extend(below.map(|point| (point.clone(), Part::of(point))));
         }
@@ -131,11 +133,11 @@ fn further(job: &Job<'_>, image: &[(PathBuf, Part)]) -> io::Result<Vec<(PathBuf,
     Ok(parts)
 }
 
-/// A part of the image, and how it comes to be inside.
+/// A path of the new root.
 enum Part {
     Link(PathBuf),
     Bound(BindSource),
-    /// To be written to.
+    /// A cache, mounted writable.
     Shared(BindSource),
     Gone,
 }
@@ -161,7 +163,7 @@ impl Part {
     }
 }
 
-/// A file or directory that can be bound after its path is covered.
+/// A file or directory that can be bind-mounted after its path is covered.
 struct BindSource {
     descriptor: OwnedFd,
     is_directory: bool,
@@ -210,15 +212,16 @@ fn devices(dev: &Path) -> io::Result<()> {
     scratch(&shm, SCRATCH)
 }
 
-/// Makes `frame` the root, and lets go of what was there before.
+/// Makes `frame` the root directory and detaches the old root.
 fn enter(frame: &Path) -> io::Result<()> {
     chdir(frame)?;
     if pivot_root(".", ".").is_ok() {
-        // The old root lies over the new one now.
+        // The old root is mounted over the new one now.
         umount2(".", MntFlags::MNT_DETACH)?;
     } else {
-        // Default profiles of containers forbid pivot_root(2) even to those who
-        // may mount. What is below cannot be reached: it is moved over.
+        // Default container profiles deny pivot_root(2) even if mounting is
+        // allowed. The move covers the old root, which cannot be reached any
+        // more.
         let nowhere = None::<&str>;
         mount(Some("."), "/", nowhere, MsFlags::MS_MOVE, nowhere)?;
         chroot(".")?;

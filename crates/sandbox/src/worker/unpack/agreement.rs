@@ -1,5 +1,5 @@
-//! The same archive unpacked to disk and read for its names: discovery must not
-//! claim what cannot be generated, nor refuse what can.
+//! Compares unpacking to disk with the index of names: discovery must claim
+//! exactly the applications that can be generated.
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ use tar::{Builder, EntryType, Header};
 
 use super::*;
 
-/// Few names, so that they meet; one that nothing can have.
+/// Few names, so that entries collide. One is longer than NAME_MAX.
 const NAMES: [&str; 8] = ["a", "b", "c", "l", "é", ".h", "..", LONG];
 const LONG: &str = concat!(
     "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn",
@@ -44,7 +44,7 @@ fn members() -> impl Strategy<Value = Vec<Member>> {
     use EntryType::{Directory, Fifo, Regular, Symlink};
     let kind =
         prop::sample::select(vec![Regular, Regular, Directory, Directory, Symlink, Symlink, Fifo]);
-    // A file that its owner may not write is not written twice by anybody.
+    // A file without write permission cannot be written a second time.
     let modes = prop::sample::select(vec![0o755, 0o644, 0o700, 0o4755]);
     let closed = prop::sample::select(vec![0o755, 0o500, 0o000, 0o333]);
     let member =
@@ -73,7 +73,7 @@ fn pack(members: &[Member]) -> Vec<u8> {
 const TASK: UnpackTask =
     UnpackTask { preserve_file_mode: true, max_bytes: 1 << 20, max_entries: 1000 };
 
-/// Unpacks as a worker does, into `workspace`.
+/// Unpacks into `workspace` as a worker does.
 fn to_disk(packed: &[u8], workspace: &Path, preserve: bool) -> Result<UnpackResult, String> {
     fs::create_dir(workspace.join(REPOSITORY)).unwrap();
     let directory = File::open(workspace).unwrap();
@@ -121,7 +121,7 @@ fn names(packed: &[u8]) -> Result<FileIndex, String> {
     Ok(reader.finish().map_err(|error| error.to_string())?.0)
 }
 
-/// Every path below a directory, and whether anything is where it leads.
+/// Lists every path below a directory, and whether it leads to something.
 fn list(root: &Path, at: &Path, found: &mut Vec<(PathBuf, bool)>) {
     for entry in fs::read_dir(root.join(at)).unwrap() {
         let path = at.join(entry.unwrap().file_name());
@@ -133,7 +133,8 @@ fn list(root: &Path, at: &Path, found: &mut Vec<(PathBuf, bool)>) {
     }
 }
 
-/// Lets whoever is not root look into directories closed to their owner.
+/// Opens directories to their owner, so that this test can list them without
+/// being root.
 fn open_up(members: &[Member]) -> Vec<Member> {
     let open = |member: &Member| Member { mode: member.mode | 0o700, ..member.clone() };
     members.iter().map(open).collect()
