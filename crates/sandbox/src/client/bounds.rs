@@ -1,4 +1,4 @@
-//! What a command may reach and use, as its plugin's definition has it.
+//! The access and the limits of a command, from its plugin's definition.
 
 use std::path::PathBuf;
 
@@ -7,57 +7,59 @@ use crate::wire::{
     plan::{CacheTask, Plan, Task},
 };
 
-/// Bounds of one command.
+/// Access and limits of one command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
-    /// Paths to read besides what every request may.
+    /// Paths that the command may read, in addition to those that all commands
+    /// may read.
     pub read: Vec<PathBuf>,
-    /// Directories to write to besides the workspace.
+    /// Directories that the command may write to, in addition to its workspace.
     pub caches: Caches,
-    /// What to connect to.
+    /// Network access.
     pub network: Network,
     /// Bytes of memory for each process, and for the request as a whole; `None`
     /// for no limit, as for those below.
     pub memory: Option<u64>,
-    /// Processes at a time. Only counted where requests have users of their own.
+    /// Limit of processes at one time. It applies only if each request has its
+    /// own UID.
     pub processes: Option<u64>,
-    /// Bytes of each file.
+    /// Limit of each file's size in bytes.
     pub file_size: Option<u64>,
-    /// Bytes that all files of a request take on disk.
+    /// Limit of disk space in bytes for all files of a request.
     pub disk: Option<u64>,
-    /// Files and directories of a request.
+    /// Limit of files and directories of a request.
     pub files: Option<u64>,
-    /// Seconds of processor time for each process.
+    /// Limit of CPU time in seconds for each process.
     pub cpu_seconds: Option<u64>,
 }
 
-/// Directories that some requests share: those with the same `owner`.
+/// Directories that all requests with the same `owner` share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Caches {
-    /// Whoever has another one reaches none of them. A file name.
+    /// Name of the owner, valid as a file name. Requests of other owners cannot
+    /// access these directories.
     pub owner: String,
     /// The directories.
     pub list: Vec<Cache>,
 }
 
-/// A directory that requests share.
+/// One directory that requests share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cache {
-    /// What it is called. A file name.
+    /// Name of the cache, valid as a file name.
     pub name: String,
-    /// The variable that tells a command where it is.
+    /// Environment variable that holds the directory's path.
     pub variable: String,
 }
 
-/// What may be connected to. Where there is a network at all, no kernel yet
-/// keeps datagrams (UDP) to some ports.
+/// Network access of a command. The kernel cannot restrict UDP to some ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Network {
-    /// Nothing: there are no internet sockets, for datagrams neither.
+    /// No IPv4 or IPv6 sockets at all, UDP included.
     None,
-    /// These TCP ports, wherever.
+    /// TCP connections to these ports of any host.
     Ports(Vec<u16>),
-    /// All, this Pod's own included.
+    /// Connections to any port, including those of this Pod.
     Any,
 }
 
@@ -87,13 +89,14 @@ impl Bounds {
         }
     }
 
-    /// What a request may take in all.
+    /// The limits for the request as a whole.
     pub(super) fn limits(&self) -> RequestLimits {
         let Self { memory, disk, files, file_size, .. } = *self;
         RequestLimits { memory, disk, files, file_size }
     }
 
-    /// What the spawner has to see to: it takes more rights than a worker has.
+    /// The part that the spawner has to set up, because a worker lacks the
+    /// rights.
     pub(super) fn grants(&self) -> Grants {
         Grants {
             read: self.read.iter().map(|path| path.to_string_lossy().into_owned()).collect(),

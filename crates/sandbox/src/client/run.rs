@@ -1,4 +1,4 @@
-//! Running a command: its output, its end, and what makes it end.
+//! Runs a command: starts it, captures its output, and stops it for a reason.
 
 use std::{
     os::unix::ffi::OsStrExt,
@@ -24,100 +24,102 @@ use crate::wire::{
     plan::{Answer, RawUsage, RunTask, Task},
 };
 
-/// How long an answer waits for a command that was asked to end: its last words
-/// are worth something, but so is an answer within the client's deadline.
+/// Longest wait for the last output of a command that got SIGTERM. The output
+/// helps to explain the failure, but the answer must meet the client's
+/// deadline.
 const STOP_WAIT: Duration = Duration::from_millis(40);
 
-/// A command and all it is given.
+/// A command and its environment.
 #[derive(Clone, Debug)]
 pub struct Command {
     /// The program and its arguments.
     pub words: Vec<Bytes>,
-    /// `NAME=VALUE` of the supervisor that the plugin may see.
+    /// `NAME=VALUE` entries of the supervisor's environment that the plugin may
+    /// see.
     pub inherited: Vec<Bytes>,
-    /// `NAME=VALUE` of the request; wins over what is inherited.
+    /// `NAME=VALUE` entries of the request; they override inherited ones.
     pub environment: Vec<Bytes>,
-    /// The supervisor's `PATH`, where programs are looked up.
+    /// The supervisor's `PATH`, in which the program is searched.
     pub search: Bytes,
     /// The application directory, relative to the repository.
     pub directory: PathBuf,
-    /// Whether the repository's files may be executable.
+    /// Files of the repository may be executable.
     pub preserve_file_mode: bool,
-    /// Most bytes of standard output.
+    /// Limit of standard output in bytes.
     pub max_output: usize,
-    /// What standard error must not show.
+    /// Credentials to mask in standard error.
     pub redactor: Arc<Redactor>,
 }
 
-/// A command that ran.
+/// The result of a command that ran.
 #[derive(Clone, Debug)]
 pub struct Output {
-    /// What it wrote to standard output.
+    /// Standard output.
     pub stdout: Vec<u8>,
-    /// What it wrote to standard error.
+    /// Beginning and end of standard error.
     pub stderr: Box<Excerpt>,
-    /// How it ended.
+    /// How the command ended.
     pub termination: Termination,
-    /// From the order to start it to its end.
+    /// Time from the order to start the command until its end.
     pub took: Duration,
-    /// What it used, unless it was not waited for.
+    /// Usage; `None` if the command had not ended yet.
     pub usage: Option<Usage>,
 }
 
-/// How a command ended.
+/// The way a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Termination {
-    /// With this code.
+    /// It exited with this code.
     Exit(i32),
-    /// By this signal.
+    /// A signal killed it.
     Signal {
-        /// Its number.
+        /// Number of the signal.
         number: i32,
-        /// Whether memory was written to a file.
+        /// Memory was written to a core file.
         core: bool,
     },
-    /// It was stopped when the deadline passed.
+    /// We stopped it because the deadline passed.
     Deadline,
-    /// It was stopped because it wrote more than it may.
+    /// We stopped it because its standard output exceeded the limit.
     OutputLimit {
-        /// What it may write, in bytes.
+        /// The limit in bytes.
         limit: usize,
     },
-    /// It was stopped because its request took more than it may.
+    /// We stopped it because its request exceeded a limit.
     LimitExceeded {
-        /// Of what.
+        /// Kind of the limit.
         what: ExceededLimit,
         /// The limit in bytes or files; `None` if it could not be measured.
         limit: Option<u64>,
     },
 }
 
-/// What a command and its children used.
+/// CPU time and memory of a command and its children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
-    /// Processor time in the programs.
+    /// CPU time in user mode.
     pub user: Duration,
-    /// Processor time in the kernel.
+    /// CPU time in the kernel.
     pub system: Duration,
-    /// Largest resident set, in bytes.
+    /// Largest resident set of one process in bytes.
     pub max_rss: u64,
 }
 
-/// Why a command did not run.
+/// Reasons why a command did not run.
 #[derive(Debug, Error)]
 pub enum NotRun {
-    /// The program is missing or cannot be started; the text is Go's.
+    /// The program is missing or does not start. The text is Go's.
     #[error("{0}")]
     Command(String),
-    /// The sandbox's fault.
+    /// The sandbox failed.
     #[error(transparent)]
     Unconfined(#[from] Unconfined),
 }
 
 impl Lease {
-    /// Runs a command to its end, or stops it when `deadline` passes.
+    /// Runs a command until it ends, or stops it when `deadline` passes.
     ///
-    /// If the future is dropped, the command is asked to end and then made to.
+    /// If the future is dropped, the command gets SIGTERM, and later SIGKILL.
     pub async fn run(
         &mut self,
         command: Command,
@@ -133,13 +135,14 @@ impl Lease {
         };
         worker.tell(&self.bounds().plan(task)).await;
         let (used, streams) = streams(&mut worker).await?;
-        // Not before: nobody can look into a worker, which is the sandbox's own.
+        // Not earlier: before the command starts, the worker's process is
+        // closed to the meter.
         let _ = self.send(Outgoing::Watch { lease: self.id() }).await;
         let mut capture = Capture::new(streams, max_output, (redactor, used));
         let stopped = capture.follow(&mut worker, self.limit_watch(), deadline).await?;
         match stopped {
             None => worker.take_last_answer().map_or(Ok(()), |answer| Err(failure(answer)))?,
-            // Every moment that it is left it may take more.
+            // No time for last output: the request could use even more.
             Some(Termination::LimitExceeded { .. }) => {}
             Some(_) => self.ask_to_end(&mut capture, &mut worker).await?,
         }
@@ -154,7 +157,7 @@ impl Lease {
         capture: &mut Capture,
         worker: &mut WorkerHandle,
     ) -> Result<(), NotRun> {
-        // Without a spawner everything ends anyway.
+        // If the spawner is gone, the command ends anyway.
         let _ = self.send(Outgoing::Stop { lease: self.id() }).await;
         let until = Some(Instant::now() + STOP_WAIT);
         capture.follow(worker, self.limit_watch(), until).await?;
@@ -162,8 +165,8 @@ impl Lease {
     }
 }
 
-/// The read ends of the command's standard output and standard error, and what
-/// its process used before.
+/// Returns the read ends of the command's standard output and standard error,
+/// and the usage of its process before the command.
 async fn streams(worker: &mut WorkerHandle) -> Result<(RawUsage, [pipe::Receiver; 2]), NotRun> {
     match worker.reply().await.map_err(cannot("hear from a worker"))? {
         Some((Answer::Running(used), descriptors)) => {

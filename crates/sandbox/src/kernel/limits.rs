@@ -1,4 +1,4 @@
-//! What a process may use, as the kernel counts it.
+//! Limits that the kernel enforces for each process.
 
 use nix::{
     errno::Errno,
@@ -12,18 +12,17 @@ use crate::wire::plan::{Plan, RawUsage};
 
 const MIB: u64 = 1024 * 1024;
 
-/// Seconds of processor time between the signal that tells of the limit
-/// (SIGXCPU) and the one that ends all (SIGKILL): without them a program, and
-/// whoever reads of its end, would never learn what the matter was.
+/// CPU seconds between SIGXCPU, which reports the limit, and SIGKILL. Without
+/// them, neither the program nor its user would learn of the limit.
 const CPU_GRACE: u64 = 2;
 
-/// Limits of one process and, each for itself, of its children.
+/// Limits of a process; each of its children gets them separately.
 #[derive(Clone, Debug)]
 pub(crate) struct ProcessLimits(Vec<(Resource, u64)>);
 
 impl ProcessLimits {
-    /// For the spawner, from whom every worker has them. They keep a process from
-    /// leaving more behind than a file, and from taking what all users share.
+    /// Limits of the spawner, which all workers inherit. They prevent core
+    /// files and protect resources that all UIDs share.
     pub(crate) fn inherited() -> Self {
         Self(vec![
             (Resource::RLIMIT_CORE, 0),
@@ -37,12 +36,13 @@ impl ProcessLimits {
 
     /// The limits of a plan.
     pub(crate) fn of(plan: &Plan) -> Result<Self, Errno> {
-        // The kernel counts from the start of this process.
+        // The kernel counts CPU time from the start of this process.
         let used = used()?;
         let before = (used.user_us + used.system_us).div_ceil(1_000_000);
         let cpu = plan.max_cpu_seconds.map(|seconds| seconds.saturating_add(before));
         let all = [
-            // Not the address space: runtimes reserve tens of gigabytes of that.
+            // Not the address space, because runtimes reserve tens of gigabytes
+            // of it.
             (Resource::RLIMIT_DATA, plan.max_memory),
             (Resource::RLIMIT_NPROC, plan.max_processes),
             (Resource::RLIMIT_FSIZE, plan.max_file_size),
@@ -52,7 +52,7 @@ impl ProcessLimits {
         Ok(Self(limited.collect()))
     }
 
-    /// Sets all of them. A limit that is lower already stays.
+    /// Sets all limits. Lower limits that exist already stay.
     pub(crate) fn install(&self) -> Result<(), Errno> {
         for (resource, limit) in &self.0 {
             let (_, hard) = getrlimit(*resource)?;
@@ -64,7 +64,7 @@ impl ProcessLimits {
     }
 }
 
-/// What this process used until now, which is not its command's doing.
+/// CPU time that this process has used before it executes the command.
 pub(crate) fn used() -> Result<RawUsage, Errno> {
     let used = getrusage(UsageWho::RUSAGE_SELF)?;
     let micros = |time: TimeVal| u64::try_from(time.num_microseconds()).unwrap_or_default();

@@ -1,14 +1,14 @@
-//! What a request took too much of.
+//! Limits that apply to a request as a whole.
 
-/// What all processes and files of a request took too much of together.
+/// The limit that all processes and files of a request together exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExceededLimit {
     /// Memory.
     Memory,
-    /// Bytes on disk.
+    /// Disk space in bytes.
     Disk,
-    /// Files and directories.
+    /// Number of files and directories.
     Files,
-    /// Nobody knows: it could not be measured, look after look.
+    /// Unknown: the usage could not be measured several times in a row.
     Unmeasured,
 }

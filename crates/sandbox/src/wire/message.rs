@@ -1,8 +1,8 @@
-//! What the supervisor and the spawner say to each other.
+//! Messages between the supervisor and the spawner.
 //!
-//! The spawner holds the privilege, so it is told as little as possible: which
-//! lease, what sort of job, how long to wait. Commands, environments and paths
-//! go past it, straight to the worker.
+//! The spawner has privileges, so it learns as little as possible: the lease,
+//! the kind of job, and times. Commands, environments and the paths in them go
+//! directly to the worker.
 
 #![expect(clippy::too_many_arguments, reason = "of the code that prost derives")]
 
@@ -10,69 +10,71 @@ use prost::{Message, Oneof};
 
 use super::{exceeded::ExceededLimit, plan::RawUsage, shortage::Unfitness, tier::Tier};
 
-/// Supervisor to spawner.
+/// Message from the supervisor to the spawner.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Order {
     #[prost(oneof = "OrderKind", tags = "1, 2, 3, 4, 5, 6")]
     pub(crate) what: Option<OrderKind>,
 }
 
-/// The orders there are.
 #[derive(Clone, PartialEq, Oneof)]
 pub(crate) enum OrderKind {
-    /// Find a free identity for a request, and fork its first worker; its
-    /// socket comes along, and the archive.
+    /// Lease a free UID and fork the first worker. The order carries its socket
+    /// and the pipe of the archive.
     #[prost(message, tag = "1")]
     Lease(LeaseOrder),
-    /// Fork a further worker, for a command; its socket comes along.
+    /// Fork another worker, for a command. The order carries its socket.
     #[prost(message, tag = "2")]
     Start(StartOrder),
-    /// Ask everything under a lease to end (SIGTERM).
+    /// Send SIGTERM to all processes of a lease.
     #[prost(message, tag = "3")]
     Stop(StopOrder),
-    /// End everything under a lease, remove its files, take it back.
+    /// Kill all processes of a lease, remove its files, and free its slot.
     #[prost(message, tag = "4")]
     Release(ReleaseOrder),
-    /// A command runs: look at what it takes from now on.
+    /// A command runs: start to measure its usage.
     #[prost(message, tag = "6")]
     Watch(WatchOrder),
-    /// The first order, once.
+    /// The first order; sent once.
     #[prost(message, tag = "5")]
     Setup(SetupOrder),
 }
 
-/// What the spawner has to know before there can be leases.
+/// Configuration of the spawner.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct SetupOrder {
-    /// Tiers to try, the first that can be had in full counts.
+    /// Tiers in order of preference. The first one that is fully available is
+    /// used.
     #[prost(enumeration = "TierName", repeated, tag = "1")]
     pub(crate) tiers: Vec<i32>,
-    /// First user that may be leased, and how many follow it.
+    /// First UID to lease, and number of UIDs.
     #[prost(uint32, tag = "2")]
     pub(crate) first_uid: u32,
     #[prost(uint32, tag = "3")]
     pub(crate) uid_count: u32,
-    /// Most leases at a time.
+    /// Most leases at one time.
     #[prost(uint32, tag = "4")]
     pub(crate) leases: u32,
-    /// Where workspaces are made; the spawner makes a directory in it.
+    /// Directory in which the spawner creates the directory of workspaces.
     #[prost(string, tag = "5")]
     pub(crate) work_dir: String,
-    /// Whom a spawner that is root becomes when it shares its user.
+    /// UID that the spawner switches to if it is root and the tier has no
+    /// separate UIDs.
     #[prost(uint32, tag = "6")]
     pub(crate) shared_uid: u32,
-    /// Paths that no tenant may open, whatever else allows it.
+    /// Paths that no tenant may access, even if something else allows it.
     #[prost(string, repeated, tag = "7")]
     pub(crate) hidden: Vec<String>,
     /// Directories of programs, which every tenant may read.
     #[prost(string, repeated, tag = "8")]
     pub(crate) programs: Vec<String>,
-    /// Distinct users will do where the kernel has no Landlock.
+    /// Accept separate UIDs as the only isolation if the kernel has no
+    /// Landlock.
     #[prost(bool, tag = "9")]
     pub(crate) accept_no_landlock: bool,
 }
 
-/// [`Tier`] on its way.
+/// Encoded form of [`Tier`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
 pub(crate) enum TierName {
     None = 0,
@@ -105,11 +107,11 @@ impl From<TierName> for Tier {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct LeaseOrder {
-    /// Chosen by the supervisor and repeated in the answer, and when the lease's
-    /// first worker ends.
+    /// Chosen by the supervisor. The answer repeats it, and so does the report
+    /// that the lease's first worker ended.
     #[prost(uint64, tag = "1")]
     pub(crate) ticket: u64,
-    /// What that worker is for.
+    /// Kind of the first worker.
     #[prost(enumeration = "JobKind", tag = "2")]
     pub(crate) kind: i32,
     #[prost(message, required, tag = "3")]
@@ -127,20 +129,20 @@ pub(crate) struct StartOrder {
     pub(crate) grants: Grants,
 }
 
-/// What a worker may reach beyond what all may. The operator wrote it, in
-/// definitions and flags; no tenant did.
+/// Access and limits in addition to the defaults. The operator sets them in
+/// definitions and flags; tenants cannot.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Grants {
     /// Paths to read.
     #[prost(string, repeated, tag = "1")]
     pub(crate) read: Vec<String>,
-    /// Whose caches they are: a file name.
+    /// Owner of the caches, valid as a file name.
     #[prost(string, tag = "2")]
     pub(crate) owner: String,
-    /// File names of the owner's caches.
+    /// File names of the caches.
     #[prost(string, repeated, tag = "3")]
     pub(crate) caches: Vec<String>,
-    /// What may be taken in all.
+    /// Limits of the request as a whole.
     #[prost(message, required, tag = "4")]
     pub(crate) limits: RequestLimits,
 }
@@ -149,17 +151,17 @@ pub(crate) struct Grants {
 /// no limit.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub(crate) struct RequestLimits {
-    /// Bytes of memory.
+    /// Memory in bytes.
     #[prost(uint64, optional, tag = "1")]
     pub(crate) memory: Option<u64>,
-    /// Bytes on disk.
+    /// Disk space in bytes.
     #[prost(uint64, optional, tag = "2")]
     pub(crate) disk: Option<u64>,
-    /// Files and directories.
+    /// Number of files and directories.
     #[prost(uint64, optional, tag = "3")]
     pub(crate) files: Option<u64>,
-    /// Bytes of each file, which the kernel sees to: the most that a file can
-    /// have whose size cannot be seen.
+    /// Size of each file in bytes, which the kernel enforces. A file whose size
+    /// cannot be measured counts with this size.
     #[prost(uint64, optional, tag = "4")]
     pub(crate) file_size: Option<u64>,
 }
@@ -185,31 +187,31 @@ pub(crate) struct ReleaseOrder {
     pub(crate) grace_ms: u32,
 }
 
-/// What a worker is for.
+/// Kind of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
 pub(crate) enum JobKind {
-    /// Unpack an archive, and then become the first command.
+    /// Unpacks an archive and then becomes the first command.
     Unpack = 0,
-    /// Become a further command.
+    /// Becomes another command.
     Run = 1,
-    /// Attack what a tenant must not reach, and tell what succeeded.
+    /// Attacks what a tenant must not access, and reports the attacks that
+    /// succeeded.
     Canary = 2,
 }
 
-/// Spawner to supervisor.
+/// Message from the spawner to the supervisor.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct SpawnerReport {
     #[prost(oneof = "SpawnerEvent", tags = "1, 2, 3, 4, 5, 6, 7")]
     pub(crate) event: Option<SpawnerEvent>,
 }
 
-/// The reports there are.
 #[derive(Clone, PartialEq, Oneof)]
 pub(crate) enum SpawnerEvent {
-    /// The spawner can do what it was set up for.
+    /// The spawner is ready for orders.
     #[prost(message, tag = "1")]
     Ready(Ready),
-    /// It cannot, and ends.
+    /// The spawner cannot be set up as configured, and ends.
     #[prost(message, tag = "2")]
     NotReady(Unfitness),
     /// Answers [`OrderKind::Lease`].
@@ -218,35 +220,35 @@ pub(crate) enum SpawnerEvent {
     /// A worker ended, or could not be started.
     #[prost(message, tag = "4")]
     WorkerEnded(WorkerEnded),
-    /// A lease was taken back; nothing of it is left, or it is quarantined.
+    /// A lease has been released or quarantined.
     #[prost(message, tag = "5")]
     Released(Released),
-    /// Something of an earlier start, by its name, that cannot be removed.
+    /// Name of a leftover of an earlier start that cannot be removed.
     #[prost(string, tag = "6")]
     Left(String),
-    /// A request took more than it may; told once.
+    /// A request exceeded a limit; reported once.
     #[prost(message, tag = "7")]
     LimitExceeded(LimitExceeded),
 }
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Ready {
-    /// How many leases there can be at a time.
+    /// Most leases at one time.
     #[prost(uint32, tag = "1")]
     pub(crate) leases: u32,
-    /// The tier that is had.
+    /// The isolation tier in use.
     #[prost(enumeration = "TierName", tag = "2")]
     pub(crate) tier: i32,
-    /// The version of Landlock that is enforced, 0 for none.
+    /// Version of Landlock that the kernel enforces; 0 for none.
     #[prost(int32, tag = "3")]
     pub(crate) landlock: i32,
-    /// Why no stronger tier is had, a sentence for each.
+    /// Reasons why stronger tiers are not available, one sentence each.
     #[prost(string, repeated, tag = "4")]
     pub(crate) missing: Vec<String>,
-    /// The directory of workspaces.
+    /// Directory of all workspaces.
     #[prost(string, tag = "5")]
     pub(crate) root: String,
-    /// The kernel does not enforce limits of processes.
+    /// The kernel does not enforce `RLIMIT_NPROC`.
     #[prost(bool, tag = "6")]
     pub(crate) unlimited: bool,
 }
@@ -265,12 +267,12 @@ pub(crate) struct Leased {
 pub(crate) struct WorkerEnded {
     #[prost(uint64, tag = "1")]
     pub(crate) job: u64,
-    /// Status as wait4(2) gives it; meaningless with a failure.
+    /// As returned by wait4(2); meaningless if `failure` is set.
     #[prost(int32, tag = "2")]
     pub(crate) status: i32,
     #[prost(message, required, tag = "3")]
     pub(crate) used: RawUsage,
-    /// Why there was no worker at all; empty when there was one.
+    /// Reason why no worker was started; empty if one was.
     #[prost(string, tag = "4")]
     pub(crate) failure: String,
 }
@@ -279,7 +281,8 @@ pub(crate) struct WorkerEnded {
 pub(crate) struct Released {
     #[prost(uint64, tag = "1")]
     pub(crate) lease: u64,
-    /// Something was left that could not be ended or removed.
+    /// Processes or files could not be removed, so the slot is never used
+    /// again.
     #[prost(bool, tag = "2")]
     pub(crate) quarantined: bool,
 }
@@ -292,7 +295,7 @@ pub(crate) struct LimitExceeded {
     pub(crate) what: i32,
 }
 
-/// [`ExceededLimit`] on its way.
+/// Encoded form of [`ExceededLimit`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
 pub(crate) enum ExceededLimitName {
     Unmeasured = 0,
@@ -334,7 +337,7 @@ impl RequestLimits {
         }
     }
 
-    /// Whether there is anything to be measured for.
+    /// Returns true if any limit needs measuring.
     pub(crate) fn are_set(&self) -> bool {
         [self.memory, self.disk, self.files].iter().any(Option::is_some)
     }

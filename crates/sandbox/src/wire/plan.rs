@@ -1,7 +1,7 @@
-//! What the supervisor and a worker say to each other.
+//! Messages between the supervisor and a worker.
 //!
-//! The plan goes to the worker once it has its tenant's identity: a mistake in
-//! reading it is then the tenant's problem and nobody else's.
+//! The worker reads its plan after it has switched to the tenant's UID. A bug
+//! in parsing it then affects only this tenant.
 
 #![expect(clippy::too_many_arguments, reason = "of the code that prost derives")]
 
@@ -9,37 +9,37 @@ use std::io::{self, Read};
 
 use prost::{Message, Oneof, bytes::Bytes};
 
-/// Longest plan or reply in bytes. Linux gives arguments and environment of a
-/// program 6 MiB at most.
+/// Longest plan or reply in bytes. Linux limits arguments and environment to 6
+/// MiB.
 const MAX_FRAME: usize = 8 * 1024 * 1024;
 
-/// What a worker does, and within what bounds.
+/// A worker's task, access and limits.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Plan {
     #[prost(oneof = "Task", tags = "1, 2, 3")]
     pub(crate) task: Option<Task>,
-    /// Directories that requests share, among those that the spawner granted.
+    /// Caches to use, out of those that the spawner granted.
     #[prost(message, repeated, tag = "4")]
     pub(crate) caches: Vec<CacheTask>,
     /// TCP ports to connect to.
     #[prost(uint32, repeated, tag = "6")]
     pub(crate) ports: Vec<u32>,
-    /// Whatever `ports` says.
+    /// Allow connections to all ports; `ports` is ignored.
     #[prost(bool, tag = "7")]
     pub(crate) any_port: bool,
     /// Bytes of memory for each process; `None` for no limit, as for those below.
     #[prost(uint64, optional, tag = "8")]
     pub(crate) max_memory: Option<u64>,
-    /// Processes of the tenant's user.
+    /// Limit of processes of the tenant's UID.
     #[prost(uint64, optional, tag = "9")]
     pub(crate) max_processes: Option<u64>,
-    /// Bytes of each file.
+    /// Limit of each file's size in bytes.
     #[prost(uint64, optional, tag = "10")]
     pub(crate) max_file_size: Option<u64>,
-    /// Processor time of each process.
+    /// Limit of CPU time in seconds for each process.
     #[prost(uint64, optional, tag = "11")]
     pub(crate) max_cpu_seconds: Option<u64>,
-    /// No internet sockets at all.
+    /// Deny internet sockets.
     #[prost(bool, tag = "12")]
     pub(crate) no_internet: bool,
 }
@@ -54,7 +54,7 @@ pub(crate) enum Task {
     Canary(CanaryTask),
 }
 
-/// A directory that requests share, and the variable that says where it is.
+/// A shared directory and the environment variable that holds its path.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct CacheTask {
     #[prost(string, tag = "1")]
@@ -63,45 +63,45 @@ pub(crate) struct CacheTask {
     pub(crate) variable: String,
 }
 
-/// What to attack.
+/// Targets of the attacks.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct CanaryTask {
-    /// Process of the supervisor.
+    /// Process ID of the supervisor.
     #[prost(uint32, tag = "1")]
     pub(crate) supervisor: u32,
-    /// The directory of workspaces.
+    /// Directory of all workspaces.
     #[prost(string, tag = "2")]
     pub(crate) root: String,
-    /// A file that only the supervisor may read.
+    /// File that only the supervisor may read.
     #[prost(string, tag = "3")]
     pub(crate) secret: String,
-    /// A file outside the image that everybody may read.
+    /// File outside the image that everybody may read.
     #[prost(string, tag = "4")]
     pub(crate) world: String,
-    /// A socket like a plugin's.
+    /// Path of a socket like those of plugins.
     #[prost(string, tag = "5")]
     pub(crate) socket: String,
-    /// A socket in the network namespace.
+    /// Name of an abstract socket in the supervisor's network namespace.
     #[prost(string, tag = "6")]
     pub(crate) abstract_name: String,
-    /// A TCP port of the supervisor's on loopback.
+    /// TCP port of the supervisor on the loopback interface.
     #[prost(uint32, tag = "7")]
     pub(crate) port: u32,
-    /// A directory that everybody may write to.
+    /// Directory that everybody may write to.
     #[prost(string, tag = "8")]
     pub(crate) open: String,
 }
 
-/// Unpack the archive that comes by its own way. Another plan follows.
+/// Unpack the archive that comes through its own pipe. Another plan follows.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(crate) struct UnpackTask {
     /// Keep the permission bits of files and directories.
     #[prost(bool, tag = "1")]
     pub(crate) preserve_file_mode: bool,
-    /// Most bytes of file contents.
+    /// Limit of file contents in bytes.
     #[prost(uint64, tag = "2")]
     pub(crate) max_bytes: u64,
-    /// Most entries.
+    /// Limit of entries.
     #[prost(uint64, tag = "3")]
     pub(crate) max_entries: u64,
 }
@@ -112,24 +112,26 @@ pub(crate) struct RunTask {
     /// The program and its arguments.
     #[prost(bytes = "bytes", repeated, tag = "1")]
     pub(crate) words: Vec<Bytes>,
-    /// `NAME=VALUE` of the supervisor that plugins may see.
+    /// `NAME=VALUE` entries of the supervisor's environment that plugins may
+    /// see.
     #[prost(bytes = "bytes", repeated, tag = "2")]
     pub(crate) inherited: Vec<Bytes>,
-    /// `NAME=VALUE` of the request.
+    /// `NAME=VALUE` entries of the request.
     #[prost(bytes = "bytes", repeated, tag = "3")]
     pub(crate) environment: Vec<Bytes>,
-    /// Where programs are looked up: the supervisor's `PATH`, as Argo CD does.
+    /// The supervisor's `PATH`, in which the program is searched, as in Argo
+    /// CD.
     #[prost(bytes = "bytes", tag = "4")]
     pub(crate) search: Bytes,
-    /// The application directory, relative to the repository.
+    /// Application directory, relative to the repository.
     #[prost(bytes = "bytes", tag = "5")]
     pub(crate) directory: Bytes,
-    /// Whether the repository's files may be executable, for a better error text.
+    /// Files of the repository may be executable. Used for a better error text.
     #[prost(bool, tag = "6")]
     pub(crate) preserve_file_mode: bool,
 }
 
-/// What a worker answers.
+/// Message from a worker to the supervisor.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Reply {
     #[prost(oneof = "Answer", tags = "1, 2, 3, 4, 5, 6")]
@@ -138,30 +140,29 @@ pub(crate) struct Reply {
 
 #[derive(Clone, PartialEq, Oneof)]
 pub(crate) enum Answer {
-    /// The read ends of the command's stdout and stderr come along. What
-    /// follows is the end of the stream when the command runs, or a failure.
-    /// What is stated was used before, by the same process.
+    /// The command is about to be executed. The read ends of its stdout and
+    /// stderr come with this message, and the usage of the process so far. If
+    /// `execve` fails, another reply follows.
     #[prost(message, tag = "1")]
     Running(RawUsage),
     /// The archive is unpacked.
     #[prost(message, tag = "2")]
     Unpacked(UnpackResult),
-    /// The archive is refused, in words for the user.
+    /// The archive is refused; the text is for the user.
     #[prost(string, tag = "3")]
     Refused(String),
-    /// A step could not be taken.
+    /// A step failed.
     #[prost(message, tag = "4")]
     Failed(Failed),
     /// The attacks were tried.
     #[prost(message, tag = "5")]
     Canaries(CanaryResult),
-    /// The command ended; its guard still stands, for what the command may have
-    /// left behind.
+    /// The command ended. Its guard still runs and handles leftover processes.
     #[prost(message, tag = "6")]
     Exited(Exited),
 }
 
-/// The end of a command, as wait4(2) gives it.
+/// End of a command, as returned by wait4(2).
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(crate) struct Exited {
     #[prost(int32, tag = "1")]
@@ -170,26 +171,26 @@ pub(crate) struct Exited {
     pub(crate) used: RawUsage,
 }
 
-/// What a process and those it waited for used.
+/// Usage of a process and of the children it waited for.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub(crate) struct RawUsage {
     #[prost(uint64, tag = "1")]
     pub(crate) user_us: u64,
     #[prost(uint64, tag = "2")]
     pub(crate) system_us: u64,
-    /// Largest resident set of one of them, in KiB.
+    /// Largest resident set of one of the processes, in KiB.
     #[prost(uint64, tag = "3")]
     pub(crate) max_rss_kib: u64,
 }
 
-/// Attacks that worked, which none must.
+/// Names of the attacks that succeeded.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct CanaryResult {
     #[prost(string, repeated, tag = "1")]
     pub(crate) succeeded: Vec<String>,
 }
 
-/// What came out of an archive.
+/// Size of an unpacked archive.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(crate) struct UnpackResult {
     #[prost(uint64, tag = "1")]
@@ -201,27 +202,28 @@ pub(crate) struct UnpackResult {
 /// A step of a worker that failed.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Failed {
-    /// What was attempted, for a log or an error text.
+    /// Description of the step, for a log or an error text.
     #[prost(string, tag = "1")]
     pub(crate) step: String,
-    /// The error number, 0 when the text says it all.
+    /// The error number; 0 if there is none.
     #[prost(int32, tag = "2")]
     pub(crate) errno: i32,
-    /// The step was finding or starting the program: the plugin's mistake.
+    /// The program could not be found or started, which is the plugin's
+    /// mistake.
     #[prost(bool, tag = "3")]
     pub(crate) command: bool,
 }
 
-/// Puts a length in front of a message.
+/// Encodes a message with its length in front.
 pub(crate) fn frame(message: &impl Message) -> Vec<u8> {
     let length = u32::try_from(message.encoded_len()).unwrap_or(u32::MAX);
     let mut bytes = length.to_be_bytes().to_vec();
-    // A Vec takes whatever there is; encoding can only fail for lack of room.
+    // Encoding fails only for lack of room, and a `Vec` grows.
     let _ = message.encode(&mut bytes);
     bytes
 }
 
-/// How long the message behind these four bytes is.
+/// Returns the length of the message after these four bytes.
 pub(crate) fn frame_length(head: [u8; 4]) -> io::Result<usize> {
     let length = u32::from_be_bytes(head) as usize;
     if length > MAX_FRAME {

@@ -15,7 +15,7 @@ use tar::{Builder, EntryType, Header};
 
 use super::*;
 
-/// Few names, so that entries collide. One is longer than NAME_MAX.
+/// Few names, so that entries collide. One is longer than `NAME_MAX`.
 const NAMES: [&str; 8] = ["a", "b", "c", "l", "é", ".h", "..", LONG];
 const LONG: &str = concat!(
     "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn",
