@@ -24,7 +24,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// What it ends with where a tier is not to be had.
 pub(crate) const NO_ISOLATION: i32 = 78;
-const NOT_OFFERED: &str = "is not to be had here";
+const NOT_OFFERED: &str = "is not available here";
 
 /// A supervisor with directories of its own.
 #[derive(Debug)]

@@ -72,7 +72,7 @@ pub(super) fn run(control: OwnedFd) -> io::Result<()> {
     let signals = detach()?;
     let Some((order, _)) = channel::receive::<Order>(&control)? else { return Ok(()) };
     let Some(OrderKind::Setup(setup)) = order.what else {
-        return Err(io::Error::other("the first order is to set up"));
+        return Err(io::Error::other("the first order must be the setup"));
     };
     match prepare(fork, &setup) {
         Ok(leases) => EventLoop { control, signals, leases }.serve(),
@@ -226,7 +226,7 @@ impl EventLoop {
 fn channels(descriptors: Vec<OwnedFd>) -> io::Result<Channels> {
     let mut descriptors = descriptors.into_iter();
     let socket = descriptors.next();
-    let socket = socket.ok_or_else(|| io::Error::other("a worker without a socket"))?;
+    let socket = socket.ok_or_else(|| io::Error::other("an order for a worker has no socket"))?;
     Ok(Channels { socket: socket.into(), archive: descriptors.next().map(Into::into) })
 }
 

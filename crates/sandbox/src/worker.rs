@@ -127,7 +127,7 @@ impl<'j> Job<'j> {
         match read_paths::find(read, context.hidden) {
             Ok(read_paths) => self.read_paths = read_paths,
             Err(error) => {
-                return self.fail("arrange the paths to read", io::Error::other(error));
+                return self.fail("prepare the paths to read", io::Error::other(error));
             }
         }
         match context.tier {

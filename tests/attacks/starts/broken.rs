@@ -41,16 +41,16 @@ const STEPS: [(i64, Option<u32>, &str); 6] = [
     (libc::SYS_landlock_restrict_self, None, "the kernel has no Landlock"),
     (libc::SYS_landlock_add_rule, None, "restrict files"),
     (libc::SYS_close_range, None, "close descriptors"),
-    (libc::SYS_setsid, None, "lead a session of its own"),
-    (libc::SYS_prctl, Some(1), "end with its parent"),
+    (libc::SYS_setsid, None, "create a session"),
+    (libc::SYS_prctl, Some(1), "set the parent death signal"),
     (libc::SYS_fchdir, None, "enter the workspace"),
 ];
 
 fn each_step() -> Result<(), String> {
     let stage = Stage::new(Setting::Uid);
     let users = [
-        (libc::SYS_setresuid, Some(stage.user(OF_THE_TRIAL)), "change to the leased user"),
-        (libc::SYS_setresgid, Some(stage.user(OF_THE_TRIAL)), "change to the leased user"),
+        (libc::SYS_setresuid, Some(stage.user(OF_THE_TRIAL)), "switch to the leased UID"),
+        (libc::SYS_setresgid, Some(stage.user(OF_THE_TRIAL)), "switch to the leased UID"),
     ];
     for (call, argument, step) in STEPS.into_iter().chain(users) {
         for error in [libc::EPERM, libc::ENOMEM] {
@@ -81,17 +81,17 @@ fn is_noticed(stage: &Stage, call: i64, argument: Option<u32>, how: &str) -> Res
 fn lying_setuid() -> Result<(), String> {
     let stage = Stage::new(Setting::Uid);
     let user = Some(stage.user(OF_THE_TRIAL));
-    is_noticed(&stage, libc::SYS_setresuid, user, "prove that no privilege is left")
+    is_noticed(&stage, libc::SYS_setresuid, user, "verify that no privilege is left")
 }
 
 fn lying_setgid() -> Result<(), String> {
     let stage = Stage::new(Setting::Uid);
     let user = Some(stage.user(OF_THE_TRIAL));
-    is_noticed(&stage, libc::SYS_setresgid, user, "prove that no privilege is left")
+    is_noticed(&stage, libc::SYS_setresgid, user, "verify that no privilege is left")
 }
 
 fn lying_setgroups() -> Result<(), String> {
-    let how = "prove that no privilege is left";
+    let how = "verify that no privilege is left";
     is_noticed(&Stage::new(Setting::Uid), libc::SYS_setgroups, None, how)
 }
 
@@ -104,7 +104,7 @@ fn is_noticed_everywhere(call: i64, how: [&str; 3]) -> Result<(), String> {
 }
 
 fn lying_landlock() -> Result<(), String> {
-    let how = [ESCAPED, "signals leave the domain", ESCAPED];
+    let how = [ESCAPED, "signals can leave the Landlock domain", ESCAPED];
     is_noticed_everywhere(libc::SYS_landlock_restrict_self, how)
 }
 
@@ -121,7 +121,7 @@ fn one_request() -> Result<(), String> {
     let broken = fault(libc::SYS_setresuid, libc::EPERM, Some(user));
     let supervisor = stage.start(stage.under(&broken))?;
     let first = stage.ask_once("user");
-    check(first.as_ref().is_err_and(|error| error.contains("change to the leased user")), || {
+    check(first.as_ref().is_err_and(|error| error.contains("switch to the leased UID")), || {
         format!("expected the step in the error, got {first:?}")
     })?;
     for _ in 0..2 * USERS {

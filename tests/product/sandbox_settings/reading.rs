@@ -132,7 +132,7 @@ fn a_path_that_is_missing_fails_the_request_with_its_name() {
     for tier in tiers() {
         let rendered = Bench::new("  sandbox: {read: [/no/such]}", "true").render(tier, &[]);
         let error = rendered.error();
-        assert!(error.contains("`/no/such` is to be readable"), "{tier}: {error}");
+        assert!(error.contains("cannot make `/no/such` readable"), "{tier}: {error}");
         assert!(error.contains("plugin tried"), "{tier}: {error}");
         // What metrics count: the plugin itself never ran.
         assert!(rendered.stderr.contains("tried: sandbox in "), "{tier}: {}", rendered.stderr);

@@ -89,7 +89,7 @@ impl Capture {
                 () = until(limit) => {
                     let is_late = deadline.is_some_and(|deadline| deadline <= Instant::now());
                     if !is_late {
-                        warn!("a background process keeps the output open; taken as complete");
+                        warn!("a background process keeps the output pipe open; the output so far is used");
                     }
                     return Ok(is_late.then_some(Termination::Deadline));
                 }

@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_text_is_kept_whole_but_for_its_margins() {
+    fn short_text_is_kept_without_surrounding_white_space() {
         assert_eq!(excerpt(&[b"  one\n", b"two\n"]).to_string(), "one\ntwo");
     }
 
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_text_takes_no_more_room() {
+    fn memory_for_an_endless_text_is_bounded() {
         let mut excerpt = Excerpt::default();
         for _ in 0..1000 {
             excerpt.push(&[b'x'; 1000]);

@@ -62,13 +62,13 @@ impl WorkerHandle {
     /// Creates the handle and the endpoints that an order for this worker
     /// carries.
     pub(super) fn new(kind: JobKind) -> Result<(Self, Endpoints), Unconfined> {
-        let (socket, theirs) = channel::stream_pair().map_err(cannot("make a socket"))?;
-        rustix::io::ioctl_fionbio(&socket, true).map_err(cannot("make a socket"))?;
+        let (socket, theirs) = channel::stream_pair().map_err(cannot("create a socket"))?;
+        rustix::io::ioctl_fionbio(&socket, true).map_err(cannot("create a socket"))?;
         let socket = std::os::unix::net::UnixStream::from(socket);
-        let socket = UnixStream::from_std(socket).map_err(cannot("make a socket"))?;
+        let socket = UnixStream::from_std(socket).map_err(cannot("create a socket"))?;
         let (archive, source) = if kind == JobKind::Unpack {
-            let (archive, source) = pipe::pipe().map_err(cannot("make a pipe"))?;
-            let source = source.into_blocking_fd().map_err(cannot("make a pipe"))?;
+            let (archive, source) = pipe::pipe().map_err(cannot("create a pipe"))?;
+            let source = source.into_blocking_fd().map_err(cannot("create a pipe"))?;
             (Some(archive), Some(source))
         } else {
             (None, None)
@@ -125,7 +125,7 @@ impl WorkerHandle {
                     Ok(Some((answer, _))) => self.last = Some(answer),
                     Ok(None) | Err(_) => self.silent = true,
                 },
-                ended = &mut self.ended => return ended.map_err(cannot("go on")),
+                ended = &mut self.ended => return ended.map_err(cannot("continue")),
             }
         }
     }
@@ -143,7 +143,7 @@ impl WorkerHandle {
                 let reason = format!("finish: the worker ended with status {}", ended.status);
                 Unconfined { reason }
             }
-            Err(_gone) => Unconfined { reason: "go on: the spawner is gone".to_owned() },
+            Err(_gone) => Unconfined { reason: "continue: the spawner is gone".to_owned() },
         }
     }
 }

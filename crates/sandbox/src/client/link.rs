@@ -185,8 +185,8 @@ impl<Q: Fn()> Driver<Q> {
                 Some(SpawnerEvent::Released(released)) => self.released(&released),
                 Some(SpawnerEvent::Left(name)) => warn!(
                     name,
-                    "_cmp_server in the work directory holds something of an earlier start that \
-                     this isolation may not remove: remove it by hand"
+                    "cannot remove a leftover of an earlier start from _cmp_server in the work \
+                     directory: remove it by hand"
                 ),
                 Some(SpawnerEvent::LimitExceeded(exceeded)) => self.exceeded(exceeded),
                 Some(SpawnerEvent::Ready(_) | SpawnerEvent::NotReady(_)) | None => {}
@@ -234,8 +234,7 @@ impl<Q: Fn()> Driver<Q> {
         if released.quarantined {
             warn!(
                 lease = released.lease,
-                "something of a request could not be ended or removed; its user is not leased \
-                 again"
+                "processes or files of a request could not be removed; its UID is not leased again"
             );
             (self.quarantined)();
         }
@@ -293,7 +292,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn any_number_waits_for_one_user_and_no_lease_is_lost() {
+    async fn many_requests_wait_for_one_uid_and_none_is_lost() {
         const REQUESTS: u64 = 100;
         let (link, driver, spawner) = link(1);
         let mut drivers = JoinSet::new();
@@ -311,7 +310,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_gives_up_waiting_keeps_nobody_from_a_lease() {
+    async fn a_request_that_stops_waiting_does_not_block_others() {
         let (link, driver, _spawner) = link(1);
         let mut drivers = JoinSet::new();
         drivers.spawn(driver);

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn users_of_urls_are_masked() {
+    fn user_information_in_urls_is_masked() {
         let none = redactor(&[]);
         for (text, shown) in [
             ("fetch https://u:p@example.com/x failed", "fetch https://***@example.com/x failed"),
@@ -172,13 +172,13 @@ mod tests {
     }
 
     #[test]
-    fn values_of_credentials_are_masked_wherever_they_stand() {
+    fn values_of_credentials_are_masked_everywhere() {
         let redactor = redactor(&["GIT_PASSWORD=hunter22", "ARGOCD_ENV_api_token=a=b=c=d"]);
         assert_eq!(redactor.text("a hunter22, hunter22b a=b=c=d"), "a ***, ***b ***");
     }
 
     #[test]
-    fn other_values_stay() {
+    fn values_of_other_variables_are_not_masked() {
         let entries = ["HOME=/home/argocd", "TOKEN_FILE=/run/token", "SECRET=true", "A_TOKEN="];
         assert_eq!(
             redactor(&entries).text("/home/argocd /run/token true"),
@@ -193,18 +193,18 @@ mod tests {
     }
 
     #[test]
-    fn values_within_each_other_become_one_mask() {
+    fn overlapping_values_become_one_mask() {
         let redactor = redactor(&["A_TOKEN=abcdef", "B_TOKEN=cdefgh", "C_TOKEN=abcdefgh"]);
         assert_eq!(redactor.text("xabcdefghx"), "x***x");
     }
 
     #[test]
-    fn what_is_known_is_not_shown_by_itself() {
+    fn debug_output_has_no_credentials() {
         assert!(!format!("{:?}", redactor(&["TOKEN=hunter22"])).contains("hunter"));
     }
 
     #[test]
-    fn no_more_is_looked_for_than_can_be() {
+    fn number_and_length_of_values_are_bounded() {
         let entries: Vec<_> = (0..2000).map(|n| format!("T{n}_TOKEN=value{n:06}")).collect();
         let entries: Vec<_> = entries.iter().map(String::as_str).collect();
         assert_eq!(redactor(&entries).secrets.len(), MAX_SECRETS);

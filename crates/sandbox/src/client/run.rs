@@ -168,7 +168,7 @@ impl Lease {
 /// Returns the read ends of the command's standard output and standard error,
 /// and the usage of its process before the command.
 async fn streams(worker: &mut WorkerHandle) -> Result<(RawUsage, [pipe::Receiver; 2]), NotRun> {
-    match worker.reply().await.map_err(cannot("hear from a worker"))? {
+    match worker.reply().await.map_err(cannot("receive a worker's reply"))? {
         Some((Answer::Running(used), descriptors)) => {
             let pipes: Vec<_> = descriptors
                 .into_iter()
@@ -189,7 +189,7 @@ fn failure(answer: Answer) -> NotRun {
         Answer::Failed(failed) => NotRun::Unconfined(failed.into()),
         Answer::Refused(text) => NotRun::Command(text),
         Answer::Running(_) | Answer::Unpacked(_) | Answer::Canaries(_) | Answer::Exited(_) => {
-            cannot("understand a worker")("an answer to another question").into()
+            cannot("receive a worker's reply")("it is of an unexpected kind").into()
         }
     }
 }

@@ -123,12 +123,12 @@ mod tests {
     }
 
     #[test]
-    fn a_credential_that_comes_in_pieces_is_masked() {
+    fn a_credential_split_over_several_reads_is_masked() {
         assert_eq!(said(&["one\na hunter", "22hunt", "er22 b\ntwo"]), "one\na *** b\ntwo");
     }
 
     #[test]
-    fn a_credential_in_an_endless_line_is_masked_wherever_it_is_parted() {
+    fn a_credential_in_an_endless_line_is_masked_at_every_split() {
         for before in 0..40 {
             let head = "-".repeat(MAX_PENDING - MAX_LENGTH - before);
             let tail = "=".repeat(2 * MAX_LENGTH);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_line_takes_no_more_room() {
+    fn memory_for_an_endless_line_is_bounded() {
         let mut stderr = Stderr::new(Arc::default());
         for _ in 0..100 {
             stderr.push(&[b'x'; 1000]);

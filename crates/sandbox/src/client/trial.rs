@@ -41,21 +41,21 @@ const COVERS_ABSTRACT: i32 = 6;
 pub enum NotProven {
     /// Attacks succeeded.
     #[error(
-        "the sandbox does not hold: a request could {}; this kernel or its security profile does \
+        "the sandbox does not hold: a request could {}: this kernel or its security profile does \
          not enforce what it claims to", .0.join(", ")
     )]
     Escaped(Vec<String>),
     /// The trial could not be prepared.
-    #[error("the sandbox could not be tried: {0}")]
+    #[error("cannot run the sandbox trial: {0}")]
     Io(#[from] io::Error),
     /// There was no lease for the trial.
-    #[error("the sandbox could not be tried: {0}")]
+    #[error("cannot run the sandbox trial: {0}")]
     Lease(#[from] NoLease),
     /// The worker could not be confined.
     #[error(transparent)]
     Unconfined(#[from] Unconfined),
     /// The trial took too long.
-    #[error("the sandbox was not tried within {} s", PATIENCE.as_secs())]
+    #[error("the sandbox trial did not end within {} s", PATIENCE.as_secs())]
     Slow,
 }
 
@@ -84,7 +84,7 @@ impl Link {
         let worker = lease.take_worker();
         let mut worker = worker.ok_or_else(|| cannot("start a worker")("there is none"))?;
         worker.tell(&lease.bounds().plan(Task::Canary(task))).await;
-        match worker.reply().await.map_err(cannot("hear from a worker"))? {
+        match worker.reply().await.map_err(cannot("receive a worker's reply"))? {
             Some((Answer::Canaries(canaries), _)) => Ok(canaries.succeeded),
             Some((Answer::Failed(failed), _)) => Err(Unconfined::from(failed).into()),
             Some(_) | None => Err(worker.unexpected_end().await.into()),

@@ -68,7 +68,7 @@ impl Unpacking<'_> {
     /// Ends the archive and waits for the result.
     pub async fn finish(mut self) -> Result<Unpacked, NotUnpacked> {
         self.worker.complete();
-        let reply = self.worker.reply().await.map_err(cannot("hear from a worker"))?;
+        let reply = self.worker.reply().await.map_err(cannot("receive a worker's reply"))?;
         match reply.map(|(answer, _)| answer) {
             Some(Answer::Unpacked(unpacked)) => {
                 self.lease.keep_worker(self.worker);

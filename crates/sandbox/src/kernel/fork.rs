@@ -32,7 +32,7 @@ impl SingleThreaded {
         if threads == 1 {
             Ok(Self(()))
         } else {
-            Err(io::Error::other(format!("{threads} threads where there should be one")))
+            Err(io::Error::other(format!("found {threads} threads, expected one")))
         }
     }
 

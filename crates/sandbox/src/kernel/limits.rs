@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_largest_limit_of_processor_time_is_still_a_limit() {
+    fn the_largest_cpu_limit_is_still_a_limit() {
         let plan = Plan { max_cpu_seconds: Some(u64::MAX), ..Plan::default() };
         let ProcessLimits(all) = ProcessLimits::of(&plan).unwrap();
         assert_eq!(all, [(Resource::RLIMIT_CPU, u64::MAX)]);

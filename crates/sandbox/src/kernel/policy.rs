@@ -81,13 +81,13 @@ pub(crate) struct ExtraAccess {
 /// Reasons why a policy cannot be created or enforced.
 #[derive(Debug, Error)]
 pub(crate) enum NoPolicy {
-    #[error("cannot tell the image from what is mounted into it: {0}")]
+    #[error("cannot read the mounts of this process: {0}")]
     Mounts(io::Error),
     #[error("{path}: {error}")]
     Open { path: PathBuf, error: io::Error },
     #[error("landlock: {0}")]
     Landlock(#[from] landlock::RulesetError),
-    #[error("landlock enforces nothing here")]
+    #[error("the kernel does not enforce Landlock")]
     NotEnforced,
 }
 

@@ -59,8 +59,8 @@ pub(super) enum NoCache {
     #[error("{path}: {error}")]
     Io { path: PathBuf, error: io::Error },
     #[error(
-        "{path} belongs to user {uid} and group {gid}, which are not of this supervisor's: \
-         remove it, or choose another --work-dir"
+        "{path} belongs to UID {uid} and GID {gid}, not to this supervisor: remove it, or choose \
+         another --work-dir"
     )]
     Foreign { path: PathBuf, uid: u32, gid: u32 },
     #[error("no group is left for {owner}'s caches: choose a longer --uid-range")]
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn caches_are_made_once_and_kept() {
+    fn existing_caches_are_kept() {
         let work = tempfile::tempdir().unwrap();
         let caches = CacheRoot { path: work.path().to_owned() };
         let shared = caches.prepare(&grants("helm", &["one", "two"]), None).unwrap();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_lead_elsewhere_make_nothing() {
+    fn names_that_leave_the_directory_are_refused() {
         let work = tempfile::tempdir().unwrap();
         let caches = CacheRoot { path: work.path().to_owned() };
         for (owner, name) in [("..", "a"), ("a", ".."), ("a/b", "c"), ("a", "/etc")] {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_a_caches_place_is_not_followed() {
+    fn a_link_in_place_of_a_cache_is_not_followed() {
         let (work, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let caches = CacheRoot { path: work.path().to_owned() };
         std::os::unix::fs::symlink(elsewhere.path(), work.path().join("helm")).unwrap();

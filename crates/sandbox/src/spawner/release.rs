@@ -123,7 +123,7 @@ mod tests {
     const GRACE: Duration = Duration::from_secs(5);
 
     #[test]
-    fn an_idle_lease_is_cleaned_at_once() {
+    fn an_unused_lease_is_cleaned_at_once() {
         let now = Instant::now();
         let (mut release, step) = Release::begin(now, GRACE, false);
         assert_eq!(step, ReleaseStep::Clean);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_lease_with_grace_is_asked_and_then_killed() {
+    fn a_busy_lease_with_grace_gets_sigterm_and_then_sigkill() {
         let now = Instant::now();
         let (mut release, step) = Release::begin(now, GRACE, true);
         assert_eq!(step, ReleaseStep::Stop);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_survives_being_killed_is_quarantined() {
+    fn processes_that_survive_sigkill_cause_quarantine() {
         let now = Instant::now();
         let (mut release, _) = Release::begin(now, Duration::ZERO, true);
         let next = now + 2 * KILL_AGAIN;
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_stay_are_quarantined() {
+    fn files_that_cannot_be_removed_cause_quarantine() {
         let now = Instant::now();
         let (mut release, _) = Release::begin(now, GRACE, false);
         assert_eq!(release.cleaned(now, Remaining::Files), ReleaseStep::Quarantine);

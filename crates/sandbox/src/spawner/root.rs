@@ -29,14 +29,14 @@ const MODE: u32 = 0o771;
 pub(super) enum NoWorkspaceRoot {
     #[error("{path}: {error}: the work directory must be writable by uid {uid}")]
     Io { path: PathBuf, error: io::Error, uid: Uid },
-    #[error("{path} is used by another supervisor: give each a --work-dir of its own")]
+    #[error("{path} is used by another supervisor: give each its own --work-dir")]
     Taken { path: PathBuf },
     #[error(
-        "{path} was removed, and cannot be made again: {error}: make the work directory writable \
+        "{path} was removed and cannot be created again: {error}: make the work directory writable \
          by uid {uid}, or restart"
     )]
     Lost { path: PathBuf, error: io::Error, uid: Uid },
-    #[error("{path} was removed, and made again by uid {uid}: remove it once more")]
+    #[error("{path} was removed and created again by uid {uid}: remove it")]
     Foreign { path: PathBuf, uid: u32 },
 }
 
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_work_directory_belongs_to_one_supervisor() {
+    fn a_work_directory_is_locked_by_one_supervisor() {
         let directory = tempfile::tempdir().unwrap();
         let first = WorkspaceRoot::make(directory.path(), None).unwrap();
         let second = WorkspaceRoot::make(directory.path(), None);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn tenants_may_enter_and_not_list() {
+    fn tenants_may_enter_but_not_list_the_directory() {
         let directory = tempfile::tempdir().unwrap();
         let root = WorkspaceRoot::make(directory.path(), None).unwrap();
         let mode = fs::metadata(&root.path).unwrap().permissions().mode();
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_was_removed_is_made_again_and_locked() {
+    fn a_removed_directory_is_created_again_and_locked() {
         let directory = tempfile::tempdir().unwrap();
         let mut root = WorkspaceRoot::make(directory.path(), None).unwrap();
         fs::remove_dir(&root.path).unwrap();
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_its_place_is_not_followed() {
+    fn a_link_in_place_of_the_directory_is_not_followed() {
         let directory = tempfile::tempdir().unwrap();
         let mut root = WorkspaceRoot::make(directory.path(), None).unwrap();
         fs::remove_dir(&root.path).unwrap();
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_was_moved_away_is_not_replaced() {
+    fn a_moved_directory_is_not_replaced() {
         let directory = tempfile::tempdir().unwrap();
         let mut root = WorkspaceRoot::make(directory.path(), None).unwrap();
         fs::rename(&root.path, directory.path().join("moved")).unwrap();

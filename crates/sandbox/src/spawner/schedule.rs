@@ -109,13 +109,13 @@ mod tests {
     }
 
     #[test]
-    fn without_a_limit_nobody_looks() {
+    fn without_a_limit_nothing_is_measured() {
         let limits = RequestLimits { file_size: Some(1), ..RequestLimits::default() };
         assert!(Schedule::begin(Instant::now(), limits).is_none());
     }
 
     #[test]
-    fn a_command_that_ends_soon_is_not_looked_at() {
+    fn a_short_command_is_not_measured() {
         let now = Instant::now();
         let mut schedule = schedule(now);
         assert_eq!(schedule.take_due(now + 249 * MILLISECOND), None);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_look_is_followed_by_a_long_pause() {
+    fn a_slow_measurement_is_followed_by_a_long_pause() {
         let now = Instant::now();
         for (took, pause) in [(MILLISECOND, INTERVAL), (100 * MILLISECOND, 1000 * MILLISECOND)] {
             let mut schedule = schedule(now);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn an_excess_is_told_once() {
+    fn an_exceeded_limit_is_reported_once() {
         let now = Instant::now();
         let mut schedule = schedule(now);
         schedule.take_due(now + INTERVAL);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn seeing_nothing_is_borne_for_a_while_only() {
+    fn failed_measurements_end_the_request_after_a_while() {
         let now = Instant::now();
         let mut schedule = schedule(now);
         let mut told = None;
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_look_that_sees_nothing_is_not_the_last() {
+    fn one_slow_failed_measurement_does_not_end_the_request() {
         let now = Instant::now();
         let mut schedule = schedule(now);
         let slow = now + 2 * MAX_UNMEASURED;
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn one_good_look_makes_up_for_bad_ones() {
+    fn a_successful_measurement_resets_the_failures() {
         let now = Instant::now();
         let mut schedule = schedule(now);
         for at in 0..20 {

@@ -58,7 +58,7 @@ pub(super) struct Prepared {
 #[derive(Debug, Error)]
 pub(super) enum NotPrepared {
     #[error(
-        "the isolation asked for is not to be had here: {}; give what is missing, or choose \
+        "the requested isolation is not available here: {}: provide what is missing, or choose \
          another --isolation", sentences(.0).join("; ")
     )]
     Tiers(Vec<(Tier, Unavailable)>),
@@ -76,17 +76,19 @@ pub(super) enum NotPrepared {
 #[derive(Debug, Error)]
 pub(super) enum Unavailable {
     #[error(transparent)]
-    UidPool(#[from] NoUids),
+    Uids(#[from] NoUids),
     #[error(
-        "the kernel has no Landlock: boot it with `lsm=landlock,…`, or accept distinct uids alone \
-         with --accept-no-landlock"
+        "the kernel has no Landlock: boot it with `lsm=landlock,…`, or accept separate UIDs as the \
+         only isolation with --accept-no-landlock"
     )]
     NoLandlock,
-    #[error("Landlock version {LANDLOCK_TIER} is needed (Linux 6.12), and this kernel has {0}")]
+    #[error(
+        "Landlock version {LANDLOCK_TIER} is needed (Linux 6.12), but this kernel has version {0}"
+    )]
     OldLandlock(i32),
-    #[error("{path}: {error}: which groups its caches have cannot be told")]
+    #[error("cannot read the groups of caches in {path}: {error}")]
     CacheRoot { path: PathBuf, error: io::Error },
-    #[error("namespaces cannot be made: {0}: that takes capability SYS_ADMIN")]
+    #[error("cannot create namespaces: {0}: add capability SYS_ADMIN")]
     Namespaces(io::Error),
 }
 
@@ -106,9 +108,9 @@ impl NotPrepared {
 impl Unavailable {
     fn need(&self) -> Need {
         match self {
-            Self::UidPool(NoUids::Capability(_)) | Self::Namespaces(_) => Need::Capability,
+            Self::Uids(NoUids::Capability(_)) | Self::Namespaces(_) => Need::Capability,
             Self::NoLandlock | Self::OldLandlock(_) => Need::Landlock,
-            Self::UidPool(
+            Self::Uids(
                 NoUids::Capabilities(_)
                 | NoUids::Unmapped { .. }
                 | NoUids::NoneFree { .. }
@@ -183,7 +185,7 @@ fn build(
     let caches = CacheRoot { path };
     if let Some(uid) = shared {
         let failed = |error: nix::Error| NotPrepared::ReleaseStep {
-            step: "change user",
+            step: "switch to the shared UID",
             error: error.into(),
         };
         become_user(Uid::from_raw(uid)).map_err(failed)?;

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_is_never_leased_twice_at_a_time() {
+    fn a_uid_is_never_leased_twice_at_a_time() {
         let mut slots = slots();
         let now = Instant::now();
         let uids: Vec<_> = std::iter::from_fn(|| slots.lease(now)).collect();
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_rests_before_it_is_leased_again() {
+    fn a_released_uid_stays_idle_before_reuse() {
         let mut slots = slots();
         let now = Instant::now();
         while slots.lease(now).is_some() {}
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn the_user_that_rested_longest_comes_first() {
+    fn the_uid_that_was_idle_longest_is_leased_first() {
         let mut slots = slots();
         let now = Instant::now();
         let (lease, _) = slots.lease(now).unwrap();

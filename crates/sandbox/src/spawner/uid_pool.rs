@@ -22,16 +22,16 @@ use thiserror::Error;
 pub(super) enum NoUids {
     #[error("capability {0} is missing: run as root with capabilities SETUID and SETGID")]
     Capability(Capability),
-    #[error("cannot read the own capabilities: {0}")]
+    #[error("cannot read the capabilities of this process: {0}")]
     Capabilities(caps::errors::CapsError),
     #[error(
-        "uids {first} to {last} are to be leased, but {uid} is not mapped into this user \
-         namespace: choose a range with --uid-range"
+        "UID {uid} of the range {first}-{last} is not mapped in this user namespace: choose \
+         another range with --uid-range"
     )]
     Unmapped { first: u32, last: u32, uid: u32 },
     #[error(
-        "no two uids from {first} to {last} are free: each belongs to somebody or to another \
-         supervisor on this machine; choose another range with --uid-range"
+        "no two UIDs from {first} to {last} are free: accounts, processes or other supervisors of \
+         this node use them: choose another range with --uid-range"
     )]
     NoneFree { first: u32, last: u32 },
     #[error("cannot read {path}: {error}")]
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_are_of_the_range_and_of_no_user() {
+    fn groups_are_in_the_range_and_no_uid_of_the_pool() {
         let (first, last) = (u32::MAX - 40, u32::MAX - 30);
         let mut uids = UidPool {
             pairs: vec![UidPair { killer: Uid::from_raw(first), tenant: Uid::from_raw(first + 1) }],
@@ -210,14 +210,14 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_looked_up_in_every_line_of_a_map() {
+    fn every_line_of_an_id_map_counts() {
         let map = "         0     100000      60000\n     60706       5000          2\n";
         assert!(is_mapped(map, 0) && is_mapped(map, 59_999) && is_mapped(map, 60_707));
         assert!(!is_mapped(map, 60_000) && !is_mapped(map, 60_708));
     }
 
     #[test]
-    fn a_user_is_claimed_once() {
+    fn a_uid_can_be_claimed_once() {
         let uid = u32::MAX - 7;
         let claimed = claim(uid);
         assert!(claimed.is_some() && claim(uid).is_none());
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn users_with_an_account_or_a_process_are_taken() {
+    fn uids_with_an_account_or_a_process_are_in_use() {
         let taken = taken().unwrap();
         assert!(taken.contains(&0));
         assert!(!taken.contains(&u32::MAX));

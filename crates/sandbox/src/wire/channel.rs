@@ -36,7 +36,7 @@ pub(crate) fn send(
 ) -> io::Result<()> {
     let bytes = message.encode_to_vec();
     if bytes.len() > MAX_MESSAGE {
-        let text = format!("a message of {} bytes, of which {MAX_MESSAGE} are read", bytes.len());
+        let text = format!("a message of {} bytes exceeds the limit of {MAX_MESSAGE}", bytes.len());
         return Err(io::Error::other(text));
     }
     send_bytes(socket, &bytes, descriptors)
@@ -51,7 +51,7 @@ pub(crate) fn send_bytes(
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
-        return Err(io::Error::other("more descriptors than a message carries"));
+        return Err(io::Error::other("more descriptors than a message can carry"));
     }
     sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?;
     Ok(())
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_other_side_is_no_message() {
+    fn a_closed_socket_returns_no_message() {
         let (here, there) = packet_pair().unwrap();
         drop(here);
         assert!(receive::<Order>(&there).unwrap().is_none());

@@ -227,7 +227,7 @@ pub(crate) fn frame(message: &impl Message) -> Vec<u8> {
 pub(crate) fn frame_length(head: [u8; 4]) -> io::Result<usize> {
     let length = u32::from_be_bytes(head) as usize;
     if length > MAX_FRAME {
-        return Err(io::Error::other("a frame longer than a plan may be"));
+        return Err(io::Error::other(format!("a message exceeds the limit of {MAX_FRAME} bytes")));
     }
     Ok(length)
 }

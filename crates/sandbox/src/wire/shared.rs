@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_name_leads_nowhere_else() {
+    fn only_single_file_names_are_accepted() {
         for name in ["a", "a b", "..a", "a-v1.0"] {
             assert!(is_file_name(name), "{name}");
         }

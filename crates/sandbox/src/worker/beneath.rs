@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn renames_elsewhere_do_not_matter() {
+    fn renames_elsewhere_do_not_fail_an_open() {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir_all(root.path().join("a/b")).unwrap();
         fs::write(root.path().join("x"), "").unwrap();

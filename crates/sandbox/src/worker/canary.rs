@@ -46,16 +46,16 @@ const ATTACKS: &[Attack] = &[
     ("trace the supervisor", trace),
     ("list the supervisor's descriptors", descriptors),
     ("list other requests", list),
-    ("read a file of the supervisor's", secret),
+    ("read a file of the supervisor", secret),
     ("read a file that everybody may read", world),
-    ("write beside the workspace", write),
+    ("write outside the workspace", write),
     ("connect to a plugin's socket", plugin_socket),
     ("connect to an abstract socket", abstract_socket),
     ("connect to a port", tcp),
     ("connect to a port by MPTCP", mptcp),
-    ("connect to a port with the opening packet", fast_open),
+    ("connect to a port with TCP Fast Open", fast_open),
     ("become root", root),
-    ("make a user namespace", namespace),
+    ("create a user namespace", namespace),
 ];
 
 /// Runs all attacks and returns the names of those that succeeded.

@@ -80,14 +80,14 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_a_name_counts_and_keeps_its_place() {
+    fn the_last_entry_of_a_name_counts() {
         let all = compose_strings(&["A=1", "B=2"], &["A=3", "C="]);
         assert_eq!(all.first().unwrap(), "B=2");
         assert_eq!(all[all.len() - 2..], ["A=3", "C="]);
     }
 
     #[test]
-    fn home_is_the_requests_own_whatever_was_inherited() {
+    fn inherited_homes_are_replaced() {
         let all = compose_strings(&["HOME=/root", "TMPDIR=/tmp"], &[]);
         assert!(all.contains(&"HOME=/root/w/home".to_owned()), "{all:?}");
         assert!(all.contains(&"TMPDIR=/root/w/tmp".to_owned()), "{all:?}");
@@ -95,14 +95,14 @@ mod tests {
     }
 
     #[test]
-    fn a_nul_is_refused_in_gos_words() {
+    fn a_nul_byte_has_gos_error_text() {
         let tenant = Tenant { user: None, workspace: PathBuf::from("/root/w"), shared: None };
         let error = compose(&tenant, [&[], &[], &[Bytes::from_static(b"A=\0")]]).unwrap_err();
         assert_eq!(error, "exec: environment variable contains NUL");
     }
 
     #[test]
-    fn a_cache_has_its_variable_whatever_the_tenants_own_says() {
+    fn the_variable_of_a_cache_overrides_the_default() {
         let shared =
             SharedCaches { group: None, directory: "/c/p".into(), names: vec!["helm".into()] };
         let tenant = Tenant { shared: Some(shared), ..Tenant::default() };

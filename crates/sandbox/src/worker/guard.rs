@@ -52,6 +52,6 @@ fn enclose(outside: Pid) -> io::Result<SignalScope> {
     let is_enforced = status.ruleset == RulesetStatus::FullyEnforced;
     match kill(outside, None) {
         Err(Errno::EPERM) if is_enforced => Ok(SignalScope::All),
-        Ok(()) | Err(_) => Err(io::Error::other("signals leave the domain")),
+        Ok(()) | Err(_) => Err(io::Error::other("signals can leave the Landlock domain")),
     }
 }

@@ -50,21 +50,21 @@ pub(super) fn assume(
     kind: JobKind,
 ) -> Result<OwnedFd, JobError> {
     let parent = getppid();
-    setsid().map_err(step("lead a session of its own"))?;
+    setsid().map_err(step("create a session"))?;
     let is_first = matches!(kind, JobKind::Unpack | JobKind::Canary);
     if is_first {
-        make_workspace(context, tenant).map_err(step("make a workspace"))?;
+        make_workspace(context, tenant).map_err(step("create a workspace"))?;
     }
     if let Some(user) = tenant.user {
-        change_user(user, tenant.group()).map_err(step("change to the leased user"))?;
+        change_user(user, tenant.group()).map_err(step("switch to the leased UID"))?;
     }
-    drop_capabilities().map_err(step("give up capabilities"))?;
-    die_with(parent).map_err(step("end with its parent"))?;
-    prctl::set_no_new_privs().map_err(step("renounce new privileges"))?;
-    prove_powerless(tenant).map_err(step("prove that no privilege is left"))?;
+    drop_capabilities().map_err(step("drop capabilities"))?;
+    die_with(parent).map_err(step("set the parent death signal"))?;
+    prctl::set_no_new_privs().map_err(step("set no_new_privs"))?;
+    prove_powerless(tenant).map_err(step("verify that no privilege is left"))?;
     let workspace = enter(context, tenant).map_err(step("enter the workspace"))?;
     if is_first {
-        make_directories(&workspace).map_err(step("make directories"))?;
+        make_directories(&workspace).map_err(step("create directories"))?;
     }
     Ok(workspace)
 }

@@ -31,7 +31,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_and_plain_files_are_no_programs() {
+    fn directories_and_files_that_are_not_executable_are_skipped() {
         let missing = "exec: \"passwd\": executable file not found in $PATH";
         assert_eq!(look_up(b"passwd", b"/etc").unwrap_err(), missing);
         assert!(look_up(b"etc", b"/").is_err());

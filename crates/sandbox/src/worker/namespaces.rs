@@ -46,7 +46,7 @@ pub(crate) fn probe(fork: SingleThreaded) -> io::Result<()> {
 pub(super) fn enter(job: &mut Job<'_>) -> i32 {
     match monitor(job) {
         Ok(status) => end_as(status),
-        Err(error) => job.fail("make namespaces", error),
+        Err(error) => job.fail("create namespaces", error),
     }
 }
 
@@ -87,7 +87,7 @@ fn init(job: &mut Job<'_>, mut status_socket: UnixStream) -> i32 {
     let status = prctl::set_pdeathsig(Signal::SIGKILL).map_err(io::Error::from);
     let status = match status.and_then(|()| attend(job)) {
         Ok(status) => status,
-        Err(error) => job.fail("arrange namespaces", error),
+        Err(error) => job.fail("set up namespaces", error),
     };
     i32::from(status_socket.write_all(&status.to_ne_bytes()).is_err())
 }

@@ -22,10 +22,10 @@ pub(super) struct ReadPath {
 /// Reasons why a path must not be read.
 #[derive(Debug, Error)]
 pub(super) enum NotReadable {
-    #[error("`{path}` is to be readable (spec.sandbox.read or --read): {error}")]
+    #[error("cannot make `{path}` readable (spec.sandbox.read or --read): {error}")]
     Missing { path: PathBuf, error: io::Error },
     #[error(
-        "`{path}` is to be readable (spec.sandbox.read or --read), but would expose {hidden}, \
+        "cannot make `{path}` readable (spec.sandbox.read or --read): it would expose {hidden}, \
          which no plugin may read"
     )]
     Closed { path: PathBuf, hidden: PathBuf },
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_what_is_hidden_nor_what_is_above_it_can_be_read() {
+    fn hidden_paths_and_their_parents_are_refused() {
         let directory = tempfile::tempdir().unwrap();
         let top = directory.path().canonicalize().unwrap();
         fs::create_dir_all(top.join("secret/inner")).unwrap();
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_what_it_leads_to() {
+    fn links_are_resolved_before_the_check() {
         let directory = tempfile::tempdir().unwrap();
         let top = directory.path().canonicalize().unwrap();
         for name in ["secret", "open"] {
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_are_nobodys_to_read() {
+    fn kernel_file_systems_are_refused() {
         for path in ["/proc", "/proc/self", "/sys/kernel", "/dev"] {
             let refused = find_one(Path::new(path), Path::new("/nowhere"));
             assert!(matches!(refused, Err(NotReadable::Closed { .. })), "{path}");
@@ -103,8 +103,8 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_is_missing_is_an_error_with_its_name() {
+    fn a_missing_path_is_named_in_the_error() {
         let refused = find_one(Path::new("/no/such"), Path::new("/hidden")).unwrap_err();
-        assert!(refused.to_string().starts_with("`/no/such` is to be readable"), "{refused}");
+        assert!(refused.to_string().starts_with("cannot make `/no/such` readable"), "{refused}");
     }
 }

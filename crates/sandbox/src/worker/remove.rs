@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn files_links_and_directories_go_and_what_links_lead_to_stays() {
+    fn everything_is_removed_except_targets_of_links() {
         let parent = tempfile::tempdir().unwrap();
         let top = parent.path().join("top");
         fs::create_dir_all(top.join("a/b/c")).unwrap();
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_without_any_permission_go() {
+    fn directories_without_permissions_are_removed() {
         let parent = tempfile::tempdir().unwrap();
         let top = parent.path().join("top");
         fs::create_dir_all(top.join("a/b")).unwrap();
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_costs_no_descriptors() {
+    fn deep_trees_need_few_descriptors() {
         let parent = tempfile::tempdir().unwrap();
         let top = parent.path().join("top");
         fs::create_dir(&top).unwrap();
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn more_files_than_are_looked_at_at_once_go() {
+    fn more_files_than_one_batch_are_removed() {
         let parent = tempfile::tempdir().unwrap();
         let top = parent.path().join("top");
         fs::create_dir_all(top.join("many")).unwrap();
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_remove_is_no_error() {
+    fn a_missing_directory_is_no_error() {
         let parent = tempfile::tempdir().unwrap();
         assert_eq!(remove(parent.path(), "gone"), Ok(()));
     }

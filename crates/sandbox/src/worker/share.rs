@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_closed_becomes_the_groups() {
+    fn files_of_a_cache_are_opened_to_its_group() {
         let (directory, shared) = cache(Some(getegid()));
         let store = directory.path().join("store");
         let (inner, file, link) =
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_that_is_not_there_is_let_be() {
+    fn a_missing_cache_is_ignored() {
         let (directory, shared) = cache(None);
         fs::remove_dir_all(directory.path().join("store")).unwrap();
         hand_on(&shared);

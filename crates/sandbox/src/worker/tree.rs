@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_above_a_file_are_made_and_counted() {
+    fn parents_of_a_file_are_created_and_counted() {
         let (directory, mut tree) = tree();
         tree.create(&path("a/b/c"), Mode::S_IRWXU).unwrap();
         assert!(directory.path().join("a/b/c").is_file());
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_made_behind_a_link_that_leaves_the_tree() {
+    fn nothing_is_created_behind_a_link_that_leaves_the_tree() {
         let (directory, mut tree) = tree();
         let outside = tempfile::tempdir().unwrap();
         symlink(outside.path(), directory.path().join("out")).unwrap();
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_the_way_of_a_directory_is_told_as_go_tells_it() {
+    fn obstacles_have_gos_error_texts() {
         let (_directory, mut tree) = tree();
         tree.create(&path("f"), Mode::S_IRWXU).unwrap();
         tree.link(&path("nowhere"), Path::new("no")).unwrap();
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_followed_to_where_they_really_lead() {
+    fn all_links_of_a_path_are_resolved() {
         let (_directory, mut tree) = tree();
         tree.create(&path("real/file"), Mode::S_IRWXU).unwrap();
         tree.link(&path("one"), Path::new("real")).unwrap();

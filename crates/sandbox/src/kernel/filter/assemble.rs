@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn every_call_meets_its_own_rule_and_no_other() {
+    fn every_system_call_matches_only_its_own_rule() {
         let numbers: Vec<u32> = (0..300).filter(|number| number % 3 == 0).collect();
         let program = assemble(numbers.iter().copied().map(plain).collect(), ARCH, FOREIGN);
         for number in 0..310 {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_decide_in_the_order_of_tests() {
+    fn conditions_are_tested_in_order() {
         let rule = CallRule {
             number: 41,
             conditions: vec![
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn another_architecture_ends_the_process() {
+    fn another_architecture_is_killed() {
         let program = assemble(vec![plain(1)], ARCH, FOREIGN);
         assert_eq!(run(&program, 0, [0; 6], ARCH + 1), Action::Kill.code());
         assert_eq!(run(&program, FOREIGN, [0; 6], ARCH), Action::Fail(1).code());

@@ -75,18 +75,18 @@ mod tests {
     }
 
     #[test]
-    fn blanks_in_mount_points_are_unescaped() {
+    fn spaces_in_mount_points_are_unescaped() {
         assert_eq!(unescape(br"/a\040b\134c"), Path::new(r"/a b\c"));
         assert_eq!(unescape(br"/a\0"), Path::new(r"/a\0"));
     }
 
     #[test]
-    fn this_machine_has_mounts() {
+    fn the_mounts_of_this_process_are_found() {
         assert!(mount_points().unwrap().contains(Path::new("/proc")));
     }
 
     #[test]
-    fn a_directory_with_a_mount_in_it_is_taken_apart() {
+    fn a_directory_with_a_mount_inside_is_split() {
         let whole = image(&paths(&[]), &paths(&[]));
         assert!(whole.contains(&"/usr".into()), "{whole:?}");
         let parts = image(&paths(&["/usr/share"]), &paths(&[]));
@@ -95,14 +95,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_excluded_is_left_out_with_all_above_it() {
+    fn excluded_paths_and_their_parents_are_left_out() {
         let parts = image(&paths(&[]), &paths(&["/usr/lib/secret"]));
         assert!(!parts.iter().any(|path| Path::new("/usr/lib/secret").starts_with(path)));
         assert!(parts.contains(&"/usr/bin".into()));
     }
 
     #[test]
-    fn homes_and_kernel_directories_are_never_in() {
+    fn homes_and_kernel_directories_are_left_out() {
         let whole = image(&paths(&[]), &paths(&[]));
         for path in ["/home", "/root", "/proc", "/tmp", "/dev", "/"] {
             assert!(!whole.contains(&path.into()), "{path}");

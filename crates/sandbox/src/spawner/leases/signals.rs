@@ -31,7 +31,7 @@ impl Leases {
     pub(super) fn missed(&mut self, slot: usize) {
         let waiting = self.slots.lease_mut(slot).and_then(|lease| lease.pending.take());
         if let Some(worker) = waiting {
-            self.refuse(worker.job, "what an earlier command left cannot be ended");
+            self.refuse(worker.job, "leftover processes of an earlier command cannot be killed");
         }
     }
 

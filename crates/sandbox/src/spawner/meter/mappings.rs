@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_without_a_name_are_told_from_others() {
+    fn deleted_files_are_recognised() {
         let list = "55d0-55d1 r--p 00000000 fd:00 11 /bin/cat\n\
                     7f00-7f01 rw-s 00000000 fd:00 12    /work/x y (deleted)\n\
                     7f01-7f02 rw-s 00001000 fd:00 12    /work/x y (deleted)\n\

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_come_of_a_process_are_found_and_it_is_not_one_of_them() {
+    fn descendants_are_found_without_the_process_itself() {
         let parents = [(2, 1), (3, 2), (4, 3), (5, 1), (6, 5), (8, 9), (9, 8)];
         let all = parents.into_iter().map(|(pid, parent)| (pid, status(parent, 0))).collect();
         let mut found = below(&all, [2, 8].into_iter());
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_of_a_user_are_found() {
+    fn processes_of_a_uid_are_found() {
         let all = BTreeMap::from([(2, status(1, 7)), (3, status(1, 8)), (4, status(3, 7))]);
         assert_eq!(of_user(&all, Uid::from_raw(7)), [2, 4]);
     }

@@ -88,7 +88,7 @@ fn blocks(path: &Path) -> u64 {
 }
 
 #[test]
-fn all_that_is_in_a_tree_counts_and_what_links_lead_to_does_not() {
+fn everything_in_a_tree_counts_except_targets_of_links() {
     let root = TestRoot::new();
     let top = root.workspace();
     fs::create_dir_all(top.join("a/b")).unwrap();
@@ -104,7 +104,7 @@ fn all_that_is_in_a_tree_counts_and_what_links_lead_to_does_not() {
 }
 
 #[test]
-fn a_file_with_several_names_takes_its_bytes_once() {
+fn a_file_with_several_names_counts_once() {
     let root = TestRoot::new();
     let top = root.workspace();
     write(&top.join("one"), 1 << 20);
@@ -116,7 +116,7 @@ fn a_file_with_several_names_takes_its_bytes_once() {
 }
 
 #[test]
-fn a_directory_that_is_closed_is_opened_up() {
+fn a_closed_directory_is_opened_to_its_owner() {
     let root = TestRoot::new();
     let top = root.workspace();
     fs::create_dir_all(top.join("a/b")).unwrap();
@@ -133,7 +133,7 @@ fn a_directory_that_is_closed_is_opened_up() {
 }
 
 #[test]
-fn a_directory_that_can_be_read_keeps_its_mode() {
+fn a_readable_directory_keeps_its_mode() {
     let root = TestRoot::new();
     let inner = root.workspace().join("inner");
     fs::create_dir(&inner).unwrap();
@@ -143,7 +143,7 @@ fn a_directory_that_can_be_read_keeps_its_mode() {
 }
 
 #[test]
-fn depth_costs_no_descriptors() {
+fn deep_trees_need_few_descriptors() {
     let root = TestRoot::new();
     // Built with relative paths, because the whole path is longer than
     // PATH_MAX.
@@ -167,7 +167,7 @@ fn depth_costs_no_descriptors() {
 }
 
 #[test]
-fn a_workspace_that_is_gone_holds_nothing() {
+fn a_missing_workspace_counts_as_empty() {
     let root = TestRoot::new();
     fs::remove_dir(root.workspace()).unwrap();
     assert_eq!(root.walk(RequestLimits { files: Some(1), ..NONE }), Ok(()));
@@ -207,7 +207,7 @@ impl Drop for Shell {
 }
 
 #[test]
-fn files_that_were_removed_and_are_open_count() {
+fn deleted_open_files_count() {
     let root = TestRoot::new();
     let fill = "exec 5>f; head -c 1048576 /dev/zero >&5; rm f";
     let shell = Shell::new(&root, fill, Stdio::null());
@@ -243,7 +243,7 @@ fn files_in_memory_count_as_memory() {
 }
 
 #[test]
-fn codes_say_what_was_found() {
+fn exit_codes_map_to_measurements() {
     let exited = |code: i32| measurement(code << 8);
     assert_eq!(exited(WITHIN), Measurement::WithinLimits);
     assert_eq!(exited(DISK), Measurement::Exceeded(ExceededLimit::Disk));
@@ -252,7 +252,7 @@ fn codes_say_what_was_found() {
 }
 
 #[test]
-fn a_few_files_and_five_thousand_are_seen_in_a_moment() {
+fn five_thousand_files_can_be_measured() {
     let root = TestRoot::new();
     let began = Instant::now();
     let limits = RequestLimits { memory: Some(1 << 40), disk: Some(1 << 40), ..NONE };

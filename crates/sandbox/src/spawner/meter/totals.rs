@@ -86,7 +86,7 @@ mod tests {
         RequestLimits { memory: None, disk: None, files: None, file_size: None };
 
     #[test]
-    fn a_limit_is_passed_by_the_first_byte_and_file_beyond() {
+    fn one_byte_or_file_more_exceeds_a_limit() {
         let mut disk = Totals::new(RequestLimits { disk: Some(100), ..NONE });
         assert_eq!(disk.file(60), Ok(()));
         assert_eq!(disk.file(40), Ok(()));
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_limit_nothing_is_too_much() {
+    fn without_a_limit_nothing_is_exceeded() {
         let mut totals = Totals::new(NONE);
         assert_eq!(totals.file(u64::MAX), Ok(()));
         assert_eq!(totals.file(u64::MAX), Ok(()));
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_what_processes_have_and_what_files_hold() {
+    fn memory_includes_open_files_in_memory() {
         let mut totals = Totals::new(RequestLimits { memory: Some(100), ..NONE });
         assert!(!totals.is_too_much(60, 40) && totals.is_too_much(60, 41));
         totals.memory_file(41);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hidden_has_to_fit_in_however_large_it_is() {
+    fn hidden_files_count_with_the_largest_possible_size() {
         let totals = |hidden, file_size| {
             let mut totals = Totals::new(RequestLimits { disk: Some(100), file_size, ..NONE });
             totals.file(50).and_then(|()| {

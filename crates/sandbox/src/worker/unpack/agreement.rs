@@ -144,7 +144,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn what_is_unpacked_is_what_the_names_say(members in members(), preserve: bool) {
+    fn unpacked_files_match_the_index_of_names(members in members(), preserve: bool) {
         let workspace = tempfile::tempdir().unwrap();
         let closed = to_disk(&pack(&members), workspace.path(), preserve);
         prop_assert!(fs::read_dir(workspace.path()).unwrap().count() == 1, "something is outside");
