@@ -1,27 +1,50 @@
-# Short forms of the commands in the README and CONTRIBUTING.md.
+# Short names for the commands in the README and CONTRIBUTING.md.
 
-# All tests; if Go is installed, including those against Argo CD
+# List the recipes
+default:
+    @just --list
+
+# The inner loop: format, lints, unit tests and shape, in under 3 minutes once built
+check:
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets --locked -- -D warnings
+    cargo test --locked --workspace --lib --bins
+    cargo test --locked --test tidy
+
+# All tests; they include Argo CD's own where Go is installed
 test:
     cargo test --locked
 
-# Format and lints, as in CI
-lint:
-    cargo fmt --check
-    cargo clippy --all-targets --locked -- -D warnings
+# The tests that use the built binary
+product *names:
+    cargo test --locked --test product -- {{names}}
 
-# Licences, sources and duplicate versions of dependencies
+# The attacks on the sandbox, as root; a name selects some
+attacks *names:
+    cargo test --locked --test attacks -- {{names}}
+
+# Argo CD's client, cmp-server and repo-server against the built binary; needs Go and redis-server
+interop:
+    cargo test --locked --test interop
+
+# Documentation of the code, with every link checked
+doc:
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+
+# Licences, sources and wildcards of dependencies, and dependencies without use
 deny:
     cargo deny check licenses bans sources
+    cargo machete
 
-# One fuzz target for some seconds: `just fuzz yaml 300`
+# One fuzz target for a while: `just fuzz yaml 300`
 fuzz target seconds="60":
     RUSTC_BOOTSTRAP=1 cargo fuzz run --sanitizer none {{target}} -- -max_total_time={{seconds}}
 
-# Comparison with argocd-cmp-server in one run
+# cmp-supervisor and argocd-cmp-server in turns, in one run
 bench:
     cargo build --release --locked
     cd tests/interop && CMP_SUPERVISOR_BIN={{justfile_directory()}}/target/release/cmp-supervisor go run ./cmd/bench
 
-# The static binary of the image
+# The static binary for the image
 static:
     RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --locked --target x86_64-unknown-linux-gnu

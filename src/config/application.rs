@@ -31,7 +31,7 @@ pub struct Application {
     /// An item of spec.source.plugin.env; the plugin sees it as ARGOCD_ENV_NAME
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     pub env: Vec<(String, String)>,
-    /// An item of spec.source.plugin.parameters; NAME[]=VALUE for lists, NAME[KEY]=VALUE for maps
+    /// An item of spec.source.plugin.parameters; `NAME[]=VALUE` for lists, `NAME[KEY]=VALUE` for maps
     #[arg(long, value_name = "NAME=VALUE", value_parser = parameter)]
     pub param: Vec<Parameter>,
     /// Ask the server on this socket, ours or argocd-cmp-server, instead of one of its own

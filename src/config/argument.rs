@@ -77,7 +77,7 @@ impl ValueParserFactory for Time {
     }
 }
 
-/// As for [`Time`].
+/// As for `Time`.
 impl ValueParserFactory for Limit {
     type Parser = ValueParser;
 
