@@ -145,7 +145,9 @@ impl Program {
         let output = self.local(verb, room).args(["--plugin", "no-such"]).output().unwrap();
         let mut seen = told(&output);
         let errors = String::from_utf8(output.stderr).unwrap();
-        if let Some((_, known)) = errors.split_once("there are: ") {
+        if let Some((_, rest)) = errors.split_once("there are: ") {
+            // The same sentence may go on with the definitions left out.
+            let known = rest.split("; not served: ").next().unwrap();
             seen.plugins.extend(known.trim_end().split(", ").map(str::to_owned));
         }
         seen
