@@ -1,7 +1,7 @@
-//! Has Argo CD judge the binary: runs the Go tests of `tests/interop`.
+//! Runs the Go tests of `tests/interop` against the binary.
 //!
-//! They need Go, and the first time they build Argo CD itself. Where there is
-//! no Go this says so, and nothing else.
+//! They need Go, and the first run builds Argo CD. Without Go, this only prints
+//! that the tests are skipped.
 
 #![expect(clippy::print_stdout, reason = "a test program reports on standard output")]
 #![expect(clippy::disallowed_methods, reason = "the environment of tests, not of the product")]
@@ -13,23 +13,23 @@ use std::{
     process::{Command, ExitCode, Stdio},
 };
 
-/// Longest run: a cold build of Argo CD takes 3 minutes on two cores, the tests
-/// as long again.
+/// Time limit of one run: a cold build of Argo CD takes 3 minutes on two cores,
+/// and the tests take as long again.
 const TIMEOUT: &str = "30m";
 
-/// Says that Argo CD is to be left out, whatever there is.
+/// The value `off` of this variable skips these tests.
 const SWITCH: &str = "CMP_SUPERVISOR_INTEROP";
 
 /// One run of the Go tests.
 struct Run {
-    /// For `--isolation`; `None` lets the supervisor choose the best.
+    /// Value for `--isolation`; `None` for the supervisor's choice, the best.
     isolation: Option<&'static str>,
-    /// Which tests.
+    /// Pattern of the tests to run.
     only: &'static str,
 }
 
-/// Every test with the best isolation there is; and what depends on isolation
-/// with the others too.
+/// All tests run with the best available isolation. Tests that depend on the
+/// isolation also run with the others.
 const RUNS: [Run; 3] = [
     Run { isolation: None, only: "." },
     Run { isolation: Some("uid"), only: "TestOurs|TestGenerate|Deadline" },
@@ -37,7 +37,7 @@ const RUNS: [Run; 3] = [
 ];
 
 fn main() -> ExitCode {
-    println!("\nrunning Argo CD's client, cmp-server and repo-server against the binary");
+    println!("\nrunning the tests with Argo CD's client, cmp-server and repo-server");
     if let Some(reason) = reason_to_skip() {
         println!("skipped: {reason}");
         println!("skipped: so nothing is known of how Argo CD itself gets on with this build\n");
@@ -58,9 +58,9 @@ fn reason_to_skip() -> Option<String> {
     if std::env::var_os(SWITCH).is_some_and(|value| value == "off") {
         return Some(format!("{SWITCH} is off"));
     }
-    // A filter or a listing is meant for tests by name, which these are not.
+    // These tests have no names that a filter or a list could use.
     if let Some(argument) = std::env::args().nth(1) {
-        return Some(format!("all or nothing; `{argument}` asks for a part"));
+        return Some(format!("these tests cannot be filtered by `{argument}`"));
     }
     let go = Command::new("go").arg("version").output();
     let has_go = go.is_ok_and(|output| output.status.success());
@@ -68,7 +68,7 @@ fn reason_to_skip() -> Option<String> {
 }
 
 impl Run {
-    /// Runs the tests, tells of failures in full, and of skips with their reason.
+    /// Runs the tests; prints failures in full, and skipped tests with the reason.
     fn execute(&self) -> io::Result<bool> {
         let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop");
         let mut go = Command::new("go");
@@ -93,18 +93,18 @@ impl Run {
     }
 }
 
-/// What a run printed so far.
+/// The output of a run so far.
 #[derive(Default)]
 struct Tally {
     passed: usize,
     failed: usize,
     skipped: usize,
     reasons: BTreeSet<String>,
-    /// Of the test that is running, in case it fails.
+    /// Lines of the running test, which are printed if it fails.
     pending: Vec<String>,
 }
 
-/// Lines kept of one test: a failing one says what matters at its end.
+/// Lines kept of one test; the cause of a failure is at its end.
 const MAX_PENDING: usize = 4000;
 
 impl Tally {
@@ -133,8 +133,8 @@ impl Tally {
         }
     }
 
-    /// A sign of life; a log file needs none.
-    #[expect(clippy::unused_self, reason = "a tally is what reports")]
+    /// Shows progress on a terminal; a log file needs none.
+    #[expect(clippy::unused_self, reason = "called on the tally for brevity")]
     fn progress(&self, sign: &str) {
         if io::stdout().is_terminal() {
             print!("{sign}");

@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// listing is a plugin that prints every path below the app: what it is, its
-// mode where that was kept, where a link leads, and a file's content.
+// listing is a plugin that prints every path below the app: its kind, its mode
+// if it was kept, a link's target, and a file's content.
 var listing = plugin.Definition{Name: "listing", Spec: `
 preserveFileMode: true
 generate:
@@ -89,7 +89,7 @@ func TestGenerateSeesNoSetIDBitsOfAnArchive(t *testing.T) {
 		raw(tree.Block{Name: "s", Type: tar.TypeDir, Mode: "0007700"}, ""),
 		raw(tree.Block{Name: "s/u", Mode: "0004711"}, ""),
 		raw(tree.Block{Name: "s/v", Mode: "0002750"}, ""),
-		// The kernel's own bits for what kind of file it is.
+		// The kernel's bits for the kind of file.
 		raw(tree.Block{Name: "t", Mode: "0107755"}, ""),
 	))
 	onEach(t, func(t *testing.T, s subject) {

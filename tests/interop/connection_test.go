@@ -19,14 +19,14 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 )
 
-// manyCalls is enough to find a connection that ends between calls and a
-// descriptor that leaks with each of them.
+// manyCalls is enough calls to notice a connection that ends between calls, or a
+// descriptor that leaks with each call.
 const manyCalls = 200
 
-// leaked is how many more descriptors a server may hold afterwards.
+// leaked is the number of additional descriptors that a server may hold afterwards.
 const leaked = 10
 
-// echoing says which application asked.
+// echoing prints the application's name.
 var echoing = plugin.Definition{Name: "echoing", Spec: `
 generate: {command: [sh, -c, 'echo "kind: App"; cat name']}
 discover: {fileName: name}
@@ -80,7 +80,7 @@ func TestManyCallsOnOneConnection(t *testing.T) {
 }
 
 func TestAllCallsMayShareAConnection(t *testing.T) {
-	// What the repo-server does for one application: two checks, a match, a render.
+	// The calls of the repo-server for one application: two checks, a match, a generate.
 	onEach(t, func(t *testing.T, s subject) {
 		app, manifest := named(t, "shared")
 		c := s.dial(t, echoing)
@@ -126,8 +126,8 @@ func TestCallsAtTheSameTimeDoNotMix(t *testing.T) {
 }
 
 func TestABurstOfCallsIsServed(t *testing.T) {
-	// As fast as answers come, from archives packed beforehand: what calls leave
-	// to be cleaned up must not run the server out of anything.
+	// The calls follow each other at once, with archives packed in advance, because
+	// the cleanup after calls must not exhaust the server.
 	const clients, each, files = 2, 100, 20
 	onEach(t, func(t *testing.T, s subject) {
 		contents := tree.Files{"name": "name: burst\n"}
@@ -160,7 +160,7 @@ func TestPingsAreAnsweredWhileACommandRuns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped: takes 12 s per server, because gRPC pings no sooner than after 10 s; run without -short")
 	}
-	// Argo CD pings after 20 s and gives the server 20 s more.
+	// Argo CD sends a ping after 20 s and waits 20 s for the answer.
 	const ping, patience = 10 * time.Second, time.Second
 	d := plugin.Shell("slow", "sleep 12; echo 'kind: Slow'")
 	onEach(t, func(t *testing.T, s subject) {
@@ -184,7 +184,7 @@ func TestPingsAreAnsweredWhileACommandRuns(t *testing.T) {
 	}, d)
 }
 
-// descriptors counts what all processes of the server hold open.
+// descriptors is the number of open descriptors of all processes of the server.
 func descriptors(t *testing.T, s subject) int {
 	t.Helper()
 	sum := 0
@@ -198,8 +198,8 @@ func descriptors(t *testing.T, s subject) int {
 	return sum
 }
 
-// settled judges ours alone: the peer closes an archive's descriptor when its
-// garbage collector finds the time.
+// settled is checked for ours only: the peer closes an archive's descriptor when
+// its garbage collector runs.
 func settled(t *testing.T, s subject, before int) {
 	t.Helper()
 	if !s.isOurs() {

@@ -7,10 +7,10 @@ import (
 	"cmp-supervisor/tests/interop/internal/plugin"
 )
 
-// prompt is how fast a call must be that need not wait for anything.
+// prompt is the time limit for a call that must not wait for anything.
 const prompt = 5 * time.Second
 
-// untilOut renders a manifest when a daemon is where it wants to be.
+// untilOut renders a manifest as soon as a daemon has left its parent.
 const untilOut = `until [ -e out ]; do sleep 0.01; done; echo 'kind: App'`
 
 func TestABackgroundProcessEndsWithTheCall(t *testing.T) {

@@ -17,10 +17,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// late is how long after its deadline a call may return on a busy machine.
+// late is the time after its deadline within which a call must return on a busy machine.
 const late = 2 * time.Second
 
-// sleeping is a plugin whose every command takes longer than any test.
+// sleeping is a plugin whose commands all run longer than any test.
 var sleeping = plugin.Definition{Name: "sleeping", Spec: `
 generate: {command: [sh, -c, "sleep 300; true"]}
 discover: {find: {command: [sh, -c, "sleep 300; true"]}}
@@ -30,7 +30,7 @@ parameters: {dynamic: {command: [sh, -c, "sleep 300; true"]}}
 // call makes one of the three calls.
 type call func(c *client.Client, ctx context.Context, app client.App) error
 
-// calls are the three that run a command.
+// calls are the three calls that run a command.
 var calls = map[string]call{
 	"generate": func(c *client.Client, ctx context.Context, app client.App) error {
 		_, err := c.Generate(ctx, app)
@@ -57,7 +57,7 @@ func TestADeadlineEndsTheCommand(t *testing.T) {
 				err := call(c, within(t, deadline), app)
 				took := time.Since(start)
 				t.Logf("after %s: %v", took.Round(time.Millisecond), err)
-				// Whether the server's word or the client's own clock comes first is a race of 100 ms.
+				// The server's answer and the client's own deadline are 100 ms apart; either may come first.
 				switch got := status.Convert(err); {
 				case err == nil:
 					t.Error("expected an error, got success")
@@ -76,7 +76,7 @@ func TestADeadlineEndsTheCommand(t *testing.T) {
 }
 
 func TestADeadlineThatIsAlreadyOverRunsNothing(t *testing.T) {
-	// Less than the 100 ms that the server keeps for its answer.
+	// Shorter than the 100 ms that the server reserves for its answer.
 	const deadline = 60 * time.Millisecond
 	onEach(t, func(t *testing.T, s subject) {
 		for _, method := range methods {
@@ -86,7 +86,7 @@ func TestADeadlineThatIsAlreadyOverRunsNothing(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				// Raw, because the peer may answer before the archive has been sent.
+				// Sent raw, because the peer may answer before it has received the archive.
 				_, err = s.dial(t, sleeping).Raw(within(t, deadline), method, packed.Messages()...)
 				if status.Code(err) != codes.DeadlineExceeded || !strings.Contains(err.Error(), "context deadline exceeded") {
 					t.Errorf("expected DeadlineExceeded and %q, got %v", "context deadline exceeded", err)

@@ -14,8 +14,8 @@ import (
 	"cmp-supervisor/tests/interop/internal/tree"
 )
 
-// oddities are definitions as nobody should write them and Argo CD reads them.
-// Each serves `odd` and renders `kind: Odd`.
+// oddities are unusual definitions that Argo CD accepts. Each serves `odd` and
+// renders `kind: Odd`.
 var oddities = map[string]string{
 	"json":                           `{"apiVersion":"x","kind":"ConfigManagementPlugin","metadata":{"name":"odd"},"spec":{"generate":{"command":["echo","kind: Odd"]}}}`,
 	"no api version":                 "kind: ConfigManagementPlugin\nmetadata: {name: odd}\nspec: {generate: {command: [echo, 'kind: Odd']}}\n",
@@ -31,7 +31,7 @@ var oddities = map[string]string{
 	"carriage returns":               "kind: ConfigManagementPlugin\r\nmetadata: {name: odd}\r\nspec: {generate: {command: [echo, 'kind: Odd']}}\r\n",
 }
 
-// invalid are definitions that nobody serves, and what Argo CD says.
+// invalid are definitions that no server accepts, with Argo CD's errors.
 var invalid = map[string]struct{ text, says string }{
 	"no name":           {"kind: ConfigManagementPlugin\nmetadata:\nspec: {generate: {command: [x]}}\n", "metadata.name should be non-empty"},
 	"an empty name":     {"kind: ConfigManagementPlugin\nmetadata: {name: ''}\nspec: {generate: {command: [x]}}\n", "metadata.name should be non-empty"},
@@ -51,7 +51,7 @@ var invalid = map[string]struct{ text, says string }{
 	"parameter numbers": {"kind: ConfigManagementPlugin\nmetadata: {name: bad}\nspec: {generate: {command: [x]}, parameters: {static: [{name: a, string: 1}]}}\n", ""},
 }
 
-// refusesWithin is how long the peer may take to end over a bad definition.
+// refusesWithin is the time limit for the peer to exit because of a bad definition.
 const refusesWithin = 15 * time.Second
 
 func TestOddDefinitionsAreServed(t *testing.T) {
@@ -132,7 +132,7 @@ func TestInvalidDefinitionsAreRefusedWithAReason(t *testing.T) {
 	})
 }
 
-// toldAbout says whether one line holds both texts.
+// toldAbout is true if one line contains both texts.
 func toldAbout(log string, texts ...string) bool {
 	for line := range strings.Lines(log) {
 		all := true

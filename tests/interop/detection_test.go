@@ -15,11 +15,11 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// socketsVariable tells Argo CD's client where the sockets are.
+// socketsVariable is the variable with which Argo CD's client finds the sockets.
 const socketsVariable = "ARGOCD_PLUGINSOCKFILEPATH"
 
-// contenders are plugins in the order in which Argo CD asks them: by the names
-// of their sockets.
+// contenders are plugins in the order in which Argo CD asks them, which is that
+// of their sockets' names.
 var contenders = []plugin.Definition{
 	{Name: "a-named", Spec: "generate: {command: [echo, 'by: a-named']}"},
 	{Name: "b-broken", Spec: "generate: {command: [echo, 'by: b-broken']}\ndiscover: {find: {command: [\"false\"]}}"},
@@ -29,7 +29,7 @@ var contenders = []plugin.Definition{
 	{Name: "f-late", Spec: "generate: {command: [echo, 'by: f-late']}\ndiscover: {find: {command: [echo, claimed]}}"},
 }
 
-// detected renders with the plugin that Argo CD's own client settles on.
+// detected renders with the plugin that Argo CD's own client chooses.
 func detected(t *testing.T, s subject, name string, app client.App) ([]string, error) {
 	t.Helper()
 	t.Setenv(socketsVariable, s.Folders().Sockets)

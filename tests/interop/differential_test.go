@@ -17,13 +17,13 @@ import (
 	"cmp-supervisor/tests/interop/internal/tree"
 )
 
-// How many random archives are compared, and which.
+// The number of random archives, and the seed that selects them.
 var (
 	archives    = flag.Int("archives", 150, "random archives that Argo CD and cmp-supervisor both unpack")
-	archiveSeed = flag.Uint64("archive-seed", 1, "which random archives these are")
+	archiveSeed = flag.Uint64("archive-seed", 1, "seed of the random archives")
 )
 
-// deliberate are the differences from Argo CD's unpacking that are meant.
+// deliberate are the intended differences from Argo CD's unpacking.
 var deliberate = []struct {
 	why string
 	is  func(theirs, ours unpacked) bool
@@ -36,7 +36,7 @@ var deliberate = []struct {
 	}},
 }
 
-// leadsOut says whether a line of a tree is a link that leaves the tree.
+// leadsOut is true if a line of a tree is a link that leaves the tree.
 func leadsOut(line string) bool {
 	var link, target string
 	if n, err := fmt.Sscanf(line, "l %q -> %q", &link, &target); n != 2 || err != nil {
@@ -55,7 +55,7 @@ func TestOursUnpacksRandomArchivesAsArgoCDDoes(t *testing.T) {
 		theirs := askArgoCD(t, archive)
 		forGenerate, forMatch := askOurs(t, c, archive)
 		refusals[class(theirs.why)]++
-		// Where a link leads is known in full only to who makes it.
+		// Generate may refuse a link that discovery accepts: only unpacking follows it fully.
 		if class(forGenerate.why) != class(forMatch.why) {
 			t.Errorf("round %d: generate says %q, match says %q\n%s", round, forGenerate.why, forMatch.why, keep(t, archive))
 		}
@@ -75,7 +75,7 @@ func TestOursUnpacksRandomArchivesAsArgoCDDoes(t *testing.T) {
 	t.Logf("Argo CD's answers: %v; deliberate differences: %v", refusals, meant)
 }
 
-// compared says what is different, if anything is.
+// compared describes the difference; empty if there is none.
 func compared(theirs, ours unpacked) string {
 	if theirs.why != "" || ours.why != "" {
 		if theirs.why == "" || ours.why == "" || class(theirs.why) != class(ours.why) {
@@ -89,7 +89,7 @@ func compared(theirs, ours unpacked) string {
 	return ""
 }
 
-// keep writes an archive down, if there is a place for it.
+// keep saves an archive if -keep names a directory.
 func keep(t *testing.T, archive []byte) string {
 	if directory := os.Getenv("INTEROP_KEEP"); directory != "" {
 		file := filepath.Join(directory, fmt.Sprintf("%s-%s.tgz", t.Name(), client.Sum(archive)[:8]))
@@ -100,7 +100,7 @@ func keep(t *testing.T, archive []byte) string {
 	return "set INTEROP_KEEP to a directory to have the archive there"
 }
 
-// Few names, so that they meet.
+// A small set of names, so that entries collide.
 var (
 	randomNames = []string{"a", "b", "c", "l", "d", "e", "..", ".", "", "é", "x y", "n\nl", strings.Repeat("long", 30), strings.Repeat("z", 256)}
 	nameWeights = []int{9, 9, 6, 9, 6, 3, 2, 1, 1, 1, 1, 1, 1, 1}
@@ -140,7 +140,7 @@ func weighted(random *rand.Rand) string {
 	return ""
 }
 
-// randomMember is one entry, in one of the ways in which one can be written.
+// randomMember is one entry, written in one of the possible ways.
 func randomMember(random *rand.Rand) []byte {
 	kind := randomTypes[random.IntN(len(randomTypes))]
 	header := tree.Block{Name: randomName(random), Type: kind, Mode: fileModes[random.IntN(len(fileModes))], Link: ""}
@@ -199,8 +199,8 @@ func randomArchive(random *rand.Rand) []byte {
 	return compressed(random, members)
 }
 
-// mutated is an archive that something has happened to. Checksums are often
-// put right again, or nothing behind them would ever be looked at.
+// mutated is a damaged archive. Checksums are often corrected, because
+// otherwise nothing after them would be read.
 func mutated(random *rand.Rand, archive []byte) []byte {
 	archive = bytes.Clone(archive)
 	if len(archive) == 0 {
@@ -218,7 +218,7 @@ func mutated(random *rand.Rand, archive []byte) []byte {
 	}
 	for range 1 + random.IntN(3) {
 		at := random.IntN(len(archive))
-		// Half of all mutations hit the numbers of a header.
+		// Half of all mutations change the numbers in a header.
 		if random.IntN(2) == 0 {
 			at = at/tree.BlockSize*tree.BlockSize + 100 + random.IntN(57)
 		}

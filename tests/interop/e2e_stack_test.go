@@ -17,20 +17,20 @@ import (
 	health "google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// startsWithin is how long redis and the repo-server may take to answer.
+// startsWithin is the time limit for redis and the repo-server to answer.
 const startsWithin = 30 * time.Second
 
-// needsProgram skips where a program of the operating system is missing.
+// needsProgram skips the test if a program of the operating system is missing.
 func needsProgram(t *testing.T, name, debianPackage string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		t.Skipf("skipped: %s is not installed, and the repo-server cannot work without it; `apt-get install %s` brings it", name, debianPackage)
+		t.Skipf("skipped: %s is not installed, and the repo-server needs it: run `apt-get install %s`", name, debianPackage)
 	}
 	return path
 }
 
-// redis starts a cache that keeps nothing and returns its address.
+// redis starts a cache that saves nothing to disk, and returns its address.
 func redis(t *testing.T) string {
 	t.Helper()
 	binary := needsProgram(t, "redis-server", "redis-server")
@@ -44,7 +44,7 @@ func redis(t *testing.T) string {
 	return address
 }
 
-// attended runs a process for as long as the test.
+// attended runs a process until the test ends.
 func attended(t *testing.T, command *exec.Cmd) *proc.Process {
 	t.Helper()
 	process, err := proc.Start(command)
@@ -62,8 +62,8 @@ func attended(t *testing.T, command *exec.Cmd) *proc.Process {
 	return process
 }
 
-// repoServer starts argocd-repo-server on the plugins of a server and returns
-// its own client.
+// repoServer starts argocd-repo-server with the plugins of a server and returns
+// its client.
 func repoServer(t *testing.T, s subject, redis string) repository.RepoServerServiceClient {
 	t.Helper()
 	binary, err := repoServerBinary()
@@ -96,7 +96,7 @@ func repoServer(t *testing.T, s subject, redis string) repository.RepoServerServ
 	}
 	command := exec.Command(binary, "--disable-tls", "--loglevel", "warn", "--redis", redis,
 		"--address", "127.0.0.1", "--port", portOf(address), "--metrics-address", "127.0.0.1", "--metrics-port", portOf(metrics))
-	// Each of these is below /app/config by default.
+	// By default, these are all below /app/config.
 	command.Env = sut.Environment(temporary, "ARGOCD_BINARY_NAME=argocd-repo-server", "ARGOCD_GPG_ENABLED=false",
 		"ARGOCD_APP_CONF_PATH="+home, "ARGOCD_TLS_DATA_PATH="+home, "ARGOCD_SSH_DATA_PATH="+home,
 		"ARGOCD_ASK_PASS_SOCK="+filepath.Join(temporary, "ask-pass.sock"), "ARGOCD_PLUGINSOCKFILEPATH="+s.Folders().Sockets)
@@ -126,11 +126,11 @@ func portOf(address string) string {
 	return address[len(host):]
 }
 
-// gitRepository makes a repository of one commit and returns its URL.
+// gitRepository creates a repository with one commit and returns its URL.
 func gitRepository(t *testing.T, files tree.Files) string {
 	t.Helper()
 	git := needsProgram(t, "git", "git")
-	// Not t.TempDir: Argo CD's user must be able to go there.
+	// t.TempDir is not used, because Argo CD's UID must be able to enter it.
 	root, err := os.MkdirTemp(scratch, "g")
 	if err != nil {
 		t.Fatal(err)
@@ -155,7 +155,7 @@ func gitRepository(t *testing.T, files tree.Files) string {
 		{"-c", "user.name=interop", "-c", "user.email=interop@localhost", "commit", "-q", "-m", "all"},
 	} {
 		command := exec.Command(git, arguments...)
-		// Git trusts a repository that belongs to its user.
+		// Git trusts a repository that belongs to its own UID.
 		sut.AsArgoCD(command)
 		command.Dir = work
 		command.Env = sut.Environment(root, "GIT_CONFIG_NOSYSTEM=1")

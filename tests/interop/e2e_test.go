@@ -15,7 +15,7 @@ import (
 	repository "github.com/argoproj/argo-cd/v3/reposerver/apiclient"
 )
 
-// The plugins of the end-to-end tests: one to be named, one to be discovered.
+// The plugins of the end-to-end tests: one is named, the other is discovered.
 var (
 	byName = plugin.Definition{Name: "cat", Version: "v1.0", Spec: `
 generate:
@@ -39,7 +39,7 @@ parameters:
 	broken = plugin.Shell("broken", `echo "first line" >&2; echo "second line" >&2; exit 7`)
 )
 
-// fleet is a repository with an application of every kind.
+// fleet is a repository with one application of each kind.
 var fleet = tree.Files{
 	"apps/named/app.yaml":      "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: named\n",
 	"apps/claimed/app.yaml":    "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: claimed\n",
@@ -67,7 +67,7 @@ func manifest(t *testing.T, c repository.RepoServerServiceClient, url, directory
 	return got, err
 }
 
-// delivered checks what came through the repo-server.
+// delivered checks the manifests that came through the repo-server.
 func delivered(t *testing.T, got *repository.ManifestResponse, err error, sourceType string, want ...string) {
 	t.Helper()
 	if err != nil {
@@ -183,7 +183,7 @@ func TestTheRepoServerRendersManyApplicationsAtOnce(t *testing.T) {
 	}, byDiscovery)
 }
 
-// said checks that an error holds all the texts, in order.
+// said checks that an error contains all the texts, in this order.
 func said(t *testing.T, err error, texts ...string) {
 	t.Helper()
 	if err == nil {

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// rendered checks a successful answer to the byte.
+// rendered checks a successful answer byte by byte.
 func rendered(t *testing.T, got []string, err error, want ...string) {
 	t.Helper()
 	if err != nil {
@@ -21,8 +21,8 @@ func rendered(t *testing.T, got []string, err error, want ...string) {
 	}
 }
 
-// refused checks a failed call. The peer's text is known to the byte; ours may
-// say more around it and never less.
+// refused checks a failed call. The peer's text must be exactly the expected
+// one; ours must contain it and may add to it.
 func refused(t *testing.T, s subject, err error, code codes.Code, text string) {
 	t.Helper()
 	got := statusOf(t, err, code)
@@ -35,8 +35,8 @@ func refused(t *testing.T, s subject, err error, code codes.Code, text string) {
 	}
 }
 
-// refusedLike is refused for texts that hold paths of the server's own. In the
-// pattern, ANY stands for what differs.
+// refusedLike is like refused, for texts that contain the server's own paths.
+// ANY in the pattern stands for any text.
 func refusedLike(t *testing.T, s subject, err error, code codes.Code, pattern string) {
 	t.Helper()
 	got := statusOf(t, err, code)

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// generating starts the text of a failed init, generate or split.
+// generating is the beginning of the text of a failed init, generate or split.
 const generating = "error generating manifests: "
 
 func TestAFailedCommandSaysWhatItSaid(t *testing.T) {
@@ -23,7 +23,7 @@ func TestAFailedCommandSaysWhatItSaid(t *testing.T) {
 		{"init", `
 init: {command: [sh, -c, "echo no >&2; exit 7"]}
 generate: {command: [echo, "kind: Generated"]}`, "`sh -c \"echo no >&2; exit 7\"` failed exit status 7: no"},
-		// Arguments with white space are quoted as Go quotes; others stand as they are.
+		// Arguments with white space are quoted as in Go; others are unchanged.
 		{"quoting", `generate: {command: [sh, -c, 'exit 3', 'a"b', 'c"d e', "tab\there", "new\nline", "", "back\\ slash", "é x"]}`,
 			"`sh -c \"exit 3\" a\"b \"c\\\"d e\" \"tab\\there\" \"new\\nline\" \"\" \"back\\\\ slash\" \"é x\"` failed exit status 3"},
 		{"killed", `generate: {command: [sh, -c, 'kill -9 $$']}`, "`sh -c \"kill -9 $$\"` failed signal: killed"},
@@ -112,7 +112,7 @@ func TestAPathOutsideTheRepositoryIsIllegal(t *testing.T) {
 				refused(t, s, err, codes.Unknown, "illegal appPath: out of workDir bound")
 			}
 		}
-		// Absolute means below the root, and a detour is no crime.
+		// An absolute path is below the root, and `..` is allowed inside.
 		for _, path := range []string{"/", "", "a/..", "./"} {
 			if _, err := s.raw(t, d, client.Generate, client.Whole(path, archive)...); err != nil {
 				t.Errorf("path %q: expected manifests, got the error %v", path, err)

@@ -11,16 +11,16 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// kustomized is the shape of repository that argocd-cmp-server's own tests are
-// about. The ConfigMap has no final newline.
+// kustomized is a repository like those in argocd-cmp-server's own tests. The
+// ConfigMap has no final newline.
 var kustomized = tree.Files{
 	"kustomization.yaml": "resources:\n- ./cm.yaml\n",
 	"cm.yaml":            "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: my-map\ndata:\n  foo: bar",
 	"config/plugin.yaml": "kind: ConfigManagementPlugin\n",
 }
 
-// kustomizing is a plugin for it with all four commands. A stand-in takes the
-// place of kustomize, which need not be installed.
+// kustomizing is a plugin for it with all four commands. A script replaces
+// kustomize, which need not be installed.
 var kustomizing = plugin.Definition{Name: "kustomizing", Version: "v1.0", Spec: `
 init: {command: [sh, -c], args: [test -f kustomization.yaml && touch initialised]}
 generate: {command: [sh, -c], args: [test -f initialised && cat cm.yaml]}
@@ -114,7 +114,7 @@ func TestAScriptWithoutItsModeRunsThroughAShell(t *testing.T) {
 }
 
 func TestAScriptOfTheRepositoryRunsFromAShellIfModesAreKept(t *testing.T) {
-	// `discovery` is misspelt, so that the plugin can only be named.
+	// `discovery` is misspelt, so the plugin has no discovery.
 	d := plugin.Definition{Name: "kept", Version: "v1.0", Spec: "preserveFileMode: true\ndiscovery: {find: {glob: '**/script.sh'}}\ngenerate: {command: [sh, -c, ./script.sh]}\n"}
 	onEach(t, func(t *testing.T, s subject) {
 		got, err := s.generate(t, d, repositoryOf(t, tree.Files{"script.sh": "#!/bin/sh\necho 'kind: Script'\n"}))
@@ -145,7 +145,7 @@ parameters: {dynamic: {command: [sh, -c, 'printf "[{\"name\":\"%s\"}]" "$GIT_ASK
 }
 
 func TestTheOrderOfTheEnvironmentIsKept(t *testing.T) {
-	// What the kernel was given: a shell passes its variables on in an order of its own.
+	// Read from /proc, because a shell passes its variables on in another order.
 	d := plugin.Definition{Name: "order", Spec: `
 generate:
   command: [xargs, "-0", -a, /proc/self/environ, sh, -c]
@@ -155,7 +155,7 @@ generate:
 		app := with(repositoryOf(t, tree.Files{"x": "x"}), "ORDER_Z=", "ORDER_B=1", "ORDER_A=2", "ORDER_B=3", "ORDER_C=")
 		got, err := s.generate(t, d, app)
 		if s.isOurs() && err != nil && strings.Contains(err.Error(), "/proc/self/environ") {
-			t.Skip("skipped: this isolation shows no command what is in /proc, so the order cannot be seen")
+			t.Skip("skipped: this isolation hides /proc from commands, so the order cannot be read")
 		}
 		rendered(t, got, err, `["ORDER_Z=","ORDER_A=2","ORDER_B=3","ORDER_C="]`)
 	}, d)
@@ -178,7 +178,7 @@ func TestATreeArrivesWithoutWhatIsExcluded(t *testing.T) {
 		want    string
 	}{
 		{"nothing", nil, "[" + readme + app + latest + rest + "]"},
-		// The link to the excluded file stays, and leads nowhere.
+		// The link to the excluded file is kept and dangles.
 		{"a file", []string{"README.md"}, "[" + app + latest + rest + "]"},
 		{"a file and a directory", []string{"README.md", "applicationset/latest"}, "[" + app + rest + "]"},
 	}

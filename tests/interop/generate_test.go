@@ -84,7 +84,7 @@ func TestGenerateWritesThroughSymlinksInTheApp(t *testing.T) {
 	onEach(t, func(t *testing.T, s subject) {
 		repo := repositoryOf(t, tree.Files{"base/app.yaml": "kind: Base\n", "overlay/app.yaml": "-> ../base/app.yaml"})
 		got, err := s.generate(t, d, at(repo, "overlay"))
-		// One document: the file was read twice, and a repeated key wins.
+		// One document: the file was read twice, and the later of two equal keys counts.
 		rendered(t, got, err, `{"edited":true,"kind":"Base"}`)
 	}, d)
 }

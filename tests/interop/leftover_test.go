@@ -15,22 +15,22 @@ import (
 	"cmp-supervisor/tests/interop/internal/wait"
 )
 
-// goneWithin is how long anything of an ended request may stay. The peer kills
-// what ignores SIGTERM after 5 s.
+// goneWithin is the time limit for leftovers of a request to disappear. The peer
+// kills processes that ignore SIGTERM after 5 s.
 const goneWithin = 8 * time.Second
 
-// appearsWithin is how long a plugin's command may take to be running.
+// appearsWithin is the time limit for a plugin's command to start.
 const appearsWithin = 15 * time.Second
 
-// marked is an application that can be told from all others: by an environment
-// variable in its processes and by a file's name on disk.
+// marked is an application with a unique mark: a variable in the environment of
+// its processes, and a file name on disk.
 func marked(t *testing.T) (mark string, app client.App) {
 	t.Helper()
 	mark = proc.Token()
 	return mark, with(repositoryOf(t, tree.Files{"file-" + mark: "x"}), "INTEROP_MARK="+mark)
 }
 
-// running waits until at least n of the plugin's processes bear the mark.
+// running waits until at least n of the plugin's processes have the mark.
 func running(t *testing.T, mark string, n int, except ...int) []proc.Entry {
 	t.Helper()
 	var found []proc.Entry
@@ -52,7 +52,7 @@ func running(t *testing.T, mark string, n int, except ...int) []proc.Entry {
 	return found
 }
 
-// gone waits until nothing that bears the mark is left, process or file.
+// gone waits until no process and no file has the mark.
 func gone(t *testing.T, s subject, mark string) {
 	t.Helper()
 	if err := wait.Until(goneWithin, "everything of the request to go", func() error { return leftOf(s, mark) }); err != nil {
@@ -72,7 +72,7 @@ func leftOf(s subject, mark string) error {
 	return nil
 }
 
-// unchanged waits until the server keeps no regular file that it did not keep before.
+// unchanged waits until the server has no more regular files than before.
 func unchanged(t *testing.T, s subject, before []string) {
 	t.Helper()
 	err := wait.Until(goneWithin, "the request's files to go", func() error {

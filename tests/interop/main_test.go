@@ -1,5 +1,5 @@
-// Package interop judges a plugin server by Argo CD's own client, Argo CD's own
-// server and Argo CD's own repo-server. See README.md.
+// Package interop tests a plugin server with Argo CD's own client, plugin server
+// and repo-server. See README.md.
 package interop
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// The variables by which a run is told what to judge.
+// The variables that select the binary to test.
 const (
 	oursBinary    = "CMP_SUPERVISOR_BIN"
 	oursIsolation = "CMP_SUPERVISOR_ISOLATION"
@@ -33,10 +33,10 @@ const (
 	clientEnv    = "INTEROP_CLIENT_ENV"
 )
 
-// clientLife bounds a client that nobody killed.
+// clientLife is the time limit of a client that is not killed.
 const clientLife = time.Minute
 
-// scratch is the directory of this run, reachable by every user.
+// scratch is the directory of this run, which every UID can enter.
 var scratch string
 
 func TestMain(m *testing.M) {
@@ -48,14 +48,14 @@ func TestMain(m *testing.M) {
 }
 
 func runTests(m *testing.M) int {
-	// Argo CD's client reads these at every call.
+	// Argo CD's client reads these in every call.
 	for _, entry := range os.Environ() {
 		name, _, _ := strings.Cut(entry, "=")
 		if strings.HasPrefix(name, "ARGOCD_") || strings.EqualFold(name, "ALL_PROXY") {
 			_ = os.Unsetenv(name)
 		}
 	}
-	// Argo CD's client logs what it returns as an error anyway.
+	// Argo CD's client also logs each error that it returns.
 	logrus.SetOutput(io.Discard)
 	run, err := proc.StartRun(proc.FastDirectory())
 	if err != nil {
@@ -64,7 +64,7 @@ func runTests(m *testing.M) int {
 	}
 	defer run.End()
 	scratch = run.Directory
-	// Argo CD's sender leaves an empty directory behind for every archive.
+	// Argo CD's sender leaves an empty directory behind for each archive.
 	temporary := filepath.Join(scratch, "tmp")
 	if err := os.Mkdir(temporary, 0o755); err != nil {
 		fmt.Fprintln(os.Stderr, "cannot start:", err)
@@ -74,7 +74,7 @@ func runTests(m *testing.M) int {
 	return m.Run()
 }
 
-// beClient generates and prints the outcome, in a process of its own.
+// beClient calls generate in a process of its own and prints the result.
 func beClient() int {
 	ctx, cancel := context.WithTimeout(context.Background(), clientLife)
 	defer cancel()
@@ -87,8 +87,8 @@ func beClient() int {
 	return 0
 }
 
-// peerBinary and repoServerBinary are built at first use; from then on the
-// build only checks that nothing has changed.
+// peerBinary and repoServerBinary are built at first use. Later builds only check
+// that nothing has changed.
 var (
 	peerBinary       = sync.OnceValues(func() (string, error) { return buildHere("argocd-cmp-server") })
 	repoServerBinary = sync.OnceValues(func() (string, error) { return buildHere("argocd-repo-server") })

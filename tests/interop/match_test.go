@@ -23,7 +23,7 @@ func matched(t *testing.T, s subject, d plugin.Definition, app client.App, want 
 	}
 }
 
-// discovering is a plugin with this below `discover:`.
+// discovering is a plugin with the given text below `discover:`.
 func discovering(name, discover string) plugin.Definition {
 	return plugin.Definition{Name: name, Spec: "generate: {command: [cat, app.yaml]}\ndiscover: " + discover + "\n"}
 }
@@ -47,7 +47,7 @@ func TestDiscoveryAnswersByFileNameGlobOrCommand(t *testing.T) {
 		{"command-env", `{find: {command: [sh, -c, 'echo -n $ENV_VAR']}}`, true},
 		{"command-unset", `{find: {command: [sh, -c, 'printf "$UNSET_VAR"']}}`, false},
 		{"command-find", `{find: {command: [find, ., -name, plugin.yaml]}}`, true},
-		// Only the first of them that is configured is asked.
+		// Only the first configured rule is used.
 		{"file-first", `{fileName: not_found.yaml, find: {glob: "**/*.yaml", command: [echo, claimed]}}`, false},
 		{"glob-second", `{find: {glob: "**/not_found", command: [echo, claimed]}}`, false},
 	}
@@ -95,7 +95,7 @@ func TestWithoutDiscoveryBothAnswersAreNo(t *testing.T) {
 
 func TestDiscoveryErrorsAreErrors(t *testing.T) {
 	cases := []struct{ name, discover, pattern string }{
-		// A glob without a star is a file that must be there.
+		// A glob without a star is the name of a required file.
 		{"glob-literal", `{find: {glob: does-not-exist}}`, `match repository error: error finding glob match for pattern "ANYdoes-not-exist": file does not exist`},
 		{"command-fails", `{find: {command: [cat, "nil"]}}`, "match repository error: error running find command: `cat nil` failed exit status 1: cat: nil: No such file or directory"},
 		{"command-says-yes-and-fails", `{find: {command: [sh, -c, "echo yes; exit 3"]}}`, "match repository error: error running find command: `sh -c \"echo yes; exit 3\"` failed exit status 3"},

@@ -25,15 +25,15 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// unpacked is what became of an archive: a tree, or the reason why not.
+// unpacked is the result of unpacking an archive: a tree, or an error.
 type unpacked struct {
-	// tree has a line for every path: kind, mode, path, and content or target.
+	// tree has a line for each path: kind, mode, path, and content or target.
 	tree []string
-	// why is empty for a tree.
+	// why is the error; empty if there is a tree.
 	why string
 }
 
-// shown is a plugin that prints the tree below the app, whatever is in the names.
+// shown is a plugin that prints the tree below the app, with any bytes in names.
 var shown = plugin.Definition{Name: "shown", Spec: `
 preserveFileMode: true
 generate:
@@ -45,7 +45,7 @@ generate:
 discover: {fileName: no-such-file}
 `}
 
-// askOurs has the archive unpacked for generate, and read for discovery.
+// askOurs lets ours unpack the archive for generate, and read it for discovery.
 func askOurs(t *testing.T, c *client.Client, archive []byte) (forGenerate, forMatch unpacked) {
 	t.Helper()
 	messages := client.Whole(".", archive)
@@ -61,7 +61,7 @@ func askOurs(t *testing.T, c *client.Client, archive []byte) (forGenerate, forMa
 	return forGenerate, forMatch
 }
 
-// reason is what an error says of the archive.
+// reason is the part of an error that is about the archive.
 func reason(t *testing.T, err error, method client.Method) string {
 	t.Helper()
 	text := status.Convert(err).Message()
@@ -69,13 +69,13 @@ func reason(t *testing.T, err error, method client.Method) string {
 	if !found {
 		t.Errorf("expected an error about the archive, got %q", text)
 	}
-	// Ours adds whose it was.
+	// Ours adds the name of the request.
 	return whose.ReplaceAllString(why, "")
 }
 
 var whose = regexp.MustCompile(` \(plugin [^()]*\)$`)
 
-// printed is the tree that the plugin shown has printed.
+// printed is the tree that the plugin shown printed.
 func printed(t *testing.T, manifests []string) []string {
 	t.Helper()
 	if len(manifests) != 1 {
@@ -90,7 +90,7 @@ func printed(t *testing.T, manifests []string) []string {
 		}
 	}
 	var lines []string
-	// A link's target is empty for what is no link.
+	// The target is empty except for links.
 	for pair := range slices.Chunk(strings.Split(string(manifest.Paths), "\x00"), 2) {
 		if len(pair) == 2 {
 			lines = append(lines, line(pair[0], content, pair[1]))
@@ -113,8 +113,8 @@ func describe(kind, mode, path, content, target string) string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s %q %s", kind, mode, path, content))
 }
 
-// askArgoCD unpacks with Argo CD's own code, in this process. The directory
-// lies deep: what a link of the archive leads out of it must not go far.
+// askArgoCD unpacks with Argo CD's own code in this process. The directory is
+// deep, so that links that lead out of it do not get far.
 func askArgoCD(t *testing.T, archive []byte) unpacked {
 	t.Helper()
 	above := filepath.Join(scratch, "oracle-"+proc.Token())
@@ -133,7 +133,7 @@ func askArgoCD(t *testing.T, archive []byte) unpacked {
 	return unpacked{tree: listed(t, root)}
 }
 
-// listed is what the plugin shown would print of a directory.
+// listed is a directory in the format of the plugin shown.
 func listed(t *testing.T, root string) []string {
 	t.Helper()
 	var lines []string
@@ -171,8 +171,8 @@ func listed(t *testing.T, root string) []string {
 	return lines
 }
 
-// class is what two refusals have in common: what was attempted and why it
-// failed, without paths, offsets and advice.
+// class is the common part of similar errors: the action and the cause, without
+// paths, offsets and advice.
 func class(why string) string {
 	attempt, rest, _ := strings.Cut(why, ": ")
 	if strings.HasPrefix(attempt, "illegal filepath in ") {
@@ -180,8 +180,8 @@ func class(why string) string {
 	}
 	attempt = regexp.MustCompile(`^(error creating file) ".*`).ReplaceAllString(attempt, "$1")
 	cause := rest[strings.LastIndex(rest, ": ")+1:]
-	// Go notices a broken gzip stream with the last bytes in front of it, which
-	// depends on its buffers: they may still be a file's, or behind it.
+	// Go notices a broken gzip stream together with the bytes before it. Depending on
+	// its buffers, these belong to a file or follow it.
 	if broken := []string{"unexpected EOF", "flate", "gzip"}; attempt == "error writing tgz file" && slices.ContainsFunc(broken, func(what string) bool { return strings.HasPrefix(rest, what) }) {
 		attempt = "error while iterating on tar reader"
 	}

@@ -17,19 +17,19 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// bomb is an archive of so many pieces that are all the same. Each is a gzip
-// member of its own, so that none is compressed twice.
+// bomb is an archive of a number of equal pieces. Each is its own gzip member, so
+// that it is compressed only once.
 func bomb(first, piece []byte, count int) []byte {
 	return slices.Concat(tree.Gzip(first), bytes.Repeat(tree.Gzip(piece), count))
 }
 
-// followedBy is a header that states so many megabytes, and as many zeros.
+// followedBy is a header for a number of megabytes, followed by as many zeros.
 func followedBy(header tree.Block, megabytes int) []byte {
 	header.Size = tree.Octal(megabytes << 20)
 	return bomb(header.Bytes(), make([]byte, 1<<20), megabytes)
 }
 
-// many is so many members, each as the function makes it.
+// many is a number of members that the function creates.
 func many(count int, member func(i int) []byte) []byte {
 	var all []byte
 	for i := range count {
@@ -80,7 +80,7 @@ func TestOursIsNotExhaustedByAnArchive(t *testing.T) {
 				_, err := c.Raw(within(t, 2*callWithin), method, client.Whole(".", bomb.archive)...)
 				t.Logf("%d bytes, answered after %s: %v", len(bomb.archive), time.Since(start).Round(time.Millisecond), status.Convert(err).Message())
 				if modes := bomb.want[0] == 'd'; modes && method.Name == client.Match.Name {
-					// Names have no modes.
+					// An index of names has no modes.
 					if err != nil {
 						t.Errorf("expected an answer, got %v", err)
 					}

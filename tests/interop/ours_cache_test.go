@@ -14,13 +14,13 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// logged is what the supervisor logs of a request.
+// logged is the supervisor's log line of a request.
 type logged struct {
 	Msg, Method, Outcome, Reason string
 	UID                          *uint32
 }
 
-// matches waits for so many log lines of discovery: they come after the answers.
+// matches waits for a number of log lines of discovery, which follow the answers.
 func matches(t *testing.T, s subject, count int) []logged {
 	t.Helper()
 	var lines []logged
@@ -47,7 +47,7 @@ func matchesSoFar(s subject) []logged {
 	return all
 }
 
-// supports asks whether the plugin claims the application of an archive.
+// supports asks if the plugin claims the application in an archive.
 func supports(t *testing.T, c *client.Client, messages []client.Message) bool {
 	t.Helper()
 	reply, err := c.Raw(within(t, callWithin), client.Match, messages...)
@@ -110,7 +110,7 @@ func TestOursRemembersAnswersOfDiscovery(t *testing.T) {
 				t.Fatal(err)
 			}
 			err := wait.Until(reloadWithin, discover+" to decide", func() error {
-				// A connection keeps the definition that it began with.
+				// A connection keeps its first definition.
 				renewed := s.dial(t, d)
 				if forOne, forOther := supports(t, renewed, client.Whole(".", claimed)), supports(t, renewed, client.Whole(".", other)); forOne != want || forOther == want {
 					return fmt.Errorf("expected %v and %v, got %v and %v", want, !want, forOne, forOther)

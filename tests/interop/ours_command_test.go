@@ -51,7 +51,7 @@ func TestOursRendersALocalDirectory(t *testing.T) {
 	if err := os.Chmod(open, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	// Root's own home is closed to others, and so is what t.TempDir makes.
+	// Root's home and the directories of t.TempDir are closed to other UIDs.
 	for name, plugins := range map[string]string{"open to all": open, "open to the caller alone": t.TempDir()} {
 		t.Run(name, func(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(plugins, "streaming.yaml"), []byte(streaming.YAML()), 0o644); err != nil {
@@ -69,7 +69,7 @@ func TestOursRendersALocalDirectory(t *testing.T) {
 }
 
 func TestOursAnswersUnderThePeersName(t *testing.T) {
-	// The environment names it, and the second time its file as well.
+	// The environment names the socket directory; in the second run, also the file.
 	link := filepath.Join(t.TempDir(), "argocd-cmp-server")
 	if err := os.Symlink(needsOurs(t).Binary, link); err != nil {
 		t.Fatal(err)

@@ -13,16 +13,16 @@ import (
 	"cmp-supervisor/tests/interop/internal/wait"
 )
 
-// hostile is an archive that no honest client sends. Ours says of it what
-// Argo CD says, unless another text is given.
+// hostile is an archive that no honest client sends. Ours must answer with Argo
+// CD's text, unless another text is given.
 type hostile struct {
 	name    string
 	archive []byte
-	// otherwise is why ours refuses what Argo CD takes, or in other words.
+	// otherwise is the text of ours if it differs from Argo CD's result.
 	otherwise string
 }
 
-// raw is a member whose owner can read it.
+// raw is a member that its owner can read.
 func raw(header tree.Block, body string) []byte {
 	if header.Mode == "" {
 		header.Mode = "755"
@@ -138,13 +138,13 @@ func hostileArchives() []hostile {
 	return all
 }
 
-// flipped has one bit changed, so many bytes before the end.
+// flipped changes one bit, at the given number of bytes before the end.
 func flipped(archive []byte, before int) []byte {
 	archive[len(archive)-before] ^= 1
 	return archive
 }
 
-// withHeader has every optional part in its gzip header.
+// withHeader adds every optional part to the gzip header.
 func withHeader(archive []byte) []byte {
 	const all = 0x02 | 0x04 | 0x08 | 0x10
 	header := append([]byte{0x1f, 0x8b, 8, all}, make([]byte, 6)...)
@@ -176,7 +176,7 @@ func TestOursTakesOrRefusesWhatArgoCDDoes(t *testing.T) {
 }
 
 func TestOursTakesOrRefusesEveryCutAsArgoCDDoes(t *testing.T) {
-	// Incompressible, or the cuts would all be in its first bytes.
+	// The data is incompressible, so that the cuts are spread over all of it.
 	archive := after(raw(tree.Block{Name: "dir", Type: tar.TypeDir}, ""), tree.Extended('x', tree.Record("path", "dir/é")), raw(tree.Block{Name: "f"}, string(pseudoRandom(40))), linked("l", "dir/é"))
 	s := ours(t, shown)
 	c := s.dial(t, shown)
@@ -195,8 +195,8 @@ func TestOursTakesOrRefusesEveryCutAsArgoCDDoes(t *testing.T) {
 	nothingLeft(t, s, before, processes)
 }
 
-// nothingLeft checks that the server is as it was before the requests: no file,
-// no process more, and none with a user of a request.
+// nothingLeft checks that the server has the same files and processes as before
+// the requests, and no process under a request's UID.
 func nothingLeft(t *testing.T, s subject, before []string, processes int) {
 	t.Helper()
 	const firstLeased = 60000

@@ -18,7 +18,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// largestPage bounds what is read of a page.
+// largestPage is the largest number of bytes read of a page.
 const largestPage = 16 << 20
 
 // page gets one page of the supervisor's HTTP server.
@@ -101,7 +101,7 @@ func metrics(t *testing.T, s subject) map[string]*dto.MetricFamily {
 	return families
 }
 
-// value sums the samples that have the labels, whatever others they have.
+// value is the sum of the samples that have at least these labels.
 func value(family *dto.MetricFamily, labels map[string]string) float64 {
 	var sum float64
 	for _, metric := range family.GetMetric() {

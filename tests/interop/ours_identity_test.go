@@ -15,20 +15,20 @@ import (
 	"cmp-supervisor/tests/interop/internal/wait"
 )
 
-// needsIdentities skips where requests cannot have users of their own.
+// needsIdentities skips the test if requests cannot have their own UIDs.
 func needsIdentities(t *testing.T) {
 	t.Helper()
 	options := needsOurs(t)
 	if os.Geteuid() != 0 {
-		t.Skip("skipped: needs root, because only then can a request get a user of its own")
+		t.Skip("skipped: needs root, because only root can give each request its own UID")
 	}
 	if slices.Contains([]string{"landlock", "none"}, options.Isolation) {
-		t.Skipf("skipped: %s=%s gives all requests the server's user", oursIsolation, options.Isolation)
+		t.Skipf("skipped: %s=%s runs all requests under the server's UID", oursIsolation, options.Isolation)
 	}
 }
 
-// held starts a call that lasts until the test ends it, and returns the
-// plugin's processes.
+// held starts a call that lasts until the test ends it, and returns the plugin's
+// processes.
 func held(t *testing.T, s subject, d plugin.Definition) (mark string, processes []proc.Entry) {
 	t.Helper()
 	mark, app := marked(t)
@@ -63,7 +63,7 @@ func TestOursGivesEveryRequestAUserOfItsOwn(t *testing.T) {
 	}
 }
 
-// unprivileged checks what the kernel says about a plugin's process.
+// unprivileged checks the kernel's record of a plugin's process.
 func unprivileged(t *testing.T, entry proc.Entry, status proc.Status) {
 	t.Helper()
 	for _, set := range []string{"CapInh", "CapPrm", "CapEff", "CapAmb"} {
@@ -74,7 +74,7 @@ func unprivileged(t *testing.T, entry proc.Entry, status proc.Status) {
 	if status["NoNewPrivs"] != "1" {
 		t.Errorf("%s: expected NoNewPrivs 1, got %s", entry, status["NoNewPrivs"])
 	}
-	// All four of real, effective, saved and file system.
+	// The real, effective, saved and file system UIDs.
 	for _, row := range []string{"Uid", "Gid"} {
 		ids := strings.Fields(status[row])
 		slices.Sort(ids)
@@ -87,15 +87,15 @@ func unprivileged(t *testing.T, entry proc.Entry, status proc.Status) {
 	}
 }
 
-// places prints where a request may write, what it finds there, and leaves
-// something behind.
+// places prints the directories that a request may write to and their contents,
+// and leaves files behind.
 var places = plugin.Shell("places", `
 found=$(ls -A "$HOME" "$TMPDIR" | grep -v '^/' | grep -c .)
 echo "{\"home\":\"$HOME\",\"tmpdir\":\"$TMPDIR\",\"cwd\":\"$(pwd -P)\",\"uid\":$(id -u),\"found\":$found}"
 echo x > "$HOME/left" && echo x > "$TMPDIR/left" && mktemp >/dev/null && touch left
 `)
 
-// place is what it printed.
+// place is the output of places.
 type place struct {
 	Home, Tmpdir, Cwd string
 	UID, Found        int

@@ -26,7 +26,7 @@ func TestOursLeavesNothingOfAKilledPlugin(t *testing.T) {
 		_, err := c.Generate(within(t, callWithin), app)
 		ended <- err
 	}()
-	// A worker bears the mark a moment before it is the command.
+	// A worker has the mark shortly before it becomes the command.
 	err := wait.Until(appearsWithin, "the plugin's shell", func() error {
 		found := running(t, mark, 1)
 		shell := slices.IndexFunc(found, func(e proc.Entry) bool { return strings.HasPrefix(e.Command, "sh -c") })
@@ -66,7 +66,7 @@ func TestOursLeavesNothingOfAKilledWorker(t *testing.T) {
 	rendered(t, got, err, `{"kind":"App"}`)
 }
 
-// eldestOfUser is the first ancestor that runs as the same user.
+// eldestOfUser is the oldest ancestor with the same UID.
 func eldestOfUser(entry proc.Entry) proc.Entry {
 	uid := proc.StatusOf(entry.Pid).UID()
 	all := map[int]proc.Entry{}
@@ -98,7 +98,7 @@ func TestOursLeavesNothingWhenTheSupervisorIsKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The next one takes the dead sockets over and clears away what was left on disk.
+	// The next supervisor takes over the dead sockets and removes the leftovers on disk.
 	folders := s.Folders()
 	options.Folders = &folders
 	next, err := sut.StartOurs(options, scratch, sleeping, streaming)
@@ -112,7 +112,7 @@ func TestOursLeavesNothingWhenTheSupervisorIsKilled(t *testing.T) {
 }
 
 func TestOursLetsNoProcessEscape(t *testing.T) {
-	// Each leaves the process group, and the second also its parent.
+	// Each process leaves its process group; the second also leaves its parent.
 	definitions := []plugin.Definition{
 		plugin.Shell("session", `setsid sh -c 'touch out; sleep 300; true' >/dev/null 2>&1 & `+untilOut),
 		plugin.Shell("orphan", `(setsid sh -c 'trap "" TERM INT HUP; touch out; sleep 300; sleep 300' >/dev/null 2>&1 &) ; `+untilOut),
@@ -140,7 +140,7 @@ func TestOursEndsAnEscapedProcessThatHoldsTheOutput(t *testing.T) {
 
 func TestOursNeverTakesACutOutputForAWholeOne(t *testing.T) {
 	const deadline, attempts = time.Second, 5
-	// Ends well when asked to end: what it printed so far is not the application.
+	// The command exits with 0 on SIGTERM, but its output up to then is incomplete.
 	d := plugin.Shell("polite", `trap 'exit 0' TERM; echo 'kind: OnlyTheFirstHalf'; sleep 300 & wait`)
 	s := ours(t, d)
 	for range attempts {

@@ -9,13 +9,13 @@ import (
 	"cmp-supervisor/tests/interop/internal/tree"
 )
 
-// atOnceWithin is how long an answer may take on a busy machine that waits for
-// nobody's command.
+// atOnceWithin is the time limit on a busy machine for an answer that waits for
+// no command.
 const atOnceWithin = 5 * time.Second
 
 func TestOursDecidesByNamesWhateverElseRuns(t *testing.T) {
 	options := needsOurs(t)
-	// One place for generating, and one for commands of discovery.
+	// One place for generate, and one for discovery by a command.
 	options.Arguments = []string{"--max-requests", "1"}
 	named := plugin.Definition{Name: "named", Spec: "generate: {command: [cat, app.yaml]}\ndiscover: {fileName: app.yaml}"}
 	globbed := discovering("globbed", `{find: {glob: "**/app.yaml"}}`)
@@ -30,7 +30,7 @@ func TestOursDecidesByNamesWhateverElseRuns(t *testing.T) {
 	answers := func(t *testing.T) {
 		t.Helper()
 		for d, want := range map[*plugin.Definition]bool{&named: true, &globbed: true, &without: false} {
-			// Two of each: one is decided, one remembered.
+			// Two requests of each kind: the second is answered from the cache.
 			for range 2 {
 				start := time.Now()
 				got, err := s.dial(t, *d).Match(within(t, atOnceWithin), repo)
@@ -50,7 +50,7 @@ func TestOursDecidesByNamesWhateverElseRuns(t *testing.T) {
 	running(t, finding, 1)
 	t.Run("while a command of discovery runs as well", answers)
 
-	// Both lanes are as narrow as they were asked to be.
+	// Both lanes are full.
 	if _, err := s.dial(t, named).Generate(within(t, time.Second), repo); err == nil {
 		t.Error("expected a second generate to wait for its place")
 	}

@@ -18,18 +18,18 @@ import (
 	"cmp-supervisor/tests/interop/internal/tree"
 )
 
-// mostMemory is what all processes of the supervisor may take together at
-// their peaks, whatever an archive holds. Pages they share count for each.
+// mostMemory is the limit for the sum of the peaks of all processes of the
+// supervisor, whatever the archive contains. Shared pages count for each.
 const mostMemory = 40 << 20
 
-// A build for debugging is larger than any that is shipped: each of up to four
-// processes, one of which still clears up, has 12 MB more of it in memory.
+// A debug build has 12 MB more of its binary in memory in each of up to four
+// processes, one of which is a cleaner.
 const (
 	largestShipped = 10 << 20
 	debugging      = 48 << 20
 )
 
-// summing is a plugin that has read every byte it was sent.
+// summing is a plugin that reads every byte that it receives.
 var summing = plugin.Definition{Name: "summing", Spec: `
 generate:
   command: [sh, -c]
@@ -40,7 +40,7 @@ generate:
 discover: {find: {glob: "**/last.yaml"}}
 `}
 
-// sumOf is what summing says of these files.
+// sumOf is the expected output of summing for these files.
 func sumOf(files tree.Files) string {
 	paths := make([]string, 0, len(files))
 	for path := range files {
@@ -54,7 +54,7 @@ func sumOf(files tree.Files) string {
 	return fmt.Sprintf(`{"files":%d,"sum":%q}`, len(files), hex.EncodeToString(sum.Sum(nil)))
 }
 
-// repositories that are larger than usual, in number and in bytes.
+// Repositories that are unusually large, in number of files and in bytes.
 func largeRepositories() map[string]tree.Files {
 	const count, many, noises, noise = 10_000, 100, 10, 20 << 20
 	manyFiles := tree.Files{"z/last.yaml": "last"}
@@ -94,8 +94,8 @@ func TestOursTakesALargeRepositoryWhole(t *testing.T) {
 	}
 }
 
-// watcher looks at a server all the time: at the memory of its own processes,
-// and at what it keeps on disk.
+// watcher repeatedly measures the memory of a server's processes and the files
+// that it keeps on disk.
 type watcher struct {
 	mutex sync.Mutex
 	peak  int64
@@ -105,7 +105,7 @@ type watcher struct {
 	ended sync.WaitGroup
 }
 
-// watch begins to look, until the test ends.
+// watch starts to measure; it stops when the test ends.
 func watch(t *testing.T, s subject) *watcher {
 	t.Helper()
 	const interval = 3 * time.Millisecond
@@ -129,7 +129,7 @@ func watch(t *testing.T, s subject) *watcher {
 	return w
 }
 
-// kept is whatever is in the directories that requests may use.
+// kept lists all files in the directories that requests may use.
 func kept(s subject) []string {
 	var paths []string
 	for _, root := range []string{s.Folders().Work, s.Folders().Temporary} {
@@ -149,7 +149,7 @@ func (w *watcher) look(s subject) {
 	var sum int64
 	of := map[string]int64{}
 	for _, entry := range s.Processes() {
-		// What a plugin runs is its own affair.
+		// The plugin's own processes do not count.
 		if strings.Contains(entry.Command, "cmp-supervisor") {
 			bytes := proc.StatusOf(entry.Pid).Bytes("VmHWM")
 			of[entry.String()] = bytes
@@ -169,8 +169,8 @@ func (w *watcher) look(s subject) {
 	}
 }
 
-// madeNothing checks that discovery by names has left no trace on disk, and
-// has had no user.
+// madeNothing checks that discovery by names wrote nothing to disk and used no
+// UID.
 func (w *watcher) madeNothing(t *testing.T, s subject) {
 	t.Helper()
 	w.mutex.Lock()
@@ -185,7 +185,7 @@ func (w *watcher) madeNothing(t *testing.T, s subject) {
 	}
 }
 
-// wasModest checks the peak of memory, and says what it was.
+// wasModest checks the peak of memory and logs it.
 func (w *watcher) wasModest(t *testing.T) {
 	t.Helper()
 	limit := int64(mostMemory)

@@ -15,12 +15,12 @@ import (
 	"cmp-supervisor/tests/interop/internal/wait"
 )
 
-// kindly is a plugin that renders one manifest of this kind.
+// kindly is a plugin that renders one manifest of the given kind.
 func kindly(name, kind string) plugin.Definition {
 	return plugin.Shell(name, "echo 'kind: "+kind+"'")
 }
 
-// becomes calls until the plugin renders the kind; no call may fail meanwhile.
+// becomes repeats a call until the plugin renders the kind; no call may fail.
 func becomes(t *testing.T, s subject, d plugin.Definition, app client.App, kind string) {
 	t.Helper()
 	start := time.Now()
@@ -44,7 +44,7 @@ func TestOursTakesUpChangesWhileItServes(t *testing.T) {
 	first, other := kindly("changing", "First"), kindly("other", "Other")
 	s := ours(t, first, other)
 	repo := repositoryOf(t, tree.Files{"x": "x"})
-	// A connection from before must see no disturbance.
+	// An older connection must not be disturbed.
 	old := s.dial(t, other)
 	becomes(t, s, first, repo, "First")
 
@@ -77,7 +77,7 @@ func TestOursKeepsTheLastGoodDefinition(t *testing.T) {
 	if err := os.WriteFile(s.Server.(*sut.Ours).File(d), []byte("kind: [\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	// When a later addition is served, the broken file has been read.
+	// Once a later plugin is served, the broken file has been read.
 	if err := s.Add(probe); err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestOursFollowsAMountedConfigMap(t *testing.T) {
 		_, err := mount.Update(volume.Payload(d))
 		return err
 	}
-	// The definition lies in the mount only.
+	// The definition exists only in the mount.
 	server, err := sut.Launch(options, scratch)
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 	"cmp-supervisor/tests/interop/internal/wait"
 )
 
-// launched starts cmp-supervisor and waits for nothing.
+// launched starts cmp-supervisor and does not wait.
 func launched(t *testing.T, options sut.Options, definitions ...plugin.Definition) (subject, *sut.Ours) {
 	t.Helper()
 	server, err := sut.Launch(options, scratch, definitions...)
@@ -32,7 +32,7 @@ func TestOursShowsASocketOnlyWhenItAnswers(t *testing.T) {
 		start := time.Now()
 		s, server := launched(t, needsOurs(t), definitions...)
 		answered := map[string]bool{}
-		// Without a pause: the moment between bind and listen is what is looked for.
+		// Without a pause, to hit the moment between bind and listen.
 		for len(answered) < len(definitions) {
 			if time.Since(start) > sut.ReadyWithin || server.HasEnded() {
 				t.Fatalf("expected %d sockets within %s, got %v; it wrote: %s", len(definitions), sut.ReadyWithin, answered, s.Log())
@@ -56,7 +56,7 @@ func TestOursShowsASocketOnlyWhenItAnswers(t *testing.T) {
 	}
 }
 
-// sockets lists what the repo-server would take for plugins.
+// sockets lists the files that the repo-server would take for plugins.
 func sockets(t *testing.T, s subject) []string {
 	t.Helper()
 	entries, err := os.ReadDir(s.Folders().Sockets)
@@ -75,7 +75,7 @@ func sockets(t *testing.T, s subject) []string {
 func TestOursOpensItsSocketsToArgoCDAlone(t *testing.T) {
 	needsOurs(t)
 	if os.Geteuid() != 0 {
-		t.Skip("skipped: needs root, because otherwise every file is ours")
+		t.Skip("skipped: needs root, because otherwise all files have one owner")
 	}
 	const argocd = 999
 	d := plugin.Shell("cat", "true")
@@ -123,7 +123,7 @@ func TestOursServesTheGoodBesideTheBroken(t *testing.T) {
 	}
 }
 
-// written puts files into the plugins directory as they are.
+// written writes files to the plugins directory.
 func written(contents map[string]string) func(sut.Folders) error {
 	return func(f sut.Folders) error {
 		for name, content := range contents {
@@ -163,7 +163,7 @@ func TestOursSaysWhyItCannotStart(t *testing.T) {
 	}
 }
 
-// aFileInsteadOf makes a path that not even root can use as a directory.
+// aFileInsteadOf creates a path that not even root can use as a directory.
 func aFileInsteadOf(directory string) error {
 	if err := os.Remove(directory); err != nil {
 		return err
@@ -175,7 +175,7 @@ func TestOursRefusesToStartWithoutTheIdentitiesItWasAskedFor(t *testing.T) {
 	const ends, unusable, nobody = 10 * time.Second, 78, 65534
 	options := needsOurs(t)
 	if os.Geteuid() != 0 {
-		t.Skip("skipped: needs root, to become somebody without privileges")
+		t.Skip("skipped: needs root, to switch to a UID without privileges")
 	}
 	reachable, err := sut.Reachable(options.Binary, scratch)
 	if err != nil {
@@ -218,11 +218,11 @@ func TestOursWithoutPluginsWaitsForThem(t *testing.T) {
 	rendered(t, got, err, `{"kind":"First"}`)
 }
 
-// reloadWithin is how long a changed definition may take to be in effect.
+// reloadWithin is the time limit for a changed definition to take effect.
 const reloadWithin = 10 * time.Second
 
-// appears waits for a plugin's socket, which must then answer. Only the peer,
-// which can be dialled between its bind and its listen, is given more time.
+// appears waits for a plugin's socket, which must then answer at once. The peer
+// gets more time, because clients can find it between its bind and its listen.
 func appears(t *testing.T, s subject, d plugin.Definition) {
 	t.Helper()
 	if !s.isOurs() {

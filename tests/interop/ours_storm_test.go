@@ -24,21 +24,21 @@ import (
 )
 
 const (
-	// stormChanges is how often the definitions change.
+	// stormChanges is the number of changes of the definitions.
 	stormChanges = 1000
-	// stormWarm is after how many of them it is measured what the server holds.
+	// stormWarm is the number of changes before the server's memory is measured first.
 	stormWarm = 100
-	// stormPlugins is how many plugins clients use without pause.
+	// stormPlugins is the number of plugins that clients use without pause.
 	stormPlugins = 4
-	// stormPause lets most changes be served before the next: the server waits
-	// for 100 ms of quiet.
+	// stormPause is the time between changes. It lets most changes be served before
+	// the next one: the server waits for 100 ms of quiet.
 	stormPause = 130 * time.Millisecond
-	// stormMemory is how much more memory the server may hold in the end.
+	// stormMemory is the limit for the growth of the server's memory, in bytes.
 	stormMemory = 8 << 20
 )
 
-// inStorm is a plugin whose every command tells of which change it is. The match
-// says yes for even ones; generate fails unless init was of the same one.
+// inStorm is a plugin whose commands all report the number of the change. Match
+// answers yes for even numbers; generate fails unless init had the same number.
 func inStorm(i, change int) plugin.Definition {
 	yes := ""
 	if change%2 == 0 {
@@ -51,7 +51,7 @@ discover: {find: {command: [sh, -c, 'true; %[2]s']}}
 `, change, yes)}
 }
 
-// storm is what all of its clients know.
+// storm is the state that all clients share.
 type storm struct {
 	subject
 	published [stormPlugins]atomic.Int64
@@ -119,8 +119,8 @@ func TestOursReloadStorm(t *testing.T) {
 	}
 }
 
-// stormPayload is everything at a change: the plugins in use, one that comes
-// and goes, one that is broken every other time, and one whose key moves.
+// stormPayload is all definitions at a change: the plugins in use, one that comes
+// and goes, one that is broken at every other change, and one whose key moves.
 func stormPayload(change int) map[string]string {
 	var definitions []plugin.Definition
 	for i := range stormPlugins {
@@ -138,7 +138,7 @@ func stormPayload(change int) map[string]string {
 	return payload
 }
 
-// clients calls without pause until it is told to stop.
+// clients makes calls without pause until it is stopped.
 func (s *storm) clients(t *testing.T) (stop func(), failures chan error) {
 	t.Helper()
 	app := repositoryOf(t, tree.Files{"x": "x"})
@@ -165,8 +165,8 @@ func (s *storm) clients(t *testing.T) (stop func(), failures chan error) {
 
 var kindOfChange = regexp.MustCompile(`^\{"kind":"C(\d+)"\}$`)
 
-// round is what the repo-server does for one application: on one connection,
-// which has to be of one change throughout.
+// round makes the calls of the repo-server for one application. They use one
+// connection, so all must show the same change.
 func (s *storm) round(i int, app client.App) error {
 	d := inStorm(i, 0)
 	oldest := s.published[i].Load() - 20
@@ -208,7 +208,7 @@ func (s *storm) round(i int, app client.App) error {
 	return nil
 }
 
-// steady is a plugin that has to render the same whatever happens.
+// steady is a plugin that must always render the same.
 func (s *storm) steady(d plugin.Definition, app client.App) error {
 	ctx, cancel := context.WithTimeout(context.Background(), callWithin)
 	defer cancel()
@@ -225,7 +225,7 @@ func (s *storm) steady(d plugin.Definition, app client.App) error {
 	return nil
 }
 
-// lastWins waits until every plugin is of the last change.
+// lastWins waits until every plugin shows the last change.
 func (s *storm) lastWins(t *testing.T, last int) {
 	t.Helper()
 	app := repositoryOf(t, tree.Files{"x": "x"})
@@ -243,7 +243,7 @@ func (s *storm) lastWins(t *testing.T, last int) {
 	}
 }
 
-// holding is what a supervisor holds.
+// holding is the number of resources that a supervisor holds.
 type holding struct {
 	descriptors, threads int
 	memory               int64

@@ -29,7 +29,7 @@ func announced(t *testing.T, s subject, d plugin.Definition, app client.App, wan
 	}
 }
 
-// announcing is a plugin with this below `parameters:`.
+// announcing is a plugin with the given text below `parameters:`.
 func announcing(name, parameters string) plugin.Definition {
 	return plugin.Definition{Name: name, Spec: "generate: {command: [cat, app.yaml]}\nparameters: " + parameters + "\n"}
 }
@@ -88,7 +88,7 @@ func TestEveryFieldOfAParameterIsAnnounced(t *testing.T) {
 
 func TestDynamicParametersThatCannotBeReadAreErrors(t *testing.T) {
 	const unmarshaling = "get parameters announcement error: error unmarshaling dynamic parameter output into ParametersAnnouncementResponse: "
-	// What follows the prefix is a JSON parser's wording; only the peer is held to its own.
+	// The text after the prefix comes from a JSON parser; only the peer's is checked.
 	cases := []struct{ name, output, want string }{
 		{"cut", `[`, "unexpected end of JSON input"},
 		{"nothing", ``, "unexpected end of JSON input"},

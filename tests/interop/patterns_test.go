@@ -15,18 +15,18 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// What a pattern may answer.
+// The possible answers of a pattern.
 const (
 	yes     = "yes"
 	no      = "no"
 	failure = "error"
-	// badPattern is an error of every request to the peer. Ours refuses such a
-	// pattern once, when its definition is read.
+	// badPattern is an error in every request to the peer. Ours refuses the pattern
+	// when it reads the definition.
 	badPattern = "invalid"
 )
 
-// patternTree is an app with every kind of name, in a directory of its own so
-// that `..` stays within the repository.
+// patternTree is an app with every kind of name. It is in a directory of its own,
+// so that `..` stays inside the repository.
 var patternTree = tree.Files{
 	"g/Chart.yaml": "x", "g/values.yaml": "x", "g/a.yml": "x", "g/A.YAML": "x", "g/sub/Chart.yaml": "x",
 	"g/sub/deep/deeper/x.json": "x", "g/.hid/h.yaml": "x", "g/.dot.yaml": "x", "g/real/r.yaml": "x",
@@ -34,8 +34,8 @@ var patternTree = tree.Files{
 	"g/lnk": "-> real", "g/dang.yaml": "-> nowhere", "g/cl.yaml": "-> Chart.yaml",
 }
 
-// patterns says what each answers as `fileName` and as `glob`: two languages
-// with little in common but the star.
+// patterns are the answers of each pattern as `fileName` and as `glob`. The two
+// languages have little more in common than the star.
 var patterns = []struct{ pattern, fileName, glob string }{
 	{"Chart.yaml", yes, yes},
 	{"./Chart.yaml", yes, yes},
@@ -87,7 +87,7 @@ var patterns = []struct{ pattern, fileName, glob string }{
 	{"**.yaml", yes, yes},
 }
 
-// patternsAtOnce bounds the number of peers, one process per pattern.
+// patternsAtOnce is the largest number of peers, which are one process per pattern.
 const patternsAtOnce = 12
 
 func TestPatternsMeanWhatTheyMeanToArgoCD(t *testing.T) {
@@ -137,8 +137,8 @@ func TestPatternsMeanWhatTheyMeanToArgoCD(t *testing.T) {
 	}
 }
 
-// refusesToLoad checks that a definition is not served, that the log says why,
-// and that the plugin beside it is served.
+// refusesToLoad checks that a definition is not served, that the log has the
+// reason, and that another plugin is served.
 func refusesToLoad(t *testing.T, d plugin.Definition, why string) {
 	t.Helper()
 	good := plugin.Shell("good", "true")

@@ -14,14 +14,14 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// streaming is a plugin that answers all three calls about app.yaml.
+// streaming is a plugin whose three answers depend on app.yaml.
 var streaming = plugin.Definition{Name: "streaming", Spec: `
 generate: {command: [cat, app.yaml]}
 discover: {fileName: app.yaml}
 parameters: {static: [{name: a}]}
 `}
 
-// appArchive holds what streaming wants.
+// appArchive is the archive for streaming.
 var appArchive = tree.Archive(tree.Entry{Name: ".", Type: tar.TypeDir, Mode: 0o755}, tree.Entry{Name: "app.yaml", Body: "kind: App\n"})
 
 // methods are the three calls that take a stream.
@@ -69,7 +69,7 @@ func TestAMalformedStreamIsRefused(t *testing.T) {
 					refusedLike(t, s, err, codes.Unknown, method.StreamPrefix+this.want)
 				})
 			}
-			// The connection has come to no harm.
+			// The connection must still work.
 			if _, err := c.Raw(within(t, callWithin), method, whole...); err != nil {
 				t.Errorf("%s after the malformed streams: expected an answer, got the error %v", method.Name, err)
 			}
@@ -78,8 +78,8 @@ func TestAMalformedStreamIsRefused(t *testing.T) {
 }
 
 func TestAnErrorWaitsForTheEndOfTheStream(t *testing.T) {
-	// Sent in 1 KiB pieces, far more than the flow-control windows hold: a
-	// server that answers early makes Argo CD's sender fail with EOF.
+	// The archive is sent in 1 KiB chunks and is much larger than the flow-control
+	// windows. If a server answers early, Argo CD's sender fails with EOF.
 	const incompressible = 3 << 20
 	onEach(t, func(t *testing.T, s subject) {
 		outside, err := repositoryOf(t, tree.Files{"noise": string(pseudoRandom(incompressible))}).Pack()
@@ -129,7 +129,7 @@ func TestHowAnArchiveIsCutDoesNotMatter(t *testing.T) {
 	}, streaming)
 }
 
-// pseudoRandom is noise that is the same in every run and does not compress.
+// pseudoRandom is incompressible data that is equal in every run.
 func pseudoRandom(size int) []byte {
 	noise := make([]byte, size)
 	state := uint64(0x9e3779b97f4a7c15)

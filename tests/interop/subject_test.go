@@ -17,14 +17,14 @@ import (
 	repository "github.com/argoproj/argo-cd/v3/reposerver/apiclient"
 )
 
-// callWithin bounds every call that has no deadline of its own to test.
+// callWithin is the time limit for calls that have no deadline of their own.
 const callWithin = 30 * time.Second
 
-// subject is the server that a test judges at the moment.
+// subject is the server that a test currently checks.
 type subject struct{ sut.Server }
 
-// onEach runs a check against the peer and then against ours. What the peer
-// does not pass judges nobody.
+// onEach runs a check on the peer and then on ours. If the peer fails the check,
+// the check is wrong.
 func onEach(t *testing.T, check func(t *testing.T, s subject), definitions ...plugin.Definition) {
 	t.Helper()
 	proven := t.Run("peer", func(t *testing.T) { check(t, peer(t, definitions...)) })
@@ -37,7 +37,7 @@ func onEach(t *testing.T, check func(t *testing.T, s subject), definitions ...pl
 	})
 }
 
-// peer starts argocd-cmp-server for each plugin.
+// peer starts one argocd-cmp-server for each plugin.
 func peer(t *testing.T, definitions ...plugin.Definition) subject {
 	t.Helper()
 	binary, err := peerBinary()
@@ -61,12 +61,12 @@ func ours(t *testing.T, definitions ...plugin.Definition) subject {
 	return stopped(t, server)
 }
 
-// needsOurs skips where there is nothing to judge.
+// needsOurs skips the test if there is no binary to test.
 func needsOurs(t *testing.T) sut.Options {
 	t.Helper()
 	binary := os.Getenv(oursBinary)
 	if binary == "" {
-		t.Skipf("skipped: %[1]s is not set, so there is no cmp-supervisor to judge; run `cargo build` and set %[1]s=<repository>/target/debug/cmp-supervisor", oursBinary)
+		t.Skipf("skipped: %[1]s is not set, so there is no cmp-supervisor to test: run `cargo build` and set %[1]s=<repository>/target/debug/cmp-supervisor", oursBinary)
 	}
 	if info, err := os.Stat(binary); err != nil || info.IsDir() || !filepath.IsAbs(binary) {
 		t.Fatalf("%s must be the absolute path of a cmp-supervisor binary, and is %q (%v)", oursBinary, binary, err)
@@ -92,7 +92,7 @@ func stopped(t *testing.T, server sut.Server) subject {
 
 func (s subject) isOurs() bool { return s.Name() == "ours" }
 
-// dial opens a connection that lives as long as the test.
+// dial opens a connection that is closed when the test ends.
 func (s subject) dial(t *testing.T, d plugin.Definition) *client.Client {
 	t.Helper()
 	c, err := client.Dial(within(t, callWithin), s.Socket(d))
@@ -123,7 +123,7 @@ func (s subject) raw(t *testing.T, d plugin.Definition, method client.Method, me
 	return s.dial(t, d).Raw(within(t, callWithin), method, messages...)
 }
 
-// within is a context for one call.
+// within is the context of one call.
 func within(t *testing.T, limit time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
@@ -131,7 +131,7 @@ func within(t *testing.T, limit time.Duration) context.Context {
 	return ctx
 }
 
-// repositoryOf is an application that is the whole of a new repository.
+// repositoryOf is an application that is the root of a new repository.
 func repositoryOf(t *testing.T, files tree.Files) client.App {
 	t.Helper()
 	root := t.TempDir()
@@ -141,13 +141,13 @@ func repositoryOf(t *testing.T, files tree.Files) client.App {
 	return client.App{Root: root, Path: root}
 }
 
-// at is the same repository with the application in a directory of it.
+// at is the same repository with the application in one of its directories.
 func at(app client.App, directory string) client.App {
 	app.Path = filepath.Join(app.Root, directory)
 	return app
 }
 
-// with is the same application with environment entries.
+// with is the same application with additional environment entries.
 func with(app client.App, env ...string) client.App {
 	app.Env = env
 	return app

@@ -36,7 +36,7 @@ func TestTheConfigurationIsTold(t *testing.T) {
 		{discovering("empty-command", `{find: {command: []}}`), false, false},
 		{plugin.Shell("none", "true"), false, false},
 		{plugin.Definition{Name: "credentials", Spec: "provideGitCreds: true\ngenerate: {command: [x]}"}, false, true},
-		// A misspelt key is no key.
+		// A misspelt key is ignored.
 		{plugin.Definition{Name: "misspelt", Spec: "discovery: {fileName: x}\ngenerate: {command: [x]}"}, false, false},
 	}
 	definitions := make([]plugin.Definition, len(cases))
@@ -142,7 +142,7 @@ func listServicesAlpha(t *testing.T, c *client.Client) ([]string, error) {
 	return names, err
 }
 
-// ask sends one request on a two-way stream and takes one answer.
+// ask sends one request on a bidirectional stream and receives one answer.
 func ask[Request, Answer any](stream interface {
 	Send(Request) error
 	Recv() (Answer, error)
@@ -172,7 +172,7 @@ func TestAnUnknownMethodIsUnimplemented(t *testing.T) {
 		c := s.dial(t, d)
 		err := c.Conn.Invoke(within(t, callWithin), "/plugin.ConfigManagementPluginService/Future", &emptypb.Empty{}, &emptypb.Empty{})
 		refused(t, s, err, codes.Unimplemented, "unknown method Future for service plugin.ConfigManagementPluginService")
-		// And no harm done.
+		// The server must still work.
 		if _, err := c.CheckPluginConfiguration(within(t, callWithin), &emptypb.Empty{}); err != nil {
 			t.Errorf("expected the connection to live on, got %v", err)
 		}

@@ -13,11 +13,11 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// homeless is how often a call fails: more often than a server has places for
-// requests, so that one that lost a place each time would not come back.
+// homeless is the number of failing calls. It is larger than the number of
+// places, so a server that loses one place per failure would block.
 const homeless = 70
 
-// workOf is the directory in which the requests' own directories are made.
+// workOf is the directory that contains the requests' directories.
 func workOf(s subject, d plugin.Definition) string {
 	const name = "_cmp_server"
 	if s.isOurs() {
@@ -27,7 +27,7 @@ func workOf(s subject, d plugin.Definition) string {
 }
 
 func TestAWorkDirectoryThatCannotBeUsedIsAnErrorOfTheCallAlone(t *testing.T) {
-	// Not discovery: a server may know the names of files without a directory.
+	// Discovery is left out: a server may answer it without a directory.
 	purposes := map[string]string{
 		client.Generate.Name:   "manifest generation",
 		client.Parameters.Name: "generating parameter announcements",
@@ -42,8 +42,8 @@ func TestAWorkDirectoryThatCannotBeUsedIsAnErrorOfTheCallAlone(t *testing.T) {
 			for range homeless {
 				_, err := c.Raw(within(t, callWithin), method, messages...)
 				if s.isOurs() {
-					// Who has the directory open does not notice; who notices
-					// does not call it the plugin's fault.
+					// A server that keeps the directory open does not fail; one that fails must
+					// not blame the plugin.
 					if err != nil && statusOf(t, err, codes.Internal).Code() != codes.Internal {
 						t.Fatalf("expected manifests or the code Internal, got %v", err)
 					}
@@ -62,7 +62,7 @@ func TestAWorkDirectoryThatCannotBeUsedIsAnErrorOfTheCallAlone(t *testing.T) {
 	}, d)
 }
 
-// replaced puts a file where a directory was, and returns what undoes it.
+// replaced replaces a directory with a file, and returns a function that undoes it.
 func replaced(t *testing.T, directory string) (restore func()) {
 	t.Helper()
 	aside := directory + "-aside"

@@ -18,16 +18,16 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// printing renders the file `out` as it is.
+// printing renders the file `out` unchanged.
 var printing = plugin.Shell("printing", "cat out")
 
-// outputs are generate outputs that tell YAML engines and splitters apart.
+// outputs are outputs of generate on which YAML engines and splitters differ.
 var outputs = []string{
 	// Framing.
 	"a: 1\n---\nb: 2\n", "---\n---\na: 1\n---\n\n---\nb: 2\n---\n", "a: 1\n--- # Source: x\nb: 2\n", "a: 1\n ---\nb: 2\n",
 	"a: |\n  x\n  ---\n  y\n", "a: 1\n...\nb: 2\n", "a: 1\r\nb: x\r\n---\r\nc: 2\r\n", "\ufeffa: 1\n", "a: 1\n----\nb: 2\n",
 	"# hello\n---\na: 1\n", "INFO: starting\n---\na: 1\n", "a: 1", "a: |+\n  x\n\n\n",
-	// JSON passes through; a stream that only looks like it does not.
+	// JSON passes through unchanged; a stream that only resembles JSON does not.
 	"{\"b\": 1, \"a\": 2}\n", "{\n  \"b\": 1,\n  \"a\": [ 1, 2 ]\n}\n", `{"a":1}{"b":2}`, "{\"a\":1}\n---\n{\"b\":2}\n", "{\"a\":1}\n{\"b\":2}\n---\n{\"c\":3}\n",
 	"{a: 1}\n", "{\"a\":1,}\n", "{\"a\":1}\nnull\n{\"b\":2}", "{\"a\":1}\n# end\n", `{"a":"<b>&"}`, `{"a":123456789012345678901234567890,"b":1.0,"c":1E3}`,
 	"[{\"a\":1},{\"b\":2}]\n", "[1]\n[2]\n", `{"a":"\ud83d\ude00"}`, `{"a":1}---`, "# c\n{\"b\": 2, \"a\": 1}\n",
@@ -44,7 +44,7 @@ var outputs = []string{
 	"apiVersion: v1\nkind: List\nitems:\n- kind: A\n- kind: B\n",
 }
 
-// outcome is a whole answer in a form that can be compared.
+// outcome is a whole answer in a comparable form.
 func outcome(manifests []string, err error) string {
 	if err != nil {
 		return fmt.Sprintf("error %v: %s", status.Code(err), status.Convert(err).Message())
@@ -79,7 +79,7 @@ func TestOutputsBecomeTheSameManifestsToTheByte(t *testing.T) {
 	t.Run("ours", func(t *testing.T) {
 		needsOurs(t)
 		if expected[0] == "" {
-			t.Skip("skipped: without the peer's answers there is nothing to compare with; run the whole test")
+			t.Skip("skipped: the peer's answers are missing, so nothing can be compared: run the whole test")
 		}
 		for i, got := range render(t, ours(t, printing)) {
 			if !sameOutcome(got, expected[i]) {
@@ -89,12 +89,12 @@ func TestOutputsBecomeTheSameManifestsToTheByte(t *testing.T) {
 	})
 }
 
-// misread are spellings of JSON that Argo CD passes on and then reads as
-// something else, or not at all, because it reads manifests as YAML.
+// misread are JSON spellings that Argo CD passes on and then misreads or refuses,
+// because it reads manifests as YAML.
 var misread = regexp.MustCompile(`\\/|\\u[dD][89abAB]|\x7f`)
 
-// sameManifest demands the same bytes, but lets ours spell otherwise what the
-// repo-server would misread: then the value has to be the same.
+// sameManifest demands the same bytes. Ours may differ only for spellings that
+// the repo-server would misread; then the values must be equal.
 func (s subject) sameManifest(got, want string) bool {
 	if got == want || !s.isOurs() || !misread.MatchString(want) {
 		return got == want
@@ -103,7 +103,7 @@ func (s subject) sameManifest(got, want string) bool {
 	return json.Unmarshal([]byte(got), &a) == nil && json.Unmarshal([]byte(want), &b) == nil && reflect.DeepEqual(a, b)
 }
 
-// sameOutcome lets ours say more around the peer's error text, as everywhere.
+// sameOutcome allows ours to add to the peer's error text.
 func sameOutcome(got, want string) bool {
 	if code, text, isError := strings.Cut(want, ": "); isError && strings.HasPrefix(want, "error ") {
 		return strings.HasPrefix(got, code+": ") && strings.Contains(got, text)
@@ -111,8 +111,8 @@ func sameOutcome(got, want string) bool {
 	return got == want
 }
 
-// corpusPath is where a larger set of recorded outputs may lie beside the
-// repository, one JSON object per line.
+// corpusPath is the path of an optional larger set of recorded outputs outside
+// the repository, with one JSON object per line.
 const corpusPath = "../../../shared/data/yaml/output.jsonl"
 
 // recorded is one line of the corpus.
@@ -145,7 +145,7 @@ func readCorpus(t *testing.T) []recorded {
 	t.Helper()
 	lines, err := os.Open(filepath.FromSlash(corpusPath))
 	if err != nil {
-		t.Skipf("skipped: the recorded outputs are not here: %v", err)
+		t.Skipf("skipped: the recorded outputs are missing: %v", err)
 	}
 	defer func() { _ = lines.Close() }()
 	const longestLine = 64 << 20

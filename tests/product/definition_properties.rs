@@ -1,9 +1,9 @@
-//! What holds for every file that is read for definitions, whatever is in it.
+//! Properties of every file that is read for definitions.
 
 use cmp_supervisor::plugin::{MAX_DEFINITIONS, Severity, read, read_all, read_first};
 use proptest::{collection::vec, prelude::*, sample::select};
 
-/// Lines that definitions, config maps and mistakes are made of.
+/// Lines of definitions, config maps and mistakes.
 const LINES: [&str; 34] = [
     "kind: ConfigManagementPlugin",
     "kind: ConfigMap",
@@ -41,7 +41,7 @@ const LINES: [&str; 34] = [
     "\u{feff}",
 ];
 
-/// Everything that must be true of the readings of a text.
+/// Checks the properties for one text.
 fn check(text: &[u8]) -> Result<(), TestCaseError> {
     let lines = text.split(|&byte| byte == b'\n').count();
     let readings = read_all(text);

@@ -1,4 +1,4 @@
-//! What `validate` prints, compared with committed files.
+//! Compares the output of `validate` with committed files.
 
 use std::{
     fs,
@@ -24,14 +24,14 @@ fn run(arguments: &[&str], input: &[u8]) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// What is printed, and what it ends with.
+/// The output and the exit code.
 fn printed(arguments: &[&str]) -> String {
     let output = run(arguments, b"");
     let text = String::from_utf8(output.stdout).unwrap();
     format!("{text}exit code {}\n", output.status.code().unwrap())
 }
 
-/// Compares with `NAME.txt`. Where that differs, what was printed is left in
+/// Compares the output with `NAME.txt`. If it differs, the output is saved in
 /// the target directory.
 fn compare(name: &str, arguments: &[&str]) -> Option<String> {
     let printed = printed(arguments);
@@ -46,7 +46,7 @@ fn compare(name: &str, arguments: &[&str]) -> Option<String> {
 }
 
 #[test]
-fn every_kind_of_problem_looks_as_committed() {
+fn every_kind_of_problem_prints_as_committed() {
     let mut cases: Vec<_> = fs::read_dir(directory())
         .unwrap()
         .filter_map(|entry| entry.unwrap().file_name().into_string().ok())
@@ -59,7 +59,7 @@ fn every_kind_of_problem_looks_as_committed() {
 }
 
 #[test]
-fn every_format_and_set_looks_as_committed() {
+fn every_format_and_set_prints_as_committed() {
     let cases: [(&str, &[&str]); 6] = [
         ("set", &["validate", "set"]),
         ("against", &["validate", "new", "--against", "old"]),
@@ -73,7 +73,7 @@ fn every_format_and_set_looks_as_committed() {
 }
 
 #[test]
-fn exit_codes_tell_errors_from_warnings() {
+fn exit_codes_distinguish_errors_and_warnings() {
     let code = |arguments: &[&str]| run(arguments, b"").status.code();
     assert_eq!(code(&["validate", "../../plugins.d", "--deny-warnings"]), Some(0));
     assert_eq!(code(&["validate", "shape.yaml", "--deny-warnings"]), Some(1));
@@ -110,7 +110,7 @@ fn sarif_names_every_code_and_every_place() {
 }
 
 #[test]
-fn what_is_no_file_is_told_and_not_waited_for() {
+fn a_fifo_is_reported_and_not_read() {
     let directory = tempfile::tempdir().unwrap();
     let fifo = directory.path().join("fifo.yaml");
     rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, 0o600.into()).unwrap();

@@ -1,4 +1,4 @@
-//! `doctor` tells the truth, in its text and in its exit code.
+//! Tests the text and the exit code of `doctor`.
 
 use std::{
     fs::{self, Permissions},
@@ -17,7 +17,7 @@ spec:
   generate: {command: [TOOL]}
 ";
 
-/// Something is not as it has to be; and the isolation is not to be had.
+/// Exit codes: a check failed; the isolation is not available.
 const UNHEALTHY: i32 = 1;
 const UNISOLATED: i32 = 7;
 
@@ -65,7 +65,7 @@ fn has(findings: &[Value], state: &str, text: &str) -> bool {
 }
 
 #[test]
-fn a_healthy_place_is_one_where_serve_would_start() {
+fn a_healthy_setup_has_no_failures() {
     let place = Place::new("sh");
     let output = place.examine("auto");
     let findings = findings(&output);
@@ -80,7 +80,7 @@ fn a_healthy_place_is_one_where_serve_would_start() {
 }
 
 #[test]
-fn a_tool_that_is_not_there_is_a_failure() {
+fn a_missing_tool_is_a_failure() {
     let place = Place::new("no-such-tool");
     let output = place.examine("auto");
     assert!(has(&findings(&output), "failure", "not found: no-such-tool"));
@@ -88,7 +88,7 @@ fn a_tool_that_is_not_there_is_a_failure() {
 }
 
 #[test]
-fn a_directory_that_is_not_there_is_a_failure_with_its_name() {
+fn a_missing_directory_is_a_failure_with_its_name() {
     let place = Place::new("sh");
     fs::remove_dir_all(place.at("plugins.d")).unwrap();
     let output = place.examine("auto");
@@ -97,7 +97,7 @@ fn a_directory_that_is_not_there_is_a_failure_with_its_name() {
 }
 
 #[test]
-fn a_work_directory_that_is_not_there_is_not_held_against_the_isolation() {
+fn a_missing_work_directory_is_not_a_failure_of_isolation() {
     let place = Place::new("sh");
     fs::remove_dir(place.at("work")).unwrap();
     let output = place.examine("auto");
@@ -112,7 +112,7 @@ fn a_work_directory_that_is_not_there_is_not_held_against_the_isolation() {
 }
 
 #[test]
-fn a_path_to_read_that_is_not_there_is_a_failure() {
+fn a_missing_path_in_sandbox_read_is_a_failure() {
     let place = Place::new("sh");
     let definition = fs::read_to_string(place.at("plugins.d/tool.yaml")).unwrap();
     let reading = definition + "  sandbox: {read: [/no/such]}\n";
@@ -136,7 +136,7 @@ fn every_limit_that_can_be_set_is_shown() {
 }
 
 #[test]
-fn nothing_is_left_of_the_trials() {
+fn doctor_leaves_no_files() {
     let place = Place::new("sh");
     place.examine("auto");
     assert_eq!(fs::read_dir(place.at("work")).unwrap().count(), 0);
@@ -144,6 +144,6 @@ fn nothing_is_left_of_the_trials() {
 }
 
 #[test]
-fn no_isolation_without_a_word_of_acceptance_is_refused() {
+fn no_isolation_must_be_accepted_explicitly() {
     assert_eq!(Place::new("sh").examine("none").status.code(), Some(UNISOLATED));
 }

@@ -1,4 +1,4 @@
-//! Definitions that change while they are served.
+//! Tests that change definitions while plugins are served.
 
 mod cases;
 mod client;

@@ -1,5 +1,5 @@
-//! `spec.sandbox` and `spec.limits`, through the built binary and in every tier
-//! that can be had here.
+//! Tests `spec.sandbox` and `spec.limits` with the binary, in every tier that
+//! is available here.
 
 mod bench;
 mod caches;

@@ -1,4 +1,4 @@
-//! The JSON Schema that editors use: up to date, and true of real definitions.
+//! Checks that the JSON Schema is up to date and fits real definitions.
 
 use std::{fs, path::Path};
 
@@ -9,8 +9,8 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// What is wrong with a value. Only what our schema says is understood; any
-/// other word of JSON Schema fails the test.
+/// The problems of a value. Only the keywords of our schema are implemented; any
+/// other keyword fails the test.
 fn faults(value: &Value, schema: &Value, at: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut expect = |is_met: bool, text: &str| {
@@ -92,7 +92,7 @@ fn the_committed_schema_is_up_to_date() {
 }
 
 #[test]
-fn our_own_plugins_satisfy_it_and_say_where_it_is() {
+fn our_own_plugins_satisfy_and_name_the_schema() {
     let mut plugins = 0;
     for entry in fs::read_dir(root().join("plugins.d")).unwrap() {
         let path = entry.unwrap().path();
@@ -110,7 +110,7 @@ fn our_own_plugins_satisfy_it_and_say_where_it_is() {
 }
 
 #[test]
-fn what_the_reader_refuses_or_warns_of_is_wrong_to_the_schema() {
+fn the_schema_rejects_everything_that_the_reader_reports() {
     let good = "kind: ConfigManagementPlugin\nmetadata: {name: a}\nspec:\n  version: v1\n  \
                 generate: {command: [x]}\n  limits: {memory: 1Gi, requests: 2, timeout: 90s}\n  \
                 sandbox: {network: [443], minimumIsolation: uid, caches: [{name: a, env: B}]}\n";
@@ -134,7 +134,7 @@ fn what_the_reader_refuses_or_warns_of_is_wrong_to_the_schema() {
 }
 
 #[test]
-fn every_key_is_explained() {
+fn every_key_has_a_description() {
     fn look(schema: &Value, at: &str, bare: &mut Vec<String>) {
         for (key, inner) in schema["properties"].as_object().into_iter().flatten() {
             let at = format!("{at}.{key}");

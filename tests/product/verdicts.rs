@@ -1,7 +1,7 @@
-//! Definitions of real plugins, and what argocd-cmp-server makes of each.
+//! Compares our reading of real plugins with that of argocd-cmp-server.
 //!
-//! The definitions belong to others and are not part of this repository: where
-//! `../shared/data/plugins` is absent, this is skipped and says so.
+//! The definitions are not part of this repository. If `../shared/data/plugins`
+//! is absent, these tests are skipped with a message.
 
 use std::{fs, path::PathBuf};
 
@@ -12,26 +12,27 @@ use cmp_supervisor::plugin::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// Where we decide otherwise than argocd-cmp-server on purpose: the file and the
-/// part of it. None of the definitions at hand is among [`REFUSED`].
+/// Deliberate differences from argocd-cmp-server: the file and the part of it.
+/// No definition in the collection has one of [`REFUSED`].
 const DIFFERENT: [(&str, &str); 0] = [];
 
-/// What argocd-cmp-server takes and we refuse: how a definition that is good
-/// otherwise is changed, and what we say of it.
+/// Errors that argocd-cmp-server accepts and we refuse: the change to a good
+/// definition, and our message.
 const REFUSED: [(&str, &str, &str); 6] = [
-    // It would make the socket in another directory.
+    // argocd-cmp-server would create the socket in another directory.
     ("name: good", "name: ../good", "holds '/', which cannot be part of a socket's file name"),
     ("version: v1", "version: a/b", "holds '/', which cannot be part of a socket's file name"),
-    // No file has such a name, so it ends when it makes the socket.
+    // No file can have this name, so argocd-cmp-server fails to create the socket.
     ("name: good", r#"name: "a\0b""#, "cannot be part of a socket's file name"),
-    // It answers every discovery with an error, and Argo CD applies raw files.
+    // argocd-cmp-server answers each discovery with an error, and Argo CD then
+    // applies the raw files.
     ("fileName: x", "fileName: 'a[]'", "syntax error in pattern"),
     ("fileName: x", "find: {glob: '**/[z-a]'}", "error parsing regexp"),
-    // A key that it does not know and we have to: misspelt, it would be none.
+    // A key of ours: misspelt, it would set no limit.
     ("version: v1", "limits: {memry: 1Gi}", "spec.limits.memry is not known"),
 ];
 
-/// Definitions of our own with what argocd-cmp-server 3.5 makes of them: the
+/// Definitions of our own, with the result of argocd-cmp-server 3.5: the
 /// socket's name or the error.
 const OURS: [(&str, &str); 21] = [
     ("", "invalid plugin configuration file. metadata.name should be non-empty"),
@@ -114,7 +115,7 @@ fn verdicts() -> Vec<Verdict> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The text that the verdict is of.
+/// The text of the definition in a record.
 fn text(verdict: &Verdict) -> String {
     let text = fs::read_to_string(directory().join(&verdict.file)).unwrap();
     let Some(part) = verdict.part.strip_prefix("document ") else { return text };
@@ -130,7 +131,7 @@ fn text(verdict: &Verdict) -> String {
 }
 
 #[test]
-fn what_argo_cd_takes_and_fails_with_later_is_refused() {
+fn definitions_that_fail_later_in_argo_cd_are_refused() {
     let good = "kind: ConfigManagementPlugin\nmetadata:\n  name: good\nspec:\n  version: v1\n  \
                 discover:\n    fileName: x\n  generate: {command: [x]}\n";
     assert!(read(good.as_bytes()).is_ok());
@@ -141,7 +142,7 @@ fn what_argo_cd_takes_and_fails_with_later_is_refused() {
 }
 
 #[test]
-fn definitions_of_our_own_are_judged_as_argo_cd_judges_them() {
+fn our_definitions_have_the_result_of_argo_cd() {
     for (text, verdict) in OURS {
         let text = text
             .replace("KIND", "kind: ConfigManagementPlugin")
@@ -155,7 +156,7 @@ fn definitions_of_our_own_are_judged_as_argo_cd_judges_them() {
 }
 
 #[test]
-fn every_definition_is_judged_as_argo_cd_judges_it() {
+fn every_recorded_definition_has_the_result_of_argo_cd() {
     let mut different = Vec::new();
     for verdict in verdicts() {
         let complaint = match (read(text(&verdict).as_bytes()), verdict.ok) {
@@ -173,7 +174,7 @@ fn every_definition_is_judged_as_argo_cd_judges_it() {
 }
 
 #[test]
-fn whatever_way_a_definition_is_read_it_is_the_same() {
+fn all_readers_read_a_definition_alike() {
     for verdict in verdicts() {
         let text = text(&verdict);
         let expected = read(text.as_bytes()).ok();
@@ -205,13 +206,13 @@ fn every_definition_in_a_configmap_is_found_in_its_file() {
     }
 }
 
-/// Number of the document and key of `data`.
+/// The document's number and the key in `data`.
 fn in_config_map(part: &str) -> Option<(usize, &str)> {
     let (document, path) = part.strip_prefix("document ")?.split_once(", string at data/")?;
     Some((document.parse().ok()?, path))
 }
 
-/// What differs between our reading and the record.
+/// The differences between our reading and the record.
 fn compare(definition: &PluginDefinition, verdict: &Verdict) -> Option<String> {
     let spec = &verdict.config["spec"];
     let ours = json!({
@@ -251,7 +252,7 @@ fn recorded_argv(command: &Value) -> Value {
     }
 }
 
-/// What Argo CD would ask first, in our form.
+/// The discovery rule that Argo CD would use, as our type.
 fn recorded_discovery(discover: &Value) -> Option<Discovery> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (file_name, glob) = (text(&discover["fileName"]), text(&discover["find"]["glob"]));

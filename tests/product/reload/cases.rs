@@ -1,4 +1,4 @@
-//! What can be wrong with a set of definitions, and what is served then.
+//! Errors in a set of definitions, and the plugins that are served despite them.
 
 use std::time::Duration;
 
@@ -31,14 +31,14 @@ fn a_broken_edit_keeps_the_last_good_definition_and_others_are_updated() {
     );
     let page = loaded.metrics.render();
     assert!(page.contains("argocd_cmp_config_last_reload_successful 0"), "{page}");
-    // It is served again as soon as it is valid.
+    // The plugin is updated as soon as its definition is valid again.
     kubelet.publish(payload([("a.yaml", definition("a", "3")), ("b.yaml", definition("b", "2"))]));
     assert_eq!(loaded.plugins(), ["a:3", "b:2"]);
     assert!(loaded.metrics.render().contains("argocd_cmp_config_last_reload_successful 1"));
 }
 
 #[test]
-fn what_was_never_good_is_not_served_and_others_are() {
+fn a_plugin_that_was_never_valid_is_not_served_and_others_are() {
     let mut loaded = Loaded::new();
     loaded
         .kubelet()
@@ -48,7 +48,7 @@ fn what_was_never_good_is_not_served_and_others_are() {
 }
 
 #[test]
-fn of_two_keys_with_one_name_the_first_is_served_and_both_are_named() {
+fn of_two_files_with_one_name_the_first_is_served_and_both_are_named() {
     let mut loaded = Loaded::new();
     let keys = [("a.yaml", definition("same", "a")), ("b.yaml", definition("same", "b"))];
     loaded.kubelet().publish(payload(keys));
@@ -58,7 +58,7 @@ fn of_two_keys_with_one_name_the_first_is_served_and_both_are_named() {
 }
 
 #[test]
-fn who_is_served_keeps_the_name_whatever_is_edited() {
+fn the_served_file_keeps_the_name_when_either_is_edited() {
     let mut loaded = Loaded::new();
     let mut kubelet = loaded.kubelet();
     kubelet.publish(payload([("b.yaml", definition("same", "b"))]));
@@ -72,7 +72,7 @@ fn who_is_served_keeps_the_name_whatever_is_edited() {
 }
 
 #[test]
-fn a_name_with_a_version_collides_with_the_same_name_in_one() {
+fn a_name_and_version_collide_with_an_equal_name() {
     let mut loaded = Loaded::new();
     let versioned = definition("a", "x").replace("spec: {", "spec: {version: v1, ");
     let keys = [("1.yaml", definition("a-v1", "1")), ("2.yaml", versioned)];
@@ -82,7 +82,7 @@ fn a_name_with_a_version_collides_with_the_same_name_in_one() {
 }
 
 #[test]
-fn a_key_that_moves_to_another_file_is_no_action() {
+fn a_definition_that_moves_to_another_file_needs_no_action() {
     let mut loaded = Loaded::new();
     let mut kubelet = loaded.kubelet();
     kubelet.publish(payload([("a.yaml", definition("p", "x"))]));
@@ -112,7 +112,7 @@ fn a_renamed_plugin_starts_before_the_old_one_stops() {
 }
 
 #[test]
-fn changed_commands_are_an_update_and_a_changed_version_is_not() {
+fn changed_commands_are_an_update_and_a_changed_version_is_another_plugin() {
     let mut loaded = Loaded::new();
     let mut kubelet = loaded.kubelet();
     kubelet.publish(payload([("a.yaml", definition("a", "1"))]));
@@ -130,7 +130,7 @@ fn changed_commands_are_an_update_and_a_changed_version_is_not() {
 }
 
 #[test]
-fn an_optional_configmap_that_is_deleted_is_not_believed_at_once() {
+fn after_a_configmap_is_deleted_its_plugins_stay_for_the_grace() {
     let mut loaded = Loaded::with_grace(Duration::from_millis(150));
     let mut kubelet = loaded.kubelet();
     kubelet.publish(payload([("a.yaml", definition("a", "1"))]));
@@ -147,7 +147,7 @@ fn an_optional_configmap_that_is_deleted_is_not_believed_at_once() {
 }
 
 #[test]
-fn a_configmap_that_comes_back_in_time_was_never_gone() {
+fn a_configmap_that_returns_within_the_grace_changes_nothing() {
     let mut loaded = Loaded::new();
     let mut kubelet = loaded.kubelet();
     kubelet.publish(payload([("a.yaml", definition("a", "1"))]));
@@ -161,14 +161,14 @@ fn a_configmap_that_comes_back_in_time_was_never_gone() {
 }
 
 #[test]
-fn a_directory_that_is_empty_from_the_start_is_believed() {
+fn a_directory_that_is_empty_at_the_start_needs_no_grace() {
     let mut loaded = Loaded::new();
     assert!(loaded.plugins().is_empty());
     assert_eq!(loaded.load().unwrap().result, Reload::Unchanged);
 }
 
 #[test]
-fn the_same_definitions_have_the_same_hash_everywhere() {
+fn equal_definitions_have_the_same_hash() {
     let hash = |keys: [(&str, String); 2]| {
         let mut loaded = Loaded::new();
         loaded.kubelet().publish(payload(keys));

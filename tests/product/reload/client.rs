@@ -1,4 +1,4 @@
-//! Clients that connect without pause, as many Applications do.
+//! Clients that connect without pause, as those of many Applications do.
 
 use std::{
     io::{self, Read, Write},
@@ -12,26 +12,26 @@ use std::{
     time::Duration,
 };
 
-/// How HTTP/2 begins, with a frame of settings that has none.
+/// The HTTP/2 preface and an empty SETTINGS frame.
 const HELLO: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
-/// How long a server may take to begin: a client of Argo CD waits for ever.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Time limit for the server's first byte; a client of Argo CD has none.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What became of a connection.
+/// The fate of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// The server began to speak.
+    /// The server sent its first bytes.
     Served,
-    /// There is no such socket.
+    /// The socket does not exist.
     Missing,
-    /// There is a file, and nobody behind it.
+    /// The socket exists, and no process listens on it.
     Refused,
-    /// It was taken, and then nothing came, or its end.
+    /// The connection was accepted and got no answer.
     Abandoned,
 }
 
-/// How often each happened.
+/// Number of connections with each fate.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Fates {
     pub(crate) served: u32,
@@ -48,13 +48,13 @@ pub(crate) fn connect(socket: &Path) -> Fate {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Fate::Refused,
         Err(error) => panic!("{error}"),
     };
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     let mut frame = [0; 9];
     let spoken = stream.write_all(HELLO).and_then(|()| stream.read_exact(&mut frame));
     if spoken.is_ok() { Fate::Served } else { Fate::Abandoned }
 }
 
-/// A client that connects again and again.
+/// A client that connects without pause.
 pub(crate) struct Connecting {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Fates>,

@@ -1,4 +1,4 @@
-//! Directories that are missing, replaced, or written to by people.
+//! Directories that are missing, replaced, or edited by people.
 
 use std::{
     fs::{self, OpenOptions},
@@ -13,13 +13,13 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::reload::loaded::{Loaded, definition, served};
 
-/// How long something may take that is heard of at once.
+/// Time limit for a change that the kernel reports.
 const SOON: Duration = Duration::from_secs(3);
 
-/// How long something may take that is only seen by looking.
+/// Time limit for a change that only polling finds.
 const LATER: Duration = Duration::from_secs(12);
 
-/// A loader that follows its directory.
+/// A loader that watches its directory.
 struct Followed {
     states: Receiver<State>,
     prompt: Prompt,
@@ -37,7 +37,7 @@ async fn follow(text: &str) -> Followed {
     let stop = CancellationToken::new();
     let (following, prompt) = loaded.loader.follow(stop.clone());
     let task = TaskTracker::new().spawn(following);
-    // From here on it watches.
+    // The directory is watched from now on.
     prompt.look().await.unwrap();
     Followed { states, prompt, directory, stop, task, root }
 }
@@ -75,7 +75,7 @@ async fn a_replaced_directory_is_followed() {
 }
 
 #[tokio::test]
-async fn a_missing_directory_removes_nothing_and_may_come_back() {
+async fn a_missing_directory_removes_no_plugin_and_may_return() {
     let followed = follow(&definition("a", "1")).await;
     fs::remove_dir_all(&followed.directory).unwrap();
     let kept = followed.prompt.look().await.unwrap().kept.unwrap();
@@ -90,7 +90,7 @@ async fn a_missing_directory_removes_nothing_and_may_come_back() {
 }
 
 #[tokio::test]
-async fn a_link_to_the_directory_may_be_turned() {
+async fn a_link_to_the_directory_may_change() {
     let followed = follow(&definition("a", "1")).await;
     let (one, two) =
         (followed.directory.with_extension("one"), followed.directory.with_extension("two"));
@@ -116,7 +116,7 @@ async fn editors_write_in_place_by_rename_and_in_pieces() {
     fs::write(&staged, definition("a", "3")).unwrap();
     fs::rename(&staged, &file).unwrap();
     followed.becomes(&["a:3"], SOON).await;
-    // Truncated first; what is half there keeps the last good definition.
+    // The file is truncated first; half a definition keeps the last good one.
     let text = definition("a", "4");
     let mut writer = OpenOptions::new().write(true).truncate(true).open(&file).unwrap();
     for piece in text.as_bytes().chunks(40) {
@@ -130,7 +130,7 @@ async fn editors_write_in_place_by_rename_and_in_pieces() {
 }
 
 #[tokio::test]
-async fn a_restless_directory_is_read_in_the_end() {
+async fn a_directory_that_changes_all_the_time_is_read_in_the_end() {
     let followed = follow(&definition("a", "1")).await;
     let other = followed.directory.join("unrelated");
     let restless = async {
@@ -148,12 +148,12 @@ async fn a_restless_directory_is_read_in_the_end() {
 }
 
 #[tokio::test]
-async fn a_quiet_directory_is_left_alone() {
-    // Reading opens files, which the kernel reports as well.
+async fn a_directory_without_changes_is_not_read_again() {
+    // Reading opens files, and the kernel reports this too.
     let followed = follow(&definition("a", "1")).await;
     let mut states = followed.states.clone();
     states.mark_unchanged();
     let looked = timeout(Duration::from_secs(2), states.changed()).await;
-    assert!(looked.is_err(), "it looked without a reason");
+    assert!(looked.is_err(), "the loader read the directory without a reason");
     followed.end().await;
 }

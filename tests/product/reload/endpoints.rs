@@ -1,4 +1,4 @@
-//! What a running supervisor says of its plugins, and is told.
+//! The HTTP endpoints, the signal and the subcommand of a running supervisor.
 
 use std::{fs, process::Command};
 
@@ -51,7 +51,7 @@ fn a_broken_definition_is_shown_as_stale_with_its_problem() {
     assert_eq!(stale["state"], "stale");
     assert!(stale["problems"][0].as_str().unwrap().contains("line 1"), "{stale}");
     assert_eq!(plugin(&server, "b")["state"], "serving");
-    // One bad plugin must not take the Pod out of service.
+    // One bad plugin must not make the Pod unready.
     assert_eq!(server.ask("GET", "/readyz").0, 200);
     for line in [
         r#"argocd_cmp_plugin_state{plugin="a",state="stale"} 1"#,
@@ -68,7 +68,7 @@ fn a_broken_definition_is_shown_as_stale_with_its_problem() {
 }
 
 #[test]
-fn of_several_definitions_in_a_file_only_the_broken_one_is_stale() {
+fn in_a_file_of_several_definitions_only_the_broken_one_is_stale() {
     let folders = Folders::new();
     let [a, b] = ["a", "b"].map(|name| definition(name, "x"));
     write(&folders.plugins(), "both.yaml", &format!("{a}\n---\n{b}"));
@@ -82,7 +82,7 @@ fn of_several_definitions_in_a_file_only_the_broken_one_is_stale() {
 }
 
 #[test]
-fn a_definition_with_two_errors_is_one_that_is_invalid() {
+fn a_definition_with_two_errors_counts_as_one_invalid_plugin() {
     let folders = Folders::new();
     write(&folders.plugins(), "a.yaml", &definition("a", "x"));
     write(&folders.plugins(), "bad.yaml", "kind: ConfigManagementPlugin");
@@ -97,7 +97,7 @@ fn a_definition_with_two_errors_is_one_that_is_invalid() {
 }
 
 #[test]
-fn a_plugin_whose_socket_cannot_be_made_is_shown_as_failed() {
+fn a_plugin_without_a_socket_is_shown_as_failed() {
     let folders = Folders::new();
     write(&folders.plugins(), "a.yaml", &definition("a", "x"));
     write(&folders.plugins(), "long.yaml", &definition(&"long".repeat(30), "x"));
@@ -109,7 +109,7 @@ fn a_plugin_whose_socket_cannot_be_made_is_shown_as_failed() {
 }
 
 #[test]
-fn sighup_has_the_definitions_looked_at() {
+fn sighup_reloads_the_definitions() {
     let folders = Folders::new();
     write(&folders.plugins(), "a.yaml", &definition("a", "x"));
     let server = folders.serve();
@@ -124,7 +124,7 @@ fn sighup_has_the_definitions_looked_at() {
 }
 
 #[test]
-fn the_verb_status_shows_it_to_people_and_machines() {
+fn status_prints_text_and_json() {
     let folders = Folders::new();
     write(&folders.plugins(), "a.yaml", &definition("a", "x"));
     let server = folders.serve();

@@ -1,4 +1,4 @@
-//! Nodes on which inotify is used up, as by many Pods of one user.
+//! A node without free inotify instances, because one user runs many Pods.
 
 use std::process::Command;
 
@@ -8,8 +8,8 @@ use crate::reload::{
     server::{Folders, eventually, write},
 };
 
-/// Takes all inotify instances from a user namespace of its own, starts the
-/// program, and gives them back when it is told to.
+/// Takes all inotify instances in its own user namespace, starts the program,
+/// and releases the instances when it reads a line.
 const SCRIPT: &str = "
 limit=/proc/sys/user/max_inotify_instances
 echo 0 > $limit
@@ -19,7 +19,7 @@ echo 128 > $limit
 wait
 ";
 
-fn namespaces_are_to_be_had() -> bool {
+fn has_namespaces() -> bool {
     let mut unshare = Command::new("unshare");
     let made =
         unshare.args(["--user", "--map-root-user", "--pid", "--kill-child", "--fork"]).arg("true");
@@ -27,8 +27,8 @@ fn namespaces_are_to_be_had() -> bool {
 }
 
 #[test]
-fn without_inotify_changes_are_found_by_looking() {
-    if !namespaces_are_to_be_had() {
+fn without_inotify_changes_are_found_by_polling() {
+    if !has_namespaces() {
         println!("skipped: needs user namespaces, to use up inotify for nobody else");
         return;
     }

@@ -1,10 +1,10 @@
-//! What can be wrong with a file, each beside a good one that is served.
+//! Errors in one file, next to a good file that is served.
 
 use std::{fs, os::unix::fs::PermissionsExt, time::Instant};
 
 use crate::reload::loaded::{Loaded, definition};
 
-/// Looks at a file of this content beside a good one; what is wrong with it.
+/// Loads a file with this content next to a good one; returns its problem.
 fn trouble(text: impl AsRef<[u8]>) -> String {
     let mut loaded = Loaded::new();
     loaded.write("good.yaml", definition("good", "x"));
@@ -13,7 +13,7 @@ fn trouble(text: impl AsRef<[u8]>) -> String {
     loaded.trouble("odd.yaml")
 }
 
-/// Looks at a good file of this text beside another; whether it is served.
+/// Loads a file with this text next to a good one; true if it is served.
 fn is_served(text: impl AsRef<[u8]>) -> bool {
     let mut loaded = Loaded::new();
     loaded.write("odd.yaml", text);
@@ -21,39 +21,39 @@ fn is_served(text: impl AsRef<[u8]>) -> bool {
 }
 
 #[test]
-fn a_file_that_holds_no_definition_says_so() {
+fn a_file_without_a_definition_is_a_problem() {
     for text in ["", "# only a comment\n", "---\n", "kind: Pod\n", "[]", "text"] {
         assert!(!trouble(text).is_empty(), "{text:?}");
     }
 }
 
 #[test]
-fn a_whole_configmap_is_no_definition() {
+fn a_whole_configmap_is_not_a_definition() {
     let text = "apiVersion: v1\nkind: ConfigMap\ndata:\n  plugin.yaml: |\n    kind: x\n";
     assert!(!trouble(text).is_empty());
 }
 
 #[test]
-fn bytes_that_are_no_text_are_told() {
+fn bytes_that_are_not_text_are_a_problem() {
     for bytes in [&b"kind: \xff\xfe"[..], b"kind: a\0b", b"\xc3("] {
         assert!(!trouble(bytes).is_empty(), "{bytes:?}");
     }
 }
 
 #[test]
-fn a_byte_order_mark_and_carriage_returns_are_no_fault() {
+fn a_byte_order_mark_and_carriage_returns_are_accepted() {
     assert!(is_served(format!("\u{feff}{}", definition("odd", "x"))));
     assert!(is_served(definition("odd", "x").replace('\n', "\r\n")));
 }
 
 #[test]
-fn a_tab_in_the_indentation_has_a_line() {
+fn a_tab_in_the_indentation_is_reported_with_its_line() {
     let text = "kind: ConfigManagementPlugin\nmetadata:\n\tname: odd\n";
     assert!(trouble(text).contains("line"), "{}", trouble(text));
 }
 
 #[test]
-fn bombs_and_deep_nesting_cost_nothing() {
+fn bombs_and_deep_nesting_are_refused_quickly() {
     let level = |n: u32| format!("a{n}: &a{n} [*a{0},*a{0},*a{0},*a{0}]\n", n - 1);
     let levels: Vec<_> = (1..30).map(level).collect();
     let bomb = format!("a0: &a0 [x]\n{}kind: x\n", levels.concat());
@@ -76,7 +76,7 @@ fn a_file_that_is_too_large_is_not_read() {
 }
 
 #[test]
-fn a_file_that_may_not_be_read_says_whose_it_is() {
+fn an_unreadable_file_is_reported_with_its_mode() {
     let mut loaded = Loaded::new();
     loaded.write("a.yaml", definition("a", "x"));
     loaded.plugins();
@@ -88,12 +88,12 @@ fn a_file_that_may_not_be_read_says_whose_it_is() {
         return;
     }
     assert!(text.contains("0000") && text.contains("fsGroup"), "{text}");
-    // It was readable before: that is not the wish to remove it.
+    // The file was readable before, so its plugin stays.
     assert_eq!(loaded.served(), ["a:x"]);
 }
 
 #[test]
-fn a_link_to_nothing_keeps_what_was_there() {
+fn a_dangling_link_keeps_the_last_definition() {
     let mut loaded = Loaded::new();
     let (text, link) = (loaded.directory().join("text"), loaded.directory().join("a.yaml"));
     fs::write(&text, definition("a", "x")).unwrap();
@@ -105,7 +105,7 @@ fn a_link_to_nothing_keeps_what_was_there() {
 }
 
 #[test]
-fn scripts_beside_a_definition_are_nobodys_business() {
+fn other_files_beside_a_definition_are_ignored() {
     let mut loaded = Loaded::new();
     loaded.write("a.yaml", definition("a", "x"));
     loaded.write("generate.sh", "#!/bin/sh\n");

@@ -1,4 +1,4 @@
-//! What kubelet does to a ConfigMap volume, step by step.
+//! Imitates the steps in which kubelet updates a ConfigMap volume.
 
 use std::{
     collections::BTreeMap,
@@ -7,31 +7,31 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// After what a volume is looked at.
+/// The steps of an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Step {
-    /// The new files lie in a directory that nothing leads to.
+    /// The new files exist in a directory without a link.
     Written,
-    /// The new link has not got its name yet.
+    /// The new link exists under a temporary name.
     Staged,
-    /// Everything is new behind the link; visible names dangle or are missing.
+    /// `..data` leads to the new files; some visible names dangle or are missing.
     Switched,
-    /// New names are visible.
+    /// The new names are visible.
     Linked,
-    /// Names that are gone are no longer visible.
+    /// The removed names are no longer visible.
     Unlinked,
-    /// The old files are gone.
+    /// The old files are removed.
     Removed,
 }
 
-/// Which kubelet: before Kubernetes 1.20 new names came before the switch.
+/// The version of kubelet: before Kubernetes 1.20, new names came before the switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Age {
     Old,
     New,
 }
 
-/// Writes a volume as kubelet does.
+/// Updates a volume as kubelet does.
 #[derive(Debug)]
 pub(crate) struct FakeKubelet {
     volume: PathBuf,
@@ -43,7 +43,7 @@ pub(crate) struct FakeKubelet {
 /// Texts by key.
 pub(crate) type Payload = BTreeMap<String, String>;
 
-/// A payload of some keys and their texts.
+/// Builds a payload from keys and texts.
 pub(crate) fn payload<'k>(
     texts: impl IntoIterator<Item = (&'k str, String)>,
 ) -> BTreeMap<String, String> {
@@ -55,7 +55,7 @@ impl FakeKubelet {
         Self { volume: volume.to_owned(), age, payload: None, updates: 0 }
     }
 
-    /// Makes the volume show a payload. What is shown already is not written.
+    /// Updates the volume to a payload; does nothing if it is shown already.
     pub(crate) fn update(&mut self, new: Payload, mut after: impl FnMut(Step)) -> io::Result<()> {
         if self.payload.as_ref() == Some(&new) {
             return Ok(());
@@ -89,7 +89,7 @@ impl FakeKubelet {
         Ok(())
     }
 
-    /// The same without looking.
+    /// Updates the volume without a callback.
     pub(crate) fn publish(&mut self, new: Payload) {
         self.update(new, |_| ()).unwrap();
     }

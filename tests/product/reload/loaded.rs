@@ -1,4 +1,4 @@
-//! A loader and what it makes of a directory.
+//! A loader and the plugins that it reads from a directory.
 
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -13,7 +13,7 @@ use tokio::sync::watch::Sender;
 
 use crate::reload::kubelet::{Age, FakeKubelet};
 
-/// A loader of a directory of its own.
+/// A loader with its own directory.
 pub(crate) struct Loaded {
     pub(crate) loader: Loader,
     pub(crate) state: Sender<State>,
@@ -67,18 +67,18 @@ impl Loaded {
         self.state.borrow().desired.clone()
     }
 
-    /// Looks, and tells each plugin as `name:command`.
+    /// Loads, and returns each plugin as `name:command`.
     pub(crate) fn plugins(&mut self) -> Vec<String> {
         self.load().unwrap();
         self.served()
     }
 
-    /// What should be served, without looking.
+    /// Returns each plugin without loading first.
     pub(crate) fn served(&self) -> Vec<String> {
         served(&self.state.borrow())
     }
 
-    /// What is wrong with a file, after looking.
+    /// Loads, and returns the problem of a file.
     pub(crate) fn trouble(&mut self, file: &str) -> String {
         let state = self.load().unwrap();
         let of_file = state.problems.iter().find(|problem| problem.file == file);

@@ -1,4 +1,4 @@
-//! Definitions that are mounted so that they can never change.
+//! Definitions that are mounted with `subPath` and so never change.
 
 use std::{fs, process::Command};
 
@@ -8,21 +8,21 @@ use crate::reload::{
     server::Folders,
 };
 
-/// Mounts the first argument over the second in a namespace of its own, then
-/// does what `kubelet` does to a file that a `subPath` shows, and serves.
+/// Mounts the first argument over the second in its own namespace, changes the
+/// file as `kubelet` does below a `subPath`, and serves.
 const SCRIPT: &str = r#"
 mount --bind "$1" "$2" && shift 2 && exec "$0" "$@"
 "#;
 
-fn namespaces_are_to_be_had() -> bool {
+fn has_namespaces() -> bool {
     let mut unshare = Command::new("unshare");
     let made = unshare.args(["--user", "--map-root-user", "--mount"]).arg("true");
     made.output().is_ok_and(|output| output.status.success())
 }
 
 #[test]
-fn a_sub_path_mount_is_recognised_and_its_remedy_told() {
-    if !namespaces_are_to_be_had() {
+fn a_sub_path_mount_is_reported_with_the_remedy() {
+    if !has_namespaces() {
         println!("skipped: needs user and mount namespaces");
         return;
     }
@@ -41,7 +41,7 @@ fn a_sub_path_mount_is_recognised_and_its_remedy_told() {
     let server = folders.start(&mut command);
     let (_, page) = server.ask("GET", "/metrics");
     assert!(page.contains("argocd_cmp_config_static_mount 1"), "{page}");
-    // The ConfigMap changes, and nothing of that arrives.
+    // The ConfigMap changes, but the mounted file does not.
     kubelet.publish(payload([("plugin.yaml", definition("b", "x"))]));
     let (status, overview) = server.ask("POST", "/-/reload");
     assert_eq!(status, 200);
@@ -49,7 +49,7 @@ fn a_sub_path_mount_is_recognised_and_its_remedy_told() {
 }
 
 #[test]
-fn a_mounted_directory_is_no_such_mount() {
+fn a_mounted_directory_is_not_reported() {
     let folders = Folders::new();
     FakeKubelet::new(&folders.plugins(), Age::New)
         .publish(payload([("plugin.yaml", definition("a", "x"))]));

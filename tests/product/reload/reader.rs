@@ -1,4 +1,4 @@
-//! A reader against a writer that never stops.
+//! A loader that reads while another thread changes the volume without pause.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
@@ -11,20 +11,20 @@ use crate::reload::{
     loaded::{Loaded, definition},
 };
 
-/// Enough for an update to meet a look at every point of it.
-const LOOKS: u32 = 3000;
+/// Number of reads; enough to meet an update at each of its steps.
+const READS: u32 = 3000;
 
-/// Least updates, and least generations seen, for both to have met.
+/// Smallest number of updates, and of generations seen, for a valid test.
 const UPDATES: u64 = 100;
 const SEEN: usize = 10;
 
-/// Ends a test that gets nowhere.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Time limit for the test.
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Keys that are always there.
 const KEYS: [&str; 6] = ["a.yaml", "b.yaml", "c.yaml", "d.yaml", "e.yaml", "f.yaml"];
 
-/// Stops the writer however the reader ends.
+/// Stops the writer even if the reader panics.
 struct Stop<'s>(&'s AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -33,7 +33,7 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// A payload whose texts all have the same number, and a key that comes and goes.
+/// A payload in which all texts have the same number, and one key comes and goes.
 fn numbered(number: u64) -> crate::reload::kubelet::Payload {
     let command = format!("n{number}");
     let mut texts = payload(KEYS.map(|key| (key, definition(&key[..1], &command))));
@@ -44,7 +44,7 @@ fn numbered(number: u64) -> crate::reload::kubelet::Payload {
 }
 
 #[test]
-fn every_look_sees_one_generation_and_all_of_it() {
+fn every_read_sees_one_complete_generation() {
     let mut loaded = Loaded::new();
     let mut kubelet = loaded.kubelet();
     kubelet.publish(numbered(0));
@@ -61,16 +61,16 @@ fn every_look_sees_one_generation_and_all_of_it() {
             }
         });
         let _stop = Stop(&stop);
-        // On a busy machine one of both may get little done: they have to meet.
-        let mut looks = 0;
-        while looks < LOOKS || written.load(Ordering::Relaxed) <= UPDATES || seen.len() <= SEEN {
-            looks += 1;
-            if began.elapsed() > PATIENCE {
+        // On a busy machine, one of the threads may be slow; wait until both ran.
+        let mut reads = 0;
+        while reads < READS || written.load(Ordering::Relaxed) <= UPDATES || seen.len() <= SEEN {
+            reads += 1;
+            if began.elapsed() > TIMEOUT {
                 break;
             }
             match loaded.load() {
                 Ok(state) => assert!(state.problems.is_empty(), "{state:?}"),
-                // Not read is not removed: what was served stays.
+                // A failed read must not remove plugins.
                 Err(_) => failed += 1,
             }
             let plugins = loaded.served();
@@ -82,7 +82,7 @@ fn every_look_sees_one_generation_and_all_of_it() {
         }
     });
     let written = written.load(Ordering::Relaxed);
-    println!("{LOOKS} looks, {written} updates, {} generations seen, {failed} gave up", seen.len());
+    println!("{READS} looks, {written} updates, {} generations seen, {failed} gave up", seen.len());
     assert!(written > UPDATES && seen.len() > SEEN, "the writer and the reader did not meet");
-    assert!(failed < LOOKS / 10, "{failed} of {LOOKS} looks gave up");
+    assert!(failed < READS / 10, "{failed} of {READS} reads failed");
 }

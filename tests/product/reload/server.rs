@@ -1,4 +1,4 @@
-//! The program itself, on directories of its own.
+//! The binary with its own directories.
 
 use std::{
     fs,
@@ -15,18 +15,18 @@ use std::{
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
 
-/// How long anything may take.
+/// Time limit for every wait.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Pause between two looks at something that will become so.
+/// Pause between two checks of a condition.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Directories of a supervisor; several may share them.
+/// Directories of a supervisor; several supervisors may share them.
 pub(crate) struct Folders {
     root: TempDir,
 }
 
-/// A running supervisor. It is killed with this value.
+/// A running supervisor, which is killed when this value is dropped.
 pub(crate) struct Server {
     child: Child,
     pub(crate) http: SocketAddr,
@@ -61,9 +61,9 @@ impl Folders {
         self.start(&mut command)
     }
 
-    /// The same by a command that runs the arguments it is given.
+    /// Starts a supervisor with a command that executes its arguments.
     pub(crate) fn start(&self, command: &mut Command) -> Server {
-        // No two supervisors share one.
+        // Supervisors must not share a work directory.
         let work = tempfile::tempdir_in(self.root.path()).unwrap().keep();
         let http = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         command
@@ -92,7 +92,7 @@ impl Folders {
 }
 
 impl Server {
-    /// Waits until a line of the log has a text.
+    /// Waits for a log line that contains a text.
     pub(crate) fn says(&self, text: &str) -> String {
         let (until, mut all) = (Instant::now() + PATIENCE, Vec::new());
         while let Ok(line) =
@@ -115,12 +115,12 @@ impl Server {
         writeln!(self.child.stdin.as_mut().unwrap(), "{line}").unwrap();
     }
 
-    /// Waits until it has ended.
+    /// Waits for the process to end.
     pub(crate) fn ends(&mut self) {
         eventually("its end", || self.child.try_wait().unwrap().is_some());
     }
 
-    /// Asks it over HTTP: the status and the body.
+    /// Sends an HTTP request; returns status and body.
     pub(crate) fn ask(&self, method: &str, path: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(self.http).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -134,22 +134,22 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Its spawner ends with it.
+        // The spawner ends with the supervisor.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Waits until something is so.
+/// Waits for a condition.
 pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let until = Instant::now() + PATIENCE;
     while !is_so() {
-        assert!(Instant::now() < until, "waited in vain for {what}");
+        assert!(Instant::now() < until, "timed out waiting for {what}");
         thread::sleep(PAUSE);
     }
 }
 
-/// Writes a definition, whole from the first moment it can be seen.
+/// Writes a definition by rename, so that it is never seen incomplete.
 pub(crate) fn write(directory: &Path, file: &str, text: &str) {
     let staged = directory.join(format!(".{file}.new"));
     fs::write(&staged, text).unwrap();

@@ -1,4 +1,4 @@
-//! Sockets while plugins, and supervisors, come and go.
+//! Sockets while plugins and supervisors start and stop.
 
 use std::{fs, os::unix::net::UnixListener};
 
@@ -30,7 +30,7 @@ fn a_socket_answers_after_every_step_of_an_update() {
 }
 
 #[test]
-fn whoever_was_let_in_is_served_while_a_plugin_comes_and_goes() {
+fn accepted_connections_are_served_while_a_plugin_comes_and_goes() {
     let folders = Folders::new();
     write(&folders.plugins(), "stays.yaml", &definition("stays", "x"));
     let server = folders.serve();
@@ -71,11 +71,11 @@ fn a_second_supervisor_takes_over_without_a_gap() {
     }
     old.signal(Signal::TERM);
     old.ends();
-    assert_eq!(fs::read_dir(folders.sockets()).unwrap().count(), 0, "something is left");
+    assert_eq!(fs::read_dir(folders.sockets()).unwrap().count(), 0, "a file is left");
 }
 
 #[test]
-fn a_supervisor_that_was_killed_leaves_nothing_to_its_successor() {
+fn a_supervisor_removes_the_sockets_of_a_killed_one() {
     let folders = Folders::new();
     for plugin in ["kept", "gone"] {
         write(&folders.plugins(), &format!("{plugin}.yaml"), &definition(plugin, "x"));

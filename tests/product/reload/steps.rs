@@ -1,4 +1,4 @@
-//! A volume is looked at after every step of an update.
+//! Loads a volume after each step of an update.
 
 use crate::reload::{
     kubelet::{Age, FakeKubelet, Step, payload},
@@ -8,8 +8,8 @@ use crate::reload::{
 /// A key, the plugin in it, and its command.
 type Key = (&'static str, &'static str, &'static str);
 
-/// From one set of keys to another: what is served is the old one until the
-/// switch, and the new one from then on.
+/// Updates from one set of keys to another. The old set must be loaded before
+/// the switch, and the new one after it.
 fn switches(before: &[Key], after: &[Key]) {
     for age in [Age::Old, Age::New] {
         let mut loaded = Loaded::new();
@@ -40,7 +40,7 @@ fn plugins(keys: &[Key]) -> Vec<String> {
 }
 
 #[test]
-fn a_changed_value_is_taken_up_at_the_switch() {
+fn a_changed_value_is_loaded_at_the_switch() {
     switches(
         &[("a.yaml", "a", "old"), ("b.yaml", "b", "same")],
         &[("a.yaml", "a", "new"), ("b.yaml", "b", "same")],
@@ -48,12 +48,12 @@ fn a_changed_value_is_taken_up_at_the_switch() {
 }
 
 #[test]
-fn an_added_key_is_seen_before_its_name_is_visible() {
+fn an_added_key_is_loaded_before_its_name_is_visible() {
     switches(&[("a.yaml", "a", "x")], &[("a.yaml", "a", "x"), ("b.yaml", "b", "x")]);
 }
 
 #[test]
-fn a_removed_key_is_gone_before_its_name_is() {
+fn a_removed_key_is_gone_before_its_name() {
     switches(&[("a.yaml", "a", "x"), ("b.yaml", "b", "x")], &[("b.yaml", "b", "x")]);
 }
 
@@ -76,7 +76,7 @@ fn everything_changes_at_once() {
 }
 
 #[test]
-fn keys_may_lie_in_directories() {
+fn keys_may_be_in_directories() {
     switches(
         &[("team/a.yaml", "a", "1"), ("b.yaml", "b", "1")],
         &[("team/a.yaml", "a", "2"), ("other/b.yaml", "b", "2")],
@@ -84,7 +84,7 @@ fn keys_may_lie_in_directories() {
 }
 
 #[test]
-fn a_volume_that_is_written_with_the_same_content_is_not_touched() {
+fn an_update_with_the_same_content_writes_nothing() {
     let mut loaded = Loaded::new();
     let mut kubelet = loaded.kubelet();
     kubelet.publish(texts(&[("a.yaml", "a", "x")]));
@@ -94,7 +94,7 @@ fn a_volume_that_is_written_with_the_same_content_is_not_touched() {
 }
 
 #[test]
-fn an_orphaned_generation_is_nobodys() {
+fn an_orphaned_generation_is_ignored() {
     // kubelet was restarted before it removed the old files.
     let mut loaded = Loaded::new();
     loaded.kubelet().publish(texts(&[("a.yaml", "a", "x")]));

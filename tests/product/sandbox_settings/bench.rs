@@ -1,4 +1,4 @@
-//! The built binary, tried with one plugin and one application.
+//! Runs the binary with one plugin and one application.
 
 use std::{
     fs,
@@ -10,22 +10,22 @@ use std::{
 
 use tempfile::TempDir;
 
-/// Every way to keep requests apart, the strongest first.
+/// All tiers of isolation, the strongest first.
 pub(crate) const TIERS: [&str; 4] = ["namespaces", "uid", "landlock", "none"];
 
-/// How long a server may take to show its sockets.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Time limit for a server to create its sockets.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What the program exits with when no supervisor of its own could be started.
+/// Exit code of `render` if its private supervisor did not start.
 const NO_SUPERVISOR: i32 = 7;
 
-/// A directory with plugins, an application, and room for a server.
+/// Directories with plugins, an application, and space for a server.
 pub(crate) struct Bench {
     directory: TempDir,
     variables: Vec<(String, String)>,
 }
 
-/// What came of a request.
+/// The result of `render`.
 pub(crate) struct Rendered {
     pub stdout: String,
     pub stderr: String,
@@ -33,7 +33,8 @@ pub(crate) struct Rendered {
 }
 
 impl Bench {
-    /// `spec` is the plugin's, without `generate`, which is a shell script.
+    /// `spec` is the plugin's specification without `generate`; `script` is the
+    /// shell script that generate runs.
     pub(crate) fn new(spec: &str, script: &str) -> Self {
         let directory = tempfile::Builder::new().prefix("cmp-settings-").tempdir().unwrap();
         open_to_all(directory.path());
@@ -65,7 +66,7 @@ impl Bench {
         self.directory.path().join(name)
     }
 
-    /// Renders with a supervisor of its own.
+    /// Renders with a private supervisor.
     pub(crate) fn render(&self, tier: &str, arguments: &[&str]) -> Rendered {
         let mut command = self.command("render");
         command.arg(self.path("app")).arg("--plugins-dir").arg(self.path("plugins"));
@@ -73,11 +74,11 @@ impl Bench {
         command.output().unwrap().into()
     }
 
-    /// Starts a server that goes on until it is dropped.
+    /// Starts a server, which runs until it is dropped.
     pub(crate) fn serve(&self, tier: &str, arguments: &[&str]) -> Server {
         let sockets = self.path("sockets");
         let mut command = self.command("serve");
-        // Relative paths mean the same to all of the server's processes.
+        // Relative paths must be the same for all processes of the server.
         command.current_dir(self.directory.path());
         command.args(["--plugins-dir", "plugins", "--socket-dir", "sockets", "--work-dir", "work"]);
         command.args(["--http", "off"]);
@@ -89,7 +90,7 @@ impl Bench {
         let child = command.stdin(Stdio::null()).stderr(log).spawn().unwrap();
         let server = Server { child, log: self.path("log") };
         let wanted = fs::read_dir(self.path("plugins")).unwrap().count();
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         let shown = || {
             let listed = fs::read_dir(&sockets).into_iter().flatten().flatten();
             listed.filter(|entry| entry.path().extension().is_some_and(|e| e == "sock")).count()
@@ -101,7 +102,7 @@ impl Bench {
         server
     }
 
-    /// Renders with the server that runs.
+    /// Renders with the running server.
     pub(crate) fn ask(&self, plugin: &str, arguments: &[&str]) -> Rendered {
         let mut command = self.command("render");
         let socket = self.path("sockets").join(format!("{plugin}.sock"));
@@ -122,7 +123,7 @@ impl Bench {
     }
 }
 
-/// A server that ends with this value.
+/// A server, which is killed when this value is dropped.
 pub(crate) struct Server {
     child: Child,
     log: PathBuf,
@@ -133,7 +134,7 @@ impl Server {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Asks it to end, and waits until it has.
+    /// Sends SIGTERM and waits for the end.
     pub(crate) fn stop(&mut self) {
         let pid = self.child.id().to_string();
         Command::new("kill").arg(pid).status().unwrap();
@@ -143,14 +144,14 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Its spawner ends everything when it is gone.
+        // The spawner kills all other processes.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 impl Rendered {
-    /// The value of a key of the only manifest, which is a text.
+    /// The text under a key of the only manifest.
     #[track_caller]
     pub(crate) fn value(&self, key: &str) -> String {
         assert_eq!(self.code, Some(0), "{}", self.stderr);
@@ -159,7 +160,7 @@ impl Rendered {
         value.unwrap_or_else(|| panic!("no {key} in {}", self.stdout)).to_owned()
     }
 
-    /// The error text, which must be there.
+    /// The error text; panics if there is none.
     #[track_caller]
     pub(crate) fn error(&self) -> &str {
         assert_ne!(self.code, Some(0), "{}", self.stdout);
@@ -178,7 +179,7 @@ impl From<Output> for Rendered {
     }
 }
 
-/// The tiers that can be had here; the others are named with what they lack.
+/// The tiers that are available here; prints what the others lack.
 pub(crate) fn tiers() -> Vec<&'static str> {
     let bench = Bench::new("", "echo 'kind: A'");
     let is_had = |tier: &&str| {
@@ -193,7 +194,7 @@ pub(crate) fn tiers() -> Vec<&'static str> {
     had
 }
 
-/// The requests' users have to come through.
+/// Opens a directory to the UIDs of requests.
 fn open_to_all(path: &Path) {
     use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();

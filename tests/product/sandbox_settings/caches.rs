@@ -12,7 +12,7 @@ use crate::sandbox_settings::bench::{Bench, Server, tiers};
 
 const SPEC: &str = "  sandbox: {caches: [{name: store, env: STORE}]}";
 
-/// Does what `--env DO=…` says in the cache, and prints what that prints.
+/// Runs the command in `DO` in the cache's directory and prints its output.
 const SCRIPT: &str = r#"cd "${STORE-/}"; echo "kind: A"
 printf "said: \"%s\"\n" "$(eval "$ARGOCD_ENV_DO" 2>&1 | tr "\n\"" " '")""#;
 
@@ -27,11 +27,11 @@ fn say(bench: &Bench, plugin: &str, what: &str) -> String {
     rendered.value("said").trim().to_owned()
 }
 
-/// Asks until the answer is the one that is hoped for: the end of a request is
-/// seen to after its answer. Not as often as there are users: the one who made
-/// everything must not have its turn again.
+/// Repeats a request until the output is `expected`, because cleanup runs after
+/// the answer. Makes fewer requests than there are UIDs, so that the first UID,
+/// which owns the files, is not leased again.
 #[track_caller]
-fn says_at_last(bench: &Bench, what: &str, expected: &str) {
+fn says_eventually(bench: &Bench, what: &str, expected: &str) {
     let mut said = String::new();
     for _ in 0..3 {
         said = say(bench, "tried", what);
@@ -56,7 +56,7 @@ fn cache(bench: &Bench) -> PathBuf {
 }
 
 #[test]
-fn what_one_request_leaves_the_next_finds() {
+fn files_of_one_request_are_there_for_the_next() {
     for tier in tiers() {
         let (bench, _server) = serve(tier);
         assert_eq!(say(&bench, "tried", "echo one > file; id -u"), uid_of(&bench, tier));
@@ -64,7 +64,7 @@ fn what_one_request_leaves_the_next_finds() {
     }
 }
 
-/// The owner of what the first request made.
+/// The UID that owns the first request's file.
 fn uid_of(bench: &Bench, tier: &str) -> String {
     let uid = fs::metadata(cache(bench).join("file")).unwrap().uid();
     assert_eq!(uid == 999, !matches!(tier, "uid" | "namespaces"), "{tier}: {uid}");
@@ -72,28 +72,28 @@ fn uid_of(bench: &Bench, tier: &str) -> String {
 }
 
 #[test]
-fn what_one_request_closes_is_open_to_the_next() {
+fn files_with_closed_modes_are_open_to_the_next_request() {
     for tier in tiers() {
         let (bench, _server) = serve(tier);
         let made = "mkdir -m 0755 d; mkdir -m 0700 e; echo one > d/f; chmod 0600 d/f";
         assert_eq!(say(&bench, "tried", made), "", "{tier}");
-        says_at_last(&bench, "cat d/f", "one");
-        says_at_last(&bench, "echo two > d/f && cat d/f", "two");
-        says_at_last(&bench, "touch d/new e/new && rm -r d e && ls", "");
+        says_eventually(&bench, "cat d/f", "one");
+        says_eventually(&bench, "echo two > d/f && cat d/f", "two");
+        says_eventually(&bench, "touch d/new e/new && rm -r d e && ls", "");
     }
 }
 
 #[test]
-fn programs_in_a_cache_stay_programs() {
+fn programs_in_a_cache_stay_executable() {
     for tier in tiers() {
         let (bench, _server) = serve(tier);
         say(&bench, "tried", "printf \"#!/bin/sh\\necho ran\\n\" > p; chmod 0700 p");
-        says_at_last(&bench, "./p", "ran");
+        says_eventually(&bench, "./p", "ran");
     }
 }
 
 #[test]
-fn requests_at_the_same_time_share_what_has_the_usual_modes() {
+fn concurrent_requests_share_files_with_usual_modes() {
     for tier in tiers() {
         let (bench, _server) = serve(tier);
         thread::scope(|scope| {
@@ -107,7 +107,7 @@ fn requests_at_the_same_time_share_what_has_the_usual_modes() {
 }
 
 #[test]
-fn another_plugin_reaches_nothing_of_it() {
+fn another_plugin_has_no_access_to_a_cache() {
     for tier in tiers().into_iter().filter(|tier| *tier != "none") {
         let bench = Bench::new(SPEC, SCRIPT);
         bench.add("other", SPEC, SCRIPT);
@@ -137,7 +137,7 @@ fn another_plugin_reaches_nothing_of_it() {
     }
 }
 
-/// Owners' directories are closed by their modes alone, each to its own group.
+/// Without Landlock, the modes keep owners' directories apart, each by its group.
 fn closed_without_landlock(bench: &Bench) {
     let about = |owner: &str| fs::metadata(bench.path("work/_cmp_caches").join(owner)).unwrap();
     let (tried, other) = (about("tried"), about("other"));
@@ -175,7 +175,7 @@ fn a_plugin_finds_all_its_caches() {
 }
 
 #[test]
-fn a_plugin_whose_name_is_no_file_name_gets_no_cache() {
+fn a_plugin_whose_name_is_not_a_file_name_gets_no_cache() {
     let bench = Bench::new("", "true");
     fs::remove_file(bench.path("plugins/tried.yaml")).unwrap();
     bench.add("\"..\"", SPEC, SCRIPT);

@@ -1,11 +1,11 @@
-//! What error texts and logs say, and what they must not.
+//! Error texts and logs, and the secrets that they must not contain.
 
 use std::fs;
 
 use crate::sandbox_settings::bench::Bench;
 
 #[test]
-fn an_error_begins_as_argo_cds_and_ends_with_whom_it_is_about() {
+fn an_error_begins_with_argo_cds_text_and_ends_with_its_request() {
     let bench = Bench::new("", "echo bad >&2; exit 3");
     let rendered = bench.render("none", &[]);
     let error = rendered.error().trim_end();
@@ -17,7 +17,7 @@ fn an_error_begins_as_argo_cds_and_ends_with_whom_it_is_about() {
 }
 
 #[test]
-fn an_error_of_init_says_so() {
+fn an_error_of_init_names_init() {
     let bench = Bench::new("  init: {command: [sh, -c, 'exit 4']}", "true");
     let rendered = bench.render("none", &[]);
     assert!(rendered.error().contains("phase init"), "{}", rendered.stderr);
@@ -41,7 +41,7 @@ fn credentials_reach_neither_errors_nor_logs() {
 }
 
 #[test]
-fn credentials_in_output_that_is_no_yaml_stay_out_of_its_error() {
+fn an_error_about_invalid_yaml_contains_no_credentials() {
     let bench = Bench::new("", "echo \"a: *$DB_PASSWORD\"");
     let rendered = bench.with("DB_PASSWORD", "hunter22").render("none", &[]);
     assert!(rendered.error().contains("unknown anchor '***'"), "{}", rendered.stderr);
@@ -49,14 +49,14 @@ fn credentials_in_output_that_is_no_yaml_stay_out_of_its_error() {
 }
 
 #[test]
-fn manifests_keep_what_texts_must_not_show() {
+fn manifests_keep_credentials() {
     let script = "echo 'kind: Secret'; echo \"value: $DB_PASSWORD\"";
     let rendered = Bench::new("", script).with("DB_PASSWORD", "hunter22").render("none", &[]);
     assert_eq!(rendered.value("value"), "hunter22");
 }
 
 #[test]
-fn a_long_error_keeps_both_ends_and_its_subject() {
+fn a_long_error_keeps_both_ends_and_the_request() {
     let script = "echo first >&2; head -c 200000 /dev/zero | tr '\\0' x >&2; echo last >&2; exit 1";
     let rendered = Bench::new("", script).render("none", &[]);
     let error = rendered.error();
@@ -67,7 +67,7 @@ fn a_long_error_keeps_both_ends_and_its_subject() {
 }
 
 #[test]
-fn a_strange_name_of_an_application_does_no_harm() {
+fn a_malformed_application_name_does_no_harm() {
     let bench = Bench::new("", "exit 1");
     let name = "é\u{1}\n".repeat(40);
     fs::rename(bench.path("app"), bench.path(&name)).unwrap();

@@ -10,7 +10,7 @@ use crate::sandbox_settings::bench::{Bench, tiers};
 const FINE: &str = "echo 'kind: A'";
 
 #[test]
-fn a_plugins_own_clock_is_named_when_it_stops_a_request() {
+fn an_error_names_the_plugins_own_timeout() {
     for tier in tiers() {
         let began = Instant::now();
         let rendered = Bench::new("  limits: {timeout: 700ms}", "sleep 60").render(tier, &[]);
@@ -21,7 +21,7 @@ fn a_plugins_own_clock_is_named_when_it_stops_a_request() {
 }
 
 #[test]
-fn more_output_than_a_plugin_may_print_stops_it() {
+fn too_much_output_stops_a_plugin() {
     let bench = Bench::new("  limits: {output: 1Ki}", "head -c 4096 /dev/zero");
     let rendered = bench.render("none", &[]);
     let error = rendered.error();
@@ -41,7 +41,7 @@ fn fewer_manifests_than_demanded_are_refused() {
 }
 
 #[test]
-fn nothing_at_all_is_refused_where_something_is_demanded() {
+fn an_empty_output_is_refused_if_manifests_are_demanded() {
     let bench = Bench::new("  limits: {minimumManifests: 1}", "true");
     assert!(bench.render("none", &[]).error().contains("printed 0 manifests"));
 }
@@ -66,7 +66,7 @@ fn a_plugins_requests_wait_for_each_other() {
 }
 
 #[test]
-fn a_request_that_finds_no_place_in_time_says_whose_limit_it_was() {
+fn a_request_without_a_place_names_the_plugins_limit() {
     let bench = Bench::new("  limits: {requests: 1}", "sleep 4; echo 'kind: A'");
     let _server = bench.serve("none", &[]);
     thread::scope(|scope| {
@@ -83,7 +83,7 @@ fn a_request_that_finds_no_place_in_time_says_whose_limit_it_was() {
 }
 
 #[test]
-fn processor_time_that_is_used_up_is_named() {
+fn an_error_names_the_limit_of_processor_time() {
     for tier in tiers() {
         let bench = Bench::new("  limits: {cpu: 1s}", "while :; do :; done");
         let rendered = bench.render(tier, &[]);
@@ -95,7 +95,7 @@ fn processor_time_that_is_used_up_is_named() {
 }
 
 #[test]
-fn a_file_that_grows_too_large_is_named() {
+fn an_error_names_the_limit_of_file_size() {
     for tier in tiers() {
         let script = "head -c 100000 /dev/zero > file";
         let rendered = Bench::new("  limits: {fileSize: 10k}", script).render(tier, &[]);
@@ -106,7 +106,7 @@ fn a_file_that_grows_too_large_is_named() {
 }
 
 #[test]
-fn memory_that_is_not_to_be_had_is_named() {
+fn an_error_names_the_limit_of_memory() {
     for tier in tiers() {
         let script = "dd if=/dev/zero of=/dev/null bs=200M count=1";
         let rendered = Bench::new("  limits: {memory: 32Mi}", script).render(tier, &[]);
@@ -115,13 +115,13 @@ fn memory_that_is_not_to_be_had_is_named() {
     }
 }
 
-/// Whom an error is about.
+/// The request that an error names.
 const ABOUT: &str = "(plugin tried, application app, phase generate)";
 
 #[test]
-fn memory_of_all_processes_together_is_named() {
+fn an_error_names_the_limit_of_memory_of_the_request() {
     for tier in tiers() {
-        // Each holds 24 MB and is within its own limit.
+        // Each process holds 24 MB and stays within its own limit.
         let hold = "h() { x=$(head -c 24000000 /dev/zero | tr '\\0' x); sleep 30; }";
         let script = format!("{hold}; h & h & h & h & wait");
         let rendered = Bench::new("  limits: {memory: 64Mi}", &script).render(tier, &[]);
@@ -133,7 +133,7 @@ fn memory_of_all_processes_together_is_named() {
 }
 
 #[test]
-fn disk_that_all_files_together_take_is_named() {
+fn an_error_names_the_limit_of_disk() {
     for tier in tiers() {
         let script = "for i in 1 2 3 4; do head -c 1000000 /dev/zero > $i; done; sleep 30";
         let rendered = Bench::new("  limits: {disk: 3Mi}", script).render(tier, &[]);
@@ -145,7 +145,7 @@ fn disk_that_all_files_together_take_is_named() {
 }
 
 #[test]
-fn too_many_files_are_named() {
+fn an_error_names_the_limit_of_files() {
     for tier in tiers() {
         let script = "for i in 1 2 3 4 5 6 7 8 9; do > $TMPDIR/$i; done; sleep 30";
         let bench = Bench::new("", script);
@@ -159,7 +159,7 @@ fn too_many_files_are_named() {
 }
 
 #[test]
-fn what_is_within_its_limits_is_let_be() {
+fn a_request_within_its_limits_succeeds() {
     for tier in tiers() {
         let script = "head -c 1000000 /dev/zero > file; sleep 1; echo 'kind: A'";
         let spec = "  limits: {memory: 64Mi, disk: 2Mi, files: 9}";
@@ -181,9 +181,9 @@ fn limits_of_0_are_none() {
     }
 }
 
-/// Only there is it known whose a file in a cache is.
+/// Only with separate UIDs is it known which request wrote a file in a cache.
 #[test]
-fn what_a_request_puts_into_its_caches_counts_where_it_has_its_own_user() {
+fn files_in_caches_count_with_separate_uids() {
     let spec = "  sandbox: {caches: [{name: store, env: STORE}]}\n  limits: {disk: 2Mi}";
     let script = "eval \"$ARGOCD_ENV_DO\"; sleep 0.5; echo 'kind: A'";
     for tier in tiers().into_iter().filter(|tier| matches!(*tier, "uid" | "namespaces")) {
@@ -192,8 +192,8 @@ fn what_a_request_puts_into_its_caches_counts_where_it_has_its_own_user() {
         let say = |what: &str| bench.ask("tried", &["--env", &format!("DO={what}")]);
         let fill = "mkdir $STORE/d; head -c 1500000 /dev/zero > $STORE/d/";
         assert_eq!(say(&format!("{fill}1")).code, Some(0), "{tier}");
-        // So often that one of these has the first one's user again. What that
-        // one made would be too much together with this.
+        // Enough requests for the first UID to be leased again. If its old files
+        // counted, this request would exceed the limit.
         for _ in 0..9 {
             let rendered = say("head -c 1000000 /dev/zero > file");
             assert_eq!(rendered.code, Some(0), "{tier}: what was there: {}", rendered.stderr);
@@ -206,7 +206,7 @@ fn what_a_request_puts_into_its_caches_counts_where_it_has_its_own_user() {
 }
 
 #[test]
-fn processes_that_are_not_to_be_had_are_named() {
+fn an_error_names_the_limit_of_processes() {
     for tier in tiers().into_iter().filter(|tier| matches!(*tier, "uid" | "namespaces")) {
         let script = "for i in 1 2 3 4 5 6 7 8; do sleep 2 & done; wait";
         let rendered = Bench::new("  limits: {processes: 4}", script).render(tier, &[]);

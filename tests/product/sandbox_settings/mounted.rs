@@ -8,11 +8,11 @@ use std::{
 
 use crate::sandbox_settings::bench::{Bench, tiers};
 
-/// A volume that goes with this value.
+/// A volume, which is unmounted when this value is dropped.
 struct Volume(PathBuf);
 
 impl Volume {
-    /// `None` where nothing can be mounted.
+    /// Returns `None` if mounting is not allowed here.
     fn new(path: &Path) -> Option<Self> {
         let mounted = Command::new("mount").args(["-t", "tmpfs", "none"]).arg(path).output();
         let is_mounted = mounted.is_ok_and(|output| output.status.success());

@@ -7,7 +7,7 @@ use std::{
 
 use crate::sandbox_settings::bench::{Bench, tiers};
 
-/// Connects to a TCP port and sends a datagram, and prints what happened.
+/// Connects to a TCP port, sends a datagram, and prints the results.
 const PROBE: &str = r#"
 import errno, os, socket
 def tried(act):
@@ -34,7 +34,7 @@ fn has_python() -> bool {
     found
 }
 
-/// What a plugin can do: TCP, and UDP.
+/// The results of a plugin for TCP and UDP.
 fn tried(tier: &str, network: &str) -> (String, String, String) {
     let (tcp, udp) = (TcpListener::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0"));
     let tcp_port = tcp.local_addr().unwrap().port();
@@ -71,7 +71,7 @@ fn ports_that_are_not_listed_cannot() {
 }
 
 #[test]
-fn any_port_can_be_had() {
+fn any_port_can_be_connected_to() {
     for tier in tiers().into_iter().filter(|_| has_python()) {
         assert_eq!(tried(tier, "any").0, "done", "{tier}");
     }

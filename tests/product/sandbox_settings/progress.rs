@@ -18,7 +18,7 @@ fn steady(text: &str) -> String {
 }
 
 #[test]
-fn phases_output_and_the_uid_are_told() {
+fn phases_output_and_the_uid_are_reported() {
     let script = "echo \"with $ARGOCD_ENV_API_TOKEN\" >&2; echo 'kind: A'";
     for tier in tiers() {
         let bench = Bench::new("  init: {command: [sh, -c, 'echo first >&2']}", script);

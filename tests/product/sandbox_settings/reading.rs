@@ -8,13 +8,13 @@ use std::{
 
 use crate::sandbox_settings::bench::{Bench, tiers};
 
-/// Prints what is in `data/file` beside the application.
+/// Prints the content of `data/file`, which is outside the repository.
 fn script(path: &Path) -> String {
     format!("echo 'kind: A'; echo \"data: '$(cat {}/file 2>&1 || true)'\"", path.display())
 }
 
-/// A bench, and a directory with a file that everybody may read. It is in the
-/// root, where nothing is a part of the image.
+/// A bench, and a directory with a file that everybody may read. The directory
+/// is in `/`, where it is not a part of the image.
 struct Data {
     path: PathBuf,
 }
@@ -39,7 +39,7 @@ fn reading(path: &Path) -> String {
     format!("  sandbox: {{read: [{}]}}", path.display())
 }
 
-/// A bench whose own directory is what is read.
+/// A bench and a path in its own directory, which the plugin may read.
 fn own(of: impl FnOnce(&Path) -> PathBuf, prepare: impl FnOnce(&Path)) -> (Bench, PathBuf) {
     let bench = Bench::new("", "true");
     let data = bench.path("data");
@@ -70,7 +70,7 @@ fn a_path_that_is_not_listed_cannot() {
 }
 
 #[test]
-fn the_operators_paths_are_read_too() {
+fn the_operators_paths_can_be_read() {
     for tier in tiers() {
         let (bench, path) = own(Path::to_owned, |_| ());
         bench.add("tried", "", &script(&path));
@@ -80,7 +80,7 @@ fn the_operators_paths_are_read_too() {
 }
 
 #[test]
-fn a_link_is_read_under_its_own_name() {
+fn a_link_can_be_read_by_its_own_name() {
     for tier in tiers() {
         let link = |data: &Path| data.with_file_name("link");
         let (bench, _) = own(link, |data| symlink(data, link(data)).unwrap());
@@ -89,7 +89,7 @@ fn a_link_is_read_under_its_own_name() {
 }
 
 #[test]
-fn paths_within_each_other_may_be_listed_in_any_order() {
+fn nested_paths_may_be_listed_in_any_order() {
     for tier in tiers() {
         let (bench, path) = own(Path::to_owned, |data| {
             fs::create_dir(data.join("inner")).unwrap();
@@ -114,7 +114,7 @@ fn a_path_that_is_part_of_the_image_may_be_listed() {
 }
 
 #[test]
-fn what_can_be_read_cannot_be_written() {
+fn a_listed_path_cannot_be_written() {
     for tier in tiers().into_iter().filter(|tier| *tier != "none") {
         let open = |data: &Path| {
             fs::set_permissions(data, fs::Permissions::from_mode(0o777)).unwrap();
@@ -134,13 +134,13 @@ fn a_path_that_is_missing_fails_the_request_with_its_name() {
         let error = rendered.error();
         assert!(error.contains("cannot make `/no/such` readable"), "{tier}: {error}");
         assert!(error.contains("plugin tried"), "{tier}: {error}");
-        // What metrics count: the plugin itself never ran.
+        // The metrics count this as the sandbox's failure: the command never ran.
         assert!(rendered.stderr.contains("tried: sandbox in "), "{tier}: {}", rendered.stderr);
     }
 }
 
 #[test]
-fn what_exposes_other_requests_or_sockets_is_refused() {
+fn paths_with_other_requests_or_sockets_are_refused() {
     for tier in tiers() {
         for place in ["sockets", "work", "work/_cmp_server", "work/_cmp_caches", "plugins", "."] {
             let bench = Bench::new("", "true");
@@ -155,7 +155,7 @@ fn what_exposes_other_requests_or_sockets_is_refused() {
 }
 
 #[test]
-fn a_link_to_what_is_hidden_is_refused() {
+fn a_link_to_a_hidden_path_is_refused() {
     for tier in tiers() {
         let bench = Bench::new("", "true");
         let link = bench.path("link");

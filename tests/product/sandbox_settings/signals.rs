@@ -1,13 +1,13 @@
-//! Signals that commands begin with.
+//! Signals that the supervisor's parent ignores.
 
 use std::process::Command;
 
 use crate::sandbox_settings::bench::{Bench, Rendered, tiers};
 
-/// Starts a program as `nohup` and other parents do.
+/// Starts a program with ignored signals, as `nohup` does.
 const IGNORING: &str = "trap '' HUP INT QUIT PIPE TERM USR2; exec \"$0\" \"$@\"";
 
-/// Prints 128 and the signal's number where a signal ends a process.
+/// Prints the exit codes: 128 plus the signal's number if a signal ended the process.
 const TRIED: &str = "for s in HUP INT QUIT PIPE TERM USR2; do sh -c \"kill -$s \\$\\$; exit 0\" \
                      2>/dev/null; echo \"$s: x$?\"; done";
 

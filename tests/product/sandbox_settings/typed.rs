@@ -1,10 +1,10 @@
-//! What is said of what was typed: it names what is wrong, and what to do.
+//! Messages about wrong arguments: they name the error and the remedy.
 
 use std::fs;
 
 use crate::sandbox_settings::bench::Bench;
 
-/// Renders with these arguments, which is refused; what is said of it.
+/// Renders with these arguments, which must fail; returns the message.
 fn refused(bench: &Bench, arguments: &[&str], code: i32) -> String {
     let rendered = bench.render("none", arguments);
     assert_eq!(rendered.code, Some(code), "{arguments:?}: {}", rendered.stderr);
@@ -12,7 +12,7 @@ fn refused(bench: &Bench, arguments: &[&str], code: i32) -> String {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused() {
+fn wrong_arguments_are_refused() {
     let bench = Bench::new("", "echo 'kind: A'");
     let plugins = bench.path("plugins");
     for (arguments, code, text) in [
@@ -54,7 +54,7 @@ fn an_application_without_files_is_named() {
 }
 
 #[test]
-fn of_a_plugin_that_is_named_only_its_own_definition_is_told_of() {
+fn with_a_plugins_name_only_its_own_problems_are_shown() {
     let bench = Bench::new("", "echo 'kind: A'");
     fs::write(bench.path("plugins/broken.yaml"), "kind: ConfigManagementPlugin").unwrap();
     let rendered = bench.render("none", &[]);
@@ -65,7 +65,7 @@ fn of_a_plugin_that_is_named_only_its_own_definition_is_told_of() {
 }
 
 #[test]
-fn as_deep_as_serve_takes_is_as_deep_as_can_be_rendered() {
+fn render_has_the_depth_limit_of_serve() {
     let bench = Bench::new("", "echo 'kind: A'");
     let deepest = bench.path("app").join("d/".repeat(254));
     fs::create_dir_all(&deepest).unwrap();
@@ -78,7 +78,7 @@ fn as_deep_as_serve_takes_is_as_deep_as_can_be_rendered() {
 }
 
 #[test]
-fn a_log_has_neither_empty_fields_nor_those_of_rust() {
+fn a_log_has_no_empty_fields_and_none_of_rust() {
     let bench = Bench::new("", "echo 'kind: A'");
     let server = bench.serve("none", &[]);
     fs::remove_dir_all(bench.path("plugins")).unwrap();

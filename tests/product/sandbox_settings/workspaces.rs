@@ -1,4 +1,4 @@
-//! The directory of workspaces, and what others do to it.
+//! The directory of workspaces, and changes that others make to it.
 
 use std::{
     fs,
@@ -10,10 +10,10 @@ use std::{
 
 use crate::sandbox_settings::bench::{Bench, tiers};
 
-/// How long a server may take to say what it could not clear.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Time limit for a server to report leftovers that it cannot remove.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A bench whose work directory everybody may write to, as Kubernetes makes it.
+/// A bench whose work directory is writable for everybody, as in Kubernetes.
 fn bench() -> (Bench, PathBuf) {
     let bench = Bench::new("", "echo 'kind: A'; echo \"home: $HOME\"");
     let root = bench.path("work/_cmp_server");
@@ -23,7 +23,7 @@ fn bench() -> (Bench, PathBuf) {
 }
 
 #[test]
-fn a_directory_that_is_removed_while_it_serves_is_made_again() {
+fn a_directory_that_is_removed_is_created_again() {
     for tier in tiers() {
         let (bench, root) = bench();
         let _server = bench.serve(tier, &[]);
@@ -38,7 +38,7 @@ fn a_directory_that_is_removed_while_it_serves_is_made_again() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_made_again_is_named() {
+fn an_error_names_a_directory_that_cannot_be_created_again() {
     for tier in tiers() {
         let (bench, root) = bench();
         let _server = bench.serve(tier, &[]);
@@ -51,7 +51,7 @@ fn a_directory_that_cannot_be_made_again_is_named() {
 }
 
 #[test]
-fn what_others_left_is_cleared_at_the_start() {
+fn leftovers_are_removed_at_the_start() {
     for tier in tiers() {
         let (bench, root) = bench();
         fs::write(root.join("file"), "").unwrap();
@@ -62,7 +62,7 @@ fn what_others_left_is_cleared_at_the_start() {
 }
 
 #[test]
-fn what_cannot_be_cleared_is_told() {
+fn leftovers_that_cannot_be_removed_are_reported() {
     if !rustix::process::geteuid().is_root() {
         return println!("skipped: only root makes directories of others");
     }
@@ -70,7 +70,7 @@ fn what_cannot_be_cleared_is_told() {
     fs::create_dir_all(root.join("left/inner")).unwrap();
     std::os::unix::fs::chown(root.join("left"), Some(60710), Some(60710)).unwrap();
     let server = bench.serve("none", &[]);
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while !server.log().contains("\"name\":\"left\"") {
         assert!(Instant::now() < until, "{}", server.log());
         thread::sleep(Duration::from_millis(10));

@@ -1,5 +1,5 @@
 // Command argocd-cmp-server is Argo CD's own plugin server, built from the
-// pinned module: the peer that the interop tests measure against.
+// pinned module. The interop tests compare cmp-supervisor with it.
 package main
 
 import (

@@ -1,5 +1,5 @@
 // Command argocd-repo-server is Argo CD's own repo-server, built from the
-// pinned module: the client that the end-to-end tests drive.
+// pinned module. The end-to-end tests use it as the client.
 package main
 
 import (

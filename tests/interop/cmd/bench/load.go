@@ -12,21 +12,21 @@ import (
 	"cmp-supervisor/tests/interop/internal/tree"
 )
 
-// The two repositories: a usual application, and a monorepo of which a third
-// is left after compression.
+// The two repositories: a usual application, and a monorepo that compresses to
+// a third of its size.
 const (
 	smallFiles, smallBytes = 20, 1 << 10
 	largeFiles, largeBytes = 7000, 10800
 	filesPerDirectory      = 20
 )
 
-// measured is the plugin in every measurement: one process, one file out.
+// measured is the plugin of every measurement: one process that prints one file.
 var measured = plugin.Definition{Name: "measured", Spec: "generate: {command: [cat, app.yaml]}\ndiscover: {fileName: app.yaml}"}
 
-// globbed is the same with the other kind of discovery.
+// globbed is the same plugin, but discovers by a glob.
 var globbed = plugin.Definition{Name: "globbed", Spec: "generate: {command: [cat, app.yaml]}\ndiscover: {find: {glob: '**/app.yaml'}}"}
 
-// load is one repository, packed once: archiving is the client's work.
+// load is one repository, packed in advance, because packing is the client's work.
 type load struct {
 	files, unpacked int
 	packed          client.Packed
@@ -58,14 +58,14 @@ func newLoad(root string, files, bytes int) (load, error) {
 	if err != nil {
 		return load{}, err
 	}
-	// The archive is all that is needed from here on.
+	// From here on, only the archive is needed.
 	return load{files, files * bytes, packed}, os.RemoveAll(root)
 }
 
-// newSource makes every file another, and the same in every run.
+// newSource makes all files different, but equal in every run.
 func newSource(file int) *rand.Rand { return rand.New(rand.NewPCG(1, uint64(file))) }
 
-// lines is YAML of which about a third is left after compression.
+// lines is YAML that compresses to about a third of its size.
 func lines(source *rand.Rand, bytes int) string {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	const perLine = 25

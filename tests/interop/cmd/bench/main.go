@@ -19,7 +19,7 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// settings say how much is measured.
+// settings are the number and size of the measurements.
 type settings struct {
 	ours, isolation, base         string
 	rounds, small, large, clients int
@@ -30,8 +30,8 @@ func main() {
 	var s settings
 	flag.StringVar(&s.ours, "ours", os.Getenv("CMP_SUPERVISOR_BIN"), "path of cmp-supervisor; empty measures the peer alone")
 	flag.StringVar(&s.isolation, "isolation", os.Getenv("CMP_SUPERVISOR_ISOLATION"), "value of --isolation; empty leaves the choice to cmp-supervisor")
-	flag.StringVar(&s.base, "dir", proc.FastDirectory(), "where repositories and work directories lie")
-	flag.IntVar(&s.rounds, "rounds", 3, "how often the servers take turns")
+	flag.StringVar(&s.base, "dir", proc.FastDirectory(), "directory of repositories and work directories")
+	flag.IntVar(&s.rounds, "rounds", 3, "number of rounds, in which the servers take turns")
 	flag.IntVar(&s.small, "small", 200, "calls per round with the small application")
 	flag.IntVar(&s.large, "large", 5, "calls per round with the large repository")
 	flag.IntVar(&s.clients, "clients", 8, "clients at the same time")
@@ -43,7 +43,7 @@ func main() {
 }
 
 func run(s settings) error {
-	// Argo CD's client logs what it returns as an error anyway.
+	// Argo CD's client also logs each error that it returns.
 	logrus.SetOutput(io.Discard)
 	session, err := proc.StartRun(s.base)
 	if err != nil {
@@ -84,13 +84,13 @@ func run(s settings) error {
 	return nil
 }
 
-// contestant is one way to serve plugins.
+// contestant is one server to measure.
 type contestant struct {
 	name  string
 	start starter
 }
 
-// line is who is measured: the peer always, ours where it is given.
+// line is the list of contestants: the peer, and ours if its path is given.
 func line(s settings, directory string) ([]contestant, error) {
 	module, err := os.Getwd()
 	if err != nil {

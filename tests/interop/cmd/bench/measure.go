@@ -13,20 +13,20 @@ import (
 	"cmp-supervisor/tests/interop/internal/sut"
 )
 
-// callWithin bounds every call.
+// callWithin is the time limit for every call.
 const callWithin = time.Minute
 
-// idlePlugins is how many plugins an idle server has.
+// idlePlugins is the number of plugins of an idle server.
 const idlePlugins = 10
 
-// sampleEvery is how often memory is looked at while it is measured. Looking
-// costs processor time, so nothing else is measured then.
+// sampleEvery is the interval at which memory is measured. Measuring takes
+// processor time, so times are not measured in the same run.
 const sampleEvery = 10 * time.Millisecond
 
-// memoryCalls is how many large calls the memory is looked at.
+// memoryCalls is the number of large calls during which memory is measured.
 const memoryCalls = 4
 
-// result is all that was measured of one contestant.
+// result is the measurements of one contestant.
 type result struct {
 	ready         time.Duration
 	idleRSS       int64
@@ -44,13 +44,13 @@ type result struct {
 	peak          int64
 }
 
-// samples are the times of single calls, and the processor time of all of them.
+// samples are the times of single calls, and the processor time of all calls.
 type samples struct {
 	times []time.Duration
 	cpu   time.Duration
 }
 
-// rate is calls over time.
+// rate is the number of calls per second.
 type rate struct {
 	calls int
 	took  time.Duration
@@ -68,7 +68,7 @@ func oursStarter(options sut.Options, directory string) starter {
 	return func(p ...plugin.Definition) (sut.Server, error) { return sut.StartOurs(options, directory, p...) }
 }
 
-// idle measures a server that has many plugins and nothing to do.
+// idle measures a server with many plugins and no calls.
 func idle(c contestant) (got *result, failure error) {
 	plugins := make([]plugin.Definition, idlePlugins)
 	for i := range plugins {
@@ -88,8 +88,8 @@ func idle(c contestant) (got *result, failure error) {
 	return got, nil
 }
 
-// race lets the contestants take turns, so that what else the machine does
-// falls upon all of them.
+// race lets the contestants take turns, so that other load on the machine
+// affects all of them.
 func race(s settings, l loads, contestants []contestant, results []*result) (failure error) {
 	runners := make([]*runner, len(contestants))
 	for i, c := range contestants {
@@ -122,7 +122,7 @@ func race(s settings, l loads, contestants []contestant, results []*result) (fai
 	return nil
 }
 
-// runner is one contestant's running server.
+// runner is a contestant's running server.
 type runner struct {
 	server      sut.Server
 	named, glob *client.Client
@@ -157,18 +157,18 @@ func (r *runner) close() error {
 	return r.server.Stop()
 }
 
-// step is one kind of call, made so many times in a row.
+// step is one kind of call, repeated a number of times.
 type step struct {
 	into   func(*result) *samples
 	client func(*runner) *client.Client
 	method client.Method
 	load   load
 	calls  int
-	// fresh makes every archive another, so that no answer is remembered.
+	// fresh changes each archive, so that no answer comes from a cache.
 	fresh bool
 }
 
-// steps are what each round measures.
+// steps are the measurements of each round.
 func steps(s settings, l loads) []step {
 	named := func(r *runner) *client.Client { return r.named }
 	glob := func(r *runner) *client.Client { return r.glob }
@@ -184,7 +184,7 @@ func steps(s settings, l loads) []step {
 	}
 }
 
-// measure makes one step's calls.
+// measure makes the calls of one step.
 func (r *runner) measure(step step) error {
 	into := step.into(r.result)
 	before := proc.CPU(r.server.Processes())
@@ -203,7 +203,7 @@ func (r *runner) measure(step step) error {
 	return nil
 }
 
-// timed makes one call.
+// timed makes one call and measures it.
 func timed(c *client.Client, method client.Method, messages []client.Message) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), callWithin)
 	defer cancel()
@@ -212,7 +212,7 @@ func timed(c *client.Client, method client.Method, messages []client.Message) (t
 	return time.Since(start), err
 }
 
-// together measures several clients at the same time, each on its own connection.
+// together measures several clients at the same time, each with its own connection.
 func (r *runner) together(s settings, l load) error {
 	clients := make([]*client.Client, s.clients)
 	for i := range clients {
@@ -245,8 +245,8 @@ func (r *runner) together(s settings, l load) error {
 	return errors.Join(failures...)
 }
 
-// memory looks at the server's processes during large calls. Processes that
-// live for one request only are seen while they do.
+// memory measures the server's processes during large calls, including those
+// that live for one request only.
 func (r *runner) memory(l load) error {
 	done := make(chan error, 1)
 	go func() {

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// row is one line of the table: a figure of each contestant.
+// row is one line of the table, with a value for each contestant.
 type row struct {
 	label, unit string
 	of          func(*result) float64
 }
 
-// rows are all lines. Of every figure but the rate, less is better.
+// rows are all lines. Smaller values are better, except for the rate.
 func rows() []row {
 	all := []row{
 		{"10 plugins, start until all answer", "ms", func(r *result) float64 { return milliseconds(r.ready) }},
@@ -47,7 +47,7 @@ func rows() []row {
 		row{"peak memory of all processes (VmHWM)", "MB", func(r *result) float64 { return float64(r.peak) / 1e6 }})
 }
 
-// percentile is the time that so many of a hundred calls did not exceed.
+// percentile is the time that the given percentage of calls did not exceed.
 func (s *samples) percentile(percent int) time.Duration {
 	if len(s.times) == 0 {
 		return 0

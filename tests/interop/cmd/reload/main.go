@@ -1,6 +1,6 @@
-// Command reload measures how long it takes from the moment a ConfigMap volume
-// is switched to the first answer by the new definition, through Argo CD's own
-// client: a connection and a whole request for every try.
+// Command reload measures the time from the switch of a ConfigMap volume to the
+// first answer with the new definition. Each try is a new connection and a whole
+// request with Argo CD's own client.
 //
 //	CMP_SUPERVISOR_BIN=/path/to/cmp-supervisor go run ./cmd/reload
 package main
@@ -25,7 +25,7 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// changeWithin bounds the wait for one change.
+// changeWithin is the time limit for one change.
 const changeWithin = 20 * time.Second
 
 func main() {
@@ -42,7 +42,7 @@ func main() {
 }
 
 func run(options sut.Options, changes, plugins int) (failure error) {
-	// Argo CD's client logs what it returns as an error anyway.
+	// Argo CD's client also logs each error that it returns.
 	logrus.SetOutput(io.Discard)
 	session, err := proc.StartRun(proc.FastDirectory())
 	if err != nil {
@@ -70,7 +70,7 @@ func run(options sut.Options, changes, plugins int) (failure error) {
 	app := client.App{Root: root, Path: root}
 	var delays, answers []time.Duration
 	for change := 1; change <= changes; change++ {
-		// Not in step with anything that polls.
+		// A random pause, so that the changes are not in step with polling.
 		time.Sleep(300*time.Millisecond + time.Duration(change%17)*7*time.Millisecond)
 		switched, err := mount.Update(payload(change, plugins))
 		if err != nil {
@@ -88,8 +88,8 @@ func run(options sut.Options, changes, plugins int) (failure error) {
 	return nil
 }
 
-// first asks until the answer is of the change; how long that took since the
-// switch, and how long the answer alone.
+// first repeats the request until the answer shows the change. It returns the
+// time since the switch, and the time of that request alone.
 func first(server *sut.Ours, app client.App, change int, switched time.Time) (delay, answer time.Duration, failure error) {
 	want := fmt.Sprintf(`{"kind":"C%d"}`, change)
 	for time.Since(switched) < changeWithin {

@@ -1,5 +1,5 @@
-// Package client calls a plugin server through Argo CD's own code: its dialer,
-// its generated stubs and its archive sender with its chunk size.
+// Package client calls a plugin server with Argo CD's own code: its dialer, its
+// generated stubs, and its archive sender with its chunk size.
 package client
 
 import (
@@ -13,24 +13,24 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Client is one connection to one plugin's socket.
+// Client is one connection to a plugin's socket.
 type Client struct {
 	Conn *grpc.ClientConn
 	plugins.ConfigManagementPluginServiceClient
 }
 
-// App is an application as the repo-server would send it.
+// App is an application as the repo-server sends it.
 type App struct {
-	// Root is the directory that is sent, Path the application's directory in it.
+	// Root is the directory that is sent; Path is the application's directory in it.
 	Root, Path string
-	// Env holds NAME=VALUE.
+	// Env is a list of NAME=VALUE.
 	Env []string
-	// Exclude holds the patterns of `--plugin-tar-exclude`.
+	// Exclude is the list of patterns of `--plugin-tar-exclude`.
 	Exclude []string
 }
 
-// Dial connects as the repo-server does. That dialer itself waits without a
-// limit for a server that never answers, hence the context.
+// Dial connects as the repo-server does. That dialer waits without a limit for a
+// server that never answers, so it gets a context.
 func Dial(ctx context.Context, socket string) (*Client, error) {
 	type outcome struct {
 		conn *grpc.ClientConn
@@ -57,7 +57,7 @@ func (c *Client) Close() { _ = c.Conn.Close() }
 
 // Generate renders the application.
 func (c *Client) Generate(ctx context.Context, app App) ([]string, error) {
-	// Cancelling on return frees the stream where sending failed midway.
+	// Cancelling on return frees the stream if sending failed midway.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := c.GenerateManifest(ctx, grpc_retry.Disable())
@@ -71,7 +71,7 @@ func (c *Client) Generate(ctx context.Context, app App) ([]string, error) {
 	return response.GetManifests(), err
 }
 
-// Match asks whether the plugin's discovery claims the application.
+// Match asks if the plugin's discovery claims the application.
 func (c *Client) Match(ctx context.Context, app App) (*plugins.RepositoryResponse, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

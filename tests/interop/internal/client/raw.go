@@ -15,13 +15,13 @@ import (
 	"google.golang.org/grpc"
 )
 
-// service is the name in every method's path.
+// service is the service's name in the path of every method.
 const service = "/plugin.ConfigManagementPluginService/"
 
 // Method is one of the client-streaming calls.
 type Method struct {
 	Name string
-	// StreamPrefix starts the error texts about the stream itself.
+	// StreamPrefix is the beginning of error texts about the stream.
 	StreamPrefix string
 	reply        func() any
 }
@@ -91,7 +91,7 @@ func (c *Client) Stream(ctx context.Context, method Method, messages ...Message)
 	return stream, nil
 }
 
-// Raw makes a call of exactly these messages and returns the reply.
+// Raw makes a call with exactly these messages and returns the reply.
 func (c *Client) Raw(ctx context.Context, method Method, messages ...Message) (any, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -109,19 +109,19 @@ func (c *Client) Raw(ctx context.Context, method Method, messages ...Message) (a
 	return reply, nil
 }
 
-// Packed is a request that was put together once, so that only the call itself
-// is measured.
+// Packed is a request that was packed in advance, so that only the call is
+// measured.
 type Packed struct {
 	Metadata Message
 	Chunks   []Message
 	Size     int
 }
 
-// Messages is the whole request.
+// Messages are all messages of the request.
 func (p Packed) Messages() []Message { return append([]Message{p.Metadata}, p.Chunks...) }
 
-// Fresh is the same request with bytes behind the archive's end, which nobody
-// reads and which make it one that no server has seen.
+// Fresh is the same request with extra bytes after the archive's end. The bytes
+// are not read, but the archive's checksum is new to every server.
 func (p Packed) Fresh() []Message {
 	number := binary.BigEndian.AppendUint64(nil, fresh.Add(1))
 	sum := sha256.New()
@@ -134,10 +134,10 @@ func (p Packed) Fresh() []Message {
 	return append(append([]Message{metadata}, p.Chunks...), Chunk(number))
 }
 
-// fresh counts the archives made another.
+// fresh counts the archives that were changed.
 var fresh atomic.Uint64
 
-// Pack lets Argo CD build the archive and cuts it as Argo CD does.
+// Pack builds the archive and splits it into chunks with Argo CD's code.
 func (a App) Pack() (Packed, error) {
 	var sink recorder
 	if err := a.send(context.Background(), &sink); err != nil {
@@ -150,11 +150,11 @@ func (a App) Pack() (Packed, error) {
 	return Packed{Metadata: sink.sent[0], Chunks: sink.sent[1:], Size: size}, nil
 }
 
-// recorder is a stream that keeps what is sent.
+// recorder is a stream that records the messages.
 type recorder struct{ sent []Message }
 
 func (r *recorder) Send(message Message) error {
-	// The sender fills one buffer again and again.
+	// Copy, because the sender reuses one buffer.
 	if file := message.GetFile(); file != nil {
 		message = Chunk(bytes.Clone(file.GetChunk()))
 	}

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// Definition is one plugin.
+// Definition is the definition of one plugin.
 type Definition struct {
 	Name    string
 	Version string
-	// Spec is the YAML below `spec:`, not indented, without the version.
+	// Spec is the YAML below `spec:`, without indentation and version.
 	Spec string
 }
 
-// Socket is the file name on which Argo CD expects the plugin.
+// Socket is the file name that Argo CD expects for the plugin's socket.
 func (d Definition) Socket() string { return d.FullName() + ".sock" }
 
-// FullName is what an Application writes into `plugin.name`.
+// FullName is the name that an Application uses in `plugin.name`.
 func (d Definition) FullName() string {
 	if d.Version == "" {
 		return d.Name

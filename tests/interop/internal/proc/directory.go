@@ -5,19 +5,19 @@ import (
 	"syscall"
 )
 
-// shared is where Linux keeps a file system in memory.
+// shared is the directory of Linux's file system in memory.
 const shared = "/dev/shm"
 
-// sharedNeeds is the room that a run may take: copies of Argo CD's binaries,
-// and repositories.
+// sharedNeeds is the space in bytes that a run may need: copies of Argo CD's
+// binaries, and repositories.
 const sharedNeeds = 2 << 30
 
-// noexec is the mount flag of statfs(2) under which no program runs, as on the
+// noexec is the mount flag of statfs(2) that forbids running programs, as on the
 // /dev/shm of many containers.
 const noexec = 8
 
-// FastDirectory is where temporary files go: where TMPDIR says; else into
-// memory, because a server that waits for a disk shows little of itself.
+// FastDirectory is the directory for temporary files: TMPDIR if it is set, or
+// else memory, because a slow disk would hide the server's own speed.
 func FastDirectory() string {
 	var status syscall.Statfs_t
 	if os.Getenv("TMPDIR") != "" || syscall.Statfs(shared, &status) != nil {

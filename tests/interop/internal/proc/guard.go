@@ -15,38 +15,38 @@ import (
 	"cmp-supervisor/tests/interop/internal/wait"
 )
 
-// guardFor tells a copy of this program that it is the guard of a run.
+// guardFor is the variable that turns a copy of this program into a run's guard.
 const guardFor = "INTEROP_GUARD_FOR"
 
-// runDirectory is inherited by all that a run starts; its value is the run's own directory.
+// runDirectory is the variable with the run's directory; all its processes inherit it.
 const runDirectory = "INTEROP_RUN"
 
-// directoryPrefix is checked before the guard removes anything.
+// directoryPrefix must match before the guard removes anything.
 const directoryPrefix = "interop-"
 
-// Token is a word that occurs nowhere else on the machine.
+// Token is a word that is unique on this machine.
 func Token() string {
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // Never fails (crypto/rand).
 	return hex.EncodeToString(random[:])
 }
 
-// Run is one run of the tests: its directory, and a guard process that removes
-// the directory and kills what was started even if this process is killed.
+// Run is one run of the tests: its directory, and a guard process. The guard
+// removes the directory and kills all processes even if this process is killed.
 type Run struct {
 	Directory string
 	pipe      io.Closer
 	guard     *exec.Cmd
 }
 
-// BeGuard must be the first call of main: in a guard process it does the
-// guard's work and ends the process.
+// BeGuard must be the first call in main: in a guard process, it does the guard's
+// work and exits.
 func BeGuard() {
 	directory := os.Getenv(guardFor)
 	if directory == "" {
 		return
 	}
-	// The pipe closes when the run has ended, however it ended.
+	// The pipe closes when the run ends, even if it is killed.
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	err := wait.Until(goneWithin, "left processes to go", func() error {
 		var left []Entry
@@ -72,12 +72,12 @@ func BeGuard() {
 	os.Exit(0)
 }
 
-// Remove removes a directory in which some directories may be locked: the
-// repo-server takes all rights from those it does not use, plugins may too.
+// Remove removes a directory, including directories in it without permissions:
+// the repo-server removes all permissions from those that it does not use.
 func Remove(directory string) error {
 	_ = filepath.WalkDir(directory, func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.IsDir() {
-			// Called before the directory is read. Where it fails, so does what follows.
+			// Called before the directory is read. If this fails, removing fails as well.
 			_ = os.Chmod(path, 0o700)
 		}
 		return nil
@@ -85,13 +85,13 @@ func Remove(directory string) error {
 	return os.RemoveAll(directory)
 }
 
-// StartRun makes the run's directory below base and starts its guard.
+// StartRun creates the run's directory below base and starts its guard.
 func StartRun(base string) (*Run, error) {
 	directory, err := os.MkdirTemp(base, directoryPrefix)
 	if err != nil {
 		return nil, err
 	}
-	// Other users than ours must be able to reach what is inside.
+	// Processes with other UIDs must be able to enter it.
 	if err := os.Chmod(directory, 0o755); err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func StartRun(base string) (*Run, error) {
 		return nil, err
 	}
 	guard := exec.Command("/proc/self/exe")
-	// Without the run's own mark, or the guard would be among what it kills.
+	// Without the run's mark, because the guard would otherwise kill itself.
 	guard.Env = []string{guardFor + "=" + directory}
 	guard.Stderr = os.Stderr
 	guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -12,13 +12,13 @@ import (
 	"cmp-supervisor/tests/interop/internal/wait"
 )
 
-// goneWithin is how long killed processes may take to disappear.
+// goneWithin is the time limit for killed processes to disappear.
 const goneWithin = 10 * time.Second
 
-// keptOutput is how much of a process's output is kept for a failing test.
+// keptOutput is the number of bytes of a process's output kept for a failing test.
 const keptOutput = 64 << 10
 
-// Process is a child of ours together with everything it starts.
+// Process is a child process and everything that it starts.
 type Process struct {
 	command *exec.Cmd
 	mark    string
@@ -26,8 +26,8 @@ type Process struct {
 	ended   chan struct{}
 }
 
-// Start runs the command with a mark of its own in the environment, by which
-// even a descendant that left the tree is found again.
+// Start runs the command with its own mark in the environment, by which even a
+// descendant that left the tree is found.
 func Start(command *exec.Cmd) (*Process, error) {
 	p := &Process{command: command, mark: "INTEROP_PROCESS=" + Token(), ended: make(chan struct{})}
 	if command.Env == nil {
@@ -35,7 +35,7 @@ func Start(command *exec.Cmd) (*Process, error) {
 	}
 	command.Env = append(command.Env, p.mark)
 	command.Stdout, command.Stderr = &p.output, &p.output
-	// A daemon that kept our pipe must not hold up Wait.
+	// A daemon that holds the pipe must not block Wait.
 	command.WaitDelay = time.Second
 	if command.SysProcAttr == nil {
 		command.SysProcAttr = &syscall.SysProcAttr{}
@@ -51,19 +51,19 @@ func Start(command *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
-// Pid is the number of the first process.
+// Pid is the process ID of the first process.
 func (p *Process) Pid() int { return p.command.Process.Pid }
 
 // Tree lists the process and its living descendants.
 func (p *Process) Tree() []Entry { return Tree(p.Pid()) }
 
-// Output is the end of what was written to stdout and stderr.
+// Output is the end of stdout and stderr.
 func (p *Process) Output() string { return p.output.String() }
 
-// Signal reaches the first process only.
+// Signal sends a signal to the first process only.
 func (p *Process) Signal(signal syscall.Signal) { _ = p.command.Process.Signal(signal) }
 
-// HasEnded says whether the first process has been reaped.
+// HasEnded is true once the first process has been reaped.
 func (p *Process) HasEnded() bool {
 	select {
 	case <-p.ended:
@@ -83,11 +83,11 @@ func (p *Process) Exit(limit time.Duration) (int, error) {
 	}
 }
 
-// Left lists what is alive of the process and of all it ever started, as far
-// as that can be told: descendants, and bearers of its environment.
+// Left lists the living processes that this process started: descendants, and
+// processes with its mark in the environment.
 func (p *Process) Left() []Entry { return append(p.Tree(), Marked(p.mark)...) }
 
-// Kill ends the process and everything it started, and waits until all is gone.
+// Kill kills the process and everything that it started, and waits until all are gone.
 func (p *Process) Kill() error {
 	return wait.Until(goneWithin, "killed processes to go", func() error {
 		left := p.Left()
@@ -101,7 +101,7 @@ func (p *Process) Kill() error {
 	})
 }
 
-// tail keeps the last bytes written to it.
+// tail keeps the last bytes that are written to it.
 type tail struct {
 	mutex sync.Mutex
 	kept  bytes.Buffer

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Status is what /proc/PID/status says about identity and memory.
+// Status is the content of /proc/PID/status.
 type Status map[string]string
 
-// StatusOf reads a process's status; it is empty for one that has gone.
+// StatusOf reads a process's status, which is empty if the process is gone.
 func StatusOf(pid int) Status {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -26,7 +26,7 @@ func StatusOf(pid int) Status {
 	return status
 }
 
-// UID is the real user, -1 if the process has gone.
+// UID is the real UID, or -1 if the process is gone.
 func (s Status) UID() int {
 	fields := strings.Fields(s["Uid"])
 	if len(fields) == 0 {
@@ -39,7 +39,7 @@ func (s Status) UID() int {
 	return uid
 }
 
-// Bytes reads a memory row such as VmRSS or VmHWM; 0 where there is none.
+// Bytes reads a memory row such as VmRSS or VmHWM; 0 if it is missing.
 func (s Status) Bytes(row string) int64 {
 	fields := strings.Fields(s[row])
 	if len(fields) == 0 {
@@ -49,7 +49,7 @@ func (s Status) Bytes(row string) int64 {
 	return kib << 10
 }
 
-// Memory sums a memory row over processes. Pages they share count once each.
+// Memory is the sum of a memory row over processes. Shared pages count for each.
 func Memory(entries []Entry, row string) int64 {
 	var sum int64
 	for _, entry := range entries {
@@ -58,10 +58,10 @@ func Memory(entries []Entry, row string) int64 {
 	return sum
 }
 
-// userHz is the unit of /proc/PID/stat's times: 100 on every Linux of today.
+// userHz is the unit of times in /proc/PID/stat: 100 per second on Linux today.
 const userHz = 100
 
-// CPU sums the processor time of processes and of the children they have waited for.
+// CPU is the processor time of processes and of the children they have waited for.
 func CPU(entries []Entry) time.Duration {
 	var ticks int64
 	for _, entry := range entries {
@@ -79,8 +79,8 @@ func CPU(entries []Entry) time.Duration {
 	return time.Duration(ticks) * time.Second / userHz
 }
 
-// ProportionalMemory sums processes' memory with every shared page divided
-// among those that share it. Only root may ask this about others' processes.
+// ProportionalMemory is the memory of processes, with each shared page divided
+// by the number of its users. Only root may read it for processes of other UIDs.
 func ProportionalMemory(entries []Entry) int64 {
 	var sum int64
 	for _, entry := range entries {

@@ -1,5 +1,4 @@
-// Package proc starts processes that cannot outlive the tests and reads about
-// any process from /proc.
+// Package proc starts processes that cannot outlive the tests, and reads /proc.
 package proc
 
 import (
@@ -11,32 +10,32 @@ import (
 	"syscall"
 )
 
-// Entry is one living process as /proc shows it. Zombies are never entries:
-// they hold no memory, file or identity, and their parent may be anyone.
+// Entry is one living process in /proc. Zombies are left out: they hold no
+// memory, file or UID, and their parent may be any process.
 type Entry struct {
 	Pid, Parent int
-	// Start is the kernel's start time in ticks; with Pid it names a process for good.
+	// Start is the start time in ticks; together with Pid it identifies a process.
 	Start uint64
-	// Command is the argument vector, joined by spaces.
+	// Command is the command line, joined with spaces.
 	Command string
 }
 
 func (e Entry) String() string { return fmt.Sprintf("%d (%s)", e.Pid, e.Command) }
 
-// Kill sends SIGKILL, unless the process has gone and its number is another's.
+// Kill sends SIGKILL, unless the process is gone and its ID belongs to another.
 func (e Entry) Kill() {
 	if now, alive := read(e.Pid); alive && now.Start == e.Start {
 		_ = syscall.Kill(e.Pid, syscall.SIGKILL) // It may have ended since it was looked at.
 	}
 }
 
-// Alive says whether this very process still exists.
+// Alive is true if this very process still exists.
 func (e Entry) Alive() bool {
 	now, alive := read(e.Pid)
 	return alive && now.Start == e.Start
 }
 
-// All lists every process that is visible here.
+// All lists every visible process.
 func All() []Entry {
 	names, err := os.ReadDir("/proc")
 	if err != nil {
@@ -71,8 +70,8 @@ func Tree(root int) []Entry {
 	return tree
 }
 
-// Marked lists the processes that carry the mark in their arguments or in the
-// environment they were started with, the caller's own process excepted.
+// Marked lists the processes that have the mark in their arguments or in their
+// initial environment, except the calling process.
 func Marked(mark string) []Entry {
 	var marked []Entry
 	for _, entry := range All() {
@@ -92,7 +91,7 @@ func read(pid int) (Entry, bool) {
 	if err != nil {
 		return Entry{}, false
 	}
-	// The name, in parentheses, may hold spaces and parentheses itself.
+	// The name is in parentheses and may contain spaces and parentheses.
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	const state, parent, start = 0, 1, 19
 	if len(fields) <= start || fields[state] == "Z" || fields[state] == "X" {

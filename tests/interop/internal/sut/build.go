@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// Reachable copies a binary to where every user may run it, if the caller is
-// root and others may not be able to go where it lies.
+// Reachable copies a binary to a directory that every UID can enter, if the
+// caller is root and the binary may be in a closed directory.
 func Reachable(binary, directory string) (string, error) {
 	if os.Geteuid() != 0 {
 		return binary, nil
@@ -22,7 +22,7 @@ func Reachable(binary, directory string) (string, error) {
 }
 
 // Build compiles one of this module's commands into .bin, where the next run
-// finds it again, and returns its path.
+// finds it, and returns its path.
 func Build(module, name string) (string, error) {
 	target := filepath.Join(module, ".bin", name)
 	command := exec.Command("go", "build", "-buildvcs=false", "-o", target, "./cmd/"+name)

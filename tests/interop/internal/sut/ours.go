@@ -11,30 +11,30 @@ import (
 	"cmp-supervisor/tests/interop/internal/proc"
 )
 
-// Ours is one cmp-supervisor.
+// Ours is one running cmp-supervisor.
 type Ours struct {
 	folders Folders
-	// HTTP is the address of metrics and health.
+	// HTTP is the address of the metrics and health endpoints.
 	HTTP   string
 	server *proc.Process
 }
 
-// Options are what a test may want otherwise than usual.
+// Options are the settings that a test can change.
 type Options struct {
 	Binary string
-	// Isolation is the value of --isolation, empty for the server's own choice.
+	// Isolation is the value of --isolation; if empty, the server chooses.
 	Isolation string
-	// Folders are used instead of new ones.
+	// Folders replace new ones if given.
 	Folders *Folders
-	// Prepare runs when the folders are there and the server is not.
+	// Prepare runs after the folders are created and before the server starts.
 	Prepare func(Folders) error
-	// Arguments follow the usual ones and so win over them.
+	// Arguments follow the default ones and override them.
 	Arguments []string
-	// Attach changes the command before it starts, for example its user.
+	// Attach changes the command before it starts, for example its UID.
 	Attach func(*exec.Cmd)
 }
 
-// StartOurs starts cmp-supervisor with the plugins and waits until all answer.
+// StartOurs starts cmp-supervisor with the plugins and waits until all sockets answer.
 func StartOurs(options Options, base string, plugins ...plugin.Definition) (*Ours, error) {
 	ours, err := Launch(options, base, plugins...)
 	if err != nil {
@@ -48,7 +48,7 @@ func StartOurs(options Options, base string, plugins ...plugin.Definition) (*Our
 	return ours, nil
 }
 
-// Launch starts cmp-supervisor and does not wait for anything.
+// Launch starts cmp-supervisor and does not wait.
 func Launch(options Options, base string, plugins ...plugin.Definition) (*Ours, error) {
 	folders, err := options.folders(base)
 	if err != nil {
@@ -89,21 +89,21 @@ func (o Options) folders(base string) (Folders, error) {
 	return NewFolders(base)
 }
 
-// Name is "ours".
+// Name returns "ours".
 func (*Ours) Name() string { return "ours" }
 
-// Folders says where the server keeps what.
+// Folders returns the server's directories.
 func (o *Ours) Folders() Folders { return o.folders }
 
-// Socket is the path on which a plugin answers.
+// Socket is the path of a plugin's socket.
 func (o *Ours) Socket(d plugin.Definition) string { return o.folders.Socket(d) }
 
-// File is where a plugin's definition lies.
+// File is the path of a plugin's definition.
 func (o *Ours) File(d plugin.Definition) string {
 	return filepath.Join(o.folders.Plugins, d.FullName()+".yaml")
 }
 
-// Add writes the definition, whole from the first moment it can be seen.
+// Add writes the definition by rename, so that it is never seen incomplete.
 func (o *Ours) Add(d plugin.Definition) error {
 	staged := filepath.Join(filepath.Dir(o.folders.Plugins), "staged-"+proc.Token())
 	if err := os.WriteFile(staged, []byte(d.YAML()), 0o644); err != nil {
@@ -115,19 +115,19 @@ func (o *Ours) Add(d plugin.Definition) error {
 // Process is the supervisor itself.
 func (o *Ours) Process() *proc.Process { return o.server }
 
-// Processes lists the supervisor and all that it started.
+// Processes lists the supervisor and everything that it started.
 func (o *Ours) Processes() []proc.Entry { return o.server.Tree() }
 
-// HasEnded says whether the supervisor has ended.
+// HasEnded is true if the supervisor has ended.
 func (o *Ours) HasEnded() bool { return o.server.HasEnded() }
 
-// Log is the end of what the server wrote.
+// Log is the end of the server's output.
 func (o *Ours) Log() string { return o.server.Output() }
 
-// Stop kills everything.
+// Stop kills all processes.
 func (o *Ours) Stop() error { return o.server.Kill() }
 
-// FreeAddress finds a port of the loopback that nobody uses at this moment.
+// FreeAddress finds a free port on the loopback interface.
 func FreeAddress() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

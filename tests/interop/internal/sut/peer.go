@@ -13,11 +13,11 @@ import (
 	"cmp-supervisor/tests/interop/internal/proc"
 )
 
-// atOnce is how many peers start at the same time: each needs a quarter of a
-// second of processor time and 65 MB.
+// atOnce is the number of peers that start at the same time. Each needs a
+// quarter of a second of processor time and 65 MB.
 const atOnce = 4
 
-// Peer is a set of argocd-cmp-server processes that share a socket directory.
+// Peer is a group of argocd-cmp-server processes that share a socket directory.
 type Peer struct {
 	binary  string
 	user    func(*exec.Cmd)
@@ -26,13 +26,13 @@ type Peer struct {
 	servers []*proc.Process
 }
 
-// StartPeer starts one argocd-cmp-server per plugin and waits until all answer.
+// StartPeer starts one argocd-cmp-server per plugin and waits until all sockets answer.
 func StartPeer(binary, base string, plugins ...plugin.Definition) (*Peer, error) {
 	return startPeer(&Peer{binary: binary, user: AsArgoCD}, base, plugins...)
 }
 
-// StartNamesake starts another binary under the peer's name, flags and
-// environment, as the caller's user.
+// StartNamesake starts another binary with the peer's name, flags and
+// environment, under the caller's UID.
 func StartNamesake(binary, base string, plugins ...plugin.Definition) (*Peer, error) {
 	return startPeer(&Peer{binary: binary, user: func(*exec.Cmd) {}}, base, plugins...)
 }
@@ -62,23 +62,23 @@ func startPeer(peer *Peer, base string, plugins ...plugin.Definition) (*Peer, er
 	return peer, nil
 }
 
-// Name is "peer".
+// Name returns "peer".
 func (*Peer) Name() string { return "peer" }
 
-// Folders says where the peer keeps what.
+// Folders returns the peer's directories.
 func (p *Peer) Folders() Folders { return p.folders }
 
-// Socket is the path on which a plugin answers.
+// Socket is the path of a plugin's socket.
 func (p *Peer) Socket(d plugin.Definition) string { return p.folders.Socket(d) }
 
-// Add starts one more process.
+// Add starts a process for one more plugin.
 func (p *Peer) Add(d plugin.Definition) error {
 	_, err := p.AddText(d.FullName(), d.YAML())
 	return err
 }
 
-// AddText starts a process on a definition as it is written. A work directory
-// of its own is a must: every argocd-cmp-server wipes the one it is given.
+// AddText starts a process with the text of a definition. Each process needs its
+// own work directory, because argocd-cmp-server empties the one it is given.
 func (p *Peer) AddText(folder, definition string) (*proc.Process, error) {
 	config := filepath.Join(p.folders.Plugins, folder)
 	work := filepath.Join(p.folders.Work, folder)
@@ -105,7 +105,7 @@ func (p *Peer) AddText(folder, definition string) (*proc.Process, error) {
 	return server, nil
 }
 
-// Processes lists all processes of all plugins.
+// Processes lists the processes of all plugins.
 func (p *Peer) Processes() []proc.Entry {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -116,15 +116,15 @@ func (p *Peer) Processes() []proc.Entry {
 	return all
 }
 
-// HasEnded says whether any of the processes has ended.
+// HasEnded is true if any of the processes has ended.
 func (p *Peer) HasEnded() bool {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	return slices.ContainsFunc(p.servers, (*proc.Process).HasEnded)
 }
 
-// Log is what the processes wrote, one after the other, without the line that
-// each of them starts with at every log level.
+// Log is the output of all processes, without the line that each prints at every
+// log level when it starts.
 func (p *Peer) Log() string {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -139,7 +139,7 @@ func (p *Peer) Log() string {
 	return log.String()
 }
 
-// Stop kills hard: on SIGTERM argocd-cmp-server removes its socket and runs on.
+// Stop sends SIGKILL: on SIGTERM argocd-cmp-server removes its socket and keeps running.
 func (p *Peer) Stop() error {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()

@@ -20,27 +20,27 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 )
 
-// ReadyWithin is how long a server may take until every socket answers. The
-// peer needs a quarter of a second per process on an idle machine.
+// ReadyWithin is the time limit for all sockets of a server to answer. The peer
+// needs a quarter of a second per process on an idle machine.
 const ReadyWithin = 15 * time.Second
 
 // Server is a running server under test.
 type Server interface {
 	// Name is "peer" or "ours".
 	Name() string
-	// Socket is the path on which a plugin answers.
+	// Socket is the path of a plugin's socket.
 	Socket(plugin.Definition) string
-	// Add serves one more plugin, and returns without waiting for its socket.
+	// Add serves one more plugin; it does not wait for the socket.
 	Add(plugin.Definition) error
-	// Folders says where the server keeps what.
+	// Folders are the server's directories.
 	Folders() Folders
 	// Processes lists all living processes of the server.
 	Processes() []proc.Entry
-	// HasEnded says whether a process that should serve has ended.
+	// HasEnded is true if a process that should serve has ended.
 	HasEnded() bool
-	// Log is the end of what the server wrote.
+	// Log is the end of the server's output.
 	Log() string
-	// Stop kills everything, and fails if something survives that.
+	// Stop kills all processes, and fails if one survives.
 	Stop() error
 }
 
@@ -50,8 +50,8 @@ type Folders struct{ Plugins, Sockets, Work, Temporary string }
 // Socket is the path of a plugin's socket.
 func (f Folders) Socket(p plugin.Definition) string { return filepath.Join(f.Sockets, p.Socket()) }
 
-// NewFolders makes the directories of one server below base. Names are short
-// because a socket's path has room for 107 bytes.
+// NewFolders creates the directories of one server below base. Their names are
+// short, because a socket's path can have only 107 bytes.
 func NewFolders(base string) (Folders, error) {
 	root, err := os.MkdirTemp(base, "s")
 	if err != nil {
@@ -61,7 +61,7 @@ func NewFolders(base string) (Folders, error) {
 		Plugins: filepath.Join(root, "plugins"), Sockets: filepath.Join(root, "sockets"),
 		Work: filepath.Join(root, "work"), Temporary: filepath.Join(root, "tmp"),
 	}
-	// Exact, whatever MkdirTemp's own mode.
+	// Sets the mode exactly, because MkdirTemp uses its own.
 	if err := os.Chmod(root, 0o755); err != nil {
 		return Folders{}, err
 	}
@@ -76,20 +76,20 @@ func NewFolders(base string) (Folders, error) {
 	return f, nil
 }
 
-// servedAs is the user of Argo CD's images, and the one that cmp-supervisor
-// becomes when it is started as root.
+// servedAs is the UID in Argo CD's images, to which cmp-supervisor switches if
+// it is started as root.
 const servedAs = 999
 
-// AsArgoCD makes the command run as the user of Argo CD's images, where the
-// caller is root and can choose.
+// AsArgoCD makes the command run under the UID of Argo CD's images, if the
+// caller is root.
 func AsArgoCD(command *exec.Cmd) {
 	if os.Geteuid() == 0 {
 		command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: servedAs, Gid: servedAs}}
 	}
 }
 
-// MakeServersOwn makes a directory as an emptyDir with `fsGroup: 999` is one to
-// the container.
+// MakeServersOwn gives a directory the owner and mode of an emptyDir volume with
+// `fsGroup: 999`.
 func MakeServersOwn(dir string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
@@ -100,7 +100,7 @@ func MakeServersOwn(dir string) error {
 	return os.Chown(dir, servedAs, servedAs)
 }
 
-// Ready waits until the plugin's socket answers a real call.
+// Ready waits until the plugin's socket answers a call.
 func Ready(s Server, p plugin.Definition) error {
 	err := wait.Until(ReadyWithin, s.Name()+" to answer on "+p.Socket(), func() error {
 		if s.HasEnded() {
@@ -114,7 +114,7 @@ func Ready(s Server, p plugin.Definition) error {
 	return nil
 }
 
-// Check makes the cheapest call of all on a connection of its own.
+// Check makes the cheapest call on a new connection.
 func Check(socket string, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -130,8 +130,8 @@ func Check(socket string, limit time.Duration) error {
 	return err
 }
 
-// Environment is the caller's, without what would steer a server by accident
-// and with another place for temporary files.
+// Environment is the caller's, without variables that affect a server, and with
+// another directory for temporary files.
 func Environment(temporary string, extra ...string) []string {
 	var kept []string
 	for _, entry := range os.Environ() {
@@ -141,6 +141,6 @@ func Environment(temporary string, extra ...string) []string {
 			kept = append(kept, entry)
 		}
 	}
-	// Not the caller's home: a plugin of the peer writes where it likes.
+	// Not the caller's home, because the peer's plugins may write to it.
 	return append(append(kept, "TMPDIR="+temporary, "HOME="+temporary), extra...)
 }

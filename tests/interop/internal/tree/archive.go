@@ -7,13 +7,13 @@ import (
 	"fmt"
 )
 
-// Entry is one member of an archive made by hand, for what Argo CD's own
-// sender would never send.
+// Entry is one member of a handmade archive, of a kind that Argo CD's own sender
+// never sends.
 type Entry struct {
 	Name, Link, Body string
-	// Type is a regular file if zero.
+	// Type defaults to a regular file.
 	Type byte
-	// Mode is 0644 if zero.
+	// Mode defaults to 0644.
 	Mode int64
 }
 
@@ -37,7 +37,7 @@ func Tar(entries ...Entry) []byte {
 	return archive.Bytes()
 }
 
-// Gzip compresses into one member.
+// Gzip compresses into one gzip member.
 func Gzip(plain []byte) []byte {
 	var packed bytes.Buffer
 	writer := gzip.NewWriter(&packed)
@@ -50,7 +50,7 @@ func Gzip(plain []byte) []byte {
 // Archive is a compressed archive of the members.
 func Archive(entries ...Entry) []byte { return Gzip(Tar(entries...)) }
 
-// must holds because both writers fill memory, from headers the tests spell out.
+// must panics on an error; writing to memory cannot fail with valid headers.
 func must(err error) {
 	if err != nil {
 		panic(fmt.Sprintf("a test archive cannot be written: %v", err))

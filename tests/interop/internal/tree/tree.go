@@ -1,4 +1,4 @@
-// Package tree makes the repositories that are sent to a server.
+// Package tree creates the repositories that are sent to a server.
 package tree
 
 import (
@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Files maps slash-separated paths to content. A content that starts with
-// "-> " makes a symbolic link; a path that ends in "/" makes a directory;
-// content that starts with "#!" is executable.
+// Files maps slash-separated paths to content. Content that starts with "-> "
+// becomes a symbolic link, and content that starts with "#!" is executable. A
+// path that ends in "/" becomes a directory.
 type Files map[string]string
 
 // linkTo marks a symbolic link's target.
@@ -49,6 +49,6 @@ func write(target, path, content string) error {
 	if err := os.WriteFile(target, []byte(content), mode); err != nil {
 		return err
 	}
-	// Exact, whatever the umask.
+	// Sets the mode exactly, regardless of the umask.
 	return os.Chmod(target, mode)
 }

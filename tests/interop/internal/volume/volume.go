@@ -1,4 +1,4 @@
-// Package volume writes ConfigMap volumes the way the kubelet does.
+// Package volume writes ConfigMap volumes as kubelet does.
 package volume
 
 import (
@@ -17,10 +17,10 @@ type Volume struct {
 	shown     map[string]bool
 }
 
-// New is a volume that shows nothing yet, in a directory that has to exist.
+// New creates an empty volume in an existing directory.
 func New(directory string) *Volume { return &Volume{directory: directory, shown: map[string]bool{}} }
 
-// Payload has a key for each definition.
+// Payload maps keys to texts of definitions.
 func Payload(definitions ...plugin.Definition) map[string]string {
 	payload := map[string]string{}
 	for _, d := range definitions {
@@ -29,9 +29,9 @@ func Payload(definitions ...plugin.Definition) map[string]string {
 	return payload
 }
 
-// Update shows other keys from one moment to the next, and returns that moment:
-// files into a new directory, `..data` renamed onto it, then the visible names,
-// then the old directory's end.
+// Update shows a new payload and returns the time of the switch. It writes files
+// into a new directory, renames `..data`, updates the visible names, and removes
+// the old directory.
 func (v *Volume) Update(payload map[string]string) (time.Time, error) {
 	v.updates++
 	fresh := fmt.Sprintf("..2026_11_20_04_15_11.%d", v.updates)

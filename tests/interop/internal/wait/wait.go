@@ -1,4 +1,4 @@
-// Package wait polls for conditions, so that no test sleeps and hopes.
+// Package wait polls for conditions, so that tests need no fixed sleeps.
 package wait
 
 import (
@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// interval is how often a condition is looked at: short beside every limit in
-// use, long enough that polling costs nothing.
+// interval is the time between two checks of a condition. It is short compared
+// with all limits, and long enough for polling to cost nothing.
 const interval = 5 * time.Millisecond
 
-// ErrNever wrapped by a look says that waiting on is of no use.
-var ErrNever = errors.New("it never will")
+// ErrNever means that more waiting is useless, if the check wraps it.
+var ErrNever = errors.New("the condition can no longer become true")
 
-// Until returns as soon as the look finds nothing wrong. Past the limit it
-// returns an error that names what was waited for and what was wrong last.
+// Until returns as soon as the check succeeds. After the limit, it returns an
+// error with the name of the condition and the last error.
 func Until(limit time.Duration, what string, look func() error) error {
 	deadline := time.Now().Add(limit)
 	for {
