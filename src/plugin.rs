@@ -1,7 +1,7 @@
-//! What a plugin is: definitions, their names, and the set of them.
+//! Plugin definitions: parsing, checking, names, and the set of all plugins.
 //!
-//! Everything here is plain data that was parsed once and cannot be wrong
-//! afterwards; nothing here knows of files, sockets or processes.
+//! Input is parsed once into types that cannot hold invalid values. This module
+//! does not access files, sockets or processes.
 
 mod announcement;
 mod bundle;
@@ -12,13 +12,13 @@ mod diagnose;
 mod diagnostic;
 mod document;
 mod lint;
+mod locator;
 mod manifest;
 mod name;
 mod passage;
 mod place;
 mod problem;
 mod sandbox;
-mod site;
 mod suggestion;
 mod variable;
 

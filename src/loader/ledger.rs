@@ -98,7 +98,7 @@ impl Ledger {
             None => reading,
             Some(demanded) => {
                 let mut diagnostics = reading.diagnostics;
-                diagnostics.push(weak(demanded, self.isolation).at(reading.demanding));
+                diagnostics.push(weak(demanded, self.isolation).at(reading.isolation_region));
                 Reading { definition: None, diagnostics, ..reading }
             }
         }
@@ -109,7 +109,7 @@ impl Ledger {
     fn keep(&mut self, file: &str, reading: &Reading, before: &BTreeMap<Location, Entry>) -> bool {
         if let Some(definition) = &reading.definition {
             let definition = Arc::new(definition.clone());
-            let entry = Entry { definition, named: reading.named, stale: false };
+            let entry = Entry { definition, named: reading.name_region, stale: false };
             self.good.insert((file.to_owned(), reading.place.clone()), entry);
             return false;
         }
@@ -173,7 +173,7 @@ fn alone(files: &[String]) -> Option<Problem> {
     let only = files.iter().find(|file| Path::new(file).file_name() == Some(OsStr::new(ONLY)))?;
     let others = files.iter().filter(|file| *file != only && place(file) == place(only)).count();
     let text = format!("argocd-cmp-server would read this file, and none of {others} beside it");
-    let problem = Diagnostic::new(Code::Beside, text).help("give it a name of its own");
+    let problem = Diagnostic::new(Code::OtherFiles, text).help("give it a name of its own");
     (others > 0).then(|| Problem::of_file(only, problem))
 }
 
@@ -191,7 +191,8 @@ fn taken((location, entry): (&Location, &Entry), (owner, owning): (&Location, &E
         format!("{socket} is taken: {other} defines a plugin of that name; rename one of them");
     let label = "has this socket".to_owned();
     let related = Related { file: owner.0.clone(), region: owning.named, label };
-    let problem = Diagnostic::new(Code::Taken, text).at(entry.named).label("wants the same socket");
+    let problem =
+        Diagnostic::new(Code::DuplicateSocket, text).at(entry.named).label("wants the same socket");
     let problem = Diagnostic { related: vec![related], ..problem };
     Problem { file: file.clone(), place: place.clone(), stale: false, problem }
 }

@@ -2,22 +2,22 @@
 
 use std::collections::BTreeMap;
 
-/// One parameter an Application may set. Field names are those of Argo CD's API.
+/// A parameter that an Application can set. Field names are those of Argo CD's API.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Announcement {
-    /// What the parameter is called.
+    /// The parameter's name.
     pub name: String,
-    /// A name for people.
+    /// The name that the user interface shows.
     pub title: String,
-    /// Help shown on hover.
+    /// Help text shown on hover.
     pub tooltip: String,
-    /// Whether an Application must set it.
+    /// True if an Application must set it.
     pub required: bool,
     /// `string`, `number` or `boolean`; Argo CD does not check it.
     pub item_type: String,
-    /// Empty or `string`, `array`, `map`; Argo CD does not check it.
+    /// `string`, `array`, `map` or empty; Argo CD does not check it.
     pub collection_type: String,
-    /// The default of a plain parameter.
+    /// The default of a string parameter.
     pub string: String,
     /// The default of an array parameter.
     pub array: Vec<String>,

@@ -1,60 +1,66 @@
-//! A file that holds definitions: one, or many in several ways.
+//! Reads all definitions of a file.
 //!
-//! argocd-cmp-server reads the first document of one file. Here a file may
-//! have several documents, be the manifest of a `ConfigMap` with definitions
-//! in it, or a list of such things, as `kubectl` and `kustomize` print them.
-//! Whatever else it holds is skipped.
+//! argocd-cmp-server reads only the first document of one file. Here, a file can
+//! have several documents. Each can be a definition, a `ConfigMap` manifest with
+//! definitions in its data, or a list of these, as `kubectl` and `kustomize`
+//! print them. Other content is skipped.
 
-mod sort;
 #[cfg(test)]
 mod tests;
+mod value_kind;
 
 use std::cell::OnceCell;
 
 use serde_json::Value;
 
-use self::sort::{Sort, mentions_kind};
+use self::value_kind::{ValueKind, mentions_kind};
 use super::{
     Code, Diagnostic, InvalidManifest, Part, Place, PluginDefinition, Region, diagnose, document,
     lint::lint,
-    manifest::{self, Judgement, KIND, Step},
+    locator::Locator,
+    manifest::{self, Checked, KIND, Step},
     passage::{File, Map, Passage},
-    site::Site,
     suggestion::nearest,
 };
 
-/// Most definitions that one file may hold. Every plugin has a socket that
-/// Argo CD asks one after the other, so nobody has use for more.
+/// Most definitions in one file. Argo CD asks the plugins one after the other,
+/// so more would make every discovery slow.
 pub const MAX_DEFINITIONS: usize = 100;
 
-/// The number of the first definition that argocd-cmp-server would not see.
+/// Number of the first definition that argocd-cmp-server would not read.
 const SECOND: usize = 2;
 
-/// What one part of a file turned out to be.
+/// Result of reading one part of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// Which part.
+    /// The part of the file.
     pub place: Place,
     /// Present if and only if no diagnostic is an error.
     pub definition: Option<PluginDefinition>,
-    /// Where its name stands, if it has one.
-    pub named: Option<Region>,
-    /// Where it demands isolation, or else where it could.
-    pub demanding: Option<Region>,
-    /// What there is to say, in the order of the text.
+    /// Region of `metadata.name`, or of its parent if it is missing.
+    pub name_region: Option<Region>,
+    /// Region of `minimumIsolation`, or of its parent if it is missing.
+    pub isolation_region: Option<Region>,
+    /// Problems and notes, in the order of the text.
     pub diagnostics: Vec<Diagnostic>,
 }
 
 impl Reading {
-    /// A part that holds nothing, for one reason.
+    /// A part without a definition, with the reason.
     #[must_use]
     pub fn refused(place: Place, reason: Diagnostic) -> Self {
-        Self { place, definition: None, named: None, demanding: None, diagnostics: vec![reason] }
+        Self {
+            place,
+            definition: None,
+            name_region: None,
+            isolation_region: None,
+            diagnostics: vec![reason],
+        }
     }
 }
 
-/// Reads every definition of a file. There is always at least one reading: a
-/// file without any definition is a fault.
+/// Reads every definition of a file. Returns at least one reading, because a
+/// file without definitions is an error.
 #[must_use]
 pub fn read_all(text: &[u8]) -> Vec<Reading> {
     let text = &*cmp_yaml::utf8(text);
@@ -64,12 +70,12 @@ pub fn read_all(text: &[u8]) -> Vec<Reading> {
     let whole = Passage { text, base: 0, map: &map, file };
     bundle.text(&whole, &Place::default(), Depth::File);
     if bundle.readings.is_empty() {
-        bundle.readings.push(bundle.nothing(text));
+        bundle.readings.push(bundle.no_definition(text));
     }
     bundle.readings
 }
 
-/// Reads a file as argocd-cmp-server does: its first document and nothing else.
+/// Reads only the first document of a file, as argocd-cmp-server does.
 #[must_use]
 pub fn read_first(text: &[u8]) -> Reading {
     let text = &*cmp_yaml::utf8(text);
@@ -78,7 +84,7 @@ pub fn read_first(text: &[u8]) -> Reading {
     let place = Place::default().with(Part::Document(1));
     match Document::new(&passage) {
         Ok(document) => {
-            let reading = document.judged(place, &[], &document.value);
+            let reading = document.read(place, &[], &document.value);
             match document::split(text).len() {
                 0 => empty(text),
                 _ => reading,
@@ -88,16 +94,16 @@ pub fn read_first(text: &[u8]) -> Reading {
     }
 }
 
-/// How far inside something is.
+/// Level at which a document is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Depth {
-    /// In the file itself.
+    /// In the file.
     File,
-    /// In a `ConfigMap`, where another is not looked into.
+    /// In a `ConfigMap`. A `ConfigMap` inside a `ConfigMap` is not read.
     Wrapped,
 }
 
-/// A value of a document.
+/// A value inside a document.
 struct Spot {
     path: Vec<Step>,
     place: Place,
@@ -106,18 +112,18 @@ struct Spot {
 #[derive(Default)]
 struct Bundle {
     readings: Vec<Reading>,
-    /// Documents of the file, those that are `null` left out.
+    /// Number of documents in the file, without empty ones.
     documents: usize,
-    /// Whether one of them holds others.
+    /// True if the file has a `ConfigMap` or a list.
     has_containers: bool,
     is_full: bool,
 }
 
-/// A document that is YAML.
+/// A document that is valid YAML.
 struct Document<'d> {
     passage: &'d Passage<'d>,
     value: Value,
-    /// Made when somebody asks where something stands.
+    /// Built when the first region is needed.
     tree: OnceCell<Option<cmp_yaml::Tree<'d>>>,
 }
 
@@ -133,12 +139,12 @@ impl Bundle {
             match Document::new(&passage) {
                 Ok(document) => {
                     self.document(&document, &place, depth);
-                    if matches!(Sort::of(&document.value), Sort::Plugin) {
+                    if matches!(ValueKind::of(&document.value), ValueKind::Plugin) {
                         definitions += 1;
-                        self.tell_of_others(definitions);
+                        self.note_several(definitions);
                     }
                 }
-                // What is broken is ours if it says so.
+                // Invalid YAML is reported only if it is meant as a definition.
                 Err(fault) if is_only || mentions_kind(text) => {
                     self.documents += 1;
                     self.push(broken(&fault, &passage, place));
@@ -149,11 +155,11 @@ impl Bundle {
     }
 
     fn document(&mut self, document: &Document<'_>, place: &Place, depth: Depth) {
-        let sort = Sort::of(&document.value);
-        if depth == Depth::File && !matches!(sort, Sort::Nothing) {
+        let value_kind = ValueKind::of(&document.value);
+        if depth == Depth::File && !matches!(value_kind, ValueKind::Nothing) {
             self.documents += 1;
         }
-        if !matches!(sort, Sort::List) {
+        if !matches!(value_kind, ValueKind::List) {
             let spot = Spot { path: Vec::new(), place: place.clone() };
             return self.value(document, spot, depth);
         }
@@ -168,23 +174,23 @@ impl Bundle {
 
     fn value(&mut self, document: &Document<'_>, spot: Spot, depth: Depth) {
         let Some(value) = follow(&document.value, &spot.path) else { return };
-        match Sort::of(value) {
-            Sort::Plugin => self.push(document.judged(spot.place, &spot.path, value)),
-            Sort::ConfigMap if depth == Depth::File => {
+        match ValueKind::of(value) {
+            ValueKind::Plugin => self.push(document.read(spot.place, &spot.path, value)),
+            ValueKind::ConfigMap if depth == Depth::File => {
                 self.has_containers = true;
                 self.config_map(document, &spot);
             }
-            Sort::ConfigMap | Sort::List | Sort::Nothing | Sort::Unrelated => {}
+            ValueKind::ConfigMap | ValueKind::List | ValueKind::Nothing | ValueKind::Unrelated => {}
         }
     }
 
-    /// A value of a `ConfigMap` is a file. Only its texts can be definitions.
+    /// Reads each string in the `data` of a `ConfigMap` as a file.
     fn config_map(&mut self, document: &Document<'_>, spot: &Spot) {
         let data = follow(&document.value, &spot.path).and_then(|value| value.get("data"));
         for (key, value) in data.and_then(Value::as_object).into_iter().flatten() {
             let Some(text) = value.as_str() else { continue };
             let path: Vec<_> = spot.path.iter().cloned().chain(keys(&["data", key])).collect();
-            let map = match document.site(&path).root() {
+            let map = match document.locator(&path).root() {
                 Some(node) => document.passage.map_of(node),
                 None => Map::Whole { start: document.passage.base, end: document.passage.base },
             };
@@ -194,12 +200,12 @@ impl Bundle {
         }
     }
 
-    /// The last reading may be one that argocd-cmp-server would not see.
-    fn tell_of_others(&mut self, definitions: usize) {
+    /// Adds a note to the second definition, which argocd-cmp-server would not read.
+    fn note_several(&mut self, definitions: usize) {
         if let Some(reading) = self.readings.last_mut().filter(|_| definitions == SECOND) {
-            let text = "one of several definitions in this text";
+            let text = "one of several definitions in this file";
             let diagnostic = Diagnostic::new(Code::Documents, text)
-                .at(reading.named)
+                .at(reading.name_region)
                 .note("argocd-cmp-server reads the first document and ignores the rest");
             reading.diagnostics.push(diagnostic);
         }
@@ -210,8 +216,8 @@ impl Bundle {
             self.readings.push(reading);
         } else if !std::mem::replace(&mut self.is_full, true) {
             let text =
-                format!("a file may hold {MAX_DEFINITIONS} definitions: the rest is ignored");
-            let diagnostic = Diagnostic::new(Code::TooMany, text).at(reading.named);
+                format!("more than {MAX_DEFINITIONS} definitions in one file: the rest is ignored");
+            let diagnostic = Diagnostic::new(Code::TooMany, text).at(reading.name_region);
             self.readings.push(Reading {
                 definition: None,
                 diagnostics: vec![diagnostic],
@@ -220,16 +226,17 @@ impl Bundle {
         }
     }
 
-    /// What to say of a file without definitions.
-    fn nothing(&self, text: &[u8]) -> Reading {
+    /// The reading of a file without definitions.
+    fn no_definition(&self, text: &[u8]) -> Reading {
         match self.documents {
             0 => empty(text),
             1 if !self.has_containers => read_first(text),
             _ => {
-                let message = format!("there is no {KIND} in this file");
-                let help = "a definition says `kind: ConfigManagementPlugin`";
+                let message = format!("no {KIND} in this file");
+                let help =
+                    "add a definition with `kind: ConfigManagementPlugin`, or give another file";
                 let region = File(text).region(0, usize::MAX);
-                faulty(Diagnostic::new(Code::NoPlugin, message).at(Some(region)).help(help))
+                faulty(Diagnostic::new(Code::NoDefinition, message).at(Some(region)).help(help))
             }
         }
     }
@@ -241,40 +248,40 @@ impl<'d> Document<'d> {
         Ok(Self { passage, value, tree: OnceCell::new() })
     }
 
-    fn site<'s>(&'s self, prefix: &'s [Step]) -> Site<'s> {
-        // It was converted, so it can be shown, unless it is too large for that.
+    fn locator<'s>(&'s self, prefix: &'s [Step]) -> Locator<'s> {
+        // The text is valid YAML, so this fails only if it is too large for a tree.
         let tree = self.tree.get_or_init(|| cmp_yaml::tree(self.passage.text).ok().flatten());
-        Site { passage: self.passage, tree: tree.as_ref(), prefix }
+        Locator { passage: self.passage, tree: tree.as_ref(), prefix }
     }
 
-    /// Judges a value of this document as a definition.
-    fn judged(&self, place: Place, path: &[Step], value: &Value) -> Reading {
-        let site = self.site(path);
-        let Judgement { definition, faults, oddities, value } = manifest::judge(value);
-        // Of another thing there is nothing else to say.
+    /// Reads a value of this document as a definition.
+    fn read(&self, place: Place, path: &[Step], value: &Value) -> Reading {
+        let locator = self.locator(path);
+        let Checked { definition, faults, warnings, value } = manifest::check(value);
+        // If the value is not meant as a definition, other faults do not matter.
         let foreign = faults.iter().find(|fault| is_foreign(fault, faults.len()));
-        let (faults, oddities) = match foreign {
+        let (faults, warnings) = match foreign {
             Some(fault) => (std::slice::from_ref(fault), &[][..]),
-            None => (&faults[..], &oddities[..]),
+            None => (&faults[..], &warnings[..]),
         };
-        let faults = faults.iter().map(|fault| diagnose::fault(fault, &site));
-        let oddities = oddities.iter().filter_map(|finding| diagnose::oddity(finding, &site));
-        let mut diagnostics: Vec<_> = faults.chain(oddities).collect();
+        let faults = faults.iter().map(|fault| diagnose::fault(fault, &locator));
+        let warnings = warnings.iter().filter_map(|finding| diagnose::warning(finding, &locator));
+        let mut diagnostics: Vec<_> = faults.chain(warnings).collect();
         if let Some(definition) = &definition {
-            diagnostics.extend(lint(definition, &value, &site));
+            diagnostics.extend(lint(definition, &value, &locator));
         }
         diagnostics.sort_by_key(|diagnostic| diagnostic.region);
-        let named = site.value(&keys(&["metadata", "name"]).collect::<Vec<_>>());
-        let demand = ["spec", "sandbox", "minimumIsolation"];
-        let demanding = site.value(&keys(&demand).collect::<Vec<_>>());
-        Reading { place, definition, named, demanding, diagnostics }
+        let name_region = locator.value(&keys(&["metadata", "name"]).collect::<Vec<_>>());
+        let isolation = ["spec", "sandbox", "minimumIsolation"];
+        let isolation_region = locator.value(&keys(&isolation).collect::<Vec<_>>());
+        Reading { place, definition, name_region, isolation_region, diagnostics }
     }
 }
 
-/// Whether it is not even meant as a definition.
+/// True if the value is not meant as a definition.
 fn is_foreign(fault: &InvalidManifest, faults: usize) -> bool {
     match fault {
-        // Neither a kind, nor a name, nor a command.
+        // It has neither a kind, nor a name, nor a command.
         InvalidManifest::Kind { found } if found.is_empty() => faults >= 3,
         InvalidManifest::Kind { found } => nearest(found, [KIND]).is_none(),
         InvalidManifest::Yaml(_)
@@ -291,8 +298,8 @@ fn is_foreign(fault: &InvalidManifest, faults: usize) -> bool {
 }
 
 fn broken(fault: &InvalidManifest, passage: &Passage<'_>, place: Place) -> Reading {
-    let site = Site { passage, tree: None, prefix: &[] };
-    let diagnostic = diagnose::fault(fault, &site);
+    let locator = Locator { passage, tree: None, prefix: &[] };
+    let diagnostic = diagnose::fault(fault, &locator);
     let diagnostic = match diagnostic.region {
         Some(_) => diagnostic,
         None => diagnostic.at(Some(passage.region(0, passage.text.len()))),
@@ -301,7 +308,7 @@ fn broken(fault: &InvalidManifest, passage: &Passage<'_>, place: Place) -> Readi
 }
 
 fn empty(text: &[u8]) -> Reading {
-    let message = "there is nothing in this file: metadata.name should be non-empty";
+    let message = "the file is empty: metadata.name should be non-empty";
     let region = File(text).region(0, usize::MAX);
     faulty(Diagnostic::new(Code::Empty, message).at(Some(region)))
 }
@@ -311,7 +318,7 @@ fn faulty(diagnostic: Diagnostic) -> Reading {
     Reading::refused(place, diagnostic)
 }
 
-/// The items of a list, and the way to them.
+/// The items of a list, and the path to them.
 fn items(list: &Value) -> (Vec<Step>, &[Value]) {
     match (list, list.get("items")) {
         (Value::Array(items), _) => (Vec::new(), items),

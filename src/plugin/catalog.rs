@@ -1,4 +1,4 @@
-//! The set of plugins at one moment.
+//! A set of plugin definitions.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -20,13 +20,13 @@ impl Catalog {
         self.0.values()
     }
 
-    /// How many there are.
+    /// Number of definitions.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// True if there are no definitions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

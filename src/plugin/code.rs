@@ -1,18 +1,18 @@
-//! The numbers of what can be wrong with a definition.
+//! The codes of diagnostics, with their severities and titles.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Serialize, Serializer};
 
-/// How much a diagnostic matters, the least first.
+/// Severity of a diagnostic, in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Worth knowing.
+    /// Information.
     Note,
-    /// Served, though probably not as it was meant.
+    /// The plugin is served, but probably not as intended.
     Warning,
-    /// Not served.
+    /// The plugin is not served.
     Error,
 }
 
@@ -26,136 +26,136 @@ impl fmt::Display for Severity {
     }
 }
 
-/// What kind of thing a diagnostic tells of. Numbers stay what they are: `01xx`
-/// is a definition's text, `02xx` the set of definitions, `03xx` their
-/// quality, `04xx` what surrounds them.
+/// Kind of a diagnostic. Numbers never change: `01xx` concerns a definition's
+/// text, `02xx` the set of definitions, `03xx` their quality, `04xx` their
+/// environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Code {
-    /// Not YAML.
+    /// Invalid YAML.
     Syntax,
-    /// Bytes that are no characters.
+    /// Bytes that are not valid text.
     Encoding,
-    /// Nothing there.
+    /// An empty file.
     Empty,
     /// A value of the wrong type.
     Type,
     /// No `metadata.name`.
     NoName,
-    /// Another `kind`.
+    /// A `kind` other than `ConfigManagementPlugin`.
     Kind,
     /// No `spec.generate.command`.
     NoGenerate,
-    /// A key that nobody reads.
+    /// A key that neither Argo CD nor cmp-supervisor reads.
     UnknownKey,
-    /// A key of the plugins before sidecars.
+    /// A key that only plugins in `argocd-cm` had.
     LegacyKey,
-    /// More than one document.
+    /// More than one definition in a file.
     Documents,
-    /// A key that is there twice.
+    /// A key that appears twice in one map.
     RepeatedKey,
     /// A file that is too large.
     TooLarge,
-    /// Nesting or aliases without end.
+    /// Too much nesting, or too many aliases.
     TooDeep,
-    /// A `ConfigMap` where its content should be.
+    /// A `ConfigMap` manifest in place of a definition.
     Wrapped,
-    /// A key in another case.
-    Case,
-    /// A key of ours that does not exist.
+    /// A key with the wrong upper or lower case.
+    KeyCase,
+    /// An unknown key in `spec.sandbox` or `spec.limits`.
     UnknownOwnKey,
-    /// A value of ours that means nothing.
+    /// An invalid value in `spec.sandbox` or `spec.limits`.
     Meaningless,
-    /// No definition among other things.
-    NoPlugin,
-    /// More definitions than a file may hold.
+    /// No definition in the file or directory.
+    NoDefinition,
+    /// Too many definitions in one file.
     TooMany,
-    /// Two plugins with one socket.
-    Taken,
-    /// A name that is no file name.
+    /// Two plugins with the same socket name.
+    DuplicateSocket,
+    /// A name that cannot be a file name.
     Name,
-    /// A socket's path that is too long.
+    /// A socket path that is too long.
     SocketPath,
-    /// A name that Applications no longer find.
+    /// A plugin that a reload would rename.
     Renamed,
-    /// A pipeline whose failure is lost.
+    /// A pipeline that hides failures.
     Pipeline,
-    /// Several ways of discovery.
-    Ways,
+    /// Several discovery methods, of which only one is used.
+    DiscoveryMethods,
     /// No discovery.
     NoDiscovery,
     /// A pattern that never matches.
     Pattern,
-    /// An argument that becomes `$0`.
-    ShellName,
-    /// An announcement that cannot be used.
+    /// An argument of `sh -c` that becomes `$0`.
+    DollarZero,
+    /// An announcement that Argo CD's user interface cannot show.
     Announcement,
-    /// A user's value that the shell takes apart.
+    /// An unquoted variable whose value a user sets.
     Unquoted,
-    /// A generate that prints nothing where manifests are looked for.
-    Silent,
-    /// A secret among the arguments.
+    /// A generate command that prints nothing to standard output.
+    NoOutput,
+    /// A secret in a command line.
     Secret,
-    /// A demand for no isolation.
-    NoDemand,
-    /// argocd-cmp-server's only file, with others beside it.
-    Beside,
+    /// `minimumIsolation: none`, which has no effect.
+    IsolationNone,
+    /// A `plugin.yaml` in a directory with other definitions.
+    OtherFiles,
     /// A file that cannot be read.
     Unreadable,
-    /// An entry of a plugins directory that is never read.
+    /// An ignored entry of a plugins directory.
     Ignored,
-    /// Less isolation than is demanded.
+    /// Less isolation than the definition requires.
     Isolation,
 }
 
 impl Code {
-    /// All of them with their numbers, severities and titles.
+    /// All codes with their numbers, severities and titles.
     pub const ALL: [(Self, u16, Severity, &'static str); 37] = [
-        (Self::Syntax, 101, Severity::Error, "not YAML"),
-        (Self::Encoding, 102, Severity::Error, "bytes that are no characters"),
+        (Self::Syntax, 101, Severity::Error, "invalid YAML"),
+        (Self::Encoding, 102, Severity::Error, "invalid text encoding"),
         (Self::Empty, 103, Severity::Error, "an empty file"),
         (Self::Type, 104, Severity::Error, "a value of the wrong type"),
         (Self::NoName, 105, Severity::Error, "no metadata.name"),
-        (Self::Kind, 106, Severity::Error, "another kind"),
+        (Self::Kind, 106, Severity::Error, "wrong kind"),
         (Self::NoGenerate, 107, Severity::Error, "no spec.generate.command"),
-        (Self::UnknownKey, 108, Severity::Warning, "a key that nobody reads"),
-        (Self::LegacyKey, 109, Severity::Warning, "a key of the plugins before sidecars"),
-        (Self::Documents, 110, Severity::Note, "several definitions in one text"),
-        (Self::RepeatedKey, 111, Severity::Warning, "a key that is there twice"),
+        (Self::UnknownKey, 108, Severity::Warning, "an unknown key"),
+        (Self::LegacyKey, 109, Severity::Warning, "an obsolete key of argocd-cm plugins"),
+        (Self::Documents, 110, Severity::Note, "several definitions in one file"),
+        (Self::RepeatedKey, 111, Severity::Warning, "a repeated key"),
         (Self::TooLarge, 112, Severity::Error, "a file that is too large"),
-        (Self::TooDeep, 113, Severity::Error, "nesting or aliases beyond all measure"),
-        (Self::Wrapped, 114, Severity::Error, "a ConfigMap instead of what is in it"),
-        (Self::Case, 115, Severity::Warning, "a key in another case"),
-        (Self::UnknownOwnKey, 116, Severity::Error, "an unknown key of sandbox or limits"),
-        (Self::Meaningless, 117, Severity::Error, "a value of sandbox or limits without meaning"),
-        (Self::NoPlugin, 118, Severity::Error, "no plugin among the documents"),
+        (Self::TooDeep, 113, Severity::Error, "too much nesting or too many aliases"),
+        (Self::Wrapped, 114, Severity::Error, "a ConfigMap in place of a definition"),
+        (Self::KeyCase, 115, Severity::Warning, "a key in the wrong case"),
+        (Self::UnknownOwnKey, 116, Severity::Error, "an unknown key in sandbox or limits"),
+        (Self::Meaningless, 117, Severity::Error, "an invalid value in sandbox or limits"),
+        (Self::NoDefinition, 118, Severity::Error, "no plugin definition found"),
         (Self::TooMany, 119, Severity::Error, "too many definitions in one file"),
-        (Self::Taken, 201, Severity::Error, "two plugins with one socket"),
-        (Self::Name, 202, Severity::Error, "a name that is no file name"),
-        (Self::SocketPath, 203, Severity::Warning, "a name too long for a socket's path"),
-        (Self::Renamed, 204, Severity::Warning, "a name that Applications no longer find"),
-        (Self::Beside, 205, Severity::Note, "a plugin.yaml beside other files"),
-        (Self::Pipeline, 301, Severity::Warning, "a pipeline whose failure is lost"),
-        (Self::Ways, 302, Severity::Warning, "several ways of discovery"),
+        (Self::DuplicateSocket, 201, Severity::Error, "two plugins with the same socket name"),
+        (Self::Name, 202, Severity::Error, "a name that cannot be a file name"),
+        (Self::SocketPath, 203, Severity::Warning, "a socket path that is too long"),
+        (Self::Renamed, 204, Severity::Warning, "a renamed plugin"),
+        (Self::OtherFiles, 205, Severity::Note, "a plugin.yaml next to other definitions"),
+        (Self::Pipeline, 301, Severity::Warning, "a pipeline that hides failures"),
+        (Self::DiscoveryMethods, 302, Severity::Warning, "several discovery methods"),
         (Self::NoDiscovery, 303, Severity::Note, "no discovery"),
         (Self::Pattern, 304, Severity::Error, "a pattern that never matches"),
-        (Self::ShellName, 305, Severity::Warning, "an argument that becomes $0"),
-        (Self::Announcement, 306, Severity::Warning, "an announcement that cannot be used"),
-        (Self::Unquoted, 307, Severity::Warning, "a user's value without quotes"),
-        (Self::Silent, 308, Severity::Warning, "a generate that prints no manifests"),
-        (Self::Secret, 309, Severity::Warning, "a secret among the arguments"),
-        (Self::NoDemand, 310, Severity::Warning, "a demand for no isolation"),
+        (Self::DollarZero, 305, Severity::Warning, "an argument that becomes $0"),
+        (Self::Announcement, 306, Severity::Warning, "an invalid announcement"),
+        (Self::Unquoted, 307, Severity::Warning, "an unquoted variable set by users"),
+        (Self::NoOutput, 308, Severity::Warning, "a generate command that prints no manifests"),
+        (Self::Secret, 309, Severity::Warning, "a secret in a command line"),
+        (Self::IsolationNone, 310, Severity::Warning, "a minimumIsolation without effect"),
         (Self::Unreadable, 404, Severity::Error, "a file that cannot be read"),
-        (Self::Ignored, 405, Severity::Note, "an entry that is ignored"),
-        (Self::Isolation, 408, Severity::Error, "less isolation than is demanded"),
+        (Self::Ignored, 405, Severity::Note, "an ignored entry"),
+        (Self::Isolation, 408, Severity::Error, "less isolation than required"),
     ];
 
-    /// How much it matters.
+    /// The code's severity.
     #[must_use]
     pub fn severity(self) -> Severity {
         self.row().map_or(Severity::Error, |row| row.2)
     }
 
-    /// What it tells of, in a few words.
+    /// The code's title: a few words, lower case.
     #[must_use]
     pub fn title(self) -> &'static str {
         self.row().map_or("", |row| row.3)
@@ -166,7 +166,7 @@ impl Code {
     }
 }
 
-/// What all codes begin with.
+/// Prefix of all codes.
 const PREFIX: &str = "CMP";
 
 impl fmt::Display for Code {
@@ -178,7 +178,7 @@ impl fmt::Display for Code {
 impl FromStr for Code {
     type Err = ();
 
-    /// `CMP0104`, in any case, or what of it people type: `104`.
+    /// Parses `CMP0104` in upper or lower case, or only the number: `104`.
     fn from_str(text: &str) -> Result<Self, ()> {
         let text = text.to_ascii_uppercase();
         let number: Option<u16> = text.strip_prefix(PREFIX).unwrap_or(&text).parse().ok();
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_ascend_and_lead_back_to_their_code() {
+    fn numbers_ascend_and_parse_to_their_code() {
         assert!(Code::ALL.is_sorted_by(|left, right| left.1 < right.1));
         for (code, number, ..) in Code::ALL {
             assert_eq!(code.to_string().parse(), Ok(code));
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_code_is_read_in_any_case() {
+    fn codes_parse_in_upper_and_lower_case() {
         assert_eq!("cmp0104".parse(), Ok(Code::Type));
         assert!("CMP".parse::<Code>().is_err() && "9999".parse::<Code>().is_err());
     }

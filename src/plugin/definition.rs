@@ -1,48 +1,49 @@
-//! One plugin, as it is served.
+//! The definition of one plugin.
 
 use cmp_discovery::{FileNamePattern, GlobPattern};
 
 use super::{Announcement, Limits, PluginName, Sandbox};
 
-/// Everything a valid plugin.yaml says.
+/// The content of a valid plugin.yaml.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PluginDefinition {
-    /// How Applications ask for it, and where its socket is.
+    /// The name that Applications and the socket use.
     pub name: PluginName,
-    /// Runs before `generate`, in the same directory; its output is dropped.
+    /// Command that runs before `generate`, in the same directory; its output is
+    /// dropped.
     pub init: Option<CommandLine>,
-    /// Prints the manifests.
+    /// Command that prints the manifests.
     pub generate: CommandLine,
-    /// How the plugin recognises an application; without it, by name only.
+    /// Method that recognises applications; without it, Applications must name
+    /// the plugin.
     pub discovery: Option<Discovery>,
-    /// What the plugin announces without running anything.
+    /// Fixed list of parameters for the user interface.
     pub announcements: Vec<Option<Announcement>>,
-    /// Prints further announcements as JSON.
+    /// Command that prints more announcements as JSON.
     pub dynamic: Option<CommandLine>,
-    /// Whether files keep the mode they have in the repository.
+    /// Keep the permissions that files have in the repository.
     pub preserve_file_mode: bool,
-    /// Whether Argo CD is asked to send git credentials.
+    /// Ask Argo CD to send git credentials.
     pub provide_git_credentials: bool,
-    /// What it may reach.
+    /// Resources that the plugin can reach.
     pub sandbox: Sandbox,
-    /// What it may use.
+    /// Limits of each request.
     pub limits: Limits,
 }
 
-/// How a plugin decides whether an application is its own.
-///
-/// A definition may name several ways; Argo CD uses the first in this order.
+/// Method by which a plugin recognises its applications. If a definition has
+/// several, Argo CD uses the first one in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Discovery {
-    /// A pattern of Go's `filepath.Glob`, relative to the application.
+    /// A pattern of Go's `filepath.Glob`, relative to the application's directory.
     FileName(FileNamePattern),
-    /// A pattern of go-zglob, relative to the application.
+    /// A pattern of go-zglob, relative to the application's directory.
     Glob(GlobPattern),
-    /// Claims the application when it prints anything.
+    /// A command that claims the application by printing anything.
     Command(CommandLine),
 }
 
-/// A program and its arguments. There is always a program, though its name may be empty.
+/// A program and its arguments. The program's name can be empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandLine {
     program: String,
@@ -50,7 +51,7 @@ pub struct CommandLine {
 }
 
 impl CommandLine {
-    /// `command` followed by `args`, as one argument vector; `None` if `command` is empty.
+    /// Joins `command` and `args`; `None` if `command` is empty.
     #[must_use]
     pub fn new(command: Vec<String>, args: Vec<String>) -> Option<Self> {
         let mut words = command.into_iter();
@@ -58,7 +59,7 @@ impl CommandLine {
         Some(Self { program, arguments: words.chain(args).collect() })
     }
 
-    /// The program as it was written: a name to look up, or a path.
+    /// The program as written: a name to search in `PATH`, or a path.
     #[must_use]
     pub fn program(&self) -> &str {
         &self.program
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn args_alone_are_no_command() {
+    fn args_without_a_command_are_ignored() {
         assert_eq!(CommandLine::new(vec![], vec!["x".into()]), None);
     }
 }

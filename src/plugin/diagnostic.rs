@@ -1,4 +1,4 @@
-//! What is wrong with a definition, where, and what to do about it.
+//! A problem of a definition: its code, place, explanation and remedy.
 
 use std::fmt;
 
@@ -6,27 +6,27 @@ use serde::Serialize;
 
 use super::{Code, Severity};
 
-/// One thing to tell about a definition. Serving logs it in one line, and
-/// `validate` shows it with the text around it.
+/// A problem of a definition, or a note on it. `serve` logs it in one line;
+/// `validate` also shows the line of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Diagnostic {
-    /// Which kind of thing.
+    /// Kind of the problem.
     pub code: Code,
-    /// What is wrong, in one line.
+    /// The problem, in one line.
     pub message: String,
-    /// Where in the file, if there is a place to blame.
+    /// The part of the file that causes it, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub region: Option<Region>,
-    /// What stands there, said in a few words beside it.
+    /// A few words about the region; `validate` prints them next to it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub label: String,
-    /// What follows from it, and what Argo CD says.
+    /// Consequences, and Argo CD's error message.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// What to write instead.
+    /// The remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
-    /// What else has to do with it.
+    /// Other places that contribute to the problem.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub related: Vec<Related>,
 }
@@ -39,24 +39,24 @@ pub struct Region {
     pub line: usize,
     /// First column in characters, counted from 1.
     pub column: usize,
-    /// The column behind it.
+    /// The column after the last character.
     pub end_column: usize,
 }
 
-/// Another place that has to do with a diagnostic.
+/// Another place that contributes to a problem.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Related {
-    /// The file's name.
+    /// The file's name; empty for the file of the diagnostic.
     pub file: String,
-    /// Where in it.
+    /// The part of the file, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub region: Option<Region>,
-    /// What stands there.
+    /// A few words about the place.
     pub label: String,
 }
 
 impl Diagnostic {
-    /// A diagnostic without a place.
+    /// A diagnostic without region, notes and help.
     #[must_use]
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self {
@@ -70,32 +70,32 @@ impl Diagnostic {
         }
     }
 
-    /// The same at a place.
+    /// Sets the region.
     #[must_use]
     pub fn at(self, region: Option<Region>) -> Self {
         Self { region, ..self }
     }
 
-    /// The same with words beside its place.
+    /// Sets the label of the region.
     #[must_use]
     pub fn label(self, label: impl Into<String>) -> Self {
         Self { label: label.into(), ..self }
     }
 
-    /// The same with one more consequence.
+    /// Adds a note.
     #[must_use]
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.notes.push(note.into());
         self
     }
 
-    /// The same with a way out.
+    /// Sets the remedy.
     #[must_use]
     pub fn help(self, help: impl Into<String>) -> Self {
         Self { help: Some(help.into()), ..self }
     }
 
-    /// How much it matters.
+    /// Severity of its code.
     #[must_use]
     pub fn severity(&self) -> Severity {
         self.code.severity()

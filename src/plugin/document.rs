@@ -1,11 +1,11 @@
-//! Where the documents of a text are.
+//! Splits a text into YAML documents.
 
 use std::ops::Range;
 
-/// The documents of a text, from one separator to the next.
+/// The byte ranges of the documents of a text.
 ///
-/// A line that starts with `---` or `...` can be nothing else in YAML, whatever
-/// is around it. So one document that is broken hides no other.
+/// A line that starts with `---` or `...` always separates documents, so an
+/// invalid document does not hide the others.
 pub(super) fn split(text: &[u8]) -> Vec<Range<usize>> {
     let mut documents = Vec::new();
     let (mut start, mut at, mut content) = (0, 0, Content::Nothing);
@@ -37,11 +37,11 @@ pub(super) fn split(text: &[u8]) -> Vec<Range<usize>> {
     documents
 }
 
-/// What there is since the last document.
+/// Content found since the last document.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Content {
     Nothing,
-    /// Belongs to the document that has to follow.
+    /// Only directives, which belong to the next document.
     Directive,
     Document,
 }
@@ -51,7 +51,7 @@ enum Line {
     End,
     Directive,
     Text,
-    /// Nothing, or a comment.
+    /// An empty line or a comment.
     Blank,
 }
 
@@ -98,13 +98,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_comments_are_no_document() {
+    fn empty_text_and_comments_are_not_documents() {
         assert!(texts("").is_empty() && texts("# only\n\n  # this\n").is_empty());
         assert_eq!(texts("a: 1\n...\n# the end\n"), ["a: 1\n...\n"]);
     }
 
     #[test]
-    fn dashes_separate_only_at_the_start_of_a_line_and_by_themselves() {
+    fn only_a_line_of_three_dashes_separates() {
         assert_eq!(texts("a: |\n  ---\n  b\n---x\n").len(), 1);
         assert_eq!(texts("a\r\n---\r\nb\r\n").len(), 2);
     }

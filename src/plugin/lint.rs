@@ -1,4 +1,4 @@
-//! What is valid and probably not meant.
+//! Warnings about valid definitions that probably do not do what was intended.
 
 mod announcements;
 mod repeated;
@@ -13,62 +13,61 @@ use self::{
 };
 use super::{
     Code, DEFAULT_SOCKET_DIR, Diagnostic, Isolation, MAX_SOCKET_PATH, PluginDefinition,
-    manifest::Step, site::Site,
+    locator::Locator, manifest::Step,
 };
 
-/// Names of options that are followed by a secret.
+/// Endings of options that take a secret.
 const SECRETS: [&str; 5] = ["password", "passwd", "token", "secret", "apikey"];
 
-/// Commands of a definition, and whether their failure has to be seen.
-const COMMANDS: [(&[&str], Loss); 4] = [
-    (&["spec", "init"], Loss::Matters),
-    (&["spec", "generate"], Loss::Matters),
-    // What they print is the answer, and no answer is one, too.
-    (&["spec", "discover", "find"], Loss::Usual),
-    (&["spec", "parameters", "dynamic"], Loss::Usual),
+/// Commands of a definition, and whether a pipeline in them may hide a failure.
+const COMMANDS: [(&[&str], PipeFailure); 4] = [
+    (&["spec", "init"], PipeFailure::Matters),
+    (&["spec", "generate"], PipeFailure::Matters),
+    // In these commands, `grep` without a match is a normal answer.
+    (&["spec", "discover", "find"], PipeFailure::Normal),
+    (&["spec", "parameters", "dynamic"], PipeFailure::Normal),
 ];
 
-/// Whether a pipeline may lose a failure.
+/// Significance of a failure inside a pipeline.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Loss {
+enum PipeFailure {
     Matters,
-    Usual,
+    Normal,
 }
 
-/// Looks at a valid definition; `value` is what it was read from, with keys as
-/// they should be.
+/// Checks a valid definition; `value` is its JSON with canonical keys.
 pub(super) fn lint(
     definition: &PluginDefinition,
     value: &Value,
-    site: &Site<'_>,
+    locator: &Locator<'_>,
 ) -> Vec<Diagnostic> {
     let mut found = Vec::new();
-    socket(definition, site, &mut found);
-    discovery(definition, value, site, &mut found);
-    for (path, loss) in COMMANDS {
+    socket(definition, locator, &mut found);
+    discovery(definition, value, locator, &mut found);
+    for (path, failure) in COMMANDS {
         let command = path.iter().try_fold(value, |value, key| value.get(key));
         let words = command.map(|command| words(command, path)).unwrap_or_default();
         if let Some(given) = given(&words) {
-            shell(&given, loss, site, &mut found);
-            found.extend(silent(&given, path, site));
+            shell(&given, failure, locator, &mut found);
+            found.extend(silent(&given, path, locator));
         }
-        found.extend(secret(&words, site));
+        found.extend(secret(&words, locator));
     }
-    found.extend(no_demand(definition, site));
-    announcements::lint(definition, site, &mut found);
-    repeated::lint(site, &mut found);
+    found.extend(isolation_none(definition, locator));
+    announcements::lint(definition, locator, &mut found);
+    repeated::lint(locator, &mut found);
     found
 }
 
-fn socket(definition: &PluginDefinition, site: &Site<'_>, found: &mut Vec<Diagnostic>) {
+fn socket(definition: &PluginDefinition, locator: &Locator<'_>, found: &mut Vec<Diagnostic>) {
     let length = DEFAULT_SOCKET_DIR.len() + 1 + definition.name.socket_file().len();
     if length > MAX_SOCKET_PATH {
         let text = format!(
-            "the socket's path would be {length} bytes long in {DEFAULT_SOCKET_DIR}: {MAX_SOCKET_PATH} are possible"
+            "the socket's path would have {length} bytes in {DEFAULT_SOCKET_DIR}: the limit is {MAX_SOCKET_PATH} bytes"
         );
         found.push(
             Diagnostic::new(Code::SocketPath, text)
-                .at(site.value(&path(&["metadata", "name"])))
+                .at(locator.value(&path(&["metadata", "name"])))
                 .label(format!("{} bytes too long", length - MAX_SOCKET_PATH)),
         );
     }
@@ -77,7 +76,7 @@ fn socket(definition: &PluginDefinition, site: &Site<'_>, found: &mut Vec<Diagno
 fn discovery(
     definition: &PluginDefinition,
     value: &Value,
-    site: &Site<'_>,
+    locator: &Locator<'_>,
     found: &mut Vec<Diagnostic>,
 ) {
     let is_there = |pointer: &str| {
@@ -87,31 +86,31 @@ fn discovery(
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => false,
         })
     };
-    let ways: Vec<_> = ["fileName", "find/glob", "find/command"]
+    let methods: Vec<_> = ["fileName", "find/glob", "find/command"]
         .into_iter()
-        .filter(|way| is_there(&format!("/spec/discover/{way}")))
+        .filter(|method| is_there(&format!("/spec/discover/{method}")))
         .collect();
-    match ways.as_slice() {
+    match methods.as_slice() {
         [] => found.push(
             Diagnostic::new(
                 Code::NoDiscovery,
-                format!("used only where an Application names it: {}", definition.name),
+                format!("only Applications that name `{}` use it", definition.name),
             )
-            .at(site.value(&path(&["metadata", "name"])))
-            .help("with spec.discover, Argo CD finds out by itself"),
+            .at(locator.value(&path(&["metadata", "name"])))
+            .help("set spec.discover so that Argo CD finds the plugin by itself"),
         ),
         [_] => {}
         [first, ignored @ ..] => {
             let all = ["spec", "discover"].into_iter();
-            for way in ignored {
-                let place: Vec<_> = all.clone().chain(way.split('/')).collect();
-                let text = format!("`{}` is not used", way.replace('/', "."));
+            for method in ignored {
+                let place: Vec<_> = all.clone().chain(method.split('/')).collect();
+                let text = format!("`{}` is not used", method.replace('/', "."));
                 found.push(
-                    Diagnostic::new(Code::Ways, text)
-                        .at(site.key(&path(&place)))
+                    Diagnostic::new(Code::DiscoveryMethods, text)
+                        .at(locator.key(&path(&place)))
                         .label("ignored")
                         .note(format!(
-                            "`{}` comes first, and only one is asked",
+                            "`{}` takes precedence, and only one discovery method is used",
                             first.replace('/', ".")
                         )),
                 );
@@ -120,56 +119,63 @@ fn discovery(
     }
 }
 
-/// A demand that every sidecar meets, one that keeps nothing apart included.
-fn no_demand(definition: &PluginDefinition, site: &Site<'_>) -> Option<Diagnostic> {
+/// Warns of `minimumIsolation: none`, which every sidecar meets.
+fn isolation_none(definition: &PluginDefinition, locator: &Locator<'_>) -> Option<Diagnostic> {
     (definition.sandbox.minimum_isolation == Some(Isolation::None)).then(|| {
-        Diagnostic::new(Code::NoDemand, "`minimumIsolation: none` demands nothing")
-            .at(site.value(&path(&["spec", "sandbox", "minimumIsolation"])))
+        Diagnostic::new(Code::IsolationNone, "`minimumIsolation: none` has no effect")
+            .at(locator.value(&path(&["spec", "sandbox", "minimumIsolation"])))
             .label("no effect")
-            .note("it does not lift the isolation either: that is the operator's to choose")
-            .help("remove it, or demand landlock, uid or namespaces")
+            .note("the sidecar's operator chooses the isolation with --isolation; a definition cannot weaken it")
+            .help("remove it, or set landlock, uid or namespaces")
     })
 }
 
-/// A generate all of whose commands write to standard error.
-fn silent(given: &Given<'_, '_>, path: &[&str], site: &Site<'_>) -> Option<Diagnostic> {
+/// Warns of a generate command that writes everything to standard error.
+fn silent(given: &Given<'_, '_>, path: &[&str], locator: &Locator<'_>) -> Option<Diagnostic> {
     let Given { script: Word { text, path: place }, .. } = given;
     let commands = || {
         let lines = text.lines().map(str::trim);
         lines.filter(|line| !line.is_empty() && !line.starts_with('#') && !line.starts_with("set "))
     };
-    let is_elsewhere = |line: &str| line.ends_with(">&2") || line.ends_with("/dev/stderr");
-    let is_silent = commands().next().is_some() && commands().all(is_elsewhere);
+    let is_to_stderr = |line: &str| line.ends_with(">&2") || line.ends_with("/dev/stderr");
+    let is_silent = commands().next().is_some() && commands().all(is_to_stderr);
     (path == ["spec", "generate"] && is_silent).then(|| {
-        Diagnostic::new(Code::Silent, "everything it prints goes to standard error")
-            .at(site.value(place))
+        Diagnostic::new(Code::NoOutput, "the generate command prints everything to standard error")
+            .at(locator.value(place))
             .label("no manifests")
-            .note("manifests are read from standard output; none at all is an answer, and with automated pruning Argo CD deletes")
+            .note("manifests are read from standard output; with automated pruning, an empty output deletes the application's resources")
     })
 }
 
-fn shell(given: &Given<'_, '_>, loss: Loss, site: &Site<'_>, found: &mut Vec<Diagnostic>) {
+fn shell(
+    given: &Given<'_, '_>,
+    failure: PipeFailure,
+    locator: &Locator<'_>,
+    found: &mut Vec<Diagnostic>,
+) {
     let Given { script: Word { text, path }, rest, has_pipefail } = given;
     let script = Script::new(text);
     let region = |start, end| {
-        site.node(path).map_or_else(|| site.value(path), |node| Some(site.part(node, start, end)))
+        locator
+            .node(path)
+            .map_or_else(|| locator.value(path), |node| Some(locator.part(node, start, end)))
     };
-    let is_lost = loss == Loss::Matters && !script.has_pipefail && !has_pipefail;
+    let is_lost = failure == PipeFailure::Matters && !script.has_pipefail && !has_pipefail;
     if let Some(pipe) = script.pipes.first().filter(|_| is_lost) {
         found.push(
-            Diagnostic::new(Code::Pipeline, "a pipeline without `set -o pipefail`")
+            Diagnostic::new(Code::Pipeline, "pipeline without `set -o pipefail`")
                 .at(region(*pipe, pipe + 1))
-                .label("if what is before this fails, nobody notices")
-                .note("less output then looks like success, and with automated pruning Argo CD deletes what is missing")
-                .help("begin with `set -eo pipefail`, with bash where sh does not know it"),
+                .label("a failure before this pipe is ignored")
+                .note("the output is then incomplete, and with automated pruning Argo CD deletes the missing resources")
+                .help("begin the script with `set -eo pipefail`; use bash if sh does not support it"),
         );
     }
     for unquoted in &script.unquoted {
         found.push(
             Diagnostic::new(Code::Unquoted, format!("`{}` without quotes", unquoted.name))
                 .at(region(unquoted.start, unquoted.end))
-                .label("the shell takes this apart")
-                .note("whoever may edit the Application chooses its words, and so the options of the command")
+                .label("the shell splits this value into words")
+                .note("anyone who can edit the Application can add options to the command")
                 .help(format!("\"${{{}}}\"", unquoted.name)),
         );
     }
@@ -177,21 +183,22 @@ fn shell(given: &Given<'_, '_>, loss: Loss, site: &Site<'_>, found: &mut Vec<Dia
         && !script.has_zero
         && !(script.has_parameters && rest.len() > 1)
     {
-        let diagnostic = Diagnostic::new(Code::ShellName, "the script never sees this argument")
-            .at(site.value(&first.path))
-            .label("becomes $0");
+        let diagnostic =
+            Diagnostic::new(Code::DollarZero, "the script does not receive this argument")
+                .at(locator.value(&first.path))
+                .label("becomes $0");
         found.push(if script.has_parameters {
-            diagnostic.help("put a name for $0 before it, as in [sh, -c, script, sh, …]")
+            diagnostic.help("put a value for $0 before it: [sh, -c, script, sh, …]")
         } else {
             diagnostic
-                .note("a shell takes one argument as its script, and the next ones as $0, $1 and so on")
-                .help("put all of it into the script")
+                .note("`sh -c` takes one argument as its script; the next arguments become $0, $1 and so on")
+                .help("put the whole command into the script")
         });
     }
 }
 
-/// The first word that holds a secret for everybody to read.
-fn secret(words: &[Word<'_>], site: &Site<'_>) -> Option<Diagnostic> {
+/// Warns of the first word that contains a secret.
+fn secret(words: &[Word<'_>], locator: &Locator<'_>) -> Option<Diagnostic> {
     let is_name = |name: &str| {
         let bare: String = name.chars().filter(char::is_ascii_alphabetic).collect();
         let bare = bare.to_ascii_lowercase();
@@ -212,18 +219,18 @@ fn secret(words: &[Word<'_>], site: &Site<'_>) -> Option<Diagnostic> {
         });
         let piece = found.flatten().next()?;
         let start = piece.as_ptr().addr() - word.text.as_ptr().addr();
-        let part = |node| site.part(node, start, start + piece.len());
-        let region = site.node(&word.path).map(part);
+        let part = |node| locator.part(node, start, start + piece.len());
+        let region = locator.node(&word.path).map(part);
         Some(
-            Diagnostic::new(Code::Secret, "a secret in a definition")
+            Diagnostic::new(Code::Secret, "secret in a command line")
                 .at(region)
-                .note("a ConfigMap is no secret, and every process may see arguments")
-                .help("mount it from a Secret, and let the command read it there"),
+                .note("a ConfigMap is not protected like a Secret, and other processes can see arguments")
+                .help("mount a Secret, and let the command read the file"),
         )
     })
 }
 
-/// Most pieces of a word that are looked at for secrets.
+/// Most pieces of a word that are searched for secrets.
 const MAX_PIECES: usize = 10_000;
 
 fn path(keys: &[&str]) -> Vec<Step> {

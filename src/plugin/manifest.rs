@@ -1,4 +1,4 @@
-//! plugin.yaml, field for field, and what Argo CD demands of it.
+//! Reads plugin.yaml as Argo CD does.
 
 mod extension;
 mod fault;
@@ -16,6 +16,7 @@ use serde_json::Value;
 
 pub use self::{fault::InvalidManifest, schema::schema, shape::Step};
 pub(super) use self::{
+    fields::section_of,
     shape::{Finding, FindingKind, at, folds_to},
     typed::KIND,
 };
@@ -25,13 +26,13 @@ use self::{
 };
 use super::{Announcement, PluginDefinition};
 
-/// Most bytes of JSON that one document may become: aliases repeat what they
-/// name, and no definition is larger than a `ConfigMap`, which is 1 MiB.
+/// Most bytes of JSON that one document can become. A definition has at most the
+/// 1 MiB of a `ConfigMap`, but aliases can repeat parts of it.
 const MAX_JSON_BYTES: usize = 4 << 20;
 
 /// Reads the first document of a plugin.yaml the way Argo CD does.
 pub fn read(text: &[u8]) -> Result<PluginDefinition, InvalidManifest> {
-    let Judgement { definition, faults, .. } = judge(&value(text)?);
+    let Checked { definition, faults, .. } = check(&value(text)?);
     match (definition, faults.into_iter().next()) {
         (Some(definition), None) => Ok(definition),
         (_, Some(fault)) => Err(fault),
@@ -39,7 +40,7 @@ pub fn read(text: &[u8]) -> Result<PluginDefinition, InvalidManifest> {
     }
 }
 
-/// The first document of a text, as Argo CD sees it.
+/// The first document of a text as JSON, as Argo CD converts it.
 pub(super) fn value(text: &[u8]) -> Result<Value, InvalidManifest> {
     let mut json = Vec::new();
     let converted = cmp_yaml::Converter::new(MAX_JSON_BYTES).convert(text, &mut json);
@@ -47,31 +48,31 @@ pub(super) fn value(text: &[u8]) -> Result<Value, InvalidManifest> {
     serde_json::from_slice(&json).map_err(InvalidManifest::Json)
 }
 
-/// What there is to say of a definition.
+/// Result of checking a definition.
 #[derive(Debug)]
-pub(super) struct Judgement {
-    /// Present if and only if there is no fault.
+pub(super) struct Checked {
+    /// Present if and only if `faults` is empty.
     pub(super) definition: Option<PluginDefinition>,
-    /// What is wrong, as Argo CD finds it: the first is what it would say.
+    /// Errors in Argo CD's order. Argo CD would report only the first.
     pub(super) faults: Vec<InvalidManifest>,
-    /// What Argo CD takes without a word.
-    pub(super) oddities: Vec<Finding>,
-    /// The value with keys as they should be, and nothing that nobody reads.
+    /// Mistakes that Argo CD silently accepts.
+    pub(super) warnings: Vec<Finding>,
+    /// The value with canonical keys and without unknown ones.
     pub(super) value: Value,
 }
 
-/// Judges one value as a definition.
-pub(super) fn judge(value: &Value) -> Judgement {
+/// Checks one value as a definition.
+pub(super) fn check(value: &Value) -> Checked {
     let (value, findings) = shape::read(value, &Shape::Struct(&fields::PLUGIN));
-    let (mut faults, mut oddities) = (Vec::new(), Vec::new());
+    let (mut faults, mut warnings) = (Vec::new(), Vec::new());
     for finding in findings {
         match refused(finding) {
             Ok(fault) => faults.push(fault),
-            Err(oddity) => oddities.push(oddity),
+            Err(warning) => warnings.push(warning),
         }
     }
     if !faults.is_empty() {
-        return Judgement { definition: None, faults, oddities, value };
+        return Checked { definition: None, faults, warnings, value };
     }
     let typed =
         PluginManifest::deserialize(&value).map_err(|error| vec![InvalidManifest::Json(error)]);
@@ -79,10 +80,10 @@ pub(super) fn judge(value: &Value) -> Judgement {
         Ok(definition) => (Some(definition), Vec::new()),
         Err(faults) => (None, faults),
     };
-    Judgement { definition, faults, oddities, value }
+    Checked { definition, faults, warnings, value }
 }
 
-/// Reads announcements that a command printed, as `encoding/json` reads them.
+/// Reads announcements that a command printed, as Go's `encoding/json` does.
 pub fn read_announcements(text: &[u8]) -> Result<Vec<Option<Announcement>>, InvalidManifest> {
     json::check(text).map_err(InvalidManifest::Printed)?;
     let value: Value = serde_json::from_slice(text).map_err(InvalidManifest::Json)?;
@@ -94,12 +95,7 @@ pub fn read_announcements(text: &[u8]) -> Result<Vec<Option<Announcement>>, Inva
     Ok(items.map_err(InvalidManifest::Json)?.into_iter().map(|item| item.map(Into::into)).collect())
 }
 
-/// The section of a definition that has a key of this name.
-pub(super) fn home(key: &str) -> Option<String> {
-    fields::section_of(key)
-}
-
-/// A finding that is as good as an error, or the finding.
+/// Converts a finding to an error, or returns it if it is only a warning.
 fn refused(finding: Finding) -> Result<InvalidManifest, Finding> {
     let Finding { path, kind } = finding;
     match kind {

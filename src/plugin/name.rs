@@ -1,4 +1,4 @@
-//! The name a plugin is asked for by.
+//! The name of a plugin.
 
 use std::{fmt, sync::Arc};
 
@@ -7,16 +7,16 @@ use thiserror::Error;
 /// Longest socket file name in bytes: `NAME_MAX` of Linux file systems.
 const MAX_FILE_NAME: usize = 255;
 
-/// `metadata.name`, with `-` and `spec.version` behind it when there is one.
+/// `metadata.name`, followed by `-` and `spec.version` if there is a version.
 ///
-/// It is the stem of the socket's file name and what an Application writes into
-/// `spec.source.plugin.name`. It holds neither `/` nor a control character, so
-/// it cannot lead out of the socket directory.
+/// The socket's file name begins with it, and Applications use it in
+/// `spec.source.plugin.name`. It has no `/` and no control character, so the
+/// socket cannot be outside its directory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PluginName(Arc<str>);
 
 impl PluginName {
-    /// Joins a name and a version the way Argo CD does: an empty version adds nothing.
+    /// Joins a name and a version as Argo CD does; the version may be empty.
     pub fn new(name: &str, version: &str) -> Result<Self, InvalidName> {
         check("metadata.name", name)?;
         if version.is_empty() {
@@ -47,13 +47,13 @@ impl PluginName {
     }
 }
 
-/// Suffix that Argo CD appends to a plugin's name to find its socket.
+/// Argo CD appends this suffix to a plugin's name to find its socket.
 pub const SOCKET_SUFFIX: &str = ".sock";
 
 /// Longest path of a socket in bytes: the size of `sockaddr_un`'s path without the final NUL.
 pub const MAX_SOCKET_PATH: usize = 107;
 
-/// Default directory of the sockets, where Argo CD's repo-server searches for them.
+/// Default directory of sockets: the one where Argo CD's repo-server searches.
 pub const DEFAULT_SOCKET_DIR: &str = "/home/argocd/cmp-server/plugins";
 
 impl fmt::Display for PluginName {
@@ -62,31 +62,32 @@ impl fmt::Display for PluginName {
     }
 }
 
-/// Why a name cannot be the name of a socket file.
-///
-/// Argo CD itself takes any text and would place the socket outside its directory.
+/// A name that cannot be the name of a socket file. Argo CD accepts any text and
+/// can create the socket outside its directory.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum InvalidName {
-    /// A character that no socket file may carry.
-    #[error("{field} `{text}` holds {character:?}, which cannot be part of a socket's file name")]
+    /// `/` or a control character.
+    #[error(
+        "{field} `{text}` contains {character:?}, which cannot be part of a socket's file name"
+    )]
     Character {
         /// The key in plugin.yaml.
         field: &'static str,
-        /// What it holds.
+        /// The key's value.
         text: String,
-        /// The first such character.
+        /// The first invalid character.
         character: char,
     },
-    /// Longer than a file name may be.
-    #[error("the socket's file name would be {length} bytes long; {MAX_FILE_NAME} are possible")]
+    /// Longer than a file name can be.
+    #[error("the socket's file name would have {length} bytes: the limit is {MAX_FILE_NAME} bytes")]
     Long {
-        /// Bytes with the suffix.
+        /// Length of the file name in bytes, with the suffix.
         length: usize,
     },
 }
 
 impl InvalidName {
-    /// The key in plugin.yaml that is to be changed.
+    /// The key in plugin.yaml that must be changed.
     #[must_use]
     pub fn field(&self) -> &'static str {
         match self {
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_lead_out_of_the_directory_are_refused() {
+    fn names_that_leave_the_directory_are_refused() {
         for (name, version) in [("../x", ""), ("a/b", ""), ("a", "b/c"), ("/", "")] {
             assert!(PluginName::new(name, version).is_err(), "{name} {version}");
         }
@@ -134,12 +135,12 @@ mod tests {
     }
 
     #[test]
-    fn blanks_and_dots_are_as_good_as_they_are_to_argo_cd() {
+    fn spaces_and_dots_are_accepted_as_in_argo_cd() {
         assert_eq!(PluginName::new("my plugin", "..").unwrap().as_str(), "my plugin-..");
     }
 
     #[test]
-    fn a_name_is_as_long_as_a_file_name_may_be() {
+    fn a_name_is_at_most_as_long_as_a_file_name() {
         assert!(PluginName::new(&"x".repeat(250), "").is_ok());
         let error = PluginName::new(&"x".repeat(251), "").unwrap_err();
         assert!(error.to_string().contains("256 bytes"), "{error}");

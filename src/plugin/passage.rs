@@ -1,16 +1,17 @@
-//! A text within a file, and where its bytes stand there.
+//! Maps a text inside a file, such as a YAML scalar, to lines and columns of the
+//! file.
 
 use cmp_yaml::{Style, tree::Node};
 
 use super::diagnostic::Region;
 
-/// A file's text.
+/// The text of a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct File<'f>(pub(super) &'f [u8]);
 
 impl File<'_> {
-    /// The part from `start` to `end` as people count, no further than the end
-    /// of its first line.
+    /// Converts byte offsets to a line and columns. The region ends at the end of
+    /// its first line.
     pub(super) fn region(self, start: usize, end: usize) -> Region {
         let text = self.0;
         let start = start.min(text.len());
@@ -33,12 +34,12 @@ fn characters(text: &[u8]) -> usize {
     text.iter().filter(|&byte| byte & 0xC0 != 0x80).count()
 }
 
-/// Where the bytes of a text stand in the text around it.
+/// Maps byte offsets of an inner text to offsets of the outer text.
 #[derive(Clone, Debug)]
 pub(super) enum Map {
-    /// From each offset in the text on: the offset around it.
+    /// Pairs of an inner and an outer offset; each holds up to the next pair.
     Pieces(Vec<(usize, usize)>),
-    /// Nobody can say more than where all of it is.
+    /// Only the offsets of the whole text are known.
     Whole { start: usize, end: usize },
 }
 
@@ -48,7 +49,7 @@ impl Map {
         Self::Pieces(vec![(0, 0)])
     }
 
-    /// The map of a scalar's text in the document it stands in.
+    /// The map from a scalar's text to its document.
     pub(super) fn of(scalar: Node<'_>, document: &[u8]) -> Self {
         let span = scalar.span();
         let (start, end) = (span.start.offset, span.end.offset.min(document.len()));
@@ -67,7 +68,7 @@ impl Map {
         pieces.map_or(Self::Whole { start, end }, |pieces| Self::Pieces(shift(pieces)))
     }
 
-    /// Where a part of the text stands around it.
+    /// Converts a range of the inner text to a range of the outer text.
     fn outside(&self, start: usize, end: usize) -> (usize, usize) {
         match self {
             Self::Whole { start, end } => (*start, *end),
@@ -77,13 +78,14 @@ impl Map {
                     let piece = next.checked_sub(1).and_then(|last| pieces.get(last));
                     piece.map_or(offset, |(from, to)| to + (offset - from))
                 };
-                // The end is where its last byte is: the next piece may be far.
+                // The end is computed from the last byte, because the next piece can be
+                // far away.
                 (place(start), place(end.max(start + 1) - 1) + 1)
             }
         }
     }
 
-    /// The map of a text in what is around the text around it.
+    /// Joins two maps: inner to middle, and middle to `outer`.
     pub(super) fn within(self, base: usize, outer: &Self) -> Self {
         let lift = |start: usize, end: usize| outer.outside(base + start, base + end);
         match self {
@@ -101,7 +103,7 @@ impl Map {
     }
 }
 
-/// Each line of a literal block is the end of a line of the document.
+/// Pieces of a literal block: each line is the end of a line of the document.
 fn literal(value: &str, source: &[u8]) -> Option<Vec<(usize, usize)>> {
     let mut lines = source.split_inclusive(|&byte| byte == b'\n');
     let mut to = lines.next()?.len();
@@ -119,14 +121,14 @@ fn literal(value: &str, source: &[u8]) -> Option<Vec<(usize, usize)>> {
     Some(pieces)
 }
 
-/// Text that is written as it is, behind so many bytes of quotes.
+/// The piece of a text without escapes, after `quotes` bytes.
 fn same(value: &str, source: &[u8], quotes: usize) -> Option<Vec<(usize, usize)>> {
     let written = source.get(quotes..quotes + value.len())?;
     (written == value.as_bytes()).then(|| vec![(0, quotes)])
 }
 
-/// Text on one line between quotes, as JSON has it: a new piece behind every
-/// escape.
+/// Pieces of a double-quoted text on one line, as in JSON: a new piece begins
+/// after each escape.
 fn double_quoted(source: &[u8]) -> Option<Vec<(usize, usize)>> {
     let source = source.trim_ascii_end();
     let inner = source.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
@@ -145,7 +147,7 @@ fn double_quoted(source: &[u8]) -> Option<Vec<(usize, usize)>> {
     Some(pieces)
 }
 
-/// Bytes of an escape, and of what it means.
+/// Bytes of an escape as written, and of the character that it stands for.
 fn escape(text: &[u8]) -> Option<(usize, usize)> {
     let digits = |count: usize| {
         let digits = std::str::from_utf8(text.get(2..2 + count)?).ok()?;
@@ -162,24 +164,24 @@ fn escape(text: &[u8]) -> Option<(usize, usize)> {
     })
 }
 
-/// A text that is read by itself.
+/// A text that is parsed by itself.
 #[derive(Clone, Debug)]
 pub(super) struct Passage<'p> {
     pub(super) text: &'p [u8],
-    /// Where it starts in the text that `map` is of.
+    /// Offset of `text` in the inner text of `map`.
     pub(super) base: usize,
     pub(super) map: &'p Map,
     pub(super) file: File<'p>,
 }
 
 impl Passage<'_> {
-    /// Where a part of it stands in the file.
+    /// The region of a part of the text in the file.
     pub(super) fn region(&self, start: usize, end: usize) -> Region {
         let (start, end) = self.map.outside(self.base + start, self.base + end);
         self.file.region(start, end)
     }
 
-    /// The line of an offset in it.
+    /// The line of the text that contains an offset.
     pub(super) fn line(&self, offset: usize) -> &[u8] {
         let offset = offset.min(self.text.len());
         let start = memchr::memrchr(b'\n', &self.text[..offset]).map_or(0, |at| at + 1);
@@ -187,7 +189,7 @@ impl Passage<'_> {
         &self.text[start..end.map_or(self.text.len(), |at| offset + at)]
     }
 
-    /// The map of one of its scalars in the file.
+    /// The map from one of its scalars to the file.
     pub(super) fn map_of(&self, scalar: Node<'_>) -> Map {
         Map::of(scalar, self.text).within(self.base, self.map)
     }
@@ -197,7 +199,7 @@ impl Passage<'_> {
 mod tests {
     use super::*;
 
-    /// Where `needle` of the value of `key` stands in the document.
+    /// Region of `needle` in the value of `key`.
     fn found(document: &str, needle: &str) -> String {
         let tree = cmp_yaml::tree(document.as_bytes()).unwrap().unwrap();
         let node = tree.root().get("key").unwrap();
@@ -209,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_literal_block_is_found_line_by_line() {
+    fn literal_blocks_are_mapped_line_by_line() {
         assert_eq!(found("key: |\n  one\n    two\n\n  tree\n", "two"), "3:5-8");
         assert_eq!(found("key: |-\n\n   one\n   ünï tree", "tree"), "4:8-12");
         assert_eq!(found("key: |2 # why\n    one\n  tree\n", "tree"), "3:3-7");
@@ -217,14 +219,14 @@ mod tests {
     }
 
     #[test]
-    fn quoted_text_is_found_behind_its_escapes() {
+    fn quoted_text_is_mapped_across_escapes() {
         assert_eq!(found(r#"{"key": "a\n\u00e9 tree"}"#, "tree"), "1:20-24");
         assert_eq!(found("key: 'a tree'", "tree"), "1:9-13");
         assert_eq!(found("key: a tree", "tree"), "1:8-12");
     }
 
     #[test]
-    fn text_that_was_rearranged_is_found_as_a_whole() {
+    fn rearranged_text_is_mapped_as_a_whole() {
         assert_eq!(found("key: >\n  one\n  tree\n", "tree"), "1:6-7");
         assert_eq!(found("key: 'it''s a tree'", "tree"), "1:6-20");
     }

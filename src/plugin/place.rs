@@ -1,46 +1,46 @@
-//! Which part of a file holds a definition.
+//! The part of a file that contains a definition.
 
 use std::fmt;
 
-/// A way into a file, from the outside to the inside.
+/// The path of a definition inside its file, outermost part first.
 ///
-/// It is a definition's identity as long as its text is broken: what was good
-/// at a place before is what its author still means to have.
+/// It identifies a definition while its text is invalid: the last valid
+/// definition at the same place stays in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place(Vec<Part>);
 
 /// A step of a [`Place`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {
-    /// To a document, counted from 1.
+    /// A document, counted from 1.
     Document(usize),
-    /// To an item of a list, counted from 0.
+    /// An item of a list, counted from 0.
     Item(usize),
-    /// To a value of a `ConfigMap`'s `data`.
+    /// A key of a `ConfigMap`'s `data`.
     Key(String),
 }
 
 impl Place {
-    /// The place a step further in.
+    /// This place with one more part.
     #[must_use]
     pub fn with(&self, part: Part) -> Self {
         Self(self.0.iter().cloned().chain([part]).collect())
     }
 
-    /// Whether `inner` is this place or in it.
+    /// True if `inner` is this place or inside it.
     #[must_use]
     pub fn holds(&self, inner: &Self) -> bool {
         inner.0.starts_with(&self.0)
     }
 
-    /// Whether it is in a `ConfigMap`.
+    /// True for a place inside a `ConfigMap`.
     #[must_use]
     pub fn is_wrapped(&self) -> bool {
         self.0.iter().any(|part| matches!(part, Part::Key(_)))
     }
 }
 
-/// Nothing for the first document of a file, which is the usual one.
+/// Empty for the first document of a file, where most definitions are.
 impl fmt::Display for Place {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = self.0.iter().filter(|part| **part != Part::Document(1));
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_named_from_the_outside_and_the_first_document_goes_without_saying() {
+    fn a_place_is_written_outermost_part_first_without_document_1() {
         let first = Place::default().with(Part::Document(1));
         assert_eq!(first.to_string(), "");
         let key = first.with(Part::Key("a.yaml".into()));

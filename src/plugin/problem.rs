@@ -1,29 +1,30 @@
-//! What is wrong with a definition of a file.
+//! A diagnostic with the file and the part of the file that it concerns.
 
 use std::fmt;
 
 use super::{Diagnostic, Place};
 
-/// What is wrong with a definition. Its last good form, if any, stays.
+/// A problem of a definition. If the definition was valid before, its last
+/// valid version stays in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The file's name.
     pub file: String,
-    /// The part of the file: a definition, or more if no more is known.
+    /// The part of the file: a definition, or a larger part if it cannot be read.
     pub place: Place,
-    /// Whether an earlier definition of it is served.
+    /// True if an earlier version of the definition stays in use.
     pub stale: bool,
-    /// What is wrong, and where.
+    /// The diagnostic.
     pub problem: Diagnostic,
 }
 
 impl Problem {
-    /// A problem with a file as a whole.
+    /// A problem of a whole file.
     pub(crate) fn of_file(file: impl Into<String>, problem: Diagnostic) -> Self {
         Self { file: file.into(), place: Place::default(), stale: false, problem }
     }
 
-    /// The problem without the file's name.
+    /// The problem in one line, without the file's name.
     #[must_use]
     pub fn text(&self) -> String {
         match self.place.to_string() {

@@ -1,10 +1,9 @@
-//! What a misspelt word was meant to be.
+//! Suggests a known word for a misspelt one.
 
-/// Longest word in characters that is looked at; names of keys are shorter.
+/// Longest word in characters that is compared; all keys are shorter.
 const MAX_WORD: usize = 40;
 
-/// The word that is most like `text`, if one is like it: a third of it may be
-/// wrong.
+/// The word most similar to `text`. At most a third of its letters may differ.
 pub(super) fn nearest<'w>(text: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
     let text = text.to_lowercase();
     let scored = words.into_iter().map(|word| (distance(&text, &word.to_lowercase()), word));
@@ -12,7 +11,7 @@ pub(super) fn nearest<'w>(text: &str, words: impl IntoIterator<Item = &'w str>) 
     (distance <= word.chars().count().max(3) / 3).then_some(word)
 }
 
-/// Letters to insert, remove or replace, or neighbours to exchange.
+/// Number of letters to insert, remove, replace or swap (edit distance).
 fn distance(left: &str, right: &str) -> usize {
     let (left, right): (Vec<_>, Vec<_>) = (left.chars().collect(), right.chars().collect());
     if left.len().max(right.len()) > MAX_WORD {
@@ -42,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_of_the_hand_is_recognised() {
+    fn typos_are_recognised() {
         let words = ["command", "args", "generate", "discover", "init"];
         for (text, meant) in [
             ("comand", "command"),
@@ -56,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn another_word_is_another_word() {
+    fn other_words_get_no_suggestion() {
         for text in ["status", "x", "", &"command".repeat(50)] {
             assert_eq!(nearest(text, ["command", "args", "init"]), None, "{text}");
         }

@@ -1,23 +1,23 @@
-//! Names of environment variables, and patterns for them.
+//! Patterns for names of environment variables.
 
-/// Names that reach every plugin: without `PATH` hardly a script works, and it
-/// tells nobody anything.
+/// Variables that every command gets. Most scripts need `PATH`, and it holds no
+/// secret.
 const ALWAYS: [&[u8]; 1] = [b"PATH"];
 
-/// A name in which each `*` stands for any text.
+/// A name in which each `*` matches any text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VariablePattern(Box<str>);
 
 impl VariablePattern {
-    /// `None` for what no variable's name could be like.
+    /// `None` if the text has a character that a variable's name cannot have.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         let is_name = |c: char| c != '=' && !c.is_whitespace() && !c.is_control();
         (!text.is_empty() && text.chars().all(is_name)).then(|| Self(text.into()))
     }
 
-    /// Whether a variable of this name is meant. Takes time in proportion to
-    /// both lengths multiplied, at worst.
+    /// True if the name matches. In the worst case, the time is proportional to
+    /// the product of both lengths.
     #[must_use]
     pub fn matches(&self, name: &[u8]) -> bool {
         let mut parts = self.0.as_bytes().split(|byte| *byte == b'*');
@@ -33,8 +33,8 @@ impl VariablePattern {
     }
 }
 
-/// Whether a variable of the sidecar reaches a plugin that lists `patterns`, or
-/// lists nothing.
+/// True if commands get the sidecar's variable of this name; `None` as patterns
+/// admits all.
 pub(super) fn admits(patterns: Option<&[VariablePattern]>, name: &[u8]) -> bool {
     let listed = |patterns: &[VariablePattern]| patterns.iter().any(|p| p.matches(name));
     ALWAYS.contains(&name) || patterns.is_none_or(listed)
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_star_stands_for_any_text() {
+    fn a_star_matches_any_text() {
         for (pattern, name, expected) in [
             ("HOME", "HOME", true),
             ("HOME", "HOMES", false),
@@ -76,26 +76,26 @@ mod tests {
     }
 
     #[test]
-    fn case_counts() {
+    fn patterns_are_case_sensitive() {
         assert!(!VariablePattern::new("http_proxy").unwrap().matches(b"HTTP_PROXY"));
     }
 
     #[test]
-    fn what_is_no_name_is_no_pattern() {
+    fn invalid_names_are_refused() {
         for text in ["", "A=B", "A B", "A\n", "A\0"] {
             assert_eq!(VariablePattern::new(text), None, "{text:?}");
         }
     }
 
     #[test]
-    fn a_list_restricts_and_its_absence_does_not() {
+    fn without_a_list_every_variable_is_admitted() {
         let home = [VariablePattern::new("HOME").unwrap()];
         assert!(admits(None, b"SECRET") && !admits(Some(&home), b"SECRET"));
         assert!(admits(Some(&home), b"HOME") && !admits(Some(&[]), b"HOME"));
     }
 
     #[test]
-    fn the_path_always_passes() {
+    fn path_is_always_admitted() {
         assert!(admits(Some(&[]), b"PATH"));
     }
 }

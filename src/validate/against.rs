@@ -120,7 +120,7 @@ fn renamed(new: &[Input], file: &str, heir: &PluginDefinition, text: String) -> 
     let is_heir = |reading: &Reading| reading.definition.as_ref() == Some(heir);
     let reading = input.readings().into_iter().find(is_heir)?;
     let problem = Diagnostic::new(Code::Renamed, text)
-        .at(reading.named)
+        .at(reading.name_region)
         .note("Argo CD finds a plugin by metadata.name and spec.version together")
         .help("serve both until no Application names the old one");
     Some(Problem { file: input.path.clone(), place: reading.place, stale: false, problem })

@@ -114,7 +114,7 @@ fn directory(path: &Path) -> Vec<Input> {
     let mut inputs: Vec<_> = files.chain(snapshot.ignored.into_iter().map(ignored)).collect();
     if is_empty {
         let text = "there is no .yaml, .yml or .json file in this directory";
-        inputs.push(Input::directory(path, Diagnostic::new(Code::NoPlugin, text)));
+        inputs.push(Input::directory(path, Diagnostic::new(Code::NoDefinition, text)));
     }
     inputs
 }

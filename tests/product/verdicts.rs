@@ -20,8 +20,8 @@ const DIFFERENT: [(&str, &str); 0] = [];
 /// definition, and our message.
 const REFUSED: [(&str, &str, &str); 6] = [
     // argocd-cmp-server would create the socket in another directory.
-    ("name: good", "name: ../good", "holds '/', which cannot be part of a socket's file name"),
-    ("version: v1", "version: a/b", "holds '/', which cannot be part of a socket's file name"),
+    ("name: good", "name: ../good", "contains '/', which cannot be part of a socket's file name"),
+    ("version: v1", "version: a/b", "contains '/', which cannot be part of a socket's file name"),
     // No file can have this name, so argocd-cmp-server fails to create the socket.
     ("name: good", r#"name: "a\0b""#, "cannot be part of a socket's file name"),
     // argocd-cmp-server answers each discovery with an error, and Argo CD then
@@ -200,7 +200,7 @@ fn every_definition_in_a_configmap_is_found_in_its_file() {
         let socket = found.and_then(|reading| reading.definition.as_ref());
         let socket = socket.map(|definition| definition.name.socket_file());
         assert_eq!(socket.as_ref(), Some(&verdict.socket), "{} {place}", verdict.file);
-        let named = found.and_then(|reading: &Reading| reading.named).unwrap();
+        let named = found.and_then(|reading: &Reading| reading.name_region).unwrap();
         let line = String::from_utf8_lossy(&whole).lines().nth(named.line - 1).unwrap().to_owned();
         assert!(line.contains("name"), "{}:{named}: {line}", verdict.file);
     }

@@ -127,7 +127,10 @@ fn a_definition_that_moves_within_its_file_is_no_rival_of_its_old_place() {
     let after = bundle("f.yaml", vec![bad, source("", "a", "z"), source("", "b", "x")]);
     let (catalog, problems) = ledger.update(vec![after]);
     assert_eq!(commands(&catalog), ["a:z", "b:x"]);
-    assert!(problems.iter().all(|problem| problem.problem.code != Code::Taken), "{problems:?}");
+    assert!(
+        problems.iter().all(|problem| problem.problem.code != Code::DuplicateSocket),
+        "{problems:?}"
+    );
 }
 
 #[test]

@@ -1,16 +1,16 @@
-//! Files of every form, and what is found in them.
+//! Reading of all kinds of files.
 
 use super::*;
 use crate::plugin::read;
 
-/// A plugin in one line.
+/// A definition in one line.
 fn plugin(name: &str) -> String {
     format!(
         "{{kind: ConfigManagementPlugin, metadata: {{name: {name}}}, spec: {{generate: {{command: [{name}]}}}}}}\n"
     )
 }
 
-/// What was found, in one line each.
+/// One line for each reading: its place, and its plugin's name or first diagnostic.
 fn summary(text: &str) -> Vec<String> {
     let line = |reading: Reading| {
         let found = reading.definition.map(|definition| definition.name.to_string());
@@ -47,7 +47,7 @@ fn every_document_is_a_definition() {
 }
 
 #[test]
-fn a_broken_document_hides_no_other() {
+fn an_invalid_document_does_not_hide_others() {
     let text =
         format!("{}---\nkind: ConfigManagementPlugin\n x: [\n---\n{}", plugin("a"), plugin("c"));
     let expected =
@@ -56,7 +56,7 @@ fn a_broken_document_hides_no_other() {
 }
 
 #[test]
-fn values_of_a_configmap_are_files() {
+fn values_of_a_configmap_are_read_as_files() {
     let a = plugin("a");
     let b = plugin("b").replace('\n', "");
     let text = format!(
@@ -67,7 +67,7 @@ fn values_of_a_configmap_are_files() {
 }
 
 #[test]
-fn a_list_holds_configmaps_and_definitions() {
+fn a_list_can_have_configmaps_and_definitions() {
     let items = format!(
         "[{}, {{kind: Pod}}, {{kind: ConfigMap, data: {{k: '{}'}}}}]",
         plugin("a"),
@@ -80,14 +80,14 @@ fn a_list_holds_configmaps_and_definitions() {
 }
 
 #[test]
-fn a_configmap_in_a_configmap_is_not_opened() {
+fn a_configmap_in_a_configmap_is_not_read() {
     let text = "kind: ConfigMap\ndata:\n  a: |\n    kind: ConfigMap\n    data: {b: 'kind: ConfigManagementPlugin'}\n";
-    let expected = [": line 1, column 1: CMP0118: there is no ConfigManagementPlugin in this file"];
+    let expected = [": line 1, column 1: CMP0118: no ConfigManagementPlugin in this file"];
     assert_eq!(summary(text), expected);
 }
 
 #[test]
-fn what_is_unrelated_is_skipped_unless_there_is_nothing_else() {
+fn unrelated_documents_are_skipped_if_there_is_a_definition() {
     let text = format!("kind: Pod\n---\nkind: {{\n---\n{}", plugin("a"));
     assert_eq!(summary(&text), ["document 3: a"]);
     assert!(summary("kind: Pod\n---\nkind: Service")[0].contains("CMP0118"));
@@ -98,7 +98,7 @@ fn what_is_unrelated_is_skipped_unless_there_is_nothing_else() {
 }
 
 #[test]
-fn a_fault_in_a_block_scalar_is_found_in_the_file() {
+fn an_error_in_a_block_scalar_has_its_line_in_the_file() {
     let text = "kind: ConfigMap\ndata:\n  p.yaml: |\n    kind: ConfigManagementPlugin\n    metadata:\n      name: p\n    spec:\n      version: 1.0\n      generate:\n        command: sh run.sh\n        arg: [x]\n";
     let readings = read_all(text.as_bytes());
     let found: Vec<_> = readings[0].diagnostics.iter().map(ToString::to_string).collect();
@@ -107,7 +107,7 @@ fn a_fault_in_a_block_scalar_is_found_in_the_file() {
         [
             "line 8, column 16: CMP0104: `spec.version` must be a string, found a number",
             "line 10, column 18: CMP0104: `spec.generate.command` must be a list of strings, found a string",
-            "line 11, column 9: CMP0108: nobody reads `spec.generate.arg`",
+            "line 11, column 9: CMP0108: unknown key `spec.generate.arg`",
         ]
     );
     assert_eq!(readings[0].diagnostics[0].help.as_deref(), Some("put it in quotes: \"1.0\""));
@@ -116,7 +116,7 @@ fn a_fault_in_a_block_scalar_is_found_in_the_file() {
 }
 
 #[test]
-fn what_is_missing_is_missed_in_what_is_there() {
+fn a_missing_key_is_reported_at_its_parent() {
     for (text, place) in [
         ("kind: ConfigManagementPlugin\nspec: {generate: {command: [a]}}", "line 1, column 1"),
         (
@@ -139,7 +139,7 @@ fn what_is_missing_is_missed_in_what_is_there() {
 }
 
 #[test]
-fn a_name_that_is_no_file_name_shows_the_character() {
+fn a_name_that_cannot_be_a_file_name_is_reported_at_the_character() {
     let text =
         "kind: ConfigManagementPlugin\nmetadata: {name: 'a/b'}\nspec: {generate: {command: [a]}}";
     let reading = &read_all(text.as_bytes())[0];
@@ -148,7 +148,7 @@ fn a_name_that_is_no_file_name_shows_the_character() {
 }
 
 #[test]
-fn a_file_holds_so_many_definitions_and_no_more() {
+fn definitions_of_a_file_are_bounded() {
     let texts: Vec<_> = (0..MAX_DEFINITIONS + 5).map(|n| plugin(&format!("p{n}"))).collect();
     let text = texts.join("---\n");
     let readings = read_all(text.as_bytes());
@@ -157,7 +157,7 @@ fn a_file_holds_so_many_definitions_and_no_more() {
 }
 
 #[test]
-fn findings_are_bounded_and_no_error_is_lost_among_them() {
+fn diagnostics_are_bounded_and_include_all_errors() {
     let unknown: Vec<_> = (0..5000).map(|n| format!("a{n}: 1")).collect();
     let unknown = unknown.join("\n");
     let text = format!(
@@ -170,7 +170,7 @@ fn findings_are_bounded_and_no_error_is_lost_among_them() {
 }
 
 #[test]
-fn depth_and_aliases_cost_an_error_and_no_more() {
+fn deep_nesting_and_many_aliases_are_errors() {
     let deep = format!("kind: ConfigManagementPlugin\nx: {}", "[".repeat(50_000));
     assert!(summary(&deep)[0].contains("CMP01"));
     let closed = format!("{}{}", "[".repeat(5000), "]".repeat(5000));

@@ -1,19 +1,25 @@
-//! Announcements that Argo CD's user interface can make nothing of.
+//! Warnings about announcements that Argo CD's user interface cannot show.
 
 use std::collections::BTreeSet;
 
-use crate::plugin::{Announcement, Code, Diagnostic, PluginDefinition, manifest::Step, site::Site};
+use crate::plugin::{
+    Announcement, Code, Diagnostic, PluginDefinition, locator::Locator, manifest::Step,
+};
 
-/// The values of `collectionType` that Argo CD knows; empty is a string.
+/// The valid values of `collectionType`; an empty one means `string`.
 const COLLECTIONS: [&str; 4] = ["", "string", "array", "map"];
 
-pub(super) fn lint(definition: &PluginDefinition, site: &Site<'_>, found: &mut Vec<Diagnostic>) {
+pub(super) fn lint(
+    definition: &PluginDefinition,
+    locator: &Locator<'_>,
+    found: &mut Vec<Diagnostic>,
+) {
     let mut names = BTreeSet::new();
     for (index, announcement) in definition.announcements.iter().enumerate() {
         let Some(text) = complaint(announcement.as_ref(), &mut names) else { continue };
         let keys = ["spec", "parameters", "static"].map(|key| Step::Key(key.to_owned()));
         let path: Vec<_> = keys.into_iter().chain([Step::Index(index)]).collect();
-        found.push(Diagnostic::new(Code::Announcement, text).at(site.value(&path)));
+        found.push(Diagnostic::new(Code::Announcement, text).at(locator.value(&path)));
     }
 }
 
@@ -22,17 +28,17 @@ fn complaint<'a>(
     names: &mut BTreeSet<&'a str>,
 ) -> Option<String> {
     let Some(announcement) = announcement else {
-        return Some("an announcement that is null, on which argocd-cmp-server crashes".into());
+        return Some("null announcement: argocd-cmp-server crashes on it".into());
     };
     let Announcement { name, collection_type, array, map, .. } = announcement;
     if name.is_empty() {
-        return Some("an announcement without a name".into());
+        return Some("announcement without a name".into());
     }
     if !names.insert(name) {
         return Some(format!("`{name}` is announced twice"));
     }
     if !COLLECTIONS.contains(&collection_type.as_str()) {
-        return Some(format!("`{name}`: collectionType is string, array or map"));
+        return Some(format!("`{name}`: collectionType must be string, array or map"));
     }
     if !array.is_empty() && collection_type != "array" {
         return Some(format!("`{name}` has an array, but not `collectionType: array`"));

@@ -1,19 +1,19 @@
-//! Keys that are there twice.
+//! Warnings about repeated keys.
 
 use std::collections::BTreeMap;
 
 use cmp_yaml::tree::Node;
 
-use crate::plugin::{Code, Diagnostic, Related, diagnose::shown, site::Site};
+use crate::plugin::{Code, Diagnostic, Related, diagnose::shown, locator::Locator};
 
-/// Nodes that are looked at. Aliases can make many of few.
+/// Most nodes that are visited; aliases can multiply them.
 const MAX_NODES: usize = 10_000;
 
-/// Most keys that are told of.
+/// Most repeated keys that are reported.
 const MAX_FOUND: usize = 20;
 
-pub(super) fn lint(site: &Site<'_>, found: &mut Vec<Diagnostic>) {
-    let mut open: Vec<Node<'_>> = site.root().into_iter().collect();
+pub(super) fn lint(locator: &Locator<'_>, found: &mut Vec<Diagnostic>) {
+    let mut open: Vec<Node<'_>> = locator.root().into_iter().collect();
     let (mut looked_at, mut repeated) = (0, 0);
     while let Some(node) = open.pop()
         && looked_at < MAX_NODES
@@ -26,19 +26,22 @@ pub(super) fn lint(site: &Site<'_>, found: &mut Vec<Diagnostic>) {
             let Some(name) = key.text().filter(|_| !key.is_merge()) else { continue };
             let Some(first) = seen.insert(name, key) else { continue };
             repeated += 1;
-            found.push(diagnostic(site, first, key));
+            found.push(diagnostic(locator, first, key));
         }
         open.extend(node.items().take(MAX_NODES));
     }
 }
 
-fn diagnostic(site: &Site<'_>, first: Node<'_>, last: Node<'_>) -> Diagnostic {
+fn diagnostic(locator: &Locator<'_>, first: Node<'_>, last: Node<'_>) -> Diagnostic {
     let name = shown(last.text().unwrap_or_default());
-    let related =
-        Related { file: String::new(), region: Some(site.region(first)), label: "not used".into() };
-    let diagnostic = Diagnostic::new(Code::RepeatedKey, format!("`{name}` is there twice"))
-        .at(Some(site.region(last)))
-        .label("this one counts")
+    let related = Related {
+        file: String::new(),
+        region: Some(locator.region(first)),
+        label: "ignored".into(),
+    };
+    let diagnostic = Diagnostic::new(Code::RepeatedKey, format!("`{name}` appears twice"))
+        .at(Some(locator.region(last)))
+        .label("this value is used")
         .help("remove one of them");
     Diagnostic { related: vec![related], ..diagnostic }
 }

@@ -1,39 +1,39 @@
-//! What a shell does with a script, as far as it can be told from its text.
+//! Finds risky pipelines and variables in a shell script.
 //!
-//! This is no parser of shell: it knows quotes, substitutions, comments and
-//! here-documents, and would rather miss something than complain about nothing.
+//! This is not a full shell parser. It knows quotes, substitutions, comments and
+//! here-documents. It may miss problems, to avoid false warnings.
 
 mod reader;
 
-use self::reader::Reader;
+use self::reader::ScriptReader;
 
-/// A variable that a user sets, where the shell takes its value apart.
+/// A use of a variable that a user sets, whose value the shell splits into words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Unquoted {
     pub(super) name: String,
-    /// With its `$`, in bytes of the script.
+    /// Byte offset of its `$` in the script.
     pub(super) start: usize,
     pub(super) end: usize,
 }
 
-/// What was found in a script.
+/// Findings in a script.
 #[derive(Debug, Default)]
 pub(super) struct Script {
-    /// Where a `|` stands whose left side may fail unseen.
+    /// Byte offsets of each `|` that can hide a failure of its left side.
     pub(super) pipes: Vec<usize>,
-    /// User's values outside quotes.
+    /// Variables set by users outside quotes.
     pub(super) unquoted: Vec<Unquoted>,
-    /// Whether failures in pipelines are seen.
+    /// True if the script turns on `pipefail`.
     pub(super) has_pipefail: bool,
-    /// Whether it looks at its positional parameters.
+    /// True if the script uses positional parameters, such as `$1` or `$@`.
     pub(super) has_parameters: bool,
-    /// Whether it looks at `$0`.
+    /// True if the script uses `$0`.
     pub(super) has_zero: bool,
 }
 
 impl Script {
     pub(super) fn new(text: &str) -> Self {
-        let mut reader = Reader::new(text);
+        let mut reader = ScriptReader::new(text);
         reader.read();
         let mut script = reader.script;
         script.pipes.sort_unstable();
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_that_is_text_or_something_else_is_no_pipeline() {
+    fn other_pipe_characters_are_not_pipelines() {
         for text in [
             "a || b",
             "echo 'a | b'",
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_left_side_that_cannot_fail_is_no_loss() {
+    fn a_left_side_that_cannot_fail_is_not_reported() {
         for text in ["echo \"$X\" | base64 -d", "X=1 printf x | y", "cat <<EOF | sh\na\nEOF\n"] {
             assert_eq!(pipes(text), 0, "{text}");
         }
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn users_values_are_taken_apart_outside_quotes() {
+    fn variables_set_by_users_are_reported_outside_quotes() {
         for (text, expected) in [
             ("helm template $ARGOCD_ENV_ARGS .", "$ARGOCD_ENV_ARGS"),
             ("helm template ${ARGOCD_ENV_ARGS:-x} .", "${ARGOCD_ENV_ARGS:-x}"),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_assignments_tests_and_other_variables_are_no_matter() {
+    fn quotes_assignments_tests_and_other_variables_are_not_reported() {
         for text in [
             "helm \"$ARGOCD_ENV_ARGS\"",
             "A=$PARAM_A",
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn positional_parameters_are_noticed() {
+    fn positional_parameters_are_found() {
         assert!(
             Script::new("echo \"$1\"").has_parameters && Script::new("x ${2:-y}").has_parameters
         );
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn any_text_comes_to_an_end() {
+    fn reading_ends_for_any_text() {
         let deep = "$(".repeat(10_000) + &"\"${".repeat(10_000);
         for text in
             ["", "$", "\\", "'", "\"", "`", "${", "$((", "<<", "<<<", "a |", "]]", ")", &deep]

@@ -1,8 +1,8 @@
-//! What is complained about, and what is not.
+//! Definitions with and without warnings.
 
 use crate::plugin::read_all;
 
-/// Codes and places of what is found in a definition.
+/// Codes and places of all diagnostics of a definition.
 fn found(spec: &str) -> Vec<String> {
     let head = "kind: ConfigManagementPlugin\nmetadata: {name: p}\nspec:\n";
     let readings = read_all(format!("{head}{spec}").as_bytes());
@@ -13,20 +13,20 @@ fn found(spec: &str) -> Vec<String> {
     readings[0].diagnostics.iter().map(line).collect()
 }
 
-/// The same of a command of a plugin with discovery.
+/// The same for a generate command of a plugin with discovery.
 fn generate(command: &str) -> Vec<String> {
     found(&format!("  discover: {{fileName: x}}\n  generate:\n    command: {command}\n"))
 }
 
 #[test]
-fn a_plugin_without_fault_is_left_alone() {
+fn a_plugin_without_mistakes_has_no_warnings() {
     assert!(generate("[helm, template, .]").is_empty());
     assert!(generate("[bash, -euo, pipefail, -c, 'a | b \"$ARGOCD_ENV_X\"']").is_empty());
     assert!(generate("[sh, -c, 'exec \"$@\"', sh, a, b]").is_empty());
 }
 
 #[test]
-fn a_pipeline_is_shown_at_its_pipe() {
+fn a_pipeline_is_reported_at_its_pipe() {
     assert_eq!(generate("[sh, -c, 'kustomize build | avp -']"), ["CMP0301 6:40"]);
     let block = "[sh, -c]\n    args:\n      - |\n        set -e\n        a | b\n";
     assert_eq!(generate(block), ["CMP0301 10:11"]);
@@ -34,32 +34,32 @@ fn a_pipeline_is_shown_at_its_pipe() {
 }
 
 #[test]
-fn a_pipeline_in_discovery_loses_nothing() {
+fn a_pipeline_in_discovery_is_not_reported() {
     let spec =
         "  generate: {command: [a]}\n  discover: {find: {command: [sh, -c, 'find . | grep x']}}";
     assert!(found(spec).is_empty());
 }
 
 #[test]
-fn a_users_value_is_shown_where_it_stands() {
+fn an_unquoted_variable_is_reported_at_its_place() {
     assert_eq!(generate("[sh, -c, \"helm template $ARGOCD_ENV_ARGS .\"]"), ["CMP0307 6:38"]);
 }
 
 #[test]
-fn words_behind_a_script_are_no_arguments() {
+fn arguments_after_a_script_are_reported() {
     assert_eq!(generate("[sh, -c, helm, template]"), ["CMP0305 6:29"]);
     assert_eq!(generate("[sh, -c, 'echo \"$1\"', a]"), ["CMP0305 6:36"]);
 }
 
 #[test]
-fn only_the_first_way_of_discovery_is_used() {
+fn other_discovery_methods_are_reported_as_unused() {
     let spec = "  generate: {command: [a]}\n  discover:\n    fileName: x\n    find: {glob: z, command: [a]}";
     assert_eq!(found(spec), ["CMP0302 7:12", "CMP0302 7:21"]);
     assert_eq!(found("  generate: {command: [a]}"), ["CMP0303 2:18"]);
 }
 
 #[test]
-fn secrets_in_a_definition_are_none() {
+fn secrets_in_a_definition_are_reported() {
     assert_eq!(generate("[helm, --password=hunter2]"), ["CMP0309 6:21"]);
     assert_eq!(generate("[sh, -c, 'vault login --token s.abc']"), ["CMP0309 6:36"]);
     for fine in ["--password=$P", "--token-file=/x", "--secret, $X", "password"] {
@@ -68,7 +68,7 @@ fn secrets_in_a_definition_are_none() {
 }
 
 #[test]
-fn announcements_have_names_and_collections() {
+fn announcements_need_a_name_and_a_matching_collection_type() {
     let parameters = |list: &str| {
         let spec = "  discover: {fileName: x}\n  generate: {command: [a]}\n  parameters: {static: ";
         found(&format!("{spec}{list}}}")).len()
@@ -90,12 +90,12 @@ fn announcements_have_names_and_collections() {
 }
 
 #[test]
-fn a_repeated_key_is_shown_with_the_one_that_counts() {
+fn a_repeated_key_is_reported_at_its_last_use() {
     assert_eq!(generate("[a]\n    command: [b]"), ["CMP0111 7:5"]);
 }
 
 #[test]
-fn a_long_name_has_no_socket() {
+fn a_name_too_long_for_a_socket_path_is_reported() {
     let head =
         "kind: ConfigManagementPlugin\nspec: {discover: {fileName: x}, generate: {command: [a]}}\n";
     let text = format!("{head}metadata: {{name: {}}}", "x".repeat(71));
@@ -104,7 +104,7 @@ fn a_long_name_has_no_socket() {
 }
 
 #[test]
-fn a_generate_that_only_writes_to_standard_error_prints_no_manifests() {
+fn a_generate_command_that_writes_only_to_standard_error_is_reported() {
     assert_eq!(generate("[sh, -c, 'helm template . >&2']"), ["CMP0308 6:23"]);
     assert!(generate("[sh, -c, \"echo start >&2\\nhelm template .\"]").is_empty());
     assert!(generate("[sh, -c, 'set -e']").is_empty());

@@ -1,4 +1,4 @@
-//! The words of a command line, and the script among them.
+//! The words of a command line, and a shell script among them.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::plugin::manifest::Step;
 /// Programs that take a script as an argument.
 const SHELLS: [&str; 6] = ["sh", "bash", "dash", "ash", "ksh", "zsh"];
 
-/// A word, and where it stands in the definition.
+/// A word and its path in the definition.
 #[derive(Clone, Debug)]
 pub(super) struct Word<'v> {
     pub(super) text: &'v str,
@@ -30,16 +30,16 @@ pub(super) fn words<'v>(command: &'v Value, path: &[&str]) -> Vec<Word<'v>> {
     }
 }
 
-/// A script that a shell is given, and what follows it.
+/// The script argument of a shell, and the arguments after it.
 #[derive(Debug)]
 pub(super) struct Given<'w, 'v> {
     pub(super) script: &'w Word<'v>,
     pub(super) rest: &'w [Word<'v>],
-    /// Whether an option says that failures in pipelines are seen.
+    /// True if an option turns on `pipefail`.
     pub(super) has_pipefail: bool,
 }
 
-/// `sh -c script rest…`, with whatever options.
+/// Finds the script of `sh -c script rest…`, with any options.
 pub(super) fn given<'w, 'v>(words: &'w [Word<'v>]) -> Option<Given<'w, 'v>> {
     let (program, arguments) = words.split_first()?;
     let name = program.text.rsplit('/').next().unwrap_or_default();

@@ -268,7 +268,7 @@ const fn ours(name: &'static str, fields: &'static [Field]) -> Struct {
 
 /// The section that knows a key of this name, outermost first; metadata is
 /// Kubernetes' and has many.
-pub(super) fn section_of(key: &str) -> Option<String> {
+pub(in crate::plugin) fn section_of(key: &str) -> Option<String> {
     let mut open = vec![("spec".to_owned(), &SPEC)];
     while !open.is_empty() {
         let has_key = |(_, section): &&(String, &Struct)| {

@@ -15,7 +15,7 @@ pub(super) fn check(text: &[u8]) -> Result<(), String> {
 
 struct Scanner<'t> {
     rest: &'t [u8],
-    /// The collections around what is read, the innermost last.
+    /// The open arrays and objects, innermost last.
     open: Vec<Open>,
 }
 
@@ -25,21 +25,21 @@ enum Open {
     Object,
 }
 
-/// What may follow.
+/// The expected next token.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
     Value,
-    /// A value or the end of an array that is empty.
+    /// A value, or the end of an empty array.
     FirstValue,
     Key,
-    /// A key or the end of an object that is empty.
+    /// A key, or the end of an empty object.
     FirstKey,
     Colon,
-    /// A comma or the end of what is open.
+    /// A comma, or the end of the innermost array or object.
     After,
 }
 
-/// Go takes a text that ends too early for one that ends with a space.
+/// Go's error text shows a space where a text ends too early.
 const END: u8 = b' ';
 
 impl Scanner<'_> {
@@ -144,7 +144,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// At least one digit.
+    /// Skips one or more digits.
     fn digits(&mut self, context: &str) -> Result<(), String> {
         if !self.peek().is_ascii_digit() {
             return Err(invalid(self.peek(), context));
@@ -185,7 +185,7 @@ impl Scanner<'_> {
     }
 }
 
-/// Go shows a byte as the character with its number.
+/// Go's text for an unexpected byte, shown as the character with its number.
 fn invalid(byte: u8, context: &str) -> String {
     let shown = match byte {
         b'\'' => "\\'".to_owned(),
@@ -208,7 +208,7 @@ fn invalid(byte: u8, context: &str) -> String {
 mod tests {
     use super::check;
 
-    /// All taken from `encoding/json` of Go 1.26.
+    /// Recorded from `encoding/json` of Go 1.26.
     const REFUSED: [(&[u8], &str); 37] = [
         (b"", "unexpected end of JSON input"),
         (b" ", "unexpected end of JSON input"),
@@ -250,7 +250,7 @@ mod tests {
     ];
 
     #[test]
-    fn texts_are_refused_in_gos_words() {
+    fn invalid_json_is_refused_with_gos_text() {
         for (text, expected) in REFUSED {
             let shown = String::from_utf8_lossy(text);
             assert_eq!(check(text), Err(expected.to_owned()), "{shown}");
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_accepted() {
+    fn valid_json_is_accepted() {
         for text in [
             "null",
             " true\n",

@@ -157,13 +157,13 @@ impl Shape {
     fn wanted(&self) -> String {
         match self {
             Self::String | Self::Kind | Self::Isolation => "a string".into(),
-            Self::Bool => "true or false".into(),
+            Self::Bool => "a boolean".into(),
             Self::Integer => "a whole number".into(),
             Self::Time => "a time like \"2026-01-31T12:00:00Z\"".into(),
             Self::List(Self::String) => "a list of strings".into(),
             Self::List(_) => "a list".into(),
-            Self::Map(Self::String) => "keys with strings".into(),
-            Self::Map(_) | Self::Struct(_) => "keys with values".into(),
+            Self::Map(Self::String) => "a map of strings".into(),
+            Self::Map(_) | Self::Struct(_) => "a map".into(),
             Self::Any | Self::Amount(_) | Self::Network => "anything".into(),
         }
     }

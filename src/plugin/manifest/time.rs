@@ -4,26 +4,27 @@ use std::{fmt::Write as _, ops::RangeInclusive};
 
 const LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
 
-/// Digits of one field.
+/// A field of a time.
 struct Number {
-    /// The field in Go's layout.
+    /// The field's name in Go's layout.
     layout: &'static str,
     least: usize,
     most: usize,
-    /// Accepted values, with Go's word for others; the day depends on the month.
+    /// Valid values, and the field's name in Go's errors. None for the day, whose
+    /// values depend on the month.
     range: Option<(RangeInclusive<u32>, &'static str)>,
 }
 
 const MONTH: Number = Number { layout: "01", least: 2, most: 2, range: Some((1..=12, "month")) };
 const DAY: Number = Number { layout: "02", least: 2, most: 2, range: None };
-/// One digit will do for Go, though not for the standard.
+/// Go accepts an hour of one digit, unlike RFC 3339.
 const HOUR: Number = Number { layout: "15", least: 1, most: 2, range: Some((0..=23, "hour")) };
 const MINUTE: Number = Number { layout: "04", least: 2, most: 2, range: Some((0..=59, "minute")) };
 const SECOND: Number = Number { layout: "05", least: 2, most: 2, range: Some((0..=59, "second")) };
 
 /// Checks a time. The error is Go's text.
 pub(super) fn check(text: &str) -> Result<(), String> {
-    let mut reader = Reader { text, rest: text.as_bytes() };
+    let mut reader = TimeReader { text, rest: text.as_bytes() };
     let year = reader.year()?;
     reader.skip(b'-')?;
     let month = reader.number(&MONTH)?;
@@ -43,12 +44,12 @@ pub(super) fn check(text: &str) -> Result<(), String> {
     if (1..=days(year, month)).contains(&day) { Ok(()) } else { Err(reader.out_of_range("day")) }
 }
 
-struct Reader<'t> {
+struct TimeReader<'t> {
     text: &'t str,
     rest: &'t [u8],
 }
 
-impl Reader<'_> {
+impl TimeReader<'_> {
     fn year(&mut self) -> Result<u32, String> {
         let (digits, rest) = self.rest.split_at_checked(4).ok_or(self.unparsed("2006"))?;
         let year = value(digits).ok_or(self.unparsed("2006"))?;
@@ -86,7 +87,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `Z` or an offset. Go accepts 24 hours and 60 minutes.
+    /// Reads `Z` or an offset. Go accepts offsets of 24 hours and of 60 minutes.
     fn zone(&mut self) -> Result<(), String> {
         let (hours, minutes, rest) = match self.rest {
             [b'Z', rest @ ..] => {
@@ -155,9 +156,9 @@ fn quote(text: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// All taken from argocd-cmp-server v3.2.12.
+    /// Recorded from argocd-cmp-server v3.2.12.
     #[test]
-    fn times_are_refused_in_gos_words() {
+    fn invalid_times_are_refused_with_gos_text() {
         let unparsed = |text: &str, rest: &str, layout: &str| {
             let as_layout = "as \"2006-01-02T15:04:05Z07:00\"";
             format!("parsing time {text} {as_layout}: cannot parse {rest} as \"{layout}\"")
@@ -200,7 +201,7 @@ mod tests {
         }
     }
 
-    /// All taken from argocd-cmp-server v3.2.12.
+    /// Recorded from argocd-cmp-server v3.2.12.
     #[test]
     fn times_that_go_accepts_are_accepted() {
         for text in [

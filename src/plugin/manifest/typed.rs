@@ -1,4 +1,4 @@
-//! The form in which a definition leaves the decoder, and what becomes of it.
+//! plugin.yaml as typed fields, and its conversion to a definition.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::plugin::{Announcement, CommandLine, Discovery, PluginDefinition, PluginName};
 
-/// The only kind there is.
+/// The `kind` of every definition.
 pub(in crate::plugin) const KIND: &str = "ConfigManagementPlugin";
 
 #[derive(Debug, Default, Deserialize)]
@@ -86,20 +86,24 @@ pub(super) struct AnnouncementManifest {
 }
 
 impl PluginManifest {
-    /// Argo CD's three demands, in its order; then what a socket's name needs,
-    /// and what is ours.
+    /// Makes Argo CD's three checks in its order, then those of the socket's
+    /// name, discovery, and cmp-supervisor's own sections.
     pub(super) fn define(self) -> Result<PluginDefinition, Vec<InvalidManifest>> {
         let Self { kind, metadata, spec } = self;
         let mut faults = Faults(Vec::new());
-        faults.demand(if metadata.name.is_empty() { Err(InvalidManifest::NoName) } else { Ok(()) });
-        faults.demand(if kind == KIND {
+        faults.collect(if metadata.name.is_empty() {
+            Err(InvalidManifest::NoName)
+        } else {
+            Ok(())
+        });
+        faults.collect(if kind == KIND {
             Ok(())
         } else {
             Err(InvalidManifest::Kind { found: kind })
         });
-        let generate = faults.demand(spec.generate.line().ok_or(InvalidManifest::NoGenerate));
-        let name = faults.demand(PluginName::new(&metadata.name, &spec.version));
-        let discovery = faults.demand(spec.discover.first());
+        let generate = faults.collect(spec.generate.line().ok_or(InvalidManifest::NoGenerate));
+        let name = faults.collect(PluginName::new(&metadata.name, &spec.version));
+        let discovery = faults.collect(spec.discover.first());
         let sandbox = spec.sandbox.define(&mut faults.0);
         let limits = spec.limits.define(&mut faults.0);
         let (Some(generate), Some(name), Some(discovery)) = (generate, name, discovery) else {
@@ -123,11 +127,11 @@ impl PluginManifest {
     }
 }
 
-/// All that is wrong, in the order in which it was found.
+/// Errors in the order in which they were found.
 struct Faults(Vec<InvalidManifest>);
 
 impl Faults {
-    fn demand<T>(&mut self, result: Result<T, impl Into<InvalidManifest>>) -> Option<T> {
+    fn collect<T>(&mut self, result: Result<T, impl Into<InvalidManifest>>) -> Option<T> {
         result.map_err(|fault| self.0.push(fault.into())).ok()
     }
 }
@@ -139,7 +143,7 @@ impl Command {
 }
 
 impl Discover {
-    /// Argo CD asks the first way that is there and no other.
+    /// The first discovery method that is set. Argo CD ignores the others.
     fn first(self) -> Result<Option<Discovery>, InvalidPattern> {
         if !self.file_name.is_empty() {
             return FileNamePattern::new(&self.file_name).map(Discovery::FileName).map(Some);

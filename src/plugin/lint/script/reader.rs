@@ -1,34 +1,34 @@
-//! Goes through the text of a script.
+//! Reads the text of a shell script once, from start to end.
 
 use super::{Script, Unquoted};
 
-/// Nested substitutions that are looked into.
+/// Most levels of nested substitutions that are read.
 const MAX_DEPTH: usize = 50;
 
-/// Most findings of a script that are kept.
+/// Most findings of each kind in a script.
 const MAX_FINDINGS: usize = 20;
 
-/// Most uses of users' values in a script that are looked at: what is before
-/// each of them is read again.
+/// Most uses of variables set by users that are checked. Each check reads the
+/// current command again.
 const MAX_VALUES: usize = 1000;
 
-/// Commands that fail for no reason anybody cares about.
+/// Commands whose failure does not matter.
 const HARMLESS: [&str; 6] = ["echo", "printf", "cat", "yes", ":", "true"];
 
-/// Variables that hold what the author of an Application wrote.
+/// Prefixes of variables whose values the author of an Application sets.
 const USERS: [&str; 4] =
     ["ARGOCD_ENV_", "PARAM_", "ARGOCD_APP_PARAMETERS", "ARGOCD_APP_SOURCE_TARGET_REVISION"];
 
-/// What the reader is in.
+/// The innermost construct around the current position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Within {
-    /// Commands: of the script, or of `$(…)` or `(…)`.
+    /// Commands of the script, of `$(…)` or of `(…)`.
     Commands,
     /// Commands of a backquoted substitution.
     Backquotes,
     /// `"…"`
     Quotes,
-    /// `${…}`, whose words are quoted as what is around it.
+    /// `${…}`; its words are quoted if the expression is.
     Braces { is_quoted: bool },
     /// `$((…))`
     Arithmetic,
@@ -36,28 +36,28 @@ enum Within {
 
 struct Level {
     within: Within,
-    /// Where the current command starts.
+    /// Byte offset of the current command.
     command: usize,
-    /// Pipes since the last separator; a `)` out of place shows that they are
-    /// alternatives of a `case`.
+    /// Pipes since the last separator. An unmatched `)` shows that they separate
+    /// patterns of a `case`.
     pipes: Vec<usize>,
-    /// Between `[[` and `]]`, where no value is taken apart.
+    /// True between `[[` and `]]`, where the shell splits no values.
     is_test: bool,
 }
 
-/// Goes through a script once.
-pub(super) struct Reader<'s> {
+/// State of reading a script.
+pub(super) struct ScriptReader<'s> {
     text: &'s [u8],
     at: usize,
     levels: Vec<Level>,
     /// Ends of here-documents that begin on the next line.
     documents: Vec<Vec<u8>>,
-    /// Uses of users' values so far.
+    /// Number of uses of variables set by users so far.
     values: usize,
     pub(super) script: Script,
 }
 
-impl<'s> Reader<'s> {
+impl<'s> ScriptReader<'s> {
     pub(super) fn new(text: &'s str) -> Self {
         let levels = vec![Level::new(Within::Commands, 0)];
         let script = Script::default();
@@ -169,7 +169,7 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// A name, or one character that is a parameter's.
+    /// Reads the name of a variable, or one character such as `1` or `@`.
     fn name(&mut self) -> String {
         let rest = &self.text[self.at..];
         let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
@@ -194,14 +194,15 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// Takes note of a user's value, and says whether it stays whole.
+    /// Records an unquoted variable set by users. True if the shell does not split
+    /// its value.
     fn user(&mut self, name: &str, start: usize, is_quoted: bool) -> bool {
         let is_users = USERS.iter().any(|user| name.starts_with(user));
         if is_quoted || !is_users || self.values >= MAX_VALUES {
             return is_quoted;
         }
         self.values += 1;
-        if self.is_whole() {
+        if self.is_unsplit() {
             return true;
         }
         let is_known = self.script.unquoted.iter().any(|known| known.name == name);
@@ -215,9 +216,9 @@ impl<'s> Reader<'s> {
         false
     }
 
-    /// Whether a value stays whole without quotes: in an assignment, as the
-    /// word of a `case`, and in a test with two brackets.
-    fn is_whole(&self) -> bool {
+    /// True if the shell does not split an unquoted value here: in an assignment,
+    /// as the word of a `case`, and between `[[` and `]]`.
+    fn is_unsplit(&self) -> bool {
         let Some(level) = self.levels.last() else { return false };
         let word = self.word_start();
         let before = self.text.get(level.command..word).unwrap_or_default();
@@ -328,7 +329,7 @@ impl<'s> Reader<'s> {
         self.documents.push(word.iter().copied().filter(quotes).collect());
     }
 
-    /// Skips here-documents: their text is not taken apart.
+    /// Skips here-documents, in which the shell splits no values.
     fn here_documents(&mut self) {
         for end in std::mem::take(&mut self.documents) {
             while self.at < self.text.len() {
@@ -354,7 +355,7 @@ impl Level {
     }
 }
 
-/// Words before a command that are none, and assignments.
+/// True for keywords and assignments before a command.
 fn is_keyword(word: &str) -> bool {
     ["if", "then", "else", "elif", "do", "while", "until", "!", "{", "time"].contains(&word)
         || word.split_once('=').is_some_and(|(name, _)| {

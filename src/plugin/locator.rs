@@ -1,4 +1,4 @@
-//! A definition's values, and where they stand in a file.
+//! Finds the regions of a definition's values in its file.
 
 use cmp_yaml::{Tree, tree::Node};
 
@@ -8,31 +8,31 @@ use super::{
     passage::{Map, Passage},
 };
 
-/// A definition in a document.
+/// Finds the values of one definition in a document.
 #[derive(Debug)]
-pub(super) struct Site<'s> {
+pub(super) struct Locator<'s> {
     pub(super) passage: &'s Passage<'s>,
-    /// None for what can be converted and not be shown.
+    /// `None` if the document can be converted to JSON but is too large for a tree.
     pub(super) tree: Option<&'s Tree<'s>>,
-    /// From the document to the definition.
+    /// Path from the document to the definition.
     pub(super) prefix: &'s [Step],
 }
 
-impl<'s> Site<'s> {
-    /// Where the value stands, or else what is closest to it: an entry that is
-    /// missing is missed in what is around it.
+impl<'s> Locator<'s> {
+    /// The region of a value. For a missing entry, this is the region of the
+    /// innermost map or list that exists on the path.
     pub(super) fn value(&self, path: &[Step]) -> Option<Region> {
         let (trail, is_complete) = self.trail(path);
         let (key, value) = *trail.last()?;
         let node = match key {
-            // What lacks an entry is best known by its own key.
+            // A missing entry is shown at the key of the map that lacks it.
             Some(key) if !is_complete || is_empty(value) => key,
             Some(_) | None => value,
         };
         Some(self.region(node))
     }
 
-    /// Where the value's key stands, or else what is closest to it.
+    /// The region of a value's key; as above if it is missing.
     pub(super) fn key(&self, path: &[Step]) -> Option<Region> {
         let (trail, _) = self.trail(path);
         let (key, value) = *trail.last()?;
@@ -45,14 +45,14 @@ impl<'s> Site<'s> {
         trail.last().filter(|_| is_complete).map(|(_, value)| *value)
     }
 
-    /// Where a part of a scalar's text stands.
+    /// The region of a part of a scalar; offsets are in bytes of its text.
     pub(super) fn part(&self, scalar: Node<'s>, start: usize, end: usize) -> Region {
         let map: Map = self.passage.map_of(scalar);
         let whole = Passage { text: &[], base: 0, map: &map, file: self.passage.file };
         whole.region(start, end)
     }
 
-    /// Where a node stands.
+    /// The region of a node.
     pub(super) fn region(&self, node: Node<'_>) -> Region {
         let span = node.span();
         self.passage.region(span.start.offset, span.end.offset)
@@ -63,8 +63,7 @@ impl<'s> Site<'s> {
         self.node(&[])
     }
 
-    /// Keys and values on the way, as far as it goes, and whether it goes all
-    /// the way.
+    /// The existing keys and values on a path, and whether the path is complete.
     fn trail(&self, path: &[Step]) -> (Vec<(Option<Node<'s>>, Node<'s>)>, bool) {
         let Some(tree) = self.tree else { return (Vec::new(), false) };
         let mut trail = vec![(None, tree.root())];
@@ -82,7 +81,8 @@ fn is_empty(node: Node<'_>) -> bool {
     span.start.offset == span.end.offset
 }
 
-/// The entry as it is spelt, or as Go would take it; else that of a merge.
+/// The entry with this exact key, or else with a key that Go folds to it, or
+/// else of a merged map.
 fn enter<'s>(node: Node<'s>, step: &Step) -> Option<(Option<Node<'s>>, Node<'s>)> {
     match step {
         Step::Index(index) => node.items().nth(*index).map(|item| (None, item)),
@@ -98,7 +98,7 @@ fn enter<'s>(node: Node<'s>, step: &Step) -> Option<(Option<Node<'s>>, Node<'s>)
     }
 }
 
-/// Merges within merges are not followed.
+/// The entry of a merged map. Merges inside merged maps are not followed.
 fn merged<'s>(node: Node<'s>, step: &Step) -> Option<(Option<Node<'s>>, Node<'s>)> {
     let wanted = step.key()?;
     let merges = node.entries().filter(|(key, _)| key.is_merge()).map(|(_, value)| value);

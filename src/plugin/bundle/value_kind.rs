@@ -1,4 +1,4 @@
-//! What a value in a file is to us.
+//! Kinds of values in a file, by their `kind`.
 
 use serde_json::Value;
 
@@ -7,9 +7,9 @@ use crate::plugin::{
     suggestion::nearest,
 };
 
-/// What a value is to us.
+/// Kind of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sort {
+pub(super) enum ValueKind {
     Nothing,
     Plugin,
     ConfigMap,
@@ -17,7 +17,7 @@ pub(super) enum Sort {
     Unrelated,
 }
 
-impl Sort {
+impl ValueKind {
     pub(super) fn of(value: &Value) -> Self {
         let members = match value {
             Value::Null => return Self::Nothing,
@@ -33,7 +33,7 @@ impl Sort {
             kind if kind.ends_with("List") && value.get("items").is_some_and(Value::is_array) => {
                 Self::List
             }
-            // Nearly so, or nothing at all, is a mistake and no other thing.
+            // A misspelt or missing kind is reported as an error in a definition.
             kind if nearest(kind, [KIND]).is_some() => Self::Plugin,
             "" if has_generate() => Self::Plugin,
             _ => Self::Unrelated,
@@ -41,7 +41,7 @@ impl Sort {
     }
 }
 
-/// Whether a broken text says that it is meant as a definition.
+/// True if an invalid text mentions the kind of definitions.
 pub(super) fn mentions_kind(text: &[u8]) -> bool {
     memchr::memmem::find(text, KIND.as_bytes()).is_some()
 }
