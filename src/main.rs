@@ -58,7 +58,7 @@ enum Verb {
 struct Local {
     #[command(flatten)]
     application: Application,
-    /// How to print the result
+    /// Output format of the result
     #[arg(short, long, value_enum, default_value = "yaml")]
     output: OutputFormat,
 }
@@ -68,7 +68,7 @@ struct Local {
 struct Doctor {
     #[command(flatten)]
     serve: Serve,
-    /// How to print the findings
+    /// Output format of the findings
     #[arg(short, long, value_enum, default_value = "text")]
     output: TextFormat,
 }

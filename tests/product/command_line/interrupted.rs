@@ -11,7 +11,7 @@ use std::{
 
 use tempfile::TempDir;
 
-/// How long a render may take until its command runs, and until it is over.
+/// Time limit for a render to start its command, and to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// An application with a plugin that never finishes, and a place for temporary

@@ -12,7 +12,7 @@ use std::{
 
 use tempfile::TempDir;
 
-/// How long a server may take to show its socket, or to end.
+/// Time limit for a server to create its socket, or to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The directories of one server and the definition of its plugin.

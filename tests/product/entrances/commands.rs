@@ -22,7 +22,7 @@ pub(crate) const NOBODY: u32 = 65534;
 /// The code of an entry that is never read.
 const IGNORED: &str = "CMP0405";
 
-/// What a command sees in a plugins directory.
+/// The result of a command for a plugins directory.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
     plugins: BTreeSet<String>,
@@ -119,7 +119,7 @@ impl Program {
         seen.plugins.extend(names.iter().map(|name| name.as_str().unwrap().to_owned()));
         for diagnostic in report["diagnostics"].as_array().unwrap() {
             let file = text(diagnostic, "file");
-            // What remains is said of an empty directory as a whole.
+            // The only remaining message is about the empty directory.
             let Some(file) = file.strip_prefix(&format!("{}/", plugins.display())) else {
                 continue;
             };
@@ -187,7 +187,7 @@ impl Program {
     }
 }
 
-/// What a command with a supervisor of its own tells on standard error.
+/// Standard error of a command with a private supervisor.
 fn told(output: &Output) -> Seen {
     let mut seen = Seen::default();
     for line in String::from_utf8_lossy(&output.stderr).lines() {

@@ -19,7 +19,7 @@ pub(crate) struct Fixture {
     pub(crate) expected: Expected,
 }
 
-/// What every command has to see in it.
+/// The result that every command must have for it.
 #[derive(Debug)]
 pub(crate) struct Expected {
     /// Plugins that are served.
