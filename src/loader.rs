@@ -17,6 +17,7 @@ mod watch;
 
 use std::time::{Duration, Instant, SystemTime};
 
+use cmp_sandbox::Tier;
 use tokio::sync::watch::{Sender, channel};
 use tracing::{error, info, warn};
 
@@ -39,7 +40,7 @@ pub(crate) use self::{
 use crate::{
     event::{self, Event, TOLD},
     metrics::{Metrics, Reload},
-    plugin::{Catalog, Isolation, Problem, Severity},
+    plugin::{Catalog, Problem, Severity},
     state::{Kept, State},
 };
 
@@ -65,7 +66,7 @@ pub struct Loader {
 pub(crate) fn read_once(places: Places) -> Result<(Catalog, Vec<Problem>), NoSnapshot> {
     let snapshot = Reader::new(places).read()?;
     let notes = notes(&snapshot.ignored);
-    let mut ledger = Ledger::new(Isolation::Namespaces);
+    let mut ledger = Ledger::new(Tier::Namespaces);
     let (catalog, mut problems) = ledger.update(snapshot.files);
     problems.extend(ledger.warnings().iter().cloned().chain(notes));
     Ok((catalog, problems))
@@ -83,7 +84,7 @@ impl Loader {
     #[must_use]
     pub fn new(
         places: Places,
-        isolation: Isolation,
+        isolation: Tier,
         grace: Duration,
         metrics: Metrics,
     ) -> (Self, Sender<State>) {

@@ -32,5 +32,5 @@ pub use manifest::{InvalidManifest, Step, read, read_announcements, schema};
 pub use name::{DEFAULT_SOCKET_DIR, InvalidName, MAX_SOCKET_PATH, PluginName, SOCKET_SUFFIX};
 pub use place::{Part, Place};
 pub use problem::Problem;
-pub use sandbox::{Cache, Isolation, Limits, Network, Sandbox};
+pub use sandbox::{Limits, Sandbox};
 pub use variable::VariablePattern;

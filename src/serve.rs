@@ -31,13 +31,13 @@ use tracing::{info, warn};
 
 use crate::{
     admin::Admin,
-    config::{self, Http, Isolation, Serve},
+    config::{self, Http, Serve},
     event::{self, Event},
     grpc::{Binder, Common, sweep},
     loader::{Loader, NoSnapshot, Places, Prompt, static_mounts},
     log,
     metrics::Metrics,
-    plugin::{self, PluginName},
+    plugin::PluginName,
     request::{
         ArchiveLimits, CommandDefaults, MatchCache, Pipeline,
         admission::{Lane, Lanes},
@@ -165,7 +165,7 @@ fn log_abilities(abilities: &Abilities) {
 }
 
 fn setup(config: &Serve) -> Result<Setup, NotServing> {
-    if config.isolation == Isolation::None && !config.accept_no_isolation {
+    if config.isolation.0 == Some(Tier::None) && !config.accept_no_isolation {
         return Err(NotServing::Unacknowledged);
     }
     let uids = &config.uid_range.0;
@@ -204,8 +204,7 @@ async fn run(config: &Serve, spawner: Spawner, abilities: &Abilities) -> Result<
     let metrics = Metrics::new();
     let places = config.places();
     let grace = config.empty_grace.0;
-    let (mut loader, state) =
-        Loader::new(places.clone(), isolation(abilities.tier), grace, metrics.clone());
+    let (mut loader, state) = Loader::new(places.clone(), abilities.tier, grace, metrics.clone());
     loader.load()?;
     let static_mounts = warn_of_static_mounts(&places, &metrics);
     state.send_modify(|state| state.static_mounts = static_mounts);
@@ -306,16 +305,6 @@ fn failed(error: &NotServing) -> Event {
         tried.clone_from(shortfalls);
     }
     Event::Failed { reason: error.to_string().into(), shortfalls: tried }
-}
-
-/// Converts a tier to the type that definitions use.
-fn isolation(tier: Tier) -> plugin::Isolation {
-    match tier {
-        Tier::None => plugin::Isolation::None,
-        Tier::Landlock => plugin::Isolation::Landlock,
-        Tier::Uid => plugin::Isolation::Uid,
-        Tier::Namespaces => plugin::Isolation::Namespaces,
-    }
 }
 
 async fn listen(http: Http) -> Result<Option<TcpListener>, NotServing> {

@@ -13,6 +13,8 @@ mod paint;
 
 use std::io::{self, IsTerminal, Write};
 
+use cmp_sandbox::Tier;
+
 pub use self::explain::explain;
 use self::{
     against::Reload,
@@ -22,7 +24,7 @@ use self::{
 use crate::{
     config::{self, ReportFormat, Validate},
     loader::Ledger,
-    plugin::{Catalog, Isolation, Problem, Severity},
+    plugin::{Catalog, Problem, Severity},
 };
 
 /// There are errors.
@@ -69,7 +71,7 @@ pub fn validate(options: &Validate) -> io::Result<u8> {
 impl Report {
     fn new(inputs: Vec<Input>, reload: Option<Reload>) -> Self {
         // Where they will be served is not known: no demand is too high here.
-        let mut ledger = Ledger::new(Isolation::Namespaces);
+        let mut ledger = Ledger::new(Tier::Namespaces);
         let files = inputs.iter().filter(|input| input.kind != Kind::Ignored);
         let files = files.map(|input| (input.path.clone(), input.readings()));
         let (catalog, mut problems) = ledger.take(files);

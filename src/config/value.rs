@@ -2,24 +2,13 @@
 
 use std::{fmt, net::SocketAddr, ops::RangeInclusive, str::FromStr};
 
-use clap::ValueEnum;
+use clap::{ValueEnum, builder::PossibleValue};
 use cmp_sandbox::{Network, Tier};
 use thiserror::Error;
 
-/// How requests are kept apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Isolation {
-    /// the strongest that is available; never none
-    Auto,
-    /// process, mount and IPC namespaces and a UID of its own for every request
-    Namespaces,
-    /// a UID of its own for every request
-    Uid,
-    /// one UID, but no request can reach the files, processes or sockets of another
-    Landlock,
-    /// none: every request runs as the same user
-    None,
-}
+/// The isolation of requests; `None` for the strongest that is available.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Isolation(pub Option<Tier>);
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -81,28 +70,53 @@ pub enum OutputFormat {
 }
 
 impl Isolation {
+    /// The strongest that is available.
+    pub const AUTO: Self = Self(None);
+
     /// The word for it on the command line.
     #[must_use]
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Namespaces => "namespaces",
-            Self::Uid => "uid",
-            Self::Landlock => "landlock",
-            Self::None => "none",
-        }
+        self.0.map_or("auto", Tier::as_str)
     }
 
     /// The tiers to try, in this order.
     #[must_use]
     pub fn tiers(self) -> Vec<Tier> {
-        match self {
-            Self::Auto => vec![Tier::Namespaces, Tier::Uid, Tier::Landlock],
-            Self::Namespaces => vec![Tier::Namespaces],
-            Self::Uid => vec![Tier::Uid],
-            Self::Landlock => vec![Tier::Landlock],
-            Self::None => vec![Tier::None],
+        match self.0 {
+            Some(tier) => vec![tier],
+            None => Tier::ALL.into_iter().filter(|tier| *tier != Tier::None).collect(),
         }
+    }
+}
+
+impl ValueEnum for Isolation {
+    fn value_variants<'v>() -> &'v [Self] {
+        const ALL: [Isolation; 5] = {
+            let [first, second, third, fourth] = Tier::ALL;
+            [
+                Isolation::AUTO,
+                Isolation(Some(first)),
+                Isolation(Some(second)),
+                Isolation(Some(third)),
+                Isolation(Some(fourth)),
+            ]
+        };
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let about = match self.0 {
+            None => "the strongest that is available; never none",
+            Some(Tier::Namespaces) => {
+                "process, mount and IPC namespaces and a UID of its own for every request"
+            }
+            Some(Tier::Uid) => "a UID of its own for every request",
+            Some(Tier::Landlock) => {
+                "one UID, but no request can reach the files, processes or sockets of another"
+            }
+            Some(Tier::None) => "none: every request runs as the same user",
+        };
+        Some(PossibleValue::new(self.as_str()).help(about))
     }
 }
 

@@ -10,17 +10,19 @@ use std::{
     sync::Arc,
 };
 
+use cmp_sandbox::Tier;
+
 use super::snapshot::{Extent, Source};
 use crate::plugin::{
-    Catalog, Code, Diagnostic, Isolation, Place, PluginDefinition, PluginName, Problem, Reading,
-    Region, Related, Severity, read_all, read_first,
+    Catalog, Code, Diagnostic, Place, PluginDefinition, PluginName, Problem, Reading, Region,
+    Related, Severity, read_all, read_first,
 };
 
 /// The last good definition of every place in every file.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     /// What requests are kept apart by.
-    isolation: Isolation,
+    isolation: Tier,
     good: BTreeMap<Location, Entry>,
     /// The place whose definition has a name.
     owners: BTreeMap<PluginName, Location>,
@@ -42,7 +44,7 @@ struct Entry {
 
 impl Ledger {
     /// An empty ledger for plugins whose requests are kept apart so well.
-    pub(crate) fn new(isolation: Isolation) -> Self {
+    pub(crate) fn new(isolation: Tier) -> Self {
         Self { isolation, good: BTreeMap::new(), owners: BTreeMap::new(), warnings: Vec::new() }
     }
 
@@ -158,7 +160,7 @@ fn readings(source: Source) -> (String, Vec<Reading>) {
     (source.name, readings)
 }
 
-fn weak(demanded: Isolation, present: Isolation) -> Diagnostic {
+fn weak(demanded: Tier, present: Tier) -> Diagnostic {
     let text = format!(
         "spec.sandbox.minimumIsolation demands {demanded}, and requests are kept apart by {present}"
     );

@@ -10,12 +10,11 @@ mod places;
 mod process;
 mod tools;
 
+use cmp_sandbox::Tier;
+
 use self::finding::{Finding, Findings, Section};
 use super::{LocalError, show};
-use crate::{
-    config::{Serve, TextFormat},
-    plugin::Isolation,
-};
+use crate::config::{Serve, TextFormat};
 
 /// Prints what `serve` would find with these options.
 pub async fn doctor(options: &Serve, format: TextFormat) -> Result<(), LocalError> {
@@ -29,7 +28,7 @@ pub async fn doctor(options: &Serve, format: TextFormat) -> Result<(), LocalErro
         // Of what was not tried nothing is known, and nothing is missed.
         Err(untried) => {
             findings.add(Section::Isolation, vec![untried]);
-            (true, Isolation::Namespaces)
+            (true, Tier::Namespaces)
         }
     };
     findings.add(Section::Places, places::look(options));

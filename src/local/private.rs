@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cmp_sandbox::Shortfall;
+use cmp_sandbox::{Shortfall, Tier};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use thiserror::Error;
@@ -22,7 +22,7 @@ use tokio::{
 
 use super::report::Report;
 use crate::{
-    config::{Application, Isolation},
+    config::Application,
     event::{Event, Events},
     loader::{NoSnapshot, Snapshot, Source},
     plugin::{PluginDefinition, read_all},
@@ -97,7 +97,7 @@ impl Private {
             .arg(directory.path())
             .args(["--http", "off"])
             .args(["--max-requests", "2", "--isolation", isolation.as_str()]);
-        if isolation == Isolation::None {
+        if isolation.0 == Some(Tier::None) {
             command.arg("--accept-no-isolation");
         }
         let hear = |event: &Event| {

@@ -5,6 +5,7 @@ mod repeated;
 mod script;
 mod words;
 
+use cmp_sandbox::Tier;
 use serde_json::Value;
 
 use self::{
@@ -12,8 +13,8 @@ use self::{
     words::{Given, Word, given, words},
 };
 use super::{
-    Code, DEFAULT_SOCKET_DIR, Diagnostic, Isolation, MAX_SOCKET_PATH, PluginDefinition,
-    locator::Locator, manifest::Step,
+    Code, DEFAULT_SOCKET_DIR, Diagnostic, MAX_SOCKET_PATH, PluginDefinition, locator::Locator,
+    manifest::Step,
 };
 
 /// Endings of options that take a secret.
@@ -121,7 +122,7 @@ fn discovery(
 
 /// Warns of `minimumIsolation: none`, which every sidecar meets.
 fn isolation_none(definition: &PluginDefinition, locator: &Locator<'_>) -> Option<Diagnostic> {
-    (definition.sandbox.minimum_isolation == Some(Isolation::None)).then(|| {
+    (definition.sandbox.minimum_isolation == Some(Tier::None)).then(|| {
         Diagnostic::new(Code::IsolationNone, "`minimumIsolation: none` has no effect")
             .at(locator.value(&path(&["spec", "sandbox", "minimumIsolation"])))
             .label("no effect")

@@ -1,46 +1,17 @@
 //! What a definition says of confinement: keys of our own, which Argo CD skips.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::time::Duration;
+
+use cmp_sandbox::{Cache, Network, Tier};
 
 use super::variable::{self, VariablePattern};
 use crate::settings::Limit;
-
-/// How strongly a plugin wants its requests kept apart, the weakest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Isolation {
-    /// Not at all.
-    None,
-    /// By the kernel's rules for files, processes and sockets.
-    Landlock,
-    /// That, and by users of their own.
-    Uid,
-    /// That, and by namespaces.
-    Namespaces,
-}
-
-/// TCP ports a plugin may connect to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Network {
-    /// These; none if there are none.
-    Ports(Vec<u16>),
-    /// All.
-    Any,
-}
-
-/// A directory that requests of one plugin share.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cache {
-    /// What it is called.
-    pub name: String,
-    /// The variable that tells commands where it is.
-    pub variable: String,
-}
 
 /// `spec.sandbox`. What is absent is as the operator of the sidecar has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sandbox {
     /// The plugin is not served with less.
-    pub minimum_isolation: Option<Isolation>,
+    pub minimum_isolation: Option<Tier>,
     /// Variables of the sidecar that commands see; `None` for all.
     pub variables: Option<Vec<VariablePattern>>,
     /// Ports to connect to.
@@ -82,31 +53,5 @@ impl Sandbox {
     #[must_use]
     pub fn admits(&self, name: &[u8]) -> bool {
         variable::admits(self.variables.as_deref(), name)
-    }
-}
-
-impl Isolation {
-    /// The words there are, the weakest first.
-    pub const ALL: [(Self, &'static str); 4] = [
-        (Self::None, "none"),
-        (Self::Landlock, "landlock"),
-        (Self::Uid, "uid"),
-        (Self::Namespaces, "namespaces"),
-    ];
-}
-
-impl fmt::Display for Isolation {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = Self::ALL.iter().find(|(isolation, _)| isolation == self);
-        formatter.write_str(word.map_or("none", |(_, word)| word))
-    }
-}
-
-impl FromStr for Isolation {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let known = Self::ALL.iter().find(|(_, word)| *word == text);
-        known.map(|(isolation, _)| *isolation).ok_or(())
     }
 }

@@ -2,13 +2,10 @@
 //! those of the operator.
 
 use bytes::Bytes;
-use cmp_sandbox::{Bounds, Cache, Caches, Network};
+use cmp_sandbox::{Bounds, Caches};
 
 use super::workspace::CommandDefaults;
-use crate::{
-    plugin::{self, PluginDefinition},
-    settings::Limit,
-};
+use crate::{plugin::PluginDefinition, settings::Limit};
 
 /// Environment and output limit of a plugin's commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,20 +37,12 @@ fn inherited(all: &[Bytes], plugin: &PluginDefinition) -> Vec<Bytes> {
 /// Paths, network and resource limits of a plugin's commands.
 pub(super) fn bounds(general: &Bounds, plugin: &PluginDefinition) -> Bounds {
     let (sandbox, limits) = (&plugin.sandbox, &plugin.limits);
-    let network = sandbox.network.as_ref().map(|network| match network {
-        plugin::Network::Ports(ports) if ports.is_empty() => Network::None,
-        plugin::Network::Ports(ports) => Network::Ports(ports.clone()),
-        plugin::Network::Any => Network::Any,
-    });
     let or = |own: Option<Limit>, general| own.map_or(general, |limit| limit.0);
     let additional = sandbox.read.iter().map(Into::into);
     Bounds {
         read: general.read.iter().cloned().chain(additional).collect(),
-        caches: Caches {
-            owner: plugin.name.as_str().to_owned(),
-            list: sandbox.caches.iter().map(cache).collect(),
-        },
-        network: network.unwrap_or_else(|| general.network.clone()),
+        caches: Caches { owner: plugin.name.as_str().to_owned(), list: sandbox.caches.clone() },
+        network: sandbox.network.as_ref().unwrap_or(&general.network).clone(),
         memory: or(limits.memory, general.memory),
         processes: or(limits.processes, general.processes),
         file_size: or(limits.file_size, general.file_size),
@@ -63,14 +52,11 @@ pub(super) fn bounds(general: &Bounds, plugin: &PluginDefinition) -> Bounds {
     }
 }
 
-fn cache(cache: &plugin::Cache) -> Cache {
-    Cache { name: cache.name.clone(), variable: cache.variable.clone() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cmp_sandbox::Redactor;
+    use crate::plugin;
+    use cmp_sandbox::{Network, Redactor};
 
     fn defaults() -> CommandDefaults {
         CommandDefaults {

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use cmp_sandbox::Tier;
 use serde_json::{Value, json};
 
 use super::input::{Input, Kind};
 use crate::{
     loader::Ledger,
-    plugin::{Code, Diagnostic, Isolation, PluginDefinition, Problem, Reading},
+    plugin::{Code, Diagnostic, PluginDefinition, Problem, Reading},
     supervisor::{Action, plan},
 };
 
@@ -28,7 +29,7 @@ struct Step {
 
 impl Reload {
     pub(super) fn new(old: &[Input], new: &[Input]) -> Self {
-        let mut ledger = Ledger::new(Isolation::Namespaces);
+        let mut ledger = Ledger::new(Tier::Namespaces);
         let (served, broken) = ledger.take(named(old));
         // What was broken before is what may be mended now; what is not there
         // cannot be compared with.

@@ -15,7 +15,7 @@ fn broken(file: &str) -> Source {
 }
 
 fn ledger() -> Ledger {
-    Ledger::new(Isolation::Uid)
+    Ledger::new(Tier::Uid)
 }
 
 /// A file with these texts as its documents.
@@ -152,11 +152,11 @@ fn a_plugin_that_demands_more_isolation_than_there_is_is_not_served() {
         Source { name: "a.yaml".into(), text: Ok(text.into()), extent: Extent::All }
     };
     for (present, demanded, is_served) in [
-        (Isolation::Uid, "namespaces", false),
-        (Isolation::Uid, "uid", true),
-        (Isolation::Uid, "landlock", true),
-        (Isolation::None, "landlock", false),
-        (Isolation::Namespaces, "uid", true),
+        (Tier::Uid, "namespaces", false),
+        (Tier::Uid, "uid", true),
+        (Tier::Uid, "landlock", true),
+        (Tier::None, "landlock", false),
+        (Tier::Namespaces, "uid", true),
     ] {
         let mut ledger = Ledger::new(present);
         let (catalog, problems) = ledger.update(vec![demand(demanded)]);

@@ -6,7 +6,7 @@ use std::{
     os::unix::fs::PermissionsExt,
 };
 
-use cmp_sandbox::Need;
+use cmp_sandbox::{Need, Tier};
 use tempfile::TempDir;
 use tokio::process::Command;
 
@@ -18,11 +18,7 @@ use crate::{
         private::{NotPrivate, Private},
         report::Report,
     },
-    plugin,
 };
-
-/// The tiers there are, the strongest first.
-const TIERS: [Isolation; 3] = [Isolation::Namespaces, Isolation::Uid, Isolation::Landlock];
 
 /// What versions of Landlock protect, and what it means to have none of it.
 const LANDLOCK: [(i32, &str); 4] = [
@@ -39,12 +35,12 @@ pub(super) struct Outcome {
     /// Whether `serve` would start.
     pub(super) is_had: bool,
     /// With what.
-    pub(super) tier: plugin::Isolation,
+    pub(super) tier: Tier,
 }
 
 /// A tier that can be had.
 struct Had {
-    tier: Isolation,
+    tier: Tier,
     landlock: i32,
     leases: u32,
 }
@@ -54,7 +50,7 @@ struct Had {
 pub(super) async fn look(options: &Serve) -> Result<Outcome, Finding> {
     let mut findings = Vec::new();
     let mut had: Vec<Had> = Vec::new();
-    for tier in TIERS {
+    for tier in Isolation::AUTO.tiers() {
         let directory = prepare(options).map_err(|error| {
             let path = options.work_dir();
             let text = format!("not tried: the work directory {}: {error}", path.display());
@@ -66,13 +62,13 @@ pub(super) async fn look(options: &Serve) -> Result<Outcome, Finding> {
                 findings.push(Finding::fine(text));
                 had.push(tier);
             }
-            Err(why) => findings.push(lack(tier, options.isolation, &why, had.is_empty())),
+            Err(why) => findings.push(lack(tier, options.isolation.0, &why, had.is_empty())),
         }
     }
-    let asked = options.isolation;
-    let is_meant = |had: &&Had| asked == Isolation::Auto || had.tier == asked;
+    let asked = options.isolation.0;
+    let is_meant = |had: &&Had| asked.is_none_or(|asked| had.tier == asked);
     let chosen = had.iter().find(is_meant);
-    let is_none = options.isolation == Isolation::None;
+    let is_none = asked == Some(Tier::None);
     findings.extend(chosen.into_iter().flat_map(|had| describe(had, options)));
     if is_none {
         let text = "--isolation none: every plugin can read every other's files and secrets";
@@ -82,25 +78,24 @@ pub(super) async fn look(options: &Serve) -> Result<Outcome, Finding> {
         findings.push(Finding::failure(text));
     }
     let is_acknowledged = is_none && options.accept_no_isolation;
-    let tier = chosen.and_then(|had| had.tier.as_str().parse().ok());
     Ok(Outcome {
         findings,
         is_had: chosen.is_some() || is_acknowledged,
-        tier: tier.unwrap_or(plugin::Isolation::None),
+        tier: chosen.map_or(Tier::None, |had| had.tier),
     })
 }
 
 /// A tier that is not had is a failure if it was asked for, and otherwise of
 /// interest only if it would be better than what is had.
 fn lack(
-    tier: Isolation,
-    asked: Isolation,
+    tier: Tier,
+    asked: Option<Tier>,
     (need, why): &(Need, String),
     is_best_so_far: bool,
 ) -> Finding {
     let text = format!("{}: {why}", tier.as_str());
-    let is_missed = asked == Isolation::Auto && is_best_so_far && tier != Isolation::Namespaces;
-    let finding = if asked == tier {
+    let is_missed = asked.is_none() && is_best_so_far && tier != Tier::Namespaces;
+    let finding = if asked == Some(tier) {
         Finding::failure(text)
     } else if is_missed {
         Finding::warning(text)
@@ -114,17 +109,17 @@ fn lack(
 }
 
 /// A Pod's settings that make a tier possible, if it is they that are missing.
-fn remedy(tier: Isolation, need: Need) -> Option<&'static str> {
+fn remedy(tier: Tier, need: Need) -> Option<&'static str> {
     match (tier, need) {
-        (Isolation::Namespaces, Need::Capability) => Some(
+        (Tier::Namespaces, Need::Capability) => Some(
             "runAsUser: 0, capabilities: {add: [SETUID, SETGID, KILL, SYS_ADMIN, SYS_CHROOT]}, and \
              on nodes with AppArmor an unconfined profile; Pod Security `privileged`",
         ),
-        (Isolation::Uid, Need::Capability) => Some(
+        (Tier::Uid, Need::Capability) => Some(
             "runAsUser: 0, capabilities: {drop: [ALL], add: [SETUID, SETGID, KILL]}; Pod Security \
              `baseline`",
         ),
-        (Isolation::Landlock, Need::Landlock) => {
+        (Tier::Landlock, Need::Landlock) => {
             Some("a node with Linux 6.12 or newer, booted with Landlock; it needs no privilege")
         }
         _ => None,
@@ -153,11 +148,7 @@ fn describe(had: &Had, options: &Serve) -> Vec<Finding> {
 }
 
 /// Starts a supervisor in one tier as `serve` does, attacks included, and ends it.
-async fn attempt(
-    options: &Serve,
-    tier: Isolation,
-    directory: TempDir,
-) -> Result<Had, (Need, String)> {
+async fn attempt(options: &Serve, tier: Tier, directory: TempDir) -> Result<Had, (Need, String)> {
     let command = command(options, tier, &directory);
     let (mut landlock, mut leases) = (0, 0);
     let hear = |event: &Event| {
@@ -192,7 +183,7 @@ fn prepare(options: &Serve) -> io::Result<TempDir> {
     Ok(directory)
 }
 
-fn command(options: &Serve, tier: Isolation, directory: &TempDir) -> Command {
+fn command(options: &Serve, tier: Tier, directory: &TempDir) -> Command {
     let mut command = Command::new("/proc/self/exe");
     let at = |name: &str| directory.path().join(name);
     command
@@ -220,19 +211,19 @@ mod tests {
 
     #[test]
     fn a_remedy_is_named_only_where_it_helps() {
-        assert!(remedy(Isolation::Uid, Need::Capability).unwrap().contains("baseline"));
-        assert!(remedy(Isolation::Landlock, Need::Landlock).unwrap().contains("6.12"));
-        assert_eq!(remedy(Isolation::Uid, Need::Landlock), None);
-        assert_eq!(remedy(Isolation::Namespaces, Need::Other), None);
+        assert!(remedy(Tier::Uid, Need::Capability).unwrap().contains("baseline"));
+        assert!(remedy(Tier::Landlock, Need::Landlock).unwrap().contains("6.12"));
+        assert_eq!(remedy(Tier::Uid, Need::Landlock), None);
+        assert_eq!(remedy(Tier::Namespaces, Need::Other), None);
     }
 
     #[test]
     fn only_what_was_asked_for_is_a_failure() {
         let why = (Need::Other, "why".to_owned());
         let state = |tier, asked, best| lack(tier, asked, &why, best).state;
-        assert_eq!(state(Isolation::Uid, Isolation::Uid, true), Grade::Failure);
-        assert_eq!(state(Isolation::Uid, Isolation::Auto, true), Grade::Warning);
-        assert_eq!(state(Isolation::Landlock, Isolation::Auto, false), Grade::Note);
-        assert_eq!(state(Isolation::Namespaces, Isolation::Auto, true), Grade::Note);
+        assert_eq!(state(Tier::Uid, Some(Tier::Uid), true), Grade::Failure);
+        assert_eq!(state(Tier::Uid, None, true), Grade::Warning);
+        assert_eq!(state(Tier::Landlock, None, false), Grade::Note);
+        assert_eq!(state(Tier::Namespaces, None, true), Grade::Note);
     }
 }

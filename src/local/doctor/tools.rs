@@ -2,20 +2,20 @@
 
 use std::{fs, path::Path};
 
-use cmp_sandbox::look_up;
+use cmp_sandbox::{Tier, look_up};
 
 use super::Finding;
 use crate::{
     config::{self, Serve},
     loader::read_once,
-    plugin::{Code, CommandLine, Discovery, Isolation, PluginDefinition, Problem, Severity},
+    plugin::{Code, CommandLine, Discovery, PluginDefinition, Problem, Severity},
 };
 
 /// A remedy for definitions that are not served.
 const VALIDATE: &str = "cmp-supervisor validate tells why a definition is not served";
 
 /// `tier` is what requests would be kept apart with.
-pub(super) fn look(options: &Serve, tier: Isolation) -> Vec<Finding> {
+pub(super) fn look(options: &Serve, tier: Tier) -> Vec<Finding> {
     let (catalog, problems) = match read_once(options.places()) {
         Ok(read) => read,
         Err(error) => return vec![Finding::failure(error.to_string())],
@@ -45,7 +45,7 @@ fn left_out(problem: &Problem) -> Option<Finding> {
 }
 
 /// A plugin that wants more isolation than there is.
-fn discontent(plugin: &PluginDefinition, tier: Isolation) -> Option<Finding> {
+fn discontent(plugin: &PluginDefinition, tier: Tier) -> Option<Finding> {
     let wanted = plugin.sandbox.minimum_isolation.filter(|wanted| *wanted > tier)?;
     let text = format!("{}: it is not served with less than {wanted}", plugin.name);
     Some(Finding::failure(text).remedy("--isolation, or minimumIsolation of its definition"))

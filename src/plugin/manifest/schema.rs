@@ -1,5 +1,6 @@
 //! plugin.yaml as JSON Schema, from the table that the reader goes by.
 
+use cmp_sandbox::Tier;
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -7,10 +8,7 @@ use super::{
     fields::PLUGIN,
     shape::{Shape, Struct, Unknown},
 };
-use crate::{
-    plugin::Isolation,
-    settings::{Amount, Unit},
-};
+use crate::settings::{Amount, Unit};
 
 /// The draft that editors understand best.
 const DRAFT: &str = "http://json-schema.org/draft-07/schema#";
@@ -65,7 +63,7 @@ fn value(shape: &Shape) -> Value {
         Shape::Struct(known) => object(known),
         Shape::Any => json!({}),
         Shape::Isolation => {
-            let words = Isolation::ALL.iter().map(|(_, word)| *word);
+            let words = Tier::ALL.iter().rev().map(|tier| tier.as_str());
             json!({"enum": words.collect::<Vec<_>>()})
         }
         Shape::Amount(amount) => amounts(*amount),

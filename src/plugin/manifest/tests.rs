@@ -3,12 +3,10 @@
 use std::time::Duration;
 
 use cmp_discovery::FileNamePattern;
+use cmp_sandbox::{Network, Tier};
 
 use super::*;
-use crate::{
-    plugin::{Discovery, Isolation, Network},
-    settings::Limit,
-};
+use crate::{plugin::Discovery, settings::Limit};
 
 fn definition(spec: &str) -> Result<PluginDefinition, InvalidManifest> {
     let head = "kind: ConfigManagementPlugin\nmetadata: {name: p}\nspec:\n";
@@ -66,7 +64,7 @@ fn what_is_ours_is_read_strictly() {
                 limits: {timeout: 1m30s, memory: 512Mi, processes: 20, minimumManifests: 1}";
     let read = definition(spec).unwrap();
     assert_eq!(read.sandbox.network, Some(Network::Ports(vec![443])));
-    assert_eq!(read.sandbox.minimum_isolation, Some(Isolation::Uid));
+    assert_eq!(read.sandbox.minimum_isolation, Some(Tier::Uid));
     assert_eq!(read.sandbox.caches[0].variable, "HELM_CACHE_HOME");
     assert_eq!(read.limits.timeout, Some(Duration::from_secs(90)));
     assert_eq!(read.limits.memory, Some(Limit(Some(512 << 20))));

@@ -2,10 +2,11 @@
 
 use std::{fs, path::PathBuf, time::Duration};
 
+use cmp_sandbox::Tier;
 use cmp_supervisor::{
     loader::{Loader, NoSnapshot, Places},
     metrics::Metrics,
-    plugin::{Catalog, Isolation, Problem},
+    plugin::{Catalog, Problem},
     state::State,
 };
 use tempfile::TempDir;
@@ -40,7 +41,7 @@ impl Loaded {
         fs::create_dir(&directory).unwrap();
         let (places, metrics) =
             (Places { directory: Some(directory), single: None }, Metrics::new());
-        let (loader, state) = Loader::new(places, Isolation::Uid, grace, metrics.clone());
+        let (loader, state) = Loader::new(places, Tier::Uid, grace, metrics.clone());
         Self { loader, state, metrics, root }
     }
 

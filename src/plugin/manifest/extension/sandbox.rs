@@ -2,14 +2,14 @@
 
 use std::path::{Component, Path};
 
+use cmp_sandbox::{Cache, Network, Tier};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Judge, key};
 use crate::plugin::{
-    Isolation,
     manifest::{InvalidManifest, Step},
-    sandbox::{Cache, Network, Sandbox},
+    sandbox::Sandbox,
     variable::VariablePattern,
 };
 
@@ -78,8 +78,8 @@ impl SandboxManifest {
     }
 }
 
-fn isolation(word: &str, judge: &mut Judge<'_>) -> Option<Isolation> {
-    let isolation = word.parse().ok();
+fn isolation(word: &str, judge: &mut Judge<'_>) -> Option<Tier> {
+    let isolation = Tier::ALL.into_iter().find(|tier| tier.as_str() == word);
     if isolation.is_none() && !word.is_empty() {
         judge.refuse([key("minimumIsolation")], "one of landlock, uid and namespaces");
     }
@@ -90,7 +90,8 @@ fn network(value: &Value) -> Option<Network> {
     let port = |value: &Value| u16::try_from(value.as_u64()?).ok().filter(|port| *port > 0);
     match value {
         Value::String(word) if word == "any" => Some(Network::Any),
-        Value::String(word) if word == "none" => Some(Network::Ports(Vec::new())),
+        Value::String(word) if word == "none" => Some(Network::None),
+        Value::Array(ports) if ports.is_empty() => Some(Network::None),
         Value::Array(ports) => ports.iter().map(port).collect::<Option<_>>().map(Network::Ports),
         Value::Null | Value::String(_) | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
             None
