@@ -64,7 +64,7 @@ pub enum Code {
     /// An unknown key in `spec.sandbox` or `spec.limits`.
     UnknownOwnKey,
     /// An invalid value in `spec.sandbox` or `spec.limits`.
-    Meaningless,
+    InvalidValue,
     /// No definition in the file or directory.
     NoDefinition,
     /// Too many definitions in one file.
@@ -126,7 +126,7 @@ impl Code {
         (Self::Wrapped, 114, Severity::Error, "a ConfigMap in place of a definition"),
         (Self::KeyCase, 115, Severity::Warning, "a key in the wrong case"),
         (Self::UnknownOwnKey, 116, Severity::Error, "an unknown key in sandbox or limits"),
-        (Self::Meaningless, 117, Severity::Error, "an invalid value in sandbox or limits"),
+        (Self::InvalidValue, 117, Severity::Error, "an invalid value in sandbox or limits"),
         (Self::NoDefinition, 118, Severity::Error, "no plugin definition found"),
         (Self::TooMany, 119, Severity::Error, "too many definitions in one file"),
         (Self::DuplicateSocket, 201, Severity::Error, "two plugins with the same socket name"),

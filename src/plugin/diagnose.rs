@@ -62,10 +62,10 @@ pub(super) fn fault(fault: &InvalidManifest, locator: &Locator<'_>) -> Diagnosti
                 .note("an ignored key would be a limit without effect, so cmp-supervisor refuses unknown keys in this section")
                 .help(help)
         }
-        InvalidManifest::Value { wanted, .. } => {
-            Diagnostic::new(fault.code(), format!("`{}` means nothing", at(&path)))
+        InvalidManifest::Value { expected, .. } => {
+            Diagnostic::new(fault.code(), format!("invalid value for `{}`", at(&path)))
                 .at(locator.value(&path))
-                .label(format!("wanted: {wanted}"))
+                .label(format!("expected {expected}"))
         }
         InvalidManifest::Name(error) => name(error, locator),
         InvalidManifest::Pattern(error) => {

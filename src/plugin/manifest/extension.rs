@@ -6,18 +6,18 @@ mod sandbox;
 pub(super) use self::{limits::LimitsManifest, sandbox::SandboxManifest};
 use super::{InvalidManifest, Step};
 
-/// Judges the values of one section. Every one that means nothing is told: who
-/// puts one right should not find the next only then.
+/// Judges the values of one section. It reports all invalid values at once, so
+/// that a correction does not only lead to the next error.
 struct Judge<'f> {
     section: &'static str,
     faults: &'f mut Vec<InvalidManifest>,
 }
 
 impl Judge<'_> {
-    /// Tells that the value at `keys` means nothing, and what would.
-    fn refuse(&mut self, keys: impl IntoIterator<Item = Step>, wanted: impl Into<String>) {
+    /// Reports an invalid value at `keys`, and the values that are valid.
+    fn refuse(&mut self, keys: impl IntoIterator<Item = Step>, expected: impl Into<String>) {
         let path = [key("spec"), key(self.section)].into_iter().chain(keys).collect();
-        self.faults.push(InvalidManifest::Value { path, wanted: wanted.into() });
+        self.faults.push(InvalidManifest::Value { path, expected: expected.into() });
     }
 }
 

@@ -52,13 +52,13 @@ pub enum InvalidManifest {
         /// The keys that exist there.
         known: Vec<&'static str>,
     },
-    /// A value of ours that means nothing.
-    #[error("{} means nothing; wanted: {wanted}", at(path))]
+    /// An invalid value of ours.
+    #[error("invalid value for {}: expected {expected}", at(path))]
     Value {
         /// Where it stands.
         path: Vec<Step>,
-        /// What would mean something.
-        wanted: String,
+        /// Valid values, in words.
+        expected: String,
     },
     /// The name cannot be that of a socket.
     #[error(transparent)]
@@ -90,7 +90,7 @@ impl InvalidManifest {
             Self::Kind { .. } => Code::Kind,
             Self::NoGenerate => Code::NoGenerate,
             Self::Unknown { .. } => Code::UnknownOwnKey,
-            Self::Value { .. } => Code::Meaningless,
+            Self::Value { .. } => Code::InvalidValue,
             Self::Name(_) => Code::Name,
             Self::Pattern(_) => Code::Pattern,
         }

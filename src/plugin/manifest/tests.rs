@@ -76,36 +76,57 @@ fn what_is_ours_and_wrong_names_its_place() {
     for (ours, text) in [
         (
             "limits: {timeout: 0s}",
-            "spec.limits.timeout means nothing; wanted: a duration above 0, for",
+            "invalid value for spec.limits.timeout: expected a duration above 0, for",
         ),
-        ("limits: {output: 0}", "spec.limits.output means nothing; wanted: a size above 0"),
+        ("limits: {output: 0}", "invalid value for spec.limits.output: expected a size above 0"),
         (
             "limits: {requests: 0}",
-            "spec.limits.requests means nothing; wanted: a whole number above 0",
+            "invalid value for spec.limits.requests: expected a whole number above 0",
         ),
-        ("sandbox: {read: [/]}", "spec.sandbox.read[0] means nothing; wanted: a path that exposes"),
+        (
+            "sandbox: {read: [/]}",
+            "invalid value for spec.sandbox.read[0]: expected a path that exposes",
+        ),
         (
             "sandbox: {read: [/var/run/secrets/x]}",
-            "spec.sandbox.read[0] means nothing; wanted: a path that exposes",
+            "invalid value for spec.sandbox.read[0]: expected a path that exposes",
         ),
-        ("sandbox: {env: [A=B]}", "spec.sandbox.env means nothing; wanted: names of variables"),
+        (
+            "sandbox: {env: [A=B]}",
+            "invalid value for spec.sandbox.env: expected names of variables",
+        ),
         ("sandbox: {netwrok: none}", "spec.sandbox.netwrok is not known; there are: "),
-        ("limits: {timeout: 5}", "spec.limits.timeout means nothing; wanted: a duration above 0"),
-        ("limits: {timeout: soon}", "spec.limits.timeout means nothing; wanted: a duration"),
-        ("limits: {memory: lots}", "spec.limits.memory means nothing; wanted: a size, for example"),
-        ("limits: {requests: -1}", "spec.limits.requests means nothing; wanted: a whole number"),
-        ("sandbox: {network: [99999]}", "spec.sandbox.network means nothing; wanted: none, any or"),
+        (
+            "limits: {timeout: 5}",
+            "invalid value for spec.limits.timeout: expected a duration above 0",
+        ),
+        ("limits: {timeout: soon}", "invalid value for spec.limits.timeout: expected a duration"),
+        (
+            "limits: {memory: lots}",
+            "invalid value for spec.limits.memory: expected a size, for example",
+        ),
+        (
+            "limits: {requests: -1}",
+            "invalid value for spec.limits.requests: expected a whole number",
+        ),
+        (
+            "sandbox: {network: [99999]}",
+            "invalid value for spec.sandbox.network: expected TCP ports",
+        ),
         (
             "sandbox: {minimumIsolation: strong}",
-            "spec.sandbox.minimumIsolation means nothing; wanted: one of",
+            "invalid value for spec.sandbox.minimumIsolation: expected landlock, uid or",
         ),
-        ("sandbox: {read: [../x]}", "spec.sandbox.read[0] means nothing; wanted: an absolute path"),
+        (
+            "sandbox: {read: [../x]}",
+            "invalid value for spec.sandbox.read[0]: expected an absolute path",
+        ),
         (
             "sandbox: {caches: [{name: a/b, env: X}]}",
-            "spec.sandbox.caches[0].name means nothing; wanted: a file name",
+            "invalid value for spec.sandbox.caches[0].name: expected a file name",
         ),
-        ("sandbox: {caches: [{name: a, env: LD_PRELOAD}]}", "spec.sandbox.caches[0].env means"),
-        ("sandbox: {caches: [{name: a, env: PATH}]}", "this one commands have from Argo CD"),
+        ("sandbox: {caches: [{name: a, env: LD_PRELOAD}]}", "spec.sandbox.caches[0].env: expected"),
+        ("sandbox: {caches: [{name: a, env: PATH}]}", "this one is set by Argo CD"),
         ("sandbox: {caches: [{nam: a}]}", "spec.sandbox.caches[0].nam is not known"),
     ] {
         let error = definition(&format!("  generate: {{command: [a]}}\n  {ours}")).unwrap_err();

@@ -17,7 +17,7 @@ use crate::{
 pub(in crate::plugin::manifest) struct LimitsManifest(Map<String, Value>);
 
 impl LimitsManifest {
-    /// Its meaning. Values that mean nothing are reported, and left out.
+    /// Its meaning. Invalid values are reported, and left out.
     pub(in crate::plugin::manifest) fn define(self, faults: &mut Vec<InvalidManifest>) -> Limits {
         let mut judge = Judge { section: "limits", faults };
         let mut limit = |row: &Setting| judge.amount(row, self.0.get(row.key_name())?);

@@ -49,7 +49,7 @@ struct CacheManifest {
 }
 
 impl SandboxManifest {
-    /// What it means. What means nothing is told, and left out.
+    /// Its meaning. Invalid values are reported, and left out.
     pub(in crate::plugin::manifest) fn define(self, faults: &mut Vec<InvalidManifest>) -> Sandbox {
         let mut judge = Judge { section: "sandbox", faults };
         let minimum_isolation = isolation(&self.minimum_isolation, &mut judge);
@@ -60,7 +60,7 @@ impl SandboxManifest {
         }
         let network = network(&self.network);
         if network.is_none() && !self.network.is_null() {
-            judge.refuse([key("network")], "none, any or a list of ports");
+            judge.refuse([key("network")], "TCP ports, for example [22, 443], or any, or none");
         }
         for (name, length) in [("read", self.read.len()), ("caches", self.caches.len())] {
             if length > MAX_LIST {
@@ -68,8 +68,8 @@ impl SandboxManifest {
             }
         }
         for (index, path) in self.read.iter().enumerate().take(MAX_LIST) {
-            if let Some(wanted) = unreadable(path) {
-                judge.refuse([key("read"), Step::Index(index)], wanted);
+            if let Some(expected) = unreadable(path) {
+                judge.refuse([key("read"), Step::Index(index)], expected);
             }
         }
         let caches = caches(self.caches, &mut judge);
@@ -81,7 +81,7 @@ impl SandboxManifest {
 fn isolation(word: &str, judge: &mut Judge<'_>) -> Option<Tier> {
     let isolation = Tier::ALL.into_iter().find(|tier| tier.as_str() == word);
     if isolation.is_none() && !word.is_empty() {
-        judge.refuse([key("minimumIsolation")], "one of landlock, uid and namespaces");
+        judge.refuse([key("minimumIsolation")], "landlock, uid or namespaces");
     }
     isolation
 }
@@ -99,7 +99,7 @@ fn network(value: &Value) -> Option<Network> {
     }
 }
 
-/// What is wanted instead of a path that must not be read.
+/// The paths that are expected instead of one that must not be read.
 fn unreadable(path: &str) -> Option<&'static str> {
     let path = Path::new(path);
     let is_around = |closed: &&str| path.starts_with(closed) || Path::new(closed).starts_with(path);
@@ -116,8 +116,8 @@ fn caches(manifests: Vec<Option<CacheManifest>>, judge: &mut Judge<'_>) -> Vec<C
     let mut caches = Vec::new();
     for (index, manifest) in manifests.into_iter().enumerate().take(MAX_LIST) {
         let CacheManifest { name, env } = manifest.unwrap_or_default();
-        let mut refuse = |field, wanted| {
-            judge.refuse([key("caches"), Step::Index(index), key(field)], wanted);
+        let mut refuse = |field, expected| {
+            judge.refuse([key("caches"), Step::Index(index), key(field)], expected);
         };
         if !is_name(&name) {
             refuse("name", "a file name");
@@ -125,7 +125,7 @@ fn caches(manifests: Vec<Option<CacheManifest>>, judge: &mut Judge<'_>) -> Vec<C
         if !is_variable(&env) {
             refuse("env", "the name of a variable");
         } else if is_given(&env) {
-            refuse("env", "another variable: this one commands have from Argo CD or the sandbox");
+            refuse("env", "another variable: this one is set by Argo CD or the sandbox");
         }
         caches.push(Cache { name, variable: env });
     }
