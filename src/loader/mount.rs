@@ -1,19 +1,13 @@
 //! Mounts whose content never changes, although the ConfigMap does.
 
 use std::{
-    ffi::OsString,
-    fmt, fs, io,
-    os::unix::ffi::OsStringExt,
+    fmt, io,
     path::{Component, Path, PathBuf, absolute},
 };
 
+use cmp_procfs::Mount;
+
 use super::Places;
-
-/// What this process has mounted, one mount a line.
-const MOUNTS: &str = "/proc/self/mountinfo";
-
-/// What the kernel appends to the root of a mount whose file is gone.
-const DELETED: &str = "//deleted";
 
 /// A mount that shows what it showed at the start, for ever.
 ///
@@ -43,73 +37,36 @@ impl fmt::Display for StaticMount {
 
 /// The mounts among the places of definitions that will never show a change.
 pub fn static_mounts(places: &Places) -> io::Result<Vec<StaticMount>> {
-    // Paths in it need not be text.
-    let mounts = fs::read(MOUNTS)?;
+    let mounts = cmp_procfs::mounts()?;
     let directory = places.directory.as_deref().and_then(|path| absolute(path).ok());
     let single = places.single.as_deref().and_then(|path| absolute(path).ok());
-    Ok(find(&mounts, directory.as_deref(), single.as_deref()))
+    Ok(find(mounts, directory.as_deref(), single.as_deref()))
 }
 
-fn find(mounts: &[u8], directory: Option<&Path>, single: Option<&Path>) -> Vec<StaticMount> {
+fn find(mounts: Vec<Mount>, directory: Option<&Path>, single: Option<&Path>) -> Vec<StaticMount> {
     let holds = |mount: &Mount| {
-        let is_file = |path: &Path| mount.path == path;
-        let is_in = |directory: &Path| mount.path.parent() == Some(directory);
-        let is_above = |path: &Path| path.starts_with(&mount.path) && mount.is_of_one_generation();
+        let is_file = |path: &Path| mount.point == path;
+        let is_in = |directory: &Path| mount.point.parent() == Some(directory);
+        let is_above = |path: &Path| path.starts_with(&mount.point) && is_of_one_generation(mount);
         single.is_some_and(|path| is_file(path) || is_above(path))
             || directory.is_some_and(|path| is_in(path) || is_above(path))
     };
-    let mounts = mounts.split(|byte| *byte == b'\n').filter_map(Mount::parse).filter(holds);
-    mounts.map(|Mount { path, outdated, .. }| StaticMount { path, outdated }).collect()
+    let found = mounts.into_iter().filter(holds);
+    found
+        .map(|Mount { point, is_deleted, .. }| StaticMount { path: point, outdated: is_deleted })
+        .collect()
 }
 
-/// What a line of the list says.
-struct Mount {
-    /// What of its file system is shown.
-    root: PathBuf,
-    /// Where.
-    path: PathBuf,
-    outdated: bool,
-}
-
-impl Mount {
-    /// Fields are separated by blanks: two numbers, the device, the root in the
-    /// file system, the mount point, and what does not matter here.
-    fn parse(line: &[u8]) -> Option<Self> {
-        let mut fields = line.split(|byte| *byte == b' ').skip(3);
-        let root = unescape(fields.next()?);
-        let path = PathBuf::from(OsString::from_vec(unescape(fields.next()?)));
-        let kept = root.strip_suffix(DELETED.as_bytes());
-        let outdated = kept.is_some();
-        let root = OsString::from_vec(kept.unwrap_or(&root).to_vec()).into();
-        Some(Self { root, path, outdated })
-    }
-
-    /// Whether it is part of what kubelet writes for each change: a directory
-    /// whose name begins with two dots. Mounts of whole volumes are above that.
-    fn is_of_one_generation(&self) -> bool {
-        let is_generation = |part: Component<'_>| match part {
-            Component::Normal(name) => name.as_encoded_bytes().starts_with(b".."),
-            Component::Prefix(_)
-            | Component::RootDir
-            | Component::CurDir
-            | Component::ParentDir => false,
-        };
-        self.root.components().any(is_generation)
-    }
-}
-
-/// The kernel writes blanks, tabs, line feeds and backslashes as three octal digits.
-fn unescape(field: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((byte, after)) = rest.split_first() {
-        let escaped = if *byte == b'\\' { after.split_at_checked(3) } else { None };
-        let code = escaped
-            .and_then(|(digits, _)| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
-        bytes.push(code.unwrap_or(*byte));
-        rest = if code.is_some() { escaped.map_or(after, |(_, after)| after) } else { after };
-    }
-    bytes
+/// Whether it is part of what kubelet writes for each change: a directory
+/// whose name begins with two dots. Mounts of whole volumes are above that.
+fn is_of_one_generation(mount: &Mount) -> bool {
+    let is_generation = |part: Component<'_>| match part {
+        Component::Normal(name) => name.as_encoded_bytes().starts_with(b".."),
+        Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => {
+            false
+        }
+    };
+    mount.root.components().any(is_generation)
 }
 
 #[cfg(test)]
@@ -123,7 +80,7 @@ mod tests {
         let other = "22 1 0:21 / /proc rw - proc proc rw\nnot a mount\n\n";
         let mounts = format!("{other}{line}");
         find(
-            mounts.as_bytes(),
+            cmp_procfs::parse_mounts(mounts.as_bytes()),
             Some("/cmp/plugins d".as_ref()),
             Some("/cmp/config/plugin.yaml".as_ref()),
         )

@@ -1,7 +1,8 @@
 //! Signals that end `render`, `match`, `params` and `doctor` early.
 
-use std::{fs, future::poll_fn, task::Poll};
+use std::{future::poll_fn, task::Poll};
 
+use cmp_procfs::Fields;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::LocalError;
@@ -36,7 +37,5 @@ fn listen() -> Vec<(&'static str, SignalKind, Signal)> {
 
 /// Returns the ignored signals as a set of bits; bit 0 is signal 1.
 fn ignored() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
+    Fields::own_status().ok().and_then(|status| status.bits("SigIgn")).unwrap_or_default()
 }

@@ -1,6 +1,6 @@
 //! What this process may do.
 
-use std::fs;
+use cmp_procfs::{Fields, IdRange};
 
 use super::Finding;
 
@@ -22,40 +22,32 @@ const KILL: u64 = 1 << 5;
 const USERS: u64 = 1 << 6 | 1 << 7;
 
 pub(super) fn look() -> Vec<Finding> {
-    let Ok(status) = fs::read_to_string("/proc/self/status") else {
+    let Ok(status) = Fields::own_status() else {
         return vec![Finding::failure("/proc is not mounted").remedy("mount it")];
     };
     let field = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name));
-        line.and_then(|values| values.split_whitespace().nth(1)).unwrap_or("unknown").to_owned()
+        let values = status.value(name);
+        values.and_then(|values| values.split_whitespace().nth(1)).unwrap_or("unknown").to_owned()
     };
-    let capabilities = effective(&status);
+    let capabilities = status.bits("CapEff").unwrap_or_default();
     let mut findings = vec![
-        Finding::note(format!("uid {}, gid {}", field("Uid:"), field("Gid:"))),
+        Finding::note(format!("uid {}, gid {}", field("Uid"), field("Gid"))),
         Finding::note(format!("capabilities: {}", names(capabilities))),
     ];
     if capabilities & USERS == USERS && capabilities & KILL == 0 {
         let lost = "capability KILL is missing: if the spawner is killed, commands may survive it";
         findings.push(Finding::warning(lost).remedy("capabilities: {add: [SETUID, SETGID, KILL]}"));
     }
-    findings.push(match value(&status, "NoNewPrivs:") {
+    findings.push(match status.value("NoNewPrivs").unwrap_or_default() {
         "1" => Finding::fine("no new privileges (allowPrivilegeEscalation: false)"),
         _ => Finding::note("new privileges are possible here; requests never have them"),
     });
-    findings.push(match value(&status, "Seccomp:") {
+    findings.push(match status.value("Seccomp").unwrap_or_default() {
         "2" => Finding::fine("a seccomp profile of the container; requests have one of their own"),
         _ => Finding::note("no seccomp profile of the container; requests have one of their own"),
     });
     findings.extend(user_namespace());
     findings
-}
-
-fn value<'s>(status: &'s str, name: &str) -> &'s str {
-    status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim()
-}
-
-fn effective(status: &str) -> u64 {
-    u64::from_str_radix(value(status, "CapEff:"), 16).unwrap_or_default()
 }
 
 fn names(capabilities: u64) -> String {
@@ -72,15 +64,12 @@ fn names(capabilities: u64) -> String {
 
 /// `hostUsers: false`, or not.
 fn user_namespace() -> Option<Finding> {
-    let map = fs::read_to_string("/proc/self/uid_map").ok()?;
-    let numbers: Vec<u64> =
-        map.split_whitespace().filter_map(|number| number.parse().ok()).collect();
-    match numbers.as_slice() {
-        [0, 0, _] => Some(
+    match cmp_procfs::id_map("/proc/self/uid_map").ok()?.as_slice() {
+        [IdRange { inside: 0, outside: 0, .. }] => Some(
             Finding::note("root here is root of the node")
                 .remedy("hostUsers: false, where the cluster has it"),
         ),
-        [_, _, count] => {
+        [IdRange { count, .. }] => {
             Some(Finding::fine(format!("a user namespace of {count} users (hostUsers: false)")))
         }
         _ => Some(Finding::fine("a user namespace of several ranges")),
@@ -97,10 +86,5 @@ mod tests {
         assert_eq!(names(1 << 6 | 1 << 7), "SETGID, SETUID");
         assert_eq!(names(1 << 21 | 1 << 30), "SYS_ADMIN, and 1 that are not needed");
         assert_eq!(names(1 << 30), "1 that are not needed");
-    }
-
-    #[test]
-    fn capabilities_are_read_from_the_kernels_table() {
-        assert_eq!(effective("Name:\tx\nCapEff:\t00000000000000e0\n"), 0xe0);
     }
 }

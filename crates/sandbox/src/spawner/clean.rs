@@ -3,11 +3,11 @@
 use std::{
     convert::Infallible,
     ffi::CStr,
-    fs, io,
     os::{fd::OwnedFd, unix::process::ExitStatusExt},
     process::ExitStatus,
 };
 
+use cmp_procfs::{Fields, is_gone};
 use nix::{
     errno::Errno,
     sys::{
@@ -128,30 +128,15 @@ pub(super) fn has_nproc_mark() -> bool {
 /// Returns true if another process of the UID is visible or cannot be ruled
 /// out.
 pub(super) fn has_visible_process(user: Uid) -> bool {
-    let own = std::process::id().to_string();
-    let Ok(processes) = fs::read_dir("/proc") else { return true };
-    processes.flatten().any(|entry| {
-        let name = entry.file_name();
-        let Some(pid) = name.to_str().filter(|name| name.bytes().all(|b| b.is_ascii_digit()))
-        else {
-            return false;
-        };
-        pid != own && may_be_of(pid, user)
-    })
+    let own = std::process::id();
+    let Ok(pids) = cmp_procfs::pids() else { return true };
+    pids.into_iter().any(|pid| pid != own && may_be_of(pid, user))
 }
 
 /// Returns true if the process belongs to the UID or cannot be read.
-fn may_be_of(pid: &str, user: Uid) -> bool {
-    let status = match fs::read_to_string(format!("/proc/{pid}/status")) {
-        Ok(status) => status,
-        Err(error) => return !is_gone(&error),
-    };
-    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"));
-    let real = line.and_then(|ids| ids.split_whitespace().next()?.parse().ok());
-    real.is_none_or(|real: u32| real == user.as_raw())
-}
-
-fn is_gone(error: &io::Error) -> bool {
-    let errno = error.raw_os_error().map(Errno::from_raw);
-    matches!(errno, Some(Errno::ENOENT | Errno::ESRCH))
+fn may_be_of(pid: u32, user: Uid) -> bool {
+    match Fields::status(pid) {
+        Ok(status) => status.id("Uid").is_none_or(|real| real == user.as_raw()),
+        Err(error) => !is_gone(&error),
+    }
 }

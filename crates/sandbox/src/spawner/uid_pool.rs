@@ -136,8 +136,8 @@ impl UidPool {
 
 fn check_maps(first: u32, last: u32) -> Result<(), NoUids> {
     for path in ["/proc/self/uid_map", "/proc/self/gid_map"] {
-        let map = fs::read_to_string(path).map_err(|error| NoUids::Read { path, error })?;
-        if let Some(uid) = (first..=last).find(|uid| !is_mapped(&map, *uid)) {
+        let map = cmp_procfs::id_map(path).map_err(|error| NoUids::Read { path, error })?;
+        if let Some(uid) = (first..=last).find(|uid| !cmp_procfs::is_mapped(&map, *uid)) {
             return Err(NoUids::Unmapped { first, last, uid });
         }
     }
@@ -160,27 +160,10 @@ fn owned() -> Vec<u32> {
         let Ok(text) = fs::read_to_string(path) else { continue };
         found.extend(text.lines().filter_map(|line| line.split(':').nth(2)?.parse::<u32>().ok()));
     }
-    for (path, column) in [("shm", 7), ("sem", 4), ("msg", 7)] {
-        let Ok(text) = fs::read_to_string(format!("/proc/sysvipc/{path}")) else { continue };
-        let owner = |line: &str| line.split_whitespace().nth(column)?.parse::<u32>().ok();
-        found.extend(text.lines().skip(1).filter_map(owner));
-    }
+    found.extend(cmp_procfs::ipc_owners());
     found
 }
 
-fn is_mapped(map: &str, id: u32) -> bool {
-    map.lines().any(|line| {
-        let mut numbers = line.split_whitespace().filter_map(|number| number.parse::<u64>().ok());
-        let (inside, count) = (numbers.next(), numbers.nth(1));
-        inside.zip(count).is_some_and(|(inside, count)| {
-            (inside..inside.saturating_add(count)).contains(&u64::from(id))
-        })
-    })
-}
-
-/// Claims a UID by binding an abstract socket. Two supervisors with the same
-/// UID would kill each other's requests. The kernel ends the claim with the
-/// process.
 fn claim(uid: u32) -> Option<UnixListener> {
     let name = SocketAddr::from_abstract_name(format!("cmp-supervisor/uid/{uid}")).ok()?;
     UnixListener::bind_addr(&name).ok()
@@ -207,13 +190,6 @@ mod tests {
         assert_eq!(uids.group(first), None, "a user's");
         assert_eq!(uids.group(last + 1), None, "not of the range");
         drop(elsewhere);
-    }
-
-    #[test]
-    fn every_line_of_an_id_map_counts() {
-        let map = "         0     100000      60000\n     60706       5000          2\n";
-        assert!(is_mapped(map, 0) && is_mapped(map, 59_999) && is_mapped(map, 60_707));
-        assert!(!is_mapped(map, 60_000) && !is_mapped(map, 60_708));
     }
 
     #[test]

@@ -76,8 +76,8 @@ impl SignalScope {
                 let _ = kill(Pid::from_raw(-1), signal);
             }
             Self::Children => {
-                for child in children() {
-                    let _ = kill(child, signal);
+                for child in cmp_procfs::children() {
+                    let _ = kill(Pid::from_raw(child), signal);
                 }
             }
         }
@@ -87,12 +87,6 @@ impl SignalScope {
 fn has_children() -> bool {
     let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
     waitid(Id::All, look).is_ok()
-}
-
-fn children() -> Vec<Pid> {
-    let listed = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
-    let pids = listed.split_whitespace().filter_map(|pid| pid.parse().ok());
-    pids.map(Pid::from_raw).collect()
 }
 
 /// Ends this process with the same exit code or signal as another one.

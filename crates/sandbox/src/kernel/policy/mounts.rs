@@ -2,9 +2,7 @@
 
 use std::{
     collections::BTreeSet,
-    ffi::OsString,
     fs, io,
-    os::unix::ffi::OsStringExt,
     path::{Path, PathBuf},
 };
 
@@ -21,9 +19,7 @@ const MAX_PATHS: usize = 4096;
 
 /// Mount points of this process, except the root.
 pub(crate) fn mount_points() -> io::Result<BTreeSet<PathBuf>> {
-    let table = fs::read("/proc/self/mountinfo")?;
-    let lines = table.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    let points = lines.filter_map(|line| line.split(|byte| *byte == b' ').nth(4)).map(unescape);
+    let points = cmp_procfs::mounts()?.into_iter().map(|mount| mount.point);
     Ok(points.filter(|point| point != Path::new("/")).collect())
 }
 
@@ -51,33 +47,12 @@ pub(super) fn image(mounts: &BTreeSet<PathBuf>, excluded: &BTreeSet<PathBuf>) ->
     own
 }
 
-/// mountinfo writes spaces and similar characters as `\040`.
-fn unescape(field: &[u8]) -> PathBuf {
-    let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((first, others)) = rest.split_first() {
-        let code = others.get(..3).filter(|_| *first == b'\\').and_then(|digits| {
-            let digits = str::from_utf8(digits).ok()?;
-            u8::from_str_radix(digits, 8).ok()
-        });
-        bytes.push(code.unwrap_or(*first));
-        rest = others.get(if code.is_some() { 3 } else { 0 }..).unwrap_or_default();
-    }
-    OsString::from_vec(bytes).into()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn paths(list: &[&str]) -> BTreeSet<PathBuf> {
         list.iter().map(PathBuf::from).collect()
-    }
-
-    #[test]
-    fn spaces_in_mount_points_are_unescaped() {
-        assert_eq!(unescape(br"/a\040b\134c"), Path::new(r"/a b\c"));
-        assert_eq!(unescape(br"/a\0"), Path::new(r"/a\0"));
     }
 
     #[test]

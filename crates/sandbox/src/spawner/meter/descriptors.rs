@@ -7,6 +7,7 @@ use std::{
     os::unix::fs::{FileTypeExt, MetadataExt},
 };
 
+use cmp_procfs::{Fields, is_gone};
 use nix::sys::{
     stat::fstat,
     statfs::{TMPFS_MAGIC, statfs},
@@ -14,7 +15,7 @@ use nix::sys::{
 
 use super::{
     Subject,
-    processes::{self, Process, is_gone},
+    processes::{self, Process},
     totals::{MeterError, Totals},
     tree::BLOCK,
 };
@@ -112,12 +113,10 @@ impl DescriptorScan<'_> {
 /// Number of descriptors that were sent through a socket and not received yet.
 /// No process has them open.
 fn in_flight(path: &str) -> Result<u64, ScanError> {
-    let text = match fs::read_to_string(path) {
-        Err(error) if is_gone(&error) => return Ok(0),
-        text => text?,
-    };
-    let line = text.lines().find_map(|line| line.strip_prefix("scm_fds:"));
-    Ok(line.and_then(|number| number.trim().parse().ok()).unwrap_or_default())
+    match Fields::read(path) {
+        Err(error) if is_gone(&error) => Ok(0),
+        fields => Ok(fields?.number("scm_fds").unwrap_or_default()),
+    }
 }
 
 /// Returns true if the file is in memory (tmpfs).

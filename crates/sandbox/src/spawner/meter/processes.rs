@@ -2,18 +2,17 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs, io,
+    io,
 };
 
-use nix::{errno::Errno, unistd::Uid};
+use cmp_procfs::{Fields, is_gone};
+use nix::unistd::Uid;
 
 use super::{
     Subject,
     totals::{MeterError, Totals},
 };
 use crate::wire::exceeded::ExceededLimit;
-
-const KIB: u64 = 1024;
 
 /// One process of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,10 +43,8 @@ struct Status {
 /// All processes of a request.
 pub(super) fn members(subject: &Subject<'_>) -> Result<Vec<Process>, MeterError> {
     let mut all = BTreeMap::new();
-    for entry in fs::read_dir("/proc").map_err(|_unreadable| MeterError::Unreadable)? {
-        let name = entry.map_err(|_unreadable| MeterError::Unreadable)?.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        if let Some(status) = read(&format!("/proc/{pid}/status"))? {
+    for pid in cmp_procfs::pids().map_err(|_unreadable| MeterError::Unreadable)? {
+        if let Some(status) = read(Fields::status(pid))? {
             all.insert(pid, status);
         }
     }
@@ -92,7 +89,7 @@ fn known(pid: u32, memory: Option<Memory>) -> Result<Process, MeterError> {
         return Ok(Process { pid, thread: pid, memory });
     }
     for thread in threads(pid)? {
-        let status = read(&format!("/proc/{pid}/task/{thread}/status"))?;
+        let status = read(Fields::thread_status(pid, thread))?;
         if let Some(memory) = status.and_then(|status| status.memory) {
             return Ok(Process { pid, thread, memory });
         }
@@ -102,43 +99,28 @@ fn known(pid: u32, memory: Option<Memory>) -> Result<Process, MeterError> {
 
 /// The threads of a process; none if it has ended.
 pub(super) fn threads(pid: u32) -> Result<Vec<u32>, MeterError> {
-    let threads = match fs::read_dir(format!("/proc/{pid}/task")) {
-        Err(error) if is_gone(&error) => return Ok(Vec::new()),
-        threads => threads.map_err(|_unreadable| MeterError::Unreadable)?,
-    };
-    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok();
-    Ok(threads.map_while(Result::ok).filter_map(number).collect())
+    cmp_procfs::threads(pid).map_err(|_unreadable| MeterError::Unreadable)
 }
 
 /// Returns true if the thread still has memory and descriptors. An ending
 /// thread has released them.
 pub(super) fn is_alive(pid: u32, thread: u32) -> Result<bool, MeterError> {
-    let status = read(&format!("/proc/{pid}/task/{thread}/status"))?;
+    let status = read(Fields::thread_status(pid, thread))?;
     Ok(status.is_some_and(|status| status.memory.is_some()))
 }
 
-pub(super) fn is_gone(error: &io::Error) -> bool {
-    let errno = error.raw_os_error().map(Errno::from_raw);
-    matches!(errno, Some(Errno::ENOENT | Errno::ESRCH))
-}
-
-fn read(path: &str) -> Result<Option<Status>, MeterError> {
-    match fs::read(path) {
-        Ok(text) => Ok(parse(&String::from_utf8_lossy(&text))),
+fn read(fields: io::Result<Fields>) -> Result<Option<Status>, MeterError> {
+    match fields {
+        Ok(fields) => Ok(parse(&fields)),
         Err(error) if is_gone(&error) => Ok(None),
         Err(_) => Err(MeterError::Unreadable),
     }
 }
 
-fn parse(text: &str) -> Option<Status> {
-    let number = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-        line.split_whitespace().next()?.parse::<u64>().ok()
-    };
-    let memory = number("RssAnon:").zip(number("RssShmem:"));
-    let memory = memory.map(|(own, shared)| Memory { own: own * KIB, shared: shared * KIB });
-    let small = |name: &str| u32::try_from(number(name)?).ok();
-    Some(Status { parent: small("PPid:")?, user: small("Uid:")?, memory })
+fn parse(fields: &Fields) -> Option<Status> {
+    let memory = fields.bytes("RssAnon").zip(fields.bytes("RssShmem"));
+    let memory = memory.map(|(own, shared)| Memory { own, shared });
+    Some(Status { parent: fields.id("PPid")?, user: fields.id("Uid")?, memory })
 }
 
 /// Compares the memory of all processes with the limit. The first sum counts
@@ -161,15 +143,11 @@ pub(super) fn check_memory(processes: &[Process], totals: &Totals) -> Result<(),
 /// The proportional share of a process's memory. `None` if it cannot be read;
 /// the memory then counts in full.
 fn share(thread: u32) -> Option<Memory> {
-    parse_share(&fs::read_to_string(format!("/proc/{thread}/smaps_rollup")).ok()?)
+    parse_share(&Fields::read(&format!("/proc/{thread}/smaps_rollup")).ok()?)
 }
 
-fn parse_share(text: &str) -> Option<Memory> {
-    let bytes = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-        Some(line.split_whitespace().next()?.parse::<u64>().ok()? * KIB)
-    };
-    Some(Memory { own: bytes("Pss_Anon:")?, shared: bytes("Pss_Shmem:")? })
+fn parse_share(fields: &Fields) -> Option<Memory> {
+    Some(Memory { own: fields.bytes("Pss_Anon")?, shared: fields.bytes("Pss_Shmem")? })
 }
 
 #[cfg(test)]
@@ -185,18 +163,18 @@ mod tests {
         let text = "Name:\tx\nState:\tS (sleeping)\nPPid:\t7\nUid:\t5\t6\t6\t6\nVmRSS:\t 9 kB\n\
                     RssAnon:\t       2 kB\nRssFile:\t 9 kB\nRssShmem:\t       3 kB\n";
         let memory = Some(Memory { own: 2048, shared: 3072 });
-        assert_eq!(parse(text), Some(Status { parent: 7, user: 5, memory }));
+        assert_eq!(parse(&text.into()), Some(Status { parent: 7, user: 5, memory }));
         let zombie = "Name:\tx\nState:\tZ (zombie)\nPPid:\t7\nUid:\t5\t5\t5\t5\n";
-        assert_eq!(parse(zombie), Some(status(7, 5)));
-        assert_eq!(parse("Name:\tUid: 5\n"), None);
+        assert_eq!(parse(&zombie.into()), Some(status(7, 5)));
+        assert_eq!(parse(&"Name:\tUid: 5\n".into()), None);
     }
 
     #[test]
     fn a_share_is_read() {
         let text =
             "Rss:   9 kB\nPss:   8 kB\nPss_Anon:    2 kB\nPss_File:  1 kB\nPss_Shmem:  3 kB\n";
-        assert_eq!(parse_share(text), Some(Memory { own: 2048, shared: 3072 }));
-        assert_eq!(parse_share("Rss: 9 kB\nPss: 8 kB\n"), None);
+        assert_eq!(parse_share(&text.into()), Some(Memory { own: 2048, shared: 3072 }));
+        assert_eq!(parse_share(&"Rss: 9 kB\nPss: 8 kB\n".into()), None);
     }
 
     #[test]
@@ -217,7 +195,7 @@ mod tests {
     #[test]
     fn this_process_has_memory() {
         let pid = std::process::id();
-        let own = read(&format!("/proc/{pid}/status")).unwrap().unwrap();
+        let own = read(Fields::status(pid)).unwrap().unwrap();
         let (quick, share) = (own.memory.unwrap(), share(pid).unwrap());
         assert!(quick.own > 0 && share.own > 0);
         assert!(threads(pid).unwrap().contains(&pid));

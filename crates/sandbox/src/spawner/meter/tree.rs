@@ -6,7 +6,7 @@
 
 use std::{
     ffi::{CStr, CString},
-    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::Path,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -199,7 +199,7 @@ fn leave(directory: BorrowedFd<'_>, outer: (u64, u64)) -> Result<OwnedFd, MeterE
 /// Adds permissions for the owner, through the descriptor. The name may be a
 /// link by now.
 fn permit(directory: BorrowedFd<'_>, about: &FileStat) -> Result<(), MeterError> {
-    let path = format!("/proc/self/fd/{}", directory.as_raw_fd());
+    let path = cmp_procfs::descriptor_path(&directory);
     let mode = Mode::from_bits_truncate(about.st_mode) | Mode::S_IRWXU;
     fchmodat(AT_FDCWD, path.as_str(), mode, FchmodatFlags::FollowSymlink).map_err(unreadable)
 }

@@ -5,7 +5,7 @@ use std::{
     fs::{self, File},
     io,
     os::{
-        fd::{AsFd, AsRawFd, OwnedFd},
+        fd::{AsFd, OwnedFd},
         unix::fs::symlink,
     },
     path::{Path, PathBuf},
@@ -186,7 +186,7 @@ impl BindSource {
             }
         }
         let nowhere = None::<&str>;
-        let source = format!("/proc/self/fd/{}", self.descriptor.as_raw_fd());
+        let source = cmp_procfs::descriptor_path(&self.descriptor);
         mount(Some(source.as_str()), target, nowhere, MsFlags::MS_BIND, nowhere)?;
         let again = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | access;
         let flags = again | MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
@@ -200,7 +200,7 @@ fn devices(dev: &Path) -> io::Result<()> {
         let Ok(device) = BindSource::open(&Path::new("/dev").join(name)) else { continue };
         let target = dev.join(name);
         File::create(&target)?;
-        let source = format!("/proc/self/fd/{}", device.descriptor.as_raw_fd());
+        let source = cmp_procfs::descriptor_path(&device.descriptor);
         let nowhere = None::<&str>;
         mount(Some(source.as_str()), &target, nowhere, MsFlags::MS_BIND, nowhere)?;
     }

@@ -1,0 +1,17 @@
+//! Readers of the tables below `/proc`.
+
+#![forbid(unsafe_code)]
+
+mod fields;
+mod ids;
+mod mappings;
+mod mounts;
+mod process;
+
+pub use self::{
+    fields::Fields,
+    ids::{IdRange, id_map, ipc_owners, is_mapped},
+    mappings::deleted_files,
+    mounts::{Mount, mounts, parse_mounts},
+    process::{children, descriptor_path, is_gone, pids, threads},
+};

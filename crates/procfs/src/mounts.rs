@@ -1,0 +1,80 @@
+//! Mounts of this process: `mountinfo`.
+
+use std::{ffi::OsString, fs, io, os::unix::ffi::OsStringExt, path::PathBuf};
+
+/// Mark that the kernel appends to the root of a mount whose file was removed.
+const DELETED: &[u8] = b"//deleted";
+
+/// One mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mount {
+    /// Path of the mounted part within its file system.
+    pub root: PathBuf,
+    /// Path at which it is mounted.
+    pub point: PathBuf,
+    /// The mounted file was removed from its file system.
+    pub is_deleted: bool,
+}
+
+/// Reads `/proc/self/mountinfo`.
+pub fn mounts() -> io::Result<Vec<Mount>> {
+    fs::read("/proc/self/mountinfo").map(|table| parse_mounts(&table))
+}
+
+/// The mounts of a table. Lines in another format are skipped.
+#[must_use]
+pub fn parse_mounts(table: &[u8]) -> Vec<Mount> {
+    table.split(|byte| *byte == b'\n').filter_map(parse).collect()
+}
+
+/// Parses a line: two numbers, the device, the root, the mount point, and more.
+fn parse(line: &[u8]) -> Option<Mount> {
+    let mut fields = line.split(|byte| *byte == b' ').skip(3);
+    let mut root = unescape(fields.next()?);
+    let point = path(unescape(fields.next()?));
+    let kept = root.strip_suffix(DELETED).map(<[u8]>::len);
+    root.truncate(kept.unwrap_or(root.len()));
+    Some(Mount { root: path(root), point, is_deleted: kept.is_some() })
+}
+
+fn path(bytes: Vec<u8>) -> PathBuf {
+    OsString::from_vec(bytes).into()
+}
+
+/// The kernel writes spaces, tabs, line feeds and backslashes as `\` and three
+/// octal digits.
+fn unescape(field: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((byte, after)) = rest.split_first() {
+        let digits = after.get(..3).filter(|_| *byte == b'\\');
+        let code =
+            digits.and_then(|digits| u8::from_str_radix(str::from_utf8(digits).ok()?, 8).ok());
+        bytes.push(code.unwrap_or(*byte));
+        rest = after.get(if code.is_some() { 3 } else { 0 }..).unwrap_or_default();
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escaped_characters_are_restored() {
+        assert_eq!(unescape(br"/a\040b\134c"), br"/a b\c");
+        assert_eq!(unescape(br"/a\0"), br"/a\0");
+    }
+
+    #[test]
+    fn a_removed_file_is_marked() {
+        let table = b"733 722 8:1 /x//deleted /y rw - ext4 /dev/sda1 rw\nnot a mount\n\n";
+        let mount = Mount { root: "/x".into(), point: "/y".into(), is_deleted: true };
+        assert_eq!(parse_mounts(table), [mount]);
+    }
+
+    #[test]
+    fn proc_is_mounted() {
+        assert!(mounts().unwrap().iter().any(|mount| mount.point == *"/proc"));
+    }
+}
