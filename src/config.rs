@@ -27,9 +27,6 @@ pub use self::{
     value::{Http, Isolation, LogFormat, LogLevel, OutputFormat, Ports, TextFormat, UidRange},
 };
 
-/// Where definitions are looked for.
-const PLUGINS_DIR: &str = "/home/argocd/cmp-server/plugins.d";
-
 /// Where argocd-cmp-server has its only definition.
 const PEER_CONFIG: &str = "/home/argocd/cmp-server/config";
 

@@ -205,6 +205,15 @@ impl Setting {
             None => "",
         }
     }
+
+    /// The variable of its flag; empty if it has none.
+    #[must_use]
+    pub const fn variable(&self) -> &'static str {
+        match self.flag {
+            Some(flag) => flag.variable,
+            None => "",
+        }
+    }
 }
 
 impl Kind {
@@ -250,10 +259,29 @@ const fn limit(unit: Unit) -> Kind {
     Kind::Amount(Amount { unit, least: 1, most: unit.most(), may_be_unlimited: true })
 }
 
-const fn key(section: &'static str, name: &'static str) -> Key {
-    Key { section, name }
+/// The beginning of a row.
+const fn setting(heading: Heading, kind: Kind) -> Setting {
+    Setting { key: None, flag: None, kind, default: Default::None, heading, about: "" }
 }
 
-const fn flag(name: &'static str, variable: &'static str) -> Flag {
-    Flag { name, variable }
+impl Setting {
+    const fn key(self, section: &'static str, name: &'static str) -> Self {
+        Self { key: Some(Key { section, name }), ..self }
+    }
+
+    const fn flag(self, name: &'static str, variable: &'static str) -> Self {
+        Self { flag: Some(Flag { name, variable }), ..self }
+    }
+
+    const fn default(self, value: &'static str) -> Self {
+        Self { default: Default::Value(value), ..self }
+    }
+
+    const fn derived(self, words: &'static str) -> Self {
+        Self { default: Default::Derived(words), ..self }
+    }
+
+    const fn about(self, about: &'static str) -> Self {
+        Self { about, ..self }
+    }
 }

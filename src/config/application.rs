@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::{
-    Isolation, PLUGINS_DIR,
+    Isolation,
     argument::{Described as _, Time},
     parameter::{Parameter, pair, parameter},
 };
@@ -23,7 +23,7 @@ pub struct Application {
     #[arg(long, value_name = "NAME")]
     pub plugin: Option<String>,
     /// Directory of plugin definitions [default: ./plugins.d if it is there]
-    #[arg(long, value_name = "DIR", env = "CMP_SUPERVISOR_PLUGINS_DIR")]
+    #[arg(long, value_name = "DIR", env = settings::PLUGINS_DIR.variable())]
     pub plugins_dir: Option<PathBuf>,
     /// What is sent to the plugin; the application has to be below it [default: the application]
     #[arg(long, value_name = "DIR")]
@@ -50,7 +50,8 @@ impl Application {
     #[must_use]
     pub fn plugins_dir(&self) -> PathBuf {
         let here = Path::new("plugins.d");
-        let default = || if here.is_dir() { here.into() } else { PLUGINS_DIR.into() };
+        let default =
+            || if here.is_dir() { here.into() } else { settings::DEFAULT_PLUGINS_DIR.into() };
         self.plugins_dir.clone().unwrap_or_else(default)
     }
 }

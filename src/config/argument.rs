@@ -105,11 +105,13 @@ pub(super) fn expected(what: impl Display) -> String {
 #[cfg(test)]
 mod tests {
     use clap::{Args, Command, CommandFactory, FromArgMatches, Parser};
+    use cmp_sandbox::{Bounds, Network};
 
     use super::*;
     use crate::{
-        config::Serve,
-        settings::{ALL, Heading, Kind},
+        config::{Serve, serve::MAX_MESSAGE_MIB},
+        plugin::DEFAULT_SOCKET_DIR,
+        settings::{ALL, Heading, Kind, OUTPUT, SOCKET_DIR},
     };
 
     #[derive(Debug, Parser)]
@@ -162,6 +164,41 @@ mod tests {
         let shown = serve.unwrap().limits().map(|(row, limit)| (row.key_name(), row.show(limit)));
         for (key, text) in [("memory", "512Mi"), ("cpu", "unlimited"), ("disk", "8Gi")] {
             assert!(shown.contains(&(key, text.to_owned())), "{shown:?}");
+        }
+    }
+
+    #[test]
+    fn every_flag_of_a_limit_bounds_what_it_names() {
+        let bounds = serve(&[
+            "--max-memory=1",
+            "--max-processes=2",
+            "--max-cpu=3s",
+            "--max-file-size=4",
+            "--max-disk=5",
+            "--max-files=unlimited",
+            "--network=7,8",
+            "--read=/nine",
+        ]);
+        let expected = Bounds {
+            memory: Some(1),
+            processes: Some(2),
+            cpu_seconds: Some(3),
+            file_size: Some(4),
+            disk: Some(5),
+            files: None,
+            network: Network::Ports(vec![7, 8]),
+            read: vec!["/nine".into()],
+            ..Bounds::default()
+        };
+        assert_eq!(bounds.unwrap().bounds(), expected);
+    }
+
+    #[test]
+    fn defaults_in_words_end_with_those_of_the_code() {
+        let message = format!("{MAX_MESSAGE_MIB}Mi");
+        for (row, code) in [(&SOCKET_DIR, DEFAULT_SOCKET_DIR), (&OUTPUT, message.as_str())] {
+            let Default::Derived(words) = row.default else { panic!("{row:?}") };
+            assert!(words.ends_with(&format!(" {code}")), "{words}: {code}");
         }
     }
 

@@ -12,6 +12,7 @@ use clap::{
 use thiserror::Error;
 
 use super::{Http, LogFormat, LogLevel, PEER_CONFIG, PEER_FILE, Serve};
+use crate::settings::HTTP;
 
 /// The name under which this program behaves as argocd-cmp-server.
 const PEER_NAME: &str = "argocd-cmp-server";
@@ -91,7 +92,7 @@ impl Peer {
         let log_format = peer.log_format()?;
         let log_level = peer.log_level()?;
         let Alone { serve } = Alone::try_parse_from(["cmp-supervisor"]).map_err(NotPeer::of)?;
-        let asked_for_http = env::var_os("CMP_SUPERVISOR_HTTP").is_some();
+        let asked_for_http = env::var_os(HTTP.variable()).is_some();
         Ok(Serve {
             http: if asked_for_http { serve.http } else { Http::Off },
             single: Some(peer.config_dir_path.join(PEER_FILE)),

@@ -12,7 +12,7 @@ use clap::Args;
 use cmp_sandbox::{Bounds, Caches};
 
 use super::{
-    Http, Isolation, LogFormat, LogLevel, PEER_CONFIG, PEER_FILE, PLUGINS_DIR, Ports, UidRange,
+    Http, Isolation, LogFormat, LogLevel, PEER_CONFIG, PEER_FILE, Ports, UidRange,
     argument::{Described as _, Time},
     path_variable,
 };
@@ -26,7 +26,7 @@ use crate::{
 const SERVICE_ACCOUNT: &str = "/var/run/secrets";
 
 /// Longest gRPC message in MiB. The repo-server has the same default.
-const MAX_MESSAGE_MIB: usize = 100;
+pub(super) const MAX_MESSAGE_MIB: usize = 100;
 
 /// Bytes in a MiB.
 const MIB: usize = 1024 * 1024;
@@ -124,7 +124,7 @@ impl Serve {
         if let Some(single) = &self.single {
             return Places { directory: None, single: Some(single.clone()) };
         }
-        let is_default = self.plugins_dir == Path::new(PLUGINS_DIR);
+        let is_default = self.plugins_dir == Path::new(settings::DEFAULT_PLUGINS_DIR);
         Places {
             directory: Some(self.plugins_dir.clone()),
             single: is_default.then(|| Path::new(PEER_CONFIG).join(PEER_FILE)),

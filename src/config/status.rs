@@ -4,19 +4,14 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use clap::Args;
 
-use super::{Http, TextFormat};
+use super::{Http, TextFormat, argument::Described as _};
+use crate::settings;
 
 /// A running supervisor, and how to print what it says.
 #[derive(Args, Clone, Debug)]
 pub struct Status {
-    /// Address of its HTTP server
-    #[arg(
-        long,
-        value_name = "ADDR",
-        env = "CMP_SUPERVISOR_HTTP",
-        default_value = "127.0.0.1:9180"
-    )]
-    pub http: Http,
+    #[arg(described = &settings::HTTP, help_heading = None)]
+    pub(super) http: Http,
     /// How to print the result
     #[arg(short, long, value_enum, default_value = "text")]
     pub output: TextFormat,

@@ -1,7 +1,8 @@
 //! Indexes the names in an archive; most discovery rules need nothing else.
 
 use cmp_archive::{
-    ArchiveError, Entry, EntryCounter, EntryKind, EntryPath, Reader, Refusal, Sink, UnpackLimits,
+    ArchiveError, Entry, EntryCounter, EntryKind, EntryPath, Reader, Refusal, Sink, UnpackLimit,
+    UnpackLimits,
 };
 use cmp_discovery::{EntryError, FileIndex, IndexLimits};
 use tokio::task::yield_now;
@@ -105,7 +106,7 @@ fn refusal(entry: &Entry, error: &EntryError) -> Refusal {
         }
         EntryError::Link(cause) => Refusal::Link { path, target, cause: cause.to_string() },
         EntryError::TooManyEntries { limit } => {
-            Refusal::Limit { limit: *limit as u64, what: "files", flag: "--max-repository-files" }
+            Refusal::Limit { limit: *limit as u64, what: UnpackLimit::Files }
         }
         EntryError::TooManyLookups { .. } | EntryError::TooManyNameBytes { .. } => {
             Refusal::Names { cause: error.to_string() }

@@ -1,6 +1,14 @@
 //! Rows of limits: of repositories, of requests, and of time.
 
-use super::{Amount, COUNT, Default, Heading, Kind, Setting, Unit, amount, flag, key, limit};
+#![expect(missing_docs, reason = "a row says what it is")]
+
+use cmp_archive::UnpackLimit;
+
+use super::{
+    Amount, COUNT,
+    Heading::{Admission, Clocks, Repository, Request},
+    Kind, Setting, Unit, amount, limit, setting,
+};
 
 const SOME_COUNT: Kind = amount(Unit::Count, 1);
 const LIMIT_COUNT: Kind = limit(Unit::Count);
@@ -14,182 +22,99 @@ const LIMIT_PROCESSOR_TIME: Kind = limit(Unit::ProcessorTime);
 const PLACES: Kind =
     Kind::Amount(Amount { unit: Unit::Count, least: 1, most: 200, may_be_unlimited: false });
 
-/// `--max-archive`.
-pub static MAX_ARCHIVE: Setting = Setting {
-    key: None,
-    flag: Some(flag("max-archive", "CMP_SUPERVISOR_MAX_ARCHIVE")),
-    kind: SOME_BYTES,
-    default: Default::Value("1Gi"),
-    heading: Heading::Repository,
-    about: "Size of a repository's compressed archive",
-};
+pub static MAX_ARCHIVE: Setting = setting(Repository, SOME_BYTES)
+    .flag("max-archive", "CMP_SUPERVISOR_MAX_ARCHIVE")
+    .default("1Gi")
+    .about("Size of a repository's compressed archive");
 
-/// `--max-repository`.
-pub static MAX_REPOSITORY: Setting = Setting {
-    key: None,
-    flag: Some(flag("max-repository", "CMP_SUPERVISOR_MAX_REPOSITORY")),
-    kind: SOME_BYTES,
-    default: Default::Value("4Gi"),
-    heading: Heading::Repository,
-    about: "Size of all files of a repository",
-};
+pub static MAX_REPOSITORY: Setting = setting(Repository, SOME_BYTES)
+    .flag(UnpackLimit::Bytes.flag(), "CMP_SUPERVISOR_MAX_REPOSITORY")
+    .default("4Gi")
+    .about("Size of all files of a repository");
 
-/// `--max-repository-files`.
-pub static MAX_REPOSITORY_FILES: Setting = Setting {
-    key: None,
-    flag: Some(flag("max-repository-files", "CMP_SUPERVISOR_MAX_REPOSITORY_FILES")),
-    kind: SOME_COUNT,
-    default: Default::Value("500000"),
-    heading: Heading::Repository,
-    about: "Number of files and directories of a repository",
-};
+pub static MAX_REPOSITORY_FILES: Setting = setting(Repository, SOME_COUNT)
+    .flag(UnpackLimit::Files.flag(), "CMP_SUPERVISOR_MAX_REPOSITORY_FILES")
+    .default("500000")
+    .about("Number of files and directories of a repository");
 
-/// `spec.limits.timeout`.
-pub static TIMEOUT: Setting = Setting {
-    key: Some(key("limits", "timeout")),
-    flag: None,
-    kind: SOME_TIME,
-    default: Default::Derived("the time that Argo CD grants"),
-    heading: Heading::Request,
-    about: "Longest duration of a request, if Argo CD's deadline is later",
-};
+pub static TIMEOUT: Setting = setting(Request, SOME_TIME)
+    .key("limits", "timeout")
+    .derived("the time that Argo CD grants")
+    .about("Longest duration of a request, if Argo CD's deadline is later");
 
-/// `spec.limits.memory`.
-pub static MEMORY: Setting = Setting {
-    key: Some(key("limits", "memory")),
-    flag: Some(flag("max-memory", "CMP_SUPERVISOR_MAX_MEMORY")),
-    kind: LIMIT_BYTES,
-    default: Default::Value("2Gi"),
-    heading: Heading::Request,
-    about: "Memory limit, applied to each process and to the request as a whole",
-};
+pub static MEMORY: Setting = setting(Request, LIMIT_BYTES)
+    .key("limits", "memory")
+    .flag("max-memory", "CMP_SUPERVISOR_MAX_MEMORY")
+    .default("2Gi")
+    .about("Memory limit, applied to each process and to the request as a whole");
 
-/// `spec.limits.processes`.
-pub static PROCESSES: Setting = Setting {
-    key: Some(key("limits", "processes")),
-    flag: Some(flag("max-processes", "CMP_SUPERVISOR_MAX_PROCESSES")),
-    kind: LIMIT_COUNT,
-    default: Default::Value("512"),
-    heading: Heading::Request,
-    about: "Concurrent processes and threads of a request",
-};
+pub static PROCESSES: Setting = setting(Request, LIMIT_COUNT)
+    .key("limits", "processes")
+    .flag("max-processes", "CMP_SUPERVISOR_MAX_PROCESSES")
+    .default("512")
+    .about("Concurrent processes and threads of a request");
 
-/// `spec.limits.cpu`.
-pub static CPU: Setting = Setting {
-    key: Some(key("limits", "cpu")),
-    flag: Some(flag("max-cpu", "CMP_SUPERVISOR_MAX_CPU")),
-    kind: LIMIT_PROCESSOR_TIME,
-    default: Default::Value("10m"),
-    heading: Heading::Request,
-    about: "Processor time of each process, rounded up to whole seconds",
-};
+pub static CPU: Setting = setting(Request, LIMIT_PROCESSOR_TIME)
+    .key("limits", "cpu")
+    .flag("max-cpu", "CMP_SUPERVISOR_MAX_CPU")
+    .default("10m")
+    .about("Processor time of each process, rounded up to whole seconds");
 
-/// `spec.limits.fileSize`.
-pub static FILE_SIZE: Setting = Setting {
-    key: Some(key("limits", "fileSize")),
-    flag: Some(flag("max-file-size", "CMP_SUPERVISOR_MAX_FILE_SIZE")),
-    kind: LIMIT_BYTES,
-    default: Default::Value("1Gi"),
-    heading: Heading::Request,
-    about: "Size limit of each file that a command writes",
-};
+pub static FILE_SIZE: Setting = setting(Request, LIMIT_BYTES)
+    .key("limits", "fileSize")
+    .flag("max-file-size", "CMP_SUPERVISOR_MAX_FILE_SIZE")
+    .default("1Gi")
+    .about("Size limit of each file that a command writes");
 
-/// `spec.limits.disk`.
-pub static DISK: Setting = Setting {
-    key: Some(key("limits", "disk")),
-    flag: Some(flag("max-disk", "CMP_SUPERVISOR_MAX_DISK")),
-    kind: LIMIT_BYTES,
-    default: Default::Value("8Gi"),
-    heading: Heading::Request,
-    about: "Disk space of all files of a request, the repository included",
-};
+pub static DISK: Setting = setting(Request, LIMIT_BYTES)
+    .key("limits", "disk")
+    .flag("max-disk", "CMP_SUPERVISOR_MAX_DISK")
+    .default("8Gi")
+    .about("Disk space of all files of a request, the repository included");
 
-/// `spec.limits.files`.
-pub static FILES: Setting = Setting {
-    key: Some(key("limits", "files")),
-    flag: Some(flag("max-files", "CMP_SUPERVISOR_MAX_FILES")),
-    kind: LIMIT_COUNT,
-    default: Default::Value("1000000"),
-    heading: Heading::Request,
-    about: "Number of files and directories of a request, the repository included",
-};
+pub static FILES: Setting = setting(Request, LIMIT_COUNT)
+    .key("limits", "files")
+    .flag("max-files", "CMP_SUPERVISOR_MAX_FILES")
+    .default("1000000")
+    .about("Number of files and directories of a request, the repository included");
 
-/// `spec.limits.output`.
-pub static OUTPUT: Setting = Setting {
-    key: Some(key("limits", "output")),
-    flag: Some(flag("max-output", "CMP_SUPERVISOR_MAX_OUTPUT")),
-    kind: SOME_BYTES,
-    default: Default::Derived("$ARGOCD_GRPC_MAX_SIZE_MB or 100Mi"),
-    heading: Heading::Request,
-    about: "Size limit of a command's standard output",
-};
+pub static OUTPUT: Setting = setting(Request, SOME_BYTES)
+    .key("limits", "output")
+    .flag("max-output", "CMP_SUPERVISOR_MAX_OUTPUT")
+    .derived("$ARGOCD_GRPC_MAX_SIZE_MB or 100Mi")
+    .about("Size limit of a command's standard output");
 
-/// `spec.limits.minimumManifests`.
-pub static MINIMUM_MANIFESTS: Setting = Setting {
-    key: Some(key("limits", "minimumManifests")),
-    flag: None,
-    kind: COUNT,
-    default: Default::Value("0"),
-    heading: Heading::Request,
-    about: "Fewer manifests are an error; with automated pruning, an empty answer deletes the application's resources",
-};
+pub static MINIMUM_MANIFESTS: Setting = setting(Request, COUNT)
+    .key("limits", "minimumManifests")
+    .default("0")
+    .about("Fewer manifests are an error; with automated pruning, an empty answer deletes the application's resources");
 
-/// `--max-requests`.
-pub static MAX_REQUESTS: Setting = Setting {
-    key: None,
-    flag: Some(flag("max-requests", "CMP_SUPERVISOR_MAX_REQUESTS")),
-    kind: PLACES,
-    default: Default::Value("16"),
-    heading: Heading::Admission,
-    about: "Concurrent requests that generate manifests; the same number again can do discovery",
-};
+pub static MAX_REQUESTS: Setting = setting(Admission, PLACES)
+    .flag("max-requests", "CMP_SUPERVISOR_MAX_REQUESTS")
+    .default("16")
+    .about("Concurrent requests that generate manifests; the same number again can do discovery");
 
-/// `spec.limits.requests`.
-pub static REQUESTS: Setting = Setting {
-    key: Some(key("limits", "requests")),
-    flag: None,
-    kind: SOME_COUNT,
-    default: Default::Derived("no limit of its own"),
-    heading: Heading::Admission,
-    about: "Concurrent requests of this plugin that generate manifests or list parameters",
-};
+pub static REQUESTS: Setting = setting(Admission, SOME_COUNT)
+    .key("limits", "requests")
+    .derived("no limit of its own")
+    .about("Concurrent requests of this plugin that generate manifests or list parameters");
 
-/// `--max-queue`.
-pub static MAX_QUEUE: Setting = Setting {
-    key: None,
-    flag: Some(flag("max-queue", "CMP_SUPERVISOR_MAX_QUEUE")),
-    kind: COUNT,
-    default: Default::Value("512"),
-    heading: Heading::Admission,
-    about: "Requests that can wait until one of the concurrent requests ends",
-};
+pub static MAX_QUEUE: Setting = setting(Admission, COUNT)
+    .flag("max-queue", "CMP_SUPERVISOR_MAX_QUEUE")
+    .default("512")
+    .about("Requests that can wait until one of the concurrent requests ends");
 
-/// `--empty-grace`.
-pub static EMPTY_GRACE: Setting = Setting {
-    key: None,
-    flag: Some(flag("empty-grace", "CMP_SUPERVISOR_EMPTY_GRACE")),
-    kind: TIME,
-    default: Default::Value("2m"),
-    heading: Heading::Clocks,
-    about: "Time to keep serving the last good plugins when all definitions disappear at once",
-};
+pub static EMPTY_GRACE: Setting = setting(Clocks, TIME)
+    .flag("empty-grace", "CMP_SUPERVISOR_EMPTY_GRACE")
+    .default("2m")
+    .about("Time to keep serving the last good plugins when all definitions disappear at once");
 
-/// `--drain-timeout`.
-pub static DRAIN_TIMEOUT: Setting = Setting {
-    key: None,
-    flag: Some(flag("drain-timeout", "CMP_SUPERVISOR_DRAIN_TIMEOUT")),
-    kind: TIME,
-    default: Default::Value("25s"),
-    heading: Heading::Clocks,
-    about: "Time that requests have to finish when the supervisor is stopped",
-};
+pub static DRAIN_TIMEOUT: Setting = setting(Clocks, TIME)
+    .flag("drain-timeout", "CMP_SUPERVISOR_DRAIN_TIMEOUT")
+    .default("25s")
+    .about("Time that requests have to finish when the supervisor is stopped");
 
-/// `--timeout` of `render`, `match` and `params`.
-pub static ANSWER_TIMEOUT: Setting = Setting {
-    key: None,
-    flag: Some(flag("timeout", "CMP_SUPERVISOR_TIMEOUT")),
-    kind: SOME_TIME,
-    default: Default::Value("1m"),
-    heading: Heading::Clocks,
-    about: "Time for the answer",
-};
+pub static ANSWER_TIMEOUT: Setting = setting(Clocks, SOME_TIME)
+    .flag("timeout", "CMP_SUPERVISOR_TIMEOUT")
+    .default("1m")
+    .about("Time for the answer");

@@ -1,167 +1,91 @@
 //! Rows of what the operator decides about the server and the sandbox.
 
+#![expect(missing_docs, reason = "a row says what it is")]
+
 use super::{
-    COUNT, Default, Heading,
+    COUNT, Heading,
     Kind::{Address, Caches, Directory, Isolation, Paths, Ports, Switch, Uids, Variables, Word},
-    Setting, flag, key,
+    Setting, setting,
 };
 
-/// `--plugins-dir`.
-pub static PLUGINS_DIR: Setting = Setting {
-    key: None,
-    flag: Some(flag("plugins-dir", "CMP_SUPERVISOR_PLUGINS_DIR")),
-    kind: Directory,
-    default: Default::Value("/home/argocd/cmp-server/plugins.d"),
-    heading: Heading::Paths,
-    about: "Directory of plugin definitions, usually a mounted ConfigMap",
-};
+/// Default directory of plugin definitions.
+pub const DEFAULT_PLUGINS_DIR: &str = "/home/argocd/cmp-server/plugins.d";
 
-/// `--socket-dir`.
-pub static SOCKET_DIR: Setting = Setting {
-    key: None,
-    flag: Some(flag("socket-dir", "CMP_SUPERVISOR_SOCKET_DIR")),
-    kind: Directory,
-    default: Default::Derived("$ARGOCD_PLUGINSOCKFILEPATH or /home/argocd/cmp-server/plugins"),
-    heading: Heading::Paths,
-    about: "Directory for the sockets, shared with the repo-server",
-};
+pub static PLUGINS_DIR: Setting = setting(Heading::Paths, Directory)
+    .flag("plugins-dir", "CMP_SUPERVISOR_PLUGINS_DIR")
+    .default(DEFAULT_PLUGINS_DIR)
+    .about("Directory of plugin definitions, usually a mounted ConfigMap");
 
-/// `--work-dir`.
-pub static WORK_DIR: Setting = Setting {
-    key: None,
-    flag: Some(flag("work-dir", "CMP_SUPERVISOR_WORK_DIR")),
-    kind: Directory,
-    default: Default::Derived("$ARGOCD_CMP_WORKDIR, $TMPDIR or /tmp"),
-    heading: Heading::Paths,
-    about: "Directory for the repositories of running requests, best in memory",
-};
+pub static SOCKET_DIR: Setting = setting(Heading::Paths, Directory)
+    .flag("socket-dir", "CMP_SUPERVISOR_SOCKET_DIR")
+    .derived("$ARGOCD_PLUGINSOCKFILEPATH or /home/argocd/cmp-server/plugins")
+    .about("Directory for the sockets, shared with the repo-server");
 
-/// `--http`.
-pub static HTTP: Setting = Setting {
-    key: None,
-    flag: Some(flag("http", "CMP_SUPERVISOR_HTTP")),
-    kind: Address,
-    default: Default::Value("0.0.0.0:9180"),
-    heading: Heading::Http,
-    about: "Address for metrics and health, or off",
-};
+pub static WORK_DIR: Setting = setting(Heading::Paths, Directory)
+    .flag("work-dir", "CMP_SUPERVISOR_WORK_DIR")
+    .derived("$ARGOCD_CMP_WORKDIR, $TMPDIR or /tmp")
+    .about("Directory for the repositories of running requests, best in memory");
 
-/// `--isolation`.
-pub static ISOLATION: Setting = Setting {
-    key: None,
-    flag: Some(flag("isolation", "CMP_SUPERVISOR_ISOLATION")),
-    kind: Isolation,
-    default: Default::Value("auto"),
-    heading: Heading::Isolation,
-    about: "How strongly requests are isolated from each other",
-};
+pub static HTTP: Setting = setting(Heading::Http, Address)
+    .flag("http", "CMP_SUPERVISOR_HTTP")
+    .default("0.0.0.0:9180")
+    .about("Address for metrics and health, or off");
 
-/// `spec.sandbox.minimumIsolation`.
-pub static MINIMUM_ISOLATION: Setting = Setting {
-    key: Some(key("sandbox", "minimumIsolation")),
-    flag: None,
-    kind: Isolation,
-    default: Default::None,
-    heading: Heading::Isolation,
-    about: "Weakest isolation that the plugin accepts; with a weaker one, it is not served",
-};
+pub static ISOLATION: Setting = setting(Heading::Isolation, Isolation)
+    .flag("isolation", "CMP_SUPERVISOR_ISOLATION")
+    .default("auto")
+    .about("How strongly requests are isolated from each other");
 
-/// `--accept-no-isolation`.
-pub static ACCEPT_NO_ISOLATION: Setting = Setting {
-    key: None,
-    flag: Some(flag("accept-no-isolation", "CMP_SUPERVISOR_ACCEPT_NO_ISOLATION")),
-    kind: Switch,
-    default: Default::None,
-    heading: Heading::Isolation,
-    about: "Needed with --isolation none: every plugin can then read the files of every other plugin",
-};
+pub static MINIMUM_ISOLATION: Setting = setting(Heading::Isolation, Isolation)
+    .key("sandbox", "minimumIsolation")
+    .about("Weakest isolation that the plugin accepts; with a weaker one, it is not served");
 
-/// `--accept-no-landlock`.
-pub static ACCEPT_NO_LANDLOCK: Setting = Setting {
-    key: None,
-    flag: Some(flag("accept-no-landlock", "CMP_SUPERVISOR_ACCEPT_NO_LANDLOCK")),
-    kind: Switch,
-    default: Default::None,
-    heading: Heading::Isolation,
-    about: "Accept isolation by UID alone if the kernel has no Landlock: every plugin can then read secrets that any UID can read",
-};
+pub static ACCEPT_NO_ISOLATION: Setting = setting(Heading::Isolation, Switch)
+    .flag("accept-no-isolation", "CMP_SUPERVISOR_ACCEPT_NO_ISOLATION")
+    .about(
+        "Needed with --isolation none: every plugin can then read the files of every other plugin",
+    );
 
-/// `--uid-range`.
-pub static UID_RANGE: Setting = Setting {
-    key: None,
-    flag: Some(flag("uid-range", "CMP_SUPERVISOR_UID_RANGE")),
-    kind: Uids,
-    default: Default::Value("60706-61183"),
-    heading: Heading::Isolation,
-    about: "UIDs for requests, two for each; nothing else may use them",
-};
+pub static ACCEPT_NO_LANDLOCK: Setting = setting(Heading::Isolation, Switch)
+    .flag("accept-no-landlock", "CMP_SUPERVISOR_ACCEPT_NO_LANDLOCK")
+    .about("Accept isolation by UID alone if the kernel has no Landlock: every plugin can then read secrets that any UID can read");
 
-/// `--run-as-uid`.
-pub static RUN_AS_UID: Setting = Setting {
-    key: None,
-    flag: Some(flag("run-as-uid", "CMP_SUPERVISOR_RUN_AS_UID")),
-    kind: COUNT,
-    default: Default::Value("999"),
-    heading: Heading::Isolation,
-    about: "UID to switch to when started as root; the repo-server's, so that it can connect",
-};
+pub static UID_RANGE: Setting = setting(Heading::Isolation, Uids)
+    .flag("uid-range", "CMP_SUPERVISOR_UID_RANGE")
+    .default("60706-61183")
+    .about("UIDs for requests, two for each; nothing else may use them");
 
-/// `spec.sandbox.env`.
-pub static ENV: Setting = Setting {
-    key: Some(key("sandbox", "env")),
-    flag: None,
-    kind: Variables,
-    default: Default::Derived("all"),
-    heading: Heading::Isolation,
-    about: "Variables of the sidecar that commands see; all if absent",
-};
+pub static RUN_AS_UID: Setting = setting(Heading::Isolation, COUNT)
+    .flag("run-as-uid", "CMP_SUPERVISOR_RUN_AS_UID")
+    .default("999")
+    .about("UID to switch to when started as root; the repo-server's, so that it can connect");
 
-/// `spec.sandbox.network`.
-pub static NETWORK: Setting = Setting {
-    key: Some(key("sandbox", "network")),
-    flag: Some(flag("network", "CMP_SUPERVISOR_NETWORK")),
-    kind: Ports,
-    default: Default::Value("22,53,80,443,5000,8200,8443,9418"),
-    heading: Heading::Isolation,
-    about: "TCP ports that commands can connect to: a list, any or none",
-};
+pub static ENV: Setting = setting(Heading::Isolation, Variables)
+    .key("sandbox", "env")
+    .derived("all")
+    .about("Variables of the sidecar that commands see; all if absent");
 
-/// `spec.sandbox.read`.
-pub static READ: Setting = Setting {
-    key: Some(key("sandbox", "read")),
-    flag: Some(flag("read", "CMP_SUPERVISOR_READ")),
-    kind: Paths,
-    default: Default::None,
-    heading: Heading::Isolation,
-    about: "More paths that commands can read; a definition gives absolute ones, and adds to those of the flag",
-};
+pub static NETWORK: Setting = setting(Heading::Isolation, Ports)
+    .key("sandbox", "network")
+    .flag("network", "CMP_SUPERVISOR_NETWORK")
+    .default("22,53,80,443,5000,8200,8443,9418")
+    .about("TCP ports that commands can connect to: a list, any or none");
 
-/// `spec.sandbox.caches`.
-pub static CACHES: Setting = Setting {
-    key: Some(key("sandbox", "caches")),
-    flag: None,
-    kind: Caches,
-    default: Default::None,
-    heading: Heading::Isolation,
-    about: "Directories that requests of this plugin share",
-};
+pub static READ: Setting = setting(Heading::Isolation, Paths)
+    .key("sandbox", "read")
+    .flag("read", "CMP_SUPERVISOR_READ")
+    .about("More paths that commands can read; a definition gives absolute ones, and adds to those of the flag");
 
-/// `--log-format`.
-pub static LOG_FORMAT: Setting = Setting {
-    key: None,
-    flag: Some(flag("log-format", "CMP_SUPERVISOR_LOG_FORMAT")),
-    kind: Word,
-    default: Default::Derived("text on a terminal, json elsewhere"),
-    heading: Heading::Logs,
-    about: "Format of log lines",
-};
+pub static CACHES: Setting = setting(Heading::Isolation, Caches)
+    .key("sandbox", "caches")
+    .about("Directories that requests of this plugin share");
 
-/// `--log-level`.
-pub static LOG_LEVEL: Setting = Setting {
-    key: None,
-    flag: Some(flag("log-level", "CMP_SUPERVISOR_LOG_LEVEL")),
-    kind: Word,
-    default: Default::Value("info"),
-    heading: Heading::Logs,
-    about: "Amount of logging",
-};
+pub static LOG_FORMAT: Setting = setting(Heading::Logs, Word)
+    .flag("log-format", "CMP_SUPERVISOR_LOG_FORMAT")
+    .derived("text on a terminal, json elsewhere")
+    .about("Format of log lines");
+
+pub static LOG_LEVEL: Setting = setting(Heading::Logs, Word)
+    .flag("log-level", "CMP_SUPERVISOR_LOG_LEVEL")
+    .default("info")
+    .about("Amount of logging");

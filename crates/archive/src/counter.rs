@@ -12,6 +12,34 @@ pub struct UnpackLimits {
     pub files: u64,
 }
 
+/// A limit of [`UnpackLimits`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnpackLimit {
+    /// The limit of bytes.
+    Bytes,
+    /// The limit of files, directories and links.
+    Files,
+}
+
+impl UnpackLimit {
+    /// The flag that raises the limit, without dashes.
+    #[must_use]
+    pub const fn flag(self) -> &'static str {
+        match self {
+            Self::Bytes => "max-repository",
+            Self::Files => "max-repository-files",
+        }
+    }
+
+    /// Unit of the limit.
+    pub(super) fn unit(self) -> &'static str {
+        match self {
+            Self::Bytes => "bytes",
+            Self::Files => "files",
+        }
+    }
+}
+
 /// Largest number of bytes of one path. Linux accepts no longer ones.
 pub const MAX_PATH_BYTES: usize = 4095;
 
@@ -60,7 +88,7 @@ impl EntryCounter {
     pub fn check_implied(&self, directories: u64) -> Result<(), Refusal> {
         let limit = self.limits.files;
         if self.files.saturating_add(directories) > limit {
-            return Err(Refusal::Limit { limit, what: "files", flag: "--max-repository-files" });
+            return Err(Refusal::Limit { limit, what: UnpackLimit::Files });
         }
         Ok(())
     }
@@ -75,7 +103,7 @@ impl EntryCounter {
     fn measure(&self, bytes: u64) -> Result<(), Refusal> {
         let limit = self.limits.bytes;
         if bytes > limit {
-            return Err(Refusal::Limit { limit, what: "bytes", flag: "--max-repository" });
+            return Err(Refusal::Limit { limit, what: UnpackLimit::Bytes });
         }
         Ok(())
     }

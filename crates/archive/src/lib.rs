@@ -25,7 +25,7 @@ mod tar;
 mod zstd;
 
 pub use compression::InvalidCompression;
-pub use counter::{EntryCounter, MAX_DEPTH, MAX_PATH_BYTES, UnpackLimits};
+pub use counter::{EntryCounter, MAX_DEPTH, MAX_PATH_BYTES, UnpackLimit, UnpackLimits};
 pub use gzip::InvalidGzip;
 pub use path::{EntryPath, Escape};
 pub use reader::{ArchiveError, Reader};

@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use super::UnpackLimit;
+
 /// The reason why an entry, and with it the archive, is refused. The first
 /// words are Argo CD's. Paths are relative to the repository. Argo CD's error
 /// has absolute paths of a directory that no longer exists.
@@ -87,15 +89,14 @@ pub enum Refusal {
     },
     /// The archive exceeds a limit.
     #[error(
-        "the archive holds more than {limit} {what}: raise {flag}, or exclude files with \
-         --plugin-tar-exclude on the repo-server"
+        "the archive holds more than {limit} {}: raise --{}, or exclude files with \
+         --plugin-tar-exclude on the repo-server",
+        what.unit(), what.flag()
     )]
     Limit {
         /// The limit.
         limit: u64,
-        /// Unit of the limit.
-        what: &'static str,
-        /// The flag that raises the limit.
-        flag: &'static str,
+        /// The kind of limit.
+        what: UnpackLimit,
     },
 }
