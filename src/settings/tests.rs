@@ -1,6 +1,6 @@
 //! The table agrees with itself.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fmt::Write as _};
 
 use super::*;
 
@@ -86,4 +86,34 @@ fn refusals_of_archives_name_flags_that_exist() {
         let refusal = (0..count).find_map(|_| counter.count(&entry).err()).unwrap().to_string();
         assert!(refusal.contains(&format!(": {}, or", row.raise(false))), "{refusal}");
     }
+}
+
+/// The table of docs/confinement.md.
+fn table() -> String {
+    let mut table =
+        "| key | flag | value | default | meaning |\n|---|---|---|---|---|\n".to_owned();
+    for row in ALL {
+        let key = row.key.map(|key| format!("`{}.{}`", key.section, key.name)).unwrap_or_default();
+        let flag = row.flag.map(|flag| format!("`--{}`", flag.name)).unwrap_or_default();
+        let value = row.kind.placeholder().unwrap_or_default().replace('|', " or ");
+        let default = match row.default {
+            Default::Value(text) => format!("`{text}`"),
+            Default::Derived(words) => words.to_owned(),
+            Default::None => String::new(),
+        };
+        writeln!(table, "| {key} | {flag} | {value} | {default} | {} |", row.about).unwrap();
+    }
+    table
+}
+
+#[test]
+fn the_table_in_the_docs_is_up_to_date() {
+    let page = include_str!("../../docs/confinement.md");
+    let (_, rest) = page.split_once("<!-- settings: begin -->").unwrap();
+    let (committed, _) = rest.split_once("<!-- settings: end -->").unwrap();
+    let table = table();
+    assert!(
+        committed.trim() == table.trim(),
+        "put this between the markers in docs/confinement.md:\n\n{table}"
+    );
 }
