@@ -1,4 +1,4 @@
-//! What was typed, what the environment says, and what both mean.
+//! Flags and environment variables, and the settings that follow from them.
 //!
 //! The only reader of the environment. Flags beat variables beat defaults.
 
@@ -27,10 +27,10 @@ pub use self::{
     value::{Http, Isolation, LogFormat, LogLevel, OutputFormat, Ports, TextFormat, UidRange},
 };
 
-/// Where argocd-cmp-server has its only definition.
+/// Directory in which argocd-cmp-server expects its only definition.
 const PEER_CONFIG: &str = "/home/argocd/cmp-server/config";
 
-/// What that definition is called.
+/// File name of that definition.
 const PEER_FILE: &str = "plugin.yaml";
 
 /// Names that begin with this are the supervisor's own and no plugin's.
@@ -43,13 +43,13 @@ pub fn inherited() -> Vec<Bytes> {
     visible.map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat().into()).collect()
 }
 
-/// Where programs are looked up.
+/// The supervisor's `PATH`, in which programs are looked up.
 #[must_use]
 pub fn search() -> Bytes {
     env::var_os("PATH").unwrap_or_default().as_bytes().to_vec().into()
 }
 
-/// Whether colours are unwelcome.
+/// Returns true if `NO_COLOR` is set and not empty.
 #[must_use]
 pub fn no_color() -> bool {
     env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())

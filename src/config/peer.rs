@@ -73,8 +73,8 @@ pub enum NotPeer {
 }
 
 impl Peer {
-    /// Whether this program was started under the peer's name: as its file, or
-    /// by the variable that Argo CD's own image uses.
+    /// Returns true if this program was started under the peer's name: by the
+    /// name of its file, or by the variable that Argo CD's image uses.
     #[must_use]
     pub fn is_meant() -> bool {
         let stated = env::var_os("ARGOCD_BINARY_NAME").filter(|name| !name.is_empty());

@@ -1,4 +1,4 @@
-//! Which supervisor is asked how it is.
+//! Arguments of `status`.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -7,19 +7,19 @@ use clap::Args;
 use super::{Http, TextFormat, argument::Described as _};
 use crate::settings;
 
-/// A running supervisor, and how to print what it says.
+/// A running supervisor, and the format of its state.
 #[derive(Args, Clone, Debug)]
 pub struct Status {
     #[arg(described = &settings::HTTP, help_heading = None)]
     pub(super) http: Http,
-    /// How to print the result
+    /// Format of the result
     #[arg(short, long, value_enum, default_value = "text")]
     pub output: TextFormat,
 }
 
 impl Status {
-    /// Where to connect; `None` if it has no HTTP. One that serves on all
-    /// addresses is asked on the loopback address.
+    /// Address to connect to; `None` if the supervisor serves no HTTP. For one
+    /// that listens on all addresses, this is the loopback address.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         let Http::On(mut address) = self.http else { return None };

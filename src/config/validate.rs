@@ -1,4 +1,4 @@
-//! What `validate` and `explain` are told.
+//! Arguments of `validate` and `explain`.
 
 #![expect(clippy::doc_markdown, reason = "help texts are not Markdown")]
 
@@ -19,10 +19,10 @@ pub struct Validate {
     /// Files, directories as serve would read them, or - for standard input
     #[arg(value_name = "PATH", required = true)]
     pub paths: Vec<PathBuf>,
-    /// What is served now: tell what a reload would do
+    /// Definitions that are served now: show the effect of a reload
     #[arg(long, value_name = "PATH")]
     pub against: Vec<PathBuf>,
-    /// How to print what was found
+    /// Format of the report
     #[arg(short, long, value_enum, default_value = "text")]
     pub output: ReportFormat,
     /// Fail if there are warnings
@@ -30,7 +30,7 @@ pub struct Validate {
     pub deny_warnings: bool,
 }
 
-/// How findings look.
+/// Format of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ReportFormat {
     /// For people, with the text around each place.

@@ -58,7 +58,7 @@ pub struct Output {
     pub stdout: Vec<u8>,
     /// Beginning and end of standard error.
     pub stderr: Box<Excerpt>,
-    /// How the command ended.
+    /// The end of the command: exit code, signal or limit.
     pub termination: Termination,
     /// Time from the order to start the command until its end.
     pub took: Duration,

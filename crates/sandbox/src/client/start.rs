@@ -94,7 +94,7 @@ pub enum NotStarted {
 pub struct Shortfall {
     /// The tier.
     pub tier: Tier,
-    /// What would make it available.
+    /// The missing requirement.
     pub need: Need,
     /// Why it is not.
     pub reason: String,

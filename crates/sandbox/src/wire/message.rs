@@ -147,8 +147,8 @@ pub(crate) struct Grants {
     pub(crate) limits: RequestLimits,
 }
 
-/// What all processes and files of a request may take together; `None` for
-/// no limit.
+/// Limits of all processes and files of a request together; `None` for no
+/// limit.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub(crate) struct RequestLimits {
     /// Memory in bytes.

@@ -27,7 +27,7 @@ pub(crate) struct Shortage {
     pub(crate) reason: String,
 }
 
-/// What would make a tier available.
+/// The missing requirement of a tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Need {
