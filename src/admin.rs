@@ -133,7 +133,7 @@ impl Admin {
     /// Reloads the definitions and waits until they are served. Returns `None` if
     /// the supervisor is stopping.
     async fn reload(mut self) -> Option<State> {
-        let result = self.prompt.look().await?.result;
+        let result = self.prompt.reload().await?.result;
         // This also waits for later changes.
         let state = self.states.wait_for(State::is_settled).await.ok()?.clone();
         Some(State { result, ..state })

@@ -1,16 +1,16 @@
 //! Events of a private supervisor, for the command that started it.
 //!
-//! `render`, `match`, `params` and `doctor` start `serve --events`. Such a
-//! supervisor writes no log. It writes one [`Event`] a line to standard output,
-//! as JSON:
+//! `render`, `match`, `params` and `doctor` start `serve --events`. This
+//! supervisor writes no log. It writes each [`Event`] to standard output as one
+//! line of JSON:
 //!
 //! ```json
 //! {"event":"ready","isolation":"uid","landlock":7,"leases":64}
 //! ```
 //!
-//! Writing waits for the reader once the pipe is full, so that nothing is lost.
-//! That delays no other request: a private supervisor serves its reader only.
-//! Texts are redacted as in logs, and cut after [`MAX_TEXT`] bytes.
+//! Writing blocks while the pipe is full, so no event is lost. This delays nobody
+//! else, because the reader is the only client. Texts are redacted as in logs, and
+//! cut after [`MAX_TEXT`] bytes.
 
 mod channel;
 mod reader;
@@ -29,82 +29,82 @@ use crate::{
     request::Phase,
 };
 
-/// Longest text of an event in bytes. A plugin's line has 4 KiB at most.
+/// Longest text of an event in bytes. A line of a plugin's output has at most 4 KiB.
 pub const MAX_TEXT: usize = 16 * 1024;
 
-/// Longest line in bytes: JSON may take six bytes for one of a text, and no
-/// event has more than four long texts.
+/// Longest line in bytes. JSON uses up to six bytes for one byte of text, and an
+/// event has at most four long texts.
 pub const MAX_LINE: usize = 512 * 1024;
 
-/// Target of log lines whose content is also told as an [`Event`].
+/// Target of log lines whose content is also reported as an [`Event`].
 pub const TOLD: &str = "told";
 
-/// Something that the starter of a private supervisor wants to know.
+/// A report from a private supervisor to the command that started it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// Every definition has been tried, and the sockets of the valid ones answer.
+    /// The supervisor has tried all definitions, and the sockets of the served
+    /// plugins answer.
     Ready {
-        /// How requests are kept apart.
+        /// The tier of isolation.
         isolation: Tier,
-        /// The version of Landlock that is enforced, 0 for none.
+        /// The enforced Landlock ABI version, or 0 for none.
         landlock: i32,
-        /// How many requests there can be at a time, including those being
-        /// cleaned up.
+        /// Most concurrent requests, including those being cleaned up.
         leases: u32,
     },
-    /// The supervisor cannot serve, and ends.
+    /// The supervisor cannot serve and ends.
     Failed {
-        /// Why, and what to do.
+        /// The reason and the remedy.
         reason: Text,
-        /// Why each tier that was asked for is not available, if that is why.
+        /// The reasons why each requested tier is not available, if that is the cause.
         shortfalls: Vec<Shortfall>,
     },
-    /// A plugin is not served as it is defined now; the others are.
+    /// A plugin is not served with its current definition. Other plugins are.
     NotServed {
-        /// Its name, if the definition has a valid one.
+        /// Its name, if it is known.
         plugin: Option<String>,
-        /// Its file in the plugins directory, if the definition is the reason.
+        /// Its file in the plugins directory, if the definition is invalid.
         file: Option<Text>,
-        /// The line of the mistake, counted from 1, if there is one to blame.
+        /// The line of the mistake, counted from 1, if known.
         line: Option<usize>,
-        /// Why.
+        /// The reason.
         reason: Text,
     },
     /// A plugin's command wrote a line.
     PluginOutput {
         /// The plugin's name.
         plugin: String,
-        /// Where the command wrote it to.
+        /// The stream that the command wrote to.
         stream: Stream,
-        /// The line, without its end.
+        /// The line, without line feed.
         text: Text,
     },
     /// A request ended.
     Request {
         /// The plugin's name.
         plugin: String,
-        /// What was asked of it.
+        /// The method that was called.
         method: Method,
-        /// How it ended.
+        /// Its outcome.
         outcome: Outcome,
-        /// How long it took in milliseconds.
+        /// Its duration in milliseconds.
         took_ms: f64,
         /// Its phases in order.
         phases: Vec<PhaseTime>,
-        /// The UID that its commands ran as, if it got so far.
+        /// The UID of its commands, if any ran.
         uid: Option<u32>,
-        /// Why the plugin claims the application or does not, if names decided.
+        /// The reason of discovery by names.
         reason: Option<Text>,
     },
-    /// Anything else that would be logged as a warning or an error.
+    /// Any other log message of level warning or error.
     Warning {
-        /// The message and its details.
+        /// The message with its fields.
         text: Text,
     },
 }
 
-/// Where a command writes to.
+/// Output stream of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stream {
@@ -112,7 +112,7 @@ pub enum Stream {
     Stderr,
 }
 
-/// How long a phase took.
+/// Duration of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PhaseTime {
     /// The phase.

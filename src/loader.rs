@@ -1,7 +1,7 @@
-//! Reading the plugins' definitions, now and whenever they change.
+//! Reads the plugins' definitions at start and after each change.
 //!
-//! Whatever the file system reports is only taken as a hint to look again, and
-//! it is looked at from time to time without any hint: watches get lost.
+//! A file system event is only a hint to read again. Definitions are also read at
+//! regular intervals, because events can get lost.
 
 mod follow;
 mod grace;
@@ -28,9 +28,9 @@ pub use self::{
     snapshot::{NoSnapshot, Unreadable},
 };
 use self::{
-    grace::{Grace, Verdict},
+    grace::{Decision, Grace},
     history::{Digests, History, digests},
-    places::Reader,
+    places::PlacesReader,
 };
 pub(crate) use self::{
     ignored::Ignored,
@@ -44,27 +44,27 @@ use crate::{
     state::{Kept, State},
 };
 
-/// Follows the places where definitions are.
+/// Reads definitions and publishes the result as [`State`].
 #[derive(Debug)]
 pub struct Loader {
-    reader: Reader,
+    reader: PlacesReader,
     grace: Grace,
     ledger: Ledger,
     history: History,
     metrics: Metrics,
     state: Sender<State>,
-    /// What was read at the last look, unless it failed.
+    /// Content that was read last time; `None` if reading failed.
     last: Option<(Digests, Vec<Ignored>)>,
-    /// Whether changes are heard of at once.
+    /// True if the kernel reports changes.
     watching: bool,
-    /// What was last told of each problem, so that it is told once.
-    told: Vec<String>,
+    /// Problems that were logged last time, so that each is logged once.
+    logged: Vec<String>,
 }
 
-/// The definitions that a supervisor would serve whatever isolation it had,
-/// and everything there is to say of the places they are in.
+/// Reads definitions once, without checking their `minimumIsolation`. Returns the
+/// valid ones and all problems.
 pub(crate) fn read_once(places: Places) -> Result<(Catalog, Vec<Problem>), NoSnapshot> {
-    let snapshot = Reader::new(places).read()?;
+    let snapshot = PlacesReader::new(places).read()?;
     let notes = notes(&snapshot.ignored);
     let mut ledger = Ledger::new(Tier::Namespaces);
     let (catalog, mut problems) = ledger.update(snapshot.files);
@@ -78,9 +78,9 @@ fn notes(ignored: &[Ignored]) -> Vec<Problem> {
 }
 
 impl Loader {
-    /// A loader that has read nothing yet, and the state that it writes to:
-    /// plugins that are content with so much isolation. For as long as `grace`,
-    /// a directory without any definition is not believed.
+    /// A loader that has read nothing yet, and its state. Plugins that require
+    /// more than `isolation` are refused. While all definitions are missing, the
+    /// last ones stay in use for `grace`.
     #[must_use]
     pub fn new(
         places: Places,
@@ -90,7 +90,7 @@ impl Loader {
     ) -> (Self, Sender<State>) {
         let (state, _) = channel(State::default());
         let loader = Self {
-            reader: Reader::new(places),
+            reader: PlacesReader::new(places),
             grace: Grace::new(grace),
             ledger: Ledger::new(isolation),
             history: History::default(),
@@ -98,12 +98,13 @@ impl Loader {
             state: state.clone(),
             last: None,
             watching: false,
-            told: Vec::new(),
+            logged: Vec::new(),
         };
         (loader, state)
     }
 
-    /// Looks once. What cannot be read changes nothing, and is told.
+    /// Reads all definitions once. If reading fails, the definitions stay as they
+    /// are and the error is logged.
     pub fn load(&mut self) -> Result<(), NoSnapshot> {
         let snapshot = match self.reader.read() {
             Ok(snapshot) => snapshot,
@@ -113,13 +114,13 @@ impl Loader {
             }
         };
         let is_emptied = snapshot.files.is_empty() && !self.state.borrow().desired.is_empty();
-        if let Verdict::Wait(left) = self.grace.judge(is_emptied, Instant::now()) {
+        if let Decision::Keep(left) = self.grace.decide(is_emptied, Instant::now()) {
             self.keep("every definition was removed at once".to_owned(), Some(left));
             return Ok(());
         }
         let read = (digests(&snapshot.files), snapshot.ignored.clone());
-        let is_news = self.last.as_ref() != Some(&read) || read.0.values().any(Option::is_none);
-        if is_news {
+        let is_changed = self.last.as_ref() != Some(&read) || read.0.values().any(Option::is_none);
+        if is_changed {
             self.take(snapshot, &read.0);
         } else {
             self.unchanged();
@@ -128,12 +129,12 @@ impl Loader {
         Ok(())
     }
 
-    /// Makes what was read the definitions that should be served.
+    /// Publishes new definitions.
     fn take(&mut self, snapshot: Snapshot, read: &Digests) {
         let mut warnings = notes(&snapshot.ignored);
         let (catalog, problems) = self.ledger.update(snapshot.files);
         warnings.extend(self.ledger.warnings().iter().cloned());
-        self.tell(&problems, &warnings);
+        self.log(&problems, &warnings);
         let bad: Vec<_> = problems.iter().map(|problem| problem.file.as_str()).collect();
         self.history.record(read, &bad);
         let is_changed = self.state.borrow().desired != catalog;
@@ -151,10 +152,10 @@ impl Loader {
         });
     }
 
-    /// Nothing is different from the last look, except that it may have failed.
+    /// Publishes that reading succeeded without a change.
     fn unchanged(&mut self) {
         if self.state.borrow().kept.is_some() {
-            info!("the definitions can be read again; nothing has changed");
+            info!("definitions can be read again; nothing has changed");
         }
         self.publish(|_, state| {
             let is_good = state.problems.is_empty();
@@ -163,12 +164,12 @@ impl Loader {
         });
     }
 
-    /// Keeps everything as it is, and says why once.
+    /// Keeps the last definitions, and logs the reason once.
     fn keep(&mut self, reason: String, left: Option<Duration>) {
         let seconds_left = left.map(|left| left.as_secs());
-        let known = self.state.borrow().kept.as_ref().is_some_and(|kept| kept.reason == reason);
-        if !known {
-            warn!(reason, seconds_left, "keeping the definitions there are");
+        let is_known = self.state.borrow().kept.as_ref().is_some_and(|kept| kept.reason == reason);
+        if !is_known {
+            warn!(reason, seconds_left, "keeping the last definitions");
         }
         let kept = Some(Kept { reason, seconds_left });
         self.publish(|_, state| State { result: Reload::Rejected, kept, ..std::mem::take(state) });
@@ -185,14 +186,14 @@ impl Loader {
         self.metrics.configured(&self.state.borrow().configured());
     }
 
-    fn tell(&mut self, problems: &[Problem], warnings: &[Problem]) {
+    fn log(&mut self, problems: &[Problem], warnings: &[Problem]) {
         let texts: Vec<_> = problems.iter().chain(warnings).map(ToString::to_string).collect();
-        let is_told = |problem: &&Problem| !self.told.contains(&problem.to_string());
-        for problem in problems.iter().filter(is_told) {
-            let kept = if problem.stale { "its last good definition is served" } else { "ignored" };
+        let is_new = |problem: &&Problem| !self.logged.contains(&problem.to_string());
+        for problem in problems.iter().filter(is_new) {
+            let kept = if problem.stale { "its last good definition" } else { "none" };
             let Problem { file, place, problem, .. } = problem;
             let (code, help) = (problem.code, problem.help.as_deref());
-            error!(target: TOLD, file, %place, %code, error = %problem, help, kept, "not a valid plugin");
+            error!(target: TOLD, file, %place, %code, error = %problem, help, kept, "invalid plugin definition");
             event::tell(|| Event::NotServed {
                 plugin: None,
                 file: Some(file.as_str().into()),
@@ -200,20 +201,20 @@ impl Loader {
                 reason: problem.to_string().into(),
             });
         }
-        for Problem { file, place, problem, .. } in warnings.iter().filter(is_told) {
+        for Problem { file, place, problem, .. } in warnings.iter().filter(is_new) {
             let (code, help) = (problem.code, problem.help.as_deref());
             match problem.severity() {
                 Severity::Note => {
-                    info!(file, %place, %code, note = %problem, help, "a note on the definitions");
+                    info!(file, %place, %code, note = %problem, help, "note on a plugin definition");
                 }
                 Severity::Warning | Severity::Error => {
-                    warn!(file, %place, %code, error = %problem, help, "a doubtful plugin");
+                    warn!(file, %place, %code, error = %problem, help, "questionable plugin definition");
                 }
             }
         }
         if problems.is_empty() && !self.state.borrow().problems.is_empty() {
-            info!("every definition is valid again");
+            info!("all definitions are valid again");
         }
-        self.told = texts;
+        self.logged = texts;
     }
 }

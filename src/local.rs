@@ -1,7 +1,6 @@
-//! `render`, `match` and `params`: an application on this machine, through the
-//! same socket, protocol and sandbox as in a cluster.
+//! `render`, `match` and `params`: run a plugin on a local application, with the
+//! same sockets, protocol and sandbox as in a cluster.
 
-mod bench;
 mod doctor;
 mod document;
 mod environment;
@@ -10,6 +9,7 @@ mod pack;
 mod private;
 mod report;
 mod show;
+mod target;
 
 use std::{
     fmt, fs, io,
@@ -18,31 +18,33 @@ use std::{
 
 use thiserror::Error;
 
+pub use self::{doctor::doctor, interrupt::interrupted, pack::NotPacked, private::NotPrivate};
 use self::{
-    bench::{Bench, Verdict, ask, choose, wanted},
     pack::{Codec, Pack},
     report::Report,
+    target::{Claim, Target, ask, choose, wanted},
 };
-pub use self::{doctor::doctor, interrupt::interrupted, pack::NotPacked, private::NotPrivate};
 use crate::{
     config::{self, Application, OutputFormat},
     grpc::{ClientError, Parcel},
     plural::plural,
 };
 
-/// Why there is no result.
+/// An error of `render`, `match`, `params` or `doctor`.
 #[derive(Debug, Error)]
 pub enum LocalError {
-    /// The application is not where it was said to be.
+    /// A directory cannot be read.
     #[error("{path}: {error}")]
     Directory {
         /// The directory.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         error: io::Error,
     },
-    /// The application is not in the repository.
-    #[error("{application} is not below {root}: --repo-root is a directory around the application")]
+    /// The application is outside the repository.
+    #[error(
+        "{application} is not below {root}: set --repo-root to a parent directory of the application"
+    )]
     Outside {
         /// The application's directory.
         application: PathBuf,
@@ -52,52 +54,54 @@ pub enum LocalError {
     /// The repository cannot be packed.
     #[error(transparent)]
     Pack(#[from] NotPacked),
-    /// There is no supervisor to ask.
+    /// The private supervisor could not be started.
     #[error(transparent)]
     Private(#[from] NotPrivate),
-    /// The plugin does not answer as hoped.
+    /// The plugin returned an error.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// There is no plugin of that name.
-    #[error("there is no plugin `{name}`; there are: {}{}", known.join(", "), LeftOut(left_out))]
+    /// The plugin does not exist.
+    #[error("no plugin `{name}`: available plugins: {}{}", known.join(", "), LeftOut(left_out))]
     NoPlugin {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// What there is.
+        /// The names of all served plugins.
         known: Vec<String>,
         /// Definitions that are not served, each with its file and the reason.
         left_out: Vec<String>,
     },
-    /// Nothing is served.
+    /// No plugin is served.
     #[error(
-        "{directory}: no plugin to try: define one there, or name another --plugins-dir{}",
+        "no plugin in {directory}: add a definition, or set --plugins-dir{}",
         LeftOut(left_out)
     )]
     NoPlugins {
-        /// Where definitions were looked for.
+        /// The plugins directory.
         directory: PathBuf,
         /// Definitions that are not served, each with its file and the reason.
         left_out: Vec<String>,
     },
-    /// Parameters that cannot be meant together.
-    #[error("--param {0}: a parameter is a text, a list or a map, and has each value once")]
+    /// Parameters that contradict each other.
+    #[error(
+        "contradictory values of --param {0}: use one form (string, list or map) and set each value once"
+    )]
     Parameters(String),
     /// No plugin claims the application.
-    #[error("no plugin claims this application; choose one with --plugin: {}", known.join(", "))]
+    #[error("no plugin claims this application: choose one with --plugin: {}", known.join(", "))]
     NoMatch {
-        /// What there is.
+        /// The names of all served plugins.
         known: Vec<String>,
     },
-    /// Something is not as it has to be.
-    #[error("{failures} of what was looked at must be put right")]
+    /// `doctor` found failures.
+    #[error("{} found: fix them as described above", plural(*failures, "failure"))]
     Unhealthy {
-        /// How many.
+        /// Number of failures.
         failures: usize,
     },
-    /// The isolation that was asked for is not to be had.
-    #[error("requests cannot be kept apart here as asked for")]
+    /// The requested isolation is not available.
+    #[error("the requested isolation is not available")]
     Unisolated,
-    /// A signal ended the work.
+    /// A signal ended the command.
     #[error("ended by {name}")]
     Interrupted {
         /// The signal.
@@ -105,12 +109,12 @@ pub enum LocalError {
         /// Its number.
         number: i32,
     },
-    /// What the plugin answers cannot be shown.
-    #[error("cannot show the result: {0}")]
+    /// The result cannot be printed.
+    #[error("cannot print the result: {0}")]
     Show(String),
 }
 
-/// The end of a sentence about plugins that are not there.
+/// The end of an error message that lists definitions that are not served.
 struct LeftOut<'l>(&'l [String]);
 
 impl fmt::Display for LeftOut<'_> {
@@ -123,7 +127,7 @@ impl fmt::Display for LeftOut<'_> {
 }
 
 impl LocalError {
-    /// Adds the definitions that are not served: the absent plugin may be one.
+    /// Adds the definitions that are not served. The missing plugin may be one.
     fn with_left_out(mut self, definitions: Vec<String>) -> Self {
         if let Self::NoPlugin { left_out, .. } = &mut self {
             *left_out = definitions;
@@ -131,7 +135,7 @@ impl LocalError {
         self
     }
 
-    /// What the program ends with.
+    /// The program's exit code.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -157,8 +161,8 @@ impl LocalError {
 pub async fn render(options: &Application, format: OutputFormat) -> Result<(), LocalError> {
     let mut report = Report::new();
     let (_pack, parcel) = pack(options, &report)?;
-    let bench = Bench::open(options, &mut report).await?;
-    let rendered = bench.with(&mut report, async |sockets| {
+    let target = Target::open(options, &mut report).await?;
+    let rendered = target.with(&mut report, async |sockets| {
         let (name, mut client) = choose(options.plugin.as_deref(), sockets, &parcel).await?;
         Ok((name, client.generate(&parcel).await?))
     });
@@ -175,8 +179,8 @@ pub async fn render(options: &Application, format: OutputFormat) -> Result<(), L
 pub async fn matches(options: &Application, format: OutputFormat) -> Result<(), LocalError> {
     let mut report = Report::new();
     let (_pack, parcel) = pack(options, &report)?;
-    let bench = Bench::open(options, &mut report).await?;
-    let asked = bench.with(&mut report, async |sockets| {
+    let target = Target::open(options, &mut report).await?;
+    let asked = target.with(&mut report, async |sockets| {
         let mut asked = Vec::new();
         for (name, path) in wanted(options.plugin.as_deref(), sockets)? {
             asked.push((name.clone(), ask(path, &parcel).await));
@@ -184,28 +188,28 @@ pub async fn matches(options: &Application, format: OutputFormat) -> Result<(), 
         Ok(asked)
     });
     let asked = asked.await?;
-    show::print(&show::verdicts(&asked, format)?)?;
-    if asked.iter().any(|(_, verdict)| matches!(verdict, Ok(Verdict::Match))) {
+    show::print(&show::claims(&asked, format)?)?;
+    if asked.iter().any(|(_, claim)| matches!(claim, Ok(Claim::Match))) {
         return Ok(());
     }
     let known = asked.iter().map(|(name, _)| name.clone()).collect();
-    let failed = asked.into_iter().find_map(|(_, verdict)| verdict.err());
+    let failed = asked.into_iter().find_map(|(_, claim)| claim.err());
     Err(failed.map_or(LocalError::NoMatch { known }, LocalError::Client))
 }
 
-/// Prints the parameters the application may set.
+/// Prints the parameters that the application can set.
 pub async fn parameters(options: &Application, format: OutputFormat) -> Result<(), LocalError> {
     let mut report = Report::new();
     let (_pack, parcel) = pack(options, &report)?;
-    let bench = Bench::open(options, &mut report).await?;
-    let announced = bench.with(&mut report, async |sockets| {
+    let target = Target::open(options, &mut report).await?;
+    let announced = target.with(&mut report, async |sockets| {
         let (_, mut client) = choose(options.plugin.as_deref(), sockets, &parcel).await?;
         Ok(client.announce(&parcel).await?)
     });
     show::print(&show::announcements(announced.await?, format)?)
 }
 
-/// Packs the repository and says what Argo CD would say of the application.
+/// Packs the repository, and composes the request that Argo CD would send.
 fn pack(options: &Application, report: &Report) -> Result<(Pack, Parcel), LocalError> {
     if let Some(name) = config::conflict(&options.param) {
         return Err(LocalError::Parameters(name.to_owned()));

@@ -1,7 +1,7 @@
-//! The one answer to "is this plugin served, and if not, why".
+//! Records which plugins are served, and the reasons for those that are not.
 //!
-//! The loader writes which plugins are defined, the supervisor writes which of
-//! them are served. Readiness, metrics, `/plugins` and `status` only read.
+//! The loader writes which plugins are defined, and the supervisor writes which
+//! of them are served. Readiness, metrics, `/plugins` and `status` only read.
 
 mod gauges;
 mod origin;
@@ -27,27 +27,28 @@ use crate::{
 /// The state of a supervisor and its plugins at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct State {
-    /// Whether requests are welcome.
+    /// True if the supervisor is ready for requests.
     pub ready: bool,
-    /// Mounts that never change, and what to do about them.
+    /// Messages about mounts whose content never changes, with a remedy.
     pub static_mounts: Vec<String>,
     /// The plugins that should be served, by the loader.
     pub desired: Catalog,
     /// The source of each plugin that should be served, by the loader.
     pub origins: BTreeMap<PluginName, Origin>,
-    /// Everything that is wrong with definitions, by the loader.
+    /// All problems of definitions, by the loader.
     pub problems: Vec<Problem>,
-    /// The result of the last look at the definitions.
+    /// The result of the last read of the definitions.
     pub result: Reload,
-    /// Counts changed sets of definitions since the start; the first is 1.
+    /// Number of changes of the set of definitions since the start; the first set
+    /// is 1.
     pub generation: u64,
-    /// Tells sets of definitions apart, on every machine.
+    /// Digest of the definitions' texts; equal on all machines with the same texts.
     pub digest: Digest,
-    /// When every definition could be read and was valid; `None` if never.
+    /// Last time when all definitions were readable and valid; `None` if never.
     pub good_since: Option<SystemTime>,
-    /// The reason why all definitions stay as they were, if they do.
+    /// Set while the last definitions stay in use although the files differ.
     pub kept: Option<Kept>,
-    /// Whether the kernel reports changes at once.
+    /// True if the kernel reports changes of the directory.
     pub watching: bool,
     /// The plugins that the supervisor tried to serve last; `None` before the
     /// first time.
@@ -58,39 +59,39 @@ pub struct State {
     pub failed: BTreeMap<PluginName, String>,
 }
 
-/// The reason why all definitions stay as they were, whatever is there now.
+/// The reason why the last definitions stay in use although the files differ.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Kept {
-    /// What is wrong.
+    /// The reason.
     pub reason: String,
-    /// Seconds from the last look until they are removed; `None` if they stay
-    /// until the cause is put right.
+    /// Seconds from the last read until the definitions are removed; `None` if
+    /// they stay until the cause is fixed.
     pub seconds_left: Option<u64>,
 }
 
 impl State {
-    /// Whether every definition could be read and is valid.
+    /// True if all definitions are readable and valid.
     #[must_use]
     pub fn is_good(&self) -> bool {
         matches!(self.result, Reload::Applied | Reload::Unchanged)
     }
 
-    /// Whether the supervisor has tried to serve the plugins that are defined now.
+    /// True if the supervisor has tried to serve all plugins that are defined now.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         self.tried.as_ref() == Some(&self.desired)
     }
 
-    /// Whether requests are worth sending: everything was tried, and if there
-    /// is anything to serve, some of it is. One plugin whose socket cannot be
-    /// made must not take the others out of service.
+    /// True if the supervisor has tried to serve the plugins, and serves at least
+    /// one or none is defined. One plugin whose socket cannot be created must not
+    /// make the others unavailable.
     #[must_use]
     pub fn is_useful(&self) -> bool {
         self.tried.as_ref().is_some_and(|tried| tried.is_empty() || !self.served.is_empty())
     }
 
-    /// The metrics of the last look.
+    /// The metrics of the last read.
     pub(crate) fn configured(&self) -> Configured {
         Configured {
             generation: self.generation,
@@ -102,8 +103,8 @@ impl State {
         }
     }
 
-    /// Every plugin: those that should be served by name, then definitions
-    /// that nothing is served of, by file.
+    /// All plugins: first those that should be served, by name; then definitions
+    /// that were never valid, by file.
     #[must_use]
     pub fn plugins(&self) -> Vec<Plugin> {
         let named = self.desired.iter().map(|plugin| self.plugin(&plugin.name));

@@ -1,7 +1,6 @@
-//! `validate`: what is wrong with definitions, before anybody serves them.
+//! `validate`: checks definitions before they are served.
 //!
-//! Everything is judged by the code that serves: the same reader, the same
-//! ledger, the same plan of a reload.
+//! It uses the code of `serve`: the same reader, ledger and reload plan.
 
 mod against;
 mod annotation;
@@ -17,8 +16,8 @@ use cmp_sandbox::Tier;
 
 pub use self::explain::explain;
 use self::{
-    against::Reload,
-    input::{Input, Kind},
+    against::ReloadPreview,
+    input::{Input, InputKind},
     paint::Paint,
 };
 use crate::{
@@ -27,28 +26,28 @@ use crate::{
     plugin::{Catalog, Problem, Severity},
 };
 
-/// There are errors.
+/// Exit code if there are errors.
 const ERRORS: u8 = 1;
 
-/// There are warnings, and they are not accepted.
+/// Exit code if there are warnings and `--deny-warnings` is given.
 const WARNINGS: u8 = 3;
 
-/// Everything that was found.
+/// Result of checking all inputs.
 #[derive(Debug)]
-struct Report {
+struct Validation {
     inputs: Vec<Input>,
     problems: Vec<Problem>,
     catalog: Catalog,
-    /// What a reload would do, if that was asked.
-    reload: Option<Reload>,
+    /// Effect of a reload, if `--against` is given.
+    reload: Option<ReloadPreview>,
 }
 
-/// Checks definitions, prints what was found, and says what to end with.
+/// Checks definitions and prints the result. Returns the exit code.
 pub fn validate(options: &Validate) -> io::Result<u8> {
     let inputs = input::collect(&options.paths);
     let reload = (!options.against.is_empty())
-        .then(|| Reload::new(&input::collect(&options.against), &inputs));
-    let report = Report::new(inputs, reload);
+        .then(|| ReloadPreview::new(&input::collect(&options.against), &inputs));
+    let report = Validation::new(inputs, reload);
     let text = match options.output {
         ReportFormat::Text => {
             let is_colored = io::stdout().is_terminal() && !config::no_color();
@@ -68,16 +67,16 @@ pub fn validate(options: &Validate) -> io::Result<u8> {
     })
 }
 
-impl Report {
-    fn new(inputs: Vec<Input>, reload: Option<Reload>) -> Self {
-        // Where they will be served is not known: no demand is too high here.
+impl Validation {
+    fn new(inputs: Vec<Input>, reload: Option<ReloadPreview>) -> Self {
+        // The sidecar's isolation is not known here, so every minimumIsolation is accepted.
         let mut ledger = Ledger::new(Tier::Namespaces);
-        let files = inputs.iter().filter(|input| input.kind != Kind::Ignored);
+        let files = inputs.iter().filter(|input| input.kind != InputKind::Ignored);
         let files = files.map(|input| (input.path.clone(), input.readings()));
         let (catalog, mut problems) = ledger.take(files);
         problems.extend(ledger.warnings().iter().cloned());
         problems.extend(inputs.iter().filter_map(Input::note));
-        problems.extend(reload.iter().flat_map(Reload::problems));
+        problems.extend(reload.iter().flat_map(ReloadPreview::problems));
         let order = |problem: &Problem| {
             let file = inputs.iter().position(|input| input.path == problem.file);
             (file, problem.problem.region, problem.problem.code)
@@ -91,16 +90,16 @@ impl Report {
     }
 
     fn files(&self) -> usize {
-        self.inputs.iter().filter(|input| input.kind == Kind::File).count()
+        self.inputs.iter().filter(|input| input.kind == InputKind::File).count()
     }
 
-    /// A line of the file of a name.
+    /// A line of a file, counted from 1.
     fn line(&self, file: &str, line: usize) -> Option<&[u8]> {
         self.inputs.iter().find(|input| input.path == file)?.line(line)
     }
 }
 
-/// Writes a result to standard output. That nobody reads it is no error.
+/// Writes a result to standard output. A closed pipe is no error.
 pub fn print(text: &str) -> io::Result<()> {
     match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),

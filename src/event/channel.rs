@@ -1,4 +1,4 @@
-//! The writing end, which is standard output.
+//! Writes events to standard output.
 
 use std::{
     io::{self, Stdout, Write},
@@ -7,27 +7,27 @@ use std::{
 
 use super::Event;
 
-/// Set in a private supervisor.
+/// Set only in a private supervisor.
 static CHANNEL: OnceLock<Stdout> = OnceLock::new();
 
-/// Begins to write events to standard output.
+/// Turns on events.
 pub fn open() {
-    // A second call changes nothing.
+    // A second call has no effect.
     let _ = CHANNEL.set(io::stdout());
 }
 
-/// Writes an event if there is a reader for it. Waits for the reader.
+/// Writes an event if events are on. Blocks while the pipe is full.
 pub fn tell(event: impl FnOnce() -> Event) {
     if let Some(channel) = CHANNEL.get() {
-        // Without a reader nobody is left to tell.
+        // An error means that the reader has ended.
         let _ = channel.lock().write_all(&event().line());
     }
 }
 
 impl Event {
-    /// The line for it, with its end.
+    /// The event as a line of JSON, with line feed.
     pub(super) fn line(&self) -> Vec<u8> {
-        // Cannot fail: every key is a text.
+        // This cannot fail, because every key is a string.
         let mut line = serde_json::to_vec(self).unwrap_or_default();
         line.push(b'\n');
         line

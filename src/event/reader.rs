@@ -1,4 +1,4 @@
-//! The reading end.
+//! Reads events.
 
 use std::io;
 
@@ -8,24 +8,24 @@ use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
 
 use super::{Event, MAX_LINE};
 
-/// Events as they arrive.
+/// A stream of events.
 #[derive(Debug)]
 pub struct Events<R>(FramedRead<R, LinesCodec>);
 
 impl<R: AsyncRead + Unpin> Events<R> {
-    /// Reads what [`tell`](super::tell) writes.
+    /// Reads events that [`tell`](super::tell) writes.
     pub fn new(reader: R) -> Self {
         Self(FramedRead::new(reader, LinesCodec::new_with_max_length(MAX_LINE)))
     }
 
-    /// The next event; `None` once the supervisor has ended. Cancel-safe.
+    /// The next event; `None` after the supervisor has ended. Cancel-safe.
     pub async fn next(&mut self) -> io::Result<Option<Event>> {
         match self.0.next().await {
             None => Ok(None),
             Some(Ok(line)) => Ok(Some(serde_json::from_str(&line)?)),
             Some(Err(LinesCodecError::Io(error))) => Err(error),
             Some(Err(LinesCodecError::MaxLineLengthExceeded)) => {
-                Err(io::Error::new(io::ErrorKind::InvalidData, "a line of events is too long"))
+                Err(io::Error::new(io::ErrorKind::InvalidData, "the line of an event is too long"))
             }
         }
     }

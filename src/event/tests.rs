@@ -50,14 +50,14 @@ async fn read(bytes: &[u8]) -> Vec<Event> {
 }
 
 #[tokio::test]
-async fn what_is_read_is_what_was_written() {
+async fn events_are_read_as_written() {
     let lines: Vec<u8> = all().iter().flat_map(Event::line).collect();
     assert_eq!(lines.split_inclusive(|byte| *byte == b'\n').count(), all().len());
     assert_eq!(read(&lines).await, all());
 }
 
 #[test]
-fn a_line_is_the_json_that_is_documented() {
+fn a_line_is_the_documented_json() {
     let ready = Event::Ready { isolation: Tier::Uid, landlock: 7, leases: 64 };
     let documented = r#"{"event":"ready","isolation":"uid","landlock":7,"leases":64}"#;
     assert_eq!(ready.line().trim_ascii_end(), documented.as_bytes());
@@ -85,7 +85,7 @@ fn a_text_is_cut_between_characters() {
 }
 
 #[test]
-fn words_are_those_of_logs_and_metrics() {
+fn names_are_equal_to_those_of_logs_and_metrics() {
     let word = |value: serde_json::Value| value.as_str().unwrap().to_owned();
     for method in Method::ALL {
         assert_eq!(word(serde_json::to_value(method).unwrap()), method.as_str());

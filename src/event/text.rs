@@ -1,4 +1,4 @@
-//! Texts of a bounded length.
+//! Texts of limited length.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::MAX_TEXT;
 
-/// A text of at most [`MAX_TEXT`] bytes; longer ones are cut.
+/// A text of at most [`MAX_TEXT`] bytes. Longer texts are cut.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Text(String);

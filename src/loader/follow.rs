@@ -1,4 +1,4 @@
-//! Looking whenever there is a reason to.
+//! Decides when definitions are read again.
 
 use std::time::Duration;
 
@@ -13,77 +13,77 @@ use tracing::error;
 use super::{Loader, watch::Watch};
 use crate::state::State;
 
-/// How long a directory has to be quiet before it is read: editors take several
-/// steps, and the first of them is not the one that counts.
+/// Time without changes before a directory is read. Editors write in several
+/// steps, and only the last one leaves the complete file.
 const QUIET: Duration = Duration::from_millis(100);
 
-/// The same for a `ConfigMap` volume, which changes in one step. Only links and
-/// the removal of old files follow, so that one look is enough for all of it.
+/// The same for a `ConfigMap` volume, which changes in one step. kubelet only
+/// updates links and removes old files afterwards.
 const QUIET_VOLUME: Duration = Duration::from_millis(25);
 
-/// How long a directory that is never quiet is left alone.
-const RESTLESS: Duration = Duration::from_secs(2);
+/// A directory that keeps changing is read after this time.
+const MAX_WAIT: Duration = Duration::from_secs(2);
 
-/// Time between two looks without a hint, while the kernel would give one.
+/// Interval between reads without a hint while the kernel reports changes.
 const POLL: Duration = Duration::from_secs(5);
 
-/// Time between two looks while it would not.
+/// Interval between reads while the kernel does not report changes.
 const POLL_UNWATCHED: Duration = Duration::from_secs(1);
 
-/// Hints that may wait; one is as good as many.
+/// Most waiting hints; one has the same effect as many.
 const HINTS: usize = 1;
 
-/// Requests for a look that may wait.
+/// Most waiting requests to read.
 const REQUESTS: usize = 16;
 
-/// Makes a loader look. Cheap to clone.
+/// Asks a loader to read again. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Prompt {
     hints: mpsc::Sender<()>,
     requests: mpsc::Sender<oneshot::Sender<State>>,
 }
 
-/// What a loader is made to look by.
+/// The loader's ends of the channels of [`Prompt`].
 #[derive(Debug)]
-pub(super) struct Prompted {
+pub(super) struct Prompts {
     hints: mpsc::Receiver<()>,
     requests: mpsc::Receiver<oneshot::Sender<State>>,
 }
 
-/// Why a loader looks.
+/// Reason for reading again.
 enum Reason {
-    /// Time has passed.
+    /// The interval has passed.
     Poll,
-    /// Something changed, or somebody thinks so.
+    /// The kernel reported a change, or a caller hinted at one.
     Hint,
-    /// Somebody waits for the result.
+    /// A caller waits for the result.
     Request(oneshot::Sender<State>),
 }
 
 impl Prompt {
-    pub(super) fn new() -> (Self, Prompted) {
+    pub(super) fn new() -> (Self, Prompts) {
         let (hints, hints_receiver) = mpsc::channel(HINTS);
         let (requests, requests_receiver) = mpsc::channel(REQUESTS);
-        let prompted = Prompted { hints: hints_receiver, requests: requests_receiver };
-        (Self { hints, requests }, prompted)
+        let prompts = Prompts { hints: hints_receiver, requests: requests_receiver };
+        (Self { hints, requests }, prompts)
     }
 
-    /// Has the loader look soon.
+    /// Asks the loader to read soon.
     pub fn hint(&self) {
-        // Full means that a hint is waiting.
+        // If the channel is full, a hint is already waiting.
         let _ = self.hints.try_send(());
     }
 
-    /// Has the loader look now, and waits for what it finds; `None` if it has
-    /// ended.
-    pub async fn look(&self) -> Option<State> {
+    /// Asks the loader to read now, and waits for the result; `None` if the
+    /// loader has ended.
+    pub async fn reload(&self) -> Option<State> {
         let (sender, state) = oneshot::channel();
         self.requests.send(sender).await.ok()?;
         state.await.ok()
     }
 }
 
-impl Prompted {
+impl Prompts {
     async fn reason(&mut self, pause: Duration) -> Reason {
         tokio::select! {
             Some(sender) = self.requests.recv() => Reason::Request(sender),
@@ -92,9 +92,9 @@ impl Prompted {
         }
     }
 
-    /// Waits until there was no hint for a while, or somebody waits.
+    /// Waits until there was no hint for `quiet`, or a caller asks to read now.
     async fn settle(&mut self, quiet: Duration) -> Reason {
-        let latest = Instant::now() + RESTLESS;
+        let latest = Instant::now() + MAX_WAIT;
         loop {
             let until = (Instant::now() + quiet).min(latest);
             tokio::select! {
@@ -107,40 +107,43 @@ impl Prompted {
 }
 
 impl Loader {
-    /// Follows the definitions until `stop`. What prompts it is the second part.
+    /// Returns a future that reads definitions until `stop`, and the handle that
+    /// asks it to read.
     pub fn follow(self, stop: CancellationToken) -> (impl Future<Output = ()>, Prompt) {
-        let (prompt, prompted) = Prompt::new();
+        let (prompt, prompts) = Prompt::new();
         let watch = Watch::new(&self.reader.places, prompt.hints.clone(), self.metrics.clone());
-        (self.run(watch, prompted, stop), prompt)
+        (self.run(watch, prompts, stop), prompt)
     }
 
-    async fn run(self, watch: Watch, mut prompted: Prompted, stop: CancellationToken) {
-        // What changed before there was a watch is found by the first look.
+    async fn run(self, watch: Watch, mut prompts: Prompts, stop: CancellationToken) {
+        // The first read starts at once. It also finds changes from before the watch.
         let (mut parts, mut reason) = ((self, watch), Reason::Poll);
         loop {
             let since = Instant::now();
             if matches!(reason, Reason::Hint) {
-                reason = prompted.settle(parts.0.quiet()).await;
+                reason = prompts.settle(parts.0.quiet()).await;
             }
             let is_poll = matches!(reason, Reason::Poll);
-            let look = spawn_blocking(move || {
+            let read = spawn_blocking(move || {
                 let (mut loader, mut watch) = parts;
-                let state = loader.look(&mut watch, is_poll, since);
+                let state = loader.read(&mut watch, is_poll, since);
                 ((loader, watch), state)
             });
-            let Ok((returned, state)) = look.await else {
-                error!("the definitions are no longer followed: restart to have changes served");
+            let Ok((returned, state)) = read.await else {
+                error!(
+                    "reading the definitions crashed, so changes have no effect: restart the sidecar"
+                );
                 return;
             };
             parts = returned;
             let pause = if state.watching { POLL } else { POLL_UNWATCHED };
             if let Reason::Request(waiting) = reason {
-                // Whoever asked may have gone.
+                // The caller may have gone.
                 let _ = waiting.send(state);
             }
             tokio::select! {
                 () = stop.cancelled() => return,
-                next = prompted.reason(pause) => reason = next,
+                next = prompts.reason(pause) => reason = next,
             }
         }
     }
@@ -149,21 +152,21 @@ impl Loader {
         if self.reader.places.is_volume() { QUIET_VOLUME } else { QUIET }
     }
 
-    fn look(&mut self, watch: &mut Watch, is_poll: bool, since: Instant) -> State {
+    fn read(&mut self, watch: &mut Watch, is_poll: bool, since: Instant) -> State {
         self.watching = watch.renew();
         let before = self.state.borrow().clone();
-        // A failure is logged, and part of the state.
+        // An error is logged and stored in the state.
         let _ = self.load();
         let state = self.state.borrow().clone();
-        if !is_poll || is_news(&before, &state) {
+        if !is_poll || is_changed(&before, &state) {
             self.metrics.reloaded(state.result, since.elapsed());
         }
         state
     }
 }
 
-/// Whether a look found anything else than the one before.
-fn is_news(before: &State, after: &State) -> bool {
-    let of = |state: &State| (state.generation, state.kept.is_some(), state.is_good());
-    of(before) != of(after) || before.problems != after.problems
+/// True if a read changed the result of the read before it.
+fn is_changed(before: &State, after: &State) -> bool {
+    let result = |state: &State| (state.generation, state.kept.is_some(), state.is_good());
+    result(before) != result(after) || before.problems != after.problems
 }

@@ -1,24 +1,24 @@
-//! How long a directory that was emptied is not believed.
+//! Keeps the last definitions for some time after all files are gone.
 
 use std::time::{Duration, Instant};
 
-/// Keeps the last good definitions for a while when all files are gone.
+/// Decides how long the last definitions stay when all files are gone.
 ///
-/// A ConfigMap that is mounted as optional and then deleted, or a mistake of
-/// whatever writes it, looks the same as the wish to have no plugin at all.
+/// An accident, such as a deleted optional ConfigMap, looks the same as the
+/// intention to have no plugins.
 #[derive(Debug)]
 pub(super) struct Grace {
     limit: Duration,
     since: Option<Instant>,
 }
 
-/// What to make of a list of files.
+/// Treatment of a list of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// Take it as it is.
-    Believe,
-    /// Keep what there was, for as long as this.
-    Wait(Duration),
+pub(super) enum Decision {
+    /// Use the list.
+    Use,
+    /// Keep the last definitions, for at most this time.
+    Keep(Duration),
 }
 
 impl Grace {
@@ -26,17 +26,16 @@ impl Grace {
         Self { limit, since: None }
     }
 
-    /// Judges a list that has nothing in it although something is served, or
-    /// any other.
-    pub(super) fn judge(&mut self, is_emptied: bool, now: Instant) -> Verdict {
+    /// `is_emptied` is true if the list is empty although plugins are defined.
+    pub(super) fn decide(&mut self, is_emptied: bool, now: Instant) -> Decision {
         if !is_emptied {
             self.since = None;
-            return Verdict::Believe;
+            return Decision::Use;
         }
         let since = *self.since.get_or_insert(now);
         match self.limit.checked_sub(now.saturating_duration_since(since)) {
-            Some(left) if !left.is_zero() => Verdict::Wait(left),
-            _ => Verdict::Believe,
+            Some(left) if !left.is_zero() => Decision::Keep(left),
+            _ => Decision::Use,
         }
     }
 }
@@ -48,24 +47,24 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(10);
 
     #[test]
-    fn an_emptied_directory_is_believed_after_its_grace() {
+    fn an_empty_directory_is_used_after_the_grace_period() {
         let (mut grace, start) = (Grace::new(LIMIT), Instant::now());
-        assert_eq!(grace.judge(true, start), Verdict::Wait(LIMIT));
+        assert_eq!(grace.decide(true, start), Decision::Keep(LIMIT));
         let later = start + LIMIT / 2;
-        assert_eq!(grace.judge(true, later), Verdict::Wait(LIMIT / 2));
-        assert_eq!(grace.judge(true, start + LIMIT), Verdict::Believe);
+        assert_eq!(grace.decide(true, later), Decision::Keep(LIMIT / 2));
+        assert_eq!(grace.decide(true, start + LIMIT), Decision::Use);
     }
 
     #[test]
-    fn every_emptying_has_a_grace_of_its_own() {
+    fn the_grace_period_starts_again_after_files_return() {
         let (mut grace, start) = (Grace::new(LIMIT), Instant::now());
-        grace.judge(true, start);
-        assert_eq!(grace.judge(false, start + LIMIT), Verdict::Believe);
-        assert_eq!(grace.judge(true, start + 2 * LIMIT), Verdict::Wait(LIMIT));
+        grace.decide(true, start);
+        assert_eq!(grace.decide(false, start + LIMIT), Decision::Use);
+        assert_eq!(grace.decide(true, start + 2 * LIMIT), Decision::Keep(LIMIT));
     }
 
     #[test]
-    fn without_a_grace_an_emptied_directory_is_believed_at_once() {
-        assert_eq!(Grace::new(Duration::ZERO).judge(true, Instant::now()), Verdict::Believe);
+    fn without_a_grace_period_an_empty_directory_is_used_at_once() {
+        assert_eq!(Grace::new(Duration::ZERO).decide(true, Instant::now()), Decision::Use);
     }
 }

@@ -1,4 +1,4 @@
-//! Which texts were good, and since when.
+//! The source and load time of each definition.
 
 use std::{collections::BTreeMap, time::SystemTime};
 
@@ -14,10 +14,10 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct History(BTreeMap<String, Digest>);
 
-/// Digests of what was read, by file; `None` where there is no text.
+/// Digests of the texts that were read, by file; `None` for unreadable files.
 pub(super) type Digests = BTreeMap<String, Option<Digest>>;
 
-/// Digests of files as they were read.
+/// The digests of files.
 pub(super) fn digests(sources: &[Source]) -> Digests {
     let digest = |text: &Vec<u8>| Digest(Sha256::digest(text).into());
     let of = |source: &Source| source.text.as_ref().ok().map(digest);
@@ -25,20 +25,20 @@ pub(super) fn digests(sources: &[Source]) -> Digests {
 }
 
 impl History {
-    /// Files that are not `bad` hold what they were read with; of those that
-    /// are, the text before that stands.
+    /// Stores the digests of valid files. Files in `bad` keep the digest of their
+    /// last good text.
     pub(super) fn record(&mut self, read: &Digests, bad: &[&str]) {
         let mut good = BTreeMap::new();
         for (file, digest) in read {
             let is_bad = bad.contains(&file.as_str());
-            let stands = if is_bad { self.0.get(file).copied() } else { *digest };
-            good.extend(stands.map(|digest| (file.clone(), digest)));
+            let last_good = if is_bad { self.0.get(file).copied() } else { *digest };
+            good.extend(last_good.map(|digest| (file.clone(), digest)));
         }
         self.0 = good;
     }
 
-    /// Makes a set of definitions the desired one and notes the source of
-    /// each. A plugin whose definition is what it was keeps its date.
+    /// Sets the desired definitions and their sources. An unchanged definition
+    /// keeps its load time.
     pub(super) fn settle(&self, state: &mut State, desired: Catalog, ledger: &Ledger) {
         if state.desired != desired {
             state.generation += 1;
@@ -60,7 +60,7 @@ impl History {
         state.digest = self.digest();
     }
 
-    /// Of all good texts together: the same wherever the same is served.
+    /// Digest of all valid texts. It is equal on all machines with the same texts.
     fn digest(&self) -> Digest {
         let mut hash = Sha256::new();
         for (file, digest) in &self.0 {

@@ -1,10 +1,10 @@
-//! Entries of a plugins directory that are never read.
+//! Entries of a plugins directory that are ignored.
 
 use std::fmt;
 
 use crate::plugin::{Code, Diagnostic};
 
-/// An entry of a plugins directory that is never read.
+/// An entry of a plugins directory that is ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ignored {
     /// Its path in the directory.
@@ -13,7 +13,7 @@ pub(crate) struct Ignored {
     pub(crate) reason: Exclusion,
 }
 
-/// The reason why an entry is never read.
+/// Reason for ignoring an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exclusion {
     Encoding,
@@ -35,11 +35,11 @@ impl fmt::Display for Exclusion {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::Encoding => "its name is not UTF-8",
-            Self::Reserved => "names that begin with two dots belong to Kubernetes",
+            Self::Reserved => "names that begin with two dots are reserved for Kubernetes",
             Self::Extension => "its name does not end in .yaml, .yml or .json",
-            Self::Directory => "a directory: only those of a ConfigMap volume are read",
-            Self::Depth => "a directory that is nested too deeply",
-            Self::Unmanaged => "not part of the ConfigMap volume that is mounted here",
+            Self::Directory => "directories are read only in ConfigMap volumes",
+            Self::Depth => "the directory is nested too deeply",
+            Self::Unmanaged => "kubelet did not put it into this ConfigMap volume",
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Mounts whose content never changes, although the ConfigMap does.
+//! Finds mounts whose content does not follow changes of the ConfigMap.
 
 use std::{
     fmt, io,
@@ -11,13 +11,13 @@ use super::Places;
 
 /// A mount that shows what it showed at the start, for ever.
 ///
-/// kubelet updates a ConfigMap volume by replacing files. A `subPath` mount is
-/// one of these files (or a directory of them), and stays the old one.
+/// kubelet updates a ConfigMap volume by replacing files. A `subPath` mount shows
+/// one of these files or directories, and keeps showing the old one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StaticMount {
-    /// Where it is.
+    /// The mount point.
     pub path: PathBuf,
-    /// Whether the file it shows has been replaced already.
+    /// True if kubelet has already replaced the file.
     pub outdated: bool,
 }
 
@@ -25,17 +25,17 @@ impl fmt::Display for StaticMount {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let directory = self.path.parent().unwrap_or(&self.path).display();
         let path = self.path.display();
-        let now = if self.outdated { "has changed and is still the old one" } else { "is fixed" };
+        let now = if self.outdated { "is outdated" } else { "will never change" };
         write!(
             formatter,
-            "{path} is mounted by itself (subPath), so what it shows {now}: changes of the \
-             ConfigMap never arrive here; remove subPath from the volumeMount and mount the \
-             whole ConfigMap as the directory {directory}"
+            "{path} {now}: it is a subPath mount, which does not follow changes of the \
+             ConfigMap: remove subPath from the volumeMount and mount the whole ConfigMap \
+             as the directory {directory}"
         )
     }
 }
 
-/// The mounts among the places of definitions that will never show a change.
+/// The mounts in the places of definitions whose content never changes.
 pub fn static_mounts(places: &Places) -> io::Result<Vec<StaticMount>> {
     let mounts = cmp_procfs::mounts()?;
     let directory = places.directory.as_deref().and_then(|path| absolute(path).ok());
@@ -57,8 +57,9 @@ fn find(mounts: Vec<Mount>, directory: Option<&Path>, single: Option<&Path>) -> 
         .collect()
 }
 
-/// Whether it is part of what kubelet writes for each change: a directory
-/// whose name begins with two dots. Mounts of whole volumes are above that.
+/// True if the root is inside a directory whose name begins with two dots.
+/// kubelet writes such a directory for each change. The root of a whole
+/// volume is above it.
 fn is_of_one_generation(mount: &Mount) -> bool {
     let is_generation = |part: Component<'_>| match part {
         Component::Normal(name) => name.as_encoded_bytes().starts_with(b".."),
@@ -87,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_mounted_by_itself_is_static() {
+    fn a_file_mounted_with_sub_path_is_static() {
         let root = format!("{VOLUME}/..2026_01_01/plugin.yaml");
         for point in ["/cmp/config/plugin.yaml", "/cmp/plugins\\040d/a.yaml"] {
             let found = found(&root, point);
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_replaced_is_told_from_one_that_was_not() {
+    fn a_replaced_file_is_outdated() {
         let root = format!("{VOLUME}/..2026_01_01/plugin.yaml//deleted");
         let found = found(&root, "/cmp/config/plugin.yaml");
         assert!(found[0].outdated);
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_volumes_and_all_else_are_not() {
+    fn whole_volumes_and_other_mounts_are_not_static() {
         assert_eq!(found(VOLUME, "/cmp/plugins\\040d"), []);
         assert_eq!(found(VOLUME, "/cmp/config"), []);
         assert_eq!(found("/", "/cmp"), []);
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_has_none_in_a_directory_of_its_own() {
+    fn a_temporary_directory_has_no_static_mounts() {
         let directory = tempfile::tempdir().unwrap();
         let places = Places { directory: Some(directory.path().to_owned()), single: None };
         assert_eq!(static_mounts(&places).unwrap(), []);

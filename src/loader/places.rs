@@ -1,4 +1,4 @@
-//! Where definitions are.
+//! The directory and the single file from which definitions are read.
 
 use std::path::{Path, PathBuf};
 
@@ -9,45 +9,48 @@ use super::{
     stamp::switch,
 };
 
-/// Where definitions are.
+/// The places of definitions.
 #[derive(Clone, Debug)]
 pub struct Places {
-    /// A directory of them. It may be missing at first if `single` is there.
+    /// A directory of definitions. It may be missing at first if `single` exists.
     pub directory: Option<PathBuf>,
-    /// One by itself: where argocd-cmp-server has its only one. If there is a
-    /// directory too, this need not be there.
+    /// The file of argocd-cmp-server's only definition. It may be missing if there
+    /// is a directory.
     pub single: Option<PathBuf>,
 }
 
-/// Reads all places, and knows which were there before.
+/// Reads all places, and remembers which existed before.
 #[derive(Debug)]
-pub(super) struct Reader {
+pub(super) struct PlacesReader {
     pub(super) places: Places,
-    /// Whether the directory was read before: from then on it is no longer
-    /// optional, since a mount that is gone removes nobody's plugins.
+    /// True if the directory was read before. From then on, a missing directory
+    /// is an error, so that a lost mount removes no plugins.
     had_directory: bool,
     /// The same for the directory of the single definition.
     had_single: bool,
 }
 
 impl Places {
-    /// Whether kubelet writes the definitions, from one moment to the next.
+    /// True for a ConfigMap volume, which kubelet changes in one step.
     pub(super) fn is_volume(&self) -> bool {
-        self.directory.as_deref().or(self.beside()).is_some_and(|path| switch(path).is_some())
+        self.directory
+            .as_deref()
+            .or(self.single_directory())
+            .is_some_and(|path| switch(path).is_some())
     }
 
     /// The directory of the single definition.
-    pub(super) fn beside(&self) -> Option<&Path> {
+    pub(super) fn single_directory(&self) -> Option<&Path> {
         self.single.as_deref().and_then(Path::parent)
     }
 }
 
-impl Reader {
+impl PlacesReader {
     pub(super) fn new(places: Places) -> Self {
         Self { places, had_directory: false, had_single: false }
     }
 
-    /// Everything there is, or why not everything could be read.
+    /// Reads all files. A place that cannot be listed is an error.
     pub(super) fn read(&mut self) -> Result<Snapshot, NoSnapshot> {
         let single = self.single()?;
         let is_optional = single.is_some() && !self.had_directory;
@@ -64,8 +67,8 @@ impl Reader {
         Ok(snapshot)
     }
 
-    /// The single definition. That its whole directory is gone is no word on
-    /// whether it is wanted.
+    /// Reads the single definition. If its whole directory disappears, this is an
+    /// error and does not remove the plugin.
     fn single(&mut self) -> Result<Option<Source>, NoSnapshot> {
         let Some(path) = &self.places.single else { return Ok(None) };
         let source = snapshot::one(path);
@@ -73,10 +76,10 @@ impl Reader {
             self.had_single = true;
             return Ok(Some(source));
         }
-        let beside = self.places.beside().unwrap_or(path);
-        match beside.metadata() {
+        let directory = self.places.single_directory().unwrap_or(path);
+        match directory.metadata() {
             Err(error) if self.had_single => {
-                Err(NoSnapshot::List { path: beside.to_owned(), error })
+                Err(NoSnapshot::List { path: directory.to_owned(), error })
             }
             Ok(_) | Err(_) => Ok(None),
         }
@@ -89,17 +92,17 @@ mod tests {
 
     use super::*;
 
-    fn names(reader: &mut Reader) -> Vec<String> {
+    fn names(reader: &mut PlacesReader) -> Vec<String> {
         reader.read().unwrap().files.into_iter().map(|source| source.name).collect()
     }
 
     #[test]
-    fn a_directory_that_was_there_once_is_missed() {
+    fn a_directory_that_disappears_is_an_error() {
         let root = tempfile::tempdir().unwrap();
         let (directory, single) = (root.path().join("plugins.d"), root.path().join("plugin.yaml"));
         fs::write(&single, "text").unwrap();
         let places = Places { directory: Some(directory.clone()), single: Some(single.clone()) };
-        let mut reader = Reader::new(places);
+        let mut reader = PlacesReader::new(places);
         assert_eq!(names(&mut reader), [single.display().to_string()]);
         fs::create_dir(&directory).unwrap();
         assert_eq!(names(&mut reader).len(), 1);
@@ -108,25 +111,25 @@ mod tests {
     }
 
     #[test]
-    fn a_single_definition_is_gone_only_if_its_directory_is_not() {
+    fn a_single_definition_is_removed_only_if_its_directory_still_exists() {
         let root = tempfile::tempdir().unwrap();
-        let beside = root.path().join("config");
-        fs::create_dir(&beside).unwrap();
-        fs::write(beside.join("plugin.yaml"), "text").unwrap();
+        let config = root.path().join("config");
+        fs::create_dir(&config).unwrap();
+        fs::write(config.join("plugin.yaml"), "text").unwrap();
         let directory = Some(root.path().join("plugins.d"));
         fs::create_dir(root.path().join("plugins.d")).unwrap();
-        let single = Some(beside.join("plugin.yaml"));
-        let mut reader = Reader::new(Places { directory, single });
+        let single = Some(config.join("plugin.yaml"));
+        let mut reader = PlacesReader::new(Places { directory, single });
         assert_eq!(names(&mut reader).len(), 1);
-        fs::remove_file(beside.join("plugin.yaml")).unwrap();
+        fs::remove_file(config.join("plugin.yaml")).unwrap();
         assert_eq!(names(&mut reader).len(), 0);
-        fs::remove_dir(&beside).unwrap();
+        fs::remove_dir(&config).unwrap();
         assert!(reader.read().is_err());
     }
 
     #[test]
-    fn without_a_directory_the_only_definition_is_needed() {
+    fn without_a_directory_the_single_definition_is_required() {
         let places = Places { directory: None, single: Some("/nowhere/plugin.yaml".into()) };
-        assert_eq!(names(&mut Reader::new(places)), ["/nowhere/plugin.yaml"]);
+        assert_eq!(names(&mut PlacesReader::new(places)), ["/nowhere/plugin.yaml"]);
     }
 }

@@ -1,7 +1,7 @@
-//! All files of a plugins directory, as they were at one moment.
+//! Reads all files of a plugins directory as they were at one moment.
 //!
-//! `serve` and every command that reads a plugins directory read it here, so
-//! that all of them agree on which files count.
+//! `serve` and all other commands read a plugins directory with this code, so
+//! they agree on its files.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -21,77 +21,80 @@ use super::{
     stamp::{DATA, MAX_ENTRIES, Opened, crowded, directory_flags, names, switch},
 };
 
-/// How often a directory that changes while it is read is read again.
+/// Most attempts to read a directory that changes at the same time.
 const ATTEMPTS: usize = 20;
 
-/// Most directories that a key of a ConfigMap volume may lie in.
+/// Most levels of directories in a ConfigMap volume.
 const MAX_DEPTH: usize = 8;
 
-/// The files of a plugins directory at one moment, and what is no such file.
+/// The files and the ignored entries of a plugins directory at one moment.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshot {
-    /// Files that should hold definitions, by name, readable or not.
+    /// Files that should contain definitions, sorted by name; includes unreadable
+    /// ones.
     pub(crate) files: Vec<Source>,
-    /// Entries that are never read.
+    /// Entries that are ignored.
     pub(crate) ignored: Vec<Ignored>,
 }
 
-/// The part that an entry plays in a plugins directory.
+/// Treatment of an entry of a plugins directory.
 enum Role {
     Definition,
     Directory,
     Ignored(Exclusion),
 }
 
-/// Why a directory is not read. It is not the same as an empty one.
+/// A plugins directory could not be read. This is different from an empty one.
 #[derive(Debug, Error)]
 pub enum NoSnapshot {
-    /// It is not there, or may not be listed.
+    /// It is missing or cannot be listed.
     #[error("{path}: cannot list the plugins directory: {error}")]
     List {
         /// The directory.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         error: io::Error,
     },
-    /// It never holds still.
+    /// It changed during every attempt to read it.
     #[error("{path}: the plugins directory changes faster than it can be read")]
-    Restless {
+    Changing {
         /// The directory.
         path: PathBuf,
     },
 }
 
 impl NoSnapshot {
-    /// Whether there is no such directory.
+    /// True if the directory does not exist.
     pub(super) fn is_missing(&self) -> bool {
         matches!(self, Self::List { error, .. } if error.kind() == io::ErrorKind::NotFound)
     }
 }
 
 impl Snapshot {
-    /// Reads a directory: looks, reads, and looks again whether anything moved.
+    /// Reads a directory between two equal stamps, so that all files are from
+    /// the same moment.
     ///
-    /// While kubelet removes files they are missing or empty, and a list of
-    /// files that is read during a change mixes two moments.
+    /// While kubelet updates a volume, files can be missing or empty, and a list
+    /// of files can mix two versions.
     pub(crate) fn read(directory: &Path) -> Result<Self, NoSnapshot> {
         let list = |error| NoSnapshot::List { path: directory.to_owned(), error };
         for attempt in 1..=ATTEMPTS {
             let opened = match Opened::new(directory) {
-                // The link of a volume led to what was removed just now.
+                // kubelet has just removed the target of the volume's link.
                 Err(_) if attempt < ATTEMPTS && directory.is_dir() => continue,
                 opened => opened.map_err(list)?,
             };
             let snapshot = Self::of(&opened);
-            let unmoved = Opened::new(directory).is_ok_and(|after| after.stamp == opened.stamp);
-            if unmoved {
+            let is_unchanged =
+                Opened::new(directory).is_ok_and(|after| after.stamp == opened.stamp);
+            if is_unchanged {
                 return snapshot.map_err(list);
             }
         }
-        Err(NoSnapshot::Restless { path: directory.to_owned() })
+        Err(NoSnapshot::Changing { path: directory.to_owned() })
     }
 
-    /// Reads an opened directory and, in a ConfigMap volume, those in it.
+    /// Reads an open directory and, in a ConfigMap volume, its subdirectories.
     fn of(opened: &Opened) -> io::Result<Self> {
         let is_volume = opened.volume.is_some();
         let links = if is_volume { Links::None } else { Links::Inside };
@@ -125,14 +128,14 @@ impl Snapshot {
     }
 }
 
-/// Opens a directory below another; itself for the empty path.
+/// Opens a directory below another; the empty path opens the directory itself.
 fn below(files: BorrowedFd<'_>, path: &str) -> io::Result<OwnedFd> {
     let path = if path.is_empty() { "." } else { path };
     Ok(openat(files, path, directory_flags() | OFlags::NOFOLLOW, Mode::empty())?)
 }
 
-/// `items` of a ConfigMap may have paths of several components, so a volume is
-/// read with its directories.
+/// Decides how an entry is treated. `items` of a ConfigMap can have paths with
+/// several components, so directories of a volume are read.
 fn role(directory: BorrowedFd<'_>, name: &OsStr, is_volume: bool, path: &str) -> Role {
     let Some(text) = name.to_str() else { return Role::Ignored(Exclusion::Encoding) };
     if text.starts_with("..") {
@@ -153,7 +156,7 @@ fn role(directory: BorrowedFd<'_>, name: &OsStr, is_volume: bool, path: &str) ->
     }
 }
 
-/// Entries beside the link of a volume that kubelet did not make.
+/// Entries next to the link of a volume that kubelet did not create.
 fn unmanaged(root: BorrowedFd<'_>) -> io::Result<Vec<Ignored>> {
     let is_managed = |name: &OsStr| {
         let behind = Path::new(DATA).join(name);
@@ -174,8 +177,8 @@ fn is_definition(name: &str) -> bool {
     matches!(extension, Some("yaml" | "yml" | "json"))
 }
 
-/// Reads one file outside the directory. If there is none, that is no file of
-/// the volume which is shown.
+/// Reads one file outside the directory. While kubelet switches a volume, a
+/// missing file is read again.
 pub(super) fn one(path: &Path) -> Source {
     let directory = path.parent().unwrap_or(path);
     let mut source = Source::alone(path);
@@ -225,14 +228,14 @@ mod tests {
     }
 
     #[test]
-    fn a_configmap_volume_is_read_behind_its_link() {
+    fn a_configmap_volume_is_read_through_its_data_link() {
         let directory = tempfile::tempdir().unwrap();
         let generation = directory.path().join("..2026_01");
         fs::create_dir_all(generation.join("team/one")).unwrap();
         fs::write(generation.join("new.yaml"), "text").unwrap();
         fs::write(generation.join("team/one/a.yaml"), "text").unwrap();
         symlink("..2026_01", directory.path().join("..data")).unwrap();
-        // The visible links are behind: one is gone already, one not yet there.
+        // kubelet has not updated the visible links yet: one is outdated, one missing.
         symlink("..data/gone.yaml", directory.path().join("gone.yaml")).unwrap();
         let sources = read(directory.path()).files;
         let texts = sources.iter().map(|s| s.text.as_deref().unwrap());
@@ -241,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_whose_link_leads_out_of_it_is_not_read() {
+    fn a_volume_whose_link_leaves_it_is_an_error() {
         let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         fs::write(elsewhere.path().join("a.yaml"), "text").unwrap();
         symlink(elsewhere.path(), directory.path().join("..data")).unwrap();
@@ -249,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_told_and_not_waited_for() {
+    fn special_files_are_errors_and_do_not_block() {
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir(directory.path().join("d.yaml")).unwrap();
         rustix::fs::mkfifoat(rustix::fs::CWD, directory.path().join("f.yaml"), 0o600.into())
@@ -262,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_followed_as_long_as_they_stay_inside() {
+    fn links_inside_the_directory_are_followed() {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("text"), "text").unwrap();
         symlink("text", directory.path().join("a.yaml")).unwrap();
@@ -270,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn links_that_lead_out_or_round_are_refused() {
+    fn links_that_leave_the_directory_or_loop_are_refused() {
         for target in ["/etc/passwd", "../../etc/passwd", "a.yaml", "/proc/self/environ"] {
             let directory = tempfile::tempdir().unwrap();
             symlink(target, directory.path().join("a.yaml")).unwrap();
@@ -279,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_the_link_of_a_volume_no_link_is_followed() {
+    fn links_inside_a_configmap_volume_are_not_followed() {
         let directory = tempfile::tempdir().unwrap();
         let generation = directory.path().join("..2026_01");
         fs::create_dir(&generation).unwrap();
@@ -310,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crowded_directory_is_not_read_in_part() {
+    fn a_directory_with_too_many_entries_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         for number in 0..=1000 {
             File::create(directory.path().join(format!("{number}.yaml"))).unwrap();
@@ -319,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_directory_is_no_empty_one() {
+    fn a_missing_directory_is_an_error() {
         let missing = Snapshot::read(Path::new("/nowhere")).unwrap_err();
         assert!(missing.is_missing());
     }

@@ -1,4 +1,4 @@
-//! A file that may hold a definition, and how it is opened.
+//! Opens and reads a file that may contain definitions.
 
 use std::{
     fs::File,
@@ -16,67 +16,67 @@ use thiserror::Error;
 
 use crate::plugin::{Code, Diagnostic};
 
-/// Largest definition in bytes: a ConfigMap as a whole holds no more.
+/// Largest file in bytes: the size limit of a ConfigMap.
 const MAX_FILE: u64 = 1024 * 1024;
 
 /// Permission bits of a mode.
 const PERMISSIONS: u32 = 0o7777;
 
-/// A file that may hold a definition.
+/// A file that may contain definitions.
 #[derive(Debug)]
 pub(crate) struct Source {
     /// Its path in the directory.
     pub(crate) name: String,
     /// Its content.
     pub(crate) text: Result<Vec<u8>, Unreadable>,
-    /// How much of it counts.
+    /// The part of the content that is used.
     pub(super) extent: Extent,
 }
 
-/// How much of a file is read.
+/// The part of a file that is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// The first document, as argocd-cmp-server does.
+    /// The first document, as in argocd-cmp-server.
     First,
-    /// Every definition in it.
+    /// All documents.
     All,
 }
 
-/// Why a file's text is not had.
+/// A file could not be read.
 #[derive(Debug, Error)]
 pub enum Unreadable {
-    /// The operating system says no.
-    #[error("cannot read it: {0}")]
+    /// The operating system refused.
+    #[error("cannot read the file: {0}")]
     Io(#[from] io::Error),
-    /// Its mode says no.
+    /// Its mode denies access.
     #[error(
-        "cannot read it: its mode is {mode:04o}, its owner {owner}, and this runs as {user}: \
-         leave out defaultMode, or set fsGroup"
+        "cannot read the file: its mode is {mode:04o}, its owner is uid {owner}, and this \
+         process runs as uid {user}: remove defaultMode from the volume, or set fsGroup"
     )]
     Denied {
         /// Permission bits.
         mode: u32,
-        /// Whose it is.
+        /// UID of the owner.
         owner: u32,
-        /// Who wants to read it.
+        /// UID of this process.
         user: u32,
     },
-    /// A link to somewhere else.
-    #[error("a link that leads out of the plugins directory, or nowhere")]
+    /// A link that leaves the directory or has no target.
+    #[error("the link leads out of the plugins directory, or its target does not exist")]
     Link,
-    /// A directory, a FIFO, a device.
+    /// A directory, FIFO, socket or device.
     #[error("not a regular file")]
     Kind,
-    /// Longer than a definition may be.
+    /// Larger than [`MAX_FILE`].
     #[error("larger than {MAX_FILE} bytes")]
     Large,
-    /// The others have taken the room there is.
+    /// All files together are larger than [`MAX_ALL`].
     #[error("all definitions together are larger than {MAX_ALL} bytes")]
     Full,
 }
 
 impl Unreadable {
-    /// Stands for all that the file should hold.
+    /// The diagnostic for the whole file.
     pub(crate) fn diagnostic(&self) -> Diagnostic {
         let code = match self {
             Self::Large | Self::Full => Code::TooLarge,
@@ -86,22 +86,23 @@ impl Unreadable {
     }
 }
 
-/// Most bytes of all definitions: a projected volume joins several `ConfigMap`s.
+/// Most bytes of all files together. A projected volume can join several
+/// `ConfigMap`s.
 pub(super) const MAX_ALL: u64 = 16 * 1024 * 1024;
 
-/// Which links may be followed to a file.
+/// Links that are followed to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Links {
-    /// None: behind the link of a ConfigMap volume there is none.
+    /// No links. A ConfigMap volume has none below its `..data`.
     None,
-    /// Those that stay in the directory.
+    /// Links that stay inside the directory.
     Inside,
-    /// All: the path is the operator's own.
+    /// All links, for a path that the operator chose.
     All,
 }
 
 impl Source {
-    /// Reads a file of a directory; takes what it needs from `room`, in bytes.
+    /// Reads a file of a directory. Subtracts its size from `room`, in bytes.
     pub(super) fn of(at: BorrowedFd<'_>, name: String, links: Links, room: &mut u64) -> Self {
         let file = name.rsplit('/').next().unwrap_or(&name);
         let text = text(at, Path::new(file), links).and_then(|text| {
@@ -112,13 +113,13 @@ impl Source {
         Self { name, text, extent: Extent::All }
     }
 
-    /// Reads a file by itself, whose name is its path.
+    /// Reads a single file. Its name is its path.
     pub(super) fn alone(path: &Path) -> Self {
         let text = text(CWD, path, Links::All);
         Self { name: path.display().to_string(), text, extent: Extent::First }
     }
 
-    /// Whether there is no such file.
+    /// True if the file does not exist.
     pub(super) fn is_missing(&self) -> bool {
         matches!(&self.text, Err(Unreadable::Io(error)) if error.kind() == io::ErrorKind::NotFound)
     }
@@ -134,12 +135,12 @@ fn text(at: BorrowedFd<'_>, path: &Path, links: Links) -> Result<Vec<u8>, Unread
         return Err(Unreadable::Large);
     }
     let mut text = Vec::new();
-    // It may grow while it is read.
+    // The file may grow while it is read.
     file.take(MAX_FILE + 1).read_to_end(&mut text)?;
     if text.len() as u64 > MAX_FILE { Err(Unreadable::Large) } else { Ok(text) }
 }
 
-/// Does not wait for somebody to write into a FIFO.
+/// Opens a file. `NONBLOCK` prevents waiting for a writer of a FIFO.
 fn open(at: BorrowedFd<'_>, path: &Path, links: Links) -> Result<File, Errno> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let without_links = || openat(at, path, flags | OFlags::NOFOLLOW, Mode::empty());
@@ -149,7 +150,7 @@ fn open(at: BorrowedFd<'_>, path: &Path, links: Links) -> Result<File, Errno> {
         Links::Inside => {
             let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
             match openat2(at, path, flags, Mode::empty(), beneath) {
-                // Kernels before 5.6 and some sandboxes have no such call.
+                // Kernels before 5.6 and some sandboxes do not have this call.
                 Err(Errno::NOSYS | Errno::PERM) => without_links(),
                 opened => opened,
             }
@@ -161,9 +162,9 @@ fn open(at: BorrowedFd<'_>, path: &Path, links: Links) -> Result<File, Errno> {
 fn explain(at: BorrowedFd<'_>, path: &Path, links: Links, error: Errno) -> Unreadable {
     match error {
         Errno::LOOP | Errno::XDEV => Unreadable::Link,
-        // The name was listed, so only what it leads to can be missing.
+        // The name was listed, so only the target of a link can be missing.
         Errno::NOENT if links != Links::All => Unreadable::Link,
-        // What a socket and a device without a driver say.
+        // The errors of opening a socket, or a device without a driver.
         Errno::NXIO | Errno::NODEV => Unreadable::Kind,
         Errno::ACCESS => statat(at, path, AtFlags::empty()).map_or_else(
             |_hidden| Unreadable::Io(error.into()),

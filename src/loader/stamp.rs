@@ -1,4 +1,4 @@
-//! By what it is known that a directory has not changed.
+//! Detects changes of a directory.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -12,67 +12,68 @@ use std::{
 
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, Stat, fstat, openat, readlinkat, statat};
 
-/// Name of the link that a ConfigMap volume is switched with.
+/// Name of the link that kubelet replaces to switch a ConfigMap volume.
 pub(super) const DATA: &str = "..data";
 
-/// Most entries of a directory that are looked at.
+/// Most entries of a plugins directory.
 pub(super) const MAX_ENTRIES: usize = 1000;
 
-/// A directory that is held open, and what it showed.
+/// An open directory with its stamp.
 #[derive(Debug)]
 pub(super) struct Opened {
-    /// What to read files from: behind the link of a ConfigMap volume.
+    /// The directory with the files: in a ConfigMap volume, the target of its link.
     pub(super) files: OwnedFd,
-    /// The root of a ConfigMap volume.
+    /// The root of a ConfigMap volume; `None` for other directories.
     pub(super) volume: Option<OwnedFd>,
-    /// What it showed.
+    /// The stamp at the time of opening.
     pub(super) stamp: Stamp,
 }
 
-/// What a directory showed. Two that are equal have nothing between them.
+/// State of a directory. If two stamps are equal, nothing changed between them.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
-    /// Which directory it was: another may have its name by now.
+    /// Device and inode, because another directory can take the same path.
     directory: (u64, u64),
-    shown: Shown,
+    content: Content,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Shown {
-    /// A ConfigMap volume: where its link leads, and which link it is. kubelet
-    /// renames a new one over it, and nothing else changes what is behind.
+enum Content {
+    /// A ConfigMap volume: the target and the identity of its link. kubelet
+    /// changes the content only by renaming a new link over it.
     Volume(PathBuf, Mark),
-    /// Any other directory: each name and the file behind it.
+    /// Any other directory: each name and its file.
     Plain(Vec<(OsString, Option<Mark>)>),
 }
 
-/// A file: device, inode, size, and nanoseconds of its last two changes.
+/// Identity of a file: device, inode, size, and the times of its last modification
+/// and status change in nanoseconds.
 #[derive(Debug, PartialEq, Eq)]
 struct Mark(u64, u64, u64, i128, i128);
 
 impl Opened {
-    /// Opens a directory, by whatever links its path has.
+    /// Opens a directory, following all links of its path.
     pub(super) fn new(path: &Path) -> io::Result<Self> {
         let root = openat(CWD, path, directory_flags(), Mode::empty())?;
         let about = fstat(&root)?;
         let directory = (about.st_dev, about.st_ino);
         let Some(target) = data(&root)? else {
-            let shown = Shown::Plain(entries(&root)?);
-            return Ok(Self { files: root, volume: None, stamp: Stamp { directory, shown } });
+            let content = Content::Plain(entries(&root)?);
+            return Ok(Self { files: root, volume: None, stamp: Stamp { directory, content } });
         };
         let link = statat(&root, DATA, AtFlags::SYMLINK_NOFOLLOW)?;
         let files = openat(&root, &target, directory_flags() | OFlags::NOFOLLOW, Mode::empty())?;
-        let shown = Shown::Volume(target, Mark::of(&link));
-        Ok(Self { files, volume: Some(root), stamp: Stamp { directory, shown } })
+        let content = Content::Volume(target, Mark::of(&link));
+        Ok(Self { files, volume: Some(root), stamp: Stamp { directory, content } })
     }
 }
 
-/// For directories that are listed.
+/// Flags for opening a directory.
 pub(super) fn directory_flags() -> OFlags {
     OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC
 }
 
-/// Where the link of a ConfigMap volume beside a file leads, if there is one.
+/// Target and inode of a ConfigMap volume's link in a directory, if there is one.
 pub(super) fn switch(directory: &Path) -> Option<(PathBuf, u64)> {
     let link = directory.join(DATA);
     Some((fs::read_link(&link).ok()?, fs::symlink_metadata(&link).ok()?.ino()))
@@ -87,7 +88,7 @@ fn data(root: &OwnedFd) -> io::Result<Option<PathBuf>> {
     let mut components = target.components();
     match (components.next(), components.next()) {
         (Some(Component::Normal(_)), None) => Ok(Some(target)),
-        _ => Err(io::Error::other("its link ..data leads out of it")),
+        _ => Err(io::Error::other("its link `..data` leads out of the directory")),
     }
 }
 
@@ -100,7 +101,7 @@ fn entries(root: &OwnedFd) -> io::Result<Vec<(OsString, Option<Mark>)>> {
     Ok(names(root.as_fd())?.into_iter().map(marked).collect())
 }
 
-/// Names in a directory, sorted.
+/// The names in a directory, sorted.
 pub(super) fn names(directory: rustix::fd::BorrowedFd<'_>) -> io::Result<Vec<OsString>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(directory)? {

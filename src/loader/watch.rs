@@ -1,4 +1,4 @@
-//! Word from the kernel that something changed, as long as it can be had.
+//! Notifications from the kernel about changed definitions.
 
 use std::{
     collections::BTreeSet,
@@ -16,48 +16,49 @@ use tracing::{info, warn};
 use super::Places;
 use crate::metrics::{Metrics, WatchError};
 
-/// Watches the places where definitions are. What it says is only a hint: each
-/// is looked at from time to time in any case.
+/// Watches the places of definitions. A notification is only a hint, because
+/// definitions are also read at regular intervals.
 #[derive(Debug)]
 pub(super) struct Watch {
     hints: mpsc::Sender<()>,
     metrics: Metrics,
-    /// Directories that hold definitions. Where they are missing or replaced,
-    /// those above them say so.
+    /// Directories with definitions. Their parents are watched too, to notice
+    /// that a directory was created or replaced.
     directories: Vec<PathBuf>,
-    /// Those that are there.
+    /// The directories that exist.
     present: BTreeSet<PathBuf>,
     watcher: Option<RecommendedWatcher>,
-    /// What was wrong last time, so that it is told and counted once.
-    trouble: Option<String>,
+    /// Error of the last attempt, so that it is logged and counted once.
+    last_error: Option<String>,
 }
 
 impl Watch {
-    /// Watches nothing yet.
+    /// A watch without directories; [`Self::renew`] adds them.
     pub(super) fn new(places: &Places, hints: mpsc::Sender<()>, metrics: Metrics) -> Self {
-        let directories = places.directory.as_deref().into_iter().chain(places.beside());
-        // As notify names them in its events.
+        let directories = places.directory.as_deref().into_iter().chain(places.single_directory());
+        // notify uses absolute paths in its events.
         let directories = directories.filter_map(|path| absolute(path).ok()).collect();
         let present = BTreeSet::new();
-        Self { hints, metrics, directories, present, watcher: None, trouble: None }
+        Self { hints, metrics, directories, present, watcher: None, last_error: None }
     }
 
-    /// Watches what is not watched; whether all is. A watch ends unheard with
-    /// its directory or mount, and adding one that is there changes nothing.
+    /// Adds missing watches. Returns true if all directories are watched. The
+    /// kernel silently removes a watch with its directory or mount; adding an
+    /// existing watch has no effect.
     pub(super) fn renew(&mut self) -> bool {
-        let trouble = self.add_all().err();
-        let text = trouble.as_ref().map(ToString::to_string);
-        if text != self.trouble {
-            if let Some(error) = &trouble {
+        let error = self.add_all().err();
+        let text = error.as_ref().map(ToString::to_string);
+        if text != self.last_error {
+            if let Some(error) = &error {
                 self.metrics.watch_error(reason(error));
-                warn!(%error, "cannot watch the plugins; looking every second instead");
+                warn!(%error, "cannot watch the plugins directory: reading it every second instead");
             } else {
-                info!("watching the plugins again");
+                info!("watching the plugins directory again");
             }
         }
-        self.trouble = text;
-        self.metrics.watching(trouble.is_none());
-        trouble.is_none()
+        self.last_error = text;
+        self.metrics.watching(error.is_none());
+        error.is_none()
     }
 
     fn add_all(&mut self) -> notify::Result<()> {
@@ -76,8 +77,8 @@ impl Watch {
             } else if self.present.remove(directory) {
                 self.metrics.watch_error(WatchError::Lost);
             }
-            // That it comes, or comes back, is heard above it. If that belongs to
-            // others, only looking shows that it was replaced.
+            // The watch of the parent reports that the directory is created. If the
+            // parent cannot be watched, only regular reading notices this.
             result = result.and(if is_missing { above } else { inside });
         }
         self.watcher = Some(watcher);
@@ -100,21 +101,20 @@ impl Watch {
                 Ok(event) => !is_reading(event.kind) && concerns(event, &directories),
             };
             if is_hint {
-                // Full means that a hint is waiting.
+                // If the channel is full, a hint is already waiting.
                 let _ = hints.try_send(());
             }
         })
     }
 }
 
-/// Whether it is only what reading does: our own looking is not a hint to look.
+/// True for events that reading causes, because our own reads are no hint.
 fn is_reading(kind: EventKind) -> bool {
     let written = AccessKind::Close(AccessMode::Write);
     matches!(kind, EventKind::Access(access) if access != written)
 }
 
-/// Whether it is about the directories or what is in them, and not only about
-/// others beside them.
+/// True if an event concerns a watched directory or its content.
 fn concerns(event: &Event, directories: &[PathBuf]) -> bool {
     let within = |path: &PathBuf| directories.iter().any(|directory| path.starts_with(directory));
     event.paths.is_empty() || event.paths.iter().any(within)
@@ -125,7 +125,7 @@ fn is_missing(error: &notify::Error) -> bool {
 }
 
 fn reason(error: &notify::Error) -> WatchError {
-    // Descriptors of the process and of the system, and watches of the user.
+    // No more descriptors for the process or the system, or watches for the UID.
     let exhausted = [Errno::MFILE, Errno::NFILE, Errno::NOSPC].map(Errno::raw_os_error);
     match &error.kind {
         ErrorKind::MaxFilesWatch => WatchError::Exhausted,
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn reading_is_no_hint_and_writing_is() {
+    async fn only_writing_is_a_hint() {
         let root = tempfile::tempdir().unwrap();
         let file = root.path().join("a.yaml");
         fs::write(&file, "text").unwrap();
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_happens_beside_the_directory_is_no_hint() {
+    async fn changes_next_to_the_directory_are_no_hint() {
         let root = tempfile::tempdir().unwrap();
         let directory = root.path().join("plugins.d");
         fs::create_dir(&directory).unwrap();
@@ -193,7 +193,7 @@ mod tests {
         assert!(watch.renew());
         fs::remove_dir(&directory).unwrap();
         assert!(hinted(&mut hints).await);
-        assert!(watch.renew(), "what is above it is watched");
+        assert!(watch.renew(), "the parent is watched");
         fs::create_dir(&directory).unwrap();
         assert!(hinted(&mut hints).await);
         while hinted(&mut hints).await {}
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_the_directories_above_nothing_is_heard() {
+    async fn a_missing_parent_cannot_be_watched() {
         let root = tempfile::tempdir().unwrap();
         let (mut watch, mut hints) = watch(&root.path().join("missing/plugins.d"));
         assert!(!watch.renew());

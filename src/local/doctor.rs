@@ -1,9 +1,9 @@
-//! `doctor`: what `serve` would find here, and how to put right what is not.
+//! `doctor`: checks this environment for `serve`, with a remedy for each problem.
 //!
-//! Isolation is not guessed: a supervisor is started for every tier, on
-//! directories of its own, and attacks itself as it does before it serves.
+//! Isolation is tested: for each tier, a private supervisor starts and runs the
+//! attacks of the trial.
 
-mod finding;
+mod check;
 mod isolation;
 mod limits;
 mod places;
@@ -12,35 +12,35 @@ mod tools;
 
 use cmp_sandbox::Tier;
 
-use self::finding::{Finding, Findings, Section};
+use self::check::{Check, Checks, Section};
 use super::{LocalError, show};
 use crate::config::{Serve, TextFormat};
 
-/// Prints what `serve` would find with these options.
+/// Checks the environment with these options of `serve`, and prints the result.
 pub async fn doctor(options: &Serve, format: TextFormat) -> Result<(), LocalError> {
-    let mut findings = Findings::default();
-    findings.add(Section::Process, process::look());
+    let mut checks = Checks::default();
+    checks.add(Section::Process, process::look());
     let (is_isolated, tier) = match isolation::look(options).await {
         Ok(outcome) => {
-            findings.add(Section::Isolation, outcome.findings);
-            (outcome.is_had, outcome.tier)
+            checks.add(Section::Isolation, outcome.checks);
+            (outcome.is_available, outcome.tier)
         }
-        // Of what was not tried nothing is known, and nothing is missed.
+        // Isolation could not be tested, so plugins are checked as if it were best.
         Err(untried) => {
-            findings.add(Section::Isolation, vec![untried]);
+            checks.add(Section::Isolation, vec![untried]);
             (true, Tier::Namespaces)
         }
     };
-    findings.add(Section::Places, places::look(options));
+    checks.add(Section::Places, places::look(options));
     let tools = tools::look(options, tier);
-    findings.add(Section::Plugins, tools);
-    findings.add(Section::Limits, limits::look(options));
+    checks.add(Section::Plugins, tools);
+    checks.add(Section::Limits, limits::look(options));
     let text = match format {
-        TextFormat::Text => findings.text(),
-        TextFormat::Json => findings.json().map_err(|error| LocalError::Show(error.to_string()))?,
+        TextFormat::Text => checks.text(),
+        TextFormat::Json => checks.json().map_err(|error| LocalError::Show(error.to_string()))?,
     };
     show::print(&text)?;
-    match findings.failures() {
+    match checks.failures() {
         _ if !is_isolated => Err(LocalError::Unisolated),
         0 => Ok(()),
         failures => Err(LocalError::Unhealthy { failures }),

@@ -1,19 +1,18 @@
-//! A manifest as YAML that people read, and YAML 1.1 and 1.2 read alike.
+//! Writes a manifest as YAML that means the same in YAML 1.1 and 1.2.
 //!
-//! `serde_yaml` writes for YAML 1.2, where `on` is a text and needs no quotes.
-//! What is printed here goes to tools that read 1.1, where it is a boolean.
+//! `serde_yaml` writes YAML 1.2, in which `on` is a string and needs no quotes.
+//! Many tools read YAML 1.1, in which it is a boolean.
 
 use std::iter::repeat_n;
 
 use serde_json::Value;
 
-/// The value as one YAML document, without the line that begins it but with a
-/// line feed at its end.
+/// The value as one YAML document, without `---` and with a final line feed.
 pub(super) fn document(value: &Value) -> String {
     let mut text = String::new();
     if is_leaf(value) {
         leaf(value, 0, &mut text);
-        // It stands behind no key here.
+        // There is no key before it.
         text = text.trim_start().to_owned();
     } else {
         block(value, 0, &mut text);
@@ -22,7 +21,7 @@ pub(super) fn document(value: &Value) -> String {
     text
 }
 
-/// Whether a value is written behind its key, and not below it.
+/// True if a value is written on the line of its key.
 fn is_leaf(value: &Value) -> bool {
     match value {
         Value::Object(map) => map.is_empty(),
@@ -31,10 +30,10 @@ fn is_leaf(value: &Value) -> bool {
     }
 }
 
-/// Writes a list or a map; the first line is indented already.
+/// Writes a list or a map; the first line is already indented.
 ///
-/// The repo-server reads manifests that are no deeper than 10,000; JSON that
-/// `serde_json` read is no deeper than 128, which bounds this recursion.
+/// `serde_json` reads at most 128 levels, which bounds this recursion. The
+/// repo-server reads at most 10,000.
 fn block(value: &Value, indent: usize, text: &mut String) {
     match value {
         Value::Array(items) => {
@@ -61,7 +60,7 @@ fn block(value: &Value, indent: usize, text: &mut String) {
                 if is_leaf(value) {
                     leaf(value, indent, text);
                 } else {
-                    // A list begins below its key, not right of it.
+                    // A list has the same indentation as its key.
                     let inner = indent + if value.is_array() { 0 } else { 2 };
                     new_line(inner, text);
                     block(value, inner, text);
@@ -72,7 +71,7 @@ fn block(value: &Value, indent: usize, text: &mut String) {
     }
 }
 
-/// Writes a value that needs no lines of its own, but may take some.
+/// Writes a scalar or an empty collection. A literal text has several lines.
 fn leaf(value: &Value, indent: usize, text: &mut String) {
     match value {
         Value::String(string) if is_literal(string) => literal(string, indent + 2, text),
@@ -88,18 +87,18 @@ fn new_line(indent: usize, text: &mut String) {
     text.extend(repeat_n(' ', indent));
 }
 
-/// A text on one line, quoted unless everybody takes it for itself.
+/// A string on one line, quoted if YAML 1.1 or 1.2 would read it differently.
 fn line(string: &str) -> String {
     let quoted = Value::from(string).to_string();
     let in_1_1 = cmp_yaml::to_json(string.as_bytes()).is_ok_and(|json| json == quoted.as_bytes());
     let in_1_2 = serde_yaml::from_str::<serde_yaml::Value>(string)
         .is_ok_and(|value| value.as_str() == Some(string));
-    // As a key it must not be taken for two, nor for the one that merges.
+    // As a key, it must not be split at `: `.
     let is_plain = in_1_1 && in_1_2 && !string.contains(": ") && !string.contains('\n');
     if is_plain && string.len() <= MAX_PLAIN { string.to_owned() } else { portable(&quoted) }
 }
 
-/// Longest text without quotes, in bytes. YAML looks for the colon behind a key
+/// Longest string without quotes, in bytes. YAML searches the colon after a key
 /// within 1,024 characters.
 const MAX_PLAIN: usize = 512;
 
@@ -107,7 +106,7 @@ fn portable(quoted: &str) -> String {
     String::from_utf8_lossy(&cmp_yaml::portable::portable(quoted.as_bytes())).into_owned()
 }
 
-/// Whether a text of several lines can be shown as such.
+/// True if a string can be written as a literal block.
 fn is_literal(string: &str) -> bool {
     let is_shown = |c: char| matches!(c, '\n' | '\t' | ' '..='~' | '\u{a0}'..='\u{d7ff}');
     let is_break = |c: char| matches!(c, '\u{2028}' | '\u{2029}');
@@ -143,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_yaml_1_1_would_misread_is_quoted() {
+    fn strings_that_yaml_1_1_would_misread_are_quoted() {
         let value = json!({
             "on": "on", "plain": "text: no", "time": "12:30:45", "octal": "0644", "exp": "0o17",
             "empty": "", "number": 420, "list": [], "map": {}, "null": null, "image": "nginx:1.27",
@@ -164,7 +163,7 @@ time: 12:30:45
     }
 
     #[test]
-    fn lists_and_texts_of_several_lines_look_as_people_write_them() {
+    fn lists_and_multi_line_strings_are_written_as_blocks() {
         let value =
             json!({"a": [{"b": 1, "c": ["x", ["z"]]}], "script": "one\n  two\n", "cut": "a\n\nb"});
         let expected =
@@ -195,7 +194,7 @@ time: 12:30:45
 
     proptest! {
         #[test]
-        fn both_versions_read_what_was_meant(value in values()) {
+        fn both_versions_read_the_same_value(value in values()) {
             let text = document(&value);
             let in_1_1: Value = serde_json::from_slice(&cmp_yaml::to_json(text.as_bytes()).unwrap()).unwrap();
             prop_assert_eq!(&in_1_1, &value, "{}", text);

@@ -1,4 +1,4 @@
-//! The environment that Argo CD would send for an application.
+//! The environment variables that Argo CD would send for an application.
 
 use std::path::Path;
 
@@ -36,7 +36,7 @@ pub(super) fn compose(
     all
 }
 
-/// All parameters as JSON, those of one name in one object.
+/// All parameters as JSON, with one object for each name.
 fn announce(parameters: &[Parameter]) -> String {
     if parameters.is_empty() {
         return "null".to_owned();
@@ -66,7 +66,7 @@ fn announce(parameters: &[Parameter]) -> String {
     json!(objects).to_string()
 }
 
-/// `PARAM_…` for each value.
+/// A variable `PARAM_…` for each value.
 fn flat(parameters: &[Parameter]) -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> = Vec::new();
     for Parameter { name, place, value } in parameters {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_come_as_json_and_flat() {
+    fn parameters_are_sent_as_json_and_as_variables() {
         let typed =
             ["values-files[]=a.yaml", "values-files[]=b.yaml", "set[image.tag]=1", "name=x"];
         let parameters: Vec<_> = typed.iter().map(|text| parameter(text).unwrap()).collect();

@@ -7,8 +7,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::LocalError;
 
-/// Waits for SIGHUP, SIGINT or SIGTERM. A signal that the parent process
-/// ignored stays ignored, as `nohup` and background jobs of scripts want it.
+/// Waits for SIGHUP, SIGINT or SIGTERM. A signal that the parent process ignored
+/// stays ignored, as `nohup` and background jobs of scripts expect.
 pub async fn interrupted() -> LocalError {
     let mut signals = listen();
     poll_fn(|context| {

@@ -1,4 +1,4 @@
-//! Packing a repository the way Argo CD does.
+//! Packs a repository as Argo CD does.
 
 use std::{
     fmt::Write as _,
@@ -15,31 +15,31 @@ use tar::{Builder, EntryType, Header};
 use tempfile::NamedTempFile;
 use thiserror::Error;
 
-/// Bytes read at a time when the archive is hashed.
+/// Size of reads while hashing the archive, in bytes.
 const PIECE: usize = 64 * 1024;
 
-/// A repository in one file, which goes when this is dropped.
+/// A packed repository in a temporary file, which is removed on drop.
 #[derive(Debug)]
 pub(super) struct Pack {
     file: NamedTempFile,
-    /// Compressed bytes.
+    /// Compressed size in bytes.
     pub(super) size: u64,
-    /// Lower-case hex SHA-256.
+    /// SHA-256 in lower-case hexadecimal digits.
     pub(super) checksum: String,
-    /// Regular files in it.
+    /// Number of regular files.
     pub(super) files: usize,
 }
 
-/// How an archive is compressed.
+/// Compression of an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Codec {
-    /// As Argo CD does, for any server.
+    /// Argo CD's compression, for any server.
     Gzip,
-    /// Faster and smaller, for our own.
+    /// Faster and smaller, for a private supervisor.
     Zstd,
 }
 
-/// Compresses what is written to it.
+/// A writer that compresses.
 enum Compressor<W: Write> {
     Gzip(GzEncoder<W>),
     Zstd(zstd::Encoder<'static, W>),
@@ -77,20 +77,20 @@ impl<W: Write> Write for Compressor<W> {
     }
 }
 
-/// Why a repository was not packed.
+/// A repository could not be packed.
 #[derive(Debug, Error)]
 pub enum NotPacked {
-    /// The operating system says no.
+    /// The operating system refused.
     #[error("{path}: {error}")]
     Io {
-        /// What was looked at.
+        /// The path that was accessed.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         error: io::Error,
     },
-    /// There is no regular file. Argo CD's text.
+    /// The directory has no regular file. The text begins with Argo CD's.
     #[error(
-        "no files to send({root}): there is no regular file in it; name the application's directory"
+        "no files to send({root}): the directory has no regular file: give the application's directory"
     )]
     NoFiles {
         /// The directory.
@@ -98,20 +98,20 @@ pub enum NotPacked {
     },
     /// A path is too deep for `serve`.
     #[error(
-        "{path}: a path in a repository may be {limit} components deep: name a smaller --repo-root"
+        "{path}: a path in a repository can have at most {limit} components: set a smaller --repo-root"
     )]
     Deep {
-        /// Which one.
+        /// The path.
         path: PathBuf,
-        /// Components that it may have.
+        /// Most components of a path.
         limit: usize,
     },
 }
 
 impl Pack {
-    /// Packs everything below `root`: entries sorted by name, links as links,
-    /// sockets, FIFOs and devices left out. No path in it has more than
-    /// `MAX_DEPTH` components.
+    /// Packs everything below `root`, sorted by name. Links are packed as links;
+    /// sockets, FIFOs and devices are skipped. A path with more than `MAX_DEPTH`
+    /// components is an error.
     pub(super) fn new(root: &Path, codec: Codec) -> Result<Self, NotPacked> {
         let at = |path: &Path| {
             let path = path.to_owned();
@@ -133,7 +133,7 @@ impl Pack {
         Ok(Self { file, size, checksum, files })
     }
 
-    /// Where the archive is.
+    /// Path of the archive.
     pub(super) fn path(&self) -> &Path {
         self.file.path()
     }
@@ -145,8 +145,8 @@ struct Packer<W: Write> {
 }
 
 impl<W: Write> Packer<W> {
-    /// Packs what is in a directory, whose paths have `depth` components. The
-    /// kernel takes no path of more than 4096 bytes, which bounds the recursion.
+    /// Packs the content of a directory. Its entries' paths have `depth`
+    /// components; `MAX_DEPTH` bounds the recursion.
     fn walk(&mut self, root: &Path, relative: &Path, depth: usize) -> Result<(), NotPacked> {
         let directory = root.join(relative);
         let failed = |error| NotPacked::Io { path: directory.clone(), error };
@@ -182,8 +182,8 @@ impl<W: Write> Packer<W> {
         }
         let file = File::open(entry.path())?;
         let mut header = header(EntryType::Regular, about, about.len());
-        // A file that grows meanwhile is cut, one that shrinks is filled up: the
-        // header has been written already.
+        // The header already states the size, so a file that grows meanwhile is cut,
+        // and one that shrinks is padded with zeros.
         let contents = file.take(about.len()).chain(io::repeat(0)).take(about.len());
         self.files += 1;
         self.builder.append_data(&mut header, name, contents)
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tree_is_packed_as_argo_cd_packs_it() {
+    fn a_directory_is_packed_as_argo_cd_packs_it() {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir(root.path().join("dir")).unwrap();
         fs::write(root.path().join("dir/file"), "text").unwrap();
@@ -257,14 +257,14 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_without_files_is_refused_in_argo_cds_words() {
+    fn a_directory_without_files_has_argo_cds_error() {
         let root = tempfile::tempdir().unwrap();
         let error = Pack::new(root.path(), Codec::Gzip).unwrap_err().to_string();
         assert!(error.starts_with("no files to send("), "{error}");
     }
 
     #[test]
-    fn long_and_foreign_names_are_kept() {
+    fn long_and_non_ascii_names_are_kept() {
         let root = tempfile::tempdir().unwrap();
         let long = "long-name/".repeat(25) + "é";
         fs::create_dir_all(root.path().join(&long).parent().unwrap()).unwrap();

@@ -1,5 +1,4 @@
-//! A supervisor of one's own: the same program, the same way to serve, on
-//! directories that nobody else uses.
+//! A private supervisor: the same program as `serve`, in temporary directories.
 
 use std::{
     fs::{self, Permissions},
@@ -28,16 +27,16 @@ use crate::{
     plugin::{PluginDefinition, read_all},
 };
 
-/// How long a supervisor may take to be ready.
-const START_PATIENCE: Duration = Duration::from_secs(30);
+/// Time limit for a private supervisor's start.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a supervisor may take to end.
-const STOP_PATIENCE: Duration = Duration::from_secs(10);
+/// Time limit for a private supervisor's end.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Pause between two signals to a supervisor that is cut off.
+/// Pause between two signals to a supervisor that is dropped.
 const SIGNAL_PAUSE: Duration = Duration::from_millis(50);
 
-/// A supervisor that ends with this value.
+/// A private supervisor, which ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Private {
     child: Child,
@@ -47,41 +46,41 @@ pub(super) struct Private {
     left_out: Vec<String>,
 }
 
-/// Why there is no private supervisor.
+/// A private supervisor could not be started.
 #[derive(Debug, Error)]
 pub enum NotPrivate {
-    /// The operating system says no.
-    #[error("cannot start a supervisor of its own: {0}")]
+    /// The operating system refused.
+    #[error("cannot start a private supervisor: {0}")]
     Io(#[from] io::Error),
     /// The definitions cannot be read.
     #[error(transparent)]
     Definitions(#[from] NoSnapshot),
-    /// It says why it does not serve.
+    /// It reported the reason.
     #[error("{reason}")]
     Failed {
-        /// Why, and what to do.
+        /// The reason and the remedy.
         reason: String,
-        /// Why each tier that was asked for is not available, if that is why.
+        /// The reasons why each requested tier is not available, if that is the cause.
         shortfalls: Vec<Shortfall>,
     },
-    /// It ends without saying why; what it wrote to standard error stands above.
-    #[error("the supervisor ended before it was ready: {0}")]
+    /// It ended without reporting a reason. It may have written to standard error.
+    #[error("the private supervisor ended before it was ready: {0}")]
     Silent(ExitStatus),
-    /// It says nothing.
-    #[error("the supervisor was not ready within {} s", START_PATIENCE.as_secs())]
+    /// It exceeded the time limit.
+    #[error("the private supervisor was not ready within {} s", START_TIMEOUT.as_secs())]
     Slow,
 }
 
 impl Private {
-    /// Starts a supervisor for the plugins in a directory, or the one that is
-    /// named, and waits until it serves them.
+    /// Starts a supervisor for the plugins of a directory, or only for the named
+    /// one, and waits until it serves them.
     pub(super) async fn start(
         options: &Application,
         report: &mut Report,
     ) -> Result<Self, NotPrivate> {
         let isolation = options.isolation;
         let directory = TempDir::with_prefix("cmp-supervisor-")?;
-        // The users of requests have to come through.
+        // The UIDs of requests must be able to enter it.
         fs::set_permissions(directory.path(), Permissions::from_mode(0o711))?;
         let plugins = options.plugins_dir();
         let (copies, mut left_out) =
@@ -100,7 +99,7 @@ impl Private {
         if isolation.0 == Some(Tier::None) {
             command.arg("--accept-no-isolation");
         }
-        let hear = |event: &Event| {
+        let on_event = |event: &Event| {
             report.event(event);
             if let Event::NotServed { plugin, file, reason, .. } = event {
                 let file = file.as_ref().map(ToString::to_string);
@@ -108,17 +107,17 @@ impl Private {
                 left_out.push(format!("{name}: {reason}"));
             }
         };
-        let mut private = Self::launch(command, directory, hear).await?;
+        let mut private = Self::launch(command, directory, on_event).await?;
         private.left_out = left_out;
         Ok(private)
     }
 
     /// Starts a supervisor with its directories in `directory`, and waits until
-    /// it is ready. `hear` gets its events so far, `Ready` included.
+    /// it is ready. `on_event` gets all events up to and including `Ready`.
     pub(super) async fn launch(
         mut command: Command,
         directory: TempDir,
-        hear: impl FnMut(&Event),
+        on_event: impl FnMut(&Event),
     ) -> Result<Self, NotPrivate> {
         command.arg("--events").stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn()?;
@@ -126,7 +125,7 @@ impl Private {
         let stdout = stdout.ok_or_else(|| io::Error::from(io::ErrorKind::BrokenPipe))?;
         let mut private =
             Self { child, events: Events::new(stdout), directory, left_out: Vec::new() };
-        let ready = timeout(START_PATIENCE, private.ready(hear)).await;
+        let ready = timeout(START_TIMEOUT, private.ready(on_event)).await;
         ready.map_err(|_elapsed| NotPrivate::Slow)??;
         Ok(private)
     }
@@ -141,36 +140,37 @@ impl Private {
         &self.left_out
     }
 
-    /// Reports its events, until it ends.
+    /// Reports events until the supervisor ends.
     pub(super) async fn follow(&mut self, report: &mut Report) {
         while let Ok(Some(event)) = self.events.next().await {
             report.event(&event);
         }
     }
 
-    /// Ends it in order, so that nothing is left.
+    /// Ends the supervisor and waits, so that no process or file is left.
     pub(super) async fn stop(mut self, report: &mut Report) {
         self.terminate();
         let end = async {
             self.follow(report).await;
             self.child.wait().await
         };
-        // Past this it is ended by force, and its spawner ends everything.
-        let _ = timeout(STOP_PATIENCE, end).await;
+        // After the time limit, dropping the child kills it, and its spawner then
+        // kills all other processes.
+        let _ = timeout(STOP_TIMEOUT, end).await;
     }
 
-    /// Sends SIGTERM, unless it has ended.
+    /// Sends SIGTERM, unless the supervisor has ended.
     fn terminate(&self) {
         let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok());
         if let Some(pid) = pid.and_then(Pid::from_raw) {
-            // If it is gone already, that is as good.
+            // An error means that it has just ended.
             let _ = kill_process(pid, Signal::TERM);
         }
     }
 
-    async fn ready(&mut self, mut hear: impl FnMut(&Event)) -> Result<(), NotPrivate> {
+    async fn ready(&mut self, mut on_event: impl FnMut(&Event)) -> Result<(), NotPrivate> {
         while let Some(event) = self.events.next().await? {
-            hear(&event);
+            on_event(&event);
             match event {
                 Event::Ready { .. } => return Ok(()),
                 Event::Failed { reason, shortfalls } => {
@@ -186,17 +186,17 @@ impl Private {
     }
 }
 
-/// Also for work that an error or a signal cut off: the supervisor and its
-/// spawner must be gone before their directories can be removed.
+/// Waits for the end of the supervisor and its spawner, also after an error or a
+/// signal, because only then can their directories be removed.
 impl Drop for Private {
     fn drop(&mut self) {
-        let until = Instant::now() + STOP_PATIENCE;
+        let until = Instant::now() + STOP_TIMEOUT;
         while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < until {
-            // The second signal cuts its requests off.
+            // The second signal cancels running requests.
             self.terminate();
             thread::sleep(SIGNAL_PAUSE);
         }
-        // A supervisor that was still starting leaves its spawner behind.
+        // A supervisor that is killed during its start leaves its spawner running.
         let is_left = || {
             fs::remove_dir_all(self.directory.path())
                 .is_err_and(|e| e.kind() != io::ErrorKind::NotFound)
@@ -207,11 +207,10 @@ impl Drop for Private {
     }
 }
 
-/// Copies definitions to where the supervisor can read them: it becomes
-/// another user, to whom the caller's directories may be closed. The copy is a
-/// ConfigMap volume, in which files keep their paths. If a plugin is named,
-/// only files that define it are copied, and only those are reported on. Also
-/// returns the files that cannot be read, each with the reason.
+/// Copies definitions to a directory that the supervisor can read, because it
+/// switches to another UID. The copy has the form of a ConfigMap volume, in which
+/// files keep their paths. If a plugin is named, only files that define it are
+/// copied and reported. Also returns unreadable files with the reason.
 fn copy_definitions(
     from: &Path,
     to: &Path,

@@ -1,4 +1,4 @@
-//! What happens, told on standard error.
+//! Progress messages on standard error.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -9,7 +9,7 @@ use crate::{
     request::Phase,
 };
 
-/// Tells people what goes on, and leaves standard output to the result.
+/// Writes progress to standard error. Standard output is for the result.
 #[derive(Debug)]
 pub(super) struct Report {
     color: bool,
@@ -20,29 +20,29 @@ impl Report {
         Self { color: io::stderr().is_terminal() && !config::no_color() }
     }
 
-    /// A step that is finished.
+    /// Reports a finished step.
     pub(super) fn step(&self, step: &str, detail: &str) {
         self.write(&self.stepped(step, detail));
     }
 
-    /// Something that deserves attention.
+    /// Reports a warning.
     pub(super) fn warn(&self, text: &str) {
         self.write(&self.warning(text));
     }
 
-    /// An event of a private supervisor.
+    /// Reports an event of a private supervisor.
     pub(super) fn event(&self, event: &Event) {
         self.lines(event).iter().for_each(|line| self.write(line));
     }
 
     fn lines(&self, event: &Event) -> Vec<String> {
         match event {
-            // The caller reports a failure; a check comes with every connection.
+            // The caller reports failures. Each connection makes a check.
             Event::Ready { .. }
             | Event::Failed { .. }
             | Event::Request { method: Method::Check, .. } => Vec::new(),
             Event::NotServed { file: Some(file), reason, .. } => {
-                vec![self.warning(&format!("not a valid plugin: {file}: {reason}"))]
+                vec![self.warning(&format!("invalid plugin definition: {file}: {reason}"))]
             }
             Event::NotServed { plugin, reason, .. } => {
                 let name = plugin.as_deref().unwrap_or_default();
@@ -82,7 +82,7 @@ impl Report {
 
     #[expect(clippy::unused_self, reason = "a report is what writes")]
     fn write(&self, line: &str) {
-        // Nobody is left to tell that nothing can be told.
+        // An error of standard error cannot be reported anywhere.
         let _ = writeln!(io::stderr().lock(), "{line}");
     }
 }
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_its_phases_and_how_it_ended() {
+    fn a_request_is_shown_with_its_phases_and_outcome() {
         let time = |phase, took_ms| PhaseTime { phase, took_ms };
         let request = |method, uid, reason: Option<&str>| Event::Request {
             plugin: "demo".to_owned(),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn output_and_warnings_are_a_line_each() {
+    fn output_and_warnings_are_one_line_each() {
         let (plugin, stream) = ("demo".to_owned(), Stream::Stderr);
         let output = Event::PluginOutput { plugin, stream, text: "token=***".into() };
         assert_eq!(lines(&output), ["        | token=***"]);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_that_is_not_served_is_named_by_its_file_or_name() {
+    fn a_plugin_that_is_not_served_is_shown_by_file_or_name() {
         let not_served = |plugin: Option<&str>, file: Option<&str>| Event::NotServed {
             plugin: plugin.map(str::to_owned),
             file: file.map(Into::into),
@@ -141,7 +141,7 @@ mod tests {
         };
         assert_eq!(
             lines(&not_served(None, Some("a.yaml"))),
-            ["  warning not a valid plugin: a.yaml: no"]
+            ["  warning invalid plugin definition: a.yaml: no"]
         );
         assert_eq!(lines(&not_served(Some("p"), None)), ["  warning cannot serve plugin `p`: no"]);
     }

@@ -1,4 +1,4 @@
-//! Results, as text for people and for machines.
+//! Results as text, YAML or JSON.
 
 use std::io::{self, Write};
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{LocalError, bench::Verdict, document::document};
+use super::{LocalError, document::document, target::Claim};
 use crate::{config::OutputFormat, grpc::ClientError, plugin::Announcement};
 
 /// Manifests as a stream of YAML documents, or as a JSON list.
@@ -26,20 +26,20 @@ pub(super) fn manifests(manifests: &[Bytes], format: OutputFormat) -> Result<Str
     }
 }
 
-/// What every plugin said.
-pub(super) fn verdicts(
-    asked: &[(String, Result<Verdict, ClientError>)],
+/// The answer of each plugin to discovery.
+pub(super) fn claims(
+    asked: &[(String, Result<Claim, ClientError>)],
     format: OutputFormat,
 ) -> Result<String, LocalError> {
-    let word = |verdict: &Result<Verdict, ClientError>| match verdict {
-        Ok(Verdict::Match) => "match".to_owned(),
-        Ok(Verdict::NoMatch) => "no match".to_owned(),
-        Ok(Verdict::ByName) => "by name only: it has no discovery".to_owned(),
+    let word = |verdict: &Result<Claim, ClientError>| match verdict {
+        Ok(Claim::Match) => "match".to_owned(),
+        Ok(Claim::NoMatch) => "no match".to_owned(),
+        Ok(Claim::ByName) => "by name only: the plugin has no discovery".to_owned(),
         Err(error) => format!("error: {error}"),
     };
     if format == OutputFormat::Json {
         let rows = asked.iter().map(|(name, verdict)| {
-            json!({"plugin": name, "match": matches!(verdict, Ok(Verdict::Match)), "verdict": word(verdict)})
+            json!({"plugin": name, "match": matches!(verdict, Ok(Claim::Match)), "verdict": word(verdict)})
         });
         return text(&rows.collect::<Vec<_>>(), format);
     }
@@ -93,7 +93,7 @@ fn text(value: &impl Serialize, format: OutputFormat) -> Result<String, LocalErr
     }
 }
 
-/// Writes a result to standard output. That nobody reads it is no error.
+/// Writes a result to standard output. A closed pipe is no error.
 pub(super) fn print(result: &str) -> Result<(), LocalError> {
     match io::stdout().lock().write_all(result.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

@@ -56,7 +56,7 @@ pub enum WatchError {
 pub enum PluginState {
     /// It is served as defined.
     Serving,
-    /// Its file has become invalid; the last valid definition is served.
+    /// Its file has become invalid; the last good definition is served.
     Stale,
     /// Its socket is about to be created.
     #[default]

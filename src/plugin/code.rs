@@ -56,9 +56,9 @@ pub enum Code {
     /// A file that is too large.
     TooLarge,
     /// Too much nesting, or too many aliases.
-    TooDeep,
+    TooComplex,
     /// A `ConfigMap` manifest in place of a definition.
-    Wrapped,
+    ConfigMap,
     /// A key with the wrong upper or lower case.
     KeyCase,
     /// An unknown key in `spec.sandbox` or `spec.limits`.
@@ -122,8 +122,8 @@ impl Code {
         (Self::Documents, 110, Severity::Note, "several definitions in one file"),
         (Self::RepeatedKey, 111, Severity::Warning, "a repeated key"),
         (Self::TooLarge, 112, Severity::Error, "a file that is too large"),
-        (Self::TooDeep, 113, Severity::Error, "too much nesting or too many aliases"),
-        (Self::Wrapped, 114, Severity::Error, "a ConfigMap in place of a definition"),
+        (Self::TooComplex, 113, Severity::Error, "too much nesting or too many aliases"),
+        (Self::ConfigMap, 114, Severity::Error, "a ConfigMap in place of a definition"),
         (Self::KeyCase, 115, Severity::Warning, "a key in the wrong case"),
         (Self::UnknownOwnKey, 116, Severity::Error, "an unknown key in sandbox or limits"),
         (Self::InvalidValue, 117, Severity::Error, "an invalid value in sandbox or limits"),

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// The path of a definition inside its file, outermost part first.
 ///
-/// It identifies a definition while its text is invalid: the last valid
+/// It identifies a definition while its text is invalid: the last good
 /// definition at the same place stays in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place(Vec<Part>);

@@ -1,4 +1,4 @@
-//! What a definition says of confinement: keys of our own, which Argo CD skips.
+//! `spec.sandbox` and `spec.limits`, which Argo CD skips.
 
 use std::time::Duration;
 
@@ -7,49 +7,52 @@ use cmp_sandbox::{Cache, Network, Tier};
 use super::variable::{self, VariablePattern};
 use crate::settings::Limit;
 
-/// `spec.sandbox`. What is absent is as the operator of the sidecar has it.
+/// `spec.sandbox`. A key that is left out takes the value of the matching flag
+/// of `serve`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sandbox {
-    /// The plugin is not served with less.
+    /// Weakest isolation that the plugin accepts; with a weaker one, it is not
+    /// served.
     pub minimum_isolation: Option<Tier>,
-    /// Variables of the sidecar that commands see; `None` for all.
+    /// Variables of the sidecar that commands get; `None` for all.
     pub variables: Option<Vec<VariablePattern>>,
-    /// Ports to connect to.
+    /// TCP ports that commands can connect to.
     pub network: Option<Network>,
-    /// Further paths to read.
+    /// More absolute paths that commands can read.
     pub read: Vec<String>,
-    /// Directories to keep between requests.
+    /// Directories that requests of the plugin share.
     pub caches: Vec<Cache>,
 }
 
-/// `spec.limits`. What is absent is as the operator of the sidecar has it.
+/// `spec.limits`. A key that is left out takes the value of the matching flag
+/// of `serve`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Time of a request, if that is less than the caller grants.
+    /// Longest duration of a request, if Argo CD's deadline is later.
     pub timeout: Option<Duration>,
-    /// Bytes of memory of each process, and of all together.
+    /// Memory in bytes, of each process and of the whole request.
     pub memory: Option<Limit>,
-    /// Processes at a time.
+    /// Concurrent processes and threads of a request.
     pub processes: Option<Limit>,
-    /// Seconds of processor time of each process.
+    /// Processor time of each process, in seconds.
     pub cpu: Option<Limit>,
-    /// Bytes of each file.
+    /// Size of each file, in bytes.
     pub file_size: Option<Limit>,
-    /// Bytes of all files together.
+    /// Size of all files of a request together, in bytes.
     pub disk: Option<Limit>,
-    /// Files and directories.
+    /// Files and directories of a request.
     pub files: Option<Limit>,
-    /// Bytes of standard output.
+    /// Size of a command's standard output, in bytes.
     pub output: Option<u64>,
-    /// Requests at a time.
+    /// Concurrent requests of the plugin.
     pub requests: Option<u32>,
-    /// Fewer manifests are an error: with automated pruning, none delete the
-    /// application.
+    /// Fewer manifests are an error. With automated pruning, an empty answer
+    /// deletes the application's resources.
     pub minimum_manifests: usize,
 }
 
 impl Sandbox {
-    /// Whether commands see the sidecar's variable of this name.
+    /// True if commands get the sidecar's variable of this name.
     #[must_use]
     pub fn admits(&self, name: &[u8]) -> bool {
         variable::admits(self.variables.as_deref(), name)

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::State;
 use crate::metrics::{Metrics, PluginState};
 
-/// Keeps the metrics of plugins and readiness until `stop`.
+/// Updates the metrics of plugins and readiness until `stop`.
 pub async fn measure(mut states: Receiver<State>, metrics: Metrics, stop: CancellationToken) {
     let mut known = BTreeSet::new();
     loop {
@@ -21,7 +21,7 @@ pub async fn measure(mut states: Receiver<State>, metrics: Metrics, stop: Cancel
     }
 }
 
-/// Sets everything; returns the names of the plugins.
+/// Sets all metrics and returns the names of the plugins.
 fn set(metrics: &Metrics, state: &State, known: &BTreeSet<String>) -> BTreeSet<String> {
     let plugins = state.plugins();
     let mut names = BTreeSet::new();

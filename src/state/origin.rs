@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use crate::plugin::{Place, Problem};
 
-/// Bytes of a digest that are shown: enough to tell two definitions apart.
+/// Bytes of a digest that are shown, which is enough to distinguish definitions.
 const DIGEST_SHOWN: usize = 6;
 
 /// The source of a plugin's definition.
@@ -14,20 +14,22 @@ pub struct Origin {
     pub file: String,
     /// The part of the file.
     pub place: Place,
-    /// The set of definitions that it came with; see [`super::State::generation`].
+    /// The generation in which the definition last changed; see
+    /// [`super::State::generation`].
     pub generation: u64,
-    /// When it was read.
+    /// Time when it was read.
     pub loaded_at: SystemTime,
-    /// Of the text it was read from.
+    /// Digest of the file's text.
     pub digest: Digest,
 }
 
-/// Tells two texts apart, on any machine.
+/// SHA-256 of a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Digest(pub(crate) [u8; 32]);
 
 impl Origin {
-    /// Whether the definition is, or is in, what is wrong.
+    /// True if the problem concerns this definition, or a part of the file that
+    /// contains it.
     pub(super) fn is_in(&self, problem: &Problem) -> bool {
         self.file == problem.file && problem.place.holds(&self.place)
     }

@@ -1,4 +1,4 @@
-//! The state as JSON: `/plugins` writes it, `status` reads it.
+//! The state as JSON, which `/plugins` writes and `status` reads.
 
 use std::time::SystemTime;
 
@@ -11,25 +11,25 @@ use crate::metrics::{PluginState, Reload};
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
-    /// Whether requests are welcome.
+    /// True if the supervisor is ready for requests.
     pub ready: bool,
-    /// The result of the last look at the definitions.
+    /// The result of the last read of the definitions.
     pub result: Reload,
-    /// Counts sets of definitions since the start.
+    /// Number of changes of the set of definitions since the start.
     pub generation: u64,
-    /// When everything was valid last; RFC 3339.
+    /// Last time when all definitions were readable and valid; RFC 3339.
     pub last_success: Option<String>,
-    /// Whether the kernel reports changes at once.
+    /// True if the kernel reports changes of the directory.
     pub watching: bool,
-    /// The reason why all definitions stay as they were, if they do.
+    /// Set while the last definitions stay in use although the files differ.
     pub kept: Option<Kept>,
-    /// Mounts that never change, and what to do about them.
+    /// Messages about mounts whose content never changes, with a remedy.
     pub static_mounts: Vec<String>,
-    /// By name; those that have none come last, by file.
+    /// Plugins by name, then definitions without a valid name, by file.
     pub plugins: Vec<Plugin>,
 }
 
-/// One plugin: whether it is served, from which source, and why not.
+/// One plugin, with its source and its problems.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plugin {
@@ -37,17 +37,17 @@ pub struct Plugin {
     pub name: Option<String>,
     /// File name of its socket.
     pub socket: Option<String>,
-    /// Whether it is served.
+    /// Its state.
     pub state: PluginState,
     /// The file of its definition.
     pub file: Option<String>,
-    /// The set of definitions that it came with.
+    /// The generation in which its definition last changed.
     pub generation: Option<u64>,
-    /// When its definition was read; RFC 3339.
+    /// Time when its definition was read; RFC 3339.
     pub loaded_at: Option<String>,
-    /// Tells definitions apart.
+    /// First digits of the digest of its file.
     pub hash: Option<String>,
-    /// Everything that is wrong with it.
+    /// All its problems.
     pub problems: Vec<String>,
 }
 
@@ -66,7 +66,7 @@ impl From<&State> for Summary {
     }
 }
 
-/// UTC, to the second.
+/// A time in UTC, with seconds.
 pub(super) fn rfc3339(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
 }

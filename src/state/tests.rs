@@ -1,4 +1,4 @@
-//! One plugin in every state, and the definitions that are nobody's.
+//! Plugins in all states, and definitions that were never valid.
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -22,7 +22,7 @@ fn problem(file: &str, stale: bool, text: &str) -> Problem {
     Problem { stale, ..Problem::of_file(file, Diagnostic::new(Code::Kind, text)) }
 }
 
-/// Four plugins that are defined in files of their names, of which two are served.
+/// Four plugins in files of the same name, two of which are served.
 fn state() -> State {
     let desired = catalog(&["failed", "serving", "stale", "starting"]);
     let origin = |name: &PluginName| Origin {
@@ -50,7 +50,7 @@ fn state() -> State {
 }
 
 #[test]
-fn each_plugin_is_in_one_state_and_tells_the_reason_and_the_file() {
+fn each_plugin_has_one_state_with_its_file_and_reason() {
     let told = state().plugins().into_iter().map(|plugin| {
         let (name, file) = (plugin.name.unwrap_or_default(), plugin.file.unwrap_or_default());
         format!("{name} {} {file}: {}", plugin.state.as_str(), plugin.problems.join(", "))
@@ -66,7 +66,7 @@ fn each_plugin_is_in_one_state_and_tells_the_reason_and_the_file() {
 }
 
 #[test]
-fn requests_are_welcome_once_anything_that_was_tried_is_served() {
+fn a_state_is_useful_once_one_plugin_is_served_or_none_is_defined() {
     let state = state();
     assert!(state.is_useful() && !state.is_settled());
     assert!(!State { tried: None, ..state.clone() }.is_useful());

@@ -1,38 +1,38 @@
-//! What a reload would do.
+//! The effect of a reload, for `--against`.
 
 use std::sync::Arc;
 
 use cmp_sandbox::Tier;
 use serde_json::{Value, json};
 
-use super::input::{Input, Kind};
+use super::input::{Input, InputKind};
 use crate::{
     loader::Ledger,
     plugin::{Code, Diagnostic, PluginDefinition, Problem, Reading},
     supervisor::{Action, plan},
 };
 
-/// What a supervisor that serves one set of files would do to serve another.
+/// Actions of a supervisor that changes from one set of files to another.
 #[derive(Debug)]
-pub(super) struct Reload {
-    steps: Vec<Step>,
+pub(super) struct ReloadPreview {
+    steps: Vec<ReloadStep>,
     problems: Vec<Problem>,
 }
 
-/// One line of the plan.
+/// One action of the reload.
 #[derive(Debug)]
-struct Step {
+struct ReloadStep {
     verb: &'static str,
     plugin: String,
     detail: String,
 }
 
-impl Reload {
+impl ReloadPreview {
     pub(super) fn new(old: &[Input], new: &[Input]) -> Self {
         let mut ledger = Ledger::new(Tier::Namespaces);
         let (served, broken) = ledger.take(named(old));
-        // What was broken before is what may be mended now; what is not there
-        // cannot be compared with.
+        // Errors in the old files may be the reason for the change, so they are not
+        // reported. Unreadable old files cannot be compared, so they are.
         let absent = broken.into_iter().filter(|old| old.problem.code == Code::Unreadable);
         let owners: Vec<_> = served
             .iter()
@@ -50,46 +50,46 @@ impl Reload {
                     step("update", &plugin, changes.unwrap_or_default().join(", "))
                 }
                 Action::Stop(name) => {
-                    let detail = "Applications that name it would fail".to_owned();
+                    let detail = "Applications that name this plugin would fail".to_owned();
                     let owner = owners.iter().find(|(owned, _)| *owned == name);
-                    let heir = desired.iter().find(|plugin| {
+                    let successor = desired.iter().find(|plugin| {
                         let file = ledger.owner(&plugin.name).map(|(file, _)| file);
                         served.get(&plugin.name).is_none()
                             && file == owner.map(|(_, file)| file.as_str())
                     });
-                    if let Some(heir) = heir {
+                    if let Some(successor) = successor {
                         let file = owner.map(|(_, file)| file.as_str()).unwrap_or_default();
-                        let text = format!("`{name}` would be called `{}`", heir.name);
-                        reload.problems.extend(renamed(new, file, heir, text));
+                        let text = format!("this change renames `{name}` to `{}`", successor.name);
+                        reload.problems.extend(renamed(new, file, successor, text));
                     }
-                    Step { verb: "stop", plugin: name.to_string(), detail }
+                    ReloadStep { verb: "stop", plugin: name.to_string(), detail }
                 }
             });
         }
         let mut kept: Vec<_> = problems.iter().filter(|problem| problem.stale).collect();
         kept.dedup_by_key(|problem| &problem.file);
-        let keep = |problem: &Problem| Step {
+        let keep = |problem: &Problem| ReloadStep {
             verb: "keep",
             plugin: problem.file.clone(),
-            detail: "what was good in it: it is broken".to_owned(),
+            detail: "the file is invalid: its last good definitions stay".to_owned(),
         };
         reload.steps.extend(kept.into_iter().map(keep));
         reload
     }
 
-    /// What is to be told of single files.
+    /// Problems of single files.
     pub(super) fn problems(&self) -> Vec<Problem> {
         self.problems.clone()
     }
 
-    /// The plan, one line each.
+    /// The actions as text, one on each line.
     pub(super) fn describe(&self) -> String {
         if self.steps.is_empty() {
             return "a reload would change nothing\n".into();
         }
         let width = self.steps.iter().map(|step| step.plugin.chars().count()).max();
         let width = width.unwrap_or_default();
-        let line = |Step { verb, plugin, detail }: &Step| {
+        let line = |ReloadStep { verb, plugin, detail }: &ReloadStep| {
             format!("  {verb:6}  {plugin:width$}  {detail}").trim_end().to_owned() + "\n"
         };
         let lines: String = self.steps.iter().map(line).collect();
@@ -97,7 +97,7 @@ impl Reload {
     }
 
     pub(super) fn json(&self) -> Value {
-        let step = |step: &Step| json!({"action": step.verb, "plugin": step.plugin, "detail": step.detail});
+        let step = |step: &ReloadStep| json!({"action": step.verb, "plugin": step.plugin, "detail": step.detail});
         self.steps.iter().map(step).collect()
     }
 }
@@ -105,29 +105,34 @@ impl Reload {
 fn named(inputs: &[Input]) -> impl Iterator<Item = (String, Vec<Reading>)> {
     let is_unique =
         |input: &Input| inputs.iter().filter(|other| other.name == input.name).count() == 1;
-    inputs.iter().filter(|input| input.kind == Kind::File).map(move |input| {
-        // The name is what both sets have in common, unless it names two files.
+    inputs.iter().filter(|input| input.kind == InputKind::File).map(move |input| {
+        // Files of both sets are matched by name, unless two files have this name.
         let name = if is_unique(input) { &input.name } else { &input.path };
         (name.clone(), input.readings())
     })
 }
 
-fn step(verb: &'static str, plugin: &Arc<PluginDefinition>, detail: String) -> Step {
-    Step { verb, plugin: plugin.name.to_string(), detail }
+fn step(verb: &'static str, plugin: &Arc<PluginDefinition>, detail: String) -> ReloadStep {
+    ReloadStep { verb, plugin: plugin.name.to_string(), detail }
 }
 
-fn renamed(new: &[Input], file: &str, heir: &PluginDefinition, text: String) -> Option<Problem> {
+fn renamed(
+    new: &[Input],
+    file: &str,
+    successor: &PluginDefinition,
+    text: String,
+) -> Option<Problem> {
     let input = new.iter().find(|input| input.name == file || input.path == file)?;
-    let is_heir = |reading: &Reading| reading.definition.as_ref() == Some(heir);
-    let reading = input.readings().into_iter().find(is_heir)?;
+    let is_successor = |reading: &Reading| reading.definition.as_ref() == Some(successor);
+    let reading = input.readings().into_iter().find(is_successor)?;
     let problem = Diagnostic::new(Code::Renamed, text)
         .at(reading.name_region)
         .note("Argo CD finds a plugin by metadata.name and spec.version together")
-        .help("serve both until no Application names the old one");
+        .help("serve both until no Application uses the old name");
     Some(Problem { file: input.path.clone(), place: reading.place, stale: false, problem })
 }
 
-/// What differs between two definitions of one plugin.
+/// The keys that differ between two definitions of a plugin.
 fn changes(old: &PluginDefinition, new: &PluginDefinition) -> Vec<&'static str> {
     let parameters =
         |plugin: &PluginDefinition| (plugin.announcements.clone(), plugin.dynamic.clone());

@@ -1,12 +1,12 @@
-//! Findings as annotations of a workflow on GitHub.
+//! Diagnostics as annotations of a GitHub workflow.
 
 use std::fmt::Write;
 
-use super::Report;
+use super::Validation;
 use crate::plugin::{Region, Severity};
 
-/// One line for each finding.
-pub(super) fn github(report: &Report) -> String {
+/// One line for each diagnostic.
+pub(super) fn github(report: &Validation) -> String {
     let mut text = String::new();
     for problem in &report.problems {
         let diagnostic = &problem.problem;
@@ -26,7 +26,7 @@ pub(super) fn github(report: &Report) -> String {
     text
 }
 
-/// The runner takes lines apart, and turns these back.
+/// Escapes characters that separate fields or lines; GitHub's runner decodes them.
 fn message(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }

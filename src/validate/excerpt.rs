@@ -1,30 +1,30 @@
-//! Findings for people: each with the line it is about.
+//! Diagnostics as text, each with the line that it concerns.
 
 use std::fmt::Write;
 
 use super::{
-    Report,
-    paint::{Paint, harmless},
+    Validation,
+    paint::{Paint, without_controls},
 };
 use crate::{
     plugin::{Diagnostic, Problem, Region, Related, Severity},
     plural::plural,
 };
 
-/// Most characters of a line that are shown.
+/// Longest part of a line that is shown, in characters.
 const MAX_WIDTH: usize = 120;
 
-/// Characters that are shown before a place far to the right.
+/// Characters that are shown before a place beyond [`MAX_WIDTH`].
 const BEFORE: usize = 40;
 
-/// Columns of a tab. It only has to be the same above and below.
+/// Replacement of a tab, so that carets are below their characters.
 const TAB: &str = "    ";
 
-/// Everything that was found, and a line that sums it up.
-pub(super) fn report(report: &Report, paint: Paint) -> String {
+/// All diagnostics and a summary.
+pub(super) fn report(report: &Validation, paint: Paint) -> String {
     let mut text = String::new();
     for problem in &report.problems {
-        Excerpt { report, paint, problem }.write(&mut text);
+        Snippet { report, paint, problem }.write(&mut text);
         text.push('\n');
     }
     if let Some(reload) = &report.reload {
@@ -36,31 +36,31 @@ pub(super) fn report(report: &Report, paint: Paint) -> String {
         (count > 0).then(|| plural(count, &severity.to_string()))
     });
     let counts: Vec<_> = counts.into_iter().flatten().collect();
-    let result = if counts.is_empty() { "nothing is wrong".into() } else { counts.join(", ") };
+    let result = if counts.is_empty() { "no problems".into() } else { counts.join(", ") };
     let (files, plugins) = (report.files(), report.catalog.len());
     let (files, plugins) = (plural(files, "file"), plural(plugins, "plugin"));
     text.push_str(&format_args!("checked {files}, {plugins}: {result}\n").to_string());
     text
 }
 
-/// One finding.
-struct Excerpt<'r> {
-    report: &'r Report,
+/// One diagnostic.
+struct Snippet<'r> {
+    report: &'r Validation,
     paint: Paint,
     problem: &'r Problem,
 }
 
-impl Excerpt<'_> {
+impl Snippet<'_> {
     fn write(&self, text: &mut String) {
         let Problem { file, place, problem, .. } = self.problem;
         let Diagnostic { code, message, region, label, notes, help, related } = problem;
         let severity = problem.severity();
         let head = self.paint.severity(severity, &format!("{severity}[{code}]"));
         let mut lines =
-            vec![format!("{head}{}", self.paint.bold(&format!(": {}", harmless(message))))];
+            vec![format!("{head}{}", self.paint.bold(&format!(": {}", without_controls(message))))];
         let place = match place.to_string() {
             none if none.is_empty() => none,
-            place => format!(" ({})", harmless(&place)),
+            place => format!(" ({})", without_controls(&place)),
         };
         let width = related.iter().filter_map(|other| other.region).chain(*region);
         let width = width.map(|region| region.line.to_string().len()).max().unwrap_or(1);
@@ -80,19 +80,20 @@ impl Excerpt<'_> {
             lines.push(self.paint.frame(&format!("{margin} |")));
         }
         let equals = self.paint.frame(&format!("{margin} ="));
-        let note =
-            |note: &String| format!("{equals} {}: {}", self.paint.bold("note"), harmless(note));
+        let note = |note: &String| {
+            format!("{equals} {}: {}", self.paint.bold("note"), without_controls(note))
+        };
         lines.extend(notes.iter().map(note));
-        let help = help
-            .iter()
-            .map(|help| format!("{equals} {}: {}", self.paint.bold("help"), harmless(help)));
+        let help = help.iter().map(|help| {
+            format!("{equals} {}: {}", self.paint.bold("help"), without_controls(help))
+        });
         lines.extend(help);
         for line in lines {
             let _ = writeln!(text, "{line}");
         }
     }
 
-    /// The line of a place, with carets below.
+    /// A line of a file, with carets below the region.
     fn excerpt(&self, marks: &Marks<'_>, width: usize) -> Option<String> {
         let Region { line, column, end_column } = marks.region;
         let bytes = self.report.line(marks.file, line)?;
@@ -110,7 +111,7 @@ impl Excerpt<'_> {
             .sum();
         let text: String = window.iter().map(|c| shown(*c)).collect();
         let caret = if marks.color.is_some() { "^" } else { "-" };
-        let carets = format!("{} {}", caret.repeat(carets.max(1)), harmless(marks.label));
+        let carets = format!("{} {}", caret.repeat(carets.max(1)), without_controls(marks.label));
         let carets = match marks.color {
             Some(severity) => self.paint.severity(severity, carets.trim_end()),
             None => self.paint.frame(carets.trim_end()),
@@ -124,12 +125,12 @@ impl Excerpt<'_> {
     }
 }
 
-/// What is marked, and how.
+/// A region to mark.
 struct Marks<'m> {
     file: &'m str,
     region: Region,
     label: &'m str,
-    /// None for what only has to do with it.
+    /// `None` for related places.
     color: Option<Severity>,
 }
 
@@ -142,6 +143,6 @@ fn shown(character: char) -> String {
 }
 
 fn address(file: &str, region: Option<Region>) -> String {
-    let file = harmless(file);
+    let file = without_controls(file);
     region.map_or(file.clone(), |region| format!("{file}:{region}"))
 }

@@ -1,16 +1,16 @@
-//! `explain`: what a diagnostic means.
+//! `explain`: prints the documentation of a diagnostic.
 
 use crate::plugin::Code;
 
-/// The user's documentation, which is where the explanations are.
+/// The documentation with one section for each code.
 const DOCUMENTATION: &str = include_str!("../../docs/diagnostics.md");
 
-/// Why nothing is explained.
+/// The code does not exist.
 #[derive(Debug, thiserror::Error)]
-#[error("there is no diagnostic `{0}`; `cmp-supervisor explain` lists them")]
+#[error("unknown diagnostic `{0}`: run `cmp-supervisor explain` for a list")]
 pub struct NoSuchCode(String);
 
-/// The explanation of one code, or the list of all.
+/// The documentation of one code, or the list of all codes.
 pub fn explain(code: Option<&str>) -> Result<String, NoSuchCode> {
     let Some(text) = code else {
         let line = |(code, _, severity, title): &(Code, u16, _, &str)| {
@@ -23,7 +23,7 @@ pub fn explain(code: Option<&str>) -> Result<String, NoSuchCode> {
     section(code).ok_or_else(unknown)
 }
 
-/// The section of a code, without the mark of its heading.
+/// The section of a code, without the `##` of its heading.
 fn section(code: Code) -> Option<String> {
     let heading = format!("## {code}");
     let start = DOCUMENTATION.find(&heading)? + "## ".len();
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_is_explained_with_what_why_an_example_and_a_fix() {
+    fn every_code_has_a_heading_a_reason_an_example_and_a_fix() {
         for (code, _, severity, title) in Code::ALL {
             let text = explain(Some(&code.to_string())).unwrap();
             let heading = format!("{code}: {title} ({severity})\n");
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_code_all_are_listed() {
+    fn without_a_code_all_codes_are_listed() {
         assert_eq!(explain(None).unwrap().lines().count(), Code::ALL.len());
         assert!(explain(Some("CMP9999")).is_err() && explain(Some("x")).is_err());
     }

@@ -1,4 +1,4 @@
-//! What is to be checked, as it was found.
+//! The files that are checked.
 
 use std::{
     collections::BTreeSet,
@@ -13,34 +13,34 @@ use crate::{
     plugin::{Code, Diagnostic, Place, Problem, Reading, read_all},
 };
 
-/// Most bytes that are read of one input: more than any cluster's manifests.
+/// Most bytes of one input: more than the manifests of any cluster.
 const MAX_INPUT: u64 = 64 << 20;
 
-/// What standard input is called in reports.
+/// Name of standard input in results.
 const STDIN: &str = "stdin";
 
-/// A file, or what is told instead of one.
+/// A file, or an entry that cannot be read as one.
 #[derive(Debug)]
 pub(super) struct Input {
-    /// How it is named in reports.
+    /// Its name in results.
     pub(super) path: String,
-    /// How it would be named in a plugins directory.
+    /// Its name in a plugins directory.
     pub(super) name: String,
-    pub(super) kind: Kind,
+    pub(super) kind: InputKind,
     text: Result<Vec<u8>, Box<Diagnostic>>,
 }
 
-/// What an input stands for.
+/// Kind of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum InputKind {
     File,
     /// A directory that could not be read, or has no files.
     Directory,
-    /// An entry of a directory that serving would not read.
+    /// An entry of a plugins directory that `serve` ignores.
     Ignored,
 }
 
-/// Everything that is at these paths, each once.
+/// All inputs at these paths, without duplicates.
 pub(super) fn collect(paths: &[PathBuf]) -> Vec<Input> {
     let mut seen = BTreeSet::new();
     let all = paths.iter().flat_map(|path| {
@@ -54,9 +54,9 @@ pub(super) fn collect(paths: &[PathBuf]) -> Vec<Input> {
 
 impl Input {
     fn new(path: String, name: String, text: Result<Vec<u8>, Box<Diagnostic>>) -> Self {
-        // So that its lines can be shown.
+        // Regions refer to lines of UTF-8 text.
         let text = text.map(|text| cmp_yaml::utf8(&text).into_owned());
-        Self { path, name, kind: Kind::File, text }
+        Self { path, name, kind: InputKind::File, text }
     }
 
     fn file(path: &Path) -> Self {
@@ -66,10 +66,15 @@ impl Input {
 
     fn directory(path: &Path, diagnostic: Diagnostic) -> Self {
         let name = path.display().to_string();
-        Self { path: name.clone(), name, kind: Kind::Directory, text: Err(Box::new(diagnostic)) }
+        Self {
+            path: name.clone(),
+            name,
+            kind: InputKind::Directory,
+            text: Err(Box::new(diagnostic)),
+        }
     }
 
-    /// Everything there is to say of it alone.
+    /// The definitions and problems of this input.
     pub(super) fn readings(&self) -> Vec<Reading> {
         match &self.text {
             Ok(text) => read_all(text),
@@ -79,20 +84,20 @@ impl Input {
         }
     }
 
-    /// The note on an entry that serving would not read.
+    /// The note on an ignored entry.
     pub(super) fn note(&self) -> Option<Problem> {
-        let diagnostic = self.text.as_ref().err().filter(|_| self.kind == Kind::Ignored)?;
+        let diagnostic = self.text.as_ref().err().filter(|_| self.kind == InputKind::Ignored)?;
         Some(Problem::of_file(&self.path, Diagnostic::clone(diagnostic)))
     }
 
-    /// One of its lines, counted from 1.
+    /// A line of the text, counted from 1.
     pub(super) fn line(&self, number: usize) -> Option<&[u8]> {
         let mut lines = self.text.as_ref().ok()?.split(|&byte| byte == b'\n');
         lines.nth(number.checked_sub(1)?)
     }
 }
 
-/// Everything in a directory as serving would find it.
+/// All entries of a directory, as `serve` reads it.
 fn directory(path: &Path) -> Vec<Input> {
     let snapshot = match Snapshot::read(path) {
         Ok(snapshot) => snapshot,
@@ -106,14 +111,14 @@ fn directory(path: &Path) -> Vec<Input> {
         Input::new(shown(&name), name, text.map_err(|reason| Box::new(reason.diagnostic())))
     };
     let ignored = |entry: Ignored| Input {
-        kind: Kind::Ignored,
+        kind: InputKind::Ignored,
         ..Input::new(shown(&entry.name), String::new(), Err(Box::new(entry.diagnostic())))
     };
     let is_empty = snapshot.files.is_empty();
     let files = snapshot.files.into_iter().map(file);
     let mut inputs: Vec<_> = files.chain(snapshot.ignored.into_iter().map(ignored)).collect();
     if is_empty {
-        let text = "there is no .yaml, .yml or .json file in this directory";
+        let text = "no .yaml, .yml or .json file in this directory";
         inputs.push(Input::directory(path, Diagnostic::new(Code::NoDefinition, text)));
     }
     inputs
@@ -123,7 +128,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Box<Diagnostic>> {
     let file = open(path).map_err(|error| unreadable(&error))?;
     if !file.metadata().map_err(|error| unreadable(&error))?.is_file() {
         let diagnostic = Diagnostic::new(Code::Unreadable, "not a regular file");
-        return Err(Box::new(diagnostic.help("pipe it in: … | cmp-supervisor validate -")));
+        return Err(Box::new(diagnostic.help("pipe its content: … | cmp-supervisor validate -")));
     }
     bounded(file)
 }
@@ -140,10 +145,10 @@ fn bounded(source: impl Read) -> Result<Vec<u8>, Box<Diagnostic>> {
 }
 
 fn unreadable(error: &io::Error) -> Box<Diagnostic> {
-    Box::new(Diagnostic::new(Code::Unreadable, format!("cannot read it: {error}")))
+    Box::new(Diagnostic::new(Code::Unreadable, format!("cannot read the file: {error}")))
 }
 
-/// Does not wait for somebody to write into a FIFO.
+/// Opens a file. `NONBLOCK` prevents waiting for a writer of a FIFO.
 fn open(path: &Path) -> io::Result<File> {
     let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     OpenOptions::new().read(true).custom_flags(nonblocking).open(path)

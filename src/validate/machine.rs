@@ -1,15 +1,15 @@
-//! Findings for programs.
+//! Diagnostics as JSON and SARIF.
 
 use serde_json::{Value, json};
 
-use super::Report;
+use super::Validation;
 use crate::plugin::{Code, Diagnostic, Problem, Region, Severity};
 
-/// Counts changes that break readers of the JSON.
+/// Version of the JSON format; rises with each incompatible change.
 const VERSION: u32 = 1;
 
-/// One object with everything.
-pub(super) fn json(report: &Report) -> String {
+/// The whole result as one JSON object.
+pub(super) fn json(report: &Validation) -> String {
     let diagnostics: Vec<_> = report.problems.iter().map(diagnostic).collect();
     let mut value = json!({
         "version": VERSION,
@@ -39,8 +39,8 @@ fn diagnostic(problem: &Problem) -> Value {
     value
 }
 
-/// A log of SARIF 2.1.0.
-pub(super) fn sarif(report: &Report) -> String {
+/// The whole result as SARIF 2.1.0.
+pub(super) fn sarif(report: &Validation) -> String {
     let rules: Vec<_> = Code::ALL
         .iter()
         .map(|(code, _, severity, title)| {
@@ -96,7 +96,7 @@ fn location(file: &str, region: Option<Region>) -> Value {
     json!({"physicalLocation": place})
 }
 
-/// A path as a relative reference.
+/// A path as a relative URI.
 fn uri(path: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte);
     path.bytes().fold(String::new(), |uri, byte| match byte {

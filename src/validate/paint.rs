@@ -1,8 +1,8 @@
-//! Colours, where they are welcome.
+//! Colours for terminals.
 
 use crate::plugin::Severity;
 
-/// Paints text, or leaves it alone.
+/// Colours text, or returns it unchanged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Paint {
     is_colored: bool,
@@ -13,7 +13,7 @@ impl Paint {
         Self { is_colored }
     }
 
-    /// In the colour of a severity.
+    /// Text in the colour of a severity.
     pub(super) fn severity(self, severity: Severity, text: &str) -> String {
         self.paint(
             match severity {
@@ -29,7 +29,7 @@ impl Paint {
         self.paint("1", text)
     }
 
-    /// What frames a text and is none.
+    /// Arrows, bars and line numbers around an excerpt.
     pub(super) fn frame(self, text: &str) -> String {
         self.paint("1;34", text)
     }
@@ -39,7 +39,7 @@ impl Paint {
     }
 }
 
-/// A text that cannot give orders to a terminal.
-pub(super) fn harmless(text: &str) -> String {
+/// Replaces control characters, which could control the terminal.
+pub(super) fn without_controls(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

@@ -102,11 +102,11 @@ fn a_missing_work_directory_is_not_a_failure_of_isolation() {
     fs::remove_dir(place.at("work")).unwrap();
     let output = place.examine("auto");
     let is_isolated = !has(&findings(&output), "failure", "does not start");
-    assert!(has(&findings(&output), "warning", "work is not there; `serve` will make it"));
+    assert!(has(&findings(&output), "warning", "work is missing; `serve` will create it"));
     assert_eq!(output.status.code(), Some(if is_isolated { 0 } else { UNISOLATED }));
     fs::write(place.at("work"), "").unwrap();
     let output = place.examine("auto");
-    let text = format!("not tried: the work directory {}", place.at("work").display());
+    let text = format!("not tested: cannot use the work directory {}", place.at("work").display());
     assert!(has(&findings(&output), "failure", &text), "{output:?}");
     assert_eq!(output.status.code(), Some(UNHEALTHY));
 }

@@ -29,7 +29,7 @@ const REFUSED: [(&str, &str, &str); 6] = [
     ("fileName: x", "fileName: 'a[]'", "syntax error in pattern"),
     ("fileName: x", "find: {glob: '**/[z-a]'}", "error parsing regexp"),
     // A key of ours: misspelt, it would set no limit.
-    ("version: v1", "limits: {memry: 1Gi}", "spec.limits.memry is not known"),
+    ("version: v1", "limits: {memry: 1Gi}", "unknown key spec.limits.memry"),
 ];
 
 /// Definitions of our own, with the result of argocd-cmp-server 3.5: the

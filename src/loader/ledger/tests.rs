@@ -1,4 +1,4 @@
-//! What stays, what goes, and who has a name.
+//! Keeping, removing and replacing definitions.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn ledger() -> Ledger {
     Ledger::new(Tier::Uid)
 }
 
-/// A file with these texts as its documents.
+/// A file with one document for each source.
 fn bundle(file: &str, sources: Vec<Source>) -> Source {
     let texts: Vec<_> = sources.into_iter().map(|source| source.text.unwrap()).collect();
     Source { name: file.into(), text: Ok(texts.join(&b"\n---\n"[..])), extent: Extent::All }
@@ -30,7 +30,7 @@ fn commands(catalog: &Catalog) -> Vec<String> {
 }
 
 #[test]
-fn a_broken_file_keeps_its_last_good_definition_and_no_other_cares() {
+fn an_invalid_file_keeps_its_last_good_definition_and_other_files_change() {
     let mut ledger = ledger();
     let good = vec![source("a.yaml", "a", "x"), source("b.yaml", "b", "x")];
     let (_, problems) = ledger.update(good);
@@ -41,20 +41,20 @@ fn a_broken_file_keeps_its_last_good_definition_and_no_other_cares() {
 }
 
 #[test]
-fn a_file_that_was_never_good_has_nothing_to_keep() {
+fn a_file_that_was_never_valid_keeps_nothing() {
     let (catalog, problems) = ledger().update(vec![broken("a.yaml")]);
     assert!(catalog.is_empty() && !problems[0].stale);
 }
 
 #[test]
-fn a_file_that_is_gone_takes_its_plugin_with_it() {
+fn removing_a_file_removes_its_plugin() {
     let mut ledger = ledger();
     ledger.update(vec![source("a.yaml", "a", "x")]);
     assert!(ledger.update(vec![]).0.is_empty());
 }
 
 #[test]
-fn of_two_files_with_one_name_the_first_has_it_and_both_are_told_of() {
+fn the_first_of_two_files_gets_the_name_and_the_error_names_both() {
     let files = vec![source("a.yaml", "same", "x"), source("b.yaml", "same", "z")];
     let (catalog, problems) = ledger().update(files);
     assert_eq!(commands(&catalog), ["same:x"]);
@@ -63,7 +63,7 @@ fn of_two_files_with_one_name_the_first_has_it_and_both_are_told_of() {
 }
 
 #[test]
-fn who_has_a_name_keeps_it_even_when_it_is_edited() {
+fn the_owner_of_a_name_keeps_it_after_an_edit() {
     let mut ledger = ledger();
     ledger.update(vec![source("b.yaml", "same", "z")]);
     for command in ["z", "edited"] {
@@ -81,7 +81,7 @@ fn who_has_a_name_keeps_it_even_when_it_is_edited() {
 }
 
 #[test]
-fn each_document_keeps_its_own_last_good_definition() {
+fn each_document_keeps_its_last_good_definition() {
     let mut ledger = ledger();
     let good = bundle("f.yaml", vec![source("", "a", "x"), source("", "b", "x")]);
     ledger.update(vec![good]);
@@ -96,7 +96,7 @@ fn each_document_keeps_its_own_last_good_definition() {
 }
 
 #[test]
-fn a_broken_container_keeps_all_that_was_in_it() {
+fn an_invalid_configmap_keeps_all_its_definitions() {
     let config_map = |data: &str| Source {
         name: "m.yaml".into(),
         text: Ok(format!("kind: ConfigMap\ndata:\n{data}").into()),
@@ -119,7 +119,7 @@ fn a_broken_container_keeps_all_that_was_in_it() {
 }
 
 #[test]
-fn a_definition_that_moves_within_its_file_is_no_rival_of_its_old_place() {
+fn a_definition_that_moves_within_its_file_keeps_its_name() {
     let mut ledger = ledger();
     let before = bundle("f.yaml", vec![source("", "a", "x"), source("", "b", "x")]);
     ledger.update(vec![before]);
@@ -134,7 +134,7 @@ fn a_definition_that_moves_within_its_file_is_no_rival_of_its_old_place() {
 }
 
 #[test]
-fn alone_a_file_is_read_as_argo_cd_reads_it() {
+fn a_single_file_is_read_as_argo_cd_reads_it() {
     let both = bundle("f.yaml", vec![source("", "a", "x"), source("", "b", "x")]);
     let both = Source { extent: Extent::First, ..both };
     let (catalog, problems) = ledger().update(vec![both]);
@@ -143,15 +143,15 @@ fn alone_a_file_is_read_as_argo_cd_reads_it() {
 }
 
 #[test]
-fn a_plugin_that_demands_more_isolation_than_there_is_is_not_served() {
-    let demand = |isolation: &str| {
+fn a_plugin_that_requires_more_isolation_is_refused() {
+    let definition = |isolation: &str| {
         let text = format!(
             "kind: ConfigManagementPlugin\nmetadata: {{name: a}}\n\
              spec: {{generate: {{command: [x]}}, sandbox: {{minimumIsolation: {isolation}}}}}"
         );
         Source { name: "a.yaml".into(), text: Ok(text.into()), extent: Extent::All }
     };
-    for (present, demanded, is_served) in [
+    for (present, required, is_served) in [
         (Tier::Uid, "namespaces", false),
         (Tier::Uid, "uid", true),
         (Tier::Uid, "landlock", true),
@@ -159,18 +159,18 @@ fn a_plugin_that_demands_more_isolation_than_there_is_is_not_served() {
         (Tier::Namespaces, "uid", true),
     ] {
         let mut ledger = Ledger::new(present);
-        let (catalog, problems) = ledger.update(vec![demand(demanded)]);
-        assert_eq!(catalog.len(), usize::from(is_served), "{present} {demanded}");
+        let (catalog, problems) = ledger.update(vec![definition(required)]);
+        assert_eq!(catalog.len(), usize::from(is_served), "{present} {required}");
         let names_both = |problem: &Problem| {
             let text = problem.to_string();
-            text.contains(demanded) && text.contains(&present.to_string())
+            text.contains(required) && text.contains(&present.to_string())
         };
         assert_eq!(problems.iter().any(names_both), !is_served);
     }
 }
 
 #[test]
-fn warnings_hold_nothing_up() {
+fn a_plugin_with_warnings_is_served() {
     let text = "kind: ConfigManagementPlugin\nmetadata: {name: a}\n\
                 spec: {generate: {command: [x], arg: [z]}}";
     let odd = Source { name: "a.yaml".into(), text: Ok(text.into()), extent: Extent::All };
@@ -181,7 +181,7 @@ fn warnings_hold_nothing_up() {
 }
 
 #[test]
-fn the_only_file_of_argocd_cmp_server_has_nothing_beside_it_there() {
+fn a_plugin_yaml_next_to_other_definitions_is_noted() {
     let both = || vec![source("helm.yaml", "a", "x"), source("plugin.yaml", "b", "x")];
     let mut ledger = ledger();
     let (catalog, problems) = ledger.update(both());

@@ -1,4 +1,4 @@
-//! Every tier, tried for real.
+//! Tests each tier of isolation.
 
 use std::{
     fs::{self, Permissions},
@@ -10,7 +10,7 @@ use cmp_sandbox::{Need, Tier};
 use tempfile::TempDir;
 use tokio::process::Command;
 
-use super::{Finding, places::present};
+use super::{Check, places::present};
 use crate::{
     config::{Isolation, Serve},
     event::Event,
@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// What versions of Landlock protect, and what it means to have none of it.
+/// Landlock ABI versions, and the protection that each adds.
 const LANDLOCK: [(i32, &str); 4] = [
     (4, "TCP ports (Linux 6.7)"),
     (6, "signals and abstract sockets (Linux 6.12)"),
@@ -28,87 +28,93 @@ const LANDLOCK: [(i32, &str); 4] = [
     (10, "UDP ports (Linux 7.2)"),
 ];
 
-/// What came of the trials.
+/// Result of testing all tiers.
 #[derive(Debug)]
-pub(super) struct Outcome {
-    pub(super) findings: Vec<Finding>,
-    /// Whether `serve` would start.
-    pub(super) is_had: bool,
-    /// With what.
+pub(super) struct TierChecks {
+    pub(super) checks: Vec<Check>,
+    /// True if `serve` would start.
+    pub(super) is_available: bool,
+    /// The isolation that `serve` would use.
     pub(super) tier: Tier,
 }
 
-/// A tier that can be had.
-struct Had {
+/// An available tier.
+struct Available {
     tier: Tier,
     landlock: i32,
     leases: u32,
 }
 
-/// Nothing is tried without a place to try it in: that would say something of
-/// the work directory, and not of isolation.
-pub(super) async fn look(options: &Serve) -> Result<Outcome, Finding> {
-    let mut findings = Vec::new();
-    let mut had: Vec<Had> = Vec::new();
+/// Tests all tiers. If the work directory cannot be used, isolation is not tested
+/// and the error is about the directory.
+pub(super) async fn look(options: &Serve) -> Result<TierChecks, Check> {
+    let mut checks = Vec::new();
+    let mut available: Vec<Available> = Vec::new();
     for tier in Isolation::AUTO.tiers() {
         let directory = prepare(options).map_err(|error| {
             let path = options.work_dir();
-            let text = format!("not tried: the work directory {}: {error}", path.display());
-            Finding::failure(text).remedy("mount an emptyDir there, or --work-dir")
+            let text =
+                format!("not tested: cannot use the work directory {}: {error}", path.display());
+            Check::failure(text).remedy("mount an emptyDir there, or set --work-dir")
         })?;
         match attempt(options, tier, directory).await {
             Ok(tier) => {
-                let text = format!("{}: it can be had, and attacks on it fail", tier.tier.as_str());
-                findings.push(Finding::fine(text));
-                had.push(tier);
+                let text = format!(
+                    "{}: available, and withstands the attacks of the trial",
+                    tier.tier.as_str()
+                );
+                checks.push(Check::fine(text));
+                available.push(tier);
             }
-            Err(why) => findings.push(lack(tier, options.isolation.0, &why, had.is_empty())),
+            Err(why) => {
+                checks.push(unavailable(tier, options.isolation.0, &why, available.is_empty()));
+            }
         }
     }
     let asked = options.isolation.0;
-    let is_meant = |had: &&Had| asked.is_none_or(|asked| had.tier == asked);
-    let chosen = had.iter().find(is_meant);
+    let is_meant = |available: &&Available| asked.is_none_or(|asked| available.tier == asked);
+    let chosen = available.iter().find(is_meant);
     let is_none = asked == Some(Tier::None);
-    findings.extend(chosen.into_iter().flat_map(|had| describe(had, options)));
+    checks.extend(chosen.into_iter().flat_map(|available| describe(available, options)));
     if is_none {
-        let text = "--isolation none: every plugin can read every other's files and secrets";
-        findings.push(Finding::warning(text).remedy("--isolation auto"));
+        let text = "--isolation none: each plugin can read the files and secrets of all others";
+        checks.push(Check::warning(text).remedy("set --isolation auto"));
     } else if chosen.is_none() {
         let text = format!("`serve --isolation {}` does not start", options.isolation.as_str());
-        findings.push(Finding::failure(text));
+        checks.push(Check::failure(text));
     }
     let is_acknowledged = is_none && options.accept_no_isolation;
-    Ok(Outcome {
-        findings,
-        is_had: chosen.is_some() || is_acknowledged,
-        tier: chosen.map_or(Tier::None, |had| had.tier),
+    Ok(TierChecks {
+        checks,
+        is_available: chosen.is_some() || is_acknowledged,
+        tier: chosen.map_or(Tier::None, |available| available.tier),
     })
 }
 
-/// A tier that is not had is a failure if it was asked for, and otherwise of
-/// interest only if it would be better than what is had.
-fn lack(
+/// The check of an unavailable tier: a failure if it was requested, a warning if
+/// it would be better than the available ones, and otherwise a note.
+fn unavailable(
     tier: Tier,
     asked: Option<Tier>,
     (need, why): &(Need, String),
     is_best_so_far: bool,
-) -> Finding {
+) -> Check {
     let text = format!("{}: {why}", tier.as_str());
     let is_missed = asked.is_none() && is_best_so_far && tier != Tier::Namespaces;
-    let finding = if asked == Some(tier) {
-        Finding::failure(text)
+    let check = if asked == Some(tier) {
+        Check::failure(text)
     } else if is_missed {
-        Finding::warning(text)
+        Check::warning(text)
     } else {
-        Finding::note(text)
+        Check::note(text)
     };
     match remedy(tier, *need) {
-        Some(remedy) => finding.remedy(remedy),
-        None => finding,
+        Some(remedy) => check.remedy(remedy),
+        None => check,
     }
 }
 
-/// A Pod's settings that make a tier possible, if it is they that are missing.
+/// The Pod settings that make a tier available, if they are what is missing.
 fn remedy(tier: Tier, need: Need) -> Option<&'static str> {
     match (tier, need) {
         (Tier::Namespaces, Need::Capability) => Some(
@@ -126,42 +132,47 @@ fn remedy(tier: Tier, need: Need) -> Option<&'static str> {
     }
 }
 
-fn describe(had: &Had, options: &Serve) -> Vec<Finding> {
-    let mut findings = vec![Finding::fine(format!(
-        "--isolation {} gives {}, for {} requests at a time, being cleaned up included",
+fn describe(available: &Available, options: &Serve) -> Vec<Check> {
+    let mut checks = vec![Check::fine(format!(
+        "--isolation {} gives {}, for {} concurrent requests, including those being cleaned up",
         options.isolation.as_str(),
-        had.tier.as_str(),
-        had.leases
+        available.tier.as_str(),
+        available.leases
     ))];
-    if had.landlock == 0 {
-        let text = "no Landlock: requests read what everybody may, and reach every port";
-        findings.push(Finding::warning(text).remedy("boot the node with lsm=landlock,…"));
-        return findings;
+    if available.landlock == 0 {
+        let text =
+            "no Landlock: requests can read all world-readable files and connect to all ports";
+        checks.push(Check::warning(text).remedy("boot the node with lsm=landlock,…"));
+        return checks;
     }
-    findings.push(Finding::fine(format!("Landlock version {} is enforced", had.landlock)));
-    let missing = LANDLOCK.iter().filter(|(version, _)| had.landlock < *version);
+    checks.push(Check::fine(format!("Landlock version {} is enforced", available.landlock)));
+    let missing = LANDLOCK.iter().filter(|(version, _)| available.landlock < *version);
     let missing: Vec<_> = missing.map(|(_, what)| *what).collect();
     if !missing.is_empty() {
-        findings.push(Finding::note(format!("this kernel does not cover {}", missing.join(", "))));
+        checks.push(Check::note(format!("this kernel does not cover {}", missing.join(", "))));
     }
-    findings
+    checks
 }
 
-/// Starts a supervisor in one tier as `serve` does, attacks included, and ends it.
-async fn attempt(options: &Serve, tier: Tier, directory: TempDir) -> Result<Had, (Need, String)> {
+/// Starts a supervisor in one tier, with the trial's attacks, and ends it.
+async fn attempt(
+    options: &Serve,
+    tier: Tier,
+    directory: TempDir,
+) -> Result<Available, (Need, String)> {
     let command = command(options, tier, &directory);
     let (mut landlock, mut leases) = (0, 0);
-    let hear = |event: &Event| {
+    let on_event = |event: &Event| {
         if let Event::Ready { landlock: version, leases: count, .. } = event {
             (landlock, leases) = (*version, *count);
         }
     };
-    match Private::launch(command, directory, hear).await {
+    match Private::launch(command, directory, on_event).await {
         Ok(private) => {
             private.stop(&mut Report::new()).await;
-            Ok(Had { tier, landlock, leases })
+            Ok(Available { tier, landlock, leases })
         }
-        // Only one tier was asked for.
+        // One tier was requested, so there is at most one reason.
         Err(NotPrivate::Failed { reason, shortfalls }) => Err(shortfalls
             .into_iter()
             .next()
@@ -170,10 +181,10 @@ async fn attempt(options: &Serve, tier: Tier, directory: TempDir) -> Result<Had,
     }
 }
 
-/// Beside where `serve` would work, but not in a supervisor's way.
+/// Creates temporary directories next to the work directory of `serve`.
 fn prepare(options: &Serve) -> io::Result<TempDir> {
     let directory = TempDir::with_prefix_in("cmp-doctor-", present(&options.work_dir()))?;
-    // The users of requests have to come through.
+    // The UIDs of requests must be able to enter it.
     fs::set_permissions(directory.path(), Permissions::from_mode(0o711))?;
     for (name, mode) in [("plugins.d", 0o755), ("sockets", 0o777), ("work", 0o777)] {
         let path = directory.path().join(name);
@@ -207,10 +218,10 @@ fn command(options: &Serve, tier: Tier, directory: &TempDir) -> Command {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::local::doctor::finding::Grade;
+    use crate::local::doctor::check::Grade;
 
     #[test]
-    fn a_remedy_is_named_only_where_it_helps() {
+    fn a_remedy_is_given_only_if_it_helps() {
         assert!(remedy(Tier::Uid, Need::Capability).unwrap().contains("baseline"));
         assert!(remedy(Tier::Landlock, Need::Landlock).unwrap().contains("6.12"));
         assert_eq!(remedy(Tier::Uid, Need::Landlock), None);
@@ -218,9 +229,9 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_asked_for_is_a_failure() {
+    fn only_a_requested_tier_is_a_failure() {
         let why = (Need::Other, "why".to_owned());
-        let state = |tier, asked, best| lack(tier, asked, &why, best).state;
+        let state = |tier, asked, best| unavailable(tier, asked, &why, best).state;
         assert_eq!(state(Tier::Uid, Some(Tier::Uid), true), Grade::Failure);
         assert_eq!(state(Tier::Uid, None, true), Grade::Warning);
         assert_eq!(state(Tier::Landlock, None, false), Grade::Note);

@@ -1,10 +1,10 @@
-//! What this process may do.
+//! Checks this process's privileges.
 
 use cmp_procfs::{Fields, IdRange};
 
-use super::Finding;
+use super::Check;
 
-/// Capabilities that matter here: their numbers and names.
+/// Numbers and names of the capabilities that matter here.
 const CAPABILITIES: [(u32, &str); 7] = [
     (0, "CHOWN"),
     (1, "DAC_OVERRIDE"),
@@ -15,39 +15,43 @@ const CAPABILITIES: [(u32, &str); 7] = [
     (21, "SYS_ADMIN"),
 ];
 
-/// `KILL` among them.
+/// The bit of `KILL`.
 const KILL: u64 = 1 << 5;
 
-/// `SETUID` and `SETGID`, without which a process has no users to lease.
+/// The bits of `SETUID` and `SETGID`, which tier `uid` needs.
 const USERS: u64 = 1 << 6 | 1 << 7;
 
-pub(super) fn look() -> Vec<Finding> {
+pub(super) fn look() -> Vec<Check> {
     let Ok(status) = Fields::own_status() else {
-        return vec![Finding::failure("/proc is not mounted").remedy("mount it")];
+        return vec![Check::failure("/proc is not mounted").remedy("mount it")];
     };
     let field = |name: &str| {
         let values = status.value(name);
         values.and_then(|values| values.split_whitespace().nth(1)).unwrap_or("unknown").to_owned()
     };
     let capabilities = status.bits("CapEff").unwrap_or_default();
-    let mut findings = vec![
-        Finding::note(format!("uid {}, gid {}", field("Uid"), field("Gid"))),
-        Finding::note(format!("capabilities: {}", names(capabilities))),
+    let mut checks = vec![
+        Check::note(format!("uid {}, gid {}", field("Uid"), field("Gid"))),
+        Check::note(format!("capabilities: {}", names(capabilities))),
     ];
     if capabilities & USERS == USERS && capabilities & KILL == 0 {
         let lost = "capability KILL is missing: if the spawner is killed, commands may survive it";
-        findings.push(Finding::warning(lost).remedy("capabilities: {add: [SETUID, SETGID, KILL]}"));
+        checks.push(Check::warning(lost).remedy("capabilities: {add: [SETUID, SETGID, KILL]}"));
     }
-    findings.push(match status.value("NoNewPrivs").unwrap_or_default() {
-        "1" => Finding::fine("no new privileges (allowPrivilegeEscalation: false)"),
-        _ => Finding::note("new privileges are possible here; requests never have them"),
+    checks.push(match status.value("NoNewPrivs").unwrap_or_default() {
+        "1" => Check::fine("no new privileges (allowPrivilegeEscalation: false)"),
+        _ => Check::note(
+            "allowPrivilegeEscalation is not false; requests never gain privileges anyway",
+        ),
     });
-    findings.push(match status.value("Seccomp").unwrap_or_default() {
-        "2" => Finding::fine("a seccomp profile of the container; requests have one of their own"),
-        _ => Finding::note("no seccomp profile of the container; requests have one of their own"),
+    checks.push(match status.value("Seccomp").unwrap_or_default() {
+        "2" => {
+            Check::fine("the container has a seccomp profile; requests have an additional filter")
+        }
+        _ => Check::note("the container has no seccomp profile; requests have their own filter"),
     });
-    findings.extend(user_namespace());
-    findings
+    checks.extend(user_namespace());
+    checks
 }
 
 fn names(capabilities: u64) -> String {
@@ -62,17 +66,17 @@ fn names(capabilities: u64) -> String {
     }
 }
 
-/// `hostUsers: false`, or not.
-fn user_namespace() -> Option<Finding> {
+/// Checks for a user namespace (`hostUsers: false`).
+fn user_namespace() -> Option<Check> {
     match cmp_procfs::id_map("/proc/self/uid_map").ok()?.as_slice() {
         [IdRange { inside: 0, outside: 0, .. }] => Some(
-            Finding::note("root here is root of the node")
-                .remedy("hostUsers: false, where the cluster has it"),
+            Check::note("root in this container is root on the node")
+                .remedy("set hostUsers: false if the cluster supports it"),
         ),
         [IdRange { count, .. }] => {
-            Some(Finding::fine(format!("a user namespace of {count} users (hostUsers: false)")))
+            Some(Check::fine(format!("a user namespace of {count} users (hostUsers: false)")))
         }
-        _ => Some(Finding::fine("a user namespace of several ranges")),
+        _ => Some(Check::fine("a user namespace of several ranges")),
     }
 }
 
@@ -81,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn capabilities_are_named_and_the_rest_is_counted() {
+    fn needed_capabilities_are_named_and_others_counted() {
         assert_eq!(names(0), "none");
         assert_eq!(names(1 << 6 | 1 << 7), "SETGID, SETUID");
         assert_eq!(names(1 << 21 | 1 << 30), "SYS_ADMIN, and 1 that are not needed");

@@ -1,65 +1,68 @@
-//! The plugins that `serve` would find, and the programs that they run.
+//! Checks the plugins that `serve` would load, and their programs.
 
 use std::{fs, path::Path};
 
 use cmp_sandbox::{Tier, look_up};
 
-use super::Finding;
+use super::Check;
 use crate::{
     config::{self, Serve},
     loader::read_once,
     plugin::{Code, CommandLine, Discovery, PluginDefinition, Problem, Severity},
 };
 
-/// A remedy for definitions that are not served.
-const VALIDATE: &str = "cmp-supervisor validate tells why a definition is not served";
+/// Remedy for definitions that are not served.
+const VALIDATE: &str = "run `cmp-supervisor validate` for details";
 
-/// `tier` is what requests would be kept apart with.
-pub(super) fn look(options: &Serve, tier: Tier) -> Vec<Finding> {
+/// `tier` is the isolation that `serve` would use.
+pub(super) fn look(options: &Serve, tier: Tier) -> Vec<Check> {
     let (catalog, problems) = match read_once(options.places()) {
         Ok(read) => read,
-        Err(error) => return vec![Finding::failure(error.to_string())],
+        Err(error) => return vec![Check::failure(error.to_string())],
     };
-    let mut findings: Vec<_> = problems.iter().filter_map(left_out).collect();
+    let mut checks: Vec<_> = problems.iter().filter_map(left_out).collect();
     if catalog.is_empty() {
-        findings.push(Finding::warning("no plugin is defined").remedy(VALIDATE));
+        checks.push(Check::warning("no plugin is defined").remedy(VALIDATE));
     }
     let search = config::search();
     let examine = |plugin: &PluginDefinition| {
-        discontent(plugin, tier)
+        isolation(plugin, tier)
             .or_else(|| reading(plugin))
             .unwrap_or_else(|| tools(plugin, &search))
     };
-    findings.extend(catalog.iter().map(|plugin| examine(plugin)));
-    findings
+    checks.extend(catalog.iter().map(|plugin| examine(plugin)));
+    checks
 }
 
-/// A definition that is not served, or an entry that is never read.
-fn left_out(problem: &Problem) -> Option<Finding> {
+/// Check of a definition that is not served, or of an ignored entry.
+fn left_out(problem: &Problem) -> Option<Check> {
     let text = problem.to_string();
     if problem.problem.code == Code::Ignored {
-        return Some(Finding::note(text));
+        return Some(Check::note(text));
     }
     let is_error = problem.problem.severity() == Severity::Error;
-    is_error.then(|| Finding::failure(format!("not served: {text}")).remedy(VALIDATE))
+    is_error.then(|| Check::failure(format!("not served: {text}")).remedy(VALIDATE))
 }
 
-/// A plugin that wants more isolation than there is.
-fn discontent(plugin: &PluginDefinition, tier: Tier) -> Option<Finding> {
+/// Check of a plugin that requires more isolation than is available.
+fn isolation(plugin: &PluginDefinition, tier: Tier) -> Option<Check> {
     let wanted = plugin.sandbox.minimum_isolation.filter(|wanted| *wanted > tier)?;
-    let text = format!("{}: it is not served with less than {wanted}", plugin.name);
-    Some(Finding::failure(text).remedy("--isolation, or minimumIsolation of its definition"))
+    let text = format!(
+        "{}: not served: it requires isolation `{wanted}`, but `{tier}` is available",
+        plugin.name
+    );
+    Some(Check::failure(text).remedy("change --isolation, or minimumIsolation in the definition"))
 }
 
-/// A plugin that is to read what is not there: each of its requests would fail.
-fn reading(plugin: &PluginDefinition) -> Option<Finding> {
+/// Check of a plugin with a missing path in `spec.sandbox.read`.
+fn reading(plugin: &PluginDefinition) -> Option<Check> {
     let missing = |path: &String| fs::metadata(path).err().map(|error| format!("{path}: {error}"));
     let missing = plugin.sandbox.read.iter().find_map(missing)?;
     let text = format!("{}: every request will fail: spec.sandbox.read: {missing}", plugin.name);
-    Some(Finding::failure(text).remedy("mount it, or remove it from the definition"))
+    Some(Check::failure(text).remedy("mount it, or remove it from the definition"))
 }
 
-fn tools(plugin: &PluginDefinition, search: &[u8]) -> Finding {
+fn tools(plugin: &PluginDefinition, search: &[u8]) -> Check {
     let discovery = match &plugin.discovery {
         Some(Discovery::Command(command)) => Some(command),
         Some(Discovery::FileName(_) | Discovery::Glob(_)) | None => None,
@@ -71,13 +74,14 @@ fn tools(plugin: &PluginDefinition, search: &[u8]) -> Finding {
     let missing: Vec<_> =
         programs.iter().filter(|program| is_missing(program, search)).copied().collect();
     if missing.is_empty() {
-        return Finding::fine(format!("{}: {}", plugin.name, programs.join(", ")));
+        return Check::fine(format!("{}: {}", plugin.name, programs.join(", ")));
     }
     let text = format!("{}: not found: {}", plugin.name, missing.join(", "));
-    Finding::failure(text).remedy("put it into the image, or mount it and add it to PATH")
+    Check::failure(text).remedy("put it into the image, or mount it and add it to PATH")
 }
 
-/// A path within the repository is there when the request is.
+/// True if a program does not exist. Paths inside the repository are not checked,
+/// because it is only present during a request.
 fn is_missing(program: &str, search: &[u8]) -> bool {
     let path = Path::new(program);
     let is_relative = program.contains('/') && path.is_relative();
@@ -90,14 +94,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_are_looked_for_where_commands_look() {
+    fn programs_are_searched_in_the_path_of_commands() {
         assert!(!is_missing("sh", b"/usr/bin:/bin"));
         assert!(is_missing("no-such-tool", b"/usr/bin:/bin"));
         assert!(is_missing("/no/such/tool", b""));
     }
 
     #[test]
-    fn what_the_repository_brings_is_not_missing() {
+    fn programs_of_the_repository_are_not_checked() {
         assert!(!is_missing("./generate.sh", b""));
     }
 }

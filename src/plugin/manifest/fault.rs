@@ -1,4 +1,4 @@
-//! Why a text is not a plugin definition.
+//! Errors of a plugin definition.
 
 use cmp_discovery::{InvalidPattern, PatternKind};
 use thiserror::Error;
@@ -6,87 +6,87 @@ use thiserror::Error;
 use super::{Step, shape::at};
 use crate::plugin::{Code, InvalidName};
 
-/// Why a text is not a plugin definition.
+/// An error of a plugin definition.
 #[derive(Debug, Error)]
 pub enum InvalidManifest {
-    /// Not YAML.
+    /// Invalid YAML.
     #[error(transparent)]
     Yaml(cmp_yaml::Error),
-    /// Not what the decoder of the typed form takes.
+    /// A value that the decoder of the typed fields refuses.
     #[error(transparent)]
     Json(serde_json::Error),
-    /// What a command printed is not JSON. Go's text.
+    /// A command printed invalid JSON. The text is Go's.
     #[error("{0}")]
     Printed(String),
     /// A value of the wrong type.
     #[error("{message}")]
     Type {
-        /// Where it stands.
+        /// Path of the key or value.
         path: Vec<Step>,
         /// Go's text.
         message: String,
-        /// What it should be.
+        /// The expected type.
         wanted: String,
-        /// What it is.
+        /// The type found.
         found: &'static str,
     },
     /// `metadata.name` is empty.
     #[error("invalid plugin configuration file. metadata.name should be non-empty")]
     NoName,
-    /// `kind` is another one.
+    /// `kind` has another value.
     #[error(
         "invalid plugin configuration file. kind should be ConfigManagementPlugin, found {found}"
     )]
     Kind {
-        /// What `kind` says.
+        /// The value of `kind`.
         found: String,
     },
-    /// Nothing to generate manifests with.
+    /// `spec.generate.command` is empty.
     #[error("invalid plugin configuration file. spec.generate command should be non-empty")]
     NoGenerate,
-    /// A key of ours that does not exist.
-    #[error("{} is not known; there are: {}", at(path), known.join(", "))]
+    /// An unknown key in `spec.sandbox` or `spec.limits`.
+    #[error("unknown key {}: valid keys: {}", at(path), known.join(", "))]
     Unknown {
-        /// Where it stands.
+        /// Path of the key or value.
         path: Vec<Step>,
         /// The keys that exist there.
         known: Vec<&'static str>,
     },
-    /// An invalid value of ours.
+    /// An invalid value in `spec.sandbox` or `spec.limits`.
     #[error("invalid value for {}: expected {expected}", at(path))]
     Value {
-        /// Where it stands.
+        /// Path of the key or value.
         path: Vec<Step>,
         /// Valid values, in words.
         expected: String,
     },
-    /// The name cannot be that of a socket.
+    /// The name cannot be the name of a socket.
     #[error(transparent)]
     Name(#[from] InvalidName),
-    /// The pattern of discovery matches nothing, ever.
+    /// The discovery pattern never matches.
     #[error(transparent)]
     Pattern(#[from] InvalidPattern),
 }
 
 impl InvalidManifest {
-    /// Which kind of trouble it is.
+    /// The code of its diagnostic.
     #[must_use]
     pub fn code(&self) -> Code {
         match self {
             Self::Yaml(error) => match error.cause() {
                 cmp_yaml::Cause::Encoding => Code::Encoding,
-                cmp_yaml::Cause::Limit => Code::TooDeep,
+                cmp_yaml::Cause::Limit => Code::TooComplex,
                 cmp_yaml::Cause::Syntax | cmp_yaml::Cause::Value | cmp_yaml::Cause::Json => {
                     Code::Syntax
                 }
             },
-            // Argo CD's JSON is JSON: only its depth can be too much for us.
-            Self::Json(error) if error.is_syntax() => Code::TooDeep,
+            // The JSON comes from our converter, so only its nesting can be wrong.
+            Self::Json(error) if error.is_syntax() => Code::TooComplex,
             Self::Printed(_) => Code::Syntax,
             Self::Json(_) | Self::Type { .. } => Code::Type,
             Self::NoName => Code::NoName,
-            // Not looked into where only one definition is expected.
-            Self::Kind { found } if found == "ConfigMap" => Code::Wrapped,
+            // `read_first` does not read definitions inside a ConfigMap.
+            Self::Kind { found } if found == "ConfigMap" => Code::ConfigMap,
             Self::Kind { .. } => Code::Kind,
             Self::NoGenerate => Code::NoGenerate,
             Self::Unknown { .. } => Code::UnknownOwnKey,
@@ -96,7 +96,7 @@ impl InvalidManifest {
         }
     }
 
-    /// The value to blame.
+    /// Path of the value that causes the error.
     #[must_use]
     pub fn path(&self) -> Vec<Step> {
         let keys = |path: &str| path.split('.').map(|key| Step::Key(key.to_owned())).collect();

@@ -1,5 +1,5 @@
-//! The fields of plugin.yaml: what is read, what a schema says, and what
-//! people are told of each.
+//! The table of plugin.yaml's fields, for the reader, the JSON Schema and
+//! messages.
 
 use super::shape::{Field, Shape, Struct, Unknown, folds_to};
 use crate::settings::{self, Kind, Setting};
@@ -178,7 +178,7 @@ static PARAMETERS: Struct = go(
     ],
 );
 
-/// What `parameters.static` holds and `parameters.dynamic` prints.
+/// Type of `parameters.static`, and of the output of `parameters.dynamic`.
 pub(super) const ANNOUNCEMENTS: Shape = Shape::List(&Shape::Struct(&ANNOUNCEMENT));
 
 static ANNOUNCEMENT: Struct = go(
@@ -196,7 +196,7 @@ static ANNOUNCEMENT: Struct = go(
     ],
 );
 
-/// Keys of ours. Argo CD skips them, so that one file serves both.
+/// `spec.sandbox`. Argo CD skips it, so one file works for both programs.
 static SANDBOX: Struct = ours(
     "Sandbox",
     &[
@@ -261,13 +261,14 @@ const fn go(name: &'static str, fields: &'static [Field]) -> Struct {
     Struct { name, fields, unknown: Unknown::Skipped }
 }
 
-/// A misspelt limit is no limit: what is not known is refused.
+/// A section of cmp-supervisor. Unknown keys are refused, because a misspelt
+/// limit would have no effect.
 const fn ours(name: &'static str, fields: &'static [Field]) -> Struct {
     Struct { name, fields, unknown: Unknown::Refused }
 }
 
-/// The section that knows a key of this name, outermost first; metadata is
-/// Kubernetes' and has many.
+/// The outermost section of `spec` that has a key of this name. Metadata is not
+/// searched, because it belongs to Kubernetes and has many keys.
 pub(in crate::plugin) fn section_of(key: &str) -> Option<String> {
     let mut open = vec![("spec".to_owned(), &SPEC)];
     while !open.is_empty() {

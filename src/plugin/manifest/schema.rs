@@ -1,4 +1,4 @@
-//! plugin.yaml as JSON Schema, from the table that the reader goes by.
+//! The JSON Schema of plugin.yaml, generated from the reader's table of fields.
 
 use cmp_sandbox::Tier;
 use serde_json::{Map, Value, json};
@@ -10,14 +10,14 @@ use super::{
 };
 use crate::settings::{Amount, Unit};
 
-/// The draft that editors understand best.
+/// The draft that most editors support.
 const DRAFT: &str = "http://json-schema.org/draft-07/schema#";
 
-/// What the schema calls itself.
+/// The schema's title.
 const TITLE: &str = "ConfigManagementPlugin of Argo CD, with the keys of cmp-supervisor";
 
-/// The JSON Schema of a definition. It is stricter than the reader where that
-/// only warns: keys are spelt as they should be, and nobody's keys are refused.
+/// The JSON Schema of a definition. It also refuses unknown keys and keys in the
+/// wrong case, for which the reader only warns.
 #[must_use]
 pub fn schema() -> Value {
     let mut schema = object(&PLUGIN);
@@ -27,12 +27,12 @@ pub fn schema() -> Value {
         "required": ["kind", "metadata", "spec"],
     });
     merge(&mut schema, required);
-    demand(&mut schema, "/properties/metadata", json!({"required": ["name"]}));
-    demand(&mut schema, "/properties/metadata/properties/name", json!({"minLength": 1}));
-    demand(&mut schema, "/properties/spec", json!({"required": ["generate"]}));
+    require(&mut schema, "/properties/metadata", json!({"required": ["name"]}));
+    require(&mut schema, "/properties/metadata/properties/name", json!({"minLength": 1}));
+    require(&mut schema, "/properties/spec", json!({"required": ["generate"]}));
     let generate = "/properties/spec/properties/generate";
-    demand(&mut schema, generate, json!({"required": ["command"]}));
-    demand(&mut schema, &format!("{generate}/properties/command"), json!({"minItems": 1}));
+    require(&mut schema, generate, json!({"required": ["command"]}));
+    require(&mut schema, &format!("{generate}/properties/command"), json!({"minItems": 1}));
     schema
 }
 
@@ -46,7 +46,7 @@ fn object(known: &Struct) -> Value {
             (field.name.to_owned(), schema)
         })
         .collect();
-    // Kubernetes may add to its metadata what it likes.
+    // Later versions of Kubernetes can have more keys in ObjectMeta.
     let is_closed = known.unknown == Unknown::Refused || known.name != "ObjectMeta";
     json!({"type": "object", "properties": properties, "additionalProperties": !is_closed})
 }
@@ -107,8 +107,8 @@ fn merge(schema: &mut Value, more: Value) {
     }
 }
 
-fn demand(schema: &mut Value, pointer: &str, demanded: Value) {
+fn require(schema: &mut Value, pointer: &str, required: Value) {
     if let Some(inner) = schema.pointer_mut(pointer) {
-        merge(inner, demanded);
+        merge(inner, required);
     }
 }

@@ -1,8 +1,8 @@
-//! What a plugin.yaml may hold, as data, and how Go's decoder reads it.
+//! Types of the values in plugin.yaml, and a reader that follows Go's decoder.
 //!
-//! Argo CD turns the YAML into JSON and hands that to `encoding/json`: keys
-//! match whatever their case, keys that differ only in case are merged, unknown
-//! ones are skipped, and scalars must have exactly the type of their field.
+//! Argo CD converts the YAML to JSON and decodes it with `encoding/json`: keys
+//! match in any case, keys that differ only in case are merged, unknown keys are
+//! skipped, and scalars must have exactly the type of their field.
 
 #[cfg(test)]
 mod tests;
@@ -18,21 +18,21 @@ pub(in crate::plugin) enum Shape {
     String,
     Bool,
     Integer,
-    /// RFC 3339.
+    /// A time in RFC 3339.
     Time,
     List(&'static Shape),
-    /// From names to values of one shape.
+    /// A map from names to values of one shape.
     Map(&'static Shape),
     Struct(&'static Struct),
-    /// Anything at all.
+    /// Any value.
     Any,
-    /// A string: the only kind there is.
+    /// The string `ConfigManagementPlugin`.
     Kind,
-    /// A string of ours: how strongly requests are kept apart.
+    /// The name of an isolation level.
     Isolation,
-    /// A string or a number of ours.
+    /// An amount in `spec.limits`: a string or a number.
     Amount(Amount),
-    /// A word or a list of ports.
+    /// `none`, `any` or a list of ports.
     Network,
 }
 
@@ -41,31 +41,31 @@ pub(in crate::plugin) enum Shape {
 pub(in crate::plugin) struct Field {
     pub(in crate::plugin) name: &'static str,
     pub(super) shape: Shape,
-    /// What it is for, in a sentence without full stop.
+    /// Description of the key, without a final full stop.
     pub(super) about: &'static str,
 }
 
 impl Field {
-    /// What is inside of it, if it has keys.
+    /// The keys inside it, if its value is a struct.
     pub(super) fn inside(&self) -> Option<&'static Struct> {
         if let Shape::Struct(inside) = self.shape { Some(inside) } else { None }
     }
 }
 
-/// A mapping with known keys.
+/// A map with known keys.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::plugin) struct Struct {
-    /// Go's name of the type, part of its error texts.
+    /// Go's name of the type, used in Go's error texts.
     pub(super) name: &'static str,
     pub(in crate::plugin) fields: &'static [Field],
     pub(super) unknown: Unknown,
 }
 
-/// Go's package of types that are part of Argo CD's API.
+/// Go's package of the types of Argo CD's API.
 const API: &str = "apiclient";
 
 impl Struct {
-    /// Go's name of the type's package.
+    /// Go's package of the type.
     fn package(&self) -> &'static str {
         match self.name {
             "ObjectMeta" | "OwnerReference" | "ManagedFieldsEntry" => "v1",
@@ -75,19 +75,19 @@ impl Struct {
     }
 }
 
-/// What happens to a key that a [`Struct`] does not know.
+/// Treatment of a key that a [`Struct`] does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unknown {
-    /// Argo CD's way: skipped, and reported.
+    /// Skipped with a warning. Argo CD skips it too.
     Skipped,
-    /// The way of our own keys: an error.
+    /// An error, in cmp-supervisor's own sections.
     Refused,
 }
 
-/// Something worth telling about a value, found while it was read.
+/// A problem found while reading a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::plugin) struct Finding {
-    /// Keys and indices from the root, as they are written.
+    /// Keys and indices from the root, as written.
     pub(in crate::plugin) path: Vec<Step>,
     pub(in crate::plugin) kind: FindingKind,
 }
@@ -95,34 +95,34 @@ pub(in crate::plugin) struct Finding {
 /// A step from a value to one inside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// To the value of a key.
+    /// The value of a key.
     Key(String),
-    /// To an element of a list, from 0.
+    /// An element of a list, counted from 0.
     Index(usize),
 }
 
 /// The kinds of [`Finding`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::plugin) enum FindingKind {
-    /// The value has another type than its field; the message is Go's.
+    /// The value has the wrong type; the message is Go's.
     Type { message: String, wanted: String, found: &'static str },
-    /// Nobody reads this key.
+    /// The key is unknown.
     Unknown { among: &'static Struct },
-    /// Read, though only because case does not count.
+    /// The key is in the wrong case, and is read anyway.
     Case { canonical: &'static str },
 }
 
-/// Reads `value` as `shape`: the same value with canonical keys and without
-/// what Go skips, and everything noticed on the way, in document order.
+/// Reads `value` as `shape`. Returns the value with canonical keys and without
+/// skipped ones, and the findings in document order.
 pub(super) fn read(value: &Value, shape: &Shape) -> (Value, Vec<Finding>) {
-    let mut reader = Reader::default();
+    let mut reader = Decoder::default();
     let mut result = shape.zero();
     reader.decode(value, shape, &mut result);
     (result, reader.findings)
 }
 
 impl Shape {
-    /// What Go leaves in a field that is absent or `null`.
+    /// The value that Go leaves in a field that is absent or `null`.
     fn zero(&self) -> Value {
         match self {
             Self::String | Self::Kind | Self::Time | Self::Isolation => {
@@ -153,7 +153,7 @@ impl Shape {
         }
     }
 
-    /// The type as people say it.
+    /// The type in plain English, for messages.
     fn wanted(&self) -> String {
         match self {
             Self::String | Self::Kind | Self::Isolation => "a string".into(),
@@ -170,21 +170,21 @@ impl Shape {
 }
 
 #[derive(Default)]
-struct Reader {
+struct Decoder {
     path: Vec<Step>,
-    /// The fields on the path, as Go names them.
+    /// The fields on the path, with Go's names.
     fields: Vec<&'static str>,
     /// Name of the innermost struct.
     owner: &'static str,
     findings: Vec<Finding>,
-    /// How many of them are errors.
+    /// Number of findings that are errors.
     refused: usize,
 }
 
-/// Most findings of each sort that are kept: nobody reads more.
+/// Most errors that are kept, and most warnings.
 const MAX_FINDINGS: usize = 100;
 
-impl Reader {
+impl Decoder {
     fn decode(&mut self, value: &Value, shape: &Shape, into: &mut Value) {
         match (shape, value) {
             (_, Value::Null) => {}
@@ -206,8 +206,8 @@ impl Reader {
     fn list(&mut self, items: &[Value], element: &Shape) -> Value {
         let read = items.iter().enumerate().map(|(index, item)| {
             self.path.push(Step::Index(index));
-            // A `null` element stays visible: Go makes a nil pointer of it
-            // where elements are structs, and the zero value elsewhere.
+            // Go decodes a `null` element to a nil pointer if elements are structs,
+            // and to the zero value otherwise.
             let mut into = match (element, item) {
                 (Shape::Struct(_), Value::Null) => Value::Null,
                 _ => element.zero(),
@@ -233,8 +233,8 @@ impl Reader {
     fn members(&mut self, members: &Map<String, Value>, known: &'static Struct, into: &mut Value) {
         let Value::Object(target) = into else { return };
         let outer = std::mem::replace(&mut self.owner, known.name);
-        // Sorted by bytes, as the JSON that Go sees: of two keys that differ
-        // only in case the later one wins, field by field.
+        // Keys are sorted by bytes, as in the JSON that Go reads. Of two keys that
+        // differ only in case, the later one wins, field by field.
         for (key, value) in members {
             self.path.push(Step::Key(key.clone()));
             match known.fields.iter().find(|field| folds_to(key, field.name)) {
@@ -312,7 +312,7 @@ impl Step {
     }
 }
 
-/// A path as people write it: `spec.caches[0].name`.
+/// A path as text: `spec.caches[0].name`.
 pub(in crate::plugin) fn at(path: &[Step]) -> String {
     path.iter().fold(String::new(), |text, step| match step {
         Step::Key(key) if text.is_empty() => key.clone(),
@@ -321,8 +321,8 @@ pub(in crate::plugin) fn at(path: &[Step]) -> String {
     })
 }
 
-/// Go's folding of names, as far as it can reach ASCII: two letters outside it
-/// fold to `s` and `k`.
+/// Compares keys as Go does: without case. Two letters outside ASCII fold to `s`
+/// and `k`.
 pub(in crate::plugin) fn folds_to(key: &str, name: &str) -> bool {
     let folded = key.chars().map(|c| match c {
         'ſ' => 's',

@@ -1,4 +1,4 @@
-//! What a definition says, and what it must not say.
+//! Reading of valid and invalid definitions.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn definition(spec: &str) -> Result<PluginDefinition, InvalidManifest> {
 }
 
 #[test]
-fn argo_cds_demands_come_in_its_order() {
+fn argo_cds_checks_are_made_in_its_order() {
     for (text, message) in [
         ("", "metadata.name should be non-empty"),
         ("metadata: {name: a}\nkind: Pod", "kind should be ConfigManagementPlugin, found Pod"),
@@ -26,7 +26,7 @@ fn argo_cds_demands_come_in_its_order() {
 }
 
 #[test]
-fn the_first_way_of_discovery_is_the_only_one() {
+fn only_the_first_discovery_method_is_used() {
     let spec = "  generate: {command: [a]}\n  discover: {fileName: x, find: {glob: z}}";
     let read = definition(spec).unwrap();
     let pattern = FileNamePattern::new("x").unwrap();
@@ -34,7 +34,7 @@ fn the_first_way_of_discovery_is_the_only_one() {
 }
 
 #[test]
-fn a_pattern_that_never_matches_is_found_when_it_is_read() {
+fn a_pattern_that_never_matches_is_refused() {
     for discover in ["fileName: 'a[]'", "find: {glob: '**/[z-a]'}"] {
         let spec = format!("  generate: {{command: [a]}}\n  discover: {{{discover}}}");
         let error = definition(&spec).unwrap_err().to_string();
@@ -43,13 +43,13 @@ fn a_pattern_that_never_matches_is_found_when_it_is_read() {
 }
 
 #[test]
-fn args_without_a_command_discover_nothing() {
+fn find_args_without_a_command_are_ignored() {
     let read = definition("  generate: {command: [a]}\n  discover: {find: {args: [z]}}").unwrap();
     assert_eq!(read.discovery, None);
 }
 
 #[test]
-fn an_unquoted_version_is_a_number() {
+fn an_unquoted_version_is_refused_as_a_number() {
     let error = definition("  version: 1.0\n  generate: {command: [a]}").unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -58,7 +58,7 @@ fn an_unquoted_version_is_a_number() {
 }
 
 #[test]
-fn what_is_ours_is_read_strictly() {
+fn sandbox_and_limits_are_read() {
     let spec = "  generate: {command: [a]}\n  sandbox: {network: [443], env: [HOME], read: [/opt/tools],\n    \
                 caches: [{name: helm, env: HELM_CACHE_HOME}], minimumIsolation: uid}\n  \
                 limits: {timeout: 1m30s, memory: 512Mi, processes: 20, minimumManifests: 1}";
@@ -72,7 +72,7 @@ fn what_is_ours_is_read_strictly() {
 }
 
 #[test]
-fn what_is_ours_and_wrong_names_its_place() {
+fn mistakes_in_sandbox_and_limits_are_errors_with_their_path() {
     for (ours, text) in [
         (
             "limits: {timeout: 0s}",
@@ -95,7 +95,7 @@ fn what_is_ours_and_wrong_names_its_place() {
             "sandbox: {env: [A=B]}",
             "invalid value for spec.sandbox.env: expected names of variables",
         ),
-        ("sandbox: {netwrok: none}", "spec.sandbox.netwrok is not known; there are: "),
+        ("sandbox: {netwrok: none}", "unknown key spec.sandbox.netwrok: valid keys: "),
         (
             "limits: {timeout: 5}",
             "invalid value for spec.limits.timeout: expected a duration above 0",
@@ -127,7 +127,7 @@ fn what_is_ours_and_wrong_names_its_place() {
         ),
         ("sandbox: {caches: [{name: a, env: LD_PRELOAD}]}", "spec.sandbox.caches[0].env: expected"),
         ("sandbox: {caches: [{name: a, env: PATH}]}", "this one is set by Argo CD"),
-        ("sandbox: {caches: [{nam: a}]}", "spec.sandbox.caches[0].nam is not known"),
+        ("sandbox: {caches: [{nam: a}]}", "unknown key spec.sandbox.caches[0].nam"),
     ] {
         let error = definition(&format!("  generate: {{command: [a]}}\n  {ours}")).unwrap_err();
         assert!(error.to_string().contains(text), "{error}");

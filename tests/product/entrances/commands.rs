@@ -1,4 +1,4 @@
-//! The program's commands, and what each says of a plugins directory.
+//! Runs the program's commands and parses their output.
 
 use std::{
     collections::BTreeSet,
@@ -16,24 +16,24 @@ use tempfile::TempDir;
 
 use crate::entrances::fixtures::{Expected, Room};
 
-/// The user that commands run as: root could read every file.
+/// UID of the commands, because root could read every file.
 pub(crate) const NOBODY: u32 = 65534;
 
-/// The code of an entry that is never read.
+/// Diagnostic code of an ignored entry.
 const IGNORED: &str = "CMP0405";
 
-/// The result of a command for a plugins directory.
+/// The content of a plugins directory, as reported by a command.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct Found {
     plugins: BTreeSet<String>,
     left_out: BTreeSet<String>,
     ignored: BTreeSet<String>,
 }
 
-/// A copy of the program that every user may run.
+/// A copy of the program that every UID can run.
 pub(crate) struct Program(TempDir);
 
-impl Seen {
+impl Found {
     pub(crate) fn of(expected: &Expected) -> Self {
         let set = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
         let Expected { plugins, left_out, ignored } = expected;
@@ -63,7 +63,7 @@ impl Program {
         command
     }
 
-    /// `serve`, or `doctor` for it.
+    /// The command line of `serve` or `doctor`.
     fn server(&self, verb: &str, room: &Room) -> Command {
         let mut command = self.command(verb, room);
         command.args(["--isolation", "none", "--accept-no-isolation"]);
@@ -83,7 +83,7 @@ impl Program {
         command
     }
 
-    pub(crate) fn serve(&self, room: &Room, _plugins: &Path) -> Seen {
+    pub(crate) fn serve(&self, room: &Room, _plugins: &Path) -> Found {
         let http = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let mut command = self.server("serve", room);
         command.args(["--log-format", "json", "--http", &http.to_string()]);
@@ -98,81 +98,81 @@ impl Program {
         let answer = get(&http.to_string(), "/plugins");
         kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
         child.wait().unwrap();
-        let mut seen = Seen::default();
+        let mut found = Found::default();
         for plugin in answer["plugins"].as_array().unwrap() {
             match plugin["state"].as_str().unwrap() {
-                "serving" => seen.plugins.insert(text(plugin, "name")),
-                _ => seen.left_out.insert(text(plugin, "file")),
+                "serving" => found.plugins.insert(text(plugin, "name")),
+                _ => found.left_out.insert(text(plugin, "file")),
             };
         }
         let ignored = log.iter().filter(|event| event["code"] == IGNORED);
-        seen.ignored.extend(ignored.map(|event| text(event, "file")));
-        seen
+        found.ignored.extend(ignored.map(|event| text(event, "file")));
+        found
     }
 
-    pub(crate) fn validate(&self, room: &Room, plugins: &Path) -> Seen {
+    pub(crate) fn validate(&self, room: &Room, plugins: &Path) -> Found {
         let mut command = self.command("validate", room);
         let output = command.arg(plugins).args(["--output", "json"]).output().unwrap();
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let mut seen = Seen::default();
+        let mut found = Found::default();
         let names = report["plugins"].as_array().unwrap();
-        seen.plugins.extend(names.iter().map(|name| name.as_str().unwrap().to_owned()));
+        found.plugins.extend(names.iter().map(|name| name.as_str().unwrap().to_owned()));
         for diagnostic in report["diagnostics"].as_array().unwrap() {
             let file = text(diagnostic, "file");
-            // The only remaining message is about the empty directory.
+            // The diagnostic of an empty directory has the directory's path.
             let Some(file) = file.strip_prefix(&format!("{}/", plugins.display())) else {
                 continue;
             };
             match (&*text(diagnostic, "code"), &*text(diagnostic, "severity")) {
-                (IGNORED, _) => seen.ignored.insert(file.to_owned()),
-                (_, "error") => seen.left_out.insert(file.to_owned()),
+                (IGNORED, _) => found.ignored.insert(file.to_owned()),
+                (_, "error") => found.left_out.insert(file.to_owned()),
                 _ => false,
             };
         }
-        seen
+        found
     }
 
-    pub(crate) fn matches(&self, room: &Room, _plugins: &Path) -> Seen {
+    pub(crate) fn matches(&self, room: &Room, _plugins: &Path) -> Found {
         let output = self.local("match", room).output().unwrap();
         let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap_or_default();
-        let mut seen = told(&output);
-        seen.plugins.extend(rows.iter().map(|row| text(row, "plugin")));
-        seen
+        let mut found = progress(&output);
+        found.plugins.extend(rows.iter().map(|row| text(row, "plugin")));
+        found
     }
 
-    /// Asks for a plugin that is not there, which names those that are.
-    pub(crate) fn ask_for_nobody(&self, verb: &str, room: &Room, _plugins: &Path) -> Seen {
+    /// Asks for a plugin that does not exist. The error lists the available ones.
+    pub(crate) fn ask_for_unknown_plugin(&self, verb: &str, room: &Room, _plugins: &Path) -> Found {
         let output = self.local(verb, room).args(["--plugin", "no-such"]).output().unwrap();
-        let mut seen = told(&output);
+        let mut found = progress(&output);
         let errors = String::from_utf8(output.stderr).unwrap();
-        if let Some((_, rest)) = errors.split_once("there are: ") {
-            // The same sentence may go on with the definitions left out.
+        if let Some((_, rest)) = errors.split_once("available plugins: ") {
+            // The list of definitions that are not served may follow.
             let known = rest.split("; not served: ").next().unwrap();
-            seen.plugins.extend(known.trim_end().split(", ").map(str::to_owned));
+            found.plugins.extend(known.trim_end().split(", ").map(str::to_owned));
         }
-        seen
+        found
     }
 
-    pub(crate) fn doctor(&self, room: &Room, _plugins: &Path) -> Seen {
+    pub(crate) fn doctor(&self, room: &Room, _plugins: &Path) -> Found {
         let output = self.server("doctor", room).args(["--output", "json"]).output().unwrap();
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let mut seen = Seen::default();
+        let mut found = Found::default();
         let findings = report["findings"].as_array().unwrap().iter();
         for finding in findings.filter(|finding| finding["section"] == "plugins") {
             let text = text(finding, "text");
             let subject = |text: &str| text.split_once(": ").unwrap().0.to_owned();
             match (finding["state"].as_str().unwrap(), text.strip_prefix("not served: ")) {
-                ("fine", _) => seen.plugins.insert(subject(&text)),
-                ("note", _) => seen.ignored.insert(subject(&text)),
-                (_, Some(text)) => seen.left_out.insert(subject(text)),
+                ("fine", _) => found.plugins.insert(subject(&text)),
+                ("note", _) => found.ignored.insert(subject(&text)),
+                (_, Some(text)) => found.left_out.insert(subject(text)),
                 _ => false,
             };
         }
-        seen
+        found
     }
 
-    /// Everything that a command says which cannot go on.
-    pub(crate) fn complaint(&self, verb: &str, room: &Room) -> String {
+    /// The whole output of a command that fails.
+    pub(crate) fn error(&self, verb: &str, room: &Room) -> String {
         let mut command = match verb {
             "serve" | "doctor" => self.server(verb, room),
             "validate" => self.command(verb, room),
@@ -187,18 +187,18 @@ impl Program {
     }
 }
 
-/// Standard error of a command with a private supervisor.
-fn told(output: &Output) -> Seen {
-    let mut seen = Seen::default();
+/// The entries that a command with a private supervisor reports on standard error.
+fn progress(output: &Output) -> Found {
+    let mut found = Found::default();
     for line in String::from_utf8_lossy(&output.stderr).lines() {
         let subject = |text: &str| text.split_once(": ").unwrap().0.to_owned();
-        if let Some((_, text)) = line.split_once("warning not a valid plugin: ") {
-            seen.left_out.insert(subject(text));
+        if let Some((_, text)) = line.split_once("warning invalid plugin definition: ") {
+            found.left_out.insert(subject(text));
         } else if let Some(text) = line.trim_start().strip_prefix("ignored ") {
-            seen.ignored.insert(subject(text));
+            found.ignored.insert(subject(text));
         }
     }
-    seen
+    found
 }
 
 fn get(address: &str, path: &str) -> Value {

@@ -1,4 +1,4 @@
-//! Plugins directories, and what is to be found in each.
+//! The table of plugins directories and their expected content.
 
 use std::{
     ffi::OsStr,
@@ -12,21 +12,21 @@ use std::{
 
 use crate::entrances::commands::NOBODY;
 
-/// A plugins directory.
+/// A plugins directory with its expected content.
 pub(crate) struct Fixture {
     pub(crate) name: &'static str,
     pub(crate) make: fn(&Path),
     pub(crate) expected: Expected,
 }
 
-/// The result that every command must have for it.
+/// The content that every command must find.
 #[derive(Debug)]
 pub(crate) struct Expected {
     /// Plugins that are served.
     pub(crate) plugins: &'static [&'static str],
-    /// Files that should define one and do not.
+    /// Files that should define a plugin but do not.
     pub(crate) left_out: &'static [&'static str],
-    /// Entries that are never read.
+    /// Entries that are ignored.
     pub(crate) ignored: &'static [&'static str],
 }
 
@@ -52,7 +52,7 @@ impl Room {
         self.at("plugins.d")
     }
 
-    /// Lets the user in that the commands run as.
+    /// Gives access to the UID of the commands.
     pub(crate) fn open(&self) {
         fs::set_permissions(self.0.path(), Permissions::from_mode(0o755)).unwrap();
         if rustix::process::geteuid().is_root() {

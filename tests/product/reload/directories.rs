@@ -38,7 +38,7 @@ async fn follow(text: &str) -> Followed {
     let (following, prompt) = loaded.loader.follow(stop.clone());
     let task = TaskTracker::new().spawn(following);
     // The directory is watched from now on.
-    prompt.look().await.unwrap();
+    prompt.reload().await.unwrap();
     Followed { states, prompt, directory, stop, task, root }
 }
 
@@ -78,7 +78,7 @@ async fn a_replaced_directory_is_followed() {
 async fn a_missing_directory_removes_no_plugin_and_may_return() {
     let followed = follow(&definition("a", "1")).await;
     fs::remove_dir_all(&followed.directory).unwrap();
-    let kept = followed.prompt.look().await.unwrap().kept.unwrap();
+    let kept = followed.prompt.reload().await.unwrap().kept.unwrap();
     assert!(kept.seconds_left.is_none() && kept.reason.contains("cannot list"), "{kept:?}");
     followed.becomes(&["a:1"], SOON).await;
     fs::create_dir(&followed.directory).unwrap();
@@ -96,7 +96,7 @@ async fn a_link_to_the_directory_may_change() {
         (followed.directory.with_extension("one"), followed.directory.with_extension("two"));
     fs::rename(&followed.directory, &one).unwrap();
     symlink(&one, &followed.directory).unwrap();
-    followed.prompt.look().await.unwrap();
+    followed.prompt.reload().await.unwrap();
     fs::create_dir(&two).unwrap();
     fs::write(two.join("a.yaml"), definition("a", "2")).unwrap();
     let staged = followed.directory.with_extension("staged");
@@ -125,7 +125,7 @@ async fn editors_write_in_place_by_rename_and_in_pieces() {
         tokio::time::sleep(Duration::from_millis(150)).await;
     }
     followed.becomes(&["a:4"], SOON).await;
-    assert_eq!(followed.prompt.look().await.unwrap().generation, 4);
+    assert_eq!(followed.prompt.reload().await.unwrap().generation, 4);
     followed.end().await;
 }
 

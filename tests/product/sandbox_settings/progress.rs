@@ -30,9 +30,10 @@ fn phases_output_and_the_uid_are_reported() {
         let warning = "  warning requests are not isolated: every plugin can read every other's \
                        files\n";
         let told = if tier == "none" { told.strip_prefix(warning).unwrap() } else { told };
-        let expected = "  warning not a valid plugin: broken.yaml: line 1, column 1: CMP0105: \
+        let expected =
+            "  warning invalid plugin definition: broken.yaml: line 1, column 1: CMP0105: \
              metadata.name should be non-empty
-  warning not a valid plugin: broken.yaml: line 1, column 1: CMP0107: spec.generate command \
+  warning invalid plugin definition: broken.yaml: line 1, column 1: CMP0107: spec.generate command \
              should be non-empty
         | first
         | with ***

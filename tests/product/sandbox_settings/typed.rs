@@ -22,16 +22,20 @@ fn wrong_arguments_are_refused() {
             "'0' for '--timeout <DURATION>': expected a duration above 0, for example 90s or 1m30s",
         ),
         (&["--param", "a[=3"], 2, "for lists NAME[]=VALUE"),
-        (&["--param", "a=1", "--param", "a[]=2"], 2, "--param a: a parameter is a text, a list or"),
+        (
+            &["--param", "a=1", "--param", "a[]=2"],
+            2,
+            "contradictory values of --param a: use one form",
+        ),
         (&["--env", "FOO"], 2, "expected NAME=VALUE\n"),
-        (&["--repo-root", plugins.to_str().unwrap()], 1, "--repo-root is a directory around"),
+        (&["--repo-root", plugins.to_str().unwrap()], 1, "set --repo-root to a parent directory"),
         (
             &["--socket", "/nope"],
             1,
             "/nope: cannot connect: No such file or directory (os error 2)",
         ),
         (&["--socket", "/etc/hostname"], 1, "no server listens on it"),
-        (&["--plugin", "other"], 1, "there is no plugin `other`; there are: tried"),
+        (&["--plugin", "other"], 1, "no plugin `other`: available plugins: tried"),
     ] {
         let error = refused(&bench, arguments, code);
         assert!(error.contains(text), "{arguments:?}: {error}");
@@ -42,7 +46,7 @@ fn wrong_arguments_are_refused() {
 fn a_directory_without_plugins_is_named() {
     let bench = Bench::new("", "true");
     fs::remove_file(bench.path("plugins/tried.yaml")).unwrap();
-    let text = format!("{}: no plugin to try", bench.path("plugins").display());
+    let text = format!("no plugin in {}", bench.path("plugins").display());
     assert!(refused(&bench, &[], 1).contains(&text));
 }
 
@@ -50,7 +54,7 @@ fn a_directory_without_plugins_is_named() {
 fn an_application_without_files_is_named() {
     let bench = Bench::new("", "true");
     fs::remove_file(bench.path("app/x")).unwrap();
-    assert!(refused(&bench, &[], 1).contains("there is no regular file in it"));
+    assert!(refused(&bench, &[], 1).contains("the directory has no regular file"));
 }
 
 #[test]
@@ -74,7 +78,7 @@ fn render_has_the_depth_limit_of_serve() {
     fs::create_dir(deepest.join("d")).unwrap();
     fs::write(deepest.join("d/file"), "").unwrap();
     let error = refused(&bench, &[], 1);
-    assert!(error.contains("255 components deep: name a smaller --repo-root"), "{error}");
+    assert!(error.contains("at most 255 components: set a smaller --repo-root"), "{error}");
 }
 
 #[test]

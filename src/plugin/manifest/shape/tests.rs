@@ -1,4 +1,4 @@
-//! Values, and how Go's decoder takes them.
+//! Values that Go's decoder accepts and refuses.
 
 use serde_json::json;
 
@@ -47,7 +47,7 @@ fn letters_that_fold_to_ascii_count_as_ascii() {
 }
 
 #[test]
-fn a_number_is_no_string() {
+fn a_number_is_refused_as_a_string() {
     let (_, findings) = outer(&json!({"version": 1}));
     let message = "json: cannot unmarshal number into Go struct field Spec.version of type string";
     assert_eq!(go_text(&findings), message);
@@ -61,21 +61,21 @@ fn the_innermost_struct_is_named_in_an_error() {
 }
 
 #[test]
-fn null_leaves_a_field_alone_and_empties_an_element() {
+fn null_does_not_change_a_field_and_empties_an_element() {
     let (read, findings) = outer(&json!({"version": null, "generate": {"command": ["a", null]}}));
     assert_eq!(read, json!({"version": "", "generate": {"command": ["a", ""]}}));
     assert_eq!(findings, []);
 }
 
 #[test]
-fn a_list_in_place_of_the_whole_is_named_as_such() {
+fn a_list_in_place_of_a_definition_has_gos_error() {
     let (_, findings) = outer(&json!([]));
     let message = "json: cannot unmarshal array into Go value of type plugin.Spec";
     assert_eq!(go_text(&findings), message);
 }
 
 #[test]
-fn an_unknown_key_is_reported_where_it_stands() {
+fn an_unknown_key_is_reported_with_its_path() {
     let (_, findings) = outer(&json!({"generate": {"comand": []}}));
     let path = vec![Step::Key("generate".into()), Step::Key("comand".into())];
     assert_eq!(findings[0].path, path);

@@ -1,5 +1,5 @@
-//! The plugins an application is tried with: a private supervisor's, or those
-//! of a server that runs already.
+//! The sockets to use: those of a private supervisor, or the socket of a server
+//! that is already running.
 
 use std::{
     fs, io,
@@ -11,32 +11,33 @@ use super::{LocalError, private::Private, report::Report};
 use crate::{
     config::Application,
     grpc::{Client, ClientError, Parcel},
+    plugin::SOCKET_SUFFIX,
 };
 
-/// Sockets to try.
+/// The source of sockets.
 #[derive(Debug)]
-pub(super) enum Bench {
-    /// Those of a supervisor that ends with this, for a directory's plugins.
+pub(super) enum Target {
+    /// A private supervisor, and its plugins directory.
     Private(Box<Private>, PathBuf),
-    /// One socket of somebody else's.
+    /// The socket of a running server.
     Socket(PathBuf),
 }
 
-/// Plugins by name, in the order in which Argo CD asks them.
+/// Names and sockets of plugins, in the order in which Argo CD asks them.
 pub(super) type Sockets = Vec<(String, PathBuf)>;
 
-/// What a plugin says to an application.
+/// A plugin's answer about an application.
 #[derive(Debug)]
-pub(super) enum Verdict {
-    /// It is mine.
+pub(super) enum Claim {
+    /// The plugin claims it.
     Match,
-    /// It is not.
+    /// The plugin does not claim it.
     NoMatch,
-    /// I have no way of knowing.
+    /// The plugin has no discovery.
     ByName,
 }
 
-impl Bench {
+impl Target {
     pub(super) async fn open(
         options: &Application,
         report: &mut Report,
@@ -48,8 +49,8 @@ impl Bench {
         Ok(Self::Private(Box::new(private), options.plugins_dir()))
     }
 
-    /// Does `work` with the sockets, reporting meanwhile what the supervisor
-    /// logs, and ends the supervisor.
+    /// Runs `work` with the sockets, reports the supervisor's events, and ends
+    /// the supervisor.
     pub(super) async fn with<T>(
         self,
         report: &mut Report,
@@ -69,7 +70,7 @@ impl Bench {
                     let mut work = std::pin::pin!(work(&sockets));
                     let result = tokio::select! {
                         result = &mut work => result,
-                        // It ended too early; the work will notice.
+                        // The supervisor has ended, so `work` will fail.
                         () = private.follow(report) => work.await,
                     };
                     result.map_err(|error| error.with_left_out(left_out))
@@ -87,7 +88,8 @@ fn list(directory: &Path) -> Result<Sockets, LocalError> {
     for entry in fs::read_dir(directory).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         if entry.file_type().map_err(failed)?.is_socket() {
-            let name = entry.file_name().to_string_lossy().trim_end_matches(".sock").to_owned();
+            let name =
+                entry.file_name().to_string_lossy().trim_end_matches(SOCKET_SUFFIX).to_owned();
             sockets.push((name, entry.path()));
         }
     }
@@ -95,26 +97,26 @@ fn list(directory: &Path) -> Result<Sockets, LocalError> {
     Ok(sockets)
 }
 
-/// The plugin that was named, or else the first that claims the application.
+/// The named plugin, or else the first one that claims the application.
 pub(super) async fn choose(
     named: Option<&str>,
     sockets: &Sockets,
     parcel: &Parcel,
 ) -> Result<(String, Client), LocalError> {
     let sockets = wanted(named, sockets)?;
-    // Who was named, or is alone, is not asked.
+    // A named or only plugin is used without discovery.
     if let [(name, path)] = sockets {
         return Ok((name.clone(), Client::connect(path).await?));
     }
     for (name, path) in sockets {
-        if matches!(ask(path, parcel).await?, Verdict::Match) {
+        if matches!(ask(path, parcel).await?, Claim::Match) {
             return Ok((name.clone(), Client::connect(path).await?));
         }
     }
     Err(LocalError::NoMatch { known: names(sockets) })
 }
 
-/// The plugin that was named, or all of them.
+/// The named plugin, or all plugins.
 pub(super) fn wanted<'s>(
     named: Option<&str>,
     sockets: &'s Sockets,
@@ -133,11 +135,11 @@ fn names(sockets: &[(String, PathBuf)]) -> Vec<String> {
     sockets.iter().map(|(name, _)| name.clone()).collect()
 }
 
-/// Asks a plugin whether the application is its own.
-pub(super) async fn ask(socket: &Path, parcel: &Parcel) -> Result<Verdict, ClientError> {
+/// Asks a plugin if it claims the application.
+pub(super) async fn ask(socket: &Path, parcel: &Parcel) -> Result<Claim, ClientError> {
     let mut client = Client::connect(socket).await?;
     if !client.check().await?.discovery {
-        return Ok(Verdict::ByName);
+        return Ok(Claim::ByName);
     }
-    Ok(if client.matches(parcel).await? { Verdict::Match } else { Verdict::NoMatch })
+    Ok(if client.matches(parcel).await? { Claim::Match } else { Claim::NoMatch })
 }

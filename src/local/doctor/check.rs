@@ -1,10 +1,10 @@
-//! What was found, and how it is shown.
+//! The results of checks, and their output.
 
 use serde::Serialize;
 
 use crate::plural::plural;
 
-/// What findings are about, in the order in which they are shown.
+/// Subject of checks, in the order of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Section {
@@ -15,31 +15,31 @@ pub(super) enum Section {
     Limits,
 }
 
-/// How good it is.
+/// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Grade {
-    /// As it should be.
+    /// No problem.
     Fine,
-    /// Neither good nor bad.
+    /// Information.
     Note,
-    /// It works, and could be better.
+    /// It works but could be better.
     Warning,
     /// It does not work.
     Failure,
 }
 
-/// One thing that was looked at.
+/// One check and its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Finding {
+pub(super) struct Check {
     pub(super) state: Grade,
     pub(super) text: String,
-    /// How to put it right.
+    /// The remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) remedy: Option<String>,
 }
 
-impl Finding {
+impl Check {
     pub(super) fn new(state: Grade, text: impl Into<String>) -> Self {
         Self { state, text: text.into(), remedy: None }
     }
@@ -65,13 +65,13 @@ impl Finding {
     }
 }
 
-/// All that was looked at.
+/// All checks.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Findings(Vec<(Section, Vec<Finding>)>);
+pub(super) struct Checks(Vec<(Section, Vec<Check>)>);
 
-/// As a machine reads it. Fields are added, never changed.
+/// The JSON output. New fields can be added; existing ones never change.
 #[derive(Serialize)]
-struct Document<'f> {
+struct Output<'f> {
     version: u32,
     failures: usize,
     warnings: usize,
@@ -82,11 +82,11 @@ struct Document<'f> {
 struct Row<'f> {
     section: Section,
     #[serde(flatten)]
-    finding: &'f Finding,
+    finding: &'f Check,
 }
 
-impl Findings {
-    pub(super) fn add(&mut self, section: Section, findings: Vec<Finding>) {
+impl Checks {
+    pub(super) fn add(&mut self, section: Section, findings: Vec<Check>) {
         self.0.push((section, findings));
     }
 
@@ -104,7 +104,7 @@ impl Findings {
     }
 
     pub(super) fn text(&self) -> String {
-        let section = |(section, findings): &(Section, Vec<Finding>)| {
+        let section = |(section, findings): &(Section, Vec<Check>)| {
             let lines: String = findings.iter().map(line).collect();
             format!("{}\n{lines}", section.title())
         };
@@ -114,13 +114,13 @@ impl Findings {
     }
 
     pub(super) fn json(&self) -> serde_json::Result<String> {
-        let document = Document {
+        let output = Output {
             version: 1,
             failures: self.failures(),
             warnings: self.count(Grade::Warning),
             findings: self.rows().collect(),
         };
-        Ok(serde_json::to_string_pretty(&document)? + "\n")
+        Ok(serde_json::to_string_pretty(&output)? + "\n")
     }
 }
 
@@ -136,7 +136,7 @@ impl Section {
     }
 }
 
-fn line(finding: &Finding) -> String {
+fn line(finding: &Check) -> String {
     let mark = match finding.state {
         Grade::Fine => '✓',
         Grade::Note => '-',
@@ -151,25 +151,25 @@ fn line(finding: &Finding) -> String {
 mod tests {
     use super::*;
 
-    fn findings() -> Findings {
-        let mut findings = Findings::default();
-        findings.add(Section::Process, vec![Finding::fine("root")]);
+    fn findings() -> Checks {
+        let mut findings = Checks::default();
+        findings.add(Section::Process, vec![Check::fine("root")]);
         findings.add(
             Section::Isolation,
-            vec![Finding::failure("no users").remedy("add SETUID"), Finding::warning("old")],
+            vec![Check::failure("no users").remedy("add SETUID"), Check::warning("old")],
         );
         findings
     }
 
     #[test]
-    fn people_see_what_is_wrong_and_how_to_put_it_right() {
+    fn text_has_failures_with_remedies() {
         let expected = "Process\n  ✓ root\nIsolation\n  ✗ no users\n      → add SETUID\n  ! old\n\
                         1 failure, 1 warning\n";
         assert_eq!(findings().text(), expected);
     }
 
     #[test]
-    fn machines_see_the_same() {
+    fn json_has_the_same_checks() {
         let json: serde_json::Value = serde_json::from_str(&findings().json().unwrap()).unwrap();
         assert_eq!(json["failures"], 1);
         assert_eq!(json["findings"][1]["section"], "isolation");
