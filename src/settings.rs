@@ -133,11 +133,11 @@ pub enum Heading {
     Paths,
     /// Metrics and health.
     Http,
-    /// What requests can reach.
+    /// Isolation of requests.
     Isolation,
-    /// What an archive may hold.
+    /// Limits of an archive.
     Repository,
-    /// What a request may use.
+    /// Limits of a request.
     Request,
     /// Admission.
     Admission,

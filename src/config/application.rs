@@ -25,7 +25,7 @@ pub struct Application {
     /// Directory of plugin definitions [default: ./plugins.d if it is there]
     #[arg(long, value_name = "DIR", env = settings::PLUGINS_DIR.variable())]
     pub plugins_dir: Option<PathBuf>,
-    /// What is sent to the plugin; the application has to be below it [default: the application]
+    /// Directory that is sent to the plugin and contains the application [default: the application]
     #[arg(long, value_name = "DIR")]
     pub repo_root: Option<PathBuf>,
     /// An item of spec.source.plugin.env; the plugin sees it as ARGOCD_ENV_NAME
@@ -37,7 +37,7 @@ pub struct Application {
     /// Ask the server on this socket, ours or argocd-cmp-server, instead of one of its own
     #[arg(long, value_name = "SOCK")]
     pub socket: Option<PathBuf>,
-    /// How the request is isolated
+    /// Isolation of the request
     #[arg(described = &settings::ISOLATION, value_enum, help_heading = None)]
     pub isolation: Isolation,
     /// Time for the answer
@@ -46,7 +46,7 @@ pub struct Application {
 }
 
 impl Application {
-    /// Where definitions are.
+    /// Directory of plugin definitions.
     #[must_use]
     pub fn plugins_dir(&self) -> PathBuf {
         let here = Path::new("plugins.d");

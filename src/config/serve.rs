@@ -1,4 +1,4 @@
-//! What `serve` is told.
+//! Arguments of `serve`.
 
 #![expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
 
@@ -22,7 +22,7 @@ use crate::{
     settings::{self, Limit, Setting},
 };
 
-/// Where Kubernetes puts a Pod's token.
+/// Directory of the Pod's service account token.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets";
 
 /// Longest gRPC message in MiB. The repo-server has the same default.
@@ -102,7 +102,7 @@ fn absolute(path: &Path) -> PathBuf {
 }
 
 impl Serve {
-    /// Where sockets are made.
+    /// Directory of the sockets.
     #[must_use]
     pub fn socket_dir(&self) -> PathBuf {
         let default =
@@ -110,15 +110,16 @@ impl Serve {
         self.socket_dir.clone().unwrap_or_else(default)
     }
 
-    /// Where workspaces are made.
+    /// Directory of the workspaces.
     #[must_use]
     pub fn work_dir(&self) -> PathBuf {
         let default = || path_variable("ARGOCD_CMP_WORKDIR").unwrap_or_else(env::temp_dir);
         self.work_dir.clone().unwrap_or_else(default)
     }
 
-    /// Where definitions are: in the directory, and where argocd-cmp-server
-    /// would have its only one; or as that server, there alone.
+    /// Directories of definitions: the given one, and the one in which
+    /// argocd-cmp-server expects its only definition. Started under that
+    /// name, only the latter.
     #[must_use]
     pub fn places(&self) -> Places {
         if let Some(single) = &self.single {
@@ -131,8 +132,8 @@ impl Serve {
         }
     }
 
-    /// What no request may open, whatever else allows it: the sockets, the
-    /// definitions, and what Kubernetes gives a Pod to speak for itself.
+    /// Paths that no request may open, even if a key or flag allows it: sockets,
+    /// definitions, and the service account token.
     #[must_use]
     pub fn hidden(&self) -> Vec<PathBuf> {
         let places = self.places();
@@ -158,7 +159,7 @@ impl Serve {
         mib.map_or(MAX_MESSAGE_MIB, |mib| mib as usize).saturating_mul(MIB)
     }
 
-    /// What commands may reach and use.
+    /// Default limits and grants of commands.
     #[must_use]
     pub fn bounds(&self) -> Bounds {
         Bounds {

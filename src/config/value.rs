@@ -10,7 +10,7 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Isolation(pub Option<Tier>);
 
-/// How log lines look.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
     /// one JSON object per line
@@ -19,7 +19,7 @@ pub enum LogFormat {
     Text,
 }
 
-/// How much is logged.
+/// Lowest severity that is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogLevel {
     /// errors only
@@ -34,7 +34,7 @@ pub enum LogLevel {
     Trace,
 }
 
-/// Where HTTP is served.
+/// Address of the HTTP server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Http {
     /// On this address.
@@ -51,7 +51,7 @@ pub struct Ports(pub Network);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UidRange(pub RangeInclusive<u32>);
 
-/// How a report is printed.
+/// Format of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TextFormat {
     /// For people.
@@ -60,7 +60,7 @@ pub enum TextFormat {
     Json,
 }
 
-/// How a result is printed.
+/// Format of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OutputFormat {
     /// For people.

@@ -11,7 +11,7 @@ const UNLIMITED: &str = "unlimited";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limit(pub Option<u64>);
 
-/// What an amount counts.
+/// Unit of an amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Bytes, with the units of Kubernetes.
@@ -27,13 +27,13 @@ pub enum Unit {
 /// Amounts that a setting takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Amount {
-    /// What is counted.
+    /// Unit of the value.
     pub unit: Unit,
     /// The smallest.
     pub least: u64,
     /// The largest.
     pub most: u64,
-    /// Whether there may be no limit.
+    /// True if `unlimited` is allowed.
     pub may_be_unlimited: bool,
 }
 

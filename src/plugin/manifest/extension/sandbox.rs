@@ -20,8 +20,8 @@ const MAX_LIST: usize = 32;
 /// Longest name of a cache in bytes: `NAME_MAX` of Linux file systems.
 const MAX_NAME: usize = 255;
 
-/// What no plugin may read, nor anything above it: processes and devices of
-/// everybody in the Pod, and what Kubernetes gives it to speak for itself.
+/// Paths that no plugin may read, nor any directory above them: processes and
+/// devices of the whole Pod, and the service account token.
 const CLOSED: [&str; 5] = ["/proc", "/sys", "/dev", "/run/secrets", "/var/run/secrets"];
 
 /// Variables that tell every command where it is and what it runs.
