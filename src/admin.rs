@@ -1,5 +1,9 @@
 //! Metrics, health and reload over HTTP.
 
+mod connections;
+mod listener;
+mod stream;
+
 use std::{convert::Infallible, net::IpAddr, sync::Arc, time::Duration};
 
 use http::{Method, Request, Response, StatusCode, header};
@@ -9,7 +13,6 @@ use hyper::{
     server::conn::http1,
     service::service_fn,
 };
-use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{Semaphore, watch::Receiver},
@@ -18,17 +21,23 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 use tracing::warn;
 
+pub use self::listener::listen;
+use self::{
+    connections::{Connections, Place},
+    stream::WatchedStream,
+};
 use crate::{
     loader::Prompt,
     metrics::{Metrics, Reload},
     state::{State, Summary},
 };
 
-/// Concurrent connections: a scraper, two probes, and a few users.
-const MAX_CONNECTIONS: usize = 32;
+/// Concurrent reloads. Each keeps its connection until the plugins are served,
+/// and must not take all connections away from probes.
+const MAX_RELOADS: usize = 8;
 
-/// Time limit for the head of a request.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes that a connection may buffer; also the limit for the head of a request.
+const MAX_BUFFER: usize = 64 * 1024;
 
 /// Pause after a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -49,6 +58,7 @@ pub struct Admin {
     metrics: Metrics,
     states: Receiver<State>,
     prompt: Prompt,
+    reloads: Arc<Semaphore>,
 }
 
 /// The requested path.
@@ -65,24 +75,21 @@ impl Admin {
     /// Creates the endpoints from the metrics, the state and the reload trigger.
     #[must_use]
     pub fn new(metrics: Metrics, states: Receiver<State>, prompt: Prompt) -> Self {
-        Self { metrics, states, prompt }
+        Self { metrics, states, prompt, reloads: Arc::new(Semaphore::new(MAX_RELOADS)) }
     }
 
     /// Serves until the runtime ends, because probes need answers while requests
     /// drain. Without a listener, it only maintains the metrics.
     pub async fn run(self, listener: Option<TcpListener>, tasks: TaskTracker) {
-        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let mut connections = Connections::new();
         let mut upkeep = interval(UPKEEP);
         loop {
             tokio::select! {
                 _ = upkeep.tick() => self.metrics.upkeep(),
                 accepted = accept(listener.as_ref()) => match accepted {
                     Ok((stream, peer)) => {
-                        // A connection above the limit is closed at once.
-                        if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
-                            let connection = self.clone().serve(stream, peer);
-                            tasks.spawn(async move { connection.await; drop(place); });
-                        }
+                        let place = connections.admit().await;
+                        tasks.spawn(self.clone().serve(stream, peer, place));
                     }
                     Err(error) => {
                         warn!(%error, "cannot accept an HTTP connection");
@@ -93,11 +100,15 @@ impl Admin {
         }
     }
 
-    async fn serve(self, stream: TcpStream, peer: IpAddr) {
+    async fn serve(self, stream: TcpStream, peer: IpAddr, mut place: Place) {
+        let progress = place.progress();
         let service = service_fn(|request: Request<Incoming>| {
             let page = Page::of(&request, peer);
-            let admin = self.clone();
+            let (admin, progress) = (self.clone(), progress.clone());
             async move {
+                if page == Ok(Page::Reload) {
+                    progress.works();
+                }
                 Ok::<_, Infallible>(match page {
                     Ok(page) => admin.answer(page).await,
                     Err((status, refusal)) => text(status, refusal),
@@ -105,11 +116,15 @@ impl Admin {
             }
         });
         let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEAD_TIMEOUT)
-            .serve_connection(TokioIo::new(stream), service);
-        // An aborted connection is normal.
-        let _ = connection.await;
+            // The place has the time limits.
+            .header_read_timeout(None)
+            .max_buf_size(MAX_BUFFER)
+            .serve_connection(WatchedStream::new(stream, place.progress()), service);
+        tokio::select! {
+            // An aborted connection is normal.
+            _ = connection => {}
+            () = place.ended() => {}
+        }
     }
 
     async fn answer(self, page: Page) -> Response<Full<Bytes>> {
@@ -119,14 +134,22 @@ impl Admin {
             Page::Ready if self.states.borrow().ready => text(StatusCode::OK, "ok"),
             Page::Ready => text(StatusCode::SERVICE_UNAVAILABLE, "not ready"),
             Page::Plugins => json(StatusCode::OK, &self.states.borrow()),
-            Page::Reload => match timeout(RELOAD_TIMEOUT, self.reload()).await {
-                Ok(Some(state)) => json(status(state.result), &state),
-                Ok(None) => text(StatusCode::SERVICE_UNAVAILABLE, "stopping"),
-                Err(_slow) => text(
-                    StatusCode::GATEWAY_TIMEOUT,
-                    "the reload takes too long: look at /plugins later",
-                ),
-            },
+            Page::Reload => self.reload_in_time().await,
+        }
+    }
+
+    async fn reload_in_time(self) -> Response<Full<Bytes>> {
+        let Ok(_permit) = Arc::clone(&self.reloads).try_acquire_owned() else {
+            let refusal = "too many reloads at once: try again when they have ended";
+            return text(StatusCode::TOO_MANY_REQUESTS, refusal);
+        };
+        match timeout(RELOAD_TIMEOUT, self.reload()).await {
+            Ok(Some(state)) => json(status(state.result), &state),
+            Ok(None) => text(StatusCode::SERVICE_UNAVAILABLE, "stopping"),
+            Err(_slow) => text(
+                StatusCode::GATEWAY_TIMEOUT,
+                "the reload takes too long: look at /plugins later",
+            ),
         }
     }
 

@@ -8,8 +8,10 @@ mod application;
 mod argument;
 mod parameter;
 mod peer;
+mod probe;
 mod serve;
 mod status;
+mod target;
 mod validate;
 mod value;
 
@@ -21,8 +23,10 @@ pub use self::{
     application::Application,
     parameter::{NoPair, NoParameter, Parameter, Place, conflict, pair, parameter},
     peer::{NotPeer, Peer},
+    probe::{Check, Probe},
     serve::Serve,
     status::Status,
+    target::Target,
     validate::{Explain, ReportFormat, Validate},
     value::{Http, Isolation, LogFormat, LogLevel, OutputFormat, Ports, TextFormat, UidRange},
 };

@@ -26,7 +26,7 @@
 //!
 //! - [`config`] reads flags and environment variables.
 //! - [`admin`], [`metrics`], [`state`] and [`log`] show the state of the supervisor.
-//! - [`validate`] checks definitions, and [`status`] asks a running supervisor.
+//! - [`validate`] checks definitions; [`status`] and [`probe`] ask a running supervisor.
 //! - [`local`] runs `render`, `match`, `params` and `doctor` with a private
 //!   supervisor, which reports to it by [`event`].
 //! - [`shutdown`] stops everything in order.
@@ -37,12 +37,14 @@ pub mod admin;
 pub mod config;
 pub mod event;
 pub mod grpc;
+mod http_client;
 pub mod loader;
 pub mod local;
 pub mod log;
 pub mod metrics;
 pub mod plugin;
 mod plural;
+pub mod probe;
 pub mod request;
 pub mod serve;
 pub mod settings;

@@ -8,10 +8,12 @@ use clap_mangen::Man;
 use cmp_sandbox::{SPAWNER, spawner_main};
 use cmp_supervisor::{
     config::{
-        Application, Explain, NotPeer, OutputFormat, Peer, Serve, Status, TextFormat, Validate,
+        Application, Explain, NotPeer, OutputFormat, Peer, Probe, Serve, Status, TextFormat,
+        Validate,
     },
     local::{self, LocalError},
     plugin,
+    probe::probe,
     serve::{NotServing, serve},
     status::{Condition, status},
     validate,
@@ -36,6 +38,8 @@ enum Verb {
     Params(Local),
     /// Show the plugins of a running supervisor
     Status(Status),
+    /// Check the health of a running supervisor, within 1 s
+    Probe(Probe),
     Validate(Validate),
     Explain(Explain),
     /// Print the JSON Schema of plugin.yaml, for editors
@@ -110,6 +114,7 @@ fn main() -> ExitCode {
         Verb::Match(local) => run(local::matches(&local.application, local.output)),
         Verb::Params(local) => run(local::parameters(&local.application, local.output)),
         Verb::Status(config) => show_status(&config),
+        Verb::Probe(config) => check_health(&config),
         Verb::Validate(options) => {
             validate::validate(&options).map_or_else(|error| fail(&error, INTERNAL), ExitCode::from)
         }
@@ -195,6 +200,16 @@ fn show_status(config: &Status) -> ExitCode {
         Ok(Ok(Condition::Degraded)) => ExitCode::from(1),
         Ok(Err(error)) => fail(&error, NO_ANSWER),
         Err(error) => fail(&error, INTERNAL),
+    }
+}
+
+/// Makes a health check. The exit code is 1 if it fails.
+fn check_health(config: &Probe) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    match runtime.map(|runtime| runtime.block_on(probe(config))) {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(error)) => fail(&error, 1),
+        Err(error) => fail(&error, 1),
     }
 }
 

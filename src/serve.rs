@@ -30,7 +30,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{info, warn};
 
 use crate::{
-    admin::Admin,
+    admin::{self, Admin},
     config::{self, Http, Serve},
     event::{self, Event},
     grpc::{Binder, Common, sweep},
@@ -228,14 +228,14 @@ async fn run(config: &Serve, spawner: Spawner, abilities: &Abilities) -> Result<
         gone = &mut driver => return Err(gone.into()),
         proven = link.try_sandbox(abilities, &socket_dir) => proven?,
     }
-    let http = listen(config.http).await?;
+    let http = listen(config.http)?;
     let supervisor = Supervisor::new(binder, state.clone());
-    let admin = |prompt| Admin::new(metrics.clone(), state.subscribe(), prompt);
+    let endpoints = |prompt| Admin::new(metrics.clone(), state.subscribe(), prompt);
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
     let (following, prompt) = loader.follow(stop.clone());
     tasks.spawn(supervisor.run(stop.clone()));
     tasks.spawn(following);
-    tasks.spawn(admin(prompt.clone()).run(http, tasks.clone()));
+    tasks.spawn(endpoints(prompt.clone()).run(http, tasks.clone()));
     tasks.spawn(reload_on_sighup(prompt, stop.clone()));
     tasks.spawn(measure(state.subscribe(), metrics.clone(), stop.clone()));
     tasks.spawn(report_ready(state.clone(), socket_dir, ready(abilities)));
@@ -307,9 +307,9 @@ fn failed(error: &NotServing) -> Event {
     Event::Failed { reason: error.to_string().into(), shortfalls: tried }
 }
 
-async fn listen(http: Http) -> Result<Option<TcpListener>, NotServing> {
+fn listen(http: Http) -> Result<Option<TcpListener>, NotServing> {
     let Http::On(address) = http else { return Ok(None) };
-    let listener = TcpListener::bind(address).await;
+    let listener = admin::listen(address);
     let listener = listener.map_err(|error| NotServing::Http { address, error })?;
     info!(address = %listener.local_addr()?, "serving metrics and health");
     Ok(Some(listener))

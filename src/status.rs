@@ -7,24 +7,19 @@ use std::{
     time::Duration,
 };
 
-use http::{Request, StatusCode, header};
-use http_body_util::{BodyExt, Empty, Limited};
-use hyper::{body::Bytes, client::conn::http1};
-use hyper_util::rt::TokioIo;
+use http::StatusCode;
 use thiserror::Error;
-use tokio::{net::TcpStream, time::timeout};
+use tokio::time::timeout;
 
 use crate::{
     config::{Status, TextFormat},
+    http_client::get,
     metrics::PluginState,
     state::{Plugin, Summary},
 };
 
 /// Time limit for the answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Longest answer in bytes: 1,000 plugins with a page of problems each.
-const MAX_ANSWER: usize = 16 * 1024 * 1024;
 
 /// Reasons why the state is unknown.
 #[derive(Debug, Error)]
@@ -67,11 +62,14 @@ pub enum Condition {
 
 /// Prints the state of a supervisor.
 pub async fn status(config: &Status) -> Result<Condition, StatusError> {
-    let address = config.address().ok_or(StatusError::Off)?;
+    let address = config.target.address().ok_or(StatusError::Off)?;
     let no_answer = |cause: String| StatusError::NoAnswer { address, cause };
-    let asked = timeout(TIMEOUT, ask(address)).await;
+    let asked = timeout(TIMEOUT, get(address, "/plugins")).await;
     let answer = asked.map_err(|elapsed| no_answer(elapsed.to_string()))?;
-    let answer = answer.map_err(|error| no_answer(error.to_string()))?;
+    let (code, answer) = answer.map_err(|error| no_answer(error.to_string()))?;
+    if code != StatusCode::OK {
+        return Err(no_answer(format!("the answer has status {code}")));
+    }
     let summary: Summary = serde_json::from_slice(&answer)
         .map_err(|error| StatusError::OtherAnswer { address, cause: error.to_string() })?;
     let text = match config.output {
@@ -83,28 +81,6 @@ pub async fn status(config: &Status) -> Result<Condition, StatusError> {
         // A closed pipe is no error.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         Ok(()) | Err(_) => Ok(condition(&summary)),
-    }
-}
-
-async fn ask(address: SocketAddr) -> Result<Bytes, Box<dyn std::error::Error + Send + Sync>> {
-    let stream = TcpStream::connect(address).await?;
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    let request = Request::get("/plugins").header(header::HOST, address.to_string());
-    let exchange = async {
-        let response = sender.send_request(request.body(Empty::<Bytes>::new())?).await?;
-        let status = response.status();
-        let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await?.to_bytes();
-        if status == StatusCode::OK {
-            Ok(body)
-        } else {
-            Err(format!("the answer has status {status}").into())
-        }
-    };
-    tokio::pin!(exchange);
-    tokio::select! {
-        answer = &mut exchange => answer,
-        // The connection may end together with the last bytes of the answer.
-        ended = connection => { ended?; exchange.await }
     }
 }
 

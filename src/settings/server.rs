@@ -28,8 +28,8 @@ pub static WORK_DIR: Setting = setting(Heading::Paths, Directory)
 
 pub static HTTP: Setting = setting(Heading::Http, Address)
     .flag("http", "CMP_SUPERVISOR_HTTP")
-    .default("0.0.0.0:9180")
-    .about("Address for metrics and health, or off");
+    .default("[::]:9180")
+    .about("Address for metrics and health, or off; [::] is all IPv6 and IPv4 addresses, or all IPv4 addresses where IPv6 is disabled");
 
 pub static ISOLATION: Setting = setting(Heading::Isolation, Isolation)
     .flag("isolation", "CMP_SUPERVISOR_ISOLATION")

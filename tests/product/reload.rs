@@ -2,6 +2,7 @@
 
 mod cases;
 mod client;
+mod connections;
 mod directories;
 mod endpoints;
 mod exhausted;
@@ -9,6 +10,7 @@ mod files;
 mod kubelet;
 mod loaded;
 mod mounts;
+mod probe;
 mod reader;
 mod server;
 mod sockets;

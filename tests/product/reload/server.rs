@@ -63,9 +63,14 @@ impl Folders {
 
     /// Starts a supervisor with a command that executes its arguments.
     pub(crate) fn start(&self, command: &mut Command) -> Server {
+        let http = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        self.start_on(command, http)
+    }
+
+    /// The same with another address of its HTTP server.
+    pub(crate) fn start_on(&self, command: &mut Command, http: SocketAddr) -> Server {
         // Supervisors must not share a work directory.
         let work = tempfile::tempdir_in(self.root.path()).unwrap().keep();
-        let http = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         command
             .arg("serve")
             .args(["--isolation", "none", "--accept-no-isolation", "--log-format", "json"])
@@ -122,7 +127,12 @@ impl Server {
 
     /// Sends an HTTP request; returns status and body.
     pub(crate) fn ask(&self, method: &str, path: &str) -> (u16, String) {
-        let mut stream = TcpStream::connect(self.http).unwrap();
+        Self::ask_at(self.http, method, path)
+    }
+
+    /// The same at one of its addresses.
+    pub(crate) fn ask_at(http: SocketAddr, method: &str, path: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(http).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         write!(stream, "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
         let mut answer = String::new();

@@ -1,0 +1,45 @@
+//! Which running supervisor to ask.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use clap::Args;
+
+use super::{Http, argument::Described as _};
+use crate::settings;
+
+/// A running supervisor.
+#[derive(Args, Clone, Debug)]
+pub struct Target {
+    #[arg(described = &settings::HTTP, help_heading = None)]
+    pub(super) http: Http,
+}
+
+impl Target {
+    /// The address to connect to, or `None` if HTTP is off. A supervisor that
+    /// serves on all addresses, also `[::]`, always answers on IPv4's loopback.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        let Http::On(mut address) = self.http else { return None };
+        if address.ip().is_unspecified() {
+            address.set_ip(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        }
+        Some(address)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_addresses_mean_the_loopback_address() {
+        let address = |http: &str| {
+            let target = Target { http: http.parse().unwrap() };
+            target.address().map(|address| address.to_string())
+        };
+        assert_eq!(address("[::]:9180").as_deref(), Some("127.0.0.1:9180"));
+        assert_eq!(address("0.0.0.0:1").as_deref(), Some("127.0.0.1:1"));
+        assert_eq!(address("[::1]:1").as_deref(), Some("[::1]:1"));
+        assert_eq!(address("off"), None);
+    }
+}

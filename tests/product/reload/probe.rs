@@ -1,0 +1,113 @@
+//! Health checks over IPv4 and IPv6, and by the verb `probe`.
+
+use std::{
+    io::{self, Read, Write},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener},
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
+
+use nix::libc;
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, apply_filter,
+};
+
+use crate::reload::{
+    loaded::definition,
+    server::{Folders, Server, write},
+};
+
+/// Runs `probe` and returns its exit code and its standard error.
+fn probe(check: &str, http: &str) -> (i32, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
+    let output = command.args(["probe", check, "--http", http]).output().unwrap();
+    assert!(output.stdout.is_empty());
+    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
+fn free_port(ip: impl Into<IpAddr>) -> io::Result<u16> {
+    Ok(TcpListener::bind((ip.into(), 0))?.local_addr()?.port())
+}
+
+fn serve_on_all_addresses(folders: &Folders, port: u16) -> Server {
+    write(&folders.plugins(), "a.yaml", &definition("a", "x"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
+    folders.start_on(&mut command, (Ipv6Addr::UNSPECIFIED, port).into())
+}
+
+/// Makes the kernel refuse IPv6 to this thread and its processes.
+fn refuse_ipv6() {
+    let family = libc::AF_INET6.unsigned_abs().into();
+    let is_ipv6 = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, family);
+    let rule = SeccompRule::new(vec![is_ipv6.unwrap()]).unwrap();
+    let refusal = SeccompAction::Errno(libc::EAFNOSUPPORT.unsigned_abs());
+    let rules = [(libc::SYS_socket, vec![rule])].into();
+    let machine = std::env::consts::ARCH.try_into().unwrap();
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refusal, machine).unwrap();
+    apply_filter(&BpfProgram::try_from(filter).unwrap()).unwrap();
+}
+
+#[test]
+fn all_addresses_are_those_of_ipv6_and_ipv4() {
+    let Ok(port) = free_port(Ipv6Addr::UNSPECIFIED) else {
+        println!("skipped: needs IPv6");
+        return;
+    };
+    let folders = Folders::new();
+    let _server = serve_on_all_addresses(&folders, port);
+    let addresses: [SocketAddr; 2] =
+        [(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()];
+    for http in addresses {
+        assert_eq!(Server::ask_at(http, "GET", "/readyz").0, 200, "{http}");
+        assert_eq!(Server::ask_at(http, "POST", "/-/reload").0, 200, "{http}");
+        assert_eq!(probe("ready", &http.to_string()), (0, String::new()));
+    }
+    assert_eq!(probe("live", &format!("[::]:{port}")), (0, String::new()));
+}
+
+#[test]
+fn without_ipv6_all_addresses_are_those_of_ipv4() {
+    let port = free_port(Ipv4Addr::UNSPECIFIED).unwrap();
+    let test = thread::spawn(move || {
+        refuse_ipv6();
+        let folders = Folders::new();
+        let _server = serve_on_all_addresses(&folders, port);
+        assert_eq!(Server::ask_at((Ipv4Addr::LOCALHOST, port).into(), "GET", "/livez").0, 200);
+        assert_eq!(probe("live", &format!("[::]:{port}")), (0, String::new()));
+    });
+    test.join().unwrap();
+}
+
+#[test]
+fn a_probe_that_fails_says_why_in_one_line() {
+    let port = free_port(Ipv4Addr::LOCALHOST).unwrap();
+    let http = format!("127.0.0.1:{port}");
+    let (code, text) = probe("live", &http);
+    assert!(code == 1 && text.lines().count() == 1, "{code} {text}");
+    assert!(text.contains(&format!("{http}/livez: no supervisor answers")), "{text}");
+    // It accepts, and never answers.
+    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
+    let start = Instant::now();
+    let slow = (1, format!("error: {http}/readyz: no answer within 1 s\n"));
+    assert_eq!(probe("ready", &http), slow);
+    assert!(start.elapsed() < Duration::from_secs(10));
+    drop(silent);
+    assert_eq!(probe("ready", "off").0, 1);
+}
+
+#[test]
+fn a_supervisor_that_is_not_ready_is_alive() {
+    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let http = silent.local_addr().unwrap().to_string();
+    let server = thread::spawn(move || {
+        let (mut stream, _) = silent.accept().unwrap();
+        let _ = stream.read(&mut [0; 1024]).unwrap();
+        let answer = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 12\r\n\r\nnot ready\nno";
+        stream.write_all(answer.as_bytes()).unwrap();
+    });
+    let text = format!("error: {http}/readyz: the answer has status 503: not ready\n");
+    assert_eq!(probe("ready", &http), (1, text));
+    server.join().unwrap();
+}
