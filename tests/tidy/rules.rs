@@ -181,7 +181,56 @@ fn every_metric_is_documented_and_no_other() {
     assert_eq!(declared, named(&document, "\n| `", "` |"));
 }
 
-/// What a file with this text, as the module `request::path`, refers to.
+/// First words of a comment that hides its subject in a clause: "What is left"
+/// instead of "The rest".
+const CLAUSES: [&str; 8] = ["What", "Who", "Whose", "Whom", "Where", "How", "Whether", "That"];
+
+/// The comment on a line, without its slashes.
+fn comment(line: &str) -> Option<&str> {
+    let text = line.trim_start().strip_prefix("//")?;
+    Some(text.trim_start_matches(['/', '!']).trim_start())
+}
+
+/// Comments in `text` that begin with a clause, each with its line number.
+fn clauses(text: &str) -> Vec<(usize, &str)> {
+    let mut before: Option<&str> = None;
+    let mut found = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let here = comment(line);
+        // A line within a sentence may begin with any word.
+        let begins = before.is_none_or(|text| text.is_empty() || text.ends_with(['.', ':']));
+        let word = here.and_then(|text| text.split([' ', ',']).next()).unwrap_or_default();
+        if begins && CLAUSES.contains(&word) {
+            found.push((index + 1, line.trim()));
+        }
+        before = here;
+    }
+    found
+}
+
+#[test]
+fn comments_begin_with_their_subject() {
+    complain(of_all_crates().into_iter().flat_map(|source| {
+        let found = clauses(&source.text).into_iter();
+        found.map(|(line, text)| format!("{}:{line}: {text}", source.file)).collect::<Vec<_>>()
+    }));
+}
+
+#[test]
+fn a_clause_is_found_at_the_beginning_of_a_sentence_only() {
+    for text in
+        ["/// What is left", "//! How, and why", "// Done.\n// That is all", "x; \n    // Who"]
+    {
+        assert_eq!(clauses(text).len(), 1, "{text}");
+    }
+    for text in ["/// The rest", "// The files\n// Where they are", "// Whatever", "let what = 1;"]
+    {
+        assert!(clauses(text).is_empty(), "{text}");
+    }
+}
+
+/// Tells if a file with this text, as the module `request::path`, refers to
+/// `path`.
 fn mentioned(text: &str, path: &str) -> bool {
     let module = ["request".to_owned(), "path".to_owned()];
     mentions::of(&syn::parse_file(text).unwrap(), &module).names(path)
