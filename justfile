@@ -29,7 +29,7 @@ interop:
 
 # Documentation of the code, with every link checked
 doc:
-    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --locked
 
 # Licences, sources and wildcards of dependencies, and dependencies without use
 deny:

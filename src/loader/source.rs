@@ -67,10 +67,10 @@ pub enum Unreadable {
     /// A directory, FIFO, socket or device.
     #[error("not a regular file")]
     Kind,
-    /// Larger than [`MAX_FILE`].
+    /// Larger than `MAX_FILE`.
     #[error("larger than {MAX_FILE} bytes")]
     Large,
-    /// All files together are larger than [`MAX_ALL`].
+    /// All files together are larger than `MAX_ALL`.
     #[error("all definitions together are larger than {MAX_ALL} bytes")]
     Full,
 }
