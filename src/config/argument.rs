@@ -109,9 +109,9 @@ mod tests {
 
     use super::*;
     use crate::{
-        config::{Serve, serve::MAX_MESSAGE_MIB},
+        config::{Serve, Target, serve::MAX_MESSAGE_MIB},
         plugin::DEFAULT_SOCKET_DIR,
-        settings::{ALL, Heading, Kind, OUTPUT, SOCKET_DIR},
+        settings::{ALL, HTTP, Heading, Kind, OUTPUT, SOCKET_DIR},
     };
 
     #[derive(Debug, Parser)]
@@ -156,6 +156,24 @@ mod tests {
                 && row.heading != Heading::Isolation
         };
         assert_eq!(limits.to_vec(), ALL.into_iter().filter(is_shown).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn limits_that_nobody_sets_are_shown_as_in_the_table() {
+        for (row, limit) in serve(&[]).unwrap().limits() {
+            if let Default::Value(text) = row.default {
+                assert_eq!(row.show(limit), text, "{row:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_supervisor_is_asked_by_default_where_serve_listens_by_default() {
+        let flags = Target::augment_args(Command::new("status")).get_matches_from(["status"]);
+        let address = Target::from_arg_matches(&flags).unwrap().address().unwrap();
+        assert!(address.ip().is_loopback(), "{address}");
+        let Default::Value(listens) = HTTP.default else { panic!("{HTTP:?}") };
+        assert!(listens.ends_with(&format!("]:{}", address.port())), "{listens}: {address}");
     }
 
     #[test]
