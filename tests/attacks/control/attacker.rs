@@ -1,4 +1,4 @@
-//! The attacker of a control run: a tenant's UID, and nothing that confines it.
+//! The attacker of a control run. It has a tenant's UID and is not confined.
 
 use std::{
     ffi::CString,
@@ -36,14 +36,15 @@ const LIMITS: [(Resource, u64); 5] = [
     (Resource::RLIMIT_CORE, 1 << 30),
 ];
 
-/// Processes of a user without capabilities. The payloads that are bounded by
-/// this alone fork for as long as they can.
+/// Process limit of an attacker without capabilities. Some payloads fork as long
+/// as they can, and only this limit bounds them.
 const FEW_PROCESSES: u64 = 1500;
 
 pub(super) struct Attacker {
     pub(super) pid: Pid,
-    /// The command's output and its complaints.
+    /// Receives the standard output of the command.
     pub(super) output: PathBuf,
+    /// Receives its standard error.
     pub(super) errors: PathBuf,
 }
 
@@ -57,14 +58,15 @@ impl Attacker {
         let input = File::open(input).expect("a file");
         let pid = raw::fork(|| {
             dup2_stdin(&input).and_then(|()| dup2_stdout(&out)).expect("input and output");
-            dup2_stderr(&err).expect("complaints");
+            dup2_stderr(&err).expect("standard error");
             become_it(stage, attack);
         });
         Self { pid: pid.expect("a process"), output, errors }
     }
 }
 
-/// Arranges everything that the sandbox would have taken away.
+/// Sets up everything that the sandbox would take away, becomes the tenant and
+/// executes the attack.
 fn become_it(stage: &Stage, attack: &Attack) {
     // A descriptor that stays open, and a signal that stays blocked.
     raw::keep_open(File::open("/dev/null").expect("a file").as_raw_fd());
@@ -81,18 +83,18 @@ fn become_it(stage: &Stage, attack: &Attack) {
     chdir(&stage.workspace.join("repo")).expect("the workspace");
     let words = ["attack", helper::VERB, helper::UNCONFINED].map(text);
     let error = execve(c"/proc/self/exe", &words, &environment(stage, attack));
-    panic!("it does not start: {error:?}");
+    panic!("the attack does not start: {error:?}");
 }
 
 fn become_tenant(uid: u32, user: User) {
     let (user_id, group) = (Uid::from_raw(uid), Gid::from_raw(uid));
     let all = caps::read(None, CapSet::Permitted).expect("capabilities");
-    setgroups(&[]).and_then(|()| setresgid(group, group, group)).expect("another group");
+    setgroups(&[]).and_then(|()| setresgid(group, group, group)).expect("another GID");
     if user == User::Root {
         return;
     }
     prctl::set_keepcaps(true).expect("capabilities that stay");
-    setresuid(user_id, user_id, user_id).expect("another user");
+    setresuid(user_id, user_id, user_id).expect("another UID");
     if user != User::Mighty {
         return caps::clear(None, CapSet::Permitted).expect("no capability");
     }

@@ -6,7 +6,7 @@ use nix::sys::statvfs::statvfs;
 
 use crate::{arena, evidence::Resource, processes};
 
-/// The arenas' limit of a resource.
+/// Limit on a resource in an arena.
 pub(super) fn limit(resource: Resource) -> u64 {
     arena::limit(match resource {
         Resource::Memory => "--max-memory",
@@ -25,14 +25,15 @@ pub(super) fn used(resource: Resource, uid: u32, directory: &Path) -> u64 {
     }
 }
 
-/// Each process's share of what is mapped, and files that exist only in memory.
+/// Sum of the mapped memory of a UID, where each process counts with its share of
+/// common pages, and of its open files that exist only in memory. In bytes.
 fn memory(uid: u32) -> u64 {
     let own = processes::all().into_iter().filter(|process| process.uid == uid);
     let mut files = BTreeMap::new();
     let mut mapped = 0;
     for process in own {
         let at = |name: &str| format!("/proc/{}/{name}", process.pid);
-        // A process lives on when its first thread has ended.
+        // A process can outlive its first thread, so any thread may answer.
         let threads = fs::read_dir(at("task")).into_iter().flatten().flatten();
         let names = threads.filter_map(|thread| thread.file_name().into_string().ok());
         let mut shares = names.map(|thread| share(&thread));

@@ -21,13 +21,13 @@ use crate::{
 /// Deadline of an attack.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Deadline for its evidence.
+/// Deadline for the evidence of an attack.
 const SEEN: Duration = Duration::from_secs(5);
 
 /// Time that a command must survive SIGTERM.
 const OUTLIVES: Duration = Duration::from_millis(500);
 
-/// Time between two looks.
+/// Time between two checks.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 pub(super) fn run(attack: &Attack, first_uid: u32) -> Verdict {
@@ -35,7 +35,7 @@ pub(super) fn run(attack: &Attack, first_uid: u32) -> Verdict {
     let attacker = Attacker::start(&stage, attack);
     let run = Run { attack, stage: &stage, attacker: &attacker };
     let verdict = run.verdict();
-    // Directories of the image are the machine's own.
+    // Directories of the image belong to the machine and outlive the stage.
     stage.before.sweep();
     verdict.unwrap_or_else(|why| {
         let errors = fs::read_to_string(&attacker.errors).unwrap_or_default();
@@ -85,7 +85,7 @@ impl Run<'_> {
         Ok(verdict)
     }
 
-    /// Waits for the end of the command, which has to be a success.
+    /// Waits for the end of the command. Only success is accepted.
     fn end(&self) -> Result<(), String> {
         let mut status = WaitStatus::StillAlive;
         let is_over = until(PATIENCE, || {
@@ -94,7 +94,9 @@ impl Run<'_> {
             status != WaitStatus::StillAlive
         });
         let is_good = is_over && matches!(status, WaitStatus::Exited(_, 0));
-        is_good.then_some(()).ok_or_else(|| format!("the command's end: {status:?}"))
+        is_good
+            .then_some(())
+            .ok_or_else(|| format!("the command did not end with success: {status:?}"))
     }
 
     fn leaves(&self, texts: &[&str]) -> Result<(), String> {
@@ -103,19 +105,21 @@ impl Run<'_> {
             left = self.stage.before.difference(&self.stage.targets).unwrap_or_default();
             texts.iter().all(|text| left.contains(text))
         });
-        is_seen.then_some(()).ok_or_else(|| format!("of {texts:?} not all is seen: {left:?}"))
+        is_seen.then_some(()).ok_or_else(|| format!("expected all of {texts:?}, found {left:?}"))
     }
 
     fn calls(&self, names: &[&str]) -> Result<(), String> {
         let calls = self.stage.victims.heard();
         let is_seen = names.iter().all(|name| calls.contains(name));
-        is_seen.then_some(()).ok_or_else(|| format!("of {names:?} only {calls:?} were called"))
+        is_seen
+            .then_some(())
+            .ok_or_else(|| format!("expected calls of all of {names:?}, got {calls:?}"))
     }
 
     fn makes(&self, paths: &[&str]) -> Result<(), String> {
         let at = |path: &&&str| self.stage.workspace.join(path).symlink_metadata();
         let missing = paths.iter().find(|path| at(path).is_err());
-        missing.map_or(Ok(()), |path| Err(format!("there is no {path}")))
+        missing.map_or(Ok(()), |path| Err(format!("`{path}` is missing")))
     }
 
     fn takes(&self, resource: Resource) -> Result<Verdict, String> {
@@ -128,7 +132,8 @@ impl Run<'_> {
             used > limit
         });
         let worked = is_seen.then_some(Verdict::Worked(Vec::new()));
-        worked.ok_or_else(|| format!("of {resource:?} only {used} are used, the limit is {limit}"))
+        worked
+            .ok_or_else(|| format!("{resource:?}: only {used} in use, expected more than {limit}"))
     }
 
     fn runs_on(&self) -> Result<(), String> {
@@ -147,7 +152,7 @@ impl Run<'_> {
     fn runs(&self, when: &str) -> Result<(), String> {
         match waitpid(self.attacker.pid, Some(WaitPidFlag::WNOHANG)) {
             Ok(WaitStatus::StillAlive) => Ok(()),
-            other => Err(format!("it ended {when}: {other:?}")),
+            other => Err(format!("the command ended {when}: {other:?}")),
         }
     }
 
@@ -155,14 +160,16 @@ impl Run<'_> {
         self.end()?;
         match self.printed() {
             0 => Ok(Verdict::Worked(Vec::new())),
-            bytes => Err(format!("it printed {bytes} bytes")),
+            bytes => Err(format!("the command printed {bytes} bytes, expected none")),
         }
     }
 
     fn floods(&self) -> Result<Verdict, String> {
         let is_seen = until(PATIENCE, || self.printed() > arena::limit("--max-output"));
         let worked = is_seen.then_some(Verdict::Worked(Vec::new()));
-        worked.ok_or_else(|| format!("it printed only {} bytes", self.printed()))
+        worked.ok_or_else(|| {
+            format!("the command printed only {} bytes, expected more", self.printed())
+        })
     }
 
     fn printed(&self) -> u64 {
@@ -170,7 +177,7 @@ impl Run<'_> {
     }
 }
 
-/// Looks until something is true, or patience ends.
+/// Repeats a check until it succeeds (true) or `patience` has passed (false).
 fn until(patience: Duration, mut is_true: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + patience;
     loop {

@@ -1,4 +1,5 @@
-//! A bounded place that looks like an arena, with nothing that confines.
+//! The stage of a control run: it looks like an arena and bounds the damage, but
+//! does not confine the attacker.
 
 use std::{
     fs::{self, Permissions},
@@ -25,7 +26,7 @@ use crate::{
     victims::Victims,
 };
 
-/// Room for everything that an attack writes.
+/// Mount options, with room for everything that an attack writes.
 const SIZE: &str = "mode=1777,size=1g,nr_inodes=200k";
 
 /// Deadline for the start of all stand-ins.
@@ -39,14 +40,15 @@ pub(super) struct Stage {
     pub(super) targets: Targets,
     pub(super) victims: Victims,
     pub(super) before: Before,
-    /// The attacker's.
+    /// Workspace of the attacker.
     pub(super) workspace: PathBuf,
-    /// They end with the stage.
+    /// The stand-ins. They end with the stage.
     _others: Vec<Child>,
 }
 
 impl Stage {
-    /// Sets up everything in the namespaces of this process, their first.
+    /// Sets up everything in the namespaces of this process, which must be the
+    /// first process there.
     pub(super) fn open(first_uid: u32, user: User) -> Self {
         cover();
         let directory = Path::new(PLACE).join("stage");
@@ -69,7 +71,7 @@ impl Stage {
     }
 }
 
-/// Covers all that attacks write to with file systems in memory.
+/// Mounts file systems in memory over the directories that attacks write to.
 fn cover() {
     let none: Option<&str> = None;
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).expect("own mounts");
@@ -102,7 +104,7 @@ fn people(options: &Options, user: User, targets: &mut Targets) -> Vec<Child> {
     let until = Instant::now() + PATIENCE;
     let is_ready = |name: &str| targets.root.join(name).join("repo/treasure").exists();
     while !["supervisor", "spawner", "victim"].iter().all(|name| is_ready(name)) {
-        assert!(Instant::now() < until, "not at work: {:?}", processes::all());
+        assert!(Instant::now() < until, "the stand-ins are not ready: {:?}", processes::all());
         thread::sleep(Duration::from_millis(5));
     }
     others

@@ -1,4 +1,4 @@
-//! Taking too much with many small things.
+//! Attacks that exceed the limits of a request with many small parts.
 
 use std::{
     fs::{self, File, Permissions},
@@ -34,24 +34,25 @@ use crate::{
     targets::Targets,
 };
 
-/// Each far below an arena's limits, and all together far above them.
+/// Number and sizes of the parts. Each part is far below an arena's limits, and
+/// all parts together are far above them.
 const PIECES: usize = 12;
 const MEMORY: usize = 40 << 20;
 const FILE: usize = 20 << 20;
 const ENTRIES: usize = 9000;
 
-/// Deeper than any path can be long.
+/// Nested directories, too many for the length of any path.
 const LEVELS: usize = 1000;
 
-/// How long an excess waits to be found. With nobody to find it, it works.
+/// Time in which the request must be ended. If it passes, the excess has worked.
 const WAIT: Duration = Duration::from_secs(20);
 
 fn wait() -> Outcome {
     thread::sleep(WAIT);
-    Outcome::done("nobody minded")
+    Outcome::done("no limit was enforced")
 }
 
-/// Written to, so that it is there.
+/// Memory that is written to, so that the kernel really allocates it.
 fn memory(bytes: usize) -> Vec<u8> {
     let mut memory = vec![0; bytes];
     memory.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
@@ -62,7 +63,7 @@ fn fill(file: impl Write) {
     fill_and(file, || {});
 }
 
-/// Does something all the time meanwhile.
+/// Fills a file and calls `act` before each piece.
 fn fill_and(mut file: impl Write, act: impl Fn()) {
     const PIECE: usize = 1 << 16;
     let piece = vec![1; PIECE];
@@ -101,7 +102,7 @@ pub(crate) fn processes(_: &Targets) -> Outcome {
     wait()
 }
 
-/// What is left behind counts, too, while its end is waited for.
+/// Leftover processes count as well while the request waits for their end.
 pub(crate) fn left_memory(_: &Targets) -> Outcome {
     let child = fork(|| {
         let _ = setsid();
@@ -129,7 +130,7 @@ pub(crate) fn shared_memory(_: &Targets) -> Outcome {
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
         let arguments = [0, MEMORY as u64, number(access), number(kind), u64::MAX, 0];
         let place = call(libc::SYS_mmap, &arguments).expect("memory").cast_unsigned();
-        // The kernel writes there, so that it is there.
+        // The kernel writes to the memory, so that it is really allocated.
         let read = [number(zero.as_raw_fd()), place, MEMORY as u64];
         call(libc::SYS_read, &read).expect("zeros");
     }
@@ -156,20 +157,22 @@ pub(crate) fn first_thread_gone(_: &Targets) -> Outcome {
 }
 
 fn signal_all(signal: Signal) {
-    // Whoever can be met is: nobody, unless somebody looks as this user.
+    // Reaches nothing unless another process has this UID, for example one
+    // that measures the request.
     let _ = kill(pid(-1), signal);
 }
 
-/// Signals everybody else that it may, all the time.
+/// Signals every other process that it may, without a pause.
 fn rage(signal: Signal) -> Outcome {
     let until = Instant::now() + WAIT;
     while Instant::now() < until {
         signal_all(signal);
     }
-    Outcome::done("nobody minded")
+    Outcome::done("no limit was enforced")
 }
 
-/// Memory that the kernel's limit for each process does not count.
+/// Fills memory that the kernel's limit for each process does not count, and
+/// sends signals.
 fn memory_and(signal: Signal) -> Outcome {
     let files = (0..2 * PIECES).map(|_| memory_file(|| signal_all(signal)));
     let _held: Vec<File> = files.collect();
@@ -203,7 +206,7 @@ pub(crate) fn files(_: &Targets) -> Outcome {
 pub(crate) fn files_elsewhere(_: &Targets) -> Outcome {
     let home = crate::helper::variable("HOME").expect("HOME");
     mkdir(Path::new(&home).join("d").as_path(), Mode::S_IRWXU).expect("a directory");
-    chdir(Path::new(&home).join("d").as_path()).expect("to be there");
+    chdir(Path::new(&home).join("d").as_path()).expect("to enter the directory");
     fill_files();
     wait()
 }
@@ -234,7 +237,7 @@ pub(crate) fn closed_directory(_: &Targets) -> Outcome {
 }
 
 pub(crate) fn undumpable(targets: &Targets) -> Outcome {
-    // Refused, where there is a filter.
+    // A seccomp filter, if there is one, denies this.
     let _ = prctl::set_dumpable(false);
     removed_files(targets)
 }
@@ -252,7 +255,7 @@ pub(crate) fn deep_entries(_: &Targets) -> Outcome {
     for _ in 0..LEVELS {
         (0..files).for_each(|number| fs::write(number.to_string(), "").expect("a file"));
         mkdir("directory", Mode::S_IRWXU).expect("a directory");
-        chdir("directory").expect("to be there");
+        chdir("directory").expect("to enter the directory");
     }
     wait()
 }
@@ -286,7 +289,8 @@ pub(crate) fn files_in_flight(_: &Targets) -> Outcome {
     wait()
 }
 
-/// Nobody may look into a process whose program nobody may read.
+/// Without `CAP_SYS_PTRACE`, nobody may inspect a process whose program is
+/// unreadable.
 pub(crate) fn unreadable_program(_: &Targets) -> Outcome {
     fs::copy("/bin/sleep", "sleep").expect("a program");
     fs::set_permissions("sleep", Permissions::from_mode(0o111)).expect("a mode");

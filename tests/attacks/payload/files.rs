@@ -1,4 +1,4 @@
-//! Reaching files that are somebody else's.
+//! Attacks on files of other tenants, of the supervisor and of the image.
 
 use std::{
     ffi::CString,
@@ -213,7 +213,7 @@ pub(crate) fn run_setuid(targets: &Targets) -> Outcome {
 }
 
 pub(crate) fn open_by_handle(targets: &Targets) -> Outcome {
-    // struct file_handle with room for any file system's.
+    // struct file_handle, with room for a handle of any file system.
     let mut handle = [0_u32; 34];
     handle[0] = 128;
     let path = raw_path(&targets.world_secret);
@@ -228,7 +228,7 @@ pub(crate) fn open_by_handle(targets: &Targets) -> Outcome {
             0,
         ],
     );
-    let here = fs::File::open(".").expect("the own directory");
+    let here = fs::File::open(".").expect("the current directory");
     let fd = std::os::fd::AsRawFd::as_raw_fd(&here);
     let opened = raw::call(
         libc::SYS_open_by_handle_at,
@@ -300,7 +300,8 @@ pub(crate) fn look_at_secret(targets: &Targets) -> Outcome {
     }
 }
 
-/// Names in the directory of workspaces are all that hides them from one user.
+/// A watch would reveal the names of workspaces. If all requests have one UID,
+/// only their unknown names hide the workspaces.
 pub(crate) fn watch(targets: &Targets) -> Outcome {
     any([
         ("root", watch_one(&targets.root)),
@@ -319,6 +320,6 @@ fn watch_one(path: &Path) -> Outcome {
 
 pub(crate) fn fifo_trap(_: &Targets) -> Outcome {
     let made = mkfifo("trap", Mode::S_IRWXU);
-    fs::remove_file("app.yaml").expect("the own file");
+    fs::remove_file("app.yaml").expect("the attacker's own file");
     tried(made.and_then(|()| mkfifo("app.yaml", Mode::S_IRWXU)))
 }

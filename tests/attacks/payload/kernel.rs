@@ -1,4 +1,4 @@
-//! Asking the kernel for what no tenant needs.
+//! Attacks through kernel features that no tenant needs.
 
 use std::{fs, os::fd::IntoRawFd};
 
@@ -49,7 +49,7 @@ pub(crate) fn namespaces(_: &Targets) -> Outcome {
 pub(crate) fn clone_namespaces(_: &Targets) -> Outcome {
     let child = libc::SIGCHLD.cast_unsigned().into();
     let wanted = flags(CloneFlags::CLONE_NEWUSER);
-    // Whoever comes out as the child has nothing more to say.
+    // If the call creates a child, the child ends at once.
     let clone = |flags: u64| match call(libc::SYS_clone, &[flags, 0, 0, 0, 0]) {
         Ok(0) => raw::leave(0),
         other => tried(other),
@@ -68,8 +68,9 @@ pub(crate) fn mounts(_: &Targets) -> Outcome {
     fs::create_dir("mounted").expect("a directory");
     let mount = [pointer(tmpfs), pointer(there), pointer(tmpfs), 0, 0];
     let open = |path| fs::File::open(path).map(|file| file.into_raw_fd().cast_unsigned().into());
-    let fd = open(".").expect("the own directory");
-    // Not everybody may open this one. The call is refused all the same.
+    let fd = open(".").expect("the current directory");
+    // Some tenants may not open this file. `setns` must be refused for any
+    // descriptor.
     let namespace = open("/proc/self/ns/uts").unwrap_or(fd);
     any([
         ("mount", one(libc::SYS_mount, &mount)),
@@ -77,7 +78,7 @@ pub(crate) fn mounts(_: &Targets) -> Outcome {
         ("fsopen", one(libc::SYS_fsopen, &[pointer(tmpfs), 0])),
         ("open_tree", one(libc::SYS_open_tree, &[fd, pointer(here), 1])),
         ("chroot", apart(|| one(libc::SYS_chroot, &[pointer(here)]))),
-        // Neither is the root of a mount.
+        // Neither path is the root of a mount, so an allowed call fails.
         (
             "pivot_root",
             reaches(libc::SYS_pivot_root, &[pointer(here), pointer(here)], Errno::EINVAL),
@@ -106,14 +107,14 @@ pub(crate) fn machine(_: &Targets) -> Outcome {
     const SYNC: u64 = 0x8000_0100;
     let text = pointer(c"evil".to_bytes_with_nul());
     any([
-        // A module without a byte is none.
+        // An empty module is invalid, so an allowed call fails.
         ("init_module", reaches(libc::SYS_init_module, &[0, 0, text], Errno::ENOEXEC)),
         ("kexec_load", one(libc::SYS_kexec_load, &[0, 0, 0, 0])),
         ("swapoff", reaches(libc::SYS_swapoff, &[text], Errno::ENOENT)),
         ("acct", one(libc::SYS_acct, &[0])),
         ("syslog", one(libc::SYS_syslog, &[10, 0, 0])),
         ("sethostname", one(libc::SYS_sethostname, &[text, 4])),
-        // Neither a time nor a zone: the clock stays as it is.
+        // Without a time and a time zone, the call does not change the clock.
         ("settimeofday", one(libc::SYS_settimeofday, &[0, 0])),
         ("quotactl", one(libc::SYS_quotactl, &[SYNC, 0, 0, 0])),
     ])
@@ -124,7 +125,7 @@ pub(crate) fn oddities(_: &Targets) -> Outcome {
     let all = [
         ("personality", one(libc::SYS_personality, &[NO_RANDOM])),
         ("memfd_secret", one(libc::SYS_memfd_secret, &[0])),
-        // There is no such descriptor.
+        // The descriptor does not exist, so an allowed call fails.
         (
             "process_madvise",
             reaches(libc::SYS_process_madvise, &[u64::MAX, 0, 0, 0, 0], Errno::EBADF),
@@ -142,8 +143,8 @@ pub(crate) fn oddities(_: &Targets) -> Outcome {
     any(all)
 }
 
-/// Puts characters into a terminal. On what is none, `ENOTTY` says that the
-/// call got through.
+/// Puts characters into a terminal. An allowed call fails with `ENOTTY` if the
+/// file is not a terminal.
 pub(crate) fn terminal(_: &Targets) -> Outcome {
     const STUFF: u64 = 0x5412;
     const LINUX: u64 = 0x541c;
@@ -161,7 +162,7 @@ pub(crate) fn terminal(_: &Targets) -> Outcome {
     ])
 }
 
-/// The same calls by their other numbers.
+/// Makes system calls by their x32 and 32-bit numbers.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn other_numbers(_: &Targets) -> Outcome {
     const X32: i64 = 0x4000_0000;
@@ -179,5 +180,5 @@ pub(crate) fn other_numbers(_: &Targets) -> Outcome {
 
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) fn other_numbers(_: &Targets) -> Outcome {
-    Outcome::refused("there are none here")
+    Outcome::refused("this architecture has no other system call numbers")
 }

@@ -27,13 +27,14 @@ use crate::{
 /// Orphans of one request.
 const ORPHANS: usize = 1000;
 
-/// Processes of a fork bomb, so that a test machine survives a failed test.
+/// Process limit of a fork bomb, so that a failed test does not exhaust the
+/// machine.
 const BOMB: u64 = 200;
 
-/// How long a bomb goes off.
+/// Time for which the command forks. Its children then go on for the same time.
 const BOMB_TIME: Duration = Duration::from_millis(300);
 
-/// Runs `forever` in a process that is nobody's child, in a session of its own.
+/// Runs `forever` in a process whose parent has ended, in a new session.
 fn orphan(forever: impl FnOnce()) -> nix::Result<()> {
     let child = fork(|| {
         let _ = setsid();
@@ -58,12 +59,12 @@ fn deaf() {
 }
 
 fn let_go_of_output() {
-    let nothing = open("/dev/null", OFlag::O_RDWR, Mode::empty()).expect("nothing");
+    let nothing = open("/dev/null", OFlag::O_RDWR, Mode::empty()).expect("/dev/null");
     dup2_stdout(&nothing).and_then(|()| dup2_stderr(&nothing)).expect("no output");
 }
 
-/// Waits until `command` has ended, so that what meets the leftover is the end
-/// of the request, and from then on signals everybody else of its user.
+/// Waits until `command` has ended, and then signals every other process of the
+/// UID without a pause. This disturbs only the cleanup after the request.
 fn repeat(command: Pid, signal: Signal) -> ! {
     deaf();
     let_go_of_output();
@@ -82,7 +83,7 @@ pub(crate) fn daemon(_: &Targets) -> Outcome {
     }))
 }
 
-/// The answer must not wait for the end of the stream.
+/// Keeps the output open. The answer must not wait for the end of the stream.
 pub(crate) fn daemon_with_output(_: &Targets) -> Outcome {
     tried(orphan(deaf))
 }
@@ -92,7 +93,8 @@ pub(crate) fn killer(_: &Targets) -> Outcome {
     tried(orphan(|| repeat(command, Signal::SIGKILL)))
 }
 
-/// Two of them keep each other going: whoever is stopped is continued.
+/// Two leftovers work together: one sends SIGSTOP to every process of the UID,
+/// and the other sends SIGCONT.
 pub(crate) fn stopper(_: &Targets) -> Outcome {
     let command = getpid();
     let both = orphan(|| repeat(command, Signal::SIGSTOP)).and_then(|()| {
@@ -130,7 +132,7 @@ pub(crate) fn zombies(_: &Targets) -> Outcome {
     tried((0..100).try_for_each(|_| fork(|| ()).map(drop)))
 }
 
-/// Everybody forks until there is no process to be had.
+/// Many processes fork without a pause, until the UID has reached its limit.
 pub(crate) fn fork_bomb(_: &Targets) -> Outcome {
     setrlimit(Resource::RLIMIT_NPROC, BOMB, BOMB).expect("a lower limit");
     let until = Instant::now() + BOMB_TIME;
@@ -152,7 +154,7 @@ pub(crate) fn fork_bomb(_: &Targets) -> Outcome {
     tried(lit)
 }
 
-/// Ends while its children still fork.
+/// Each process forks its successor and then ends.
 pub(crate) fn relay(_: &Targets) -> Outcome {
     fn next() {
         loop {

@@ -1,4 +1,4 @@
-//! Reaching ports and protocols.
+//! Attacks on ports, and through network protocols.
 
 use std::{
     io,
@@ -19,7 +19,8 @@ const STREAM: u64 = 1;
 const MPTCP: u64 = 262;
 const FAST_OPEN: u64 = 0x2000_0000;
 
-/// Does nothing to a number in 32 bits, and hides it from who compares all 64.
+/// A bit above the 32 bits that the kernel reads. It hides a number from a
+/// filter that compares all 64 bits.
 const WIDE: u64 = 1 << 32;
 
 /// `struct sockaddr_in` on loopback.
@@ -51,7 +52,8 @@ fn by_all_addresses(port: u16) -> Outcome {
     ])
 }
 
-/// The address that others see, as in a Pod; nothing is sent.
+/// The address at which other machines reach this one, or other Pods this Pod.
+/// No packet is sent.
 fn own_address() -> io::Result<IpAddr> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
     socket.connect(("192.0.2.1", 9))?;
@@ -96,7 +98,7 @@ pub(crate) fn fast_open(targets: &Targets) -> Outcome {
     let sendmsg = |number: i64, batch: bool| {
         let fd = socket(INET, STREAM, 0)?;
         let piece = [pointer(&data), 1];
-        // struct msghdr, and what mmsghdr adds.
+        // struct msghdr, followed by the field that mmsghdr adds.
         let message = [pointer(&address), 16, pointer(&piece), 1, 0, 0, 0, 0];
         let batched = [fd, pointer(&message), 1, FAST_OPEN];
         let single = [fd, pointer(&message), FAST_OPEN];
@@ -111,7 +113,7 @@ pub(crate) fn fast_open(targets: &Targets) -> Outcome {
     ])
 }
 
-/// The option that has connect(2) wait for data.
+/// Uses `TCP_FASTOPEN_CONNECT`, which delays a connection until the first data.
 pub(crate) fn fast_open_option(targets: &Targets) -> Outcome {
     const TCP: u64 = 6;
     const FASTOPEN_CONNECT: u64 = 30;
@@ -130,7 +132,7 @@ pub(crate) fn bind(_: &Targets) -> Outcome {
     ])
 }
 
-/// The kernel chooses a port itself if nobody does.
+/// Listens without `bind`. The kernel then chooses the port.
 pub(crate) fn listen_unbound(_: &Targets) -> Outcome {
     let listened = socket(INET, STREAM, 0).and_then(|fd| call(libc::SYS_listen, &[fd, 1]));
     tried(listened)
@@ -187,7 +189,7 @@ pub(crate) fn netlink(_: &Targets) -> Outcome {
     ])
 }
 
-/// Resolvers list the interfaces this way.
+/// Programs that resolve host names list the interfaces in this way.
 pub(crate) fn interfaces(_: &Targets) -> Outcome {
     let kinds = [2_u64, 3 | 0o2_000_000, 2 | 0o2_000_000];
     let all = kinds.into_iter().try_for_each(|kind| socket(16, kind, 0).map(drop));

@@ -1,4 +1,4 @@
-//! Reaching processes that are somebody else's.
+//! Attacks on other processes, and on the limits of the attacker's own process.
 
 use std::{fs, os::fd::AsRawFd, path::Path};
 
@@ -22,12 +22,12 @@ use crate::{
     targets::Targets,
 };
 
-/// Numbers are `int`s; as arguments they are wider.
+/// Widens a C `int` to an argument of a system call.
 fn int(number: i32) -> u64 {
     number.cast_unsigned().into()
 }
 
-/// Processes that are nobody's business.
+/// Processes that a tenant must not reach.
 fn others(targets: &Targets) -> [(&'static str, i32); 3] {
     [("victim", targets.victim), ("supervisor", targets.supervisor), ("spawner", targets.spawner)]
 }
@@ -56,7 +56,8 @@ pub(crate) fn signal(targets: &Targets) -> Outcome {
     })
 }
 
-/// The victim does not lead a group of its own in every tier.
+/// The process group of `number`. In some tiers, the victim does not lead its
+/// group.
 fn group(number: i32) -> Pid {
     getpgid(Some(pid(number))).unwrap_or(pid(number))
 }
@@ -68,21 +69,21 @@ fn pidfd_signal(number: i32) -> Outcome {
 }
 
 fn queue(number: i32) -> Outcome {
-    // siginfo_t with si_code SI_QUEUE.
+    // siginfo_t whose si_code is SI_QUEUE.
     let mut about = [0_i32; 32];
     about[2] = -1;
     tried(call(libc::SYS_rt_sigqueueinfo, &[int(number), 0, pointer(&about)]))
 }
 
-/// The kernel sends a signal when there is something to read.
+/// Lets the kernel send SIGKILL to a process when a pipe becomes readable.
 pub(crate) fn signal_by_input(targets: &Targets) -> Outcome {
     const SET_SIGNAL: i32 = 10;
     each(targets, |number| {
         let (read, write) = nix::unistd::pipe().expect("a pipe");
         let fd = int(read.as_raw_fd());
         let set = |command: i32, value: u64| call(libc::SYS_fcntl, &[fd, int(command), value]);
-        // The kernel refuses nothing here and checks when it delivers: the
-        // proof is the victim's death.
+        // These calls always succeed. The kernel checks the right only when it
+        // delivers the signal, so the proof is the victim's death.
         let prepared = set(libc::F_SETOWN, int(number))
             .and_then(|_| set(SET_SIGNAL, int(libc::SIGKILL)))
             .and_then(|_| {
@@ -96,7 +97,7 @@ pub(crate) fn signal_by_input(targets: &Targets) -> Outcome {
 pub(crate) fn trace(targets: &Targets) -> Outcome {
     each(targets, |number| {
         any([
-            // A process has one tracer, until the tracer ends.
+            // A process can have only one tracer, until that tracer ends.
             ("seize", apart(|| tried(ptrace::seize(pid(number), ptrace::Options::empty())))),
             ("attach", apart(|| tried(ptrace::attach(pid(number))))),
         ])
@@ -107,7 +108,8 @@ pub(crate) fn read_memory(targets: &Targets) -> Outcome {
     each(targets, |number| {
         let mut bytes = [0_u8; 8];
         let local = [pointer_mut(&mut bytes), 8];
-        // Nothing is ever mapped there: the kernel looks after it has agreed.
+        // Address 0 is never mapped. The kernel checks the address only after
+        // the caller's rights.
         let remote = [0, 8];
         let arguments = [int(number), pointer(&local), 1, pointer(&remote), 1, 0];
         let read = reaches(libc::SYS_process_vm_readv, &arguments, Errno::EFAULT);
@@ -135,9 +137,9 @@ pub(crate) fn list(targets: &Targets) -> Outcome {
     let names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
     each(targets, |number| {
         if names.contains(&number.to_string().into()) {
-            Outcome::done("it is visible")
+            Outcome::done("the process is visible")
         } else {
-            Outcome::refused("it is not listed")
+            Outcome::refused("the process is not listed")
         }
     })
 }
@@ -165,13 +167,13 @@ pub(crate) fn take_descriptor(targets: &Targets) -> Outcome {
     })
 }
 
-/// Signals are not the only way to end a process: limits are another.
+/// A process can be ended by lower limits as well as by signals.
 pub(crate) fn limit(targets: &Targets) -> Outcome {
     const DESCRIPTORS: u64 = 7;
     each(targets, |number| {
         let mut now = [0_u64; 2];
         let read = call(libc::SYS_prlimit64, &[int(number), DESCRIPTORS, 0, pointer_mut(&mut now)]);
-        // What they are already: the attack is proven and nobody is hurt.
+        // The new limits equal the old ones. This proves the attack without harm.
         let set = read
             .and_then(|_| call(libc::SYS_prlimit64, &[int(number), DESCRIPTORS, pointer(&now), 0]));
         tried(set)
@@ -197,7 +199,7 @@ pub(crate) fn slow_down(targets: &Targets) -> Outcome {
 
 pub(crate) fn slow_down_user(targets: &Targets) -> Outcome {
     const USER: u64 = 2;
-    // Where everybody is one user, that is the supervisor too.
+    // If all processes have one UID, this slows down the supervisor as well.
     let victim = targets.victim_uid.into();
     tried(call(libc::SYS_setpriority, &[USER, victim, 19]))
 }
@@ -209,18 +211,20 @@ pub(crate) fn inherited_descriptors(_: &Targets) -> Outcome {
             return Outcome::done(format!("descriptor {fd} is open"));
         }
     }
-    Outcome::refused("none but the standard ones")
+    Outcome::refused("only the standard descriptors are open")
 }
 
 pub(crate) fn inherited_variables(_: &Targets) -> Outcome {
     let own = std::env::vars_os().find(|(name, _)| name.to_string_lossy().starts_with("CMP_"));
-    own.map_or(Outcome::refused("none"), |(name, _)| Outcome::done(name.to_string_lossy()))
+    own.map_or(Outcome::refused("no such variable"), |(name, _)| {
+        Outcome::done(name.to_string_lossy())
+    })
 }
 
 pub(crate) fn standard_input(_: &Targets) -> Outcome {
     let mut text = String::new();
     match std::io::Read::read_to_string(&mut std::io::stdin(), &mut text) {
-        Ok(0) => Outcome::refused("it is empty"),
+        Ok(0) => Outcome::refused("standard input is empty"),
         Ok(_) => Outcome::done(text),
         Err(error) => Outcome::refused(error.to_string()),
     }
@@ -231,7 +235,7 @@ pub(crate) fn inherited_signals(_: &Targets) -> Outcome {
     let read = pthread_sigmask(SigmaskHow::SIG_BLOCK, None, Some(&mut blocked));
     read.expect("a mask");
     let first = blocked.iter().next();
-    first.map_or(Outcome::refused("none is blocked"), |signal| {
+    first.map_or(Outcome::refused("no signal is blocked"), |signal| {
         Outcome::done(format!("{signal} is blocked"))
     })
 }
@@ -277,7 +281,7 @@ pub(crate) fn capabilities(_: &Targets) -> Outcome {
     let set = call(libc::SYS_capset, &[pointer(&header), pointer(&wanted)]);
     let mut now = [0_u32; 6];
     call(libc::SYS_capget, &[pointer(&header), pointer_mut(&mut now)]).expect("capabilities");
-    let has = if now == [0; 6] { Err("none") } else { Ok(()) };
+    let has = if now == [0; 6] { Err("no capability") } else { Ok(()) };
     let ambient = call(libc::SYS_prctl, &[AMBIENT, RAISE, 7, 0, 0]);
     any([("capset", tried(set)), ("has", tried(has)), ("ambient", tried(ambient))])
 }
@@ -292,7 +296,7 @@ pub(crate) fn take_in_orphans(_: &Targets) -> Outcome {
 
 pub(crate) fn close_output(_: &Targets) -> Outcome {
     for fd in 0..3 {
-        // Nothing of this program uses them any more.
+        // This program no longer uses these descriptors.
         let _ = call(libc::SYS_close, &[int(fd)]);
     }
     raw::leave(0)
@@ -308,22 +312,23 @@ pub(crate) fn run_from_memory(_: &Targets) -> Outcome {
     let arguments = [int(fd), pointer(script), script.len() as u64];
     call(libc::SYS_write, &arguments).expect("a written script");
     match std::process::Command::new(format!("/proc/self/fd/{fd}")).status() {
-        Ok(status) if status.code() == Some(7) => Outcome::done("it ran"),
-        Ok(status) => Outcome::refused(format!("it did not run: {status}")),
+        Ok(status) if status.code() == Some(7) => Outcome::done("the script ran"),
+        Ok(status) => Outcome::refused(format!("the script did not run: {status}")),
         Err(error) => Outcome::refused(error.to_string()),
     }
 }
 
-/// Options that turn off what keeps others out.
+/// Sets options of the process that would turn off its protection.
 pub(crate) fn loosen(_: &Targets) -> Outcome {
     const SUBREAPER: u64 = 0x24;
     let option = |option: i32, value: u64| call(libc::SYS_prctl, &[int(option), value, 0, 0, 0]);
-    // The kernel knows no way back from these two: what counts is the state.
+    // Neither of these two can be turned off again, so the attack succeeds only
+    // if it finds them off.
     let turned_off = |(set, value): (i32, u64), get: i32| {
         let _ = option(set, value);
         match option(get, 0) {
-            Ok(0) => Outcome::done("it is off"),
-            other => Outcome::refused(format!("it is on: {other:?}")),
+            Ok(0) => Outcome::done("the option is off"),
+            other => Outcome::refused(format!("the option is on: {other:?}")),
         }
     };
     any([
@@ -334,10 +339,10 @@ pub(crate) fn loosen(_: &Targets) -> Outcome {
     ])
 }
 
-/// The variable of another request, told to nobody else.
+/// Reads a variable that only another request was given.
 pub(crate) fn other_variable(_: &Targets) -> Outcome {
     match helper::variable("ARGOCD_ENV_MARK") {
         Some(value) => Outcome::done(value),
-        None => Outcome::refused("it is not here"),
+        None => Outcome::refused("the variable is not set"),
     }
 }

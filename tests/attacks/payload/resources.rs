@@ -1,4 +1,4 @@
-//! Using more than one's share.
+//! Attacks that use too much of a resource.
 
 use std::{
     fs::{self, File},
@@ -20,7 +20,7 @@ const MEMORY: usize = 400 << 20;
 /// More than an arena's limit for each file.
 const FILE: u64 = 64 << 20;
 
-/// More than any limit for descriptors.
+/// More than any limit on descriptors.
 const DESCRIPTORS: usize = 5000;
 
 pub(crate) fn memory(_: &Targets) -> Outcome {
@@ -56,7 +56,7 @@ pub(crate) fn output(_: &Targets) -> Outcome {
 
 pub(crate) fn errors(_: &Targets) -> Outcome {
     let piece = [b'x'; 4096];
-    // More than anybody keeps; the command's end is an honest one.
+    // More than the supervisor keeps. The command then ends with success.
     tried((0..4096).try_for_each(|_| io::stderr().write_all(&piece)))
 }
 

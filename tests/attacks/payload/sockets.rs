@@ -1,5 +1,4 @@
-//! Reaching whoever listens on this machine without a port, and what outlives
-//! its user.
+//! Attacks on local sockets, and with IPC objects that outlive their creator.
 
 use std::{
     fs,
@@ -50,7 +49,8 @@ pub(crate) fn abstract_socket(targets: &Targets) -> Outcome {
     any([("ours", connect(&targets.abstract_name)), ("victim", connect(&targets.victim_name))])
 }
 
-/// Where new sockets are refused, an old one may be told where to send.
+/// Even if new sockets are refused, a socket of a pair could send to another
+/// address.
 pub(crate) fn datagram(targets: &Targets) -> Outcome {
     let socket = UnixDatagram::unbound();
     let sent = socket.and_then(|socket| socket.send_to(b"x", &targets.datagram_socket));
@@ -116,7 +116,7 @@ pub(crate) fn keys(_: &Targets) -> Outcome {
     const USER_KEYRING: u64 = (-4_i64).cast_unsigned();
     let (kind, name) = (c"user".to_bytes_with_nul(), c"evil".to_bytes_with_nul());
     let add = [pointer(kind), pointer(name), pointer(name), 4, USER_KEYRING];
-    // No keyring of the caller has such a key.
+    // The caller's keyrings do not have this key, so an allowed call fails.
     let request = [pointer(kind), pointer(c"none".to_bytes_with_nul()), 0, 0];
     any([
         ("add_key", tried(call(libc::SYS_add_key, &add))),

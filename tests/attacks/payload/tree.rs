@@ -14,7 +14,8 @@ use crate::{
     targets::Targets,
 };
 
-/// Levels of a path that no call takes as a whole, and the length of each name.
+/// Levels of a path that is too long for any system call, and the length of
+/// each name.
 const DEPTH: usize = 200;
 const LENGTH: usize = 200;
 

@@ -13,10 +13,10 @@ use crate::{
     setting::Setting::{Landlock, Namespaces, UidAlone},
 };
 
-/// In another tenant's workspace, as a name or as its content.
+/// The name and the content of a file in another tenant's workspace.
 const GOLD: &[&str] = &["gold", "treasure"];
 
-/// In all files that a tenant must not read.
+/// Text in every file that a tenant must not read.
 const SECRET: &[&str] = &["TOPSECRET"];
 
 pub(super) const FILES: &[Attack] = &[
@@ -69,7 +69,7 @@ pub(super) const FILES: &[Attack] = &[
         "victim.sock",
         "open/socket",
     ])),
-    // With namespaces these directories are the request's own.
+    // With namespaces, each request has these directories for itself.
     Attack::new("fs_drop_in_shared", files::drop_files, Refused)
         .except(&[(Namespaces, Works), (UidAlone, Residual)])
         .seen(Leaves(&[
@@ -97,7 +97,8 @@ pub(super) const FILES: &[Attack] = &[
         .seen(Brings(&["a handle of the secret", "TOPSECRET"])),
     Attack::new("fs_immutable", files::immutable, Refused),
     Attack::new("fs_chown", files::change_owner, Refused).seen(Leaves(&["treasure"])),
-    // Landlock has no say in these, and there it is one user's own file.
+    // Landlock does not control these calls, and in that tier all files belong
+    // to the same UID.
     Attack::new("fs_chmod_victim", files::change_mode, Refused)
         .except(&[(Landlock, Residual)])
         .seen(Leaves(&["treasure", "secrets/own"])),
@@ -112,7 +113,8 @@ pub(super) const FILES: &[Attack] = &[
         .except(&[(Namespaces, Refused)])
         .seen(Brings(&["9 bytes"])),
     Attack::new("fs_watch_workspaces", files::watch, Refused),
-    // Landlock has no say in this: the directory is everybody's to read.
+    // Every UID may read the directory, and Landlock does not control inotify.
+    // In the Landlock tier, the seccomp filter denies it.
     Attack::new("fs_watch_sockets", files::watch_sockets, Residual)
         .except(&[(Namespaces, Refused), (Landlock, Refused)]),
     Attack::new("fs_fifo_trap", files::fifo_trap, Works)

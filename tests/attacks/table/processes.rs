@@ -15,7 +15,7 @@ use crate::{
     setting::Setting::{self, Namespaces},
 };
 
-/// Another namespace of processes has nobody else in it.
+/// In a PID namespace of its own, an attacker finds no other process.
 const APART: &[(Setting, Expected)] = &[(Namespaces, Refused)];
 
 pub(super) const PROCESSES: &[Attack] = &[

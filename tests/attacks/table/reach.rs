@@ -17,7 +17,7 @@ use crate::{
 pub(super) const SOCKETS: &[Attack] = &[
     Attack::new("ip_plugin_socket", sockets::plugin_socket, Refused)
         .seen(Calls(&["plugin's socket"])),
-    // Until Linux 7.1 a path's mode is all that guards a socket.
+    // Before Linux 7.1, only the mode of its path protects a socket.
     Attack::new("ip_open_socket", sockets::open_socket, Refused)
         .except(&[(Uid, Residual)])
         .seen(Calls(&["open socket"])),
@@ -84,7 +84,7 @@ pub(super) const NETWORK: &[Attack] = &[
     Attack::new("nt_protocols", network::protocols, Refused).lacking(&[
         ("sctp", Errno::EPROTONOSUPPORT, "CONFIG_IP_SCTP"),
         ("sctp", Errno::ESOCKTNOSUPPORT, "CONFIG_IP_SCTP"),
-        ("dccp", Errno::ESOCKTNOSUPPORT, "CONFIG_IP_DCCP, until Linux 6.15"),
+        ("dccp", Errno::ESOCKTNOSUPPORT, "CONFIG_IP_DCCP, which exists up to Linux 6.15"),
         ("smc", Errno::EPROTONOSUPPORT, "CONFIG_SMC"),
     ]),
 ];
@@ -104,7 +104,7 @@ pub(super) const KERNEL: &[Attack] = &[
         ("kexec_load", Errno::ENOSYS, "CONFIG_KEXEC"),
     ]),
     Attack::new("k_oddities", kernel::oddities, Refused).lacking(&[
-        ("lookup_dcookie", Errno::ENOSYS, "until Linux 6.6"),
+        ("lookup_dcookie", Errno::ENOSYS, "it exists up to Linux 6.6"),
         ("iopl", Errno::ENOSYS, "CONFIG_X86_IOPL_IOPERM"),
         ("uselib", Errno::ENOSYS, "CONFIG_USELIB"),
     ]),

@@ -30,7 +30,8 @@ const DISK: Expected = Told("--max-disk, or give the plugin a spec.limits.disk")
 const ENTRIES: Expected = Told("--max-files, or give the plugin a spec.limits.files");
 const UNMEASURED: Expected = Told("could not be measured");
 
-/// More than a request may take, of which no process and no file has too much.
+/// Attacks that exceed a limit of the request while no single process or file
+/// exceeds its own limit.
 pub(super) const EXCESSES: &[Attack] = &[
     Attack::new("ex_none", excess::none, Works),
     Attack::new("ex_processes", excess::processes, MEMORY).seen(Takes(Memory)).plain(),
