@@ -71,9 +71,17 @@ pub enum RequestError {
     /// No place became free.
     #[error(transparent)]
     Admission(#[from] NoPermit),
-    /// No UID is free, or the spawner is gone.
+    /// The spawner is gone, or the sandbox failed.
     #[error(transparent)]
     Lease(#[from] NoLease),
+    /// The deadline passed before the request had everything that it needs to start.
+    #[error("{passed}; until then the request waited for {awaited}")]
+    Late {
+        /// The thing that did not arrive.
+        awaited: &'static str,
+        /// The deadline.
+        passed: DeadlinePassed,
+    },
     /// The archive was not received.
     #[error(transparent)]
     Receive(#[from] ReceiveError),
@@ -92,6 +100,13 @@ pub enum RequestError {
     /// The parameter announcements are invalid.
     #[error(transparent)]
     Announcements(#[from] InvalidAnnouncements),
+}
+
+impl RequestError {
+    /// Maps a passed deadline to the thing that was awaited.
+    pub fn late(awaited: &'static str) -> impl FnOnce(DeadlinePassed) -> Self {
+        move |passed| Self::Late { awaited, passed }
+    }
 }
 
 impl Pipeline {
@@ -196,7 +211,8 @@ impl Pipeline {
         context.progress.enter(Phase::Queue);
         let place = lane.enter(&context.deadline).await?;
         let bounds = command::bounds(&self.defaults.bounds, &context.plugin);
-        let lease = self.link.lease(bounds).await?;
+        let lease = context.deadline.limit(self.link.lease(bounds)).await;
+        let lease = lease.map_err(RequestError::late("a free UID"))??;
         context.progress.uid = Some(lease.uid());
         Ok((place, lease))
     }

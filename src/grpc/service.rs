@@ -21,7 +21,7 @@ use super::{
 use crate::{
     metrics::{Method, Outcome, PluginMetrics},
     plugin::Announcement,
-    request::{Incoming, Pipeline},
+    request::{Incoming, Pipeline, RequestError},
 };
 
 /// Serves one plugin.
@@ -51,7 +51,9 @@ impl PluginService {
         let mut inbound = Inbound::new(request.into_inner());
         let span = call.span();
         let result = async {
-            let header = inbound.header().await.map_err(CallError::Header)?;
+            let header = call.context.deadline.limit(inbound.header()).await;
+            let header = header.map_err(RequestError::late("the request's metadata"))?;
+            let header = header.map_err(CallError::Header)?;
             call.identify(&header, &self.pipeline.defaults.redactor);
             work(Incoming::new(header, &mut inbound), &mut call).await
         }

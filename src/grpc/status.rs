@@ -63,7 +63,10 @@ impl CallError {
                 Some("get parameters announcement error")
             }
             Self::Request(
-                RequestError::Admission(_) | RequestError::Lease(_) | RequestError::Settle(_),
+                RequestError::Admission(_)
+                | RequestError::Lease(_)
+                | RequestError::Late { .. }
+                | RequestError::Settle(_),
             )
             | Self::Large { .. } => None,
         }
@@ -99,9 +102,9 @@ impl CallError {
             Self::Request(error) => error,
         };
         match error {
-            RequestError::Admission(NoPermit::Full { .. })
-            | RequestError::Lease(NoLease::NoneFree) => plain(Outcome::Rejected),
+            RequestError::Admission(NoPermit::Full { .. }) => plain(Outcome::Rejected),
             RequestError::Admission(NoPermit::Deadline { passed, .. })
+            | RequestError::Late { passed, .. }
             | RequestError::Receive(ReceiveError::Deadline(passed))
             | RequestError::Run(RunError::TooLate(passed)) => late(&passed.0),
             RequestError::Run(RunError::Deadline { deadline, .. }) => late(deadline),

@@ -167,9 +167,10 @@ impl<'j> Job<'j> {
             Some(Task::Canary(targets)) if self.kind == JobKind::Canary => {
                 Ok(Answer::Canaries(CanaryResult { succeeded: canary::attack(targets) }))
             }
-            Some(Task::Unpack(_) | Task::Canary(_)) | None => {
-                Err(JobError::Refused("the plan is not for this kind of worker".to_owned()))
-            }
+            Some(Task::Unpack(_) | Task::Canary(_)) | None => Err(JobError::Step {
+                step: "follow the plan",
+                error: io::ErrorKind::InvalidInput.into(),
+            }),
         }
     }
 

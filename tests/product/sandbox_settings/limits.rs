@@ -83,6 +83,24 @@ fn a_request_without_a_place_names_the_plugins_limit() {
 }
 
 #[test]
+fn a_request_without_a_free_uid_names_its_deadline() {
+    if !tiers().contains(&"uid") {
+        return;
+    }
+    let bench = Bench::new("", "sleep 4; echo 'kind: A'");
+    bench.add("late", "  limits: {timeout: 1s}", FINE);
+    let _server = bench.serve("uid", &["--uid-range", "62000-62002"]);
+    thread::scope(|scope| {
+        scope.spawn(|| bench.ask("tried", &[]));
+        thread::sleep(Duration::from_millis(500));
+        let rendered = bench.ask("late", &[]);
+        let error = rendered.error();
+        assert!(error.contains("waited for a free UID"), "{error}");
+        assert!(error.contains("spec.limits.timeout"), "{error}");
+    });
+}
+
+#[test]
 fn an_error_names_the_limit_of_processor_time() {
     for tier in tiers() {
         let bench = Bench::new("  limits: {cpu: 1s}", "while :; do :; done");

@@ -19,9 +19,6 @@ const STOP_GRACE: Duration = Duration::from_secs(5);
 /// Reasons why there is no lease.
 #[derive(Debug, Error)]
 pub enum NoLease {
-    /// Every UID is leased, or idle before its reuse.
-    #[error("no UID is free for another request")]
-    NoneFree,
     /// The spawner has ended, so the supervisor is about to end too.
     #[error("the spawner is gone")]
     SpawnerGone,

@@ -208,7 +208,7 @@ impl<Q: Fn()> Driver<Q> {
             orders.and_then(|orders| Lease::new(leased, orders, place, LimitWatch::new(told)));
         // If nobody waits any more, the lease is dropped here and thereby
         // released.
-        let _ = answer.send(lease.ok_or(NoLease::NoneFree));
+        let _ = answer.send(lease.ok_or(NoLease::SpawnerGone));
     }
 
     fn ended(&self, ended: WorkerEnded) {
