@@ -24,10 +24,10 @@ const PURE: [&str; 9] = [
 ];
 
 /// Crates that handle data only.
-const PURE_CRATES: [&str; 3] = ["crates/yaml", "crates/archive", "crates/discovery"];
+const PURE_CRATES: [&str; 4] = ["crates/yaml", "crates/archive", "crates/discovery", "crates/go"];
 
 /// Everything that pure code must not refer to.
-const EFFECTS: [&str; 12] = [
+const EFFECTS: [&str; 17] = [
     "tokio",
     "tonic",
     "nix",
@@ -40,6 +40,11 @@ const EFFECTS: [&str; 12] = [
     "std::process",
     "std::thread",
     "std::time::Instant",
+    "std::time::SystemTime",
+    "std::env",
+    "std::io::stdin",
+    "std::io::stdout",
+    "std::io::stderr",
 ];
 
 /// Crates that only one module of the product uses.
@@ -47,7 +52,7 @@ const OWNED: [(&str, &str); 3] =
     [("tonic", "grpc"), ("notify", "loader"), ("metrics_exporter_prometheus", "metrics")];
 
 /// References that would not be circular and are still wrong.
-const STRANGERS: [(&str, &str); 9] = [
+const STRANGERS: [(&str, &str); 13] = [
     ("request", "supervisor"),
     ("request", "loader"),
     ("supervisor", "request"),
@@ -57,6 +62,20 @@ const STRANGERS: [(&str, &str); 9] = [
     ("state", "loader"),
     ("state", "supervisor"),
     ("state", "admin"),
+    ("loader", "supervisor"),
+    ("supervisor", "loader"),
+    ("event", "grpc"),
+    ("validate", "request"),
+];
+
+/// Crates of the workspace that each crate may use.
+const CRATES: [(&str, &[&str]); 6] = [
+    ("crates/go", &[]),
+    ("crates/procfs", &[]),
+    ("crates/yaml", &["cmp-go"]),
+    ("crates/archive", &["cmp-go"]),
+    ("crates/discovery", &["cmp-go"]),
+    ("crates/sandbox", &["cmp-archive", "cmp-go", "cmp-procfs"]),
 ];
 
 /// The only file with unsafe code.
@@ -104,6 +123,22 @@ fn a_crate_with_effects_is_used_in_one_module() {
     complain(OWNED.iter().flat_map(|(name, owner)| {
         let strays = product.iter().filter(|s| s.mentions.names(name) && !s.is_in(owner));
         strays.map(|source| format!("{} names {name}", source.file)).collect::<Vec<_>>()
+    }));
+}
+
+#[test]
+fn a_crate_uses_the_crates_below_it_only() {
+    let listed = |directory: &&String| CRATES.iter().any(|(name, _)| name == *directory);
+    let all = crates();
+    let unlisted: Vec<_> = all.iter().filter(|name| *name != "." && !listed(name)).collect();
+    assert!(unlisted.is_empty(), "add to CRATES: {unlisted:?}");
+    complain(CRATES.iter().flat_map(|(directory, allowed)| {
+        let manifest = fs::read_to_string(repository().join(directory).join("Cargo.toml")).unwrap();
+        let used = manifest.split_once("\n[dependencies]\n").map_or("", |(_, rest)| rest);
+        let used = used.split("\n[").next().unwrap_or_default().lines();
+        let names = used.filter_map(|line| line.split(['.', ' ', '=']).next());
+        let own = names.filter(|name| name.starts_with("cmp-") && !allowed.contains(name));
+        own.map(|name| format!("{directory} uses {name}")).collect::<Vec<_>>()
     }));
 }
 

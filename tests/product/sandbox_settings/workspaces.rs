@@ -45,7 +45,7 @@ fn an_error_names_a_directory_that_cannot_be_created_again() {
         fs::remove_dir_all(&root).unwrap();
         fs::write(&root, "").unwrap();
         let rendered = bench.ask("tried", &[]);
-        let named = format!("{} was removed, and cannot be made again", root.display());
+        let named = format!("{} was removed and cannot be created again", root.display());
         assert!(rendered.error().contains(&named), "{tier}: {}", rendered.stderr);
     }
 }
