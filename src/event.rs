@@ -50,7 +50,7 @@ pub enum Event {
         isolation: Tier,
         /// The enforced Landlock ABI version, or 0 for none.
         landlock: i32,
-        /// Most concurrent requests, including those being cleaned up.
+        /// Largest number of concurrent requests, including those being cleaned up.
         leases: u32,
     },
     /// The supervisor cannot serve and ends.

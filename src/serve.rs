@@ -160,7 +160,7 @@ fn log_abilities(abilities: &Abilities) {
         warn!("this kernel does not enforce limits of processes: --max-processes has no effect");
     }
     if *tier == Tier::None {
-        warn!("requests are not isolated: every plugin can read every other's files");
+        warn!("requests are not isolated: all plugins can read each other's files");
     }
 }
 

@@ -74,7 +74,7 @@ pub static NETWORK: Setting = setting(Heading::Isolation, Ports)
 pub static READ: Setting = setting(Heading::Isolation, Paths)
     .key("sandbox", "read")
     .flag("read", "CMP_SUPERVISOR_READ")
-    .about("More paths that commands can read; a definition gives absolute ones, and adds to those of the flag");
+    .about("Additional paths that commands can read; paths in a definition must be absolute and are added to these");
 
 pub static CACHES: Setting = setting(Heading::Isolation, Caches)
     .key("sandbox", "caches")

@@ -21,6 +21,7 @@ pub(super) fn github(report: &Validation) -> String {
         });
         let file = property(&problem.file);
         let message = message(&diagnostic.message);
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "::{level} file={file}{place},title={}::{message}", diagnostic.code);
     }
     text

@@ -89,6 +89,7 @@ impl Snippet<'_> {
         });
         lines.extend(help);
         for line in lines {
+            // Writing to a string cannot fail.
             let _ = writeln!(text, "{line}");
         }
     }

@@ -44,7 +44,7 @@ fn plugins(path: &Path, uid: u32) -> Vec<Check> {
     let shown = path.display();
     let remedy = "set defaultMode: 0444 for the volume, or set --run-as-uid";
     let closed = |path: &Path| {
-        let text = format!("definitions: {} cannot be read by uid {uid}", path.display());
+        let text = format!("definitions: {} cannot be read by UID {uid}", path.display());
         Check::failure(text).remedy(remedy)
     };
     let needed = |about: &Metadata| if about.is_dir() { READ | ENTER } else { READ };
@@ -77,9 +77,9 @@ fn sockets(path: &Path, uid: u32) -> Check {
     let shown = path.display();
     match fs::metadata(path) {
         Ok(about) if may(path, &about, uid, WRITE) => {
-            Check::fine(format!("sockets: {shown} can be written to by uid {uid}"))
+            Check::fine(format!("sockets: {shown} can be written to by UID {uid}"))
         }
-        Ok(_) => Check::failure(format!("sockets: uid {uid} cannot write to {shown}"))
+        Ok(_) => Check::failure(format!("sockets: UID {uid} cannot write to {shown}"))
             .remedy("mount the repo-server's volume `plugins` or an emptyDir, or set --socket-dir"),
         Err(error) => Check::warning(format!("sockets: {shown}: {error}; `serve` will create it"))
             .remedy("mount the repo-server's volume `plugins` there"),

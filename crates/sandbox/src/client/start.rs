@@ -82,14 +82,15 @@ pub enum NotStarted {
     /// The spawner cannot provide what the configuration requires.
     #[error("{reason}")]
     NotReady {
-        /// Why, and what to do.
+        /// The reason and the remedy.
         reason: String,
-        /// Why each tier that was asked for is not available, if that is why.
+        /// The requested tiers that are not available, with reasons; empty for
+        /// other errors.
         shortfalls: Vec<Shortfall>,
     },
 }
 
-/// Why a tier is not available.
+/// A tier that is not available, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shortfall {
     /// The tier.

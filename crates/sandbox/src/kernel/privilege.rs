@@ -9,7 +9,7 @@ use thiserror::Error;
 
 /// The supervisor could not drop its privileges, so it must not serve.
 #[derive(Debug, Error)]
-#[error("cannot drop privileges and switch to uid {uid}: {errno}")]
+#[error("cannot drop privileges and switch to UID {uid}: {errno}")]
 pub struct NotDropped {
     uid: u32,
     errno: Errno,

@@ -27,16 +27,16 @@ const MODE: u32 = 0o771;
 /// Reasons why there is no directory for workspaces.
 #[derive(Debug, Error)]
 pub(super) enum NoWorkspaceRoot {
-    #[error("{path}: {error}: the work directory must be writable by uid {uid}")]
+    #[error("{path}: {error}: the work directory must be writable by UID {uid}")]
     Io { path: PathBuf, error: io::Error, uid: Uid },
     #[error("{path} is used by another supervisor: give each its own --work-dir")]
     Taken { path: PathBuf },
     #[error(
         "{path} was removed and cannot be created again: {error}: make the work directory writable \
-         by uid {uid}, or restart"
+         by UID {uid}, or restart"
     )]
     Lost { path: PathBuf, error: io::Error, uid: Uid },
-    #[error("{path} was removed and created again by uid {uid}: remove it")]
+    #[error("{path} was removed and created again by UID {uid}: remove it")]
     Foreign { path: PathBuf, uid: u32 },
 }
 

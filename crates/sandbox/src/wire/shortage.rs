@@ -31,7 +31,7 @@ pub(crate) struct Shortage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Need {
-    /// Something that only the reason names.
+    /// Another requirement; the reason names it.
     Other = 0,
     /// A capability of the container.
     Capability = 1,

@@ -77,6 +77,7 @@ impl SignalScope {
             }
             Self::Children => {
                 for child in cmp_procfs::children() {
+                    // The child may have ended meanwhile.
                     let _ = kill(Pid::from_raw(child), signal);
                 }
             }
