@@ -38,6 +38,7 @@ use std::{
 };
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use nix::unistd::geteuid;
 
 use crate::{arena::Arena, attack::Attack, setting::Setting};
 
@@ -52,7 +53,7 @@ fn main() -> ExitCode {
         let arenas = arenas.iter().filter(|(setting, _)| attack.is_for(*setting));
         arenas.map(move |(setting, arena)| trial(*setting, attack, arena.as_ref()))
     });
-    let trials = trials.chain(control::all()).chain(starts::all()).collect();
+    let trials = trials.chain(as_root(control::all().chain(starts::all()))).collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
     for arena in arenas.iter().filter_map(|(_, arena)| arena.as_ref()) {
         arena.lock().unwrap_or_else(PoisonError::into_inner).close();
@@ -71,18 +72,37 @@ fn open(setting: Setting, arguments: &Arguments) -> Option<Arc<Mutex<Arena>>> {
     Some(Arc::new(Mutex::new(arena.ok()?)))
 }
 
+/// True if a group of tests fails where this machine lacks something for it.
+#[expect(clippy::disallowed_methods, reason = "the environment of tests, not of the product")]
+fn are_all_wanted() -> bool {
+    env::var_os("CMP_SUPERVISOR_TESTS").is_some_and(|value| value == "all")
+}
+
+/// A group of tests that needs root: ignored without, or failed if all are wanted.
+fn as_root(group: impl Iterator<Item = Trial>) -> impl Iterator<Item = Trial> {
+    let is_root = geteuid().is_root();
+    group.map(move |trial| {
+        if is_root {
+            return trial;
+        }
+        let lacks_root = || Err(Failed::from("needs root, to become other users"));
+        Trial::test(trial.name(), lacks_root).with_ignored_flag(!are_all_wanted())
+    })
+}
+
 fn is_asked_for(setting: Setting, arguments: &Arguments) -> bool {
     let filter = arguments.filter.as_deref().unwrap_or_default();
     let is_meant = |attack: &Attack| format!("{setting}::{}", attack.name).contains(filter);
     !arguments.list && table::all().any(is_meant)
 }
 
-/// Without an arena it is ignored, which is not the same as passed.
+/// Without an arena it is ignored, which is not the same as passed. It fails if
+/// all tests are wanted.
 fn trial(setting: Setting, attack: &'static Attack, arena: Option<&Arc<Mutex<Arena>>>) -> Trial {
     let name = format!("{setting}::{}", attack.name);
     let Some(arena) = arena.map(Arc::clone) else {
-        let nowhere = || Err(Failed::from("there is no such arena"));
-        return Trial::test(name, nowhere).with_ignored_flag(true);
+        let nowhere = || Err(Failed::from("there is no such arena: see `skipped:` above"));
+        return Trial::test(name, nowhere).with_ignored_flag(!are_all_wanted());
     };
     // One at a time in an arena: what is left is then known to be its own.
     Trial::test(name, move || {

@@ -18,7 +18,6 @@ use std::{
 };
 
 use libtest_mimic::{Failed, Trial};
-use nix::unistd::geteuid;
 use tempfile::TempDir;
 use tokio::runtime::{self, Runtime};
 
@@ -48,7 +47,7 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// A test, and what it is called.
 type Fact = (&'static str, fn() -> Result<(), String>);
 
-/// All of them, ignored where there is nobody to become others.
+/// All of them. They need root, to become others.
 pub(crate) fn all() -> impl Iterator<Item = Trial> {
     let facts = [
         refused::FACTS,
@@ -60,14 +59,13 @@ pub(crate) fn all() -> impl Iterator<Item = Trial> {
         crowd::FACTS,
         slow::FACTS,
     ];
-    let facts = facts.into_iter().flatten().map(|(name, fact)| {
+    facts.into_iter().flatten().map(|(name, fact)| {
         let held = move || {
             let _held = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
             fact().map_err(Failed::from)
         };
         Trial::test(format!("starts::{name}"), held)
-    });
-    facts.map(|trial| trial.with_ignored_flag(!geteuid().is_root()))
+    })
 }
 
 /// Where a supervisor can be started, with plugins that mean no harm.

@@ -25,7 +25,7 @@ func needsProgram(t *testing.T, name, debianPackage string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		t.Skipf("skipped: %s is not installed, and the repo-server needs it: run `apt-get install %s`", name, debianPackage)
+		lacks(t, "%s is not installed, and the repo-server needs it: run `apt-get install %s`", name, debianPackage)
 	}
 	return path
 }

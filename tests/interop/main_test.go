@@ -26,6 +26,10 @@ const (
 	oursIsolation = "CMP_SUPERVISOR_ISOLATION"
 )
 
+// testsWanted is the variable whose value `all` makes a test fail that this
+// machine lacks something for.
+const testsWanted = "CMP_SUPERVISOR_TESTS"
+
 // The variables that turn a copy of this program into a client to be killed.
 const (
 	clientSocket = "INTEROP_CLIENT_SOCKET"

@@ -20,7 +20,7 @@ func needsIdentities(t *testing.T) {
 	t.Helper()
 	options := needsOurs(t)
 	if os.Geteuid() != 0 {
-		t.Skip("skipped: needs root, because only root can give each request its own UID")
+		lacks(t, "needs root, because only root can give each request its own UID")
 	}
 	if slices.Contains([]string{"landlock", "none"}, options.Isolation) {
 		t.Skipf("skipped: %s=%s runs all requests under the server's UID", oursIsolation, options.Isolation)

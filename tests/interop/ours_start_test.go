@@ -75,7 +75,7 @@ func sockets(t *testing.T, s subject) []string {
 func TestOursOpensItsSocketsToArgoCDAlone(t *testing.T) {
 	needsOurs(t)
 	if os.Geteuid() != 0 {
-		t.Skip("skipped: needs root, because otherwise all files have one owner")
+		lacks(t, "needs root, because otherwise all files have one owner")
 	}
 	const argocd = 999
 	d := plugin.Shell("cat", "true")
@@ -175,7 +175,7 @@ func TestOursRefusesToStartWithoutTheIdentitiesItWasAskedFor(t *testing.T) {
 	const ends, unusable, nobody = 10 * time.Second, 78, 65534
 	options := needsOurs(t)
 	if os.Geteuid() != 0 {
-		t.Skip("skipped: needs root, to switch to a UID without privileges")
+		lacks(t, "needs root, to switch to a UID without privileges")
 	}
 	reachable, err := sut.Reachable(options.Binary, scratch)
 	if err != nil {

@@ -2,6 +2,7 @@ package interop
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -61,12 +62,23 @@ func ours(t *testing.T, definitions ...plugin.Definition) subject {
 	return stopped(t, server)
 }
 
+// lacks skips a test for which this machine lacks something, or fails it if all
+// tests are wanted.
+func lacks(t *testing.T, format string, arguments ...any) {
+	t.Helper()
+	reason := fmt.Sprintf(format, arguments...)
+	if os.Getenv(testsWanted) == "all" {
+		t.Fatalf("%s=all, and this test would be skipped: %s", testsWanted, reason)
+	}
+	t.Skip("skipped: " + reason)
+}
+
 // needsOurs skips the test if there is no binary to test.
 func needsOurs(t *testing.T) sut.Options {
 	t.Helper()
 	binary := os.Getenv(oursBinary)
 	if binary == "" {
-		t.Skipf("skipped: %[1]s is not set, so there is no cmp-supervisor to test: run `cargo build` and set %[1]s=<repository>/target/debug/cmp-supervisor", oursBinary)
+		lacks(t, "%[1]s is not set, so there is no cmp-supervisor to test: run `cargo build` and set %[1]s=<repository>/target/debug/cmp-supervisor", oursBinary)
 	}
 	if info, err := os.Stat(binary); err != nil || info.IsDir() || !filepath.IsAbs(binary) {
 		t.Fatalf("%s must be the absolute path of a cmp-supervisor binary, and is %q (%v)", oursBinary, binary, err)

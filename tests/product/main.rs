@@ -11,4 +11,5 @@ mod entrances;
 mod reload;
 mod sandbox_settings;
 mod schema;
+mod skip;
 mod verdicts;

@@ -2,10 +2,13 @@
 
 use std::process::Command;
 
-use crate::reload::{
-    client::{Fate, connect},
-    loaded::definition,
-    server::{Folders, eventually, write},
+use crate::{
+    reload::{
+        client::{Fate, connect},
+        loaded::definition,
+        server::{Folders, eventually, write},
+    },
+    skip::skip,
 };
 
 /// Takes all inotify instances in its own user namespace, starts the program,
@@ -29,7 +32,7 @@ fn has_namespaces() -> bool {
 #[test]
 fn without_inotify_changes_are_found_by_polling() {
     if !has_namespaces() {
-        println!("skipped: needs user namespaces, to use up inotify for nobody else");
+        skip("needs user namespaces, to use up inotify for nobody else");
         return;
     }
     let folders = Folders::new();

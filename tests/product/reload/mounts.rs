@@ -2,10 +2,13 @@
 
 use std::{fs, process::Command};
 
-use crate::reload::{
-    kubelet::{Age, FakeKubelet, payload},
-    loaded::definition,
-    server::Folders,
+use crate::{
+    reload::{
+        kubelet::{Age, FakeKubelet, payload},
+        loaded::definition,
+        server::Folders,
+    },
+    skip::skip,
 };
 
 /// Mounts the first argument over the second in its own namespace, changes the
@@ -23,7 +26,7 @@ fn has_namespaces() -> bool {
 #[test]
 fn a_sub_path_mount_is_reported_with_the_remedy() {
     if !has_namespaces() {
-        println!("skipped: needs user and mount namespaces");
+        skip("needs user and mount namespaces");
         return;
     }
     let folders = Folders::new();

@@ -14,9 +14,12 @@ use seccompiler::{
     SeccompRule, apply_filter,
 };
 
-use crate::reload::{
-    loaded::definition,
-    server::{Folders, Server, write},
+use crate::{
+    reload::{
+        loaded::definition,
+        server::{Folders, Server, write},
+    },
+    skip::skip,
 };
 
 /// Runs `probe` and returns its exit code and its standard error.
@@ -52,7 +55,7 @@ fn refuse_ipv6() {
 #[test]
 fn all_addresses_are_those_of_ipv6_and_ipv4() {
     let Ok(port) = free_port(Ipv6Addr::UNSPECIFIED) else {
-        println!("skipped: needs IPv6");
+        skip("needs IPv6");
         return;
     };
     let folders = Folders::new();

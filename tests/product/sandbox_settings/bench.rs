@@ -10,6 +10,8 @@ use std::{
 
 use tempfile::TempDir;
 
+use crate::skip::skip;
+
 /// All tiers of isolation, the strongest first.
 pub(crate) const TIERS: [&str; 4] = ["namespaces", "uid", "landlock", "none"];
 
@@ -185,7 +187,7 @@ pub(crate) fn tiers() -> Vec<&'static str> {
     let is_had = |tier: &&str| {
         let rendered = bench.render(tier, &[]);
         if rendered.code == Some(NO_SUPERVISOR) {
-            println!("skipped for {tier}: {}", rendered.stderr.trim());
+            skip(&format!("the tier {tier}: {}", rendered.stderr.trim()));
         }
         rendered.code == Some(0)
     };

@@ -6,7 +6,10 @@ use std::{
     process::Command,
 };
 
-use crate::sandbox_settings::bench::{Bench, tiers};
+use crate::{
+    sandbox_settings::bench::{Bench, tiers},
+    skip::skip,
+};
 
 /// A volume, which is unmounted when this value is dropped.
 struct Volume(PathBuf);
@@ -17,7 +20,7 @@ impl Volume {
         let mounted = Command::new("mount").args(["-t", "tmpfs", "none"]).arg(path).output();
         let is_mounted = mounted.is_ok_and(|output| output.status.success());
         if !is_mounted {
-            println!("skipped: needs the right to mount (root with SYS_ADMIN)");
+            skip("needs the right to mount (root with SYS_ADMIN)");
         }
         is_mounted.then(|| Self(path.to_owned()))
     }

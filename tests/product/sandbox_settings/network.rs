@@ -5,7 +5,10 @@ use std::{
     process::Command,
 };
 
-use crate::sandbox_settings::bench::{Bench, tiers};
+use crate::{
+    sandbox_settings::bench::{Bench, tiers},
+    skip::skip,
+};
 
 /// Connects to a TCP port, sends a datagram, and prints the results.
 const PROBE: &str = r#"
@@ -29,7 +32,7 @@ print("tcp6:", tried(lambda: socket.socket(socket.AF_INET6, socket.SOCK_STREAM))
 fn has_python() -> bool {
     let found = Command::new("python3").arg("-V").output().is_ok();
     if !found {
-        println!("skipped: needs python3");
+        skip("needs python3");
     }
     found
 }

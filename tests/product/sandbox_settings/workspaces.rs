@@ -8,7 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::sandbox_settings::bench::{Bench, tiers};
+use crate::{
+    sandbox_settings::bench::{Bench, tiers},
+    skip::skip,
+};
 
 /// Time limit for a server to report leftovers that it cannot remove.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -64,7 +67,7 @@ fn leftovers_are_removed_at_the_start() {
 #[test]
 fn leftovers_that_cannot_be_removed_are_reported() {
     if !rustix::process::geteuid().is_root() {
-        return println!("skipped: only root makes directories of others");
+        return skip("needs root: only root makes directories of others");
     }
     let (bench, root) = bench();
     fs::create_dir_all(root.join("left/inner")).unwrap();

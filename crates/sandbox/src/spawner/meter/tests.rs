@@ -227,13 +227,22 @@ fn memory_of_processes_is_added_up() {
     assert_eq!(memory(1 << 40), Ok(()));
 }
 
+/// Prints why a test is skipped, or panics if all tests are wanted.
+#[expect(clippy::disallowed_methods, reason = "the environment of tests, not of the product")]
+fn skip(reason: &str) {
+    let are_all_wanted =
+        std::env::var_os("CMP_SUPERVISOR_TESTS").is_some_and(|value| value == "all");
+    assert!(!are_all_wanted, "CMP_SUPERVISOR_TESTS=all, and this test would be skipped: {reason}");
+    println!("skipped: {reason}");
+}
+
 #[test]
 fn files_in_memory_count_as_memory() {
     let root = TestRoot::new();
     let mut options = OpenOptions::new();
     let options = options.write(true).read(true).custom_flags(libc::O_TMPFILE);
     let Ok(mut file) = options.open("/dev/shm") else {
-        return println!("skipped: needs /dev/shm");
+        return skip("needs /dev/shm");
     };
     file.write_all(&vec![1; 64 << 20]).unwrap();
     let shell = Shell::new(&root, ":", file.into());
