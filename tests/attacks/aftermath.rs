@@ -1,4 +1,4 @@
-//! What must be the same after an attack as before.
+//! Compares the state of the machine after an attack with the state before it.
 
 use std::{
     collections::BTreeSet,
@@ -20,19 +20,21 @@ use crate::{
     targets::Targets,
 };
 
-/// How long an ended request may take to be gone.
+/// Longest time until all traces of an ended request must be gone.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// What comes on top for whoever ignores SIGTERM when time is up, as with Argo CD.
+/// Extra time for a command that ignores SIGTERM at its deadline: as in Argo CD,
+/// SIGKILL follows after this grace period.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How long those live who look at what a request takes.
+/// Longest life of the processes that measure a request's use of resources.
 const SHORT_LIVED: Duration = Duration::from_millis(60);
 
-/// Time between two looks.
+/// Time between two checks.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// Objects that outlive processes, and in which column their owner is.
+/// Kinds of IPC objects, which outlive processes. The number is the column of the
+/// owner's UID in `/proc/sysvipc/KIND`.
 const LASTING: [(&str, usize); 3] = [("shm", 7), ("sem", 4), ("msg", 7)];
 
 /// The state before any attack.
@@ -42,14 +44,15 @@ pub(crate) struct Before {
     files: BTreeSet<File>,
 }
 
-/// What counts of a file.
+/// The attributes of a file that an attack must not change.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct File {
     path: PathBuf,
     inode: u64,
     mode: u32,
     owner: u32,
-    /// Of files. Directories change when something beside a victim's comes or goes.
+    /// `None` for directories: theirs also changes when an unrelated entry is
+    /// created or removed.
     modified: Option<SystemTime>,
     attributes: Vec<u8>,
     content: Vec<u8>,
@@ -60,7 +63,8 @@ impl Before {
         Self { processes: processes_of(&uids, targets), files: files(targets), uids }
     }
 
-    /// Forgets the processes that measure the victim: they come and go.
+    /// Drops the processes that measure the victim, because they start and end all
+    /// the time.
     pub(crate) fn without_short_lived(mut self, targets: &Targets) -> Self {
         for _ in 0..2 {
             thread::sleep(SHORT_LIVED);
@@ -70,7 +74,8 @@ impl Before {
         self
     }
 
-    /// Waits until everything is as it was; or says what is not.
+    /// Waits until everything is as before. The error lists the differences that
+    /// remain.
     pub(crate) fn compare(&self, targets: &Targets, staging: Staging) -> Result<(), String> {
         let grace = if staging == Staging::CutOff { GRACE } else { Duration::ZERO };
         let until = Instant::now() + PATIENCE + grace;
@@ -84,7 +89,7 @@ impl Before {
         }
     }
 
-    /// Everything that is not as it was.
+    /// Lists every difference to the state before.
     pub(crate) fn difference(&self, targets: &Targets) -> Option<String> {
         let mut all = Vec::new();
         let processes = processes_of(&self.uids, targets);
@@ -116,7 +121,7 @@ impl Before {
         shared.chain(system.filter(|path| path.exists()))
     }
 
-    /// IPC objects of our users: their kind, and their line in the kernel's table.
+    /// IPC objects that our UIDs own: kind, and line in the kernel's table.
     fn lasting(&self) -> Vec<(&'static str, String)> {
         let left = |(kind, column): &(&'static str, usize)| {
             let table = fs::read_to_string(format!("/proc/sysvipc/{kind}")).unwrap_or_default();
@@ -127,7 +132,8 @@ impl Before {
         LASTING.iter().flat_map(left).collect()
     }
 
-    /// Takes back what a residual attack could do, for the next one.
+    /// Undoes the changes that a residual attack is able to make, so that the next
+    /// attack finds the state from before.
     pub(crate) fn restore(&self, targets: &Targets) {
         for path in [treasure(targets), targets.own_secret.clone()] {
             let was = self.files.iter().find(|file| file.path == path);
@@ -144,7 +150,8 @@ impl Before {
         self.sweep();
     }
 
-    /// Removes what an attack left in directories of the machine.
+    /// Removes files that an attack left in directories of the machine, and its IPC
+    /// objects.
     pub(crate) fn sweep(&self) {
         self.dropped().for_each(|path| remove(&path));
         for (kind, line) in self.lasting() {
@@ -180,7 +187,8 @@ fn files(targets: &Targets) -> BTreeSet<File> {
     let entries = listed.filter_map(|path| fs::read_dir(path).ok()).flatten().flatten();
     let secrets = [&targets.root_secret, &targets.own_secret, &targets.world_secret];
     let paths = entries.map(|entry| entry.path()).chain(secrets.into_iter().cloned());
-    // The trial's victims come and go with a start, and are nobody's files.
+    // Skip files that are already gone: the trial of the sandbox creates and removes
+    // its own.
     paths.filter_map(|path| File::of(&path)).collect()
 }
 
@@ -199,7 +207,7 @@ impl File {
         })
     }
 
-    /// Gives a file its mode, time and attributes back.
+    /// Restores the mode, modification time and attributes of a file.
     fn restore(&self) {
         fs::set_permissions(&self.path, Permissions::from_mode(self.mode)).expect("a mode");
         if raw::attributes(&self.path) != self.attributes {

@@ -1,5 +1,5 @@
-//! A supervisor in one tier, another tenant that works in it, and all that may
-//! not be reached.
+//! A supervisor in one tier, a victim tenant with a running request, and all
+//! targets that an attack must not reach.
 
 use std::{
     fs::{self, Permissions},
@@ -28,29 +28,31 @@ use crate::{
     victims::Victims,
 };
 
-/// Users for tenants: more than there are leases, fewer than `STRIDE`.
+/// UIDs for tenants: more than there are leases, fewer than `STRIDE`.
 pub(crate) const USERS: u32 = 24;
 
-/// Users between two arenas: for tenants, and for the supervisor. No other
-/// supervisor on the machine may have them: some attacks signal all that one
-/// user has, and must not meet anybody if they escape.
+/// UIDs reserved for each arena, for its tenants and its supervisor. No other
+/// supervisor on the machine may use them: some attacks signal all processes of
+/// a UID, and must hit no unrelated process if they escape.
 const STRIDE: u32 = 30;
 
-/// Below the users that supervisors lease by default.
+/// Lower than the UIDs that supervisors lease by default.
 const FIRST_USER: u32 = 20_000;
 
-/// Arenas of one run, one place for starts and one for control runs, and runs
-/// at the same time that do not meet.
+/// Each run reserves `PLACES` blocks of UIDs: one for each arena, one for the
+/// start tests and one for control runs. `RUNS` blocks of these keep the UIDs of
+/// simultaneous runs apart.
 const PLACES: u32 = 10;
 const RUNS: u32 = 130;
 
-/// Nothing here is part of an image, and namespaces put nothing in its place.
+/// Parent directory of the test directories. It holds no files of an image, and
+/// the `namespaces` tier mounts nothing over it.
 pub(crate) const PLACE: &str = "/var/tmp";
 
-/// How long a victim may take to be at work.
+/// Longest time until the victim's command must be running.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How long the victim works at most.
+/// Timeout of the victim's request.
 const VICTIM_TIME: Duration = Duration::from_mins(30);
 
 /// Limits of all tenants.
@@ -67,13 +69,13 @@ const LIMITS: [(&str, u64); 10] = [
     ("--max-files", 8000),
 ];
 
-/// The value of one of them.
+/// The value of one flag in `LIMITS`.
 pub(crate) fn limit(flag: &str) -> u64 {
     let limit = LIMITS.iter().find(|(other, _)| *other == flag);
     limit.map(|(_, value)| *value).expect("a limit of arenas")
 }
 
-/// What is attacked, and who keeps it.
+/// The targets of the attacks, and the supervisor that must protect them.
 pub(crate) struct Arena {
     setting: Setting,
     supervisor: Supervisor,
@@ -86,10 +88,11 @@ pub(crate) struct Arena {
 }
 
 impl Arena {
-    /// Why not, for people, where this machine does not offer the tier.
+    /// Starts the supervisor and the victim. The error tells a person why this
+    /// machine does not offer the tier.
     pub(crate) fn open(setting: Setting) -> Result<Self, String> {
         if !geteuid().is_root() {
-            return Err("needs root, to have victims of other users".to_owned());
+            return Err("needs root, to run victims with other UIDs".to_owned());
         }
         let directory = TempDir::with_prefix_in("cmp-attacks-", PLACE).expect("a directory");
         let options = furnish(setting, first_user(setting as u32), directory.path());
@@ -119,7 +122,8 @@ impl Arena {
         Ok(Self { setting, supervisor, targets, before, runtime, archive, directory, victims })
     }
 
-    /// Lets a tenant attack, and looks what became of it.
+    /// Runs an attack as a tenant and judges its result. The error says which
+    /// promise of the tier was broken.
     pub(crate) fn face(&mut self, attack: &Attack) -> Result<(), String> {
         let targets = serde_json::to_string(&self.targets).expect("targets as JSON");
         let environment = [(helper::NAME, attack.name), (helper::TARGETS, targets.as_str())];
@@ -139,12 +143,13 @@ impl Arena {
         attack.evidence.judge(expected, &answer, &seen)?;
         aftermath.map_err(|left| format!("{left}, after {answer:?}"))?;
         if quarantined {
-            return Err(format!("a user is quarantined, after {answer:?}"));
+            return Err(format!("a UID is quarantined, after {answer:?}"));
         }
         Ok(())
     }
 
-    /// Takes back what an attack changed that may work here, and returns it.
+    /// Undoes the changes of an attack that is expected to work in this tier, and
+    /// returns a description of them.
     fn settle(&self, attack: &Attack, expected: Expected) -> String {
         if expected != Expected::Residual {
             return String::new();
@@ -161,8 +166,8 @@ impl Arena {
     }
 }
 
-/// The first user of a supervisor. Supervisors in different places have
-/// different users.
+/// The first UID of a supervisor. Supervisors in different places have different
+/// UIDs.
 pub(crate) fn first_user(place: u32) -> u32 {
     let run = std::process::id() % RUNS;
     FIRST_USER + (PLACES * run + place) * STRIDE
@@ -172,7 +177,7 @@ pub(crate) fn first_user(place: u32) -> u32 {
 pub(crate) fn furnish(setting: Setting, first_uid: u32, directory: &Path) -> Options {
     fs::set_permissions(directory, Permissions::from_mode(0o755)).expect("a mode");
     let run_as = first_uid + USERS;
-    // As Kubernetes makes an empty volume.
+    // Kubernetes creates an empty volume with mode 0777.
     for (name, mode) in [("sockets", 0o777), ("work", 0o777), ("plugins.d", 0o755), ("bin", 0o755)]
     {
         let path = directory.join(name);
@@ -226,7 +231,8 @@ fn free_port() -> u16 {
     listener.local_addr().expect("an address").port()
 }
 
-/// Starts another tenant's request, and finds out what there is to know of it.
+/// Starts the victim's request and records its process, UID and workspace in
+/// `targets`.
 fn hold(setting: Setting, runtime: &Runtime, targets: &mut Targets, archive: &Path) {
     let mark = format!("{:x}", rand::random::<u64>());
     let name = "ARGOCD_ENV_MARK";
@@ -234,14 +240,14 @@ fn hold(setting: Setting, runtime: &Runtime, targets: &mut Targets, archive: &Pa
     let environment = [(name, mark.as_str()), (helper::VICTIM, &targets.victim_name)];
     let parcel = parcel(archive, &environment, VICTIM_TIME);
     let socket = targets.socket_dir.join("victim.sock");
-    // Ends with the supervisor.
+    // The request ends when the supervisor ends.
     let request = runtime.spawn(async move { generate(&socket, &parcel).await });
     let until = Instant::now() + PATIENCE;
     let is_victim = |process: &processes::Process| {
         process.has_variable(name, &mark) && process.command.contains(helper::HOLD)
     };
     loop {
-        assert!(Instant::now() < until, "the victim is not at work");
+        assert!(Instant::now() < until, "the victim's command is not running");
         let is_held = !request.is_finished();
         assert!(is_held, "the victim ended: {:?}", runtime.block_on(request));
         thread::sleep(Duration::from_millis(20));
@@ -259,7 +265,7 @@ fn hold(setting: Setting, runtime: &Runtime, targets: &mut Targets, archive: &Pa
     }
 }
 
-/// Whether a user is one of a tenant's or the supervisor's.
+/// True if `uid` belongs to a tenant or to the supervisor.
 pub(crate) fn is_ours(uids: &std::ops::RangeInclusive<u32>, uid: u32) -> bool {
     uids.contains(&uid) && !Uid::from_raw(uid).is_root()
 }

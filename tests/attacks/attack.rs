@@ -6,10 +6,10 @@ use nix::errno::Errno;
 
 use crate::{evidence::Evidence, outcome::Outcome, setting::Setting, targets::Targets};
 
-/// Deadline of a request that is not meant to exceed it.
+/// Timeout of a request that should finish in time.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Deadline of a request that is.
+/// Timeout of a request that should exceed it.
 const CUT_OFF: Duration = Duration::from_millis(1500);
 
 /// Something a tenant tries.
@@ -17,64 +17,64 @@ const CUT_OFF: Duration = Duration::from_millis(1500);
 pub(crate) struct Attack {
     pub(crate) name: &'static str,
     pub(crate) payload: Payload,
-    /// The same in every tier, except for those named in `except`.
+    /// The result in every tier that `except` does not name.
     pub(crate) expected: Expected,
     pub(crate) except: &'static [(Setting, Expected)],
     pub(crate) staging: Staging,
-    /// The sign by which the test sees that it worked.
+    /// Observation that shows the test that the attack worked.
     pub(crate) evidence: Evidence,
-    /// User of the control run.
+    /// UID and capabilities of the control run.
     pub(crate) user: User,
-    /// Ways that a kernel or a machine may lack.
+    /// Ways that some kernels or machines do not support.
     pub(crate) lacking: &'static [Lacking],
 }
 
-/// Runs as the tenant.
+/// The code of an attack. It runs with the tenant's UID.
 pub(crate) type Payload = fn(&Targets) -> Outcome;
 
-/// The beginning of a way's name, its error, and the reason for people.
+/// The prefix of a way's name, the error it fails with, and the reason to print.
 pub(crate) type Lacking = (&'static str, Errno, &'static str);
 
-/// The required result of an attack. Nothing may be left afterwards and nobody
-/// may be hurt, except where `Residual` says so.
+/// The required result of an attack. Unless it is `Residual`, the attack must
+/// leave nothing behind and change nothing outside its own request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
     /// Every way is refused.
     Refused,
-    /// It works because programs need it, and leaves no evidence behind.
+    /// It works because programs need it, and it leaves no evidence behind.
     Works,
-    /// The request is ended by force, and fails.
+    /// The supervisor kills the request's processes, and the request fails.
     Stopped,
-    /// The same, and the error contains this text.
+    /// Like `Stopped`, and the error contains this text.
     Told(&'static str),
-    /// It works and the evidence is seen. docs/security.md admits it.
+    /// It works and the test sees the evidence. docs/security.md documents it.
     Residual,
     /// The request succeeds, with an empty answer.
     Nothing,
 }
 
-/// The command of the plugin that attacks.
+/// The plugin command that runs the attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Staging {
     /// `generate`.
     Generate,
     /// `init`. `generate` must then work as if nothing had happened.
     Init,
-    /// `generate`, with a deadline that it exceeds.
+    /// `generate`, with a timeout that it exceeds.
     CutOff,
 }
 
-/// The user of a control run, with the UID of a tenant.
+/// Identity of a control run. It has the UID of a tenant unless noted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum User {
-    /// With every capability that root has on this machine.
+    /// Has every capability that root has on this machine.
     Mighty,
-    /// The same, and UID 0: for files that look at the UID only.
+    /// Like `Mighty`, but with UID 0: access to some files depends on the UID only.
     Root,
-    /// Without any, so that limits of processes apply and signals stay with
-    /// the UID. For payloads that would exhaust the machine.
+    /// Has no capability, so process limits apply and signals reach only the same
+    /// UID. For payloads that would otherwise exhaust the machine.
     Plain,
-    /// Without any, and everybody else has the same UID.
+    /// Has no capability, and all other processes have the same UID.
     Owner,
 }
 
@@ -100,17 +100,17 @@ impl Attack {
         Self { staging, ..self }
     }
 
-    /// With this evidence of a success.
+    /// Sets the evidence of success.
     pub(crate) const fn seen(self, evidence: Evidence) -> Self {
         Self { evidence, ..self }
     }
 
-    /// Without capabilities in the control run.
+    /// Makes the control run have no capabilities.
     pub(crate) const fn plain(self) -> Self {
         self.by(User::Plain)
     }
 
-    /// As another user in the control run.
+    /// Sets the identity of the control run.
     pub(crate) const fn by(self, user: User) -> Self {
         Self { user, ..self }
     }
@@ -125,7 +125,8 @@ impl Attack {
         exception.map_or(self.expected, |(_, expected)| *expected)
     }
 
-    /// Those that take the longest are tried once in each tier.
+    /// Attacks that exceed their timeout are slow, so each tier runs them in one
+    /// setting only.
     pub(crate) fn is_for(&self, setting: Setting) -> bool {
         self.staging != Staging::CutOff || setting == setting.kin()
     }
@@ -139,7 +140,7 @@ impl Attack {
 }
 
 impl Expected {
-    /// Complains if an answer is not the promised one.
+    /// Fails if the answer differs from the promised one.
     pub(crate) fn judge(self, answer: &Result<Outcome, String>) -> Result<(), String> {
         let is_right = match (self, answer) {
             (Self::Refused, Ok(outcome)) => !outcome.is_done(),

@@ -1,9 +1,9 @@
 //! Control runs: every attack once without confinement, where it must succeed.
 //!
-//! An attack that fails here would also fail in every tier, with no thanks to
-//! the sandbox. Each run has a stage of its own: new namespaces for processes,
-//! mounts, IPC and the host name, and file systems in memory. The kernel ends
-//! and removes all of it with the stage's first process.
+//! An attack that fails here would also fail in every tier, so its failure there
+//! would prove nothing about the sandbox. Each run has its own stage: new
+//! process, mount, IPC and UTS namespaces, and file systems in memory. The kernel
+//! removes all of it when the stage's first process ends.
 
 mod attacker;
 mod measure;
@@ -31,23 +31,24 @@ use crate::{
     raw, table,
 };
 
-/// The place of control runs; those before it are the arenas' and the starts'.
+/// Block of UIDs for control runs. The arenas and start tests use the lower ones.
 const PLACE: u32 = 9;
 
-/// They have their users in common.
+/// Control runs share their UIDs, so only one may run at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// The result of a run.
 #[derive(Debug, Serialize, Deserialize)]
 enum Verdict {
-    /// The attack worked, except in these ways, which this machine lacks.
+    /// The attack worked, except in these ways, which this machine does not
+    /// support.
     Worked(Vec<String>),
-    /// This machine lacks all of it.
+    /// This machine supports none of the attack's ways.
     Lacking(Vec<String>),
     Failed(String),
 }
 
-/// One for each attack.
+/// Returns one control run for each attack.
 pub(crate) fn all() -> impl Iterator<Item = Trial> {
     let trial = |attack: &'static Attack| {
         let held = move || {
@@ -59,7 +60,8 @@ pub(crate) fn all() -> impl Iterator<Item = Trial> {
     table::all().map(trial)
 }
 
-/// Has a process of its own run the attack, as namespaces are for one thread.
+/// Runs the attack in a separate process, because a process with several threads
+/// cannot enter new namespaces as a whole.
 fn conclude(attack: &Attack) -> Result<Completion, Failed> {
     let mut command = Command::new(env::current_exe()?);
     command.args([helper::VERB, helper::CONTROL, attack.name, &first_user(PLACE).to_string()]);
@@ -79,12 +81,12 @@ fn conclude(attack: &Attack) -> Result<Completion, Failed> {
     }
 }
 
-/// The process that makes the namespaces and waits for their end.
+/// Creates the namespaces, runs the attack in them and waits until they end.
 pub(crate) fn main() {
     let words: Vec<_> = env::args().skip(3).collect();
-    let [name, first_uid] = words.as_slice() else { panic!("an attack and a user") };
+    let [name, first_uid] = words.as_slice() else { panic!("expected an attack and a UID") };
     let attack = table::all().find(|attack| attack.name == name).expect("a known attack");
-    let first_uid = first_uid.parse().expect("a user");
+    let first_uid = first_uid.parse().expect("a UID");
     let kinds = [
         CloneFlags::CLONE_NEWPID,
         CloneFlags::CLONE_NEWNS,
@@ -105,7 +107,7 @@ fn tell(verdict: &Verdict) {
     println!("{}", serde_json::to_string(verdict).expect("a verdict as JSON"));
 }
 
-/// Judges each way of an attack: it worked, or the machine lacks it.
+/// Fails unless each way of an attack worked or is unsupported by this machine.
 fn judge(outcome: &Outcome, known: &[Lacking]) -> Verdict {
     let (mut lacking, mut failed) = (Vec::new(), Vec::new());
     for Way { name, result } in outcome.ways() {
@@ -122,7 +124,7 @@ fn judge(outcome: &Outcome, known: &[Lacking]) -> Verdict {
         }
     }
     if !failed.is_empty() {
-        Verdict::Failed(format!("not confined, and yet refused: {}", failed.join("; ")))
+        Verdict::Failed(format!("refused although not confined: {}", failed.join("; ")))
     } else if outcome.is_done() {
         Verdict::Worked(lacking)
     } else {

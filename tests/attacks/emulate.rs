@@ -1,4 +1,5 @@
-//! What a container runtime takes away before the program starts.
+//! Emulates kernels and container runtimes by removing features before the
+//! program starts.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -21,7 +22,7 @@ use seccompiler::{
 
 use crate::{older, raw};
 
-/// Emulations; those that end in a colon are followed by a number.
+/// Names of emulations. A number follows those that end in a colon.
 pub(crate) const NO_LANDLOCK: &str = "no-landlock";
 pub(crate) const NO_PROCESS_LIMIT: &str = "no-process-limit";
 pub(crate) const OLD_LANDLOCK: &str = "landlock:";
@@ -29,24 +30,24 @@ pub(crate) const BASELINE: &str = "baseline";
 pub(crate) const RESTRICTED: &str = "restricted:";
 pub(crate) const USER_NAMESPACE: &str = "users:";
 
-/// Followed by the names of those that are kept, with `+` between them.
+/// The names of the capabilities to keep follow, with `+` between them.
 pub(crate) const CAPABILITIES: &str = "capabilities:";
 
-/// Followed by a system call's number, the error it ends with, and what its
-/// first argument is when it does, if that matters. With the error 0 it says
-/// that it did what it did not do.
+/// A system call's number and an error number follow, then optionally an argument:
+/// only calls with this first argument then fail. With error 0 the call reports
+/// success although it did nothing.
 pub(crate) const FAULT: &str = "fault:";
 
-/// The group of a Pod's volumes.
+/// Supplementary group of the process, like `fsGroup` of a Pod.
 const VOLUMES: u32 = 2000;
 
-/// Calls of Landlock, which a kernel without it does not know.
+/// Landlock's system calls. A kernel without Landlock does not have them.
 const LANDLOCK: [i64; 3] = [444, 445, 446];
 
 const RLIMIT_NPROC: u64 = libc::RLIMIT_NPROC as u64;
 
-/// What containerd's and Docker's profile denies to whoever has no capability
-/// for it, as far as a sandbox could want it.
+/// Calls that a sandbox might use and that the seccomp profiles of containerd and
+/// Docker deny to a process without the matching capability.
 const RUNTIME_DENIES: [i64; 26] = [
     libc::SYS_unshare,
     libc::SYS_setns,
@@ -76,7 +77,7 @@ const RUNTIME_DENIES: [i64; 26] = [
     libc::SYS_quotactl,
 ];
 
-/// Becomes the program in the arguments, under an emulation.
+/// Applies an emulation, then executes the program in the arguments.
 pub(crate) fn main() {
     let mut words = env::args_os().skip(3);
     let emulation = words.next().and_then(|word| word.into_string().ok()).expect("an emulation");
@@ -85,7 +86,8 @@ pub(crate) fn main() {
     if emulation == NO_LANDLOCK {
         deny(LANDLOCK, libc::ENOSYS);
     } else if emulation == NO_PROCESS_LIMIT {
-        // It says that it limits processes, as some kernels that are not Linux do.
+        // The call reports success but sets no limit, as on some kernels that only
+        // emulate Linux.
         let processes = rule(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, RLIMIT_NPROC);
         filter([(libc::SYS_prlimit64, vec![processes])].into(), 0);
     } else if let Some(version) = emulation.strip_prefix(OLD_LANDLOCK) {
@@ -99,7 +101,7 @@ pub(crate) fn main() {
     } else if let Some(fault) = emulation.strip_prefix(FAULT) {
         break_call(fault);
     } else if let Some(uid) = emulation.strip_prefix(RESTRICTED) {
-        change_user(uid.parse().expect("a user"));
+        change_user(uid.parse().expect("a UID"));
         keep_capabilities(&[]);
         contain();
     } else if let Some(first) = emulation.strip_prefix(USER_NAMESPACE) {
@@ -129,7 +131,7 @@ fn deny<const N: usize>(calls: [i64; N], errno: i32) {
 }
 
 fn break_call(fault: &str) {
-    // As a Pod has that of its volumes.
+    // A Pod's process has the group of its volumes.
     setgroups(&[Gid::from_raw(VOLUMES)]).expect("a further group");
     let numbers = fault.split(':').map(|number| number.parse::<u32>().expect("a number"));
     let numbers: Vec<_> = numbers.collect();
@@ -143,7 +145,7 @@ fn break_call(fault: &str) {
     filter([(i64::from(call), rules.into_iter().collect())].into(), error.cast_signed());
 }
 
-/// Calls whose argument of this number compares like that.
+/// Matches calls whose argument at index `number` compares to `value` by `how`.
 fn rule(number: u8, size: SeccompCmpArgLen, how: SeccompCmpOp, value: u64) -> SeccompRule {
     let condition = SeccompCondition::new(number, size, how, value).expect("a condition");
     SeccompRule::new(vec![condition]).expect("a rule")
@@ -178,7 +180,8 @@ fn change_user(uid: u32) {
     setresuid(user, user, user).expect("another user");
 }
 
-/// The maps have to be written by somebody outside: a child that stays there.
+/// Enters a user namespace. A process outside it has to write the maps, so a child
+/// stays outside and writes them.
 fn enter_users(first: &str) {
     let own = std::process::id();
     let (ready, entered) = pipe().expect("a pipe");

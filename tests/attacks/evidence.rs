@@ -1,28 +1,28 @@
-//! The sign by which a test sees that an attack worked.
+//! Evidence by which a test sees that an attack worked.
 
 use crate::{attack::Expected, outcome::Outcome};
 
-/// Seen after a control run, where it has to be, and after an attack on the
-/// sandbox, where it must not be, unless the tier admits that it does not stop
-/// the attack.
+/// A control run must produce this evidence. An attack on the sandbox must not,
+/// unless the tier is documented not to stop it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Evidence {
-    /// Only the payload's report: the call succeeds and changes nothing.
+    /// The payload's report is the only evidence: the call changes nothing.
     Report,
-    /// Every proof in the report contains one of these texts. Only the target
-    /// has them.
+    /// Every proof in the report contains one of these texts, which only the target
+    /// holds.
     Brings(&'static [&'static str]),
-    /// The comparison with the state before has all of these texts.
+    /// The comparison with the state before contains these texts: all of them after
+    /// a control run, at least one after an attack on the sandbox.
     Leaves(&'static [&'static str]),
-    /// These servers of the test were called.
+    /// The attack called these servers of the test.
     Calls(&'static [&'static str]),
-    /// These paths are in the attacker's workspace.
+    /// These paths exist in the attacker's workspace.
     Makes(&'static [&'static str]),
-    /// More of this than an arena's limit is in use.
+    /// The attack uses more of this resource than an arena's limit.
     Takes(Resource),
     /// The command still runs at its deadline.
     Runs,
-    /// The same, and SIGTERM does not end it.
+    /// Like `Runs`, and SIGTERM does not end the command.
     Outlives,
     /// The command ends with success and prints nothing.
     Silent,
@@ -30,7 +30,7 @@ pub(crate) enum Evidence {
     Floods,
 }
 
-/// Something that a request has a limit of.
+/// A resource that is limited for each request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Resource {
     Memory,
@@ -38,16 +38,16 @@ pub(crate) enum Resource {
     Entries,
 }
 
-/// Observations of the test itself after an attack.
+/// The test's own observations after an attack.
 pub(crate) struct Seen<'a> {
-    /// Differences to the state before, or nothing.
+    /// Differences to the state before. Empty if there are none.
     pub(crate) left: &'a str,
     /// Servers that were called.
     pub(crate) calls: &'a [&'static str],
 }
 
 impl Evidence {
-    /// Complains if the evidence of an attack in a tier contradicts the promise.
+    /// Fails if the evidence of an attack contradicts the promise of the tier.
     pub(crate) fn judge(
         self,
         expected: Expected,
@@ -72,12 +72,15 @@ impl Evidence {
         let Self::Leaves(texts) = self else { return Ok(()) };
         let is_seen = texts.iter().any(|text| seen.left.contains(text));
         if expected == Expected::Residual && !is_seen {
-            return Err(format!("it works here, and none of {texts:?} is seen: {:?}", seen.left));
+            return Err(format!(
+                "it works in this tier, but the comparison has none of {texts:?}: {:?}",
+                seen.left
+            ));
         }
         Ok(())
     }
 
-    /// Complains about a proof that proves nothing.
+    /// Fails if a proof contains none of the expected texts.
     pub(crate) fn judge_proofs(self, outcome: &Outcome) -> Result<(), String> {
         let Self::Brings(texts) = self else { return Ok(()) };
         let proves = |proof: &&String| texts.iter().any(|text| proof.contains(text));

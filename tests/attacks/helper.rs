@@ -1,4 +1,4 @@
-//! This program as a plugin's command.
+//! Runs this program as a plugin's command.
 
 use std::{env, fs, os::unix::net::UnixListener, path::Path, process::ExitCode, thread};
 
@@ -15,28 +15,28 @@ use crate::{
 /// The first argument that makes this program a plugin's command.
 pub(crate) const VERB: &str = "attack";
 
-/// The second: what to be.
+/// The second argument: the role of this program.
 pub(crate) const GENERATE: &str = "generate";
 pub(crate) const INIT: &str = "init";
 pub(crate) const HOLD: &str = "hold";
 pub(crate) const EUID: &str = "euid";
 pub(crate) const EMULATE: &str = "emulate";
-/// A control run, and the attacker in it.
+/// A control run, and the attacker inside it.
 pub(crate) const CONTROL: &str = "control";
 pub(crate) const UNCONFINED: &str = "unconfined";
 
-/// Names of `spec.source.plugin.env` as commands see them.
+/// Variables of `spec.source.plugin.env`, with the names that commands see.
 pub(crate) const NAME: &str = "ARGOCD_ENV_ATTACK";
 pub(crate) const TARGETS: &str = "ARGOCD_ENV_TARGETS";
 
 /// The name of a victim's abstract socket.
 pub(crate) const VICTIM: &str = "ARGOCD_ENV_VICTIM";
 
-/// What a victim has in its workspace.
+/// Name and content of the file in a victim's workspace.
 pub(crate) const TREASURE: &str = "treasure";
 pub(crate) const TREASURE_TEXT: &str = "gold";
 
-/// Where its sockets are.
+/// File name of the victim's socket, in its `TMPDIR`.
 pub(crate) const VICTIM_SOCKET: &str = "open.sock";
 
 pub(crate) fn main() -> ExitCode {
@@ -45,7 +45,7 @@ pub(crate) fn main() -> ExitCode {
         Some(EMULATE) => emulate::main(),
         Some(CONTROL) => control::main(),
         Some(UNCONFINED) => report(&(attack().payload)(&targets())),
-        // For whoever has the bit on this file's mode.
+        // Lets a caller of a set-user-ID copy of this program see its effective UID.
         Some(EUID) => return ExitCode::from(u8::from(!nix::unistd::geteuid().is_root())),
         Some(INIT) => staged(true),
         _ => staged(false),
@@ -56,12 +56,12 @@ pub(crate) fn main() -> ExitCode {
 fn staged(is_init: bool) {
     let attack = attack();
     if is_init != (attack.staging == Staging::Init) {
-        // The other command of a plugin is an honest one.
+        // Only one of the plugin's two commands attacks.
         return report(&Outcome::done("an honest command"));
     }
     let outcome = (attack.payload)(&targets());
     if is_init {
-        // Nobody sees this command's output: its failure fails the request.
+        // The output of `init` is not returned, so report by failing the request.
         assert!(outcome.is_done(), "{outcome:?}");
     } else {
         report(&outcome);
@@ -93,16 +93,16 @@ pub(crate) fn outcome(manifest: &[u8]) -> Result<Outcome, String> {
         .map_err(|error| format!("not an outcome: {error}: {value}"))
 }
 
-/// A tenant that means no harm and has something to lose.
+/// Runs the victim: a harmless tenant with a file and sockets to protect.
 fn hold() {
     let temporary = variable("TMPDIR").expect("TMPDIR");
     let socket = Path::new(&temporary).join(VICTIM_SOCKET);
-    // In the weakest tier there are no such sockets.
+    // Ignore the failure: not every tier lets a plugin bind this socket.
     let _kept = UnixListener::bind(socket);
-    // Not its number, which another namespace of processes does not know.
+    // A given name, not the PID: the PID differs between process namespaces.
     let name = variable(VICTIM).map(|name| crate::raw::abstract_address(&name));
     let _kept_too = name.map(|name| UnixListener::bind_addr(&name));
-    // Last, and at once: who sees it knows that everything is there.
+    // Created last and atomically: once this file exists, the victim is ready.
     fs::write("treasure.new", TREASURE_TEXT).expect("a treasure");
     fs::rename("treasure.new", TREASURE).expect("a treasure");
     loop {

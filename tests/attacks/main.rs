@@ -1,15 +1,17 @@
-//! A hostile plugin against everybody else, in every tier this machine offers.
+//! Runs a hostile plugin against all other tenants, in every tier that this
+//! machine offers.
 //!
 //! Each attack runs as a plugin's command, through the real program and a real
-//! request. It tells what it could do; that must be what its tier promises. And
-//! afterwards nothing of it may be left, nobody else hurt and no file changed.
+//! request. It reports the ways that worked, and the report must match the promise
+//! of the tier. Afterwards none of its processes and files may be left, no other
+//! process may be hurt and no other file changed.
 //!
 //! The attacks are part of this program, which is also the plugin's command.
 
-#![expect(clippy::expect_used, reason = "a test that cannot go on has failed")]
-#![expect(clippy::panic, reason = "a test that cannot go on has failed")]
-#![expect(clippy::print_stderr, reason = "why tests are skipped")]
-#![expect(clippy::print_stdout, reason = "what a plugin prints is its answer")]
+#![expect(clippy::expect_used, reason = "a test that cannot continue has failed")]
+#![expect(clippy::panic, reason = "a test that cannot continue has failed")]
+#![expect(clippy::print_stderr, reason = "prints the reason for each skipped test")]
+#![expect(clippy::print_stdout, reason = "a plugin prints its answer")]
 
 mod aftermath;
 mod arena;
@@ -48,7 +50,8 @@ fn main() -> ExitCode {
     }
     let arguments = Arguments::from_args();
     let arenas: Vec<_> = Setting::ALL.iter().map(|s| (*s, open(*s, &arguments))).collect();
-    // Next to each other in different arenas, so that they need not wait.
+    // Consecutive trials use different arenas, so that they need not wait for each
+    // other.
     let trials = table::all().flat_map(|attack| {
         let arenas = arenas.iter().filter(|(setting, _)| attack.is_for(*setting));
         arenas.map(move |(setting, arena)| trial(*setting, attack, arena.as_ref()))
@@ -61,7 +64,7 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
-/// An arena, if one is wanted and this machine has it.
+/// Opens an arena if a selected attack needs it and this machine offers its tier.
 fn open(setting: Setting, arguments: &Arguments) -> Option<Arc<Mutex<Arena>>> {
     if !is_asked_for(setting, arguments) {
         return None;
@@ -96,15 +99,16 @@ fn is_asked_for(setting: Setting, arguments: &Arguments) -> bool {
     !arguments.list && table::all().any(is_meant)
 }
 
-/// Without an arena it is ignored, which is not the same as passed. It fails if
-/// all tests are wanted.
+/// Without an arena the trial is reported as ignored, not as passed. It fails if
+/// all tests are required.
 fn trial(setting: Setting, attack: &'static Attack, arena: Option<&Arc<Mutex<Arena>>>) -> Trial {
     let name = format!("{setting}::{}", attack.name);
     let Some(arena) = arena.map(Arc::clone) else {
-        let nowhere = || Err(Failed::from("there is no such arena: see `skipped:` above"));
+        let nowhere = || Err(Failed::from("this arena is not available: see `skipped:` above"));
         return Trial::test(name, nowhere).with_ignored_flag(!are_all_wanted());
     };
-    // One at a time in an arena: what is left is then known to be its own.
+    // Only one attack runs in an arena at a time, so leftovers are known to be its
+    // own.
     Trial::test(name, move || {
         let mut arena = arena.lock().unwrap_or_else(PoisonError::into_inner);
         arena.face(attack).map_err(Failed::from)

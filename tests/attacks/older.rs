@@ -1,8 +1,8 @@
-//! An older Landlock: what a kernel of its time would not know is refused.
+//! Emulates an older Landlock: features that its version lacks are refused.
 //!
-//! A process outside is told of each call (seccomp's user notification) and
-//! answers in the kernel's place, or lets the kernel do what an older one would
-//! have done as well.
+//! The kernel passes each Landlock call to a process outside (seccomp user
+//! notification). That process refuses the call, answers it, or lets the kernel
+//! run it if the older version supported it.
 
 use std::{env, fs::File, io, os::unix::fs::FileExt, process};
 
@@ -18,25 +18,25 @@ use crate::raw;
 const CREATE_RULESET: i64 = 444;
 const RESTRICT_SELF: i64 = 446;
 
-/// What asks for the version, as the only flag there was at first.
+/// The flag that asks for the version. The first version has no other flag.
 const VERSION: u64 = 1;
 
-/// Rights of files by version, and since when there are ports and scopes.
+/// File access rights by version, and the first versions with ports and scopes.
 const FILES: [u64; 7] = [0x1fff, 0x3fff, 0x7fff, 0x7fff, 0xffff, 0xffff, 0xffff];
 const PORTS: usize = 4;
 const SCOPES: usize = 6;
 
-/// Since when restricting takes flags.
+/// First version in which `landlock_restrict_self` takes flags.
 const FLAGS: usize = 7;
 
-/// As the kernel's headers have them.
+/// Values from the kernel's headers.
 const RET_TRACE: u32 = 0x7ff0_0000;
 const RET_USER_NOTIF: u32 = 0x7fc0_0000;
 const NOTIF_RECV: u64 = 0xc050_2100;
 const NOTIF_SEND: u64 = 0xc018_2101;
 const CONTINUE: u32 = 1;
 
-/// What a program asks the kernel for.
+/// The system call of a program: `struct seccomp_notif`.
 #[repr(C)]
 #[derive(Default)]
 struct Asked {
@@ -49,7 +49,7 @@ struct Asked {
     arguments: [u64; 6],
 }
 
-/// What it is told.
+/// The answer to the program: `struct seccomp_notif_resp`.
 #[repr(C)]
 struct Answer {
     id: u64,
@@ -58,12 +58,12 @@ struct Answer {
     flags: u32,
 }
 
-/// Has this process, and what it becomes, know Landlock in one version.
+/// Limits this process, and the programs it executes, to one version of Landlock.
 pub(crate) fn know(version: usize) {
     let (number, tell_number) = pipe().expect("a pipe");
     let (ready, tell_ready) = pipe().expect("a pipe");
     let own = process::id();
-    // Nobody's child: the program has others and counts them.
+    // Orphan the answering process: the program counts its own children.
     let child = raw::fork(|| {
         let _ = raw::fork(|| {
             let mut bytes = [0; 8];
@@ -80,7 +80,7 @@ pub(crate) fn know(version: usize) {
     read(&ready, &mut [0]).expect("somebody who answers");
 }
 
-/// Sends the calls of Landlock to whoever listens.
+/// Redirects Landlock calls to a listener and returns its descriptor.
 fn listen() -> io::Result<i64> {
     let rules = [CREATE_RULESET, RESTRICT_SELF].map(|call| (call, Vec::new())).into();
     let machine = env::consts::ARCH.try_into().expect("a known machine");
@@ -91,13 +91,13 @@ fn listen() -> io::Result<i64> {
             instruction.k = RET_USER_NOTIF;
         }
     }
-    // A length of two bytes, and where it is.
+    // `struct sock_fprog`: the length (two bytes), then the address of the filter.
     let described = [program.len() as u64, raw::pointer(program.as_slice())];
     let (filter, new_listener) = (1, 8);
     raw::call(libc::SYS_seccomp, &[filter, new_listener, raw::pointer(&described)])
 }
 
-/// Takes a descriptor of another process.
+/// Duplicates a descriptor of another process into this one.
 fn take(pid: u32, number: i64) -> io::Result<u64> {
     let process = raw::call(libc::SYS_pidfd_open, &[pid.into(), 0])?;
     let taken =
@@ -105,7 +105,7 @@ fn take(pid: u32, number: i64) -> io::Result<u64> {
     Ok(taken.unsigned_abs())
 }
 
-/// Answers for as long as there is anybody to ask.
+/// Answers calls until no process under the filter is left.
 fn serve(listener: u64, version: usize) {
     let fd = i32::try_from(listener).expect("a descriptor");
     loop {
@@ -118,7 +118,7 @@ fn serve(listener: u64, version: usize) {
         if raw::call(libc::SYS_ioctl, &[listener, NOTIF_RECV, raw::pointer_mut(&mut asked)])
             .is_err()
         {
-            // Who asked was killed meanwhile.
+            // The calling process was killed in the meantime.
             continue;
         }
         let (value, error, flags) = match answer(&asked, version) {
@@ -135,7 +135,7 @@ fn serve(listener: u64, version: usize) {
 fn answer(asked: &Asked, version: usize) -> Result<Option<i64>, i32> {
     let [first, size, flags, ..] = asked.arguments;
     if i64::from(asked.call) == RESTRICT_SELF {
-        // The second argument is that of the flags.
+        // The second argument holds the flags.
         return if size != 0 && version < FLAGS { Err(libc::EINVAL) } else { Ok(None) };
     }
     if (first, size, flags) == (0, 0, VERSION) {
@@ -147,7 +147,7 @@ fn answer(asked: &Asked, version: usize) -> Result<Option<i64>, i32> {
     let [files, ports, scopes] =
         attributes(asked.pid, first, size).map_err(|_unreadable| libc::EFAULT)?;
     if (ports != 0 && version < PORTS) || (scopes != 0 && version < SCOPES) {
-        // Behind the end of what it knows it wants zeros.
+        // The kernel requires zeros in fields that its version does not have.
         return Err(libc::E2BIG);
     }
     if files & !FILES[version - 1] != 0 { Err(libc::EINVAL) } else { Ok(None) }

@@ -15,8 +15,8 @@ use crate::raw;
 /// Bytes of a stolen file that the report repeats.
 const EXCERPT: u64 = 256;
 
-/// All ways in which a payload tried to reach its end, with the result of each.
-/// One that works is an escape, unless every plugin may do the same.
+/// All ways in which a payload tried to reach its goal, with the result of each.
+/// A way that works is an escape, unless every plugin is allowed to use it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Outcome(Vec<Way>);
 
@@ -37,7 +37,7 @@ impl Outcome {
         Self(vec![Way { name: String::new(), result: Err(reason.into()) }])
     }
 
-    /// Of a payload that has not said a word.
+    /// The outcome of a payload that printed nothing.
     pub(crate) fn nothing() -> Self {
         Self(Vec::new())
     }
@@ -56,7 +56,7 @@ impl Outcome {
     }
 }
 
-/// The outcome of a call whose success is all the proof there is.
+/// The outcome of a call whose success is the only proof.
 pub(crate) fn tried<T, E: Display>(result: Result<T, E>) -> Outcome {
     result.map_or_else(|error| Outcome::refused(error.to_string()), |_| Outcome::done("it worked"))
 }
@@ -70,12 +70,12 @@ pub(crate) fn stolen(file: io::Result<impl Read>) -> Outcome {
     }
 }
 
-/// [`stolen`], by path.
+/// Tries to read a file by its path. See [`stolen`].
 pub(crate) fn read(path: impl AsRef<Path>) -> Outcome {
     stolen(File::open(path))
 }
 
-/// The names in a directory.
+/// The outcome of an attempt to list a directory, with the names as the proof.
 pub(crate) fn list(path: impl AsRef<Path>) -> Outcome {
     match std::fs::read_dir(path) {
         Ok(entries) => {
@@ -86,8 +86,8 @@ pub(crate) fn list(path: impl AsRef<Path>) -> Outcome {
     }
 }
 
-/// A system call with useless arguments, so that it does no harm. The kernel
-/// finds `complaint` in them after it has let the caller through.
+/// Makes a system call with invalid arguments, so that it does no harm. If the
+/// kernel allows the call, it then rejects the arguments with `complaint`.
 pub(crate) fn reaches(number: i64, arguments: &[u64], complaint: Errno) -> Outcome {
     match raw::call(number, arguments) {
         Err(error) if error.raw_os_error() == Some(complaint as i32) => {
@@ -97,7 +97,7 @@ pub(crate) fn reaches(number: i64, arguments: &[u64], complaint: Errno) -> Outco
     }
 }
 
-/// Several ways to the same end, with all results.
+/// Combines several ways to the same goal, with all results.
 pub(crate) fn any(ways: impl IntoIterator<Item = (&'static str, Outcome)>) -> Outcome {
     let named = ways.into_iter().flat_map(|(outer, outcome)| {
         outcome.0.into_iter().map(move |Way { name, result }| {
@@ -108,8 +108,8 @@ pub(crate) fn any(ways: impl IntoIterator<Item = (&'static str, Outcome)>) -> Ou
     Outcome(named.collect())
 }
 
-/// Tries something in a process of its own, because success would change what
-/// the next attempt can do.
+/// Makes an attempt in a separate process, because its success would change the
+/// conditions of the next attempt.
 pub(crate) fn apart(attempt: impl FnOnce() -> Outcome) -> Outcome {
     let (mut answer, question) = match pipe() {
         Ok((read, write)) => (File::from(read), File::from(write)),

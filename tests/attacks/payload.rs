@@ -1,4 +1,4 @@
-//! The attacks themselves. They run as a tenant, with one thread.
+//! The attacks themselves. They run with a tenant's UID, in one thread.
 
 pub(crate) mod excess;
 pub(crate) mod files;
@@ -12,13 +12,13 @@ pub(crate) mod tree;
 
 use nix::unistd::Pid;
 
-/// How names of files begin that an attack leaves where it can.
+/// Prefix of the names of files that an attack tries to leave behind.
 pub(crate) const DROPPED: &str = "attack-dropped-";
 
-/// An attribute that an attack gives to a file.
+/// Extended attribute that an attack tries to set on a file.
 pub(crate) const EVIL: &std::ffi::CStr = c"user.evil";
 
-/// Directories that everybody may write to.
+/// World-writable directories.
 pub(crate) const SHARED: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 
 /// Directories of the image.

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-/// One process. Its number alone may mean another one by the time it is used.
+/// One process. The kernel reuses PIDs, so the start time identifies it as well.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Process {
     pub(crate) pid: i32,
@@ -13,7 +13,7 @@ pub(crate) struct Process {
     pub(crate) command: String,
 }
 
-/// All of them.
+/// Returns all processes of the machine.
 pub(crate) fn all() -> Vec<Process> {
     let entries = fs::read_dir("/proc").expect("processes");
     entries.flatten().filter_map(|entry| Process::of(entry.file_name().to_str()?)).collect()
@@ -38,7 +38,7 @@ impl Process {
         })
     }
 
-    /// Whether it runs still, and is not stopped.
+    /// True if the process still exists and is not stopped.
     pub(crate) fn is_well(&self) -> bool {
         let now = Self::of(&self.pid.to_string());
         let state = fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
@@ -47,7 +47,7 @@ impl Process {
             && !matches!(state, None | Some('T' | 't' | 'Z' | 'X'))
     }
 
-    /// Whether a variable of its environment has this value.
+    /// True if a variable of the process's environment has this value.
     pub(crate) fn has_variable(&self, name: &str, value: &str) -> bool {
         let entry = format!("{name}={value}");
         fs::read(format!("/proc/{}/environ", self.pid))

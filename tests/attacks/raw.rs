@@ -1,6 +1,6 @@
-//! What an attacker does and no library offers.
+//! System calls that attacks need and that no library offers.
 
-#![expect(unsafe_code, reason = "attacks are made of system calls that nobody wraps")]
+#![expect(unsafe_code, reason = "attacks use system calls that no library wraps")]
 
 use std::{
     ffi::{CStr, CString},
@@ -19,22 +19,22 @@ pub(crate) fn call(number: i64, arguments: &[u64]) -> io::Result<i64> {
     let mut six = [0; 6];
     six.iter_mut().zip(arguments).for_each(|(six, argument)| *six = *argument);
     // SAFETY: pointers among the arguments come from `pointer`, to memory that
-    // outlives the call; what the kernel makes of the rest is what is tested.
+    // outlives the call. The tests check how the kernel treats the rest.
     let result = unsafe { libc::syscall(number, six[0], six[1], six[2], six[3], six[4], six[5]) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// Memory as an argument of [`call`].
+/// Address of memory, as an argument of [`call`].
 pub(crate) fn pointer<T: ?Sized>(memory: &T) -> u64 {
     std::ptr::from_ref(memory).cast::<u8>() as u64
 }
 
-/// The same, for the kernel to write to.
+/// Address of memory that the kernel may write to, as an argument of [`call`].
 pub(crate) fn pointer_mut<T: ?Sized>(memory: &mut T) -> u64 {
     std::ptr::from_mut(memory).cast::<u8>() as u64
 }
 
-/// Runs `child` in a new process and returns its number.
+/// Runs `child` in a new process and returns its PID.
 pub(crate) fn fork(child: impl FnOnce()) -> nix::Result<nix::unistd::Pid> {
     // SAFETY: an attacker has one thread.
     match unsafe { nix::unistd::fork() }? {
@@ -47,7 +47,8 @@ pub(crate) fn fork(child: impl FnOnce()) -> nix::Result<nix::unistd::Pid> {
     }
 }
 
-/// Gives the programs that this process becomes a descriptor of their own.
+/// Duplicates a descriptor without close-on-exec, so that it stays open in programs
+/// that this process executes.
 pub(crate) fn keep_open(fd: i32) {
     // SAFETY: dup(2) takes any number.
     unsafe { libc::dup(fd) };
@@ -59,13 +60,13 @@ pub(crate) fn leave(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Is deaf to a signal from now on.
+/// Ignores a signal from now on.
 pub(crate) fn ignore(signal: nix::sys::signal::Signal) {
     // SAFETY: SIG_IGN is a valid disposition.
     unsafe { libc::signal(signal as i32, libc::SIG_IGN) };
 }
 
-/// A call by the gate of 32-bit programs, with their number of it.
+/// Makes a system call through the 32-bit entry, with its 32-bit call number.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn int80(number: u32) -> i32 {
     let result: i32;
@@ -76,12 +77,12 @@ pub(crate) fn int80(number: u32) -> i32 {
     result
 }
 
-/// An address in the namespace that has no files.
+/// Address of an abstract socket, which has no file.
 pub(crate) fn abstract_address(name: &str) -> SocketAddr {
     SocketAddr::from_abstract_name(name).expect("a name that fits")
 }
 
-/// Names of a file's extended attributes, or nothing where there are none.
+/// Names of a file's extended attributes. Empty if there are none.
 pub(crate) fn attributes(path: &Path) -> Vec<u8> {
     let path = CString::new(path.as_os_str().as_bytes()).expect("a path without NUL");
     let mut names = vec![0_u8; 256];
@@ -92,7 +93,7 @@ pub(crate) fn attributes(path: &Path) -> Vec<u8> {
     names
 }
 
-/// Takes an extended attribute from a file.
+/// Removes an extended attribute from a file.
 pub(crate) fn remove_attribute(path: &Path, name: &CStr) {
     let path = CString::new(path.as_os_str().as_bytes()).expect("a path without NUL");
     let arguments = [pointer(path.to_bytes_with_nul()), pointer(name.to_bytes_with_nul())];

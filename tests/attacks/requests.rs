@@ -1,4 +1,4 @@
-//! Requests, as Argo CD makes them.
+//! Makes requests in the same way as Argo CD.
 
 use std::{fs::File, io::Write, path::Path, time::Duration};
 
@@ -6,7 +6,7 @@ use cmp_supervisor::grpc::{Client, Parcel};
 use flate2::{Compression, write::GzEncoder};
 use sha2::{Digest, Sha256};
 
-/// An application with these bytes as its packed repository.
+/// A request for an application, with `archive` as its packed repository.
 pub(crate) fn parcel(archive: &Path, environment: &[(&str, &str)], timeout: Duration) -> Parcel {
     let bytes = std::fs::read(archive).expect("an archive");
     let digest = Sha256::digest(&bytes);
@@ -34,7 +34,7 @@ pub(crate) fn pack(path: &Path) {
     compress(path, &archive.into_inner().expect("an archive"));
 }
 
-/// Writes an archive, whatever is in it.
+/// Compresses bytes into an archive file. They need not be a valid archive.
 pub(crate) fn compress(path: &Path, bytes: &[u8]) {
     let file = File::create(path).expect("a file for the archive");
     let mut encoder = GzEncoder::new(file, Compression::fast());
@@ -42,7 +42,8 @@ pub(crate) fn compress(path: &Path, bytes: &[u8]) {
     encoder.finish().expect("a whole archive");
 }
 
-/// Has an application rendered: its first manifest, or why there is none.
+/// Requests the manifests of an application and returns the first. Empty if there
+/// is none; the error is the one of the request.
 pub(crate) async fn generate(socket: &Path, parcel: &Parcel) -> Result<Vec<u8>, String> {
     let mut client = Client::connect(socket).await.map_err(|error| error.to_string())?;
     let manifests = client.generate(parcel).await.map_err(|error| error.to_string())?;

@@ -1,19 +1,19 @@
-//! Where a supervisor runs, and what that lets it promise.
+//! Environments in which a supervisor runs. Its promises depend on them.
 
 use std::{env, fmt, path::Path, process::Command};
 
 use crate::{emulate, helper};
 
-/// A machine, or what a container runtime makes of it.
+/// A machine, or the restricted view of it that a container runtime gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Setting {
     /// Root on a developer's machine, in each tier.
     Namespaces,
     Uid,
     Landlock,
-    /// The same without Landlock in the kernel, accepted in so many words.
+    /// `Uid` without Landlock in the kernel, accepted with `--accept-no-landlock`.
     UidAlone,
-    /// The same with the first version of Landlock, of Linux 5.13.
+    /// `Uid` with the first version of Landlock, from Linux 5.13.
     FirstLandlock,
     /// A Pod of the `baseline` standard: root with three capabilities, no new
     /// privileges, the runtime's default profile.
@@ -24,7 +24,7 @@ pub(crate) enum Setting {
     UserNamespace,
 }
 
-/// First user of the namespace, as the machine sees it.
+/// First UID of the user namespace, as seen from the machine.
 const NAMESPACE: u32 = 100_000;
 
 impl Setting {
@@ -39,7 +39,7 @@ impl Setting {
         Self::UserNamespace,
     ];
 
-    /// As `--isolation` has it.
+    /// The value of `--isolation`.
     pub(crate) fn isolation(self) -> &'static str {
         match self {
             Self::Namespaces => "namespaces",
@@ -52,7 +52,7 @@ impl Setting {
         }
     }
 
-    /// The setting whose promises it has, where it has none of its own.
+    /// The setting whose promises apply where this one has none of its own.
     pub(crate) fn kin(self) -> Self {
         match self {
             Self::UidAlone | Self::FirstLandlock | Self::Baseline | Self::UserNamespace => {
@@ -63,13 +63,13 @@ impl Setting {
         }
     }
 
-    /// A user, as the machine outside sees it.
+    /// Translates a UID inside the setting into the UID that the machine sees.
     pub(crate) fn outside(self, uid: u32) -> u32 {
         if self == Self::UserNamespace { NAMESPACE + uid } else { uid }
     }
 
-    /// What is started: the program, or this one, which becomes it after
-    /// arranging what a container runtime would.
+    /// The command to start: the supervisor, or this program, which emulates the
+    /// setting and then executes the supervisor.
     pub(crate) fn command(self, run_as: u32) -> Command {
         let program = Path::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
         let emulation = match self {

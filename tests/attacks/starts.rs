@@ -1,4 +1,5 @@
-//! What a supervisor does when the ground it stands on is not as it should be.
+//! Starts the supervisor in environments where isolation is missing, broken or
+//! lost, and under heavy load.
 
 mod broken;
 mod crowd;
@@ -30,24 +31,24 @@ use crate::{
     supervisor::{NO_ISOLATION, NotServing, Options, Supervisor},
 };
 
-/// The place of all stages; those before it are the arenas'.
+/// Block of UIDs for all stages. The arenas use the lower ones.
 const STAGE: u32 = 8;
 
-/// Of each two users of a range the second is leased: that of the first two to
-/// the trial, and that of the next two to the first request.
+/// Offsets in the UID range. The second UID of each pair is leased: that of the
+/// first pair to the trial, that of the next to the first request.
 const OF_THE_TRIAL: u32 = 1;
 const OF_THE_FIRST: u32 = 3;
 
-/// How long a request may take.
+/// Timeout of a request.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// They have their users in common.
+/// These tests share their UIDs, so only one may run at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// A test, and what it is called.
+/// A test: its name and its function.
 type Fact = (&'static str, fn() -> Result<(), String>);
 
-/// All of them. They need root, to become others.
+/// Returns all start tests. They need root to switch to other UIDs.
 pub(crate) fn all() -> impl Iterator<Item = Trial> {
     let facts = [
         refused::FACTS,
@@ -68,7 +69,7 @@ pub(crate) fn all() -> impl Iterator<Item = Trial> {
     })
 }
 
-/// Where a supervisor can be started, with plugins that mean no harm.
+/// Directories and options to start a supervisor with harmless plugins.
 struct Stage {
     options: Options,
     runtime: Runtime,
@@ -86,7 +87,7 @@ impl Stage {
         Self { options, runtime: runtime.expect("a runtime"), archive, directory }
     }
 
-    /// Adds a plugin that is a shell's script.
+    /// Adds a plugin that runs a shell script.
     fn add(&self, name: &str, script: &str) {
         let script = serde_json::to_string(script).expect("a script as JSON");
         let text = format!(
@@ -97,12 +98,12 @@ impl Stage {
         fs::write(path, text).expect("a definition");
     }
 
-    /// The user so many after the first.
+    /// The UID at offset `after` from the first.
     fn user(&self, after: u32) -> u32 {
         self.options.first_uid + after
     }
 
-    /// The command that starts it under an emulation.
+    /// The command that starts the supervisor under an emulation.
     fn under(&self, emulation: &str) -> Command {
         around(&self.options.command(), emulation)
     }
@@ -111,7 +112,8 @@ impl Stage {
         Supervisor::start_as(command, self.directory.path()).map_err(|why| format!("{why:?}"))
     }
 
-    /// What it ends with and says last, if nothing may be served.
+    /// Starts a supervisor that must refuse to serve. Returns its exit code and its
+    /// last log line; fails if it serves or leaves a socket.
     fn refusal(&self, command: Command) -> Result<(Option<i32>, String), String> {
         let ended = match Supervisor::start_as(command, self.directory.path()) {
             Ok(_) => return Err("it serves".to_owned()),
@@ -124,7 +126,7 @@ impl Stage {
         if shown.is_empty() { Ok(ended) } else { Err(format!("left: {shown:?}")) }
     }
 
-    /// Has a plugin print its manifest: one line of text under `said`.
+    /// Requests the manifest of a plugin and returns the text of its key `said`.
     async fn ask(&self, plugin: &str) -> Result<String, String> {
         let socket = self.directory.path().join(format!("sockets/{plugin}.sock"));
         let manifest = generate(&socket, &parcel(&self.archive, &[], PATIENCE)).await?;
@@ -148,14 +150,14 @@ fn around(plain: &Command, emulation: &str) -> Command {
     command
 }
 
-/// The emulation in which a system call goes wrong, for all or for who gives it
-/// this first argument.
+/// The emulation in which a system call ends with `error`: every call, or only
+/// calls with this first argument.
 fn fault(call: i64, error: i32, argument: Option<u32>) -> String {
     let argument = argument.map_or(String::new(), |argument| format!(":{argument}"));
     format!("{}{call}:{error}{argument}", emulate::FAULT)
 }
 
-/// Processes of the users that are leased.
+/// Processes that run with a UID of the leased range.
 fn tenants(stage: &Stage) -> Vec<Process> {
     let users = stage.options.first_uid..=stage.options.last_uid;
     let mut found = processes::all();
@@ -163,7 +165,7 @@ fn tenants(stage: &Stage) -> Vec<Process> {
     found
 }
 
-/// Complains unless it is so.
+/// Fails with the message of `otherwise` unless `is_so`.
 fn check(is_so: bool, otherwise: impl FnOnce() -> String) -> Result<(), String> {
     if is_so { Ok(()) } else { Err(otherwise()) }
 }

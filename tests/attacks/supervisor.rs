@@ -1,4 +1,4 @@
-//! The program under attack.
+//! Starts and stops the supervisor under attack.
 
 use std::{
     fs::{self, File},
@@ -16,41 +16,41 @@ use nix::{
 
 use crate::{processes, setting::Setting};
 
-/// How long it may take to serve, and to end.
+/// Longest time until the supervisor must be ready, and until it must have ended.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Time between two looks.
+/// Time between two checks.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// What it ends with where a tier is not to be had.
+/// Exit code if a tier is not available, and the text of the error.
 pub(crate) const NO_ISOLATION: i32 = 78;
 const NOT_OFFERED: &str = "is not available here";
 
-/// A supervisor with directories of its own.
+/// A running supervisor with its own directories.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     child: Child,
     pub(crate) log: PathBuf,
 }
 
-/// Why there is none.
+/// The reason why a supervisor does not serve.
 #[derive(Debug)]
 pub(crate) enum NotServing {
     /// This machine does not offer the tier.
     NotOffered(String),
-    /// It ended with this code.
+    /// The supervisor ended with this exit code and last log line.
     Ended(Option<i32>, String),
-    /// It never was ready.
+    /// The supervisor did not become ready in time.
     Broken(String),
 }
 
-/// How one is started.
+/// Options to start a supervisor with.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) setting: Setting,
-    /// As `--isolation` has it.
+    /// The value of `--isolation`.
     pub(crate) isolation: &'static str,
-    /// Where its directories are: `plugins.d`, `sockets`, `work`.
+    /// The parent of its directories `plugins.d`, `sockets` and `work`.
     pub(crate) directory: PathBuf,
     pub(crate) first_uid: u32,
     pub(crate) last_uid: u32,
@@ -63,7 +63,7 @@ impl Options {
     pub(crate) fn command(&self) -> Command {
         let mut command = self.setting.command(self.run_as);
         let at = |name: &str| self.directory.join(name);
-        // Programs are where the PATH says, and nothing else of the directory.
+        // Of the test directory, only `bin` is on the PATH.
         let path = format!("{}:/usr/local/bin:/usr/bin:/bin", at("bin").display());
         command
             .env_clear()
@@ -91,7 +91,7 @@ impl Supervisor {
         Self::start_as(options.command(), &options.directory)
     }
 
-    /// Starts what may be a wrapper around the program.
+    /// Starts the supervisor by a command, which may be a wrapper around it.
     pub(crate) fn start_as(mut command: Command, directory: &Path) -> Result<Self, NotServing> {
         let broken = |error: io::Error| NotServing::Broken(error.to_string());
         let log = directory.join("log");
@@ -103,10 +103,10 @@ impl Supervisor {
         while !this.text().contains("\"msg\":\"ready\"") {
             if let Ok(Some(status)) = this.child.try_wait() {
                 let text = this.text();
-                let last = text.lines().last().unwrap_or("without a word").to_owned();
+                let last = text.lines().last().unwrap_or("no log output").to_owned();
                 return Err(match status.code() {
-                    // One that attacked itself with success is not a machine
-                    // without the tier.
+                    // A failed trial of the sandbox has the same code, but does not
+                    // mean that the machine lacks the tier.
                     Some(NO_ISOLATION) if last.contains(NOT_OFFERED) => {
                         NotServing::NotOffered(last)
                     }
@@ -121,7 +121,7 @@ impl Supervisor {
         Ok(this)
     }
 
-    /// What it has logged.
+    /// Everything the supervisor has logged so far.
     pub(crate) fn text(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
@@ -130,15 +130,15 @@ impl Supervisor {
         self.child.id().cast_signed()
     }
 
-    /// The process with the privilege: its only child.
+    /// The PID of the spawner, which is the supervisor's only child.
     pub(crate) fn spawner(&self) -> Option<i32> {
         let own = self.pid();
         processes::all().iter().find(|process| process.parent == own).map(|process| process.pid)
     }
 
-    /// Ends it in order, or else by force.
+    /// Stops the supervisor with SIGTERM, or with SIGKILL after `PATIENCE`.
     pub(crate) fn stop(&mut self) -> Option<ExitStatus> {
-        // It may be gone.
+        // The process may have ended already.
         let _ = kill(Pid::from_raw(self.pid()), Signal::SIGTERM);
         let ended = self.wait(PATIENCE);
         if ended.is_none() {

@@ -1,4 +1,4 @@
-//! Every attack, the promise of each tier, and the evidence of a success.
+//! Lists every attack, the promise of each tier, and the evidence of success.
 
 mod files;
 mod processes;
@@ -13,7 +13,7 @@ use crate::{
     setting::Setting::{self, FirstLandlock, UidAlone},
 };
 
-/// All of them.
+/// Returns all attacks.
 pub(crate) fn all() -> impl Iterator<Item = &'static Attack> {
     [
         files::FILES,
@@ -30,8 +30,8 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Attack> {
     .flatten()
 }
 
-/// What users of their own do not stop without Landlock.
+/// For attacks that separate UIDs do not stop without Landlock.
 const ALONE: &[(Setting, Expected)] = &[(UidAlone, Residual)];
 
-/// And with a Landlock that knows neither ports nor scopes.
+/// For attacks that also work with a Landlock that has neither ports nor scopes.
 const FILES_ONLY: &[(Setting, Expected)] = &[(UidAlone, Residual), (FirstLandlock, Residual)];

@@ -1,29 +1,29 @@
-//! Whom to attack.
+//! The targets of the attacks.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// Everything a tenant must not reach, told to it plainly: secrecy of names is
-/// no protection.
+/// Everything that a tenant must not reach. Attacks are given all names, because
+/// keeping names secret is no protection.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Targets {
-    /// The process that talks to the network.
+    /// PID of the process that talks to the network.
     pub(crate) supervisor: i32,
-    /// The process with the privilege.
+    /// PID of the privileged process.
     pub(crate) spawner: i32,
-    /// Another tenant's command.
+    /// PID of another tenant's command.
     pub(crate) victim: i32,
-    /// Its user.
+    /// UID of the victim.
     pub(crate) victim_uid: u32,
-    /// Its workspace, with a file `repo/treasure`.
+    /// Workspace of the victim, with a file `repo/treasure`.
     pub(crate) victim_workspace: PathBuf,
-    /// Sockets of its own, by path and by name.
+    /// The victim's sockets: a path and an abstract name.
     pub(crate) victim_socket: PathBuf,
     pub(crate) victim_name: String,
-    /// Where all workspaces are.
+    /// Parent directory of all workspaces.
     pub(crate) root: PathBuf,
-    /// Files with mode 0600 of root's and of the supervisor's.
+    /// Files with mode 0600, owned by root and by the supervisor's UID.
     pub(crate) root_secret: PathBuf,
     pub(crate) own_secret: PathBuf,
     /// Files with mode 0644: a mounted secret, a service account's token.
@@ -42,14 +42,15 @@ pub(crate) struct Targets {
     pub(crate) hidden_socket: PathBuf,
     /// A socket for datagrams with mode 0666.
     pub(crate) datagram_socket: PathBuf,
-    /// A socket that has a name and no path.
+    /// Name of an abstract socket, which has no path.
     pub(crate) abstract_name: String,
-    /// The supervisor's metrics, something else's port, and one that is allowed.
+    /// The supervisor's metrics port, another server's port, and the port that
+    /// `--network` allows.
     pub(crate) metrics_port: u16,
     pub(crate) closed_port: u16,
     pub(crate) allowed_port: u16,
-    /// Somebody's port for datagrams.
+    /// UDP port of a server of the test.
     pub(crate) udp_port: u16,
-    /// This program with root's set-user-ID bit.
+    /// Copy of this program, owned by root and with the set-user-ID bit.
     pub(crate) setuid: PathBuf,
 }

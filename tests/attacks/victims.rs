@@ -1,4 +1,4 @@
-//! The things in an arena that an attack must not reach.
+//! Creates the targets in an arena that an attack must not reach.
 
 use std::{
     fs::{self, Permissions},
@@ -16,10 +16,10 @@ use crate::{helper, outcome, raw, supervisor::Options, targets::Targets};
 /// Content of all secrets.
 const SECRET: &str = "TOPSECRET";
 
-/// Servers of the test. They note who calls and answer nobody.
+/// Servers of the test. They record that they were called and never answer.
 pub(crate) struct Victims(Vec<(&'static str, Server)>);
 
-/// One of them.
+/// One server of the test.
 enum Server {
     Path(UnixListener),
     Datagrams(UnixDatagram),
@@ -39,7 +39,7 @@ impl Server {
         self
     }
 
-    /// Takes the next connection or datagram, if there is one.
+    /// Takes the next connection or datagram. Fails if there is none.
     fn next(&self) -> io::Result<()> {
         match self {
             Self::Path(listener) => listener.accept().map(drop),
@@ -87,7 +87,7 @@ impl Victims {
         self.add(name, Server::Path(listener));
     }
 
-    /// Binds a port on all addresses there are: a plugin knows more than loopback.
+    /// Binds a port on all addresses, because a plugin can use more than loopback.
     pub(crate) fn serve(&mut self, name: &'static str, port: u16) -> u16 {
         let bound = TcpListener::bind(format!("[::]:{port}"));
         let bound = bound.or_else(|_| TcpListener::bind(("0.0.0.0", port))).expect("a port");
@@ -97,7 +97,7 @@ impl Victims {
         port
     }
 
-    /// Names of the servers that somebody reached since the last call.
+    /// Names of the servers that were reached since the last call of this function.
     pub(crate) fn heard(&self) -> Vec<&'static str> {
         let called = |server: &Server| {
             let mut calls = 0;
@@ -119,7 +119,7 @@ fn name(directory: &Path) -> String {
 }
 
 impl Targets {
-    /// Puts victims beside the supervisor's directories.
+    /// Creates the targets next to the supervisor's directories.
     pub(crate) fn place(options: &Options) -> (Self, Victims) {
         let directory = &options.directory;
         let at = |name: &str| directory.join(name);
@@ -172,8 +172,8 @@ impl Targets {
         (targets, victims)
     }
 
-    /// Looks from outside if every target is there. An attack on something that
-    /// does not exist would always count as refused.
+    /// Checks from outside the sandbox that every target exists: an attack on a
+    /// missing target would always count as refused.
     pub(crate) fn check(&self) -> Result<(), String> {
         let holds = |path: &Path, text: &str| match fs::read_to_string(path) {
             Ok(content) if content.contains(text) => Ok(()),
@@ -214,7 +214,7 @@ impl Targets {
         Ok(())
     }
 
-    /// Binds the victim's sockets for a victim that may not do so itself.
+    /// Binds the victim's sockets for it if the tier does not let the victim do so.
     pub(crate) fn stand_in(&self, victims: &mut Victims) {
         if !self.victim_socket.exists() {
             victims.listen("victim's socket", &self.victim_socket, 0o777);

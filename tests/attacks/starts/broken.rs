@@ -1,5 +1,4 @@
-//! Steps into the sandbox that fail, and steps that are said to be taken and
-//! are not.
+//! Sandbox setup steps that fail, and steps that report success but do nothing.
 
 use std::{
     fs, thread,
@@ -18,26 +17,27 @@ use super::{
 use crate::{arena::USERS, emulate, setting::Setting};
 
 pub(super) const FACTS: &[Fact] = &[
-    ("a_step_that_fails_lets_nothing_be_served", each_step),
-    ("users_that_are_not_changed_are_noticed", lying_setuid),
-    ("groups_that_are_not_changed_are_noticed", lying_setgid),
-    ("further_groups_that_stay_are_noticed", lying_setgroups),
-    ("landlock_that_restricts_nothing_is_noticed", lying_landlock),
-    ("a_filter_that_filters_nothing_is_noticed", lying_filter),
-    ("a_sweep_that_is_refused_lets_nothing_start_after_it", no_sweep),
-    ("a_process_is_found_where_limits_are_not_enforced", no_limits),
-    ("a_step_that_fails_later_fails_its_request_alone", one_request),
+    ("a_failed_setup_step_prevents_serving", each_step),
+    ("an_unchanged_uid_is_detected", lying_setuid),
+    ("an_unchanged_gid_is_detected", lying_setgid),
+    ("remaining_supplementary_groups_are_detected", lying_setgroups),
+    ("an_ineffective_landlock_is_detected", lying_landlock),
+    ("an_ineffective_seccomp_filter_is_detected", lying_filter),
+    ("a_failed_sweep_after_init_prevents_generate", no_sweep),
+    ("a_leftover_process_is_found_without_process_limits", no_limits),
+    ("a_setup_step_failing_after_the_start_fails_only_its_request", one_request),
 ];
 
-/// How long it takes at most until a user is given up.
+/// Longest time until the supervisor quarantines a UID.
 const QUARANTINE: Duration = Duration::from_secs(8);
 
-/// Time between two looks.
+/// Time between two checks.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// Done by workers and by nobody before them.
+/// System calls that only workers make: call, first argument if it matters, and
+/// text of the error.
 const STEPS: [(i64, Option<u32>, &str); 6] = [
-    // Whether it can be had is found out in the same way.
+    // The supervisor tests with the same call that Landlock is available.
     (libc::SYS_landlock_restrict_self, None, "the kernel has no Landlock"),
     (libc::SYS_landlock_add_rule, None, "restrict files"),
     (libc::SYS_close_range, None, "close descriptors"),
@@ -57,7 +57,8 @@ fn each_step() -> Result<(), String> {
             let (code, text) = stage
                 .refusal(stage.under(&fault(call, error, argument)))
                 .map_err(|why| format!("{step}: {why}"))?;
-            // A session is led already by whoever may not lead another one.
+            // The spawner calls `setsid` before any worker and tolerates only EPERM,
+            // so another error is reported without this step.
             let is_told = text.contains(step) || call == libc::SYS_setsid;
             check(code.is_some_and(|code| code > 0) && is_told, || {
                 format!("expected a failure to {step}, got {code:?}: {text}")
@@ -67,14 +68,14 @@ fn each_step() -> Result<(), String> {
     Ok(())
 }
 
-/// What the trial says.
+/// Beginning of the trial's error.
 const ESCAPED: &str = "the sandbox does not hold: a request could ";
 
-/// A call says that it did what it did not.
+/// Makes a call report success without an effect, and expects an error with `how`.
 fn is_noticed(stage: &Stage, call: i64, argument: Option<u32>, how: &str) -> Result<(), String> {
     let (code, text) = stage.refusal(stage.under(&fault(call, 0, argument)))?;
     check(code.is_some_and(|code| code > 0) && text.contains(how), || {
-        format!("expected it to say {how:?}, got {code:?}: {text}")
+        format!("expected an error with {how:?}, got {code:?}: {text}")
     })
 }
 
@@ -95,7 +96,7 @@ fn lying_setgroups() -> Result<(), String> {
     is_noticed(&Stage::new(Setting::Uid), libc::SYS_setgroups, None, how)
 }
 
-/// Every tier relies on it.
+/// Checks all tiers, for calls that each of them relies on.
 fn is_noticed_everywhere(call: i64, how: [&str; 3]) -> Result<(), String> {
     let settings = [Setting::Uid, Setting::Landlock, Setting::Namespaces];
     settings.into_iter().zip(how).try_for_each(|(setting, how)| {
@@ -112,8 +113,8 @@ fn lying_filter() -> Result<(), String> {
     is_noticed_everywhere(libc::SYS_seccomp, [ESCAPED; 3])
 }
 
-/// The trial went well, and then one user cannot be become: not even to clean,
-/// so that it is never leased again.
+/// The trial succeeds, and then no process can switch to one UID. Even the cleanup
+/// of that UID fails, so it must never be leased again.
 fn one_request() -> Result<(), String> {
     let stage = Stage::new(Setting::Uid);
     stage.add("user", "touch \"$TMPDIR/ran\"; echo \"{said: \\\"$(id -u)\\\"}\"");
@@ -126,14 +127,14 @@ fn one_request() -> Result<(), String> {
     })?;
     for _ in 0..2 * USERS {
         let said = stage.ask_once("user")?;
-        check(said != user.to_string() && said != "0", || format!("user {said} is leased"))?;
+        check(said != user.to_string() && said != "0", || format!("UID {said} is leased"))?;
     }
     check(supervisor.text().contains("is not leased again"), || {
         format!("expected a quarantine: {}", supervisor.text())
     })
 }
 
-/// What `init` left would meet `generate`.
+/// A process that `init` left must not run at the same time as `generate`.
 fn no_sweep() -> Result<(), String> {
     const INIT: &str =
         "init: {command: [sh, -c, '(setsid sleep 300 >/dev/null 2>&1 &); sleep 0.2']}, ";
@@ -143,7 +144,7 @@ fn no_sweep() -> Result<(), String> {
     let text = fs::read_to_string(&path).expect("a definition");
     let text = text.replace("spec: {", &format!("spec: {{{INIT}"));
     fs::write(path, text).expect("a definition");
-    // All processes that may be signalled.
+    // `u32::MAX` is -1: the signal goes to all processes that may be signalled.
     let refused = fault(libc::SYS_kill, libc::EPERM, Some(u32::MAX));
     let _supervisor = stage.start(stage.under(&refused))?;
     let answer = stage.ask_once("left");
@@ -151,18 +152,18 @@ fn no_sweep() -> Result<(), String> {
         // It may have ended by itself.
         let _ = kill(Pid::from_raw(process.pid), Signal::SIGKILL);
     }
-    check(answer.is_err(), || format!("generate ran beside what init left: {answer:?}"))
+    check(answer.is_err(), || format!("generate ran while a process of init was left: {answer:?}"))
 }
 
-/// A kernel that tells nothing by limits of processes, and a signal that is not
-/// sent: then the list of processes is all there is.
+/// Process limits have no effect here and the signal is not sent. Only the list of
+/// processes can then show that one is left.
 fn no_limits() -> Result<(), String> {
     let stage = Stage::new(Setting::Uid);
     stage.add("daemon", &format!("{DAEMON}echo \"{{said: \\\"$(id -u)\\\"}}\""));
     let unsent = stage.under(&fault(libc::SYS_kill, 0, Some(u32::MAX)));
     let supervisor = stage.start(around(&unsent, emulate::NO_PROCESS_LIMIT))?;
     let is_told = supervisor.text().contains("does not enforce limits of processes");
-    check(is_told, || "nothing is said of it".to_owned())?;
+    check(is_told, || "the log does not mention process limits".to_owned())?;
     let said = stage.ask_once("daemon")?;
     let until = Instant::now() + QUARANTINE;
     while !supervisor.text().contains("is not leased again") && Instant::now() < until {
@@ -174,9 +175,9 @@ fn no_limits() -> Result<(), String> {
         let _ = kill(Pid::from_raw(process.pid), Signal::SIGKILL);
     }
     check(left.iter().any(|process| process.uid.to_string() == said), || {
-        format!("the daemon of {said} is gone: {left:?}")
+        format!("the daemon with UID {said} is gone: {left:?}")
     })?;
     check(supervisor.text().contains("is not leased again"), || {
-        format!("{said} is free again beside {left:?}")
+        format!("UID {said} is not quarantined although these processes are left: {left:?}")
     })
 }

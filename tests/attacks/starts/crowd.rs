@@ -1,4 +1,4 @@
-//! More requests at a time than there is room for, and thousands of them.
+//! More simultaneous requests than the limits allow, and many requests in a row.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,38 +19,38 @@ use crate::{
 };
 
 pub(super) const FACTS: &[Fact] = &[
-    ("no_user_has_two_requests_at_a_time", more_than_places),
-    ("a_crowd_is_answered_or_told_that_it_is_one", more_than_wait),
-    ("requests_wait_for_users_where_these_are_few", more_than_users),
-    ("requests_cost_nothing_that_stays", nothing_stays),
+    ("no_uid_serves_two_requests_at_a_time", more_than_places),
+    ("excess_requests_are_answered_or_refused_with_the_limit", more_than_wait),
+    ("requests_wait_when_uids_are_few", more_than_users),
+    ("requests_leave_no_resources_in_use", nothing_stays),
 ];
 
-/// All that come at the same time: more than places, queue and users together
-/// have to serve at once.
+/// Number of simultaneous requests: more than may run and wait at the same time.
 const CROWD: usize = 240;
 
-/// What `--max-requests` is, and how many wait at most.
+/// The values of `--max-requests` and `--max-queue`.
 const PLACES: usize = 4;
 const QUEUE: usize = 100;
 
-/// Requests of each kind, half of them before it is measured what is held. More
-/// of them if the variable says so: ten thousand take some minutes.
+/// Number of requests of each kind. Half of them run before the first measurement
+/// of descriptors and memory. The variable sets another total number: 10,000 take
+/// some minutes.
 const REQUESTS: usize = 300;
 const HOW_MANY: &str = "CMP_SUPERVISOR_ATTACKS_REQUESTS";
 
-/// Memory that an allocator may come to keep, in KiB.
+/// Memory growth in KiB that is tolerated, because the allocator keeps some.
 const SLACK: u64 = 6 * 1024;
 
-/// A plugin that tells who had it, where, when and for whom.
+/// A plugin that prints its UID, workspace, token, start time and end time.
 const SPAN: &str = "span";
 const TOKEN: &str = "ARGOCD_ENV_TOKEN";
 const SCRIPT: &str = "b=$(date +%s%N); sleep 0.05; echo \"{said: \\\"$(id -u) $PWD \
                       $ARGOCD_ENV_TOKEN $b $(date +%s%N)\\\"}\"";
 
-/// What came of a crowd.
+/// The results of many simultaneous requests.
 #[derive(Default)]
 struct Crowd {
-    /// From when to when each user was at work.
+    /// Start and end time of each request, by UID.
     spans: BTreeMap<String, Vec<(u64, u64)>>,
     workspaces: BTreeSet<String>,
     refusals: Vec<String>,
@@ -58,7 +58,7 @@ struct Crowd {
 }
 
 impl Crowd {
-    /// Has so many requests come at once.
+    /// Sends `count` requests at the same time.
     fn come(stage: &Stage, count: usize) -> Result<Self, String> {
         let socket = stage.directory.path().join(format!("sockets/{SPAN}.sock"));
         let tokens: Vec<_> = (0..count).map(|number| format!("token-{number}")).collect();
@@ -88,9 +88,9 @@ impl Crowd {
         let said = value["said"].as_str().unwrap_or_default();
         let words: Vec<_> = said.split(' ').collect();
         let [user, workspace, whose, began, ended] = words[..] else { return Err(said.to_owned()) };
-        check(whose == token, || format!("{token} has the answer of {whose}"))?;
+        check(whose == token, || format!("the request with {token} got the answer for {whose}"))?;
         let is_new = self.workspaces.insert(workspace.to_owned());
-        check(is_new, || format!("{workspace} had two requests"))?;
+        check(is_new, || format!("two requests had the workspace {workspace}"))?;
         self.spans.entry(user.to_owned()).or_default().push((number(began)?, number(ended)?));
         self.answers += 1;
         Ok(())
@@ -100,7 +100,9 @@ impl Crowd {
         for (user, spans) in &mut self.spans {
             spans.sort_unstable();
             let overlap = spans.windows(2).find(|pair| pair[1].0 < pair[0].1);
-            check(overlap.is_none(), || format!("{user} had two requests at a time: {overlap:?}"))?;
+            check(overlap.is_none(), || {
+                format!("UID {user} had two requests at a time: {overlap:?}")
+            })?;
         }
         Ok(())
     }
@@ -126,7 +128,7 @@ fn more_than_places() -> Result<(), String> {
     for _ in 0..4 {
         let crowd = Crowd::come(&stage, 20)?;
         check(crowd.refusals.is_empty(), || format!("{:?}", crowd.refusals))?;
-        check(crowd.spans.len() > 1, || "all were one after the other".to_owned())?;
+        check(crowd.spans.len() > 1, || "all requests ran one after the other".to_owned())?;
     }
     settled(&stage, &supervisor)
 }
@@ -146,12 +148,12 @@ fn more_than_wait() -> Result<(), String> {
     Ok(())
 }
 
-/// The supervisor lets more in than the spawner has users for.
+/// The supervisor admits more requests than the spawner has UIDs for.
 fn more_than_users() -> Result<(), String> {
     const USERS: u32 = 2;
     let mut stage = stage(Setting::Uid, &[("--max-requests", 32), ("--max-queue", CROWD)]);
-    // And one for whoever kills.
-    // Each takes two of the range.
+    // Each lease takes two UIDs of the range: one for the request, one for the
+    // process that kills what is left of it.
     stage.options.last_uid = stage.options.first_uid + 2 * USERS - 1;
     let supervisor = stage.start(stage.options.command())?;
     let crowd = Crowd::come(&stage, CROWD / 4)?;
@@ -160,17 +162,20 @@ fn more_than_users() -> Result<(), String> {
     all_free(&stage, &supervisor, USERS as usize)
 }
 
-/// Nothing is left, and as many requests as ever work at the same time.
+/// Checks that nothing is left and that all `places` can be used at the same time.
 fn all_free(stage: &Stage, supervisor: &Supervisor, places: usize) -> Result<(), String> {
     settled(stage, supervisor)?;
     let crowd = Crowd::come(stage, places)?;
     check(crowd.answers == places && crowd.spans.len() == places, || {
-        format!("{places} places, and {:?} for {:?}", crowd.spans, crowd.refusals)
+        format!(
+            "expected {places} requests at a time, got {:?}, with the errors {:?}",
+            crowd.spans, crowd.refusals
+        )
     })?;
     settled(stage, supervisor)
 }
 
-/// What one process holds.
+/// Open descriptors of one process, and its memory in KiB.
 #[derive(Debug)]
 struct Held {
     descriptors: usize,
@@ -198,7 +203,9 @@ fn nothing_stays() -> Result<(), String> {
     let ask = || {
         for _ in 0..half {
             stage.ask_once("user")?;
-            check(stage.ask_once("fails").is_err(), || "it did not fail".to_owned())?;
+            check(stage.ask_once("fails").is_err(), || {
+                "the failing plugin did not fail".to_owned()
+            })?;
         }
         settled(&stage, &supervisor)
     };
@@ -217,7 +224,7 @@ fn nothing_stays() -> Result<(), String> {
     check(lasting.is_empty(), || format!("left: {lasting:?}"))
 }
 
-/// Files and objects that outlive processes.
+/// Files and IPC objects that our UIDs own and that outlive processes.
 fn lasting(stage: &Stage) -> Vec<String> {
     let users = stage.options.first_uid..=stage.options.last_uid;
     let is_ours = |uid: u32| users.contains(&uid);
@@ -239,7 +246,7 @@ fn lasting(stage: &Stage) -> Vec<String> {
     left
 }
 
-/// Waits until the last lease has ended: neither processes nor files are left.
+/// Waits until the last lease has ended, with no processes and files left.
 fn settled(stage: &Stage, supervisor: &Supervisor) -> Result<(), String> {
     let until = Instant::now() + PATIENCE;
     loop {

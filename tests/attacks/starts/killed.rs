@@ -1,4 +1,5 @@
-//! Ends without warning, and who outlives them.
+//! The spawner is killed without warning: the supervisor must end and no process
+//! of a request may survive.
 
 use std::{
     thread,
@@ -19,32 +20,33 @@ use crate::{
 };
 
 pub(super) const FACTS: &[Fact] = &[
-    ("without_a_spawner_users_are_not_served", spawner_of_users),
-    ("without_a_spawner_namespaces_are_not_served", spawner_of_namespaces),
-    ("without_a_spawner_one_user_is_not_served", spawner_of_landlock),
-    ("nothing_outlives_a_spawner_in_namespaces", all_of_namespaces),
-    ("nothing_outlives_a_spawner_with_one_user", all_of_landlock),
-    ("without_the_right_to_kill_nothing_is_left_either", no_kill),
+    ("the_supervisor_ends_without_its_spawner_in_uid", spawner_of_users),
+    ("the_supervisor_ends_without_its_spawner_in_namespaces", spawner_of_namespaces),
+    ("the_supervisor_ends_without_its_spawner_in_landlock", spawner_of_landlock),
+    ("no_process_outlives_the_spawner_in_namespaces", all_of_namespaces),
+    ("no_process_outlives_the_spawner_in_landlock", all_of_landlock),
+    ("no_process_is_left_without_the_kill_capability", no_kill),
 ];
 
-/// How long ends may take.
+/// Longest time until processes must have ended.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a supervisor may take to end that has nothing to wait for.
+/// Longest time for a supervisor to end when it has nothing to wait for.
 const AT_ONCE: Duration = Duration::from_secs(2);
 
-/// Time between two looks.
+/// Time between two checks.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// A plugin that is at work for long, and the command by which one sees it.
+/// A plugin with a long-running command, and the command that identifies it.
 pub(super) const LONG: &str = "long";
 pub(super) const AT_WORK: &str = "sleep 299";
 
-/// Deaf, nobody's child and in a session of its own.
+/// Starts a daemon that ignores signals, is orphaned and has its own session.
 pub(super) const DAEMON: &str =
     "(setsid sh -c 'trap \"\" TERM INT HUP; sleep 300; sleep 301' >/dev/null 2>&1 &); sleep 0.3; ";
 
-/// Also where requests have the supervisor's own user, who is gone by then.
+/// Processes of requests. Includes the supervisor's UID, which requests have in
+/// some tiers: the supervisor itself has ended by then.
 fn of_requests(stage: &Stage) -> Vec<Process> {
     let users = stage.options.first_uid..=stage.options.run_as;
     let mut found = processes::all();
@@ -52,7 +54,7 @@ fn of_requests(stage: &Stage) -> Vec<Process> {
     found
 }
 
-/// Nothing of a request may be left for long.
+/// Waits until no process of a request is left.
 pub(super) fn all_gone(stage: &Stage) -> Result<(), String> {
     let mut left = Vec::new();
     let gone = until("no process of a request", || {
@@ -71,7 +73,7 @@ pub(super) fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<(), S
     Ok(())
 }
 
-/// Has a request at work, kills the spawner, and looks how the supervisor ends.
+/// Starts a request, kills the spawner and checks that the supervisor fails.
 fn lose_spawner(stage: &Stage, prelude: &str) -> Result<(), String> {
     stage.add(LONG, &long(prelude));
     let mut supervisor = stage.start(stage.options.command())?;
@@ -84,12 +86,13 @@ pub(super) fn end(pid: i32) -> Result<(), String> {
     kill(Pid::from_raw(pid), Signal::SIGKILL).map_err(|error| error.to_string())
 }
 
-/// The script of a plugin that is at work until it is ended.
+/// The script of a plugin that runs until it is killed.
 pub(super) fn long(prelude: &str) -> String {
     format!("{prelude}{AT_WORK}; true")
 }
 
-/// Has a request of [`LONG`] at work below `spawner`, and then strikes.
+/// Starts a request of [`LONG`], waits until its command runs below `spawner`, and
+/// then calls `blow`.
 pub(super) fn strike(
     stage: &Stage,
     spawner: i32,
@@ -104,7 +107,7 @@ pub(super) fn strike(
         };
         tokio::join!(stage.ask(LONG), tokio::time::timeout(PATIENCE, struck))
     });
-    answer.1.map_err(|_elapsed| "no command is at work")??;
+    answer.1.map_err(|_elapsed| "no command is running")??;
     check(answer.0.is_err(), || format!("expected no manifests, got {:?}", answer.0))
 }
 
@@ -127,16 +130,18 @@ pub(super) fn is_below(all: &[Process], process: &Process, ancestor: i32) -> boo
 
 pub(super) fn ended_badly(supervisor: &mut Supervisor) -> Result<(), String> {
     let status = supervisor.wait(AT_ONCE).ok_or("the supervisor does not end at once")?;
-    check(status.code().is_some_and(|code| code > 0), || format!("it ended with {status}"))
+    check(status.code().is_some_and(|code| code > 0), || {
+        format!("the supervisor ended with {status}")
+    })
 }
 
-/// Commands end with their parent, who was the spawner.
+/// The plugin's command is a child of the spawner here and ends with it.
 fn spawner_of(setting: Setting) -> Result<(), String> {
     let stage = Stage::new(setting);
     stage.add("other", "echo '{said: served}'");
     lose_spawner(&stage, "exec ")?;
     all_gone(&stage)?;
-    // What it left on disk is in nobody's way.
+    // Files that the first supervisor left must not disturb the next one.
     let _next = stage.start(stage.options.command())?;
     let said = stage.ask_once("other")?;
     check(said == "served", || said)
@@ -168,7 +173,7 @@ fn all_of_landlock() -> Result<(), String> {
     nothing_outlives(Setting::Landlock)
 }
 
-/// Killers are the tenant's user, so the capability is not what ends daemons.
+/// The killer's effective UID is the tenant's, so it needs no `CAP_KILL`.
 fn no_kill() -> Result<(), String> {
     let stage = Stage::new(Setting::Uid);
     stage.add("daemon", &format!("{DAEMON}echo '{{said: left}}'"));

@@ -1,4 +1,4 @@
-//! Kernels with an older Landlock, or with none.
+//! Kernels with an older Landlock, or with none at all.
 
 use nix::libc;
 
@@ -6,13 +6,13 @@ use super::{Fact, Stage, around, check, fault};
 use crate::{emulate, setting::Setting, supervisor::NO_ISOLATION};
 
 pub(super) const FACTS: &[Fact] = &[
-    ("an_older_landlock_is_enforced_as_far_as_it_goes", distinct_users),
-    ("one_user_for_all_takes_a_landlock_that_scopes_signals", one_user),
-    ("a_landlock_that_is_switched_off_is_none", switched_off),
+    ("an_older_landlock_is_enforced_and_logged", distinct_users),
+    ("the_landlock_tier_needs_landlock_signal_scopes", one_user),
+    ("a_disabled_landlock_counts_as_missing", switched_off),
 ];
 
-/// The first one; before ports, which came with the fourth; and before scopes of
-/// signals, which came with the sixth.
+/// The first version, one without ports (added in version 4) and one without
+/// signal scopes (added in version 6).
 const OLDER: [i32; 3] = [1, 3, 5];
 const SCOPES_SIGNALS: i32 = 6;
 
@@ -22,7 +22,7 @@ fn of_version(version: i32) -> String {
     format!("{}{version}", emulate::OLD_LANDLOCK)
 }
 
-/// Serves, and says how much there is of it.
+/// Checks that the supervisor serves and logs the version of Landlock.
 fn serves(setting: Setting, version: i32) -> Result<(), String> {
     let stage = Stage::new(setting);
     stage.add("reads", "cat /etc/hostname >&2; echo '{said: served}'");
@@ -52,7 +52,7 @@ fn one_user() -> Result<(), String> {
     serves(Setting::Landlock, SCOPES_SIGNALS)
 }
 
-/// `lsm=` without it: the calls are there and refuse to work.
+/// The kernel parameter `lsm=` without Landlock: its system calls exist but fail.
 fn switched_off() -> Result<(), String> {
     let off = fault(LANDLOCK_CREATE_RULESET, libc::EOPNOTSUPP, None);
     let stage = Stage::new(Setting::Uid);

@@ -1,5 +1,5 @@
-//! The supervisor is killed, alone or together with its spawner: what remains
-//! in each tier, and what the next start does about it.
+//! The supervisor is killed, alone or together with its spawner. The tests check
+//! which processes remain in each tier and that the next start ends them.
 
 use std::{
     fs,
@@ -25,18 +25,18 @@ use crate::{
 };
 
 pub(super) const FACTS: &[Fact] = &[
-    ("a_spawner_ends_all_of_a_supervisor_that_was_killed", supervisor_alone),
-    ("nothing_outlives_both_where_the_kernel_ends_requests", both_elsewhere),
-    ("nothing_outlives_both_as_first_process_of_a_container", both_in_container),
-    ("what_outlives_both_is_ended_by_the_next_start", both_of_users),
-    ("what_cannot_be_traced_is_ended_as_well", untraceable),
-    ("what_cannot_be_told_to_be_a_requests_keeps_its_user", without_proof),
-    ("what_another_supervisor_has_is_not_ended", somebody_elses),
+    ("the_spawner_cleans_up_after_a_killed_supervisor", supervisor_alone),
+    ("no_process_outlives_both_in_tiers_other_than_uid", both_elsewhere),
+    ("no_process_outlives_both_in_a_container", both_in_container),
+    ("the_next_start_ends_surviving_processes", both_of_users),
+    ("the_next_start_ends_unreadable_processes", untraceable),
+    ("a_process_without_a_workspace_is_spared_and_its_uid_not_leased", without_proof),
+    ("processes_of_another_supervisor_are_spared", somebody_elses),
 ];
 
 const WHO: &str = "echo \"{said: \\\"$(id -u)\\\"}\"";
 
-/// A stage with a request that leaves a daemon, and one that says who it is.
+/// A stage with a plugin that leaves a daemon, and a plugin that prints its UID.
 fn stage(setting: Setting, daemon: &str) -> Stage {
     let stage = Stage::new(setting);
     stage.add(LONG, &long(daemon));
@@ -44,7 +44,7 @@ fn stage(setting: Setting, daemon: &str) -> Stage {
     stage
 }
 
-/// `none` leaves what it starts to the same guards as `landlock`.
+/// Tiers with the setting they run in. `none` uses the same guards as `landlock`.
 fn every_tier() -> [(&'static str, Setting); 4] {
     let (uid, landlock) = (Setting::Uid, Setting::Landlock);
     [("namespaces", Setting::Namespaces), ("uid", uid), ("landlock", landlock), ("none", uid)]
@@ -71,7 +71,9 @@ fn supervisor_alone() -> Result<(), String> {
         let mut supervisor = stage.start(stage.options.command())?;
         let spawner = supervisor.spawner().ok_or("there is no spawner")?;
         strike(&stage, spawner, || end(supervisor.pid()))
-            .and_then(|()| supervisor.wait(PATIENCE).map(drop).ok_or("it lives".to_owned()))
+            .and_then(|()| {
+                supervisor.wait(PATIENCE).map(drop).ok_or("the supervisor still runs".to_owned())
+            })
             .and_then(|()| all_gone(&stage))
             .and_then(|()| until("no spawner", || !lives(spawner)))
             .map_err(|why| format!("{tier}: {why}"))?;
@@ -85,14 +87,15 @@ fn lives(pid: i32) -> bool {
     processes::all().iter().any(|process| process.pid == pid)
 }
 
-/// Kills both, so that neither can do anything about the other's end.
+/// Kills both, so that neither can clean up after the other.
 fn lose_both(stage: &Stage) -> Result<(), String> {
     let supervisor = stage.start(stage.options.command())?;
     let spawner = supervisor.spawner().ok_or("there is no spawner")?;
     strike(stage, spawner, || end(spawner).and_then(|()| end(supervisor.pid())))
 }
 
-/// Process namespaces end with the process that made them, guards with theirs.
+/// A process namespace ends with the process that created it. A guard ends with its
+/// parent, and the guard's processes with it.
 fn both_elsewhere() -> Result<(), String> {
     for (tier, setting) in every_tier().into_iter().filter(|(tier, _)| *tier != "uid") {
         let stage = in_tier(tier, setting, DAEMON);
@@ -103,7 +106,7 @@ fn both_elsewhere() -> Result<(), String> {
     Ok(())
 }
 
-/// The kernel ends a process namespace with its first process.
+/// The kernel ends all of a process namespace when its first process ends.
 fn both_in_container() -> Result<(), String> {
     let stage = stage(Setting::Uid, DAEMON);
     let plain = stage.options.command();
@@ -122,29 +125,27 @@ fn both_in_container() -> Result<(), String> {
     all_gone(&stage)
 }
 
-/// Nobody is left with the right to end the daemon, until somebody is again.
+/// No process with the right to end the daemon is left until the next start.
 fn both_of_users() -> Result<(), String> {
     ended_by_next(&stage(Setting::Uid, &format!("{DAEMON}exec ")), "sleep 300")
 }
 
-/// Most of what the kernel tells of a program that its user may not read is
-/// root's.
+/// If a UID may not read its program, most files in `/proc/PID` belong to root.
 fn untraceable() -> Result<(), String> {
     const DAEMON: &str = "cp /bin/sleep $HOME/linger; chmod 111 $HOME/linger; (setsid \
                           $HOME/linger 300 >/dev/null 2>&1 &); sleep 0.3; exec ";
     ended_by_next(&stage(Setting::Uid, DAEMON), "linger 300")
 }
 
-/// What is left is of one user, and the plugin's command is not among it, which
-/// ends with its parent. The next start ends it and removes its files, and does
-/// not lease its user yet.
+/// Only the daemon is left, with one UID: the plugin's command ends with its parent.
+/// The next start must end the daemon, remove its files and not lease its UID yet.
 fn ended_by_next(stage: &Stage, daemon: &str) -> Result<(), String> {
-    // Whom an earlier test has ended is there until the first process reaps it.
-    until("nobody from before", || tenants(stage).is_empty())?;
+    // Processes from an earlier test exist until the first process reaps them.
+    until("no process of an earlier test", || tenants(stage).is_empty())?;
     lose_both(stage)?;
     let is_daemons = |process: &Process| process.command.contains(daemon);
     let mut left = Vec::new();
-    let alone = until("nothing but the daemon", || {
+    let alone = until("only the daemon", || {
         left = tenants(stage);
         left.iter().any(is_daemons) && !left.iter().any(|left| left.command.contains(AT_WORK))
     });
@@ -164,12 +165,12 @@ fn is_not_leased(stage: &Stage, left: &[Process]) -> Result<(), String> {
     for _ in 0..2 * USERS {
         let said = stage.ask_once("user")?;
         let met = left.iter().find(|process| process.uid.to_string() == said);
-        check(met.is_none(), || format!("{said} was leased beside {met:?}"))?;
+        check(met.is_none(), || format!("UID {said} was leased although it owned {met:?}"))?;
     }
     Ok(())
 }
 
-/// Its workspace is not there to tell that it was a request's.
+/// The workspace that would prove that the process belonged to a request is gone.
 fn without_proof() -> Result<(), String> {
     let stage = &stage(Setting::Uid, DAEMON);
     lose_both(stage)?;
@@ -182,16 +183,16 @@ fn without_proof() -> Result<(), String> {
     let _next = stage.start(stage.options.command())?;
     is_not_leased(stage, &left.0)?;
     let lives = left.0.iter().any(Process::is_well);
-    check(lives, || "what may be somebody else's was ended".to_owned())
+    check(lives, || "a process that may belong to another program was ended".to_owned())
 }
 
-/// Processes that a start must let be, though workspaces have their owners.
+/// Processes that a start must not end, although their UIDs own workspaces.
 fn somebody_elses() -> Result<(), String> {
     let stage = stage(Setting::Uid, "");
     let claimed = stage.user(OF_THE_FIRST);
     let name = abstract_address(&format!("cmp-supervisor/uid/{claimed}"));
     let _claim = UnixListener::bind_addr(&name).map_err(|error| error.to_string())?;
-    // As of another kind of server, which leaves directories too.
+    // A UID outside the range: another kind of server may leave directories too.
     let outside = stage.options.first_uid - 1;
     let mut others = [claimed, outside].map(Other::of);
     let root = stage.directory.path().join("work/_cmp_server");
@@ -203,10 +204,10 @@ fn somebody_elses() -> Result<(), String> {
     }
     let _supervisor = stage.start(stage.options.command())?;
     let lives = others.each_mut().map(|other| matches!(other.0.try_wait(), Ok(None)));
-    check(lives == [true; 2], || format!("somebody else's process was ended: {lives:?}"))
+    check(lives == [true; 2], || format!("a process of another program was ended: {lives:?}"))
 }
 
-/// Whoever is left when a test is over.
+/// Processes that are killed when the test is over.
 struct Left(Vec<Process>);
 
 impl Drop for Left {

@@ -1,18 +1,18 @@
-//! Isolation that is not to be had, or was not asked for in so many words.
+//! Isolation that is not available, or weak isolation without its explicit flag.
 
 use super::{Fact, Stage, check};
 use crate::{emulate, setting::Setting, supervisor::NO_ISOLATION};
 
 pub(super) const FACTS: &[Fact] = &[
-    ("no_isolation_has_to_be_accepted", no_isolation),
-    ("distinct_users_alone_have_to_be_accepted", users_alone),
-    ("one_user_for_all_takes_landlock", one_user),
-    ("distinct_users_take_the_right_to_become_them", no_setuid),
-    ("distinct_users_take_the_right_to_change_groups", no_setgid),
-    ("distinct_users_have_to_be_mapped", unmapped),
+    ("no_isolation_needs_its_flag", no_isolation),
+    ("uid_without_landlock_needs_its_flag", users_alone),
+    ("the_landlock_tier_needs_landlock", one_user),
+    ("the_uid_tier_needs_setuid", no_setuid),
+    ("the_uid_tier_needs_setgid", no_setgid),
+    ("the_uid_tier_needs_mapped_uids", unmapped),
 ];
 
-/// Nothing is served, for want of isolation and with this reason.
+/// Checks that the supervisor refuses to serve without isolation and logs `reason`.
 fn is_refused(stage: &Stage, emulation: Option<&str>, reason: &str) -> Result<(), String> {
     let command = emulation.map_or_else(|| stage.options.command(), |name| stage.under(name));
     let (code, text) = stage.refusal(command)?;
@@ -35,7 +35,7 @@ fn users_alone() -> Result<(), String> {
 fn one_user() -> Result<(), String> {
     let mut stage = Stage::new(Setting::Uid);
     stage.options.isolation = "landlock";
-    // What was accepted for distinct users is not for one.
+    // The flag is for the tier `uid` only, so it must not help here.
     stage.options.more.push("--accept-no-landlock".to_owned());
     is_refused(&stage, Some(emulate::NO_LANDLOCK), "Landlock version 6 is needed")
 }
@@ -50,7 +50,7 @@ fn no_setgid() -> Result<(), String> {
     is_refused(&Stage::new(Setting::Uid), Some(&kept), "SETGID")
 }
 
-/// A Pod with users of its own has 65536 of them.
+/// A Pod with `hostUsers: false` has 65536 UIDs.
 fn unmapped() -> Result<(), String> {
     let mut stage = Stage::new(Setting::UserNamespace);
     (stage.options.first_uid, stage.options.last_uid) = (70_000, 70_009);

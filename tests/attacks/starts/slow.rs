@@ -1,4 +1,4 @@
-//! An archive that takes its time.
+//! An archive that arrives slowly.
 
 use std::{fs, io::Write, thread, time::Duration};
 
@@ -12,10 +12,10 @@ use crate::{
 
 pub(super) const FACTS: &[Fact] = &[("an_archive_may_arrive_slowly", slow)];
 
-/// Longer than a command may be impossible to measure.
+/// Longer than the time for which a command may stay unmeasurable.
 const PAUSE: Duration = Duration::from_secs(7);
 
-/// Whoever unpacks cannot be looked into, and is not what the limits are about.
+/// The unpacking process cannot be measured, and the limits do not apply to it.
 fn slow() -> Result<(), String> {
     let stage = Stage::new(Setting::Uid);
     stage.add("user", "sleep 1; echo '{said: ran}'");
@@ -29,7 +29,7 @@ fn slow() -> Result<(), String> {
         let pipe = &parcel.archive;
         scope.spawn(move || {
             let (first, rest) = packed.split_at(packed.len() / 2);
-            // Read by nobody here, but so it does not wait for a reader for good.
+            // Also opened for reading, so that opening does not block without a reader.
             let both = fs::OpenOptions::new().read(true).write(true).open(pipe);
             let mut pipe = both.expect("a pipe");
             pipe.write_all(first).expect("a reader");

@@ -1,4 +1,4 @@
-//! Whose users are leased, and what those who have them know.
+//! Tests which UIDs are leased and which environment variables processes can read.
 
 use std::{
     fs::{self, File},
@@ -13,14 +13,14 @@ use super::{
 use crate::{arena::USERS, processes, setting::Setting};
 
 pub(super) const FACTS: &[Fact] = &[
-    ("a_user_that_has_a_process_is_nobodys_lease", taken),
-    ("the_spawner_knows_nothing_of_the_environment", no_secrets),
-    ("a_child_knows_of_the_environment_what_its_plugin_is_shown", no_secrets_below),
+    ("a_uid_with_a_process_is_not_leased", taken),
+    ("the_spawner_keeps_no_environment_variable", no_secrets),
+    ("a_child_sees_only_the_variables_its_plugin_may_see", no_secrets_below),
 ];
 
 const WHO: &str = "echo \"{said: \\\"$(id -u)\\\"}\"";
 
-/// A process that is none of a supervisor's.
+/// A process that belongs to no supervisor.
 pub(super) struct Other(pub(super) Child);
 
 impl Other {
@@ -46,12 +46,12 @@ fn taken() -> Result<(), String> {
     let answers: Result<Vec<_>, _> = (0..2 * USERS).map(|_| stage.ask_once("user")).collect();
     let said = answers?;
     let lives = matches!(other.0.try_wait(), Ok(None));
-    check(lives, || "somebody else's process was killed".to_owned())?;
-    check(!said.contains(&owner.to_string()), || format!("{owner} was leased: {said:?}"))
+    check(lives, || "a process of another program was killed".to_owned())?;
+    check(!said.contains(&owner.to_string()), || format!("UID {owner} was leased: {said:?}"))
 }
 
-/// A worker begins as a copy of the spawner, and belongs to a tenant before it
-/// is another program.
+/// A worker starts as a copy of the spawner and has the tenant's UID before it
+/// executes the plugin's command, so the spawner must hold no secret.
 fn no_secrets() -> Result<(), String> {
     let stage = Stage::new(Setting::Uid);
     let secret = format!("{:032x}", rand::random::<u128>());
@@ -63,10 +63,10 @@ fn no_secrets() -> Result<(), String> {
     check(environment.is_empty(), || format!("{} bytes of environment", environment.len()))?;
     let found = remembers(supervisor.pid(), &secret);
     check(found, || "the supervisor's own memory cannot be read".to_owned())?;
-    check(!remembers(spawner, &secret), || "the spawner remembers a secret".to_owned())
+    check(!remembers(spawner, &secret), || "the spawner's memory contains a secret".to_owned())
 }
 
-/// From workers to commands and what comes of them, whatever stands between.
+/// Checks all processes below the spawner: workers, guards, commands and children.
 fn no_secrets_below() -> Result<(), String> {
     for setting in [Setting::Namespaces, Setting::Uid, Setting::Landlock] {
         shows_no_secrets(setting).map_err(|why| format!("{setting}: {why}"))?;
@@ -96,7 +96,7 @@ fn shows_no_secrets(setting: Setting) -> Result<(), String> {
             let environment = environment.map_err(|error| format!("{process:?}: {error}"))?;
             for secret in [&own, &hidden] {
                 let is_there = contains(&environment, secret) || remembers(process.pid, secret);
-                check(!is_there, || format!("{process:?} knows a secret"))?;
+                check(!is_there, || format!("{process:?} can read a secret"))?;
             }
             met += usize::from(contains(&environment, &shown) && remembers(process.pid, &shown));
         }
@@ -104,15 +104,15 @@ fn shows_no_secrets(setting: Setting) -> Result<(), String> {
     })?;
     supervisor.wait(PATIENCE);
     all_gone(&stage)?;
-    // The shell and its child; a guard was told by the plan at most.
-    check(met >= 2, || format!("only {met} processes know what they are shown"))
+    // At least the shell and its child: a guard need not have the variable.
+    check(met >= 2, || format!("only {met} processes have the variable that the plugin may see"))
 }
 
 fn contains(bytes: &[u8], text: &str) -> bool {
     bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
-/// Whether a text is anywhere in what a process may write to.
+/// True if the writable memory of a process contains `text`.
 fn remembers(pid: i32, text: &str) -> bool {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).expect("maps");
     let memory = File::open(format!("/proc/{pid}/mem")).expect("memory");
