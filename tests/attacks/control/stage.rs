@@ -58,7 +58,7 @@ impl Stage {
         let usual = Path::new(USUAL_TOKEN);
         fs::create_dir_all(usual.parent().expect("a directory")).expect("directories");
         fs::copy(&targets.token, usual).expect("a token");
-        victims.serve("metrics", options.metrics_port);
+        targets.metrics_port = victims.serve("metrics", 0);
         victims.listen("plugin's socket", &targets.plugin_socket, 0o660);
         let others = people(&options, user, &mut targets);
         let workspace = workspace(&targets.root, "attacker", first_uid);
