@@ -46,7 +46,7 @@ fn one_user() -> Result<(), String> {
     for version in OLDER {
         let stage = Stage::new(Setting::Landlock);
         let (code, text) = stage.refusal(stage.under(&of_version(version)))?;
-        let is_told = text.contains(&format!("this kernel has {version}"));
+        let is_told = text.contains(&format!("this kernel has version {version}"));
         check(code == Some(NO_ISOLATION) && is_told, || format!("{version}: {code:?}: {text}"))?;
     }
     serves(Setting::Landlock, SCOPES_SIGNALS)
