@@ -27,8 +27,8 @@ fn phases_output_and_the_uid_are_reported() {
         let told = steady(&rendered.stderr);
         let (packed, told) = told.split_once('\n').unwrap();
         assert!(packed.starts_with("   packed 1 file, "), "{packed}");
-        let warning = "  warning requests are not isolated: every plugin can read every other's \
-                       files\n";
+        let warning =
+            "  warning requests are not isolated: all plugins can read each other's files\n";
         let told = if tier == "none" { told.strip_prefix(warning).unwrap() } else { told };
         let expected =
             "  warning invalid plugin definition: broken.yaml: line 1, column 1: CMP0105: \
