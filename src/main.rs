@@ -152,7 +152,7 @@ fn exit_code(error: &NotServing) -> u8 {
         NotServing::Isolation(_) | NotServing::Escaped(_) | NotServing::Unacknowledged => {
             NO_ISOLATION
         }
-        NotServing::Spawner(_) => INTERNAL,
+        NotServing::Spawner(_) | NotServing::PartLost => INTERNAL,
         NotServing::Definition
         | NotServing::Privileges(_)
         | NotServing::Plugins(_)
@@ -167,7 +167,7 @@ fn exit_code(error: &NotServing) -> u8 {
 fn serve_as_peer() -> ExitCode {
     match Peer::read().as_ref().map(serve) {
         Ok(Ok(())) => ExitCode::SUCCESS,
-        Ok(Err(error @ NotServing::Spawner(_))) => fail(&error, INTERNAL),
+        Ok(Err(error @ (NotServing::Spawner(_) | NotServing::PartLost))) => fail(&error, INTERNAL),
         Ok(Err(error)) => fail(&error, PEER_FATAL),
         Err(NotPeer::Shown(text)) => text.exit(),
         Err(error @ (NotPeer::Usage(_) | NotPeer::Format(_))) => fail(error, PEER_USAGE),

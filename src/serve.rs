@@ -1,5 +1,7 @@
 //! `serve`: starts the parts of the supervisor and stops them in order.
 
+mod parts;
+
 use std::{
     fs::{self, Permissions},
     future::pending,
@@ -29,6 +31,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{info, warn};
 
+use self::parts::Parts;
 use crate::{
     admin::{self, Admin},
     config::{self, Http, Serve},
@@ -118,6 +121,9 @@ pub enum NotServing {
     /// The spawner ended while the supervisor was running.
     #[error("{0}: all requests have ended")]
     Spawner(#[from] SpawnerGone),
+    /// A background task ended; the log names it.
+    #[error("a part of the supervisor ended before it was stopped: this is a defect")]
+    PartLost,
 }
 
 /// Serves until a signal stops it. Call this before any thread is started.
@@ -231,20 +237,22 @@ async fn run(config: &Serve, spawner: Spawner, abilities: &Abilities) -> Result<
     let http = listen(config.http)?;
     let supervisor = Supervisor::new(binder, state.clone());
     let endpoints = |prompt| Admin::new(metrics.clone(), state.subscribe(), prompt);
-    let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+    let stop = CancellationToken::new();
+    let parts = Parts::new(stop.clone());
     let (following, prompt) = loader.follow(stop.clone());
-    tasks.spawn(supervisor.run(stop.clone()));
-    tasks.spawn(following);
-    tasks.spawn(endpoints(prompt.clone()).run(http, tasks.clone()));
-    tasks.spawn(reload_on_sighup(prompt, stop.clone()));
-    tasks.spawn(measure(state.subscribe(), metrics.clone(), stop.clone()));
-    tasks.spawn(report_ready(state.clone(), socket_dir, ready(abilities)));
+    parts.run("supervisor", supervisor.run(stop.clone()));
+    parts.run("loader", following);
+    parts.run("http", endpoints(prompt.clone()).run(http, parts.tasks().clone()));
+    parts.run("metrics", measure(state.subscribe(), metrics.clone(), stop.clone()));
+    parts.tasks().spawn(reload_on_sighup(prompt, stop.clone()));
+    parts.tasks().spawn(report_ready(state.clone(), socket_dir, ready(abilities)));
     let states = state.subscribe();
     let shutdown = Shutdown { state, stop, calls, connections };
     let result = tokio::select! {
         gone = &mut driver => Err(gone.into()),
         // argocd-cmp-server also ends if its only plugin cannot be served.
         failure = unserved(states), if config.single.is_some() => Err(failure),
+        () = parts.lost() => Err(NotServing::PartLost),
         () = shutdown.on_signal(config.drain_timeout.0) => Ok(()),
     };
     // The spawner ends when the last link is dropped.

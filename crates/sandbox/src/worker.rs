@@ -204,11 +204,11 @@ impl From<JobError> for Answer {
     fn from(error: JobError) -> Self {
         match error {
             JobError::Refused(text) => Self::Refused(text),
-            JobError::Command(text) => Self::Failed(Failed { step: text, errno: 0, command: true }),
+            JobError::Command(text) => Self::NotStarted(text),
             JobError::Step { step, error } => {
                 let errno = error.raw_os_error().unwrap_or_default();
                 let step = format!("{step}: {error}");
-                Self::Failed(Failed { step, errno, command: false })
+                Self::Failed(Failed { step, errno })
             }
         }
     }

@@ -9,7 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use thiserror::Error;
-use tokio::net::unix::pipe;
+use tokio::{net::unix::pipe, time::timeout_at};
 
 use super::{
     capture::Capture,
@@ -18,10 +18,12 @@ use super::{
     lease::Lease,
     link::Outgoing,
 };
-use crate::client::redact::Redactor;
-use crate::wire::{
-    exceeded::ExceededLimit,
-    plan::{Answer, RawUsage, RunTask, Task},
+use crate::{
+    client::redact::Redactor,
+    wire::{
+        exceeded::ExceededLimit,
+        plan::{Answer, RawUsage, RunTask, Task},
+    },
 };
 
 /// Longest wait for the last output of a command that got SIGTERM. The output
@@ -64,6 +66,14 @@ pub struct Output {
     pub took: Duration,
     /// Usage; `None` if the command had not ended yet.
     pub usage: Option<Usage>,
+}
+
+impl Output {
+    /// The result if the deadline passed before the command started.
+    fn late(took: Duration) -> Self {
+        let (stdout, stderr) = (Vec::new(), Box::default());
+        Self { stdout, stderr, termination: Termination::Deadline, took, usage: None }
+    }
 }
 
 /// The way a command ended.
@@ -134,7 +144,12 @@ impl Lease {
             None => WorkerHandle::start(self).await?,
         };
         worker.tell(&self.bounds().plan(task)).await;
-        let (used, streams) = streams(&mut worker).await?;
+        let begun = match deadline {
+            Some(deadline) => timeout_at(deadline.into(), streams(&mut worker)).await.ok(),
+            None => Some(streams(&mut worker).await),
+        };
+        let Some(begun) = begun else { return Ok(Output::late(started.elapsed())) };
+        let (used, streams) = begun?;
         // Not earlier: before the command starts, the worker's process is
         // closed to the meter.
         let _ = self.send(Outgoing::Watch { lease: self.id() }).await;
@@ -185,9 +200,8 @@ async fn streams(worker: &mut WorkerHandle) -> Result<(RawUsage, [pipe::Receiver
 
 fn failure(answer: Answer) -> NotRun {
     match answer {
-        Answer::Failed(failed) if failed.command => NotRun::Command(failed.step),
         Answer::Failed(failed) => NotRun::Unconfined(failed.into()),
-        Answer::Refused(text) => NotRun::Command(text),
+        Answer::NotStarted(text) | Answer::Refused(text) => NotRun::Command(text),
         Answer::Running(_) | Answer::Unpacked(_) | Answer::Canaries(_) | Answer::Exited(_) => {
             cannot("receive a worker's reply")("it is of an unexpected kind").into()
         }

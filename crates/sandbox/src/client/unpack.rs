@@ -76,9 +76,13 @@ impl Unpacking<'_> {
             }
             Some(Answer::Refused(text)) => Err(NotUnpacked::Refused(text)),
             Some(Answer::Failed(failed)) => Err(NotUnpacked::Unconfined(failed.into())),
-            Some(Answer::Running(_) | Answer::Canaries(_) | Answer::Exited(_)) | None => {
-                Err(NotUnpacked::Unconfined(self.worker.unexpected_end().await))
-            }
+            Some(
+                Answer::Running(_)
+                | Answer::Canaries(_)
+                | Answer::Exited(_)
+                | Answer::NotStarted(_),
+            )
+            | None => Err(NotUnpacked::Unconfined(self.worker.unexpected_end().await)),
         }
     }
 }

@@ -134,7 +134,7 @@ pub(crate) struct RunTask {
 /// Message from a worker to the supervisor.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Reply {
-    #[prost(oneof = "Answer", tags = "1, 2, 3, 4, 5, 6")]
+    #[prost(oneof = "Answer", tags = "1, 2, 3, 4, 5, 6, 7")]
     pub(crate) answer: Option<Answer>,
 }
 
@@ -160,6 +160,10 @@ pub(crate) enum Answer {
     /// The command ended. Its guard still runs and handles leftover processes.
     #[prost(message, tag = "6")]
     Exited(Exited),
+    /// The program could not be found or started, which is the plugin's
+    /// mistake. The text is for the user.
+    #[prost(string, tag = "7")]
+    NotStarted(String),
 }
 
 /// End of a command, as returned by wait4(2).
@@ -208,10 +212,6 @@ pub(crate) struct Failed {
     /// The error number; 0 if there is none.
     #[prost(int32, tag = "2")]
     pub(crate) errno: i32,
-    /// The program could not be found or started, which is the plugin's
-    /// mistake.
-    #[prost(bool, tag = "3")]
-    pub(crate) command: bool,
 }
 
 /// Encodes a message with its length in front.
