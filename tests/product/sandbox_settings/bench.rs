@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rustix::process::Pid;
 use tempfile::TempDir;
 
 use crate::skip::skip;
@@ -134,6 +135,16 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// The spawner, which is the supervisor's only child.
+    pub(crate) fn spawner(&self) -> Pid {
+        let pid = self.child.id();
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+        let [spawner] = children.split_whitespace().collect::<Vec<_>>()[..] else {
+            panic!("children of the supervisor: {children}");
+        };
+        Pid::from_raw(spawner.parse().unwrap()).unwrap()
     }
 
     /// Sends SIGTERM and waits for the end.

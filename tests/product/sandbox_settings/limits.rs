@@ -5,6 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rustix::process::{Signal, kill_process};
+
 use crate::sandbox_settings::bench::{Bench, tiers};
 
 const FINE: &str = "echo 'kind: A'";
@@ -98,6 +100,28 @@ fn a_request_without_a_free_uid_names_its_deadline() {
         assert!(error.contains("waited for a free UID"), "{error}");
         assert!(error.contains("spec.limits.timeout"), "{error}");
     });
+}
+
+#[test]
+fn a_command_that_the_spawner_does_not_start_ends_at_the_deadline() {
+    for tier in tiers() {
+        let spec = "  init: {command: [sh, -c, 'sleep 1']}\n  limits: {timeout: 3s}";
+        let bench = Bench::new(spec, FINE);
+        let server = bench.serve(tier, &[]);
+        let rendered = thread::scope(|scope| {
+            let asked = scope.spawn(|| bench.ask("tried", &["--timeout", "20s"]));
+            thread::sleep(Duration::from_millis(500));
+            kill_process(server.spawner(), Signal::STOP).unwrap();
+            let rendered = asked.join().unwrap();
+            kill_process(server.spawner(), Signal::CONT).unwrap();
+            rendered
+        });
+        let error = rendered.error();
+        assert!(error.contains("spec.limits.timeout of 3.0s passed"), "{tier}: {error}");
+        // In tier `uid`, the spawner also reports the end of init.
+        let phase = if tier == "uid" { "phase init" } else { "phase generate" };
+        assert!(error.contains(phase), "{tier}: {error}");
+    }
 }
 
 #[test]
