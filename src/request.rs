@@ -23,8 +23,10 @@ mod workspace;
 
 use std::sync::Arc;
 
+use cmp_sandbox::{Lease, Link, NoLease};
 use thiserror::Error;
 
+pub(crate) use self::checksum::hex;
 use self::{
     admission::{Lane, Lanes, NoPermit, Permit},
     announcement::{InvalidAnnouncements, announce},
@@ -40,8 +42,6 @@ pub use self::{
     progress::{Phase, Progress, RequestContext},
     workspace::{CommandDefaults, Received, RunError, Workspace},
 };
-use cmp_sandbox::{Lease, Link, NoLease};
-
 use crate::plugin::{Announcement, Discovery};
 
 /// Serves requests. Cheap to clone.

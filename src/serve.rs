@@ -16,10 +16,9 @@ use std::{
 };
 
 use cmp_archive::UnpackLimits;
-use cmp_sandbox::Redactor;
 use cmp_sandbox::{
-    Abilities, Link, NotDropped, NotProven, NotStarted, Setup, Spawner, SpawnerGone, Tier,
-    drop_privileges,
+    Abilities, Link, NotDropped, NotProven, NotStarted, Redactor, Setup, Spawner, SpawnerGone,
+    Tier, drop_privileges,
 };
 use thiserror::Error;
 use tokio::{

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use cmp_sandbox::NoLease;
-use cmp_sandbox::Redactor;
+use cmp_sandbox::{NoLease, Redactor};
 use tonic::{Code, Status};
 
 use super::stream::NoHeader;

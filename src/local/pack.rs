@@ -1,7 +1,6 @@
 //! Packs a repository as Argo CD does.
 
 use std::{
-    fmt::Write as _,
     fs::{self, DirEntry, File, Metadata},
     io::{self, BufWriter, Read, Seek, Write},
     os::unix::fs::{FileTypeExt, MetadataExt},
@@ -14,6 +13,8 @@ use sha2::{Digest, Sha256};
 use tar::{Builder, EntryType, Header};
 use tempfile::NamedTempFile;
 use thiserror::Error;
+
+use crate::request::hex;
 
 /// Size of reads while hashing the archive, in bytes.
 const PIECE: usize = 64 * 1024;
@@ -214,13 +215,7 @@ fn hash(file: &mut File) -> io::Result<(u64, String)> {
         hasher.update(piece.get(..length).unwrap_or_default());
         size += length as u64;
     }
-    let digest = hasher.finalize();
-    let checksum = digest.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    });
-    Ok((size, checksum))
+    Ok((size, hex(&hasher.finalize())))
 }
 
 #[cfg(test)]

@@ -71,7 +71,8 @@ impl<T: PieceSink> ChecksumReader<T> {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// The bytes in lower-case hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
         // Writing to a String cannot fail.
         let _ = write!(text, "{byte:02x}");

@@ -6,9 +6,9 @@ use std::{
 };
 
 use bytes::Bytes;
-use cmp_sandbox::Redactor;
 use cmp_sandbox::{
-    Bounds, Command, ExceededLimit, Excerpt, Lease, NotRun, Output, Termination, Unconfined,
+    Bounds, Command, ExceededLimit, Excerpt, Lease, NotRun, Output, Redactor, Termination,
+    Unconfined,
 };
 use thiserror::Error;
 

@@ -18,8 +18,10 @@ use super::{
     run::{Output, Termination, Usage},
     stderr::Stderr,
 };
-use crate::client::redact::Redactor;
-use crate::wire::{message::WorkerEnded, plan::RawUsage};
+use crate::{
+    client::redact::Redactor,
+    wire::{message::WorkerEnded, plan::RawUsage},
+};
 
 /// Longest silence on the output pipes of a command that has ended. A filter at
 /// the end of a pipeline may write a little later; without the wait, its output
