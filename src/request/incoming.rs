@@ -119,7 +119,8 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
     ) -> Result<Received, ReceiveError> {
         context.progress.enter(Phase::Receive);
         let preserve_file_mode = context.plugin.preserve_file_mode;
-        let unpacking = lease.unpack(limits.unpacked, preserve_file_mode).await?;
+        let unpacking = lease.unpack(limits.unpacked, preserve_file_mode);
+        let unpacking = context.deadline.limit(unpacking).await??;
         let unpacking = self.pass_on(unpacking, limits, context).await?;
         context.progress.unpacked = Some(context.deadline.limit(unpacking.finish()).await??);
         Ok(Received::new(lease, self.header))
@@ -161,13 +162,13 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
         while let Some(chunk) = deadline.limit(self.chunks.next()).await?? {
             progress.received += chunk.len() as u64;
             if progress.received <= limits.archive {
-                reader.push(&chunk).await;
+                deadline.limit(reader.push(&chunk)).await?;
             }
         }
         if progress.received > limits.archive {
             return Err(ReceiveError::Large { limit: limits.archive });
         }
-        Ok(reader.verify(&self.header.checksum).await?)
+        Ok(deadline.limit(reader.verify(&self.header.checksum)).await??)
     }
 }
 
@@ -195,6 +196,65 @@ impl From<NotUnpacked> for ReceiveError {
         match error {
             NotUnpacked::Refused(text) => Self::Archive(text),
             NotUnpacked::Unconfined(unconfined) => Self::Unconfined(unconfined),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::pending, sync::Arc, time::Duration};
+
+    use super::*;
+    use crate::{
+        plugin::read_first,
+        request::{Deadline, Progress},
+    };
+
+    const DEFINITION: &[u8] = b"apiVersion: argoproj.io/v1alpha1\n\
+        kind: ConfigManagementPlugin\n\
+        metadata: {name: p}\n\
+        spec: {generate: {command: [cat]}}\n";
+
+    const LIMITS: ArchiveLimits =
+        ArchiveLimits { archive: 1 << 20, unpacked: UnpackLimits { bytes: 1, files: 1 } };
+
+    /// A client that sends one chunk.
+    struct OneChunk(Option<Bytes>);
+
+    impl ChunkStream for OneChunk {
+        async fn next(&mut self) -> Result<Option<Bytes>, BrokenStream> {
+            Ok(self.0.take())
+        }
+    }
+
+    /// A worker that reads nothing.
+    struct Stuck;
+
+    impl PieceSink for Stuck {
+        async fn take(&mut self, _piece: &[u8]) -> bool {
+            pending().await
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_worker_that_reads_nothing_ends_at_the_deadline() {
+        for length in [1, 1 << 19] {
+            let header = RequestHeader {
+                application: "app".to_owned(),
+                directory: Bytes::new(),
+                checksum: Bytes::new(),
+                environment: Vec::new(),
+            };
+            let mut context = RequestContext {
+                plugin: Arc::new(read_first(DEFINITION).definition.unwrap()),
+                redactor: Arc::default(),
+                deadline: Deadline::new(Some(Duration::from_secs(2)), None),
+                progress: Progress::default(),
+            };
+            let mut chunks = OneChunk(Some(vec![0; length].into()));
+            let mut incoming = Incoming::new(header, &mut chunks);
+            let passed_on = incoming.pass_on(Stuck, LIMITS, &mut context).await;
+            assert!(matches!(passed_on, Err(ReceiveError::Deadline(_))), "{length} bytes");
         }
     }
 }
