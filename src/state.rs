@@ -31,11 +31,11 @@ pub struct State {
     pub ready: bool,
     /// Messages about mounts whose content never changes, with a remedy.
     pub static_mounts: Vec<String>,
-    /// The plugins that should be served, by the loader.
+    /// The plugins that should be served; set by the loader.
     pub desired: Catalog,
-    /// The source of each plugin that should be served, by the loader.
+    /// The source of each plugin that should be served; set by the loader.
     pub origins: BTreeMap<PluginName, Origin>,
-    /// All problems of definitions, by the loader.
+    /// All problems of definitions; set by the loader.
     pub problems: Vec<Problem>,
     /// The result of the last read of the definitions.
     pub result: Reload,
@@ -53,9 +53,9 @@ pub struct State {
     /// The plugins that the supervisor tried to serve last; `None` before the
     /// first time.
     pub tried: Option<Catalog>,
-    /// The plugins that have a socket, by the supervisor.
+    /// The plugins that have a socket; set by the supervisor.
     pub served: Catalog,
-    /// The reasons why plugins have no socket, by the supervisor.
+    /// The reasons why plugins have no socket; set by the supervisor.
     pub failed: BTreeMap<PluginName, String>,
 }
 

@@ -36,7 +36,8 @@ pub(super) struct Repaired<S> {
     inner: S,
     repair: Repair,
     /// Repaired bytes that the caller has not read yet: at most one header block,
-    /// which is longer by 8/5 without its Huffman code, and one read.
+    /// up to 8/5 as long as on the wire because it is repaired without Huffman
+    /// coding, and one read.
     pending: BytesMut,
 }
 

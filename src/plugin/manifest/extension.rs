@@ -6,8 +6,8 @@ mod sandbox;
 pub(super) use self::{limits::LimitsManifest, sandbox::SandboxManifest};
 use super::{InvalidManifest, Step};
 
-/// Judges the values of one section. It reports all invalid values at once, so
-/// that a correction does not only lead to the next error.
+/// Checks the values of one section. It reports all invalid values at once, so
+/// that a user can correct them together.
 struct Judge<'f> {
     section: &'static str,
     faults: &'f mut Vec<InvalidManifest>,

@@ -54,8 +54,8 @@ impl Stderr {
         *self.excerpt
     }
 
-    /// Returns a position at which a long line can be split: not within a
-    /// credential, and not where the beginning of one may be.
+    /// Returns a position at which a long line can be split without cutting a
+    /// credential, or the beginning of one, in two.
     fn cut(&self) -> usize {
         let latest = self.pending.len().saturating_sub(MAX_LENGTH);
         let spans = self.redactor.spans(&self.pending);
