@@ -97,7 +97,8 @@ fn concurrent_requests_share_files_with_usual_modes() {
     for tier in tiers() {
         let (bench, _server) = serve(tier);
         thread::scope(|scope| {
-            let made = "mkdir d; echo one > d/f; sleep 2; cat d/g";
+            // Renamed into place, so that the other request never reads it empty.
+            let made = "mkdir d; echo one > d/t; mv d/t d/f; sleep 2; cat d/g";
             let first = scope.spawn(|| say(&bench, "tried", made));
             await_path(&cache(&bench).join("d/f"));
             assert_eq!(say(&bench, "tried", "echo two > d/g; cat d/f"), "one", "{tier}");
