@@ -25,6 +25,8 @@ mod variable;
 pub use announcement::Announcement;
 pub use bundle::{MAX_DEFINITIONS, Reading, read_all, read_first};
 pub use catalog::Catalog;
+#[cfg(test)]
+pub(crate) use catalog::catalog_of;
 pub use code::{Code, Severity};
 pub use definition::{CommandLine, Discovery, PluginDefinition};
 pub use diagnostic::{Diagnostic, Region, Related};

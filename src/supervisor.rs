@@ -123,7 +123,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::plugin::{PluginDefinition, read};
+    use crate::plugin::{PluginDefinition, catalog_of as catalog};
 
     /// Creates no sockets, and fails a set number of times.
     #[derive(Default)]
@@ -142,17 +142,6 @@ mod tests {
             self.bound.lock().unwrap().push(definition.name.to_string());
             Ok(Listener::new(definition).0)
         }
-    }
-
-    fn catalog(names: &[&str]) -> Catalog {
-        let definition = |name: &&str| {
-            let text = format!(
-                "kind: ConfigManagementPlugin\nmetadata: {{name: {name}}}\n\
-                 spec: {{generate: {{command: [x]}}}}"
-            );
-            Arc::new(read(text.as_bytes()).unwrap())
-        };
-        names.iter().map(definition).collect()
     }
 
     fn desire(state: &watch::Sender<State>, names: &[&str]) {

@@ -82,6 +82,7 @@ impl Drop for WatchedStream {
     /// keep megabytes for a client that does not read them.
     fn drop(&mut self) {
         if self.has_unsent {
+            // It fails only for a connection that is gone already.
             let _ = self.stream.inner().set_zero_linger();
         }
     }

@@ -39,3 +39,16 @@ impl FromIterator<Arc<PluginDefinition>> for Catalog {
         Self(Arc::new(named.collect()))
     }
 }
+
+/// A catalog of plugins with these names, for tests.
+#[cfg(test)]
+pub(crate) fn catalog_of(names: &[&str]) -> Catalog {
+    let definition = |name: &&str| {
+        let text = format!(
+            "kind: ConfigManagementPlugin\nmetadata: {{name: {name}}}\n\
+             spec: {{generate: {{command: [x]}}}}"
+        );
+        Arc::new(super::read(text.as_bytes()).unwrap())
+    };
+    names.iter().map(definition).collect()
+}

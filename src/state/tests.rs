@@ -1,22 +1,11 @@
 //! Plugins in all states, and definitions that were never valid.
 
-use std::{sync::Arc, time::SystemTime};
+use std::time::SystemTime;
 
 use serde_json::json;
 
 use super::*;
-use crate::plugin::{Code, Diagnostic, Place, read};
-
-fn catalog(names: &[&str]) -> Catalog {
-    let definition = |name: &&str| {
-        let text = format!(
-            "kind: ConfigManagementPlugin\nmetadata: {{name: {name}}}\n\
-             spec: {{generate: {{command: [x]}}}}"
-        );
-        Arc::new(read(text.as_bytes()).unwrap())
-    };
-    names.iter().map(definition).collect()
-}
+use crate::plugin::{Code, Diagnostic, Place, catalog_of as catalog};
 
 fn problem(file: &str, stale: bool, text: &str) -> Problem {
     Problem { stale, ..Problem::of_file(file, Diagnostic::new(Code::Kind, text)) }

@@ -30,7 +30,7 @@ impl References {
         self.0.iter().filter_map(part).collect()
     }
 
-    /// Whether `from` refers to `to`, directly or through others.
+    /// Tells if `from` refers to `to`, directly or through others.
     pub(crate) fn leads(&self, from: &str, to: &str) -> bool {
         let mut seen = BTreeSet::new();
         let mut next = vec![from];

@@ -10,12 +10,12 @@ use syn::{Attribute, File, Item, UseTree, visit::Visit};
 #[derive(Default)]
 pub(crate) struct Mentions {
     paths: BTreeSet<Vec<String>>,
-    /// Whether there is an `unsafe` block, function or implementation.
+    /// True if there is an `unsafe` block, function or implementation.
     pub(crate) has_unsafe: bool,
 }
 
 impl Mentions {
-    /// Whether a path begins with `prefix`, such as `std::fs`.
+    /// Tells if a path begins with `prefix`, such as `std::fs`.
     pub(crate) fn names(&self, prefix: &str) -> bool {
         let prefix: Vec<_> = prefix.split("::").collect();
         self.paths
@@ -37,7 +37,7 @@ pub(crate) fn of(file: &File, module: &[String]) -> Mentions {
     visitor.found
 }
 
-/// Whether the attributes leave an item to tests only.
+/// Tells if the attributes restrict an item to tests.
 pub(crate) fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("cfg")

@@ -26,7 +26,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Whether the module is `path`, such as `request/manifests`, or below it.
+    /// Tells if the module is `path`, such as `request/manifests`, or below it.
     pub(crate) fn is_in(&self, path: &str) -> bool {
         let mut names = self.module.iter();
         path.split('/').all(|part| names.next().is_some_and(|name| name == part))
