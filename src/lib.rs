@@ -34,6 +34,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admin;
+pub mod budget;
 pub mod config;
 pub mod event;
 pub mod grpc;

@@ -25,6 +25,7 @@ use std::sync::Arc;
 
 use cmp_sandbox::{Lease, Link, NoLease};
 use thiserror::Error;
+use tokio::sync::watch;
 
 pub(crate) use self::checksum::hex;
 use self::{
@@ -42,13 +43,18 @@ pub use self::{
     progress::{Phase, Progress, RequestContext},
     workspace::{CommandDefaults, Received, RunError, Workspace},
 };
-use crate::plugin::{Announcement, Discovery};
+use crate::{
+    budget::Budget,
+    plugin::{Announcement, Discovery},
+};
 
 /// Serves requests. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Pipeline {
     /// The connection to the spawner.
     pub link: Link,
+    /// The parts of the container that all requests share; changes if it is resized.
+    pub budget: watch::Receiver<Budget>,
     /// Places for generate and parameter announcements.
     pub generates: Lane,
     /// Places of plugins that limit their own requests.

@@ -33,6 +33,7 @@ use tracing::{info, warn};
 use self::parts::Parts;
 use crate::{
     admin::{self, Admin},
+    budget::Budget,
     config::{self, Http, Serve},
     event::{self, Event},
     grpc::{Binder, Common, sweep},
@@ -223,7 +224,8 @@ async fn run(config: &Serve, spawner: Spawner, abilities: &Abilities) -> Result<
     metrics.isolated(abilities.tier.as_str(), abilities.leases);
     let (link, driver) = Link::new(spawner, count_quarantined(metrics.clone()))?;
     let mut driver = pin!(driver);
-    let common = common(config, link.clone(), metrics.clone());
+    let (_resize, budget) = watch::channel(budget(config));
+    let common = common(config, link.clone(), (metrics.clone(), budget));
     let (connections, calls) = (common.connections.clone(), common.calls.clone());
     let binder = Binder::new(&config.socket_dir(), common).map_err(|error| {
         NotServing::Sockets { path: config.socket_dir(), error, uid: config.run_as_uid }
@@ -263,9 +265,17 @@ fn count_quarantined(metrics: Metrics) -> impl Fn() {
     move || metrics.lease_quarantined()
 }
 
-fn common(config: &Serve, link: Link, metrics: Metrics) -> Common {
+fn budget(config: &Serve) -> Budget {
+    Budget::unknown(config.max_requests as usize, config.max_queue as usize)
+}
+
+fn common(
+    config: &Serve,
+    link: Link,
+    (metrics, budget): (Metrics, watch::Receiver<Budget>),
+) -> Common {
     Common {
-        pipeline: pipeline(config, link),
+        pipeline: pipeline(config, link, budget),
         metrics,
         max_message: config.max_message(),
         connections: TaskTracker::new(),
@@ -273,11 +283,12 @@ fn common(config: &Serve, link: Link, metrics: Metrics) -> Common {
     }
 }
 
-fn pipeline(config: &Serve, link: Link) -> Pipeline {
+fn pipeline(config: &Serve, link: Link, budget: watch::Receiver<Budget>) -> Pipeline {
     let inherited = config::inherited();
     let (places, queue) = (config.max_requests as usize, config.max_queue as usize);
     Pipeline {
         link,
+        budget,
         generates: Lane::new(places, queue),
         own: Lanes::new(queue),
         matches: Lane::new(places, queue),

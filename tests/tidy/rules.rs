@@ -11,7 +11,8 @@ const MAX_LINES: usize = 400;
 
 /// Modules of the product that handle data only: no files, sockets, processes
 /// or clocks.
-const PURE: [&str; 9] = [
+const PURE: [&str; 10] = [
+    "budget",
     "plugin",
     "settings",
     "supervisor/plan",
