@@ -29,7 +29,7 @@ use self::{
 use crate::{
     loader::Prompt,
     metrics::{Metrics, Reload},
-    state::{State, Summary},
+    state::{Check, State, Summary, print},
 };
 
 /// Concurrent reloads. Each keeps its connection until the plugins are served,
@@ -65,10 +65,19 @@ pub struct Admin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Page {
     Metrics,
-    Alive,
-    Ready,
+    Alive(Detail),
+    Ready(Detail),
     Plugins,
     Reload,
+}
+
+/// The length of a probe's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Detail {
+    /// One word if all is well.
+    Brief,
+    /// One line for each check (`?verbose`).
+    Verbose,
 }
 
 impl Admin {
@@ -130,9 +139,8 @@ impl Admin {
     async fn answer(self, page: Page) -> Response<Full<Bytes>> {
         match page {
             Page::Metrics => text(StatusCode::OK, self.metrics.render()),
-            Page::Alive => text(StatusCode::OK, "ok"),
-            Page::Ready if self.states.borrow().ready => text(StatusCode::OK, "ok"),
-            Page::Ready => text(StatusCode::SERVICE_UNAVAILABLE, "not ready"),
+            Page::Alive(detail) => probed("livez", &self.states.borrow().liveness(), detail),
+            Page::Ready(detail) => probed("readyz", &self.states.borrow().readiness(), detail),
             Page::Plugins => json(StatusCode::OK, &self.states.borrow()),
             Page::Reload => self.reload_in_time().await,
         }
@@ -167,8 +175,8 @@ impl Page {
     fn of<B>(request: &Request<B>, peer: IpAddr) -> Result<Self, (StatusCode, &'static str)> {
         let page = match request.uri().path() {
             "/metrics" => Self::Metrics,
-            "/livez" => Self::Alive,
-            "/readyz" | "/startupz" => Self::Ready,
+            "/livez" => Self::Alive(Detail::of(request)),
+            "/readyz" | "/startupz" => Self::Ready(Detail::of(request)),
             "/plugins" => Self::Plugins,
             "/-/reload" => Self::Reload,
             _ => return Err((StatusCode::NOT_FOUND, PAGES)),
@@ -176,7 +184,7 @@ impl Page {
         let is_reading = matches!(*request.method(), Method::GET | Method::HEAD);
         let is_right = match page {
             Self::Reload => *request.method() == Method::POST,
-            Self::Metrics | Self::Alive | Self::Ready | Self::Plugins => is_reading,
+            Self::Metrics | Self::Alive(_) | Self::Ready(_) | Self::Plugins => is_reading,
         };
         if !is_right {
             let only = if page == Self::Reload {
@@ -196,6 +204,24 @@ impl Page {
             ));
         }
         Ok(page)
+    }
+}
+
+impl Detail {
+    /// `?verbose`, with or without a value, as for components of Kubernetes.
+    fn of<B>(request: &Request<B>) -> Self {
+        let mut parameters = request.uri().query().unwrap_or_default().split('&');
+        let is_verbose = |parameter: &str| parameter.split('=').next() == Some("verbose");
+        if parameters.any(is_verbose) { Self::Verbose } else { Self::Brief }
+    }
+}
+
+/// The answer to a probe. A failed one always has the reasons.
+fn probed(page: &str, checks: &[Check], detail: Detail) -> Response<Full<Bytes>> {
+    match (checks.iter().all(|check| check.ok), detail) {
+        (true, Detail::Brief) => text(StatusCode::OK, "ok"),
+        (true, Detail::Verbose) => text(StatusCode::OK, print(page, checks)),
+        (false, _) => text(StatusCode::SERVICE_UNAVAILABLE, print(page, checks)),
     }
 }
 
@@ -244,8 +270,12 @@ mod tests {
 
     #[test]
     fn each_path_has_its_page() {
-        assert_eq!(page("GET", "/livez", "10.0.0.1"), Ok(Page::Alive));
-        assert_eq!(page("HEAD", "/readyz", "10.0.0.1"), Ok(Page::Ready));
+        assert_eq!(page("GET", "/livez", "10.0.0.1"), Ok(Page::Alive(Detail::Brief)));
+        assert_eq!(page("HEAD", "/readyz", "10.0.0.1"), Ok(Page::Ready(Detail::Brief)));
+        for query in ["verbose", "verbose=true", "a&verbose"] {
+            let verbose = page("GET", &format!("/readyz?{query}"), "10.0.0.1");
+            assert_eq!(verbose, Ok(Page::Ready(Detail::Verbose)), "{query}");
+        }
         assert_eq!(page("GET", "/plugins", "10.0.0.1"), Ok(Page::Plugins));
     }
 

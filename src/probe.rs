@@ -47,7 +47,7 @@ pub enum ProbeError {
         path: &'static str,
         /// The status.
         code: StatusCode,
-        /// The first line of the answer.
+        /// The failed checks of the answer.
         text: String,
     },
 }
@@ -63,12 +63,31 @@ pub async fn probe(config: &Probe) -> Result<(), ProbeError> {
     if code == StatusCode::OK {
         return Ok(());
     }
-    let text = first_line(&String::from_utf8_lossy(&body));
+    let text = reasons(&String::from_utf8_lossy(&body));
     Err(ProbeError::Unhealthy { address, path, code, text })
 }
 
-/// The first line without control characters, which could forge log lines.
-fn first_line(text: &str) -> String {
-    let line = text.lines().next().unwrap_or_default();
+/// The failed checks, or the first line if there are none. Control characters,
+/// which could forge log lines, are left out.
+fn reasons(text: &str) -> String {
+    let mut failed: Vec<&str> = text.lines().filter(|line| line.starts_with("[-]")).collect();
+    if failed.is_empty() {
+        failed.extend(text.lines().next());
+    }
+    let line = failed.join("; ");
     line.chars().filter(|character| !character.is_control()).take(MAX_SHOWN).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reasons_are_the_failed_checks() {
+        let page = "[+]startup ok\n[-]leases failed: 9 of 16\n[-]spawner failed: silent\n\
+                    readyz check failed\n";
+        assert_eq!(reasons(page), "[-]leases failed: 9 of 16; [-]spawner failed: silent");
+        assert_eq!(reasons("not \x1bready\nno"), "not ready");
+        assert_eq!(reasons(""), "");
+    }
 }

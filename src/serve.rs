@@ -341,7 +341,7 @@ async fn report_ready(state: watch::Sender<State>, sockets: PathBuf, event: Even
     let Ok(defined) = states.wait_for(State::is_useful).await.map(|now| now.desired.clone()) else {
         return;
     };
-    state.send_modify(|state| state.ready = true);
+    state.send_modify(|state| state.started = true);
     info!("ready");
     event::tell(|| event);
     // Not earlier: sockets of defined plugins are taken over one by one.

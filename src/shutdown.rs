@@ -19,7 +19,7 @@ const BETWEEN_CALLS: Duration = Duration::from_secs(1);
 /// The parts to stop.
 #[derive(Debug)]
 pub struct Shutdown {
-    /// Its `ready` tells Kubernetes to send no more requests.
+    /// Its `stopping` tells Kubernetes to send no more requests.
     pub state: watch::Sender<State>,
     /// Stops the loader, and the supervisor with every listener.
     pub stop: CancellationToken,
@@ -40,7 +40,7 @@ impl Shutdown {
         signals.wait().await;
         info!(grace = ?grace, "stopping");
         // 1. Kubernetes sends no more requests.
-        self.state.send_modify(|state| state.ready = false);
+        self.state.send_modify(|state| state.stopping = true);
         // 2. No more reloads, and the sockets are removed.
         self.stop.cancel();
         // 3. Running requests finish.

@@ -3,6 +3,7 @@
 //! The loader writes which plugins are defined, and the supervisor writes which
 //! of them are served. Readiness, metrics, `/plugins` and `status` only read.
 
+mod check;
 mod gauges;
 mod origin;
 mod summary;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use self::summary::rfc3339;
 pub use self::{
+    check::{Check, Component, Condition, print, report},
     gauges::measure,
     origin::{Digest, Origin},
     summary::{Plugin, Summary},
@@ -27,8 +29,12 @@ use crate::{
 /// The state of a supervisor and its plugins at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct State {
-    /// True if the supervisor is ready for requests.
-    pub ready: bool,
+    /// True once every initial plugin has been tried and one is served.
+    pub started: bool,
+    /// True once the supervisor has been told to stop.
+    pub stopping: bool,
+    /// The conditions of parts other than plugins; set with [`report`].
+    pub conditions: BTreeMap<Component, Condition>,
     /// Messages about mounts whose content never changes, with a remedy.
     pub static_mounts: Vec<String>,
     /// The plugins that should be served; set by the loader.
@@ -89,6 +95,29 @@ impl State {
     #[must_use]
     pub fn is_useful(&self) -> bool {
         self.tried.as_ref().is_some_and(|tried| tried.is_empty() || !self.served.is_empty())
+    }
+
+    /// True if plugins were tried and none of them is served.
+    fn serves_none(&self) -> bool {
+        self.tried.as_ref().is_some_and(|tried| !tried.is_empty()) && self.served.is_empty()
+    }
+
+    /// True if the supervisor is ready for requests.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.readiness().iter().all(|check| check.ok)
+    }
+
+    /// The checks of readiness.
+    #[must_use]
+    pub fn readiness(&self) -> Vec<Check> {
+        check::readiness(self)
+    }
+
+    /// The checks of liveness, whose failure only a restart can repair.
+    #[must_use]
+    pub fn liveness(&self) -> Vec<Check> {
+        check::liveness(self)
     }
 
     /// The metrics of the last read.

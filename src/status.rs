@@ -15,7 +15,7 @@ use crate::{
     config::{Status, TextFormat},
     http_client::get,
     metrics::PluginState,
-    state::{Plugin, Summary},
+    state::{Check, Plugin, Summary},
 };
 
 /// Time limit for the answer.
@@ -108,6 +108,9 @@ fn table(summary: &Summary) -> String {
         }
         text.push('\n');
     }
+    for Check { name, detail, .. } in summary.checks.iter().filter(|check| !check.ok) {
+        let _ = writeln!(text, "not ready: {name}: {detail}");
+    }
     for mount in &summary.static_mounts {
         let _ = writeln!(text, "warning: {mount}");
     }
@@ -167,6 +170,7 @@ mod tests {
         };
         Summary {
             ready: true,
+            checks: vec![],
             result: Reload::Applied,
             generation: 2,
             last_success: None,

@@ -37,6 +37,6 @@ fn set(metrics: &Metrics, state: &State, known: &BTreeSet<String>) -> BTreeSet<S
     for each in PluginState::ALL {
         metrics.plugins(each, plugins.iter().filter(|plugin| plugin.state == each).count());
     }
-    metrics.ready(state.ready);
+    metrics.ready(state.is_ready());
     names
 }

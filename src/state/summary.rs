@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Kept, State};
+use super::{Check, Kept, State};
 use crate::metrics::{PluginState, Reload};
 
 /// The state of a supervisor, as JSON.
@@ -13,6 +13,9 @@ use crate::metrics::{PluginState, Reload};
 pub struct Summary {
     /// True if the supervisor is ready for requests.
     pub ready: bool,
+    /// The checks behind `ready`; empty if the supervisor is too old to tell.
+    #[serde(default)]
+    pub checks: Vec<Check>,
     /// The result of the last read of the definitions.
     pub result: Reload,
     /// Number of changes of the set of definitions since the start.
@@ -53,8 +56,10 @@ pub struct Plugin {
 
 impl From<&State> for Summary {
     fn from(state: &State) -> Self {
+        let checks = state.readiness();
         Self {
-            ready: state.ready,
+            ready: checks.iter().all(|check| check.ok),
+            checks,
             result: state.result,
             generation: state.generation,
             last_success: state.good_since.map(rfc3339),

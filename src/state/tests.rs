@@ -86,7 +86,15 @@ fn the_summary_has_the_documented_fields() {
         kept: Some(kept),
         ..State::default()
     };
+    let checks = json!([
+        {"name": "startup", "ok": false, "detail": "no plugin has been served yet"},
+        {"name": "shutdown", "ok": true, "detail": ""},
+        {"name": "definitions", "ok": true,
+         "detail": "generation 0, serving the last good ones: gone"},
+        {"name": "plugins", "ok": true, "detail": "1 of 1 served"},
+    ]);
     let expected = json!({
+        "checks": checks,
         "ready": false, "result": "rejected", "generation": 0, "watching": false,
         "lastSuccess": "1970-01-01T00:00:00Z", "staticMounts": [],
         "kept": {"reason": "gone", "secondsLeft": 7},
@@ -96,4 +104,60 @@ fn the_summary_has_the_documented_fields() {
         }],
     });
     assert_eq!(serde_json::to_value(Summary::from(&state)).unwrap(), expected);
+}
+
+/// A state that is ready.
+fn ready() -> State {
+    let desired = catalog(&["a", "b"]);
+    let tried = Some(desired.clone());
+    State { started: true, tried, served: catalog(&["a"]), desired, ..State::default() }
+}
+
+#[test]
+fn a_bad_component_makes_the_supervisor_unready_and_is_named() {
+    assert!(ready().is_ready());
+    let (states, _) = tokio::sync::watch::channel(ready());
+    let quarantined = Condition::Bad("9 of 16 quarantined".to_owned());
+    report(&states, Component::Leases, quarantined);
+    let state = states.borrow().clone();
+    assert!(!state.is_ready());
+    let page = print("readyz", &state.readiness());
+    assert!(page.contains("[-]leases failed: 9 of 16 quarantined\n"), "{page}");
+    assert!(page.ends_with("\nreadyz check failed\n"), "{page}");
+    let leases = Condition::Good("0 of 16 quarantined".to_owned());
+    report(&states, Component::Leases, leases);
+    assert!(states.borrow().is_ready());
+}
+
+#[test]
+fn only_a_vital_component_makes_the_supervisor_dead() {
+    let (states, _) = tokio::sync::watch::channel(ready());
+    let is_alive = || states.borrow().liveness().iter().all(|check| check.ok);
+    report(&states, Component::Leases, Condition::Bad("all quarantined".to_owned()));
+    assert!(is_alive());
+    report(&states, Component::Spawner, Condition::Bad("it does not answer".to_owned()));
+    assert!(!is_alive());
+}
+
+#[test]
+fn a_condition_that_stays_the_same_wakes_nobody() {
+    let (states, mut reader) = tokio::sync::watch::channel(ready());
+    report(&states, Component::Leases, Condition::Good("0 of 16".to_owned()));
+    assert!(reader.has_changed().unwrap());
+    reader.mark_unchanged();
+    report(&states, Component::Leases, Condition::Good("0 of 16".to_owned()));
+    assert!(!reader.has_changed().unwrap());
+}
+
+#[test]
+fn a_supervisor_that_stops_or_serves_nothing_is_not_ready() {
+    assert!(!State { stopping: true, ..ready() }.is_ready());
+    assert!(!State { served: Catalog::default(), ..ready() }.is_ready());
+    assert!(!State { started: false, ..ready() }.is_ready());
+}
+
+#[test]
+fn a_reason_of_several_lines_is_one_line_of_the_page() {
+    let check = Check { name: "x".to_owned(), ok: false, detail: "a\nb".to_owned() };
+    assert_eq!(print("readyz", &[check]), "[-]x failed: a b\nreadyz check failed\n");
 }

@@ -109,6 +109,25 @@ fn a_plugin_without_a_socket_is_shown_as_failed() {
 }
 
 #[test]
+fn a_verbose_probe_prints_one_line_for_each_check() {
+    let folders = Folders::new();
+    write(&folders.plugins(), "a.yaml", &definition("a", "x"));
+    write(&folders.plugins(), "long.yaml", &definition(&"long".repeat(30), "x"));
+    let server = folders.serve();
+    assert_eq!(server.ask("GET", "/readyz"), (200, "ok".to_owned()));
+    let (status, page) = server.ask("GET", "/readyz?verbose");
+    assert_eq!(status, 200, "{page}");
+    for start in ["[+]startup ok", "[+]definitions ok: generation 1", "[+]plugins ok: 1 of 2 "] {
+        assert!(page.lines().any(|line| line.starts_with(start)), "{start} is not in {page}");
+    }
+    assert!(page.contains("not served: longlong"), "{page}");
+    assert!(page.ends_with("readyz check passed\n"), "{page}");
+    let (status, page) = server.ask("GET", "/livez?verbose");
+    assert_eq!(status, 200);
+    assert!(page.starts_with("[+]http ok\n"), "{page}");
+}
+
+#[test]
 fn sighup_reloads_the_definitions() {
     let folders = Folders::new();
     write(&folders.plugins(), "a.yaml", &definition("a", "x"));
