@@ -79,6 +79,12 @@ impl Evidence<'_> {
             ExceededLimit::Memory => MEMORY.raise(limits.memory.is_some()),
             ExceededLimit::Disk => DISK.raise(limits.disk.is_some()),
             ExceededLimit::Files => FILES.raise(limits.files.is_some()),
+            ExceededLimit::TotalMemory => {
+                format!("{}, or raise the container's memory limit", lower(&MEMORY))
+            }
+            ExceededLimit::TotalProcesses => {
+                format!("{}, or raise the container's limit of processes", lower(&PROCESSES))
+            }
             ExceededLimit::Unmeasured => {
                 let keys = [&MEMORY, &DISK, &FILES].map(Setting::key_name).join(", ");
                 format!("nothing is measured if each of spec.limits.{{{keys}}} is unlimited")
@@ -184,6 +190,11 @@ impl Evidence<'_> {
     }
 }
 
+/// The remedy for a request that takes too much of what all requests share.
+fn lower(row: &Setting) -> String {
+    format!("set spec.limits.{}", row.key_name())
+}
+
 /// Describes the limit that a request exceeded.
 pub(super) fn excess(what: ExceededLimit, limit: Option<u64>) -> String {
     let amount = |row: &Setting| limit.map(|limit| row.say(limit)).unwrap_or_default();
@@ -194,6 +205,16 @@ pub(super) fn excess(what: ExceededLimit, limit: Option<u64>) -> String {
         ExceededLimit::Disk => format!("its files took more than {} of disk", amount(&DISK)),
         ExceededLimit::Files => {
             format!("it had more than {} files and directories", amount(&FILES))
+        }
+        ExceededLimit::TotalMemory => {
+            "all requests together took more memory than the container has for them, and this one \
+             the most"
+                .to_owned()
+        }
+        ExceededLimit::TotalProcesses => {
+            "all requests together had more processes than the container has for them, and this \
+             one the most"
+                .to_owned()
         }
         ExceededLimit::Unmeasured => {
             "its use of memory and disk could not be measured: it hides processes or files, \

@@ -3,6 +3,7 @@
 
 mod bounds;
 mod capture;
+mod consumption;
 mod excerpt;
 mod handle;
 mod lease;
@@ -17,6 +18,7 @@ mod unpack;
 
 pub use self::{
     bounds::{Bounds, Cache, Caches, Network},
+    consumption::{Consumption, RequestUsage},
     excerpt::Excerpt,
     handle::Unconfined,
     lease::{Lease, NoLease},

@@ -205,7 +205,7 @@ impl EventLoop {
             Some(OrderKind::Release(order)) => {
                 self.leases.release(order.lease, Duration::from_millis(order.grace_ms.into()));
             }
-            Some(OrderKind::Setup(_)) | None => {}
+            Some(OrderKind::LimitTotal(_) | OrderKind::Setup(_)) | None => {}
         }
         Ok(true)
     }

@@ -8,3 +8,4 @@ pub(crate) mod plan;
 pub(crate) mod shared;
 pub(crate) mod shortage;
 pub(crate) mod tier;
+pub(crate) mod usage;

@@ -7,6 +7,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::{
     bounds::Bounds,
+    consumption::RequestUsage,
     handle::{Unconfined, WorkerHandle},
     limit_watch::LimitWatch,
     link::{Outgoing, SpawnerGone},
@@ -46,7 +47,7 @@ pub struct Lease {
     bounds: Bounds,
     /// The first worker, until it becomes a command.
     worker: Option<WorkerHandle>,
-    /// Reports that the request exceeded a limit.
+    /// Reports the usage of the request, and that it exceeded a limit.
     limit_watch: LimitWatch,
     /// Place in the semaphore; dropping it admits the next request.
     _place: OwnedSemaphorePermit,
@@ -81,6 +82,13 @@ impl Lease {
         self.uid
     }
 
+    /// Usage of the request as measured last; zeros before the first
+    /// measurement. The most recent changes may be missing.
+    #[must_use]
+    pub fn usage(&self) -> RequestUsage {
+        self.limit_watch.usage(self.id).unwrap_or_default()
+    }
+
     /// Access and limits of all commands.
     #[must_use]
     pub fn bounds(&self) -> &Bounds {
@@ -102,7 +110,9 @@ impl Lease {
         self.worker = Some(worker);
     }
 
-    pub(super) fn id(&self) -> u64 {
+    /// ID of the lease, as in [`Consumption`].
+    #[must_use]
+    pub fn id(&self) -> u64 {
         self.id
     }
 

@@ -1,28 +1,40 @@
-//! Waits for the report that a request exceeded one of its limits.
+//! Usage of a request, and the report that it exceeded one of its limits.
 
 use std::future::pending;
 
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
-use super::run::Termination;
+use super::{
+    consumption::{Consumption, RequestUsage},
+    run::Termination,
+};
 use crate::wire::{exceeded::ExceededLimit, message::RequestLimits};
 
-/// Receiver of the report.
+/// Receiver of both.
 #[derive(Debug)]
 pub(super) struct LimitWatch {
     told: Option<oneshot::Receiver<ExceededLimit>>,
     limits: RequestLimits,
+    consumption: watch::Receiver<Consumption>,
 }
 
 impl LimitWatch {
-    /// The spawner's report arrives through `told`.
-    pub(super) fn new(told: oneshot::Receiver<ExceededLimit>) -> Self {
-        Self { told: Some(told), limits: RequestLimits::default() }
+    /// The report of an exceeded limit arrives through `told`.
+    pub(super) fn new(
+        told: oneshot::Receiver<ExceededLimit>,
+        consumption: watch::Receiver<Consumption>,
+    ) -> Self {
+        Self { told: Some(told), limits: RequestLimits::default(), consumption }
     }
 
     /// Sets the limits, which the result states.
     pub(super) fn limit(&mut self, limits: RequestLimits) {
         self.limits = limits;
+    }
+
+    /// Usage of the request with this lease, as measured last.
+    pub(super) fn usage(&self, lease: u64) -> Option<RequestUsage> {
+        self.consumption.borrow().of(lease)
     }
 
     /// Resolves when the request has exceeded a limit; at most once. The future

@@ -11,12 +11,13 @@ use thiserror::Error;
 use tokio::{
     io::Interest,
     net::UnixDatagram,
-    sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot},
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch},
 };
 use tracing::{error, warn};
 
 use super::{
     bounds::Bounds,
+    consumption::Consumption,
     handle::{self, Endpoints, WorkerHandle},
     lease::{Lease, NoLease},
     limit_watch::LimitWatch,
@@ -29,6 +30,7 @@ use crate::wire::{
         Grants, JobKind, Leased, LimitExceeded, Order, Released, SpawnerEvent, SpawnerReport,
         WorkerEnded,
     },
+    usage::TotalLimits,
 };
 
 /// Orders that one lease may have in the queue: start, watch, stop, release,
@@ -48,6 +50,7 @@ pub struct Link {
     /// One permit for each possible lease. Requests wait here for a permit, so
     /// the queue always has room and no lease is lost.
     places: Arc<Semaphore>,
+    consumption: watch::Receiver<Consumption>,
 }
 
 /// An order to be sent, with the receivers of its result.
@@ -56,6 +59,7 @@ pub(super) enum Outgoing {
     Lease { request: LeaseRequest, kind: JobKind, grants: Grants, endpoints: Endpoints },
     Start { lease: u64, grants: Grants, endpoints: Endpoints },
     Watch { lease: u64 },
+    LimitTotal(TotalLimits),
     Stop { lease: u64 },
     Release { lease: u64, grace_ms: u32 },
 }
@@ -89,14 +93,34 @@ impl Link {
     ) -> io::Result<(Self, impl Future<Output = SpawnerGone>)> {
         let leases = spawner.abilities.leases as usize;
         let (orders, outgoing) = mpsc::channel(leases * ORDERS_PER_LEASE);
-        let link = Self { orders, places: Arc::new(Semaphore::new(leases)) };
+        let (consumption, watched) = watch::channel(Consumption::default());
+        let places = Arc::new(Semaphore::new(leases));
+        let link = Self { orders, places, consumption: watched };
         rustix::io::ioctl_fionbio(&spawner.control, true)?;
         // tokio has no type for SEQPACKET sockets; its datagram type works for
         // them.
         let socket = UnixDatagram::from_std(spawner.control.into())?;
-        let driver =
-            Driver { socket, waiting: Arc::default(), link: link.orders.downgrade(), quarantined };
+        let driver = Driver {
+            socket,
+            waiting: Arc::default(),
+            link: link.orders.downgrade(),
+            consumption,
+            quarantined,
+        };
         Ok((link, driver.run(outgoing)))
+    }
+
+    /// Usage of all requests. The value changes after each measurement and
+    /// when a request is released.
+    #[must_use]
+    pub fn consumption(&self) -> watch::Receiver<Consumption> {
+        self.consumption.clone()
+    }
+
+    /// Sets the limits of all requests together; they replace the earlier ones.
+    /// If the requests exceed a limit, the one with the largest share is ended.
+    pub async fn limit_total(&self, limits: TotalLimits) -> Result<(), SpawnerGone> {
+        self.send(Outgoing::LimitTotal(limits)).await
     }
 
     /// Leases a UID for a request. Dropping the future ends the wait.
@@ -128,6 +152,7 @@ struct Driver<Q> {
     waiting: Arc<Mutex<Pending>>,
     /// Weak: otherwise the driver would keep its own queue open for ever.
     link: mpsc::WeakSender<Outgoing>,
+    consumption: watch::Sender<Consumption>,
     quarantined: Q,
 }
 
@@ -170,6 +195,7 @@ impl<Q: Fn()> Driver<Q> {
                 waiting.jobs.insert(number, endpoints.ended);
                 (Order::start(lease, number, grants), endpoints.descriptors)
             }
+            Outgoing::LimitTotal(limits) => (Order::limit_total(limits), Vec::new()),
             Outgoing::Watch { lease } => (Order::watch(lease), Vec::new()),
             Outgoing::Stop { lease } => (Order::stop(lease), Vec::new()),
             Outgoing::Release { lease, grace_ms } => (Order::release(lease, grace_ms), Vec::new()),
@@ -189,6 +215,9 @@ impl<Q: Fn()> Driver<Q> {
                      directory: remove it by hand"
                 ),
                 Some(SpawnerEvent::LimitExceeded(exceeded)) => self.exceeded(exceeded),
+                Some(SpawnerEvent::Usage(report)) => {
+                    self.consumption.send_modify(|all| all.update(&report));
+                }
                 Some(SpawnerEvent::Ready(_) | SpawnerEvent::NotReady(_)) | None => {}
             }
         }
@@ -203,9 +232,11 @@ impl<Q: Fn()> Driver<Q> {
         let (exceeded, told) = oneshot::channel();
         waiting.limits.insert(leased.lease, exceeded);
         drop(waiting);
-        let orders = self.link.upgrade();
-        let lease =
-            orders.and_then(|orders| Lease::new(leased, orders, place, LimitWatch::new(told)));
+        let new = |orders| {
+            let limit_watch = LimitWatch::new(told, self.consumption.subscribe());
+            Lease::new(leased, orders, place, limit_watch)
+        };
+        let lease = self.link.upgrade().and_then(new);
         // If nobody waits any more, the lease is dropped here and thereby
         // released.
         let _ = answer.send(lease.ok_or(NoLease::SpawnerGone));
@@ -231,6 +262,7 @@ impl<Q: Fn()> Driver<Q> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.limits.remove(&released.lease);
         drop(waiting);
+        self.consumption.send_if_modified(|all| all.remove(released.lease));
         if released.quarantined {
             warn!(
                 lease = released.lease,

@@ -164,7 +164,8 @@ fn ready(control: &OwnedFd) -> Result<Abilities, NotStarted> {
             | SpawnerEvent::WorkerEnded(_)
             | SpawnerEvent::Released(_)
             | SpawnerEvent::Left(_)
-            | SpawnerEvent::LimitExceeded(_),
+            | SpawnerEvent::LimitExceeded(_)
+            | SpawnerEvent::Usage(_),
         )
         | None => Err(NotStarted::Silent(io::ErrorKind::UnexpectedEof.into())),
     }

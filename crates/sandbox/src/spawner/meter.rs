@@ -102,9 +102,14 @@ pub(super) fn run(subject: &Subject<'_>, limits: RequestLimits) -> i32 {
             Err(MeterError::Exceeded(ExceededLimit::Memory)) => MEMORY,
             Err(MeterError::Exceeded(ExceededLimit::Disk)) => DISK,
             Err(MeterError::Exceeded(ExceededLimit::Files)) => FILES,
-            Err(MeterError::Exceeded(ExceededLimit::Unmeasured) | MeterError::Unreadable) => {
-                UNKNOWN
-            }
+            Err(
+                MeterError::Exceeded(
+                    ExceededLimit::TotalMemory
+                    | ExceededLimit::TotalProcesses
+                    | ExceededLimit::Unmeasured,
+                )
+                | MeterError::Unreadable,
+            ) => UNKNOWN,
         };
         if matches!(code, WITHIN | UNKNOWN) {
             break;

@@ -9,6 +9,10 @@ pub enum ExceededLimit {
     Disk,
     /// Number of files and directories.
     Files,
+    /// Memory of all requests together; this request used the most.
+    TotalMemory,
+    /// Processes of all requests together; this request had the most.
+    TotalProcesses,
     /// Unknown: the usage could not be measured several times in a row.
     Unmeasured,
 }

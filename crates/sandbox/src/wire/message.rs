@@ -8,12 +8,18 @@
 
 use prost::{Message, Oneof};
 
-use super::{exceeded::ExceededLimit, plan::RawUsage, shortage::Unfitness, tier::Tier};
+use super::{
+    exceeded::ExceededLimit,
+    plan::RawUsage,
+    shortage::Unfitness,
+    tier::Tier,
+    usage::{TotalLimits, UsageReport},
+};
 
 /// Message from the supervisor to the spawner.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Order {
-    #[prost(oneof = "OrderKind", tags = "1, 2, 3, 4, 5, 6")]
+    #[prost(oneof = "OrderKind", tags = "1, 2, 3, 4, 5, 6, 7")]
     pub(crate) what: Option<OrderKind>,
 }
 
@@ -35,6 +41,9 @@ pub(crate) enum OrderKind {
     /// A command runs: start to measure its usage.
     #[prost(message, tag = "6")]
     Watch(WatchOrder),
+    /// Limits of all requests together, which replace the earlier ones.
+    #[prost(message, tag = "7")]
+    LimitTotal(TotalLimits),
     /// The first order; sent once.
     #[prost(message, tag = "5")]
     Setup(SetupOrder),
@@ -202,7 +211,7 @@ pub(crate) enum JobKind {
 /// Message from the spawner to the supervisor.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct SpawnerReport {
-    #[prost(oneof = "SpawnerEvent", tags = "1, 2, 3, 4, 5, 6, 7")]
+    #[prost(oneof = "SpawnerEvent", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
     pub(crate) event: Option<SpawnerEvent>,
 }
 
@@ -229,6 +238,9 @@ pub(crate) enum SpawnerEvent {
     /// A request exceeded a limit; reported once.
     #[prost(message, tag = "7")]
     LimitExceeded(LimitExceeded),
+    /// Usage of requests, after they were measured.
+    #[prost(message, tag = "8")]
+    Usage(UsageReport),
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -302,6 +314,8 @@ pub(crate) enum ExceededLimitName {
     Memory = 1,
     Disk = 2,
     Files = 3,
+    TotalMemory = 4,
+    TotalProcesses = 5,
 }
 
 impl From<ExceededLimit> for ExceededLimitName {
@@ -311,6 +325,8 @@ impl From<ExceededLimit> for ExceededLimitName {
             ExceededLimit::Memory => Self::Memory,
             ExceededLimit::Disk => Self::Disk,
             ExceededLimit::Files => Self::Files,
+            ExceededLimit::TotalMemory => Self::TotalMemory,
+            ExceededLimit::TotalProcesses => Self::TotalProcesses,
         }
     }
 }
@@ -322,6 +338,8 @@ impl From<ExceededLimitName> for ExceededLimit {
             ExceededLimitName::Memory => Self::Memory,
             ExceededLimitName::Disk => Self::Disk,
             ExceededLimitName::Files => Self::Files,
+            ExceededLimitName::TotalMemory => Self::TotalMemory,
+            ExceededLimitName::TotalProcesses => Self::TotalProcesses,
         }
     }
 }
@@ -333,7 +351,9 @@ impl RequestLimits {
             ExceededLimit::Memory => self.memory,
             ExceededLimit::Disk => self.disk,
             ExceededLimit::Files => self.files,
-            ExceededLimit::Unmeasured => None,
+            ExceededLimit::TotalMemory
+            | ExceededLimit::TotalProcesses
+            | ExceededLimit::Unmeasured => None,
         }
     }
 
@@ -354,6 +374,10 @@ impl Order {
 
     pub(crate) const fn watch(lease: u64) -> Self {
         Self { what: Some(OrderKind::Watch(WatchOrder { lease })) }
+    }
+
+    pub(crate) const fn limit_total(limits: TotalLimits) -> Self {
+        Self { what: Some(OrderKind::LimitTotal(limits)) }
     }
 
     pub(crate) const fn stop(lease: u64) -> Self {
