@@ -23,6 +23,10 @@ product *names:
 attacks *names:
     cargo test --locked --test attacks -- {{names}}
 
+# The built binary in a container's limits, as root with runc
+pod *names:
+    cargo test --locked --test pod -- {{names}}
+
 # Argo CD's client, cmp-server and repo-server against the built binary; needs Go and redis-server
 interop:
     cargo test --locked --test interop

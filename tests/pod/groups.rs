@@ -1,0 +1,98 @@
+//! The control groups of a container.
+
+use std::{fs, path::PathBuf, thread, time::Duration};
+
+/// Mount point of the hierarchies.
+const ROOT: &str = "/sys/fs/cgroup";
+
+/// Hierarchies that a container needs.
+pub(crate) const NEEDED: [&str; 3] = ["memory", "pids", "cpu"];
+
+/// Hierarchies that a container may have a group in.
+const ALL: [&str; 9] =
+    ["memory", "pids", "cpu", "cpuacct", "cpuset", "blkio", "devices", "freezer", "systemd"];
+
+/// The groups with one name, below the root of each hierarchy.
+#[derive(Clone, Debug)]
+pub(crate) struct Groups {
+    pub(crate) name: String,
+}
+
+impl Groups {
+    fn file(&self, hierarchy: &str, file: &str) -> PathBuf {
+        PathBuf::from(ROOT).join(hierarchy).join(&self.name).join(file)
+    }
+
+    fn read(&self, hierarchy: &str, file: &str) -> String {
+        fs::read_to_string(self.file(hierarchy, file)).unwrap_or_default()
+    }
+
+    fn number(&self, hierarchy: &str, file: &str) -> u64 {
+        self.read(hierarchy, file).trim().parse().unwrap_or_default()
+    }
+
+    /// The number after a name in a file of names and numbers.
+    fn named(&self, hierarchy: &str, file: &str, name: &str) -> u64 {
+        let text = self.read(hierarchy, file);
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.and_then(|number| number.trim().parse().ok()).unwrap_or_default()
+    }
+
+    /// PIDs of all processes of the container.
+    pub(crate) fn pids(&self) -> Vec<i32> {
+        let list = self.read("pids", "cgroup.procs");
+        list.lines().filter_map(|line| line.parse().ok()).collect()
+    }
+
+    /// Memory in use, the files of a volume in memory included.
+    pub(crate) fn memory(&self) -> u64 {
+        self.number("memory", "memory.usage_in_bytes")
+    }
+
+    /// The most memory that was in use.
+    pub(crate) fn memory_peak(&self) -> u64 {
+        self.number("memory", "memory.max_usage_in_bytes")
+    }
+
+    /// Limit of the memory.
+    pub(crate) fn memory_limit(&self) -> u64 {
+        self.number("memory", "memory.limit_in_bytes")
+    }
+
+    /// Processes that the kernel killed because the memory was used up.
+    pub(crate) fn oom_kills(&self) -> u64 {
+        self.named("memory", "memory.oom_control", "oom_kill")
+    }
+
+    /// Processes and threads in the container.
+    pub(crate) fn tasks(&self) -> u64 {
+        self.number("pids", "pids.current")
+    }
+
+    /// Forks that failed because of the limit of processes.
+    pub(crate) fn forks_refused(&self) -> u64 {
+        self.named("pids", "pids.events", "max")
+    }
+
+    /// Processor time in use since the start.
+    pub(crate) fn processor_time(&self) -> Duration {
+        Duration::from_nanos(self.number("cpuacct", "cpuacct.usage"))
+    }
+
+    /// Changes a limit while the container runs, as resizing a Pod does.
+    pub(crate) fn set(&self, hierarchy: &str, file: &str, value: &str) {
+        fs::write(self.file(hierarchy, file), value).unwrap();
+    }
+
+    /// Removes groups that a killed test left.
+    pub(crate) fn remove(&self) {
+        for hierarchy in ALL {
+            let directory = PathBuf::from(ROOT).join(hierarchy).join(&self.name);
+            // A group stays busy for a moment after its last process has ended.
+            let attempts = (0..100).map(|_| fs::remove_dir(&directory).is_ok());
+            attempts.take_while(|_| directory.exists()).for_each(|_removed| {
+                thread::sleep(Duration::from_millis(20));
+            });
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! The product inside a container like that of a Pod: real limits of memory,
+//! processes and processor, its own namespaces, a read-only root, a volume in
+//! memory, and a victim that must keep answering. See README.md.
+
+#![cfg(test)]
+#![expect(dead_code, reason = "not every part of the harness has a user")]
+
+mod baseline;
+mod bundle;
+mod container;
+mod groups;
+mod harness;
+mod plugin;
+mod processes;
+mod profile;
+mod request;
+mod running;
+#[path = "../product/skip.rs"]
+mod skip;
+mod timings;
+mod victim;
+mod volume;

@@ -1,0 +1,141 @@
+//! Requests, made in the same way as Argo CD makes them.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::LazyLock,
+    time::Duration,
+};
+
+use cmp_supervisor::grpc::{Client, ClientError, Parcel};
+use flate2::{Compression, write::GzEncoder};
+use sha2::{Digest, Sha256};
+use tokio::{
+    runtime::{Builder, Runtime},
+    task::JoinHandle,
+};
+
+/// Time limit of a request, as Argo CD sends it by default.
+pub(crate) const DEADLINE: Duration = Duration::from_mins(1);
+
+static RUNTIME: LazyLock<Runtime> =
+    LazyLock::new(|| Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap());
+
+/// A packed repository.
+#[derive(Clone, Debug)]
+pub(crate) struct Archive {
+    path: PathBuf,
+    size: u64,
+    checksum: String,
+}
+
+impl Archive {
+    /// Packs files, each with its name and content.
+    pub(crate) fn pack<'a>(
+        path: &Path,
+        files: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+    ) -> Self {
+        let encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        let mut archive = tar::Builder::new(encoder);
+        for (name, content) in files {
+            let mut header = tar::Header::new_ustar();
+            header.set_mode(0o644);
+            header.set_size(content.len() as u64);
+            header.set_cksum();
+            archive.append_data(&mut header, name, content).unwrap();
+        }
+        let bytes = archive.into_inner().unwrap().finish().unwrap();
+        fs::write(path, &bytes).unwrap();
+        let digest = Sha256::digest(&bytes);
+        let checksum = digest.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
+        Self { path: path.to_owned(), size: bytes.len() as u64, checksum }
+    }
+}
+
+/// A request that can be sent many times.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    socket: PathBuf,
+    parcel: Parcel,
+}
+
+/// An answer, or the text of the error.
+pub(crate) type Answer<T> = Result<T, String>;
+
+impl Request {
+    pub(crate) fn new(socket: PathBuf, archive: &Archive) -> Self {
+        let Archive { path, size, checksum } = archive.clone();
+        let parcel = Parcel {
+            application: "app".to_owned(),
+            directory: b".".to_vec(),
+            environment: Vec::new(),
+            archive: path,
+            size,
+            checksum,
+            timeout: DEADLINE,
+        };
+        Self { socket, parcel }
+    }
+
+    /// Sends another repository.
+    pub(crate) fn archive(mut self, archive: &Archive) -> Self {
+        let Archive { path, size, checksum } = archive.clone();
+        self.parcel = Parcel { archive: path, size, checksum, ..self.parcel };
+        self
+    }
+
+    /// Sets a variable, which the command sees as `ARGOCD_ENV_` and its name.
+    pub(crate) fn variable(mut self, name: &str, value: &str) -> Self {
+        self.parcel.environment.push((format!("ARGOCD_ENV_{name}"), value.to_owned()));
+        self
+    }
+
+    pub(crate) fn timeout(mut self, timeout: Duration) -> Self {
+        self.parcel.timeout = timeout;
+        self
+    }
+
+    /// Renders, and returns the manifests.
+    pub(crate) fn generate(&self) -> Answer<Vec<String>> {
+        RUNTIME.block_on(self.clone().generated()).map_err(|error| error.to_string())
+    }
+
+    /// Asks if the plugin claims the application.
+    pub(crate) fn matches(&self) -> Answer<bool> {
+        let asked = async { Client::connect(&self.socket).await?.matches(&self.parcel).await };
+        RUNTIME.block_on(asked).map_err(|error| error.to_string())
+    }
+
+    /// Begins to render.
+    pub(crate) fn start(&self) -> Call {
+        Call(RUNTIME.spawn(self.clone().generated()))
+    }
+
+    async fn generated(self) -> Result<Vec<String>, ClientError> {
+        let mut client = Client::connect(&self.socket).await?;
+        let manifests = client.generate(&self.parcel).await?;
+        let text = |manifest: &[u8]| String::from_utf8_lossy(manifest).into_owned();
+        Ok(manifests.iter().map(|manifest| text(manifest)).collect())
+    }
+}
+
+/// A running request.
+#[derive(Debug)]
+pub(crate) struct Call(JoinHandle<Result<Vec<String>, ClientError>>);
+
+impl Call {
+    /// Waits for the answer.
+    pub(crate) fn wait(self) -> Answer<Vec<String>> {
+        let answer = RUNTIME.block_on(self.0).map_err(|error| error.to_string())?;
+        answer.map_err(|error| error.to_string())
+    }
+
+    /// Cancels the request and closes its connection, as a client that has died.
+    pub(crate) fn vanish(self) {
+        self.0.abort();
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.0.is_finished()
+    }
+}
