@@ -20,6 +20,8 @@ pub(crate) struct Attack {
     /// The result in every tier that `except` does not name.
     pub(crate) expected: Expected,
     pub(crate) except: &'static [(Setting, Expected)],
+    /// Settings in which the result depends on the machine.
+    pub(crate) omitted: &'static [Setting],
     pub(crate) staging: Staging,
     /// Observation that shows the test that the attack worked.
     pub(crate) evidence: Evidence,
@@ -89,6 +91,7 @@ impl Attack {
             evidence: Evidence::Report,
             user: User::Mighty,
             lacking: &[],
+            omitted: &[],
         }
     }
 
@@ -119,6 +122,11 @@ impl Attack {
         Self { lacking, ..self }
     }
 
+    /// Leaves out settings in which the result depends on the machine.
+    pub(crate) const fn omit(self, omitted: &'static [Setting]) -> Self {
+        Self { omitted, ..self }
+    }
+
     pub(crate) fn expected(&self, setting: Setting) -> Expected {
         let exception = |wanted| self.except.iter().find(|(other, _)| *other == wanted);
         let exception = exception(setting).or_else(|| exception(setting.kin()));
@@ -128,7 +136,8 @@ impl Attack {
     /// Attacks that exceed their timeout are slow, so each tier runs them in one
     /// setting only.
     pub(crate) fn is_for(&self, setting: Setting) -> bool {
-        self.staging != Staging::CutOff || setting == setting.kin()
+        let is_slow = self.staging == Staging::CutOff;
+        !self.omitted.contains(&setting) && (!is_slow || setting == setting.kin())
     }
 
     pub(crate) fn timeout(&self) -> Duration {

@@ -7,6 +7,7 @@ mod errors;
 mod limits;
 mod mounted;
 mod network;
+mod oom;
 mod progress;
 mod reading;
 mod signals;

@@ -1,5 +1,7 @@
 //! Checks this process's privileges.
 
+use std::fs;
+
 use cmp_procfs::{Fields, IdRange};
 
 use super::Check;
@@ -14,6 +16,11 @@ const CAPABILITIES: [(u32, &str); 7] = [
     (18, "SYS_CHROOT"),
     (21, "SYS_ADMIN"),
 ];
+
+/// OOM score from which the supervisor is nearly as likely to be killed as a
+/// request. Kubernetes gives up to 999 to Pods that request little memory, and
+/// 1000 to those that request none.
+const HIGH_SCORE: i32 = 500;
 
 /// The bit of `KILL`.
 const KILL: u64 = 1 << 5;
@@ -51,7 +58,23 @@ pub(super) fn look() -> Vec<Check> {
         _ => Check::note("the container has no seccomp profile; requests have their own filter"),
     });
     checks.extend(user_namespace());
+    checks.extend(oom_score());
     checks
+}
+
+/// Checks how much the kernel prefers requests when it must kill a process.
+fn oom_score() -> Option<Check> {
+    let score = fs::read_to_string("/proc/self/oom_score_adj").ok()?;
+    let score: i32 = score.trim().parse().ok()?;
+    let text = format!(
+        "if memory runs out, the kernel compares requests (OOM score 1000) with the supervisor ({score})"
+    );
+    Some(if score < HIGH_SCORE {
+        Check::fine(text)
+    } else {
+        Check::note(format!("{text}: the difference is small, so the largest process is killed"))
+            .remedy("give the Pod the QoS class Guaranteed: requests equal to limits, in every container")
+    })
 }
 
 fn names(capabilities: u64) -> String {

@@ -290,6 +290,11 @@ pub(crate) fn spare_self(_: &Targets) -> Outcome {
     tried(fs::write("/proc/self/oom_score_adj", "-1000"))
 }
 
+/// Back to the score of the supervisor, which needs no capability.
+pub(crate) fn lower_own_score(_: &Targets) -> Outcome {
+    tried(fs::write("/proc/self/oom_score_adj", "0"))
+}
+
 pub(crate) fn take_in_orphans(_: &Targets) -> Outcome {
     tried(nix::sys::prctl::set_child_subreaper(true))
 }

@@ -12,7 +12,7 @@ use crate::{
     },
     evidence::Evidence::{Brings, Leaves, Outlives, Silent},
     payload::{leftovers, processes},
-    setting::Setting::{self, Namespaces},
+    setting::Setting::{self, Namespaces, UidAlone},
 };
 
 /// In a PID namespace of its own, an attacker finds no other process.
@@ -57,6 +57,8 @@ pub(super) const PROCESSES: &[Attack] = &[
         Errno::EACCES,
         "root without CAP_SYS_RESOURCE",
     )]),
+    // Without Landlock, it depends on the capability SYS_RESOURCE of the spawner.
+    Attack::new("pr_lower_oom_score", processes::lower_own_score, Refused).omit(&[UidAlone]),
     Attack::new("pr_subreaper", processes::take_in_orphans, Refused),
     Attack::new("pr_loosen", processes::loosen, Refused),
     Attack::new("pr_close_output", processes::close_output, Nothing).seen(Silent),

@@ -137,6 +137,10 @@ impl Server {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The spawner, which is the supervisor's only child.
     pub(crate) fn spawner(&self) -> Pid {
         let pid = self.child.id();
@@ -145,6 +149,12 @@ impl Server {
             panic!("children of the supervisor: {children}");
         };
         Pid::from_raw(spawner.parse().unwrap()).unwrap()
+    }
+
+    /// Kills the supervisor alone.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 
     /// Sends SIGTERM and waits for the end.

@@ -30,6 +30,7 @@ use crate::{
         filter::{self, TenantUid},
         fork,
         limits::ProcessLimits,
+        oom,
         policy::ExtraAccess,
         privilege::drop_capabilities,
     },
@@ -51,6 +52,9 @@ pub(super) fn assume(
 ) -> Result<OwnedFd, JobError> {
     let parent = getppid();
     setsid().map_err(step("create a session"))?;
+    // Guards are not raised: without its guard, a command could outlive its
+    // request.
+    oom::volunteer().map_err(step("raise the OOM score"))?;
     let is_first = matches!(kind, JobKind::Unpack | JobKind::Canary);
     if is_first {
         make_workspace(context, tenant).map_err(step("create a workspace"))?;
