@@ -6,6 +6,7 @@
 
 mod application;
 mod argument;
+mod fields;
 mod parameter;
 mod peer;
 mod probe;
@@ -21,6 +22,7 @@ use bytes::Bytes;
 
 pub use self::{
     application::Application,
+    fields::Fields,
     parameter::{NoPair, NoParameter, Parameter, Place, conflict, pair, parameter},
     peer::{NotPeer, Peer},
     probe::{Check, Probe},

@@ -4,28 +4,33 @@
 mod doctor;
 mod document;
 mod environment;
+mod fields;
 mod interrupt;
+mod manifest;
 mod pack;
+mod parameters;
 mod private;
 mod report;
 mod show;
+mod subject;
 mod target;
 
-use std::{
-    fmt, fs, io,
-    path::{Path, PathBuf},
-};
+use std::{fmt, io, path::PathBuf};
 
 use thiserror::Error;
 
-pub use self::{doctor::doctor, interrupt::interrupted, pack::NotPacked, private::NotPrivate};
+pub use self::{
+    doctor::doctor, interrupt::interrupted, manifest::NoApplication, pack::NotPacked,
+    private::NotPrivate,
+};
 use self::{
     pack::{Codec, Pack},
     report::Report,
+    subject::Subject,
     target::{Claim, Target, ask, choose, wanted},
 };
 use crate::{
-    config::{self, Application, OutputFormat},
+    config::{Application, OutputFormat},
     grpc::{ClientError, Parcel},
     plural::plural,
 };
@@ -50,6 +55,14 @@ pub enum LocalError {
         application: PathBuf,
         /// The repository.
         root: PathBuf,
+    },
+    /// The Application in a file cannot be rendered.
+    #[error("{path}: {error}")]
+    Application {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        error: NoApplication,
     },
     /// The repository cannot be packed.
     #[error(transparent)]
@@ -147,6 +160,7 @@ impl LocalError {
             Self::Private(_) | Self::Unisolated => 7,
             Self::Directory { .. }
             | Self::Outside { .. }
+            | Self::Application { .. }
             | Self::Pack(_)
             | Self::Client(ClientError::Connect { .. } | ClientError::Archive(_))
             | Self::NoPlugin { .. }
@@ -160,10 +174,12 @@ impl LocalError {
 /// Prints the application's manifests.
 pub async fn render(options: &Application, format: OutputFormat) -> Result<(), LocalError> {
     let mut report = Report::new();
-    let (_pack, parcel) = pack(options, &report)?;
-    let target = Target::open(options, &mut report).await?;
+    let subject = Subject::find(options)?;
+    let (_pack, parcel) = pack(&subject, &report)?;
+    let plugin = subject.plugin.as_deref();
+    let target = Target::open(options, plugin, &mut report).await?;
     let rendered = target.with(&mut report, async |sockets| {
-        let (name, mut client) = choose(options.plugin.as_deref(), sockets, &parcel).await?;
+        let (name, mut client) = choose(plugin, sockets, &parcel).await?;
         Ok((name, client.generate(&parcel).await?))
     });
     let (name, manifests) = rendered.await?;
@@ -178,11 +194,13 @@ pub async fn render(options: &Application, format: OutputFormat) -> Result<(), L
 /// Prints which plugins claim the application.
 pub async fn matches(options: &Application, format: OutputFormat) -> Result<(), LocalError> {
     let mut report = Report::new();
-    let (_pack, parcel) = pack(options, &report)?;
-    let target = Target::open(options, &mut report).await?;
+    let subject = Subject::find(options)?;
+    let (_pack, parcel) = pack(&subject, &report)?;
+    let plugin = subject.plugin.as_deref();
+    let target = Target::open(options, plugin, &mut report).await?;
     let asked = target.with(&mut report, async |sockets| {
         let mut asked = Vec::new();
-        for (name, path) in wanted(options.plugin.as_deref(), sockets)? {
+        for (name, path) in wanted(plugin, sockets)? {
             asked.push((name.clone(), ask(path, &parcel).await));
         }
         Ok(asked)
@@ -200,38 +218,27 @@ pub async fn matches(options: &Application, format: OutputFormat) -> Result<(), 
 /// Prints the parameters that the application can set.
 pub async fn parameters(options: &Application, format: OutputFormat) -> Result<(), LocalError> {
     let mut report = Report::new();
-    let (_pack, parcel) = pack(options, &report)?;
-    let target = Target::open(options, &mut report).await?;
+    let subject = Subject::find(options)?;
+    let (_pack, parcel) = pack(&subject, &report)?;
+    let plugin = subject.plugin.as_deref();
+    let target = Target::open(options, plugin, &mut report).await?;
     let announced = target.with(&mut report, async |sockets| {
-        let (_, mut client) = choose(options.plugin.as_deref(), sockets, &parcel).await?;
+        let (_, mut client) = choose(plugin, sockets, &parcel).await?;
         Ok(client.announce(&parcel).await?)
     });
     show::print(&show::announcements(announced.await?, format)?)
 }
 
 /// Packs the repository, and composes the request that Argo CD would send.
-fn pack(options: &Application, report: &Report) -> Result<(Pack, Parcel), LocalError> {
-    if let Some(name) = config::conflict(&options.param) {
-        return Err(LocalError::Parameters(name.to_owned()));
-    }
-    let find = |path: &Path| {
-        let found = fs::canonicalize(path);
-        found.map_err(|error| LocalError::Directory { path: path.to_owned(), error })
-    };
-    let application = find(&options.directory)?;
-    let root = options.repo_root.as_deref().map_or_else(|| Ok(application.clone()), find)?;
-    let Ok(directory) = application.strip_prefix(&root) else {
-        return Err(LocalError::Outside { application, root });
-    };
-    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
-    let name = application.file_name().unwrap_or_default().to_string_lossy().into_owned();
+fn pack(subject: &Subject<'_>, report: &Report) -> Result<(Pack, Parcel), LocalError> {
+    let Subject { options, root, directory, fields, .. } = subject;
     let codec = if options.socket.is_some() { Codec::Gzip } else { Codec::Zstd };
-    let pack = Pack::new(&root, codec)?;
+    let pack = Pack::new(root, codec)?;
     let files = plural(pack.files, "file");
     report.step("packed", &format!("{files}, {} bytes compressed", pack.size));
     let parcel = Parcel {
-        environment: environment::compose(&name, directory, &options.env, &options.param),
-        application: name,
+        environment: environment::compose(fields, directory),
+        application: fields.name.clone(),
         directory: directory.as_os_str().as_encoded_bytes().to_vec(),
         archive: pack.path().to_owned(),
         size: pack.size,

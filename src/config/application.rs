@@ -1,7 +1,5 @@
 //! An application on this machine.
 
-#![expect(clippy::doc_markdown, reason = "help texts are not Markdown")]
-
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -9,31 +7,25 @@ use clap::Args;
 use super::{
     Isolation,
     argument::{Described as _, Time},
-    parameter::{Parameter, pair, parameter},
+    fields::Fields,
 };
 use crate::settings;
 
 /// An application on this machine, and how to try it.
 #[derive(Args, Clone, Debug)]
 pub struct Application {
-    /// Directory of the application
-    #[arg(value_name = "APP_DIR")]
-    pub directory: PathBuf,
+    /// Directory of the application [default: spec.source.path of --application]
+    #[arg(value_name = "APP_DIR", required_unless_present = "application")]
+    pub directory: Option<PathBuf>,
     /// Plugin to use, with its version behind a dash [default: whichever claims the application]
     #[arg(long, value_name = "NAME")]
     pub plugin: Option<String>,
     /// Directory of plugin definitions [default: ./plugins.d if it is there]
     #[arg(long, value_name = "DIR", env = settings::PLUGINS_DIR.variable())]
     pub plugins_dir: Option<PathBuf>,
-    /// Directory that is sent to the plugin and contains the application [default: the application]
+    /// Directory that is sent to the plugin and contains the application [default: the application, or . with --application]
     #[arg(long, value_name = "DIR")]
     pub repo_root: Option<PathBuf>,
-    /// An item of spec.source.plugin.env; the plugin sees it as ARGOCD_ENV_NAME
-    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
-    pub env: Vec<(String, String)>,
-    /// An item of spec.source.plugin.parameters; `NAME[]=VALUE` for lists, `NAME[KEY]=VALUE` for maps
-    #[arg(long, value_name = "NAME=VALUE", value_parser = parameter)]
-    pub param: Vec<Parameter>,
     /// Ask the server on this socket, ours or argocd-cmp-server, instead of one of its own
     #[arg(long, value_name = "SOCK")]
     pub socket: Option<PathBuf>,
@@ -43,6 +35,9 @@ pub struct Application {
     /// Time for the answer
     #[arg(time = &settings::ANSWER_TIMEOUT, help_heading = None)]
     pub(crate) timeout: Time,
+    /// Fields of the Application.
+    #[command(flatten)]
+    pub fields: Fields,
 }
 
 impl Application {

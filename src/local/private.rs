@@ -76,6 +76,7 @@ impl Private {
     /// one, and waits until it serves them.
     pub(super) async fn start(
         options: &Application,
+        plugin: Option<&str>,
         report: &mut Report,
     ) -> Result<Self, NotPrivate> {
         let isolation = options.isolation;
@@ -83,8 +84,7 @@ impl Private {
         // The UIDs of requests must be able to enter it.
         fs::set_permissions(directory.path(), Permissions::from_mode(0o711))?;
         let plugins = options.plugins_dir();
-        let (copies, mut left_out) =
-            copy_definitions(&plugins, directory.path(), options.plugin.as_deref(), report)?;
+        let (copies, mut left_out) = copy_definitions(&plugins, directory.path(), plugin, report)?;
         let mut command = Command::new("/proc/self/exe");
         command
             .arg("serve")

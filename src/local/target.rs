@@ -40,12 +40,13 @@ pub(super) enum Claim {
 impl Target {
     pub(super) async fn open(
         options: &Application,
+        plugin: Option<&str>,
         report: &mut Report,
     ) -> Result<Self, LocalError> {
         if let Some(socket) = &options.socket {
             return Ok(Self::Socket(socket.clone()));
         }
-        let private = Private::start(options, report).await?;
+        let private = Private::start(options, plugin, report).await?;
         Ok(Self::Private(Box::new(private), options.plugins_dir()))
     }
 

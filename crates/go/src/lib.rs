@@ -5,11 +5,13 @@
 #![forbid(unsafe_code)]
 
 pub mod exec;
+mod expand;
 pub mod path;
 mod quote;
 mod words;
 
 pub use self::{
+    expand::expand,
     quote::quote,
     words::{errno_text, signal_text},
 };

@@ -1,0 +1,93 @@
+//! The fields of an Argo CD Application that a plugin sees.
+
+use std::path::Path;
+
+use super::{manifest::Manifest, parameters::ParameterValue};
+use crate::config;
+
+/// Fields of an Application, as Argo CD names its variables.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Fields {
+    pub(super) name: String,
+    pub(super) namespace: String,
+    pub(super) project: String,
+    pub(super) revision: String,
+    pub(super) target_revision: String,
+    pub(super) repo_url: String,
+    pub(super) kube_version: String,
+    pub(super) api_versions: String,
+    /// Items of `spec.source.plugin.env`.
+    pub(super) environment: Vec<(String, String)>,
+    /// Items of `spec.source.plugin.parameters`.
+    pub(super) parameters: Vec<ParameterValue>,
+}
+
+/// Project and namespace of an Application that names none.
+const DEFAULT: &str = "default";
+
+impl Fields {
+    /// The flags, then the Application, then the defaults. A variable or
+    /// parameter of the flags replaces the one of the same name.
+    pub(super) fn new(flags: &config::Fields, manifest: Manifest, directory: &Path) -> Self {
+        let of_directory = || directory.file_name().unwrap_or_default().to_string_lossy().into();
+        let or_default = |value: Option<String>| value.unwrap_or_else(|| DEFAULT.to_owned());
+        let first = |flag: &Option<String>, value: Option<String>| flag.clone().or(value);
+        let mut environment = manifest.environment;
+        environment.retain(|(name, _)| flags.env.iter().all(|(given, _)| given != name));
+        environment.extend(flags.env.iter().cloned());
+        let given = ParameterValue::gather(&flags.param);
+        let mut parameters = manifest.parameters;
+        parameters.retain(|known| given.iter().all(|given| given.name != known.name));
+        parameters.extend(given);
+        Self {
+            name: first(&flags.name, manifest.name).unwrap_or_else(of_directory),
+            namespace: or_default(first(&flags.namespace, manifest.namespace)),
+            project: or_default(first(&flags.project, manifest.project)),
+            revision: flags.revision.clone().unwrap_or_default(),
+            target_revision: first(&flags.target_revision, manifest.target_revision)
+                .unwrap_or_default(),
+            repo_url: first(&flags.repo_url, manifest.repo_url).unwrap_or_default(),
+            kube_version: flags.kube_version.clone().unwrap_or_default(),
+            api_versions: flags.api_versions.clone().unwrap_or_default(),
+            environment,
+            parameters,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{pair, parameter};
+
+    #[test]
+    fn flags_win_over_the_application() {
+        let flags = config::Fields {
+            name: Some("flag".to_owned()),
+            env: vec![pair("A=flag").unwrap()],
+            param: vec![parameter("p=flag").unwrap()],
+            ..config::Fields::default()
+        };
+        let manifest = Manifest {
+            name: Some("file".to_owned()),
+            project: Some("team".to_owned()),
+            environment: vec![("A".to_owned(), "file".to_owned()), ("B".to_owned(), String::new())],
+            parameters: ParameterValue::gather(&[parameter("p=file").unwrap()]),
+            ..Manifest::default()
+        };
+        let fields = Fields::new(&flags, manifest, Path::new("/r/app"));
+        assert_eq!(
+            (&*fields.name, &*fields.project, &*fields.namespace),
+            ("flag", "team", "default")
+        );
+        let names: Vec<_> = fields.environment.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["B", "A"]);
+        assert_eq!(fields.parameters, ParameterValue::gather(&flags.param));
+    }
+
+    #[test]
+    fn the_directory_is_the_name_of_an_application_without_one() {
+        let none = (config::Fields::default(), Manifest::default());
+        assert_eq!(Fields::new(&none.0, none.1, Path::new("/r/app")).name, "app");
+    }
+}

@@ -1,0 +1,296 @@
+//! An Argo CD Application in a file.
+
+use std::{
+    fs,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, de::DeserializeOwned};
+use thiserror::Error;
+
+use super::parameters::ParameterValue;
+
+/// Longest file in bytes. The API server takes no object above 1.5 MiB; a file
+/// may hold more than one.
+const MAX_FILE: u64 = 16 * 1024 * 1024;
+
+/// Namespace of Argo CD. Names of Applications elsewhere have their namespace in front.
+const CONTROL_PLANE: &str = "argocd";
+
+/// Fields of an Application that a plugin sees. All are empty without a file.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Manifest {
+    pub(super) name: Option<String>,
+    pub(super) namespace: Option<String>,
+    pub(super) project: Option<String>,
+    pub(super) repo_url: Option<String>,
+    pub(super) target_revision: Option<String>,
+    /// Directory of the application in its repository.
+    pub(super) path: Option<PathBuf>,
+    /// Name of the plugin.
+    pub(super) plugin: Option<String>,
+    /// Items of `spec.source.plugin.env`.
+    pub(super) environment: Vec<(String, String)>,
+    /// Items of `spec.source.plugin.parameters`.
+    pub(super) parameters: Vec<ParameterValue>,
+}
+
+/// Reasons why a file has no Application to render.
+#[derive(Debug, Error)]
+pub enum NoApplication {
+    /// The file cannot be read.
+    #[error("{0}")]
+    Read(#[from] io::Error),
+    /// The file is too large.
+    #[error("it is larger than {} MiB", MAX_FILE >> 20)]
+    Large,
+    /// The file is not YAML, or a field has another type.
+    #[error("{0}")]
+    Invalid(#[from] serde_yaml::Error),
+    /// There is no document of kind Application.
+    #[error("it has no document of kind Application")]
+    Absent,
+    /// There are several, and none has the requested name.
+    #[error("it has several Applications: choose one with --name: {}", .0.join(", "))]
+    Several(Vec<String>),
+    /// Its source is a chart, or there is none.
+    #[error("the source of the Application has no path: add the directory as APP_DIR")]
+    NoPath,
+    /// Several sources have a plugin, or there is none at the given position.
+    #[error("the Application has {count} sources: choose one with --source-position 1 to {count}")]
+    Sources {
+        /// Number of sources.
+        count: usize,
+    },
+}
+
+#[derive(Debug, Deserialize)]
+struct Document {
+    metadata: Metadata,
+    spec: Specification,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Metadata {
+    #[serde(default)]
+    name: String,
+    namespace: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Specification {
+    project: Option<String>,
+    destination: Option<Destination>,
+    source: Option<Source>,
+    #[serde(default)]
+    sources: Vec<Source>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Destination {
+    namespace: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Source {
+    #[serde(rename = "repoURL")]
+    repo_url: Option<String>,
+    target_revision: Option<String>,
+    path: Option<PathBuf>,
+    plugin: Option<Plugin>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Plugin {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    env: Vec<Variable>,
+    #[serde(default)]
+    parameters: Vec<ParameterValue>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Variable {
+    name: String,
+    #[serde(default)]
+    value: String,
+}
+
+impl Manifest {
+    /// Reads the Application in a file; `-` stands for standard input.
+    pub(super) fn read(
+        path: &Path,
+        name: Option<&str>,
+        position: Option<usize>,
+    ) -> Result<Self, NoApplication> {
+        Self::parse(&text(path)?, name, position)
+    }
+
+    fn parse(
+        text: &str,
+        name: Option<&str>,
+        position: Option<usize>,
+    ) -> Result<Self, NoApplication> {
+        let Document { metadata, mut spec } = choose(applications(text)?, name)?;
+        let source = spec.take_source(position)?;
+        let plugin = source.plugin.unwrap_or_default();
+        let environment = plugin.env.into_iter().map(|Variable { name, value }| (name, value));
+        Ok(Self {
+            name: Some(metadata.instance()).filter(|name| !name.is_empty()),
+            namespace: spec.destination.and_then(|destination| destination.namespace),
+            project: spec.project,
+            repo_url: source.repo_url,
+            target_revision: source.target_revision,
+            path: source.path,
+            plugin: Some(plugin.name).filter(|name| !name.is_empty()),
+            environment: environment.collect(),
+            parameters: plugin.parameters,
+        })
+    }
+}
+
+impl Metadata {
+    /// Argo CD's name of the Application.
+    fn instance(&self) -> String {
+        match self.namespace.as_deref() {
+            None | Some("" | CONTROL_PLANE) => self.name.clone(),
+            Some(namespace) => format!("{namespace}_{}", self.name),
+        }
+    }
+}
+
+impl Specification {
+    /// The source at a position, or else the only one that has a plugin.
+    fn take_source(&mut self, position: Option<usize>) -> Result<Source, NoApplication> {
+        let sources = std::mem::take(&mut self.sources);
+        // Argo CD ignores `source` if there are `sources`.
+        let mut sources =
+            if sources.is_empty() { self.source.take().into_iter().collect() } else { sources };
+        let count = sources.len();
+        let index = match position {
+            Some(position) => position.checked_sub(1).filter(|index| *index < count),
+            None => only(sources.iter().map(|source| source.plugin.is_some()))
+                .or_else(|| only(sources.iter().map(|source| source.path.is_some()))),
+        };
+        match index {
+            Some(index) => Ok(sources.swap_remove(index)),
+            None if position.is_none() && sources.iter().all(|source| source.path.is_none()) => {
+                Ok(sources.pop().unwrap_or_default())
+            }
+            None => Err(NoApplication::Sources { count }),
+        }
+    }
+}
+
+/// The index of the only `true`.
+fn only(mut all: impl Iterator<Item = bool>) -> Option<usize> {
+    let index = all.position(|is_it| is_it)?;
+    (!all.any(|is_it| is_it)).then_some(index)
+}
+
+fn text(path: &Path) -> Result<String, NoApplication> {
+    let mut text = String::new();
+    let read = match path.as_os_str().as_encoded_bytes() {
+        b"-" => io::stdin().take(MAX_FILE + 1).read_to_string(&mut text)?,
+        _ => fs::File::open(path)?.take(MAX_FILE + 1).read_to_string(&mut text)?,
+    };
+    if read as u64 > MAX_FILE { Err(NoApplication::Large) } else { Ok(text) }
+}
+
+/// All documents of kind Application.
+fn applications(text: &str) -> Result<Vec<Document>, NoApplication> {
+    let mut all = Vec::new();
+    for document in serde_yaml::Deserializer::from_str(text) {
+        let document = serde_yaml::Value::deserialize(document)?;
+        let kind = document.get("kind").and_then(serde_yaml::Value::as_str);
+        if kind == Some("Application") {
+            all.push(from_value(document)?);
+        }
+    }
+    Ok(all)
+}
+
+fn from_value<T: DeserializeOwned>(value: serde_yaml::Value) -> Result<T, NoApplication> {
+    Ok(serde_yaml::from_value(value)?)
+}
+
+fn choose(mut all: Vec<Document>, name: Option<&str>) -> Result<Document, NoApplication> {
+    if all.len() > 1 {
+        let names = all.iter().map(|document| document.metadata.name.clone()).collect();
+        let index = only(all.iter().map(|document| Some(document.metadata.name.as_str()) == name));
+        return index.map(|index| all.swap_remove(index)).ok_or(NoApplication::Several(names));
+    }
+    all.pop().ok_or(NoApplication::Absent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TWO_SOURCES: &str = "\
+kind: ConfigMap
+---
+apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata: {name: web, namespace: team}
+spec:
+  project: shop
+  destination: {namespace: prod}
+  sources:
+    - {repoURL: https://charts.example, chart: x, targetRevision: 1.2.3}
+    - repoURL: https://git.example/a.git
+      targetRevision: main
+      path: apps/web
+      plugin:
+        name: helm-v1
+        env: [{name: A, value: b}, {name: E}]
+        parameters: [{name: list, array: []}, {name: text, string: x}]
+";
+
+    fn parse(text: &str) -> Result<Manifest, NoApplication> {
+        Manifest::parse(text, None, None)
+    }
+
+    #[test]
+    fn the_source_with_a_plugin_is_taken() {
+        let manifest = parse(TWO_SOURCES).unwrap();
+        assert_eq!(manifest.name.as_deref(), Some("team_web"));
+        assert_eq!(manifest.path.as_deref(), Some(Path::new("apps/web")));
+        assert_eq!(manifest.plugin.as_deref(), Some("helm-v1"));
+        assert_eq!(manifest.namespace.as_deref(), Some("prod"));
+        assert_eq!(manifest.environment.len(), 2);
+        let json = serde_json::to_string(&manifest.parameters).unwrap();
+        assert_eq!(json, r#"[{"array":[],"name":"list"},{"name":"text","string":"x"}]"#);
+    }
+
+    #[test]
+    fn an_ambiguous_source_is_refused() {
+        let two = TWO_SOURCES.replace("chart: x", "path: y, plugin: {}");
+        assert!(matches!(parse(&two), Err(NoApplication::Sources { count: 2 })));
+        assert!(Manifest::parse(&two, None, Some(2)).is_ok());
+        for position in [0, 3] {
+            assert!(Manifest::parse(&two, None, Some(position)).is_err(), "{position}");
+        }
+    }
+
+    #[test]
+    fn one_of_several_applications_is_chosen_by_name() {
+        let other = TWO_SOURCES.replace("name: web", "name: api");
+        let both = format!("{TWO_SOURCES}---\n{other}");
+        assert!(matches!(parse(&both), Err(NoApplication::Several(names)) if names.len() == 2));
+        let api = Manifest::parse(&both, Some("api"), None).unwrap();
+        assert_eq!(api.name.as_deref(), Some("team_api"));
+    }
+
+    #[test]
+    fn files_without_an_application_are_refused() {
+        assert!(matches!(parse("kind: Pod\n"), Err(NoApplication::Absent)));
+        assert!(matches!(parse("a: [\n"), Err(NoApplication::Invalid(_))));
+        let chart = "kind: Application\nmetadata: {}\nspec: {source: {chart: x}}\n";
+        assert_eq!(parse(chart).unwrap().path, None);
+    }
+}
