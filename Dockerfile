@@ -10,6 +10,8 @@ COPY Cargo.toml Cargo.lock build.rs ./
 COPY proto ./proto
 COPY crates ./crates
 COPY src ./src
+# Not built, but Cargo.toml names them.
+COPY tests ./tests
 # `explain` prints from the documentation.
 COPY docs ./docs
 # Links glibc statically, because musl's allocator halves the speed of YAML.

@@ -7,6 +7,7 @@
 mod application;
 mod argument;
 mod fields;
+mod install;
 mod parameter;
 mod peer;
 mod probe;
@@ -23,8 +24,9 @@ use bytes::Bytes;
 pub use self::{
     application::Application,
     fields::Fields,
+    install::Install,
     parameter::{NoPair, NoParameter, Parameter, Place, conflict, pair, parameter},
-    peer::{NotPeer, Peer},
+    peer::{NotPeer, PEER_NAME, Peer},
     probe::{Check, Probe},
     serve::Serve,
     status::Status,

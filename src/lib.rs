@@ -29,6 +29,7 @@
 //! - [`validate`] checks definitions; [`status`] and [`probe`] ask a running supervisor.
 //! - [`local`] runs `render`, `match`, `params` and `doctor` with a private
 //!   supervisor, which reports to it by [`event`].
+//! - [`install`] copies the program into another container's directory.
 //! - [`shutdown`] stops everything in order.
 
 #![forbid(unsafe_code)]
@@ -39,6 +40,7 @@ pub mod config;
 pub mod event;
 pub mod grpc;
 mod http_client;
+pub mod install;
 pub mod loader;
 pub mod local;
 pub mod log;

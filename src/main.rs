@@ -8,9 +8,10 @@ use clap_mangen::Man;
 use cmp_sandbox::{SPAWNER, spawner_main};
 use cmp_supervisor::{
     config::{
-        Application, Explain, NotPeer, OutputFormat, Peer, Probe, Serve, Status, TextFormat,
-        Validate,
+        Application, Explain, Install, NotPeer, OutputFormat, Peer, Probe, Serve, Status,
+        TextFormat, Validate,
     },
+    install::install,
     local::{self, LocalError},
     plugin,
     probe::probe,
@@ -40,6 +41,8 @@ enum Verb {
     Status(Status),
     /// Check the health of a running supervisor, within 1 s
     Probe(Probe),
+    /// Copy this program into a directory, also under the name argocd-cmp-server
+    Install(Install),
     Validate(Validate),
     Explain(Explain),
     /// Print the JSON Schema of plugin.yaml, for editors
@@ -115,6 +118,10 @@ fn main() -> ExitCode {
         Verb::Params(local) => run(local::parameters(&local.application, local.output)),
         Verb::Status(config) => show_status(&config),
         Verb::Probe(config) => check_health(&config),
+        Verb::Install(options) => match install(&options) {
+            Ok(paths) => print(&paths.map(|path| format!("{}\n", path.display())).concat()),
+            Err(error) => fail(&error, 1),
+        },
         Verb::Validate(options) => {
             validate::validate(&options).map_or_else(|error| fail(&error, INTERNAL), ExitCode::from)
         }

@@ -15,7 +15,7 @@ use super::{Http, LogFormat, LogLevel, PEER_CONFIG, PEER_FILE, Serve};
 use crate::settings::HTTP;
 
 /// The name under which this program behaves as argocd-cmp-server.
-const PEER_NAME: &str = "argocd-cmp-server";
+pub const PEER_NAME: &str = "argocd-cmp-server";
 
 /// The flags of argocd-cmp-server. As there, the last of several counts.
 #[derive(Debug, Parser)]

@@ -8,6 +8,7 @@ mod definition_properties;
 mod diagnostics;
 mod doctor;
 mod entrances;
+mod image;
 mod reload;
 mod sandbox_settings;
 mod schema;
