@@ -34,7 +34,7 @@ const SOCKET_MODE: u32 = 0o660;
 
 /// Longest path of the directory. The sandbox's trial creates the longest path
 /// in it.
-const MAX_DIRECTORY: usize = MAX_SOCKET_PATH - "/.canary-4194304/socket".len();
+const MAX_DIRECTORY: usize = MAX_SOCKET_PATH - "/.canary-0123456/socket".len();
 
 /// Longest wait for a new socket's first answer.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);

@@ -6,6 +6,7 @@
 //! the spawner releases all leases and ends too.
 
 mod caches;
+mod claims;
 mod clean;
 mod kill;
 mod leases;

@@ -3,10 +3,7 @@
 
 use std::{
     fs,
-    os::unix::{
-        fs::{DirBuilderExt, chown},
-        net::UnixListener,
-    },
+    os::unix::fs::{DirBuilderExt, chown},
     path::PathBuf,
     process::Command,
 };
@@ -15,12 +12,11 @@ use super::{
     Fact, OF_THE_FIRST, Stage, check,
     killed::{AT_WORK, DAEMON, LONG, PATIENCE, all_gone, end, long, strike, until},
     tenants,
-    users::Other,
+    users::{Other, claimant},
 };
 use crate::{
     arena::USERS,
     processes::{self, Process},
-    raw::abstract_address,
     setting::Setting,
 };
 
@@ -190,8 +186,8 @@ fn without_proof() -> Result<(), String> {
 fn somebody_elses() -> Result<(), String> {
     let stage = stage(Setting::Uid, "");
     let claimed = stage.user(OF_THE_FIRST);
-    let name = abstract_address(&format!("cmp-supervisor/uid/{claimed}"));
-    let _claim = UnixListener::bind_addr(&name).map_err(|error| error.to_string())?;
+    let claim = claimant(claimed);
+    until("the claim", || shows(claim.0.id(), claimed))?;
     // A UID outside the range: another kind of server may leave directories too.
     let outside = stage.options.first_uid - 1;
     let mut others = [claimed, outside].map(Other::of);
@@ -205,6 +201,13 @@ fn somebody_elses() -> Result<(), String> {
     let _supervisor = stage.start(stage.options.command())?;
     let lives = others.each_mut().map(|other| matches!(other.0.try_wait(), Ok(None)));
     check(lives == [true; 2], || format!("a process of another program was ended: {lives:?}"))
+}
+
+/// Returns true if a process has a supplementary group.
+fn shows(pid: u32, group: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let groups = status.lines().find_map(|line| line.strip_prefix("Groups:"));
+    groups.is_some_and(|groups| groups.split_whitespace().any(|id| id == group.to_string()))
 }
 
 /// Processes that are killed when the test is over.

@@ -30,6 +30,12 @@ impl Other {
     }
 }
 
+/// A process that claims a UID, as the spawner of another supervisor does.
+pub(super) fn claimant(user: u32) -> Other {
+    let mut command = Command::new("setpriv");
+    Other(command.args(["--groups", &user.to_string(), "sleep", "300"]).spawn().expect("setpriv"))
+}
+
 impl Drop for Other {
     fn drop(&mut self) {
         // It may have ended by itself.

@@ -13,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use rand::RngExt;
 use thiserror::Error;
 use tokio::time::timeout;
 
@@ -31,6 +32,13 @@ use crate::wire::{
 
 /// Longest duration of the trial. It usually takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Beginning of the names of targets in the directory of sockets. Seven
+/// characters follow: the paths of sockets have a limit.
+const PREFIX: &str = ".canary-";
+
+/// Targets of this age do not belong to a trial that is still running.
+const ABANDONED: Duration = Duration::from_mins(1);
 
 /// First versions of Landlock that cover TCP ports and abstract sockets.
 const COVERS_PORTS: i32 = 4;
@@ -102,11 +110,11 @@ struct Victims {
 
 impl Victims {
     fn new(parent: &Path) -> io::Result<Self> {
-        let name = format!(".canary-{}", std::process::id());
+        remove_abandoned(parent);
+        // Random: several supervisors may share the directory and the network,
+        // and have the same process ID in containers of their own.
+        let name = format!("{PREFIX}{:07x}", rand::rng().random_range(0..1_u32 << 28));
         let directory = parent.join(&name);
-        // An earlier process with the same ID may have been killed during its
-        // trial.
-        let _ = fs::remove_dir_all(&directory);
         fs::DirBuilder::new().mode(0o755).create(&directory)?;
         let file = |name, mode| {
             let path = directory.join(name);
@@ -120,7 +128,7 @@ impl Victims {
         let path = directory.join("socket");
         let socket = UnixListener::bind(&path)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o660))?;
-        let abstract_name = format!("cmp-supervisor/{name}");
+        let abstract_name = format!("cmp-supervisor/{:032x}", rand::rng().random::<u128>());
         let named = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&abstract_name)?)?;
         let port = std::net::TcpListener::bind("127.0.0.1:0")?;
         Ok(Self { directory, abstract_name, port, _sockets: [socket, named] })
@@ -148,9 +156,55 @@ impl Victims {
     }
 }
 
+/// Removes targets of supervisors that were killed during their trial. Errors
+/// are ignored, because the names cannot collide.
+fn remove_abandoned(parent: &Path) {
+    let is_old = |entry: &fs::DirEntry| {
+        let modified = entry.metadata().and_then(|about| about.modified());
+        modified.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > ABANDONED))
+    };
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(PREFIX) && is_old(&entry) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
 impl Drop for Victims {
     fn drop(&mut self) {
-        // If this fails, the next start removes it.
+        // If this fails, a later start removes it.
         let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn supervisors_with_equal_process_ids_share_a_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        let first = Victims::new(directory.path()).unwrap();
+        let second = Victims::new(directory.path()).unwrap();
+        assert!(first.directory.join("secret").exists(), "the second removed it");
+        drop((first, second));
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn targets_of_a_killed_supervisor_are_removed_later() {
+        let directory = tempfile::tempdir().unwrap();
+        let left = directory.path().join(".canary-1");
+        fs::create_dir(&left).unwrap();
+        let age = |age| {
+            let then = std::time::SystemTime::now() - age;
+            fs::File::open(&left).unwrap().set_modified(then).unwrap();
+        };
+        age(ABANDONED / 2);
+        remove_abandoned(directory.path());
+        assert!(left.exists(), "its trial may be running");
+        age(ABANDONED * 2);
+        remove_abandoned(directory.path());
+        assert!(!left.exists());
     }
 }

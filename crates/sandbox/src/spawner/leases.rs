@@ -23,6 +23,7 @@ use super::{
     process_check::ProcessCheck,
     setup::Prepared,
     slot::{LeaseRecord, PendingWorker, SlotState, Slots},
+    uid_pool::UidPool,
 };
 use crate::{
     kernel::fork::{Reaped, SingleThreaded},
@@ -172,7 +173,14 @@ impl Leases {
             root_path: &root.path,
         };
         let read = &grants.read;
-        match self.fork.fork(|| Job::new(&context, &tenant, kind, channels).start(read)) {
+        let uids = self.prepared.uids.as_ref();
+        let work = || {
+            // The child could outlive this process, and so would its claims. A
+            // worker verifies its groups later.
+            let _ = uids.map(UidPool::leave);
+            Job::new(&context, &tenant, kind, channels).start(read)
+        };
+        match self.fork.fork(work) {
             Ok(pid) => {
                 lease.workers.insert(pid, job);
                 lease.limits = grants.limits;

@@ -31,18 +31,19 @@ const KILL_AGAIN: Duration = Duration::from_millis(5);
 /// the UID of a request whose supervisor has ended. UIDs outside the range,
 /// with an account, or claimed by another supervisor are skipped. None of these
 /// UIDs is leased now, because a UID with a process is not claimed.
-pub(super) fn end(fork: SingleThreaded, uids: &UidPool, owners: impl Iterator<Item = Uid>) {
+pub(super) fn end(fork: SingleThreaded, uids: &mut UidPool, owners: impl Iterator<Item = Uid>) {
     let owners: BTreeSet<u32> = owners.map(Uid::as_raw).collect();
-    let claimed = |owner| Some((Uid::from_raw(owner), uids.claim_left(owner)?));
-    let mut left: Vec<_> = owners.into_iter().filter_map(claimed).collect();
+    let is_claimed =
+        |owner: &u32| has_visible_process(Uid::from_raw(*owner)) && uids.claim_left(*owner);
+    let mut left: Vec<Uid> = owners.into_iter().filter(is_claimed).map(Uid::from_raw).collect();
     let Some(killer) = uids.any_killer() else { return };
     let until = Instant::now() + PATIENCE;
     loop {
-        left.retain(|(owner, _claim)| has_visible_process(*owner));
+        left.retain(|owner| has_visible_process(*owner));
         if left.is_empty() || Instant::now() > until {
             return;
         }
-        for (owner, _claim) in &left {
+        for owner in &left {
             // One at a time: two killers with the same UID could kill each
             // other.
             let pair = UidPair { killer, tenant: *owner };

@@ -114,7 +114,8 @@ impl Unavailable {
                 NoUids::Capabilities(_)
                 | NoUids::Unmapped { .. }
                 | NoUids::NoneFree { .. }
-                | NoUids::Read { .. },
+                | NoUids::Read { .. }
+                | NoUids::Claim(_),
             )
             | Self::CacheRoot { .. } => Need::Other,
         }

@@ -1,21 +1,12 @@
 //! UIDs and groups for requests, claimed by this process.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, btree_map::Entry},
-    fs, io,
-    ops::RangeInclusive,
-    os::{
-        linux::net::SocketAddrExt,
-        unix::{
-            fs::MetadataExt,
-            net::{SocketAddr, UnixListener},
-        },
-    },
-};
+use std::{collections::BTreeSet, fs, io, ops::RangeInclusive};
 
 use caps::{CapSet, Capability};
 use nix::unistd::{Gid, Uid};
 use thiserror::Error;
+
+use super::claims::{ATTEMPTS, Claims, Seen, pause};
 
 /// Reasons why there are no UIDs to lease.
 #[derive(Debug, Error)]
@@ -36,19 +27,22 @@ pub(super) enum NoUids {
     NoneFree { first: u32, last: u32 },
     #[error("cannot read {path}: {error}")]
     Read { path: &'static str, error: io::Error },
+    #[error("cannot claim UIDs: {0}")]
+    Claim(io::Error),
 }
 
 /// One of this many IDs of the range is reserved for groups of caches.
 const GROUPS: u32 = 8;
 
-/// UIDs that no other supervisor of this node leases while this value lives.
+/// UIDs that no other supervisor in this PID namespace leases while this value
+/// lives.
 #[derive(Debug)]
 pub(super) struct UidPool {
     pub(super) pairs: Vec<UidPair>,
-    _claims: Vec<UnixListener>,
+    claims: Claims,
     range: RangeInclusive<u32>,
-    /// Groups that own caches, claimed at first use.
-    groups: BTreeMap<u32, Option<UnixListener>>,
+    /// Groups that own caches, known since their first use.
+    groups: BTreeSet<u32>,
 }
 
 /// The two UIDs of a lease.
@@ -76,21 +70,38 @@ impl UidPool {
         }
         let last = first.saturating_add(count.saturating_sub(1));
         check_maps(first, last)?;
-        let taken = taken()?;
-        let free = (first..=last).filter(|uid| !taken.contains(uid) && !reserved.contains(uid));
-        let claimed = free.filter_map(|uid| Some((Uid::from_raw(uid), claim(uid)?)));
+        let owned = owned();
         let most = (count - count / GROUPS).min(2 * wanted) as usize;
-        let (uids, claims): (Vec<_>, Vec<_>) = claimed.take(most).unzip();
-        let pair = |pair: &[Uid]| match *pair {
-            [killer, tenant] => Some(UidPair { killer, tenant }),
+        let choose = |seen: &Seen| {
+            let is_free = |uid: &u32| {
+                let is_used = seen.used.contains(uid) || seen.claimed.contains(uid);
+                !is_used && !owned.contains(uid) && !reserved.contains(uid)
+            };
+            let mut free: Vec<u32> = (first..=last).filter(is_free).take(most).collect();
+            free.truncate(free.len() / 2 * 2);
+            free
+        };
+        let mut claims = Claims::new().map_err(NoUids::Claim)?;
+        let mut uids = Vec::new();
+        for _ in 0..ATTEMPTS {
+            uids = claims.add(choose).map_err(NoUids::Claim)?;
+            if !uids.is_empty() {
+                break;
+            }
+            // Processes of an earlier supervisor may be about to end.
+            pause();
+        }
+        let pair = |pair: &[u32]| match *pair {
+            [killer, tenant] => {
+                Some(UidPair { killer: Uid::from_raw(killer), tenant: Uid::from_raw(tenant) })
+            }
             _ => None,
         };
         let pairs: Vec<UidPair> = uids.chunks(2).filter_map(pair).collect();
         if pairs.is_empty() {
             return Err(NoUids::NoneFree { first, last });
         }
-        let (range, groups) = (first..=last, BTreeMap::new());
-        Ok(Self { pairs, _claims: claims, range, groups })
+        Ok(Self { pairs, claims, range: first..=last, groups: BTreeSet::new() })
     }
 
     /// The killer's UID of some pair; only for use before the first lease.
@@ -99,10 +110,13 @@ impl UidPool {
     }
 
     /// Claims a further UID of the range that has processes but no account.
-    pub(super) fn claim_left(&self, uid: u32) -> Option<UnixListener> {
+    /// Returns false if another supervisor has claimed it.
+    pub(super) fn claim_left(&mut self, uid: u32) -> bool {
         let is_nobodys = self.range.contains(&uid) && !owned().contains(&uid);
-        // UIDs claimed before had no process at that time.
-        is_nobodys.then(|| claim(uid)).flatten()
+        let choose = |seen: &Seen| {
+            if seen.claimed.contains(&uid) { Vec::new() } else { vec![uid] }
+        };
+        is_nobodys && self.claims.add(choose).is_ok_and(|claimed| !claimed.is_empty())
     }
 
     /// Claims a group if it is in the range and is no UID of this pool.
@@ -116,21 +130,40 @@ impl UidPool {
         if is_user || !self.range.contains(&gid) {
             return None;
         }
-        self.groups.entry(gid).or_insert_with(|| claim(gid));
+        if self.groups.insert(gid) {
+            // Published even if another supervisor uses it too, so that nobody
+            // takes it for a UID.
+            let _ = self.claims.share(gid);
+        }
         Some(Gid::from_raw(gid))
     }
 
     /// Claims a free group. Groups come from the end of the range, UIDs from
     /// its beginning.
     pub(super) fn free_group(&mut self, used: &BTreeSet<u32>) -> Option<Gid> {
-        let (taken, range) = (taken().ok()?, self.range.clone());
-        let is_free = |gid: &u32| !used.contains(gid) && !taken.contains(gid);
-        range.rev().filter(is_free).find_map(|gid| {
-            let Entry::Vacant(unused) = self.groups.entry(gid) else { return None };
-            // This fails for UIDs of this pool, because they are claimed.
-            unused.insert(Some(claim(gid)?));
-            Some(Gid::from_raw(gid))
-        })
+        let owned = owned();
+        let (range, groups) = (self.range.clone(), &self.groups);
+        let uids: BTreeSet<u32> = self
+            .pairs
+            .iter()
+            .flat_map(|pair| [pair.killer.as_raw(), pair.tenant.as_raw()])
+            .collect();
+        let choose = |seen: &Seen| {
+            let is_free = |gid: &u32| {
+                let is_used = seen.used.contains(gid) || seen.claimed.contains(gid);
+                let is_ours = uids.contains(gid) || groups.contains(gid);
+                !is_used && !is_ours && !owned.contains(gid) && !used.contains(gid)
+            };
+            range.clone().rev().find(is_free).into_iter().collect()
+        };
+        let gid = self.claims.add(choose).ok()?.pop()?;
+        self.groups.insert(gid);
+        Some(Gid::from_raw(gid))
+    }
+
+    /// Removes the claims from a child; see [`Claims::leave`].
+    pub(super) fn leave(&self) -> nix::Result<()> {
+        self.claims.leave()
     }
 }
 
@@ -142,14 +175,6 @@ fn check_maps(first: u32, last: u32) -> Result<(), NoUids> {
         }
     }
     Ok(())
-}
-
-/// UIDs in use: those of accounts, groups, processes and System V IPC objects.
-fn taken() -> Result<Vec<u32>, NoUids> {
-    let mut taken = owned();
-    let processes = fs::read_dir("/proc").map_err(|error| NoUids::Read { path: "/proc", error })?;
-    taken.extend(processes.flatten().filter_map(|entry| Some(entry.metadata().ok()?.uid())));
-    Ok(taken)
 }
 
 /// UIDs in use without a process.
@@ -164,47 +189,57 @@ fn owned() -> Vec<u32> {
     found
 }
 
-fn claim(uid: u32) -> Option<UnixListener> {
-    let name = SocketAddr::from_abstract_name(format!("cmp-supervisor/uid/{uid}")).ok()?;
-    UnixListener::bind_addr(&name).ok()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{
+        super::claims::tests::{Claimant, is_root},
+        *,
+    };
 
     #[test]
     fn groups_are_in_the_range_and_no_uid_of_the_pool() {
+        if !is_root() {
+            return;
+        }
         let (first, last) = (u32::MAX - 40, u32::MAX - 30);
         let mut uids = UidPool {
             pairs: vec![UidPair { killer: Uid::from_raw(first), tenant: Uid::from_raw(first + 1) }],
-            _claims: Vec::new(),
+            claims: Claims::new().unwrap(),
             range: first..=last,
-            groups: BTreeMap::new(),
+            groups: BTreeSet::new(),
         };
         let used = BTreeSet::from([last]);
-        let elsewhere = claim(last - 1);
+        let elsewhere = Claimant::of(last - 1);
         assert_eq!(uids.free_group(&used), Some(Gid::from_raw(last - 2)));
         assert_eq!(uids.free_group(&used), Some(Gid::from_raw(last - 3)));
         assert_eq!(uids.group(last - 2), Some(Gid::from_raw(last - 2)), "known already");
+        assert_eq!(uids.group(last - 1), Some(Gid::from_raw(last - 1)), "of its own volume");
         assert_eq!(uids.group(first), None, "a user's");
         assert_eq!(uids.group(last + 1), None, "not of the range");
+        uids.leave().unwrap();
         drop(elsewhere);
     }
 
     #[test]
-    fn a_uid_can_be_claimed_once() {
-        let uid = u32::MAX - 7;
-        let claimed = claim(uid);
-        assert!(claimed.is_some() && claim(uid).is_none());
-        drop(claimed);
-        assert!(claim(uid).is_some());
+    fn a_claimed_uid_is_not_claimed_again() {
+        if !is_root() {
+            return;
+        }
+        let (first, count) = (u32::MAX - 60, 8);
+        let other = Claimant::of(first + 1);
+        let mut uids = UidPool::claim(first, count, 1, &BTreeSet::from([first + 2])).unwrap();
+        let pair = UidPair { killer: Uid::from_raw(first), tenant: Uid::from_raw(first + 3) };
+        assert_eq!(uids.pairs, [pair]);
+        assert!(!uids.claim_left(first + 1), "claimed");
+        assert!(!uids.claim_left(first - 1), "not of the range");
+        assert!(uids.claim_left(first + 4));
+        uids.leave().unwrap();
+        drop(other);
     }
 
     #[test]
-    fn uids_with_an_account_or_a_process_are_in_use() {
-        let taken = taken().unwrap();
-        assert!(taken.contains(&0));
-        assert!(!taken.contains(&u32::MAX));
+    fn uids_with_an_account_are_in_use() {
+        let owned = owned();
+        assert!(owned.contains(&0) && !owned.contains(&u32::MAX));
     }
 }

@@ -20,7 +20,7 @@ impl Leases {
     /// because nobody else can; they run in the background.
     pub(in crate::spawner) fn remove_stale(&mut self) -> Result<(), NotPrepared> {
         let failed = |error| NotPrepared::ReleaseStep { step: "clear the work directory", error };
-        let Prepared { root, uids, process_check, .. } = &self.prepared;
+        let Prepared { root, uids, process_check, .. } = &mut self.prepared;
         let mut stale = Vec::new();
         for entry in fs::read_dir(&root.path).map_err(failed)? {
             let entry = entry.map_err(failed)?;
