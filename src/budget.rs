@@ -1,10 +1,22 @@
-//! What all requests together may use, derived from the container.
+//! The share of the container that requests may use, derived from its limits.
 //!
 //! Pure: [`crate::container`] reads, this decides. Every number knows its origin.
 
+mod derive;
+mod fit;
+mod reserve;
+#[cfg(test)]
+mod tests;
+
 use std::borrow::Cow;
 
+use cmp_sandbox::Bounds;
 use serde::{Deserialize, Serialize};
+
+use crate::{
+    container::Container,
+    settings::{Limit, MEMORY},
+};
 
 /// A number, and the limit or setting it comes from.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
@@ -24,20 +36,87 @@ pub struct Budget {
     /// Most requests that may run at a time. Half of the leases: others are being
     /// cleaned up, or run discovery.
     pub requests: Share<usize>,
+    /// Most leases at a time.
+    pub leases: Share<u32>,
     /// Bytes for the processes of all requests together, and for their files if
     /// the work volume is in memory. Outputs are not part of it.
     pub memory: Share<u64>,
     /// Processes and threads of all requests together.
     pub processes: Share<u64>,
+    /// Bytes for the files of all requests together.
+    pub disk: Share<u64>,
+    /// Files and directories of all requests together; `None` for no limit.
+    pub files: Share<Option<u64>>,
     /// Bytes that the supervisor may hold at a time for outputs and everything
     /// that is made of them, all requests together.
     pub response: Share<u64>,
     /// Flow-control window in bytes of a request that waits for its place.
     pub window: Share<u32>,
+    /// Flow-control window in bytes of a request that has its place.
+    pub stream: Share<u32>,
     /// Requests that may wait at a time.
     pub queue: Share<usize>,
+    /// Connections of clients that may be open at a time.
+    pub connections: Share<usize>,
     /// True if files of requests count as memory.
     pub in_memory: bool,
+    /// Limits of one request, unless its plugin sets others.
+    pub each: Each,
+    /// Settings that cannot fit the container, with the remedy.
+    pub warnings: Vec<String>,
+}
+
+/// Limits of one request; `None` means no limit.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Each {
+    /// Bytes of memory.
+    pub memory: Share<Option<u64>>,
+    /// Processes and threads.
+    pub processes: Share<Option<u64>>,
+    /// Bytes of each file.
+    pub file_size: Share<Option<u64>>,
+    /// Bytes of all files.
+    pub disk: Share<Option<u64>>,
+    /// Files and directories.
+    pub files: Share<Option<u64>>,
+    /// Bytes of a command's output.
+    pub output: Share<Option<u64>>,
+    /// Bytes of an unpacked repository.
+    pub repository: Share<Option<u64>>,
+    /// Files and directories of a repository.
+    pub repository_files: Share<Option<u64>>,
+}
+
+/// The settings of the user; `None` for those to derive.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Given {
+    /// UIDs of `--uid-range`.
+    pub uids: u32,
+    /// Leases that the spawner could create, once it is known.
+    pub leases: Option<u32>,
+    /// Longest message of gRPC in bytes.
+    pub message: u64,
+    /// `--max-requests`.
+    pub requests: Option<u32>,
+    /// `--max-queue`.
+    pub queue: Option<u32>,
+    /// `--max-memory`.
+    pub memory: Option<Limit>,
+    /// `--max-processes`.
+    pub processes: Option<Limit>,
+    /// `--max-file-size`.
+    pub file_size: Option<Limit>,
+    /// `--max-disk`.
+    pub disk: Option<Limit>,
+    /// `--max-files`.
+    pub files: Option<Limit>,
+    /// `--max-output`.
+    pub output: Option<u64>,
+    /// `--max-repository`.
+    pub repository: Option<u64>,
+    /// `--max-repository-files`.
+    pub repository_files: Option<u32>,
 }
 
 impl<T> Share<T> {
@@ -47,25 +126,76 @@ impl<T> Share<T> {
     }
 }
 
-/// Numbers before anything is known about the container.
-const MEMORY: u64 = 896 << 20;
-const PROCESSES: u64 = 4096;
-const RESPONSE: u64 = 256 << 20;
-const WINDOW: u32 = 64 << 10;
-
-impl Budget {
-    /// The budget of a container whose limits are unknown.
+impl Each {
+    /// The limits of a request, with the grants of `general`.
     #[must_use]
-    pub fn unknown(requests: usize, queue: usize) -> Self {
-        let unknown = "the container's limits are unknown";
-        Self {
-            requests: Share::new(requests, "--max-requests"),
-            memory: Share::new(MEMORY, unknown),
-            processes: Share::new(PROCESSES, unknown),
-            response: Share::new(RESPONSE, unknown),
-            window: Share::new(WINDOW, unknown),
-            queue: Share::new(queue, "--max-queue"),
-            in_memory: true,
+    pub fn bounds(&self, general: &Bounds) -> Bounds {
+        Bounds {
+            memory: self.memory.amount,
+            processes: self.processes.amount,
+            file_size: self.file_size.amount,
+            disk: self.disk.amount,
+            files: self.files.amount,
+            ..general.clone()
         }
     }
+}
+
+impl Budget {
+    /// Derives everything that is not given.
+    #[must_use]
+    pub fn derive(container: &Container, given: &Given) -> Self {
+        let derived = derive::derive(container, given);
+        Self { warnings: fit::warnings(&derived, container, given), ..derived }
+    }
+
+    /// Names and amounts of what all requests share, for metrics.
+    #[must_use]
+    pub fn amounts(&self) -> [(&'static str, u64); 8] {
+        let Self {
+            requests, leases, memory, processes, disk, response, queue, connections, ..
+        } = self;
+        [
+            ("requests", requests.amount as u64),
+            ("leases", leases.amount.into()),
+            ("memory", memory.amount),
+            ("processes", processes.amount),
+            ("disk", disk.amount),
+            ("outputs", response.amount),
+            ("queue", queue.amount as u64),
+            ("connections", connections.amount as u64),
+        ]
+    }
+
+    /// One line with the shares and their origins.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let parts = self.rows().map(|(name, amount, origin)| format!("{name} {amount}: {origin}"));
+        parts.join("; ")
+    }
+
+    /// Names, amounts and origins of what all requests share, for people.
+    #[must_use]
+    pub fn rows(&self) -> [(&'static str, String, &str); 7] {
+        let Self { requests, memory, processes, disk, response, queue, connections, .. } = self;
+        [
+            ("requests", requests.amount.to_string(), &requests.origin),
+            ("memory", show(memory.amount), &memory.origin),
+            ("processes", processes.amount.to_string(), &processes.origin),
+            ("disk", show(disk.amount), &disk.origin),
+            ("outputs", show(response.amount), &response.origin),
+            ("waiting requests", queue.amount.to_string(), &queue.origin),
+            ("connections", connections.amount.to_string(), &connections.origin),
+        ]
+    }
+}
+
+/// A size for people, in whole MiB if it is at least one.
+fn show(bytes: u64) -> String {
+    MEMORY.say(whole(bytes))
+}
+
+/// Whole MiB; all bytes if there is less than one.
+fn whole(bytes: u64) -> u64 {
+    if bytes < reserve::MIB { bytes } else { bytes / reserve::MIB * reserve::MIB }
 }

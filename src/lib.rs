@@ -37,6 +37,7 @@
 pub mod admin;
 pub mod budget;
 pub mod config;
+pub mod container;
 pub mod event;
 pub mod grpc;
 mod http_client;

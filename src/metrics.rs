@@ -1,5 +1,6 @@
 //! All metrics. Only this module and its parts name them.
 
+mod budget;
 mod reload;
 mod sandbox;
 mod tombstone;
@@ -246,6 +247,7 @@ impl Metrics {
             "Answers without a manifest; with pruning, resources are deleted.",
         );
         self.describe_reload();
+        self.describe_budget();
         self.describe_sandbox();
     }
 

@@ -216,7 +216,8 @@ impl Pipeline {
     ) -> Result<(Permit, Lease), RequestError> {
         context.progress.enter(Phase::Queue);
         let place = lane.enter(&context.deadline).await?;
-        let bounds = command::bounds(&self.defaults.bounds, &context.plugin);
+        let general = self.budget.borrow().each.bounds(&self.defaults.bounds);
+        let bounds = command::bounds(&general, &context.plugin);
         let lease = context.deadline.limit(self.link.lease(bounds)).await;
         let lease = lease.map_err(RequestError::late("a free UID"))??;
         context.progress.uid = Some(lease.uid());

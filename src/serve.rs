@@ -1,6 +1,7 @@
 //! `serve`: starts the parts of the supervisor and stops them in order.
 
 mod parts;
+mod resources;
 
 use std::{
     fs::{self, Permissions},
@@ -30,11 +31,12 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{info, warn};
 
-use self::parts::Parts;
+use self::{parts::Parts, resources::Resources};
 use crate::{
     admin::{self, Admin},
     budget::Budget,
     config::{self, Http, Serve},
+    container::raise_descriptors,
     event::{self, Event},
     grpc::{Binder, Common, sweep},
     loader::{Loader, NoSnapshot, Places, Prompt, static_mounts},
@@ -52,10 +54,6 @@ use crate::{
 
 /// Threads of the runtime. The workers do the work; more threads only cost memory.
 const MAX_THREADS: usize = 4;
-
-/// Leases for each place. One runs a request, and another is being cleaned up
-/// or stays idle before reuse.
-const LEASES_PER_PLACE: u32 = 2;
 
 /// Concurrent requests that are answered by names. More than the processors can
 /// handle would not help, and each index of names may take 40 MB.
@@ -135,7 +133,9 @@ pub fn serve(config: &Serve) -> Result<(), NotServing> {
 }
 
 fn start(config: &Serve) -> Result<(), NotServing> {
-    let setup = setup(config)?;
+    raise_descriptors();
+    let resources = Resources::read(config);
+    let setup = setup(config, resources.leases())?;
     let (spawner, process) = Spawner::start(&setup)?;
     prepare_sockets(&config.socket_dir(), config.run_as_uid);
     drop_privileges(config.run_as_uid)?;
@@ -146,10 +146,12 @@ fn start(config: &Serve) -> Result<(), NotServing> {
     }
     let abilities = spawner.abilities().clone();
     log_abilities(&abilities);
+    let resources = resources.with_leases(abilities.leases);
+    resources.log();
     let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
     let runtime =
         runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
-    let result = runtime.block_on(run(config, spawner, &abilities));
+    let result = runtime.block_on(run(config, spawner, (&abilities, resources)));
     // The runtime ends the remaining requests; closing the link ends their leases.
     runtime.shutdown_timeout(LAST_TASKS);
     process.wait(SPAWNER_TIMEOUT);
@@ -170,7 +172,7 @@ fn log_abilities(abilities: &Abilities) {
     }
 }
 
-fn setup(config: &Serve) -> Result<Setup, NotServing> {
+fn setup(config: &Serve, leases: u32) -> Result<Setup, NotServing> {
     if config.isolation.0 == Some(Tier::None) && !config.accept_no_isolation {
         return Err(NotServing::Unacknowledged);
     }
@@ -180,8 +182,7 @@ fn setup(config: &Serve) -> Result<Setup, NotServing> {
         first_uid: *uids.start(),
         uid_count: uids.end() - uids.start() + 1,
         shared_uid: config.run_as_uid,
-        // There are two lanes with this number of places.
-        leases: 2 * config.max_requests * LEASES_PER_PLACE,
+        leases,
         work_dir: config.work_dir(),
         hidden: config.hidden(),
         programs: config.programs(),
@@ -206,7 +207,11 @@ fn prepare_sockets(directory: &Path, uid: u32) {
 }
 
 /// Opens all resources that may fail, then serves.
-async fn run(config: &Serve, spawner: Spawner, abilities: &Abilities) -> Result<(), NotServing> {
+async fn run(
+    config: &Serve,
+    spawner: Spawner,
+    (abilities, resources): (&Abilities, Resources),
+) -> Result<(), NotServing> {
     let metrics = Metrics::new();
     let places = config.places();
     let grace = config.empty_grace.0;
@@ -224,8 +229,7 @@ async fn run(config: &Serve, spawner: Spawner, abilities: &Abilities) -> Result<
     metrics.isolated(abilities.tier.as_str(), abilities.leases);
     let (link, driver) = Link::new(spawner, count_quarantined(metrics.clone()))?;
     let mut driver = pin!(driver);
-    let (_resize, budget) = watch::channel(budget(config));
-    let common = common(config, link.clone(), (metrics.clone(), budget));
+    let common = common(config, link.clone(), (metrics.clone(), resources.subscribe()));
     let (connections, calls) = (common.connections.clone(), common.calls.clone());
     let binder = Binder::new(&config.socket_dir(), common).map_err(|error| {
         NotServing::Sockets { path: config.socket_dir(), error, uid: config.run_as_uid }
@@ -244,6 +248,8 @@ async fn run(config: &Serve, spawner: Spawner, abilities: &Abilities) -> Result<
     parts.run("supervisor", supervisor.run(stop.clone()));
     parts.run("loader", following);
     parts.run("http", endpoints(prompt.clone()).run(http, parts.tasks().clone()));
+    let resizing = resources.follow((link.clone(), state.clone(), metrics.clone()), stop.clone());
+    parts.run("container", resizing);
     parts.run("metrics", measure(state.subscribe(), metrics.clone(), stop.clone()));
     parts.tasks().spawn(reload_on_sighup(prompt, stop.clone()));
     parts.tasks().spawn(report_ready(state.clone(), socket_dir, ready(abilities)));
@@ -265,10 +271,6 @@ fn count_quarantined(metrics: Metrics) -> impl Fn() {
     move || metrics.lease_quarantined()
 }
 
-fn budget(config: &Serve) -> Budget {
-    Budget::unknown(config.max_requests as usize, config.max_queue as usize)
-}
-
 fn common(
     config: &Serve,
     link: Link,
@@ -285,7 +287,9 @@ fn common(
 
 fn pipeline(config: &Serve, link: Link, budget: watch::Receiver<Budget>) -> Pipeline {
     let inherited = config::inherited();
-    let (places, queue) = (config.max_requests as usize, config.max_queue as usize);
+    let now = budget.borrow().clone();
+    let (places, queue) = (now.requests.amount, now.queue.amount);
+    let size = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
     Pipeline {
         link,
         budget,
@@ -297,15 +301,15 @@ fn pipeline(config: &Serve, link: Link, budget: watch::Receiver<Budget>) -> Pipe
         limits: ArchiveLimits {
             archive: config.max_archive,
             unpacked: UnpackLimits {
-                bytes: config.max_repository,
-                files: config.max_repository_files.into(),
+                bytes: size(now.each.repository.amount),
+                files: size(now.each.repository_files.amount),
             },
         },
         defaults: Arc::new(CommandDefaults {
             redactor: Redactor::default().with(inherited.iter().map(AsRef::as_ref)),
             inherited,
             search: config::search(),
-            max_output: config.max_output(),
+            max_output: usize::try_from(size(now.each.output.amount)).unwrap_or(usize::MAX),
             max_answer: config.max_message(),
             bounds: config.bounds(),
         }),

@@ -22,6 +22,7 @@ pub use self::{
     summary::{Plugin, Summary},
 };
 use crate::{
+    budget::Budget,
     metrics::{Configured, PluginState, Reload},
     plugin::{Catalog, PluginName, Problem},
 };
@@ -37,6 +38,8 @@ pub struct State {
     pub conditions: BTreeMap<Component, Condition>,
     /// Messages about mounts whose content never changes, with a remedy.
     pub static_mounts: Vec<String>,
+    /// The share of the container that requests may use; `None` until it is known.
+    pub budget: Option<Budget>,
     /// The plugins that should be served; set by the loader.
     pub desired: Catalog,
     /// The source of each plugin that should be served; set by the loader.

@@ -12,6 +12,7 @@ use thiserror::Error;
 use tokio::time::timeout;
 
 use crate::{
+    budget::Budget,
     config::{Status, TextFormat},
     http_client::get,
     metrics::PluginState,
@@ -114,9 +115,22 @@ fn table(summary: &Summary) -> String {
     for mount in &summary.static_mounts {
         let _ = writeln!(text, "warning: {mount}");
     }
+    if let Some(budget) = &summary.budget {
+        shares(budget, &mut text);
+    }
     rows(&summary.plugins, &mut text);
     text.pop();
     text
+}
+
+fn shares(budget: &Budget, text: &mut String) {
+    text.push_str("budget of all requests together:\n");
+    for (name, amount, origin) in budget.rows() {
+        let _ = writeln!(text, "    {name} {amount}: {origin}");
+    }
+    for warning in &budget.warnings {
+        let _ = writeln!(text, "warning: {warning}");
+    }
 }
 
 fn rows(plugins: &[Plugin], text: &mut String) {
@@ -155,7 +169,7 @@ fn rows(plugins: &[Plugin], text: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::Reload;
+    use crate::{budget::Share, metrics::Reload};
 
     fn summary(state: PluginState, problems: &[&str]) -> Summary {
         let plugin = Plugin {
@@ -177,6 +191,7 @@ mod tests {
             watching: true,
             kept: None,
             static_mounts: vec![],
+            budget: None,
             plugins: vec![plugin],
         }
     }
@@ -187,6 +202,17 @@ mod tests {
                      PLUGIN   STATE  FILE       GENERATION  LOADED\n\
                      helm-v1  stale  helm.yaml  2           -\n    not YAML";
         assert_eq!(table(&summary(PluginState::Stale, &["not YAML"])), lines);
+    }
+
+    #[test]
+    fn the_budget_is_shown_with_its_origin() {
+        let memory = Share::new(640 << 20, "container limit 1Gi (cgroup v2 memory.max)");
+        let warnings = vec!["--max-memory 2Gi is more: set it to 640Mi".to_owned()];
+        let budget = Some(Budget { memory, warnings, ..Budget::default() });
+        let text = table(&Summary { budget, ..summary(PluginState::Serving, &[]) });
+        let line = "\n    memory 640Mi: container limit 1Gi (cgroup v2 memory.max)\n";
+        assert!(text.contains(line), "{text}");
+        assert!(text.contains("\nwarning: --max-memory 2Gi is more: set it to 640Mi\n"), "{text}");
     }
 
     #[test]

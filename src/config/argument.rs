@@ -109,7 +109,9 @@ mod tests {
 
     use super::*;
     use crate::{
+        budget::Budget,
         config::{Serve, Target, serve::MAX_MESSAGE_MIB},
+        container::Container,
         plugin::DEFAULT_SOCKET_DIR,
         settings::{ALL, HTTP, Heading, Kind, OUTPUT, SOCKET_DIR},
     };
@@ -123,6 +125,15 @@ mod tests {
     fn serve(arguments: &[&str]) -> Result<Serve, String> {
         let all = ["serve"].iter().chain(arguments);
         Only::try_parse_from(all).map(|only| only.serve).map_err(|error| error.to_string())
+    }
+
+    /// The budget of this machine.
+    fn budget(serve: &Serve) -> Budget {
+        Budget::derive(&Container::read(&serve.work_dir()), &serve.given())
+    }
+
+    fn limits(serve: &Serve) -> [(&'static Setting, Limit); 14] {
+        serve.limits(&budget(serve))
     }
 
     #[test]
@@ -149,7 +160,7 @@ mod tests {
 
     #[test]
     fn every_limit_that_can_be_set_is_among_those_that_are_shown() {
-        let limits = serve(&[]).unwrap().limits().map(|(row, _)| row);
+        let limits = limits(&serve(&[]).unwrap()).map(|(row, _)| row);
         let is_shown = |row: &&Setting| {
             matches!(row.kind, Kind::Amount(_))
                 && row.flag.is_some()
@@ -160,7 +171,7 @@ mod tests {
 
     #[test]
     fn limits_that_nobody_sets_are_shown_as_in_the_table() {
-        for (row, limit) in serve(&[]).unwrap().limits() {
+        for (row, limit) in limits(&serve(&[]).unwrap()) {
             if let Default::Value(text) = row.default {
                 assert_eq!(row.show(limit), text, "{row:?}");
             }
@@ -178,16 +189,16 @@ mod tests {
 
     #[test]
     fn flags_take_what_keys_take() {
-        let serve = serve(&["--max-memory", "512Mi", "--max-cpu=unlimited", "--empty-grace=1m30s"]);
-        let shown = serve.unwrap().limits().map(|(row, limit)| (row.key_name(), row.show(limit)));
-        for (key, text) in [("memory", "512Mi"), ("cpu", "unlimited"), ("disk", "8Gi")] {
+        let serve = serve(&["--max-memory", "512Mi", "--max-cpu=unlimited", "--max-disk=7Gi"]);
+        let shown = limits(&serve.unwrap()).map(|(row, limit)| (row.key_name(), row.show(limit)));
+        for (key, text) in [("memory", "512Mi"), ("cpu", "unlimited"), ("disk", "7Gi")] {
             assert!(shown.contains(&(key, text.to_owned())), "{shown:?}");
         }
     }
 
     #[test]
     fn every_flag_of_a_limit_bounds_what_it_names() {
-        let bounds = serve(&[
+        let serve = serve(&[
             "--max-memory=1",
             "--max-processes=2",
             "--max-cpu=3s",
@@ -208,7 +219,8 @@ mod tests {
             read: vec!["/nine".into()],
             ..Bounds::default()
         };
-        assert_eq!(bounds.unwrap().bounds(), expected);
+        let serve = serve.unwrap();
+        assert_eq!(budget(&serve).each.bounds(&serve.bounds()), expected);
     }
 
     #[test]

@@ -17,6 +17,7 @@ use super::{
     path_variable,
 };
 use crate::{
+    budget::{Budget, Given},
     loader::Places,
     plugin::DEFAULT_SOCKET_DIR,
     settings::{self, Limit, Setting},
@@ -59,27 +60,27 @@ pub struct Serve {
     #[arg(size = &settings::MAX_ARCHIVE)]
     pub(crate) max_archive: u64,
     #[arg(size = &settings::MAX_REPOSITORY)]
-    pub(crate) max_repository: u64,
+    pub(crate) max_repository: Option<u64>,
     #[arg(count = &settings::MAX_REPOSITORY_FILES)]
-    pub(crate) max_repository_files: u32,
+    pub(crate) max_repository_files: Option<u32>,
     #[arg(limit = &settings::MEMORY)]
-    pub(super) max_memory: Limit,
+    pub(super) max_memory: Option<Limit>,
     #[arg(limit = &settings::PROCESSES)]
-    pub(super) max_processes: Limit,
+    pub(super) max_processes: Option<Limit>,
     #[arg(limit = &settings::CPU)]
     pub(super) max_cpu: Limit,
     #[arg(limit = &settings::FILE_SIZE)]
-    pub(super) max_file_size: Limit,
+    pub(super) max_file_size: Option<Limit>,
     #[arg(limit = &settings::DISK)]
-    pub(super) max_disk: Limit,
+    pub(super) max_disk: Option<Limit>,
     #[arg(limit = &settings::FILES)]
-    pub(super) max_files: Limit,
+    pub(super) max_files: Option<Limit>,
     #[arg(size = &settings::OUTPUT)]
     pub(super) max_output: Option<u64>,
     #[arg(count = &settings::MAX_REQUESTS)]
-    pub(crate) max_requests: u32,
+    pub(crate) max_requests: Option<u32>,
     #[arg(count = &settings::MAX_QUEUE)]
-    pub(crate) max_queue: u32,
+    pub(crate) max_queue: Option<u32>,
     #[arg(time = &settings::EMPTY_GRACE)]
     pub(crate) empty_grace: Time,
     #[arg(time = &settings::DRAIN_TIMEOUT)]
@@ -159,47 +160,58 @@ impl Serve {
         mib.map_or(MAX_MESSAGE_MIB, |mib| mib as usize).saturating_mul(MIB)
     }
 
-    /// Default limits and grants of commands.
+    /// The settings that decide what follows from the container.
+    #[must_use]
+    pub fn given(&self) -> Given {
+        let uids = &self.uid_range.0;
+        Given {
+            uids: uids.end() - uids.start() + 1,
+            leases: None,
+            message: self.max_message() as u64,
+            requests: self.max_requests,
+            queue: self.max_queue,
+            memory: self.max_memory,
+            processes: self.max_processes,
+            file_size: self.max_file_size,
+            disk: self.max_disk,
+            files: self.max_files,
+            output: self.max_output,
+            repository: self.max_repository,
+            repository_files: self.max_repository_files,
+        }
+    }
+
+    /// Default grants of commands, and their limits that no container sets.
     #[must_use]
     pub fn bounds(&self) -> Bounds {
         Bounds {
             read: self.read.iter().map(|path| absolute(path)).collect(),
             caches: Caches::default(),
             network: self.network.0.clone(),
-            memory: self.max_memory.0,
-            processes: self.max_processes.0,
-            file_size: self.max_file_size.0,
-            disk: self.max_disk.0,
-            files: self.max_files.0,
             cpu_seconds: self.max_cpu.0,
+            ..Bounds::default()
         }
-    }
-
-    /// Most bytes that a command may print.
-    #[must_use]
-    pub fn max_output(&self) -> usize {
-        let stated = self.max_output.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
-        stated.unwrap_or_else(|| self.max_message())
     }
 
     /// The limits in force, in the order of the help.
     #[must_use]
-    pub fn limits(&self) -> [(&'static Setting, Limit); 14] {
-        let count = |count: u32| Limit(Some(count.into()));
+    pub fn limits(&self, budget: &Budget) -> [(&'static Setting, Limit); 14] {
+        let each = &budget.each;
+        let count = |count: usize| Limit(Some(count as u64));
         let time = |Time(time)| Limit(u64::try_from(Duration::as_millis(&time)).ok());
         [
             (&settings::MAX_ARCHIVE, Limit(Some(self.max_archive))),
-            (&settings::MAX_REPOSITORY, Limit(Some(self.max_repository))),
-            (&settings::MAX_REPOSITORY_FILES, count(self.max_repository_files)),
-            (&settings::MEMORY, self.max_memory),
-            (&settings::PROCESSES, self.max_processes),
+            (&settings::MAX_REPOSITORY, Limit(each.repository.amount)),
+            (&settings::MAX_REPOSITORY_FILES, Limit(each.repository_files.amount)),
+            (&settings::MEMORY, Limit(each.memory.amount)),
+            (&settings::PROCESSES, Limit(each.processes.amount)),
             (&settings::CPU, self.max_cpu),
-            (&settings::FILE_SIZE, self.max_file_size),
-            (&settings::DISK, self.max_disk),
-            (&settings::FILES, self.max_files),
-            (&settings::OUTPUT, Limit(Some(self.max_output() as u64))),
-            (&settings::MAX_REQUESTS, count(self.max_requests)),
-            (&settings::MAX_QUEUE, count(self.max_queue)),
+            (&settings::FILE_SIZE, Limit(each.file_size.amount)),
+            (&settings::DISK, Limit(each.disk.amount)),
+            (&settings::FILES, Limit(each.files.amount)),
+            (&settings::OUTPUT, Limit(each.output.amount)),
+            (&settings::MAX_REQUESTS, count(budget.requests.amount)),
+            (&settings::MAX_QUEUE, count(budget.queue.amount)),
             (&settings::EMPTY_GRACE, time(self.empty_grace)),
             (&settings::DRAIN_TIMEOUT, time(self.drain_timeout)),
         ]

@@ -31,10 +31,12 @@ pub async fn doctor(options: &Serve, format: TextFormat) -> Result<(), LocalErro
             (true, Tier::Namespaces)
         }
     };
-    checks.add(Section::Places, places::look(options));
+    let (budget, resources) = limits::container(options);
+    checks.add(Section::Places, places::look(options, &budget));
     let tools = tools::look(options, tier);
     checks.add(Section::Plugins, tools);
-    checks.add(Section::Limits, limits::look(options));
+    checks.add(Section::Container, resources);
+    checks.add(Section::Limits, limits::look(options, &budget));
     let text = match format {
         TextFormat::Text => checks.text(),
         TextFormat::Json => checks.json().map_err(|error| LocalError::Show(error.to_string()))?,

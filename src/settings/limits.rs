@@ -29,12 +29,12 @@ pub static MAX_ARCHIVE: Setting = setting(Repository, SOME_BYTES)
 
 pub static MAX_REPOSITORY: Setting = setting(Repository, SOME_BYTES)
     .flag(UnpackLimit::Bytes.flag(), "CMP_SUPERVISOR_MAX_REPOSITORY")
-    .default("4Gi")
+    .derived("what the work volume can hold, at most 4Gi")
     .about("Size of all files of a repository");
 
 pub static MAX_REPOSITORY_FILES: Setting = setting(Repository, SOME_COUNT)
     .flag(UnpackLimit::Files.flag(), "CMP_SUPERVISOR_MAX_REPOSITORY_FILES")
-    .default("500000")
+    .derived("the inodes of the work volume, at most 500000")
     .about("Number of files and directories of a repository");
 
 pub static TIMEOUT: Setting = setting(Request, SOME_TIME)
@@ -45,13 +45,13 @@ pub static TIMEOUT: Setting = setting(Request, SOME_TIME)
 pub static MEMORY: Setting = setting(Request, LIMIT_BYTES)
     .key("limits", "memory")
     .flag("max-memory", "CMP_SUPERVISOR_MAX_MEMORY")
-    .default("2Gi")
+    .derived("half of what all requests have together, at most 2Gi")
     .about("Memory limit, applied to each process and to the request as a whole");
 
 pub static PROCESSES: Setting = setting(Request, LIMIT_COUNT)
     .key("limits", "processes")
     .flag("max-processes", "CMP_SUPERVISOR_MAX_PROCESSES")
-    .default("512")
+    .derived("half of what all requests have together, at most 4096")
     .about("Concurrent processes and threads of a request");
 
 pub static CPU: Setting = setting(Request, LIMIT_PROCESSOR_TIME)
@@ -63,25 +63,25 @@ pub static CPU: Setting = setting(Request, LIMIT_PROCESSOR_TIME)
 pub static FILE_SIZE: Setting = setting(Request, LIMIT_BYTES)
     .key("limits", "fileSize")
     .flag("max-file-size", "CMP_SUPERVISOR_MAX_FILE_SIZE")
-    .default("1Gi")
+    .derived("the limit for all files of the request, at most 1Gi")
     .about("Size limit of each file that a command writes");
 
 pub static DISK: Setting = setting(Request, LIMIT_BYTES)
     .key("limits", "disk")
     .flag("max-disk", "CMP_SUPERVISOR_MAX_DISK")
-    .default("8Gi")
+    .derived("half of the work volume, at most 8Gi")
     .about("Disk space of all files of a request, the repository included");
 
 pub static FILES: Setting = setting(Request, LIMIT_COUNT)
     .key("limits", "files")
     .flag("max-files", "CMP_SUPERVISOR_MAX_FILES")
-    .default("1000000")
+    .derived("half of the inodes of the work volume, at most 1000000")
     .about("Number of files and directories of a request, the repository included");
 
 pub static OUTPUT: Setting = setting(Request, SOME_BYTES)
     .key("limits", "output")
     .flag("max-output", "CMP_SUPERVISOR_MAX_OUTPUT")
-    .derived("$ARGOCD_GRPC_MAX_SIZE_MB or 100Mi")
+    .derived("a third of the memory for outputs, at most $ARGOCD_GRPC_MAX_SIZE_MB or 100Mi")
     .about("Size limit of a command's standard output");
 
 pub static MINIMUM_MANIFESTS: Setting = setting(Request, COUNT)
@@ -91,7 +91,7 @@ pub static MINIMUM_MANIFESTS: Setting = setting(Request, COUNT)
 
 pub static MAX_REQUESTS: Setting = setting(Admission, PLACES)
     .flag("max-requests", "CMP_SUPERVISOR_MAX_REQUESTS")
-    .default("16")
+    .derived("half of the leases that --uid-range allows; fewer in a small container")
     .about("Concurrent requests that generate manifests; the same number again can do discovery");
 
 pub static REQUESTS: Setting = setting(Admission, SOME_COUNT)
@@ -101,7 +101,7 @@ pub static REQUESTS: Setting = setting(Admission, SOME_COUNT)
 
 pub static MAX_QUEUE: Setting = setting(Admission, COUNT)
     .flag("max-queue", "CMP_SUPERVISOR_MAX_QUEUE")
-    .default("512")
+    .derived("by memory and descriptors of the container, at most 4096")
     .about("Requests that can wait until one of the concurrent requests ends");
 
 pub static EMPTY_GRACE: Setting = setting(Clocks, TIME)

@@ -5,7 +5,10 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use super::{Check, Kept, State};
-use crate::metrics::{PluginState, Reload};
+use crate::{
+    budget::Budget,
+    metrics::{PluginState, Reload},
+};
 
 /// The state of a supervisor, as JSON.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -28,6 +31,10 @@ pub struct Summary {
     pub kept: Option<Kept>,
     /// Messages about mounts whose content never changes, with a remedy.
     pub static_mounts: Vec<String>,
+    /// The share of the container that requests may use, and the origin of each
+    /// number; `None` if the supervisor is too old to tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
     /// Plugins by name, then definitions without a valid name, by file.
     pub plugins: Vec<Plugin>,
 }
@@ -66,6 +73,7 @@ impl From<&State> for Summary {
             watching: state.watching,
             kept: state.kept.clone(),
             static_mounts: state.static_mounts.clone(),
+            budget: state.budget.clone(),
             plugins: state.plugins(),
         }
     }

@@ -129,7 +129,7 @@ fn a_missing_path_in_sandbox_read_is_a_failure() {
 fn every_limit_that_can_be_set_is_shown() {
     let output = Place::new("sh").examine("none");
     for text in [
-        "--max-memory: 2Gi (Limits of a request: Memory limit, applied to each process and",
+        "(Limits of a request: Memory limit, applied to each process and to the request",
         "--network: 22,53",
         "--empty-grace: 2m (Clocks: Time to keep serving the last good plugins",
     ] {

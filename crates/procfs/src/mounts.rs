@@ -14,6 +14,10 @@ pub struct Mount {
     pub point: PathBuf,
     /// The mounted file was removed from its file system.
     pub is_deleted: bool,
+    /// Type of the file system, such as `tmpfs` or `cgroup2`.
+    pub kind: String,
+    /// Options of the file system, separated by commas, such as `rw,memory`.
+    pub options: String,
 }
 
 /// Reads `/proc/self/mountinfo`.
@@ -30,11 +34,15 @@ pub fn parse_mounts(table: &[u8]) -> Vec<Mount> {
 /// Parses a line: two numbers, the device, the root, the mount point, and more.
 fn parse(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|byte| *byte == b' ').skip(3);
+    // The optional fields end with a hyphen: type, source and options follow it.
+    let mut last = line.split(|byte| *byte == b' ').skip(6).skip_while(|field| *field != b"-");
+    let mut text = |skipped| last.nth(skipped).map(|field| String::from_utf8_lossy(field).into());
+    let (kind, options) = (text(1).unwrap_or_default(), text(1).unwrap_or_default());
     let mut root = unescape(fields.next()?);
     let point = path(unescape(fields.next()?));
     let kept = root.strip_suffix(DELETED).map(<[u8]>::len);
     root.truncate(kept.unwrap_or(root.len()));
-    Some(Mount { root: path(root), point, is_deleted: kept.is_some() })
+    Some(Mount { root: path(root), point, is_deleted: kept.is_some(), kind, options })
 }
 
 fn path(bytes: Vec<u8>) -> PathBuf {
@@ -69,7 +77,13 @@ mod tests {
     #[test]
     fn a_removed_file_is_marked() {
         let table = b"733 722 8:1 /x//deleted /y rw - ext4 /dev/sda1 rw\nnot a mount\n\n";
-        let mount = Mount { root: "/x".into(), point: "/y".into(), is_deleted: true };
+        let mount = Mount {
+            root: "/x".into(),
+            point: "/y".into(),
+            is_deleted: true,
+            kind: "ext4".into(),
+            options: "rw".into(),
+        };
         assert_eq!(parse_mounts(table), [mount]);
     }
 

@@ -12,6 +12,7 @@ pub(super) enum Section {
     Isolation,
     Places,
     Plugins,
+    Container,
     Limits,
 }
 
@@ -131,6 +132,7 @@ impl Section {
             Self::Isolation => "Isolation",
             Self::Places => "Directories",
             Self::Plugins => "Plugins and their tools",
+            Self::Container => "Shares of the container",
             Self::Limits => "Limits in force",
         }
     }

@@ -207,8 +207,10 @@ fn command(options: &Serve, tier: Tier, directory: &TempDir) -> Command {
         .arg("--work-dir")
         .arg(at("work"))
         .args(["--uid-range", &options.uid_range.to_string()])
-        .args(["--run-as-uid", &options.run_as_uid.to_string()])
-        .args(["--max-requests", &options.max_requests.to_string()]);
+        .args(["--run-as-uid", &options.run_as_uid.to_string()]);
+    if let Some(requests) = options.max_requests {
+        command.args(["--max-requests", &requests.to_string()]);
+    }
     if options.accept_no_landlock {
         command.arg("--accept-no-landlock");
     }

@@ -10,6 +10,7 @@ use rustix::fs::{Access, access, statfs};
 
 use super::Check;
 use crate::{
+    budget::Budget,
     config::Serve,
     loader::{Snapshot, static_mounts},
 };
@@ -25,7 +26,7 @@ const READ: u32 = 0o4;
 const ENTER: u32 = 0o1;
 const WRITE: u32 = 0o2;
 
-pub(super) fn look(options: &Serve) -> Vec<Check> {
+pub(super) fn look(options: &Serve, budget: &Budget) -> Vec<Check> {
     let mut checks = Vec::new();
     let places = options.places();
     for directory in places.directory.iter().chain(places.single.iter().filter(|p| p.exists())) {
@@ -35,7 +36,7 @@ pub(super) fn look(options: &Serve) -> Vec<Check> {
     let mounts = static_mounts(&places).unwrap_or_default();
     checks.extend(mounts.iter().map(|mount| Check::warning(mount.to_string())));
     checks.push(sockets(&options.socket_dir(), options.run_as_uid));
-    checks.extend(work(&options.work_dir(), options.max_repository));
+    checks.extend(work(&options.work_dir(), budget.each.repository.amount));
     checks.extend(options.read.iter().filter_map(|path| read(path)));
     checks
 }
@@ -100,7 +101,7 @@ pub(super) fn present(path: &Path) -> PathBuf {
     path.ancestors().find(|above| above.exists()).unwrap_or(&path).to_owned()
 }
 
-fn work(path: &Path, largest: u64) -> Vec<Check> {
+fn work(path: &Path, largest: Option<u64>) -> Vec<Check> {
     let shown = path.display();
     let about = match statfs(present(path)) {
         Ok(about) => about,
@@ -124,7 +125,7 @@ fn work(path: &Path, largest: u64) -> Vec<Check> {
         let text = format!("work: {shown} is missing; `serve` will create it");
         checks.push(Check::warning(text).remedy("mount an emptyDir there, or set --work-dir"));
     }
-    if free < largest {
+    if let Some(largest) = largest.filter(|largest| free < *largest) {
         let text = format!(
             "a repository can have up to {} MiB, which is more than the free space",
             largest / MIB

@@ -1,0 +1,236 @@
+//! The numbers that follow from the container and from what is given.
+
+use std::borrow::Cow;
+
+use super::{
+    Budget, Each, Given, Share,
+    reserve::{self, MIB, Memory, RESPONSE_FACTOR},
+    show, whole,
+};
+use crate::{
+    container::{Container, Volume},
+    settings::Limit,
+};
+
+/// One of this many UIDs is reserved for groups of caches, as in the spawner.
+const GROUPS: u32 = 8;
+
+/// UIDs of a lease.
+const UIDS_PER_LEASE: u32 = 2;
+
+/// The others are left to `doctor`, `render` and a successor in the same
+/// container: leases are 3/4 of what the range allows.
+const LEASE_PART: (u32, u32) = (3, 4);
+
+/// Leases for each place of `--max-requests`: one for generate, one for
+/// discovery, and for each of the two another that is being cleaned up.
+const LEASES_PER_PLACE: u32 = 4;
+
+/// Leases for each place if places are derived from leases.
+const LEAST_LEASES_PER_PLACE: u32 = 2;
+
+/// The least that a request takes: a worker and a shell that waits.
+pub(super) const LEAST_MEMORY: u64 = 8 * MIB;
+pub(super) const LEAST_PROCESSES: u64 = 2;
+
+/// Descriptors that the supervisor has open for a running request, its
+/// connection not included: sockets and pipes of its workers.
+pub(super) const DESCRIPTORS_PER_REQUEST: u64 = 12;
+
+/// Requests take this part of the descriptors at most, as a divisor.
+const DESCRIPTORS_DIVISOR: u64 = 2;
+
+/// Most that one request gets by default: of memory, of processes, of disk, of
+/// files, and of one file. Enough for big renderings; a plugin can ask for more.
+const MOST_MEMORY: u64 = 2048 * MIB;
+const MOST_PROCESSES: u64 = 4096;
+const MOST_DISK: u64 = 8192 * MIB;
+const MOST_FILES: u64 = 1_000_000;
+const MOST_FILE_SIZE: u64 = 1024 * MIB;
+
+/// A request gets half of what there is, or this much memory if there is less:
+/// many tools need it to start.
+const USEFUL_MEMORY: u64 = 128 * MIB;
+
+/// Largest repository by default.
+const MOST_REPOSITORY: u64 = 4096 * MIB;
+const MOST_REPOSITORY_FILES: u64 = 500_000;
+
+/// Window of a stream that waits: the smallest that HTTP/2 clients expect.
+const WINDOW: u32 = 64 << 10;
+
+/// Memory of a waiting request without its window: connection, task and headers.
+const WAITER: u64 = 64 << 10;
+
+/// Windows of running requests, together, get this part of the reserve.
+const STREAM_DIVISOR: u64 = 4;
+
+/// The largest window that makes uploads faster.
+const MOST_STREAM: u64 = 1 << 20;
+
+/// Waiting requests, together, get this part of the reserve.
+const QUEUE_DIVISOR: u64 = 2;
+
+/// More clients do not wait: their deadlines pass before it is their turn.
+const MOST_QUEUE: u64 = 4096;
+
+/// Derives everything but the warnings.
+pub(super) fn derive(container: &Container, given: &Given) -> Budget {
+    let memory = Memory::of(container, given.message);
+    let (processes, processes_origin) = reserve::processes(&container.processes);
+    let descriptors = reserve::descriptors(&container.descriptors);
+    let leases = leases(given);
+    let shares = [
+        (memory.requests / LEAST_MEMORY, "memory"),
+        (processes / LEAST_PROCESSES, "processes"),
+        (descriptors / DESCRIPTORS_DIVISOR / DESCRIPTORS_PER_REQUEST, "descriptors"),
+    ];
+    let requests = requests(given, &leases, shares);
+    let left = descriptors.saturating_sub(requests.amount as u64 * DESCRIPTORS_PER_REQUEST).max(1);
+    let connections = Share::new(
+        usize::try_from(left).unwrap_or(usize::MAX),
+        format!(
+            "{} of {}, minus those of requests and of the supervisor",
+            container.descriptors.source, container.descriptors.amount
+        ),
+    );
+    let (disk, files) = volume(&container.volume, memory.requests);
+    let response = Share::new(memory.response, format!("part of {}", memory.container()));
+    Budget {
+        window: Share::new(WINDOW, "fixed"),
+        stream: stream(&memory, requests.amount as u64),
+        queue: queue(given, &memory, descriptors / DESCRIPTORS_DIVISOR),
+        each: each(given, &memory, processes, (disk.amount, files.amount)),
+        requests,
+        leases,
+        processes: Share::new(processes, processes_origin),
+        disk,
+        files,
+        response,
+        connections,
+        in_memory: container.volume.in_memory,
+        memory: Share::new(memory.requests, memory.origin()),
+        warnings: Vec::new(),
+    }
+}
+
+/// Most leases: the spawner's number if it is known, and else the wanted one.
+fn leases(given: &Given) -> Share<u32> {
+    let pairs = (given.uids - given.uids / GROUPS) / UIDS_PER_LEASE;
+    let (part, of) = LEASE_PART;
+    let derived = (pairs / of * part).max(1);
+    let wanted = match given.requests {
+        Some(requests) => requests.saturating_mul(LEASES_PER_PLACE).min(pairs.max(1)),
+        None => derived,
+    };
+    match given.leases {
+        Some(leases) => Share::new(leases, "leases that the spawner could create"),
+        None => Share::new(wanted, format!("--uid-range of {} UIDs", given.uids)),
+    }
+}
+
+fn requests(given: &Given, leases: &Share<u32>, shares: [(u64, &str); 3]) -> Share<usize> {
+    if let Some(requests) = given.requests {
+        return Share::new(requests as usize, "--max-requests");
+    }
+    let by_leases = u64::from(leases.amount / LEAST_LEASES_PER_PLACE);
+    let tightest = shares.into_iter().min_by_key(|(count, _)| *count);
+    let (count, origin) = match tightest.filter(|(count, _)| *count < by_leases) {
+        Some((count, what)) => (count, format!("the least that a request needs of {what}")),
+        None => (by_leases, format!("half of {} leases ({})", leases.amount, leases.origin)),
+    };
+    Share::new(usize::try_from(count.max(1)).unwrap_or(usize::MAX), origin)
+}
+
+fn stream(memory: &Memory, requests: u64) -> Share<u32> {
+    let each = memory.reserve / STREAM_DIVISOR / requests.max(1);
+    let bytes = each.clamp(WINDOW.into(), MOST_STREAM);
+    let bytes = u32::try_from(bytes).unwrap_or(WINDOW);
+    Share::new(bytes, "part of the supervisor's memory, for each request")
+}
+
+fn queue(given: &Given, memory: &Memory, descriptors: u64) -> Share<usize> {
+    if let Some(queue) = given.queue {
+        return Share::new(queue as usize, "--max-queue");
+    }
+    let by_memory = memory.reserve / QUEUE_DIVISOR / (WAITER + u64::from(WINDOW));
+    let count = by_memory.min(descriptors).min(MOST_QUEUE);
+    let origin = if count == descriptors {
+        Cow::Borrowed("half of the descriptors")
+    } else if count == MOST_QUEUE {
+        Cow::Borrowed("the most that is useful")
+    } else {
+        format!("half of {} for the supervisor", show(memory.reserve)).into()
+    };
+    Share::new(usize::try_from(count).unwrap_or(usize::MAX), origin)
+}
+
+/// Bytes and files for all requests together. Files in memory are part of the
+/// requests' memory.
+fn volume(volume: &Volume, memory: u64) -> (Share<u64>, Share<Option<u64>>) {
+    let (size, free) = (show(volume.size), show(volume.free));
+    let disk = match volume.in_memory {
+        true if volume.size > memory => Share::new(memory, "files in memory are part of memory"),
+        true => Share::new(whole(volume.size), format!("size {size} of the work volume in memory")),
+        false => Share::new(whole(volume.free), format!("free space {free} of the work volume")),
+    };
+    let inodes = if volume.in_memory { volume.inodes } else { volume.free_inodes };
+    let files = match inodes {
+        Some(inodes) => Share::new(Some(inodes), "inodes of the work volume"),
+        None => Share::new(None, "the work volume does not limit inodes"),
+    };
+    (disk, files)
+}
+
+/// The limits of one request: those that are given, and else a part of what all
+/// requests have together.
+fn each(given: &Given, memory: &Memory, processes: u64, (disk, files): (u64, Option<u64>)) -> Each {
+    let useful = (memory.requests / 2).max(memory.requests.min(USEFUL_MEMORY));
+    let half_disk = whole(disk / 2).max(1);
+    let largest_file =
+        given.disk.map_or(half_disk.min(MOST_DISK), |disk| disk.0.unwrap_or(u64::MAX));
+    let output = whole(memory.response / RESPONSE_FACTOR).max(1);
+    let number = |given: Option<u64>| given.map(|number| Limit(Some(number)));
+    let half = "half of what all requests have";
+    let inodes = files.unwrap_or(u64::MAX);
+    Each {
+        memory: one((given.memory, "--max-memory"), MOST_MEMORY, (whole(useful), half)),
+        processes: one((given.processes, "--max-processes"), MOST_PROCESSES, (processes / 2, half)),
+        disk: one((given.disk, "--max-disk"), MOST_DISK, (half_disk, half)),
+        files: one((given.files, "--max-files"), MOST_FILES, (inodes / 2, half)),
+        file_size: one(
+            (given.file_size, "--max-file-size"),
+            MOST_FILE_SIZE,
+            (largest_file, "as much as the limit for all files of a request"),
+        ),
+        output: one(
+            (number(given.output), "--max-output"),
+            given.message,
+            (output, "a third of the memory for outputs"),
+        ),
+        repository: one(
+            (number(given.repository), "--max-repository"),
+            MOST_REPOSITORY,
+            (disk.max(1), "what all requests have for files"),
+        ),
+        repository_files: one(
+            (number(given.repository_files.map(u64::from)), "--max-repository-files"),
+            MOST_REPOSITORY_FILES,
+            (inodes, "inodes of the work volume"),
+        ),
+    }
+}
+
+/// A limit of one request: the given one, or the smaller of the usual one and a
+/// part of what there is.
+fn one(
+    (given, flag): (Option<Limit>, &'static str),
+    usual: u64,
+    (part, origin): (u64, &'static str),
+) -> Share<Option<u64>> {
+    match given {
+        Some(limit) => Share::new(limit.0, flag),
+        None if part < usual => Share::new(Some(part.max(1)), origin),
+        None => Share::new(Some(usual), "the usual limit"),
+    }
+}

@@ -1,0 +1,156 @@
+//! Settings of the user that the container cannot fulfil, with the remedy.
+
+use super::{
+    Budget, Given,
+    derive::{LEAST_MEMORY, LEAST_PROCESSES},
+    reserve::{self, MIB, Memory},
+    show,
+};
+use crate::container::Container;
+
+/// Fewer requests at a time are too few for a repo-server.
+const FEW_REQUESTS: u64 = 4;
+
+/// One request with less memory than this cannot run common tools.
+const USEFUL_MEMORY: u64 = 128 * MIB;
+
+/// One sentence for each setting that does not fit.
+pub(super) fn warnings(budget: &Budget, container: &Container, given: &Given) -> Vec<String> {
+    let all = [
+        limit(budget, container),
+        small(budget, given),
+        volume(budget, container, given),
+        memory(budget, given),
+        processes(budget, container, given),
+        disk(budget, given),
+        requests(budget, given),
+        outputs(budget, given),
+        few(budget, container),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+/// The kernel then chooses among all processes of the node.
+fn limit(budget: &Budget, container: &Container) -> Option<String> {
+    (!container.memory.is_own).then(|| {
+        format!(
+            "the container has no memory limit: requests get {} together, which other Pods may \
+             need: set resources.limits.memory",
+            show(budget.memory.amount)
+        )
+    })
+}
+
+fn small(budget: &Budget, given: &Given) -> Option<String> {
+    let memory = budget.memory.amount;
+    (memory < USEFUL_MEMORY).then(|| {
+        format!(
+            "all requests together have only {} of memory ({}): set resources.limits.memory to {} \
+             or more",
+            show(memory),
+            budget.memory.origin,
+            show(Memory::needed(USEFUL_MEMORY, given.message))
+        )
+    })
+}
+
+/// Shared caches in memory count too, and belong to no request.
+fn volume(budget: &Budget, container: &Container, given: &Given) -> Option<String> {
+    let (volume, memory) = (&container.volume, budget.memory.amount);
+    let is_whole_node = !container.memory.is_own;
+    (volume.in_memory && volume.size > memory && !is_whole_node).then(|| {
+        format!(
+            "the work volume in memory can take {}, more than the {} that all requests have \
+             together: set its sizeLimit to {} or less, or resources.limits.memory to {} or more",
+            show(volume.size),
+            show(memory),
+            show(memory / 2),
+            show(Memory::needed(volume.size, given.message))
+        )
+    })
+}
+
+fn memory(budget: &Budget, given: &Given) -> Option<String> {
+    let (wanted, all) = (given.memory?.0?, budget.memory.amount);
+    (wanted > all).then(|| {
+        format!(
+            "--max-memory {} is more than the {} that all requests have together ({}): set it to \
+             {} or less, or resources.limits.memory to {} or more",
+            show(wanted),
+            show(all),
+            budget.memory.origin,
+            show(all),
+            show(Memory::needed(wanted, given.message))
+        )
+    })
+}
+
+fn processes(budget: &Budget, container: &Container, given: &Given) -> Option<String> {
+    let (wanted, all) = (given.processes?.0?, budget.processes.amount);
+    (wanted > all).then(|| {
+        format!(
+            "--max-processes {wanted} is more than the {all} that all requests have together ({}): \
+             set it to {all} or less, or raise the kubelet's podPidsLimit ({})",
+            budget.processes.origin, container.processes.source
+        )
+    })
+}
+
+fn disk(budget: &Budget, given: &Given) -> Option<String> {
+    let (wanted, all) = (given.disk?.0?, budget.disk.amount);
+    (wanted > all).then(|| {
+        format!(
+            "--max-disk {} is more than the {} that all requests have together ({}): set it to {} \
+             or less, or give the work volume a larger sizeLimit",
+            show(wanted),
+            show(all),
+            budget.disk.origin,
+            show(all)
+        )
+    })
+}
+
+fn requests(budget: &Budget, given: &Given) -> Option<String> {
+    let wanted = u64::from(given.requests?);
+    let leases = u64::from(budget.leases.amount);
+    let (memory, processes) = (budget.memory.amount, budget.processes.amount);
+    let fitting = leases.min(memory / LEAST_MEMORY).min(processes / LEAST_PROCESSES);
+    (wanted > fitting).then(|| {
+        format!(
+            "--max-requests {wanted} is more than the {fitting} that fit ({leases} leases, {} of \
+             memory, {processes} processes): set it to {fitting} or less, or use a larger \
+             --uid-range or container",
+            show(memory)
+        )
+    })
+}
+
+fn outputs(budget: &Budget, given: &Given) -> Option<String> {
+    let (wanted, all) = (given.output?, budget.response.amount);
+    let most = all / reserve::RESPONSE_FACTOR;
+    (wanted > most).then(|| {
+        format!(
+            "--max-output {} needs up to {} of memory, but outputs have {} ({}): set it to {} or \
+             less, or raise resources.limits.memory",
+            show(wanted),
+            show(wanted.saturating_mul(reserve::RESPONSE_FACTOR)),
+            show(all),
+            budget.response.origin,
+            show(most)
+        )
+    })
+}
+
+fn few(budget: &Budget, container: &Container) -> Option<String> {
+    let requests = budget.requests.amount as u64;
+    (requests < FEW_REQUESTS && budget.requests.origin != "--max-requests").then(|| {
+        format!(
+            "only {requests} requests can run at a time ({}): memory {}, {} processes, {} \
+             descriptors",
+            budget.requests.origin,
+            show(container.memory.amount),
+            container.processes.amount,
+            container.descriptors.amount
+        )
+    })
+}

@@ -1,0 +1,121 @@
+//! The parts of the container that requests do not get.
+
+use super::{show, whole};
+use crate::container::{Bound, Container};
+
+pub(super) const MIB: u64 = 1 << 20;
+
+/// Least memory for supervisor and spawner. Measured: 13 MB with ten plugins, and
+/// 40 MB for the names of a repository of 500,000 files.
+const LEAST_MEMORY: u64 = 96 * MIB;
+
+/// The reserve is this part of the container, as a divisor: more memory serves
+/// more clients, whose windows are in the supervisor.
+const MEMORY_DIVISOR: u64 = 8;
+
+/// More memory than this the supervisor cannot use: windows of all waiting
+/// clients (512 MiB), and 16 indexes of names of 40 MB each.
+const MOST_MEMORY: u64 = 1536 * MIB;
+
+/// Processes and threads of supervisor and spawner. Measured: 4 to 12 threads, and
+/// up to 512 of tokio's file threads never run at once; the rest is for killers,
+/// cleaners and meters.
+const PROCESSES: u64 = 64;
+
+/// A container without a limit gets this part of its node, as a divisor, because
+/// other Pods need the node too.
+const NODE_DIVISOR: u64 = 2;
+
+/// No reserve takes more than this part of the container, as a divisor.
+const MOST_DIVISOR: u64 = 2;
+
+/// A response of n bytes takes up to 3n while it is parsed.
+pub(super) const RESPONSE_FACTOR: u64 = 3;
+
+/// Outputs get this part of the container at most, and at least, as divisors.
+const MOST_RESPONSE: u64 = 4;
+const LEAST_RESPONSE: u64 = 16;
+
+/// Descriptors of the supervisor itself: sockets of plugins, HTTP, watches.
+/// Measured: 24, and one for each plugin.
+const DESCRIPTORS: u64 = 192;
+
+/// Memory of a container and its parts.
+#[derive(Debug)]
+pub(super) struct Memory {
+    pub(super) reserve: u64,
+    pub(super) response: u64,
+    pub(super) requests: u64,
+    bound: Bound,
+}
+
+impl Memory {
+    pub(super) fn of(container: &Container, message: u64) -> Self {
+        Self::split(container.memory.clone(), message)
+    }
+
+    fn split(bound: Bound, message: u64) -> Self {
+        let limit = usable(&bound);
+        let reserve = (limit / MEMORY_DIVISOR).clamp(LEAST_MEMORY, MOST_MEMORY);
+        let reserve = reserve.min(limit / MOST_DIVISOR);
+        let enough = message.saturating_mul(RESPONSE_FACTOR).min(limit / MOST_RESPONSE);
+        let response = enough.max(limit / LEAST_RESPONSE);
+        let requests = whole(limit - reserve - response);
+        Self { reserve, response, requests, bound }
+    }
+
+    pub(super) fn origin(&self) -> String {
+        let (reserve, response) = (show(self.reserve), show(self.response));
+        format!(
+            "{} minus {reserve} for the supervisor and {response} for outputs",
+            self.container()
+        )
+    }
+
+    pub(super) fn container(&self) -> String {
+        let Bound { amount, source, is_own } = &self.bound;
+        if *is_own {
+            format!("container limit {} ({source})", show(*amount))
+        } else {
+            format!("no container limit, so half of {} ({source})", show(*amount))
+        }
+    }
+
+    /// Memory that the container needs so that requests get `wanted`.
+    pub(super) fn needed(wanted: u64, message: u64) -> u64 {
+        const STEP: u64 = 64 * MIB;
+        let bound = |amount| Bound { amount, source: String::new(), is_own: true };
+        let gets = |limit| Self::split(bound(limit), message).requests;
+        let enough = |steps: &u64| gets(steps * STEP) >= wanted;
+        let (mut low, mut high) = (0, wanted.div_ceil(STEP).saturating_mul(4).min(u64::MAX / STEP));
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if enough(&middle) { high = middle } else { low = middle + 1 }
+        }
+        high * STEP
+    }
+}
+
+/// The amount of a limit, or half of the node's.
+pub(super) fn usable(bound: &Bound) -> u64 {
+    if bound.is_own { bound.amount } else { bound.amount / NODE_DIVISOR }
+}
+
+/// Processes of the container without those of supervisor and spawner, and the
+/// origin of the number.
+pub(super) fn processes(bound: &Bound) -> (u64, String) {
+    let usable = usable(bound);
+    let reserve = PROCESSES.min(usable / MOST_DIVISOR);
+    let Bound { amount, source, is_own } = bound;
+    let limit = if *is_own {
+        format!("container limit {amount} ({source})")
+    } else {
+        format!("no container limit, so half of {amount} ({source})")
+    };
+    (usable - reserve, format!("{limit} minus {reserve} for the supervisor"))
+}
+
+/// Descriptors for connections and requests.
+pub(super) fn descriptors(bound: &Bound) -> u64 {
+    bound.amount - DESCRIPTORS.min(bound.amount / MOST_DIVISOR)
+}

@@ -1,0 +1,246 @@
+//! Budgets of containers of all sizes.
+
+use proptest::prelude::*;
+
+use super::{
+    derive::DESCRIPTORS_PER_REQUEST,
+    reserve::{MIB, Memory},
+    *,
+};
+use crate::container::{Bound, Volume};
+
+const GIB: u64 = 1024 * MIB;
+
+/// UIDs of the default range.
+const UIDS: u32 = 478;
+
+fn own(amount: u64) -> Bound {
+    Bound { amount, source: "cgroup v2 test".into(), is_own: true }
+}
+
+fn container(memory: u64, processes: u64, size: u64) -> Container {
+    Container {
+        memory: own(memory),
+        processes: own(processes),
+        cpu: own(1000),
+        descriptors: own(20_000),
+        volume: Volume {
+            in_memory: true,
+            size,
+            free: size,
+            inodes: Some(size / 4096),
+            free_inodes: Some(size / 4096),
+        },
+    }
+}
+
+fn given() -> Given {
+    Given { uids: UIDS, message: 100 * MIB, ..Given::default() }
+}
+
+/// Containers from 64 MiB and 64 processes to 64 GiB and no limit.
+fn containers() -> impl Strategy<Value = Container> {
+    let bytes =
+        (26..=36_u32, 0..1024_u64).prop_map(|(bits, part)| (1 << bits) + (part << (bits - 10)));
+    let processes = prop_oneof![64..4096_u64, Just(32_768), Just(4_194_304)];
+    let descriptors = prop_oneof![Just(1024), Just(4096), Just(1 << 20)];
+    (bytes.clone(), processes, bytes, descriptors, any::<[bool; 2]>()).prop_map(
+        |(memory, processes, size, descriptors, [in_memory, is_own])| {
+            let mut container = container(memory, processes, size);
+            container.descriptors = own(descriptors);
+            container.volume.in_memory = in_memory;
+            container.memory.is_own = is_own;
+            container.processes.is_own = is_own;
+            container
+        },
+    )
+}
+
+/// All amounts that must not shrink when the container grows.
+fn amounts(budget: &Budget) -> Vec<u64> {
+    let Budget { requests, memory, processes, disk, response, queue, each, .. } = budget;
+    let limits = [
+        &each.memory,
+        &each.processes,
+        &each.disk,
+        &each.file_size,
+        &each.output,
+        &each.repository,
+    ];
+    let mut all = vec![memory.amount, processes.amount, disk.amount, response.amount];
+    all.extend([requests.amount as u64, queue.amount as u64]);
+    all.extend(limits.map(|limit| limit.amount.unwrap()));
+    all
+}
+
+proptest! {
+    #[test]
+    fn nobody_gets_more_than_there_is(container in containers()) {
+        let budget = Budget::derive(&container, &given());
+        let Budget { requests, memory, processes, disk, response, queue, window, each, .. } = &budget;
+        let reserve = container.memory.amount - memory.amount - response.amount;
+        // Half of the reserve is the supervisor's own.
+        let waiting = queue.amount as u64 * u64::from(window.amount);
+        prop_assert!(reserve >= (container.memory.amount / 8).min(96 * MIB));
+        prop_assert!(waiting <= reserve / 2);
+        prop_assert!(processes.amount + 32 <= container.processes.amount);
+        prop_assert!(disk.amount <= container.volume.free);
+        prop_assert!(!budget.in_memory || disk.amount <= memory.amount);
+        prop_assert!(each.memory.amount.unwrap() <= memory.amount);
+        prop_assert!(each.processes.amount.unwrap() <= processes.amount / 2);
+        prop_assert!(each.disk.amount.unwrap() <= disk.amount);
+        prop_assert!(each.file_size.amount <= each.disk.amount);
+        prop_assert!(each.output.amount.unwrap() * 3 <= response.amount);
+        let (requests, connections) = (requests.amount as u64, budget.connections.amount as u64);
+        prop_assert!(requests * DESCRIPTORS_PER_REQUEST + connections <= container.descriptors.amount);
+        prop_assert!(requests * 2 <= u64::from(budget.leases.amount));
+    }
+
+    #[test]
+    fn what_everybody_needs_is_never_nothing(container in containers()) {
+        let budget = Budget::derive(&container, &given());
+        prop_assert!(amounts(&budget).iter().all(|amount| *amount > 0), "{budget:?}");
+        prop_assert!(budget.connections.amount > 0);
+    }
+
+    #[test]
+    fn a_larger_container_gives_no_less(container in containers(), more in 1..64_u64) {
+        let mut larger = container.clone();
+        larger.memory.amount += more * 16 * MIB;
+        larger.processes.amount += more;
+        larger.volume.size += more * MIB;
+        larger.volume.free = larger.volume.size;
+        let [small, large] = [&container, &larger].map(|c| Budget::derive(c, &given()));
+        for (small, large) in amounts(&small).iter().zip(amounts(&large)) {
+            prop_assert!(*small <= large, "{small} > {large}: {:?}", larger);
+        }
+    }
+
+    #[test]
+    fn numbers_of_the_user_are_kept(container in containers(), number in 1..u64::from(u32::MAX)) {
+        let count = u32::try_from(number).unwrap();
+        let limit = Some(Limit(Some(number)));
+        let given = Given {
+            requests: Some(count),
+            queue: Some(count),
+            memory: limit,
+            processes: limit,
+            file_size: limit,
+            disk: limit,
+            files: Some(Limit(None)),
+            output: Some(number),
+            repository: Some(number),
+            repository_files: Some(count),
+            ..given()
+        };
+        let Budget { requests, queue, each, .. } = Budget::derive(&container, &given);
+        prop_assert_eq!((requests.amount as u64, queue.amount as u64), (number, number));
+        let all = [&each.memory, &each.processes, &each.file_size, &each.disk, &each.output, &each.repository];
+        prop_assert!(all.iter().all(|limit| limit.amount == Some(number)));
+        prop_assert_eq!((each.repository_files.amount, each.files.amount), (Some(number), None));
+    }
+
+    #[test]
+    fn the_named_memory_is_enough(wanted in 1..(256 * GIB)) {
+        let needed = Memory::needed(wanted, 100 * MIB);
+        let gets = |limit| Budget::derive(&container(limit, 1000, MIB), &given()).memory.amount;
+        prop_assert!(gets(needed) >= wanted);
+        prop_assert!(needed <= 64 * MIB || gets(needed - 64 * MIB) < wanted);
+    }
+}
+
+#[test]
+fn numbers_tell_their_origin() {
+    let budget = Budget::derive(&container(GIB, 1000, 256 * MIB), &given());
+    assert_eq!(
+        budget.memory.origin,
+        "container limit 1Gi (cgroup v2 test) minus 128Mi for the supervisor and 256Mi for outputs"
+    );
+    assert_eq!(budget.memory.amount, 640 * MIB);
+    assert_eq!(
+        budget.processes.origin,
+        "container limit 1000 (cgroup v2 test) minus 64 for the supervisor"
+    );
+    assert_eq!((budget.requests.amount, budget.leases.amount), (78, 156));
+    assert_eq!(budget.warnings, [""; 0]);
+    assert!(
+        budget.line().starts_with(
+            "requests 78: half of 156 leases (--uid-range of 478 UIDs); memory 640Mi: "
+        )
+    );
+}
+
+#[test]
+fn a_node_is_shared_with_other_pods() {
+    let mut node = container(8 * GIB, 1000, 256 * MIB);
+    node.memory.is_own = false;
+    let limited = container(4 * GIB, 1000, 256 * MIB);
+    let [all, half] = [node, limited].map(|c| Budget::derive(&c, &given()));
+    assert_eq!(all.memory.amount, half.memory.amount);
+    assert!(all.warnings[0].contains("set resources.limits.memory"), "{:?}", all.warnings);
+}
+
+#[test]
+fn numbers_that_cannot_fit_are_told_with_the_remedy() {
+    let limit = |number| Some(Limit(Some(number)));
+    let container = container(GIB, 300, GIB);
+    let given = Given {
+        requests: Some(200),
+        memory: limit(2 * GIB),
+        processes: limit(512),
+        disk: limit(8 * GIB),
+        output: Some(100 * MIB),
+        leases: Some(150),
+        ..given()
+    };
+    let warnings = Budget::derive(&container, &given).warnings;
+    for (warning, expected) in warnings.iter().zip([
+        "the work volume in memory can take 1Gi, more than the 640Mi that all requests have \
+         together: set its sizeLimit to 320Mi or less, or resources.limits.memory to 1536Mi or more",
+        "--max-memory 2Gi is more than the 640Mi",
+        "--max-processes 512 is more than the 236",
+        "--max-disk 8Gi is more than the 640Mi",
+        "--max-requests 200 is more than the 80 that fit (150 leases, 640Mi of memory, 236 \
+         processes)",
+        "--max-output 100Mi needs up to 300Mi of memory, but outputs have 256Mi",
+    ]) {
+        assert!(warning.starts_with(expected), "{warning}");
+    }
+    assert_eq!(warnings.len(), 6, "{warnings:?}");
+}
+
+#[test]
+fn few_descriptors_bound_requests_and_connections() {
+    let mut few = container(4 * GIB, 4000, GIB);
+    few.descriptors = own(1024);
+    let budget = Budget::derive(&few, &given());
+    assert_eq!(budget.requests.origin, "the least that a request needs of descriptors");
+    assert!(budget.connections.amount > 300, "{budget:?}");
+}
+
+#[test]
+fn the_examples_in_the_docs_are_true() {
+    let page = include_str!("../../docs/sizing.md");
+    let size = |text: &str| MEMORY.amount().read(text).and_then(|limit| limit.0);
+    let mut examples = 0;
+    for line in page.lines().filter(|line| line.starts_with("| ")) {
+        let cells: Vec<_> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let [Some(limit), _, _, _, _, _] = [0, 1, 2, 3, 4, 5].map(|cell| size(cells.get(cell)?))
+        else {
+            continue;
+        };
+        let budget = Budget::derive(&container(limit, 4000, limit), &given());
+        let Budget { memory, each, response, queue, .. } = budget;
+        let shown = |bytes: Option<u64>| show(bytes.unwrap());
+        let queue = queue.amount.to_string();
+        let waiting = cells[5].replace(',', "");
+        assert_eq!(cells[1], show(memory.amount), "{line}");
+        assert_eq!(cells[2], shown(each.memory.amount), "{line}");
+        assert_eq!(cells[3], show(response.amount), "{line}");
+        assert_eq!(cells[4], shown(each.output.amount), "{line}");
+        assert_eq!(waiting, queue, "{line}");
+        assert_eq!(cells[6], format!("up to {}", show(memory.amount)), "{line}");
+        examples += 1;
+    }
+    assert!(examples >= 6);
+}

@@ -1,0 +1,126 @@
+//! The limits of the container: memory, processes, processors, descriptors and
+//! the work volume.
+//!
+//! Reads only; [`crate::budget`] decides what follows from the limits.
+
+mod cgroup;
+mod descriptors;
+mod volume;
+
+use std::{fs, path::Path};
+
+use cmp_procfs::Fields;
+use serde::{Deserialize, Serialize};
+
+use self::cgroup::{Cgroups, Controller};
+pub use self::{
+    descriptors::{MAX_DESCRIPTORS, raise_descriptors},
+    volume::Volume,
+};
+
+/// A limit, and its source for people.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+pub struct Bound {
+    /// The limit.
+    pub amount: u64,
+    /// The file or system call that tells it, such as `cgroup v2 memory.max`.
+    pub source: String,
+    /// False if the node sets it, because the container has no limit.
+    pub is_own: bool,
+}
+
+/// The limits of a container.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Container {
+    /// Bytes of memory, files in memory included.
+    pub memory: Bound,
+    /// Processes and threads.
+    pub processes: Bound,
+    /// Thousandths of a processor.
+    pub cpu: Bound,
+    /// File descriptors of the supervisor.
+    pub descriptors: Bound,
+    /// The volume of the work directory.
+    pub volume: Volume,
+}
+
+/// Limits for a node that does not tell its own.
+const UNKNOWN_MEMORY: u64 = 1 << 30;
+const UNKNOWN_PROCESSES: u64 = 32_768;
+
+/// Thousandths of one processor.
+const PROCESSOR: u64 = 1000;
+
+impl Container {
+    /// Reads all limits. What cannot be read counts as not limited by the
+    /// container; the node's own limit applies then.
+    #[must_use]
+    pub fn read(work_dir: &Path) -> Self {
+        let cgroups = Cgroups::find();
+        let tightest = |controller, node: fn() -> Bound| tighter(cgroups.limit(controller), node());
+        let memory = tightest(Controller::Memory, node_memory);
+        let volume = Volume::read(work_dir, memory.amount);
+        Self {
+            memory,
+            processes: tightest(Controller::Processes, node_processes),
+            cpu: tightest(Controller::Cpu, node_processors),
+            descriptors: descriptors::read(),
+            volume,
+        }
+    }
+
+    /// Processors, for people: `1.5`.
+    #[must_use]
+    pub fn processors(&self) -> String {
+        let (whole, part) = (self.cpu.amount / PROCESSOR, self.cpu.amount % PROCESSOR);
+        if part == 0 { whole.to_string() } else { format!("{whole}.{:02}", part / 10) }
+    }
+
+    /// Names and limits of resources.
+    #[must_use]
+    pub fn bounds(&self) -> [(&'static str, &Bound); 4] {
+        let Self { memory, processes, cpu, descriptors, volume: _ } = self;
+        [("memory", memory), ("processes", processes), ("cpu", cpu), ("descriptors", descriptors)]
+    }
+
+    /// The limits now, for a container that may have been resized. The free space
+    /// of a disk stays as it was, because running requests use some of it.
+    #[must_use]
+    pub fn read_again(&self, work_dir: &Path) -> Self {
+        let now = Self::read(work_dir);
+        let volume = self.volume.resized(now.volume);
+        Self { volume, ..now }
+    }
+}
+
+/// The container's limit if it is below the node's, and else the node's.
+fn tighter(own: Option<Bound>, node: Bound) -> Bound {
+    own.filter(|own| own.amount < node.amount).unwrap_or(node)
+}
+
+fn node(amount: u64, source: &str) -> Bound {
+    Bound { amount, source: source.to_owned(), is_own: false }
+}
+
+fn node_memory() -> Bound {
+    let total = Fields::read("/proc/meminfo").ok().and_then(|table| table.bytes("MemTotal"));
+    node(total.unwrap_or(UNKNOWN_MEMORY), "MemTotal of the node")
+}
+
+fn node_processes() -> Bound {
+    let number = |path| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    let pids = number("/proc/sys/kernel/pid_max").unwrap_or(UNKNOWN_PROCESSES);
+    match number("/proc/sys/kernel/threads-max") {
+        Some(threads) if threads < pids => node(threads, "kernel.threads-max of the node"),
+        Some(_) | None => node(pids, "kernel.pid_max of the node"),
+    }
+}
+
+fn node_processors() -> Bound {
+    let status = Fields::own_status().ok();
+    let mask = status.as_ref().and_then(|status| status.value("Cpus_allowed"));
+    let ones = |digit: char| digit.to_digit(16).map_or(0, u32::count_ones);
+    let count: u32 = mask.unwrap_or_default().chars().map(ones).sum();
+    node(u64::from(count.max(1)) * PROCESSOR, "processors of the node")
+}

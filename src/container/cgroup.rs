@@ -1,0 +1,165 @@
+//! Limits of control groups, of version 2 and of version 1.
+
+use std::{
+    fs,
+    path::{Component, Path, PathBuf},
+};
+
+use cmp_procfs::{Mount, mounts};
+
+use super::Bound;
+
+/// Microseconds of a period of version 1 that does not tell it.
+const PERIOD: u64 = 100_000;
+
+/// A resource that control groups limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Controller {
+    Memory,
+    Processes,
+    Cpu,
+}
+
+/// The hierarchies of control groups that this process sees.
+#[derive(Debug, Default)]
+pub(super) struct Cgroups(Vec<Hierarchy>);
+
+/// One hierarchy: its version, and the directories of this process's group and
+/// of all visible groups above it.
+#[derive(Debug, PartialEq, Eq)]
+struct Hierarchy {
+    version: Version,
+    directories: Vec<PathBuf>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Version {
+    /// All controllers.
+    Two,
+    /// The named controllers.
+    One(Vec<String>),
+}
+
+impl Controller {
+    /// Name in version 1.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Processes => "pids",
+            Self::Cpu => "cpu",
+        }
+    }
+
+    /// Files of version 2 with a limit.
+    fn files(self) -> &'static [&'static str] {
+        match self {
+            // Above `memory.high`, the kernel slows all processes down.
+            Self::Memory => &["memory.max", "memory.high"],
+            Self::Processes => &["pids.max"],
+            Self::Cpu => &["cpu.max"],
+        }
+    }
+
+    /// The same of version 1.
+    fn old_files(self) -> &'static [&'static str] {
+        match self {
+            Self::Memory => &["memory.limit_in_bytes", "memory.stat"],
+            Self::Processes => &["pids.max"],
+            Self::Cpu => &["cpu.cfs_quota_us"],
+        }
+    }
+}
+
+impl Cgroups {
+    /// Finds the groups of this process. Without `/proc`, there are none.
+    pub(super) fn find() -> Self {
+        let mounts = mounts().unwrap_or_default();
+        let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        Self::of(&mounts, &groups)
+    }
+
+    fn of(mounts: &[Mount], groups: &str) -> Self {
+        Self(mounts.iter().filter_map(|mount| Hierarchy::of(mount, groups)).collect())
+    }
+
+    /// The tightest limit of all groups that contain this process.
+    pub(super) fn limit(&self, controller: Controller) -> Option<Bound> {
+        let bounds = self.0.iter().flat_map(|hierarchy| hierarchy.bounds(controller));
+        bounds.min_by_key(|bound| bound.amount)
+    }
+}
+
+impl Hierarchy {
+    fn of(mount: &Mount, groups: &str) -> Option<Self> {
+        let names: Vec<_> = mount.options.split(',').map(str::to_owned).collect();
+        let version = match mount.kind.as_str() {
+            "cgroup2" => Version::Two,
+            "cgroup" => Version::One(names),
+            _ => return None,
+        };
+        let mut lines = groups.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
+        let is_this = |controllers: &str| match &version {
+            Version::Two => controllers.is_empty(),
+            Version::One(names) => {
+                controllers.split(',').any(|name| names.iter().any(|n| n == name))
+            }
+        };
+        let group = lines.find_map(|(controllers, path)| is_this(controllers).then_some(path));
+        let directories = directories(mount, Path::new(group.unwrap_or("/")));
+        Some(Self { version, directories })
+    }
+
+    fn bounds(&self, controller: Controller) -> impl Iterator<Item = Bound> {
+        let (version, files) = match &self.version {
+            Version::Two => ("v2", controller.files()),
+            Version::One(names) if names.iter().any(|name| name == controller.name()) => {
+                ("v1", controller.old_files())
+            }
+            Version::One(_) => ("v1", [].as_slice()),
+        };
+        let paths = self.directories.iter().flat_map(move |at| files.iter().map(move |f| (at, f)));
+        paths.filter_map(move |(directory, file)| {
+            let amount = read(directory, file)?;
+            Some(Bound { amount, source: format!("cgroup {version} {file}"), is_own: true })
+        })
+    }
+}
+
+/// The directory of a group and those above it, as far as they are mounted. In a
+/// container, the root of the mount is often the container's own group.
+fn directories(mount: &Mount, group: &Path) -> Vec<PathBuf> {
+    let below = group.strip_prefix(&mount.root).unwrap_or(Path::new(""));
+    let is_plain = below.components().all(|part| matches!(part, Component::Normal(_)));
+    let own = if is_plain { mount.point.join(below) } else { mount.point.clone() };
+    let is_inside = |path: &&Path| path.starts_with(&mount.point);
+    own.ancestors().take_while(is_inside).map(Path::to_owned).collect()
+}
+
+/// The limit in a file, if there is one.
+fn read(directory: &Path, file: &str) -> Option<u64> {
+    let number = |file| fs::read_to_string(directory.join(file)).ok()?.trim().parse::<u64>().ok();
+    match file {
+        // Also counts groups above the mount.
+        "memory.stat" => {
+            let path = directory.join(file);
+            let table = fs::read_to_string(path).ok()?;
+            let line =
+                table.lines().find_map(|line| line.strip_prefix("hierarchical_memory_limit "));
+            line?.trim().parse().ok()
+        }
+        "cpu.max" => {
+            let text = fs::read_to_string(directory.join(file)).ok()?;
+            let (quota, period) = text.trim().split_once(' ')?;
+            thousandths(quota.parse().ok()?, period.parse().ok()?)
+        }
+        "cpu.cfs_quota_us" => {
+            thousandths(number(file)?, number("cpu.cfs_period_us").unwrap_or(PERIOD))
+        }
+        _ => number(file),
+    }
+}
+
+/// Thousandths of a processor; at least one.
+fn thousandths(quota: u64, period: u64) -> Option<u64> {
+    quota.saturating_mul(1000).checked_div(period).map(|thousandths| thousandths.max(1))
+}

@@ -1,0 +1,63 @@
+//! The volume of the work directory.
+
+use std::path::{self, Path};
+
+use rustix::fs::statfs;
+use serde::{Deserialize, Serialize};
+
+/// `TMPFS_MAGIC` and `RAMFS_MAGIC` of statfs(2).
+const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
+
+/// A volume.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Volume {
+    /// True if its files take memory of the container.
+    pub in_memory: bool,
+    /// Size in bytes.
+    pub size: u64,
+    /// Bytes that are free.
+    pub free: u64,
+    /// Files and directories it can hold; `None` if it does not count them.
+    pub inodes: Option<u64>,
+    /// Files and directories that can still be created.
+    pub free_inodes: Option<u64>,
+}
+
+impl Volume {
+    /// Reads the volume of a directory, or of the first existing one above it.
+    /// A volume in memory without a size of its own can take all `memory`.
+    pub(super) fn read(directory: &Path, memory: u64) -> Self {
+        let path = path::absolute(directory).unwrap_or_else(|_empty| directory.to_owned());
+        let Some(about) = path.ancestors().find_map(|path| statfs(path).ok()) else {
+            return Self::unknown();
+        };
+        let in_memory = u64::try_from(about.f_type).is_ok_and(|kind| IN_MEMORY.contains(&kind));
+        let block = u64::try_from(about.f_bsize).unwrap_or_default();
+        let bytes = |blocks: u64| blocks.saturating_mul(block);
+        let (size, free) = match bytes(about.f_blocks) {
+            0 => (memory, memory),
+            size => (size, bytes(about.f_bavail)),
+        };
+        let counts = about.f_files > 0;
+        Self {
+            in_memory,
+            size,
+            free,
+            inodes: counts.then_some(about.f_files),
+            free_inodes: counts.then_some(about.f_ffree),
+        }
+    }
+
+    /// A directory that cannot be read: nothing is known to fit.
+    fn unknown() -> Self {
+        Self { in_memory: false, size: 0, free: 0, inodes: None, free_inodes: None }
+    }
+
+    /// The volume after a change. Unless its size has changed, its free space
+    /// stays that of the start: running requests use some of it.
+    pub(super) fn resized(&self, now: Self) -> Self {
+        let is_same = (now.in_memory, now.size) == (self.in_memory, self.size);
+        if is_same { self.clone() } else { now }
+    }
+}
