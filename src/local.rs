@@ -1,6 +1,7 @@
 //! `render`, `match` and `params`: run a plugin on a local application, with the
 //! same sockets, protocol and sandbox as in a cluster.
 
+mod difference;
 mod doctor;
 mod document;
 mod environment;
@@ -19,15 +20,16 @@ use std::{fmt, io, path::PathBuf};
 
 use thiserror::Error;
 
-pub use self::{
-    doctor::doctor, interrupt::interrupted, manifest::NoApplication, pack::NotPacked,
-    private::NotPrivate,
-};
 use self::{
+    difference::difference,
     pack::{Codec, Pack},
     report::Report,
     subject::Subject,
     target::{Claim, Target, ask, choose, wanted},
+};
+pub use self::{
+    doctor::doctor, interrupt::interrupted, manifest::NoApplication, pack::NotPacked,
+    private::NotPrivate,
 };
 use crate::{
     config::{Application, OutputFormat},
@@ -122,6 +124,15 @@ pub enum LocalError {
         /// Its number.
         number: i32,
     },
+    /// The plugin gave two results for the same input.
+    #[error(
+        "plugin {plugin} does not give the same result twice: Argo CD would show the application \
+         as out of sync after each refresh"
+    )]
+    Nondeterministic {
+        /// The plugin.
+        plugin: String,
+    },
     /// The result cannot be printed.
     #[error("cannot print the result: {0}")]
     Show(String),
@@ -166,13 +177,19 @@ impl LocalError {
             | Self::NoPlugin { .. }
             | Self::NoPlugins { .. }
             | Self::Unhealthy { .. }
+            | Self::Nondeterministic { .. }
             | Self::Show(_) => 1,
         }
     }
 }
 
-/// Prints the application's manifests.
-pub async fn render(options: &Application, format: OutputFormat) -> Result<(), LocalError> {
+/// Prints the application's manifests. With `twice`, renders them again and
+/// prints the difference if there is one.
+pub async fn render(
+    options: &Application,
+    twice: bool,
+    format: OutputFormat,
+) -> Result<(), LocalError> {
     let mut report = Report::new();
     let subject = Subject::find(options)?;
     let (_pack, parcel) = pack(&subject, &report)?;
@@ -180,15 +197,25 @@ pub async fn render(options: &Application, format: OutputFormat) -> Result<(), L
     let target = Target::open(options, plugin, &mut report).await?;
     let rendered = target.with(&mut report, async |sockets| {
         let (name, mut client) = choose(plugin, sockets, &parcel).await?;
-        Ok((name, client.generate(&parcel).await?))
+        let manifests = client.generate(&parcel).await?;
+        let again = if twice { Some(client.generate(&parcel).await?) } else { None };
+        Ok((name, manifests, again))
     });
-    let (name, manifests) = rendered.await?;
+    let (name, manifests, again) = rendered.await?;
     let count = plural(manifests.len(), "manifest");
     report.step("rendered", &format!("{count} by plugin {name}"));
     if manifests.is_empty() {
         report.warn("no manifests: with automated pruning Argo CD would delete the application");
     }
-    show::print(&show::manifests(&manifests, format)?)
+    let text = show::manifests(&manifests, format)?;
+    let again = again.map(|again| show::manifests(&again, format)).transpose()?;
+    match again.and_then(|again| difference(&text, &again)) {
+        None => show::print(&text),
+        Some(difference) => {
+            show::print(&difference)?;
+            Err(LocalError::Nondeterministic { plugin: name })
+        }
+    }
 }
 
 /// Prints which plugins claim the application.

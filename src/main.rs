@@ -32,7 +32,7 @@ struct Cli {
 enum Verb {
     Serve(Serve),
     /// Render an application as the sidecar would
-    Render(Local),
+    Render(Render),
     /// Tell which plugins claim an application
     Match(Local),
     /// List the parameters an application may set
@@ -58,6 +58,16 @@ enum Verb {
     Man,
     /// Print the version
     Version,
+}
+
+/// An application to render, and the format of the result.
+#[derive(Args, Debug)]
+struct Render {
+    #[command(flatten)]
+    local: Local,
+    /// Render twice, and print the difference if there is one (exit code 1)
+    #[arg(long)]
+    check_deterministic: bool,
 }
 
 /// An application, and the format of the result.
@@ -113,7 +123,9 @@ fn main() -> ExitCode {
             Err(error) if config.events => ExitCode::from(exit_code(&error)),
             Err(error) => fail(&error, exit_code(&error)),
         },
-        Verb::Render(local) => run(local::render(&local.application, local.output)),
+        Verb::Render(Render { local, check_deterministic }) => {
+            run(local::render(&local.application, check_deterministic, local.output))
+        }
         Verb::Match(local) => run(local::matches(&local.application, local.output)),
         Verb::Params(local) => run(local::parameters(&local.application, local.output)),
         Verb::Status(config) => show_status(&config),

@@ -2,5 +2,6 @@
 
 mod application;
 mod broken;
+mod deterministic;
 mod interrupted;
 mod namesake;
