@@ -42,8 +42,8 @@ impl State {
             files: used.files,
             bytes: used.bytes,
             resident: processes.iter().map(|process| process.resident).sum(),
-            quarantined: pod.metric_sum("argocd_cmp_leases_quarantined_total"),
-            in_flight: pod.metric_sum("argocd_cmp_requests_in_flight"),
+            quarantined: pod.metric("argocd_cmp_leases_quarantined_total").unwrap(),
+            in_flight: pod.metric("argocd_cmp_requests_in_flight").unwrap(),
         }
     }
 

@@ -10,7 +10,7 @@ use std::{
 use nix::sys::resource::{Resource, getrlimit};
 use serde_json::{Value, json};
 
-use crate::{container::Container, profile};
+use crate::{container::Container, groups::CONTAINER, profile};
 
 /// Directories of the root; volumes are mounted over some of them.
 const DIRECTORIES: [&str; 9] = ["usr", "proc", "dev", "sys", "etc", "tmp", "run", "home", "root"];
@@ -83,7 +83,7 @@ impl Bundle {
             "process": process(container, arguments),
             "mounts": self.mounts(container),
             "linux": {
-                "cgroupsPath": format!("/{group}"),
+                "cgroupsPath": format!("/{group}/{CONTAINER}"),
                 "namespaces": namespaces.map(|kind| json!({"type": kind})),
                 "resources": resources(container),
                 "maskedPaths": MASKED,
@@ -133,8 +133,8 @@ fn process(container: &Container, arguments: &[String]) -> Value {
     let mut command = vec![PROGRAM.to_owned(), "serve".to_owned()];
     command.extend_from_slice(arguments);
     if container.is_below_init {
-        // The shell stays PID 1 because it has a command after this one.
-        let script = r#""$@" & trap 'kill -TERM $!' TERM; wait; wait; exit 0"#;
+        // PID 1 does not end with the product, as in a Pod with a shared namespace.
+        let script = r#""$@" & trap 'kill -TERM $!' TERM; while :; do wait; sleep 1; done"#;
         command.splice(0..0, ["sh", "-c", script, "init"].map(str::to_owned));
     }
     let capabilities: Vec<_> =

@@ -209,12 +209,17 @@ fn sweep_once() {
     });
 }
 
-/// Ends a container and removes everything of it.
-pub(crate) fn remove(bundle: &Bundle, groups: &Groups) {
+/// Ends a container; its volumes stay.
+pub(crate) fn delete(bundle: &Bundle, groups: &Groups) {
     let mut delete = Command::new("runc");
     delete.arg("--root").arg(bundle.at("state")).args(["delete", "--force", &groups.name]);
     // The container may have ended, and be gone, already.
     let _ = delete.output();
+}
+
+/// Ends a container and removes everything of it.
+pub(crate) fn remove(bundle: &Bundle, groups: &Groups) {
+    delete(bundle, groups);
     groups.remove();
     unmount(&bundle.at("work"));
     let _ = fs::remove_dir_all(&bundle.0);

@@ -1,6 +1,11 @@
 //! The control groups of a container.
 
-use std::{fs, path::PathBuf, thread, time::Duration};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
 
 /// Mount point of the hierarchies.
 const ROOT: &str = "/sys/fs/cgroup";
@@ -9,10 +14,15 @@ const ROOT: &str = "/sys/fs/cgroup";
 pub(crate) const NEEDED: [&str; 3] = ["memory", "pids", "cpu"];
 
 /// Hierarchies that a container may have a group in.
-const ALL: [&str; 9] =
-    ["memory", "pids", "cpu", "cpuacct", "cpuset", "blkio", "devices", "freezer", "systemd"];
+const ALL: [&str; 10] = [
+    "memory", "pids", "cpu", "cpuacct", "cpuset", "blkio", "devices", "freezer", "systemd",
+    "unified",
+];
 
-/// The groups with one name, below the root of each hierarchy.
+/// Name of the container's group below that of its Pod.
+pub(crate) const CONTAINER: &str = "container";
+
+/// The groups of a Pod, below the root of each hierarchy, and of its container.
 #[derive(Clone, Debug)]
 pub(crate) struct Groups {
     pub(crate) name: String,
@@ -20,7 +30,11 @@ pub(crate) struct Groups {
 
 impl Groups {
     fn file(&self, hierarchy: &str, file: &str) -> PathBuf {
-        PathBuf::from(ROOT).join(hierarchy).join(&self.name).join(file)
+        self.of_pod(hierarchy).join(CONTAINER).join(file)
+    }
+
+    fn of_pod(&self, hierarchy: &str) -> PathBuf {
+        PathBuf::from(ROOT).join(hierarchy).join(&self.name)
     }
 
     fn read(&self, hierarchy: &str, file: &str) -> String {
@@ -49,9 +63,10 @@ impl Groups {
         self.number("memory", "memory.usage_in_bytes")
     }
 
-    /// The most memory that was in use.
+    /// The most memory that was in use, also after the container's end.
     pub(crate) fn memory_peak(&self) -> u64 {
-        self.number("memory", "memory.max_usage_in_bytes")
+        let file = self.of_pod("memory").join("memory.max_usage_in_bytes");
+        fs::read_to_string(file).ok().and_then(|text| text.trim().parse().ok()).unwrap_or_default()
     }
 
     /// Limit of the memory.
@@ -84,15 +99,28 @@ impl Groups {
         fs::write(self.file(hierarchy, file), value).unwrap();
     }
 
-    /// Removes groups that a killed test left.
+    /// Prefers the container to other work on this machine, for figures.
+    pub(crate) fn prefer(&self) {
+        fs::write(self.of_pod("cpu").join("cpu.shares"), "100000").unwrap();
+    }
+
+    /// Removes the groups after the container's end.
     pub(crate) fn remove(&self) {
         for hierarchy in ALL {
-            let directory = PathBuf::from(ROOT).join(hierarchy).join(&self.name);
-            // A group stays busy for a moment after its last process has ended.
-            let attempts = (0..100).map(|_| fs::remove_dir(&directory).is_ok());
-            attempts.take_while(|_| directory.exists()).for_each(|_removed| {
-                thread::sleep(Duration::from_millis(20));
-            });
+            let pod = self.of_pod(hierarchy);
+            remove(&pod.join(CONTAINER));
+            remove(&pod);
         }
+    }
+}
+
+fn remove(directory: &Path) {
+    // A group stays busy for a moment after its last process has ended.
+    for _ in 0..100 {
+        let _ = fs::remove_dir(directory);
+        if !directory.exists() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(20));
     }
 }

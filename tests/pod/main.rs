@@ -8,12 +8,14 @@
 mod baseline;
 mod bundle;
 mod container;
+mod figures;
 mod groups;
 mod harness;
 mod plugin;
 mod processes;
 mod profile;
 mod request;
+mod rows;
 mod running;
 #[path = "../product/skip.rs"]
 mod skip;

@@ -1,14 +1,16 @@
 //! Requests, made in the same way as Argo CD makes them.
 
 use std::{
-    fs,
+    fs::{self, File},
     path::{Path, PathBuf},
+    process::Command,
     sync::LazyLock,
     time::Duration,
 };
 
 use cmp_supervisor::grpc::{Client, ClientError, Parcel};
 use flate2::{Compression, write::GzEncoder};
+use nix::{sys::stat::Mode, unistd::mkfifo};
 use sha2::{Digest, Sha256};
 use tokio::{
     runtime::{Builder, Runtime},
@@ -18,8 +20,14 @@ use tokio::{
 /// Time limit of a request, as Argo CD sends it by default.
 pub(crate) const DEADLINE: Duration = Duration::from_mins(1);
 
+/// Runs the requests that the test does not wait for. A victim's requests have
+/// their own runtimes, so that a large answer to another cannot delay them.
 static RUNTIME: LazyLock<Runtime> =
     LazyLock::new(|| Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap());
+
+fn alone<T>(future: impl Future<Output = T>) -> T {
+    Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
 
 /// A packed repository.
 #[derive(Clone, Debug)]
@@ -49,6 +57,26 @@ impl Archive {
         let digest = Sha256::digest(&bytes);
         let checksum = digest.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
         Self { path: path.to_owned(), size: bytes.len() as u64, checksum }
+    }
+}
+
+impl Archive {
+    /// Packs a directory with the machine's tools, which are faster than a debug
+    /// build.
+    pub(crate) fn of_directory(path: &Path, directory: &Path) -> Self {
+        let mut pack = Command::new("tar");
+        pack.args(["--use-compress-program=gzip -1", "--format=ustar", "-cf"]);
+        assert!(pack.arg(path).arg("-C").arg(directory).arg(".").status().unwrap().success());
+        let sum = Command::new("sha256sum").arg(path).output().unwrap();
+        let checksum = String::from_utf8(sum.stdout).unwrap()[..64].to_owned();
+        Self { path: path.to_owned(), size: fs::metadata(path).unwrap().len(), checksum }
+    }
+
+    /// An archive of which nothing is ever sent, while the returned file is open.
+    pub(crate) fn stalled(path: &Path) -> (Self, File) {
+        mkfifo(path, Mode::S_IRWXU).unwrap();
+        let writer = File::options().read(true).write(true).open(path).unwrap();
+        (Self { path: path.to_owned(), size: 1000, checksum: "0".repeat(64) }, writer)
     }
 }
 
@@ -97,13 +125,13 @@ impl Request {
 
     /// Renders, and returns the manifests.
     pub(crate) fn generate(&self) -> Answer<Vec<String>> {
-        RUNTIME.block_on(self.clone().generated()).map_err(|error| error.to_string())
+        alone(self.clone().generated()).map_err(|error| error.to_string())
     }
 
     /// Asks if the plugin claims the application.
     pub(crate) fn matches(&self) -> Answer<bool> {
         let asked = async { Client::connect(&self.socket).await?.matches(&self.parcel).await };
-        RUNTIME.block_on(asked).map_err(|error| error.to_string())
+        alone(asked).map_err(|error| error.to_string())
     }
 
     /// Begins to render.

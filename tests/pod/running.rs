@@ -5,6 +5,7 @@ use std::{
     io::{self, Read, Write},
     net::{Ipv4Addr, TcpStream},
     ops::RangeInclusive,
+    path::PathBuf,
     process::{Child, Command, Stdio},
     sync::Arc,
     thread,
@@ -57,6 +58,8 @@ pub(crate) struct Running {
     network: Option<Network>,
     archive: Archive,
     before: Option<State>,
+    /// The state at the first start.
+    original: Option<State>,
 }
 
 impl Running {
@@ -64,7 +67,8 @@ impl Running {
         let file = [("app.yaml", b"{}".as_slice())];
         let archive = Archive::pack(&parts.bundle.at("app.tgz"), file);
         let runtime = launch(&parts);
-        let mut this = Self { parts, runtime, network: None, archive, before: None };
+        let mut this =
+            Self { parts, runtime, network: None, archive, before: None, original: None };
         this.become_ready();
         this
     }
@@ -89,12 +93,14 @@ impl Running {
             victim::call_once(self).unwrap_or_else(|error| panic!("{error}\n{}", self.log()));
         }
         self.before = Some(State::settled(self));
+        if self.original.is_none() {
+            self.original.clone_from(&self.before);
+        }
     }
 
     /// Starts the container again in the same volumes, as the kubelet does.
     pub(crate) fn restart(&mut self) {
-        let _ = self.runtime.kill();
-        self.until("the container's end", |pod| pod.groups().pids().is_empty());
+        container::delete(&self.parts.bundle, self.groups());
         let _ = self.runtime.wait();
         let _ = fs::remove_file(self.parts.bundle.at("pid"));
         self.runtime = launch(&self.parts);
@@ -118,6 +124,11 @@ impl Running {
     pub(crate) fn pack<'a>(&self, files: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Archive {
         let name = format!("{:x}.tgz", rand::random::<u64>());
         Archive::pack(&self.parts.bundle.at(&name), files)
+    }
+
+    /// A path for a file of the test.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.parts.bundle.at(name)
     }
 
     /// Starts a victim.
@@ -180,20 +191,18 @@ impl Running {
         self.runtime.try_wait().unwrap().map(|status| status.code().unwrap_or(-1))
     }
 
-    /// A value of `/metrics`, by the name and labels at the beginning of its line.
+    /// Sum of a metric over all its labels. `None` if the server does not answer.
     pub(crate) fn metric(&self, name: &str) -> Option<f64> {
-        let (_, page) = self.network().ask("GET", "/metrics", PATIENCE).ok()?;
-        let line = page.lines().find(|line| line.starts_with(&format!("{name} ")))?;
-        line.rsplit_once(' ')?.1.parse().ok()
-    }
-
-    /// Sum of a metric over all its labels.
-    pub(crate) fn metric_sum(&self, name: &str) -> f64 {
-        let page = self.network().ask("GET", "/metrics", PATIENCE).unwrap().1;
+        let page = self.network().ask("GET", "/metrics", PATIENCE).ok()?.1;
         let is_meant =
             |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with([' ', '{']));
         let values = page.lines().filter(is_meant).filter_map(|line| line.rsplit_once(' '));
-        values.filter_map(|(_, value)| value.parse::<f64>().ok()).sum()
+        Some(values.filter_map(|(_, value)| value.parse::<f64>().ok()).sum())
+    }
+
+    /// True if the container has processes.
+    pub(crate) fn is_alive(&self) -> bool {
+        !self.groups().pids().is_empty()
     }
 
     /// Waits for a condition.
@@ -210,6 +219,12 @@ impl Running {
     pub(crate) fn assert_baseline(&self) {
         let before = self.before.as_ref().unwrap();
         before.assert_reached(self);
+    }
+
+    /// The same, compared with the first start.
+    pub(crate) fn assert_original(&self) {
+        let original = self.original.as_ref().unwrap();
+        original.assert_reached(self);
     }
 }
 

@@ -148,7 +148,12 @@ impl Seen {
 
     /// Panics if a call failed or took longer than `limit`.
     pub(crate) fn assert_unharmed(&self, limit: Duration) {
-        for (kind, timings) in &self.0 {
+        self.assert_answered(&Kind::ALL, limit);
+    }
+
+    /// Panics if a call of these kinds failed or took longer than `limit`.
+    pub(crate) fn assert_answered(&self, kinds: &[Kind], limit: Duration) {
+        for (kind, timings) in self.0.iter().filter(|(kind, _)| kinds.contains(kind)) {
             let is_unharmed = timings.failures == 0 && timings.max() <= limit;
             assert!(
                 is_unharmed,

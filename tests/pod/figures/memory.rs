@@ -1,0 +1,127 @@
+//! Loads of memory and of the work volume.
+
+use std::{fs, time::Duration};
+
+use super::load::{Load, together};
+use crate::{container::Container, plugin::Plugin, request::Archive, running::Running};
+
+/// Files of the large repository, their size, and the part that cannot be
+/// compressed.
+const FILES: usize = 7_000;
+const SIZE: usize = 10_700;
+const NOISE: usize = 3_000;
+
+pub(crate) fn all() -> Vec<Load> {
+    let load = |row, name, container, script: &str, run| {
+        let plugins = vec![Plugin::new("hog", script).spec("limits: {memory: 300Mi}")];
+        Load { row, name, container, plugins, run }
+    };
+    let shipped = Container::new();
+    let larger = Container::new().memory("4Gi").volume_in_memory("1Gi");
+    vec![
+        Load {
+            row: "2",
+            name: "16 × a repository of 7,000 files",
+            container: shipped.clone(),
+            plugins: vec![Plugin::new("reader", "sleep 1; echo '{a: 1}'")],
+            run: repositories,
+        },
+        Load {
+            row: "2",
+            name: "dd of 1,500 MB into the volume",
+            container: shipped,
+            plugins: vec![Plugin::new(
+                "hog",
+                "dd if=/dev/zero of=big bs=1M count=1500; echo '{a: 1}'",
+            )],
+            run: hog,
+        },
+        load(
+            "8",
+            "1.5 GB in dropped shared mappings, memory: 300Mi",
+            larger.clone(),
+            &python(DROPPED),
+            hog,
+        ),
+        load("8", "1.5 GB in socket buffers, memory: 300Mi", larger.clone(), &python(SOCKETS), hog),
+        load("9", "1.5 GB in processes that cannot be read, memory: 300Mi", larger, &blind(), hog),
+    ]
+}
+
+fn hog(pod: &Running) -> String {
+    together(&pod.request("hog").timeout(Duration::from_secs(25)), 1)
+}
+
+fn python(program: &str) -> String {
+    format!("python3 -c '{program}'; echo '{{a: 1}}'")
+}
+
+/// Ten processes whose pages belong to no mapping that has them.
+const DROPPED: &str = "
+import os, mmap, time
+for n in range(10):
+  if os.fork() == 0:
+    m = mmap.mmap(-1, 150 << 20)
+    for i in range(0, 150 << 20, 4096): m[i] = 1
+    m.madvise(mmap.MADV_DONTNEED)
+    time.sleep(15); os._exit(0)
+time.sleep(16)
+";
+
+/// Processes with full buffers.
+const SOCKETS: &str = "
+import os, socket, time
+for n in range(20):
+  if os.fork() == 0:
+    kept = []
+    try:
+      while len(kept) < 450:
+        pair = socket.socketpair(); kept.append(pair)
+        for s in pair:
+          s.setblocking(False)
+          try:
+            while True: s.send(b\"x\" * 65536)
+          except OSError: pass
+    except OSError: pass
+    time.sleep(15); os._exit(0)
+time.sleep(17)
+";
+
+/// Processes of a program that nobody can read, so that the kernel hides their
+/// memory, between moments without any.
+fn blind() -> String {
+    let hold = "import time; x = b\"x\" * (250 << 20); time.sleep(4)";
+    format!(
+        "cp /usr/bin/python3.11 $TMPDIR/p || cp /usr/bin/python3 $TMPDIR/p; chmod 0111 $TMPDIR/p; \
+         for round in 1 2 3 4; do for i in 1 2 3 4 5 6; do $TMPDIR/p -c '{hold}' & done; wait; \
+         sleep 0.3; done; echo '{{a: 1}}'"
+    )
+}
+
+fn repositories(pod: &Running) -> String {
+    let archive = large_repository(pod);
+    let request = pod.request("reader").archive(&archive);
+    together(&request, 16)
+}
+
+/// 75 MB in 7,000 files, of which a packed repository has about 25 MB.
+fn large_repository(pod: &Running) -> Archive {
+    let directory = pod.file("repository");
+    let noise: Vec<u8> = (0..NOISE * 8).map(|_| rand::random()).collect();
+    for number in 0..FILES {
+        let folder = directory.join(format!("{}", number / 100));
+        fs::create_dir_all(&folder).unwrap();
+        let mut content = vec![b'#'; SIZE];
+        let start = number % (NOISE * 7);
+        content[..NOISE].copy_from_slice(&noise[start..start + NOISE]);
+        // Compression looks back 32 KiB: other files' noise is mixed with the number.
+        let key = number.to_le_bytes();
+        content[..NOISE].iter_mut().enumerate().for_each(|(i, byte)| {
+            *byte = byte.wrapping_mul(key[0] | 1).wrapping_add(key[i % 2]);
+        });
+        fs::write(folder.join(format!("{number}.yaml")), content).unwrap();
+    }
+    let archive = Archive::of_directory(&pod.file("repository.tgz"), &directory);
+    fs::remove_dir_all(directory).unwrap();
+    archive
+}

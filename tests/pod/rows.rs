@@ -1,0 +1,7 @@
+//! Loads that must not harm a victim, and that must leave nothing.
+
+mod clients;
+mod crowd;
+mod descriptors;
+mod lost;
+mod volume;

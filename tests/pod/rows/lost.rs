@@ -1,0 +1,104 @@
+//! A supervisor or spawner that is killed or stopped, at each phase of a request.
+
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+
+use crate::{
+    container::Container,
+    plugin::Plugin,
+    processes::Process,
+    request::{Archive, Call},
+    running::{PATIENCE, Running},
+};
+
+/// A phase of requests.
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    Idle,
+    Receiving,
+    Running,
+    Printing,
+}
+
+impl Phase {
+    const ALL: [Self; 4] = [Self::Idle, Self::Receiving, Self::Running, Self::Printing];
+}
+
+fn plugins() -> [Plugin; 2] {
+    [
+        Plugin::new("slow", "(setsid sleep 1004 &); echo x > file; sleep 1005"),
+        Plugin::new("loud", "yes 'a: 1\n---' | head -c 90000000; sleep 1006"),
+    ]
+}
+
+/// Brings requests into a phase, loses a process, and expects the product to work
+/// after a restart without a trace of them.
+fn lose(phase: Phase, container: &Container, process: fn(&Running) -> Process) {
+    let Some(mut pod) = container.start(&plugins(), &[]) else { return };
+    let (archive, _open) = Archive::stalled(&pod.file("stalled"));
+    let calls: Vec<Call> = match phase {
+        Phase::Idle => Vec::new(),
+        Phase::Receiving => vec![pod.request("slow").archive(&archive).start()],
+        Phase::Running => vec![pod.request("slow").start()],
+        Phase::Printing => vec![pod.request("loud").start()],
+    };
+    pod.until("the phase", |pod| match phase {
+        Phase::Idle => true,
+        Phase::Receiving => !pod.tenants().is_empty(),
+        Phase::Running => runs(pod, "sleep 1005"),
+        Phase::Printing => runs(pod, "sleep 1006") || runs(pod, "yes"),
+    });
+    pod.signal(&process(&pod), Signal::SIGKILL);
+    for call in calls {
+        assert!(call.wait().is_err(), "{phase:?}");
+    }
+    let is_ours = |process: &Process| process.command.starts_with("/cmp-supervisor");
+    pod.until("the end of the product", |pod| !pod.processes().iter().any(is_ours));
+    pod.until("the end of the tenants", |pod| pod.tenants().is_empty());
+    pod.restart();
+    pod.assert_original();
+    let answer = pod.request("victim").generate();
+    assert!(answer.is_ok(), "{phase:?}: {answer:?}");
+}
+
+fn runs(pod: &Running, command: &str) -> bool {
+    pod.processes().iter().any(|process| process.command.contains(command))
+}
+
+#[test]
+fn a_killed_spawner_ends_the_container_in_every_phase() {
+    for phase in Phase::ALL {
+        lose(phase, &Container::new(), Running::spawner);
+    }
+}
+
+#[test]
+fn a_killed_supervisor_leaves_nothing_in_every_phase() {
+    for phase in Phase::ALL {
+        lose(phase, &Container::new(), Running::supervisor);
+    }
+}
+
+#[test]
+fn a_killed_supervisor_below_another_process_leaves_nothing() {
+    for phase in [Phase::Receiving, Phase::Running] {
+        lose(phase, &Container::new().below_init(), Running::supervisor);
+    }
+}
+
+#[test]
+#[ignore = "/livez does not notice it yet"]
+fn a_stopped_spawner_is_noticed() {
+    let Some(pod) = Container::new().start(&[], &[]) else { return };
+    let status = |pod: &Running| pod.network().ask("GET", "/livez", PATIENCE).unwrap().0;
+    let spawner = pod.spawner();
+    pod.signal(&spawner, Signal::SIGSTOP);
+    let answer = pod.request("victim").timeout(Duration::from_secs(5)).generate();
+    pod.until("a failing /livez", |pod| status(pod) != 200);
+    pod.signal(&spawner, Signal::SIGCONT);
+    assert!(answer.is_err(), "{answer:?}");
+    pod.until("a succeeding /livez", |pod| status(pod) == 200);
+    pod.until("the next answer", |pod| pod.request("victim").generate().is_ok());
+    pod.assert_baseline();
+}
