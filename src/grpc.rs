@@ -7,6 +7,7 @@ mod bind;
 mod call;
 mod client;
 mod connection;
+mod encoded;
 mod health;
 mod service;
 mod staging;

@@ -10,19 +10,23 @@ pub mod admission;
 pub mod announcement;
 mod checksum;
 mod command;
+mod convert;
 mod deadline;
 mod discovery;
 mod hint;
 mod incoming;
 mod index;
 mod manifests;
+mod memory;
 mod path;
 mod printable;
 mod progress;
+mod threads;
 mod workspace;
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use cmp_sandbox::{Lease, Link, NoLease};
 use thiserror::Error;
 use tokio::sync::watch;
@@ -30,23 +34,23 @@ use tokio::sync::watch;
 pub(crate) use self::checksum::hex;
 use self::{
     admission::{Lane, Lanes, NoPermit, Permit},
-    announcement::{InvalidAnnouncements, announce},
+    announcement::InvalidAnnouncements,
     discovery::{MatchKey, Pattern},
 };
 pub use self::{
+    convert::{Converter, EncodeAnnouncements},
     deadline::{Clock, Deadline, DeadlinePassed},
     discovery::{IndexedArchive, MatchAnswer, MatchCache, Undecided},
     hint::Hint,
     incoming::{ArchiveLimits, BrokenStream, ChunkStream, Incoming, ReceiveError, RequestHeader},
+    index::Names,
     manifests::{InvalidOutput, Manifests},
+    memory::NoMemory,
     path::{AppPath, IllegalAppPath},
     progress::{Phase, Progress, RequestContext},
     workspace::{CommandDefaults, Received, RunError, Workspace},
 };
-use crate::{
-    budget::Budget,
-    plugin::{Announcement, Discovery},
-};
+use crate::{budget::Budget, plugin::Discovery};
 
 /// Serves requests. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -65,6 +69,10 @@ pub struct Pipeline {
     pub by_names: Lane,
     /// Recent answers of discovery by names.
     pub cache: MatchCache,
+    /// Threads and memory for indexes of names.
+    pub names: Names,
+    /// Converts the outputs of commands.
+    pub converter: Converter,
     /// Limits for archives.
     pub limits: ArchiveLimits,
     /// Settings of the supervisor for all commands.
@@ -100,6 +108,9 @@ pub enum RequestError {
     /// A command failed.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// There was no memory for the command's output.
+    #[error(transparent)]
+    Memory(#[from] NoMemory),
     /// The command's output is not a list of manifests.
     #[error(transparent)]
     Output(#[from] InvalidOutput),
@@ -131,9 +142,11 @@ impl Pipeline {
             workspace.run(init, Phase::Init, context).await?;
         }
         let output = workspace.run(&plugin.generate, Phase::Generate, context).await?;
+        // The UID is free from here on. The place is not, so that few outputs wait.
+        drop(workspace);
         context.progress.enter(Phase::Split);
-        Ok(Manifests::parse(output, self.defaults.max_answer)?
-            .at_least(plugin.limits.minimum_manifests)?)
+        let manifests = self.converter.split(output, &context.deadline).await?;
+        Ok(manifests.at_least(plugin.limits.minimum_manifests)?)
     }
 
     /// Asks whether the plugin claims an application.
@@ -165,7 +178,7 @@ impl Pipeline {
     ) -> Result<MatchAnswer, RequestError> {
         let plugin = Arc::clone(&context.plugin);
         let Some(pattern) = plugin.discovery.as_ref().and_then(Pattern::of) else {
-            incoming.index_names(self.limits, context).await?;
+            incoming.index_names((self.limits, &self.names), context).await?;
             return Ok(MatchAnswer::NO_DISCOVERY);
         };
         let key = MatchKey::new(&incoming.header, pattern);
@@ -173,9 +186,9 @@ impl Pipeline {
             incoming.verify(self.limits, context).await?;
             return Ok(answer);
         }
-        let indexed = incoming.index_names(self.limits, context).await?;
+        let indexed = incoming.index_names((self.limits, &self.names), context).await?;
         context.progress.enter(Phase::Discover);
-        let (answer, reason) = indexed.decide(pattern)?;
+        let (answer, reason) = indexed.matches(&self.names.threads, context).await?;
         context.progress.reason = Some(reason);
         if let Some(key) = key {
             self.cache.keep(key, answer);
@@ -183,12 +196,13 @@ impl Pipeline {
         Ok(answer)
     }
 
-    /// Lists the parameters an application may set.
+    /// Lists the parameters an application may set, as a message.
     pub async fn announce<C: ChunkStream>(
         &self,
         incoming: Incoming<'_, C>,
         context: &mut RequestContext,
-    ) -> Result<Vec<Announcement>, RequestError> {
+        encode: EncodeAnnouncements,
+    ) -> Result<Bytes, RequestError> {
         let plugin = Arc::clone(&context.plugin);
         let _own = self.admit_own(context).await?;
         let (_place, lease) = self.admit(&self.generates, context).await?;
@@ -198,7 +212,8 @@ impl Pipeline {
             Some(command) => Some(workspace.run(command, Phase::Parameters, context).await?),
             None => None,
         };
-        Ok(announce(printed.as_deref(), &plugin.announcements)?)
+        drop(workspace);
+        self.converter.announce(printed, &plugin, (encode, &context.deadline)).await
     }
 
     /// Waits for one of the plugin's own places. Discovery does not take one,

@@ -44,7 +44,7 @@ use crate::{
     metrics::Metrics,
     plugin::PluginName,
     request::{
-        ArchiveLimits, CommandDefaults, MatchCache, Pipeline,
+        ArchiveLimits, CommandDefaults, Converter, MatchCache, Names, Pipeline,
         admission::{Lane, Lanes},
     },
     shutdown::Shutdown,
@@ -56,7 +56,7 @@ use crate::{
 const MAX_THREADS: usize = 4;
 
 /// Concurrent requests that are answered by names. More than the processors can
-/// handle would not help, and each index of names may take 40 MB.
+/// handle would not help.
 const MAX_NAME_REQUESTS: usize = 16;
 
 /// Time limit for tasks to be dropped at the end.
@@ -290,6 +290,7 @@ fn pipeline(config: &Serve, link: Link, budget: watch::Receiver<Budget>) -> Pipe
     let now = budget.borrow().clone();
     let (places, queue) = (now.requests.amount, now.queue.amount);
     let size = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
+    let converter = Converter::new(budget.clone(), config.max_message());
     Pipeline {
         link,
         budget,
@@ -298,6 +299,8 @@ fn pipeline(config: &Serve, link: Link, budget: watch::Receiver<Budget>) -> Pipe
         matches: Lane::new(places, queue),
         by_names: Lane::new(MAX_NAME_REQUESTS, queue),
         cache: MatchCache::default(),
+        names: Names::new(),
+        converter,
         limits: ArchiveLimits {
             archive: config.max_archive,
             unpacked: UnpackLimits {
@@ -310,7 +313,6 @@ fn pipeline(config: &Serve, link: Link, budget: watch::Receiver<Budget>) -> Pipe
             inherited,
             search: config::search(),
             max_output: usize::try_from(size(now.each.output.amount)).unwrap_or(usize::MAX),
-            max_answer: config.max_message(),
             bounds: config.bounds(),
         }),
     }

@@ -15,6 +15,7 @@ use tracing::debug;
 use super::{
     authority::Repaired,
     bind::Common,
+    encoded,
     health::Health,
     service::PluginService,
     unknown,
@@ -92,7 +93,7 @@ impl Server {
             let (path, call) = (request.uri().clone(), routes.clone());
             async move {
                 let answer = call.oneshot(request.map(Body::new)).await;
-                answer.map(|answer| unknown::explain(path.path(), answer))
+                answer.map(|answer| encoded::send(unknown::explain(path.path(), answer)))
             }
         });
         let connection = self.http.serve_connection(TokioIo::new(Repaired::new(stream)), service);

@@ -1,5 +1,6 @@
 //! The plugin service with its four methods.
 
+use bytes::Bytes;
 use prost::Message;
 use tokio_util::task::TaskTracker;
 use tonic::{Request, Response, Status, Streaming};
@@ -7,6 +8,7 @@ use tracing::Instrument;
 
 use super::{
     call::Call,
+    encoded,
     status::CallError,
     stream::Inbound,
     wire::{
@@ -45,7 +47,7 @@ impl PluginService {
         method: Method,
         request: Messages,
         work: impl AsyncFnOnce(Incoming<'_, Inbound>, &mut Call) -> Result<(T, Outcome), CallError>,
-    ) -> Result<Response<T>, Status> {
+    ) -> Result<T, Status> {
         let _token = self.calls.token();
         let mut call = Call::begin(method, self.metrics.clone(), &request)?;
         let mut inbound = Inbound::new(request.into_inner());
@@ -60,8 +62,24 @@ impl PluginService {
         .instrument(span)
         .await;
         inbound.drain().await;
-        call.end(result).map(Response::new)
+        call.end(result)
     }
+
+    /// Checks the length of a message.
+    fn check(&self, message: Bytes) -> Result<(Bytes, Outcome), CallError> {
+        let (bytes, limit) = (message.len(), self.max_message);
+        if bytes > limit {
+            Err(CallError::Large { bytes, limit })
+        } else {
+            Ok((message, Outcome::Ok))
+        }
+    }
+}
+
+/// Encodes announcements as the answer's message.
+fn encode(announcements: Vec<Announcement>) -> Vec<u8> {
+    let parameter_announcements = announcements.into_iter().map(Into::into).collect();
+    ParametersAnnouncementResponse { parameter_announcements }.encode_to_vec()
 }
 
 #[tonic::async_trait]
@@ -75,15 +93,10 @@ impl ConfigManagementPluginService for PluginService {
             if manifests.is_empty() {
                 self.metrics.empty();
             }
-            let manifests = manifests.into_inner();
-            let response = ManifestResponse { manifests, ..ManifestResponse::default() };
-            let (bytes, limit) = (response.encoded_len(), self.max_message);
-            if bytes > limit {
-                return Err(CallError::Large { bytes, limit });
-            }
-            Ok((response, Outcome::Ok))
+            self.check(manifests.into_message())
         })
         .await
+        .map(encoded::answer)
     }
 
     async fn match_repository(
@@ -100,6 +113,7 @@ impl ConfigManagementPluginService for PluginService {
             Ok((response, outcome))
         })
         .await
+        .map(Response::new)
     }
 
     async fn get_parameters_announcement(
@@ -107,11 +121,10 @@ impl ConfigManagementPluginService for PluginService {
         request: Messages,
     ) -> Result<Response<ParametersAnnouncementResponse>, Status> {
         self.call(Method::Parameters, request, async |incoming, call| {
-            let announcements = self.pipeline.announce(incoming, &mut call.context).await?;
-            let parameter_announcements = announcements.into_iter().map(Into::into).collect();
-            Ok((ParametersAnnouncementResponse { parameter_announcements }, Outcome::Ok))
+            self.check(self.pipeline.announce(incoming, &mut call.context, encode).await?)
         })
         .await
+        .map(encoded::answer)
     }
 
     async fn check_plugin_configuration(

@@ -9,8 +9,8 @@ use super::stream::NoHeader;
 use crate::{
     metrics::{Method, Outcome},
     request::{
-        BrokenStream, Clock, Deadline, ReceiveError, RequestError, RunError, admission::NoPermit,
-        announcement::InvalidAnnouncements,
+        BrokenStream, Clock, Deadline, InvalidOutput, NoMemory, ReceiveError, RequestError,
+        RunError, admission::NoPermit, announcement::InvalidAnnouncements,
     },
 };
 
@@ -65,6 +65,7 @@ impl CallError {
                 RequestError::Admission(_)
                 | RequestError::Lease(_)
                 | RequestError::Late { .. }
+                | RequestError::Memory(_)
                 | RequestError::Settle(_),
             )
             | Self::Large { .. } => None,
@@ -104,6 +105,7 @@ impl CallError {
             RequestError::Admission(NoPermit::Full { .. }) => plain(Outcome::Rejected),
             RequestError::Admission(NoPermit::Deadline { passed, .. })
             | RequestError::Late { passed, .. }
+            | RequestError::Memory(NoMemory { passed, .. })
             | RequestError::Receive(ReceiveError::Deadline(passed))
             | RequestError::Run(RunError::TooLate(passed)) => late(&passed.0),
             RequestError::Run(RunError::Deadline { deadline, .. }) => late(deadline),
@@ -127,6 +129,10 @@ impl CallError {
             RequestError::Run(RunError::Signal { .. }) => plain(Outcome::Signaled),
             RequestError::Run(RunError::OutputLimit { .. }) => plain(Outcome::OutputLimit),
             RequestError::Run(RunError::Excess { .. }) => plain(Outcome::ResourceLimit),
+            RequestError::Output(InvalidOutput::Memory { .. })
+            | RequestError::Announcements(InvalidAnnouncements::Memory { .. }) => {
+                plain(Outcome::OutputLimit)
+            }
             RequestError::Output(_)
             | RequestError::Announcements(
                 InvalidAnnouncements::Output(_) | InvalidAnnouncements::Null { .. },

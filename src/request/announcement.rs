@@ -11,6 +11,15 @@ pub enum InvalidAnnouncements {
     /// The command's output is invalid.
     #[error("error unmarshaling dynamic parameter output into ParametersAnnouncementResponse: {0}")]
     Output(InvalidManifest),
+    /// Reading the output needs too much memory.
+    #[error(
+        "the dynamic parameters need more than {} MiB of memory while they are read: print fewer",
+        limit >> 20
+    )]
+    Memory {
+        /// The limit in bytes.
+        limit: usize,
+    },
     /// An element is `null`.
     #[error("parameters.{list}[{index}] is null: remove it, or give it a name")]
     Null {

@@ -65,7 +65,6 @@ mod tests {
                 .to_vec(),
             search: Bytes::from_static(b"/bin"),
             max_output: 100,
-            max_answer: 100,
             redactor: Redactor::default(),
             bounds: Bounds {
                 read: vec!["/opt".into()],

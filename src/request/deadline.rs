@@ -40,6 +40,12 @@ pub enum Clock {
 pub struct DeadlinePassed(pub Deadline);
 
 impl Deadline {
+    /// No deadline, for tests.
+    #[cfg(test)]
+    pub(super) fn none() -> Self {
+        Self::new(None, None)
+    }
+
     /// The earlier of the client's deadline, minus the time for the answer, and
     /// the plugin's limit.
     #[must_use]

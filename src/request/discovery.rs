@@ -7,14 +7,17 @@ use std::{
 
 use bytes::Bytes;
 use cmp_discovery::{
-    AppDirectory, AppDirectoryError, FileIndex, FileNamePattern, GlobPattern, MatchError,
-    PatternKind, ShownPath,
+    AppDirectory, AppDirectoryError, FileIndex, FileNamePattern, GlobPattern, MatchCause,
+    MatchError, PatternKind, ShownPath, Watch,
 };
 use lru::LruCache;
 use thiserror::Error;
 
-use super::incoming::RequestHeader;
-use crate::plugin::Discovery;
+use super::{
+    RequestError, deadline::DeadlinePassed, incoming::RequestHeader, memory::Charge,
+    progress::RequestContext, threads::Threads,
+};
+use crate::plugin::{Discovery, PluginDefinition};
 
 /// Number of cached answers: enough for ten plugins and a hundred applications.
 /// With the longest keys they take 5 MB.
@@ -22,6 +25,13 @@ const MAX_ANSWERS: NonZeroUsize = NonZeroUsize::new(1000).unwrap();
 
 /// Longest application directory in a cached key, in bytes.
 const MAX_DIRECTORY: usize = 1024;
+
+/// Names that are searched at once, unless it takes long: going to another thread
+/// would take longer.
+const FEW_NAMES: usize = 1000;
+
+/// The thing that a request waited for if its deadline passed meanwhile.
+const DECISION: &str = "the decision of its discovery rule";
 
 /// Length of a checksum in bytes: SHA-256 in hex.
 const CHECKSUM: usize = 64;
@@ -75,6 +85,8 @@ impl<'d> Pattern<'d> {
 pub struct IndexedArchive {
     names: FileIndex,
     directory: Bytes,
+    /// The memory of the names.
+    _charge: Charge,
 }
 
 /// Reasons why discovery by names failed.
@@ -94,19 +106,56 @@ pub enum Undecided {
     Pattern(#[from] MatchError),
 }
 
+impl Undecided {
+    fn is_stopped(&self) -> bool {
+        matches!(self, Self::Pattern(MatchError { cause: MatchCause::Stopped, .. }))
+    }
+}
+
 impl IndexedArchive {
-    pub(super) fn new(names: FileIndex, directory: Bytes) -> Self {
-        Self { names, directory }
+    pub(super) fn new((names, charge): (FileIndex, Charge), directory: Bytes) -> Self {
+        Self { names, directory, _charge: charge }
+    }
+
+    /// Matches the application of a request against a rule. Also returns the
+    /// reason.
+    pub(super) async fn matches(
+        self,
+        threads: &Threads,
+        context: &RequestContext,
+    ) -> Result<(MatchAnswer, String), RequestError> {
+        let decide = |names: &Self, plugin: &PluginDefinition, watch: &Watch<'_>| {
+            let pattern = plugin.discovery.as_ref().and_then(Pattern::of);
+            let none = || Ok((MatchAnswer::NO_DISCOVERY, String::new()));
+            pattern.map_or_else(none, |pattern| names.decide(pattern, watch))
+        };
+        let (plugin, entries) = (Arc::clone(&context.plugin), self.names.len());
+        if entries <= FEW_NAMES {
+            let decided = decide(&self, &plugin, &|| false);
+            if !decided.as_ref().is_err_and(Undecided::is_stopped) {
+                return Ok(decided?);
+            }
+        }
+        let passed = || RequestError::late(DECISION)(DeadlinePassed(context.deadline));
+        let decided = threads.run(entries, &context.deadline, move |stop| {
+            decide(&self, &plugin, &|| !stop.is_due())
+        });
+        let decided = decided.await.map_err(RequestError::late(DECISION))?;
+        decided.map_err(|error| if error.is_stopped() { passed() } else { error.into() })
     }
 
     /// Matches the application against `pattern`. Also returns the reason.
-    pub(super) fn decide(&self, pattern: Pattern<'_>) -> Result<(MatchAnswer, String), Undecided> {
+    fn decide(
+        &self,
+        pattern: Pattern<'_>,
+        watch: &Watch<'_>,
+    ) -> Result<(MatchAnswer, String), Undecided> {
         let application = AppDirectory::resolve(&self.names, &self.directory).map_err(|error| {
             Undecided::Directory { directory: ShownPath::new(&self.directory), error }
         })?;
         let verdict = match pattern {
-            Pattern::FileName(pattern) => pattern.decide(&self.names, &application)?,
-            Pattern::Glob(pattern) => pattern.decide(&self.names, &application)?,
+            Pattern::FileName(pattern) => pattern.decide_while(&self.names, &application, watch)?,
+            Pattern::Glob(pattern) => pattern.decide_while(&self.names, &application, watch)?,
         };
         let reason = verdict.explain(&self.names, &application).to_string();
         Ok((MatchAnswer::new(verdict.is_match()), reason))

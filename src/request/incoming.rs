@@ -11,7 +11,7 @@ use super::{
     checksum::{ChecksumReader, Discard, PieceSink, WrongChecksum},
     deadline::DeadlinePassed,
     discovery::IndexedArchive,
-    index::{NameIndexer, NotIndexed},
+    index::{NameIndexer, Names, NotIndexed},
     progress::{Phase, RequestContext},
     workspace::Received,
 };
@@ -129,11 +129,12 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
     /// Indexes the names in the archive; writes nothing to disk.
     pub async fn index_names(
         mut self,
-        limits: ArchiveLimits,
+        (limits, names): (ArchiveLimits, &Names),
         context: &mut RequestContext,
     ) -> Result<IndexedArchive, ReceiveError> {
         context.progress.enter(Phase::Receive);
-        let indexer = self.pass_on(NameIndexer::new(limits.unpacked), limits, context).await?;
+        let indexer = NameIndexer::new(limits.unpacked, names, context.deadline);
+        let indexer = self.pass_on(indexer, limits, context).await?;
         Ok(IndexedArchive::new(indexer.finish()?, self.header.directory))
     }
 

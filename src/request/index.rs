@@ -1,54 +1,114 @@
 //! Indexes the names in an archive; most discovery rules need nothing else.
 
+use super::{
+    checksum::PieceSink,
+    deadline::Deadline,
+    memory::{Charge, NoMemory, ResponseMemory},
+    threads::Threads,
+};
+use bytes::Bytes;
 use cmp_archive::{
     ArchiveError, Entry, EntryCounter, EntryKind, EntryPath, Reader, Refusal, Sink, UnpackLimit,
     UnpackLimits,
 };
 use cmp_discovery::{EntryError, FileIndex, IndexLimits};
-use tokio::task::yield_now;
 
-use super::checksum::PieceSink;
+/// Largest piece that is read at once, in bytes. It may unpack to a thousand times
+/// as much, which takes a few milliseconds.
+const IMMEDIATE: usize = 4 * 1024;
 
-/// Compressed bytes between two yields to other requests. They may unpack to a
-/// thousand times as much, which takes about 10 ms.
-const STRETCH: usize = 16 * 1024;
+/// Memory in bytes for all indexes of names. The largest takes 40 MB.
+const MEMORY: u64 = 64 << 20;
+
+/// The error of an index that was lost.
+const GONE: &str = "unexpected EOF";
 
 /// The reason why an archive could not be indexed.
 pub(super) type NotIndexed = ArchiveError<Refusal>;
 
+/// Threads and memory for indexes of names, all requests together.
+#[derive(Clone, Debug)]
+pub struct Names {
+    /// Threads for the indexes, and for deciding patterns.
+    pub(super) threads: Threads,
+    /// Memory of the indexes. It is separate: discovery must not wait for answers.
+    memory: ResponseMemory,
+}
+
+impl Names {
+    /// As many threads as there are processors.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { threads: Threads::of_processors(), memory: ResponseMemory::fixed(MEMORY) }
+    }
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// Indexes the names in an archive and drops the contents.
-pub(super) struct NameIndexer(Result<Reader<IndexSink>, NotIndexed>);
+pub(super) struct NameIndexer {
+    /// Not here while another thread reads a piece.
+    reader: Option<Indexing>,
+    names: Names,
+    charge: Charge,
+    deadline: Deadline,
+}
+
+type Indexing = Result<Box<Reader<IndexSink>>, NotIndexed>;
 
 impl NameIndexer {
-    pub(super) fn new(limits: UnpackLimits) -> Self {
+    pub(super) fn new(limits: UnpackLimits, names: &Names, deadline: Deadline) -> Self {
         let entries = usize::try_from(limits.files).unwrap_or(usize::MAX);
         let bounds = IndexLimits::default();
         let bounds = IndexLimits { entries: bounds.entries.min(entries), ..bounds };
-        let names = IndexSink { index: FileIndex::new(bounds), counter: EntryCounter::new(limits) };
-        Self(Ok(Reader::new(names)))
+        let sink = IndexSink { index: FileIndex::new(bounds), counter: EntryCounter::new(limits) };
+        let (reader, charge) = (Some(Ok(Box::new(Reader::new(sink)))), names.memory.charge());
+        Self { reader, names: names.clone(), charge, deadline }
     }
 
     /// Ends the archive and returns the index.
-    pub(super) fn finish(self) -> Result<FileIndex, NotIndexed> {
-        Ok(self.0?.finish()?.index)
+    pub(super) fn finish(self) -> Result<(FileIndex, Charge), NotIndexed> {
+        // It is gone only if this request ended while a piece was read.
+        let reader = self.reader.unwrap_or_else(|| Err(ArchiveError::Listing(GONE.to_owned())));
+        Ok((reader?.finish()?.index, self.charge))
     }
 
-    /// Reads a piece, unless an earlier one failed.
-    fn push(&mut self, piece: &[u8]) {
-        let pushed = self.0.as_mut().map(|reader| reader.push(piece));
-        if let Ok(Err(error)) = pushed {
-            self.0 = Err(error);
-        }
+    /// Charges the memory of the names so far.
+    async fn charge(&mut self) -> Result<(), NoMemory> {
+        let read = self.reader.as_ref().and_then(|reader| reader.as_ref().ok());
+        let memory = read.map_or(0, |reader| reader.sink().index.heap_bytes());
+        self.charge.grow(memory, &self.deadline).await
+    }
+}
+
+/// Reads a piece, unless an earlier one failed.
+fn push(reader: &mut Indexing, piece: &[u8]) {
+    if let Ok(Err(error)) = reader.as_mut().map(|reader| reader.push(piece)) {
+        *reader = Err(error);
     }
 }
 
 impl PieceSink for NameIndexer {
     async fn take(&mut self, piece: &[u8]) -> bool {
-        for stretch in piece.chunks(STRETCH) {
-            self.push(stretch);
-            yield_now().await;
-        }
-        self.0.is_ok()
+        let Some(mut reader) = self.reader.take() else { return false };
+        let reader = if piece.len() <= IMMEDIATE {
+            push(&mut reader, piece);
+            Ok(reader)
+        } else {
+            let piece = Bytes::copy_from_slice(piece);
+            let reading = self.names.threads.run(piece.len(), &self.deadline, move |_| {
+                push(&mut reader, &piece);
+                reader
+            });
+            reading.await
+        };
+        self.reader = reader.ok();
+        // The caller notices the deadline too.
+        self.charge().await.is_ok() && matches!(self.reader, Some(Ok(_)))
     }
 }
 

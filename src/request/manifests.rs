@@ -6,15 +6,27 @@ use bytes::Bytes;
 use cmp_yaml::{
     Cause,
     portable::portable,
-    stream::{self, stdout_manifests},
+    stream::{self, Receiver, read_stdout},
 };
 use thiserror::Error;
 
 use crate::plural::plural;
 
+/// The number and wire type of `manifests` in the answer's message.
+const FIELD: u8 = 1 << 3 | 2;
+
+/// Longest length of a manifest in base 128, in bytes.
+const MAX_LENGTH: usize = 10;
+
 /// Manifests as JSON texts, in the order of the output.
+///
+/// They are stored as the answer's message, one buffer. A value for each manifest
+/// would take many times the memory of a short manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Manifests(Vec<Bytes>);
+pub struct Manifests {
+    message: Bytes,
+    count: usize,
+}
 
 /// Reasons why output is not a list of manifests.
 #[derive(Debug, Error)]
@@ -31,6 +43,18 @@ pub enum InvalidOutput {
          ARGOCD_GRPC_MAX_SIZE_MB on the sidecar and on the repo-server", limit >> 20
     )]
     Large {
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// The deadline passed, or the caller does not grant more memory.
+    #[error("the conversion of the output was stopped")]
+    Stopped,
+    /// Its conversion needs too much memory.
+    #[error(
+        "the plugin's output needs more than {} MiB of memory while it is converted to manifests, \
+         because its documents consist of very many small parts", limit >> 20
+    )]
+    Memory {
         /// The limit in bytes.
         limit: usize,
     },
@@ -52,18 +76,25 @@ impl Manifests {
     /// Splits output into documents. Each is written so that the repo-server's
     /// JSON parser reads the same values.
     ///
-    /// The manifests together may have `limit` bytes.
-    pub fn parse(output: Vec<u8>, limit: usize) -> Result<Self, InvalidOutput> {
-        let output = Bytes::from(output);
-        let spelled = |manifest: Bytes| match portable(&manifest) {
-            Cow::Borrowed(_) => manifest,
-            Cow::Owned(other) => other.into(),
-        };
-        let manifests = stdout_manifests(&output, limit).map_err(|error| {
-            let is_large = error.yaml().is_some_and(|yaml| yaml.cause() == Cause::Limit);
-            if is_large { InvalidOutput::Large { limit } } else { InvalidOutput::Unreadable(error) }
+    /// The manifests together may have `limit` bytes. From time to time, `watch`
+    /// gets the memory that the conversion uses, and stops it by returning false.
+    pub fn parse(
+        output: &[u8],
+        limit: usize,
+        watch: &mut dyn FnMut(usize) -> bool,
+    ) -> Result<Self, InvalidOutput> {
+        let (mut message, mut writer) = (Vec::new(), MessageWriter { watch, count: 0 });
+        read_stdout(output, limit, &mut message, &mut writer).map_err(|error| {
+            match error.yaml().map(cmp_yaml::Error::cause) {
+                Some(Cause::Limit) => InvalidOutput::Large { limit },
+                Some(Cause::Stopped) => InvalidOutput::Stopped,
+                Some(Cause::Encoding | Cause::Syntax | Cause::Value | Cause::Json) | None => {
+                    InvalidOutput::Unreadable(error)
+                }
+            }
         })?;
-        Ok(Self(manifests.into_iter().map(spelled).collect()))
+        message.shrink_to_fit();
+        Ok(Self { message: message.into(), count: writer.count })
     }
 
     /// Returns an error if there are fewer than `wanted`.
@@ -72,22 +103,91 @@ impl Manifests {
         if got < wanted { Err(InvalidOutput::Few { got, wanted }) } else { Ok(self) }
     }
 
+    /// Keeps `charge` until the last copy of the message is dropped.
+    pub(super) fn with_charge<T: Send + 'static>(self, charge: T) -> Self {
+        Self { message: charged(self.message, charge), ..self }
+    }
+
     /// The number of manifests.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.count
     }
 
     /// True if there are no manifests.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.count == 0
     }
 
-    /// The texts.
+    /// Length of the message in bytes.
+    pub(super) fn size(&self) -> usize {
+        self.message.len()
+    }
+
+    /// The answer's message: each manifest with its field's number and length.
     #[must_use]
-    pub fn into_inner(self) -> Vec<Bytes> {
-        self.0
+    pub fn into_message(self) -> Bytes {
+        self.message
+    }
+}
+
+/// The message, which keeps `charge` until its last copy is dropped.
+pub(super) fn charged<T: Send + 'static>(message: Bytes, charge: T) -> Bytes {
+    Bytes::from_owner(Charged { message, _charge: charge })
+}
+
+/// A message, and a value that exists as long.
+struct Charged<T> {
+    message: Bytes,
+    _charge: T,
+}
+
+impl<T> AsRef<[u8]> for Charged<T> {
+    fn as_ref(&self) -> &[u8] {
+        &self.message
+    }
+}
+
+/// Turns each manifest into a field of the message.
+struct MessageWriter<'w> {
+    watch: &'w mut dyn FnMut(usize) -> bool,
+    count: usize,
+}
+
+impl Receiver for MessageWriter<'_> {
+    fn manifest(&mut self, text: &mut Vec<u8>, start: usize) {
+        if let Cow::Owned(other) = portable(text.get(start..).unwrap_or_default()) {
+            text.truncate(start);
+            text.extend_from_slice(&other);
+        }
+        let length = text.len() - start;
+        let end = text.len();
+        text.push(FIELD);
+        write_length(length, text);
+        let added = text.len() - end;
+        if let Some(field) = text.get_mut(start..) {
+            field.rotate_right(added);
+        }
+        self.count += 1;
+    }
+
+    fn goes_on(&mut self, memory: usize) -> bool {
+        (self.watch)(memory)
+    }
+}
+
+/// Writes a number in base 128, lowest digits first.
+fn write_length(length: usize, text: &mut Vec<u8>) {
+    let mut rest = length;
+    for _ in 0..MAX_LENGTH {
+        let [digit, ..] = rest.to_le_bytes();
+        rest >>= 7;
+        if rest == 0 {
+            text.push(digit & 0x7F);
+            return;
+        }
+        text.push(digit | 0x80);
     }
 }
 
@@ -97,29 +197,69 @@ mod tests {
 
     const LIMIT: usize = 1 << 20;
 
+    fn parse(output: &str) -> Result<Manifests, InvalidOutput> {
+        Manifests::parse(output.as_bytes(), LIMIT, &mut |_| true)
+    }
+
     #[test]
     fn manifests_larger_than_a_message_are_refused() {
-        let many = "a: b\n---\n".repeat(LIMIT / 8);
-        let error = Manifests::parse(many.into_bytes(), LIMIT).unwrap_err().to_string();
+        let error = parse(&"a: b\n---\n".repeat(LIMIT / 8)).unwrap_err().to_string();
         assert!(error.contains("more manifests than the 1 MiB"), "{error}");
     }
 
     #[test]
     fn json_that_argo_cd_would_misread_is_rewritten() {
-        let manifests = Manifests::parse(b"{\"a\":\"\\/\"}\n".to_vec(), LIMIT).unwrap();
-        assert_eq!(manifests.into_inner(), [&b"{\"a\":\"/\"}"[..]]);
+        let manifests = parse("{\"a\":\"\\/\"}\n").unwrap();
+        assert_eq!(manifests.into_message(), &b"\x0a\x09{\"a\":\"/\"}"[..]);
+    }
+
+    #[test]
+    fn manifests_are_fields_of_a_message() {
+        for length in [1, 0x7D, 0x7E, 0x3FFD, 0x3FFE, 300_000] {
+            let texts = ["1".to_owned(), format!("\"{}\"", "x".repeat(length)), "2".to_owned()];
+            let manifests = parse(&texts.join("\n---\n")).unwrap();
+            assert_eq!(manifests.len(), 3);
+            let expected = texts.iter().flat_map(|text| {
+                let mut field = vec![10];
+                prost::encode_length_delimiter(text.len(), &mut field).unwrap();
+                [field, text.clone().into_bytes()].concat()
+            });
+            assert_eq!(manifests.into_message(), expected.collect::<Vec<_>>(), "{length}");
+        }
+    }
+
+    #[test]
+    fn a_conversion_can_be_stopped() {
+        let documents = "1\n---\n".repeat(10_000);
+        let items = format!("[{}]", "a,".repeat(10_000));
+        let json = "{}".repeat(10_000);
+        let text = format!("a: {}", "b".repeat(3 << 19));
+        for output in [documents, items, json, text] {
+            let stopped = Manifests::parse(output.as_bytes(), 2 * LIMIT, &mut |_| false);
+            assert!(matches!(stopped, Err(InvalidOutput::Stopped)), "{}", &output[..8]);
+        }
+    }
+
+    #[test]
+    fn the_charge_is_kept_as_long_as_the_message() {
+        let charge = std::sync::Arc::new(());
+        let manifests = parse("1").unwrap().with_charge(std::sync::Arc::clone(&charge));
+        let part = manifests.into_message().slice(1..);
+        assert_eq!(std::sync::Arc::strong_count(&charge), 2);
+        drop(part);
+        assert_eq!(std::sync::Arc::strong_count(&charge), 1);
     }
 
     #[test]
     fn an_error_names_its_document_and_line() {
-        let error = Manifests::parse(b"a: 1\n---\nb: [\n".to_vec(), LIMIT).unwrap_err().to_string();
+        let error = parse("a: 1\n---\nb: [\n").unwrap_err().to_string();
         assert!(error.starts_with("failed to unmarshal manifest: "), "{error}");
         assert!(error.ends_with("document 2, line 3 of the output: b: ["), "{error}");
     }
 
     #[test]
     fn too_few_manifests_are_an_error() {
-        let manifests = || Manifests::parse(b"kind: A\n---\nkind: B\n".to_vec(), LIMIT).unwrap();
+        let manifests = || parse("kind: A\n---\nkind: B\n").unwrap();
         assert_eq!(manifests().at_least(2).unwrap().len(), 2);
         let error = manifests().at_least(3).unwrap_err().to_string();
         assert!(error.starts_with("the plugin printed 2 manifests"), "{error}");

@@ -48,8 +48,6 @@ pub struct CommandDefaults {
     pub search: Bytes,
     /// Longest standard output of a command in bytes.
     pub max_output: usize,
-    /// Longest answer, all manifests together, in bytes.
-    pub max_answer: usize,
     /// Masks the secret variables in texts.
     pub redactor: Redactor,
     /// Default limits, paths and network of commands.

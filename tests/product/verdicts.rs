@@ -120,7 +120,7 @@ fn text(verdict: &Verdict) -> String {
     let text = fs::read_to_string(directory().join(&verdict.file)).unwrap();
     let Some(part) = verdict.part.strip_prefix("document ") else { return text };
     let (document, path) = part.split_once(", string at ").unwrap();
-    let documents = cmp_yaml::stream::manifests(&text.into(), 1 << 20).unwrap();
+    let documents = cmp_yaml::stream::manifests(text.as_bytes(), 1 << 20).unwrap();
     let document = &documents[document.parse::<usize>().unwrap()];
     let value: Value = serde_json::from_slice(document).unwrap();
     let inside = path.split('/').fold(&value, |value, step| match step.parse::<usize>() {

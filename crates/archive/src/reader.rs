@@ -69,6 +69,11 @@ impl<S: Sink> Reader<S> {
         }
     }
 
+    /// The sink, with the entries so far.
+    pub fn sink(&self) -> &S {
+        &self.sink
+    }
+
     /// Checks that the archive is complete, and returns the sink.
     pub fn finish(self) -> Result<S, ArchiveError<S::Error>> {
         if !self.walk.is_done() {

@@ -9,9 +9,9 @@ use search::Search;
 
 use cmp_go::path;
 
-use super::match_error::{MatchCause, MatchError, PatternKind};
+use super::match_error::{MatchError, PatternKind};
 use super::relative_pattern::RelativePattern;
-use super::steps::Steps;
+use super::steps::{Steps, Watch};
 use super::{AppDirectory, Decision, FileIndex, InvalidPattern, PatternFault};
 
 /// Longest pattern in bytes. Linux has the same limit for paths (`PATH_MAX`).
@@ -69,12 +69,22 @@ impl FileNamePattern {
 
     /// Decides if the pattern matches anything, relative to an application.
     pub fn decide(&self, index: &FileIndex, app: &AppDirectory) -> Result<Decision, MatchError> {
-        self.decide_within(Steps::all(), index, app)
+        self.decide_while(index, app, &|| true)
+    }
+
+    /// Decides like [`Self::decide`], and stops when `watch` returns false.
+    pub fn decide_while(
+        &self,
+        index: &FileIndex,
+        app: &AppDirectory,
+        watch: &Watch<'_>,
+    ) -> Result<Decision, MatchError> {
+        self.decide_within(Steps::all(watch), index, app)
     }
 
     fn decide_within(
         &self,
-        steps: Steps,
+        steps: Steps<'_>,
         index: &FileIndex,
         app: &AppDirectory,
     ) -> Result<Decision, MatchError> {
@@ -90,16 +100,17 @@ impl FileNamePattern {
             return Ok(if found { Decision::Match(path) } else { Decision::NoMatch });
         }
         let found = Search::new(index, &self.components, steps).run(&path);
-        found.map_err(|_exhausted| MatchError {
+        found.map_err(|exhausted| MatchError {
             kind: PatternKind::FileName,
             pattern: self.text.clone(),
-            cause: MatchCause::TooMuchWork,
+            cause: exhausted.into(),
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::match_error::MatchCause;
     use super::*;
 
     #[test]
@@ -110,8 +121,10 @@ mod tests {
         }
         let app = AppDirectory::resolve(&index, b".").unwrap();
         let pattern = FileNamePattern::new(&format!("*{}x", "0".repeat(120))).unwrap();
-        let decide = |steps| pattern.decide_within(Steps::at_most(steps), &index, &app);
+        let decide = |steps| pattern.decide_within(Steps::at_most(steps, &|| true), &index, &app);
         assert_eq!(decide(100 * 250 * 122), Ok(Decision::NoMatch));
         assert_eq!(decide(100_000).unwrap_err().cause, MatchCause::TooMuchWork);
+        let stopped = pattern.decide_while(&index, &app, &|| false);
+        assert_eq!(stopped.unwrap_err().cause, MatchCause::Stopped);
     }
 }

@@ -16,7 +16,7 @@ use cmp_go::path;
 
 use super::match_error::{MatchCause, MatchError, PatternKind};
 use super::relative_pattern::RelativePattern;
-use super::steps::Steps;
+use super::steps::{Steps, Watch};
 use super::{AppDirectory, Decision, FileIndex, InvalidPattern, LookupError, PatternFault};
 
 /// Longest pattern in bytes. Linux has the same limit for paths (`PATH_MAX`).
@@ -101,12 +101,22 @@ impl GlobPattern {
 
     /// Decides if the pattern matches anything, relative to an application.
     pub fn decide(&self, index: &FileIndex, app: &AppDirectory) -> Result<Decision, MatchError> {
-        self.decide_within(Steps::all(), index, app)
+        self.decide_while(index, app, &|| true)
+    }
+
+    /// Decides like [`Self::decide`], and stops when `watch` returns false.
+    pub fn decide_while(
+        &self,
+        index: &FileIndex,
+        app: &AppDirectory,
+        watch: &Watch<'_>,
+    ) -> Result<Decision, MatchError> {
+        self.decide_within(Steps::all(watch), index, app)
     }
 
     fn decide_within(
         &self,
-        steps: Steps,
+        steps: Steps<'_>,
         index: &FileIndex,
         app: &AppDirectory,
     ) -> Result<Decision, MatchError> {
@@ -114,7 +124,7 @@ impl GlobPattern {
             None => self.exists(index, app),
             Some(search) => self.scope(search, index, app).and_then(|scope| {
                 let found = Walk::new(index, search, scope, steps).first_match();
-                found.map_err(|_exhausted| MatchCause::TooMuchWork)
+                found.map_err(Into::into)
             }),
         };
         decided.map_err(|cause| MatchError {
@@ -208,8 +218,10 @@ mod tests {
         }
         let app = AppDirectory::resolve(&index, b".").unwrap();
         let pattern = GlobPattern::new(&("*0".repeat(120) + "x")).unwrap();
-        let decide = |steps| pattern.decide_within(Steps::at_most(steps), &index, &app);
+        let decide = |steps| pattern.decide_within(Steps::at_most(steps, &|| true), &index, &app);
         assert_eq!(decide(100 * 250 * 242), Ok(Decision::NoMatch));
         assert_eq!(decide(100_000).unwrap_err().cause, MatchCause::TooMuchWork);
+        let stopped = pattern.decide_while(&index, &app, &|| false);
+        assert_eq!(stopped.unwrap_err().cause, MatchCause::Stopped);
     }
 }

@@ -55,4 +55,7 @@ pub enum MatchCause {
     /// The search would take too long. Argo CD has no such limit.
     #[error("too many files and links for this pattern")]
     TooMuchWork,
+    /// The caller stopped the search.
+    #[error("the search was stopped")]
+    Stopped,
 }

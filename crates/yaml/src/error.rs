@@ -38,6 +38,8 @@ pub enum Cause {
     Json,
     /// The document exceeds a limit of this crate. go-yaml has no such limit.
     Limit,
+    /// The caller stopped the conversion.
+    Stopped,
 }
 
 impl Error {
@@ -88,6 +90,11 @@ impl Error {
     /// The document or its JSON exceeds a limit.
     pub(super) fn limit(text: String) -> Self {
         Self::new(text, None, Cause::Limit)
+    }
+
+    /// The caller stopped the conversion.
+    pub(super) fn stopped() -> Self {
+        Self::new("the conversion was stopped".to_owned(), None, Cause::Stopped)
     }
 
     fn new(text: String, place: Option<Place>, cause: Cause) -> Self {

@@ -13,6 +13,7 @@ mod key;
 mod mapping;
 mod merge;
 mod patch;
+mod size;
 mod text;
 
 use std::collections::HashMap;
@@ -32,6 +33,7 @@ use super::{
     parser::Parser,
     place::Place,
     scalar::{self, Value},
+    watch::Watch,
 };
 
 /// Marks a value that JSON cannot express. No UTF-8 text contains this byte.
@@ -44,6 +46,13 @@ pub(super) const MAX_OUTPUT_BYTES: usize = 512 << 20;
 /// For texts of at least this many bytes the final size is checked before they
 /// are written.
 const LONG_TEXT_BYTES: usize = 64 << 10;
+
+/// Events between two questions to the caller.
+const EVENTS: u32 = 4096;
+
+/// Bytes written between two questions to the caller, for documents of few
+/// long texts.
+const STRETCH: usize = 1 << 20;
 
 /// The reason why a document has no JSON.
 #[derive(Debug)]
@@ -81,6 +90,12 @@ pub(super) struct Writer {
     counted: NodeCount,
     /// Upper bound of the bytes that `out` will have more than `raw`.
     growth: usize,
+    /// Length of `out` before the document.
+    before: usize,
+    /// Events since the last question to the caller, over all documents.
+    events: u32,
+    /// Length of `raw` at the last question.
+    asked: usize,
     height: usize,
     has_unencodable: bool,
     /// The first invalid value. A later syntax error takes precedence, as in
@@ -108,10 +123,11 @@ impl Writer {
         &mut self,
         mut parser: Parser<'_>,
         out: &mut Vec<u8>,
+        watch: &mut Watch<'_>,
     ) -> Result<Written, WriteError> {
         self.clear();
-        self.growth = out.len();
-        self.read(&mut parser)?;
+        (self.growth, self.before) = (out.len(), out.len());
+        self.read(&mut parser, watch)?;
         // Frees the buffer of a huge scalar before the text is assembled.
         drop(parser);
         if let Some(refusal) = self.refusal.take() {
@@ -120,23 +136,13 @@ impl Writer {
         if self.raw.is_empty() {
             self.raw.extend_from_slice(b"null");
         }
+        self.announce(watch)?;
         self.assemble(out);
+        self.release();
         Ok(Written { depth: self.height, has_unencodable: self.has_unencodable })
     }
 
-    fn clear(&mut self) {
-        let limit = self.limit;
-        let Self { raw, frames, entries, patches, pieces, sources, .. } = std::mem::take(self);
-        *self = Self { limit, raw, frames, entries, patches, pieces, sources, ..Self::default() };
-        self.raw.clear();
-        self.frames.clear();
-        self.entries.clear();
-        self.patches.clear();
-        self.pieces.clear();
-        self.sources.clear();
-    }
-
-    fn read(&mut self, parser: &mut Parser<'_>) -> Result<(), Error> {
+    fn read(&mut self, parser: &mut Parser<'_>, watch: &mut Watch<'_>) -> Result<(), Error> {
         loop {
             let event = parser.next_event()?;
             let anchor = self.open_anchor(parser, &event);
@@ -155,6 +161,10 @@ impl Writer {
                 EventKind::DocumentEnd | EventKind::StreamEnd => return Ok(()),
             }
             self.check_size()?;
+            self.events += 1;
+            if self.events >= EVENTS || self.raw.len() - self.asked >= STRETCH {
+                self.ask(watch, parser.memory())?;
+            }
         }
     }
 

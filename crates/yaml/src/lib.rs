@@ -40,6 +40,7 @@
 //! | JSON | the caller's, at most 512 MiB; [`DEFAULT_MAX_OUTPUT_BYTES`] for [`to_json`] | [`Cause::Limit`] |
 //! | nesting | 10,000, as in go-yaml | [`Cause::Syntax`] |
 //! | nodes of a tree | [`tree::MAX_NODES`] | [`Cause::Limit`] |
+//! | `%TAG` directives | 10,000 | [`Cause::Syntax`] |
 //! | aliases | a share of all nodes, as in go-yaml | [`Cause::Value`] |
 //!
 //! # Design
@@ -72,6 +73,7 @@ mod scanner;
 pub mod stream;
 mod token;
 pub mod tree;
+mod watch;
 
 use std::borrow::Cow;
 
@@ -81,11 +83,13 @@ pub use self::{
     place::{Mark, Span},
     token::Style,
     tree::Tree,
+    watch::Watch,
 };
 use self::{
     json::{UNENCODABLE, WriteError, Writer, Written},
     parser::Parser,
     reader::Source,
+    watch::unwatched,
 };
 
 /// Limit of [`to_json`] for one document's JSON, in bytes. Argo CD's
@@ -135,13 +139,18 @@ impl Converter {
     /// Appends the JSON of the first document to `out`. After an error, `out`
     /// may contain a part of it.
     pub fn convert(&mut self, document: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
-        self.append(document, out).map(|_| ())
+        self.append(document, out, &mut unwatched).map(|_| ())
     }
 
-    fn append(&mut self, document: &[u8], out: &mut Vec<u8>) -> Result<Written, Error> {
+    fn append(
+        &mut self,
+        document: &[u8],
+        out: &mut Vec<u8>,
+        watch: &mut Watch<'_>,
+    ) -> Result<Written, Error> {
         let start = out.len();
         let source = Source::new(document)?;
-        let facts = match self.writer.write(Parser::new(&source), out) {
+        let facts = match self.writer.write(Parser::new(&source), out, watch) {
             Ok(facts) => facts,
             Err(WriteError::Error(error)) => return Err(error),
             Err(WriteError::Key(place)) => {

@@ -74,6 +74,12 @@ impl<'a> Parser<'a> {
         self.scanner.text(text)
     }
 
+    /// Memory in bytes, without the document.
+    pub(super) fn memory(&self) -> usize {
+        let states = self.states.len() * size_of::<State>();
+        self.scanner.memory() + self.directives.memory() + states
+    }
+
     /// The next event. The parser reads nothing after the end of the first
     /// document.
     pub(super) fn next_event(&mut self) -> Result<Event, Error> {

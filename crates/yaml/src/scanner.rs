@@ -84,6 +84,11 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    /// Memory in bytes, without the document.
+    pub(super) fn memory(&self) -> usize {
+        self.scratch.capacity() + self.indents.len() * size_of::<Option<usize>>()
+    }
+
     /// The next token, which is not consumed.
     #[inline]
     pub(super) fn peek(&mut self) -> Result<Token, Error> {

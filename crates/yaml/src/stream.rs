@@ -29,62 +29,97 @@ const MAX_JSON_DEPTH: usize = 10_000;
 /// Number of leading bytes in which Argo CD looks for the `{` of JSON.
 const GUESS_BYTES: usize = 4096;
 
+/// Number of JSON values, or length of one, after which the receiver is asked.
+const VALUES: usize = 4096;
+
 /// Number of bytes that must follow before Argo CD reads YAML instead of JSON.
 const FALLBACK_BYTES: usize = 4;
 
-/// The manifests in a command's standard output. As in Argo CD, one line break
-/// at the end is dropped. The converted manifests together have at most
-/// `max_bytes` bytes.
-pub fn stdout_manifests(stdout: &Bytes, max_bytes: usize) -> Result<Vec<Bytes>, Error> {
+/// Takes the manifests of an output while they are read.
+pub trait Receiver {
+    /// The text from `start` on is a complete manifest. It may be changed, and
+    /// its new length counts.
+    fn manifest(&mut self, text: &mut Vec<u8>, start: usize);
+
+    /// Asked at intervals whether to go on; see [`Watch`](crate::Watch).
+    fn goes_on(&mut self, memory: usize) -> bool;
+}
+
+/// Appends the manifests in a command's standard output to `text`. As in Argo
+/// CD, one line break at the end is dropped.
+///
+/// JSON values stay as they are. Everything else becomes compact JSON, and
+/// `text` has at most `max_bytes` bytes then. Empty documents and `null` are
+/// left out. After an error, `text` may contain a part of the manifests.
+pub fn read_stdout(
+    stdout: &[u8],
+    max_bytes: usize,
+    text: &mut Vec<u8>,
+    receiver: &mut dyn Receiver,
+) -> Result<(), Error> {
     let end = stdout.len() - usize::from(stdout.ends_with(b"\n"));
-    Reader::new(stdout, end, max_bytes).read()
+    Reader::new((stdout, end), max_bytes, text, receiver).read()
 }
 
-/// The manifests in an output. JSON values stay as they are and share the
-/// memory of `output`. Everything else becomes compact JSON of at most
-/// `max_bytes` bytes in all. Empty documents and `null` are left out.
-pub fn manifests(output: &Bytes, max_bytes: usize) -> Result<Vec<Bytes>, Error> {
-    Reader::new(output, output.len(), max_bytes).read()
+/// The manifests in a command's standard output; see [`read_stdout`].
+pub fn stdout_manifests(stdout: &[u8], max_bytes: usize) -> Result<Vec<Bytes>, Error> {
+    collect(|text, list| read_stdout(stdout, max_bytes, text, list))
 }
 
-/// The range of a manifest's text.
-enum Manifest {
-    Output(Range<usize>),
-    Converted(Range<usize>),
+/// The manifests in an output, whose last line break counts.
+pub fn manifests(output: &[u8], max_bytes: usize) -> Result<Vec<Bytes>, Error> {
+    collect(|text, list| Reader::new((output, output.len()), max_bytes, text, list).read())
+}
+
+/// The range of each manifest.
+#[derive(Default)]
+struct List(Vec<Range<usize>>);
+
+impl Receiver for List {
+    fn manifest(&mut self, text: &mut Vec<u8>, start: usize) {
+        self.0.push(start..text.len());
+    }
+
+    fn goes_on(&mut self, _memory: usize) -> bool {
+        true
+    }
+}
+
+fn collect(
+    read: impl FnOnce(&mut Vec<u8>, &mut List) -> Result<(), Error>,
+) -> Result<Vec<Bytes>, Error> {
+    let (mut text, mut list) = (Vec::new(), List::default());
+    read(&mut text, &mut list)?;
+    let text = Bytes::from(text);
+    Ok(list.0.into_iter().map(|range| text.slice(range)).collect())
 }
 
 struct Reader<'a> {
     /// The output. It may have a line break after `text`.
-    output: &'a Bytes,
+    output: &'a [u8],
     /// The part of the output that is read.
     text: &'a [u8],
-    manifests: Vec<Manifest>,
-    converted: Vec<u8>,
+    manifests: &'a mut Vec<u8>,
+    receiver: &'a mut dyn Receiver,
     converter: Converter,
     /// Number of documents read, nulls included.
     documents: usize,
 }
 
 impl<'a> Reader<'a> {
-    fn new(output: &'a Bytes, end: usize, max_bytes: usize) -> Self {
+    fn new(
+        (output, end): (&'a [u8], usize),
+        max_bytes: usize,
+        manifests: &'a mut Vec<u8>,
+        receiver: &'a mut dyn Receiver,
+    ) -> Self {
         let text = &output[..end];
         let converter = Converter::new(max_bytes);
-        Self { output, text, manifests: Vec::new(), converted: Vec::new(), converter, documents: 0 }
+        Self { output, text, manifests, receiver, converter, documents: 0 }
     }
 
-    fn read(mut self) -> Result<Vec<Bytes>, Error> {
-        if starts_like_json(self.text) {
-            self.read_json()?;
-        } else {
-            self.read_yaml(0, None)?;
-        }
-        let Self { output, manifests, converted, .. } = self;
-        let converted = Bytes::from(converted);
-        let slice = |manifest| match manifest {
-            Manifest::Output(range) => output.slice(range),
-            Manifest::Converted(range) => converted.slice(range),
-        };
-        Ok(manifests.into_iter().map(slice).collect())
+    fn read(&mut self) -> Result<(), Error> {
+        if starts_like_json(self.text) { self.read_json() } else { self.read_yaml(0, None) }
     }
 
     fn read_json(&mut self) -> Result<(), Error> {
@@ -95,9 +130,7 @@ impl<'a> Reader<'a> {
                 Ok(Some(range)) => {
                     at = range.end;
                     self.documents += 1;
-                    if &self.text[range.clone()] != b"null" {
-                        self.manifests.push(Manifest::Output(range));
-                    }
+                    self.take(range)?;
                 }
                 // At least one value was valid JSON, so the rest is not read as
                 // YAML.
@@ -111,6 +144,20 @@ impl<'a> Reader<'a> {
                 }
             }
         }
+    }
+
+    /// Appends a JSON value of the output, unless it is `null`.
+    fn take(&mut self, range: Range<usize>) -> Result<(), Error> {
+        let (value, start) = (&self.text[range], self.manifests.len());
+        let is_due = value.len() >= VALUES || self.documents.is_multiple_of(VALUES);
+        if is_due && !self.receiver.goes_on(start + value.len()) {
+            return Err(self.yaml_error(super::Error::stopped(), 0..0));
+        }
+        if value != b"null" {
+            self.manifests.extend_from_slice(value);
+            self.receiver.manifest(self.manifests, start);
+        }
+        Ok(())
     }
 
     /// Reads YAML from `start` on. An error in the first document is reported
@@ -127,7 +174,7 @@ impl<'a> Reader<'a> {
                 }
             };
             if let Err(error) = converted {
-                return Err(reason.unwrap_or(error));
+                return Err(reason.filter(|_| !error.is_stopped()).unwrap_or(error));
             }
             reason = None;
         }
@@ -135,29 +182,30 @@ impl<'a> Reader<'a> {
     }
 
     fn convert(&mut self, chunk: &Chunk<'_>) -> Result<(), Error> {
-        let start = self.converted.len();
-        let facts = self
-            .converter
-            .append(&chunk.text, &mut self.converted)
-            .map_err(|error| self.yaml_error(error, chunk))?;
-        let json = &self.converted[start..];
+        let start = self.manifests.len();
+        let mut watch = |memory| self.receiver.goes_on(memory);
+        let facts = self.converter.append(&chunk.text, self.manifests, &mut watch);
+        let last = chunk.text.trim_ascii_end().len();
+        let range = chunk.start..chunk.start + last;
+        let facts = facts.map_err(|error| self.yaml_error(error, range))?;
+        let json = &self.manifests[start..];
         if facts.depth > MAX_JSON_DEPTH {
             let bracket = syntax::too_deep(json);
             return Err(self.error(Problem::Depth(bracket), chunk.start));
         }
         if json == b"null" {
-            self.converted.truncate(start);
+            self.manifests.truncate(start);
         } else {
-            self.manifests.push(Manifest::Converted(start..self.converted.len()));
+            self.receiver.manifest(self.manifests, start);
         }
         Ok(())
     }
 
-    /// Reports an error at the end of a document on the document's last line.
-    fn yaml_error(&self, error: super::Error, chunk: &Chunk<'_>) -> Error {
-        let last = chunk.text.trim_ascii_end().len();
-        let offset = error.offset().unwrap_or(0).min(last);
-        self.error(Problem::Yaml(error), chunk.start + offset)
+    /// Reports an error at the end of a document on the last line of its text,
+    /// which is at `range`.
+    fn yaml_error(&self, error: super::Error, range: Range<usize>) -> Error {
+        let offset = error.offset().unwrap_or(0).min(range.len());
+        self.error(Problem::Yaml(error), range.start + offset)
     }
 
     fn json_error(&self, fault: &Syntax, is_first: bool) -> Error {

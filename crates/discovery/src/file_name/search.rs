@@ -16,7 +16,7 @@ const STEPS_TO_REMEMBER: u64 = 1024;
 pub(super) struct Search<'a> {
     index: &'a FileIndex,
     components: &'a [Component],
-    steps: Steps,
+    steps: Steps<'a>,
     /// The directory that each component has led to. The next component is
     /// matched against the entries of the last one.
     open: Vec<Listing>,
@@ -39,7 +39,7 @@ struct Listing {
 }
 
 impl<'a> Search<'a> {
-    pub(super) fn new(index: &'a FileIndex, components: &'a [Component], steps: Steps) -> Self {
+    pub(super) fn new(index: &'a FileIndex, components: &'a [Component], steps: Steps<'a>) -> Self {
         Self { index, components, steps, open: Vec::new(), reached: HashMap::new() }
     }
 

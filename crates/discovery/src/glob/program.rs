@@ -34,10 +34,9 @@ pub(super) struct ActiveStates {
 }
 
 /// A running automaton, with buffers that are reused for each name.
-#[derive(Debug)]
 pub(super) struct Run<'a> {
     program: &'a Program,
-    steps: Steps,
+    steps: Steps<'a>,
     /// The turn in which each state was last added. A state is added once in a
     /// turn.
     added: Vec<u64>,
@@ -71,7 +70,7 @@ impl Program {
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(program: &'a Program, steps: Steps) -> Self {
+    pub(super) fn new(program: &'a Program, steps: Steps<'a>) -> Self {
         let added = vec![0; program.states.len()];
         Self { program, steps, added, turn: 0, other: ActiveStates::default(), loops: Vec::new() }
     }

@@ -43,7 +43,7 @@ impl<'a> Walk<'a> {
         index: &'a FileIndex,
         search: &'a CompiledGlob,
         scope: Scope,
-        steps: Steps,
+        steps: Steps<'a>,
     ) -> Self {
         let mistaken_way = search.mistaken_way.as_deref().map(str::as_bytes);
         let run = Run::new(&search.program, steps);

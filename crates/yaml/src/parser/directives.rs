@@ -4,12 +4,18 @@ use std::collections::HashMap;
 
 use crate::{error::Error, place::Place};
 
+/// Most `%TAG` directives of a document. Each takes the memory of a hundred
+/// bytes of text, and go-yaml compares each with all others.
+const MAX_TAGS: usize = 10_000;
+
 #[derive(Debug, Default)]
 pub(super) struct Directives {
     has_version: bool,
     /// Prefixes by handle. A map keeps lookups fast for any number of
     /// directives.
     prefixes: HashMap<Box<[u8]>, Box<[u8]>>,
+    /// Bytes of all handles and prefixes.
+    bytes: usize,
 }
 
 impl Directives {
@@ -26,10 +32,20 @@ impl Directives {
 
     pub(super) fn add_tag(&mut self, tag: (&[u8], &[u8]), place: Place) -> Result<(), Error> {
         let (handle, prefix) = tag;
+        self.bytes += handle.len() + prefix.len();
         if self.prefixes.insert(handle.into(), prefix.into()).is_some() {
             return Err(Error::parser("found duplicate %TAG directive", place));
         }
+        if self.prefixes.len() > MAX_TAGS {
+            let problem = format!("found more than {MAX_TAGS} %TAG directives");
+            return Err(Error::parser(&problem, place));
+        }
         Ok(())
+    }
+
+    /// Memory in bytes. The number of directives is limited.
+    pub(super) fn memory(&self) -> usize {
+        self.bytes
     }
 
     /// The prefix that a tag handle stands for, or `None` if it is not

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use bytes::Bytes;
 use memchr::memmem;
 
 use super::space_len;
@@ -30,7 +29,7 @@ pub(super) struct Chunks<'a> {
 impl<'a> Chunks<'a> {
     /// The chunks from `start` to `end`. A line break at `end` only avoids a
     /// copy.
-    pub(super) fn new(output: &'a Bytes, start: usize, end: usize) -> Self {
+    pub(super) fn new(output: &'a [u8], start: usize, end: usize) -> Self {
         Self { output, at: start, end }
     }
 

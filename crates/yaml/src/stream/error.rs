@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::Cause;
+
 /// Longest excerpt of the line with the error, in bytes.
 pub const MAX_EXCERPT_BYTES: usize = 160;
 
@@ -63,6 +65,12 @@ impl Error {
         let line = memchr::memchr_iter(b'\n', before).count() + 1;
         let start = memchr::memrchr(b'\n', before).map_or(0, |end| end + 1);
         Self { problem, document, line, excerpt: excerpt(&text[start..], before.len() - start) }
+    }
+
+    /// The caller stopped the conversion.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.yaml().is_some_and(|yaml| yaml.cause() == Cause::Stopped)
     }
 
     /// Number of the invalid document, counted from 1. Empty documents count.

@@ -47,7 +47,7 @@ pub(crate) const HOSTILE: &[Case] = &[
     case("deep blocks", deep_blocks, 4),
     case("deep and unsorted around a large value", deep_unsorted, 4),
     case("deep json", deep_json, 4),
-    case("a million documents", million_documents, 24),
+    case("a million documents", million_documents, 3),
     case("a million separators", million_separators, 4),
     case("short entries", short_entries, 5),
     case("repeated entries", repeated_entries, 13),
@@ -58,8 +58,8 @@ pub(crate) const HOSTILE: &[Case] = &[
     case("a long line of wide characters", wide_line, 4),
     case("line breaks in a folded scalar", folded_breaks, 4),
     Case {
-        error: Some("did not find expected <document start>"),
-        ..case("tag directives", tag_directives, 24)
+        error: Some("found more than 10000 %TAG directives"),
+        ..case("tag directives", tag_directives, 2)
     },
     case("tags with a long prefix", long_tag_prefix, 5),
 ];

@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cmp_yaml::stream;
+use cmp_yaml::stream::{self, Receiver};
 
 use crate::cases::Case;
 
@@ -32,32 +32,60 @@ const MAX_TIME: Duration = Duration::from_mins(1);
 /// Precedes the numbers that a child prints.
 const MARK: &str = "measured:";
 
-/// The larger one of output and result, and the peak memory, both in KiB.
+/// Figures of a case in KiB.
 struct Measured {
+    /// The larger one of output and result.
     largest: usize,
     peak: usize,
+    /// The output and the most memory that the receiver was told of.
+    told: usize,
+}
+
+/// Counts manifests.
+#[derive(Default)]
+struct Counter {
+    manifests: usize,
+    told: usize,
+}
+
+impl Receiver for Counter {
+    fn manifest(&mut self, _text: &mut Vec<u8>, _start: usize) {
+        self.manifests += 1;
+    }
+
+    fn goes_on(&mut self, memory: usize) -> bool {
+        self.told = self.told.max(memory);
+        true
+    }
 }
 
 /// Reads a case's output on a small stack and prints its size and peak memory.
 fn measure(case: &'static Case) {
-    let output = (case.output)();
+    let mut output = Vec::from((case.output)());
+    // Without it, the last document would be copied.
+    output.push(b'\n');
     // Resets the peak. From here on it counts the output too.
     fs::write("/proc/self/clear_refs", "5").expect("the peak is reset");
     let input = output.len();
     let read = move || {
-        stream::stdout_manifests(&output, case.max_bytes).map_err(|error| error.to_string())
+        let (mut text, mut counter) = (Vec::new(), Counter::default());
+        let read = stream::read_stdout(&output, case.max_bytes, &mut text, &mut counter);
+        let error = read.err().map(|error| error.to_string());
+        (text.len(), counter, error)
     };
     let small = thread::Builder::new().stack_size(STACK_BYTES).spawn(read);
-    let result = small.expect("a thread").join().expect("no panic");
-    let bytes = match (&result, case.error) {
-        (Ok(manifests), None) => manifests.iter().map(bytes::Bytes::len).sum(),
-        (Err(error), Some(expected)) if error.contains(expected) => 0,
-        _ => {
-            println!("{} manifests, {:?}", result.as_ref().map_or(0, Vec::len), result.err());
-            return;
-        }
+    let (bytes, counter, error) = small.expect("a thread").join().expect("no panic");
+    let is_expected = match (&error, case.error) {
+        (None, None) => true,
+        (Some(error), Some(expected)) => error.contains(expected),
+        _ => false,
     };
-    println!("{MARK} {} {}", input.max(bytes) >> 10, peak_kib());
+    if !is_expected {
+        println!("{} manifests, {error:?}", counter.manifests);
+        return;
+    }
+    let bytes = if error.is_none() { bytes } else { 0 };
+    println!("{MARK} {} {} {}", input.max(bytes) >> 10, peak_kib(), (input + counter.told) >> 10);
 }
 
 fn peak_kib() -> usize {
@@ -89,16 +117,16 @@ fn run(case: &Case) -> Measured {
     assert!(text.contains(MARK), "{}: {text}", case.name);
     let numbers = text.split_once(MARK).expect("numbers").1;
     let mut numbers = numbers.split_whitespace().map(|number| number.parse().expect("a number"));
-    let mut next = || numbers.next().expect("two numbers");
-    Measured { largest: next(), peak: next() }
+    let mut next = || numbers.next().expect("three numbers");
+    Measured { largest: next(), peak: next(), told: next() }
 }
 
 fn check(cases: &[Case]) {
     for case in cases {
-        let Measured { largest, peak } = run(case);
+        let Measured { largest, peak, told } = run(case);
         let times = (peak.saturating_sub(BASE_KIB)) * 10 / largest.max(1);
         println!(
-            "{}: {peak} KiB for {largest} KiB, {}.{} times",
+            "{}: {peak} KiB for {largest} KiB, {}.{} times, {told} KiB told",
             case.name,
             times / 10,
             times % 10
@@ -106,6 +134,11 @@ fn check(cases: &[Case]) {
         assert!(
             peak <= case.times * largest + BASE_KIB,
             "{}: {peak} KiB of {largest} KiB",
+            case.name
+        );
+        assert!(
+            peak <= told + told / 2 + BASE_KIB,
+            "{}: {peak} KiB, and the receiver was told of {told} KiB",
             case.name
         );
     }

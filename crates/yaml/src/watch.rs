@@ -1,0 +1,10 @@
+//! Supervision of a conversion by its caller.
+
+/// Asked at intervals whether to go on. The argument is the memory of all
+/// buffers in bytes, results included and the input not.
+pub type Watch<'w> = dyn FnMut(usize) -> bool + 'w;
+
+/// Never stops a conversion.
+pub(super) fn unwatched(_memory: usize) -> bool {
+    true
+}

@@ -1,0 +1,266 @@
+//! Converts a command's output within the memory and the time of its request.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::watch;
+
+use super::{
+    RequestError,
+    announcement::{InvalidAnnouncements, announce},
+    deadline::{Deadline, DeadlinePassed},
+    manifests::{InvalidOutput, Manifests, charged},
+    memory::ResponseMemory,
+    threads::Threads,
+};
+use crate::{
+    budget::Budget,
+    plugin::{Announcement, PluginDefinition},
+};
+
+/// Memory that one conversion may use, as a multiple of the longest answer. Three
+/// times is enough for every ordinary output: the output, a document's text, and
+/// the answer.
+const MAX_TIMES: usize = 3;
+
+/// Memory of one value of a JSON text while announcements are read, in bytes. An
+/// announcement is the largest.
+const VALUE: usize = 640;
+
+/// Largest output in bytes that is converted at once: going to another thread
+/// would take longer.
+const IMMEDIATE: usize = 4 << 10;
+
+/// Converts outputs. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Converter {
+    threads: Threads,
+    memory: ResponseMemory,
+    max_answer: usize,
+}
+
+/// The end of one attempt to convert an output.
+enum Attempt {
+    Done(Result<Manifests, InvalidOutput>),
+    /// It needs at least this much memory.
+    Needs(usize),
+}
+
+impl Converter {
+    /// As many threads as there are processors, the budget's memory for responses,
+    /// and answers of at most `max_answer` bytes.
+    #[must_use]
+    pub fn new(budget: watch::Receiver<Budget>, max_answer: usize) -> Self {
+        let (threads, memory) = (Threads::of_processors(), ResponseMemory::new(budget));
+        Self { threads, memory, max_answer }
+    }
+
+    /// Splits an output into manifests.
+    pub(super) async fn split(
+        &self,
+        output: Vec<u8>,
+        deadline: &Deadline,
+    ) -> Result<Manifests, RequestError> {
+        let (limit, length) = (self.max_answer, output.len());
+        if length <= IMMEDIATE {
+            // A few aliases may stand for megabytes, so this stops when it is asked.
+            match Manifests::parse(&output, limit, &mut |_| false) {
+                Err(InvalidOutput::Stopped) => {}
+                done => return Ok(done?),
+            }
+        }
+        let output = Arc::new(with_line_end(output));
+        let most = MAX_TIMES * limit.max(length);
+        let mut charge = self.memory.charge();
+        let mut granted = MAX_TIMES * length;
+        loop {
+            charge.grow(granted, deadline).await?;
+            match self.attempt(&output, granted, deadline).await? {
+                Attempt::Done(done) => {
+                    let manifests = done?;
+                    drop(output);
+                    charge.shrink(manifests.size());
+                    return Ok(manifests.with_charge(charge));
+                }
+                Attempt::Needs(needed) if needed > most => {
+                    return Err(InvalidOutput::Memory { limit: most }.into());
+                }
+                // The conversion starts again. Doubling bounds the repetitions.
+                Attempt::Needs(needed) => granted = most.min(2 * needed),
+            }
+        }
+    }
+
+    /// Converts an output within `granted` bytes of memory.
+    async fn attempt(
+        &self,
+        output: &Arc<Vec<u8>>,
+        granted: usize,
+        deadline: &Deadline,
+    ) -> Result<Attempt, RequestError> {
+        let (limit, output) = (self.max_answer, Arc::clone(output));
+        let length = output.len();
+        let attempt = self.threads.run(length, deadline, move |stop| {
+            let mut needed = 0;
+            let mut watch = |used| {
+                needed = used + length;
+                needed <= granted && !stop.is_due()
+            };
+            match Manifests::parse(&output, limit, &mut watch) {
+                Err(InvalidOutput::Stopped) if needed > granted => Some(Attempt::Needs(needed)),
+                Err(InvalidOutput::Stopped) => None,
+                done => Some(Attempt::Done(done)),
+            }
+        });
+        let passed = || DeadlinePassed(*deadline);
+        let attempt = attempt.await.and_then(|attempt| attempt.ok_or_else(passed));
+        attempt.map_err(RequestError::late(CONVERSION))
+    }
+
+    /// Joins the announcements of a command and of a definition, and encodes them.
+    pub(super) async fn announce(
+        &self,
+        printed: Option<Vec<u8>>,
+        plugin: &Arc<PluginDefinition>,
+        (encode, deadline): (EncodeAnnouncements, &Deadline),
+    ) -> Result<Bytes, RequestError> {
+        let length = printed.as_ref().map_or(0, Vec::len);
+        if length <= IMMEDIATE {
+            return Ok(encode(announce(printed.as_deref(), &plugin.announcements)?).into());
+        }
+        let late = || RequestError::late(CONVERSION);
+        let counting =
+            self.threads.run(length, deadline, move |_| (values(printed.as_ref()), printed));
+        let (values, printed) = counting.await.map_err(late())?;
+        let (needed, limit) = (length + values * VALUE, MAX_TIMES * self.max_answer);
+        if needed > limit {
+            return Err(InvalidAnnouncements::Memory { limit }.into());
+        }
+        let mut charge = self.memory.charge();
+        charge.grow(needed, deadline).await?;
+        let plugin = Arc::clone(plugin);
+        let announcing = self.threads.run(length, deadline, move |_| {
+            announce(printed.as_deref(), &plugin.announcements).map(encode)
+        });
+        let message = announcing.await.map_err(late())??;
+        charge.shrink(message.len());
+        Ok(charged(message.into(), charge))
+    }
+}
+
+/// Encodes announcements as the answer's message.
+pub type EncodeAnnouncements = fn(Vec<Announcement>) -> Vec<u8>;
+
+/// The thing that a request waited for if its deadline passed meanwhile.
+const CONVERSION: &str = "the conversion of its command's output";
+
+/// With a line break at the end, the last document need not be copied to get one.
+fn with_line_end(mut output: Vec<u8>) -> Vec<u8> {
+    if !output.ends_with(b"\n") {
+        output.push(b'\n');
+    }
+    output
+}
+
+/// Upper bound of the values in a JSON text.
+fn values(printed: Option<&Vec<u8>>) -> usize {
+    let separators = |byte: &&u8| matches!(byte, b',' | b':' | b'[' | b'{');
+    printed.into_iter().flatten().filter(separators).count() + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::plugin::read_first;
+
+    const LIMIT: usize = 1 << 20;
+    const AMPLE: u64 = 1 << 30;
+
+    fn converter(memory: u64) -> Converter {
+        Converter {
+            threads: Threads::new(1),
+            memory: ResponseMemory::fixed(memory),
+            max_answer: LIMIT,
+        }
+    }
+
+    /// Short entries need many times their size.
+    fn small_parts(bytes: usize) -> Vec<u8> {
+        format!("{{{}}}", "a,".repeat(bytes / 2)).into_bytes()
+    }
+
+    #[tokio::test]
+    async fn a_large_output_is_split() {
+        let output = "a: b\n---\n".repeat(10_000).into_bytes();
+        let manifests = converter(AMPLE).split(output, &Deadline::none()).await.unwrap();
+        assert_eq!((manifests.len(), manifests.size()), (10_000, 110_000));
+    }
+
+    #[tokio::test]
+    async fn a_short_output_that_becomes_large_is_split_too() {
+        let aliases = "*a,".repeat(400);
+        let output = format!("- &a {}\n- [{aliases}]\n", "x".repeat(2000)).into_bytes();
+        assert!(output.len() < IMMEDIATE);
+        let manifests = converter(AMPLE).split(output, &Deadline::none()).await.unwrap();
+        assert!(manifests.size() > 400 * 2000);
+    }
+
+    #[tokio::test]
+    async fn more_memory_is_granted_than_three_times_the_output() {
+        let output = small_parts(LIMIT / 8);
+        let manifests = converter(AMPLE).split(output, &Deadline::none()).await.unwrap();
+        assert_eq!(manifests.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn an_output_that_needs_too_much_memory_is_an_error() {
+        let split = converter(AMPLE).split(small_parts(LIMIT), &Deadline::none()).await;
+        let error = split.unwrap_err().to_string();
+        assert!(error.contains("more than 3 MiB of memory"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn an_answer_keeps_its_memory_until_it_is_sent() {
+        let converter = converter(2 << 20);
+        let output = || format!("\"{}\"\n", "x".repeat(1 << 20)).into_bytes();
+        let soon = || Deadline::new(None, Some(Duration::from_millis(100)));
+        let first = converter.split(output(), &Deadline::none()).await;
+        assert!(first.is_err(), "with its header it is longer than an answer");
+        let output = || format!("\"{}\"\n", "x".repeat(999_999)).into_bytes();
+        let first = converter.split(output(), &Deadline::none()).await.unwrap();
+        let second = converter.split(output(), &Deadline::none()).await.unwrap();
+        let third = converter.split(output(), &Deadline::none()).await.unwrap();
+        let messages = [first, second, third].map(Manifests::into_message);
+        let late = converter.split(output(), &soon()).await.unwrap_err().to_string();
+        assert!(late.contains("may take 2 MiB together"), "{late}");
+        drop(messages);
+        converter.split(output(), &Deadline::none()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_conversion_ends_at_its_deadline() {
+        let passed = Deadline::new(None, Some(Duration::ZERO));
+        let output = "1\n---\n".repeat(100_000).into_bytes();
+        let error = converter(AMPLE).split(output, &passed).await.unwrap_err().to_string();
+        assert!(error.starts_with("context deadline exceeded"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn many_announcements_are_read_within_the_memory() {
+        let text =
+            b"kind: ConfigManagementPlugin\nmetadata: {name: x}\nspec: {generate: {command: [x]}}";
+        let plugin = Arc::new(read_first(text).definition.unwrap());
+        let (converter, encode) =
+            (converter(AMPLE), (|all| vec![0; all.len()]) as EncodeAnnouncements);
+        let announce = async |count: usize| {
+            let list = vec!["{\"name\":\"a\"}"; count].join(",");
+            let printed = Some(format!("[{list}]").into_bytes());
+            converter.announce(printed, &plugin, (encode, &Deadline::none())).await
+        };
+        assert_eq!(announce(1000).await.unwrap().len(), 1000);
+        let error = announce(20_000).await.unwrap_err().to_string();
+        assert!(error.contains("more than 3 MiB of memory"), "{error}");
+    }
+}

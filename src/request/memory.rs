@@ -1,0 +1,236 @@
+//! Memory for outputs and everything that is made of them, all requests
+//! together.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use thiserror::Error;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+use super::deadline::{Deadline, DeadlinePassed};
+use crate::budget::{Budget, Share};
+
+/// Bytes that memory is counted in.
+const UNIT: usize = 64 << 10;
+
+/// Bytes of each request that are not counted: ordinary answers never wait. The
+/// number of requests is limited, and with it the sum.
+const FREE: usize = 256 << 10;
+
+/// Most units, so that a number of them fits into 32 bits.
+const MAX_UNITS: usize = 1 << 28;
+
+/// Memory that requests share. Cheap to clone.
+///
+/// Requests that find too little wait in order. One of them at a time may exceed
+/// the budget, because each of several requests may hold a part and wait for
+/// the rest: so one always proceeds, and gives its memory back.
+#[derive(Clone, Debug)]
+pub(super) struct ResponseMemory {
+    units: Arc<Semaphore>,
+    /// Number of units that exist.
+    total: Arc<Mutex<usize>>,
+    alone: Arc<Semaphore>,
+    budget: watch::Receiver<Budget>,
+}
+
+/// The memory of one request. It is given back when this is dropped.
+#[derive(Debug)]
+pub(super) struct Charge {
+    memory: ResponseMemory,
+    units: Option<OwnedSemaphorePermit>,
+    /// The right to exceed the budget.
+    alone: Option<OwnedSemaphorePermit>,
+}
+
+/// The deadline passed before there was enough memory.
+#[derive(Debug, Error)]
+#[error(
+    "{passed}; until then the request waited for memory for its output: the outputs and manifests \
+     of all requests may take {} MiB together ({})", budget.amount >> 20, budget.origin
+)]
+pub struct NoMemory {
+    /// The deadline.
+    pub passed: DeadlinePassed,
+    budget: Share<u64>,
+}
+
+impl ResponseMemory {
+    /// Memory of the budget's size for responses, at any time.
+    #[must_use]
+    pub(super) fn new(budget: watch::Receiver<Budget>) -> Self {
+        let (units, alone) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(1)));
+        Self { units, total: Arc::default(), alone, budget }
+    }
+
+    /// Memory of a fixed size in bytes.
+    #[must_use]
+    pub(super) fn fixed(bytes: u64) -> Self {
+        let response = Share::new(bytes, "a fixed limit");
+        // The value stays although the sender is dropped.
+        Self::new(watch::channel(Budget { response, ..Budget::default() }).1)
+    }
+
+    /// Adjusts the number of units to the budget, and returns it.
+    fn fit(&self) -> usize {
+        let bytes = usize::try_from(self.budget.borrow().response.amount).unwrap_or(usize::MAX);
+        let wanted = (bytes / UNIT).min(MAX_UNITS);
+        let mut total = self.total.lock().unwrap_or_else(PoisonError::into_inner);
+        if wanted > *total {
+            self.units.add_permits(wanted - *total);
+            *total = wanted;
+        } else {
+            // Units in use are taken away later.
+            *total -= self.units.forget_permits(*total - wanted);
+        }
+        wanted
+    }
+
+    /// The charge of a request that has not used anything yet.
+    pub(super) fn charge(&self) -> Charge {
+        Charge { memory: self.clone(), units: None, alone: None }
+    }
+}
+
+impl Charge {
+    /// Waits until the request may use `bytes` in all.
+    pub(super) async fn grow(&mut self, bytes: usize, deadline: &Deadline) -> Result<(), NoMemory> {
+        let total = self.memory.fit();
+        let missing = units(bytes).saturating_sub(self.held());
+        if missing == 0 || self.alone.is_some() {
+            return Ok(());
+        }
+        // Waiting for more than there is would keep others from what is free.
+        let fits = (missing + self.held()) as usize <= total;
+        let ResponseMemory { units, alone, budget, .. } = self.memory.clone();
+        let more = async {
+            tokio::select! {
+                biased;
+                Ok(more) = units.acquire_many_owned(missing), if fits => self.add(more),
+                Ok(alone) = alone.acquire_owned() => self.alone = Some(alone),
+                else => {}
+            }
+        };
+        let waited = deadline.limit(more).await;
+        waited.map_err(|passed| NoMemory { passed, budget: budget.borrow().response.clone() })
+    }
+
+    /// Gives back all but `bytes`, and the right to exceed the budget as soon as the
+    /// rest fits into it.
+    pub(super) fn shrink(&mut self, bytes: usize) {
+        let (kept, held) = (units(bytes), self.held());
+        if let Some(surplus) = held.checked_sub(kept).filter(|surplus| *surplus > 0) {
+            let surplus = usize::try_from(surplus).unwrap_or(usize::MAX);
+            drop(self.units.as_mut().and_then(|units| units.split(surplus)));
+            self.alone = None;
+        } else if self.alone.is_some()
+            && let Ok(more) = Arc::clone(&self.memory.units).try_acquire_many_owned(kept - held)
+        {
+            self.add(more);
+            self.alone = None;
+        }
+    }
+
+    fn add(&mut self, more: OwnedSemaphorePermit) {
+        match &mut self.units {
+            Some(units) => units.merge(more),
+            None => self.units = Some(more),
+        }
+    }
+
+    fn held(&self) -> u32 {
+        let held = self.units.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        u32::try_from(held).unwrap_or(u32::MAX)
+    }
+}
+
+fn units(bytes: usize) -> u32 {
+    u32::try_from(bytes.saturating_sub(FREE).div_ceil(UNIT)).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+    fn memory() -> ResponseMemory {
+        ResponseMemory::fixed(10 << 20)
+    }
+
+    fn soon() -> Deadline {
+        Deadline::new(None, Some(Duration::from_secs(1)))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_request_exceeds_the_budget_and_others_wait_for_it() {
+        let memory = memory();
+        let (mut first, mut second, mut third) =
+            (memory.charge(), memory.charge(), memory.charge());
+        first.grow(6 * MIB, &Deadline::none()).await.unwrap();
+        second.grow(90 * MIB, &Deadline::none()).await.unwrap();
+        let error = third.grow(6 * MIB, &soon()).await.unwrap_err().to_string();
+        assert!(error.contains("may take 10 MiB together (a fixed limit)"), "{error}");
+        drop(second);
+        third.grow(6 * MIB, &soon()).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_that_hold_a_part_do_not_wait_for_each_other() {
+        let memory = memory();
+        let (mut first, mut second) = (memory.charge(), memory.charge());
+        first.grow(5 * MIB, &Deadline::none()).await.unwrap();
+        second.grow(5 * MIB, &Deadline::none()).await.unwrap();
+        first.grow(9 * MIB, &Deadline::none()).await.unwrap();
+        assert!(second.grow(9 * MIB, &soon()).await.is_err());
+        drop(first);
+        second.grow(9 * MIB, &soon()).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn ordinary_answers_never_wait() {
+        let memory = memory();
+        let mut all = memory.charge();
+        all.grow(10 * MIB + FREE, &Deadline::none()).await.unwrap();
+        let mut alone = memory.charge();
+        alone.grow(10 * MIB, &Deadline::none()).await.unwrap();
+        assert!(memory.charge().grow(FREE + 1, &soon()).await.is_err());
+        memory.charge().grow(FREE, &soon()).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn memory_is_given_back() {
+        let memory = memory();
+        let mut charge = memory.charge();
+        charge.grow(8 * MIB, &Deadline::none()).await.unwrap();
+        charge.shrink(MIB);
+        let mut other = memory.charge();
+        other.grow(9 * MIB, &soon()).await.unwrap();
+        assert!(other.alone.is_none());
+        charge.grow(30 * MIB, &soon()).await.unwrap();
+        charge.shrink(2 * MIB);
+        assert!(charge.alone.is_some(), "it does not fit yet");
+        drop(other);
+        charge.shrink(2 * MIB);
+        assert!(charge.alone.is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_size_follows_the_budget() {
+        let budget = |bytes| Budget { response: Share::new(bytes, "x"), ..Budget::default() };
+        let (resize, resized) = watch::channel(budget(4 << 20));
+        let memory = ResponseMemory::new(resized);
+        let (mut first, mut second) = (memory.charge(), memory.charge());
+        first.grow(4 * MIB, &soon()).await.unwrap();
+        second.grow(4 * MIB, &soon()).await.unwrap();
+        assert!(first.alone.is_none() && second.alone.is_some());
+        resize.send_replace(budget(9 << 20));
+        let mut third = memory.charge();
+        third.grow(4 * MIB, &soon()).await.unwrap();
+        resize.send_replace(budget(1 << 20));
+        assert!(memory.charge().grow(MIB, &soon()).await.is_err());
+        drop((first, third));
+        memory.charge().grow(MIB, &soon()).await.unwrap();
+        assert!(memory.charge().grow(2 * MIB, &soon()).await.is_err());
+    }
+}

@@ -1,0 +1,145 @@
+//! Work in proportion to a tenant's data, away from the threads that serve
+//! connections.
+
+use std::{
+    future::pending, panic::resume_unwind, sync::Arc, thread::available_parallelism, time::Instant,
+};
+
+use tokio::{sync::Semaphore, task::spawn_blocking};
+use tokio_util::sync::CancellationToken;
+
+use super::deadline::{Deadline, DeadlinePassed};
+
+/// Largest input of a short piece of work in bytes. It takes about 10 ms.
+const SHORT: usize = 1 << 20;
+
+/// A bounded number of threads for work that does not wait. Cheap to clone.
+///
+/// Short work has threads of its own: it never waits for long work.
+#[derive(Clone, Debug)]
+pub(super) struct Threads {
+    short: Arc<Semaphore>,
+    long: Arc<Semaphore>,
+}
+
+/// Tells running work when to stop: at the deadline, or when nobody waits for its
+/// result any more.
+#[derive(Debug)]
+pub(super) struct Stop {
+    abandoned: CancellationToken,
+    at: Option<Instant>,
+}
+
+impl Stop {
+    /// True if the work has to stop.
+    pub(super) fn is_due(&self) -> bool {
+        self.abandoned.is_cancelled() || self.at.is_some_and(|at| at <= Instant::now())
+    }
+}
+
+impl Threads {
+    /// One thread for each processor, for short work, and as many for long work.
+    #[must_use]
+    pub(super) fn of_processors() -> Self {
+        Self::new(available_parallelism().map_or(1, usize::from))
+    }
+
+    /// At most `each` threads for short work, and as many for long work.
+    #[must_use]
+    pub(super) fn new(each: usize) -> Self {
+        Self { short: Arc::new(Semaphore::new(each)), long: Arc::new(Semaphore::new(each)) }
+    }
+
+    /// Does `work`, whose input has `bytes`, and returns its result.
+    ///
+    /// Work that goes on after the deadline, or after this future is dropped, keeps
+    /// its thread until it asks [`Stop`].
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        deadline: &Deadline,
+        work: impl FnOnce(&Stop) -> T + Send + 'static,
+    ) -> Result<T, DeadlinePassed> {
+        let lane = if bytes <= SHORT { &self.short } else { &self.long };
+        let place = deadline.limit(Arc::clone(lane).acquire_owned()).await?;
+        let abandoned = CancellationToken::new();
+        let _abandon = abandoned.clone().drop_guard();
+        let stop = Stop { abandoned, at: deadline.instant() };
+        let task = spawn_blocking(move || {
+            let _place = place;
+            work(&stop)
+        });
+        match deadline.limit(task).await? {
+            Ok(result) => Ok(result),
+            Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
+            // The supervisor is ending, and this future will be dropped.
+            Err(_) => pending().await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::mpsc, time::Duration};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn short_work_does_not_wait_for_long_work() {
+        let (threads, none) = (Threads::new(1), Deadline::none());
+        let (finish, finished) = mpsc::channel::<()>();
+        let long = threads.run(SHORT + 1, &none, move |_| finished.recv().is_err());
+        let short = async {
+            let short = threads.run(SHORT, &none, |_| 7).await;
+            drop(finish);
+            short
+        };
+        let (long, short) = tokio::join!(long, short);
+        assert_eq!((long.unwrap(), short.unwrap()), (true, 7));
+    }
+
+    #[tokio::test]
+    async fn work_and_the_wait_for_a_thread_end_at_the_deadline() {
+        let (threads, none) = (Threads::new(1), Deadline::none());
+        let deadline = Deadline::new(None, Some(Duration::from_millis(50)));
+        let (tell, told) = mpsc::channel();
+        let endless = move |stop: &Stop| {
+            while !stop.is_due() {}
+            tell.send(()).unwrap();
+        };
+        // It may end just before the wait for it does.
+        let _ = threads.run(1, &deadline, endless).await;
+        told.recv_timeout(Duration::from_mins(1)).unwrap();
+        let (finish, finished) = mpsc::channel::<()>();
+        let first = threads.run(1, &none, move |_| finished.recv().is_err());
+        let second = async {
+            let deadline = Deadline::new(None, Some(Duration::from_millis(50)));
+            let second = threads.run(1, &deadline, |_| ()).await;
+            drop(finish);
+            second
+        };
+        let (first, second) = tokio::join!(first, second);
+        assert!(first.is_ok() && second.is_err());
+    }
+
+    #[tokio::test]
+    async fn work_stops_when_nobody_waits_for_it() {
+        let (threads, none) = (Threads::new(1), Deadline::none());
+        let (tell, told) = mpsc::channel();
+        let endless = move |stop: &Stop| {
+            tell.send("begun").unwrap();
+            while !stop.is_due() {}
+            tell.send("ended").unwrap();
+        };
+        let begun = async {
+            while told.try_recv().is_err() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            _ = threads.run(1, &none, endless) => unreachable!("it has no end"),
+            () = begun => {}
+        }
+        assert_eq!(told.recv_timeout(Duration::from_mins(1)), Ok("ended"));
+    }
+}
