@@ -16,10 +16,9 @@ use hyper::{
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{Semaphore, watch::Receiver},
-    time::{interval, sleep, timeout},
+    time::{interval, timeout},
 };
 use tokio_util::task::TaskTracker;
-use tracing::warn;
 
 pub use self::listener::listen;
 use self::{
@@ -27,6 +26,7 @@ use self::{
     stream::WatchedStream,
 };
 use crate::{
+    accept::AcceptErrors,
     loader::Prompt,
     metrics::{Metrics, Reload},
     state::{Check, State, Summary, print},
@@ -38,9 +38,6 @@ const MAX_RELOADS: usize = 8;
 
 /// Bytes that a connection may buffer; also the limit for the head of a request.
 const MAX_BUFFER: usize = 64 * 1024;
-
-/// Pause after a connection could not be accepted.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Time limit for a reload, including the new sockets.
 const RELOAD_TIMEOUT: Duration = Duration::from_secs(30);
@@ -91,19 +88,18 @@ impl Admin {
     /// drain. Without a listener, it only maintains the metrics.
     pub async fn run(self, listener: Option<TcpListener>, tasks: TaskTracker) {
         let mut connections = Connections::new();
+        let mut errors = AcceptErrors::new("a connection to the HTTP server");
         let mut upkeep = interval(UPKEEP);
         loop {
             tokio::select! {
                 _ = upkeep.tick() => self.metrics.upkeep(),
                 accepted = accept(listener.as_ref()) => match accepted {
                     Ok((stream, peer)) => {
+                        errors.accepted();
                         let place = connections.admit().await;
                         tasks.spawn(self.clone().serve(stream, peer, place));
                     }
-                    Err(error) => {
-                        warn!(%error, "cannot accept an HTTP connection");
-                        sleep(ACCEPT_PAUSE).await;
-                    }
+                    Err(error) => errors.pause(&error).await,
                 },
             }
         }

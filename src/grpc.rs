@@ -2,6 +2,7 @@
 //!
 //! No other module uses tonic or the protobuf messages.
 
+mod acceptor;
 mod authority;
 mod bind;
 mod call;
@@ -9,7 +10,9 @@ mod client;
 mod connection;
 mod encoded;
 mod health;
+mod occupant;
 mod service;
+mod socket_watch;
 mod staging;
 mod status;
 mod stream;

@@ -30,10 +30,14 @@
 //! - [`local`] runs `render`, `match`, `params` and `doctor` with a private
 //!   supervisor, which reports to it by [`event`].
 //! - [`install`] copies the program into another container's directory.
+//! - `access` gives access to our directories back, and `accept` waits if connections
+//!   cannot be accepted.
 //! - [`shutdown`] stops everything in order.
 
 #![forbid(unsafe_code)]
 
+mod accept;
+mod access;
 pub mod admin;
 pub mod budget;
 pub mod config;

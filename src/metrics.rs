@@ -205,6 +205,12 @@ impl Metrics {
         self.handle.run_upkeep();
     }
 
+    /// Sets whether the plugin's socket answers.
+    pub fn plugin_up(&self, plugin: &str, up: bool) {
+        let label = Label::new("plugin", plugin.to_owned());
+        self.gauge(PLUGIN_UP, &[label]).set(f64::from(u8::from(up)));
+    }
+
     /// The metrics of a plugin. All exist from the start, because a rate needs the
     /// zero before the first event.
     #[must_use]
@@ -275,11 +281,6 @@ fn with_buckets(builder: PrometheusBuilder) -> PrometheusBuilder {
 }
 
 impl PluginMetrics {
-    /// Sets whether the plugin's socket answers.
-    pub fn set_up(&self, up: bool) {
-        self.metrics.gauge(PLUGIN_UP, &[self.label()]).set(f64::from(u8::from(up)));
-    }
-
     /// Counts a request that began.
     pub fn begun(&self, method: Method) {
         self.in_flight(method).increment(1.0);
@@ -322,7 +323,7 @@ impl PluginMetrics {
     }
 
     fn initialise(&self) {
-        self.set_up(false);
+        self.metrics.gauge(PLUGIN_UP, &[self.label()]).increment(0.0);
         self.metrics.counter(EMPTY, &[self.label()]).absolute(0);
         for method in Method::ALL {
             self.in_flight(method).increment(0.0);

@@ -250,7 +250,7 @@ async fn run(
     parts.run("http", endpoints(prompt.clone()).run(http, parts.tasks().clone()));
     let resizing = resources.follow((link.clone(), state.clone(), metrics.clone()), stop.clone());
     parts.run("container", resizing);
-    parts.run("metrics", measure(state.subscribe(), metrics.clone(), stop.clone()));
+    parts.run("metrics", measure(state.subscribe(), metrics.clone()));
     parts.tasks().spawn(reload_on_sighup(prompt, stop.clone()));
     parts.tasks().spawn(report_ready(state.clone(), socket_dir, ready(abilities)));
     let states = state.subscribe();

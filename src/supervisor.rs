@@ -2,38 +2,54 @@
 
 mod listener;
 mod plan;
+mod socket;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 pub use self::{
     listener::{Bind, Listener},
     plan::{Action, plan},
+    socket::{FileIdentity, LostSocket, Peer},
 };
 use crate::{
     event::{self, Event, TOLD},
-    plugin::{Catalog, PluginName},
-    state::State,
+    plugin::{Catalog, PluginDefinition, PluginName},
+    state::{Component, Condition, State, report},
 };
 
 /// Pause before the next attempt to create a plugin's socket, after one failed.
 const RETRY: Duration = Duration::from_secs(5);
+
+/// Pause between two examinations of all sockets. The kernel usually reports a
+/// change before that.
+const EXAMINE: Duration = Duration::from_secs(2);
+
+/// Pause after the kernel reported a change. A server that replaces a socket
+/// removes the old file first; it should find the path free.
+const SETTLE: Duration = Duration::from_millis(100);
 
 /// Serves the desired plugins.
 #[derive(Debug)]
 pub struct Supervisor<B> {
     binder: B,
     listeners: BTreeMap<PluginName, Listener>,
+    /// Plugins whose socket another process serves.
+    taken: BTreeSet<PluginName>,
     state: watch::Sender<State>,
 }
 
 impl<B: Bind> Supervisor<B> {
     /// Creates a supervisor that serves nothing yet and writes to `state`.
     pub fn new(binder: B, state: watch::Sender<State>) -> Self {
-        Self { binder, listeners: BTreeMap::new(), state }
+        Self { binder, listeners: BTreeMap::new(), taken: BTreeSet::new(), state }
     }
 
     /// Serves the desired plugins until `stop`, then retires every plugin.
@@ -43,6 +59,8 @@ impl<B: Bind> Supervisor<B> {
     pub async fn run(mut self, stop: CancellationToken) {
         let mut states = self.state.subscribe();
         loop {
+            self.prepare();
+            self.retire_lost().await;
             let desired = self.state.borrow().desired.clone();
             let failed = self.converge(&desired).await;
             let (complete, served) = (failed.is_empty(), self.serves());
@@ -52,32 +70,71 @@ impl<B: Bind> Supervisor<B> {
                 state.failed = failed;
             });
             tokio::select! {
-                () = stop.cancelled() => return,
+                () = stop.cancelled() => break,
                 changed = states.wait_for(|state| !state.is_settled()) => {
-                    if changed.is_err() { return }
+                    if changed.is_err() { break }
                 }
+                () = self.settled() => {}
                 () = sleep(RETRY), if !complete => {}
+                () = sleep(EXAMINE), if complete => {}
             }
         }
+        self.state.send_modify(|state| state.served = Catalog::default());
+    }
+
+    /// Waits for a change of the directory of sockets, and then for its end.
+    async fn settled(&self) {
+        self.binder.changed().await;
+        sleep(SETTLE).await;
+    }
+
+    /// Makes the directory of sockets usable, or reports why it is not.
+    fn prepare(&self) {
+        let condition = match self.binder.prepare() {
+            Ok(()) => Condition::Good(String::new()),
+            Err(error) => Condition::Bad(error.to_string()),
+        };
+        report(&self.state, Component::Sockets, condition);
+    }
+
+    /// Retires plugins whose socket clients no longer reach. The next pass serves
+    /// them again.
+    async fn retire_lost(&mut self) {
+        let mut lost = BTreeMap::new();
+        for (name, listener) in &self.listeners {
+            if let Err(loss) = self.binder.examine(name, listener.file()).await {
+                lost.insert(name.clone(), loss);
+            }
+        }
+        if lost.is_empty() {
+            return;
+        }
+        for (name, loss) in &lost {
+            warn!(plugin = %name, reason = %loss, "a plugin has lost its socket");
+            self.listeners.remove(name);
+            if matches!(loss, LostSocket::Taken(_)) {
+                self.taken.insert(name.clone());
+            }
+        }
+        let served = self.serves();
+        self.state.send_modify(|state| {
+            state.served = served;
+            let reasons = lost.into_iter().map(|(name, loss)| (name, loss.to_string()));
+            state.failed.extend(reasons);
+        });
     }
 
     /// Makes one pass. Returns the plugins that could not be served, with reasons.
     async fn converge(&mut self, desired: &Catalog) -> BTreeMap<PluginName, String> {
         let mut failed = BTreeMap::new();
+        self.taken.retain(|name| desired.get(name).is_some());
         for action in plan(&self.serves(), desired) {
             match action {
                 Action::Start(definition) => {
                     let name = definition.name.clone();
-                    match self.binder.bind(definition).await {
-                        Ok(listener) => {
-                            info!(plugin = %name, "serving; its name goes into spec.source.plugin.name");
-                            self.listeners.insert(name, listener);
-                        }
-                        Err(error) => {
-                            let reason = error.to_string();
-                            self.report(&name, &reason);
-                            failed.insert(name, reason);
-                        }
+                    if let Err(reason) = self.serve(definition).await {
+                        self.report(&name, &reason);
+                        failed.insert(name, reason);
                     }
                 }
                 Action::Update(definition) => {
@@ -93,6 +150,22 @@ impl<B: Bind> Supervisor<B> {
             }
         }
         failed
+    }
+
+    /// Creates a plugin's socket. A socket that another process has taken is left
+    /// to it for as long as it serves it.
+    async fn serve(&mut self, definition: Arc<PluginDefinition>) -> Result<(), String> {
+        let name = definition.name.clone();
+        if self.taken.contains(&name)
+            && let Err(loss @ LostSocket::Taken(_)) = self.binder.examine(&name, None).await
+        {
+            return Err(loss.to_string());
+        }
+        self.taken.remove(&name);
+        let listener = self.binder.bind(definition).await.map_err(|error| error.to_string())?;
+        info!(plugin = %name, "serving; its name goes into spec.source.plugin.name");
+        self.listeners.insert(name, listener);
+        Ok(())
     }
 
     /// Reports a plugin that is not served, but does not repeat this at each retry.
@@ -116,74 +189,4 @@ impl<B: Bind> Supervisor<B> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::{
-        io,
-        sync::{Arc, Mutex},
-    };
-
-    use super::*;
-    use crate::plugin::{PluginDefinition, catalog_of as catalog};
-
-    /// Creates no sockets, and fails a set number of times.
-    #[derive(Default)]
-    struct Scripted {
-        failures: Mutex<usize>,
-        bound: Mutex<Vec<String>>,
-    }
-
-    impl Bind for Arc<Scripted> {
-        async fn bind(&self, definition: Arc<PluginDefinition>) -> io::Result<Listener> {
-            let mut failures = self.failures.lock().unwrap();
-            if *failures > 0 {
-                *failures -= 1;
-                return Err(io::Error::other("scripted"));
-            }
-            self.bound.lock().unwrap().push(definition.name.to_string());
-            Ok(Listener::new(definition).0)
-        }
-    }
-
-    fn desire(state: &watch::Sender<State>, names: &[&str]) {
-        state.send_modify(|state| state.desired = catalog(names));
-    }
-
-    async fn serves(states: &mut watch::Receiver<State>, wanted: &Catalog) {
-        states.wait_for(|state| state.served == *wanted).await.unwrap();
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_newest_catalog_is_served_in_the_end() {
-        let (state, mut states) = watch::channel(State::default());
-        let supervisor = Supervisor::new(Arc::new(Scripted::default()), state.clone());
-        desire(&state, &["a"]);
-        let stop = CancellationToken::new();
-        let run = supervisor.run(stop.clone());
-        let check = async {
-            serves(&mut states, &catalog(&["a"])).await;
-            desire(&state, &["b"]);
-            desire(&state, &["b", "c"]);
-            serves(&mut states, &catalog(&["b", "c"])).await;
-            stop.cancel();
-        };
-        tokio::join!(run, check);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_plugin_that_failed_is_tried_again() {
-        let binder = Arc::new(Scripted { failures: Mutex::new(2), ..Scripted::default() });
-        let (state, mut states) = watch::channel(State::default());
-        let supervisor = Supervisor::new(Arc::clone(&binder), state.clone());
-        desire(&state, &["a"]);
-        let stop = CancellationToken::new();
-        let check = async {
-            let failed = |state: &State| !state.failed.is_empty();
-            assert_eq!(states.wait_for(failed).await.unwrap().tried, Some(catalog(&["a"])));
-            serves(&mut states, &catalog(&["a"])).await;
-            assert!(states.borrow().failed.is_empty());
-            stop.cancel();
-        };
-        tokio::join!(supervisor.run(stop.clone()), check);
-        assert_eq!(*binder.bound.lock().unwrap(), ["a"]);
-    }
-}
+mod tests;

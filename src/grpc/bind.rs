@@ -1,36 +1,42 @@
 //! Creates a plugin's socket in the directory that clients search, and removes it.
 
 use std::{
-    fs, io,
-    os::unix::fs::PermissionsExt,
+    fs::{self, DirBuilder, Permissions},
+    io,
+    os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
-use tokio::{
-    net::{UnixListener, UnixStream},
-    sync::{oneshot, watch},
-    time::{Instant, sleep, timeout},
-};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio::{net::UnixListener, sync::oneshot, time::timeout};
+use tokio_util::task::TaskTracker;
 use tracing::warn;
 
 use super::{
+    acceptor::{Acceptor, PublishedSocket},
     client::Client,
     connection::Server,
-    staging::{Identity, Staging},
+    occupant::examine,
+    socket_watch::SocketWatch,
+    staging::Staging,
 };
 use crate::{
-    metrics::{Metrics, PluginMetrics},
+    access::restore,
+    metrics::Metrics,
     plugin::{MAX_SOCKET_PATH, PluginDefinition, PluginName},
     request::Pipeline,
-    supervisor::{Bind, Listener},
+    supervisor::{Bind, FileIdentity, Listener, LostSocket},
 };
 
 /// The repo-server, which has our UID, and members of our group may connect.
 /// The UIDs that commands run under may not.
 const SOCKET_MODE: u32 = 0o660;
+
+/// Modes of the directory of sockets and of the one for new sockets, if we
+/// create them.
+const DIRECTORY_MODE: u32 = 0o755;
+const STAGING_MODE: u32 = 0o700;
 
 /// Longest path of the directory. The sandbox's trial creates the longest path
 /// in it.
@@ -38,16 +44,6 @@ const MAX_DIRECTORY: usize = MAX_SOCKET_PATH - "/.canary-0123456/socket".len();
 
 /// Longest wait for a new socket's first answer.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// After the file is removed, the socket closes once no client has come for this
-/// time. A client may have resolved the name without having connected yet.
-const LINGER: Duration = Duration::from_millis(50);
-
-/// Longest time spent on waiting clients if there are no file descriptors left.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Pause after a connection could not be accepted, usually for lack of descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The parts that all plugins share.
 #[derive(Clone, Debug)]
@@ -69,7 +65,8 @@ pub struct Common {
 pub struct Binder {
     directory: PathBuf,
     common: Common,
-    staging: Arc<Staging>,
+    staging: Mutex<Arc<Staging>>,
+    watch: SocketWatch,
 }
 
 impl Binder {
@@ -81,15 +78,29 @@ impl Binder {
                 "its path has {length} bytes; the limit is {MAX_DIRECTORY}"
             )));
         }
-        let staging = Arc::new(Staging::new(directory)?);
-        Ok(Self { directory: directory.to_owned(), common, staging })
+        restore(directory, DIRECTORY_MODE)?;
+        let staging = Mutex::new(Arc::new(Staging::new(directory)?));
+        let watch = SocketWatch::new(directory);
+        Ok(Self { directory: directory.to_owned(), common, staging, watch })
+    }
+
+    /// The directory for new sockets; created again if it was removed.
+    fn staging(&self) -> io::Result<Arc<Staging>> {
+        let mut staging = self.staging.lock().unwrap_or_else(PoisonError::into_inner);
+        if !staging.is_present() {
+            // If this fails, the next line has the reason.
+            let _ = DirBuilder::new().mode(DIRECTORY_MODE).create(&self.directory);
+            *staging = Arc::new(Staging::new(&self.directory)?);
+        }
+        restore(staging.directory(), STAGING_MODE)?;
+        Ok(Arc::clone(&staging))
     }
 
     /// Creates a socket that listens but is not visible to clients yet.
-    fn stage(&self) -> io::Result<(UnixListener, PathBuf)> {
-        let path = self.staging.path();
+    fn stage(staging: &Staging) -> io::Result<(UnixListener, PathBuf)> {
+        let path = staging.path();
         let listener = UnixListener::bind(&path)?;
-        fs::set_permissions(&path, fs::Permissions::from_mode(SOCKET_MODE))?;
+        fs::set_permissions(&path, Permissions::from_mode(SOCKET_MODE))?;
         Ok((listener, path))
     }
 
@@ -110,108 +121,63 @@ impl Binder {
 impl Bind for Binder {
     async fn bind(&self, definition: Arc<PluginDefinition>) -> io::Result<Listener> {
         let path = self.path(&definition.name)?;
-        let (socket, staged) = self.stage()?;
+        let staging = self.staging()?;
+        let (socket, staged) = Self::stage(&staging)?;
         let metrics = self.common.metrics.plugin(definition.name.as_str());
-        let server = Server::new(&self.common, metrics.clone())?;
-        let (listener, definitions, retired) = Listener::new(definition);
+        let server = Server::new(&self.common, metrics)?;
+        let (mut listener, definitions, retired) = Listener::new(definition);
         let (show, shown) = oneshot::channel();
         let acceptor = Acceptor { socket, server, definitions, retired, shown };
         self.common.connections.spawn(acceptor.serve());
         // A socket without an answer stays hidden: its clients would wait for ever.
         let probe = timeout(PROBE_TIMEOUT, Client::probe(&staged)).await;
         let answers = probe.map_err(io::Error::from).flatten();
-        let staging = Arc::clone(&self.staging);
-        let shown = answers.and_then(|()| PublishedSocket::new(path, &staged, staging, metrics));
+        let shown = answers.and_then(|()| PublishedSocket::new(path, &staged, staging));
         let shown = shown.inspect_err(|_| {
             // If this fails too, the file is removed with its directory.
             let _ = fs::remove_file(&staged);
-        });
+        })?;
+        listener.published(shown.file());
         // If the acceptor has already ended, this removes the file at once.
-        let _ = show.send(shown?);
+        let _ = show.send(shown);
         Ok(listener)
     }
-}
 
-/// A socket's file in the directory that clients see.
-#[derive(Debug)]
-struct PublishedSocket {
-    path: PathBuf,
-    file: Identity,
-    staging: Arc<Staging>,
-    metrics: PluginMetrics,
-}
-
-impl PublishedSocket {
-    /// Moves a listening socket to its final path, over any file that is there.
-    fn new(
-        path: PathBuf,
-        staged: &Path,
-        staging: Arc<Staging>,
-        metrics: PluginMetrics,
-    ) -> io::Result<Self> {
-        let file = Identity::of(staged)?;
-        fs::rename(staged, &path)?;
-        metrics.set_up(true);
-        Ok(Self { path, file, staging, metrics })
-    }
-}
-
-impl Drop for PublishedSocket {
-    fn drop(&mut self) {
-        self.metrics.set_up(false);
-        // A successor may have put its own socket at this path.
-        if let Err(error) = self.staging.remove(&self.path, self.file) {
-            warn!(path = %self.path.display(), %error, "cannot remove a plugin's socket");
-        }
-    }
-}
-
-/// Accepts the connections of one plugin's socket.
-struct Acceptor {
-    socket: UnixListener,
-    server: Server,
-    definitions: watch::Receiver<Arc<PluginDefinition>>,
-    retired: CancellationToken,
-    /// The socket's file, as soon as it is visible.
-    shown: oneshot::Receiver<PublishedSocket>,
-}
-
-impl Acceptor {
-    /// Accepts until the plugin is retired, then accepts all clients that
-    /// connected before the file was removed: they would otherwise wait for ever.
-    async fn serve(mut self) {
-        loop {
-            tokio::select! {
-                biased;
-                () = self.retired.cancelled() => break,
-                accepted = self.socket.accept() => match accepted {
-                    Ok((stream, _)) => self.spawn_connection(stream),
-                    Err(error) => {
-                        warn!(%error, "cannot accept a connection");
-                        sleep(ACCEPT_PAUSE).await;
-                    }
-                },
+    fn prepare(&self) -> io::Result<()> {
+        match restore(&self.directory, DIRECTORY_MODE) {
+            Ok(false) => {}
+            Ok(true) => {
+                warn!(path = %self.directory.display(), "restored access to the directory of sockets");
             }
+            // The next line creates it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
         }
-        // Remove the file first: another socket may be at its path by the time the
-        // last clients are accepted.
-        drop(self.shown.try_recv());
-        self.drain().await;
+        self.staging()?;
+        self.watch.renew();
+        Ok(())
     }
 
-    /// Accepts the clients that still wait.
-    async fn drain(&self) {
-        let latest = Instant::now() + DRAIN_TIMEOUT;
-        loop {
-            match timeout(LINGER, self.socket.accept()).await {
-                Ok(Ok((stream, _))) => self.spawn_connection(stream),
-                Ok(Err(_)) if Instant::now() < latest => sleep(ACCEPT_PAUSE).await,
-                Ok(Err(_)) | Err(_) => return,
-            }
+    async fn examine(
+        &self,
+        name: &PluginName,
+        own: Option<FileIdentity>,
+    ) -> Result<(), LostSocket> {
+        let hidden = |error: io::Error| LostSocket::Hidden(error.to_string());
+        let path = self.path(name).map_err(hidden)?;
+        if own.is_none() || FileIdentity::of(&path).ok() != own {
+            return Err(examine(&path).await);
         }
+        // Any process with our UID can change the mode.
+        let about = fs::symlink_metadata(&path).map_err(hidden)?;
+        if about.mode() & SOCKET_MODE != SOCKET_MODE {
+            warn!(path = %path.display(), "restored access to a plugin's socket");
+            fs::set_permissions(&path, Permissions::from_mode(SOCKET_MODE)).map_err(hidden)?;
+        }
+        Ok(())
     }
 
-    fn spawn_connection(&self, stream: UnixStream) {
-        self.server.serve(stream, Arc::clone(&self.definitions.borrow()));
+    async fn changed(&self) {
+        self.watch.changed().await;
     }
 }

@@ -3,7 +3,7 @@
 use std::{
     fs::{self, DirBuilder, File},
     io,
-    os::unix::fs::{DirBuilderExt, MetadataExt},
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
 };
@@ -12,6 +12,8 @@ use rustix::{
     fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with},
     io::Errno,
 };
+
+use crate::supervisor::FileIdentity;
 
 /// Prefix of these directories. Clients take every file in the sockets'
 /// directory for a plugin, but do not search subdirectories.
@@ -26,15 +28,8 @@ const ATTEMPTS: usize = 16;
 pub(super) struct Staging {
     path: PathBuf,
     /// Holds the lock.
-    _lock: File,
+    lock: File,
     used: AtomicU64,
-}
-
-/// A file's identity, which does not change if the file is renamed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
-    device: u64,
-    inode: u64,
 }
 
 impl Staging {
@@ -51,13 +46,22 @@ impl Staging {
             // Another process that starts now may remove the directory before it is
             // locked.
             if let Some(lock) = lock(&path)?
-                && Identity::of(&path)
-                    .is_ok_and(|now| Identity::held(&lock).is_ok_and(|l| l == now))
+                && is_at(&lock, &path)
             {
-                return Ok(Self { path, _lock: lock, used: AtomicU64::new(0) });
+                return Ok(Self { path, lock, used: AtomicU64::new(0) });
             }
         }
         Err(io::Error::other("cannot create a directory for new sockets: no free name was found"))
+    }
+
+    /// True if the directory is still at its path.
+    pub(super) fn is_present(&self) -> bool {
+        is_at(&self.lock, &self.path)
+    }
+
+    /// The directory.
+    pub(super) fn directory(&self) -> &Path {
+        &self.path
     }
 
     /// A path that is not in use.
@@ -69,13 +73,13 @@ impl Staging {
     ///
     /// A plain check and unlink could remove a successor's file. So this moves
     /// the file away first, and moves it back if it is another one.
-    pub(super) fn remove(&self, path: &Path, file: Identity) -> io::Result<bool> {
-        if !Identity::of(path).is_ok_and(|now| now == file) {
+    pub(super) fn remove(&self, path: &Path, file: FileIdentity) -> io::Result<bool> {
+        if !FileIdentity::of(path).is_ok_and(|now| now == file) {
             return Ok(false);
         }
         let away = self.path();
         fs::rename(path, &away)?;
-        if Identity::of(&away)? == file {
+        if FileIdentity::of(&away)? == file {
             fs::remove_file(&away)?;
             return Ok(true);
         }
@@ -90,22 +94,16 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // The next process removes a directory that remains.
-        let _ = fs::remove_dir_all(&self.path);
+        if self.is_present() {
+            // The next process removes a directory that remains.
+            let _ = fs::remove_dir_all(&self.path);
+        }
     }
 }
 
-impl Identity {
-    /// The file at a path; for a symbolic link, the link itself.
-    pub(super) fn of(path: &Path) -> io::Result<Self> {
-        let about = fs::symlink_metadata(path)?;
-        Ok(Self { device: about.dev(), inode: about.ino() })
-    }
-
-    fn held(file: &File) -> io::Result<Self> {
-        let about = file.metadata()?;
-        Ok(Self { device: about.dev(), inode: about.ino() })
-    }
+fn is_at(file: &File, path: &Path) -> bool {
+    let held = file.metadata().map(|about| FileIdentity::from(&about));
+    held.is_ok_and(|held| FileIdentity::of(path).is_ok_and(|now| now == held))
 }
 
 /// Locks a directory; `None` if another process holds the lock, or it is gone.
@@ -162,12 +160,12 @@ mod tests {
         let staging = Staging::new(sockets.path()).unwrap();
         let path = sockets.path().join("a.sock");
         fs::write(&path, "old").unwrap();
-        let old = Identity::of(&path).unwrap();
+        let old = FileIdentity::of(&path).unwrap();
         fs::write(sockets.path().join("new"), "new").unwrap();
         fs::rename(sockets.path().join("new"), &path).unwrap();
         assert!(!staging.remove(&path, old).unwrap());
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
-        assert!(staging.remove(&path, Identity::of(&path).unwrap()).unwrap());
+        assert!(staging.remove(&path, FileIdentity::of(&path).unwrap()).unwrap());
         assert!(!path.exists());
     }
 }

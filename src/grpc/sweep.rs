@@ -5,19 +5,16 @@ use std::{
     io,
     os::unix::fs::{FileTypeExt, MetadataExt},
     path::Path,
-    time::Duration,
 };
 
 use rustix::process::geteuid;
-use tokio::{net::UnixStream, time::timeout};
 use tracing::{info, warn};
 
-use super::staging::{Identity, Staging};
-use crate::plugin::{Catalog, SOCKET_SUFFIX};
-
-/// Longest wait for a socket to accept or refuse. A dead socket refuses at once;
-/// a live one may have a full queue.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+use super::{occupant::is_dead, staging::Staging};
+use crate::{
+    plugin::{Catalog, SOCKET_SUFFIX},
+    supervisor::FileIdentity,
+};
 
 /// Removes each socket that refuses connections, belongs to our UID, and is not
 /// the socket of a plugin in the catalog. Live sockets stay.
@@ -29,12 +26,8 @@ pub async fn sweep(directory: &Path, catalog: &Catalog) -> io::Result<()> {
             continue;
         }
         let path = entry.path();
-        let Ok(file) = Identity::of(&path) else { continue };
-        let refused = match timeout(CONNECT_TIMEOUT, UnixStream::connect(&path)).await {
-            Ok(Err(error)) => error.kind() == io::ErrorKind::ConnectionRefused,
-            Ok(Ok(_)) | Err(_) => false,
-        };
-        if !refused {
+        let Ok(file) = FileIdentity::of(&path) else { continue };
+        if !is_dead(&path).await {
             continue;
         }
         match staging.remove(&path, file) {

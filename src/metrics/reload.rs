@@ -113,6 +113,12 @@ impl WatchError {
 }
 
 impl PluginState {
+    /// True if the plugin's socket answers.
+    #[must_use]
+    pub fn is_served(self) -> bool {
+        matches!(self, Self::Serving | Self::Stale)
+    }
+
     /// All states.
     pub const ALL: [Self; 5] =
         [Self::Serving, Self::Stale, Self::Starting, Self::Failed, Self::Invalid];

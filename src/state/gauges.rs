@@ -3,20 +3,19 @@
 use std::collections::BTreeSet;
 
 use tokio::sync::watch::Receiver;
-use tokio_util::sync::CancellationToken;
 
 use super::State;
 use crate::metrics::{Metrics, PluginState};
 
-/// Updates the metrics of plugins and readiness until `stop`.
-pub async fn measure(mut states: Receiver<State>, metrics: Metrics, stop: CancellationToken) {
+/// Updates the metrics of plugins and readiness until the runtime ends, because
+/// sockets are removed while the supervisor stops.
+pub async fn measure(mut states: Receiver<State>, metrics: Metrics) {
     let mut known = BTreeSet::new();
     loop {
         let state = states.borrow_and_update().clone();
         known = set(&metrics, &state, &known);
-        tokio::select! {
-            () = stop.cancelled() => return,
-            changed = states.changed() => if changed.is_err() { return },
+        if states.changed().await.is_err() {
+            return;
         }
     }
 }
@@ -28,6 +27,7 @@ fn set(metrics: &Metrics, state: &State, known: &BTreeSet<String>) -> BTreeSet<S
     for plugin in &plugins {
         if let Some(name) = &plugin.name {
             metrics.plugin_state(name, Some(plugin.state));
+            metrics.plugin_up(name, plugin.state.is_served());
             names.insert(name.clone());
         }
     }

@@ -5,19 +5,34 @@ use std::{io, sync::Arc};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::plugin::PluginDefinition;
+use super::{FileIdentity, LostSocket};
+use crate::plugin::{PluginDefinition, PluginName};
 
 /// Creates a plugin's socket and serves it.
 pub trait Bind {
     /// Returns once the socket is visible to clients and answers.
     fn bind(&self, definition: Arc<PluginDefinition>)
     -> impl Future<Output = io::Result<Listener>>;
+
+    /// Makes the directory of sockets usable. Called before each pass.
+    fn prepare(&self) -> io::Result<()>;
+
+    /// Checks that clients reach a plugin's socket, which is the file `own`.
+    fn examine(
+        &self,
+        name: &PluginName,
+        own: Option<FileIdentity>,
+    ) -> impl Future<Output = Result<(), LostSocket>>;
+
+    /// Waits until the directory of sockets may have changed.
+    fn changed(&self) -> impl Future<Output = ()>;
 }
 
 /// The handle of a served plugin. Dropping it retires the plugin.
 #[derive(Debug)]
 pub struct Listener {
     definition: watch::Sender<Arc<PluginDefinition>>,
+    file: Option<FileIdentity>,
     retired: CancellationToken,
 }
 
@@ -30,7 +45,18 @@ impl Listener {
     ) -> (Self, watch::Receiver<Arc<PluginDefinition>>, CancellationToken) {
         let (definition, receiver) = watch::channel(definition);
         let retired = CancellationToken::new();
-        (Self { definition, retired: retired.clone() }, receiver, retired)
+        (Self { definition, file: None, retired: retired.clone() }, receiver, retired)
+    }
+
+    /// Sets the socket's file.
+    pub fn published(&mut self, file: FileIdentity) {
+        self.file = Some(file);
+    }
+
+    /// The socket's file.
+    #[must_use]
+    pub fn file(&self) -> Option<FileIdentity> {
+        self.file
     }
 
     /// The definition for new connections.

@@ -1,6 +1,9 @@
 //! Sockets while plugins and supervisors start and stop.
 
-use std::{fs, os::unix::net::UnixListener};
+use std::{
+    fs::{self, Permissions},
+    os::unix::{fs::PermissionsExt, net::UnixListener},
+};
 
 use rustix::process::Signal;
 
@@ -8,7 +11,7 @@ use crate::reload::{
     client::{Connecting, Fate, connect},
     kubelet::{Age, FakeKubelet, payload},
     loaded::definition,
-    server::{Folders, eventually, write},
+    server::{Folders, Server, eventually, write},
 };
 
 #[test]
@@ -92,4 +95,102 @@ fn a_supervisor_removes_the_sockets_of_a_killed_one() {
         .unwrap()
         .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with('.'));
     assert_eq!(staging.count(), 1, "the predecessor's directory is left");
+}
+
+/// A supervisor that serves plugin `a`.
+fn serving_a() -> (Folders, Server) {
+    let folders = Folders::new();
+    write(&folders.plugins(), "a.yaml", &definition("a", "x"));
+    let server = folders.serve();
+    eventually("the metric", || is_up(&server, true));
+    (folders, server)
+}
+
+fn is_up(server: &Server, up: bool) -> bool {
+    let line = format!("argocd_cmp_plugin_up{{plugin=\"a\"}} {}", u8::from(up));
+    server.ask("GET", "/metrics").1.contains(&line)
+}
+
+#[test]
+fn a_socket_that_another_process_removed_is_back_within_seconds() {
+    let (folders, server) = serving_a();
+    for _ in 0..3 {
+        fs::remove_file(folders.socket("a")).unwrap();
+        server.says("another process removed its socket");
+        eventually("the socket", || connect(&folders.socket("a")) == Fate::Served);
+    }
+    eventually("the metric", || is_up(&server, true));
+}
+
+#[test]
+fn a_socket_in_place_of_ours_that_is_dead_is_replaced() {
+    let (folders, server) = serving_a();
+    fs::remove_file(folders.socket("a")).unwrap();
+    // argocd-cmp-server does this, and was killed.
+    drop(UnixListener::bind(folders.socket("a")));
+    eventually("the socket", || connect(&folders.socket("a")) == Fate::Served);
+    server.says("a plugin has lost its socket");
+}
+
+#[test]
+fn a_plugin_whose_socket_another_server_has_taken_is_not_shown_as_serving() {
+    let (folders, server) = serving_a();
+    let path = folders.sockets().join("other");
+    let other = UnixListener::bind(&path).unwrap();
+    fs::rename(path, folders.socket("a")).unwrap();
+    let reason = format!("(PID {}, UID ", std::process::id());
+    eventually("the reason", || {
+        let page = server.ask("GET", "/plugins").1;
+        page.contains(&reason) && page.contains("\"state\": \"failed\"")
+    });
+    eventually("the metric", || is_up(&server, false));
+    let (status, page) = server.ask("GET", "/readyz");
+    assert!(status == 503 && page.contains("[-]plugins failed: 0 of 1 served"), "{page}");
+    drop(other);
+    eventually("the socket", || connect(&folders.socket("a")) == Fate::Served);
+    eventually("the metric", || is_up(&server, true));
+    eventually("readiness", || server.ask("GET", "/readyz").0 == 200);
+}
+
+#[test]
+fn two_supervisors_do_not_fight_for_a_socket() {
+    let (folders, old) = serving_a();
+    let new = folders.serve();
+    old.says("a plugin has lost its socket");
+    let number = |server: &Server| {
+        let page = server.ask("GET", "/metrics").1;
+        page.lines()
+            .find(|l| l.starts_with("argocd_cmp_plugins{state=\"serving\"}"))
+            .unwrap()
+            .to_owned()
+    };
+    eventually("the loser", || number(&old).ends_with(" 0"));
+    assert!(number(&new).ends_with(" 1"));
+    let file = || {
+        fs::symlink_metadata(folders.socket("a"))
+            .map(|about| std::os::unix::fs::MetadataExt::ino(&about))
+            .unwrap()
+    };
+    let before = file();
+    // Longer than the pause between two attempts.
+    std::thread::sleep(std::time::Duration::from_secs(7));
+    assert_eq!(file(), before, "they fight");
+    drop(new);
+    eventually("the socket", || connect(&folders.socket("a")) == Fate::Served);
+}
+
+#[test]
+fn a_directory_of_sockets_that_was_closed_or_removed_heals() {
+    let (folders, server) = serving_a();
+    fs::set_permissions(folders.sockets(), Permissions::from_mode(0o0)).unwrap();
+    let mode = || fs::metadata(folders.sockets()).map(|about| about.permissions().mode() & 0o777);
+    eventually("the mode", || mode().is_ok_and(|mode| mode == 0o755));
+    fs::set_permissions(folders.socket("a"), Permissions::from_mode(0o0)).unwrap();
+    let mode = || fs::metadata(folders.socket("a")).map(|about| about.permissions().mode() & 0o777);
+    eventually("the socket's mode", || mode().is_ok_and(|mode| mode == 0o660));
+    fs::remove_dir_all(folders.sockets()).unwrap();
+    eventually("the socket", || {
+        folders.socket("a").exists() && connect(&folders.socket("a")) == Fate::Served
+    });
+    eventually("readiness", || server.ask("GET", "/readyz").0 == 200);
 }

@@ -1,0 +1,83 @@
+//! Access to our own directories, which any process with our UID can take away.
+//!
+//! In tier `landlock`, requests run under our UID. Landlock has no right for
+//! chmod(2), so a request can close directories that it cannot even read.
+
+use std::{
+    fs::{self, Permissions},
+    io,
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::Path,
+};
+
+use rustix::{fs::Mode, process::geteuid};
+
+/// All rights of the owner, and the right to pass through a directory.
+const OWNER: u32 = 0o700;
+const PASS: u32 = 0o100;
+
+/// All rights of everybody.
+const ALL: Mode = Mode::RWXU.union(Mode::RWXG).union(Mode::RWXO);
+
+/// Gives the owner's rights back to a directory of ours and to the directories
+/// above it. Returns true if rights were missing. `mode` is the mode of a
+/// directory that lost all of its rights.
+pub(crate) fn restore(directory: &Path, mode: u32) -> io::Result<bool> {
+    let mut restored = false;
+    let mut above: Vec<&Path> = directory.ancestors().skip(1).collect();
+    above.reverse();
+    for path in above.into_iter().filter(|path| !path.as_os_str().is_empty()) {
+        restored |= restore_one(path, PASS, mode)?;
+    }
+    Ok(restore_one(directory, OWNER, mode)? || restored)
+}
+
+fn restore_one(path: &Path, needed: u32, mode: u32) -> io::Result<bool> {
+    let about = fs::metadata(path)?;
+    let has = about.mode() & 0o7777;
+    if has & needed == needed || about.uid() != geteuid().as_raw() || !about.is_dir() {
+        return Ok(false);
+    }
+    let mode = if Mode::from_raw_mode(has).intersection(ALL).is_empty() {
+        has | mode
+    } else {
+        has | OWNER
+    };
+    fs::set_permissions(path, Permissions::from_mode(mode))?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(path: &Path, mode: u32) {
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o777
+    }
+
+    #[test]
+    fn closed_directories_are_opened_from_the_outside_in() {
+        let root = tempfile::tempdir().unwrap();
+        let (outer, inner) = (root.path().join("outer"), root.path().join("outer/inner"));
+        fs::create_dir_all(&inner).unwrap();
+        close(&inner, 0o000);
+        close(&outer, 0o000);
+        assert!(restore(&inner, 0o750).unwrap());
+        assert_eq!((mode(&outer), mode(&inner)), (0o750, 0o750));
+        assert!(!restore(&inner, 0o750).unwrap());
+    }
+
+    #[test]
+    fn rights_of_others_stay() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = root.path().join("sockets");
+        fs::create_dir(&directory).unwrap();
+        close(&directory, 0o055);
+        assert!(restore(&directory, 0o700).unwrap());
+        assert_eq!(mode(&directory), 0o755);
+    }
+}

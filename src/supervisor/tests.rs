@@ -1,0 +1,137 @@
+//! Passes over plugins whose sockets come and go.
+
+use std::{
+    io,
+    sync::{Arc, Mutex},
+};
+
+use super::*;
+use crate::plugin::{PluginDefinition, catalog_of as catalog};
+
+/// Creates no sockets, and fails a set number of times.
+#[derive(Default)]
+struct Scripted {
+    failures: Mutex<usize>,
+    bound: Mutex<Vec<String>>,
+    /// The answer to each examination.
+    lost: Mutex<Option<LostSocket>>,
+}
+
+impl Bind for Arc<Scripted> {
+    async fn bind(&self, definition: Arc<PluginDefinition>) -> io::Result<Listener> {
+        // Readers of the state run while a socket is created.
+        sleep(Duration::from_millis(1)).await;
+        let mut failures = self.failures.lock().unwrap();
+        if *failures > 0 {
+            *failures -= 1;
+            return Err(io::Error::other("scripted"));
+        }
+        self.bound.lock().unwrap().push(definition.name.to_string());
+        Ok(Listener::new(definition).0)
+    }
+
+    fn prepare(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    async fn examine(&self, _: &PluginName, _: Option<FileIdentity>) -> Result<(), LostSocket> {
+        // A socket that was removed is there again once it was bound.
+        let mut answer = self.lost.lock().unwrap();
+        let is_taken = matches!(*answer, Some(LostSocket::Taken(_)));
+        let loss = if is_taken { answer.clone() } else { answer.take() };
+        loss.map_or(Ok(()), Err)
+    }
+
+    async fn changed(&self) {
+        std::future::pending::<()>().await;
+    }
+}
+
+fn desire(state: &watch::Sender<State>, names: &[&str]) {
+    state.send_modify(|state| state.desired = catalog(names));
+}
+
+async fn serves(states: &mut watch::Receiver<State>, wanted: &Catalog) {
+    states.wait_for(|state| state.served == *wanted).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_newest_catalog_is_served_in_the_end() {
+    let (state, mut states) = watch::channel(State::default());
+    let supervisor = Supervisor::new(Arc::new(Scripted::default()), state.clone());
+    desire(&state, &["a"]);
+    let stop = CancellationToken::new();
+    let run = supervisor.run(stop.clone());
+    let check = async {
+        serves(&mut states, &catalog(&["a"])).await;
+        desire(&state, &["b"]);
+        desire(&state, &["b", "c"]);
+        serves(&mut states, &catalog(&["b", "c"])).await;
+        stop.cancel();
+    };
+    tokio::join!(run, check);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_failed_is_tried_again() {
+    let binder = Arc::new(Scripted { failures: Mutex::new(2), ..Scripted::default() });
+    let (state, mut states) = watch::channel(State::default());
+    let supervisor = Supervisor::new(Arc::clone(&binder), state.clone());
+    desire(&state, &["a"]);
+    let stop = CancellationToken::new();
+    let check = async {
+        let failed = |state: &State| !state.failed.is_empty();
+        assert_eq!(states.wait_for(failed).await.unwrap().tried, Some(catalog(&["a"])));
+        serves(&mut states, &catalog(&["a"])).await;
+        assert!(states.borrow().failed.is_empty());
+        stop.cancel();
+    };
+    tokio::join!(supervisor.run(stop.clone()), check);
+    assert_eq!(*binder.bound.lock().unwrap(), ["a"]);
+}
+
+/// Serves plugin `a` while `check` runs.
+async fn with_a(check: impl AsyncFnOnce(&Scripted, &mut watch::Receiver<State>)) {
+    let binder = Arc::new(Scripted::default());
+    let (state, mut states) = watch::channel(State::default());
+    let supervisor = Supervisor::new(Arc::clone(&binder), state.clone());
+    desire(&state, &["a"]);
+    let stop = CancellationToken::new();
+    let check = async {
+        serves(&mut states, &catalog(&["a"])).await;
+        check(&binder, &mut states).await;
+        stop.cancel();
+    };
+    tokio::join!(supervisor.run(stop.clone()), check);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_socket_that_was_removed_is_created_again() {
+    with_a(async |binder, states| {
+        *binder.lost.lock().unwrap() = Some(LostSocket::Missing);
+        let lost = states.wait_for(|state| state.served.is_empty()).await.unwrap().clone();
+        let reason = lost.failed.values().next().unwrap();
+        assert!(reason.contains("removed its socket"), "{reason}");
+        serves(states, &catalog(&["a"])).await;
+        assert!(states.borrow().failed.is_empty());
+        assert_eq!(*binder.bound.lock().unwrap(), ["a", "a"]);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_socket_that_another_process_serves_is_left_to_it_while_it_lives() {
+    with_a(async |binder, states| {
+        let other = Peer { pid: Some(7), uid: 999, program: Some("argocd-cmp-server".to_owned()) };
+        *binder.lost.lock().unwrap() = Some(LostSocket::Taken(other));
+        let lost = states.wait_for(|state| state.served.is_empty()).await.unwrap().clone();
+        let reason = lost.failed.values().next().unwrap();
+        assert!(reason.starts_with("`argocd-cmp-server` (PID 7, UID 999) serves"), "{reason}");
+        sleep(RETRY * 3).await;
+        assert_eq!(*binder.bound.lock().unwrap(), ["a"]);
+        *binder.lost.lock().unwrap() = Some(LostSocket::Dead);
+        serves(states, &catalog(&["a"])).await;
+        assert_eq!(*binder.bound.lock().unwrap(), ["a", "a"]);
+    })
+    .await;
+}
