@@ -19,6 +19,7 @@ mod rows;
 mod running;
 #[path = "../product/skip.rs"]
 mod skip;
+mod soak;
 mod timings;
 mod victim;
 mod volume;
