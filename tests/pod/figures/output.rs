@@ -15,8 +15,8 @@ pub(crate) fn all() -> Vec<Load> {
 print(d * (90000000 // len(d)))'"#;
     let empty = r"yes '1
 ---' | head -c 99000000";
-    let tags = r#"python3 -c 'for i in range(100000): print("%TAG !t{}! tag:example,2000:".format(i))
-print("--- {a: 1}")'"#;
+    let tags =
+        r#"python3 -c 'for i in range(100000): print("%TAG !t{}! tag:example,2000:".format(i))'"#;
     vec![
         load("1 × 90 MB of output", ordinary, |pod| loud(pod, 1)),
         load("4 × 90 MB of output", ordinary, |pod| loud(pod, 4)),
