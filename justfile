@@ -27,6 +27,11 @@ attacks *names:
 pod *names:
     cargo test --locked --test pod -- {{names}}
 
+# The built binary in virtual machines with other kernels and cgroups v2
+vm *names:
+    tests/vm/fetch
+    cargo test --locked --test vm -- {{names}}
+
 # Argo CD's client, cmp-server and repo-server against the built binary; needs Go and redis-server
 interop:
     cargo test --locked --test interop

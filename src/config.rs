@@ -32,7 +32,10 @@ pub use self::{
     status::Status,
     target::Target,
     validate::{Explain, ReportFormat, Validate},
-    value::{Http, Isolation, LogFormat, LogLevel, OutputFormat, Ports, TextFormat, UidRange},
+    value::{
+        Http, Isolation, LogFormat, LogLevel, OutputFormat, Ports, RequestCgroups, TextFormat,
+        UidRange,
+    },
 };
 
 /// Directory in which argocd-cmp-server expects its only definition.

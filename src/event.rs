@@ -52,6 +52,9 @@ pub enum Event {
         landlock: i32,
         /// Largest number of concurrent requests, including those being cleaned up.
         leases: u32,
+        /// The reason why requests have no cgroups, or `None` if they have.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        no_cgroups: Option<Text>,
     },
     /// The supervisor cannot serve and ends.
     Failed {

@@ -159,10 +159,16 @@ fn start(config: &Serve) -> Result<(), NotServing> {
 }
 
 fn log_abilities(abilities: &Abilities) {
-    let Abilities { tier, landlock, leases, missing, unlimited, .. } = abilities;
+    let Abilities { tier, landlock, leases, missing, unlimited, no_cgroups, .. } = abilities;
     info!(isolation = %tier, landlock, leases, "the sandbox is ready");
     for reason in missing {
         info!(reason, "a stronger isolation is not available");
+    }
+    match no_cgroups {
+        None => info!("each request has a cgroup: the kernel enforces its limits as a whole"),
+        Some(reason) => {
+            info!(reason, "requests have no cgroups: their limits as a whole are measured");
+        }
     }
     if *unlimited {
         warn!("this kernel does not enforce limits of processes: --max-processes has no effect");
@@ -187,6 +193,7 @@ fn setup(config: &Serve, leases: u32) -> Result<Setup, NotServing> {
         hidden: config.hidden(),
         programs: config.programs(),
         accept_no_landlock: config.accept_no_landlock,
+        request_cgroups: config.request_cgroups.into(),
     })
 }
 
@@ -320,7 +327,8 @@ fn pipeline(config: &Serve, link: Link, budget: watch::Receiver<Budget>) -> Pipe
 
 fn ready(abilities: &Abilities) -> Event {
     let Abilities { tier, landlock, leases, .. } = *abilities;
-    Event::Ready { isolation: tier, landlock, leases }
+    let no_cgroups = abilities.no_cgroups.as_deref().map(Into::into);
+    Event::Ready { isolation: tier, landlock, leases, no_cgroups }
 }
 
 fn failed(error: &NotServing) -> Event {

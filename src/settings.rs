@@ -17,7 +17,7 @@ pub use self::{
 };
 
 /// All settings of `serve` and of plugin.yaml, in the order of the help.
-pub static ALL: [&Setting; 33] = [
+pub static ALL: [&Setting; 34] = [
     &PLUGINS_DIR,
     &SOCKET_DIR,
     &WORK_DIR,
@@ -26,6 +26,7 @@ pub static ALL: [&Setting; 33] = [
     &MINIMUM_ISOLATION,
     &ACCEPT_NO_ISOLATION,
     &ACCEPT_NO_LANDLOCK,
+    &REQUEST_CGROUPS,
     &UID_RANGE,
     &RUN_AS_UID,
     &ENV,

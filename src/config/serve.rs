@@ -12,7 +12,7 @@ use clap::Args;
 use cmp_sandbox::{Bounds, Caches};
 
 use super::{
-    Http, Isolation, LogFormat, LogLevel, PEER_CONFIG, PEER_FILE, Ports, UidRange,
+    Http, Isolation, LogFormat, LogLevel, PEER_CONFIG, PEER_FILE, Ports, RequestCgroups, UidRange,
     argument::{Described as _, Time},
     path_variable,
 };
@@ -49,6 +49,8 @@ pub struct Serve {
     pub(crate) accept_no_isolation: bool,
     #[arg(described = &settings::ACCEPT_NO_LANDLOCK)]
     pub(crate) accept_no_landlock: bool,
+    #[arg(described = &settings::REQUEST_CGROUPS, value_enum)]
+    pub(crate) request_cgroups: RequestCgroups,
     #[arg(described = &settings::UID_RANGE)]
     pub(crate) uid_range: UidRange,
     #[arg(count = &settings::RUN_AS_UID, value_name = "UID")]

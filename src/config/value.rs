@@ -3,7 +3,7 @@
 use std::{fmt, net::SocketAddr, ops::RangeInclusive, str::FromStr};
 
 use clap::{ValueEnum, builder::PossibleValue};
-use cmp_sandbox::{Network, Tier};
+use cmp_sandbox::{Demand, Network, Tier};
 use thiserror::Error;
 
 /// The isolation of requests; `None` for the strongest that is available.
@@ -32,6 +32,27 @@ pub enum LogLevel {
     Debug,
     /// everything, each HTTP/2 frame included
     Trace,
+}
+
+/// Demand for a cgroup for each request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RequestCgroups {
+    /// if this container may create them
+    Auto,
+    /// or `serve` does not start
+    Require,
+    /// never
+    Off,
+}
+
+impl From<RequestCgroups> for Demand {
+    fn from(wanted: RequestCgroups) -> Self {
+        match wanted {
+            RequestCgroups::Auto => Self::Auto,
+            RequestCgroups::Require => Self::Require,
+            RequestCgroups::Off => Self::Off,
+        }
+    }
 }
 
 /// Address of the HTTP server.

@@ -95,7 +95,8 @@ impl Private {
             .arg("--work-dir")
             .arg(directory.path())
             .args(["--http", "off"])
-            .args(["--max-requests", "2", "--isolation", isolation.as_str()]);
+            .args(["--max-requests", "2", "--isolation", isolation.as_str()])
+            .args(["--request-cgroups", "off"]);
         if isolation.0 == Some(Tier::None) {
             command.arg("--accept-no-isolation");
         }

@@ -50,6 +50,11 @@ pub static ACCEPT_NO_LANDLOCK: Setting = setting(Heading::Isolation, Switch)
     .flag("accept-no-landlock", "CMP_SUPERVISOR_ACCEPT_NO_LANDLOCK")
     .about("Accept isolation by UID alone if the kernel has no Landlock: every plugin can then read secrets that any UID can read");
 
+pub static REQUEST_CGROUPS: Setting = setting(Heading::Isolation, Word)
+    .flag("request-cgroups", "CMP_SUPERVISOR_REQUEST_CGROUPS")
+    .default("auto")
+    .about("A cgroup v2 for each request, where the kernel enforces its limits as a whole");
+
 pub static UID_RANGE: Setting = setting(Heading::Isolation, Uids)
     .flag("uid-range", "CMP_SUPERVISOR_UID_RANGE")
     .default("60706-61183")

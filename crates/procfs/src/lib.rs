@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cgroup;
 mod fields;
 mod ids;
 mod mappings;
@@ -9,6 +10,7 @@ mod mounts;
 mod process;
 
 pub use self::{
+    cgroup::own_cgroup,
     fields::Fields,
     ids::{IdRange, id_map, ipc_owners, is_mapped},
     mappings::deleted_files,

@@ -111,6 +111,7 @@ fn setup(tier: Tier, directory: &Path) -> Setup {
         hidden: Vec::new(),
         programs: vec!["/bin".into(), "/usr/bin".into()],
         accept_no_landlock: false,
+        request_cgroups: cmp_sandbox::Demand::Auto,
     }
 }
 

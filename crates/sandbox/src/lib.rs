@@ -25,6 +25,11 @@ pub use self::{
     },
     kernel::privilege::{NotDropped, drop_privileges},
     spawner::spawner_main,
-    wire::{exceeded::ExceededLimit, shortage::Need, tier::Tier, usage::TotalLimits},
+    wire::{
+        exceeded::ExceededLimit,
+        shortage::Need,
+        tier::{Demand, Tier},
+        usage::TotalLimits,
+    },
     worker::look_up,
 };

@@ -6,6 +6,7 @@
 //! the spawner releases all leases and ends too.
 
 mod caches;
+mod cgroup;
 mod claims;
 mod clean;
 mod kill;
@@ -206,7 +207,8 @@ impl EventLoop {
             Some(OrderKind::Release(order)) => {
                 self.leases.release(order.lease, Duration::from_millis(order.grace_ms.into()));
             }
-            Some(OrderKind::LimitTotal(_) | OrderKind::Setup(_)) | None => {}
+            Some(OrderKind::LimitTotal(limits)) => self.leases.limit_total(limits),
+            Some(OrderKind::Setup(_)) | None => {}
         }
         Ok(true)
     }

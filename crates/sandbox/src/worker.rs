@@ -58,6 +58,8 @@ pub(super) struct WorkerContext<'s> {
     /// Directory of all workspaces.
     pub(super) root: BorrowedFd<'s>,
     pub(super) root_path: &'s Path,
+    /// The spawner has installed the filter of system calls for all workers.
+    pub(super) is_filtered: bool,
 }
 
 /// The tenant of a worker.

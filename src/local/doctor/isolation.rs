@@ -12,7 +12,7 @@ use tokio::process::Command;
 
 use super::{Check, places::present};
 use crate::{
-    config::{Isolation, Serve},
+    config::{Isolation, RequestCgroups, Serve},
     event::Event,
     local::{
         private::{NotPrivate, Private},
@@ -43,6 +43,14 @@ struct Available {
     tier: Tier,
     landlock: i32,
     leases: u32,
+    no_cgroups: Option<String>,
+}
+
+impl Available {
+    /// Returns true if `serve` would start in this tier.
+    fn serves(&self, options: &Serve) -> bool {
+        options.request_cgroups != RequestCgroups::Require || self.no_cgroups.is_none()
+    }
 }
 
 /// Tests all tiers. If the work directory cannot be used, isolation is not tested
@@ -86,7 +94,7 @@ pub(super) async fn look(options: &Serve) -> Result<TierChecks, Check> {
     let is_acknowledged = is_none && options.accept_no_isolation;
     Ok(TierChecks {
         checks,
-        is_available: chosen.is_some() || is_acknowledged,
+        is_available: chosen.is_some_and(|chosen| chosen.serves(options)) || is_acknowledged,
         tier: chosen.map_or(Tier::None, |available| available.tier),
     })
 }
@@ -139,6 +147,7 @@ fn describe(available: &Available, options: &Serve) -> Vec<Check> {
         available.tier.as_str(),
         available.leases
     ))];
+    checks.push(cgroups(available, options.request_cgroups));
     if available.landlock == 0 {
         let text =
             "no Landlock: requests can read all world-readable files and connect to all ports";
@@ -154,6 +163,26 @@ fn describe(available: &Available, options: &Serve) -> Vec<Check> {
     checks
 }
 
+/// The check of cgroups for requests.
+fn cgroups(available: &Available, wanted: RequestCgroups) -> Check {
+    let Some(reason) = &available.no_cgroups else {
+        return Check::fine(
+            "each request can have a cgroup: the kernel enforces its limits as a whole",
+        );
+    };
+    let text = format!("requests cannot have cgroups: {reason}");
+    match wanted {
+        RequestCgroups::Auto => {
+            Check::note(format!("{text}; their limits as a whole are measured"))
+        }
+        RequestCgroups::Off => Check::note(text),
+        RequestCgroups::Require => {
+            Check::failure(format!("`serve --request-cgroups require` does not start: {text}"))
+                .remedy("provide what is missing, or set --request-cgroups auto")
+        }
+    }
+}
+
 /// Starts a supervisor in one tier, with the trial's attacks, and ends it.
 async fn attempt(
     options: &Serve,
@@ -161,16 +190,17 @@ async fn attempt(
     directory: TempDir,
 ) -> Result<Available, (Need, String)> {
     let command = command(options, tier, &directory);
-    let (mut landlock, mut leases) = (0, 0);
+    let (mut landlock, mut leases, mut no_cgroups) = (0, 0, None);
     let on_event = |event: &Event| {
-        if let Event::Ready { landlock: version, leases: count, .. } = event {
+        if let Event::Ready { landlock: version, leases: count, no_cgroups: reason, .. } = event {
             (landlock, leases) = (*version, *count);
+            no_cgroups = reason.as_ref().map(ToString::to_string);
         }
     };
     match Private::launch(command, directory, on_event).await {
         Ok(private) => {
             private.stop(&mut Report::new()).await;
-            Ok(Available { tier, landlock, leases })
+            Ok(Available { tier, landlock, leases, no_cgroups })
         }
         // One tier was requested, so there is at most one reason.
         Err(NotPrivate::Failed { reason, shortfalls }) => Err(shortfalls
@@ -207,7 +237,8 @@ fn command(options: &Serve, tier: Tier, directory: &TempDir) -> Command {
         .arg("--work-dir")
         .arg(at("work"))
         .args(["--uid-range", &options.uid_range.to_string()])
-        .args(["--run-as-uid", &options.run_as_uid.to_string()]);
+        .args(["--run-as-uid", &options.run_as_uid.to_string()])
+        .args(["--request-cgroups", "auto"]);
     if let Some(requests) = options.max_requests {
         command.args(["--max-requests", &requests.to_string()]);
     }

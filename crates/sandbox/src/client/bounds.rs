@@ -91,8 +91,8 @@ impl Bounds {
 
     /// The limits for the request as a whole.
     pub(super) fn limits(&self) -> RequestLimits {
-        let Self { memory, disk, files, file_size, .. } = *self;
-        RequestLimits { memory, disk, files, file_size }
+        let Self { memory, disk, files, file_size, processes, .. } = *self;
+        RequestLimits { memory, disk, files, file_size, processes }
     }
 
     /// The part that the spawner has to set up, because a worker lacks the

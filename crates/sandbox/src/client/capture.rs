@@ -101,7 +101,9 @@ impl Capture {
             }
             heard = Instant::now();
         }
-        Ok(None)
+        // The spawner reports first that the kernel has killed the request for
+        // lack of memory, and then the end of the command.
+        Ok(limits.reported())
     }
 
     /// Asks the kernel what the pipes still hold, up to the limit of the output.

@@ -37,6 +37,17 @@ impl LimitWatch {
         self.consumption.borrow().of(lease)
     }
 
+    /// The limit that the request has exceeded, if a report has arrived.
+    pub(super) fn reported(&mut self) -> Option<Termination> {
+        let what = self.told.as_mut()?.try_recv().ok()?;
+        self.told = None;
+        Some(self.termination(what))
+    }
+
+    fn termination(&self, what: ExceededLimit) -> Termination {
+        Termination::LimitExceeded { what, limit: self.limits.limit(what) }
+    }
+
     /// Resolves when the request has exceeded a limit; at most once. The future
     /// can be dropped and the method called again.
     pub(super) async fn exceeded(&mut self) -> Termination {
@@ -44,7 +55,7 @@ impl LimitWatch {
         let told = told.await;
         self.told = None;
         match told {
-            Ok(what) => Termination::LimitExceeded { what, limit: self.limits.limit(what) },
+            Ok(what) => self.termination(what),
             // The lease or the spawner has ended, which is reported elsewhere.
             Err(_closed) => pending().await,
         }

@@ -318,6 +318,7 @@ mod tests {
             missing: Vec::new(),
             root: "/".into(),
             unlimited: false,
+            no_cgroups: None,
         };
         let (link, driver) = Link::new(Spawner { control, abilities }, || {}).unwrap();
         (link, driver, thread::spawn(move || obey(&theirs)))

@@ -15,9 +15,9 @@ use thiserror::Error;
 
 use crate::wire::{
     channel,
-    message::{self, Order, OrderKind, Ready, SpawnerEvent, SpawnerReport, TierName},
+    message::{self, Order, OrderKind, Ready, SpawnerEvent, SpawnerReport},
     shortage::{Need, Shortage, Unfitness},
-    tier::Tier,
+    tier::{Demand, Tier, TierName},
 };
 
 /// Configuration of the spawner.
@@ -43,6 +43,8 @@ pub struct Setup {
     /// Accept separate UIDs as the only isolation if the kernel has no
     /// Landlock.
     pub accept_no_landlock: bool,
+    /// Demand for a cgroup for each request.
+    pub request_cgroups: Demand,
 }
 
 /// Abilities of a running spawner.
@@ -61,6 +63,8 @@ pub struct Abilities {
     /// The kernel does not enforce `RLIMIT_NPROC`. Unknown in tiers without
     /// separate UIDs.
     pub unlimited: bool,
+    /// Reason why requests have no cgroups; `None` if they have.
+    pub no_cgroups: Option<String>,
 }
 
 /// A spawner that is ready for orders. It ends when this is dropped.
@@ -189,6 +193,7 @@ impl From<&Setup> for message::SetupOrder {
             hidden: paths(&setup.hidden),
             programs: paths(&setup.programs),
             accept_no_landlock: setup.accept_no_landlock,
+            request_cgroups: setup.request_cgroups.into(),
         }
     }
 }
@@ -209,6 +214,7 @@ impl From<Ready> for Abilities {
             missing: ready.missing,
             root: ready.root.into(),
             unlimited: ready.unlimited,
+            no_cgroups: ready.no_cgroups,
         }
     }
 }

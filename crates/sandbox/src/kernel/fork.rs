@@ -53,6 +53,51 @@ impl SingleThreaded {
     }
 }
 
+/// Starts the child in the cgroup of this descriptor; see clone(2).
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
+impl SingleThreaded {
+    /// Runs `child` in a new process in a cgroup, which moving it there later
+    /// would take far longer for.
+    ///
+    /// The C library does not notice this call. In the child, its functions that
+    /// signal the calling thread, such as raise(3), signal nobody.
+    #[expect(clippy::unused_self, reason = "the value is the proof that forking is sound")]
+    pub(crate) fn fork_into(
+        self,
+        cgroup: BorrowedFd<'_>,
+        child: impl FnOnce() -> i32,
+    ) -> io::Result<Pid> {
+        let arguments = libc::clone_args {
+            flags: CLONE_INTO_CGROUP,
+            pidfd: 0,
+            child_tid: 0,
+            parent_tid: 0,
+            exit_signal: u64::from(libc::SIGCHLD.unsigned_abs()),
+            stack: 0,
+            stack_size: 0,
+            tls: 0,
+            set_tid: 0,
+            set_tid_size: 0,
+            cgroup: u64::from(cgroup.as_raw_fd().unsigned_abs()),
+        };
+        let pointer = &raw const arguments;
+        // SAFETY: the structure is valid and has this size. Without CLONE_VM and
+        // with no stack, this is fork(2): the child has a copy of all memory. This
+        // process has one thread, so no lock of the C library is held.
+        let pid = unsafe { libc::syscall(libc::SYS_clone3, pointer, size_of_val(&arguments)) };
+        match i32::try_from(pid).unwrap_or(-1) {
+            0 => {
+                let code = child();
+                // SAFETY: as in `fork`.
+                unsafe { libc::_exit(code) }
+            }
+            pid if pid > 0 => Ok(Pid::from_raw(pid)),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
 /// Closes every descriptor except 0, 1, 2 and `kept`.
 ///
 /// Only for a process that was just forked. Values in its copy of the parent's

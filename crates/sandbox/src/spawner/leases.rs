@@ -1,5 +1,6 @@
 //! All leases, their workers and other children.
 
+mod enclose;
 mod measure;
 mod release;
 mod signals;
@@ -21,7 +22,7 @@ use super::{
     caches::NoCache,
     clean,
     process_check::ProcessCheck,
-    setup::Prepared,
+    setup::{Prepared, filters_workers},
     slot::{LeaseRecord, PendingWorker, SlotState, Slots},
     uid_pool::UidPool,
 };
@@ -29,10 +30,10 @@ use crate::{
     kernel::fork::{Reaped, SingleThreaded},
     wire::{
         message::{
-            Grants, JobKind, LeaseOrder, Leased, Ready, SpawnerEvent, StartOrder, TierName,
-            WorkerEnded,
+            Grants, JobKind, LeaseOrder, Leased, Ready, SpawnerEvent, StartOrder, WorkerEnded,
         },
         shared::SharedCaches,
+        tier::TierName,
     },
     worker::{Channels, Job, Tenant, WorkerContext},
 };
@@ -94,6 +95,7 @@ impl Leases {
             landlock: self.prepared.landlock,
             missing: self.prepared.missing.clone(),
             root: self.prepared.root.path.to_string_lossy().into_owned(),
+            no_cgroups: self.prepared.cgroups.as_ref().err().map(ToString::to_string),
             unlimited: uids.is_some() && *process_check == ProcessCheck::Listing,
         }
     }
@@ -159,6 +161,9 @@ impl Leases {
             Ok(shared) => shared,
             Err(error) => return self.refuse(job, &format!("its caches: {error}")),
         };
+        if let Err(error) = self.enclose(index, grants.limits) {
+            return self.refuse(job, &format!("its cgroup: {error}"));
+        }
         let Some(lease) = self.slots.lease_mut(index) else { return };
         lease.used = true;
         lease.shared = shared.clone().or(lease.shared.take());
@@ -171,6 +176,7 @@ impl Leases {
             hidden: &self.prepared.hidden,
             root: root.directory.as_fd(),
             root_path: &root.path,
+            is_filtered: !filters_workers(&self.prepared.cgroups),
         };
         let read = &grants.read;
         let uids = self.prepared.uids.as_ref();
@@ -180,7 +186,11 @@ impl Leases {
             let _ = uids.map(UidPool::leave);
             Job::new(&context, &tenant, kind, channels).start(read)
         };
-        match self.fork.fork(work) {
+        let forked = match (&self.prepared.cgroups, &lease.cgroup) {
+            (Ok(cgroups), Some(cgroup)) => cgroups.fork(cgroup, work),
+            _ => self.fork.fork(work),
+        };
+        match forked {
             Ok(pid) => {
                 lease.workers.insert(pid, job);
                 lease.limits = grants.limits;
@@ -272,6 +282,7 @@ impl Leases {
         if let Some(lease) = self.slots.any_lease_mut(index) {
             lease.workers.remove(&reaped.pid);
         }
+        self.report_excess(index);
         self.slots.wake_now(index, Instant::now());
         self.start_waiting(index);
         self.reports.push(SpawnerEvent::WorkerEnded(WorkerEnded {

@@ -6,13 +6,17 @@ use std::{
 };
 
 use nix::{
-    sys::wait::{WaitStatus, waitpid},
-    unistd::Uid,
+    sys::{
+        statfs::{TMPFS_MAGIC, fstatfs},
+        wait::{WaitStatus, waitpid},
+    },
+    unistd::{Uid, geteuid, getppid},
 };
 use thiserror::Error;
 
 use super::{
     caches::{self, CacheRoot},
+    cgroup::{Cgroups, NoCgroups},
     process_check::ProcessCheck,
     root::{self, NoWorkspaceRoot, WorkspaceRoot},
     uid_pool::{NoUids, UidPool},
@@ -25,9 +29,9 @@ use crate::{
         privilege::become_user,
     },
     wire::{
-        message::{SetupOrder, TierName},
+        message::SetupOrder,
         shortage::{Need, Shortage, Unfitness},
-        tier::Tier,
+        tier::{Demand, Tier, TierName},
     },
     worker::namespaces,
 };
@@ -52,6 +56,8 @@ pub(super) struct Prepared {
     pub(super) landlock: i32,
     /// Reasons why stronger tiers are not available.
     pub(super) missing: Vec<String>,
+    /// A cgroup for each request, or the reason why there is none.
+    pub(super) cgroups: Result<Cgroups, NoCgroups>,
 }
 
 /// Reasons why none of the requested tiers is available.
@@ -70,6 +76,8 @@ pub(super) enum NotPrepared {
     Policy(#[from] NoPolicy),
     #[error(transparent)]
     Filter(#[from] NotInstalled),
+    #[error("--request-cgroups require: {0}; or set --request-cgroups auto")]
+    Cgroups(NoCgroups),
 }
 
 /// Reasons why one tier is not available.
@@ -137,7 +145,7 @@ pub(super) fn prepare(fork: SingleThreaded, setup: &SetupOrder) -> Result<Prepar
                 let process_check =
                     |uids: &UidPool| uids.any_killer().map_or(ProcessCheck::Listing, of);
                 let uids = uids.map(|uids| (process_check(&uids), uids));
-                return build(tier, uids, setup, (landlock, sentences(&missing)));
+                return build((fork, tier), uids, setup, (landlock, sentences(&missing)));
             }
             Err(unavailable) => missing.push((tier, unavailable)),
         }
@@ -172,7 +180,7 @@ fn has(
 
 /// Creates everything for a tier that is available.
 fn build(
-    tier: Tier,
+    (fork, tier): (SingleThreaded, Tier),
     uids: Option<(ProcessCheck, UidPool)>,
     setup: &SetupOrder,
     (landlock, missing): (i32, Vec<String>),
@@ -184,6 +192,8 @@ fn build(
     let root = WorkspaceRoot::make(work_dir, shared)?;
     let (path, _) = root::make(&work_dir.join(caches::NAME), caches::MODE, shared)?;
     let caches = CacheRoot { path };
+    // Before the spawner becomes another user and denies itself system calls.
+    let cgroups = cgroups(fork, setup, &root, shared)?;
     if let Some(uid) = shared {
         let failed = |error: nix::Error| NotPrepared::ReleaseStep {
             step: "switch to the shared UID",
@@ -197,10 +207,51 @@ fn build(
     let policy = is_restricted.then(|| Policy::new(&hidden, &programs)).transpose()?;
     // Installed here once instead of in every worker. In other tiers, the
     // spawner or guards still need some of the denied calls.
-    if tier == Tier::Uid {
+    if tier == Tier::Uid && !filters_workers(&cgroups) {
         filter::install(filter::TenantUid::Own)?;
     }
-    Ok(Prepared { tier, uids, process_check, root, caches, hidden, policy, landlock, missing })
+    Ok(Prepared {
+        tier,
+        uids,
+        process_check,
+        root,
+        caches,
+        hidden,
+        policy,
+        landlock,
+        missing,
+        cgroups,
+    })
+}
+
+/// Opens the cgroups of requests as far as they are wanted.
+fn cgroups(
+    fork: SingleThreaded,
+    setup: &SetupOrder,
+    root: &WorkspaceRoot,
+    shared: Option<u32>,
+) -> Result<Result<Cgroups, NoCgroups>, NotPrepared> {
+    let counts_files =
+        fstatfs(&root.directory).is_ok_and(|about| about.filesystem_type() == TMPFS_MAGIC);
+    let opened = match setup.request_cgroups() {
+        Demand::Off => Err(NoCgroups::Off),
+        Demand::Auto | Demand::Require if shared.is_some() && geteuid().is_root() => {
+            Err(NoCgroups::NoRoot)
+        }
+        Demand::Auto | Demand::Require => Cgroups::open(fork, getppid(), counts_files),
+    };
+    match opened {
+        Err(reason) if setup.request_cgroups() == Demand::Require => {
+            Err(NotPrepared::Cgroups(reason))
+        }
+        opened => Ok(opened),
+    }
+}
+
+/// Returns true if each worker must filter its system calls itself, because the
+/// spawner needs one of the denied calls to start workers in cgroups.
+pub(super) fn filters_workers(cgroups: &Result<Cgroups, NoCgroups>) -> bool {
+    cgroups.as_ref().is_ok_and(Cgroups::starts_inside)
 }
 
 /// Paths that no request may access, with and without links resolved.

@@ -9,6 +9,7 @@ use nix::unistd::Pid;
 use rand::RngExt;
 
 use super::{
+    cgroup::RequestCgroup,
     release::{Release, ReleaseStep},
     schedule::Schedule,
     uid_pool::UidPair,
@@ -58,6 +59,8 @@ pub(super) struct LeaseRecord {
     pub(super) since: SystemTime,
     /// Schedule of measurements, if a command with limits has run.
     pub(super) schedule: Option<Schedule>,
+    /// Cgroup of its processes, once there were some.
+    pub(super) cgroup: Option<RequestCgroup>,
     /// Limits of the request as a whole.
     pub(super) limits: RequestLimits,
 }
@@ -230,6 +233,7 @@ impl Slots {
             workers: BTreeMap::new(),
             used: false,
             shared: None,
+            cgroup: None,
             pending: None,
             since: SystemTime::now(),
             limits: RequestLimits::default(),

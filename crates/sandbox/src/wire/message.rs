@@ -12,7 +12,7 @@ use super::{
     exceeded::ExceededLimit,
     plan::RawUsage,
     shortage::Unfitness,
-    tier::Tier,
+    tier::{Demand, TierName},
     usage::{TotalLimits, UsageReport},
 };
 
@@ -81,37 +81,9 @@ pub(crate) struct SetupOrder {
     /// Landlock.
     #[prost(bool, tag = "9")]
     pub(crate) accept_no_landlock: bool,
-}
-
-/// Encoded form of [`Tier`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
-pub(crate) enum TierName {
-    None = 0,
-    Landlock = 1,
-    Uid = 2,
-    Namespaces = 3,
-}
-
-impl From<Tier> for TierName {
-    fn from(tier: Tier) -> Self {
-        match tier {
-            Tier::None => Self::None,
-            Tier::Landlock => Self::Landlock,
-            Tier::Uid => Self::Uid,
-            Tier::Namespaces => Self::Namespaces,
-        }
-    }
-}
-
-impl From<TierName> for Tier {
-    fn from(name: TierName) -> Self {
-        match name {
-            TierName::None => Self::None,
-            TierName::Landlock => Self::Landlock,
-            TierName::Uid => Self::Uid,
-            TierName::Namespaces => Self::Namespaces,
-        }
-    }
+    /// Demand for a cgroup for each request.
+    #[prost(enumeration = "Demand", tag = "20")]
+    pub(crate) request_cgroups: i32,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -173,6 +145,9 @@ pub(crate) struct RequestLimits {
     /// cannot be measured counts with this size.
     #[prost(uint64, optional, tag = "4")]
     pub(crate) file_size: Option<u64>,
+    /// Number of processes and threads. Enforced only by a cgroup.
+    #[prost(uint64, optional, tag = "5")]
+    pub(crate) processes: Option<u64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
@@ -263,6 +238,9 @@ pub(crate) struct Ready {
     /// The kernel does not enforce `RLIMIT_NPROC`.
     #[prost(bool, tag = "6")]
     pub(crate) unlimited: bool,
+    /// Reason why requests have no cgroups; absent if they have.
+    #[prost(string, optional, tag = "20")]
+    pub(crate) no_cgroups: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]

@@ -3,7 +3,7 @@
 use prost::Message;
 use serde::{Deserialize, Serialize};
 
-use super::message::TierName;
+use super::tier::TierName;
 
 /// Why the spawner cannot do what it was set up for.
 #[derive(Clone, PartialEq, Message)]

@@ -48,6 +48,48 @@ impl fmt::Display for Tier {
     }
 }
 
+/// Encoded form of [`Tier`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
+pub(crate) enum TierName {
+    None = 0,
+    Landlock = 1,
+    Uid = 2,
+    Namespaces = 3,
+}
+
+impl From<Tier> for TierName {
+    fn from(tier: Tier) -> Self {
+        match tier {
+            Tier::None => Self::None,
+            Tier::Landlock => Self::Landlock,
+            Tier::Uid => Self::Uid,
+            Tier::Namespaces => Self::Namespaces,
+        }
+    }
+}
+
+impl From<TierName> for Tier {
+    fn from(name: TierName) -> Self {
+        match name {
+            TierName::None => Self::None,
+            TierName::Landlock => Self::Landlock,
+            TierName::Uid => Self::Uid,
+            TierName::Namespaces => Self::Namespaces,
+        }
+    }
+}
+
+/// The demand for an ability that is not part of a tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
+pub enum Demand {
+    /// Use it if it is available.
+    Auto = 0,
+    /// Do not start without it.
+    Require = 1,
+    /// Do not use it.
+    Off = 2,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -101,10 +101,11 @@ impl Confined {
         let kept = [workspace.as_fd(), channels.socket.as_fd()].into_iter().chain(archive);
         fork::close_all_but(kept).map_err(step("close descriptors"))?;
         // Last, because it denies some of the calls before. In tier `uid`, the
-        // spawner has installed the filter already.
+        // spawner has usually installed the filter already.
         match context.tier {
-            Tier::Uid | Tier::None => Ok(()),
-            Tier::Namespaces => filter::install(TenantUid::Own),
+            Tier::None => Ok(()),
+            Tier::Uid if context.is_filtered => Ok(()),
+            Tier::Uid | Tier::Namespaces => filter::install(TenantUid::Own),
             Tier::Landlock => filter::install(TenantUid::Shared),
         }
         .map_err(io::Error::other)

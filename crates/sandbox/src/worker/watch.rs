@@ -4,10 +4,10 @@ use std::{io, os::unix::process::ExitStatusExt, process::ExitStatus};
 
 use nix::{
     sys::{
-        signal::{SigSet, Signal, kill, raise},
+        signal::{SigSet, Signal, kill},
         wait::{Id, WaitPidFlag, waitid},
     },
-    unistd::Pid,
+    unistd::{Pid, getpid},
 };
 
 use super::Job;
@@ -102,7 +102,8 @@ pub(super) fn end_as(status: i32) -> i32 {
         // SIGKILL and SIGSTOP cannot be blocked; other signals are blocked
         // here.
         let _ = SigSet::all().thread_unblock();
-        let _ = raise(signal);
+        // Not raise(3): this process may be the child of `fork_into`.
+        let _ = kill(getpid(), signal);
     }
     UNFIT
 }

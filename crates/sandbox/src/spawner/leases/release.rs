@@ -84,6 +84,7 @@ impl Leases {
     pub(super) fn end(&mut self, index: usize, quarantined: bool) {
         let Some(lease) = self.slots.any_lease_mut(index) else { return };
         let (id, name) = (lease.id, lease.workspace.clone());
+        self.disclose(index);
         let quarantined = quarantined || !self.remove_directory(&name);
         self.slots.end(index, Instant::now(), quarantined);
         self.reports.push(SpawnerEvent::Released(Released { lease: id, quarantined }));

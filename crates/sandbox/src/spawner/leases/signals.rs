@@ -40,6 +40,9 @@ impl Leases {
     /// UID yet is not reached by the killer.
     pub(super) fn order_workers(&mut self, slot: usize, signal: Signal) {
         let is_final = signal == Signal::SIGKILL;
+        if is_final {
+            self.kill_enclosed(slot);
+        }
         let order = match self.prepared.tier {
             // SIGKILL would end only the monitor or guard, so it gets an order
             // to kill its descendants instead.

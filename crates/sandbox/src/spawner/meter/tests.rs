@@ -24,7 +24,7 @@ use nix::{
 use super::*;
 
 const NONE: RequestLimits =
-    RequestLimits { memory: None, disk: None, files: None, file_size: None };
+    RequestLimits { memory: None, disk: None, files: None, file_size: None, processes: None };
 const MIB: u64 = 1 << 20;
 
 /// A directory of workspaces with one workspace.

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     const NONE: RequestLimits =
-        RequestLimits { memory: None, disk: None, files: None, file_size: None };
+        RequestLimits { memory: None, disk: None, files: None, file_size: None, processes: None };
 
     #[test]
     fn one_byte_or_file_more_exceeds_a_limit() {

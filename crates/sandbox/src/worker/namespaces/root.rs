@@ -54,6 +54,7 @@ impl InnerContext<'_> {
             hidden: self.outer.hidden,
             root: self.root.as_fd(),
             root_path: self.outer.root_path,
+            is_filtered: self.outer.is_filtered,
         }
     }
 }

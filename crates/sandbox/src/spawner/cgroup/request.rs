@@ -1,0 +1,79 @@
+//! The cgroup of one request.
+
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd},
+};
+
+use super::Directory;
+use crate::wire::{exceeded::ExceededLimit, message::RequestLimits};
+
+/// Processes of ours in the cgroup: a monitor or guard, an init and the worker
+/// before it becomes the command.
+const OWN_PROCESSES: u64 = 3;
+
+/// A cgroup with the limits of a request.
+#[derive(Debug)]
+pub(in crate::spawner) struct RequestCgroup {
+    directory: Directory,
+    name: String,
+    /// Processes killed for lack of memory, and times that the limit of this
+    /// cgroup was the reason, as reported last.
+    killed: u64,
+    reached: u64,
+}
+
+impl RequestCgroup {
+    /// `files` are the bytes that count as memory in addition.
+    pub(super) fn limit(
+        directory: Directory,
+        name: String,
+        limits: RequestLimits,
+        files: Option<u64>,
+    ) -> io::Result<Self> {
+        let memory = limits.memory.zip(files).map(|(memory, files)| memory.saturating_add(files));
+        directory.write("memory.max", &amount(memory))?;
+        directory.write("memory.oom.group", "1")?;
+        // Absent if the kernel does not count swap.
+        if directory.has("memory.swap.max") {
+            directory.write("memory.swap.max", "0")?;
+        }
+        let processes = limits.processes.map(|most| most.saturating_add(OWN_PROCESSES));
+        directory.write("pids.max", &amount(processes))?;
+        Ok(Self { directory, name, killed: 0, reached: 0 })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn directory(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
+    }
+
+    /// Moves this process into the cgroup.
+    pub(super) fn enter(&self) -> io::Result<()> {
+        self.directory.write("cgroup.procs", "0")
+    }
+
+    /// Kills all processes in it, even while they fork.
+    pub(in crate::spawner) fn kill(&self) {
+        // Absent before Linux 5.14; a killer follows in any case.
+        let _ = self.directory.write("cgroup.kill", "1");
+    }
+
+    /// Returns the exceeded limit if the kernel has killed processes for lack of
+    /// memory since the last call.
+    pub(in crate::spawner) fn take_excess(&mut self) -> Option<ExceededLimit> {
+        let count = |key| self.directory.number("memory.events", Some(key)).unwrap_or_default();
+        let (killed, reached) = (count("oom_kill"), count("oom"));
+        let (is_killed, is_own) = (killed > self.killed, reached > self.reached);
+        (self.killed, self.reached) = (killed, reached);
+        is_killed.then_some(if is_own { ExceededLimit::Memory } else { ExceededLimit::TotalMemory })
+    }
+}
+
+/// A limit as the kernel expects it.
+pub(super) fn amount(limit: Option<u64>) -> String {
+    limit.map_or("max".to_owned(), |limit| limit.to_string())
+}

@@ -1,0 +1,63 @@
+//! Requests that take too much memory.
+
+use crate::guest::{
+    container::{Container, View, children},
+    server::{Settings, VICTIM, payload, until},
+    victim,
+};
+
+/// A limit that the payloads exceed, and one that the container sets for all.
+const LIMITED: &str = "  limits: {memory: 96Mi, fileSize: unlimited}";
+const UNLIMITED: &str = "  limits: {memory: unlimited, fileSize: unlimited}";
+
+const REQUIRE: &[&str] = &["--request-cgroups", "require", "--isolation", "uid"];
+
+pub(super) fn a_greedy_request_is_killed_alone() {
+    exceeds("file 400");
+}
+
+pub(super) fn memory_that_nobody_can_measure_is_limited() {
+    exceeds("buffers 400");
+}
+
+/// The work volume is in memory, so its limit is added to that of memory.
+fn exceeds(taken: &str) {
+    // The kubelet sets `memory.oom.group`: the whole container must not end.
+    let container = Container::new(View::Writable, &[("memory.oom.group", "1")]);
+    let script = payload(taken);
+    let plugins = [("greedy", script.as_str(), LIMITED), VICTIM];
+    let arguments = [REQUIRE, &["--max-disk", "16Mi"]].concat();
+    let settings = Settings {
+        container: Some(&container),
+        plugins: &plugins,
+        arguments: &arguments,
+        work: None,
+    };
+    let mut server = settings.start();
+    let error = victim::during(&server, || server.ask("greedy", 60)).unwrap_err();
+    assert!(error.contains("its processes took more than 96Mi of memory"), "{error}");
+    assert!(error.contains("raise the plugin's spec.limits.memory"), "{error}");
+    assert!(server.is_alive());
+    assert!(container.number("memory.events", "oom_kill") > 0, "the kernel did not kill it");
+    let requests = container.requests();
+    until("the request's cgroup is removed", || children(&requests).is_empty());
+}
+
+/// Neither cgroups of requests nor limits: the container's own limit is reached.
+pub(super) fn a_container_without_cgroups_loses_the_tenant() {
+    let container =
+        Container::new(View::ReadOnly, &[("memory.max", "256M"), ("memory.oom.group", "0")]);
+    let script = payload("file 400");
+    let plugins = [("greedy", script.as_str(), UNLIMITED), VICTIM];
+    let settings = Settings {
+        container: Some(&container),
+        plugins: &plugins,
+        arguments: &["--request-cgroups", "off", "--isolation", "uid"],
+        work: None,
+    };
+    let mut server = settings.start();
+    let error = victim::during(&server, || server.ask("greedy", 60)).unwrap_err();
+    assert!(server.is_alive(), "{}", server.log());
+    assert!(container.number("memory.events", "oom_kill") > 0, "the kernel did not kill it");
+    assert!(error.contains("failed signal: killed"), "{error}");
+}

@@ -1,0 +1,67 @@
+//! Requests with too many, too busy or too obstinate processes.
+
+use std::fs;
+
+use nix::sys::signal::Signal;
+
+use crate::guest::{
+    container::{Container, View, children},
+    server::{Server, Settings, VICTIM, payload, until},
+    victim,
+};
+
+/// Starts processes until one fails, and then waits.
+const MANY: &str = "for i in $(seq 100) 1; do sleep 60 & done; wait";
+
+/// Ignores every signal and leaves its session.
+const DAEMON: &str = "trap '' TERM HUP INT; (trap '' TERM HUP INT; sleep 600 >/dev/null 2>&1 & \
+                      sleep 600 >/dev/null 2>&1) & sleep 600";
+
+fn start(container: &Container, tier: &str, script: &str, limits: &str) -> Server {
+    let plugins = [("hostile", script, limits), VICTIM];
+    let arguments = ["--request-cgroups", "require", "--isolation", tier];
+    let container = Some(container);
+    Settings { container, plugins: &plugins, arguments: &arguments, work: None }.start()
+}
+
+/// The only cgroup of a request other than the victim's: the one with the most
+/// processes.
+fn largest(container: &Container) -> u64 {
+    let count = |path: &std::path::PathBuf| {
+        let text = fs::read_to_string(path.join("pids.current")).unwrap_or_default();
+        text.trim().parse().unwrap_or(0)
+    };
+    children(&container.requests()).iter().map(count).max().unwrap_or(0)
+}
+
+pub(super) fn are_limited_in_every_tier() {
+    for tier in ["uid", "namespaces"] {
+        let container = Container::new(View::Writable, &[]);
+        let server = start(&container, tier, MANY, "  limits: {processes: 20}");
+        victim::during(&server, || {
+            let request = server.start("hostile", 3);
+            until("the limit", || largest(&container) >= 20);
+            assert!(largest(&container) <= 23, "{tier}");
+            request.wait().unwrap_err();
+        });
+        until("the end", || children(&container.requests()).is_empty());
+        drop(server);
+    }
+}
+
+pub(super) fn daemons_end_with_their_request() {
+    let container = Container::new(View::Writable, &[]);
+    let server = start(&container, "uid", DAEMON, "");
+    victim::during(&server, || server.ask("hostile", 3)).unwrap_err();
+    until("the end", || children(&container.requests()).is_empty());
+    server.signal(Signal::SIGTERM);
+}
+
+pub(super) fn spinning_requests_give_way() {
+    let container = Container::new(View::Writable, &[]);
+    let server = start(&container, "uid", &payload("spin 30"), "");
+    let weight = |path: &std::path::Path| fs::read_to_string(path.join("cpu.weight")).unwrap();
+    assert_eq!(weight(&container.requests()).trim(), "10");
+    assert_eq!(weight(&container.path("cmp-supervisor")).trim(), "100");
+    victim::during(&server, || server.ask("hostile", 8)).unwrap_err();
+}
