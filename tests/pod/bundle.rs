@@ -21,6 +21,13 @@ const LINKS: [&str; 4] = ["bin", "sbin", "lib", "lib64"];
 /// Place of the product in the container.
 const PROGRAM: &str = "/cmp-supervisor";
 
+/// Place of Argo CD's server, and a script that starts one for each plugin.
+const PEER: &str = "/argocd-cmp-server";
+const EACH: &str = "cd /tmp; for file in /home/argocd/cmp-server/plugins.d/*.yaml; do \
+    name=$(basename $file .yaml); mkdir -p $name/work; cp $file $name/plugin.yaml; \
+    ARGOCD_CMP_WORKDIR=/tmp/$name/work ARGOCD_PLUGINSOCKFILEPATH=/home/argocd/cmp-server/plugins \
+    /argocd-cmp-server --config-dir-path /tmp/$name --loglevel error & done; wait";
+
 /// Places of the volumes in the container, which are the product's defaults.
 const SOCKETS: &str = "/home/argocd/cmp-server/plugins";
 const PLUGINS: &str = "/home/argocd/cmp-server/plugins.d";
@@ -116,6 +123,9 @@ impl Bundle {
             bind(&self.at("plugins"), PLUGINS, "ro"),
             bind(&self.at("work"), WORK, "rw"),
         ];
+        if let Some(peer) = &container.peer {
+            mounts.push(bind(peer, PEER, "ro"));
+        }
         // Programs such as awk are links through this directory.
         let alternatives = Path::new("/etc/alternatives");
         if alternatives.is_dir() {
@@ -132,7 +142,9 @@ fn open(directory: &Path, mode: u32) {
 fn process(container: &Container, arguments: &[String]) -> Value {
     let mut command = vec![PROGRAM.to_owned(), "serve".to_owned()];
     command.extend_from_slice(arguments);
-    if container.is_below_init {
+    if container.peer.is_some() {
+        command = ["sh", "-c", EACH].map(str::to_owned).into();
+    } else if container.is_below_init {
         // PID 1 does not end with the product, as in a Pod with a shared namespace.
         let script = r#""$@" & trap 'kill -TERM $!' TERM; while :; do wait; sleep 1; done"#;
         command.splice(0..0, ["sh", "-c", script, "init"].map(str::to_owned));

@@ -53,6 +53,8 @@ pub(crate) struct Container {
     pub(crate) is_filtered: bool,
     pub(crate) is_below_init: bool,
     pub(crate) binary: PathBuf,
+    /// Argo CD's own server, to compare with: one process for each plugin.
+    pub(crate) peer: Option<PathBuf>,
 }
 
 impl Container {
@@ -72,6 +74,7 @@ impl Container {
             is_filtered: true,
             is_below_init: false,
             binary: binary(),
+            peer: None,
         }
     }
 
@@ -141,6 +144,12 @@ impl Container {
         self
     }
 
+    /// With Argo CD's own server instead of the product.
+    pub(crate) fn peer(mut self, binary: PathBuf) -> Self {
+        self.peer = Some(binary);
+        self.user(999)
+    }
+
     /// Starts the container with these plugins, the victim's, and flags of `serve`,
     /// and waits until it is ready. `None`, with a message, if this machine lacks
     /// something.
@@ -162,7 +171,8 @@ impl Container {
         let arguments: Vec<_> = own.iter().chain(flags).map(|&flag| flag.to_owned()).collect();
         bundle.configure(self, &arguments);
         let groups = Groups { name };
-        Some(Running::start(Parts { bundle, volume, config_map, groups, uids }))
+        let is_peer = self.peer.is_some();
+        Some(Running::start(Parts { bundle, volume, config_map, groups, uids, is_peer }))
     }
 }
 

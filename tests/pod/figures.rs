@@ -8,7 +8,7 @@ mod processes;
 mod table;
 mod waiting;
 
-use std::{env, thread, time::Duration};
+use std::{env, path::PathBuf, thread, time::Duration};
 
 use load::Load;
 
@@ -23,6 +23,12 @@ fn is_selected(load: &Load) -> bool {
     words.is_empty() || words.iter().any(|word| load.row.split(", ").any(|row| row == *word))
 }
 
+/// Binary of Argo CD's own server, if that is to be measured.
+#[expect(clippy::disallowed_methods, reason = "the environment of tests, not of the product")]
+fn peer() -> Option<PathBuf> {
+    env::var_os("CMP_SUPERVISOR_PEER").map(PathBuf::from)
+}
+
 /// Prints the table of figures.
 #[test]
 #[ignore = "takes minutes, and prints figures"]
@@ -30,7 +36,7 @@ fn figures() {
     println!("{}", table::HEADER);
     let groups = [processes::all(), memory::all(), output::all(), waiting::all()];
     for load in groups.into_iter().flatten().filter(is_selected) {
-        let Some(pod) = load.start() else { return };
+        let Some(pod) = load.start(peer()) else { return };
         // Other work on this machine must not count.
         pod.groups().prefer();
         let victim = pod.victim();

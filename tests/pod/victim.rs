@@ -40,6 +40,11 @@ impl Kind {
     pub(crate) const ALL: [Self; 5] =
         [Self::Generate, Self::MatchByNames, Self::MatchByCommand, Self::Live, Self::Ready];
 
+    /// Calls that a server answers; Argo CD's own has no HTTP server.
+    fn of(pod: &Running) -> &'static [Self] {
+        if pod.parts.is_peer { &Self::ALL[..3] } else { &Self::ALL }
+    }
+
     fn text(self) -> &'static str {
         match self {
             Self::Generate => "generate",
@@ -71,11 +76,11 @@ impl Victim {
     /// Begins to call, each kind in its own thread.
     pub(crate) fn start(pod: &Running) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let threads = Kind::ALL.map(|kind| {
+        let threads = Kind::of(pod).iter().map(|&kind| {
             let (call, stop) = (caller(pod, kind), Arc::clone(&stop));
             (kind, thread::spawn(move || repeat(&call, &stop)))
         });
-        Self { stop, threads: threads.into() }
+        Self { threads: threads.collect(), stop }
     }
 
     /// Stops after the current calls.
@@ -89,7 +94,7 @@ impl Victim {
 
 /// Makes one call of each kind.
 pub(crate) fn call_once(pod: &Running) -> Result<(), String> {
-    Kind::ALL.iter().try_for_each(|kind| {
+    Kind::of(pod).iter().try_for_each(|kind| {
         caller(pod, *kind)().map_err(|reason| format!("{}: {reason}", kind.text()))
     })
 }
@@ -142,8 +147,8 @@ fn repeat(call: &Caller, stop: &AtomicBool) -> Timings {
 pub(crate) struct Seen(Vec<(Kind, Timings)>);
 
 impl Seen {
-    pub(crate) fn of(&self, kind: Kind) -> &Timings {
-        &self.0.iter().find(|(other, _)| *other == kind).unwrap().1
+    pub(crate) fn of(&self, kind: Kind) -> Option<&Timings> {
+        self.0.iter().find(|(other, _)| *other == kind).map(|(_, timings)| timings)
     }
 
     /// Panics if a call failed or took longer than `limit`.

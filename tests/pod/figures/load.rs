@@ -1,6 +1,6 @@
 //! A load beside which a victim works.
 
-use std::{thread, time::Duration, time::Instant};
+use std::{path::PathBuf, thread, time::Duration, time::Instant};
 
 use crate::{
     container::Container,
@@ -21,8 +21,11 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    pub(crate) fn start(&self) -> Option<Running> {
-        self.container.start(&self.plugins, &[])
+    /// `peer` is Argo CD's own server, to be measured instead of the product.
+    pub(crate) fn start(&self, peer: Option<PathBuf>) -> Option<Running> {
+        let container = self.container.clone();
+        let container = if let Some(peer) = peer { container.peer(peer) } else { container };
+        container.start(&self.plugins, &[])
     }
 }
 

@@ -28,7 +28,8 @@ impl fmt::Display for Line<'_> {
         let Self { load, pod, seen, processor, remark } = self;
         write!(formatter, "| {} | {} |", load.row, load.name)?;
         for kind in Kind::ALL {
-            write!(formatter, " {} |", cell(seen.of(kind)))?;
+            let cell = seen.of(kind).map_or_else(|| "none".to_owned(), cell);
+            write!(formatter, " {cell} |")?;
         }
         let groups = pod.groups();
         let quarantined = pod.metric("argocd_cmp_leases_quarantined_total");
