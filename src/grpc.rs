@@ -11,6 +11,7 @@ mod connection;
 mod encoded;
 mod health;
 mod occupant;
+mod pace;
 mod service;
 mod socket_watch;
 mod staging;

@@ -95,6 +95,8 @@ pub enum Outcome {
     BadOutput,
     /// The archive or the stream was invalid.
     BadStream,
+    /// The client sent too little for too long.
+    Stalled,
     /// No place or no UID was free.
     Rejected,
     /// A command could not be confined.
@@ -117,7 +119,7 @@ impl Method {
 }
 
 impl Outcome {
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Ok,
         Self::NoMatch,
         Self::ClientCancelled,
@@ -128,6 +130,7 @@ impl Outcome {
         Self::ResourceLimit,
         Self::BadOutput,
         Self::BadStream,
+        Self::Stalled,
         Self::Rejected,
         Self::Sandbox,
     ];
@@ -146,6 +149,7 @@ impl Outcome {
             Self::ResourceLimit => "resource_limit",
             Self::BadOutput => "bad_output",
             Self::BadStream => "bad_stream",
+            Self::Stalled => "stalled",
             Self::Rejected => "rejected",
             Self::Sandbox => "sandbox",
         }

@@ -33,7 +33,7 @@ use tokio::sync::watch;
 
 pub(crate) use self::checksum::hex;
 use self::{
-    admission::{Lane, Lanes, NoPermit, Permit},
+    admission::{Admission, Class, Entry, Lanes, NoPermit, Permit, Place},
     announcement::InvalidAnnouncements,
     discovery::{MatchKey, Pattern},
 };
@@ -42,7 +42,10 @@ pub use self::{
     deadline::{Clock, Deadline, DeadlinePassed},
     discovery::{IndexedArchive, MatchAnswer, MatchCache, Undecided},
     hint::Hint,
-    incoming::{ArchiveLimits, BrokenStream, ChunkStream, Incoming, ReceiveError, RequestHeader},
+    incoming::{
+        ArchiveLimits, BrokenStream, ChunkStream, Incoming, ReceiveError, RequestHeader,
+        STALL_BYTES,
+    },
     index::Names,
     manifests::{InvalidOutput, Manifests},
     memory::NoMemory,
@@ -59,14 +62,10 @@ pub struct Pipeline {
     pub link: Link,
     /// The parts of the container that all requests share; changes if it is resized.
     pub budget: watch::Receiver<Budget>,
-    /// Places for generate and parameter announcements.
-    pub generates: Lane,
+    /// Admits the requests of all plugins.
+    pub admission: Admission,
     /// Places of plugins that limit their own requests.
     pub own: Lanes,
-    /// Places for discovery by a command.
-    pub matches: Lane,
-    /// Places for discovery by names, so that it never waits for a command.
-    pub by_names: Lane,
     /// Recent answers of discovery by names.
     pub cache: MatchCache,
     /// Threads and memory for indexes of names.
@@ -134,8 +133,8 @@ impl Pipeline {
         context: &mut RequestContext,
     ) -> Result<Manifests, RequestError> {
         let plugin = Arc::clone(&context.plugin);
-        let _own = self.admit_own(context).await?;
-        let (_place, lease) = self.admit(&self.generates, context).await?;
+        let _own = self.admit_own(&incoming, context).await?;
+        let (_permit, lease) = self.admit(Class::Generate, &incoming, context).await?;
         let received = incoming.receive(lease, self.limits, context).await?;
         let mut workspace = received.settle(&self.defaults)?;
         if let Some(init) = &plugin.init {
@@ -159,14 +158,13 @@ impl Pipeline {
     ) -> Result<MatchAnswer, RequestError> {
         let plugin = Arc::clone(&context.plugin);
         if let Some(Discovery::Command(command)) = &plugin.discovery {
-            let (_place, lease) = self.admit(&self.matches, context).await?;
+            let (_permit, lease) = self.admit(Class::Discover, &incoming, context).await?;
             let received = incoming.receive(lease, self.limits, context).await?;
             let mut workspace = received.settle_rooted(&self.defaults);
             let output = workspace.run(command, Phase::Discover, context).await?;
             return Ok(MatchAnswer::new(!matches!(output.as_slice(), b"" | b"\n")));
         }
-        context.progress.enter(Phase::Queue);
-        let _place = self.by_names.enter(&context.deadline).await?;
+        let _permit = self.permit(Class::Names, &incoming, context).await?;
         self.match_names(incoming, context).await
     }
 
@@ -204,8 +202,8 @@ impl Pipeline {
         encode: EncodeAnnouncements,
     ) -> Result<Bytes, RequestError> {
         let plugin = Arc::clone(&context.plugin);
-        let _own = self.admit_own(context).await?;
-        let (_place, lease) = self.admit(&self.generates, context).await?;
+        let _own = self.admit_own(&incoming, context).await?;
+        let (_permit, lease) = self.admit(Class::Generate, &incoming, context).await?;
         let received = incoming.receive(lease, self.limits, context).await?;
         let mut workspace = received.settle(&self.defaults)?;
         let printed = match &plugin.dynamic {
@@ -218,24 +216,44 @@ impl Pipeline {
 
     /// Waits for one of the plugin's own places. Discovery does not take one,
     /// because it must never wait for generate.
-    async fn admit_own(&self, context: &mut RequestContext) -> Result<Option<Permit>, NoPermit> {
+    async fn admit_own<C: ChunkStream>(
+        &self,
+        incoming: &Incoming<'_, C>,
+        context: &mut RequestContext,
+    ) -> Result<Option<Place>, NoPermit> {
         context.progress.enter(Phase::Queue);
-        self.own.enter(&context.plugin, &context.deadline).await
+        let wait = context.deadline.before_reading(incoming.unread(self.limits));
+        self.own.enter(&context.plugin, &wait).await
     }
 
     /// Takes a place, then a UID, so that a waiting request holds no UID.
-    async fn admit(
+    async fn admit<C: ChunkStream>(
         &self,
-        lane: &Lane,
+        class: Class,
+        incoming: &Incoming<'_, C>,
         context: &mut RequestContext,
     ) -> Result<(Permit, Lease), RequestError> {
-        context.progress.enter(Phase::Queue);
-        let place = lane.enter(&context.deadline).await?;
+        let permit = self.permit(class, incoming, context).await?;
         let general = self.budget.borrow().each.bounds(&self.defaults.bounds);
         let bounds = command::bounds(&general, &context.plugin);
-        let lease = context.deadline.limit(self.link.lease(bounds)).await;
+        let wait = context.deadline.before_reading(incoming.unread(self.limits));
+        let lease = wait.limit(self.link.lease(bounds)).await;
         let lease = lease.map_err(RequestError::late("a free UID"))??;
+        permit.bind(lease.id());
         context.progress.uid = Some(lease.uid());
-        Ok((place, lease))
+        Ok((permit, lease))
+    }
+
+    /// Waits for a place.
+    async fn permit<C: ChunkStream>(
+        &self,
+        class: Class,
+        incoming: &Incoming<'_, C>,
+        context: &mut RequestContext,
+    ) -> Result<Permit, NoPermit> {
+        context.progress.enter(Phase::Queue);
+        let (plugin, deadline) = (&context.plugin.name, &context.deadline);
+        let unread = incoming.unread(self.limits);
+        self.admission.enter(Entry { class, plugin, unread, deadline }).await
     }
 }

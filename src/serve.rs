@@ -45,7 +45,7 @@ use crate::{
     plugin::PluginName,
     request::{
         ArchiveLimits, CommandDefaults, Converter, MatchCache, Names, Pipeline,
-        admission::{Lane, Lanes},
+        admission::{Admission, Lanes},
     },
     shutdown::Shutdown,
     state::{State, measure},
@@ -54,10 +54,6 @@ use crate::{
 
 /// Threads of the runtime. The workers do the work; more threads only cost memory.
 const MAX_THREADS: usize = 4;
-
-/// Concurrent requests that are answered by names. More than the processors can
-/// handle would not help.
-const MAX_NAME_REQUESTS: usize = 16;
 
 /// Time limit for tasks to be dropped at the end.
 const LAST_TASKS: Duration = Duration::from_secs(1);
@@ -237,6 +233,7 @@ async fn run(
     let (link, driver) = Link::new(spawner, count_quarantined(metrics.clone()))?;
     let mut driver = pin!(driver);
     let common = common(config, link.clone(), (metrics.clone(), resources.subscribe()));
+    let admission = common.pipeline.admission.clone();
     let (connections, calls) = (common.connections.clone(), common.calls.clone());
     let binder = Binder::new(&config.socket_dir(), common).map_err(|error| {
         NotServing::Sockets { path: config.socket_dir(), error, uid: config.run_as_uid }
@@ -254,6 +251,7 @@ async fn run(
     let (following, prompt) = loader.follow(stop.clone());
     parts.run("supervisor", supervisor.run(stop.clone()));
     parts.run("loader", following);
+    parts.run("admission", admission.follow(link.consumption(), stop.clone()));
     parts.run("http", endpoints(prompt.clone()).run(http, parts.tasks().clone()));
     let resizing = resources.follow((link.clone(), state.clone(), metrics.clone()), stop.clone());
     parts.run("container", resizing);
@@ -287,6 +285,7 @@ fn common(
         pipeline: pipeline(config, link, budget),
         metrics,
         max_message: config.max_message(),
+        stream_timeout: config.stream_timeout.0,
         connections: TaskTracker::new(),
         calls: TaskTracker::new(),
     }
@@ -295,16 +294,13 @@ fn common(
 fn pipeline(config: &Serve, link: Link, budget: watch::Receiver<Budget>) -> Pipeline {
     let inherited = config::inherited();
     let now = budget.borrow().clone();
-    let (places, queue) = (now.requests.amount, now.queue.amount);
     let size = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
     let converter = Converter::new(budget.clone(), config.max_message());
     Pipeline {
         link,
+        admission: Admission::new(budget.clone()),
         budget,
-        generates: Lane::new(places, queue),
-        own: Lanes::new(queue),
-        matches: Lane::new(places, queue),
-        by_names: Lane::new(MAX_NAME_REQUESTS, queue),
+        own: Lanes::new(now.queue.amount),
         cache: MatchCache::default(),
         names: Names::new(),
         converter,

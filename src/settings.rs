@@ -17,7 +17,7 @@ pub use self::{
 };
 
 /// All settings of `serve` and of plugin.yaml, in the order of the help.
-pub static ALL: [&Setting; 34] = [
+pub static ALL: [&Setting; 35] = [
     &PLUGINS_DIR,
     &SOCKET_DIR,
     &WORK_DIR,
@@ -48,6 +48,7 @@ pub static ALL: [&Setting; 34] = [
     &MAX_REQUESTS,
     &REQUESTS,
     &MAX_QUEUE,
+    &STREAM_TIMEOUT,
     &EMPTY_GRACE,
     &DRAIN_TIMEOUT,
     &LOG_FORMAT,

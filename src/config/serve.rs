@@ -83,6 +83,8 @@ pub struct Serve {
     pub(crate) max_requests: Option<u32>,
     #[arg(count = &settings::MAX_QUEUE)]
     pub(crate) max_queue: Option<u32>,
+    #[arg(time = &settings::STREAM_TIMEOUT)]
+    pub(crate) stream_timeout: Time,
     #[arg(time = &settings::EMPTY_GRACE)]
     pub(crate) empty_grace: Time,
     #[arg(time = &settings::DRAIN_TIMEOUT)]
@@ -197,7 +199,7 @@ impl Serve {
 
     /// The limits in force, in the order of the help.
     #[must_use]
-    pub fn limits(&self, budget: &Budget) -> [(&'static Setting, Limit); 14] {
+    pub fn limits(&self, budget: &Budget) -> [(&'static Setting, Limit); 15] {
         let each = &budget.each;
         let count = |count: usize| Limit(Some(count as u64));
         let time = |Time(time)| Limit(u64::try_from(Duration::as_millis(&time)).ok());
@@ -214,6 +216,7 @@ impl Serve {
             (&settings::OUTPUT, Limit(each.output.amount)),
             (&settings::MAX_REQUESTS, count(budget.requests.amount)),
             (&settings::MAX_QUEUE, count(budget.queue.amount)),
+            (&settings::STREAM_TIMEOUT, time(self.stream_timeout)),
             (&settings::EMPTY_GRACE, time(self.empty_grace)),
             (&settings::DRAIN_TIMEOUT, time(self.drain_timeout)),
         ]

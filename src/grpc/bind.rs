@@ -54,6 +54,8 @@ pub struct Common {
     pub metrics: Metrics,
     /// Longest message in bytes.
     pub max_message: usize,
+    /// Longest time in which a client sends too little.
+    pub stream_timeout: Duration,
     /// Owns the tasks that serve connections, so that shutdown can wait for them.
     pub connections: TaskTracker,
     /// Holds a token for each running call.
@@ -124,7 +126,7 @@ impl Bind for Binder {
         let staging = self.staging()?;
         let (socket, staged) = Self::stage(&staging)?;
         let metrics = self.common.metrics.plugin(definition.name.as_str());
-        let server = Server::new(&self.common, metrics)?;
+        let server = Server::new(&self.common, &definition.name, metrics)?;
         let (mut listener, definitions, retired) = Listener::new(definition);
         let (show, shown) = oneshot::channel();
         let acceptor = Acceptor { socket, server, definitions, retired, shown };

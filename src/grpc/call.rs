@@ -17,7 +17,7 @@ use crate::{
     event::{self, Event, PhaseTime, TOLD},
     metrics::{Method, Outcome, PluginMetrics},
     plugin::PluginDefinition,
-    request::{Clock, Deadline, Progress, RequestContext, RequestHeader},
+    request::{Deadline, Progress, RequestContext, RequestHeader},
 };
 
 /// A running call. It is counted and logged in every case, even if it is
@@ -142,11 +142,7 @@ impl Call {
     fn count(&self, account: Account, failed_in: &'static str) {
         let RequestContext { deadline, progress, .. } = &self.context;
         if let Some(clock) = account.clock {
-            let kind = match clock {
-                Clock::Client => "client_deadline",
-                Clock::Plugin => "exec_timeout",
-            };
-            self.metrics.timed_out(self.method, failed_in, kind);
+            self.metrics.timed_out(self.method, failed_in, clock.as_str());
         }
         for (phase, took) in progress.phases() {
             self.metrics.phase(phase.as_str(), *took);

@@ -5,7 +5,7 @@ use std::{io, sync::Arc};
 use http::Request;
 use hyper::{rt::Executor, server::conn::http2, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::UnixStream;
+use tokio::{net::UnixStream, sync::watch};
 use tokio_util::task::TaskTracker;
 use tonic::{body::Body, service::Routes};
 use tonic_reflection::pb;
@@ -26,15 +26,15 @@ use super::{
         version::version_service_server::VersionServiceServer,
     },
 };
-use crate::{metrics::PluginMetrics, plugin::PluginDefinition};
+use crate::{
+    budget::Budget,
+    metrics::PluginMetrics,
+    plugin::{PluginDefinition, PluginName},
+};
 
 /// Flow-control window of a connection in bytes. It is much larger than that of
 /// a stream, so h2 does not take many small queued frames for an attack.
 const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
-
-/// Flow-control window of a stream in bytes: the memory that an unread archive
-/// may use.
-const STREAM_WINDOW: u32 = 1024 * 1024;
 
 /// Concurrent calls on one connection. Argo CD makes one at a time.
 const MAX_STREAMS: u32 = 256;
@@ -47,14 +47,21 @@ const MAX_HEADERS: u32 = 64 * 1024;
 pub(super) struct Server {
     routes: Routes,
     http: http2::Builder<Tasks>,
+    budget: watch::Receiver<Budget>,
     tasks: TaskTracker,
 }
 
 impl Server {
-    pub(super) fn new(common: &Common, metrics: PluginMetrics) -> io::Result<Self> {
+    pub(super) fn new(
+        common: &Common,
+        plugin: &PluginName,
+        metrics: PluginMetrics,
+    ) -> io::Result<Self> {
         let limit = common.max_message;
         let service = PluginService {
             pipeline: common.pipeline.clone(),
+            membership: Arc::new(common.pipeline.admission.join(plugin)),
+            stream_timeout: common.stream_timeout,
             metrics,
             max_message: limit,
             calls: common.calls.clone(),
@@ -78,10 +85,10 @@ impl Server {
         let mut http = http2::Builder::new(Tasks(common.connections.clone()));
         http.timer(TokioTimer::new())
             .initial_connection_window_size(CONNECTION_WINDOW)
-            .initial_stream_window_size(STREAM_WINDOW)
             .max_concurrent_streams(MAX_STREAMS)
             .max_header_list_size(MAX_HEADERS);
-        Ok(Self { routes, http, tasks: common.connections.clone() })
+        let budget = common.pipeline.budget.clone();
+        Ok(Self { routes, http, budget, tasks: common.connections.clone() })
     }
 
     /// Serves a connection to its end. All its calls use the same definition, so
@@ -96,7 +103,11 @@ impl Server {
                 answer.map(|answer| encoded::send(unknown::explain(path.path(), answer)))
             }
         });
-        let connection = self.http.serve_connection(TokioIo::new(Repaired::new(stream)), service);
+        // The memory that the unread archive of a waiting request may use. A larger
+        // window would not make the transfer through a local socket faster.
+        let mut http = self.http.clone();
+        http.initial_stream_window_size(self.budget.borrow().window.amount);
+        let connection = http.serve_connection(TokioIo::new(Repaired::new(stream)), service);
         self.tasks.spawn(async move {
             if let Err(error) = connection.await {
                 debug!(%error, "a connection ended early");

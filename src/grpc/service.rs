@@ -1,5 +1,7 @@
 //! The plugin service with its four methods.
 
+use std::{sync::Arc, time::Duration};
+
 use bytes::Bytes;
 use prost::Message;
 use tokio_util::task::TaskTracker;
@@ -23,13 +25,18 @@ use super::{
 use crate::{
     metrics::{Method, Outcome, PluginMetrics},
     plugin::Announcement,
-    request::{Incoming, Pipeline, RequestError},
+    request::{Incoming, Pipeline, ReceiveError, RequestError, admission::Membership},
 };
 
 /// Serves one plugin.
 #[derive(Clone, Debug)]
 pub(super) struct PluginService {
     pub(super) pipeline: Pipeline,
+    /// Keeps a place for the plugin.
+    #[expect(dead_code, reason = "held, not used")]
+    pub(super) membership: Arc<Membership>,
+    /// Longest time in which a client sends too little.
+    pub(super) stream_timeout: Duration,
     pub(super) metrics: PluginMetrics,
     /// Longest answer in bytes.
     pub(super) max_message: usize,
@@ -50,13 +57,17 @@ impl PluginService {
     ) -> Result<T, Status> {
         let _token = self.calls.token();
         let mut call = Call::begin(method, self.metrics.clone(), &request)?;
-        let mut inbound = Inbound::new(request.into_inner());
+        let mut inbound = Inbound::new(request.into_inner(), self.stream_timeout);
         let span = call.span();
         let result = async {
-            let header = call.context.deadline.limit(inbound.header()).await;
+            let deadline = call.context.deadline;
+            let header = deadline.limit(inbound.header()).await;
             let header = header.map_err(RequestError::late("the request's metadata"))?;
             let header = header.map_err(CallError::Header)?;
             call.identify(&header, &self.pipeline.defaults.redactor);
+            let begun = deadline.limit(inbound.begin()).await;
+            let begun = begun.map_err(RequestError::late("the first bytes of the archive"))?;
+            begun.map_err(ReceiveError::from)?;
             work(Incoming::new(header, &mut inbound), &mut call).await
         }
         .instrument(span)

@@ -35,7 +35,25 @@ pub(super) enum CallError {
 pub(super) struct Account {
     pub(super) outcome: Outcome,
     /// The clock that ended the request, if one did.
-    pub(super) clock: Option<Clock>,
+    pub(super) clock: Option<Timer>,
+}
+
+/// A clock that ends requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Timer {
+    Deadline(Clock),
+    Stream,
+}
+
+impl Timer {
+    /// The name in metrics.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Deadline(Clock::Client) => "client_deadline",
+            Self::Deadline(Clock::Plugin) => "exec_timeout",
+            Self::Stream => "stream_timeout",
+        }
+    }
 }
 
 impl CallError {
@@ -91,12 +109,14 @@ impl CallError {
         let plain = |outcome| Account { outcome, clock: None };
         let late = |deadline: &Deadline| Account {
             outcome: Outcome::Deadline,
-            clock: Some(deadline.clock()),
+            clock: Some(Timer::Deadline(deadline.clock())),
         };
+        let stalled = Account { outcome: Outcome::Stalled, clock: Some(Timer::Stream) };
         let error = match self {
             Self::Header(NoHeader::Broken(BrokenStream::Transport(_))) => {
                 return plain(Outcome::ClientCancelled);
             }
+            Self::Header(NoHeader::Broken(BrokenStream::Stalled { .. })) => return stalled,
             Self::Header(_) => return plain(Outcome::BadStream),
             Self::Large { .. } => return plain(Outcome::OutputLimit),
             Self::Request(error) => error,
@@ -115,6 +135,7 @@ impl CallError {
             RequestError::Receive(ReceiveError::Stream(BrokenStream::Transport(_))) => {
                 plain(Outcome::ClientCancelled)
             }
+            RequestError::Receive(ReceiveError::Stream(BrokenStream::Stalled { .. })) => stalled,
             RequestError::Receive(
                 ReceiveError::Stream(BrokenStream::NoChunk)
                 | ReceiveError::Checksum

@@ -1,13 +1,17 @@
 //! The messages of a client: a header, then the chunks of an archive.
 
-use std::time::Duration;
+use std::{mem, time::Duration};
 
 use bytes::Bytes;
+use prost::Message as _;
 use thiserror::Error;
 use tokio::time::timeout;
 use tonic::{Code, Status, Streaming};
 
-use super::wire::plugin::{AppStreamRequest, ManifestRequestMetadata, app_stream_request::Request};
+use super::{
+    pace::Pace,
+    wire::plugin::{AppStreamRequest, ManifestRequestMetadata, app_stream_request::Request},
+};
 use crate::request::{BrokenStream, ChunkStream, RequestHeader};
 
 /// Longest wait for the rest of an archive that is no longer needed. It is longer
@@ -17,8 +21,19 @@ const DRAIN_TIMEOUT: Duration = Duration::from_mins(5);
 /// The messages of one request.
 pub(super) struct Inbound {
     messages: Streaming<AppStreamRequest>,
+    early: Early,
+    pace: Pace,
     /// The stream has ended or failed, so there is nothing to drain.
     over: bool,
+}
+
+/// The first chunk, which is received before the request has a place.
+enum Early {
+    /// It was not received, or has been passed on.
+    Nothing,
+    Chunk(Bytes),
+    /// The archive has no chunk.
+    End,
 }
 
 /// Reasons why no header was received. The texts are Argo CD's.
@@ -33,8 +48,9 @@ pub(super) enum NoHeader {
 }
 
 impl Inbound {
-    pub(super) fn new(messages: Streaming<AppStreamRequest>) -> Self {
-        Self { messages, over: false }
+    /// A request of a client that may stall for `limit` at most.
+    pub(super) fn new(messages: Streaming<AppStreamRequest>, limit: Duration) -> Self {
+        Self { messages, early: Early::Nothing, pace: Pace::new(limit), over: false }
     }
 
     /// Receives the header, which is the first message.
@@ -48,10 +64,20 @@ impl Inbound {
         }
     }
 
+    /// Receives the first chunk, so that a client that sends nothing gets no place.
+    pub(super) async fn begin(&mut self) -> Result<(), BrokenStream> {
+        self.early = self.next().await?.map_or(Early::End, Early::Chunk);
+        Ok(())
+    }
+
     /// Reads the stream to its end. While Argo CD still sends, it never sees an
     /// answer.
     pub(super) async fn drain(&mut self) {
-        let rest = async { while let Ok(Some(_)) = self.receive().await {} };
+        let rest = async {
+            while let Ok(Some(message)) = self.receive().await {
+                self.pace.count(message.encoded_len());
+            }
+        };
         // A slower client has long reached its own deadline.
         let _ = timeout(DRAIN_TIMEOUT, rest).await;
     }
@@ -60,17 +86,25 @@ impl Inbound {
         if self.over {
             return Ok(None);
         }
-        let message = self.messages.message().await;
-        self.over = !matches!(message, Ok(Some(_)));
-        message.map_err(|status| BrokenStream::Transport(go_text(&status)))
+        let message = self.pace.wait(self.messages.message()).await;
+        self.over = !matches!(message, Ok(Ok(Some(_))));
+        message?.map_err(|status| BrokenStream::Transport(go_text(&status)))
     }
 }
 
 impl ChunkStream for Inbound {
     async fn next(&mut self) -> Result<Option<Bytes>, BrokenStream> {
+        match mem::replace(&mut self.early, Early::Nothing) {
+            Early::Chunk(chunk) => return Ok(Some(chunk)),
+            Early::End => return Ok(None),
+            Early::Nothing => {}
+        }
         match self.receive().await? {
             None => Ok(None),
-            Some(AppStreamRequest { request: Some(Request::File(file)) }) => Ok(Some(file.chunk)),
+            Some(AppStreamRequest { request: Some(Request::File(file)) }) => {
+                self.pace.count(file.chunk.len());
+                Ok(Some(file.chunk))
+            }
             Some(_) => Err(BrokenStream::NoChunk),
         }
     }
@@ -84,6 +118,8 @@ impl From<ManifestRequestMetadata> for RequestHeader {
             application: String::from_utf8_lossy(&metadata.app_name).into_owned(),
             directory: metadata.app_rel_path,
             checksum: metadata.checksum,
+            // No archive is shorter than empty.
+            size: u64::try_from(metadata.size).unwrap_or(0),
             environment: named
                 .map(|entry| [&entry.name[..], b"=", &entry.value[..]].concat().into())
                 .collect(),

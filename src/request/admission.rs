@@ -1,138 +1,178 @@
 //! Limits how many requests run at a time, and how many may wait.
 
+mod capacity;
+mod charge;
+mod lane;
 mod lanes;
+mod refusal;
+mod schedule;
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cmp_sandbox::Consumption;
+use tokio::sync::{oneshot, watch};
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use self::capacity::Class;
+use self::{
+    capacity::Capacity,
+    charge::Charge,
+    schedule::{Ask, Schedule, Ticket},
 };
-
-use thiserror::Error;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-
-pub use self::lanes::Lanes;
-use super::deadline::{Deadline, DeadlinePassed};
-use crate::{
-    plugin::PluginName,
-    plural::plural,
-    settings::{MAX_QUEUE, MAX_REQUESTS, REQUESTS},
+pub use self::{
+    lane::Place,
+    lanes::Lanes,
+    refusal::{NoPermit, Obstacle},
 };
+use super::deadline::Deadline;
+use crate::{budget::Budget, plugin::PluginName};
 
-/// A group of requests with its own limit. Lanes do not wait for each other:
-/// discovery must answer while all places for generate are taken, because Argo
-/// CD would otherwise apply the raw files.
+/// Admits requests of all plugins by turns, as far as the budget goes. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Lane {
-    places: Arc<Semaphore>,
-    waiting: Arc<AtomicUsize>,
-    limits: LaneLimits,
-}
+pub struct Admission(Arc<Mutex<State>>);
 
-/// The right to run one request; dropping it frees the place.
 #[derive(Debug)]
-pub struct Permit(#[expect(dead_code, reason = "held, not used")] OwnedSemaphorePermit);
-
-/// The limits of a lane.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LaneLimits {
-    limit: usize,
-    max_waiting: usize,
-    /// The plugin that set the limit; `None` for a lane of all plugins.
-    plugin: Option<PluginName>,
+struct State {
+    schedule: Schedule<oneshot::Sender<()>>,
+    budget: watch::Receiver<Budget>,
 }
 
-/// Reasons why a request gets no place.
-#[derive(Debug, Error)]
-pub enum NoPermit {
-    /// Too many requests wait already.
-    #[error("too many requests: the limit is {limits} at a time, and {} waiting: {}", limits.max_waiting, limits.remedy())]
-    Full {
-        /// The limits of the lane.
-        limits: LaneLimits,
-    },
-    /// The deadline passed before a place was free.
-    #[error("no free place: the limit is {limits} at a time ({}): {passed}", limits.remedy())]
-    Deadline {
-        /// The limits of the lane.
-        limits: LaneLimits,
-        /// The deadline.
-        passed: DeadlinePassed,
-    },
+/// The right of one request to run, or its place in the queue. Dropping it admits
+/// the next request.
+#[derive(Debug)]
+pub struct Permit {
+    admission: Admission,
+    class: Class,
+    plugin: PluginName,
+    ticket: Ticket,
 }
 
-impl LaneLimits {
-    /// The settings that allow more requests.
-    fn remedy(&self) -> String {
-        let places = if self.plugin.is_some() { &REQUESTS } else { &MAX_REQUESTS };
-        format!("{}, or {}", places.raise(true), MAX_QUEUE.raise(false))
-    }
+/// A served plugin. As long as it exists, other plugins leave it a place.
+#[derive(Debug)]
+pub struct Membership {
+    admission: Admission,
+    plugin: PluginName,
 }
 
-impl fmt::Display for LaneLimits {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&plural(self.limit, "request"))?;
-        match &self.plugin {
-            None => Ok(()),
-            Some(plugin) => write!(formatter, " of plugin {plugin}"),
-        }
-    }
+/// A request for a place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry<'a> {
+    pub(crate) class: Class,
+    pub(crate) plugin: &'a PluginName,
+    /// Bytes of its archive that must still be read.
+    pub(crate) unread: u64,
+    pub(crate) deadline: &'a Deadline,
 }
 
-impl Lane {
-    /// A lane for `limit` running and `max_waiting` waiting requests.
+impl Admission {
+    /// Shares out `budget`.
     #[must_use]
-    pub fn new(limit: usize, max_waiting: usize) -> Self {
-        Self::of(LaneLimits { limit, max_waiting, plugin: None })
+    pub fn new(budget: watch::Receiver<Budget>) -> Self {
+        let schedule = Schedule::new(Capacity::from(&*budget.borrow()));
+        Self(Arc::new(Mutex::new(State { schedule, budget })))
     }
 
-    fn of(limits: LaneLimits) -> Self {
-        let places = Arc::new(Semaphore::new(limits.limit));
-        Self { places, waiting: Arc::default(), limits }
+    /// Counts a plugin among those that are served.
+    #[must_use]
+    pub fn join(&self, plugin: &PluginName) -> Membership {
+        self.state().schedule.join(plugin);
+        Membership { admission: self.clone(), plugin: plugin.clone() }
     }
 
-    /// Waits for a place, in the order of arrival.
-    pub async fn enter(&self, deadline: &Deadline) -> Result<Permit, NoPermit> {
-        if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
-            return Ok(Permit(place));
-        }
-        let limits = || self.limits.clone();
-        let waiter = Waiter::new(&self.waiting);
-        if waiter.number > self.limits.max_waiting {
-            return Err(NoPermit::Full { limits: limits() });
-        }
-        match deadline.limit(Arc::clone(&self.places).acquire_owned()).await {
-            Ok(Ok(place)) => Ok(Permit(place)),
-            // The semaphore is never closed.
-            Ok(Err(_)) => Err(NoPermit::Full { limits: limits() }),
-            Err(passed) => Err(NoPermit::Deadline { limits: limits(), passed }),
+    /// Waits for a place. The wait ends early enough for the rest of the archives
+    /// of all waiting requests to be read before the client's deadline.
+    pub(crate) async fn enter(&self, entry: Entry<'_>) -> Result<Permit, NoPermit> {
+        let (permit, admitted, wait) = self.queue(entry)?;
+        match wait.limit(admitted).await {
+            // The sender is dropped only together with its ticket.
+            Ok(_) => Ok(permit),
+            Err(passed) => {
+                let obstacle = self.obstacle(entry.class, entry.plugin);
+                Err(NoPermit::Deadline { obstacle, passed })
+            }
         }
     }
 
-    /// True if no request holds a place or waits.
-    fn is_idle(&self) -> bool {
-        self.places.available_permits() == self.limits.limit
-            && self.waiting.load(Ordering::Relaxed) == 0
+    /// Adjusts the charges to the measured usage, again and again.
+    pub async fn follow(
+        self,
+        mut consumption: watch::Receiver<Consumption>,
+        stop: CancellationToken,
+    ) {
+        while let Some(Ok(())) = stop.run_until_cancelled(consumption.changed()).await {
+            let measured = consumption.borrow_and_update().clone();
+            self.change(|schedule| {
+                let in_memory = schedule.capacity().files_in_memory;
+                schedule.measure(|lease| {
+                    measured.of(lease).map(|usage| Charge::measured(&usage, in_memory))
+                });
+            });
+        }
+    }
+
+    fn queue(
+        &self,
+        entry: Entry<'_>,
+    ) -> Result<(Permit, oneshot::Receiver<()>, Deadline), NoPermit> {
+        let Entry { class, plugin, unread, deadline } = entry;
+        let (admit, admitted) = oneshot::channel();
+        let entered = self.change(|schedule| {
+            let ticket = schedule.enter(&Ask { class, plugin, unread }, admit);
+            ticket.map(|ticket| (ticket, schedule.unread(class)))
+        });
+        let Some((ticket, unread)) = entered else {
+            let waiting = self.state().schedule.capacity().queue;
+            let obstacle = self.obstacle(class, plugin);
+            return Err(NoPermit::Full { obstacle, waiting });
+        };
+        let permit = Permit { admission: self.clone(), class, plugin: plugin.clone(), ticket };
+        Ok((permit, admitted, deadline.before_reading(unread)))
+    }
+
+    fn obstacle(&self, class: Class, plugin: &PluginName) -> Obstacle {
+        let state = self.state();
+        // Without an obstacle, other plugins are next for the places.
+        state.schedule.obstacle(class, plugin).unwrap_or_else(|| state.schedule.no_place(class))
+    }
+
+    /// Changes the schedule, and then admits as many requests as fit.
+    fn change<T>(&self, change: impl FnOnce(&mut Schedule<oneshot::Sender<()>>) -> T) -> T {
+        let mut state = self.state();
+        let changed = change(&mut state.schedule);
+        for admit in state.schedule.admit() {
+            // If its request has just been given up, its permit is about to be dropped.
+            let _ = admit.send(());
+        }
+        changed
+    }
+
+    /// The state, with the present budget.
+    fn state(&self) -> MutexGuard<'_, State> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.budget.has_changed().unwrap_or(false) {
+            let capacity = Capacity::from(&*state.budget.borrow_and_update());
+            state.schedule.set_capacity(capacity);
+        }
+        state
     }
 }
 
-/// Counts as a waiting request until it is dropped.
-struct Waiter<'w> {
-    waiting: &'w AtomicUsize,
-    number: usize,
-}
-
-impl<'w> Waiter<'w> {
-    fn new(waiting: &'w AtomicUsize) -> Self {
-        Self { waiting, number: waiting.fetch_add(1, Ordering::Relaxed) + 1 }
+impl Permit {
+    /// Names the lease by which the request is measured.
+    pub(crate) fn bind(&self, lease: u64) {
+        self.admission.state().schedule.bind(self.ticket, lease);
     }
 }
 
-impl Drop for Waiter<'_> {
+impl Drop for Permit {
     fn drop(&mut self) {
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.admission.change(|schedule| schedule.leave(self.class, &self.plugin, self.ticket));
+    }
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        self.admission.change(|schedule| schedule.part(&self.plugin));
     }
 }
 
@@ -140,45 +180,122 @@ impl Drop for Waiter<'_> {
 mod tests {
     use std::time::Duration;
 
+    use cmp_sandbox::RequestUsage;
+    use tokio::{task::JoinSet, time::sleep};
+
     use super::*;
+    use crate::budget::Share;
+
+    fn name(text: &str) -> PluginName {
+        PluginName::new(text, "").unwrap()
+    }
+
+    fn with_places(places: usize) -> (watch::Sender<Budget>, Admission) {
+        let (resize, budget) = watch::channel(Budget {
+            requests: Share::new(places, ""),
+            leases: Share::new(1000, ""),
+            memory: Share::new(1 << 40, ""),
+            processes: Share::new(1 << 20, ""),
+            queue: Share::new(100, ""),
+            ..Budget::default()
+        });
+        (resize, Admission::new(budget))
+    }
+
+    async fn ask(
+        admission: &Admission,
+        plugin: &str,
+        seconds: u64,
+        unread: u64,
+    ) -> Result<Permit, NoPermit> {
+        let deadline = &Deadline::new(Some(Duration::from_secs(seconds)), None);
+        let (class, plugin) = (Class::Generate, &name(plugin));
+        admission.enter(Entry { class, plugin, unread, deadline }).await
+    }
 
     #[tokio::test(start_paused = true)]
-    async fn a_request_waits_for_a_place_until_its_deadline() {
-        let lane = Lane::new(1, 1);
-        let deadline = Deadline::new(Some(Duration::from_secs(1)), None);
-        let first = lane.enter(&deadline).await.unwrap();
-        assert!(matches!(lane.enter(&deadline).await, Err(NoPermit::Deadline { .. })));
-        drop(first);
-        assert!(lane.enter(&deadline).await.is_ok());
+    async fn a_request_waits_until_its_deadline_and_learns_why() {
+        let (_resize, admission) = with_places(1);
+        let _first = ask(&admission, "p", 10, 0).await.unwrap();
+        let error = ask(&admission, "p", 10, 0).await.unwrap_err().to_string();
+        assert!(error.starts_with("no free place: the limit is 1 request at a time ("), "{error}");
+        assert!(error.contains("--max-requests"), "{error}");
+        assert!(error.contains("the client's deadline of 10.0s passed"), "{error}");
     }
 
-    #[tokio::test]
-    async fn too_many_requests_are_refused_at_once() {
-        let lane = Lane::new(1, 0);
-        let deadline = Deadline::new(None, None);
-        let _first = lane.enter(&deadline).await.unwrap();
-        assert!(matches!(lane.enter(&deadline).await, Err(NoPermit::Full { .. })));
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_ends_early_if_much_must_still_be_read() {
+        let (_resize, admission) = with_places(1);
+        let _first = ask(&admission, "p", 10, 0).await.unwrap();
+        let began = tokio::time::Instant::now();
+        let error = ask(&admission, "p", 10, 1 << 30).await.unwrap_err().to_string();
+        assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+        assert!(error.contains("minus 2.5s to read the rest of the archive"), "{error}");
     }
 
-    #[tokio::test]
-    async fn a_cancelled_request_no_longer_counts_as_waiting() {
-        let lane = Lane::new(1, 1);
-        let deadline = Deadline::new(None, None);
-        let _first = lane.enter(&deadline).await.unwrap();
-        {
-            let mut second = Box::pin(lane.enter(&deadline));
-            assert!(is_pending(second.as_mut()).await);
+    #[tokio::test(start_paused = true)]
+    async fn a_place_is_never_lost_with_a_request_that_gave_up() {
+        let (_resize, admission) = with_places(1);
+        for _ in 0..20 {
+            let first = ask(&admission, "p", 10, 0).await.unwrap();
+            let mut second = JoinSet::new();
+            let waiting = admission.clone();
+            second.spawn(async move { ask(&waiting, "p", 10, 0).await.map(drop) });
+            sleep(Duration::from_millis(1)).await;
+            // The second request is admitted and cancelled at the same time.
+            drop(first);
+            second.abort_all();
+            while second.join_next().await.is_some() {}
         }
-        assert_eq!(lane.waiting.load(Ordering::Relaxed), 0);
+        ask(&admission, "p", 10, 0).await.unwrap();
     }
 
-    /// Polls a future once; true if it is still pending.
-    async fn is_pending<F: Future>(future: std::pin::Pin<&mut F>) -> bool {
-        let mut future = Some(future);
-        std::future::poll_fn(|context| {
-            let pending = future.as_mut().is_some_and(|f| f.as_mut().poll(context).is_pending());
-            std::task::Poll::Ready(pending)
-        })
-        .await
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_plugin_does_not_stop_others() {
+        let (_resize, admission) = with_places(4);
+        let _members = ["slow", "other"].map(|plugin| admission.join(&name(plugin)));
+        let mut slow = JoinSet::new();
+        for _ in 0..64 {
+            let admission = admission.clone();
+            slow.spawn(async move {
+                let _permit = ask(&admission, "slow", 3600, 0).await.unwrap();
+                sleep(Duration::from_mins(10)).await;
+            });
+        }
+        sleep(Duration::from_secs(1)).await;
+        for _ in 0..10 {
+            ask(&admission, "other", 1, 0).await.unwrap();
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn measured_requests_make_room_and_a_larger_container_too() {
+        let (resize, admission) = with_places(100);
+        resize.send_modify(|budget| budget.memory.amount = 128 << 20);
+        let (report, reports) = watch::channel(Consumption::default());
+        let mut following = JoinSet::new();
+        following.spawn(admission.clone().follow(reports, CancellationToken::new()));
+        let mut held = Vec::new();
+        while let Ok(permit) = ask(&admission, "p", 1, 0).await {
+            permit.bind(held.len() as u64);
+            held.push(permit);
+        }
+        // 128 MiB, minus an eighth for discovery.
+        assert_eq!(held.len(), 3);
+        let error = ask(&admission, "p", 1, 0).await.unwrap_err().to_string();
+        assert!(
+            error.contains(
+                "112Mi of memory for all requests, and 3 running requests count for 96Mi"
+            ),
+            "{error}"
+        );
+        let usage = RequestUsage { memory: 1 << 20, processes: 1, ..RequestUsage::default() };
+        report.send_replace((0..3).map(|lease| (lease, usage)).collect());
+        held.push(ask(&admission, "p", 1, 0).await.unwrap());
+        assert!(ask(&admission, "p", 1, 0).await.is_ok());
+        resize.send_modify(|budget| budget.memory.amount = 1 << 30);
+        for _ in 0..8 {
+            held.push(ask(&admission, "p", 1, 0).await.unwrap());
+        }
     }
 }

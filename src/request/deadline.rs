@@ -6,16 +6,29 @@ use std::{
 };
 
 use thiserror::Error;
-use tokio::time::timeout_at;
+use tokio::time::{Instant as TokioInstant, timeout_at};
 
 /// The part of a client's deadline that is kept for sending the answer. Argo CD's value.
 const ANSWER_BUFFER: Duration = Duration::from_millis(100);
+
+/// Rate in bytes per second at which the rest of archives is expected to arrive
+/// while their requests end. The machine is usually busy then.
+const DRAIN_RATE: u64 = 32 << 20;
+
+/// Reading the rest of an archive takes at most this part of the client's
+/// deadline, as a divisor: a wait that ends too early helps nobody.
+const MAX_DRAIN_DIVISOR: u32 = 4;
 
 /// The time at which a request has to end.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline {
     began: Instant,
-    limit: Option<Limit>,
+    /// The time that the client grants.
+    client: Option<Duration>,
+    /// The time that the plugin grants.
+    plugin: Option<Duration>,
+    /// The part of the client's time in which the rest of the archive is read.
+    drain: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -50,46 +63,60 @@ impl Deadline {
     /// the plugin's limit.
     #[must_use]
     pub fn new(client: Option<Duration>, plugin: Option<Duration>) -> Self {
-        let began = Instant::now();
-        let limit = |granted: Duration, left: Duration, clock| {
-            Some(Limit { at: began.checked_add(left)?, granted, clock })
-        };
-        let client = client.and_then(|granted| {
-            limit(granted, granted.saturating_sub(ANSWER_BUFFER), Clock::Client)
-        });
-        let plugin = plugin.and_then(|granted| limit(granted, granted, Clock::Plugin));
-        let limit = [client, plugin].into_iter().flatten().min_by_key(|limit| limit.at);
-        Self { began, limit }
+        Self { began: TokioInstant::now().into_std(), client, plugin, drain: Duration::ZERO }
+    }
+
+    /// The deadline for a wait, after which `unread` bytes of archives must be read.
+    /// While a client still sends, it does not see the answer.
+    #[must_use]
+    pub fn before_reading(&self, unread: u64) -> Self {
+        let most = self.client.map_or(Duration::ZERO, |granted| granted / MAX_DRAIN_DIVISOR);
+        let needed = unread.saturating_mul(1000) / DRAIN_RATE;
+        Self { drain: Duration::from_millis(needed).min(most), ..*self }
     }
 
     /// The time at which work must stop.
     #[must_use]
     pub fn instant(&self) -> Option<Instant> {
-        self.limit.map(|limit| limit.at)
+        self.earliest().map(|limit| limit.at)
+    }
+
+    fn limit_of(&self, clock: Clock) -> Option<Limit> {
+        let (granted, reserved) = match clock {
+            Clock::Client => (self.client?, ANSWER_BUFFER + self.drain),
+            Clock::Plugin => (self.plugin?, Duration::ZERO),
+        };
+        let at = self.began.checked_add(granted.saturating_sub(reserved))?;
+        Some(Limit { at, granted, clock })
+    }
+
+    fn earliest(&self) -> Option<Limit> {
+        let limits = [Clock::Client, Clock::Plugin].map(|clock| self.limit_of(clock));
+        limits.into_iter().flatten().min_by_key(|limit| limit.at)
     }
 
     /// The side that set the deadline; the client if there is none.
     #[must_use]
     pub fn clock(&self) -> Clock {
-        self.limit.map_or(Clock::Client, |limit| limit.clock)
+        self.earliest().map_or(Clock::Client, |limit| limit.clock)
     }
 
     /// Time since the request began.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
-        self.began.elapsed()
+        TokioInstant::now() - TokioInstant::from_std(self.began)
     }
 
     /// The share of the granted time that is used up, if there is a limit.
     #[must_use]
     pub fn used(&self) -> Option<f64> {
-        let limit = self.limit?;
-        Some(self.began.elapsed().as_secs_f64() / limit.granted.as_secs_f64().max(f64::EPSILON))
+        let limit = self.earliest()?;
+        Some(self.elapsed().as_secs_f64() / limit.granted.as_secs_f64().max(f64::EPSILON))
     }
 
     /// Waits for `work`, but not beyond the deadline.
     pub async fn limit<F: Future>(&self, work: F) -> Result<F::Output, DeadlinePassed> {
-        match self.limit {
+        match self.earliest() {
             Some(limit) => {
                 timeout_at(limit.at.into(), work).await.map_err(|_elapsed| DeadlinePassed(*self))
             }
@@ -98,19 +125,27 @@ impl Deadline {
     }
 }
 
+/// Shortest time in seconds that the text mentions.
+const SHOWN_DRAIN: f64 = 0.1;
+
 impl fmt::Display for Deadline {
     /// Names the deadline and the setting that extends it.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(Limit { granted, clock, .. }) = self.limit else {
+        let Some(Limit { granted, clock, .. }) = self.earliest() else {
             return formatter.write_str("there is no deadline");
         };
-        let granted = granted.as_secs_f64();
+        let (granted, drain) = (granted.as_secs_f64(), self.drain.as_secs_f64());
         match clock {
-            Clock::Client => write!(
-                formatter,
-                "the client's deadline of {granted:.1}s passed: raise \
-                 controller.repo.server.timeout.seconds and server.repo.server.timeout.seconds"
-            ),
+            Clock::Client => {
+                write!(formatter, "the client's deadline of {granted:.1}s")?;
+                if drain >= SHOWN_DRAIN {
+                    write!(formatter, ", minus {drain:.1}s to read the rest of the archive,")?;
+                }
+                formatter.write_str(
+                    " passed: raise controller.repo.server.timeout.seconds and \
+                     server.repo.server.timeout.seconds",
+                )
+            }
             Clock::Plugin => {
                 write!(formatter, "the plugin's own spec.limits.timeout of {granted:.1}s passed")
             }
@@ -137,6 +172,19 @@ mod tests {
         assert_eq!(Deadline::new(FIVE, TWO).clock(), Clock::Plugin);
         assert_eq!(Deadline::new(TWO, TWO).clock(), Clock::Client);
         assert!(Deadline::new(FIVE, None).to_string().contains("5.0s"));
+    }
+
+    #[test]
+    fn a_wait_ends_early_enough_to_read_the_rest_of_the_archive() {
+        let left = |deadline: Deadline| deadline.instant().unwrap() - deadline.began;
+        let deadline = Deadline::new(FIVE, None);
+        assert_eq!(left(deadline.before_reading(0)), Duration::from_millis(4900));
+        let wait = deadline.before_reading(DRAIN_RATE);
+        assert_eq!(left(wait), Duration::from_millis(3900));
+        assert!(wait.to_string().starts_with("the client's deadline of 5.0s, minus 1.0s to"));
+        assert_eq!(left(deadline.before_reading(u64::MAX)), Duration::from_millis(3650));
+        let limited = Deadline::new(FIVE, TWO).before_reading(u64::MAX);
+        assert_eq!((left(limited), limited.clock()), (Duration::from_secs(2), Clock::Plugin));
     }
 
     #[test]

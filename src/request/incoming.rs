@@ -1,6 +1,6 @@
 //! A request that is still arriving: its header, and then its archive.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, time::Duration};
 
 use bytes::Bytes;
 use cmp_archive::UnpackLimits;
@@ -15,7 +15,11 @@ use super::{
     progress::{Phase, RequestContext},
     workspace::Received,
 };
-use crate::settings::MAX_ARCHIVE;
+use crate::settings::{MAX_ARCHIVE, MEMORY, STREAM_TIMEOUT};
+
+/// Bytes that a client must send within the time limit for a stream, unless the
+/// archive ends before. One byte now and then would otherwise hold a place.
+pub const STALL_BYTES: u64 = 64 << 10;
 
 /// The source of an archive's chunks.
 pub trait ChunkStream: Send {
@@ -32,6 +36,15 @@ pub enum BrokenStream {
     /// A message is not a chunk.
     #[error("stream request file is nil")]
     NoChunk,
+    /// The client sent too little for too long.
+    #[error(
+        "the client sent less than {} in {:.1}s: {}",
+        MEMORY.say(STALL_BYTES), limit.as_secs_f64(), STREAM_TIMEOUT.raise(false)
+    )]
+    Stalled {
+        /// The time limit.
+        limit: Duration,
+    },
 }
 
 /// The client's description of the request.
@@ -43,6 +56,8 @@ pub struct RequestHeader {
     pub directory: Bytes,
     /// SHA-256 of the compressed archive in lower-case hex.
     pub checksum: Bytes,
+    /// Length of the compressed archive in bytes, as the client states it.
+    pub size: u64,
     /// `NAME=VALUE`, in order.
     pub environment: Vec<Bytes>,
 }
@@ -108,6 +123,11 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
     /// Creates a request from its header.
     pub fn new(header: RequestHeader, chunks: &'c mut C) -> Self {
         Self { header, chunks }
+    }
+
+    /// Bytes of the archive that are expected. The client may state any number.
+    pub(super) fn unread(&self, limits: ArchiveLimits) -> u64 {
+        self.header.size.min(limits.archive)
     }
 
     /// Unpacks the archive while it arrives, then verifies its checksum.
@@ -203,7 +223,7 @@ impl From<NotUnpacked> for ReceiveError {
 
 #[cfg(test)]
 mod tests {
-    use std::{future::pending, sync::Arc, time::Duration};
+    use std::{future::pending, sync::Arc};
 
     use super::*;
     use crate::{
@@ -244,6 +264,7 @@ mod tests {
                 application: "app".to_owned(),
                 directory: Bytes::new(),
                 checksum: Bytes::new(),
+                size: 0,
                 environment: Vec::new(),
             };
             let mut context = RequestContext {

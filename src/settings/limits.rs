@@ -104,6 +104,11 @@ pub static MAX_QUEUE: Setting = setting(Admission, COUNT)
     .derived("by memory and descriptors of the container, at most 4096")
     .about("Requests that can wait until one of the concurrent requests ends");
 
+pub static STREAM_TIMEOUT: Setting = setting(Clocks, SOME_TIME)
+    .flag("stream-timeout", "CMP_SUPERVISOR_STREAM_TIMEOUT")
+    .default("30s")
+    .about("Time in which a client must send 64Ki of its repository, or the rest if it is less");
+
 pub static EMPTY_GRACE: Setting = setting(Clocks, TIME)
     .flag("empty-grace", "CMP_SUPERVISOR_EMPTY_GRACE")
     .default("2m")

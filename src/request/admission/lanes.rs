@@ -5,7 +5,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use super::{Lane, LaneLimits, NoPermit, Permit};
+use super::{
+    lane::{Lane, Place},
+    refusal::NoPermit,
+};
 use crate::{
     plugin::{PluginDefinition, PluginName},
     request::Deadline,
@@ -29,10 +32,10 @@ impl Lanes {
     pub async fn enter(
         &self,
         plugin: &PluginDefinition,
-        deadline: &Deadline,
-    ) -> Result<Option<Permit>, NoPermit> {
+        wait: &Deadline,
+    ) -> Result<Option<Place>, NoPermit> {
         match plugin.limits.requests {
-            Some(limit) => self.lane(&plugin.name, limit as usize).enter(deadline).await.map(Some),
+            Some(limit) => self.lane(&plugin.name, limit as usize).enter(wait).await.map(Some),
             None => Ok(None),
         }
     }
@@ -41,13 +44,12 @@ impl Lanes {
     /// one stay there until they end.
     fn lane(&self, plugin: &PluginName, limit: usize) -> Lane {
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(lane) = lanes.get(plugin).filter(|lane| lane.limits.limit == limit) {
+        if let Some(lane) = lanes.get(plugin).filter(|lane| lane.limit == limit) {
             return lane.clone();
         }
         // Remove the lanes of plugins that are gone or idle.
         lanes.retain(|_, lane| !lane.is_idle());
-        let max_waiting = self.max_waiting;
-        let lane = Lane::of(LaneLimits { limit, max_waiting, plugin: Some(plugin.clone()) });
+        let lane = Lane::new(plugin, limit, self.max_waiting);
         lanes.insert(plugin.clone(), lane.clone());
         lane
     }

@@ -97,7 +97,11 @@ fn a_request_without_a_free_uid_names_its_deadline() {
         thread::sleep(Duration::from_millis(500));
         let rendered = bench.ask("late", &[]);
         let error = rendered.error();
-        assert!(error.contains("waited for a free UID"), "{error}");
+        assert!(
+            error.contains("no free place: the limit is 1 request at a time")
+                && error.contains("--uid-range"),
+            "{error}"
+        );
         assert!(error.contains("spec.limits.timeout"), "{error}");
     });
 }

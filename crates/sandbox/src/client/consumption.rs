@@ -58,6 +58,12 @@ impl Consumption {
     }
 }
 
+impl FromIterator<(u64, RequestUsage)> for Consumption {
+    fn from_iter<I: IntoIterator<Item = (u64, RequestUsage)>>(requests: I) -> Self {
+        Self { requests: requests.into_iter().collect() }
+    }
+}
+
 impl RequestUsage {
     fn plus(self, other: &Self) -> Self {
         Self {

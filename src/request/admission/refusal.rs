@@ -1,0 +1,187 @@
+//! Reasons why a request is not admitted, for people.
+
+use std::{borrow::Cow, fmt};
+
+use thiserror::Error;
+
+use crate::{
+    plugin::PluginName,
+    plural::plural,
+    request::deadline::DeadlinePassed,
+    settings::{Limit, MAX_QUEUE, MAX_REQUESTS, MEMORY, REQUESTS},
+};
+
+/// The limit that a request waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// All places are taken.
+    Places {
+        /// Places of all plugins.
+        limit: usize,
+        /// The setting or limit that it comes from.
+        origin: Cow<'static, str>,
+    },
+    /// All places of discovery by names are taken.
+    Names {
+        /// Places of all plugins.
+        limit: usize,
+    },
+    /// All places of the plugin are taken.
+    Own {
+        /// The plugin's `spec.limits.requests`.
+        limit: usize,
+        /// The plugin.
+        plugin: PluginName,
+    },
+    /// The remaining places are reserved for plugins that have none.
+    Reserved {
+        /// Places of all plugins.
+        limit: usize,
+        /// Places for other plugins.
+        reserved: usize,
+    },
+    /// The memory of all requests is used up.
+    Memory {
+        /// Running requests.
+        running: usize,
+        /// Bytes that they count for.
+        charged: u64,
+        /// Bytes for all requests.
+        budget: u64,
+        /// The limit that it comes from.
+        origin: Cow<'static, str>,
+    },
+    /// The processes of all requests are used up.
+    Processes {
+        /// Running requests.
+        running: usize,
+        /// Processes that they count for.
+        charged: u64,
+        /// Processes for all requests.
+        budget: u64,
+        /// The limit that it comes from.
+        origin: Cow<'static, str>,
+    },
+}
+
+/// Reasons why a request gets no place.
+#[derive(Debug, Error)]
+pub enum NoPermit {
+    /// Too many requests wait already.
+    #[error("too many requests: {obstacle}, and {waiting} waiting: {}, or {}",
+        obstacle.remedy(), MAX_QUEUE.raise(false))]
+    Full {
+        /// The limit that they wait for.
+        obstacle: Obstacle,
+        /// Number of requests that may wait.
+        waiting: usize,
+    },
+    /// The deadline passed before a place was free.
+    #[error("no free place: {obstacle} ({}): {passed}", obstacle.remedy())]
+    Deadline {
+        /// The limit that the request waited for.
+        obstacle: Obstacle,
+        /// The deadline.
+        passed: DeadlinePassed,
+    },
+}
+
+impl Obstacle {
+    /// The setting that admits more requests.
+    fn remedy(&self) -> String {
+        match self {
+            Self::Places { origin, .. } => {
+                let remedy = MAX_REQUESTS.raise(true);
+                derived(origin, &format!("{remedy}, or give --uid-range more UIDs"))
+            }
+            Self::Reserved { .. } => MAX_REQUESTS.raise(true),
+            Self::Names { .. } => "use fewer plugins, or add replicas".to_owned(),
+            Self::Own { .. } => REQUESTS.raise(true),
+            Self::Memory { origin, .. } => derived(origin, "raise the container's memory limit"),
+            Self::Processes { origin, .. } => derived(origin, "raise the container's PID limit"),
+        }
+    }
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Places { limit, .. } => {
+                write!(formatter, "the limit is {} at a time", plural(*limit, "request"))
+            }
+            Self::Names { limit } => {
+                let limit = plural(*limit, "request");
+                write!(formatter, "the limit is {limit} that find files by name at a time")
+            }
+            Self::Own { limit, plugin } => {
+                let limit = plural(*limit, "request");
+                write!(formatter, "the limit is {limit} of plugin {plugin} at a time")
+            }
+            Self::Reserved { limit, reserved } => write!(
+                formatter,
+                "the limit is {} at a time, and {reserved} of them are reserved for plugins that \
+                 run none",
+                plural(*limit, "request"),
+            ),
+            Self::Memory { running, charged, budget, .. } => write!(
+                formatter,
+                "the limit is {} of memory for all requests, and {} for {}",
+                mebibytes(*budget),
+                counted(*running),
+                mebibytes(*charged),
+            ),
+            Self::Processes { running, charged, budget, .. } => write!(
+                formatter,
+                "the limit is {budget} processes of all requests, and {} for {charged}",
+                counted(*running),
+            ),
+        }
+    }
+}
+
+/// Bytes in a sentence, in whole mebibytes: the charge is an estimate.
+fn mebibytes(bytes: u64) -> String {
+    MEMORY.show(Limit(Some(bytes >> 20 << 20)))
+}
+
+/// A remedy, after the origin of a limit that is not set by a flag itself.
+fn derived(origin: &str, remedy: &str) -> String {
+    if origin.is_empty() {
+        return remedy.to_owned();
+    }
+    format!("it comes from {origin}: {remedy}")
+}
+
+fn counted(running: usize) -> String {
+    let verb = if running == 1 { "counts" } else { "count" };
+    format!("{} {verb}", plural(running, "running request"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_obstacle_names_its_numbers() {
+        let origin = Cow::Borrowed("container limit 1Gi");
+        let memory = Obstacle::Memory {
+            running: 25,
+            charged: 837_000_000,
+            budget: 896 << 20,
+            origin: origin.clone(),
+        };
+        assert_eq!(
+            memory.remedy(),
+            "it comes from container limit 1Gi: raise the container's memory limit"
+        );
+        assert_eq!(
+            memory.to_string(),
+            "the limit is 896Mi of memory for all requests, and 25 running requests count for 798Mi"
+        );
+        let processes = Obstacle::Processes { running: 1, charged: 140, budget: 144, origin };
+        assert_eq!(
+            processes.to_string(),
+            "the limit is 144 processes of all requests, and 1 running request counts for 140"
+        );
+    }
+}

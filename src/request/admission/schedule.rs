@@ -1,0 +1,370 @@
+//! Decides which waiting request is admitted next. Pure: it knows no clock.
+//!
+//! The plugin with the fewest running requests is next, and among equals the one
+//! that has waited longest for its turn. Within a plugin, arrival decides. A
+//! request is admitted if a place is free and its charge fits beside all others.
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    mem,
+};
+
+use super::{
+    capacity::{Capacity, Class},
+    charge::Charge,
+    refusal::Obstacle,
+};
+use crate::plugin::PluginName;
+
+/// Places that stay free for plugins without a running request, at most.
+const RESERVED_PLACES: usize = 4;
+
+/// Weight of a request's peak in the expectation for the plugin's next request,
+/// as a divisor.
+const LEARNING_DIVISOR: u64 = 4;
+
+/// No request is expected to use more than this part of the budget, as a divisor.
+/// One large request would otherwise make all later ones wait for each other.
+const EXPECTATION_DIVISOR: u64 = 4;
+
+/// Identifies a request from its arrival to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Ticket(u64);
+
+/// A request that asks for a place.
+#[derive(Clone, Debug)]
+pub(super) struct Ask<'a> {
+    pub(super) class: Class,
+    pub(super) plugin: &'a PluginName,
+    /// Bytes that must still be read from its client.
+    pub(super) unread: u64,
+}
+
+/// All requests that wait or run. `W` is told when a request is admitted.
+#[derive(Debug)]
+pub(super) struct Schedule<W> {
+    capacity: Capacity,
+    /// The served plugins, and those with requests.
+    members: BTreeMap<PluginName, Member>,
+    lanes: [Lane<W>; Class::ALL.len()],
+    running: HashMap<Ticket, Running>,
+    last: u64,
+}
+
+#[derive(Debug, Default)]
+struct Member {
+    /// Servers of the plugin; two while a socket is replaced.
+    servers: usize,
+    /// The expected peak of a request, once one was measured.
+    expected: Charge,
+}
+
+/// The requests of one class.
+#[derive(Debug)]
+struct Lane<W> {
+    plugins: BTreeMap<PluginName, Turn<W>>,
+    waiting: usize,
+    unread: u64,
+    running: usize,
+    charged: Charge,
+}
+
+/// The requests of one plugin in a class.
+#[derive(Debug)]
+struct Turn<W> {
+    waiting: VecDeque<Waiting<W>>,
+    running: usize,
+    /// Rises with each turn of any plugin; the smallest one is next.
+    since: u64,
+}
+
+#[derive(Debug)]
+struct Waiting<W> {
+    ticket: Ticket,
+    unread: u64,
+    waker: W,
+}
+
+#[derive(Debug)]
+struct Running {
+    class: Class,
+    plugin: PluginName,
+    /// The ID of its lease, by which it is measured.
+    lease: Option<u64>,
+    charge: Charge,
+    peak: Charge,
+}
+
+impl<W> Schedule<W> {
+    pub(super) fn new(capacity: Capacity) -> Self {
+        Self {
+            capacity,
+            members: BTreeMap::new(),
+            lanes: std::array::from_fn(|_| Lane::default()),
+            running: HashMap::new(),
+            last: 0,
+        }
+    }
+
+    pub(super) fn capacity(&self) -> &Capacity {
+        &self.capacity
+    }
+
+    pub(super) fn set_capacity(&mut self, capacity: Capacity) {
+        self.capacity = capacity;
+    }
+
+    /// Counts a plugin among those for which places are reserved.
+    pub(super) fn join(&mut self, plugin: &PluginName) {
+        self.members.entry(plugin.clone()).or_default().servers += 1;
+    }
+
+    pub(super) fn part(&mut self, plugin: &PluginName) {
+        if let Some(member) = self.members.get_mut(plugin) {
+            member.servers = member.servers.saturating_sub(1);
+            if member.servers == 0 {
+                self.members.remove(plugin);
+            }
+        }
+    }
+
+    /// Adds a request to the end of its plugin's queue. Returns `None` if the
+    /// queue is full.
+    pub(super) fn enter(&mut self, ask: &Ask<'_>, waker: W) -> Option<Ticket> {
+        if !self.may_wait(ask) && !self.is_next(ask) {
+            return None;
+        }
+        let (since, ticket) = (self.number(), Ticket(self.number()));
+        let lane = self.lane_mut(ask.class);
+        let turn = lane.plugins.entry(ask.plugin.clone()).or_default();
+        if turn.waiting.is_empty() {
+            turn.since = since;
+        }
+        turn.waiting.push_back(Waiting { ticket, unread: ask.unread, waker });
+        lane.waiting += 1;
+        lane.unread = lane.unread.saturating_add(ask.unread);
+        Some(ticket)
+    }
+
+    /// Removes a request that waits or runs.
+    pub(super) fn leave(&mut self, class: Class, plugin: &PluginName, ticket: Ticket) {
+        let ended = self.running.remove(&ticket);
+        let lane = self.lane_mut(class);
+        let Some(turn) = lane.plugins.get_mut(plugin) else { return };
+        if let Some(running) = &ended {
+            turn.running -= 1;
+            lane.running -= 1;
+            lane.charged -= running.charge;
+        } else {
+            let position = turn.waiting.iter().position(|waiting| waiting.ticket == ticket);
+            if let Some(left) = position.and_then(|position| turn.waiting.remove(position)) {
+                lane.waiting -= 1;
+                lane.unread = lane.unread.saturating_sub(left.unread);
+            }
+        }
+        if turn.waiting.is_empty() && turn.running == 0 {
+            lane.plugins.remove(plugin);
+        }
+        if let Some(running) = ended {
+            self.learn(&running);
+        }
+    }
+
+    /// Names the lease by which a running request is measured.
+    pub(super) fn bind(&mut self, ticket: Ticket, lease: u64) {
+        if let Some(running) = self.running.get_mut(&ticket) {
+            running.lease = Some(lease);
+        }
+    }
+
+    /// Replaces the charges of the measured requests.
+    pub(super) fn measure(&mut self, measured: impl Fn(u64) -> Option<Charge>) {
+        for running in self.running.values_mut() {
+            let Some(usage) = running.lease.and_then(&measured) else { continue };
+            running.peak = running.peak.max(usage);
+            let before = mem::replace(&mut running.charge, usage.with_headroom());
+            let charged = &mut self.lanes[running.class.index()].charged;
+            *charged -= before;
+            *charged += running.charge;
+        }
+    }
+
+    /// Admits as many requests as fit.
+    pub(super) fn admit(&mut self) -> Vec<W> {
+        let mut admitted = Vec::new();
+        for class in Class::ALL {
+            while let Some(waker) = self.admit_next(class) {
+                admitted.push(waker);
+            }
+        }
+        admitted
+    }
+
+    /// The reason why a request of the plugin would not be admitted now.
+    pub(super) fn obstacle(&self, class: Class, plugin: &PluginName) -> Option<Obstacle> {
+        let lane = self.lane(class);
+        let (running, limit) = (lane.running, self.capacity.places(class));
+        if running >= limit {
+            return Some(self.no_place(class));
+        }
+        if running == 0 {
+            return None;
+        }
+        let own = lane.plugins.get(plugin).map_or(0, |turn| turn.running);
+        let reserved = if own == 0 { 0 } else { self.reserved(class, plugin) };
+        if running + reserved >= limit {
+            return Some(Obstacle::Reserved { limit, reserved });
+        }
+        let (charged, room) = (lane.charged, self.room(class));
+        let reserve = Self::floor(class).times(reserved as u64);
+        let needed = charged.plus(self.expected(class, plugin)).plus(reserve);
+        if needed.memory > room.memory {
+            let (charged, budget) = (charged.memory, room.memory);
+            let origin = self.capacity.origins.memory.clone();
+            return Some(Obstacle::Memory { running, charged, budget, origin });
+        }
+        let (charged, budget) = (charged.processes, room.processes);
+        let origin = || self.capacity.origins.processes.clone();
+        (needed.processes > budget).then(|| Obstacle::Processes {
+            running,
+            charged,
+            budget,
+            origin: origin(),
+        })
+    }
+
+    /// The obstacle if all places of a class are taken, or promised to others.
+    pub(super) fn no_place(&self, class: Class) -> Obstacle {
+        let limit = self.capacity.places(class);
+        match class {
+            Class::Names => Obstacle::Names { limit },
+            Class::Generate | Class::Discover => {
+                Obstacle::Places { limit, origin: self.capacity.origins.places.clone() }
+            }
+        }
+    }
+
+    /// Bytes that must still be read from the waiting clients of a class.
+    pub(super) fn unread(&self, class: Class) -> u64 {
+        self.lane(class).unread
+    }
+
+    /// Number of the plugin's waiting requests.
+    #[cfg(test)]
+    pub(super) fn waiting(&self, class: Class) -> usize {
+        self.lane(class).waiting
+    }
+
+    fn admit_next(&mut self, class: Class) -> Option<W> {
+        let plugin = self.next(class)?.clone();
+        let charge = self.expected(class, &plugin);
+        let since = self.number();
+        let lane = self.lane_mut(class);
+        let turn = lane.plugins.get_mut(&plugin)?;
+        let Waiting { ticket, unread, waker } = turn.waiting.pop_front()?;
+        turn.running += 1;
+        turn.since = since;
+        lane.running += 1;
+        lane.waiting -= 1;
+        lane.unread = lane.unread.saturating_sub(unread);
+        lane.charged += charge;
+        let running = Running { class, plugin, lease: None, charge, peak: Charge::NONE };
+        self.running.insert(ticket, running);
+        Some(waker)
+    }
+
+    /// The plugin whose turn it is, if its request fits. Nobody overtakes it:
+    /// its request would otherwise wait for ever if it is large.
+    fn next(&self, class: Class) -> Option<&PluginName> {
+        let plugins = self.lane(class).plugins.iter();
+        let asking = plugins.filter(|(_, turn)| !turn.waiting.is_empty());
+        let (plugin, _) = asking.min_by_key(|(_, turn)| (turn.running, turn.since))?;
+        self.obstacle(class, plugin).is_none().then_some(plugin)
+    }
+
+    /// True if a request that arrives now is admitted at once.
+    fn is_next(&self, ask: &Ask<'_>) -> bool {
+        self.lane(ask.class).waiting == 0 && self.obstacle(ask.class, ask.plugin).is_none()
+    }
+
+    /// A plugin that fills the queue leaves each other one its share of it.
+    fn may_wait(&self, ask: &Ask<'_>) -> bool {
+        let (lane, limit) = (self.lane(ask.class), self.capacity.queue);
+        let own = lane.plugins.get(ask.plugin).map_or(0, |turn| turn.waiting.len());
+        lane.waiting < limit || own < limit / self.members.len().max(1)
+    }
+
+    /// Places that `plugin`, which has one, leaves to plugins that have none.
+    fn reserved(&self, class: Class, plugin: &PluginName) -> usize {
+        let plugins = &self.lane(class).plugins;
+        let has_none = |name: &PluginName| plugins.get(name).is_none_or(|turn| turn.running == 0);
+        let idle = self.members.keys().filter(|name| *name != plugin && has_none(name));
+        let most = RESERVED_PLACES.min(self.capacity.places(class) / 2);
+        idle.take(most).count()
+    }
+
+    /// The part of the budget for one class. Generate leaves discovery its reserve;
+    /// discovery can also use what generate does not.
+    fn room(&self, class: Class) -> Charge {
+        let (total, reserve) = (self.capacity.total, self.capacity.discovery_reserve());
+        match class {
+            Class::Generate => total.minus(self.lane(Class::Discover).charged.max(reserve)),
+            Class::Discover => total.minus(self.lane(Class::Generate).charged).max(reserve),
+            Class::Names => Charge::ANY,
+        }
+    }
+
+    /// The charge of a plugin's request until it is measured.
+    fn expected(&self, class: Class, plugin: &PluginName) -> Charge {
+        let most = self.capacity.total.part(EXPECTATION_DIVISOR);
+        let member = self.members.get(plugin).filter(|_| class == Class::Generate);
+        member.map_or(Charge::NONE, |member| member.expected.min(most)).max(Self::floor(class))
+    }
+
+    /// The least charge of a request that is not measured. Discovery by names has
+    /// no processes.
+    fn floor(class: Class) -> Charge {
+        if class == Class::Names { Charge::NONE } else { Charge::FLOOR }
+    }
+
+    /// Adjusts the expectation for the plugin's next request.
+    fn learn(&mut self, ended: &Running) {
+        let is_measured = ended.class == Class::Generate && ended.peak != Charge::NONE;
+        if let Some(member) = self.members.get_mut(&ended.plugin).filter(|_| is_measured) {
+            let (before, part) = (member.expected, |of: Charge| of.part(LEARNING_DIVISOR));
+            member.expected = match before {
+                Charge::NONE => ended.peak,
+                _ => before.minus(part(before)).plus(part(ended.peak)),
+            };
+        }
+    }
+
+    fn lane(&self, class: Class) -> &Lane<W> {
+        &self.lanes[class.index()]
+    }
+
+    fn lane_mut(&mut self, class: Class) -> &mut Lane<W> {
+        &mut self.lanes[class.index()]
+    }
+
+    fn number(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+}
+
+impl<W> Default for Lane<W> {
+    fn default() -> Self {
+        let charged = Charge::NONE;
+        Self { plugins: BTreeMap::new(), waiting: 0, unread: 0, running: 0, charged }
+    }
+}
+
+impl<W> Default for Turn<W> {
+    fn default() -> Self {
+        Self { waiting: VecDeque::new(), running: 0, since: 0 }
+    }
+}
