@@ -1,5 +1,6 @@
 //! `serve`: starts the parts of the supervisor and stops them in order.
 
+mod health;
 mod parts;
 mod resources;
 
@@ -230,7 +231,7 @@ async fn run(
         warn!(directory = %config.plugins_dir.display(), "no plugin is defined yet: nothing is served");
     }
     metrics.isolated(abilities.tier.as_str(), abilities.leases);
-    let (link, driver) = Link::new(spawner, count_quarantined(metrics.clone()))?;
+    let (link, driver) = Link::new(spawner)?;
     let mut driver = pin!(driver);
     let common = common(config, link.clone(), (metrics.clone(), resources.subscribe()));
     let admission = common.pipeline.admission.clone();
@@ -250,6 +251,8 @@ async fn run(
     let parts = Parts::new(stop.clone());
     let (following, prompt) = loader.follow(stop.clone());
     parts.run("supervisor", supervisor.run(stop.clone()));
+    let (condition, outputs) = (link.health(), (state.clone(), metrics.clone()));
+    parts.run("health", health::follow(condition, abilities.leases, outputs));
     parts.run("loader", following);
     parts.run("admission", admission.follow(link.consumption(), stop.clone()));
     parts.run("http", endpoints(prompt.clone()).run(http, parts.tasks().clone()));
@@ -270,10 +273,6 @@ async fn run(
     // The spawner ends when the last link is dropped.
     drop(link);
     result
-}
-
-fn count_quarantined(metrics: Metrics) -> impl Fn() {
-    move || metrics.lease_quarantined()
 }
 
 fn common(

@@ -170,7 +170,8 @@ fn processes_of(uids: &RangeInclusive<u32>, targets: &Targets) -> BTreeSet<Proce
     let own = [targets.supervisor, targets.spawner, targets.victim];
     let is_own = |process: &Process| {
         let is_child = own[..2].contains(&process.parent);
-        is_ours(uids, process.uid) || own.contains(&process.pid) || is_child
+        let is_own = is_ours(uids, process.uid) || own.contains(&process.pid) || is_child;
+        is_own && !process.is_on_standby(targets.spawner)
     };
     processes::all().into_iter().filter(is_own).collect()
 }

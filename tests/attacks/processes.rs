@@ -10,6 +10,7 @@ pub(crate) struct Process {
     pub(crate) parent: i32,
     pub(crate) uid: u32,
     pub(crate) nice: i32,
+    pub(crate) name: String,
     pub(crate) command: String,
 }
 
@@ -26,7 +27,9 @@ impl Process {
         let real = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
         let uid = real.split_whitespace().next()?.parse().ok()?;
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let fields: Vec<_> = stat.rsplit_once(") ")?.1.split(' ').collect();
+        let (head, fields) = stat.rsplit_once(") ")?;
+        let fields: Vec<_> = fields.split(' ').collect();
+        let name = head.split_once('(')?.1.to_owned();
         let command = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         Some(Self {
             pid: number,
@@ -34,8 +37,15 @@ impl Process {
             parent: fields.get(1)?.parse().ok()?,
             uid,
             nice: fields.get(16)?.parse().ok()?,
+            name,
             command: command.replace('\0', " "),
         })
+    }
+
+    /// True if the process waits to end a request of this spawner. The spawner
+    /// replaces such processes with each request.
+    pub(crate) fn is_on_standby(&self, spawner: i32) -> bool {
+        self.name == "cmp-standby" && self.parent == spawner
     }
 
     /// True if the process still exists and is not stopped.

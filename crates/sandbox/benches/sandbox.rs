@@ -72,7 +72,7 @@ fn measure(tier: Tier, held: usize) {
     let spawner_pid = child_of("thread-self");
     let at_first = resident(&spawner_pid);
     let times = runtime.block_on(async {
-        let (link, driver) = Link::new(spawner, || {}).expect("a link");
+        let (link, driver) = Link::new(spawner).expect("a link");
         tokio::select! {
             _ = driver => None,
             measured = async { (sample(&link).await, worker(&link, &spawner_pid).await) } => {

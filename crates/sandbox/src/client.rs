@@ -6,6 +6,8 @@ mod capture;
 mod consumption;
 mod excerpt;
 mod handle;
+mod health;
+mod heartbeat;
 mod lease;
 mod limit_watch;
 mod link;
@@ -21,6 +23,7 @@ pub use self::{
     consumption::{Consumption, RequestUsage},
     excerpt::Excerpt,
     handle::Unconfined,
+    health::Health,
     lease::{Lease, NoLease},
     link::{Link, SpawnerGone},
     redact::Redactor,

@@ -5,21 +5,27 @@
 //! slot. It never reads a byte that a tenant wrote. When the supervisor ends,
 //! the spawner releases all leases and ends too.
 
+mod backoff;
 mod caches;
 mod cgroup;
 mod claims;
 mod clean;
+mod duty;
 mod kill;
 mod leases;
 mod leftovers;
 mod meter;
+mod no_process;
 mod process_check;
 mod release;
+mod reserve;
 mod root;
 mod schedule;
 mod setup;
 mod slot;
+mod turns;
 mod uid_pool;
+mod word;
 
 use std::{
     io,
@@ -166,16 +172,16 @@ impl EventLoop {
         let millis = sleep.as_nanos().div_ceil(1_000_000);
         let timeout = PollTimeout::try_from(i32::try_from(millis).unwrap_or(i32::MAX))
             .unwrap_or(PollTimeout::MAX);
-        let mut control = [
+        let mut watched = vec![
             PollFd::new(self.control.as_fd(), orders),
             PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
         ];
-        match poll(&mut control, timeout) {
+        watched.extend(self.leases.sockets().map(|socket| PollFd::new(socket, PollFlags::POLLIN)));
+        match poll(&mut watched, timeout) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let [control, _] = control;
-        Ok(control.any().unwrap_or(true))
+        Ok(watched.first().and_then(PollFd::any).unwrap_or(true))
     }
 
     /// Collects children that ended or stopped, and does what is due.
@@ -190,6 +196,7 @@ impl EventLoop {
         while let Ok(WaitStatus::Stopped(pid, _)) = waitid(Id::All, look) {
             self.leases.stopped(pid);
         }
+        self.leases.hear();
         self.leases.advance(Instant::now());
         Ok(())
     }
@@ -204,6 +211,7 @@ impl EventLoop {
             Some(OrderKind::Start(order)) => self.leases.start(order, channels(descriptors)?),
             Some(OrderKind::Watch(order)) => self.leases.watch(order.lease),
             Some(OrderKind::Stop(order)) => self.leases.stop(order.lease),
+            Some(OrderKind::Beat(number)) => self.report(SpawnerEvent::Beat(number))?,
             Some(OrderKind::Release(order)) => {
                 self.leases.release(order.lease, Duration::from_millis(order.grace_ms.into()));
             }

@@ -5,6 +5,7 @@ pub(crate) mod channel;
 pub(crate) mod exceeded;
 pub(crate) mod message;
 pub(crate) mod plan;
+pub(crate) mod quarantine;
 pub(crate) mod shared;
 pub(crate) mod shortage;
 pub(crate) mod tier;

@@ -9,7 +9,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::io::Errno;
 use tokio::{io::AsyncReadExt, net::unix::pipe, time::sleep_until};
 use tracing::warn;
 
@@ -90,13 +89,11 @@ impl Capture {
                 excess = limits.exceeded() => return Ok(Some(excess)),
                 ended = worker.wait(), if self.ended.is_none() => self.ended = Some(ended?),
                 () = until(limit) => {
-                    if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-                        return Ok(Some(Termination::Deadline));
-                    }
-                    if !self.read_rest().map_err(cannot(READ))? {
+                    let is_late = deadline.is_some_and(|deadline| deadline <= Instant::now());
+                    if !is_late {
                         warn!("a background process keeps the output pipe open; the output so far is used");
-                        return Ok(None);
                     }
+                    return Ok(is_late.then_some(Termination::Deadline));
                 }
             }
             heard = Instant::now();
@@ -104,22 +101,6 @@ impl Capture {
         // The spawner reports first that the kernel has killed the request for
         // lack of memory, and then the end of the command.
         Ok(limits.reported())
-    }
-
-    /// Asks the kernel what the pipes still hold, up to the limit of the output.
-    /// Returns false if there was nothing.
-    ///
-    /// On a busy machine, the timer can pass before the runtime has noticed that
-    /// a pipe is readable. Its output would be lost.
-    fn read_rest(&mut self) -> io::Result<bool> {
-        let mut piece = Vec::new();
-        let room = self.max_output.saturating_sub(self.output.len()) + 1;
-        let read = [
-            read_now(&mut self.stdout, &mut self.output, room)?,
-            read_now(&mut self.stderr, &mut piece, PIECE)?,
-        ];
-        self.said.push(&piece);
-        Ok(read.contains(&true))
     }
 
     /// Builds the result. `stopped` is the reason if we stopped the command.
@@ -147,31 +128,6 @@ async fn read(pipe: &mut Option<pipe::Receiver>, into: &mut Vec<u8>) -> io::Resu
     Ok(())
 }
 
-/// Reads up to `most` bytes that the pipe holds now. Returns false if it is empty
-/// and open. At the end of the stream, the pipe is dropped.
-fn read_now(
-    pipe: &mut Option<pipe::Receiver>,
-    into: &mut Vec<u8>,
-    most: usize,
-) -> io::Result<bool> {
-    let Some(open) = pipe else { return Ok(false) };
-    let before = into.len();
-    loop {
-        into.reserve(PIECE);
-        match rustix::io::read(&*open, rustix::buffer::spare_capacity(into)) {
-            Ok(0) => {
-                *pipe = None;
-                return Ok(true);
-            }
-            Ok(_) if into.len() - before < most => {}
-            Ok(_) => return Ok(true),
-            Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => return Ok(into.len() > before),
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
 async fn until(limit: Option<Instant>) {
     match limit {
         Some(limit) => sleep_until(limit.into()).await,
@@ -197,46 +153,5 @@ impl Usage {
             system: time(before.system_us, now.system_us),
             max_rss: now.max_rss_kib.saturating_mul(1024),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::Write;
-
-    use super::*;
-
-    fn capture(max_output: usize) -> (Capture, [io::PipeWriter; 2]) {
-        let pair = || {
-            let (reader, writer) = io::pipe().unwrap();
-            rustix::io::ioctl_fionbio(&reader, true).unwrap();
-            let reader = pipe::Receiver::from_owned_fd_unchecked(reader.into()).unwrap();
-            (reader, writer)
-        };
-        let ((stdout, out), (stderr, err)) = (pair(), pair());
-        let before = (Arc::default(), RawUsage::default());
-        (Capture::new([stdout, stderr], max_output, before), [out, err])
-    }
-
-    #[tokio::test]
-    async fn output_that_the_runtime_has_not_noticed_is_read() {
-        let (mut capture, [mut out, mut err]) = capture(100);
-        assert!(!capture.read_rest().unwrap(), "nothing yet");
-        out.write_all(b"out").unwrap();
-        err.write_all(b"err").unwrap();
-        assert!(capture.read_rest().unwrap());
-        assert_eq!(capture.output, b"out");
-        assert!(!capture.read_rest().unwrap(), "both are empty and open");
-        drop((out, err));
-        assert!(capture.read_rest().unwrap());
-        assert!(capture.stdout.is_none() && capture.stderr.is_none());
-    }
-
-    #[tokio::test]
-    async fn no_more_is_read_than_the_limit_and_a_piece() {
-        let (mut capture, [mut out, _err]) = capture(10);
-        out.write_all(&vec![b'x'; PIECE]).unwrap();
-        assert!(capture.read_rest().unwrap());
-        assert!((11..=10 + PIECE).contains(&capture.output.len()));
     }
 }

@@ -4,6 +4,7 @@ use std::{
     collections::HashMap,
     io,
     os::fd::{AsFd, OwnedFd},
+    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -13,12 +14,14 @@ use tokio::{
     net::UnixDatagram,
     sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch},
 };
-use tracing::{error, warn};
+use tracing::{error, info, warn};
 
 use super::{
     bounds::Bounds,
     consumption::Consumption,
     handle::{self, Endpoints, WorkerHandle},
+    health::Health,
+    heartbeat,
     lease::{Lease, NoLease},
     limit_watch::LimitWatch,
     start::Spawner,
@@ -30,6 +33,7 @@ use crate::wire::{
         Grants, JobKind, Leased, LimitExceeded, Order, Released, SpawnerEvent, SpawnerReport,
         WorkerEnded,
     },
+    quarantine::Quarantined,
     usage::TotalLimits,
 };
 
@@ -51,6 +55,7 @@ pub struct Link {
     /// the queue always has room and no lease is lost.
     places: Arc<Semaphore>,
     consumption: watch::Receiver<Consumption>,
+    health: watch::Receiver<Health>,
 }
 
 /// An order to be sent, with the receivers of its result.
@@ -84,18 +89,13 @@ struct Pending {
 impl Link {
     /// Creates a link to `spawner` and its driver. The link works only while
     /// the driver runs.
-    ///
-    /// `quarantined` is called for each lease that could not be cleaned up
-    /// completely.
-    pub fn new(
-        spawner: Spawner,
-        quarantined: impl Fn() + Send + Sync,
-    ) -> io::Result<(Self, impl Future<Output = SpawnerGone>)> {
+    pub fn new(spawner: Spawner) -> io::Result<(Self, impl Future<Output = SpawnerGone>)> {
         let leases = spawner.abilities.leases as usize;
         let (orders, outgoing) = mpsc::channel(leases * ORDERS_PER_LEASE);
         let (consumption, watched) = watch::channel(Consumption::default());
         let places = Arc::new(Semaphore::new(leases));
-        let link = Self { orders, places, consumption: watched };
+        let (health, seen) = watch::channel(Health::default());
+        let link = Self { orders, places, consumption: watched, health: seen };
         rustix::io::ioctl_fionbio(&spawner.control, true)?;
         // tokio has no type for SEQPACKET sockets; its datagram type works for
         // them.
@@ -105,7 +105,9 @@ impl Link {
             waiting: Arc::default(),
             link: link.orders.downgrade(),
             consumption,
-            quarantined,
+            health,
+            beats: watch::Sender::new(0),
+            root: spawner.abilities.root,
         };
         Ok((link, driver.run(outgoing)))
     }
@@ -115,6 +117,12 @@ impl Link {
     #[must_use]
     pub fn consumption(&self) -> watch::Receiver<Consumption> {
         self.consumption.clone()
+    }
+
+    /// Condition of the spawner and of its leases.
+    #[must_use]
+    pub fn health(&self) -> watch::Receiver<Health> {
+        self.health.clone()
     }
 
     /// Sets the limits of all requests together; they replace the earlier ones.
@@ -147,22 +155,27 @@ impl Link {
     }
 }
 
-struct Driver<Q> {
+struct Driver {
     socket: UnixDatagram,
     waiting: Arc<Mutex<Pending>>,
     /// Weak: otherwise the driver would keep its own queue open for ever.
     link: mpsc::WeakSender<Outgoing>,
     consumption: watch::Sender<Consumption>,
-    quarantined: Q,
+    health: watch::Sender<Health>,
+    /// Number of the last heartbeat that the spawner answered.
+    beats: watch::Sender<u64>,
+    /// Directory of all workspaces.
+    root: PathBuf,
 }
 
-impl<Q: Fn()> Driver<Q> {
+impl Driver {
     async fn run(self, outgoing: mpsc::Receiver<Outgoing>) -> SpawnerGone {
         // Both directions run concurrently. If one waited for the other, two
         // full buffers would block each other.
         let ended = tokio::select! {
             ended = self.send_all(outgoing) => ended,
             ended = self.receive_all() => ended,
+            ended = heartbeat::beat(&self.socket, self.beats.subscribe(), &self.health) => ended,
         };
         if let Err(error) = ended {
             error!(%error, "cannot talk to the spawner");
@@ -208,7 +221,9 @@ impl<Q: Fn()> Driver<Q> {
             match report.event {
                 Some(SpawnerEvent::Leased(leased)) => self.leased(leased),
                 Some(SpawnerEvent::WorkerEnded(ended)) => self.ended(ended),
-                Some(SpawnerEvent::Released(released)) => self.released(&released),
+                Some(SpawnerEvent::Released(released)) => self.released(released),
+                Some(SpawnerEvent::Quarantined(lease)) => self.quarantined(&lease),
+                Some(SpawnerEvent::Beat(number)) => drop(self.beats.send_replace(number)),
                 Some(SpawnerEvent::Left(name)) => warn!(
                     name,
                     "cannot remove a leftover of an earlier start from _cmp_server in the work \
@@ -258,18 +273,25 @@ impl<Q: Fn()> Driver<Q> {
         }
     }
 
-    fn released(&self, released: &Released) {
+    fn released(&self, released: Released) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.limits.remove(&released.lease);
         drop(waiting);
         self.consumption.send_if_modified(|all| all.remove(released.lease));
-        if released.quarantined {
-            warn!(
-                lease = released.lease,
-                "processes or files of a request could not be removed; its UID is not leased again"
-            );
-            (self.quarantined)();
+        if self.health.send_if_modified(|health| health.heal(released.lease)) {
+            info!(lease = released.lease, "the rest of a request is gone; its UID is leased again");
         }
+    }
+
+    fn quarantined(&self, lease: &Quarantined) {
+        let mut reason = String::new();
+        self.health.send_modify(|health| reason = health.quarantine(lease, &self.root));
+        warn!(
+            lease = lease.lease,
+            reason,
+            "a request has ended incompletely; its UID is not leased again until this succeeds, \
+             which is tried again and again"
+        );
     }
 }
 
@@ -297,6 +319,7 @@ mod tests {
             match order.what {
                 Some(OrderKind::Lease(LeaseOrder { ticket, .. })) => queue.push(ticket),
                 Some(OrderKind::Release(_)) => is_free = true,
+                Some(OrderKind::Beat(_)) => {}
                 _ => panic!("{order:?}"),
             }
             while is_free && let Some(ticket) = queue.pop() {
@@ -320,7 +343,7 @@ mod tests {
             unlimited: false,
             no_cgroups: None,
         };
-        let (link, driver) = Link::new(Spawner { control, abilities }, || {}).unwrap();
+        let (link, driver) = Link::new(Spawner { control, abilities }).unwrap();
         (link, driver, thread::spawn(move || obey(&theirs)))
     }
 

@@ -167,6 +167,8 @@ fn ready(control: &OwnedFd) -> Result<Abilities, NotStarted> {
             SpawnerEvent::Leased(_)
             | SpawnerEvent::WorkerEnded(_)
             | SpawnerEvent::Released(_)
+            | SpawnerEvent::Quarantined(_)
+            | SpawnerEvent::Beat(_)
             | SpawnerEvent::Left(_)
             | SpawnerEvent::LimitExceeded(_)
             | SpawnerEvent::Usage(_),

@@ -6,11 +6,12 @@
 //! another owner.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs::{self, File, Permissions},
     io,
     os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 use nix::{
@@ -51,6 +52,10 @@ const DEFAULT_ACL: [u8; 28] = [
     255, 255, 255,
 ];
 
+/// Time between two measurements of the caches of an owner. A measurement reads
+/// the attributes of every file.
+const MEASURE_AGAIN: Duration = Duration::from_secs(10);
+
 /// Reasons why there are no caches.
 #[derive(Debug, Error)]
 pub(super) enum NoCache {
@@ -71,9 +76,26 @@ pub(super) enum NoCache {
 #[derive(Debug)]
 pub(super) struct CacheRoot {
     pub(super) path: PathBuf,
+    /// Last measurements, by directory of the owner.
+    measured: BTreeMap<PathBuf, Instant>,
 }
 
 impl CacheRoot {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self { path, measured: BTreeMap::new() }
+    }
+
+    /// Returns true if the caches of an owner were not measured lately. They
+    /// count as measured then.
+    pub(super) fn take_due(&mut self, shared: &SharedCaches, now: Instant) -> bool {
+        let last = self.measured.get(&shared.directory);
+        let is_due = last.is_none_or(|last| now - *last >= MEASURE_AGAIN);
+        if is_due {
+            self.measured.insert(shared.directory.clone(), now);
+        }
+        is_due
+    }
+
     /// Creates missing directories of the grants and returns the caches. `uids`
     /// is `None` in tiers without separate UIDs.
     pub(super) fn prepare(
@@ -175,7 +197,7 @@ mod tests {
     #[test]
     fn existing_caches_are_kept() {
         let work = tempfile::tempdir().unwrap();
-        let caches = CacheRoot { path: work.path().to_owned() };
+        let caches = CacheRoot::new(work.path().to_owned());
         let shared = caches.prepare(&grants("helm", &["one", "two"]), None).unwrap();
         let one = shared.path("one").unwrap();
         fs::write(one.join("file"), "kept").unwrap();
@@ -185,9 +207,21 @@ mod tests {
     }
 
     #[test]
+    fn many_requests_measure_a_cache_once() {
+        let shared =
+            |owner: &str| SharedCaches { group: None, directory: owner.into(), names: Vec::new() };
+        let mut caches = CacheRoot::new(PathBuf::new());
+        let now = Instant::now();
+        assert!(caches.take_due(&shared("helm"), now));
+        assert!((0..70).all(|_| !caches.take_due(&shared("helm"), now)));
+        assert!(caches.take_due(&shared("kustomize"), now));
+        assert!(caches.take_due(&shared("helm"), now + MEASURE_AGAIN));
+    }
+
+    #[test]
     fn names_that_leave_the_directory_are_refused() {
         let work = tempfile::tempdir().unwrap();
-        let caches = CacheRoot { path: work.path().to_owned() };
+        let caches = CacheRoot::new(work.path().to_owned());
         for (owner, name) in [("..", "a"), ("a", ".."), ("a/b", "c"), ("a", "/etc")] {
             let refused = caches.prepare(&grants(owner, &[name]), None);
             assert!(matches!(refused, Err(NoCache::Name(_))), "{owner} {name}");
@@ -198,7 +232,7 @@ mod tests {
     #[test]
     fn a_link_in_place_of_a_cache_is_not_followed() {
         let (work, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let caches = CacheRoot { path: work.path().to_owned() };
+        let caches = CacheRoot::new(work.path().to_owned());
         std::os::unix::fs::symlink(elsewhere.path(), work.path().join("helm")).unwrap();
         assert!(caches.prepare(&grants("helm", &["one"]), None).is_err());
         assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);

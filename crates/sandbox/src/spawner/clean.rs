@@ -1,31 +1,29 @@
-//! Removes a lease's files, running as the UID that owns them.
+//! Ends a lease: kills its processes and removes its files, the latter running
+//! as the UID that owns them.
 
 use std::{
-    convert::Infallible,
-    ffi::CStr,
     os::{fd::OwnedFd, unix::process::ExitStatusExt},
     process::ExitStatus,
+    time::{Duration, Instant},
 };
 
-use cmp_procfs::{Fields, is_gone};
 use nix::{
     errno::Errno,
-    sys::{
-        resource::{Resource, setrlimit},
-        signal::Signal,
-    },
-    unistd::{Gid, Uid, execve, setgroups, setresgid, setresuid},
+    sys::resource::{Resource, setrlimit},
+    unistd::{Gid, Uid, setgroups, setresgid, setresuid},
 };
+use rustix::process::setpriority_process;
 
 use super::{
-    kill::{become_killer, end_all},
-    process_check::ProcessCheck,
+    duty::{EndDuty, HandOver},
+    kill::{become_killer, end_until_gone},
+    process_check::{ProcessCheck, has_nproc_mark, has_visible_process, visible_processes},
     release::Remaining,
     uid_pool::UidPair,
+    word::{MAX_PIDS, Word, wait_for_turn},
 };
-use crate::kernel::privilege::drop_capabilities;
 use crate::{
-    wire::shared::SharedCaches,
+    kernel::privilege::drop_capabilities,
     worker::{remove, share},
 };
 
@@ -33,110 +31,126 @@ const NOTHING: i32 = 0;
 const PROCESSES: i32 = 1;
 const FILES: i32 = 2;
 
-/// Reads a cleaner's exit code. If a process killed the cleaner, that process
-/// still exists.
+/// Work on files before another lease gets its turn. Most leases need less.
+const TURN: Duration = Duration::from_millis(500);
+
+/// Priority (`nice`) after the first turn.
+const NICE: i32 = 10;
+
+/// Reads the exit code of a process that ended a lease. If it was killed itself,
+/// another one has to find out.
 pub(super) fn found(status: i32) -> Remaining {
     match ExitStatus::from_raw(status).code() {
         Some(NOTHING) => Remaining::Nothing,
-        Some(PROCESSES) | None => Remaining::Processes,
-        Some(_) => Remaining::Files,
+        Some(PROCESSES) => Remaining::Processes,
+        Some(FILES) => Remaining::Files,
+        Some(_) | None => Remaining::Unknown,
     }
 }
 
-/// The workspace to clean and the UIDs involved.
-#[derive(Debug)]
-pub(super) struct CleanTarget<'w> {
-    /// The tenant's UID; `None` in tiers without separate UIDs.
-    pub(super) tenant: Option<Uid>,
-    /// UID for killing the tenant's processes first; `None` if that is not
-    /// needed.
-    pub(super) killer: Option<Uid>,
-    /// Caches that the tenant used.
-    pub(super) shared: Option<&'w SharedCaches>,
-    /// Method to find out whether the tenant has processes.
-    pub(super) process_check: ProcessCheck,
-}
-
-/// Runs in a child. Kills the tenant's processes if ordered to and switches to
-/// the tenant's UID. If the tenant has no process left, hands its caches on and
-/// removes everything in `workspace`, a directory in `root`.
-pub(super) fn clean(root: &OwnedFd, workspace: &str, target: &CleanTarget<'_>) -> i32 {
-    if let Some(tenant) = target.tenant {
-        match become_tenant(tenant, target) {
-            Ok(()) if has_other_processes(tenant, target.process_check) => return PROCESSES,
-            Ok(()) => {}
-            Err(found) => return found,
+/// Runs in a child. Kills the tenant's processes, waits for its turn and
+/// switches to the tenant's UID. Then hands its caches on and removes everything
+/// in its workspace, a directory in `root`.
+pub(super) fn end(duty: &EndDuty, root: &OwnedFd, socket: &OwnedFd) -> i32 {
+    let caches = duty.caches();
+    let group = caches.as_ref().and_then(|caches| caches.shared.group);
+    if let Some(tenant) = duty.owner()
+        && let Err(code) = end_processes(duty, tenant, group, socket)
+    {
+        return code;
+    }
+    let mut turns = Turns { socket, until: Instant::now() + TURN };
+    if !duty.has_turn && turns.wait().is_err() {
+        return FILES;
+    }
+    match end_files(duty, caches, root, &mut turns) {
+        Ok(()) => NOTHING,
+        Err(error) => {
+            // The exit code says it too.
+            let _ = Word::Files(error as i32).tell(socket);
+            FILES
         }
     }
-    if let Some(shared) = target.shared {
-        share::hand_on(shared);
-    }
-    match remove::contents(root, workspace) {
-        Ok(()) => NOTHING,
-        Err(_) => FILES,
-    }
 }
 
-/// Each error maps to the exit code of the step that failed.
-fn become_tenant(tenant: Uid, target: &CleanTarget<'_>) -> Result<(), i32> {
-    prepare(tenant, target.shared.and_then(|shared| shared.group)).map_err(|_refused| FILES)?;
-    if let Some(killer) = target.killer {
-        let uids = UidPair { killer, tenant };
-        let killed = become_killer(uids).and_then(|()| end_all(uids, Signal::SIGKILL));
-        killed.map_err(|_not_let| PROCESSES)?;
-    }
-    change(tenant).map_err(|_refused| FILES)
+fn end_processes(
+    duty: &EndDuty,
+    tenant: Uid,
+    group: Option<Gid>,
+    socket: &OwnedFd,
+) -> Result<(), i32> {
+    become_member(tenant, group).map_err(|_refused| PROCESSES)?;
+    let process_check = duty.process_check();
+    let ended = match duty.killing_uid().map(|killer| UidPair { killer, tenant }) {
+        Some(uids) => become_killer(uids)
+            .and_then(|()| end_until_gone(uids, process_check))
+            .and_then(|()| become_tenant(tenant)),
+        None => become_tenant(tenant).and_then(|()| has_none(tenant, process_check)),
+    };
+    ended.map_err(|_left| {
+        let left = visible_processes(tenant, MAX_PIDS);
+        // The exit code says it too.
+        let _ = Word::Processes(left).tell(socket);
+        PROCESSES
+    })
 }
 
-/// Switches to a UID permanently. The kernel marks this process if the UID owns
-/// other processes.
-pub(super) fn become_user(user: Uid) -> Result<(), Errno> {
-    prepare(user, None)?;
-    change(user)
+/// Fails if the tenant has processes. This process has just got its UID.
+fn has_none(tenant: Uid, process_check: ProcessCheck) -> Result<(), Errno> {
+    let is_unsure = process_check == ProcessCheck::Listing || has_nproc_mark();
+    if is_unsure && has_visible_process(tenant) { Err(Errno::EBUSY) } else { Ok(()) }
 }
 
-fn change(user: Uid) -> Result<(), Errno> {
-    setresuid(user, user, user)?;
-    drop_capabilities()
-}
-
-fn prepare(tenant: Uid, further: Option<Gid>) -> Result<(), Errno> {
-    // With a limit of 0, switching to a UID that owns a process marks this one,
-    // and execve(2) then returns EAGAIN. This takes two system calls. Reading
-    // /proc takes ten microseconds for each process of the node.
+fn become_member(tenant: Uid, further: Option<Gid>) -> Result<(), Errno> {
     setrlimit(Resource::RLIMIT_NPROC, 0, 0)?;
     let group = Gid::from_raw(tenant.as_raw());
     setgroups(further.as_slice())?;
     setresgid(group, group, group)
 }
 
-fn has_other_processes(user: Uid, process_check: ProcessCheck) -> bool {
-    // The kernel counts processes of the whole node, and another Pod may use
-    // the same UIDs. Only visible processes can belong to the tenant.
-    (process_check == ProcessCheck::Listing || has_nproc_mark()) && has_visible_process(user)
+fn become_tenant(user: Uid) -> Result<(), Errno> {
+    setresuid(user, user, user)?;
+    drop_capabilities()
 }
 
-/// Returns true if [`become_user`] left a mark.
-pub(super) fn has_nproc_mark() -> bool {
-    let none: [&CStr; 0] = [];
-    // The kernel checks the mark before it searches the file, which does not
-    // exist.
-    let refused: Result<Infallible, Errno> = execve(c"/proc/self/none", &none, &none);
-    matches!(refused, Err(Errno::EAGAIN))
+fn end_files(
+    duty: &EndDuty,
+    caches: Option<HandOver>,
+    root: &OwnedFd,
+    turns: &mut Turns<'_>,
+) -> Result<(), Errno> {
+    let mut pause = || turns.pass();
+    if let Some(HandOver { shared, since, measure }) = caches {
+        share::hand_on(&shared, share::Extent { since, measure }, &mut pause)?;
+    }
+    remove::contents(root, &duty.workspace, &mut pause)
 }
 
-/// Returns true if another process of the UID is visible or cannot be ruled
-/// out.
-pub(super) fn has_visible_process(user: Uid) -> bool {
-    let own = std::process::id();
-    let Ok(pids) = cmp_procfs::pids() else { return true };
-    pids.into_iter().any(|pid| pid != own && may_be_of(pid, user))
+/// The turns of a process among those that work on files.
+struct Turns<'t> {
+    socket: &'t OwnedFd,
+    until: Instant,
 }
 
-/// Returns true if the process belongs to the UID or cannot be read.
-fn may_be_of(pid: u32, user: Uid) -> bool {
-    match Fields::status(pid) {
-        Ok(status) => status.id("Uid").is_none_or(|real| real == user.as_raw()),
-        Err(error) => !is_gone(&error),
+impl Turns<'_> {
+    /// Lets others work if this turn is over. An error means that the spawner is
+    /// gone.
+    fn pass(&mut self) -> Result<(), Errno> {
+        if Instant::now() < self.until {
+            return Ok(());
+        }
+        // A lower priority is a favour to others, not a right.
+        let _ = setpriority_process(None, NICE);
+        self.wait()
+    }
+
+    fn wait(&mut self) -> Result<(), Errno> {
+        let gone = |_| Errno::EPIPE;
+        Word::Waiting.tell(self.socket).map_err(gone)?;
+        if !wait_for_turn(self.socket) {
+            return Err(Errno::EPIPE);
+        }
+        self.until = Instant::now() + TURN;
+        Ok(())
     }
 }

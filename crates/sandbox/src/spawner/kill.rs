@@ -1,23 +1,91 @@
 //! Kills all processes of one UID and no others.
 
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
 use nix::{
     errno::Errno,
-    sys::signal::{Signal, kill},
+    sys::{
+        resource::{Resource, setrlimit},
+        signal::{Signal, kill},
+    },
     unistd::{Gid, Pid, ResUid, getresuid, setgroups, setresgid, setresuid},
 };
 
-use super::{clean::has_visible_process, uid_pool::UidPair};
+use super::{
+    backoff::Backoff,
+    process_check::{ProcessCheck, has_nproc_mark, has_visible_process},
+    uid_pool::UidPair,
+};
 use crate::kernel::privilege::drop_capabilities;
 
 /// Exit code of a killer that lacked the rights to kill.
 const UNFIT: i32 = 1;
 
-/// Runs in a child. Sends `signal` to all processes of a tenant at once.
-pub(super) fn kill_all(uids: UidPair, signal: Signal) -> i32 {
-    let group = Gid::from_raw(uids.killer.as_raw());
-    let prepared = setgroups(&[]).and_then(|()| setresgid(group, group, group));
-    let killed = prepared.and_then(|()| become_killer(uids)).and_then(|()| end_all(uids, signal));
+/// Pauses between two checks after SIGTERM.
+const STOPPING: Backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(160));
+
+/// Pauses between two rounds of SIGKILL. A killed process usually ends within a
+/// millisecond.
+const DYING: Backoff = Backoff::new(Duration::from_micros(500), Duration::from_millis(100));
+
+/// Longest time that processes may survive SIGKILL before the killer reports
+/// them. They end within milliseconds unless the kernel is stuck.
+const KILL_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Runs in a child. Kills all processes of a tenant at once.
+pub(super) fn sweep(uids: UidPair) -> i32 {
+    let killed = become_member(uids)
+        .and_then(|()| become_killer(uids))
+        .and_then(|()| end_all(uids, Signal::SIGKILL));
     killed.map_or(UNFIT, |()| 0)
+}
+
+/// Runs in a child. Sends SIGTERM to all processes of a tenant, and waits until
+/// they end.
+///
+/// The tenant can change the priority of this process, so the spawner does not
+/// wait for it longer than the grace.
+pub(super) fn stop(uids: UidPair, grace: Duration) -> i32 {
+    let began = Instant::now();
+    let stopped = become_member(uids)
+        .and_then(|()| become_killer(uids))
+        .and_then(|()| end_all(uids, Signal::SIGTERM));
+    if stopped.is_err() {
+        return UNFIT;
+    }
+    for earlier in 0.. {
+        thread::sleep(STOPPING.pause(earlier));
+        if began.elapsed() >= grace || !has_visible_process(uids.tenant) {
+            break;
+        }
+    }
+    0
+}
+
+/// Kills all processes of a tenant again and again until none is left. The
+/// calling process must be a killer.
+pub(super) fn end_until_gone(uids: UidPair, process_check: ProcessCheck) -> Result<(), Errno> {
+    let began = Instant::now();
+    for earlier in 0.. {
+        end_all(uids, Signal::SIGKILL)?;
+        if !has_processes(uids, process_check)? {
+            return Ok(());
+        }
+        if began.elapsed() > KILL_PATIENCE {
+            break;
+        }
+        thread::sleep(DYING.pause(earlier));
+    }
+    Err(Errno::ETIMEDOUT)
+}
+
+/// The group of a killer.
+fn become_member(uids: UidPair) -> Result<(), Errno> {
+    let group = Gid::from_raw(uids.killer.as_raw());
+    setgroups(&[]).and_then(|()| setresgid(group, group, group))
 }
 
 /// Drops all privileges and keeps the tenant's UID as the effective UID only.
@@ -38,7 +106,7 @@ pub(super) fn become_killer(uids: UidPair) -> Result<(), Errno> {
 
 /// Signals all processes of a tenant. kill(-1) reaches them in one call, so
 /// none escapes by forking.
-pub(super) fn end_all(uids: UidPair, signal: Signal) -> Result<(), Errno> {
+fn end_all(uids: UidPair, signal: Signal) -> Result<(), Errno> {
     match kill(Pid::from_raw(-1), signal) {
         // There was no process.
         Ok(()) | Err(Errno::ESRCH) => Ok(()),
@@ -47,4 +115,24 @@ pub(super) fn end_all(uids: UidPair, signal: Signal) -> Result<(), Errno> {
         Err(Errno::EPERM) if !has_visible_process(uids.tenant) => Ok(()),
         Err(error) => Err(error),
     }
+}
+
+/// Returns true if the tenant has processes. All of them have been killed.
+fn has_processes(uids: UidPair, process_check: ProcessCheck) -> Result<bool, Errno> {
+    let UidPair { killer, tenant } = uids;
+    if process_check == ProcessCheck::NprocMark {
+        // With a limit of 0, switching to a UID that owns a process marks this
+        // one. The killer's UID stays the saved one, so the switch back needs
+        // no privilege.
+        setrlimit(Resource::RLIMIT_NPROC, 0, 0)?;
+        setresuid(tenant, tenant, killer)?;
+        let is_marked = has_nproc_mark();
+        setresuid(killer, tenant, killer)?;
+        if !is_marked {
+            return Ok(false);
+        }
+    }
+    // The kernel counts processes of the whole node, and another Pod may use
+    // the same UIDs. Only visible processes can belong to the tenant.
+    Ok(has_visible_process(tenant))
 }

@@ -1,5 +1,6 @@
 //! All leases, their workers and other children.
 
+mod children;
 mod enclose;
 mod measure;
 mod release;
@@ -8,26 +9,26 @@ mod stale;
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    io,
     os::fd::AsFd,
     time::{Duration, Instant},
 };
 
-use nix::{
-    sys::signal::Signal,
-    unistd::{Pid, Uid, geteuid},
-};
+use nix::unistd::{Pid, Uid, geteuid};
 
-use self::measure::RunningMeter;
+use self::{children::ChildRole, stale::StaleDirectory};
 use super::{
     caches::NoCache,
-    clean,
+    no_process,
     process_check::ProcessCheck,
+    reserve::Reserve,
     setup::{Prepared, filters_workers},
-    slot::{LeaseRecord, PendingWorker, SlotState, Slots},
+    slot::{LeaseRecord, PendingWorker, SlotState, Slots, Traces},
+    turns::Turns,
     uid_pool::UidPool,
 };
 use crate::{
-    kernel::fork::{Reaped, SingleThreaded},
+    kernel::fork::SingleThreaded,
     wire::{
         message::{
             Grants, JobKind, LeaseOrder, Leased, Ready, SpawnerEvent, StartOrder, WorkerEnded,
@@ -44,30 +45,16 @@ pub(super) struct Leases {
     prepared: Prepared,
     slots: Slots,
     children: BTreeMap<Pid, ChildRole>,
+    /// Processes that stand by to end leases.
+    reserve: Reserve,
+    /// Leases whose files are being removed.
+    turns: Turns,
+    /// Directories that an earlier spawner left behind.
+    stale: Vec<StaleDirectory>,
     /// Orders that wait for a UID. The supervisor never sends more than it has
     /// places.
     queue: VecDeque<(LeaseOrder, Channels)>,
     reports: Vec<SpawnerEvent>,
-}
-
-/// Purpose of a child.
-#[derive(Debug)]
-enum ChildRole {
-    Worker {
-        slot: usize,
-        job: u64,
-    },
-    /// Signals all processes of a slot's tenant.
-    Killer {
-        slot: usize,
-        signal: Signal,
-    },
-    Cleaner {
-        slot: usize,
-    },
-    Meter(RunningMeter),
-    /// Removes a workspace that an earlier spawner left behind.
-    Stale(String),
 }
 
 impl Leases {
@@ -81,6 +68,9 @@ impl Leases {
             prepared,
             slots,
             children: BTreeMap::new(),
+            reserve: Reserve::new(fork),
+            turns: Turns::default(),
+            stale: Vec::new(),
             queue: VecDeque::new(),
             reports: Vec::new(),
         }
@@ -108,12 +98,16 @@ impl Leases {
     /// Time of the next action.
     pub(super) fn due(&self) -> Option<Instant> {
         let reusable = (!self.queue.is_empty()).then(|| self.slots.next_reusable()).flatten();
-        self.slots.iter().filter_map(|(_, slot)| slot.wake()).chain(reusable).min()
+        let slots = self.slots.iter().filter_map(|(_, slot)| slot.wake());
+        slots.chain(reusable).chain(self.stale_due()).chain(self.reserve.due()).min()
     }
 
-    /// Returns true if a lease is being released.
+    /// Returns true if a lease is being released and may soon be free.
     pub(super) fn any_releasing(&self) -> bool {
-        self.slots.iter().any(|(_, slot)| matches!(slot.state, SlotState::Releasing { .. }))
+        self.slots.iter().any(|(_, slot)| match &slot.state {
+            SlotState::Releasing { release, .. } => !release.is_quarantined(),
+            SlotState::Free { .. } | SlotState::Leased(_) => false,
+        })
     }
 
     pub(super) fn lease(&mut self, order: LeaseOrder, channels: Channels) {
@@ -146,7 +140,7 @@ impl Leases {
             None => self.refuse(worker.job, "its lease is ending"),
             Some(lease) => {
                 lease.pending = Some(worker);
-                self.signal(index, Signal::SIGKILL);
+                self.sweep(index);
             }
         }
     }
@@ -161,11 +155,13 @@ impl Leases {
             Ok(shared) => shared,
             Err(error) => return self.refuse(job, &format!("its caches: {error}")),
         };
+        if let Err(error) = self.promise_end(index) {
+            return self.refuse(job, &no_process::reason(&error));
+        }
         if let Err(error) = self.enclose(index, grants.limits) {
             return self.refuse(job, &format!("its cgroup: {error}"));
         }
         let Some(lease) = self.slots.lease_mut(index) else { return };
-        lease.used = true;
         lease.shared = shared.clone().or(lease.shared.take());
         let root = &self.prepared.root;
         let tenant = Tenant { user, workspace: root.path.join(&lease.workspace), shared };
@@ -192,11 +188,12 @@ impl Leases {
         };
         match forked {
             Ok(pid) => {
+                lease.traces = Traces::Processes;
                 lease.workers.insert(pid, job);
                 lease.limits = grants.limits;
                 self.children.insert(pid, ChildRole::Worker { slot: index, job });
             }
-            Err(error) => self.refuse(job, &error.to_string()),
+            Err(error) => self.refuse(job, &no_process::reason(&error)),
         }
     }
 
@@ -226,7 +223,7 @@ impl Leases {
     pub(super) fn stop(&mut self, lease: u64) {
         let index = self.slots.find(lease);
         if let Some(index) = index.filter(|index| self.slots.lease_mut(*index).is_some()) {
-            self.signal(index, Signal::SIGTERM);
+            self.signal_stop(index, Duration::ZERO);
         }
     }
 
@@ -246,53 +243,6 @@ impl Leases {
         }
     }
 
-    /// Handles a child that has ended.
-    pub(super) fn reaped(&mut self, reaped: Reaped) {
-        let now = Instant::now();
-        match self.children.remove(&reaped.pid) {
-            Some(ChildRole::Worker { slot, job }) => self.worker_ended(slot, job, reaped),
-            Some(ChildRole::Killer { slot, signal }) => {
-                if reaped.status != 0 {
-                    self.missed(slot);
-                }
-                self.signalled(slot, signal);
-            }
-            Some(ChildRole::Cleaner { slot }) => {
-                self.step(slot, |release| release.cleaned(now, clean::found(reaped.status)));
-            }
-            Some(ChildRole::Meter(look)) => self.measured(look, reaped.status, now),
-            Some(ChildRole::Stale(name)) if self.remove_directory(&name) => {}
-            Some(ChildRole::Stale(name)) => self.reports.push(SpawnerEvent::Left(name)),
-            // A tenant's orphan; the spawner adopted it as the nearest
-            // subreaper.
-            None => {}
-        }
-    }
-
-    /// Handles a child that was stopped. A stopped cleaner means that a process
-    /// of its UID is left, which would block the release for ever.
-    pub(super) fn stopped(&mut self, pid: Pid) {
-        if let Some(ChildRole::Cleaner { slot }) = self.children.get(&pid) {
-            let slot = *slot;
-            self.signal(slot, Signal::SIGKILL);
-        }
-    }
-
-    fn worker_ended(&mut self, index: usize, job: u64, reaped: Reaped) {
-        if let Some(lease) = self.slots.any_lease_mut(index) {
-            lease.workers.remove(&reaped.pid);
-        }
-        self.report_excess(index);
-        self.slots.wake_now(index, Instant::now());
-        self.start_waiting(index);
-        self.reports.push(SpawnerEvent::WorkerEnded(WorkerEnded {
-            job,
-            status: reaped.status,
-            used: reaped.into(),
-            failure: String::new(),
-        }));
-    }
-
     /// Does everything that is due.
     pub(super) fn advance(&mut self, now: Instant) {
         for index in 0..self.slots.len() {
@@ -301,13 +251,28 @@ impl Leases {
             }
             self.measure_if_due(index, now);
         }
+        self.retry_stale(now);
+        self.serve_turns();
         self.serve_queue(now);
+        self.reserve.fill(self.prepared.uids.as_ref(), now);
+    }
+
+    /// Makes sure that a process stands by to end the lease, before anything of
+    /// its tenant can run.
+    fn promise_end(&mut self, index: usize) -> io::Result<()> {
+        if let Some(lease) = self.slots.lease_mut(index).filter(|lease| !lease.has_promise) {
+            self.reserve.promise(self.prepared.uids.as_ref())?;
+            lease.has_promise = true;
+        }
+        Ok(())
     }
 
     /// Starts the pending worker if no process of the previous command is left.
     fn start_waiting(&mut self, index: usize) {
         let lease = self.slots.lease_mut(index);
-        let is_swept = |lease: &&mut LeaseRecord| !lease.used && lease.workers.is_empty();
+        let is_swept = |lease: &&mut LeaseRecord| {
+            lease.traces != Traces::Processes && lease.workers.is_empty()
+        };
         if let Some(worker) = lease.filter(is_swept).and_then(|lease| lease.pending.take()) {
             self.fork_worker(index, worker);
         }

@@ -6,14 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nix::{
-    sys::{signal::Signal, wait::waitpid},
-    unistd::Uid,
-};
+use nix::{sys::wait::waitpid, unistd::Uid};
 
 use super::{
-    clean::has_visible_process,
-    kill::kill_all,
+    kill::sweep,
+    process_check::has_visible_process,
     uid_pool::{UidPair, UidPool},
 };
 use crate::kernel::fork::SingleThreaded;
@@ -47,7 +44,7 @@ pub(super) fn end(fork: SingleThreaded, uids: &mut UidPool, owners: impl Iterato
             // One at a time: two killers with the same UID could kill each
             // other.
             let pair = UidPair { killer, tenant: *owner };
-            if let Ok(killer) = fork.fork(|| kill_all(pair, Signal::SIGKILL)) {
+            if let Ok(killer) = fork.fork(|| sweep(pair)) {
                 let _ = waitpid(killer, None);
             }
         }

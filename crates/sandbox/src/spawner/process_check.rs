@@ -1,17 +1,26 @@
 //! Finds out whether a UID owns processes.
 
 use std::{
+    convert::Infallible,
+    ffi::CStr,
     io::{Read, Write},
     os::{fd::AsFd, unix::net::UnixStream},
 };
 
+use cmp_procfs::{Fields, is_gone};
 use nix::{
-    sys::wait::{WaitStatus, waitpid},
-    unistd::Uid,
+    errno::Errno,
+    sys::{
+        resource::{Resource, setrlimit},
+        wait::{WaitStatus, waitpid},
+    },
+    unistd::{Gid, Uid, execve, setgroups, setresgid, setresuid},
 };
 
-use super::clean::{become_user, has_nproc_mark};
-use crate::kernel::fork::{SingleThreaded, close_all_but};
+use crate::kernel::{
+    fork::{SingleThreaded, close_all_but},
+    privilege::drop_capabilities,
+};
 
 /// Methods to find out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,4 +65,52 @@ fn stay(user: Uid, other: &mut UnixStream) -> Option<()> {
     become_user(user).ok()?;
     other.write_all(&[0]).ok()?;
     other.read_to_end(&mut Vec::new()).ok().map(drop)
+}
+
+/// Switches to a UID permanently. The kernel marks this process if the UID owns
+/// other processes.
+fn become_user(user: Uid) -> Result<(), Errno> {
+    // With a limit of 0, switching to a UID that owns a process marks this one,
+    // and execve(2) then returns EAGAIN. This takes two system calls. Reading
+    // /proc takes ten microseconds for each process of the node.
+    setrlimit(Resource::RLIMIT_NPROC, 0, 0)?;
+    let group = Gid::from_raw(user.as_raw());
+    setgroups(&[])?;
+    setresgid(group, group, group)?;
+    setresuid(user, user, user)?;
+    drop_capabilities()
+}
+
+/// Returns true if the last change of the UID left a mark.
+pub(super) fn has_nproc_mark() -> bool {
+    let none: [&CStr; 0] = [];
+    // The kernel checks the mark before it searches the file, which does not
+    // exist.
+    let refused: Result<Infallible, Errno> = execve(c"/proc/self/none", &none, &none);
+    matches!(refused, Err(Errno::EAGAIN))
+}
+
+/// Returns true if another process of the UID is visible or cannot be ruled
+/// out.
+pub(super) fn has_visible_process(user: Uid) -> bool {
+    let Ok(pids) = cmp_procfs::pids() else { return true };
+    others(pids, user).next().is_some()
+}
+
+/// The first visible processes of the UID, at most `most`.
+pub(super) fn visible_processes(user: Uid, most: usize) -> Vec<u32> {
+    others(cmp_procfs::pids().unwrap_or_default(), user).take(most).collect()
+}
+
+fn others(pids: Vec<u32>, user: Uid) -> impl Iterator<Item = u32> {
+    let own = std::process::id();
+    pids.into_iter().filter(move |pid| *pid != own && may_be_of(*pid, user))
+}
+
+/// Returns true if the process belongs to the UID or cannot be read.
+fn may_be_of(pid: u32, user: Uid) -> bool {
+    match Fields::status(pid) {
+        Ok(status) => status.id("Uid").is_none_or(|real| real == user.as_raw()),
+        Err(error) => !is_gone(&error),
+    }
 }

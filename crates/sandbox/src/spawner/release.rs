@@ -2,117 +2,122 @@
 
 use std::time::{Duration, Instant};
 
-/// Longest time that processes may survive SIGKILL before their slot is
+use super::backoff::Backoff;
+
+/// Pauses between two attempts to end a lease.
+const AGAIN: Backoff = Backoff::new(Duration::from_millis(10), Duration::from_secs(15));
+
+/// Longest time that workers may take to end after SIGKILL before the lease is
 /// quarantined. They end within milliseconds unless the kernel is stuck.
-const KILL_PATIENCE: Duration = Duration::from_secs(2);
+const WORKER_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Time between two checks after SIGTERM.
-const CHECK_AGAIN: Duration = Duration::from_millis(20);
-
-/// Time in which a killed process usually ends.
-const DYING: Duration = Duration::from_millis(1);
-
-/// Time between two rounds of SIGKILL.
-const KILL_AGAIN: Duration = Duration::from_millis(100);
-
-/// The release of one lease.
+/// The release of one lease. It goes on until nothing of the lease is left.
 #[derive(Debug)]
 pub(super) struct Release {
-    /// End of the time between SIGTERM and SIGKILL.
-    grace: Instant,
-    /// Time of the first SIGKILL.
-    killed: Option<Instant>,
+    phase: Phase,
+    /// Attempts that failed.
+    failures: u32,
+    is_quarantined: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// SIGTERM was sent. SIGKILL follows at this time.
+    Stopping(Instant),
+    /// SIGKILL was sent at this time.
+    Killing(Instant),
+    /// Neither processes nor files are left.
+    Done,
 }
 
 /// Next step of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReleaseStep {
-    /// Send SIGTERM to all processes.
-    Stop,
-    /// Start to send SIGKILL to all processes.
-    Kill,
-    /// Start a cleaner. It repeats SIGKILL if that was sent before, and removes
-    /// files if no process is left.
-    Clean,
-    /// Wait until then, and continue with [`ReleaseStep::Clean`] or
-    /// [`ReleaseStep::Kill`].
+    /// Send SIGTERM to all processes and wait until then.
+    Stop(Instant),
+    /// Send SIGKILL to the workers, and let a process of the reserve kill all
+    /// others and remove the files.
+    End,
+    /// Wait until then, and continue with [`ReleaseStep::End`].
     Wait(Instant),
     /// Make the slot free.
     Free,
-    /// Never use the slot again.
-    Quarantine,
 }
 
-/// Leftovers that a cleaner found.
+/// Result of an attempt to end a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Remaining {
-    /// Neither processes nor files.
+    /// Neither processes nor files are left.
     Nothing,
-    /// Processes, so files were not removed.
+    /// Processes are left.
     Processes,
-    /// Files that could not be removed.
+    /// Files are left.
     Files,
+    /// The attempt failed without a result, for example because no process
+    /// could be created.
+    Unknown,
 }
 
 impl Release {
-    /// Starts a release. `busy` means that a worker or leftovers of a command
-    /// may run.
-    pub(super) fn begin(now: Instant, grace: Duration, busy: bool) -> (Self, ReleaseStep) {
-        let mut release = Self { grace: now + grace, killed: None };
-        let step = match busy {
-            true if grace.is_zero() => release.kill(now),
-            true => ReleaseStep::Stop,
-            // Nothing of the tenant ran. Otherwise a killer comes first,
-            // because the tenant's processes could attack a cleaner, which has
-            // their UID.
-            false => ReleaseStep::Clean,
-        };
-        (release, step)
+    /// Starts a release. `has_run` means that a worker was started.
+    pub(super) fn begin(now: Instant, grace: Duration, has_run: bool) -> (Self, ReleaseStep) {
+        let new = |phase| Self { phase, failures: 0, is_quarantined: false };
+        if !has_run {
+            return (new(Phase::Done), ReleaseStep::Free);
+        }
+        if grace.is_zero() {
+            return (new(Phase::Killing(now)), ReleaseStep::End);
+        }
+        (new(Phase::Stopping(now + grace)), ReleaseStep::Stop(now + grace))
     }
 
-    /// Next step after the signal of [`ReleaseStep::Stop`] or
-    /// [`ReleaseStep::Kill`].
-    pub(super) fn signalled(&self, now: Instant) -> ReleaseStep {
-        if self.killed.is_some() {
-            ReleaseStep::Clean
-        } else {
-            ReleaseStep::Wait(now + CHECK_AGAIN)
+    /// Next step when all processes have ended after SIGTERM, or SIGTERM could
+    /// not be sent.
+    pub(super) fn stopped(&mut self, now: Instant) -> ReleaseStep {
+        self.phase = Phase::Killing(now);
+        ReleaseStep::End
+    }
+
+    /// Next step after an attempt to end the lease.
+    pub(super) fn ended(&mut self, now: Instant, found: Remaining) -> ReleaseStep {
+        if found == Remaining::Nothing {
+            self.phase = Phase::Done;
+            return ReleaseStep::Free;
+        }
+        if self.phase == Phase::Done {
+            self.phase = Phase::Killing(now);
+        }
+        let pause = AGAIN.pause(self.failures);
+        self.failures = self.failures.saturating_add(1);
+        ReleaseStep::Wait(now + pause)
+    }
+
+    /// Next step after [`ReleaseStep::Stop`] or [`ReleaseStep::Wait`].
+    pub(super) fn waited(&mut self, now: Instant) -> ReleaseStep {
+        match self.phase {
+            Phase::Stopping(_) => self.stopped(now),
+            Phase::Killing(_) => ReleaseStep::End,
+            Phase::Done => ReleaseStep::Free,
         }
     }
 
-    /// Next step after a cleaner has ended.
-    pub(super) fn cleaned(&mut self, now: Instant, found: Remaining) -> ReleaseStep {
-        match (found, self.killed) {
-            (Remaining::Nothing, _) => ReleaseStep::Free,
-            (Remaining::Files, _) => ReleaseStep::Quarantine,
-            (Remaining::Processes, None) if now < self.grace => {
-                ReleaseStep::Wait(now + CHECK_AGAIN)
-            }
-            (Remaining::Processes, None) => self.kill(now),
-            (Remaining::Processes, Some(first)) => match now - first {
-                since if since > KILL_PATIENCE => ReleaseStep::Quarantine,
-                since if since < CHECK_AGAIN => ReleaseStep::Wait(now + DYING),
-                _ => ReleaseStep::Wait(now + KILL_AGAIN),
-            },
-        }
+    /// Returns true if SIGTERM was sent and the grace is not over.
+    pub(super) fn is_stopping(&self) -> bool {
+        matches!(self.phase, Phase::Stopping(_))
     }
 
-    /// Next step after [`ReleaseStep::Wait`].
-    pub(super) fn waited(&self, now: Instant) -> ReleaseStep {
-        match self.killed {
-            Some(first) if now - first >= KILL_AGAIN => ReleaseStep::Kill,
-            _ => ReleaseStep::Clean,
-        }
+    /// Returns true if workers should have ended long ago.
+    pub(super) fn is_overdue(&self, now: Instant) -> bool {
+        matches!(self.phase, Phase::Killing(since) if now - since > WORKER_PATIENCE)
     }
 
-    /// Returns true if SIGKILL has been sent.
-    pub(super) fn is_final(&self) -> bool {
-        self.killed.is_some()
+    /// Marks the lease as quarantined. Returns false if it already is.
+    pub(super) fn quarantine(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_quarantined, true)
     }
 
-    fn kill(&mut self, now: Instant) -> ReleaseStep {
-        self.killed.get_or_insert(now);
-        ReleaseStep::Kill
+    pub(super) fn is_quarantined(&self) -> bool {
+        self.is_quarantined
     }
 }
 
@@ -123,50 +128,57 @@ mod tests {
     const GRACE: Duration = Duration::from_secs(5);
 
     #[test]
-    fn an_unused_lease_is_cleaned_at_once() {
+    fn a_lease_in_which_nothing_ran_is_free_at_once() {
+        assert_eq!(Release::begin(Instant::now(), GRACE, false).1, ReleaseStep::Free);
+    }
+
+    #[test]
+    fn a_lease_without_grace_is_ended_at_once() {
         let now = Instant::now();
-        let (mut release, step) = Release::begin(now, GRACE, false);
-        assert_eq!(step, ReleaseStep::Clean);
-        assert_eq!(release.cleaned(now, Remaining::Nothing), ReleaseStep::Free);
+        let (mut release, step) = Release::begin(now, Duration::ZERO, true);
+        assert_eq!(step, ReleaseStep::End);
+        assert_eq!(release.ended(now, Remaining::Nothing), ReleaseStep::Free);
     }
 
     #[test]
-    fn a_busy_lease_without_grace_is_killed_at_once() {
-        assert_eq!(Release::begin(Instant::now(), Duration::ZERO, true).1, ReleaseStep::Kill);
-    }
-
-    #[test]
-    fn a_busy_lease_with_grace_gets_sigterm_and_then_sigkill() {
+    fn a_lease_with_grace_gets_sigterm_and_then_sigkill() {
         let now = Instant::now();
         let (mut release, step) = Release::begin(now, GRACE, true);
-        assert_eq!(step, ReleaseStep::Stop);
-        assert_eq!(release.signalled(now), ReleaseStep::Wait(now + CHECK_AGAIN));
-        assert_eq!(
-            release.cleaned(now, Remaining::Processes),
-            ReleaseStep::Wait(now + CHECK_AGAIN)
-        );
-        assert_eq!(release.cleaned(now + GRACE, Remaining::Processes), ReleaseStep::Kill);
-        assert_eq!(release.signalled(now + GRACE), ReleaseStep::Clean);
+        assert_eq!(step, ReleaseStep::Stop(now + GRACE));
+        assert!(release.is_stopping());
+        assert_eq!(release.waited(now + GRACE), ReleaseStep::End);
+        assert!(!release.is_stopping());
     }
 
     #[test]
-    fn processes_that_survive_sigkill_cause_quarantine() {
+    fn attempts_are_repeated_for_ever_with_growing_pauses() {
         let now = Instant::now();
-        let (mut release, _) = Release::begin(now, Duration::ZERO, true);
-        let next = now + 2 * KILL_AGAIN;
-        assert_eq!(
-            release.cleaned(now + KILL_AGAIN, Remaining::Processes),
-            ReleaseStep::Wait(next)
-        );
-        assert_eq!(release.waited(next), ReleaseStep::Kill);
-        let late = now + KILL_PATIENCE + CHECK_AGAIN;
-        assert_eq!(release.cleaned(late, Remaining::Processes), ReleaseStep::Quarantine);
+        for found in [Remaining::Processes, Remaining::Files, Remaining::Unknown] {
+            let (mut release, _) = Release::begin(now, Duration::ZERO, true);
+            let mut pauses = Vec::new();
+            for _ in 0..40 {
+                let ReleaseStep::Wait(until) = release.ended(now, found) else { panic!() };
+                assert_eq!(release.waited(until), ReleaseStep::End);
+                pauses.push(until - now);
+            }
+            assert!(pauses.is_sorted() && pauses[0] < pauses[5], "{pauses:?}");
+            assert_eq!(pauses[39], Duration::from_secs(15));
+            assert_eq!(release.ended(now, Remaining::Nothing), ReleaseStep::Free);
+        }
     }
 
     #[test]
-    fn files_that_cannot_be_removed_cause_quarantine() {
+    fn a_quarantine_begins_once() {
+        let (mut release, _) = Release::begin(Instant::now(), GRACE, true);
+        assert!(release.quarantine() && !release.quarantine() && release.is_quarantined());
+    }
+
+    #[test]
+    fn workers_that_survive_sigkill_are_overdue() {
         let now = Instant::now();
-        let (mut release, _) = Release::begin(now, GRACE, false);
-        assert_eq!(release.cleaned(now, Remaining::Files), ReleaseStep::Quarantine);
+        let (mut release, _) = Release::begin(now, GRACE, true);
+        assert!(!release.is_overdue(now + GRACE * 2), "not killed yet");
+        release.waited(now + GRACE);
+        assert!(release.is_overdue(now + GRACE + WORKER_PATIENCE * 2));
     }
 }

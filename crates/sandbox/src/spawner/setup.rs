@@ -191,7 +191,7 @@ fn build(
     let work_dir = Path::new(&setup.work_dir);
     let root = WorkspaceRoot::make(work_dir, shared)?;
     let (path, _) = root::make(&work_dir.join(caches::NAME), caches::MODE, shared)?;
-    let caches = CacheRoot { path };
+    let caches = CacheRoot::new(path);
     // Before the spawner becomes another user and denies itself system calls.
     let cgroups = cgroups(fork, setup, &root, shared)?;
     if let Some(uid) = shared {

@@ -33,13 +33,23 @@ pub(super) struct Slot {
     pub(super) state: SlotState,
 }
 
-/// free → leased → releasing → free or quarantined
+/// free → leased → releasing → free
 #[derive(Debug)]
 pub(super) enum SlotState {
     Free { since: Option<Instant> },
     Leased(LeaseRecord),
     Releasing { lease: LeaseRecord, release: Release, wake: Option<Instant> },
-    Quarantined,
+}
+
+/// Possible traces of a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Traces {
+    /// No worker was started.
+    Nothing,
+    /// Files; all processes were killed.
+    Swept,
+    /// Processes and files.
+    Processes,
 }
 
 /// Data of one lease.
@@ -49,14 +59,19 @@ pub(super) struct LeaseRecord {
     /// Name of the workspace: 128 random bits, which nobody can guess.
     pub(super) workspace: String,
     pub(super) workers: BTreeMap<Pid, u64>,
-    /// A command has run, so leftovers may exist.
-    pub(super) used: bool,
+    pub(super) traces: Traces,
+    /// A process of the reserve is promised to this lease.
+    pub(super) has_promise: bool,
+    /// The process that ends the lease waits for the last worker.
+    pub(super) awaits_workers: bool,
     /// Caches of its commands, which the cleaner hands on.
     pub(super) shared: Option<SharedCaches>,
     /// A worker that waits until the previous command's leftovers are killed.
     pub(super) pending: Option<PendingWorker>,
     /// Start of the lease, to compare with file timestamps.
     pub(super) since: SystemTime,
+    /// The same on the clock that never jumps.
+    pub(super) began: Instant,
     /// Schedule of measurements, if a command with limits has run.
     pub(super) schedule: Option<Schedule>,
     /// Cgroup of its processes, once there were some.
@@ -88,14 +103,14 @@ impl Slot {
         match self.state {
             SlotState::Releasing { wake, .. } => wake,
             SlotState::Leased(ref lease) => lease.schedule.as_ref()?.due(),
-            SlotState::Free { .. } | SlotState::Quarantined => None,
+            SlotState::Free { .. } => None,
         }
     }
 
     fn lease(&self) -> Option<&LeaseRecord> {
         match &self.state {
             SlotState::Leased(lease) | SlotState::Releasing { lease, .. } => Some(lease),
-            SlotState::Free { .. } | SlotState::Quarantined => None,
+            SlotState::Free { .. } => None,
         }
     }
 }
@@ -124,7 +139,7 @@ impl Slots {
     pub(super) fn next_reusable(&self) -> Option<Instant> {
         match self.all.get(*self.free.front()?)?.state {
             SlotState::Free { since } => Some(since? + IDLE_TIME),
-            SlotState::Leased(_) | SlotState::Releasing { .. } | SlotState::Quarantined => None,
+            SlotState::Leased(_) | SlotState::Releasing { .. } => None,
         }
     }
 
@@ -137,7 +152,7 @@ impl Slots {
     pub(super) fn lease_mut(&mut self, index: usize) -> Option<&mut LeaseRecord> {
         match &mut self.all.get_mut(index)?.state {
             SlotState::Leased(lease) => Some(lease),
-            SlotState::Free { .. } | SlotState::Releasing { .. } | SlotState::Quarantined => None,
+            SlotState::Free { .. } | SlotState::Releasing { .. } => None,
         }
     }
 
@@ -145,14 +160,14 @@ impl Slots {
     pub(super) fn any_lease_mut(&mut self, index: usize) -> Option<&mut LeaseRecord> {
         match &mut self.all.get_mut(index)?.state {
             SlotState::Leased(lease) | SlotState::Releasing { lease, .. } => Some(lease),
-            SlotState::Free { .. } | SlotState::Quarantined => None,
+            SlotState::Free { .. } => None,
         }
     }
 
     pub(super) fn release_mut(&mut self, index: usize) -> Option<&mut Release> {
         match &mut self.all.get_mut(index)?.state {
             SlotState::Releasing { release, .. } => Some(release),
-            SlotState::Free { .. } | SlotState::Leased(_) | SlotState::Quarantined => None,
+            SlotState::Free { .. } | SlotState::Leased(_) => None,
         }
     }
 
@@ -189,31 +204,24 @@ impl Slots {
         grace: Duration,
     ) -> Option<ReleaseStep> {
         let slot = self.all.get_mut(index)?;
-        match std::mem::replace(&mut slot.state, SlotState::Quarantined) {
+        match std::mem::replace(&mut slot.state, SlotState::Free { since: None }) {
             SlotState::Leased(lease) => {
-                let busy = lease.used || !lease.workers.is_empty();
-                let (release, step) = Release::begin(now, grace, busy);
+                let (release, step) = Release::begin(now, grace, lease.traces != Traces::Nothing);
                 slot.state = SlotState::Releasing { lease, release, wake: None };
                 Some(step)
             }
-            other @ (SlotState::Free { .. }
-            | SlotState::Releasing { .. }
-            | SlotState::Quarantined) => {
+            other @ (SlotState::Free { .. } | SlotState::Releasing { .. }) => {
                 slot.state = other;
                 None
             }
         }
     }
 
-    /// Ends a release: the slot becomes free or quarantined.
-    pub(super) fn end(&mut self, index: usize, now: Instant, quarantined: bool) {
+    /// Ends a release: the slot becomes free.
+    pub(super) fn end(&mut self, index: usize, now: Instant) {
         let Some(slot) = self.all.get_mut(index) else { return };
-        if quarantined {
-            slot.state = SlotState::Quarantined;
-        } else {
-            slot.state = SlotState::Free { since: Some(now) };
-            self.free.push_back(index);
-        }
+        slot.state = SlotState::Free { since: Some(now) };
+        self.free.push_back(index);
     }
 
     /// Leases the UID that has been idle longest. Returns the lease and its
@@ -231,11 +239,14 @@ impl Slots {
             id: self.last_lease,
             workspace: format!("{:032x}", rand::rng().random::<u128>()),
             workers: BTreeMap::new(),
-            used: false,
+            traces: Traces::Nothing,
+            has_promise: false,
+            awaits_workers: false,
             shared: None,
             cgroup: None,
             pending: None,
             since: SystemTime::now(),
+            began: now,
             limits: RequestLimits::default(),
             schedule: None,
         });
@@ -264,7 +275,7 @@ mod tests {
         let mut slots = slots();
         let now = Instant::now();
         while slots.lease(now).is_some() {}
-        slots.end(1, now, false);
+        slots.end(1, now);
         assert_eq!(slots.lease(now), None);
         assert_eq!(slots.lease(now + IDLE_TIME), Some((3, 1)));
     }
@@ -275,7 +286,7 @@ mod tests {
         let now = Instant::now();
         let (lease, _) = slots.lease(now).unwrap();
         let index = slots.find(lease).unwrap();
-        slots.end(index, now, false);
+        slots.end(index, now);
         assert_eq!(slots.lease(now).unwrap().1, 1);
     }
 }

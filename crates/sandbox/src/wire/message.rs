@@ -11,6 +11,7 @@ use prost::{Message, Oneof};
 use super::{
     exceeded::ExceededLimit,
     plan::RawUsage,
+    quarantine::Quarantined,
     shortage::Unfitness,
     tier::{Demand, TierName},
     usage::{TotalLimits, UsageReport},
@@ -19,7 +20,7 @@ use super::{
 /// Message from the supervisor to the spawner.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Order {
-    #[prost(oneof = "OrderKind", tags = "1, 2, 3, 4, 5, 6, 7")]
+    #[prost(oneof = "OrderKind", tags = "1, 2, 3, 4, 5, 6, 7, 12")]
     pub(crate) what: Option<OrderKind>,
 }
 
@@ -44,6 +45,9 @@ pub(crate) enum OrderKind {
     /// Limits of all requests together, which replace the earlier ones.
     #[prost(message, tag = "7")]
     LimitTotal(TotalLimits),
+    /// Answer with the same number, to prove that orders are executed.
+    #[prost(uint64, tag = "12")]
+    Beat(u64),
     /// The first order; sent once.
     #[prost(message, tag = "5")]
     Setup(SetupOrder),
@@ -186,7 +190,7 @@ pub(crate) enum JobKind {
 /// Message from the spawner to the supervisor.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct SpawnerReport {
-    #[prost(oneof = "SpawnerEvent", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
+    #[prost(oneof = "SpawnerEvent", tags = "1, 2, 3, 4, 5, 6, 7, 8, 12, 13")]
     pub(crate) event: Option<SpawnerEvent>,
 }
 
@@ -204,9 +208,15 @@ pub(crate) enum SpawnerEvent {
     /// A worker ended, or could not be started.
     #[prost(message, tag = "4")]
     WorkerEnded(WorkerEnded),
-    /// A lease has been released or quarantined.
+    /// A lease has been released, perhaps after it was quarantined.
     #[prost(message, tag = "5")]
     Released(Released),
+    /// A lease cannot be ended yet; reported once. The spawner tries again.
+    #[prost(message, tag = "12")]
+    Quarantined(Quarantined),
+    /// Answers [`OrderKind::Beat`].
+    #[prost(uint64, tag = "13")]
+    Beat(u64),
     /// Name of a leftover of an earlier start that cannot be removed.
     #[prost(string, tag = "6")]
     Left(String),
@@ -271,10 +281,6 @@ pub(crate) struct WorkerEnded {
 pub(crate) struct Released {
     #[prost(uint64, tag = "1")]
     pub(crate) lease: u64,
-    /// Processes or files could not be removed, so the slot is never used
-    /// again.
-    #[prost(bool, tag = "2")]
-    pub(crate) quarantined: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
@@ -356,6 +362,10 @@ impl Order {
 
     pub(crate) const fn limit_total(limits: TotalLimits) -> Self {
         Self { what: Some(OrderKind::LimitTotal(limits)) }
+    }
+
+    pub(crate) const fn beat(number: u64) -> Self {
+        Self { what: Some(OrderKind::Beat(number)) }
     }
 
     pub(crate) const fn stop(lease: u64) -> Self {

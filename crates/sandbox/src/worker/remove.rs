@@ -21,27 +21,37 @@ const BATCH: usize = 4096;
 const LIST: OFlag =
     OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
 
+/// Called between two steps, so that a removal can wait for others. An error
+/// ends the removal.
+pub(crate) type Pause<'p> = dyn FnMut() -> Result<(), Errno> + 'p;
+
 /// Removes everything in `name`, a directory in `root`. A missing directory is
-/// no error.
+/// no error. If something cannot be removed, everything else is, and the first
+/// error is returned.
 ///
 /// Nested directories are moved to the top before they are emptied. Depth
 /// therefore needs neither stack nor descriptors; at most two directories are
 /// open.
-pub(crate) fn contents(root: &OwnedFd, name: &str) -> Result<(), Errno> {
+pub(crate) fn contents(root: impl AsFd, name: &str, pause: &mut Pause<'_>) -> Result<(), Errno> {
     let name = CString::new(name).map_err(|_nul| Errno::EINVAL)?;
     let top = match open(root.as_fd(), &name) {
         Err(Errno::ENOENT) => return Ok(()),
         opened => opened?,
     };
     let mut names = FreshNames::new();
-    each(top.as_fd(), |entry| flatten(top.as_fd(), entry, &mut names))
+    each(top.as_fd(), pause, |entry, pause| flatten(top.as_fd(), entry, &mut names, pause))
 }
 
 /// Empties a directory at the top and removes it: deletes its files and moves
 /// its directories to the top.
-fn flatten(top: BorrowedFd<'_>, name: &CStr, names: &mut FreshNames) -> Result<(), Errno> {
+fn flatten(
+    top: BorrowedFd<'_>,
+    name: &CStr,
+    names: &mut FreshNames,
+    pause: &mut Pause<'_>,
+) -> Result<(), Errno> {
     let directory = open(top, name)?;
-    each(directory.as_fd(), |entry| {
+    each(directory.as_fd(), pause, |entry, _| {
         let moved = names.next();
         let rename = || renameat(&directory, entry, top, moved.as_c_str());
         match rename() {
@@ -57,19 +67,24 @@ fn flatten(top: BorrowedFd<'_>, name: &CStr, names: &mut FreshNames) -> Result<(
 }
 
 /// Deletes all files of a directory, and handles its directories with `take`.
+/// Ends with an error when a whole batch of entries fails.
 fn each(
     directory: BorrowedFd<'_>,
-    mut take: impl FnMut(&CStr) -> Result<(), Errno>,
+    pause: &mut Pause<'_>,
+    mut take: impl FnMut(&CStr, &mut Pause<'_>) -> Result<(), Errno>,
 ) -> Result<(), Errno> {
     loop {
+        pause()?;
         let entries = list(directory)?;
         if entries.is_empty() {
             return Ok(());
         }
-        for entry in entries {
-            if !unlink(directory, &entry)? {
-                take(entry.file_name())?;
-            }
+        let mut remove = |entry: &Entry| {
+            if unlink(directory, entry)? { Ok(()) } else { take(entry.file_name(), pause) }
+        };
+        let failures: Vec<Errno> = entries.iter().filter_map(|entry| remove(entry).err()).collect();
+        if let Some(first) = failures.first().filter(|_| failures.len() == entries.len()) {
+            return Err(*first);
         }
     }
 }
@@ -142,7 +157,7 @@ mod tests {
     use super::*;
 
     fn remove(parent: &Path, name: &str) -> Result<(), Errno> {
-        contents(&fs::File::open(parent).unwrap().into(), name)
+        contents(fs::File::open(parent).unwrap(), name, &mut || Ok(()))
     }
 
     fn is_empty(directory: &Path) -> bool {
@@ -201,6 +216,22 @@ mod tests {
         }
         remove(parent.path(), "top").unwrap();
         assert!(is_empty(&top));
+    }
+
+    #[test]
+    fn a_removal_goes_on_after_an_error() {
+        let top = tempfile::tempdir().unwrap();
+        for name in ["a", "b", "c"] {
+            fs::create_dir(top.path().join(name)).unwrap();
+        }
+        let directory = fs::File::open(top.path()).unwrap();
+        let removed = each(directory.as_fd(), &mut || Ok(()), |name, _| match name.to_bytes() {
+            b"b" => Err(Errno::EIO),
+            _ => unlinkat(&directory, name, UnlinkatFlags::RemoveDir),
+        });
+        assert_eq!(removed, Err(Errno::EIO));
+        let left = fs::read_dir(top.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        assert_eq!(left.collect::<Vec<_>>(), ["b"]);
     }
 
     #[test]

@@ -13,29 +13,43 @@ use std::{
     io,
     os::fd::{AsFd, BorrowedFd},
     path::Path,
+    time::{Duration, SystemTime},
 };
 
 use nix::{
-    dir::Dir,
+    dir::{Dir, Type},
     errno::Errno,
     fcntl::{AtFlags, OFlag, openat},
-    sys::stat::{FchmodatFlags, FileStat, Mode, SFlag, fchmodat, fstatat},
+    sys::{
+        stat::{FchmodatFlags, FileStat, Mode, SFlag, fchmodat, fstat, fstatat},
+        statvfs::fstatvfs,
+    },
     unistd::{Gid, fchownat, geteuid},
 };
 
-use super::remove;
+use super::remove::{self, Pause};
 use crate::wire::shared::SharedCaches;
 
 /// A cache that exceeds this size is emptied. Otherwise caches would grow until
-/// the volume is full. Counting so many entries takes at most a second.
+/// the volume is full.
 const LARGEST: Size = Size { bytes: 4 << 30, entries: 200_000 };
 
-/// Deepest level to visit; each level needs a descriptor.
+/// A cache may also take at most this part of its volume.
+const VOLUME_PART: u64 = 4;
+
+/// Deepest level. Each level needs a descriptor, so a cache with more levels
+/// counts as too large.
 const MAX_DEPTH: usize = 64;
 
+/// Entries to visit between two pauses.
+const STEP: u64 = 256;
+
 /// Permissions that the group needs for a directory. With the set-group-ID bit,
-/// new files inside get the group too.
-const DIRECTORY: u32 = 0o2070;
+/// new files inside get the group too. The owner needs permissions to work
+/// inside.
+const DIRECTORY: u32 = 0o2770;
+/// Bits that are removed from directories: only owners could remove entries.
+const STICKY: u32 = 0o1000;
 /// Permissions that the group needs for a file.
 const FILE: u32 = 0o060;
 /// Bits that are removed from files.
@@ -43,63 +57,135 @@ const SET_ID: u32 = 0o6000;
 /// If the owner may execute a file, the group may too.
 const EXECUTE: u32 = 0o100;
 
-/// Gives this UID's files in the caches to their group, and empties caches that
-/// are too large. An error only makes the next request slower.
-pub(crate) fn hand_on(shared: &SharedCaches) {
-    for name in &shared.names {
-        let _ = hand_on_one(shared, name, LARGEST);
-    }
+/// Part of the caches to visit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extent {
+    /// Visit files only in directories that have changed since then.
+    pub(crate) since: Option<SystemTime>,
+    /// Visit all files and measure the cache.
+    pub(crate) measure: bool,
 }
 
-fn hand_on_one(shared: &SharedCaches, name: &str, largest: Size) -> io::Result<()> {
+/// Gives this UID's files in the caches to their group, and empties caches that
+/// are too large. An error only makes the next request slower, unless `pause`
+/// returned it.
+pub(crate) fn hand_on(
+    shared: &SharedCaches,
+    extent: Extent,
+    pause: &mut Pause<'_>,
+) -> Result<(), Errno> {
+    for name in &shared.names {
+        pause()?;
+        let _ = hand_on_one(shared, name, (extent, LARGEST), pause);
+    }
+    Ok(())
+}
+
+fn hand_on_one(
+    shared: &SharedCaches,
+    name: &str,
+    (extent, largest): (Extent, Size),
+    pause: &mut Pause<'_>,
+) -> io::Result<()> {
     let owner = File::open(&shared.directory)?;
     let cache = open(owner.as_fd(), Path::new(name))?;
-    let mut walk = CacheWalk { group: shared.group, left: largest };
+    let left = largest.in_volume(cache.as_fd());
+    let mut walk = CacheWalk { group: shared.group, extent, left, visited: 0, pause };
     match walk.enter(cache, 0) {
         Ok(()) => Ok(()),
-        Err(Full) => Ok(remove::contents(&owner.into(), name)?),
+        Err(Stop::Full) => Ok(remove::contents(&owner, name, pause)?),
+        Err(Stop::Paused(error)) => Err(error.into()),
     }
 }
 
-/// The cache is too large.
-struct Full;
+/// The reason why a walk ends early.
+enum Stop {
+    /// The cache is too large.
+    Full,
+    /// The spawner is gone.
+    Paused(Errno),
+}
 
 /// Size of a cache.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Size {
     bytes: u64,
     entries: u64,
 }
 
-struct CacheWalk {
-    group: Option<Gid>,
-    /// Size that is still allowed.
-    left: Size,
+impl Size {
+    /// Not more than a part of the volume of this directory.
+    fn in_volume(self, directory: BorrowedFd<'_>) -> Self {
+        let Ok(volume) = fstatvfs(directory) else { return self };
+        let part = |all: u64, unit: u64| match all.saturating_mul(unit) / VOLUME_PART {
+            // Some file systems have no limit and report 0.
+            0 => u64::MAX,
+            part => part,
+        };
+        let bytes = self.bytes.min(part(volume.blocks(), volume.fragment_size()));
+        Self { bytes, entries: self.entries.min(part(volume.files(), 1)) }
+    }
 }
 
-impl CacheWalk {
-    fn enter(&mut self, mut directory: Dir, depth: usize) -> Result<(), Full> {
+struct CacheWalk<'p, 'f> {
+    group: Option<Gid>,
+    extent: Extent,
+    /// Size that is still allowed.
+    left: Size,
+    visited: u64,
+    pause: &'p mut Pause<'f>,
+}
+
+impl CacheWalk<'_, '_> {
+    fn enter(&mut self, mut directory: Dir, depth: usize) -> Result<(), Stop> {
         // Copied, because the iterator borrows the directory.
         let Ok(here) = directory.as_fd().try_clone_to_owned() else { return Ok(()) };
+        let is_wanted = self.extent.measure || self.has_changed(here.as_fd());
         for entry in directory.iter() {
             // An unreadable directory counts as ended.
             let Ok(entry) = entry else { return Ok(()) };
-            if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+            self.rest()?;
+            let is_file = entry.file_type().is_some_and(|kind| kind != Type::Directory);
+            let is_own_name = matches!(entry.file_name().to_bytes(), b"." | b"..");
+            if !is_own_name && (is_wanted || !is_file) {
                 self.look(here.as_fd(), entry.file_name(), depth)?;
             }
         }
         Ok(())
     }
 
-    fn look(&mut self, parent: BorrowedFd<'_>, name: &CStr, depth: usize) -> Result<(), Full> {
+    /// Lets others work from time to time.
+    fn rest(&mut self) -> Result<(), Stop> {
+        self.visited += 1;
+        if self.visited.is_multiple_of(STEP) {
+            (self.pause)().map_err(Stop::Paused)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Returns true if an entry may have been added to a directory. Nobody can
+    /// set the time of the last change of its attributes.
+    fn has_changed(&self, directory: BorrowedFd<'_>) -> bool {
+        let (Some(since), Ok(about)) = (self.extent.since, fstat(directory)) else { return true };
+        let seconds = u64::try_from(about.st_ctime).unwrap_or_default();
+        let nanos = u64::try_from(about.st_ctime_nsec).unwrap_or_default();
+        let changed = Duration::from_secs(seconds) + Duration::from_nanos(nanos);
+        SystemTime::UNIX_EPOCH + changed >= since
+    }
+
+    fn look(&mut self, parent: BorrowedFd<'_>, name: &CStr, depth: usize) -> Result<(), Stop> {
         let Ok(about) = fstatat(parent, name, AtFlags::AT_SYMLINK_NOFOLLOW) else { return Ok(()) };
         self.count(&about)?;
         if let Some(group) = self.group.filter(|_| about.st_uid == geteuid().as_raw()) {
             // Programs create a file again if they cannot read it.
             let _ = give(parent, name, &about, group);
         }
-        if kind(&about) != SFlag::S_IFDIR || depth >= MAX_DEPTH {
+        if kind(&about) != SFlag::S_IFDIR {
             return Ok(());
+        }
+        if depth >= MAX_DEPTH {
+            return Err(Stop::Full);
         }
         match open_entry(parent, name) {
             Ok(inner) => self.enter(inner, depth + 1),
@@ -107,11 +193,12 @@ impl CacheWalk {
         }
     }
 
-    fn count(&mut self, about: &FileStat) -> Result<(), Full> {
+    /// Counts an entry. If the cache is not measured, the result is too small.
+    fn count(&mut self, about: &FileStat) -> Result<(), Stop> {
         let Size { bytes, entries } = self.left;
         let taken = 512 * u64::try_from(about.st_blocks).unwrap_or_default();
         let (bytes, entries) = (bytes.checked_sub(taken), entries.checked_sub(1));
-        self.left = Size { bytes: bytes.ok_or(Full)?, entries: entries.ok_or(Full)? };
+        self.left = Size { bytes: bytes.ok_or(Stop::Full)?, entries: entries.ok_or(Stop::Full)? };
         Ok(())
     }
 }
@@ -120,7 +207,7 @@ impl CacheWalk {
 fn give(parent: BorrowedFd<'_>, name: &CStr, about: &FileStat, group: Gid) -> Result<(), Errno> {
     let mode = about.st_mode & 0o7777;
     let wanted = match kind(about) {
-        SFlag::S_IFDIR => mode | DIRECTORY,
+        SFlag::S_IFDIR => (mode | DIRECTORY) & !STICKY,
         SFlag::S_IFREG => (mode | FILE | ((mode & EXECUTE) >> 3)) & !SET_ID,
         _ => return Ok(()),
     };
@@ -162,6 +249,12 @@ mod tests {
 
     use super::*;
 
+    const ALL: Extent = Extent { since: None, measure: true };
+
+    fn hand_on_all(shared: &SharedCaches) {
+        hand_on(shared, ALL, &mut || Ok(())).unwrap();
+    }
+
     /// A cache with one directory that has one file.
     fn cache(group: Option<Gid>) -> (TempDir, SharedCaches) {
         let directory = tempfile::tempdir().unwrap();
@@ -187,7 +280,7 @@ mod tests {
         fs::write(&outside, "x").unwrap();
         fs::set_permissions(&outside, Permissions::from_mode(0o600)).unwrap();
         std::os::unix::fs::symlink(&outside, &link).unwrap();
-        hand_on(&shared);
+        hand_on_all(&shared);
         assert_eq!((mode(&inner), mode(&file)), (0o2770, 0o770));
         assert_eq!(mode(&outside), 0o600, "links are not followed");
     }
@@ -196,7 +289,8 @@ mod tests {
     fn a_cache_that_is_too_large_is_emptied() {
         for (bytes, entries, is_kept) in [(1 << 20, 2, true), (1 << 20, 1, false), (1, 9, false)] {
             let (directory, shared) = cache(None);
-            hand_on_one(&shared, "store", Size { bytes, entries }).unwrap();
+            let largest = Size { bytes, entries };
+            hand_on_one(&shared, "store", (ALL, largest), &mut || Ok(())).unwrap();
             let store = directory.path().join("store");
             assert_eq!(store.join("inner/file").exists(), is_kept, "{bytes} {entries}");
             assert!(store.exists());
@@ -204,9 +298,62 @@ mod tests {
     }
 
     #[test]
+    fn closed_directories_are_opened_and_counted() {
+        let (directory, shared) = cache(Some(getegid()));
+        let store = directory.path().join("store");
+        let inner = store.join("inner");
+        for path in [&inner, &store] {
+            fs::set_permissions(path, Permissions::from_mode(0o1000)).unwrap();
+        }
+        fs::set_permissions(&store, Permissions::from_mode(0o2770)).unwrap();
+        hand_on_all(&shared);
+        assert_eq!(mode(&inner), 0o2770);
+        assert_eq!(mode(&inner.join("file")), 0o664);
+    }
+
+    #[test]
+    fn a_cache_that_is_too_deep_is_emptied() {
+        let (directory, shared) = cache(None);
+        let store = directory.path().join("store");
+        fs::create_dir_all(store.join("d/".repeat(MAX_DEPTH))).unwrap();
+        hand_on_all(&shared);
+        assert!(store.join("d").exists());
+        fs::create_dir_all(store.join("d/".repeat(MAX_DEPTH + 2))).unwrap();
+        hand_on_all(&shared);
+        assert_eq!(fs::read_dir(&store).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn files_of_unchanged_directories_are_not_visited() {
+        let (directory, shared) = cache(Some(getegid()));
+        let file = directory.path().join("store/inner/file");
+        fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+        let later = SystemTime::now() + Duration::from_hours(1);
+        let extent = Extent { since: Some(later), measure: false };
+        hand_on(&shared, extent, &mut || Ok(())).unwrap();
+        assert_eq!(mode(&file), 0o600);
+        let earlier = SystemTime::now() - Duration::from_hours(1);
+        let extent = Extent { since: Some(earlier), measure: false };
+        hand_on(&shared, extent, &mut || Ok(())).unwrap();
+        assert_eq!(mode(&file), 0o660);
+    }
+
+    #[test]
+    fn a_cache_may_take_a_part_of_its_volume() {
+        let directory = tempfile::tempdir().unwrap();
+        let opened = File::open(directory.path()).unwrap();
+        let all = Size { bytes: u64::MAX, entries: u64::MAX };
+        let part = all.in_volume(opened.as_fd());
+        let volume = fstatvfs(&opened).unwrap();
+        assert_eq!(part.bytes, volume.blocks() * volume.fragment_size() / VOLUME_PART);
+        let small = Size { bytes: 1, entries: 1 };
+        assert_eq!(small.in_volume(opened.as_fd()), small);
+    }
+
+    #[test]
     fn a_missing_cache_is_ignored() {
         let (directory, shared) = cache(None);
         fs::remove_dir_all(directory.path().join("store")).unwrap();
-        hand_on(&shared);
+        hand_on_all(&shared);
     }
 }

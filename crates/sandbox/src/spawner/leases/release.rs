@@ -1,6 +1,9 @@
 //! Releases leases, step by step.
 
-use std::time::{Duration, Instant};
+use std::{
+    os::fd::AsFd,
+    time::{Duration, Instant, SystemTime},
+};
 
 use nix::{
     errno::Errno,
@@ -11,14 +14,27 @@ use nix::{
 use super::{ChildRole, Leases};
 use crate::{
     spawner::{
-        clean::{self, CleanTarget},
+        duty::{Duty, Ending, HandOver},
         release::{Release, ReleaseStep, Remaining},
+        reserve::Ordered,
+        slot::LeaseRecord,
+        word::Word,
     },
-    wire::message::{Released, SpawnerEvent},
+    wire::{
+        message::{Released, SpawnerEvent},
+        quarantine::Quarantined,
+    },
 };
 
-/// Time after which delivery of a signal is checked again.
+/// Time after which the end of a killer is checked again.
 const AFTER_SIGNAL: Duration = Duration::from_millis(1);
+
+/// Time between two rounds of SIGKILL to workers.
+const KILL_AGAIN: Duration = Duration::from_millis(100);
+
+/// Files whose directories were changed this long before a lease may still
+/// belong to it, because clocks of file systems are coarse.
+const CLOCK_MARGIN: Duration = Duration::from_secs(2);
 
 impl Leases {
     pub(super) fn step(&mut self, index: usize, next: impl FnOnce(&mut Release) -> ReleaseStep) {
@@ -30,71 +46,178 @@ impl Leases {
 
     pub(super) fn take(&mut self, index: usize, step: ReleaseStep) {
         match step {
-            ReleaseStep::Stop => self.signal(index, Signal::SIGTERM),
-            ReleaseStep::Kill => self.kill(index),
-            ReleaseStep::Clean => self.clean(index),
+            ReleaseStep::Stop(until) => {
+                self.slots.set_wake(index, until);
+                let grace = until.saturating_duration_since(Instant::now());
+                self.signal_stop(index, grace);
+            }
+            ReleaseStep::End => self.end(index),
             ReleaseStep::Wait(until) => self.slots.set_wake(index, until),
-            ReleaseStep::Free => self.end(index, false),
-            ReleaseStep::Quarantine => self.end(index, true),
+            ReleaseStep::Free => self.free(index),
         }
     }
 
-    /// Kills the workers. The cleaner then kills the tenant's other processes.
-    pub(super) fn kill(&mut self, index: usize) {
+    /// A worker of the slot has ended.
+    pub(super) fn workers_left(&mut self, index: usize) {
+        let has_uids = self.slots.uids(index).is_some();
+        let has_workers =
+            self.slots.any_lease_mut(index).is_some_and(|lease| !lease.workers.is_empty());
+        let is_stopping =
+            self.slots.release_mut(index).is_some_and(|release| release.is_stopping());
+        // After SIGTERM, orphans of workers may still run. A guard ends last,
+        // and a helper reports the end of all processes of a UID.
+        if !is_stopping || !(has_uids || has_workers) {
+            self.slots.wake_now(index, Instant::now());
+        }
+    }
+
+    /// Kills the workers. A process of the reserve kills the tenant's other
+    /// processes and removes the files.
+    fn end(&mut self, index: usize) {
         self.order_workers(index, Signal::SIGKILL);
         let now = Instant::now();
-        self.step(index, |release| release.signalled(now));
+        let has_uids = self.slots.uids(index).is_some();
+        let pids = self.slots.any_lease_mut(index).map(|lease| {
+            lease.workers.keys().map(|pid| pid.as_raw().unsigned_abs()).collect::<Vec<_>>()
+        });
+        let Some(pids) = pids else { return };
+        if !pids.is_empty() {
+            self.slots.set_wake(index, now + KILL_AGAIN);
+            if self.slots.release_mut(index).is_some_and(|release| release.is_overdue(now)) {
+                self.quarantine(index, Some(&Word::Processes(pids)));
+            }
+            if !has_uids {
+                return;
+            }
+        } else if self.is_sweeping(index) {
+            // Two killers of one lease could kill each other.
+            return self.slots.set_wake(index, now + AFTER_SIGNAL);
+        }
+        if self.is_ending(index) {
+            return;
+        }
+        match self.order_end(index) {
+            Ok(Ordered { pid, socket }) => {
+                self.children.insert(pid, ChildRole::Ender { turns: index, socket, left: None });
+            }
+            Err(_none_to_be_had) => {
+                self.turns.end(index);
+                self.step(index, |release| release.ended(now, Remaining::Unknown));
+            }
+        }
     }
 
-    pub(super) fn clean(&mut self, index: usize) {
-        // A killer still runs. Its signal could hit the UID's next tenant.
-        if self.is_signalling(index) {
-            return self.slots.set_wake(index, Instant::now() + AFTER_SIGNAL);
-        }
-        let is_final = self.slots.release_mut(index).is_some_and(|release| release.is_final());
-        let pair = self.slots.uids(index);
-        let Some(lease) = self.slots.any_lease_mut(index) else { return };
-        // A worker that was just forked still has the spawner's UID and could
-        // create files after the cleanup. A guard ends last.
-        let is_busy = !lease.workers.is_empty();
-        let (root, name) = (&self.prepared.root.directory, lease.workspace.as_str());
-        let target = CleanTarget {
-            tenant: pair.map(|pair| pair.tenant),
-            killer: pair.filter(|_| is_final).map(|pair| pair.killer),
-            shared: lease.shared.as_ref(),
-            process_check: self.prepared.process_check,
+    /// Gives the order to end a lease to a process of the reserve.
+    fn order_end(&mut self, index: usize) -> std::io::Result<Ordered> {
+        // The directory may have been closed by a tenant with the same UID. The
+        // process reports what remains.
+        let _ = self.prepared.root.renew();
+        let uids = self.slots.uids(index);
+        let Some(lease) = self.slots.any_lease_mut(index) else {
+            return Err(std::io::ErrorKind::NotFound.into());
         };
-        let clean = || clean::clean(root, name, &target);
-        let cleaner = (!is_busy).then(|| self.fork.fork(clean));
-        if let Some(Ok(pid)) = cleaner {
-            self.children.insert(pid, ChildRole::Cleaner { slot: index });
-        } else {
-            // The workers still run, or fork failed: try again later.
-            let now = Instant::now();
-            self.step(index, |release| release.cleaned(now, Remaining::Processes));
+        let has_turn = lease.workers.is_empty() && self.turns.take(index);
+        let caches = &mut self.prepared.caches;
+        let measure =
+            lease.shared.as_ref().is_some_and(|shared| caches.take_due(shared, Instant::now()));
+        let duty = Duty::end(Ending {
+            killer: uids.map(|uids| uids.killer),
+            tenant: uids.map(|uids| uids.tenant),
+            workspace: &lease.workspace,
+            has_turn,
+            process_check: self.prepared.process_check,
+            caches: hand_over(lease, measure),
+        });
+        let is_promised = std::mem::take(&mut lease.has_promise);
+        let root = self.prepared.root.directory.as_fd();
+        let pool = self.prepared.uids.as_ref();
+        if !is_promised {
+            return self.reserve.spare(&duty, root, pool);
         }
+        let ordered = self.reserve.redeem(&duty, root, pool);
+        if ordered.is_err()
+            && let Some(lease) = self.slots.any_lease_mut(index)
+        {
+            lease.has_promise = true;
+        }
+        ordered
     }
 
-    pub(super) fn is_cleaning(&self, index: usize) -> bool {
-        let cleans =
-            |child: &ChildRole| matches!(child, ChildRole::Cleaner { slot } if *slot == index);
-        self.children.values().any(cleans)
+    /// Handles the end of a process that ended a lease or removed a directory
+    /// of an earlier spawner.
+    pub(super) fn ended(
+        &mut self,
+        turns: usize,
+        (found, left): (Remaining, Option<&Word>),
+        now: Instant,
+    ) {
+        if let Some(index) = turns.checked_sub(self.slots.len()) {
+            return self.stale_ended(index, found, now);
+        }
+        if matches!(found, Remaining::Processes | Remaining::Files) {
+            self.quarantine(turns, left);
+        }
+        self.step(turns, |release| release.ended(now, found));
     }
 
-    pub(super) fn end(&mut self, index: usize, quarantined: bool) {
+    /// Reports once that a lease cannot be ended now.
+    fn quarantine(&mut self, index: usize, left: Option<&Word>) {
+        let uid = self.slots.uids(index).map(|pair| pair.tenant.as_raw());
+        let is_new = self.slots.release_mut(index).is_some_and(Release::quarantine);
+        let Some(lease) = self.slots.any_lease_mut(index).filter(|_| is_new) else { return };
+        let (processes, errno) = match left {
+            Some(Word::Processes(pids)) => (pids.clone(), 0),
+            Some(Word::Files(errno)) => (Vec::new(), *errno),
+            Some(Word::Waiting) | None => (Vec::new(), 0),
+        };
+        let (lease, workspace) = (lease.id, lease.workspace.clone());
+        let event = Quarantined { lease, uid, processes, errno, workspace };
+        self.reports.push(SpawnerEvent::Quarantined(event));
+    }
+
+    fn is_ending(&self, index: usize) -> bool {
+        let ends =
+            |child: &ChildRole| matches!(child, ChildRole::Ender { turns, .. } if *turns == index);
+        self.children.values().any(ends)
+    }
+
+    fn free(&mut self, index: usize) {
+        let now = Instant::now();
+        // The signal of a killer that still runs could hit the UID's next
+        // tenant.
+        if self.is_signalling(index) {
+            return self.slots.set_wake(index, now + AFTER_SIGNAL);
+        }
         let Some(lease) = self.slots.any_lease_mut(index) else { return };
-        let (id, name) = (lease.id, lease.workspace.clone());
+        let (id, name, has_promise) = (lease.id, lease.workspace.clone(), lease.has_promise);
+        if let Err(errno) = self.remove_directory(&name) {
+            self.quarantine(index, Some(&Word::Files(errno as i32)));
+            return self.step(index, |release| release.ended(now, Remaining::Files));
+        }
         self.disclose(index);
-        let quarantined = quarantined || !self.remove_directory(&name);
-        self.slots.end(index, Instant::now(), quarantined);
-        self.reports.push(SpawnerEvent::Released(Released { lease: id, quarantined }));
+        if has_promise {
+            self.reserve.forgo();
+        }
+        self.slots.end(index, now);
+        self.reports.push(SpawnerEvent::Released(Released { lease: id }));
     }
 
     /// Removes the empty directory of a workspace. Tenants lack the right to
     /// write to its parent.
-    pub(super) fn remove_directory(&self, name: &str) -> bool {
+    pub(super) fn remove_directory(&self, name: &str) -> Result<(), Errno> {
         let root = &self.prepared.root.directory;
-        let removed = unlinkat(root, name, UnlinkatFlags::RemoveDir);
-        matches!(removed, Ok(()) | Err(Errno::ENOENT))
+        match unlinkat(root, name, UnlinkatFlags::RemoveDir) {
+            Ok(()) | Err(Errno::ENOENT) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
+}
+
+/// The caches of a lease.
+fn hand_over(lease: &LeaseRecord, measure: bool) -> Option<HandOver> {
+    let shared = lease.shared.clone()?;
+    let by_clock = SystemTime::now().duration_since(lease.since).unwrap_or_default();
+    let has_jumped = by_clock.abs_diff(lease.began.elapsed()) > CLOCK_MARGIN;
+    let since = (!has_jumped).then(|| lease.since.checked_sub(CLOCK_MARGIN)).flatten();
+    Some(HandOver { shared, since, measure })
 }

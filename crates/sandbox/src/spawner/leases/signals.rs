@@ -1,37 +1,64 @@
 //! Sends signals to all processes of a lease.
 
+use std::{
+    io,
+    os::fd::AsFd,
+    time::{Duration, Instant},
+};
+
 use nix::sys::signal::{self, Signal};
 
 use super::{ChildRole, Leases};
-use crate::{spawner::kill, wire::tier::Tier, worker};
+use crate::{
+    spawner::{duty::Duty, no_process, slot::Traces},
+    wire::tier::Tier,
+    worker,
+};
 
 impl Leases {
-    /// Sends a signal to all processes of a slot's tenant.
-    pub(super) fn signal(&mut self, slot: usize, signal: Signal) {
-        self.order_workers(slot, signal);
+    /// Kills all processes of a lease between two commands.
+    pub(super) fn sweep(&mut self, slot: usize) {
+        self.order_workers(slot, Signal::SIGKILL);
         let Some(pair) = self.slots.uids(slot) else {
             // Guards forward it.
-            return self.signalled(slot, signal);
+            return self.swept(slot);
         };
-        match self.fork.fork(|| kill::kill_all(pair, signal)) {
-            Ok(pid) => {
-                self.children.insert(pid, ChildRole::Killer { slot, signal });
-            }
-            // Fork failed. The cleaner will find the processes, and the signal
-            // is sent again.
-            Err(_none_to_be_had) => {
-                self.missed(slot);
-                self.signalled(slot, signal);
-            }
+        let role = ChildRole::Sweeper { slot };
+        if let Err(error) = self.order_killer(role, &Duty::sweep(pair)) {
+            self.refuse_pending(slot, &no_process::reason(&error));
         }
+    }
+
+    /// Sends SIGTERM to all processes of a lease, and wakes the slot when they
+    /// have ended.
+    pub(super) fn signal_stop(&mut self, slot: usize, grace: Duration) {
+        self.order_workers(slot, Signal::SIGTERM);
+        let Some(pair) = self.slots.uids(slot) else { return };
+        // A worker that has not switched its UID is not reached. If no process
+        // can be created, SIGKILL follows without SIGTERM.
+        let role = ChildRole::Stopper { slot };
+        if self.order_killer(role, &Duty::stop(pair, grace)).is_err() {
+            self.slots.wake_now(slot, Instant::now());
+        }
+    }
+
+    fn order_killer(&mut self, role: ChildRole, duty: &Duty) -> io::Result<()> {
+        let root = self.prepared.root.directory.as_fd();
+        let ordered = self.reserve.spare(duty, root, self.prepared.uids.as_ref())?;
+        self.children.insert(ordered.pid, role);
+        Ok(())
     }
 
     /// Refuses the pending worker, because leftovers of the previous command
     /// could not be killed.
     pub(super) fn missed(&mut self, slot: usize) {
+        self.refuse_pending(slot, "leftover processes of an earlier command cannot be killed");
+    }
+
+    fn refuse_pending(&mut self, slot: usize, why: &str) {
         let waiting = self.slots.lease_mut(slot).and_then(|lease| lease.pending.take());
         if let Some(worker) = waiting {
-            self.refuse(worker.job, "leftover processes of an earlier command cannot be killed");
+            self.refuse(worker.job, why);
         }
     }
 
@@ -59,24 +86,34 @@ impl Leases {
         }
     }
 
-    /// Handles a signal that was sent to a slot's processes.
-    pub(super) fn signalled(&mut self, slot: usize, signal: Signal) {
-        if let Some(lease) = self.slots.lease_mut(slot).filter(|_| signal == Signal::SIGKILL) {
-            lease.used = false;
+    /// Handles the end of a sweep.
+    pub(super) fn swept(&mut self, slot: usize) {
+        if let Some(lease) = self.slots.lease_mut(slot) {
+            lease.traces = Traces::Swept;
         }
         self.start_waiting(slot);
-        // A running cleaner decides the next step when it ends.
-        if !self.is_cleaning(slot) {
-            let now = std::time::Instant::now();
-            self.step(slot, |release| release.signalled(now));
+    }
+
+    /// All processes have ended after SIGTERM, or cannot be signalled.
+    pub(super) fn stopped_gently(&mut self, slot: usize, now: Instant) {
+        if self.slots.release_mut(slot).is_some_and(|release| release.is_stopping()) {
+            self.slots.wake_now(slot, now);
         }
     }
 
-    /// Returns true if a killer of the slot still runs. The slot must not be
-    /// leased again before it ends.
+    /// Returns true if a process that kills all processes of the slot still
+    /// runs.
+    pub(super) fn is_sweeping(&self, index: usize) -> bool {
+        let sweeps =
+            |child: &ChildRole| matches!(child, ChildRole::Sweeper { slot } if *slot == index);
+        self.children.values().any(sweeps)
+    }
+
+    /// Returns true if a process that signals the slot's processes still runs.
+    /// The slot must not be leased again before it ends.
     pub(super) fn is_signalling(&self, index: usize) -> bool {
-        let signals =
-            |child: &ChildRole| matches!(child, ChildRole::Killer { slot, .. } if *slot == index);
-        self.children.values().any(signals)
+        let stops =
+            |child: &ChildRole| matches!(child, ChildRole::Stopper { slot } if *slot == index);
+        self.is_sweeping(index) || self.children.values().any(stops)
     }
 }

@@ -1,47 +1,146 @@
 //! Removes leftovers of earlier starts from the directory of workspaces.
 
-use std::{fs, os::unix::fs::MetadataExt};
+use std::{
+    fs,
+    os::{fd::AsFd, unix::fs::MetadataExt},
+    time::{Duration, Instant},
+};
 
 use nix::unistd::{Uid, geteuid};
 
 use super::{ChildRole, Leases};
 use crate::{
     spawner::{
-        clean::{self, CleanTarget},
+        backoff::Backoff,
+        duty::{Duty, Ending},
         leftovers,
+        release::Remaining,
+        reserve::Ordered,
         setup::{NotPrepared, Prepared},
     },
     wire::message::SpawnerEvent,
 };
 
+/// Pauses between two attempts to remove a directory.
+const AGAIN: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_mins(1));
+
+/// Most directories that are removed at a time.
+const MOST: usize = 4;
+
+/// Failures before a directory is reported.
+const REPORTED: u32 = 2;
+
+/// A directory that an earlier spawner left behind.
+#[derive(Debug)]
+pub(super) struct StaleDirectory {
+    name: String,
+    /// Its owner, if that is not this process.
+    owner: Option<Uid>,
+    state: StaleState,
+    failures: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StaleState {
+    /// Until the next attempt.
+    Waiting(Instant),
+    Removing,
+    Removed,
+}
+
 impl Leases {
     /// Kills leftover processes and removes leftover files, including those of
-    /// argocd-cmp-server. Cleaners that run as the owners remove directories,
+    /// argocd-cmp-server. Processes that run as the owners remove directories,
     /// because nobody else can; they run in the background.
     pub(in crate::spawner) fn remove_stale(&mut self) -> Result<(), NotPrepared> {
         let failed = |error| NotPrepared::ReleaseStep { step: "clear the work directory", error };
-        let Prepared { root, uids, process_check, .. } = &mut self.prepared;
-        let mut stale = Vec::new();
+        let Prepared { root, uids, .. } = &mut self.prepared;
         for entry in fs::read_dir(&root.path).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let about = entry.metadata().map_err(failed)?;
             let owner = Uid::from_raw(about.uid());
             let name = entry.file_name().to_string_lossy().into_owned();
             if about.is_dir() {
-                stale.push((name, (owner != geteuid()).then_some(owner)));
+                let owner = (owner != geteuid()).then_some(owner);
+                let state = StaleState::Waiting(Instant::now());
+                self.stale.push(StaleDirectory { name, owner, state, failures: 0 });
             } else if fs::remove_file(entry.path()).is_err() {
                 self.reports.push(SpawnerEvent::Left(name));
             }
         }
         if let Some(uids) = uids {
-            leftovers::end(self.fork, uids, stale.iter().filter_map(|(_, owner)| *owner));
+            leftovers::end(self.fork, uids, self.stale.iter().filter_map(|stale| stale.owner));
         }
-        for (name, tenant) in stale {
-            let target =
-                CleanTarget { tenant, killer: None, shared: None, process_check: *process_check };
-            let cleaner = self.fork.fork(|| clean::clean(&root.directory, &name, &target));
-            self.children.insert(cleaner.map_err(failed)?, ChildRole::Stale(name));
-        }
+        self.retry_stale(Instant::now());
         Ok(())
+    }
+
+    /// Time of the next attempt to remove a directory; `None` while enough
+    /// others are being removed.
+    pub(super) fn stale_due(&self) -> Option<Instant> {
+        let due = |stale: &StaleDirectory| match stale.state {
+            StaleState::Waiting(until) => Some(until),
+            StaleState::Removing | StaleState::Removed => None,
+        };
+        let due = self.stale.iter().filter_map(due).min();
+        due.filter(|_| self.stale_removals() < MOST)
+    }
+
+    /// Starts to remove the directories that are due.
+    pub(super) fn retry_stale(&mut self, now: Instant) {
+        while let Some(due) = self.stale_due().filter(|due| *due <= now) {
+            let is_next = |stale: &StaleDirectory| stale.state == StaleState::Waiting(due);
+            let Some(index) = self.stale.iter().position(is_next) else { return };
+            self.remove_one(index, now);
+        }
+    }
+
+    fn remove_one(&mut self, index: usize, now: Instant) {
+        let turns = self.slots.len() + index;
+        let Some(stale) = self.stale.get_mut(index) else { return };
+        let duty = Duty::end(Ending {
+            killer: None,
+            tenant: stale.owner,
+            workspace: &stale.name,
+            has_turn: self.turns.take(turns),
+            process_check: self.prepared.process_check,
+            caches: None,
+        });
+        let root = self.prepared.root.directory.as_fd();
+        let ordered = self.reserve.spare(&duty, root, self.prepared.uids.as_ref());
+        if let Ok(Ordered { pid, socket }) = ordered {
+            stale.state = StaleState::Removing;
+            self.children.insert(pid, ChildRole::Ender { turns, socket, left: None });
+        } else {
+            self.turns.end(turns);
+            stale.postpone(now);
+        }
+    }
+
+    /// Handles the end of a process that removed a directory.
+    pub(super) fn stale_ended(&mut self, index: usize, found: Remaining, now: Instant) {
+        let Some(name) = self.stale.get(index).map(|stale| stale.name.clone()) else { return };
+        let is_removed = found == Remaining::Nothing && self.remove_directory(&name).is_ok();
+        let Some(stale) = self.stale.get_mut(index) else { return };
+        if is_removed {
+            stale.state = StaleState::Removed;
+            return;
+        }
+        // A request that has the owner's UID now may be the only reason.
+        if stale.failures == REPORTED {
+            self.reports.push(SpawnerEvent::Left(name));
+        }
+        stale.postpone(now);
+    }
+
+    fn stale_removals(&self) -> usize {
+        self.stale.iter().filter(|stale| stale.state == StaleState::Removing).count()
+    }
+}
+
+impl StaleDirectory {
+    fn postpone(&mut self, now: Instant) {
+        self.state = StaleState::Waiting(now + AGAIN.pause(self.failures));
+        self.failures = self.failures.saturating_add(1);
     }
 }

@@ -1,0 +1,235 @@
+//! Orders of the spawner to its standby processes.
+
+#![expect(clippy::too_many_arguments, reason = "of the code that prost derives")]
+
+use std::{
+    ffi::OsStr,
+    os::{fd::OwnedFd, unix::ffi::OsStrExt},
+    time::{Duration, SystemTime},
+};
+
+use nix::unistd::{Gid, Uid};
+use prost::{Message, Oneof};
+
+use super::{clean, kill, process_check::ProcessCheck, uid_pool::UidPair};
+use crate::wire::shared::SharedCaches;
+
+/// Exit code of a process that got an order it cannot understand.
+const MISUNDERSTOOD: i32 = 125;
+
+/// One order; a process gets only one.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Duty {
+    #[prost(oneof = "DutyKind", tags = "1, 2, 3")]
+    what: Option<DutyKind>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+enum DutyKind {
+    /// Kill all processes of a tenant.
+    #[prost(message, tag = "1")]
+    Sweep(TenantPair),
+    /// Send SIGTERM to all processes of a tenant, and wait until they end.
+    #[prost(message, tag = "2")]
+    Stop(StopDuty),
+    /// End a lease.
+    #[prost(message, tag = "3")]
+    End(EndDuty),
+}
+
+/// Encoded form of [`UidPair`].
+#[derive(Clone, Copy, PartialEq, Message)]
+struct TenantPair {
+    #[prost(uint32, tag = "1")]
+    killer: u32,
+    #[prost(uint32, tag = "2")]
+    tenant: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+struct StopDuty {
+    #[prost(message, required, tag = "1")]
+    uids: TenantPair,
+    #[prost(uint64, tag = "2")]
+    grace_ms: u64,
+}
+
+/// End of a lease: kill its processes, hand its caches on, remove its files.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct EndDuty {
+    /// UID of the killer; `None` if nothing must be killed.
+    #[prost(uint32, optional, tag = "1")]
+    killer: Option<u32>,
+    /// UID that owns the files; `None` for that of the spawner.
+    #[prost(uint32, optional, tag = "6")]
+    tenant: Option<u32>,
+    /// Name of the workspace in the directory of workspaces, whose descriptor
+    /// comes with the order.
+    #[prost(string, tag = "2")]
+    pub(super) workspace: String,
+    /// Files may be removed at once. Otherwise the process asks first.
+    #[prost(bool, tag = "3")]
+    pub(super) has_turn: bool,
+    /// See [`ProcessCheck::Listing`].
+    #[prost(bool, tag = "4")]
+    listing: bool,
+    #[prost(message, optional, tag = "5")]
+    caches: Option<CacheDuty>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct CacheDuty {
+    #[prost(uint32, optional, tag = "1")]
+    group: Option<u32>,
+    #[prost(bytes = "vec", tag = "2")]
+    directory: Vec<u8>,
+    #[prost(string, repeated, tag = "3")]
+    names: Vec<String>,
+    /// Microseconds after the epoch.
+    #[prost(uint64, optional, tag = "4")]
+    since_us: Option<u64>,
+    #[prost(bool, tag = "5")]
+    measure: bool,
+}
+
+/// Caches to hand on to the next request.
+#[derive(Clone, Debug)]
+pub(super) struct HandOver {
+    pub(super) shared: SharedCaches,
+    /// Directories that were last changed earlier have no file of the tenant;
+    /// `None` if clocks cannot tell.
+    pub(super) since: Option<SystemTime>,
+    /// Measure the caches, and empty those that are too large.
+    pub(super) measure: bool,
+}
+
+/// A lease to end.
+#[derive(Debug)]
+pub(super) struct Ending<'e> {
+    /// UID of the killer; `None` if nothing must be killed.
+    pub(super) killer: Option<Uid>,
+    /// UID that owns the files; `None` for that of the spawner.
+    pub(super) tenant: Option<Uid>,
+    pub(super) workspace: &'e str,
+    pub(super) has_turn: bool,
+    pub(super) process_check: ProcessCheck,
+    pub(super) caches: Option<HandOver>,
+}
+
+impl Duty {
+    pub(super) fn sweep(uids: UidPair) -> Self {
+        Self { what: Some(DutyKind::Sweep(uids.into())) }
+    }
+
+    pub(super) fn stop(uids: UidPair, grace: Duration) -> Self {
+        let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+        Self { what: Some(DutyKind::Stop(StopDuty { uids: uids.into(), grace_ms })) }
+    }
+
+    pub(super) fn end(ending: Ending<'_>) -> Self {
+        let duty = EndDuty {
+            killer: ending.killer.map(Uid::as_raw),
+            tenant: ending.tenant.map(Uid::as_raw),
+            workspace: ending.workspace.to_owned(),
+            has_turn: ending.has_turn,
+            listing: ending.process_check == ProcessCheck::Listing,
+            caches: ending.caches.map(CacheDuty::from),
+        };
+        Self { what: Some(DutyKind::End(duty)) }
+    }
+
+    /// Runs in the standby process and returns its exit code.
+    pub(super) fn perform(self, socket: &OwnedFd, descriptors: Vec<OwnedFd>) -> i32 {
+        let Some(root) = descriptors.into_iter().next() else { return MISUNDERSTOOD };
+        match self.what {
+            Some(DutyKind::Sweep(uids)) => kill::sweep(uids.into()),
+            Some(DutyKind::Stop(StopDuty { uids, grace_ms })) => {
+                kill::stop(uids.into(), Duration::from_millis(grace_ms))
+            }
+            Some(DutyKind::End(duty)) => clean::end(&duty, &root, socket),
+            None => MISUNDERSTOOD,
+        }
+    }
+}
+
+impl EndDuty {
+    pub(super) fn killing_uid(&self) -> Option<Uid> {
+        self.killer.map(Uid::from_raw)
+    }
+
+    pub(super) fn owner(&self) -> Option<Uid> {
+        self.tenant.map(Uid::from_raw)
+    }
+
+    pub(super) fn process_check(&self) -> ProcessCheck {
+        if self.listing { ProcessCheck::Listing } else { ProcessCheck::NprocMark }
+    }
+
+    pub(super) fn caches(&self) -> Option<HandOver> {
+        let CacheDuty { group, directory, names, since_us, measure } = self.caches.clone()?;
+        let shared = SharedCaches {
+            group: group.map(Gid::from_raw),
+            directory: OsStr::from_bytes(&directory).into(),
+            names,
+        };
+        let since = since_us.map(|us| SystemTime::UNIX_EPOCH + Duration::from_micros(us));
+        Some(HandOver { shared, since, measure })
+    }
+}
+
+impl From<HandOver> for CacheDuty {
+    fn from(HandOver { shared, since, measure }: HandOver) -> Self {
+        let since = since.and_then(|since| since.duration_since(SystemTime::UNIX_EPOCH).ok());
+        Self {
+            group: shared.group.map(Gid::as_raw),
+            directory: shared.directory.as_os_str().as_bytes().to_owned(),
+            names: shared.names,
+            since_us: since.and_then(|since| u64::try_from(since.as_micros()).ok()),
+            measure,
+        }
+    }
+}
+
+impl From<UidPair> for TenantPair {
+    fn from(UidPair { killer, tenant }: UidPair) -> Self {
+        Self { killer: killer.as_raw(), tenant: tenant.as_raw() }
+    }
+}
+
+impl From<TenantPair> for UidPair {
+    fn from(TenantPair { killer, tenant }: TenantPair) -> Self {
+        Self { killer: Uid::from_raw(killer), tenant: Uid::from_raw(tenant) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_to_end_a_lease_keeps_all_parts() {
+        let (killer, tenant) = (Some(Uid::from_raw(7)), Some(Uid::from_raw(8)));
+        let since = SystemTime::UNIX_EPOCH + Duration::from_micros(1_700_000_000_000_001);
+        let shared = SharedCaches {
+            group: Some(Gid::from_raw(9)),
+            directory: "/work/x".into(),
+            names: vec!["helm".to_owned()],
+        };
+        let caches = HandOver { shared: shared.clone(), since: Some(since), measure: true };
+        let duty = Duty::end(Ending {
+            killer,
+            tenant,
+            workspace: "name",
+            has_turn: true,
+            process_check: ProcessCheck::Listing,
+            caches: Some(caches),
+        });
+        let decoded = Duty::decode(duty.encode_to_vec().as_slice()).unwrap();
+        let Some(DutyKind::End(end)) = decoded.what else { panic!("another order") };
+        assert_eq!((end.killing_uid(), end.owner()), (killer, tenant));
+        assert_eq!(end.process_check(), ProcessCheck::Listing);
+        let HandOver { shared: handed, since: then, measure } = end.caches().unwrap();
+        assert_eq!((handed, then, measure), (shared, Some(since), true));
+        assert!(end.has_turn && end.workspace == "name");
+    }
+}

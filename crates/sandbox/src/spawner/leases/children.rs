@@ -1,0 +1,148 @@
+//! The spawner's children: their purposes, messages and ends.
+
+use std::{
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    time::Instant,
+};
+
+use nix::{
+    sys::signal::{self, Signal},
+    unistd::Pid,
+};
+
+use super::{Leases, measure::RunningMeter};
+use crate::{
+    kernel::fork::Reaped,
+    spawner::{
+        clean,
+        word::{self, Word},
+    },
+    wire::message::{SpawnerEvent, WorkerEnded},
+};
+
+/// Purpose of a child.
+#[derive(Debug)]
+pub(super) enum ChildRole {
+    Worker {
+        slot: usize,
+        job: u64,
+    },
+    /// Kills all processes of a slot's tenant between two commands.
+    Sweeper {
+        slot: usize,
+    },
+    /// Sends SIGTERM to all processes of a slot's tenant, and waits until they
+    /// end.
+    Stopper {
+        slot: usize,
+    },
+    /// Ends a lease, or removes a directory of an earlier spawner. The number
+    /// is that of its turns.
+    Ender {
+        turns: usize,
+        socket: OwnedFd,
+        /// Its last message: what is left.
+        left: Option<Word>,
+    },
+    Meter(RunningMeter),
+}
+
+impl Leases {
+    /// Handles a child that has ended.
+    pub(in crate::spawner) fn reaped(&mut self, reaped: Reaped) {
+        let now = Instant::now();
+        match self.children.remove(&reaped.pid) {
+            Some(ChildRole::Worker { slot, job }) => self.worker_ended(slot, job, reaped),
+            Some(ChildRole::Sweeper { slot }) => {
+                if reaped.status != 0 {
+                    self.missed(slot);
+                }
+                self.swept(slot);
+            }
+            Some(ChildRole::Stopper { slot }) => self.stopped_gently(slot, now),
+            Some(ChildRole::Ender { turns, socket, left }) => {
+                self.turns.end(turns);
+                let left = std::iter::from_fn(|| Word::hear(&socket)).last().or(left);
+                self.ended(turns, (clean::found(reaped.status), left.as_ref()), now);
+            }
+            Some(ChildRole::Meter(look)) => self.measured(look, reaped.status, now),
+            // Otherwise a tenant's orphan; the spawner adopted it as the
+            // nearest subreaper.
+            None => drop(self.reserve.remove(reaped.pid)),
+        }
+    }
+
+    /// Handles a child that was stopped. A stopped ender would block its lease
+    /// for ever.
+    pub(in crate::spawner) fn stopped(&self, pid: Pid) {
+        if let Some(ChildRole::Ender { .. }) = self.children.get(&pid) {
+            // Allowed for every process of the same session.
+            let _ = signal::kill(pid, Signal::SIGCONT);
+        }
+    }
+
+    /// Connections of children that may send a message.
+    pub(in crate::spawner) fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.children.values().filter_map(|child| match child {
+            ChildRole::Ender { socket, .. } => Some(socket.as_fd()),
+            ChildRole::Worker { .. }
+            | ChildRole::Sweeper { .. }
+            | ChildRole::Stopper { .. }
+            | ChildRole::Meter(_) => None,
+        })
+    }
+
+    /// Handles the messages of children.
+    pub(in crate::spawner) fn hear(&mut self) {
+        let mut waiting = Vec::new();
+        for child in self.children.values_mut() {
+            let ChildRole::Ender { turns, socket, left } = child else { continue };
+            match Word::hear(socket) {
+                Some(Word::Waiting) => waiting.push(*turns),
+                Some(word @ (Word::Processes(_) | Word::Files(_))) => *left = Some(word),
+                None => {}
+            }
+        }
+        for turns in waiting {
+            match self.slots.any_lease_mut(turns) {
+                // A worker that was just forked still has the spawner's UID and
+                // could create files after the cleanup.
+                Some(lease) if !lease.workers.is_empty() => lease.awaits_workers = true,
+                Some(_) | None => self.turns.wait(turns),
+            }
+        }
+        self.serve_turns();
+    }
+
+    /// Gives turns to processes that wait for them.
+    pub(super) fn serve_turns(&mut self) {
+        while let Some(next) = self.turns.next() {
+            let is_next = |child: &&ChildRole| matches!(child, ChildRole::Ender { turns, .. } if *turns == next);
+            if let Some(ChildRole::Ender { socket, .. }) = self.children.values().find(is_next) {
+                // If it has ended, its end is handled soon.
+                let _ = word::give_turn(socket);
+            } else {
+                self.turns.end(next);
+            }
+        }
+    }
+
+    fn worker_ended(&mut self, index: usize, job: u64, reaped: Reaped) {
+        if let Some(lease) = self.slots.any_lease_mut(index) {
+            lease.workers.remove(&reaped.pid);
+            if lease.workers.is_empty() && std::mem::take(&mut lease.awaits_workers) {
+                self.turns.wait(index);
+                self.serve_turns();
+            }
+        }
+        self.report_excess(index);
+        self.workers_left(index);
+        self.start_waiting(index);
+        self.reports.push(SpawnerEvent::WorkerEnded(WorkerEnded {
+            job,
+            status: reaped.status,
+            used: reaped.into(),
+            failure: String::new(),
+        }));
+    }
+}

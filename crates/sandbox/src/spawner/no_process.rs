@@ -1,0 +1,53 @@
+//! Explains why the kernel refuses to create a process.
+
+use std::{fs, io};
+
+use nix::errno::Errno;
+
+/// Files with the limit and the number of processes of the container, for
+/// version 2 and 1 of control groups.
+const LIMITS: [(&str, &str); 2] = [
+    ("/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids.current"),
+    ("/sys/fs/cgroup/pids/pids.max", "/sys/fs/cgroup/pids/pids.current"),
+];
+
+/// The reason and the remedy for an error of fork(2).
+pub(super) fn reason(error: &io::Error) -> String {
+    match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::EAGAIN) => too_many(LIMITS.iter().find_map(|paths| numbers(*paths))),
+        Some(Errno::ENOMEM) => "no process can be created, because the machine or the container \
+                                lacks memory"
+            .to_owned(),
+        _ => format!("no process can be created: {error}"),
+    }
+}
+
+fn numbers((max, current): (&str, &str)) -> Option<(u64, u64)> {
+    let number = |path| fs::read_to_string(path).ok()?.trim().parse().ok();
+    Some((number(max)?, number(current)?))
+}
+
+fn too_many(numbers: Option<(u64, u64)>) -> String {
+    let limit = match numbers {
+        Some((max, current)) => format!("the container's limit of {max} (pids.max), {current} run"),
+        None => "pids.max of the container, or RLIMIT_NPROC".to_owned(),
+    };
+    format!(
+        "no process can be created, because the limit of processes is reached: {limit}: raise it, \
+         or lower --max-processes or --max-requests"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_of_the_container_is_named_with_its_number() {
+        let text = too_many(Some((200, 198)));
+        assert!(text.contains("limit of 200 (pids.max), 198 run: raise it"), "{text}");
+        assert!(too_many(None).contains("pids.max of the container"));
+        let error = io::Error::from_raw_os_error(Errno::EAGAIN as i32);
+        assert!(reason(&error).contains("--max-processes"));
+    }
+}
