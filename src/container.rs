@@ -5,6 +5,7 @@
 
 mod cgroup;
 mod descriptors;
+mod oom;
 mod volume;
 
 use std::{fs, path::Path};
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use self::cgroup::{Cgroups, Controller};
 pub use self::{
     descriptors::{MAX_DESCRIPTORS, raise_descriptors},
+    oom::{OomCounter, OomKill},
     volume::Volume,
 };
 
@@ -59,7 +61,7 @@ impl Container {
     pub fn read(work_dir: &Path) -> Self {
         let cgroups = Cgroups::find();
         let tightest = |controller, node: fn() -> Bound| tighter(cgroups.limit(controller), node());
-        let memory = tightest(Controller::Memory, node_memory);
+        let memory = memory();
         let volume = Volume::read(work_dir, memory.amount);
         Self {
             memory,
@@ -92,6 +94,11 @@ impl Container {
         let volume = self.volume.resized(now.volume);
         Self { volume, ..now }
     }
+}
+
+/// The limit of memory.
+fn memory() -> Bound {
+    tighter(Cgroups::find().limit(Controller::Memory), node_memory())
 }
 
 /// The container's limit if it is below the node's, and else the node's.

@@ -1,5 +1,6 @@
 //! `serve`: starts the parts of the supervisor and stops them in order.
 
+mod abilities;
 mod health;
 mod parts;
 mod resources;
@@ -37,7 +38,7 @@ use crate::{
     admin::{self, Admin},
     budget::Budget,
     config::{self, Http, Serve},
-    container::raise_descriptors,
+    container::{OomCounter, raise_descriptors},
     event::{self, Event},
     grpc::{Binder, Common, sweep},
     loader::{Loader, NoSnapshot, Places, Prompt, static_mounts},
@@ -142,7 +143,7 @@ fn start(config: &Serve) -> Result<(), NotServing> {
         log::init(config.log_format, config.log_level);
     }
     let abilities = spawner.abilities().clone();
-    log_abilities(&abilities);
+    abilities::log(&abilities);
     let resources = resources.with_leases(abilities.leases);
     resources.log();
     let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
@@ -153,26 +154,6 @@ fn start(config: &Serve) -> Result<(), NotServing> {
     runtime.shutdown_timeout(LAST_TASKS);
     process.wait(SPAWNER_TIMEOUT);
     result
-}
-
-fn log_abilities(abilities: &Abilities) {
-    let Abilities { tier, landlock, leases, missing, unlimited, no_cgroups, .. } = abilities;
-    info!(isolation = %tier, landlock, leases, "the sandbox is ready");
-    for reason in missing {
-        info!(reason, "a stronger isolation is not available");
-    }
-    match no_cgroups {
-        None => info!("each request has a cgroup: the kernel enforces its limits as a whole"),
-        Some(reason) => {
-            info!(reason, "requests have no cgroups: their limits as a whole are measured");
-        }
-    }
-    if *unlimited {
-        warn!("this kernel does not enforce limits of processes: --max-processes has no effect");
-    }
-    if *tier == Tier::None {
-        warn!("requests are not isolated: all plugins can read each other's files");
-    }
 }
 
 fn setup(config: &Serve, leases: u32) -> Result<Setup, NotServing> {
@@ -316,6 +297,7 @@ fn pipeline(config: &Serve, link: Link, budget: watch::Receiver<Budget>) -> Pipe
             search: config::search(),
             max_output: usize::try_from(size(now.each.output.amount)).unwrap_or(usize::MAX),
             bounds: config.bounds(),
+            oom: OomCounter::find(),
         }),
     }
 }

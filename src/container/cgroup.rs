@@ -82,6 +82,18 @@ impl Cgroups {
         Self(mounts.iter().filter_map(|mount| Hierarchy::of(mount, groups)).collect())
     }
 
+    /// Files with the number of processes that were killed for lack of memory in
+    /// this process's own group. At most one exists.
+    pub(super) fn oom_files(&self) -> Vec<PathBuf> {
+        let own = |hierarchy: &Hierarchy| hierarchy.directories.first().cloned();
+        let directories = self.0.iter().filter_map(own);
+        let names = ["memory.events", "memory.oom_control"];
+        directories
+            .flat_map(|own| names.map(|name| own.join(name)))
+            .filter(|f| f.exists())
+            .collect()
+    }
+
     /// The tightest limit of all groups that contain this process.
     pub(super) fn limit(&self, controller: Controller) -> Option<Bound> {
         let bounds = self.0.iter().flat_map(|hierarchy| hierarchy.bounds(controller));

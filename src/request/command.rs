@@ -55,7 +55,7 @@ pub(super) fn bounds(general: &Bounds, plugin: &PluginDefinition) -> Bounds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plugin;
+    use crate::{container::OomCounter, plugin};
     use cmp_sandbox::{Network, Redactor};
 
     fn defaults() -> CommandDefaults {
@@ -77,6 +77,7 @@ mod tests {
                 cpu_seconds: Some(10),
                 ..Bounds::default()
             },
+            oom: OomCounter::default(),
         }
     }
 

@@ -5,6 +5,7 @@ use std::{fmt, time::Duration};
 use cmp_sandbox::{Bounds, ExceededLimit, Network, Termination, Usage};
 
 use crate::{
+    container::{Bound, OomKill},
     plugin::PluginDefinition,
     settings::{CPU, DISK, FILE_SIZE, FILES, MEMORY, PROCESSES, Setting},
 };
@@ -54,6 +55,8 @@ pub(super) struct Evidence<'e> {
     pub(super) usage: Option<Usage>,
     /// The command's standard error.
     pub(super) stderr: &'e str,
+    /// The kernel has killed a process for lack of memory meanwhile.
+    pub(super) oom: Option<&'e OomKill>,
 }
 
 impl Hint {
@@ -133,6 +136,7 @@ impl Evidence<'_> {
                 FILE_SIZE.say(size),
                 FILE_SIZE.raise(limits.file_size.is_some())
             )),
+            (SIGKILL, ..) if let Some(OomKill { limit }) = self.oom => Some(out_of_memory(limit)),
             (SIGKILL, ..) => Some(
                 "killed from outside, and no limit of cmp-supervisor was reached: the kernel \
                  usually does this when the container reaches its memory limit: raise the \
@@ -195,6 +199,22 @@ fn lower(row: &Setting) -> String {
     format!("set spec.limits.{}", row.key_name())
 }
 
+/// Describes a kill by the kernel for lack of memory.
+fn out_of_memory(limit: &Bound) -> String {
+    let (amount, source) = (MEMORY.say(limit.amount), &limit.source);
+    if limit.is_own {
+        format!(
+            "the kernel killed it because the container reached its memory limit of {amount} \
+             ({source}): raise that limit, or set spec.limits.memory below it"
+        )
+    } else {
+        format!(
+            "the kernel killed it because no memory is left: the container has no limit of its \
+             own, and the node has {amount} ({source}): set a limit for the container"
+        )
+    }
+}
+
 /// Describes the limit that a request exceeded.
 pub(super) fn excess(what: ExceededLimit, limit: Option<u64>) -> String {
     let amount = |row: &Setting| limit.map(|limit| row.say(limit)).unwrap_or_default();
@@ -236,6 +256,10 @@ mod tests {
     use crate::plugin;
 
     fn hint(limits: &str, end: Termination, stderr: &str) -> String {
+        hint_with(limits, end, stderr, None)
+    }
+
+    fn hint_with(limits: &str, end: Termination, stderr: &str, oom: Option<&OomKill>) -> String {
         let text = format!(
             "kind: ConfigManagementPlugin\nmetadata: {{name: x}}\nspec: {{generate: {{command: \
              [x]}}, limits: {limits}}}"
@@ -251,7 +275,7 @@ mod tests {
         };
         let second = Duration::from_secs(1);
         let usage = Some(Usage { user: second, system: second, max_rss: 0 });
-        let evidence = Evidence { plugin: &plugin, bounds: &bounds, end, usage, stderr };
+        let evidence = Evidence { plugin: &plugin, bounds: &bounds, end, usage, stderr, oom };
         Hint::new(&evidence).map_or(String::new(), |hint| hint.to_string())
     }
 
@@ -274,6 +298,20 @@ mod tests {
             text.ends_with("limit of 3 bytes: raise the plugin's spec.limits.fileSize]"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_kill_for_lack_of_memory_names_the_containers_limit() {
+        let limit = |is_own| Bound { amount: 256 << 20, source: "a file".to_owned(), is_own };
+        for end in [signal(SIGKILL), Termination::Exit(SHELL + SIGKILL)] {
+            let text = |is_own| {
+                let kill = OomKill { limit: limit(is_own) };
+                hint_with("{cpu: unlimited}", end, "", Some(&kill))
+            };
+            let own = "because the container reached its memory limit of 256Mi (a file): raise";
+            assert!(text(true).contains(own), "{}", text(true));
+            assert!(text(false).contains("and the node has 256Mi (a file)"), "{}", text(false));
+        }
     }
 
     #[test]

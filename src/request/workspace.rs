@@ -21,7 +21,7 @@ use super::{
     printable,
     progress::{Phase, RequestContext},
 };
-use crate::{plugin::CommandLine, settings::OUTPUT};
+use crate::{container::OomCounter, plugin::CommandLine, settings::OUTPUT};
 
 /// An archive that has arrived completely and has the stated checksum.
 #[derive(Debug)]
@@ -52,6 +52,8 @@ pub struct CommandDefaults {
     pub redactor: Redactor,
     /// Default limits, paths and network of commands.
     pub bounds: Bounds,
+    /// Processes that the kernel has killed for lack of memory.
+    pub oom: OomCounter,
 }
 
 impl Received {
@@ -183,12 +185,15 @@ impl Workspace {
             max_output,
             redactor: Arc::clone(&context.redactor),
         };
+        let killed = self.defaults.oom.read();
         let output = self.lease.run(command, context.deadline.instant()).await?;
         context.progress.usage.extend(output.usage.map(|usage| (phase, usage)));
         let stderr = output.stderr.to_string();
         let (end, usage) = (output.termination, output.usage);
         let (plugin, bounds) = (&context.plugin, self.lease.bounds());
-        let evidence = Evidence { plugin, bounds, end, usage, stderr: &stderr };
+        let oom = (end != Termination::Exit(0)).then(|| self.defaults.oom.since(killed)).flatten();
+        let oom = oom.as_ref();
+        let evidence = Evidence { plugin, bounds, end, usage, stderr: &stderr, oom };
         let hint = (end != Termination::Exit(0)).then(|| Hint::new(&evidence)).flatten();
         result(output, line, (context.deadline, hint))
     }

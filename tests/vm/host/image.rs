@@ -51,7 +51,7 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
 #[expect(clippy::disallowed_methods, reason = "the environment of tests, not of the product")]
 fn product() -> PathBuf {
     let built = || env!("CARGO_BIN_EXE_cmp-supervisor").into();
-    env::var_os("CMP_SUPERVISOR_BINARY").map_or_else(built, PathBuf::from)
+    env::var_os("CMP_SUPERVISOR_VM_BINARY").map_or_else(built, PathBuf::from)
 }
 
 /// A busybox that needs no libraries.

@@ -1,0 +1,70 @@
+//! Counts processes that the kernel killed for lack of memory.
+
+use std::{fs, path::PathBuf};
+
+use super::{Bound, cgroup::Cgroups};
+
+/// Key of the count in the files of both versions.
+const KILLS: &str = "oom_kill ";
+
+/// The kernel's count for the cgroup in which commands run, unless each request
+/// has its own.
+#[derive(Clone, Debug, Default)]
+pub struct OomCounter {
+    /// Files with the count.
+    files: Vec<PathBuf>,
+}
+
+/// The memory limit at which the kernel killed a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OomKill {
+    /// The limit of the container or of the node.
+    pub limit: Bound,
+}
+
+impl OomCounter {
+    /// Finds the count. Call it when this process is in its final cgroup.
+    #[must_use]
+    pub fn find() -> Self {
+        Self { files: Cgroups::find().oom_files() }
+    }
+
+    /// The count so far; 0 if it cannot be read.
+    #[must_use]
+    pub fn read(&self) -> u64 {
+        self.files.iter().filter_map(|file| kills(&fs::read_to_string(file).ok()?)).sum()
+    }
+
+    /// The reason, if the count has risen since it was `before`.
+    #[must_use]
+    pub fn since(&self, before: u64) -> Option<OomKill> {
+        (self.read() > before).then(|| OomKill { limit: super::memory() })
+    }
+}
+
+fn kills(table: &str) -> Option<u64> {
+    table.lines().find_map(|line| line.strip_prefix(KILLS)?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_count_is_read_in_both_versions() {
+        assert_eq!(kills("low 0\nhigh 0\nmax 7\noom 2\noom_kill 1\noom_group_kill 0\n"), Some(1));
+        assert_eq!(kills("oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"), Some(3));
+        assert_eq!(kills("oom_kill_disable 0\nunder_oom 0\n"), None);
+    }
+
+    #[test]
+    fn a_kill_is_reported_with_the_limit() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let counter = OomCounter { files: vec![file.path().to_owned()] };
+        fs::write(file.path(), "oom_kill 1\n").unwrap();
+        let before = counter.read();
+        assert_eq!((before, counter.since(before)), (1, None));
+        fs::write(file.path(), "oom_kill 2\n").unwrap();
+        assert_eq!(counter.since(before), Some(OomKill { limit: crate::container::memory() }));
+    }
+}

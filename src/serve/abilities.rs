@@ -1,0 +1,24 @@
+//! The log of the sandbox's abilities at start.
+
+use cmp_sandbox::{Abilities, Tier};
+use tracing::{info, warn};
+
+pub(super) fn log(abilities: &Abilities) {
+    let Abilities { tier, landlock, leases, missing, unlimited, no_cgroups, .. } = abilities;
+    info!(isolation = %tier, landlock, leases, "the sandbox is ready");
+    for reason in missing {
+        info!(reason, "a stronger isolation is not available");
+    }
+    match no_cgroups {
+        None => info!("each request has a cgroup: the kernel enforces its limits as a whole"),
+        Some(reason) => {
+            info!(reason, "requests have no cgroups: their limits as a whole are measured");
+        }
+    }
+    if *unlimited {
+        warn!("this kernel does not enforce limits of processes: --max-processes has no effect");
+    }
+    if *tier == Tier::None {
+        warn!("requests are not isolated: all plugins can read each other's files");
+    }
+}
