@@ -8,6 +8,7 @@
 
 pub mod admission;
 pub mod announcement;
+mod captured;
 mod checksum;
 mod command;
 mod convert;
@@ -138,9 +139,11 @@ impl Pipeline {
         let received = incoming.receive(lease, self.limits, context).await?;
         let mut workspace = received.settle(&self.defaults)?;
         if let Some(init) = &plugin.init {
-            workspace.run(init, Phase::Init, context).await?;
+            workspace.run(init, (Phase::Init, self.converter.room()), context).await?;
         }
-        let output = workspace.run(&plugin.generate, Phase::Generate, context).await?;
+        let output = workspace
+            .run(&plugin.generate, (Phase::Generate, self.converter.room()), context)
+            .await?;
         // The UID is free from here on. The place is not, so that few outputs wait.
         drop(workspace);
         context.progress.enter(Phase::Split);
@@ -161,8 +164,9 @@ impl Pipeline {
             let (_permit, lease) = self.admit(Class::Discover, &incoming, context).await?;
             let received = incoming.receive(lease, self.limits, context).await?;
             let mut workspace = received.settle_rooted(&self.defaults);
-            let output = workspace.run(command, Phase::Discover, context).await?;
-            return Ok(MatchAnswer::new(!matches!(output.as_slice(), b"" | b"\n")));
+            let output =
+                workspace.run(command, (Phase::Discover, self.converter.room()), context).await?;
+            return Ok(MatchAnswer::new(!matches!(output.text.as_slice(), b"" | b"\n")));
         }
         let _permit = self.permit(Class::Names, &incoming, context).await?;
         self.match_names(incoming, context).await
@@ -207,7 +211,9 @@ impl Pipeline {
         let received = incoming.receive(lease, self.limits, context).await?;
         let mut workspace = received.settle(&self.defaults)?;
         let printed = match &plugin.dynamic {
-            Some(command) => Some(workspace.run(command, Phase::Parameters, context).await?),
+            Some(command) => Some(
+                workspace.run(command, (Phase::Parameters, self.converter.room()), context).await?,
+            ),
             None => None,
         };
         drop(workspace);

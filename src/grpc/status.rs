@@ -127,7 +127,9 @@ impl CallError {
             | RequestError::Late { passed, .. }
             | RequestError::Memory(NoMemory { passed, .. })
             | RequestError::Receive(ReceiveError::Deadline(passed))
-            | RequestError::Run(RunError::TooLate(passed)) => late(&passed.0),
+            | RequestError::Run(
+                RunError::TooLate(passed) | RunError::Memory(NoMemory { passed, .. }),
+            ) => late(&passed.0),
             RequestError::Run(RunError::Deadline { deadline, .. }) => late(deadline),
             RequestError::Lease(NoLease::SpawnerGone | NoLease::Unconfined(_))
             | RequestError::Receive(ReceiveError::Unconfined(_))

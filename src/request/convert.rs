@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use super::{
     RequestError,
     announcement::{InvalidAnnouncements, announce},
+    captured::{Captured, OutputRoom},
     deadline::{Deadline, DeadlinePassed},
     manifests::{InvalidOutput, Manifests, charged},
     memory::ResponseMemory,
@@ -55,12 +56,18 @@ impl Converter {
         Self { threads, memory, max_answer }
     }
 
+    /// Memory for a command's output.
+    pub(super) fn room(&self) -> Arc<OutputRoom> {
+        OutputRoom::new(&self.memory)
+    }
+
     /// Splits an output into manifests.
     pub(super) async fn split(
         &self,
-        output: Vec<u8>,
+        output: Captured,
         deadline: &Deadline,
     ) -> Result<Manifests, RequestError> {
+        let Captured { text: output, mut charge } = output;
         let (limit, length) = (self.max_answer, output.len());
         if length <= IMMEDIATE {
             // A few aliases may stand for megabytes, so this stops when it is asked.
@@ -71,7 +78,6 @@ impl Converter {
         }
         let output = Arc::new(with_line_end(output));
         let most = MAX_TIMES * limit.max(length);
-        let mut charge = self.memory.charge();
         let mut granted = MAX_TIMES * length;
         loop {
             charge.grow(granted, deadline).await?;
@@ -120,10 +126,11 @@ impl Converter {
     /// Joins the announcements of a command and of a definition, and encodes them.
     pub(super) async fn announce(
         &self,
-        printed: Option<Vec<u8>>,
+        printed: Option<Captured>,
         plugin: &Arc<PluginDefinition>,
         (encode, deadline): (EncodeAnnouncements, &Deadline),
     ) -> Result<Bytes, RequestError> {
+        let (printed, charge) = printed.map(|output| (output.text, output.charge)).unzip();
         let length = printed.as_ref().map_or(0, Vec::len);
         if length <= IMMEDIATE {
             return Ok(encode(announce(printed.as_deref(), &plugin.announcements)?).into());
@@ -136,7 +143,7 @@ impl Converter {
         if needed > limit {
             return Err(InvalidAnnouncements::Memory { limit }.into());
         }
-        let mut charge = self.memory.charge();
+        let mut charge = charge.unwrap_or_else(|| self.memory.charge());
         charge.grow(needed, deadline).await?;
         let plugin = Arc::clone(plugin);
         let announcing = self.threads.run(length, deadline, move |_| {
@@ -186,6 +193,14 @@ mod tests {
         }
     }
 
+    async fn split(
+        converter: &Converter,
+        output: Vec<u8>,
+        deadline: &Deadline,
+    ) -> Result<Manifests, RequestError> {
+        converter.split(converter.room().close(output), deadline).await
+    }
+
     /// Short entries need many times their size.
     fn small_parts(bytes: usize) -> Vec<u8> {
         format!("{{{}}}", "a,".repeat(bytes / 2)).into_bytes()
@@ -194,7 +209,7 @@ mod tests {
     #[tokio::test]
     async fn a_large_output_is_split() {
         let output = "a: b\n---\n".repeat(10_000).into_bytes();
-        let manifests = converter(AMPLE).split(output, &Deadline::none()).await.unwrap();
+        let manifests = split(&converter(AMPLE), output, &Deadline::none()).await.unwrap();
         assert_eq!((manifests.len(), manifests.size()), (10_000, 110_000));
     }
 
@@ -203,20 +218,20 @@ mod tests {
         let aliases = "*a,".repeat(400);
         let output = format!("- &a {}\n- [{aliases}]\n", "x".repeat(2000)).into_bytes();
         assert!(output.len() < IMMEDIATE);
-        let manifests = converter(AMPLE).split(output, &Deadline::none()).await.unwrap();
+        let manifests = split(&converter(AMPLE), output, &Deadline::none()).await.unwrap();
         assert!(manifests.size() > 400 * 2000);
     }
 
     #[tokio::test]
     async fn more_memory_is_granted_than_three_times_the_output() {
         let output = small_parts(LIMIT / 8);
-        let manifests = converter(AMPLE).split(output, &Deadline::none()).await.unwrap();
+        let manifests = split(&converter(AMPLE), output, &Deadline::none()).await.unwrap();
         assert_eq!(manifests.len(), 1);
     }
 
     #[tokio::test]
     async fn an_output_that_needs_too_much_memory_is_an_error() {
-        let split = converter(AMPLE).split(small_parts(LIMIT), &Deadline::none()).await;
+        let split = split(&converter(AMPLE), small_parts(LIMIT), &Deadline::none()).await;
         let error = split.unwrap_err().to_string();
         assert!(error.contains("more than 3 MiB of memory"), "{error}");
     }
@@ -226,24 +241,24 @@ mod tests {
         let converter = converter(2 << 20);
         let output = || format!("\"{}\"\n", "x".repeat(1 << 20)).into_bytes();
         let soon = || Deadline::new(None, Some(Duration::from_millis(100)));
-        let first = converter.split(output(), &Deadline::none()).await;
+        let first = split(&converter, output(), &Deadline::none()).await;
         assert!(first.is_err(), "with its header it is longer than an answer");
         let output = || format!("\"{}\"\n", "x".repeat(999_999)).into_bytes();
-        let first = converter.split(output(), &Deadline::none()).await.unwrap();
-        let second = converter.split(output(), &Deadline::none()).await.unwrap();
-        let third = converter.split(output(), &Deadline::none()).await.unwrap();
+        let first = split(&converter, output(), &Deadline::none()).await.unwrap();
+        let second = split(&converter, output(), &Deadline::none()).await.unwrap();
+        let third = split(&converter, output(), &Deadline::none()).await.unwrap();
         let messages = [first, second, third].map(Manifests::into_message);
-        let late = converter.split(output(), &soon()).await.unwrap_err().to_string();
+        let late = split(&converter, output(), &soon()).await.unwrap_err().to_string();
         assert!(late.contains("may take 2 MiB together"), "{late}");
         drop(messages);
-        converter.split(output(), &Deadline::none()).await.unwrap();
+        split(&converter, output(), &Deadline::none()).await.unwrap();
     }
 
     #[tokio::test]
     async fn a_conversion_ends_at_its_deadline() {
         let passed = Deadline::new(None, Some(Duration::ZERO));
         let output = "1\n---\n".repeat(100_000).into_bytes();
-        let error = converter(AMPLE).split(output, &passed).await.unwrap_err().to_string();
+        let error = split(&converter(AMPLE), output, &passed).await.unwrap_err().to_string();
         assert!(error.starts_with("context deadline exceeded"), "{error}");
     }
 
@@ -256,7 +271,7 @@ mod tests {
             (converter(AMPLE), (|all| vec![0; all.len()]) as EncodeAnnouncements);
         let announce = async |count: usize| {
             let list = vec!["{\"name\":\"a\"}"; count].join(",");
-            let printed = Some(format!("[{list}]").into_bytes());
+            let printed = Some(converter.room().close(format!("[{list}]").into_bytes()));
             converter.announce(printed, &plugin, (encode, &Deadline::none())).await
         };
         assert_eq!(announce(1000).await.unwrap().len(), 1000);

@@ -85,6 +85,11 @@ impl ResponseMemory {
         wanted
     }
 
+    /// The error of a request whose deadline passed while it waited.
+    pub(super) fn missing(&self, passed: DeadlinePassed) -> NoMemory {
+        NoMemory { passed, budget: self.budget.borrow().response.clone() }
+    }
+
     /// The charge of a request that has not used anything yet.
     pub(super) fn charge(&self) -> Charge {
         Charge { memory: self.clone(), units: None, alone: None }
@@ -94,24 +99,26 @@ impl ResponseMemory {
 impl Charge {
     /// Waits until the request may use `bytes` in all.
     pub(super) async fn grow(&mut self, bytes: usize, deadline: &Deadline) -> Result<(), NoMemory> {
+        let waited = deadline.limit(self.wait(bytes)).await;
+        waited.map_err(|passed| self.memory.missing(passed))
+    }
+
+    /// Waits without a deadline until the request may use `bytes` in all.
+    pub(super) async fn wait(&mut self, bytes: usize) {
         let total = self.memory.fit();
         let missing = units(bytes).saturating_sub(self.held());
         if missing == 0 || self.alone.is_some() {
-            return Ok(());
+            return;
         }
         // Waiting for more than there is would keep others from what is free.
         let fits = (missing + self.held()) as usize <= total;
-        let ResponseMemory { units, alone, budget, .. } = self.memory.clone();
-        let more = async {
-            tokio::select! {
-                biased;
-                Ok(more) = units.acquire_many_owned(missing), if fits => self.add(more),
-                Ok(alone) = alone.acquire_owned() => self.alone = Some(alone),
-                else => {}
-            }
-        };
-        let waited = deadline.limit(more).await;
-        waited.map_err(|passed| NoMemory { passed, budget: budget.borrow().response.clone() })
+        let ResponseMemory { units, alone, .. } = self.memory.clone();
+        tokio::select! {
+            biased;
+            Ok(more) = units.acquire_many_owned(missing), if fits => self.add(more),
+            Ok(alone) = alone.acquire_owned() => self.alone = Some(alone),
+            else => {}
+        }
     }
 
     /// Gives back all but `bytes`, and the right to exceed the budget as soon as the

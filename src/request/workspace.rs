@@ -7,16 +7,18 @@ use std::{
 
 use bytes::Bytes;
 use cmp_sandbox::{
-    Bounds, Command, ExceededLimit, Excerpt, Lease, NotRun, Output, Redactor, Termination,
+    Bounds, Command, ExceededLimit, Excerpt, Lease, NotRun, Output, Redactor, Room, Termination,
     Unconfined,
 };
 use thiserror::Error;
 
 use super::{
+    captured::{Captured, OutputRoom},
     command::CommandSettings,
     deadline::{Deadline, DeadlinePassed},
     hint::{self, Evidence, Hint},
     incoming::RequestHeader,
+    memory::NoMemory,
     path::{AppPath, IllegalAppPath},
     printable,
     progress::{Phase, RequestContext},
@@ -155,6 +157,9 @@ pub enum RunError {
         /// The setting that raises the limit.
         hint: Option<Hint>,
     },
+    /// The deadline passed while the output waited for memory.
+    #[error(transparent)]
+    Memory(#[from] NoMemory),
     /// The sandbox failed.
     #[error(transparent)]
     Unconfined(#[from] Unconfined),
@@ -163,12 +168,12 @@ pub enum RunError {
 impl Workspace {
     /// Runs a command in the application's directory and returns its whole
     /// standard output.
-    pub async fn run(
+    pub(super) async fn run(
         &mut self,
         line: &CommandLine,
-        phase: Phase,
+        (phase, room): (Phase, Arc<OutputRoom>),
         context: &mut RequestContext,
-    ) -> Result<Vec<u8>, RunError> {
+    ) -> Result<Captured, RunError> {
         context.progress.enter(phase);
         if context.deadline.instant().is_some_and(|at| at <= Instant::now()) {
             return Err(DeadlinePassed(context.deadline).into());
@@ -183,10 +188,16 @@ impl Workspace {
             directory: self.application.as_path().to_owned(),
             preserve_file_mode: context.plugin.preserve_file_mode,
             max_output,
+            room: Arc::clone(&room) as Arc<dyn Room>,
             redactor: Arc::clone(&context.redactor),
         };
         let killed = self.defaults.oom.read();
         let output = self.lease.run(command, context.deadline.instant()).await?;
+        if output.termination == Termination::Deadline
+            && let Some(memory) = room.missing()
+        {
+            return Err(memory.missing(DeadlinePassed(context.deadline)).into());
+        }
         context.progress.usage.extend(output.usage.map(|usage| (phase, usage)));
         let stderr = output.stderr.to_string();
         let (end, usage) = (output.termination, output.usage);
@@ -195,7 +206,7 @@ impl Workspace {
         let oom = oom.as_ref();
         let evidence = Evidence { plugin, bounds, end, usage, stderr: &stderr, oom };
         let hint = (end != Termination::Exit(0)).then(|| Hint::new(&evidence)).flatten();
-        result(output, line, (context.deadline, hint))
+        result(output, line, (context.deadline, hint)).map(|text| room.close(text))
     }
 }
 

@@ -13,13 +13,14 @@ use std::{
     env, fs,
     io::Write,
     path::{Path, PathBuf},
+    pin::Pin,
     process::{Command as Plain, ExitCode, Stdio},
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use cmp_archive::UnpackLimits;
-use cmp_sandbox::{Bounds, Command, Link, SPAWNER, Setup, Spawner, Tier, spawner_main};
+use cmp_sandbox::{Bounds, Command, Link, Room, SPAWNER, Setup, Spawner, Tier, spawner_main};
 use flate2::{Compression, write::GzEncoder};
 
 /// Samples of each kind.
@@ -171,6 +172,16 @@ fn empty_archive() -> Vec<u8> {
     encoder.finish().expect("a whole archive")
 }
 
+/// Grants everything.
+#[derive(Debug)]
+struct Unlimited;
+
+impl Room for Unlimited {
+    fn grow(self: Arc<Self>, _bytes: usize) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
 fn command() -> Command {
     Command {
         words: vec![PROGRAM.into()],
@@ -180,6 +191,7 @@ fn command() -> Command {
         directory: ".".into(),
         preserve_file_mode: false,
         max_output: 1 << 20,
+        room: Arc::new(Unlimited),
         redactor: Arc::default(),
     }
 }

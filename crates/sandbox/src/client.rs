@@ -12,6 +12,7 @@ mod lease;
 mod limit_watch;
 mod link;
 mod redact;
+mod room;
 mod run;
 mod start;
 mod stderr;
@@ -27,6 +28,7 @@ pub use self::{
     lease::{Lease, NoLease},
     link::{Link, SpawnerGone},
     redact::Redactor,
+    room::Room,
     run::{Command, NotRun, Output, Termination, Usage},
     start::{Abilities, NotStarted, SPAWNER, Setup, Shortfall, Spawner, SpawnerProcess},
     stderr::OUTPUT_TARGET,

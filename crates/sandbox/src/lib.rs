@@ -20,8 +20,8 @@ pub use self::{
     client::{
         Abilities, Bounds, Cache, Caches, Command, Consumption, Excerpt, Health, Lease, Link,
         Network, NoLease, NotProven, NotRun, NotStarted, NotUnpacked, OUTPUT_TARGET, Output,
-        Redactor, RequestUsage, SPAWNER, Setup, Shortfall, Spawner, SpawnerGone, SpawnerProcess,
-        Termination, Unconfined, Unpacked, Unpacking, Usage,
+        Redactor, RequestUsage, Room, SPAWNER, Setup, Shortfall, Spawner, SpawnerGone,
+        SpawnerProcess, Termination, Unconfined, Unpacked, Unpacking, Usage,
     },
     kernel::privilege::{NotDropped, drop_privileges},
     spawner::spawner_main,

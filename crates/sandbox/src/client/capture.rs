@@ -15,6 +15,7 @@ use tracing::warn;
 use super::{
     handle::{Unconfined, WorkerHandle, cannot},
     limit_watch::LimitWatch,
+    room::Granted,
     run::{Output, Termination, Usage},
     stderr::Stderr,
 };
@@ -39,6 +40,7 @@ pub(super) struct Capture {
     stderr: Option<pipe::Receiver>,
     output: Vec<u8>,
     max_output: usize,
+    room: Granted,
     said: Stderr,
     ended: Option<WorkerEnded>,
     /// Usage of the command's process before it executed the command.
@@ -48,7 +50,7 @@ pub(super) struct Capture {
 impl Capture {
     pub(super) fn new(
         [stdout, stderr]: [pipe::Receiver; 2],
-        max_output: usize,
+        (max_output, room): (usize, Granted),
         (redactor, before): (Arc<Redactor>, RawUsage),
     ) -> Self {
         Self {
@@ -56,6 +58,7 @@ impl Capture {
             stderr: Some(stderr),
             output: Vec::new(),
             max_output,
+            room,
             said: Stderr::new(redactor),
             ended: None,
             before,
@@ -77,10 +80,15 @@ impl Capture {
             if self.output.len() > self.max_output {
                 return Ok(Some(Termination::OutputLimit { limit: self.max_output }));
             }
-            let silence = self.ended.as_ref().map(|_| heard + LINGER);
+            let has_room = self.stdout.is_none() || self.room.holds(self.output.len() + PIECE);
+            // Without room, the silence is ours.
+            let silence = self.ended.as_ref().filter(|_| has_room).map(|_| heard + LINGER);
             let limit = [silence, deadline].into_iter().flatten().min();
             tokio::select! {
-                read = read(&mut self.stdout, &mut self.output) => read.map_err(cannot(READ))?,
+                read = read(&mut self.stdout, &mut self.output), if has_room => {
+                    read.map_err(cannot(READ))?;
+                }
+                () = self.room.granted(), if !has_room => {}
                 read = read(&mut self.stderr, &mut piece) => {
                     read.map_err(cannot(READ))?;
                     self.said.push(&piece);

@@ -17,6 +17,7 @@ use super::{
     handle::{Unconfined, WorkerHandle, cannot},
     lease::Lease,
     link::Outgoing,
+    room::{Granted, Room},
 };
 use crate::{
     client::redact::Redactor,
@@ -49,6 +50,8 @@ pub struct Command {
     pub preserve_file_mode: bool,
     /// Limit of standard output in bytes.
     pub max_output: usize,
+    /// Grants memory for standard output.
+    pub room: Arc<dyn Room>,
     /// Credentials to mask in standard error.
     pub redactor: Arc<Redactor>,
 }
@@ -137,6 +140,7 @@ impl Lease {
     ) -> Result<Output, NotRun> {
         let started = Instant::now();
         let (max_output, redactor) = (command.max_output, Arc::clone(&command.redactor));
+        let room = Granted::new(Arc::clone(&command.room));
         self.begin();
         let task = Task::Run(command.into());
         let mut worker = match self.take_worker() {
@@ -153,7 +157,7 @@ impl Lease {
         // Not earlier: before the command starts, the worker's process is
         // closed to the meter.
         let _ = self.send(Outgoing::Watch { lease: self.id() }).await;
-        let mut capture = Capture::new(streams, max_output, (redactor, used));
+        let mut capture = Capture::new(streams, (max_output, room), (redactor, used));
         let stopped = capture.follow(&mut worker, self.limit_watch(), deadline).await?;
         match stopped {
             None => worker.take_last_answer().map_or(Ok(()), |answer| Err(failure(answer)))?,

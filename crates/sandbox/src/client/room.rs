@@ -1,0 +1,93 @@
+//! Room for a command's output, which the caller grants.
+
+use std::{
+    fmt,
+    future::{Future, pending},
+    pin::Pin,
+    sync::Arc,
+};
+
+/// Bytes that are asked for at a time.
+const STEP: usize = 1 << 20;
+
+/// Grants memory for outputs.
+pub trait Room: fmt::Debug + Send + Sync {
+    /// Waits until the output may have this number of bytes.
+    fn grow(self: Arc<Self>, bytes: usize) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+}
+
+/// The room that was granted so far.
+pub(super) struct Granted {
+    room: Arc<dyn Room>,
+    bytes: usize,
+    asked: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl Granted {
+    pub(super) fn new(room: Arc<dyn Room>) -> Self {
+        Self { room, bytes: 0, asked: None }
+    }
+
+    /// True if there is room for this number of bytes. Otherwise asks for it.
+    pub(super) fn holds(&mut self, bytes: usize) -> bool {
+        if bytes > self.bytes && self.asked.is_none() {
+            self.asked = Some(Arc::clone(&self.room).grow(self.bytes + STEP));
+        }
+        self.asked.is_none()
+    }
+
+    /// Waits until the room that was asked for is granted. The future can be
+    /// dropped and the method called again.
+    pub(super) async fn granted(&mut self) {
+        let Some(asked) = &mut self.asked else { return pending().await };
+        asked.await;
+        self.asked = None;
+        self.bytes += STEP;
+    }
+}
+
+impl fmt::Debug for Granted {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Granted").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// Notes each wish, and grants only the first.
+    #[derive(Debug, Default)]
+    struct Once(AtomicUsize);
+
+    impl Room for Once {
+        fn grow(self: Arc<Self>, bytes: usize) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+            let before = self.0.swap(bytes, Ordering::Relaxed);
+            Box::pin(async move {
+                if before > 0 {
+                    pending::<()>().await;
+                }
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn room_is_asked_for_in_steps() {
+        let room = Arc::new(Once::default());
+        let mut granted = Granted::new(Arc::clone(&room) as Arc<dyn Room>);
+        assert!(!granted.holds(1));
+        granted.granted().await;
+        assert!(granted.holds(STEP));
+        assert_eq!(room.0.load(Ordering::Relaxed), STEP);
+        assert!(!granted.holds(STEP + 1));
+        tokio::select! {
+            biased;
+            () = granted.granted() => unreachable!("it is not granted"),
+            () = std::future::ready(()) => {}
+        }
+        assert!(!granted.holds(1), "the wish is still open");
+        assert_eq!(room.0.load(Ordering::Relaxed), 2 * STEP);
+    }
+}

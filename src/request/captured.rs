@@ -1,0 +1,92 @@
+//! A command's output, with the memory that it is charged for.
+
+use std::{
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use cmp_sandbox::Room;
+use tokio::sync::Mutex;
+
+use super::memory::{Charge, ResponseMemory};
+
+/// The standard output of a command.
+#[derive(Debug)]
+pub(super) struct Captured {
+    pub(super) text: Vec<u8>,
+    /// The memory of the text.
+    pub(super) charge: Charge,
+}
+
+/// Charges an output while it is read. Until there is memory, the command waits
+/// for its pipe.
+#[derive(Debug)]
+pub(super) struct OutputRoom {
+    charge: Mutex<Charge>,
+    memory: ResponseMemory,
+    is_waiting: AtomicBool,
+}
+
+impl OutputRoom {
+    pub(super) fn new(memory: &ResponseMemory) -> Arc<Self> {
+        let (charge, memory) = (Mutex::new(memory.charge()), memory.clone());
+        Arc::new(Self { charge, memory, is_waiting: AtomicBool::new(false) })
+    }
+
+    /// The memory that the output still waits for.
+    pub(super) fn missing(&self) -> Option<&ResponseMemory> {
+        self.is_waiting.load(Ordering::Relaxed).then_some(&self.memory)
+    }
+
+    /// Ends the reading.
+    pub(super) fn close(self: Arc<Self>, text: Vec<u8>) -> Captured {
+        let uncharged = self.memory.charge();
+        // Nobody else has it, because the command has ended.
+        let charge = Arc::into_inner(self).map(|room| room.charge.into_inner());
+        Captured { text, charge: charge.unwrap_or(uncharged) }
+    }
+}
+
+impl Room for OutputRoom {
+    fn grow(self: Arc<Self>, bytes: usize) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(async move {
+            self.is_waiting.store(true, Ordering::Relaxed);
+            self.charge.lock().await.wait(bytes).await;
+            self.is_waiting.store(false, Ordering::Relaxed);
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn outputs_wait_for_memory_while_they_are_read() {
+        let memory = ResponseMemory::fixed(4 << 20);
+        let rooms = [(); 3].map(|()| OutputRoom::new(&memory));
+        let grow = |number: usize, bytes| {
+            timeout(Duration::from_secs(1), Arc::clone(&rooms[number]).grow(bytes))
+        };
+        grow(0, 4 << 20).await.unwrap();
+        // One may exceed the budget.
+        grow(1, 2 << 20).await.unwrap();
+        assert!(grow(2, 2 << 20).await.is_err());
+        assert!(rooms[2].missing().is_some() && rooms[1].missing().is_none());
+        let [first, _second, third] = rooms;
+        let captured = first.close(b"text".to_vec());
+        let grow = |room: &Arc<OutputRoom>| {
+            timeout(Duration::from_secs(1), Arc::clone(room).grow(2 << 20))
+        };
+        assert!(grow(&third).await.is_err());
+        drop(captured);
+        grow(&third).await.unwrap();
+    }
+}
