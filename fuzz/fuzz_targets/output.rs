@@ -3,15 +3,13 @@
 
 #![no_main]
 
-use bytes::Bytes;
 use cmp_yaml::{portable::portable, stream};
 use libfuzzer_sys::fuzz_target;
 
 const MAX_BYTES: usize = 1 << 20;
 
 fuzz_target!(|output: &[u8]| {
-    let output = Bytes::copy_from_slice(output);
-    match stream::stdout_manifests(&output, MAX_BYTES) {
+    match stream::stdout_manifests(output, MAX_BYTES) {
         Ok(manifests) => {
             for manifest in manifests {
                 assert!(!manifest.is_empty() && manifest != "null");

@@ -7,6 +7,8 @@
 #![cfg(test)]
 
 mod cases;
+mod linear;
+mod patterns;
 
 use std::{
     env, fs,
