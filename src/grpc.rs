@@ -12,6 +12,7 @@ mod encoded;
 mod health;
 mod occupant;
 mod pace;
+mod room;
 mod service;
 mod socket_watch;
 mod staging;
@@ -24,4 +25,5 @@ mod wire;
 
 pub use bind::{Binder, Common};
 pub use client::{Client, ClientError, Configuration, Parcel, Refusal};
+pub use room::Room;
 pub use sweep::sweep;

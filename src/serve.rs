@@ -4,17 +4,10 @@ mod abilities;
 mod health;
 mod parts;
 mod resources;
+mod sockets;
 
 use std::{
-    fs::{self, Permissions},
-    future::pending,
-    io,
-    net::SocketAddr,
-    os::unix::fs::{DirBuilderExt, PermissionsExt, chown},
-    path::{Path, PathBuf},
-    pin::pin,
-    sync::Arc,
-    thread,
+    future::pending, io, net::SocketAddr, path::PathBuf, pin::pin, sync::Arc, thread,
     time::Duration,
 };
 
@@ -33,14 +26,14 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{info, warn};
 
-use self::{parts::Parts, resources::Resources};
+use self::{parts::Parts, resources::Resources, sockets::prepare_sockets};
 use crate::{
     admin::{self, Admin},
     budget::Budget,
     config::{self, Http, Serve},
     container::{OomCounter, raise_descriptors},
     event::{self, Event},
-    grpc::{Binder, Common, sweep},
+    grpc::{Binder, Common, Room, sweep},
     loader::{Loader, NoSnapshot, Places, Prompt, static_mounts},
     log,
     metrics::Metrics,
@@ -146,6 +139,9 @@ fn start(config: &Serve) -> Result<(), NotServing> {
     abilities::log(&abilities);
     let resources = resources.with_leases(abilities.leases);
     resources.log();
+    for reason in config.misread() {
+        warn!(reason, "a variable of Argo CD cannot be read: its default applies");
+    }
     let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
     let runtime =
         runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
@@ -173,22 +169,6 @@ fn setup(config: &Serve, leases: u32) -> Result<Setup, NotServing> {
         accept_no_landlock: config.accept_no_landlock,
         request_cgroups: config.request_cgroups.into(),
     })
-}
-
-/// Creates the directory for sockets, owned by the supervisor's UID. Errors are
-/// ignored: creating the first socket reports them.
-///
-/// If the directory is writable for everybody, as Kubernetes volumes are, it
-/// gets the sticky bit, so that only a socket's owner can remove it.
-fn prepare_sockets(directory: &Path, uid: u32) {
-    const ALL: u32 = 0o777;
-    const STICKY: u32 = 0o1000;
-    if fs::DirBuilder::new().mode(0o755).create(directory).is_ok() {
-        let _ = chown(directory, Some(uid), Some(uid));
-    } else if fs::metadata(directory).is_ok_and(|about| about.permissions().mode() & ALL == ALL) {
-        // Fails for other users, which is harmless: Landlock does not need it.
-        let _ = fs::set_permissions(directory, Permissions::from_mode(STICKY | ALL));
-    }
 }
 
 /// Opens all resources that may fail, then serves.
@@ -261,11 +241,13 @@ fn common(
     link: Link,
     (metrics, budget): (Metrics, watch::Receiver<Budget>),
 ) -> Common {
+    let connections = budget.borrow().connections.amount;
     Common {
         pipeline: pipeline(config, link, budget),
-        metrics,
         max_message: config.max_message(),
         stream_timeout: config.stream_timeout.0,
+        room: Room::new(connections, metrics.clone()),
+        metrics,
         connections: TaskTracker::new(),
         calls: TaskTracker::new(),
     }
@@ -296,6 +278,7 @@ fn pipeline(config: &Serve, link: Link, budget: watch::Receiver<Budget>) -> Pipe
             inherited,
             search: config::search(),
             max_output: usize::try_from(size(now.each.output.amount)).unwrap_or(usize::MAX),
+            timeout: config.exec_timeout(),
             bounds: config.bounds(),
             oom: OomCounter::find(),
         }),

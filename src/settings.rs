@@ -17,7 +17,7 @@ pub use self::{
 };
 
 /// All settings of `serve` and of plugin.yaml, in the order of the help.
-pub static ALL: [&Setting; 35] = [
+pub static ALL: [&Setting; 37] = [
     &PLUGINS_DIR,
     &SOCKET_DIR,
     &WORK_DIR,
@@ -49,6 +49,8 @@ pub static ALL: [&Setting; 35] = [
     &REQUESTS,
     &MAX_QUEUE,
     &STREAM_TIMEOUT,
+    &EXEC_TIMEOUT,
+    &EXEC_GRACE,
     &EMPTY_GRACE,
     &DRAIN_TIMEOUT,
     &LOG_FORMAT,

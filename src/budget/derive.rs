@@ -99,7 +99,7 @@ pub(super) fn derive(container: &Container, given: &Given) -> Budget {
     Budget {
         window: Share::new(WINDOW, "fixed"),
         stream: stream(&memory, requests.amount as u64),
-        queue: queue(given, &memory, descriptors / DESCRIPTORS_DIVISOR),
+        queue: queue(given, &memory),
         each: each(given, &memory, processes, (disk.amount, files.amount)),
         requests,
         leases,
@@ -149,15 +149,15 @@ fn stream(memory: &Memory, requests: u64) -> Share<u32> {
     Share::new(bytes, "part of the supervisor's memory, for each request")
 }
 
-fn queue(given: &Given, memory: &Memory, descriptors: u64) -> Share<usize> {
+/// Waiting requests. Descriptors do not count: without one, a client waits in the
+/// queue of its socket.
+fn queue(given: &Given, memory: &Memory) -> Share<usize> {
     if let Some(queue) = given.queue {
         return Share::new(queue as usize, "--max-queue");
     }
     let by_memory = memory.reserve / QUEUE_DIVISOR / (WAITER + u64::from(WINDOW));
-    let count = by_memory.min(descriptors).min(MOST_QUEUE);
-    let origin = if count == descriptors {
-        Cow::Borrowed("half of the descriptors")
-    } else if count == MOST_QUEUE {
+    let count = by_memory.min(MOST_QUEUE);
+    let origin = if count == MOST_QUEUE {
         Cow::Borrowed("the most that is useful")
     } else {
         format!("half of {} for the supervisor", show(memory.reserve)).into()

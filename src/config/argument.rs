@@ -132,7 +132,7 @@ mod tests {
         Budget::derive(&Container::read(&serve.work_dir()), &serve.given())
     }
 
-    fn limits(serve: &Serve) -> [(&'static Setting, Limit); 15] {
+    fn limits(serve: &Serve) -> [(&'static Setting, Limit); 17] {
         serve.limits(&budget(serve))
     }
 
@@ -216,6 +216,7 @@ mod tests {
             disk: Some(5),
             files: None,
             network: Network::Ports(vec![7, 8]),
+            stop_grace: Some(Duration::from_secs(5)),
             read: vec!["/nine".into()],
             ..Bounds::default()
         };

@@ -32,6 +32,30 @@ pub(super) const MAX_MESSAGE_MIB: usize = 100;
 /// Bytes in a MiB.
 const MIB: usize = 1024 * 1024;
 
+/// Longest duration of a command in milliseconds. Argo CD documents 90 s, but
+/// argocd-cmp-server never applies them: the client's deadline ends commands, and
+/// users who raise it rely on that. This ends commands of clients without one.
+const EXEC_TIMEOUT_MS: u64 = 30 * 60 * 1000;
+
+/// Milliseconds between SIGTERM and SIGKILL.
+const EXEC_GRACE_MS: u64 = 5 * 1000;
+
+/// A variable that Argo CD documents for its sidecars, and the setting it stands for.
+type PeerVariable = (&'static str, &'static Setting);
+
+const EXEC_TIMEOUT: PeerVariable = ("ARGOCD_EXEC_TIMEOUT", &settings::EXEC_TIMEOUT);
+const EXEC_GRACE: PeerVariable = ("ARGOCD_EXEC_FATAL_TIMEOUT", &settings::EXEC_GRACE);
+
+/// The value of a variable of Argo CD, if it is set; or why it cannot be read.
+fn peer_time((name, row): PeerVariable) -> Result<Option<Limit>, String> {
+    let Some(text) = env::var_os(name).filter(|text| !text.is_empty()) else { return Ok(None) };
+    let amount = row.amount();
+    let read = text.to_str().and_then(|text| amount.read(text));
+    let shown = text.to_string_lossy();
+    let error = || format!("{name} is {shown:?}: expected {}", amount.expected());
+    read.map(Some).ok_or_else(error)
+}
+
 /// Serve every plugin of a directory.
 #[derive(Args, Clone, Debug)]
 pub struct Serve {
@@ -85,6 +109,10 @@ pub struct Serve {
     pub(crate) max_queue: Option<u32>,
     #[arg(time = &settings::STREAM_TIMEOUT)]
     pub(crate) stream_timeout: Time,
+    #[arg(limit = &settings::EXEC_TIMEOUT)]
+    pub(super) exec_timeout: Option<Limit>,
+    #[arg(limit = &settings::EXEC_GRACE)]
+    pub(super) exec_grace: Option<Limit>,
     #[arg(time = &settings::EMPTY_GRACE)]
     pub(crate) empty_grace: Time,
     #[arg(time = &settings::DRAIN_TIMEOUT)]
@@ -185,6 +213,29 @@ impl Serve {
         }
     }
 
+    /// Longest duration of a command, unless its plugin has a timeout; `None` for
+    /// no limit.
+    #[must_use]
+    pub fn exec_timeout(&self) -> Option<Duration> {
+        let default = Limit(Some(EXEC_TIMEOUT_MS));
+        let limit = self.exec_timeout.or_else(|| peer_time(EXEC_TIMEOUT).ok()?);
+        limit.unwrap_or(default).0.map(Duration::from_millis)
+    }
+
+    /// Time between SIGTERM and SIGKILL for a command.
+    #[must_use]
+    pub fn exec_grace(&self) -> Duration {
+        let limit = self.exec_grace.or_else(|| peer_time(EXEC_GRACE).ok()?);
+        Duration::from_millis(limit.and_then(|limit| limit.0).unwrap_or(EXEC_GRACE_MS))
+    }
+
+    /// Variables of Argo CD with values that cannot be read. As there, their
+    /// defaults apply.
+    #[must_use]
+    pub fn misread(&self) -> Vec<String> {
+        [EXEC_TIMEOUT, EXEC_GRACE].into_iter().filter_map(|peer| peer_time(peer).err()).collect()
+    }
+
     /// Default grants of commands, and their limits that no container sets.
     #[must_use]
     pub fn bounds(&self) -> Bounds {
@@ -193,16 +244,18 @@ impl Serve {
             caches: Caches::default(),
             network: self.network.0.clone(),
             cpu_seconds: self.max_cpu.0,
+            stop_grace: Some(self.exec_grace()),
             ..Bounds::default()
         }
     }
 
     /// The limits in force, in the order of the help.
     #[must_use]
-    pub fn limits(&self, budget: &Budget) -> [(&'static Setting, Limit); 15] {
+    pub fn limits(&self, budget: &Budget) -> [(&'static Setting, Limit); 17] {
         let each = &budget.each;
         let count = |count: usize| Limit(Some(count as u64));
-        let time = |Time(time)| Limit(u64::try_from(Duration::as_millis(&time)).ok());
+        let millis = |time: Duration| Limit(u64::try_from(time.as_millis()).ok());
+        let time = |Time(time)| millis(time);
         [
             (&settings::MAX_ARCHIVE, Limit(Some(self.max_archive))),
             (&settings::MAX_REPOSITORY, Limit(each.repository.amount)),
@@ -217,6 +270,8 @@ impl Serve {
             (&settings::MAX_REQUESTS, count(budget.requests.amount)),
             (&settings::MAX_QUEUE, count(budget.queue.amount)),
             (&settings::STREAM_TIMEOUT, time(self.stream_timeout)),
+            (&settings::EXEC_TIMEOUT, self.exec_timeout().map_or(Limit(None), millis)),
+            (&settings::EXEC_GRACE, millis(self.exec_grace())),
             (&settings::EMPTY_GRACE, time(self.empty_grace)),
             (&settings::DRAIN_TIMEOUT, time(self.drain_timeout)),
         ]

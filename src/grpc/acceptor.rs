@@ -8,7 +8,7 @@ use std::{
 };
 
 use tokio::{
-    net::{UnixListener, UnixStream},
+    net::{UnixListener, UnixStream, unix::SocketAddr},
     sync::{oneshot, watch},
     time::{Instant, sleep, timeout},
 };
@@ -77,7 +77,7 @@ impl Acceptor {
             tokio::select! {
                 biased;
                 () = self.retired.cancelled() => break,
-                accepted = self.socket.accept() => match accepted {
+                accepted = self.accept() => match accepted {
                     Ok((stream, _)) => {
                         errors.accepted();
                         self.spawn_connection(stream);
@@ -90,6 +90,12 @@ impl Acceptor {
         // last clients are accepted.
         drop(self.shown.try_recv());
         self.drain().await;
+    }
+
+    /// Accepts a client once there is room for it.
+    async fn accept(&self) -> io::Result<(UnixStream, SocketAddr)> {
+        self.server.room().free().await;
+        self.socket.accept().await
     }
 
     /// Accepts the clients that still wait.

@@ -18,6 +18,7 @@ use super::{
     client::Client,
     connection::Server,
     occupant::examine,
+    room::Room,
     socket_watch::SocketWatch,
     staging::Staging,
 };
@@ -56,6 +57,8 @@ pub struct Common {
     pub max_message: usize,
     /// Longest time in which a client sends too little.
     pub stream_timeout: Duration,
+    /// Room for connections.
+    pub room: Room,
     /// Owns the tasks that serve connections, so that shutdown can wait for them.
     pub connections: TaskTracker,
     /// Holds a token for each running call.

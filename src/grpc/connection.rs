@@ -17,6 +17,7 @@ use super::{
     bind::Common,
     encoded,
     health::Health,
+    room::Room,
     service::PluginService,
     unknown,
     version::Version,
@@ -49,6 +50,7 @@ pub(super) struct Server {
     http: http2::Builder<Tasks>,
     budget: watch::Receiver<Budget>,
     tasks: TaskTracker,
+    room: Room,
 }
 
 impl Server {
@@ -87,8 +89,13 @@ impl Server {
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_concurrent_streams(MAX_STREAMS)
             .max_header_list_size(MAX_HEADERS);
-        let budget = common.pipeline.budget.clone();
-        Ok(Self { routes, http, budget, tasks: common.connections.clone() })
+        let (budget, room) = (common.pipeline.budget.clone(), common.room.clone());
+        Ok(Self { routes, http, budget, tasks: common.connections.clone(), room })
+    }
+
+    /// Room for connections.
+    pub(super) fn room(&self) -> &Room {
+        &self.room
     }
 
     /// Serves a connection to its end. All its calls use the same definition, so
@@ -108,7 +115,13 @@ impl Server {
         let mut http = self.http.clone();
         http.initial_stream_window_size(self.budget.borrow().window.amount);
         let connection = http.serve_connection(TokioIo::new(Repaired::new(stream)), service);
+        // At once: otherwise more clients are accepted before this task runs.
+        let (room, place) = (self.room.clone(), self.room.try_enter());
         self.tasks.spawn(async move {
+            let _place = match place {
+                Some(place) => place,
+                None => room.enter().await,
+            };
             if let Err(error) = connection.await {
                 debug!(%error, "a connection ended early");
             }

@@ -42,6 +42,8 @@ pub(super) struct Account {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Timer {
     Deadline(Clock),
+    /// `--exec-timeout`.
+    Command,
     Stream,
 }
 
@@ -50,7 +52,8 @@ impl Timer {
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Deadline(Clock::Client) => "client_deadline",
-            Self::Deadline(Clock::Plugin) => "exec_timeout",
+            Self::Deadline(Clock::Plugin) => "plugin_timeout",
+            Self::Command => "exec_timeout",
             Self::Stream => "stream_timeout",
         }
     }
@@ -131,6 +134,9 @@ impl CallError {
                 RunError::TooLate(passed) | RunError::Memory(NoMemory { passed, .. }),
             ) => late(&passed.0),
             RequestError::Run(RunError::Deadline { deadline, .. }) => late(deadline),
+            RequestError::Run(RunError::Timeout { .. }) => {
+                Account { outcome: Outcome::Deadline, clock: Some(Timer::Command) }
+            }
             RequestError::Lease(NoLease::SpawnerGone | NoLease::Unconfined(_))
             | RequestError::Receive(ReceiveError::Unconfined(_))
             | RequestError::Run(RunError::Unconfined(_)) => plain(Outcome::Sandbox),

@@ -49,6 +49,7 @@ pub(super) fn bounds(general: &Bounds, plugin: &PluginDefinition) -> Bounds {
         disk: or(limits.disk, general.disk),
         files: or(limits.files, general.files),
         cpu_seconds: or(limits.cpu, general.cpu_seconds),
+        stop_grace: general.stop_grace,
     }
 }
 
@@ -60,6 +61,7 @@ mod tests {
 
     fn defaults() -> CommandDefaults {
         CommandDefaults {
+            timeout: None,
             inherited: [&b"PATH=/bin"[..], b"TOKEN=x=y", b"HOME=/root"]
                 .map(Bytes::from_static)
                 .to_vec(),

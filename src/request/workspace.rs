@@ -23,7 +23,11 @@ use super::{
     printable,
     progress::{Phase, RequestContext},
 };
-use crate::{container::OomCounter, plugin::CommandLine, settings::OUTPUT};
+use crate::{
+    container::OomCounter,
+    plugin::CommandLine,
+    settings::{EXEC_TIMEOUT, OUTPUT},
+};
 
 /// An archive that has arrived completely and has the stated checksum.
 #[derive(Debug)]
@@ -52,6 +56,9 @@ pub struct CommandDefaults {
     pub max_output: usize,
     /// Masks the secret variables in texts.
     pub redactor: Redactor,
+    /// Longest duration of a command of a plugin without a timeout; `None` for
+    /// no limit.
+    pub timeout: Option<Duration>,
     /// Default limits, paths and network of commands.
     pub bounds: Bounds,
     /// Processes that the kernel has killed for lack of memory.
@@ -130,6 +137,19 @@ pub enum RunError {
         /// The deadline.
         deadline: Deadline,
     },
+    /// The command was stopped at its own timeout.
+    #[error("`{command}` failed signal: killed{}: stopped after {:.1}s: {}",
+        reason(stderr), after.as_secs_f64(), timeout_passed(*limit))]
+    Timeout {
+        /// The command, printable.
+        command: String,
+        /// The command's standard error.
+        stderr: Box<Excerpt>,
+        /// The time that it ran.
+        after: Duration,
+        /// The timeout.
+        limit: Duration,
+    },
     /// The deadline passed before the command could start.
     #[error(transparent)]
     TooLate(#[from] DeadlinePassed),
@@ -192,7 +212,8 @@ impl Workspace {
             redactor: Arc::clone(&context.redactor),
         };
         let killed = self.defaults.oom.read();
-        let output = self.lease.run(command, context.deadline.instant()).await?;
+        let clock = CommandClock::start(self.defaults.timeout, context);
+        let output = self.lease.run(command, clock.instant).await?;
         if output.termination == Termination::Deadline
             && let Some(memory) = room.missing()
         {
@@ -206,15 +227,57 @@ impl Workspace {
         let oom = oom.as_ref();
         let evidence = Evidence { plugin, bounds, end, usage, stderr: &stderr, oom };
         let hint = (end != Termination::Exit(0)).then(|| Hint::new(&evidence)).flatten();
-        result(output, line, (context.deadline, hint)).map(|text| room.close(text))
+        result(output, line, (clock, hint)).map(|text| room.close(text))
     }
+}
+
+/// The time at which a command must end.
+#[derive(Clone, Copy, Debug)]
+struct CommandClock {
+    instant: Option<Instant>,
+    deadline: Deadline,
+    /// The command's own timeout, if it passes before the deadline.
+    timeout: Option<Duration>,
+}
+
+impl CommandClock {
+    /// Starts the clock of a command. A plugin's own timeout is part of the
+    /// deadline, and replaces `timeout`.
+    fn start(timeout: Option<Duration>, context: &RequestContext) -> Self {
+        let deadline = context.deadline;
+        let timeout = timeout.filter(|_| context.plugin.limits.timeout.is_none());
+        let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let is_earlier = |end: &Instant| deadline.instant().is_none_or(|at| *end < at);
+        match end.filter(is_earlier) {
+            Some(end) => Self { instant: Some(end), deadline, timeout },
+            None => Self { instant: deadline.instant(), deadline, timeout: None },
+        }
+    }
+
+    /// The error of a command that was stopped by this clock.
+    fn passed(self, command: String, stderr: Box<Excerpt>, after: Duration) -> RunError {
+        let deadline = self.deadline;
+        match self.timeout {
+            Some(limit) => RunError::Timeout { command, stderr, after, limit },
+            None => RunError::Deadline { command, stderr, after, deadline },
+        }
+    }
+}
+
+fn timeout_passed(limit: Duration) -> String {
+    let flag = EXEC_TIMEOUT.raise(false);
+    format!(
+        "the command's timeout of {:.1}s passed: {flag} (or $ARGOCD_EXEC_TIMEOUT), or give the \
+         plugin a spec.limits.timeout",
+        limit.as_secs_f64()
+    )
 }
 
 /// Returns the output of a successful command, or else the error.
 fn result(
     output: Output,
     line: &CommandLine,
-    (deadline, hint): (Deadline, Option<Hint>),
+    (clock, hint): (CommandClock, Option<Hint>),
 ) -> Result<Vec<u8>, RunError> {
     let Output { stdout, stderr, termination: end, took, .. } = output;
     let command = printable::command_line(line.words());
@@ -227,7 +290,7 @@ fn result(
             stderr,
             hint,
         }),
-        Termination::Deadline => Err(RunError::Deadline { command, stderr, after: took, deadline }),
+        Termination::Deadline => Err(clock.passed(command, stderr, took)),
         Termination::LimitExceeded { what, limit } => {
             Err(RunError::Excess { command, what, limit, hint })
         }

@@ -16,6 +16,7 @@ const SOME_BYTES: Kind = amount(Unit::Bytes, 1);
 const LIMIT_BYTES: Kind = limit(Unit::Bytes);
 const TIME: Kind = amount(Unit::Time, 0);
 const SOME_TIME: Kind = amount(Unit::Time, 1);
+const LIMIT_TIME: Kind = limit(Unit::Time);
 const LIMIT_PROCESSOR_TIME: Kind = limit(Unit::ProcessorTime);
 
 /// More requests at a time would need more leases than there are UIDs.
@@ -101,13 +102,23 @@ pub static REQUESTS: Setting = setting(Admission, SOME_COUNT)
 
 pub static MAX_QUEUE: Setting = setting(Admission, COUNT)
     .flag("max-queue", "CMP_SUPERVISOR_MAX_QUEUE")
-    .derived("by memory and descriptors of the container, at most 4096")
+    .derived("by the memory of the container, at most 4096")
     .about("Requests that can wait until one of the concurrent requests ends");
 
 pub static STREAM_TIMEOUT: Setting = setting(Clocks, SOME_TIME)
     .flag("stream-timeout", "CMP_SUPERVISOR_STREAM_TIMEOUT")
     .default("30s")
     .about("Time in which a client must send 64Ki of its repository, or the rest if it is less");
+
+pub static EXEC_TIMEOUT: Setting = setting(Clocks, LIMIT_TIME)
+    .flag("exec-timeout", "CMP_SUPERVISOR_EXEC_TIMEOUT")
+    .derived("$ARGOCD_EXEC_TIMEOUT or 30m")
+    .about("Longest duration of each command of plugins without a spec.limits.timeout, if Argo CD's deadline is later");
+
+pub static EXEC_GRACE: Setting = setting(Clocks, TIME)
+    .flag("exec-grace", "CMP_SUPERVISOR_EXEC_GRACE")
+    .derived("$ARGOCD_EXEC_FATAL_TIMEOUT or 5s")
+    .about("Time between SIGTERM and SIGKILL for a command that must end");
 
 pub static EMPTY_GRACE: Setting = setting(Clocks, TIME)
     .flag("empty-grace", "CMP_SUPERVISOR_EMPTY_GRACE")

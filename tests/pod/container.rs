@@ -58,7 +58,7 @@ pub(crate) struct Container {
 }
 
 impl Container {
-    /// 1 GiB of memory, a volume in memory of 1 GiB, root with three capabilities,
+    /// Half of the memory that the shipped manifest has: 1 GiB, a volume in memory of 1 GiB, root with three capabilities,
     /// the runtime's seccomp profile, no limit of processes or processors.
     pub(crate) fn new() -> Self {
         Self {

@@ -10,7 +10,7 @@ mod waiting;
 
 use std::{env, path::PathBuf, thread, time::Duration};
 
-use load::Load;
+pub(crate) use load::Load;
 
 /// Time for the product to end and clean what the load left.
 const AFTERMATH: Duration = Duration::from_secs(5);
@@ -29,13 +29,17 @@ fn peer() -> Option<PathBuf> {
     env::var_os("CMP_SUPERVISOR_PEER").map(PathBuf::from)
 }
 
+/// All loads.
+pub(crate) fn loads() -> Vec<Load> {
+    [processes::all(), memory::all(), output::all(), waiting::all()].concat()
+}
+
 /// Prints the table of figures.
 #[test]
 #[ignore = "takes minutes, and prints figures"]
 fn figures() {
     println!("{}", table::HEADER);
-    let groups = [processes::all(), memory::all(), output::all(), waiting::all()];
-    for load in groups.into_iter().flatten().filter(is_selected) {
+    for load in loads().into_iter().filter(is_selected) {
         let Some(pod) = load.start(peer()) else { return };
         // Other work on this machine must not count.
         pod.groups().prefer();

@@ -6,11 +6,13 @@
 #![expect(dead_code, reason = "not every part of the harness has a user")]
 
 mod baseline;
+mod budget;
 mod bundle;
 mod container;
 mod figures;
 mod groups;
 mod harness;
+mod manifest;
 mod plugin;
 mod processes;
 mod profile;

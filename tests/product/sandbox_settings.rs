@@ -3,6 +3,7 @@
 
 mod bench;
 mod caches;
+mod clocks;
 mod errors;
 mod limits;
 mod mounted;

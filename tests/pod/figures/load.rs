@@ -10,6 +10,7 @@ use crate::{
 };
 
 /// A load.
+#[derive(Clone)]
 pub(crate) struct Load {
     /// Number of the behaviour that this load shows.
     pub(crate) row: &'static str,

@@ -1,6 +1,6 @@
 //! The access and the limits of a command, from its plugin's definition.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use crate::wire::{
     message::{Grants, RequestLimits},
@@ -31,6 +31,9 @@ pub struct Bounds {
     pub files: Option<u64>,
     /// Limit of CPU time in seconds for each process.
     pub cpu_seconds: Option<u64>,
+    /// Time between SIGTERM and SIGKILL for a command that must end; `None`
+    /// for 5 s.
+    pub stop_grace: Option<Duration>,
 }
 
 /// Directories that all requests with the same `owner` share.

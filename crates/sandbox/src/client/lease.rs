@@ -14,7 +14,8 @@ use super::{
 };
 use crate::wire::message::Leased;
 
-/// Time between SIGTERM and SIGKILL for a command. Argo CD waits as long.
+/// Time between SIGTERM and SIGKILL for a command, unless its bounds tell
+/// another.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
 /// Reasons why there is no lease.
@@ -123,7 +124,7 @@ impl Lease {
     /// Marks a command as running: if the lease is dropped now, the command
     /// gets SIGTERM and some time to end.
     pub(super) fn begin(&mut self) {
-        self.grace = STOP_GRACE;
+        self.grace = self.bounds.stop_grace.unwrap_or(STOP_GRACE);
     }
 
     /// Marks the command as ended, or as one to be killed at once.

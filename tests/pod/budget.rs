@@ -1,0 +1,50 @@
+//! The budget follows from the container, and holds.
+
+use std::{thread, time::Duration};
+
+use crate::{container::Container, plugin::Plugin, running::PATIENCE};
+
+#[test]
+fn the_budget_follows_a_container_that_is_resized() {
+    let container = Container::new().memory("1Gi").pids(400).cpus(150);
+    let Some(pod) = container.volume_in_memory("512Mi").start(&[], &[]) else { return };
+    let metric = |name: &str| format!("{:.0}", pod.metric(name).unwrap_or_default());
+    let limit = |name: &str| metric(&format!("argocd_cmp_container_limit{{resource=\"{name}\"}}"));
+    assert_eq!(["memory", "processes", "cpu"].map(limit), ["1073741824", "400", "1500"]);
+    let budget = |name: &str| metric(&format!("argocd_cmp_budget{{resource=\"{name}\"}}"));
+    let mib = |count: u64| (count << 20).to_string();
+    assert_eq!((budget("memory"), budget("processes")), (mib(640), "336".to_owned()));
+    pod.groups().set("memory", "memory.memsw.limit_in_bytes", "2147483648");
+    pod.groups().set("memory", "memory.limit_in_bytes", "2147483648");
+    pod.until("the new memory", |_| budget("memory") == mib(1492));
+    pod.groups().set("pids", "pids.max", "200");
+    pod.until("the new processes", |_| budget("processes") == "136");
+    let (_, plugins) = pod.network().ask("GET", "/plugins", PATIENCE).unwrap();
+    let origin = "container limit 2Gi (cgroup v1 memory.limit_in_bytes) minus 256Mi for";
+    assert!(plugins.contains(origin), "{plugins}");
+    let log = pod.log();
+    assert!(
+        log.contains(origin) && log.contains("the container's resources are shared out"),
+        "{log}"
+    );
+    pod.assert_baseline();
+}
+
+/// Each client has a connection of its own, as Argo CD's have.
+#[test]
+fn more_clients_than_descriptors_wait_instead_of_failing() {
+    const CLIENTS: usize = 120;
+    let plugin = Plugin::new("crowded", "echo '{kind: A}'").file_name("app.yaml");
+    let container = Container::new().memory("4Gi").descriptors(64, 256);
+    let Some(pod) = container.start(&[plugin], &[]) else { return };
+    let deadline = Duration::from_mins(5);
+    let request = pod.request("crowded").timeout(deadline);
+    let calls: Vec<_> = (0..CLIENTS).map(|_| request.start()).collect();
+    thread::sleep(Duration::from_secs(1));
+    assert!(pod.supervisor().descriptors <= 256);
+    let errors: Vec<_> = calls.into_iter().filter_map(|call| call.wait().err()).collect();
+    assert_eq!(errors, [""; 0]);
+    assert!(pod.metric("argocd_cmp_connections_waiting_total") > Some(0.0));
+    assert!(pod.log().contains("raise RLIMIT_NOFILE"), "{}", pod.log());
+    pod.assert_baseline();
+}

@@ -1,0 +1,70 @@
+//! The timeout of commands, and the time that they have to end.
+
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::sandbox_settings::bench::Bench;
+
+/// Time limit of a wait.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+#[test]
+fn an_error_names_the_timeout_of_commands() {
+    let flag = (Bench::new("", "sleep 60"), ["--exec-timeout", "600ms"].as_slice());
+    let variable = Bench::new("", "sleep 60").with("ARGOCD_EXEC_TIMEOUT", "600ms");
+    for (bench, flags) in [flag, (variable, &[])] {
+        let _server = bench.serve("none", flags);
+        let rendered = bench.ask("tried", &["--timeout", "60s"]);
+        let expected = "the command's timeout of 0.6s passed: raise --exec-timeout (or \
+                        $ARGOCD_EXEC_TIMEOUT), or give the plugin a spec.limits.timeout (plugin \
+                        tried, application app, phase generate)";
+        assert!(rendered.error().contains(expected), "{}", rendered.stderr);
+    }
+}
+
+#[test]
+fn each_command_has_the_whole_timeout() {
+    let init = "  init: {command: [sh, -c, 'sleep 1.2']}";
+    let bench = Bench::new(init, "sleep 1.2; echo 'kind: A'");
+    let _server = bench.serve("none", &["--exec-timeout", "2s"]);
+    assert_eq!(bench.ask("tried", &["--timeout", "60s"]).value("kind"), "A");
+}
+
+#[test]
+fn a_plugins_own_timeout_replaces_that_of_commands() {
+    let bench = Bench::new("  limits: {timeout: 50s}", "sleep 1; echo 'kind: A'");
+    let _server = bench.serve("none", &["--exec-timeout", "200ms"]);
+    assert_eq!(bench.ask("tried", &["--timeout", "60s"]).value("kind"), "A");
+}
+
+#[test]
+fn a_command_has_the_time_to_end_that_the_operator_grants() {
+    // The default of 5 s is too short for this command.
+    let script = "trap 'sleep 6; touch $MARKS/late; exit' TERM; sleep 60 & wait";
+    let bench = Bench::new("", script).with("ARGOCD_EXEC_FATAL_TIMEOUT", "50s");
+    let marks = bench.path("marks");
+    fs::create_dir(&marks).unwrap();
+    fs::set_permissions(&marks, Permissions::from_mode(0o777)).unwrap();
+    let bench = bench.with("MARKS", marks.to_str().unwrap());
+    let _server = bench.serve("none", &["--exec-timeout", "500ms"]);
+    let rendered = bench.ask("tried", &["--timeout", "60s"]);
+    assert!(rendered.error().contains("the command's timeout of 0.5s"), "{}", rendered.stderr);
+    let end = Instant::now() + PATIENCE;
+    while !marks.join("late").exists() {
+        assert!(Instant::now() < end, "killed too early");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn variables_of_argo_cd_that_cannot_be_read_are_reported() {
+    let bench = Bench::new("", "echo 'kind: A'").with("ARGOCD_EXEC_TIMEOUT", "90");
+    let server = bench.serve("none", &[]);
+    assert_eq!(bench.ask("tried", &[]).value("kind"), "A");
+    let reason = "ARGOCD_EXEC_TIMEOUT is \\\"90\\\": expected a duration, for example 90s";
+    assert!(server.log().contains(reason), "{}", server.log());
+}
