@@ -1,4 +1,5 @@
-//! Access to our own directories, which any process with our UID can take away.
+//! Access to paths: those that are missing, and our own directories, which any
+//! process with our UID can close.
 //!
 //! In tier `landlock`, requests run under our UID. Landlock has no right for
 //! chmod(2), so a request can close directories that it cannot even read.
@@ -18,6 +19,11 @@ const PASS: u32 = 0o100;
 
 /// All rights of everybody.
 const ALL: Mode = Mode::RWXU.union(Mode::RWXG).union(Mode::RWXO);
+
+/// True if there is nothing at a path.
+pub(crate) fn is_missing(path: &Path) -> bool {
+    fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
 
 /// Gives the owner's rights back to a directory of ours and to the directories
 /// above it. Returns true if rights were missing. `mode` is the mode of a

@@ -60,4 +60,6 @@ pub mod shutdown;
 pub mod state;
 pub mod status;
 pub mod supervisor;
+mod upkeep;
 pub mod validate;
+pub mod volume;

@@ -54,7 +54,12 @@ pub use self::{
     progress::{Phase, Progress, RequestContext},
     workspace::{CommandDefaults, Received, RunError, Workspace},
 };
-use crate::{budget::Budget, plugin::Discovery};
+use crate::{
+    access::is_missing,
+    budget::Budget,
+    plugin::Discovery,
+    volume::{FullVolume, WorkVolume},
+};
 
 /// Serves requests. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -73,6 +78,8 @@ pub struct Pipeline {
     pub names: Names,
     /// Converts the outputs of commands.
     pub converter: Converter,
+    /// The volume of workspaces.
+    pub volume: WorkVolume,
     /// Limits for archives.
     pub limits: ArchiveLimits,
     /// Settings of the supervisor for all commands.
@@ -108,6 +115,9 @@ pub enum RequestError {
     /// A command failed.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// The work volume has no space.
+    #[error(transparent)]
+    Volume(#[from] FullVolume),
     /// There was no memory for the command's output.
     #[error(transparent)]
     Memory(#[from] NoMemory),
@@ -136,7 +146,8 @@ impl Pipeline {
         let plugin = Arc::clone(&context.plugin);
         let _own = self.admit_own(&incoming, context).await?;
         let (_permit, lease) = self.admit(Class::Generate, &incoming, context).await?;
-        let received = incoming.receive(lease, self.limits, context).await?;
+        let received = incoming.receive(lease, self.limits, context).await;
+        let received = received.map_err(|error| self.not_received(error))?;
         let mut workspace = received.settle(&self.defaults)?;
         if let Some(init) = &plugin.init {
             workspace.run(init, (Phase::Init, self.converter.room()), context).await?;
@@ -162,7 +173,8 @@ impl Pipeline {
         let plugin = Arc::clone(&context.plugin);
         if let Some(Discovery::Command(command)) = &plugin.discovery {
             let (_permit, lease) = self.admit(Class::Discover, &incoming, context).await?;
-            let received = incoming.receive(lease, self.limits, context).await?;
+            let received = incoming.receive(lease, self.limits, context).await;
+            let received = received.map_err(|error| self.not_received(error))?;
             let mut workspace = received.settle_rooted(&self.defaults);
             let output =
                 workspace.run(command, (Phase::Discover, self.converter.room()), context).await?;
@@ -208,7 +220,8 @@ impl Pipeline {
         let plugin = Arc::clone(&context.plugin);
         let _own = self.admit_own(&incoming, context).await?;
         let (_permit, lease) = self.admit(Class::Generate, &incoming, context).await?;
-        let received = incoming.receive(lease, self.limits, context).await?;
+        let received = incoming.receive(lease, self.limits, context).await;
+        let received = received.map_err(|error| self.not_received(error))?;
         let mut workspace = received.settle(&self.defaults)?;
         let printed = match &plugin.dynamic {
             Some(command) => Some(
@@ -218,6 +231,16 @@ impl Pipeline {
         };
         drop(workspace);
         self.converter.announce(printed, &plugin, (encode, &context.deadline)).await
+    }
+
+    /// A full volume is not the archive's fault.
+    fn not_received(&self, error: ReceiveError) -> RequestError {
+        if let ReceiveError::Unconfined(error) = &error
+            && error.is_full()
+        {
+            return self.volume.full(&error.to_string()).into();
+        }
+        error.into()
     }
 
     /// Waits for one of the plugin's own places. Discovery does not take one,
@@ -239,8 +262,14 @@ impl Pipeline {
         incoming: &Incoming<'_, C>,
         context: &mut RequestContext,
     ) -> Result<(Permit, Lease), RequestError> {
+        context.progress.enter(Phase::Queue);
+        let wait = context.deadline.before_reading(incoming.unread(self.limits));
+        self.volume.wait(wait.instant()).await?;
         let permit = self.permit(class, incoming, context).await?;
-        let general = self.budget.borrow().each.bounds(&self.defaults.bounds);
+        let mut general = self.budget.borrow().each.bounds(&self.defaults.bounds);
+        // A path of `--read` that does not exist reveals nothing. One that the plugin
+        // itself names is an error.
+        general.read.retain(|path| !is_missing(path));
         let bounds = command::bounds(&general, &context.plugin);
         let wait = context.deadline.before_reading(incoming.unread(self.limits));
         let lease = wait.limit(self.link.lease(bounds)).await;

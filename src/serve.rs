@@ -1,15 +1,14 @@
 //! `serve`: starts the parts of the supervisor and stops them in order.
 
 mod abilities;
+mod first_pass;
 mod health;
 mod parts;
+mod paths;
 mod resources;
 mod sockets;
 
-use std::{
-    future::pending, io, net::SocketAddr, path::PathBuf, pin::pin, sync::Arc, thread,
-    time::Duration,
-};
+use std::{io, net::SocketAddr, path::PathBuf, pin::pin, sync::Arc, thread, time::Duration};
 
 use cmp_archive::UnpackLimits;
 use cmp_sandbox::{
@@ -26,15 +25,21 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{info, warn};
 
-use self::{parts::Parts, resources::Resources, sockets::prepare_sockets};
+use self::{
+    first_pass::{report_ready, unserved},
+    parts::Parts,
+    paths::{directories, upkeep, warn_of_missing_paths, warn_of_static_mounts},
+    resources::Resources,
+    sockets::prepare_sockets,
+};
 use crate::{
     admin::{self, Admin},
     budget::Budget,
     config::{self, Http, Serve},
     container::{OomCounter, raise_descriptors},
     event::{self, Event},
-    grpc::{Binder, Common, Room, sweep},
-    loader::{Loader, NoSnapshot, Places, Prompt, static_mounts},
+    grpc::{Binder, Common, Room},
+    loader::{Loader, NoSnapshot, Prompt},
     log,
     metrics::Metrics,
     plugin::PluginName,
@@ -43,8 +48,9 @@ use crate::{
         admission::{Admission, Lanes},
     },
     shutdown::Shutdown,
-    state::{State, measure},
+    state::measure,
     supervisor::Supervisor,
+    volume::WorkVolume,
 };
 
 /// Threads of the runtime. The workers do the work; more threads only cost memory.
@@ -125,6 +131,7 @@ pub fn serve(config: &Serve) -> Result<(), NotServing> {
 
 fn start(config: &Serve) -> Result<(), NotServing> {
     raise_descriptors();
+    directories(config).restore();
     let resources = Resources::read(config);
     let setup = setup(config, resources.leases())?;
     let (spawner, process) = Spawner::start(&setup)?;
@@ -181,6 +188,7 @@ async fn run(
     let places = config.places();
     let grace = config.empty_grace.0;
     let (mut loader, state) = Loader::new(places.clone(), abilities.tier, grace, metrics.clone());
+    warn_of_missing_paths(&config.bounds().read);
     loader.load()?;
     let static_mounts = warn_of_static_mounts(&places, &metrics);
     state.send_modify(|state| state.static_mounts = static_mounts);
@@ -197,6 +205,7 @@ async fn run(
     let common = common(config, link.clone(), (metrics.clone(), resources.subscribe()));
     let admission = common.pipeline.admission.clone();
     let (connections, calls) = (common.connections.clone(), common.calls.clone());
+    let (cut_off, volume) = (common.cut_off.clone(), common.pipeline.volume.clone());
     let binder = Binder::new(&config.socket_dir(), common).map_err(|error| {
         NotServing::Sockets { path: config.socket_dir(), error, uid: config.run_as_uid }
     })?;
@@ -219,11 +228,13 @@ async fn run(
     parts.run("http", endpoints(prompt.clone()).run(http, parts.tasks().clone()));
     let resizing = resources.follow((link.clone(), state.clone(), metrics.clone()), stop.clone());
     parts.run("container", resizing);
+    let upkept = (link.clone(), state.clone(), metrics.clone());
+    parts.run("upkeep", upkeep(config, abilities, volume, upkept).run());
     parts.run("metrics", measure(state.subscribe(), metrics.clone()));
     parts.tasks().spawn(reload_on_sighup(prompt, stop.clone()));
     parts.tasks().spawn(report_ready(state.clone(), socket_dir, ready(abilities)));
     let states = state.subscribe();
-    let shutdown = Shutdown { state, stop, calls, connections };
+    let shutdown = Shutdown { state, stop, calls, connections, cut_off };
     let result = tokio::select! {
         gone = &mut driver => Err(gone.into()),
         // argocd-cmp-server also ends if its only plugin cannot be served.
@@ -250,6 +261,7 @@ fn common(
         metrics,
         connections: TaskTracker::new(),
         calls: TaskTracker::new(),
+        cut_off: CancellationToken::new(),
     }
 }
 
@@ -266,6 +278,7 @@ fn pipeline(config: &Serve, link: Link, budget: watch::Receiver<Budget>) -> Pipe
         cache: MatchCache::default(),
         names: Names::new(),
         converter,
+        volume: WorkVolume::new(config.work_dir()),
         limits: ArchiveLimits {
             archive: config.max_archive,
             unpacked: UnpackLimits {
@@ -307,33 +320,6 @@ fn listen(http: Http) -> Result<Option<TcpListener>, NotServing> {
     Ok(Some(listener))
 }
 
-/// Reports ready once every initial plugin has been tried. It stays ready after
-/// that, because one bad plugin must not stop all others. Then removes the
-/// sockets of earlier processes.
-async fn report_ready(state: watch::Sender<State>, sockets: PathBuf, event: Event) {
-    let mut states = state.subscribe();
-    let Ok(defined) = states.wait_for(State::is_useful).await.map(|now| now.desired.clone()) else {
-        return;
-    };
-    state.send_modify(|state| state.started = true);
-    info!("ready");
-    event::tell(|| event);
-    // Not earlier: sockets of defined plugins are taken over one by one.
-    if let Err(error) = sweep(&sockets, &defined).await {
-        warn!(%error, "cannot remove sockets without a server");
-    }
-}
-
-/// Returns an error if the first pass could serve no plugin, and else never.
-async fn unserved(mut states: watch::Receiver<State>) -> NotServing {
-    let first = states.wait_for(|state| state.tried.is_some()).await;
-    let failed = first.ok().filter(|now| now.served.is_empty()).map(|now| now.failed.clone());
-    match failed.and_then(|mut failed| failed.pop_first()) {
-        Some((plugin, reason)) => NotServing::Unserved(plugin, reason),
-        None => pending().await,
-    }
-}
-
 /// Reloads the definitions on SIGHUP.
 async fn reload_on_sighup(prompt: Prompt, stop: CancellationToken) {
     let Ok(mut signals) = signal(SignalKind::hangup()) else { return };
@@ -345,16 +331,4 @@ async fn reload_on_sighup(prompt: Prompt, stop: CancellationToken) {
         info!("reloading the definitions: received SIGHUP");
         prompt.hint();
     }
-}
-
-fn warn_of_static_mounts(places: &Places, metrics: &Metrics) -> Vec<String> {
-    let mounts = static_mounts(places).unwrap_or_else(|error| {
-        warn!(%error, "cannot find out if definitions are mounted with subPath");
-        Vec::new()
-    });
-    metrics.static_mount(!mounts.is_empty());
-    for mount in &mounts {
-        warn!(path = %mount.path.display(), "{mount}");
-    }
-    mounts.iter().map(ToString::to_string).collect()
 }

@@ -16,6 +16,9 @@ use crate::state::State;
 /// call as soon as it has packed the repository.
 const BETWEEN_CALLS: Duration = Duration::from_secs(1);
 
+/// Longest wait for the answers to requests that were cut off.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
+
 /// The parts to stop.
 #[derive(Debug)]
 pub struct Shutdown {
@@ -27,6 +30,8 @@ pub struct Shutdown {
     pub calls: TaskTracker,
     /// Open connections.
     pub connections: TaskTracker,
+    /// Cuts off running calls.
+    pub cut_off: CancellationToken,
 }
 
 impl Shutdown {
@@ -51,8 +56,15 @@ impl Shutdown {
         if finished {
             info!("all requests have ended");
         } else {
-            warn!(calls = self.calls.len(), "aborting the remaining requests");
+            self.end_calls().await;
         }
+    }
+
+    /// Ends the running calls. Each client gets its answer, if it reads it.
+    async fn end_calls(&self) {
+        warn!(calls = self.calls.len(), "cutting off the remaining requests");
+        self.cut_off.cancel();
+        let _ = timeout(LAST_ANSWERS, self.finish()).await;
     }
 
     /// Waits until all connections are closed or idle.

@@ -10,7 +10,7 @@ use std::{
 };
 
 use tokio::{net::UnixListener, sync::oneshot, time::timeout};
-use tokio_util::task::TaskTracker;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::warn;
 
 use super::{
@@ -63,6 +63,8 @@ pub struct Common {
     pub connections: TaskTracker,
     /// Holds a token for each running call.
     pub calls: TaskTracker,
+    /// Cancelled when the supervisor cuts off all requests.
+    pub cut_off: CancellationToken,
 }
 
 /// Serves plugins on sockets in one directory.

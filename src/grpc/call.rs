@@ -9,6 +9,7 @@ use std::{
 };
 
 use cmp_sandbox::Redactor;
+use tokio_util::sync::CancellationToken;
 use tonic::{Request, Status, metadata::MetadataMap};
 use tracing::{Span, field::Empty, info, info_span, warn};
 
@@ -29,6 +30,8 @@ pub(super) struct Call {
     span: Span,
     /// Argo CD's name of the application, once it is known.
     application: Option<String>,
+    /// Cancelled when the supervisor cuts off all requests.
+    cut_off: CancellationToken,
     settled: bool,
 }
 
@@ -38,6 +41,7 @@ impl Call {
         method: Method,
         metrics: PluginMetrics,
         request: &Request<T>,
+        cut_off: CancellationToken,
     ) -> Result<Self, Status> {
         let pinned = request.extensions().get::<Arc<PluginDefinition>>();
         let plugin = pinned.ok_or_else(|| Status::internal("a connection without a plugin"))?;
@@ -54,6 +58,7 @@ impl Call {
             method,
             metrics,
             application: None,
+            cut_off,
             settled: false,
         })
     }
@@ -160,8 +165,12 @@ impl Call {
 impl Drop for Call {
     fn drop(&mut self) {
         if !self.settled {
-            let account = Account { outcome: Outcome::ClientCancelled, clock: None };
-            self.settle(account, Some("the client cancelled the call or went away"));
+            let (outcome, reason) = if self.cut_off.is_cancelled() {
+                (Outcome::Shutdown, "the supervisor stopped before the request ended")
+            } else {
+                (Outcome::ClientCancelled, "the client cancelled the call or went away")
+            };
+            self.settle(Account { outcome, clock: None }, Some(reason));
         }
     }
 }

@@ -67,6 +67,7 @@ impl Server {
             metrics,
             max_message: limit,
             calls: common.calls.clone(),
+            cut_off: common.cut_off.clone(),
         };
         let plugin = ConfigManagementPluginServiceServer::new(service)
             .max_decoding_message_size(limit)

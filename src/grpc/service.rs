@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use prost::Message;
-use tokio_util::task::TaskTracker;
+use tokio::time::timeout;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::{Request, Response, Status, Streaming};
 use tracing::Instrument;
 
@@ -42,7 +43,12 @@ pub(super) struct PluginService {
     pub(super) max_message: usize,
     /// Holds a token for each call.
     pub(super) calls: TaskTracker,
+    /// Cancelled when the supervisor cuts off all requests.
+    pub(super) cut_off: CancellationToken,
 }
+
+/// Longest wait for the rest of an archive if the request is cut off.
+const LAST_DRAIN: Duration = Duration::from_millis(500);
 
 type Messages = Request<Streaming<AppStreamRequest>>;
 
@@ -56,10 +62,10 @@ impl PluginService {
         work: impl AsyncFnOnce(Incoming<'_, Inbound>, &mut Call) -> Result<(T, Outcome), CallError>,
     ) -> Result<T, Status> {
         let _token = self.calls.token();
-        let mut call = Call::begin(method, self.metrics.clone(), &request)?;
+        let mut call = Call::begin(method, self.metrics.clone(), &request, self.cut_off.clone())?;
         let mut inbound = Inbound::new(request.into_inner(), self.stream_timeout);
         let span = call.span();
-        let result = async {
+        let running = async {
             let deadline = call.context.deadline;
             let header = deadline.limit(inbound.header()).await;
             let header = header.map_err(RequestError::late("the request's metadata"))?;
@@ -70,9 +76,18 @@ impl PluginService {
             begun.map_err(ReceiveError::from)?;
             work(Incoming::new(header, &mut inbound), &mut call).await
         }
-        .instrument(span)
-        .await;
-        inbound.drain().await;
+        .instrument(span);
+        let result = tokio::select! {
+            biased;
+            result = running => result,
+            () = self.cut_off.cancelled() => Err(CallError::CutOff),
+        };
+        if self.cut_off.is_cancelled() {
+            // A client that still sends sees no answer, and there is no more time.
+            let _ = timeout(LAST_DRAIN, inbound.drain()).await;
+        } else {
+            inbound.drain().await;
+        }
         call.end(result)
     }
 
@@ -142,7 +157,8 @@ impl ConfigManagementPluginService for PluginService {
         &self,
         request: Request<()>,
     ) -> Result<Response<CheckPluginConfigurationResponse>, Status> {
-        let call = Call::begin(Method::Check, self.metrics.clone(), &request)?;
+        let call =
+            Call::begin(Method::Check, self.metrics.clone(), &request, self.cut_off.clone())?;
         let plugin = &call.context.plugin;
         let response = CheckPluginConfigurationResponse {
             is_discovery_configured: plugin.discovery.is_some(),

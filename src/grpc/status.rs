@@ -23,6 +23,8 @@ const MAX_TEXT: usize = 64 * 1024;
 pub(super) enum CallError {
     Header(NoHeader),
     Request(RequestError),
+    /// The supervisor stops, and has waited for the request as long as it may.
+    CutOff,
     /// The answer is longer than the limit for a message.
     Large {
         bytes: usize,
@@ -87,8 +89,10 @@ impl CallError {
                 | RequestError::Lease(_)
                 | RequestError::Late { .. }
                 | RequestError::Memory(_)
-                | RequestError::Settle(_),
+                | RequestError::Settle(_)
+                | RequestError::Volume(_),
             )
+            | Self::CutOff
             | Self::Large { .. } => None,
         }
     }
@@ -98,7 +102,9 @@ impl CallError {
     fn code(&self) -> Code {
         match (self, self.account()) {
             (_, Account { clock: Some(_), .. }) => Code::DeadlineExceeded,
-            (Self::Large { .. }, _) | (_, Account { outcome: Outcome::Rejected, .. }) => {
+            (Self::CutOff, _) => Code::Unavailable,
+            (Self::Large { .. }, _)
+            | (_, Account { outcome: Outcome::Rejected | Outcome::VolumeFull, .. }) => {
                 Code::ResourceExhausted
             }
             (_, Account { outcome: Outcome::ClientCancelled, .. }) => Code::Cancelled,
@@ -121,6 +127,7 @@ impl CallError {
             }
             Self::Header(NoHeader::Broken(BrokenStream::Stalled { .. })) => return stalled,
             Self::Header(_) => return plain(Outcome::BadStream),
+            Self::CutOff => return plain(Outcome::Shutdown),
             Self::Large { .. } => return plain(Outcome::OutputLimit),
             Self::Request(error) => error,
         };
@@ -140,6 +147,7 @@ impl CallError {
             RequestError::Lease(NoLease::SpawnerGone | NoLease::Unconfined(_))
             | RequestError::Receive(ReceiveError::Unconfined(_))
             | RequestError::Run(RunError::Unconfined(_)) => plain(Outcome::Sandbox),
+            RequestError::Volume(_) => plain(Outcome::VolumeFull),
             RequestError::Receive(ReceiveError::Stream(BrokenStream::Transport(_))) => {
                 plain(Outcome::ClientCancelled)
             }
@@ -201,6 +209,10 @@ impl fmt::Display for CallError {
         match self {
             Self::Header(error) => error.fmt(formatter),
             Self::Request(error) => error.fmt(formatter),
+            Self::CutOff => formatter.write_str(
+                "the supervisor was told to stop and cut the request off, because it had not ended \
+                 within --drain-timeout: Argo CD renders the application again at its next refresh",
+            ),
             Self::Large { bytes, limit } => write!(
                 formatter,
                 "trying to send message larger than max ({bytes} vs. {limit}): the plugin produced \

@@ -5,6 +5,8 @@ use metrics::Label;
 use super::Metrics;
 
 const ISOLATION: &str = "argocd_cmp_isolation";
+const FREE_BYTES: &str = "argocd_cmp_work_volume_free_bytes";
+const FREE_INODES: &str = "argocd_cmp_work_volume_free_inodes";
 const LEASES: &str = "argocd_cmp_leases";
 const QUARANTINED: &str = "argocd_cmp_leases_quarantined";
 const QUARANTINES: &str = "argocd_cmp_leases_quarantined_total";
@@ -35,7 +37,19 @@ impl Metrics {
         self.gauge(ANSWERS, &[]).set(f64::from(u8::from(answers)));
     }
 
+    /// Sets the free space of the work volume. A volume without a number of files
+    /// has no series for them.
+    #[expect(clippy::cast_precision_loss, reason = "a gauge need not be exact")]
+    pub fn work_volume(&self, free_bytes: u64, free_inodes: Option<u64>) {
+        self.gauge(FREE_BYTES, &[]).set(free_bytes as f64);
+        if let Some(free) = free_inodes {
+            self.gauge(FREE_INODES, &[]).set(free as f64);
+        }
+    }
+
     pub(super) fn describe_sandbox(&self) {
+        self.describe_gauge(FREE_BYTES, "Free bytes of the work volume.");
+        self.describe_gauge(FREE_INODES, "Files that the work volume can still hold.");
         self.describe_gauge(ISOLATION, "The isolation tier in use; always 1.");
         self.describe_gauge(LEASES, "Total number of leases that requests can hold.");
         let text = "Leases whose processes or files could not be removed yet.";

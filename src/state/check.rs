@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch::Sender;
+use tracing::{info, warn};
 
 use super::State;
 
@@ -61,6 +62,16 @@ impl Component {
 /// has changed.
 pub fn report(states: &Sender<State>, component: Component, condition: Condition) {
     states.send_if_modified(|state| {
+        let was_bad = matches!(state.conditions.get(&component), Some(Condition::Bad(_)));
+        match &condition {
+            Condition::Bad(reason) if !was_bad => {
+                warn!(check = component.name(), reason, "not ready: a check fails");
+            }
+            Condition::Good(_) if was_bad => {
+                info!(check = component.name(), "a check passes again");
+            }
+            Condition::Bad(_) | Condition::Good(_) => {}
+        }
         let known = state.conditions.insert(component, condition);
         known.as_ref() != state.conditions.get(&component)
     });

@@ -5,6 +5,7 @@ mod bench;
 mod caches;
 mod clocks;
 mod errors;
+mod healing;
 mod limits;
 mod mounted;
 mod network;

@@ -29,7 +29,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nix::unistd::{Gid, Uid};
+use nix::{
+    errno::Errno,
+    unistd::{Gid, Uid},
+};
 
 pub use self::lookup::look_up;
 pub(super) use self::watch::KILL_ORDER;
@@ -87,6 +90,8 @@ enum JobError {
     Command(String),
     /// The archive is refused.
     Refused(String),
+    /// The volume has no space for the archive.
+    Full { text: String, errno: Errno },
 }
 
 /// A job for a tenant, and the channels to report it.
@@ -207,6 +212,10 @@ impl From<JobError> for Answer {
         match error {
             JobError::Refused(text) => Self::Refused(text),
             JobError::Command(text) => Self::NotStarted(text),
+            JobError::Full { text, errno } => Self::Failed(Failed {
+                step: format!("unpack the archive: {text}"),
+                errno: errno as i32,
+            }),
             JobError::Step { step, error } => {
                 let errno = error.raw_os_error().unwrap_or_default();
                 let step = format!("{step}: {error}");

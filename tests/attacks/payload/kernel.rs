@@ -87,6 +87,44 @@ pub(crate) fn mounts(_: &Targets) -> Outcome {
     ])
 }
 
+/// Reads the list of mounts, and changes mounts and files by new calls.
+pub(crate) fn new_calls(_: &Targets) -> Outcome {
+    const STATMOUNT: i64 = 457;
+    const LISTMOUNT: i64 = 458;
+    const OPEN_TREE_ATTR: i64 = 467;
+    const FILE_SETATTR: i64 = 469;
+    // `LSMT_ROOT`: the mount of the root directory. struct mnt_id_req: size, spare, mount,
+    // parameter.
+    let request = [24_u64, u64::MAX, 0];
+    let (ids, about) = ([0_u64; 64], [0_u8; 1024]);
+    let here = pointer(c".".to_bytes_with_nul());
+    // An empty struct file_attr: no flags. The descriptor of the current directory is -100.
+    let (attributes, at) = ([0_u64; 3], -100_i64);
+    any([
+        ("listmount", one(LISTMOUNT, &[pointer(&request), pointer(&ids), 64, 0])),
+        // No mount has this number, so an allowed call fails.
+        (
+            "statmount",
+            reaches(
+                STATMOUNT,
+                &[pointer(&[24_u64, 1 << 40, 1]), pointer(&about), 1024, 0],
+                Errno::ENOENT,
+            ),
+        ),
+        // Without `OPEN_TREE_CLONE`, it only opens the directory.
+        ("open_tree_attr", one(OPEN_TREE_ATTR, &[at.cast_unsigned(), here, 0, 0, 0])),
+        // A size of zero is invalid, so an allowed call fails.
+        (
+            "file_setattr",
+            reaches(
+                FILE_SETATTR,
+                &[at.cast_unsigned(), here, pointer(&attributes), 0, 0],
+                Errno::EINVAL,
+            ),
+        ),
+    ])
+}
+
 pub(crate) fn programs_in_kernel(_: &Targets) -> Outcome {
     // union bpf_attr: an array of one element with keys and values of 4 bytes.
     let array = [2_u32, 4, 4, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];

@@ -98,6 +98,12 @@ pub(super) const KERNEL: &[Attack] = &[
     Attack::new("k_unshare", kernel::namespaces, Refused),
     Attack::new("k_clone_namespaces", kernel::clone_namespaces, Refused),
     Attack::new("k_mounts", kernel::mounts, Refused),
+    Attack::new("k_new_calls", kernel::new_calls, Refused).lacking(&[
+        ("listmount", Errno::ENOSYS, "Linux 6.8"),
+        ("statmount", Errno::ENOSYS, "Linux 6.8"),
+        ("open_tree_attr", Errno::ENOSYS, "Linux 6.15"),
+        ("file_setattr", Errno::ENOSYS, "Linux 6.17"),
+    ]),
     Attack::new("k_programs_in_kernel", kernel::programs_in_kernel, Refused),
     Attack::new("k_machine", kernel::machine, Refused).lacking(&[
         ("init_module", Errno::ENOSYS, "CONFIG_MODULES"),

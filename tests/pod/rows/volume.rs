@@ -25,7 +25,6 @@ fn refused_until_free(pod: &Running, fill: impl FnOnce(), free: impl FnOnce()) -
 }
 
 #[test]
-#[ignore = "the error does not name the volume yet"]
 fn a_full_volume_is_named_and_heals() {
     let container = Container::new().volume_in_memory("16Mi");
     let Some(pod) = container.start(&[], &[]) else { return };
@@ -40,7 +39,6 @@ fn a_full_volume_is_named_and_heals() {
 }
 
 #[test]
-#[ignore = "the error does not name the volume yet"]
 fn a_volume_without_inodes_is_named_and_heals() {
     let container = Container::new().volume_in_memory("16Mi").volume_files(300);
     let Some(pod) = container.start(&[], &[]) else { return };

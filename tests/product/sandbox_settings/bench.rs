@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     thread,
@@ -79,8 +80,18 @@ impl Bench {
 
     /// Starts a server, which runs until it is dropped.
     pub(crate) fn serve(&self, tier: &str, arguments: &[&str]) -> Server {
-        let sockets = self.path("sockets");
+        self.start(self.command("serve"), tier, arguments)
+    }
+
+    /// Starts a server as another user than root.
+    pub(crate) fn serve_as(&self, user: u32, tier: &str, arguments: &[&str]) -> Server {
         let mut command = self.command("serve");
+        command.uid(user).gid(user);
+        self.start(command, tier, arguments)
+    }
+
+    fn start(&self, mut command: Command, tier: &str, arguments: &[&str]) -> Server {
+        let sockets = self.path("sockets");
         // Relative paths must be the same for all processes of the server.
         command.current_dir(self.directory.path());
         command.args(["--plugins-dir", "plugins", "--socket-dir", "sockets", "--work-dir", "work"]);

@@ -5,6 +5,7 @@ use std::{
     os::fd::{AsFd, OwnedFd},
 };
 
+use nix::errno::Errno;
 use prost::Message;
 use thiserror::Error;
 use tokio::{
@@ -25,6 +26,20 @@ use crate::wire::{
 #[error("the sandbox could not {reason}")]
 pub struct Unconfined {
     reason: String,
+    /// The error number; 0 if it is not known.
+    errno: i32,
+}
+
+impl Unconfined {
+    /// True if the work volume has no space for bytes or files.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        [Errno::ENOSPC, Errno::EDQUOT].iter().any(|errno| *errno as i32 == self.errno)
+    }
+
+    fn new(reason: String) -> Self {
+        Self { reason, errno: 0 }
+    }
 }
 
 /// A worker, its socket and its exit status.
@@ -138,12 +153,12 @@ impl WorkerHandle {
     /// Returns the reason why a worker ended without an order.
     pub(super) async fn unexpected_end(&mut self) -> Unconfined {
         match (&mut self.ended).await {
-            Ok(ended) if !ended.failure.is_empty() => Unconfined { reason: ended.failure },
+            Ok(ended) if !ended.failure.is_empty() => Unconfined::new(ended.failure),
             Ok(ended) => {
                 let reason = format!("finish: the worker ended with status {}", ended.status);
-                Unconfined { reason }
+                Unconfined::new(reason)
             }
-            Err(_gone) => Unconfined { reason: "continue: the spawner is gone".to_owned() },
+            Err(_gone) => Unconfined::new("continue: the spawner is gone".to_owned()),
         }
     }
 }
@@ -188,7 +203,7 @@ fn take_frame(buffer: &mut Vec<u8>) -> io::Result<Option<Reply>> {
 
 impl From<Failed> for Unconfined {
     fn from(failed: Failed) -> Self {
-        Self { reason: failed.step }
+        Self { reason: failed.step, errno: failed.errno }
     }
 }
 
@@ -206,5 +221,5 @@ pub(super) fn grants(bounds: &Bounds) -> Result<Grants, Unconfined> {
 pub(super) fn cannot<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
     what: &'static str,
 ) -> impl FnOnce(E) -> Unconfined {
-    move |error| Unconfined { reason: format!("{what}: {}", error.into()) }
+    move |error| Unconfined::new(format!("{what}: {}", error.into()))
 }

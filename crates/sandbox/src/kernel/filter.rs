@@ -38,6 +38,10 @@ const DENIED: &[libc::c_long] = &[
     libc::SYS_move_mount,
     libc::SYS_open_tree,
     libc::SYS_mount_setattr,
+    OPEN_TREE_ATTR,
+    // The list of mounts, which Landlock hides in /proc.
+    STATMOUNT,
+    LISTMOUNT,
     libc::SYS_chroot,
     libc::SYS_pivot_root,
     libc::SYS_setns,
@@ -86,6 +90,8 @@ const DENIED: &[libc::c_long] = &[
     libc::SYS_open_by_handle_at,
     libc::SYS_name_to_handle_at,
     libc::SYS_fanotify_init,
+    // Flags of files such as `immutable`, without the ioctl that Landlock checks.
+    FILE_SETATTR,
     libc::SYS_memfd_secret,
     // System V IPC objects and message queues survive the processes of their
     // UID.
@@ -121,6 +127,13 @@ const DENIED_HERE: &[libc::c_long] = &[
 ];
 #[cfg(not(target_arch = "x86_64"))]
 const DENIED_HERE: &[libc::c_long] = &[libc::SYS_nfsservctl];
+
+/// New calls, with the same number on all architectures (Linux 6.8, 6.15 and
+/// 6.17). Not in the `libc` crate yet.
+const STATMOUNT: libc::c_long = 457;
+const LISTMOUNT: libc::c_long = 458;
+const OPEN_TREE_ATTR: libc::c_long = 467;
+const FILE_SETATTR: libc::c_long = 469;
 
 /// `AUDIT_ARCH_…` of this machine.
 #[cfg(target_arch = "x86_64")]

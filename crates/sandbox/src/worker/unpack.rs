@@ -1,9 +1,11 @@
 //! Writes the entries of an archive to disk, running as the tenant.
 
 use std::{
+    cell::Cell,
     fs::File,
-    io::{self, Write},
+    io::Write,
     os::fd::{AsFd, BorrowedFd},
+    rc::Rc,
 };
 
 use cmp_archive::{Entry, EntryCounter, EntryKind, EntryPath, Reader, Refusal, Sink, UnpackLimits};
@@ -40,17 +42,24 @@ pub(super) fn unpack(
     let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let root =
         openat(workspace, REPOSITORY, flags, Mode::empty()).map_err(step("open the repository"))?;
-    let mut reader = Reader::new(Unpacker::new(RepositoryTree::new(root), task));
+    let unpacker = Unpacker::new(RepositoryTree::new(root), task);
+    let full = Rc::clone(&unpacker.full);
+    let mut reader = Reader::new(unpacker);
     let mut piece = Vec::with_capacity(PIECE);
     while read(&archive, spare_capacity(&mut piece)).map_err(step("read the archive"))? > 0 {
-        reader.push(&piece).map_err(refused)?;
+        reader.push(&piece).map_err(|error| refused(error, full.get()))?;
         piece.clear();
     }
-    reader.finish().map_err(refused)?.finish().map_err(refused)
+    let unpacker = reader.finish().map_err(|error| refused(error, full.get()))?;
+    unpacker.finish().map_err(|error| refused(error, full.get()))
 }
 
-fn refused(error: impl std::error::Error) -> JobError {
-    JobError::Refused(error.to_string())
+/// The archive is not at fault if the volume is full.
+fn refused(error: impl std::error::Error, full: Option<Errno>) -> JobError {
+    match full {
+        None => JobError::Refused(error.to_string()),
+        Some(errno) => JobError::Full { text: error.to_string(), errno },
+    }
 }
 
 /// Receives the entries of an archive.
@@ -64,6 +73,8 @@ struct Unpacker {
     modes: Vec<(EntryPath, Mode)>,
     /// Bytes that these modes take.
     deferred: usize,
+    /// The error of a volume without space.
+    full: Rc<Cell<Option<Errno>>>,
 }
 
 impl Unpacker {
@@ -76,14 +87,22 @@ impl Unpacker {
             file: None,
             modes: Vec::new(),
             deferred: 0,
+            full: Rc::default(),
         }
+    }
+
+    /// Go's text for an error. Notes that the volume is full.
+    fn cause(&self, errno: Errno) -> String {
+        if matches!(errno, Errno::ENOSPC | Errno::EDQUOT) {
+            self.full.set(Some(errno));
+        }
+        errno_text(errno as i32)
     }
 
     /// Sets the deferred modes, the deepest first.
     fn finish(self) -> Result<UnpackResult, Refusal> {
         for (path, mode) in self.modes.iter().rev() {
-            let errno =
-                |errno| Refusal::Directory { path: shown(path), cause: errno_text(errno as i32) };
+            let errno = |errno| Refusal::Directory { path: shown(path), cause: self.cause(errno) };
             self.tree.permit(path, *mode).map_err(errno)?;
         }
         Ok(UnpackResult { entries: self.counter.files(), bytes: self.counter.bytes() })
@@ -93,7 +112,7 @@ impl Unpacker {
         let mode = directory_mode(preserved);
         let is_new = self.tree.directory(path, mode | Mode::S_IRWXU).map_err(|error| {
             let (path, errno) = blamed(path, error);
-            Refusal::Directory { path, cause: errno_text(errno as i32) }
+            Refusal::Directory { path, cause: self.cause(errno) }
         })?;
         self.counter.check_implied(self.tree.implied())?;
         if is_new && !mode.contains(Mode::S_IRWXU) {
@@ -121,8 +140,8 @@ impl Unpacker {
             let (path, errno) = blamed(path, error);
             match error {
                 NotMade::Itself(Errno::EXDEV) => Refusal::Outside { path },
-                NotMade::Itself(_) => Refusal::File { path, cause: errno_text(errno as i32) },
-                NotMade::Above(_) => Refusal::Directory { path, cause: errno_text(errno as i32) },
+                NotMade::Itself(_) => Refusal::File { path, cause: self.cause(errno) },
+                NotMade::Above(_) => Refusal::Directory { path, cause: self.cause(errno) },
             }
         })?;
         self.counter.check_implied(self.tree.implied())?;
@@ -168,7 +187,7 @@ impl Unpacker {
         self.tree.link(path, &value).map_err(|errno| Refusal::Link {
             path: shown(path),
             target: value.display().to_string(),
-            cause: errno_text(errno as i32),
+            cause: self.cause(errno),
         })
     }
 }
@@ -196,8 +215,11 @@ impl Sink for Unpacker {
 
     fn data(&mut self, piece: &[u8]) -> Result<(), Refusal> {
         let Some((file, path)) = &mut self.file else { return Ok(()) };
-        file.write_all(piece)
-            .map_err(|error| Refusal::Contents { path: path.clone(), cause: io_text(&error) })
+        let Err(error) = file.write_all(piece) else { return Ok(()) };
+        let path = path.clone();
+        let errno = error.raw_os_error().map(Errno::from_raw);
+        let cause = errno.map_or_else(|| error.to_string(), |errno| self.cause(errno));
+        Err(Refusal::Contents { path, cause })
     }
 
     fn end(&mut self) -> Result<(), Refusal> {
@@ -220,10 +242,6 @@ fn blamed(path: &EntryPath, error: NotMade) -> (String, Errno) {
 
 fn shown(path: &EntryPath) -> String {
     path.as_path().display().to_string()
-}
-
-fn io_text(error: &io::Error) -> String {
-    error.raw_os_error().map_or_else(|| error.to_string(), errno_text)
 }
 
 #[cfg(test)]

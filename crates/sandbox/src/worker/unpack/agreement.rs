@@ -81,7 +81,7 @@ fn to_disk(packed: &[u8], workspace: &Path, preserve: bool) -> Result<UnpackResu
     let mut archive = tempfile::tempfile().unwrap();
     archive.write_all(packed).and_then(|()| archive.rewind()).unwrap();
     unpack(directory.as_fd(), task, archive).map_err(|error| match error {
-        JobError::Refused(text) => text,
+        JobError::Refused(text) | JobError::Full { text, .. } => text,
         error @ (JobError::Step { .. } | JobError::Command(_)) => panic!("{error:?}"),
     })
 }

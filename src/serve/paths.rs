@@ -1,0 +1,59 @@
+//! The paths of the command line: directories to look after, and warnings.
+
+use std::path::PathBuf;
+
+use cmp_sandbox::{Abilities, Link};
+use tokio::sync::watch::Sender;
+use tracing::warn;
+
+use crate::{
+    access::is_missing,
+    config::Serve,
+    loader::{Places, static_mounts},
+    metrics::Metrics,
+    state::State,
+    upkeep::{Directories, Upkeep},
+    volume::WorkVolume,
+};
+
+/// Directories in the work directory, from the outside in.
+const WITHIN: [&str; 2] = ["_cmp_server", "_cmp_caches"];
+
+pub(super) fn directories(config: &Serve) -> Directories {
+    let work = config.work_dir();
+    let within = WITHIN.map(|name| work.join(name));
+    let work = std::iter::once(work).chain(within).collect();
+    Directories { plugins: config.plugins_dir.clone(), work }
+}
+
+pub(super) fn upkeep(
+    config: &Serve,
+    abilities: &Abilities,
+    volume: WorkVolume,
+    (link, states, metrics): (Link, Sender<State>, Metrics),
+) -> Upkeep {
+    let (directories, workspaces) = (directories(config), abilities.root.clone());
+    Upkeep { directories, workspaces, volume, link, states, metrics }
+}
+
+/// Warns of paths of `--read` that do not exist. Each request checks again.
+pub(super) fn warn_of_missing_paths(read: &[PathBuf]) {
+    for path in read.iter().filter(|path| is_missing(path)) {
+        warn!(
+            path = %path.display(),
+            "a path of --read does not exist: requests run without it until it exists"
+        );
+    }
+}
+
+pub(super) fn warn_of_static_mounts(places: &Places, metrics: &Metrics) -> Vec<String> {
+    let mounts = static_mounts(places).unwrap_or_else(|error| {
+        warn!(%error, "cannot find out if definitions are mounted with subPath");
+        Vec::new()
+    });
+    metrics.static_mount(!mounts.is_empty());
+    for mount in &mounts {
+        warn!(path = %mount.path.display(), "{mount}");
+    }
+    mounts.iter().map(ToString::to_string).collect()
+}

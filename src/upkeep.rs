@@ -1,0 +1,111 @@
+//! Keeps the directories of the supervisor usable, and watches the work volume.
+//!
+//! In tier `landlock`, requests run under our UID. Landlock has no right for
+//! chmod(2), so a request can close directories that it cannot even read. A
+//! person or a program may also remove a directory.
+
+use std::{path::PathBuf, time::Duration};
+
+use cmp_archive::UnpackLimits;
+use cmp_sandbox::{Bounds, Link, NotUnpacked};
+use tokio::{
+    sync::watch::Sender,
+    time::{interval, timeout},
+};
+use tracing::warn;
+
+use crate::{
+    access::restore,
+    metrics::Metrics,
+    state::{Component, Condition, State, report},
+    volume::WorkVolume,
+};
+
+/// Pause between two checks.
+const INTERVAL: Duration = Duration::from_secs(2);
+
+/// Longest attempt to create a workspace.
+const ATTEMPT: Duration = Duration::from_secs(10);
+
+/// Mode of a directory of ours that lost all its rights: tenants may enter
+/// and not list it.
+const MODE: u32 = 0o711;
+
+/// The directories of a supervisor.
+#[derive(Clone, Debug)]
+pub(crate) struct Directories {
+    /// Definitions.
+    pub(crate) plugins: PathBuf,
+    /// The work directory and the directories in it.
+    pub(crate) work: Vec<PathBuf>,
+}
+
+impl Directories {
+    /// Gives access back to directories that lost it. Missing ones are left to
+    /// those who need them.
+    pub(crate) fn restore(&self) {
+        for directory in self.work.iter().chain([&self.plugins]) {
+            if let Ok(true) = restore(directory, MODE) {
+                warn!(path = %directory.display(), "restored access to a directory that another process had closed");
+            }
+        }
+    }
+}
+
+/// The parts that upkeep looks after.
+#[derive(Debug)]
+pub(crate) struct Upkeep {
+    pub(crate) directories: Directories,
+    /// Directory of workspaces.
+    pub(crate) workspaces: PathBuf,
+    pub(crate) volume: WorkVolume,
+    pub(crate) link: Link,
+    pub(crate) states: Sender<State>,
+    pub(crate) metrics: Metrics,
+}
+
+impl Upkeep {
+    /// Checks at intervals until the runtime ends.
+    pub(crate) async fn run(self) {
+        let mut ticks = interval(INTERVAL);
+        loop {
+            ticks.tick().await;
+            self.directories.restore();
+            let condition = self.condition().await;
+            report(&self.states, Component::WorkVolume, condition);
+        }
+    }
+
+    async fn condition(&self) -> Condition {
+        // Only a request creates a missing directory again, and Kubernetes sends
+        // none to a supervisor that is not ready.
+        if !self.workspaces.is_dir()
+            && let Err(reason) = self.try_workspace().await
+        {
+            return Condition::Bad(reason);
+        }
+        match self.volume.space() {
+            Ok(space) => {
+                self.metrics.work_volume(space.free_bytes, space.free_inodes);
+                Condition::Good(space.describe(self.volume.path()))
+            }
+            Err(error) => Condition::Bad(format!("{}: {error}", self.volume.path().display())),
+        }
+    }
+
+    /// Creates a workspace and removes it.
+    async fn try_workspace(&self) -> Result<(), String> {
+        let attempt = async {
+            let mut lease = self.link.lease(Bounds::default()).await.map_err(|e| e.to_string())?;
+            let nothing = UnpackLimits { bytes: 0, files: 0 };
+            let unpacking = lease.unpack(nothing, false).await.map_err(|e| e.to_string())?;
+            match unpacking.finish().await {
+                // Nothing was sent, which is no archive.
+                Ok(_) | Err(NotUnpacked::Refused(_)) => Ok(()),
+                Err(NotUnpacked::Unconfined(error)) => Err(error.to_string()),
+            }
+        };
+        let made = timeout(ATTEMPT, attempt).await;
+        made.unwrap_or_else(|_elapsed| Err("creating a workspace takes too long".to_owned()))
+    }
+}

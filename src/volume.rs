@@ -1,0 +1,189 @@
+//! The volume of the work directory: its free space, and the marks below which
+//! no request begins.
+
+use std::{
+    fmt::Write as _,
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use rustix::fs::statvfs;
+use thiserror::Error;
+use tokio::time::{Instant, sleep};
+
+/// Low-water mark in bytes and in files, and as a part of the volume. The lower
+/// one counts: a small volume is not low from the start.
+const LOW_BYTES: u64 = 32 << 20;
+const LOW_INODES: u64 = 1000;
+const LOW_PART: u64 = 20;
+
+/// Longest wait of a request for space; others that end give theirs back.
+const WAIT: Duration = Duration::from_secs(10);
+
+/// Pause between two looks at the space.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// The volume of the work directory. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct WorkVolume {
+    path: Arc<Path>,
+}
+
+/// Space of a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// Free bytes.
+    pub free_bytes: u64,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Files that can still be created; `None` if the volume does not count them.
+    pub free_inodes: Option<u64>,
+    /// Files that it can hold.
+    pub inodes: Option<u64>,
+}
+
+/// The work volume has no space for a request.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{0}")]
+pub struct FullVolume(String);
+
+impl WorkVolume {
+    /// The volume of a directory.
+    #[must_use]
+    pub fn new(directory: PathBuf) -> Self {
+        Self { path: directory.into() }
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads its space.
+    pub fn space(&self) -> io::Result<Space> {
+        let about = statvfs(&*self.path)?;
+        let counts = about.f_files > 0;
+        Ok(Space {
+            free_bytes: about.f_bavail.saturating_mul(about.f_frsize),
+            bytes: about.f_blocks.saturating_mul(about.f_frsize),
+            free_inodes: counts.then_some(about.f_favail),
+            inodes: counts.then_some(about.f_files),
+        })
+    }
+
+    /// Waits until the volume is above its low-water marks, or `deadline`. A
+    /// volume that cannot be read has no marks: the sandbox reports its error.
+    pub async fn wait(&self, deadline: Option<std::time::Instant>) -> Result<(), FullVolume> {
+        let latest = Instant::now() + WAIT;
+        let latest = deadline.map_or(latest, |deadline| latest.min(deadline.into()));
+        loop {
+            let Some(low) = self.space().ok().and_then(Space::low) else { return Ok(()) };
+            if Instant::now() + LOOK >= latest {
+                return Err(FullVolume(format!(
+                    "the request did not start, because the work volume {} is almost full: {low}: \
+                     {}: {REMEDY}",
+                    self.path.display(),
+                    self.say(),
+                )));
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    /// The error of a request that ran out of space.
+    #[must_use]
+    pub fn full(&self, cause: &str) -> FullVolume {
+        FullVolume(format!(
+            "{cause}: the work volume {} is full: {}: {REMEDY}",
+            self.path.display(),
+            self.say()
+        ))
+    }
+
+    fn say(&self) -> String {
+        self.space().map_or_else(|error| error.to_string(), Space::say)
+    }
+}
+
+/// The user's options.
+const REMEDY: &str = "raise the volume's size, or lower --max-disk, --max-files or --max-requests";
+
+impl Space {
+    /// Describes the mark that the free space is below, if it is.
+    fn low(self) -> Option<String> {
+        let bytes = LOW_BYTES.min(self.bytes / LOW_PART);
+        if self.free_bytes < bytes {
+            return Some(format!("less than {} are free", size(bytes)));
+        }
+        let inodes = LOW_INODES.min(self.inodes? / LOW_PART);
+        (self.free_inodes? < inodes).then(|| format!("fewer than {inodes} inodes are free"))
+    }
+
+    /// The numbers, for a check.
+    pub(crate) fn describe(self, path: &Path) -> String {
+        let low = self.low().map_or(String::new(), |low| format!("; requests wait because {low}"));
+        format!("{}: {}{low}", path.display(), self.say())
+    }
+
+    fn say(self) -> String {
+        let mut text = format!("{} of {} free", size(self.free_bytes), size(self.bytes));
+        if let (Some(free), Some(all)) = (self.free_inodes, self.inodes) {
+            // Writing to a String cannot fail.
+            let _ = write!(text, ", {free} of {all} inodes free");
+        }
+        text
+    }
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} B"),
+        1024..0x10_0000 => format!("{} KiB", bytes >> 10),
+        _ => format!("{} MiB", bytes >> 20),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPACE: Space = Space {
+        free_bytes: 64 << 20,
+        bytes: 1 << 30,
+        free_inodes: Some(5000),
+        inodes: Some(10_000),
+    };
+
+    #[test]
+    fn space_is_low_below_a_mark_of_bytes_or_files() {
+        assert_eq!(SPACE.low(), None);
+        let low = Space { free_bytes: LOW_BYTES - 1, ..SPACE }.low().unwrap();
+        assert_eq!(low, "less than 32 MiB are free");
+        let low = Space { free_inodes: Some(499), ..SPACE }.low().unwrap();
+        assert_eq!(low, "fewer than 500 inodes are free");
+        // A volume without a number of files has no mark for them.
+        assert_eq!(Space { free_inodes: None, inodes: None, ..SPACE }.low(), None);
+        let small = Space { free_bytes: 1 << 20, bytes: 16 << 20, ..SPACE };
+        assert_eq!(small.low(), None);
+    }
+
+    #[tokio::test]
+    async fn a_volume_with_space_is_not_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let volume = WorkVolume::new(directory.path().to_owned());
+        let space = volume.space().unwrap();
+        assert!(space.bytes > 0 && space.free_bytes <= space.bytes, "{space:?}");
+        volume.wait(Some(std::time::Instant::now())).await.unwrap();
+    }
+
+    #[test]
+    fn the_error_of_a_full_volume_has_its_path_and_numbers() {
+        let volume = WorkVolume::new("/".into());
+        let text = volume.full("mkdir: no space left on device").to_string();
+        assert!(text.starts_with("mkdir: no space left on device: the work volume / is full: "));
+        assert!(text.contains(" free") && text.ends_with(REMEDY), "{text}");
+    }
+}

@@ -1,0 +1,132 @@
+//! Requests around paths, directories and processes that come and go.
+
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::sandbox_settings::bench::{Bench, Server, tiers};
+
+/// Time limit for every wait.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+const MANIFEST: &str = "echo 'kind: A'; echo 'data: told'";
+
+#[track_caller]
+fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < until, "timed out waiting for {what}");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_missing_path_of_the_operator_is_a_warning_and_is_read_once_it_exists() {
+    for tier in tiers() {
+        let bench = Bench::new("", "");
+        let path = bench.path("late");
+        let script =
+            format!("echo 'kind: A'; echo \"data: '$(cat {}/file || true)'\"", path.display());
+        bench.add("tried", "", &script);
+        let bench = bench.with("CMP_SUPERVISOR_READ", &path.display().to_string());
+        let server = bench.serve(tier, &[]);
+        assert_eq!(bench.ask("tried", &[]).value("data"), "", "{tier}");
+        assert!(server.log().contains("a path of --read does not exist"), "{}", server.log());
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("file"), "told").unwrap();
+        assert_eq!(bench.ask("tried", &[]).value("data"), "told", "{tier}");
+    }
+}
+
+#[test]
+fn a_request_that_is_cut_off_by_the_end_of_the_supervisor_is_told_so() {
+    for tier in tiers() {
+        let bench = Bench::new("", "");
+        bench.add("tried", "", "echo begun >&2; sleep 60");
+        let mut server = bench.serve(tier, &["--drain-timeout", "1s", "--log-level", "info"]);
+        let error = thread::scope(|scope| {
+            let asked = scope.spawn(|| bench.ask("tried", &[]));
+            eventually("the command", || is_running(&server));
+            server.stop();
+            asked.join().unwrap().error().to_owned()
+        });
+        assert!(error.contains("told to stop and cut the request off"), "{tier}: {error}");
+        let log = server.log();
+        assert!(
+            log.contains("outcome=shutdown") || log.contains("\"outcome\":\"shutdown\""),
+            "{log}"
+        );
+        assert!(!log.contains("client_cancelled"), "{log}");
+    }
+}
+
+/// True if the spawner has a child that sleeps.
+fn is_running(server: &Server) -> bool {
+    let _ = server.spawner();
+    let names = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
+        let line = fs::read(entry.path().join("cmdline")).ok()?;
+        Some(String::from_utf8_lossy(&line).into_owned())
+    });
+    names.into_iter().any(|line| line == "sleep\u{0}60\u{0}")
+}
+
+/// Closes the directories of the supervisor from a request, which has its UID.
+#[test]
+fn directories_that_a_request_closed_are_open_again() {
+    if !tiers().contains(&"landlock") {
+        return;
+    }
+    let bench = Bench::new("", MANIFEST);
+    let [work, sockets] =
+        [bench.path("work"), bench.path("sockets")].map(|p| p.display().to_string());
+    let close = format!(
+        "chmod 000 {work}/_cmp_server; chmod 000 {work}/_cmp_caches; chmod 000 {sockets}; {MANIFEST}"
+    );
+    bench.add("closes", "", &close);
+    let server = bench.serve("landlock", &[]);
+    bench.ask("closes", &[]);
+    let mode = |name: &str| fs::metadata(bench.path(name)).unwrap().permissions().mode() & 0o700;
+    eventually("open directories", || {
+        ["work/_cmp_server", "work/_cmp_caches", "sockets"].iter().all(|name| mode(name) == 0o700)
+    });
+    eventually("an answer", || bench.ask("tried", &[]).code == Some(0));
+    assert!(server.log().contains("restored access to a directory"), "{}", server.log());
+}
+
+/// A supervisor without root cannot open a closed directory of its own.
+#[test]
+fn a_supervisor_starts_with_directories_that_were_closed() {
+    const USER: u32 = 64_999;
+    if !tiers().contains(&"landlock") {
+        return;
+    }
+    let bench = Bench::new("", MANIFEST);
+    for name in ["work", "work/_cmp_server", "work/_cmp_caches", "sockets"] {
+        fs::create_dir(bench.path(name)).unwrap();
+        fs::set_permissions(bench.path(name), Permissions::from_mode(0o000)).unwrap();
+        std::os::unix::fs::chown(bench.path(name), Some(USER), Some(USER)).unwrap();
+    }
+    let server = bench.serve_as(USER, "landlock", &["--run-as-uid", &USER.to_string()]);
+    assert_eq!(bench.ask("tried", &[]).value("data"), "told", "{}", server.log());
+}
+
+#[test]
+fn a_work_directory_that_was_removed_is_back() {
+    for tier in tiers() {
+        let bench = Bench::new("", MANIFEST);
+        // As Kubernetes creates volumes.
+        fs::create_dir(bench.path("work")).unwrap();
+        fs::set_permissions(bench.path("work"), Permissions::from_mode(0o777)).unwrap();
+        let server = bench.serve(tier, &[]);
+        fs::remove_dir_all(bench.path("work/_cmp_server")).unwrap();
+        let until = Instant::now() + PATIENCE;
+        while !bench.path("work/_cmp_server").exists() {
+            assert!(Instant::now() < until, "{tier}: {}", server.log());
+            thread::sleep(Duration::from_millis(50));
+        }
+        assert_eq!(bench.ask("tried", &[]).value("data"), "told", "{tier}");
+    }
+}
