@@ -82,6 +82,7 @@ impl Evidence<'_> {
             ExceededLimit::Memory => MEMORY.raise(limits.memory.is_some()),
             ExceededLimit::Disk => DISK.raise(limits.disk.is_some()),
             ExceededLimit::Files => FILES.raise(limits.files.is_some()),
+            ExceededLimit::Processes => PROCESSES.raise(limits.processes.is_some()),
             ExceededLimit::TotalMemory => {
                 format!("{}, or raise the container's memory limit", lower(&MEMORY))
             }
@@ -215,9 +216,21 @@ fn out_of_memory(limit: &Bound) -> String {
     }
 }
 
-/// Describes the limit that a request exceeded.
-pub(super) fn excess(what: ExceededLimit, limit: Option<u64>) -> String {
-    let amount = |row: &Setting| limit.map(|limit| row.say(limit)).unwrap_or_default();
+/// Describes the limit that a request exceeded. `used` is its part of a limit of
+/// all requests together.
+pub(super) fn excess(what: ExceededLimit, limit: Option<u64>, used: Option<u64>) -> String {
+    let said = |row: &Setting, amount: Option<u64>| {
+        amount.map(|amount| row.say(amount)).unwrap_or_default()
+    };
+    let amount = |row: &Setting| said(row, limit);
+    let total = |row: &Setting, what: &str| {
+        format!(
+            "all requests together exceeded the {} of {what} that the container has for them, \
+             and this one used the most, {}",
+            amount(row),
+            said(row, used)
+        )
+    };
     match what {
         ExceededLimit::Memory => {
             format!("its processes took more than {} of memory", amount(&MEMORY))
@@ -226,15 +239,17 @@ pub(super) fn excess(what: ExceededLimit, limit: Option<u64>) -> String {
         ExceededLimit::Files => {
             format!("it had more than {} files and directories", amount(&FILES))
         }
-        ExceededLimit::TotalMemory => {
-            "all requests together took more memory than the container has for them, and this one \
-             the most"
-                .to_owned()
+        ExceededLimit::Processes => {
+            format!("it had more than {} processes and threads", amount(&PROCESSES))
         }
+        ExceededLimit::TotalMemory => total(&MEMORY, "memory"),
         ExceededLimit::TotalProcesses => {
-            "all requests together had more processes than the container has for them, and this \
-             one the most"
-                .to_owned()
+            format!(
+                "all requests together had more than the {} processes and threads that the \
+                 container has for them, and this one had the most, {}",
+                amount(&PROCESSES),
+                said(&PROCESSES, used)
+            )
         }
         ExceededLimit::Unmeasured => {
             "its use of memory and disk could not be measured: it hides processes or files, \
@@ -329,8 +344,9 @@ mod tests {
             (ExceededLimit::Memory, "memory", "--max-memory"),
             (ExceededLimit::Disk, "disk", "--max-disk"),
             (ExceededLimit::Files, "files", "--max-files"),
+            (ExceededLimit::Processes, "processes", "--max-processes"),
         ] {
-            let end = Termination::LimitExceeded { what, limit: Some(7) };
+            let end = Termination::LimitExceeded { what, limit: Some(7), used: None };
             let general = format!(" [raise {flag}, or give the plugin a spec.limits.{key}]");
             assert_eq!(hint("{}", end, "no space left on device"), general);
             let own = format!(" [raise the plugin's spec.limits.{key}]");
@@ -338,7 +354,7 @@ mod tests {
         }
         let hidden = hint(
             "{}",
-            Termination::LimitExceeded { what: ExceededLimit::Unmeasured, limit: None },
+            Termination::LimitExceeded { what: ExceededLimit::Unmeasured, limit: None, used: None },
             "",
         );
         assert!(hidden.contains("spec.limits.{memory, disk, files}"), "{hidden}");

@@ -166,14 +166,16 @@ pub enum RunError {
         limit: usize,
     },
     /// The request used more memory, disk or files than its limit.
-    #[error("`{command}` was stopped: {}{}", hint::excess(*what, *limit), shown(hint.as_ref()))]
+    #[error("`{command}` was stopped: {}{}", hint::excess(*what, *limit, *used), shown(hint.as_ref()))]
     Excess {
         /// The command, printable.
         command: String,
         /// The resource.
         what: ExceededLimit,
-        /// The limit in bytes or files.
+        /// The limit in bytes, files or processes.
         limit: Option<u64>,
+        /// The part of this request in a limit of all requests together.
+        used: Option<u64>,
         /// The setting that raises the limit.
         hint: Option<Hint>,
     },
@@ -291,8 +293,8 @@ fn result(
             hint,
         }),
         Termination::Deadline => Err(clock.passed(command, stderr, took)),
-        Termination::LimitExceeded { what, limit } => {
-            Err(RunError::Excess { command, what, limit, hint })
+        Termination::LimitExceeded { what, limit, used } => {
+            Err(RunError::Excess { command, what, limit, used, hint })
         }
         Termination::OutputLimit { limit } => Err(RunError::OutputLimit { command, limit }),
     }

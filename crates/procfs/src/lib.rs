@@ -8,12 +8,14 @@ mod ids;
 mod mappings;
 mod mounts;
 mod process;
+mod stat;
 
 pub use self::{
     cgroup::own_cgroup,
     fields::Fields,
     ids::{IdRange, id_map, ipc_owners, is_mapped},
-    mappings::deleted_files,
+    mappings::{Mappings, Object},
     mounts::{Mount, mounts, parse_mounts},
     process::{children, descriptor_path, is_gone, pids, threads},
+    stat::Stat,
 };

@@ -1,7 +1,7 @@
 //! Memory mappings of a process: `maps`.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs::File,
     io::{self, BufRead, BufReader, Read},
 };
@@ -10,52 +10,103 @@ use std::{
 const DELETED: &[u8] = b" (deleted)";
 
 /// Names that the kernel gives to memory that processes share.
-const SHARED_MEMORY: [&[u8]; 3] = [b"/dev/zero", b"/memfd:", b"/SYSV"];
+const ANONYMOUS: &[u8] = b"/dev/zero";
+const MEMFD: &[u8] = b"/memfd:";
+const SYSTEM_V: &[u8] = b"/SYSV";
 
-/// Adds the inode numbers of deleted files that a thread has mapped, and returns
-/// the length of the table. It reads at most `limit` bytes.
-///
-/// Shared memory is no file. An error while reading means that the process ended;
-/// its files then have no mapping any more.
-pub fn deleted_files(thread: u32, limit: u64, found: &mut BTreeSet<u64>) -> io::Result<u64> {
-    let table = File::open(format!("/proc/{thread}/maps"))?;
-    Ok(scan(BufReader::new(table.take(limit)), found).unwrap_or_default())
+/// Findings in the mappings of several processes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mappings {
+    /// Inode numbers of files without a name.
+    pub deleted: BTreeSet<u64>,
+    /// Memory that processes share, by its inode number.
+    pub shared: BTreeMap<u64, Object>,
+    /// Number of mappings.
+    pub count: u64,
 }
 
-fn scan(mut table: impl BufRead, found: &mut BTreeSet<u64>) -> io::Result<u64> {
-    let mut length = 0;
-    let mut line = Vec::new();
-    while table.read_until(b'\n', &mut line)? > 0 {
-        length += line.len() as u64;
-        found.extend(deleted_file(line.trim_ascii_end()));
-        line.clear();
+/// Memory that processes share. The kernel keeps all of it as long as one page
+/// is mapped, and does not tell its size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Object {
+    /// Bytes up to the end of the last mapping.
+    pub extent: u64,
+    /// A descriptor to it may exist (`memfd_create`).
+    pub is_memfd: bool,
+}
+
+impl Mappings {
+    /// Adds the mappings of a thread and returns the length of the table. It
+    /// reads at most `limit` bytes.
+    ///
+    /// An error while reading means that the process ended; it has no mappings
+    /// any more.
+    pub fn add(&mut self, thread: u32, limit: u64) -> io::Result<u64> {
+        let table = File::open(format!("/proc/{thread}/maps"))?;
+        Ok(self.scan(BufReader::new(table.take(limit))).unwrap_or_default())
     }
-    Ok(length)
+
+    fn scan(&mut self, mut table: impl BufRead) -> io::Result<u64> {
+        let mut length = 0;
+        let mut line = Vec::new();
+        while table.read_until(b'\n', &mut line)? > 0 {
+            length += line.len() as u64;
+            self.count += 1;
+            if let Some(line) = line.trim_ascii_end().strip_suffix(DELETED) {
+                self.nameless(line);
+            }
+            line.clear();
+        }
+        Ok(length)
+    }
+
+    /// Adds a mapping of a file without a name. Lines in another format are
+    /// skipped.
+    fn nameless(&mut self, line: &[u8]) -> Option<()> {
+        let mut fields = line.split(|byte| *byte == b' ').filter(|field| !field.is_empty());
+        let range = fields.next()?;
+        let offset = hex(fields.nth(1)?)?;
+        let inode = str::from_utf8(fields.nth(1)?).ok()?.parse().ok()?;
+        let path = fields.next()?;
+        let is_memfd = path.starts_with(MEMFD);
+        if !is_memfd && !path.starts_with(ANONYMOUS) && !path.starts_with(SYSTEM_V) {
+            self.deleted.insert(inode);
+            return Some(());
+        }
+        let dash = range.iter().position(|byte| *byte == b'-')?;
+        let (start, end) = (hex(range.get(..dash)?)?, hex(range.get(dash + 1..)?)?);
+        let object = self.shared.entry(inode).or_default();
+        object.extent = object.extent.max(offset.saturating_add(end.saturating_sub(start)));
+        object.is_memfd |= is_memfd;
+        Some(())
+    }
 }
 
-fn deleted_file(line: &[u8]) -> Option<u64> {
-    let line = line.strip_suffix(DELETED)?;
-    let mut fields = line.split(|byte| *byte == b' ').filter(|field| !field.is_empty());
-    let inode = str::from_utf8(fields.nth(4)?).ok()?.parse().ok()?;
-    let path = fields.next()?;
-    (!SHARED_MEMORY.iter().any(|name| path.starts_with(name))).then_some(inode)
+fn hex(digits: &[u8]) -> Option<u64> {
+    u64::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn only_deleted_files_are_found() {
-        let table = "55d0-55d1 r--p 00000000 fd:00 11 /bin/cat\n\
+    const TABLE: &str = "55d0-55d1 r--p 00000000 fd:00 11 /bin/cat\n\
                      7f00-7f01 rw-s 00000000 fd:00 12    /work/x y (deleted)\n\
                      7f01-7f02 rw-s 00001000 fd:00 12    /work/x y (deleted)\n\
-                     7f02-7f03 rw-s 00000000 00:01 13    /memfd:x (deleted)\n\
-                     7f03-7f04 rw-s 00000000 00:01 14    /dev/zero (deleted)\n\
+                     7f02000-7f03000 rw-s 00000000 00:01 13    /memfd:x (deleted)\n\
+                     7f04000-7f05000 rw-s 00000000 00:01 14    /dev/zero (deleted)\n\
+                     7f06000-7f08000 rw-s 00009000 00:01 14    /dev/zero (deleted)\n\
                      7f04-7f05 rw-p 00000000 00:00 0\n\
                      7f05-7f06 r--p 00000000 fd:00 15    /work/é (deleted)\n";
-        let mut found = BTreeSet::new();
-        assert_eq!(scan(table.as_bytes(), &mut found).unwrap(), table.len() as u64);
-        assert_eq!(found.into_iter().collect::<Vec<_>>(), [12, 15]);
+
+    #[test]
+    fn files_and_shared_memory_without_a_name_are_found() {
+        let mut found = Mappings::default();
+        assert_eq!(found.scan(TABLE.as_bytes()).unwrap(), TABLE.len() as u64);
+        assert_eq!(found.deleted.into_iter().collect::<Vec<_>>(), [12, 15]);
+        let memfd = Object { extent: 0x1000, is_memfd: true };
+        let anonymous = Object { extent: 0xb000, is_memfd: false };
+        assert_eq!(found.shared.into_iter().collect::<Vec<_>>(), [(13, memfd), (14, anonymous)]);
+        assert_eq!(found.count, 8);
     }
 }

@@ -7,15 +7,19 @@
 
 mod backoff;
 mod caches;
+mod census;
 mod cgroup;
 mod claims;
 mod clean;
+mod demote;
 mod duty;
+mod guard;
 mod kill;
 mod leases;
 mod leftovers;
 mod meter;
 mod no_process;
+mod priority;
 mod process_check;
 mod release;
 mod reserve;
@@ -23,6 +27,7 @@ mod root;
 mod schedule;
 mod setup;
 mod slot;
+mod tally;
 mod turns;
 mod uid_pool;
 mod word;

@@ -163,7 +163,7 @@ impl<'j> Job<'j> {
             self.answer(Answer::Unpacked(unpacked));
             plan = self.next_plan()?;
         }
-        identity::limit(&plan)?;
+        identity::limit(&plan, self.tenant)?;
         let caches = environment::caches(self.tenant, &plan.caches);
         match &plan.task {
             Some(Task::Run(task)) => {

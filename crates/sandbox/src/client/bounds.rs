@@ -20,8 +20,8 @@ pub struct Bounds {
     /// Bytes of memory for each process, and for the request as a whole; `None`
     /// for no limit, as for those below.
     pub memory: Option<u64>,
-    /// Limit of processes at one time. It applies only if each request has its
-    /// own UID.
+    /// Limit of processes and threads at one time. The kernel enforces it if each
+    /// request has its own UID; otherwise the spawner counts them.
     pub processes: Option<u64>,
     /// Limit of each file's size in bytes.
     pub file_size: Option<u64>,

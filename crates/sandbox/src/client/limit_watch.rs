@@ -8,12 +8,12 @@ use super::{
     consumption::{Consumption, RequestUsage},
     run::Termination,
 };
-use crate::wire::{exceeded::ExceededLimit, message::RequestLimits};
+use crate::wire::{exceeded::LimitExceeded, message::RequestLimits};
 
 /// Receiver of both.
 #[derive(Debug)]
 pub(super) struct LimitWatch {
-    told: Option<oneshot::Receiver<ExceededLimit>>,
+    told: Option<oneshot::Receiver<LimitExceeded>>,
     limits: RequestLimits,
     consumption: watch::Receiver<Consumption>,
 }
@@ -21,7 +21,7 @@ pub(super) struct LimitWatch {
 impl LimitWatch {
     /// The report of an exceeded limit arrives through `told`.
     pub(super) fn new(
-        told: oneshot::Receiver<ExceededLimit>,
+        told: oneshot::Receiver<LimitExceeded>,
         consumption: watch::Receiver<Consumption>,
     ) -> Self {
         Self { told: Some(told), limits: RequestLimits::default(), consumption }
@@ -39,13 +39,15 @@ impl LimitWatch {
 
     /// The limit that the request has exceeded, if a report has arrived.
     pub(super) fn reported(&mut self) -> Option<Termination> {
-        let what = self.told.as_mut()?.try_recv().ok()?;
+        let told = self.told.as_mut()?.try_recv().ok()?;
         self.told = None;
-        Some(self.termination(what))
+        Some(self.termination(told))
     }
 
-    fn termination(&self, what: ExceededLimit) -> Termination {
-        Termination::LimitExceeded { what, limit: self.limits.limit(what) }
+    fn termination(&self, told: LimitExceeded) -> Termination {
+        let what = told.what().into();
+        let limit = told.limit.or(self.limits.limit(what));
+        Termination::LimitExceeded { what, limit, used: told.used }
     }
 
     /// Resolves when the request has exceeded a limit; at most once. The future
@@ -55,7 +57,7 @@ impl LimitWatch {
         let told = told.await;
         self.told = None;
         match told {
-            Ok(what) => self.termination(what),
+            Ok(told) => self.termination(told),
             // The lease or the spawner has ended, which is reported elsewhere.
             Err(_closed) => pending().await,
         }

@@ -28,11 +28,8 @@ use super::{
 };
 use crate::wire::{
     channel,
-    exceeded::ExceededLimit,
-    message::{
-        Grants, JobKind, Leased, LimitExceeded, Order, Released, SpawnerEvent, SpawnerReport,
-        WorkerEnded,
-    },
+    exceeded::LimitExceeded,
+    message::{Grants, JobKind, Leased, Order, Released, SpawnerEvent, SpawnerReport, WorkerEnded},
     quarantine::Quarantined,
     usage::TotalLimits,
 };
@@ -83,7 +80,7 @@ struct Pending {
     leases: HashMap<u64, LeaseRequest>,
     jobs: HashMap<u64, oneshot::Sender<WorkerEnded>>,
     /// Receivers of exceeded limits, by lease.
-    limits: HashMap<u64, oneshot::Sender<ExceededLimit>>,
+    limits: HashMap<u64, oneshot::Sender<LimitExceeded>>,
 }
 
 impl Link {
@@ -269,7 +266,7 @@ impl Driver {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(answer) = waiting.limits.remove(&exceeded.lease) {
             // The request may have been given up.
-            let _ = answer.send(exceeded.what().into());
+            let _ = answer.send(exceeded);
         }
     }
 

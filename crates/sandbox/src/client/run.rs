@@ -102,8 +102,11 @@ pub enum Termination {
     LimitExceeded {
         /// Kind of the limit.
         what: ExceededLimit,
-        /// The limit in bytes or files; `None` if it could not be measured.
+        /// The limit in bytes, files or processes; `None` if it could not be
+        /// measured. For a limit of all requests together, this is their limit.
         limit: Option<u64>,
+        /// The part of this request in a limit of all requests together.
+        used: Option<u64>,
     },
 }
 

@@ -8,7 +8,13 @@ use nix::{
     },
 };
 
+use rustix::process::nice;
+
 use crate::wire::plan::{Plan, RawUsage};
+
+/// Distance in priority between tenants and the supervisor. It gives a tenant a
+/// third of the supervisor's share of a busy processor.
+const NICER: i32 = 5;
 
 const MIB: u64 = 1024 * 1024;
 
@@ -31,11 +37,16 @@ impl ProcessLimits {
             (Resource::RLIMIT_SIGPENDING, 1024),
             (Resource::RLIMIT_NOFILE, 4096),
             (Resource::RLIMIT_STACK, 64 * MIB),
+            // Tenants cannot raise their priority again.
+            (Resource::RLIMIT_NICE, 0),
+            (Resource::RLIMIT_RTPRIO, 0),
         ])
     }
 
-    /// The limits of a plan.
-    pub(crate) fn of(plan: &Plan) -> Result<Self, Errno> {
+    /// The limits of a plan. Without a UID of its own, the kernel would count
+    /// the processes of all requests, and of everybody else with this UID on the
+    /// node; the spawner counts them instead.
+    pub(crate) fn of(plan: &Plan, has_own_uid: bool) -> Result<Self, Errno> {
         // The kernel counts CPU time from the start of this process.
         let used = used()?;
         let before = (used.user_us + used.system_us).div_ceil(1_000_000);
@@ -44,7 +55,7 @@ impl ProcessLimits {
             // Not the address space, because runtimes reserve tens of gigabytes
             // of it.
             (Resource::RLIMIT_DATA, plan.max_memory),
-            (Resource::RLIMIT_NPROC, plan.max_processes),
+            (Resource::RLIMIT_NPROC, plan.max_processes.filter(|_| has_own_uid)),
             (Resource::RLIMIT_FSIZE, plan.max_file_size),
             (Resource::RLIMIT_CPU, cpu),
         ];
@@ -64,6 +75,12 @@ impl ProcessLimits {
     }
 }
 
+/// Lowers the priority of this process and its descendants below that of
+/// supervisor and spawner.
+pub(crate) fn lower_priority() -> Result<(), Errno> {
+    nice(NICER).map(drop).map_err(|error| Errno::from_raw(error.raw_os_error()))
+}
+
 /// CPU time that this process has used before it executes the command.
 pub(crate) fn used() -> Result<RawUsage, Errno> {
     let used = getrusage(UsageWho::RUSAGE_SELF)?;
@@ -79,7 +96,15 @@ mod tests {
     #[test]
     fn the_largest_cpu_limit_is_still_a_limit() {
         let plan = Plan { max_cpu_seconds: Some(u64::MAX), ..Plan::default() };
-        let ProcessLimits(all) = ProcessLimits::of(&plan).unwrap();
+        let ProcessLimits(all) = ProcessLimits::of(&plan, true).unwrap();
         assert_eq!(all, [(Resource::RLIMIT_CPU, u64::MAX)]);
+    }
+
+    #[test]
+    fn the_kernel_counts_processes_only_of_a_uid_that_is_not_shared() {
+        let plan = Plan { max_processes: Some(7), ..Plan::default() };
+        let of = |has_own_uid| ProcessLimits::of(&plan, has_own_uid).unwrap().0;
+        assert_eq!(of(true), [(Resource::RLIMIT_NPROC, 7)]);
+        assert_eq!(of(false), []);
     }
 }

@@ -37,9 +37,7 @@ const KILL_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Runs in a child. Kills all processes of a tenant at once.
 pub(super) fn sweep(uids: UidPair) -> i32 {
-    let killed = become_member(uids)
-        .and_then(|()| become_killer(uids))
-        .and_then(|()| end_all(uids, Signal::SIGKILL));
+    let killed = drop_rights(uids).and_then(|()| end_all(uids, Signal::SIGKILL));
     killed.map_or(UNFIT, |()| 0)
 }
 
@@ -50,9 +48,7 @@ pub(super) fn sweep(uids: UidPair) -> i32 {
 /// wait for it longer than the grace.
 pub(super) fn stop(uids: UidPair, grace: Duration) -> i32 {
     let began = Instant::now();
-    let stopped = become_member(uids)
-        .and_then(|()| become_killer(uids))
-        .and_then(|()| end_all(uids, Signal::SIGTERM));
+    let stopped = drop_rights(uids).and_then(|()| end_all(uids, Signal::SIGTERM));
     if stopped.is_err() {
         return UNFIT;
     }
@@ -82,10 +78,11 @@ pub(super) fn end_until_gone(uids: UidPair, process_check: ProcessCheck) -> Resu
     Err(Errno::ETIMEDOUT)
 }
 
-/// The group of a killer.
-fn become_member(uids: UidPair) -> Result<(), Errno> {
+/// Drops all privileges and groups; see [`become_killer`].
+pub(super) fn drop_rights(uids: UidPair) -> Result<(), Errno> {
     let group = Gid::from_raw(uids.killer.as_raw());
-    setgroups(&[]).and_then(|()| setresgid(group, group, group))
+    setgroups(&[]).and_then(|()| setresgid(group, group, group))?;
+    become_killer(uids)
 }
 
 /// Drops all privileges and keeps the tenant's UID as the effective UID only.

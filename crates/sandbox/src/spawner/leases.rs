@@ -3,6 +3,8 @@
 mod children;
 mod enclose;
 mod measure;
+mod passes;
+mod priority;
 mod release;
 mod signals;
 mod stale;
@@ -16,7 +18,7 @@ use std::{
 
 use nix::unistd::{Pid, Uid, geteuid};
 
-use self::{children::ChildRole, stale::StaleDirectory};
+use self::{children::ChildRole, passes::Passes, stale::StaleDirectory};
 use super::{
     caches::NoCache,
     no_process,
@@ -35,6 +37,7 @@ use crate::{
         },
         shared::SharedCaches,
         tier::TierName,
+        usage::TotalLimits,
     },
     worker::{Channels, Job, Tenant, WorkerContext},
 };
@@ -55,6 +58,9 @@ pub(super) struct Leases {
     /// places.
     queue: VecDeque<(LeaseOrder, Channels)>,
     reports: Vec<SpawnerEvent>,
+    passes: Passes,
+    /// Limits of all requests together.
+    total: TotalLimits,
 }
 
 impl Leases {
@@ -63,7 +69,7 @@ impl Leases {
             Some(uids) => Slots::new(uids.pairs.iter().copied().map(Some)),
             None => Slots::new((0..leases).map(|_| None)),
         };
-        Self {
+        let mut leases = Self {
             fork,
             prepared,
             slots,
@@ -73,7 +79,11 @@ impl Leases {
             stale: Vec::new(),
             queue: VecDeque::new(),
             reports: Vec::new(),
-        }
+            passes: Passes::new(),
+            total: TotalLimits::default(),
+        };
+        leases.begin_passes();
+        leases
     }
 
     /// The first report to the supervisor.
@@ -99,7 +109,8 @@ impl Leases {
     pub(super) fn due(&self) -> Option<Instant> {
         let reusable = (!self.queue.is_empty()).then(|| self.slots.next_reusable()).flatten();
         let slots = self.slots.iter().filter_map(|(_, slot)| slot.wake());
-        slots.chain(reusable).chain(self.stale_due()).chain(self.reserve.due()).min()
+        let own = [self.stale_due(), self.reserve.due(), self.pass_due()];
+        slots.chain(reusable).chain(own.into_iter().flatten()).min()
     }
 
     /// Returns true if a lease is being released and may soon be free.
@@ -190,6 +201,7 @@ impl Leases {
             Ok(pid) => {
                 lease.traces = Traces::Processes;
                 lease.workers.insert(pid, job);
+                lease.priority.raised();
                 lease.limits = grants.limits;
                 self.children.insert(pid, ChildRole::Worker { slot: index, job });
             }
@@ -249,10 +261,10 @@ impl Leases {
             if self.slots.take_wake(index, now) {
                 self.step(index, |release| release.waited(now));
             }
-            self.measure_if_due(index, now);
         }
         self.retry_stale(now);
         self.serve_turns();
+        self.pass_if_due(now);
         self.serve_queue(now);
         self.reserve.fill(self.prepared.uids.as_ref(), now);
     }

@@ -11,50 +11,44 @@ mod descriptors;
 mod identity;
 mod mappings;
 mod processes;
+mod report;
 mod totals;
 mod tree;
 
 use std::{
-    os::{fd::OwnedFd, unix::process::ExitStatusExt},
-    process::ExitStatus,
+    os::fd::{BorrowedFd, OwnedFd},
     thread,
     time::{Duration, SystemTime},
 };
 
-use nix::unistd::{Pid, alarm};
-
-pub(super) use self::identity::MeterIdentity;
-use self::{
-    totals::{MeterError, Totals},
-    tree::TreeWalk,
+use nix::{
+    sys::resource::{Resource, setrlimit},
+    unistd::{Pid, alarm},
 };
+
+pub(super) use self::{
+    identity::MeterIdentity,
+    processes::threads_below,
+    report::{Gauge, Measurement, Reading},
+};
+use self::{totals::Totals, tree::TreeWalk};
 use crate::wire::{exceeded::ExceededLimit, message::RequestLimits, shared::SharedCaches};
 
-/// Longest measurement in seconds. A million files take less than a third of
-/// it.
-const MAX_SECONDS: u32 = 10;
+/// Most CPU time of a measurement in seconds. A million files take less than
+/// half of it.
+const MAX_CPU: u64 = 5;
 
-/// An exceeded limit must show in this many attempts. A process that forks
-/// shares its memory for a moment, and a moved directory may be counted twice.
+/// Longest measurement in seconds, on a machine that is busy otherwise.
+const MAX_SECONDS: u32 = 60;
+
+/// Exceeding the memory limit must show in this many attempts. A process that
+/// forks shares its memory for a moment.
 const ATTEMPTS: u32 = 3;
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(10);
 
-const WITHIN: i32 = 0;
-const MEMORY: i32 = 1;
-const DISK: i32 = 2;
-const FILES: i32 = 3;
-const UNKNOWN: i32 = 4;
-
-/// Result of a measurement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Measurement {
-    /// No limit is exceeded.
-    WithinLimits,
-    /// This limit is exceeded.
-    Exceeded(ExceededLimit),
-    /// The usage could not be measured.
-    Unknown,
-}
+/// Exceeding another limit must show in this many attempts: files that are moved
+/// may be counted twice.
+const FILE_ATTEMPTS: u32 = 2;
 
 /// The request to measure.
 #[derive(Debug)]
@@ -74,62 +68,53 @@ pub(super) struct Subject<'s> {
     pub(super) since: SystemTime,
     /// Processes may make themselves unreadable, because no filter prevents it.
     pub(super) may_hide: bool,
+    /// Bytes in buffers of sockets, which the meter cannot see.
+    pub(super) buffers: u64,
 }
 
-/// Reads a meter's exit code. A meter that was killed measured nothing.
-pub(super) fn measurement(status: i32) -> Measurement {
-    match ExitStatus::from_raw(status).code() {
-        Some(WITHIN) => Measurement::WithinLimits,
-        Some(MEMORY) => Measurement::Exceeded(ExceededLimit::Memory),
-        Some(DISK) => Measurement::Exceeded(ExceededLimit::Disk),
-        Some(FILES) => Measurement::Exceeded(ExceededLimit::Files),
-        Some(_) | None => Measurement::Unknown,
-    }
-}
-
-/// Runs in a child. Measures, and repeats if a limit seems to be exceeded.
-pub(super) fn run(subject: &Subject<'_>, limits: RequestLimits) -> i32 {
+/// Runs in a child. Measures, repeats if a limit seems to be exceeded, and
+/// writes the result to `report`.
+pub(super) fn run(subject: &Subject<'_>, limits: RequestLimits, report: BorrowedFd<'_>) -> i32 {
     // SIGALRM ends the meter; the spawner has no right to kill it.
     alarm::set(MAX_SECONDS);
+    let limited = setrlimit(Resource::RLIMIT_CPU, MAX_CPU, MAX_CPU);
     let group = subject.shared.and_then(|shared| shared.group);
-    if subject.identity.is_some_and(|identity| identity.assume(group).is_err()) {
-        return UNKNOWN;
-    }
-    let mut code = WITHIN;
-    for _ in 0..ATTEMPTS {
-        code = match measure(subject, limits) {
-            Ok(()) => WITHIN,
-            Err(MeterError::Exceeded(ExceededLimit::Memory)) => MEMORY,
-            Err(MeterError::Exceeded(ExceededLimit::Disk)) => DISK,
-            Err(MeterError::Exceeded(ExceededLimit::Files)) => FILES,
-            Err(
-                MeterError::Exceeded(
-                    ExceededLimit::TotalMemory
-                    | ExceededLimit::TotalProcesses
-                    | ExceededLimit::Unmeasured,
-                )
-                | MeterError::Unreadable,
-            ) => UNKNOWN,
-        };
-        if matches!(code, WITHIN | UNKNOWN) {
-            break;
-        }
-        thread::sleep(ATTEMPT_PAUSE);
-    }
-    code
+    let assumed = subject.identity.map_or(Ok(()), |identity| identity.assume(group));
+    let failed = limited.is_err() || assumed.is_err();
+    let reading = if failed { Reading::default() } else { confirmed(subject, limits) };
+    i32::from(reading.send(report).is_err())
 }
 
-fn measure(subject: &Subject<'_>, limits: RequestLimits) -> Result<(), MeterError> {
-    let mut totals = Totals::new(limits);
-    let processes = processes::members(subject)?;
-    let open = descriptors::count(subject, &processes, &mut totals)?;
-    mappings::count(subject, &processes, &open, &mut totals)?;
-    processes::check_memory(&processes, &totals)?;
-    if totals.counts_files() {
-        TreeWalk::workspace(subject, &mut totals)?;
-        TreeWalk::caches(subject, &mut totals)?;
+fn confirmed(subject: &Subject<'_>, limits: RequestLimits) -> Reading {
+    let mut attempt = 1;
+    loop {
+        let reading = measure(subject, limits);
+        let wanted = match reading.measurement() {
+            Measurement::WithinLimits | Measurement::Unknown => 1,
+            Measurement::Exceeded(ExceededLimit::Memory) => ATTEMPTS,
+            Measurement::Exceeded(_) => FILE_ATTEMPTS,
+        };
+        if attempt >= wanted {
+            return reading;
+        }
+        attempt += 1;
+        thread::sleep(ATTEMPT_PAUSE);
     }
-    totals.finish()
+}
+
+/// Counts everything that can be seen, even if something is hidden.
+fn measure(subject: &Subject<'_>, limits: RequestLimits) -> Reading {
+    let mut totals = Totals::new(limits);
+    let Ok(processes) = processes::members(subject) else { return Reading::default() };
+    let open = descriptors::count(subject, &processes, &mut totals);
+    mappings::count(subject, &processes, &open, &mut totals);
+    processes::add_memory(&processes, &mut totals, subject.buffers);
+    if totals.counts_files() {
+        // A limit that is exceeded ends the walk; the totals know it.
+        let _ = TreeWalk::workspace(subject, &mut totals)
+            .and_then(|()| TreeWalk::caches(subject, &mut totals));
+    }
+    totals.reading(subject.buffers)
 }
 
 #[cfg(test)]

@@ -1,99 +1,196 @@
-//! The times at which a lease is measured, and the reaction to results. Pure.
+//! The times at which a request is measured, and the reaction to results. Pure.
+//!
+//! Only CPU time makes a request use more of anything, so it decides when the
+//! next measurement is due. On a busy machine, a request uses less of it and
+//! needs fewer measurements.
 
 use std::time::{Duration, Instant};
 
-use super::meter::Measurement;
+use super::{meter::Measurement, tally::Progress};
 use crate::wire::{exceeded::ExceededLimit, message::RequestLimits};
 
-/// Time between two measurements, and from the first command to the first one.
-/// Most requests end earlier and need none.
-const INTERVAL: Duration = Duration::from_millis(250);
+/// CPU time of a request between two measurements, and from its first command to
+/// the first one. Most requests end earlier and need none.
+const SPACING: Duration = Duration::from_millis(100);
 
-/// The pause after a measurement is this many times as long as the measurement,
-/// so measuring takes at most a tenth of a core.
-const PAUSE_FACTOR: u32 = 10;
+/// The CPU time between two measurements is at least this many times as long as
+/// that of a measurement.
+const COST_FACTOR: u32 = 10;
 
-/// A request that could not be measured for this time, and in this many
-/// measurements, has exceeded its limits. Moving directories can make a single
-/// measurement fail.
-const MAX_UNMEASURED: Duration = Duration::from_secs(5);
+/// The same if a limit may be near.
+const NEAR_SPACING: Duration = Duration::from_millis(20);
+const NEAR_COST_FACTOR: u32 = 2;
+
+/// A request that could not be measured for this time in all, and in this many
+/// measurements, has exceeded its limits. One good measurement does not make up
+/// for the time before.
+const MAX_BLIND: Duration = Duration::from_secs(5);
+const MAX_BLIND_CPU: Duration = Duration::from_secs(2);
 const MIN_FAILURES: u32 = 3;
+
+/// Time between two measurements of a request that cannot be measured.
+const BLIND_PAUSE: Duration = Duration::from_millis(250);
 
 /// The measurements of one request, from its first command to its end.
 #[derive(Debug)]
 pub(super) struct Schedule {
     limits: RequestLimits,
     phase: Phase,
-    /// Start and number of failed measurements in a row.
-    failing: Option<(Instant, u32)>,
+    /// CPU time since the last measurement.
+    spent: Duration,
+    /// CPU time of the last measurement.
+    cost: Duration,
+    blind: Blind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
+    /// Since this time.
     Waiting(Instant),
     Measuring,
     /// A limit was exceeded, which ends the measurements.
     Exceeded,
 }
 
+/// Time during which the request could not be measured.
+#[derive(Clone, Copy, Debug, Default)]
+struct Blind {
+    since: Option<Instant>,
+    earlier: Duration,
+    cpu: Duration,
+    failures: u32,
+}
+
+/// News about a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pass {
+    pub(super) now: Instant,
+    pub(super) progress: Progress,
+    /// Time since the last pass.
+    pub(super) elapsed: Duration,
+    /// A limit may be near or exceeded.
+    pub(super) is_near: bool,
+}
+
 impl Schedule {
-    /// Starts the schedule; `None` if there is no limit to check.
-    pub(super) fn begin(now: Instant, limits: RequestLimits) -> Option<Self> {
-        let phase = Phase::Waiting(now + INTERVAL);
-        limits.are_set().then_some(Self { limits, phase, failing: None })
+    /// Starts the schedule.
+    pub(super) fn begin(now: Instant, limits: RequestLimits) -> Self {
+        let (spent, cost) = (Duration::ZERO, Duration::ZERO);
+        Self { limits, phase: Phase::Waiting(now), spent, cost, blind: Blind::default() }
     }
 
-    /// Time of the next measurement; `None` while one runs.
-    pub(super) fn due(&self) -> Option<Instant> {
-        match self.phase {
-            Phase::Waiting(until) => Some(until),
-            Phase::Measuring | Phase::Exceeded => None,
+    pub(super) fn limits(&self) -> RequestLimits {
+        self.limits
+    }
+
+    /// Returns true if the request has not exceeded a limit.
+    pub(super) fn is_active(&self) -> bool {
+        self.phase != Phase::Exceeded
+    }
+
+    /// Ends the measurements, because a limit is exceeded.
+    pub(super) fn end(&mut self) {
+        self.phase = Phase::Exceeded;
+    }
+
+    /// Adds what a pass has found. Returns the limit to report, if any.
+    pub(super) fn passed(&mut self, pass: &Pass) -> Option<ExceededLimit> {
+        let Progress { cpu, has_changed } = pass.progress;
+        let unseen = if has_changed { pass.elapsed } else { Duration::ZERO };
+        let spent = cpu.max(unseen);
+        self.spent += spent;
+        if self.blind.since.is_some() {
+            self.blind.cpu += cpu;
         }
+        let is_reported = self.is_active() && self.blind.is_too_long(pass.now);
+        is_reported.then(|| {
+            self.end();
+            ExceededLimit::Unmeasured
+        })
     }
 
     /// Starts a measurement if it is due. Returns the limits to check.
-    pub(super) fn take_due(&mut self, now: Instant) -> Option<RequestLimits> {
-        self.due().filter(|due| *due <= now)?;
-        self.phase = Phase::Measuring;
-        Some(self.limits)
+    pub(super) fn take_due(&mut self, pass: &Pass) -> Option<RequestLimits> {
+        let Phase::Waiting(since) = self.phase else { return None };
+        let is_blind = self.blind.since.is_some();
+        let waits = pass.now.saturating_duration_since(since);
+        let is_due = self.spent >= self.spacing(pass) || (is_blind && waits >= BLIND_PAUSE);
+        (is_due && self.limits.are_set()).then(|| {
+            self.phase = Phase::Measuring;
+            self.spent = Duration::ZERO;
+            self.limits
+        })
     }
 
-    /// Postpones a measurement that cannot start now.
+    fn spacing(&self, pass: &Pass) -> Duration {
+        if pass.is_near {
+            NEAR_SPACING.max(self.cost * NEAR_COST_FACTOR)
+        } else {
+            SPACING.max(self.cost * COST_FACTOR)
+        }
+    }
+
+    /// Tries a measurement again that could not start.
     pub(super) fn postpone(&mut self, now: Instant) {
-        self.phase = Phase::Waiting(now + INTERVAL);
+        self.phase = Phase::Waiting(now);
+        self.spent = self.spacing(&Pass {
+            now,
+            progress: Progress::default(),
+            elapsed: Duration::ZERO,
+            is_near: false,
+        });
     }
 
-    /// Handles the result of a measurement. Returns the limit to report, if
-    /// any.
+    /// Handles the result of a measurement that took `cost` of CPU time. Returns
+    /// the limit to report, if any.
     pub(super) fn measured(
         &mut self,
-        began: Instant,
-        now: Instant,
+        (began, now): (Instant, Instant),
+        cost: Duration,
         found: Measurement,
     ) -> Option<ExceededLimit> {
+        if !self.is_active() {
+            return None;
+        }
+        self.cost = cost;
+        self.phase = Phase::Waiting(now);
         let excess = match found {
             Measurement::WithinLimits => {
-                self.failing = None;
-                let pause = INTERVAL.max((now - began) * PAUSE_FACTOR);
-                self.phase = Phase::Waiting(now + pause);
+                self.blind.ends(now);
                 None
             }
             Measurement::Exceeded(excess) => Some(excess),
-            Measurement::Unknown => self.failed(began, now),
+            Measurement::Unknown => {
+                self.blind.goes_on(began);
+                self.blind.is_too_long(now).then_some(ExceededLimit::Unmeasured)
+            }
         };
         if excess.is_some() {
-            self.phase = Phase::Exceeded;
+            self.end();
         }
         excess
     }
+}
 
-    /// The pause is short, because a tenant may cause failures to gain time.
-    fn failed(&mut self, began: Instant, now: Instant) -> Option<ExceededLimit> {
-        let (since, failures) = self.failing.unwrap_or((began, 0));
-        self.failing = Some((since, failures + 1));
-        self.postpone(now);
-        let is_lasting = failures + 1 >= MIN_FAILURES && now - since >= MAX_UNMEASURED;
-        is_lasting.then_some(ExceededLimit::Unmeasured)
+impl Blind {
+    fn goes_on(&mut self, began: Instant) {
+        self.failures += 1;
+        self.since = self.since.or(Some(began));
+    }
+
+    fn ends(&mut self, now: Instant) {
+        self.earlier = self.total(now);
+        self.since = None;
+    }
+
+    fn total(&self, now: Instant) -> Duration {
+        let current = self.since.map(|since| now.saturating_duration_since(since));
+        self.earlier + current.unwrap_or_default()
+    }
+
+    fn is_too_long(&self, now: Instant) -> bool {
+        let is_long = self.total(now) >= MAX_BLIND || self.cpu >= MAX_BLIND_CPU;
+        self.since.is_some() && self.failures >= MIN_FAILURES && is_long
     }
 }
 
@@ -105,83 +202,141 @@ mod tests {
 
     fn schedule(now: Instant) -> Schedule {
         let limits = RequestLimits { memory: Some(1), ..RequestLimits::default() };
-        Schedule::begin(now, limits).unwrap()
+        Schedule::begin(now, limits)
+    }
+
+    fn pass(now: Instant, cpu: Duration) -> Pass {
+        let progress = Progress { cpu, has_changed: false };
+        Pass { now, progress, elapsed: Duration::ZERO, is_near: false }
+    }
+
+    /// Passes and returns true if a measurement begins.
+    fn is_due(schedule: &mut Schedule, pass: &Pass) -> bool {
+        assert_eq!(schedule.passed(pass), None);
+        schedule.take_due(pass).is_some()
     }
 
     #[test]
     fn without_a_limit_nothing_is_measured() {
+        let now = Instant::now();
         let limits = RequestLimits { file_size: Some(1), ..RequestLimits::default() };
-        assert!(Schedule::begin(Instant::now(), limits).is_none());
+        let mut schedule = Schedule::begin(now, limits);
+        assert!(!is_due(&mut schedule, &pass(now, 10 * SPACING)));
     }
 
     #[test]
-    fn a_short_command_is_not_measured() {
+    fn cpu_time_makes_a_measurement_due_and_time_alone_does_not() {
         let now = Instant::now();
         let mut schedule = schedule(now);
-        assert_eq!(schedule.take_due(now + 249 * MILLISECOND), None);
-        assert!(schedule.take_due(now + INTERVAL).is_some());
-        assert_eq!(schedule.take_due(now + INTERVAL), None, "one look at a time");
-        assert_eq!(schedule.due(), None);
+        let later = now + Duration::from_hours(1);
+        assert!(!is_due(&mut schedule, &pass(later, SPACING / 2)));
+        assert!(is_due(&mut schedule, &pass(later, SPACING / 2)));
+        assert!(!is_due(&mut schedule, &pass(later, SPACING)), "one measurement at a time");
     }
 
     #[test]
-    fn a_slow_measurement_is_followed_by_a_long_pause() {
+    fn processes_that_nobody_saw_may_have_used_all_the_time() {
         let now = Instant::now();
-        for (took, pause) in [(MILLISECOND, INTERVAL), (100 * MILLISECOND, 1000 * MILLISECOND)] {
+        let mut schedule = schedule(now);
+        let progress = Progress { cpu: Duration::ZERO, has_changed: true };
+        let pass = Pass { now, progress, elapsed: SPACING, is_near: false };
+        assert!(is_due(&mut schedule, &pass));
+    }
+
+    #[test]
+    fn a_measurement_that_costs_much_is_followed_by_a_long_pause() {
+        let now = Instant::now();
+        for (cost, pause) in [(MILLISECOND, SPACING), (50 * MILLISECOND, 500 * MILLISECOND)] {
             let mut schedule = schedule(now);
-            schedule.take_due(now + INTERVAL);
-            assert_eq!(schedule.measured(now, now + took, Measurement::WithinLimits), None);
-            assert_eq!(schedule.due(), Some(now + took + pause));
+            assert!(is_due(&mut schedule, &pass(now, SPACING)));
+            // The time that it took does not matter.
+            let ended = now + Duration::from_secs(100);
+            let found = Measurement::WithinLimits;
+            assert_eq!(schedule.measured((now, ended), cost, found), None);
+            assert!(!is_due(&mut schedule, &pass(ended, pause / 2)));
+            assert!(is_due(&mut schedule, &pass(ended, pause / 2)));
         }
+    }
+
+    #[test]
+    fn a_limit_that_may_be_near_is_checked_sooner() {
+        let now = Instant::now();
+        let mut schedule = schedule(now);
+        let near = |cpu| Pass { is_near: true, ..pass(now, cpu) };
+        assert!(is_due(&mut schedule, &near(NEAR_SPACING)));
+        let found = Measurement::WithinLimits;
+        assert_eq!(schedule.measured((now, now), 50 * MILLISECOND, found), None);
+        assert!(!is_due(&mut schedule, &near(99 * MILLISECOND)));
+        assert!(is_due(&mut schedule, &near(MILLISECOND)));
     }
 
     #[test]
     fn an_exceeded_limit_is_reported_once() {
         let now = Instant::now();
         let mut schedule = schedule(now);
-        schedule.take_due(now + INTERVAL);
-        let told = schedule.measured(now, now, Measurement::Exceeded(ExceededLimit::Disk));
-        assert_eq!((told, schedule.due()), (Some(ExceededLimit::Disk), None));
+        let found = Measurement::Exceeded(ExceededLimit::Disk);
+        let mut measured = || schedule.measured((now, now), MILLISECOND, found);
+        assert_eq!((measured(), measured()), (Some(ExceededLimit::Disk), None));
+        assert!(!is_due(&mut schedule, &pass(now, SPACING)));
     }
 
     #[test]
-    fn failed_measurements_end_the_request_after_a_while() {
+    fn a_measurement_that_could_not_start_is_tried_again_at_the_next_pass() {
         let now = Instant::now();
         let mut schedule = schedule(now);
-        let mut told = None;
-        let mut failures = 0;
-        let mut at = now;
-        while told.is_none() {
-            at += INTERVAL;
-            failures += 1;
-            told = schedule.measured(at, at, Measurement::Unknown);
+        assert!(is_due(&mut schedule, &pass(now, SPACING)));
+        schedule.postpone(now);
+        assert!(is_due(&mut schedule, &pass(now, Duration::ZERO)));
+    }
+
+    /// Measures without success for `time`, every 250 ms. Returns the limit to
+    /// report.
+    fn hide(schedule: &mut Schedule, from: Instant, time: Duration) -> Option<ExceededLimit> {
+        let mut at = from;
+        while at < from + time {
+            let told = schedule.measured((at, at), MILLISECOND, Measurement::Unknown);
+            at += BLIND_PAUSE;
+            if let Some(excess) = told.or(schedule.passed(&pass(at, Duration::ZERO))) {
+                return Some(excess);
+            }
+            assert!(schedule.take_due(&pass(at, Duration::ZERO)).is_some());
         }
+        None
+    }
+
+    #[test]
+    fn a_good_measurement_does_not_make_up_for_the_time_before() {
+        let now = Instant::now();
+        let mut schedule = schedule(now);
+        let part = Duration::from_secs(2);
+        let mut at = now;
+        for round in 0..2 {
+            assert_eq!(hide(&mut schedule, at, part), None, "round {round}");
+            at += part;
+            let found = Measurement::WithinLimits;
+            assert_eq!(schedule.measured((at, at), MILLISECOND, found), None);
+            // Hours in which nothing is hidden do not count.
+            at += Duration::from_hours(1);
+        }
+        assert_eq!(hide(&mut schedule, at, part), Some(ExceededLimit::Unmeasured));
+    }
+
+    #[test]
+    fn much_cpu_time_while_hidden_ends_the_request_early() {
+        let now = Instant::now();
+        let mut schedule = schedule(now);
+        assert_eq!(hide(&mut schedule, now, Duration::from_secs(1)), None);
+        let told = schedule.passed(&pass(now + Duration::from_secs(1), MAX_BLIND_CPU));
         assert_eq!(told, Some(ExceededLimit::Unmeasured));
-        assert_eq!((failures, at - now), (21, MAX_UNMEASURED + INTERVAL));
     }
 
     #[test]
     fn one_slow_failed_measurement_does_not_end_the_request() {
         let now = Instant::now();
         let mut schedule = schedule(now);
-        let slow = now + 2 * MAX_UNMEASURED;
-        assert_eq!(schedule.measured(now, slow, Measurement::Unknown), None);
-        assert_eq!(schedule.measured(slow, slow, Measurement::Unknown), None);
-        assert_eq!(
-            schedule.measured(slow, slow, Measurement::Unknown),
-            Some(ExceededLimit::Unmeasured)
-        );
-    }
-
-    #[test]
-    fn a_successful_measurement_resets_the_failures() {
-        let now = Instant::now();
-        let mut schedule = schedule(now);
-        for at in 0..20 {
-            let at = now + at * 10 * INTERVAL;
-            let found = if at == now { Measurement::Unknown } else { Measurement::WithinLimits };
-            assert_eq!(schedule.measured(at, at, found), None);
-            assert_eq!(schedule.measured(at, at, Measurement::Unknown), None);
-        }
+        let slow = now + 2 * MAX_BLIND;
+        let mut fail = || schedule.measured((now, slow), MILLISECOND, Measurement::Unknown);
+        assert_eq!([fail(), fail()], [None, None]);
+        assert_eq!(fail(), Some(ExceededLimit::Unmeasured));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     fs, io,
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
 };
 
@@ -16,6 +17,7 @@ use thiserror::Error;
 
 use super::{
     caches::{self, CacheRoot},
+    census,
     cgroup::{Cgroups, NoCgroups},
     process_check::ProcessCheck,
     root::{self, NoWorkspaceRoot, WorkspaceRoot},
@@ -58,6 +60,10 @@ pub(super) struct Prepared {
     pub(super) missing: Vec<String>,
     /// A cgroup for each request, or the reason why there is none.
     pub(super) cgroups: Result<Cgroups, NoCgroups>,
+    /// UID of the process that counts the others; `None` for the spawner's.
+    pub(super) census_user: Option<Uid>,
+    /// Socket to ask the kernel about sockets.
+    pub(super) diagnostics: Option<OwnedFd>,
 }
 
 /// Reasons why none of the requested tiers is available.
@@ -205,6 +211,9 @@ fn build(
     let programs: Vec<PathBuf> = setup.programs.iter().map(PathBuf::from).collect();
     let is_restricted = tier != Tier::None && landlock > 0;
     let policy = is_restricted.then(|| Policy::new(&hidden, &programs)).transpose()?;
+    let census_user = shared.is_none().then(|| Uid::from_raw(setup.shared_uid));
+    // The filter forbids it.
+    let diagnostics = census::open_sockets();
     // Installed here once instead of in every worker. In other tiers, the
     // spawner or guards still need some of the denied calls.
     if tier == Tier::Uid && !filters_workers(&cgroups) {
@@ -221,6 +230,8 @@ fn build(
         landlock,
         missing,
         cgroups,
+        census_user,
+        diagnostics,
     })
 }
 

@@ -10,8 +10,10 @@ use rand::RngExt;
 
 use super::{
     cgroup::RequestCgroup,
+    priority::Priority,
     release::{Release, ReleaseStep},
     schedule::Schedule,
+    tally::Tally,
     uid_pool::UidPair,
 };
 use crate::{
@@ -72,7 +74,10 @@ pub(super) struct LeaseRecord {
     pub(super) since: SystemTime,
     /// The same on the clock that never jumps.
     pub(super) began: Instant,
-    /// Schedule of measurements, if a command with limits has run.
+    /// Usage so far.
+    pub(super) tally: Tally,
+    pub(super) priority: Priority,
+    /// Schedule of measurements, if a command has run.
     pub(super) schedule: Option<Schedule>,
     /// Cgroup of its processes, once there were some.
     pub(super) cgroup: Option<RequestCgroup>,
@@ -102,8 +107,7 @@ impl Slot {
     pub(super) fn wake(&self) -> Option<Instant> {
         match self.state {
             SlotState::Releasing { wake, .. } => wake,
-            SlotState::Leased(ref lease) => lease.schedule.as_ref()?.due(),
-            SlotState::Free { .. } => None,
+            SlotState::Leased(_) | SlotState::Free { .. } => None,
         }
     }
 
@@ -249,6 +253,8 @@ impl Slots {
             began: now,
             limits: RequestLimits::default(),
             schedule: None,
+            tally: Tally::default(),
+            priority: Priority::default(),
         });
         Some((self.last_lease, index))
     }

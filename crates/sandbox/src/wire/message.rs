@@ -9,7 +9,7 @@
 use prost::{Message, Oneof};
 
 use super::{
-    exceeded::ExceededLimit,
+    exceeded::{ExceededLimit, LimitExceeded},
     plan::RawUsage,
     quarantine::Quarantined,
     shortage::Unfitness,
@@ -149,7 +149,8 @@ pub(crate) struct RequestLimits {
     /// cannot be measured counts with this size.
     #[prost(uint64, optional, tag = "4")]
     pub(crate) file_size: Option<u64>,
-    /// Number of processes and threads. Enforced only by a cgroup.
+    /// Number of processes and threads. A cgroup enforces it, or the kernel where
+    /// requests have separate UIDs; otherwise it is measured.
     #[prost(uint64, optional, tag = "5")]
     pub(crate) processes: Option<u64>,
 }
@@ -283,51 +284,6 @@ pub(crate) struct Released {
     pub(crate) lease: u64,
 }
 
-#[derive(Clone, Copy, PartialEq, Message)]
-pub(crate) struct LimitExceeded {
-    #[prost(uint64, tag = "1")]
-    pub(crate) lease: u64,
-    #[prost(enumeration = "ExceededLimitName", tag = "2")]
-    pub(crate) what: i32,
-}
-
-/// Encoded form of [`ExceededLimit`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
-pub(crate) enum ExceededLimitName {
-    Unmeasured = 0,
-    Memory = 1,
-    Disk = 2,
-    Files = 3,
-    TotalMemory = 4,
-    TotalProcesses = 5,
-}
-
-impl From<ExceededLimit> for ExceededLimitName {
-    fn from(excess: ExceededLimit) -> Self {
-        match excess {
-            ExceededLimit::Unmeasured => Self::Unmeasured,
-            ExceededLimit::Memory => Self::Memory,
-            ExceededLimit::Disk => Self::Disk,
-            ExceededLimit::Files => Self::Files,
-            ExceededLimit::TotalMemory => Self::TotalMemory,
-            ExceededLimit::TotalProcesses => Self::TotalProcesses,
-        }
-    }
-}
-
-impl From<ExceededLimitName> for ExceededLimit {
-    fn from(name: ExceededLimitName) -> Self {
-        match name {
-            ExceededLimitName::Unmeasured => Self::Unmeasured,
-            ExceededLimitName::Memory => Self::Memory,
-            ExceededLimitName::Disk => Self::Disk,
-            ExceededLimitName::Files => Self::Files,
-            ExceededLimitName::TotalMemory => Self::TotalMemory,
-            ExceededLimitName::TotalProcesses => Self::TotalProcesses,
-        }
-    }
-}
-
 impl RequestLimits {
     /// The limit that was exceeded, if that is known.
     pub(crate) fn limit(&self, excess: ExceededLimit) -> Option<u64> {
@@ -335,6 +291,7 @@ impl RequestLimits {
             ExceededLimit::Memory => self.memory,
             ExceededLimit::Disk => self.disk,
             ExceededLimit::Files => self.files,
+            ExceededLimit::Processes => self.processes,
             ExceededLimit::TotalMemory
             | ExceededLimit::TotalProcesses
             | ExceededLimit::Unmeasured => None,

@@ -3,7 +3,6 @@
 use prost::Message;
 
 /// Most requests in one report, so that it fits into a message.
-#[cfg(test)]
 pub(crate) const MAX_REPORTED: usize = 128;
 
 /// Requests whose usage has changed since the last report.

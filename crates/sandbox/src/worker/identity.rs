@@ -29,7 +29,7 @@ use crate::{
     kernel::{
         filter::{self, TenantUid},
         fork,
-        limits::ProcessLimits,
+        limits::{self, ProcessLimits},
         oom,
         policy::ExtraAccess,
         privilege::drop_capabilities,
@@ -52,6 +52,7 @@ pub(super) fn assume(
 ) -> Result<OwnedFd, JobError> {
     let parent = getppid();
     setsid().map_err(step("create a session"))?;
+    limits::lower_priority().map_err(step("lower the priority"))?;
     // Guards are not raised: without its guard, a command could outlive its
     // request.
     oom::volunteer().map_err(step("raise the OOM score"))?;
@@ -121,8 +122,9 @@ impl Confined {
 }
 
 /// Sets the limits of the plan for this process and its descendants.
-pub(super) fn limit(plan: &Plan) -> Result<(), JobError> {
-    ProcessLimits::of(plan).and_then(|limits| limits.install()).map_err(step("limit resources"))?;
+pub(super) fn limit(plan: &Plan, tenant: &Tenant) -> Result<(), JobError> {
+    let limits = ProcessLimits::of(plan, tenant.user.is_some());
+    limits.and_then(|limits| limits.install()).map_err(step("limit resources"))?;
     if plan.no_internet {
         let forbidden = filter::forbid_internet().map_err(io::Error::other);
         forbidden.map_err(step("forbid internet sockets"))?;

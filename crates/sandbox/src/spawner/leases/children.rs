@@ -45,6 +45,10 @@ pub(super) enum ChildRole {
         left: Option<Word>,
     },
     Meter(RunningMeter),
+    /// Lowers the priority of a slot's tenant.
+    Demoter {
+        slot: usize,
+    },
 }
 
 impl Leases {
@@ -65,7 +69,8 @@ impl Leases {
                 let left = std::iter::from_fn(|| Word::hear(&socket)).last().or(left);
                 self.ended(turns, (clean::found(reaped.status), left.as_ref()), now);
             }
-            Some(ChildRole::Meter(look)) => self.measured(look, reaped.status, now),
+            Some(ChildRole::Meter(look)) => self.measured(&look, &reaped, now),
+            Some(ChildRole::Demoter { .. }) => {}
             // Otherwise a tenant's orphan; the spawner adopted it as the
             // nearest subreaper.
             None => drop(self.reserve.remove(reaped.pid)),
@@ -83,13 +88,15 @@ impl Leases {
 
     /// Connections of children that may send a message.
     pub(in crate::spawner) fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.children.values().filter_map(|child| match child {
+        let enders = self.children.values().filter_map(|child| match child {
             ChildRole::Ender { socket, .. } => Some(socket.as_fd()),
             ChildRole::Worker { .. }
             | ChildRole::Sweeper { .. }
             | ChildRole::Stopper { .. }
+            | ChildRole::Demoter { .. }
             | ChildRole::Meter(_) => None,
-        })
+        });
+        enders.chain(self.census_socket())
     }
 
     /// Handles the messages of children.

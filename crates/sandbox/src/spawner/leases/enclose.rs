@@ -5,13 +5,16 @@ use std::io;
 use super::Leases;
 use crate::spawner::cgroup::RequestCgroup;
 use crate::wire::{
-    message::{ExceededLimitName, LimitExceeded, RequestLimits, SpawnerEvent},
+    exceeded::{ExceededLimitName, LimitExceeded},
+    message::{RequestLimits, SpawnerEvent},
     usage::TotalLimits,
 };
 
 impl Leases {
-    /// Limits all requests together, as far as the kernel can.
+    /// Limits all requests together, as far as the kernel can. The passes check
+    /// the rest.
     pub(in crate::spawner) fn limit_total(&mut self, limits: TotalLimits) {
+        self.total = limits;
         if let Ok(cgroups) = &self.prepared.cgroups {
             cgroups.limit(limits);
         }
@@ -41,7 +44,11 @@ impl Leases {
         let Some(lease) = self.slots.any_lease_mut(slot) else { return };
         if let Some(excess) = lease.cgroup.as_mut().and_then(RequestCgroup::take_excess) {
             let (lease, what) = (lease.id, ExceededLimitName::from(excess).into());
-            self.reports.push(SpawnerEvent::LimitExceeded(LimitExceeded { lease, what }));
+            self.reports.push(SpawnerEvent::LimitExceeded(LimitExceeded {
+                lease,
+                what,
+                ..LimitExceeded::default()
+            }));
         }
     }
 

@@ -1,54 +1,113 @@
 //! Measures the usage of requests while their commands run.
+//!
+//! A pass over all processes tells which requests have used CPU time. Only these
+//! are then measured precisely, each by a child of its own.
 
-use std::time::Instant;
+use std::{
+    io::pipe,
+    os::fd::{AsFd, OwnedFd},
+    time::Instant,
+};
 
 use nix::unistd::Pid;
 
 use super::{ChildRole, Leases};
 use crate::{
+    kernel::fork::Reaped,
     spawner::{
-        meter::{self, Measurement, MeterIdentity, Subject},
-        schedule::Schedule,
+        census::{Row, Survey},
+        guard,
+        meter::{self, MeterIdentity, Reading, Subject},
+        schedule::{Pass, Schedule},
+        slot::{LeaseRecord, SlotState},
         uid_pool::UidPair,
     },
     wire::{
-        message::{ExceededLimitName, LimitExceeded, SpawnerEvent},
+        exceeded::{ExceededLimit, ExceededLimitName, LimitExceeded},
+        message::SpawnerEvent,
         tier::Tier,
+        usage::{LeaseUsage, MAX_REPORTED, UsageReport},
     },
 };
 
-/// A meter that is running.
-#[derive(Clone, Copy, Debug)]
+/// A meter that is running, and the pipe of its result.
+#[derive(Debug)]
 pub(super) struct RunningMeter {
     slot: usize,
     lease: u64,
     began: Instant,
+    result: OwnedFd,
 }
 
 impl Leases {
     /// Measures a lease's usage regularly until the lease ends.
     pub(in crate::spawner) fn watch(&mut self, lease: u64) {
+        let now = Instant::now();
         let slot = self.slots.find(lease);
         let lease = slot.and_then(|slot| self.slots.lease_mut(slot));
         if let Some(lease) = lease.filter(|lease| lease.schedule.is_none()) {
-            lease.schedule = Schedule::begin(Instant::now(), lease.limits);
+            lease.schedule = Some(Schedule::begin(now, lease.limits));
+            self.passes.begin(now);
         }
+    }
+
+    /// Uses the result of a pass.
+    pub(super) fn surveyed(&mut self, survey: &Survey, now: Instant) {
+        let elapsed = self.passes.elapsed(now);
+        let (tick, growth) = (self.passes.tick(), self.passes.volume_since(survey));
+        let mut is_busy = false;
+        let mut is_watching = false;
+        for slot in 0..self.slots.len() {
+            let key = self.slots.uids(slot).map(|pair| pair.tenant.as_raw());
+            let Some(lease) = self.slots.lease_mut(slot) else { continue };
+            let LeaseRecord { schedule: Some(schedule), tally, workers, .. } = lease else {
+                continue;
+            };
+            is_watching = true;
+            let row = match key {
+                Some(user) => survey.rows.get(&user).copied(),
+                None => sum(workers
+                    .keys()
+                    .filter_map(|pid| survey.rows.get(&pid.as_raw().unsigned_abs()))),
+            };
+            let progress = if survey.is_complete {
+                tally.surveyed(row.as_ref(), tick)
+            } else {
+                tally.unseen()
+            };
+            tally.volume_grew(growth);
+            is_busy |= progress.has_changed || !progress.cpu.is_zero();
+            let is_near = tally.is_near(&schedule.limits());
+            let pass = Pass { now, progress, elapsed, is_near };
+            let id = lease.id;
+            let excess = schedule.passed(&pass).or_else(|| too_many(schedule, tally.processes()));
+            match excess {
+                Some(excess) => self.exceeded(id, excess),
+                None => self.measure_if_due(slot, &pass),
+            }
+        }
+        self.guard();
+        self.lower_priorities(now);
+        self.report_usage();
+        self.passes.end(survey, is_watching.then_some(is_busy), now);
     }
 
     /// Starts a meter for a slot if it is due. Never two at once: the meter of
     /// the slot's previous lease may still run.
-    pub(super) fn measure_if_due(&mut self, slot: usize, now: Instant) {
+    fn measure_if_due(&mut self, slot: usize, pass: &Pass) {
         let is_running = |child: &ChildRole| matches!(child, ChildRole::Meter(meter_run) if meter_run.slot == slot);
         let is_busy = self.children.values().any(is_running);
         let pair = self.slots.uids(slot);
         let identity = pair.map(|UidPair { killer, tenant }| MeterIdentity { own: killer, tenant });
         let Some(lease) = self.slots.lease_mut(slot) else { return };
         let Some(schedule) = lease.schedule.as_mut() else { return };
-        let Some(limits) = schedule.take_due(now) else { return };
-        if is_busy {
-            return schedule.postpone(now);
-        }
-        let meter_run = RunningMeter { slot, lease: lease.id, began: now };
+        let Some(limits) = schedule.take_due(pass) else { return };
+        // The container may have no process or descriptor left. The pass still
+        // counts processes.
+        let Some((result, report)) = pipe().ok().filter(|_| !is_busy) else {
+            return schedule.postpone(pass.now);
+        };
+        lease.tally.measuring();
         let workers: Vec<Pid> = lease.workers.keys().copied().collect();
         let subject = Subject {
             root: &self.prepared.root.directory,
@@ -58,25 +117,102 @@ impl Leases {
             shared: lease.shared.as_ref(),
             since: lease.since,
             may_hide: self.prepared.tier == Tier::None,
+            buffers: lease.tally.sockets(),
         };
-        match self.fork.fork(|| meter::run(&subject, limits)) {
-            Ok(pid) => drop(self.children.insert(pid, ChildRole::Meter(meter_run))),
-            Err(_none_to_be_had) => self.record(meter_run, Measurement::Unknown, Instant::now()),
+        let run = RunningMeter { slot, lease: lease.id, began: pass.now, result: result.into() };
+        match self.fork.fork(|| meter::run(&subject, limits, report.as_fd())) {
+            Ok(pid) => drop(self.children.insert(pid, ChildRole::Meter(run))),
+            Err(_none_to_be_had) => schedule.postpone(pass.now),
         }
     }
 
     /// Handles a meter that has ended.
-    pub(super) fn measured(&mut self, meter_run: RunningMeter, status: i32, now: Instant) {
-        self.record(meter_run, meter::measurement(status), now);
+    pub(super) fn measured(&mut self, meter_run: &RunningMeter, reaped: &Reaped, now: Instant) {
+        let RunningMeter { slot, lease: id, began, result } = meter_run;
+        let reading = Reading::receive(result);
+        let cost = reaped.user + reaped.system;
+        let lease = self.slots.lease_mut(*slot).filter(|lease| lease.id == *id);
+        let Some(LeaseRecord { schedule: Some(schedule), tally, .. }) = lease else { return };
+        if let Some(gauge) = reading.gauge() {
+            tally.measured(gauge);
+        }
+        let excess = schedule.measured((*began, now), cost, reading.measurement());
+        if let Some(excess) = excess {
+            self.exceeded(*id, excess);
+        }
+        self.report_usage();
     }
 
-    fn record(&mut self, meter_run: RunningMeter, found: Measurement, now: Instant) {
-        let RunningMeter { slot, lease: id, began } = meter_run;
-        let lease = self.slots.lease_mut(slot).filter(|lease| lease.id == id);
-        let schedule = lease.and_then(|lease| lease.schedule.as_mut());
-        if let Some(excess) = schedule.and_then(|schedule| schedule.measured(began, now, found)) {
-            let what = ExceededLimitName::from(excess).into();
-            self.reports.push(SpawnerEvent::LimitExceeded(LimitExceeded { lease: id, what }));
-        }
+    /// Ends the measurements of a lease and reports its limit.
+    fn exceeded(&mut self, id: u64, excess: ExceededLimit) {
+        self.reports.push(SpawnerEvent::LimitExceeded(LimitExceeded {
+            lease: id,
+            what: ExceededLimitName::from(excess).into(),
+            limit: None,
+            used: None,
+        }));
     }
+
+    /// Ends the largest request if all together use too much.
+    fn guard(&mut self) {
+        let usages: Vec<LeaseUsage> =
+            self.active().map(|lease| lease.tally.usage(lease.id)).collect();
+        let Some(victim) = guard::victim(&self.total, &usages) else { return };
+        let slot = self.slots.find(victim.lease);
+        let lease = slot.and_then(|slot| self.slots.lease_mut(slot));
+        if let Some(schedule) = lease.and_then(|lease| lease.schedule.as_mut()) {
+            schedule.end();
+        }
+        self.reports.push(SpawnerEvent::LimitExceeded(LimitExceeded {
+            lease: victim.lease,
+            what: ExceededLimitName::from(victim.exceeded).into(),
+            limit: Some(victim.limit),
+            used: Some(victim.used),
+        }));
+    }
+
+    /// Leases whose commands run and that have not exceeded a limit.
+    pub(super) fn active(&self) -> impl Iterator<Item = &LeaseRecord> {
+        self.slots.iter().filter_map(|(_, slot)| match &slot.state {
+            SlotState::Leased(lease) => {
+                lease.schedule.as_ref().is_some_and(Schedule::is_active).then_some(lease)
+            }
+            SlotState::Free { .. } | SlotState::Releasing { .. } => None,
+        })
+    }
+
+    fn report_usage(&mut self) {
+        let mut changed = Vec::new();
+        for slot in 0..self.slots.len() {
+            if let Some(lease) = self.slots.lease_mut(slot) {
+                changed.extend(lease.tally.report(lease.id));
+            }
+        }
+        let reports = changed.chunks(MAX_REPORTED);
+        let reports = reports.map(|part| UsageReport { leases: part.to_vec() });
+        self.reports.extend(reports.map(SpawnerEvent::Usage));
+    }
+}
+
+fn too_many(schedule: &mut Schedule, processes: u64) -> Option<ExceededLimit> {
+    let is_over = schedule.limits().processes.is_some_and(|limit| processes > limit);
+    (is_over && schedule.is_active()).then(|| {
+        schedule.end();
+        ExceededLimit::Processes
+    })
+}
+
+/// The rows of all workers of a request together; `None` if there are none.
+fn sum<'r>(rows: impl Iterator<Item = &'r Row>) -> Option<Row> {
+    rows.copied().reduce(|sum, row| Row {
+        key: sum.key,
+        processes: sum.processes.saturating_add(row.processes),
+        running: sum.running.saturating_add(row.running),
+        own: sum.own.saturating_add(row.own),
+        shared: sum.shared.saturating_add(row.shared),
+        tables: sum.tables.saturating_add(row.tables),
+        sockets: None,
+        ticks: sum.ticks.saturating_add(row.ticks),
+        members: sum.members.wrapping_add(row.members),
+    })
 }

@@ -109,11 +109,13 @@ impl Leases {
         self.children.values().any(sweeps)
     }
 
-    /// Returns true if a process that signals the slot's processes still runs.
-    /// The slot must not be leased again before it ends.
+    /// Returns true if a process that signals the slot's processes or lowers their
+    /// priority still runs. The slot must not be leased again before it ends.
     pub(super) fn is_signalling(&self, index: usize) -> bool {
-        let stops =
-            |child: &ChildRole| matches!(child, ChildRole::Stopper { slot } if *slot == index);
+        let stops = |child: &ChildRole| {
+            matches!(child, ChildRole::Stopper { slot } | ChildRole::Demoter { slot }
+                if *slot == index)
+        };
         self.is_sweeping(index) || self.children.values().any(stops)
     }
 }

@@ -1,4 +1,4 @@
-//! Counts open files without a name.
+//! Counts open files without a name, and the kernel's memory for descriptors.
 
 use std::{
     collections::BTreeSet,
@@ -16,62 +16,86 @@ use nix::sys::{
 use super::{
     Subject,
     processes::{self, Process},
-    totals::{MeterError, Totals},
+    totals::{Excess, Totals},
     tree::BLOCK,
 };
 
 /// Most descriptors to read, which takes a fraction of a second.
 const MAX_DESCRIPTORS: u32 = 100_000;
 
-/// Inode numbers of files and sockets that were counted.
-pub(super) type Seen = BTreeSet<u64>;
+/// Memory of the kernel for a descriptor, and for the socket behind it.
+const DESCRIPTOR: u64 = 512;
+const SOCKET: u64 = 2048;
 
-/// Counts open files that are in no directory. Threads may have separate
-/// descriptors, so each thread is read.
-pub(super) fn count(
-    subject: &Subject<'_>,
-    processes: &[Process],
-    totals: &mut Totals,
-) -> Result<Seen, MeterError> {
-    let device = fstat(subject.root).map_err(|_unreadable| MeterError::Unreadable)?.st_dev;
-    let mut scan = DescriptorScan { device, totals, seen: Seen::new(), left: MAX_DESCRIPTORS };
+/// Least capacity of a pipe: two pages. Linux gives all pipes of a UID together
+/// 64 MiB more than that.
+const PIPE: u64 = 8192;
+
+/// Inode numbers of open files without a name.
+#[derive(Debug, Default)]
+pub(super) struct Open {
+    /// On a disk or the work volume.
+    pub(super) files: BTreeSet<u64>,
+    /// In memory.
+    pub(super) memory: BTreeSet<u64>,
+}
+
+/// Counts what is in no directory. Threads may have separate descriptors, so
+/// each thread is read.
+pub(super) fn count(subject: &Subject<'_>, processes: &[Process], totals: &mut Totals) -> Open {
+    let Ok(about) = fstat(subject.root) else {
+        totals.blind();
+        return Open::default();
+    };
+    let mut scan = DescriptorScan {
+        device: about.st_dev,
+        totals,
+        seen: BTreeSet::new(),
+        open: Open::default(),
+        left: MAX_DESCRIPTORS,
+    };
     for process in processes {
-        for thread in processes::threads(process.pid)? {
+        for thread in processes::threads(process.pid) {
             let directory = format!("/proc/{}/task/{thread}", process.pid);
             match scan.thread(&directory) {
-                Err(ScanError::MeterError(stop)) => return Err(stop),
+                Ok(()) => {}
+                Err(ScanError::Full) => {
+                    scan.totals.blind();
+                    return scan.open;
+                }
                 Err(ScanError::Io(error)) if is_gone(&error) => {}
+                // A thread that is ending is unreadable too.
                 Err(ScanError::Io(_)) => {
-                    // A thread that is ending is unreadable too.
-                    let hides = processes::is_alive(process.pid, thread)?;
-                    if hides && !subject.may_hide {
-                        return Err(MeterError::Unreadable);
+                    if !subject.may_hide && processes::is_alive(process.pid, thread) {
+                        scan.totals.blind();
                     }
                 }
-                Ok(()) => {}
             }
         }
     }
-    Ok(scan.seen)
+    scan.open
 }
 
 struct DescriptorScan<'t> {
     /// Device of the workspaces.
     device: u64,
     totals: &'t mut Totals,
-    seen: Seen,
+    /// Devices and inode numbers that were counted.
+    seen: BTreeSet<(u64, u64)>,
+    open: Open,
     left: u32,
 }
 
 enum ScanError {
-    MeterError(MeterError),
+    /// A limit is exceeded, or there are too many descriptors.
+    Full,
     Io(io::Error),
 }
 
 impl DescriptorScan<'_> {
     fn thread(&mut self, directory: &str) -> Result<(), ScanError> {
         for entry in fs::read_dir(format!("{directory}/fd"))? {
-            self.left = self.left.checked_sub(1).ok_or(MeterError::Unreadable)?;
+            self.left = self.left.checked_sub(1).ok_or(ScanError::Full)?;
             let path = entry?.path();
             match fs::metadata(&path) {
                 // The descriptor was closed meanwhile.
@@ -92,21 +116,35 @@ impl DescriptorScan<'_> {
         number: &str,
         about: &Metadata,
     ) -> Result<(), ScanError> {
-        let is_socket = about.file_type().is_socket();
+        self.totals.kernel_memory(DESCRIPTOR);
+        let kind = about.file_type();
         let is_nameless = about.is_file() && about.nlink() == 0;
-        if !(is_socket || is_nameless) || !self.seen.insert(about.ino()) {
+        let is_counted = kind.is_socket() || kind.is_fifo() || is_nameless;
+        if !is_counted || !self.seen.insert((about.dev(), about.ino())) {
             return Ok(());
         }
-        if is_socket {
-            self.totals.hidden(in_flight(&format!("{directory}/fdinfo/{number}"))?);
-            return Ok(());
+        if kind.is_fifo() {
+            self.totals.kernel_memory(PIPE);
+        } else if kind.is_socket() {
+            self.totals.kernel_memory(SOCKET);
+            let descriptors = in_flight(&format!("{directory}/fdinfo/{number}"))?;
+            self.totals.hidden(descriptors);
+            self.totals.hidden_memory(descriptors);
+        } else {
+            self.file(&format!("{directory}/fd/{number}"), about)?;
         }
+        Ok(())
+    }
+
+    fn file(&mut self, path: &str, about: &Metadata) -> Result<(), Excess> {
         let bytes = BLOCK.saturating_mul(about.blocks());
-        if about.dev() != self.device && is_memory(&format!("{directory}/fd/{number}")) {
+        if about.dev() != self.device && is_memory(path) {
+            self.open.memory.insert(about.ino());
             self.totals.memory_file(bytes);
             return Ok(());
         }
-        Ok(self.totals.file(bytes)?)
+        self.open.files.insert(about.ino());
+        self.totals.file(bytes)
     }
 }
 
@@ -130,8 +168,8 @@ impl From<io::Error> for ScanError {
     }
 }
 
-impl From<MeterError> for ScanError {
-    fn from(stop: MeterError) -> Self {
-        Self::MeterError(stop)
+impl From<Excess> for ScanError {
+    fn from(_: Excess) -> Self {
+        Self::Full
     }
 }

@@ -1,43 +1,60 @@
-//! Counts deleted files that are mapped but not open.
+//! Counts deleted files and shared memory that are mapped but not open.
 //!
 //! One mapped page keeps the whole file, and its size cannot be read.
 
-use cmp_procfs::is_gone;
+use cmp_procfs::{Mappings, is_gone};
 
 use super::{
     Subject,
-    descriptors::Seen,
+    descriptors::Open,
     processes::{self, Process},
-    totals::{MeterError, Totals},
+    totals::Totals,
 };
 
 /// Most bytes of tables to read, which takes a fraction of a second. A process
 /// has about ten thousand.
 const MAX_BYTES: u64 = 64 << 20;
 
+/// Memory of the kernel for a mapping.
+const MAPPING: u64 = 256;
+
+/// Most pieces of shared memory that are mapped but not open. Each may be larger
+/// than its mappings show.
+const MAX_OBJECTS: usize = 64;
+
 pub(super) fn count(
     subject: &Subject<'_>,
     processes: &[Process],
-    open: &Seen,
+    open: &Open,
     totals: &mut Totals,
-) -> Result<(), MeterError> {
-    if !totals.counts_files() {
-        return Ok(());
-    }
-    let mut found = Seen::new();
+) {
+    let mut found = Mappings::default();
     let mut left = MAX_BYTES;
     for Process { pid, thread, .. } in processes {
-        let read = match cmp_procfs::deleted_files(*thread, left, &mut found) {
-            Ok(read) => read,
-            Err(error) if is_gone(&error) => continue,
-            Err(_) if subject.may_hide || !processes::is_alive(*pid, *thread)? => continue,
-            Err(_) => return Err(MeterError::Unreadable),
-        };
-        left = left.saturating_sub(read);
+        match found.add(*thread, left) {
+            Ok(read) => left = left.saturating_sub(read),
+            Err(error) if is_gone(&error) => {}
+            Err(_) if subject.may_hide || !processes::is_alive(*pid, *thread) => {}
+            Err(_) => totals.blind(),
+        }
         if left == 0 {
-            return Err(MeterError::Unreadable);
+            totals.blind();
+            break;
         }
     }
-    totals.hidden(found.difference(open).count() as u64);
-    Ok(())
+    totals.kernel_memory(found.count.saturating_mul(MAPPING));
+    totals.hidden(found.deleted.difference(&open.files).count() as u64);
+    let closed = found.shared.iter().filter(|(inode, _)| !open.memory.contains(inode));
+    let mut left = MAX_OBJECTS;
+    for (_, object) in closed {
+        // Pages that were dropped stay, and no process shows them.
+        totals.memory_file(object.extent);
+        // A file in memory may be larger than its mapping, up to the limit of
+        // each file.
+        totals.hidden_memory(object.is_memfd.into());
+        match left.checked_sub(1) {
+            Some(fewer) => left = fewer,
+            None => totals.blind(),
+        }
+    }
 }

@@ -6,13 +6,16 @@ use std::{
 };
 
 use cmp_procfs::{Fields, is_gone};
-use nix::unistd::Uid;
+use nix::unistd::{Pid, Uid};
 
 use super::{
     Subject,
-    totals::{MeterError, Totals},
+    totals::{Memory, Totals, Unreadable},
 };
-use crate::wire::exceeded::ExceededLimit;
+use crate::spawner::tally::THREAD;
+
+/// Less memory than this need not be exact.
+const WORTHWHILE: u64 = 32 << 20;
 
 /// One process of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,13 +25,6 @@ pub(super) struct Process {
     /// others, and then shows no memory.
     pub(super) thread: u32,
     memory: Memory,
-}
-
-/// Memory of a process in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Memory {
-    own: u64,
-    shared: u64,
 }
 
 /// Fields of `/proc/PID/status`.
@@ -41,19 +37,29 @@ struct Status {
 }
 
 /// All processes of a request.
-pub(super) fn members(subject: &Subject<'_>) -> Result<Vec<Process>, MeterError> {
+pub(super) fn members(subject: &Subject<'_>) -> Result<Vec<Process>, Unreadable> {
+    of(subject.identity.map(|identity| identity.tenant), subject.workers)
+}
+
+/// IDs of all threads below these workers.
+pub(in crate::spawner) fn threads_below(workers: &[Pid]) -> Vec<u32> {
+    let members = of(None, workers).unwrap_or_default();
+    members.iter().flat_map(|process| threads(process.pid)).collect()
+}
+
+fn of(tenant: Option<Uid>, workers: &[Pid]) -> Result<Vec<Process>, Unreadable> {
     let mut all = BTreeMap::new();
-    for pid in cmp_procfs::pids().map_err(|_unreadable| MeterError::Unreadable)? {
-        if let Some(status) = read(Fields::status(pid))? {
+    for pid in cmp_procfs::pids().map_err(|_error| Unreadable)? {
+        if let Some(status) = read(Fields::status(pid)) {
             all.insert(pid, status);
         }
     }
-    let chosen = match subject.identity {
-        Some(identity) => of_user(&all, identity.tenant),
-        None => below(&all, subject.workers.iter().map(|pid| pid.as_raw().unsigned_abs())),
+    let chosen = match tenant {
+        Some(tenant) => of_user(&all, tenant),
+        None => below(&all, workers.iter().map(|pid| pid.as_raw().unsigned_abs())),
     };
     let members = chosen.into_iter().filter_map(|pid| Some((pid, all.get(&pid)?.memory)));
-    members.map(|(pid, memory)| known(pid, memory)).collect()
+    Ok(members.map(|(pid, memory)| known(pid, memory)).collect())
 }
 
 fn of_user(all: &BTreeMap<u32, Status>, user: Uid) -> Vec<u32> {
@@ -84,70 +90,86 @@ fn below(all: &BTreeMap<u32, Status>, roots: impl Iterator<Item = u32>) -> Vec<u
 }
 
 /// Finds the memory of a process through any of its threads; they share it.
-fn known(pid: u32, memory: Option<Memory>) -> Result<Process, MeterError> {
+fn known(pid: u32, memory: Option<Memory>) -> Process {
     if let Some(memory) = memory {
-        return Ok(Process { pid, thread: pid, memory });
+        return Process { pid, thread: pid, memory };
     }
-    for thread in threads(pid)? {
-        let status = read(Fields::thread_status(pid, thread))?;
+    for thread in threads(pid) {
+        let status = read(Fields::thread_status(pid, thread));
         if let Some(memory) = status.and_then(|status| status.memory) {
-            return Ok(Process { pid, thread, memory });
+            return Process { pid, thread, memory };
         }
     }
-    Ok(Process { pid, thread: pid, memory: Memory::default() })
+    Process { pid, thread: pid, memory: Memory::default() }
 }
 
 /// The threads of a process; none if it has ended.
-pub(super) fn threads(pid: u32) -> Result<Vec<u32>, MeterError> {
-    cmp_procfs::threads(pid).map_err(|_unreadable| MeterError::Unreadable)
+pub(super) fn threads(pid: u32) -> Vec<u32> {
+    cmp_procfs::threads(pid).unwrap_or_default()
 }
 
 /// Returns true if the thread still has memory and descriptors. An ending
 /// thread has released them.
-pub(super) fn is_alive(pid: u32, thread: u32) -> Result<bool, MeterError> {
-    let status = read(Fields::thread_status(pid, thread))?;
-    Ok(status.is_some_and(|status| status.memory.is_some()))
+pub(super) fn is_alive(pid: u32, thread: u32) -> bool {
+    let status = read(Fields::thread_status(pid, thread));
+    status.is_some_and(|status| status.memory.is_some())
 }
 
-fn read(fields: io::Result<Fields>) -> Result<Option<Status>, MeterError> {
+/// `None` if the process has ended. Everybody may read this table.
+fn read(fields: io::Result<Fields>) -> Option<Status> {
     match fields {
-        Ok(fields) => Ok(parse(&fields)),
-        Err(error) if is_gone(&error) => Ok(None),
-        Err(_) => Err(MeterError::Unreadable),
+        Ok(fields) => parse(&fields),
+        Err(error) if is_gone(&error) => None,
+        Err(_) => None,
     }
 }
 
 fn parse(fields: &Fields) -> Option<Status> {
-    let memory = fields.bytes("RssAnon").zip(fields.bytes("RssShmem"));
-    let memory = memory.map(|(own, shared)| Memory { own, shared });
-    Some(Status { parent: fields.id("PPid")?, user: fields.id("Uid")?, memory })
-}
-
-/// Compares the memory of all processes with the limit. The first sum counts
-/// shared pages once for each process; if it is too large, exact shares are
-/// read.
-pub(super) fn check_memory(processes: &[Process], totals: &Totals) -> Result<(), MeterError> {
-    let is_too_much = |all: Vec<Memory>| {
-        let own = all.iter().fold(0, |sum: u64, memory| sum.saturating_add(memory.own));
-        let shared = all.iter().fold(0, |sum: u64, memory| sum.saturating_add(memory.shared));
-        totals.is_too_much(own, shared)
+    let memory = || {
+        let threads = fields.number("Threads").unwrap_or(1).saturating_mul(THREAD);
+        let bytes = |name| fields.bytes(name).unwrap_or_default();
+        Some(Memory {
+            own: fields.bytes("RssAnon")?.saturating_add(bytes("HugetlbPages")),
+            shared: bytes("RssShmem"),
+            tables: bytes("VmPTE").saturating_add(threads),
+        })
     };
-    if !is_too_much(processes.iter().map(|process| process.memory).collect()) {
-        return Ok(());
+    Some(Status { parent: fields.id("PPid")?, user: fields.id("Uid")?, memory: memory() })
+}
+
+/// Adds the memory of all processes. The first sum counts shared pages once for
+/// each process; if that matters, exact shares are read.
+pub(super) fn add_memory(processes: &[Process], totals: &mut Totals, buffers: u64) {
+    let plain = sum(processes.iter().map(|process| process.memory));
+    let is_too_much = totals.plain_memory(plain, buffers);
+    let is_shared = processes.len() > 1 && plain.own.saturating_add(plain.shared) > WORTHWHILE;
+    if is_too_much || is_shared {
+        totals.exact_memory(sum(processes.iter().map(Process::share)));
     }
-    let share = |process: &Process| share(process.thread).unwrap_or(process.memory);
-    let shares = processes.iter().map(share).collect();
-    if is_too_much(shares) { Err(MeterError::Exceeded(ExceededLimit::Memory)) } else { Ok(()) }
 }
 
-/// The proportional share of a process's memory. `None` if it cannot be read;
-/// the memory then counts in full.
-fn share(thread: u32) -> Option<Memory> {
-    parse_share(&Fields::read(&format!("/proc/{thread}/smaps_rollup")).ok()?)
+fn sum(all: impl Iterator<Item = Memory>) -> Memory {
+    all.fold(Memory::default(), |sum, memory| Memory {
+        own: sum.own.saturating_add(memory.own),
+        shared: sum.shared.saturating_add(memory.shared),
+        tables: sum.tables.saturating_add(memory.tables),
+    })
 }
 
-fn parse_share(fields: &Fields) -> Option<Memory> {
-    Some(Memory { own: fields.bytes("Pss_Anon")?, shared: fields.bytes("Pss_Shmem")? })
+impl Process {
+    /// The proportional share of a process's memory. If it cannot be read, the
+    /// memory counts in full.
+    fn share(&self) -> Memory {
+        let fields = Fields::read(&format!("/proc/{}/smaps_rollup", self.thread));
+        let share = fields.ok().as_ref().and_then(parse_share);
+        share.map_or(self.memory, |(own, shared)| Memory { own, shared, ..self.memory })
+    }
+}
+
+fn parse_share(fields: &Fields) -> Option<(u64, u64)> {
+    let huge = fields.bytes("Private_Hugetlb").unwrap_or_default();
+    let own = fields.bytes("Pss_Anon")?.saturating_add(huge);
+    Some((own, fields.bytes("Pss_Shmem")?))
 }
 
 #[cfg(test)]
@@ -161,8 +183,9 @@ mod tests {
     #[test]
     fn a_status_is_read() {
         let text = "Name:\tx\nState:\tS (sleeping)\nPPid:\t7\nUid:\t5\t6\t6\t6\nVmRSS:\t 9 kB\n\
-                    RssAnon:\t       2 kB\nRssFile:\t 9 kB\nRssShmem:\t       3 kB\n";
-        let memory = Some(Memory { own: 2048, shared: 3072 });
+                    RssAnon:\t       2 kB\nRssFile:\t 9 kB\nRssShmem:\t       3 kB\n\
+                    VmPTE:\t 4 kB\nThreads:\t2\n";
+        let memory = Some(Memory { own: 2048, shared: 3072, tables: 4096 + 2 * THREAD });
         assert_eq!(parse(&text.into()), Some(Status { parent: 7, user: 5, memory }));
         let zombie = "Name:\tx\nState:\tZ (zombie)\nPPid:\t7\nUid:\t5\t5\t5\t5\n";
         assert_eq!(parse(&zombie.into()), Some(status(7, 5)));
@@ -173,7 +196,7 @@ mod tests {
     fn a_share_is_read() {
         let text =
             "Rss:   9 kB\nPss:   8 kB\nPss_Anon:    2 kB\nPss_File:  1 kB\nPss_Shmem:  3 kB\n";
-        assert_eq!(parse_share(&text.into()), Some(Memory { own: 2048, shared: 3072 }));
+        assert_eq!(parse_share(&text.into()), Some((2048, 3072)));
         assert_eq!(parse_share(&"Rss: 9 kB\nPss: 8 kB\n".into()), None);
     }
 
@@ -195,10 +218,10 @@ mod tests {
     #[test]
     fn this_process_has_memory() {
         let pid = std::process::id();
-        let own = read(Fields::status(pid)).unwrap().unwrap();
-        let (quick, share) = (own.memory.unwrap(), share(pid).unwrap());
-        assert!(quick.own > 0 && share.own > 0);
-        assert!(threads(pid).unwrap().contains(&pid));
-        assert!(is_alive(pid, pid).unwrap());
+        let status = read(Fields::status(pid)).unwrap();
+        let process = Process { pid, thread: pid, memory: status.memory.unwrap() };
+        assert!(process.memory.own > 0 && process.share().own > 0);
+        assert!(threads(pid).contains(&pid));
+        assert!(is_alive(pid, pid));
     }
 }

@@ -1,15 +1,18 @@
 //! Adds up usage and compares it with the limits.
 
-use crate::wire::{exceeded::ExceededLimit, message::RequestLimits};
+use super::report::{Gauge, Reading};
+use crate::wire::{
+    exceeded::{ExceededLimit, ExceededLimitName},
+    message::RequestLimits,
+};
 
-/// Reasons to end a measurement early.
+/// A limit is exceeded, so the walk need not go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MeterError {
-    /// A limit is exceeded.
-    Exceeded(ExceededLimit),
-    /// Something could not be read, so usage is unknown.
-    Unreadable,
-}
+pub(super) struct Excess;
+
+/// The processes could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Unreadable;
 
 /// Usage counted so far.
 #[derive(Clone, Copy, Debug)]
@@ -17,15 +20,43 @@ pub(super) struct Totals {
     limits: RequestLimits,
     disk: u64,
     files: u64,
-    /// Bytes of open files in memory.
+    memory: u64,
+    plain: u64,
+    /// Bytes of files in memory that have no name.
     open_memory: u64,
+    /// Bytes of memory of the kernel for descriptors, pipes and mappings.
+    kernel: u64,
     /// Files that exist but cannot be measured.
     hidden: u64,
+    /// Files in memory that exist but cannot be measured.
+    hidden_memory: u64,
+    /// Something could not be read.
+    is_blind: bool,
+}
+
+/// Memory of all processes in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Memory {
+    pub(super) own: u64,
+    pub(super) shared: u64,
+    /// Page tables, and the kernel's memory for threads.
+    pub(super) tables: u64,
 }
 
 impl Totals {
     pub(super) fn new(limits: RequestLimits) -> Self {
-        Self { limits, disk: 0, files: 0, open_memory: 0, hidden: 0 }
+        Self {
+            limits,
+            disk: 0,
+            files: 0,
+            memory: 0,
+            plain: 0,
+            open_memory: 0,
+            kernel: 0,
+            hidden: 0,
+            hidden_memory: 0,
+            is_blind: false,
+        }
     }
 
     /// Returns true if a limit requires counting files.
@@ -34,17 +65,17 @@ impl Totals {
     }
 
     /// Adds a file or directory that takes this many bytes.
-    pub(super) fn file(&mut self, bytes: u64) -> Result<(), MeterError> {
+    pub(super) fn file(&mut self, bytes: u64) -> Result<(), Excess> {
         self.files += 1;
         self.disk = self.disk.saturating_add(bytes);
+        if self.excess_of_files().is_some() { Err(Excess) } else { Ok(()) }
+    }
+
+    fn excess_of_files(&self) -> Option<ExceededLimit> {
         let RequestLimits { disk, files, .. } = self.limits;
-        if disk.is_some_and(|disk| self.disk > disk) {
-            return Err(MeterError::Exceeded(ExceededLimit::Disk));
-        }
-        if files.is_some_and(|files| self.files > files) {
-            return Err(MeterError::Exceeded(ExceededLimit::Files));
-        }
-        Ok(())
+        let is_over = |used: u64, limit: Option<u64>| limit.is_some_and(|limit| used > limit);
+        let disk = is_over(self.disk, disk).then_some(ExceededLimit::Disk);
+        disk.or_else(|| is_over(self.files, files).then_some(ExceededLimit::Files))
     }
 
     /// Adds a file in memory that has no name.
@@ -52,48 +83,102 @@ impl Totals {
         self.open_memory = self.open_memory.saturating_add(bytes);
     }
 
+    /// Adds memory of the kernel.
+    pub(super) fn kernel_memory(&mut self, bytes: u64) {
+        self.kernel = self.kernel.saturating_add(bytes);
+    }
+
     /// Adds files that cannot be measured.
     pub(super) fn hidden(&mut self, files: u64) {
         self.hidden = self.hidden.saturating_add(files);
     }
 
-    /// Returns true if this memory exceeds the limit. Shared memory may be the
-    /// same as open files in memory, so the larger of both counts.
-    pub(super) fn is_too_much(&self, own: u64, shared: u64) -> bool {
-        let all = own.saturating_add(shared.max(self.open_memory));
-        self.limits.memory.is_some_and(|memory| all > memory)
+    /// Adds files in memory that cannot be measured.
+    pub(super) fn hidden_memory(&mut self, files: u64) {
+        self.hidden_memory = self.hidden_memory.saturating_add(files);
     }
 
-    /// The final check: each file that cannot be measured counts with the
-    /// largest size that the kernel allows.
-    pub(super) fn finish(&self) -> Result<(), MeterError> {
-        let RequestLimits { disk, file_size, .. } = self.limits;
-        let largest = file_size.unwrap_or(u64::MAX);
-        let most = self.disk.saturating_add(largest.saturating_mul(self.hidden));
-        if self.hidden > 0 && disk.is_some_and(|disk| most > disk) {
-            Err(MeterError::Unreadable)
-        } else {
-            Ok(())
+    /// Remembers that something could not be read.
+    pub(super) fn blind(&mut self) {
+        self.is_blind = true;
+    }
+
+    /// The sum for this memory of processes. Shared memory may be the same as
+    /// files in memory, so the larger of both counts.
+    fn sum(&self, memory: Memory) -> u64 {
+        let Memory { own, shared, tables } = memory;
+        let parts = [own, shared.max(self.open_memory), tables, self.kernel];
+        parts.into_iter().fold(0, u64::saturating_add)
+    }
+
+    /// Sets the memory as processes show it. Returns true if it exceeds the
+    /// limit together with `buffers`.
+    pub(super) fn plain_memory(&mut self, memory: Memory, buffers: u64) -> bool {
+        let Memory { own, shared, tables } = memory;
+        self.plain = own.saturating_add(shared).saturating_add(tables);
+        self.memory = self.sum(memory);
+        self.is_too_much(buffers)
+    }
+
+    /// Sets the memory again, with shared pages counted once.
+    pub(super) fn exact_memory(&mut self, memory: Memory) {
+        self.memory = self.sum(memory);
+    }
+
+    fn is_too_much(&self, buffers: u64) -> bool {
+        let used = self.memory.saturating_add(buffers);
+        self.limits.memory.is_some_and(|memory| used > memory)
+    }
+
+    /// The result.
+    pub(super) fn reading(&self, buffers: u64) -> Reading {
+        let memory = self.is_too_much(buffers).then_some(ExceededLimit::Memory);
+        let exceeded = memory.or_else(|| self.excess_of_files());
+        let Self { plain, memory, disk, files, .. } = *self;
+        Reading {
+            is_complete: !self.is_blind && !self.hides_too_much(buffers),
+            exceeded: exceeded.map(|limit| ExceededLimitName::from(limit).into()),
+            gauge: Some(Gauge { plain, memory, disk, files }),
         }
+    }
+
+    /// Each file that cannot be measured counts with the largest size that the
+    /// kernel allows.
+    fn hides_too_much(&self, buffers: u64) -> bool {
+        let RequestLimits { memory, disk, file_size, .. } = self.limits;
+        let largest = file_size.unwrap_or(u64::MAX);
+        let most = |seen: u64, files: u64| seen.saturating_add(largest.saturating_mul(files));
+        let hides = |seen: u64, files: u64, limit: Option<u64>| {
+            files > 0 && limit.is_some_and(|limit| most(seen, files) > limit)
+        };
+        hides(self.disk, self.hidden, disk)
+            || hides(self.memory.saturating_add(buffers), self.hidden_memory, memory)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::report::Measurement, *};
 
     const NONE: RequestLimits =
         RequestLimits { memory: None, disk: None, files: None, file_size: None, processes: None };
+
+    fn memory(own: u64, shared: u64) -> Memory {
+        Memory { own, shared, tables: 0 }
+    }
 
     #[test]
     fn one_byte_or_file_more_exceeds_a_limit() {
         let mut disk = Totals::new(RequestLimits { disk: Some(100), ..NONE });
         assert_eq!(disk.file(60), Ok(()));
         assert_eq!(disk.file(40), Ok(()));
-        assert_eq!(disk.file(1), Err(MeterError::Exceeded(ExceededLimit::Disk)));
+        assert_eq!(disk.file(1), Err(Excess));
+        let exceeded = |totals: &Totals| totals.reading(0).measurement();
+        assert_eq!(exceeded(&disk), Measurement::Exceeded(ExceededLimit::Disk));
         let mut files = Totals::new(RequestLimits { files: Some(1), ..NONE });
         assert_eq!(files.file(1000), Ok(()));
-        assert_eq!(files.file(0), Err(MeterError::Exceeded(ExceededLimit::Files)));
+        assert_eq!(files.file(0), Err(Excess));
+        assert_eq!(exceeded(&files), Measurement::Exceeded(ExceededLimit::Files));
     }
 
     #[test]
@@ -102,31 +187,59 @@ mod tests {
         assert_eq!(totals.file(u64::MAX), Ok(()));
         assert_eq!(totals.file(u64::MAX), Ok(()));
         totals.hidden(u64::MAX);
-        assert!(!totals.is_too_much(u64::MAX, u64::MAX));
-        assert_eq!(totals.finish(), Ok(()));
+        totals.hidden_memory(u64::MAX);
+        assert!(!totals.plain_memory(memory(u64::MAX, u64::MAX), 0));
+        assert_eq!(totals.reading(0).measurement(), Measurement::WithinLimits);
     }
 
     #[test]
-    fn memory_includes_open_files_in_memory() {
+    fn memory_includes_files_in_memory_and_buffers() {
         let mut totals = Totals::new(RequestLimits { memory: Some(100), ..NONE });
-        assert!(!totals.is_too_much(60, 40) && totals.is_too_much(60, 41));
+        let mut is_over = |own, shared, buffers| totals.plain_memory(memory(own, shared), buffers);
+        assert!(!is_over(60, 40, 0) && is_over(60, 41, 0) && is_over(60, 40, 1));
         totals.memory_file(41);
-        assert!(totals.is_too_much(60, 0), "open, and in no process's memory");
-        assert!(!totals.is_too_much(59, 41), "the same bytes are counted once");
+        let mut is_over = |own, shared| totals.plain_memory(memory(own, shared), 0);
+        assert!(is_over(60, 0), "open, and in no process's memory");
+        assert!(!is_over(59, 41), "the same bytes are counted once");
+        totals.kernel_memory(1);
+        assert!(totals.plain_memory(memory(59, 41), 0));
+    }
+
+    #[test]
+    fn exact_memory_replaces_the_plain_one() {
+        let mut totals = Totals::new(RequestLimits { memory: Some(100), ..NONE });
+        assert!(totals.plain_memory(memory(150, 0), 0));
+        totals.exact_memory(memory(80, 0));
+        let reading = totals.reading(0);
+        assert_eq!(reading.measurement(), Measurement::WithinLimits);
+        let gauge = reading.gauge().unwrap();
+        assert_eq!((gauge.plain, gauge.memory), (150, 80));
     }
 
     #[test]
     fn hidden_files_count_with_the_largest_possible_size() {
         let totals = |hidden, file_size| {
             let mut totals = Totals::new(RequestLimits { disk: Some(100), file_size, ..NONE });
-            totals.file(50).and_then(|()| {
-                totals.hidden(hidden);
-                totals.finish()
-            })
+            totals.file(50).unwrap();
+            totals.hidden(hidden);
+            totals.reading(0).measurement()
         };
-        assert_eq!(totals(0, None), Ok(()));
-        assert_eq!(totals(2, Some(25)), Ok(()));
-        assert_eq!(totals(3, Some(25)), Err(MeterError::Unreadable));
-        assert_eq!(totals(1, None), Err(MeterError::Unreadable), "files of any size");
+        assert_eq!(totals(0, None), Measurement::WithinLimits);
+        assert_eq!(totals(2, Some(25)), Measurement::WithinLimits);
+        assert_eq!(totals(3, Some(25)), Measurement::Unknown);
+        assert_eq!(totals(1, None), Measurement::Unknown, "files of any size");
+        let mut memory = Totals::new(RequestLimits { memory: Some(9), file_size: Some(5), ..NONE });
+        memory.hidden_memory(1);
+        assert_eq!(memory.reading(4).measurement(), Measurement::WithinLimits);
+        assert_eq!(memory.reading(5).measurement(), Measurement::Unknown);
+    }
+
+    #[test]
+    fn a_limit_that_is_exceeded_counts_even_if_something_is_hidden() {
+        let mut totals = Totals::new(RequestLimits { disk: Some(1), ..NONE });
+        totals.blind();
+        assert_eq!(totals.reading(0).measurement(), Measurement::Unknown);
+        let _ = totals.file(2);
+        assert_eq!(totals.reading(0).measurement(), Measurement::Exceeded(ExceededLimit::Disk));
     }
 }

@@ -1,10 +1,12 @@
 //! Walks a directory tree that may change during the walk.
 //!
-//! A tenant's tree may have a hundred thousand levels, and nothing may be moved
-//! while commands run. The walk therefore returns through `..` and checks that
-//! it arrives in the directory it came from.
+//! The walk keeps the upper directories open, so that a tenant that moves
+//! directories cannot mislead it. A tenant's tree may have a hundred thousand
+//! levels; from the deeper ones, the walk returns through `..` and checks that it
+//! arrives in the directory it came from.
 
 use std::{
+    collections::HashSet,
     ffi::{CStr, CString},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::Path,
@@ -21,7 +23,7 @@ use nix::{
 
 use super::{
     Subject,
-    totals::{MeterError, Totals},
+    totals::{Excess, Totals},
 };
 
 /// Size in bytes of the unit of `st_blocks`, on every file system.
@@ -29,6 +31,12 @@ pub(super) const BLOCK: u64 = 512;
 
 /// Most bytes of memory for names of directories still to be visited.
 const MAX_HELD: usize = 16 << 20;
+
+/// Most directories to keep open.
+const MAX_OPEN: usize = 1024;
+
+/// Most directories to remember. Others may be counted twice if they are moved.
+const MAX_REMEMBERED: usize = 500_000;
 
 const HANDLE: OFlag =
     OFlag::O_PATH.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
@@ -51,42 +59,38 @@ pub(super) struct TreeWalk<'t> {
     /// UID and earliest time of files to count; `None` to count all.
     only: Option<(Uid, (i64, i64))>,
     levels: Vec<Level>,
+    /// Directories that were listed. A moved one may be met again.
+    listed: HashSet<(u64, u64)>,
     /// NUL-terminated names of directories still to be visited, grouped by
     /// level.
     names: Vec<u8>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Level {
     identity: (u64, u64),
+    /// The directory, if the walk is below it and it is kept open.
+    handle: Option<OwnedFd>,
     /// Number of its directories still to be visited.
     left: usize,
 }
 
 impl<'t> TreeWalk<'t> {
     /// Counts everything in a workspace.
-    pub(super) fn workspace(
-        subject: &Subject<'_>,
-        totals: &'t mut Totals,
-    ) -> Result<(), MeterError> {
-        let name = CString::new(subject.workspace).map_err(|_nul| MeterError::Unreadable)?;
+    pub(super) fn workspace(subject: &Subject<'_>, totals: &'t mut Totals) -> Result<(), Excess> {
+        let Ok(name) = CString::new(subject.workspace) else { return Ok(()) };
         let mut walk = Self::new(subject, None, totals);
-        match walk.enter(subject.root.as_fd(), &name)? {
-            Some(top) => walk.go(top),
-            None => Ok(()),
-        }
+        let top = walk.enter(subject.root.as_fd(), &name);
+        walk.start(top)
     }
 
     /// Counts files in caches that this request created or changed. Only
     /// possible with separate UIDs.
-    pub(super) fn caches(subject: &Subject<'_>, totals: &'t mut Totals) -> Result<(), MeterError> {
+    pub(super) fn caches(subject: &Subject<'_>, totals: &'t mut Totals) -> Result<(), Excess> {
         let Some((shared, identity)) = subject.shared.zip(subject.identity) else { return Ok(()) };
         let only = Some((identity.tenant, stamp(subject.since)));
         for path in shared.paths() {
-            let mut walk = Self::new(subject, only, totals);
-            if let Some(top) = open_top(&path)? {
-                walk.go(top)?;
-            }
+            Self::new(subject, only, totals).start(open_top(&path))?;
         }
         Ok(())
     }
@@ -97,37 +101,83 @@ impl<'t> TreeWalk<'t> {
         totals: &'w mut Totals,
     ) -> TreeWalk<'w> {
         let user = subject.identity.map_or_else(geteuid, |identity| identity.tenant);
-        TreeWalk { totals, user, only, levels: Vec::new(), names: Vec::new() }
+        let (levels, listed, names) = (Vec::new(), HashSet::new(), Vec::new());
+        TreeWalk { totals, user, only, levels, listed, names }
     }
 
-    fn go(&mut self, top: OwnedFd) -> Result<(), MeterError> {
+    /// Walks as far as possible. If something is unreadable, the totals know it.
+    fn start(&mut self, top: Result<Option<OwnedFd>, Stop>) -> Result<(), Excess> {
+        let walked = match top {
+            Ok(Some(top)) => self.go(top),
+            Ok(None) => Ok(()),
+            Err(stop) => Err(stop),
+        };
+        match walked {
+            Err(Stop::Excess) => Err(Excess),
+            Err(Stop::Unreadable) => {
+                self.totals.blind();
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn go(&mut self, top: OwnedFd) -> Result<(), Stop> {
         let mut here = top;
         self.list(here.as_fd())?;
         while let Some(level) = self.levels.last_mut() {
             if level.left > 0 {
                 level.left -= 1;
                 let name = self.next_name()?;
-                if let Some(inner) = self.enter(here.as_fd(), &name)? {
-                    here = inner;
+                if let Some(inner) = self.readable(here.as_fd(), &name)? {
+                    let outer = std::mem::replace(&mut here, inner);
+                    self.keep(outer);
                     self.list(here.as_fd())?;
                 }
                 continue;
             }
             self.levels.pop();
-            let Some(outer) = self.levels.last() else { break };
-            here = leave(here.as_fd(), outer.identity)?;
+            let Some(outer) = self.levels.last_mut() else { break };
+            here = match outer.handle.take() {
+                Some(handle) => handle,
+                None => leave(here.as_fd(), outer.identity)?,
+            };
         }
         Ok(())
     }
 
+    /// Keeps the directory of the last level open.
+    fn keep(&mut self, directory: OwnedFd) {
+        let has_room = self.levels.len() <= MAX_OPEN;
+        if let Some(level) = self.levels.last_mut().filter(|_| has_room) {
+            level.handle = Some(directory);
+        }
+    }
+
+    /// Opens a directory. If it cannot be opened or listed, the totals know it.
+    fn readable(&mut self, parent: BorrowedFd<'_>, name: &CStr) -> Result<Option<OwnedFd>, Stop> {
+        match self.enter(parent, name) {
+            Err(Stop::Unreadable) => {
+                self.totals.blind();
+                Ok(None)
+            }
+            entered => entered,
+        }
+    }
+
     /// Opens a directory, after adding permissions if it belongs to the tenant.
-    /// `None` if it is gone, or another tenant's and not accessible.
-    fn enter(&self, parent: BorrowedFd<'_>, name: &CStr) -> Result<Option<OwnedFd>, MeterError> {
+    /// `None` if it is gone, was listed already, or is another tenant's and not
+    /// accessible.
+    fn enter(&mut self, parent: BorrowedFd<'_>, name: &CStr) -> Result<Option<OwnedFd>, Stop> {
         let directory = match openat(parent, name, HANDLE, Mode::empty()) {
             Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => return Ok(None),
             directory => directory.map_err(unreadable)?,
         };
         let about = fstat(&directory).map_err(unreadable)?;
+        let has_room = self.listed.len() < MAX_REMEMBERED;
+        if has_room && !self.listed.insert(identity(&about)) {
+            return Ok(None);
+        }
         let is_own = about.st_uid == self.user.as_raw();
         if is_own && about.st_mode & READ_ENTER != READ_ENTER {
             permit(directory.as_fd(), &about)?;
@@ -142,7 +192,7 @@ impl<'t> TreeWalk<'t> {
 
     /// Counts the entries of a directory and stores the names of its
     /// directories.
-    fn list(&mut self, directory: BorrowedFd<'_>) -> Result<(), MeterError> {
+    fn list(&mut self, directory: BorrowedFd<'_>) -> Result<(), Stop> {
         let about = fstat(directory).map_err(unreadable)?;
         let mut listing = Dir::openat(directory, c".", LIST, Mode::empty()).map_err(unreadable)?;
         let mut left = 0;
@@ -162,12 +212,12 @@ impl<'t> TreeWalk<'t> {
                 left += 1;
             }
         }
-        self.levels.push(Level { identity: identity(&about), left });
+        self.levels.push(Level { identity: identity(&about), handle: None, left });
         let held = self.names.len() + self.levels.len() * size_of::<Level>();
-        if held > MAX_HELD { Err(MeterError::Unreadable) } else { Ok(()) }
+        if held > MAX_HELD { Err(Stop::Unreadable) } else { Ok(()) }
     }
 
-    fn count(&mut self, about: &FileStat) -> Result<(), MeterError> {
+    fn count(&mut self, about: &FileStat) -> Result<(), Stop> {
         let changed = (about.st_ctime, about.st_ctime_nsec);
         let is_counted =
             |(user, since): (Uid, (i64, i64))| about.st_uid == user.as_raw() && changed >= since;
@@ -178,33 +228,48 @@ impl<'t> TreeWalk<'t> {
         // A file with several names is met once for each; the link count of
         // directories means something else.
         let names = if kind(about) == SFlag::S_IFDIR { 1 } else { about.st_nlink.max(1) };
-        self.totals.file(bytes.div_ceil(names))
+        Ok(self.totals.file(bytes.div_ceil(names))?)
     }
 
-    fn next_name(&mut self) -> Result<CString, MeterError> {
+    fn next_name(&mut self) -> Result<CString, Stop> {
         self.names.pop();
         let start = self.names.iter().rposition(|byte| *byte == 0).map_or(0, |nul| nul + 1);
-        CString::new(self.names.split_off(start)).map_err(|_nul| MeterError::Unreadable)
+        CString::new(self.names.split_off(start)).map_err(|_nul| Stop::Unreadable)
+    }
+}
+
+/// Reasons why a walk does not go on.
+#[derive(Clone, Copy, Debug)]
+enum Stop {
+    /// A limit is exceeded.
+    Excess,
+    /// Something cannot be read.
+    Unreadable,
+}
+
+impl From<Excess> for Stop {
+    fn from(_: Excess) -> Self {
+        Self::Excess
     }
 }
 
 /// Returns to the parent and checks that it is the directory the walk came
 /// from.
-fn leave(directory: BorrowedFd<'_>, outer: (u64, u64)) -> Result<OwnedFd, MeterError> {
+fn leave(directory: BorrowedFd<'_>, outer: (u64, u64)) -> Result<OwnedFd, Stop> {
     let parent = openat(directory, c"..", HANDLE, Mode::empty()).map_err(unreadable)?;
     let about = fstat(&parent).map_err(unreadable)?;
-    if identity(&about) == outer { Ok(parent) } else { Err(MeterError::Unreadable) }
+    if identity(&about) == outer { Ok(parent) } else { Err(Stop::Unreadable) }
 }
 
 /// Adds permissions for the owner, through the descriptor. The name may be a
 /// link by now.
-fn permit(directory: BorrowedFd<'_>, about: &FileStat) -> Result<(), MeterError> {
+fn permit(directory: BorrowedFd<'_>, about: &FileStat) -> Result<(), Stop> {
     let path = cmp_procfs::descriptor_path(&directory);
     let mode = Mode::from_bits_truncate(about.st_mode) | Mode::S_IRWXU;
     fchmodat(AT_FDCWD, path.as_str(), mode, FchmodatFlags::FollowSymlink).map_err(unreadable)
 }
 
-fn open_top(path: &Path) -> Result<Option<OwnedFd>, MeterError> {
+fn open_top(path: &Path) -> Result<Option<OwnedFd>, Stop> {
     match open(path, HANDLE, Mode::empty()) {
         Err(Errno::ENOENT) => Ok(None),
         top => top.map(Some).map_err(unreadable),
@@ -226,6 +291,6 @@ fn kind(about: &FileStat) -> SFlag {
     SFlag::from_bits_truncate(about.st_mode) & SFlag::S_IFMT
 }
 
-fn unreadable(_unseen: Errno) -> MeterError {
-    MeterError::Unreadable
+fn unreadable(_unseen: Errno) -> Stop {
+    Stop::Unreadable
 }

@@ -1,0 +1,70 @@
+//! Figures of a process: `/proc/PID/stat`.
+
+use std::{fs, io};
+
+/// Position of each figure after the name of the program.
+const STATE: usize = 0;
+const PARENT: usize = 1;
+const CPU: [usize; 4] = [11, 12, 13, 14];
+const THREADS: usize = 17;
+const STARTED: usize = 19;
+
+/// Figures that the kernel shows to everybody. Reading them is cheap: a tenth of
+/// the time for `status`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// The parent's process ID.
+    pub parent: u32,
+    /// The first thread runs or waits for a processor.
+    pub is_running: bool,
+    /// CPU time of the process, and of the children it waited for, in ticks.
+    pub ticks: u64,
+    /// Number of threads.
+    pub threads: u64,
+    /// Time of the start in ticks. Together with the process ID, it identifies
+    /// the process.
+    pub started: u64,
+}
+
+impl Stat {
+    /// Reads the figures of a process.
+    pub fn of(pid: u32) -> io::Result<Self> {
+        let line = fs::read(format!("/proc/{pid}/stat"))?;
+        parse(&line).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+}
+
+/// The name of the program is in parentheses and may contain anything.
+fn parse(line: &[u8]) -> Option<Stat> {
+    let end = line.iter().rposition(|byte| *byte == b')')?;
+    let rest = str::from_utf8(line.get(end + 1..)?).ok()?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    let number = |position: usize| fields.get(position)?.parse::<u64>().ok();
+    let ticks = CPU.iter().try_fold(0, |sum: u64, field| Some(sum.saturating_add(number(*field)?)));
+    Some(Stat {
+        parent: u32::try_from(number(PARENT)?).ok()?,
+        is_running: *fields.get(STATE)? == "R",
+        ticks: ticks?,
+        threads: number(THREADS)?,
+        started: number(STARTED)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_pretend_to_be_figures() {
+        let line = b"7 (x) S 1 (y)) R 5 7 7 0 -1 4194304 99 0 0 0 10 20 3 4 20 0 6 0 12345 1 2\n";
+        let stat = Stat { parent: 5, is_running: true, ticks: 37, threads: 6, started: 12345 };
+        assert_eq!(parse(line), Some(stat));
+        assert_eq!(parse(b"7 (x) S 1 2"), None);
+    }
+
+    #[test]
+    fn this_process_has_figures() {
+        let stat = Stat::of(std::process::id()).unwrap();
+        assert!(stat.threads > 0 && stat.started > 0, "{stat:?}");
+    }
+}

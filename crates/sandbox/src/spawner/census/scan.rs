@@ -1,0 +1,177 @@
+//! One pass over all processes.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    hash::{DefaultHasher, Hash, Hasher},
+};
+
+use cmp_procfs::{Fields, Stat};
+use nix::{sys::statvfs::fstatvfs, unistd::Pid};
+
+use super::{Ask, End, Equipment, Row, Volume, sockets};
+use crate::{kernel::limits, wire::plan::RawUsage};
+
+/// Counts everything once.
+pub(super) fn pass(equipment: &Equipment<'_>, ask: Ask, spawner: Pid) -> (Vec<Row>, End) {
+    let before = cpu_time();
+    let spawner = spawner.as_raw().unsigned_abs();
+    let pids = cmp_procfs::pids().unwrap_or_default();
+    let mut rows = match &equipment.tenants {
+        Some(tenants) => of_users(&pids, tenants),
+        None => of_workers(&pids, spawner),
+    };
+    let diagnostics = equipment.diagnostics.filter(|_| ask.sockets);
+    if let Some((diagnostics, tenants)) = diagnostics.zip(equipment.tenants.as_ref())
+        && let Ok(buffers) = sockets::buffers(diagnostics, tenants)
+    {
+        for (user, row) in &mut rows {
+            row.sockets = Some(buffers.get(user).copied().unwrap_or_default());
+        }
+    }
+    let volume = volume(equipment).unwrap_or_default();
+    let end = End {
+        cost_us: cpu_time().saturating_sub(before),
+        is_complete: equipment.tenants.is_none() || Fields::status(spawner).is_ok(),
+        bytes: volume.bytes,
+        inodes: volume.inodes,
+    };
+    (rows.into_iter().map(|(key, row)| Row { key, ..row }).collect(), end)
+}
+
+/// Rows by UID.
+fn of_users(pids: &[u32], tenants: &BTreeSet<u32>) -> BTreeMap<u32, Row> {
+    let mut rows = BTreeMap::new();
+    for pid in pids {
+        let Ok(status) = Fields::status(*pid) else { continue };
+        let Some(user) = status.id("Uid").filter(|user| tenants.contains(user)) else { continue };
+        let Ok(stat) = Stat::of(*pid) else { continue };
+        rows.entry(user).or_insert_with(Row::default).add(*pid, &stat, &status);
+    }
+    rows
+}
+
+/// Rows by child of the spawner. Only the descendants of a child are counted.
+fn of_workers(pids: &[u32], spawner: u32) -> BTreeMap<u32, Row> {
+    let all: BTreeMap<u32, Stat> =
+        pids.iter().filter_map(|pid| Some((*pid, Stat::of(*pid).ok()?))).collect();
+    let mut rows = BTreeMap::new();
+    for (pid, stat) in &all {
+        let Some(worker) = ancestor(&all, stat, spawner) else { continue };
+        let Ok(status) = Fields::status(*pid) else { continue };
+        rows.entry(worker).or_insert_with(Row::default).add(*pid, stat, &status);
+    }
+    rows
+}
+
+/// The ancestor that is a child of the spawner.
+fn ancestor(all: &BTreeMap<u32, Stat>, stat: &Stat, spawner: u32) -> Option<u32> {
+    let mut at = stat;
+    // The tables are read one after another, and IDs may be reused meanwhile,
+    // so a circle is possible.
+    for _ in 0..all.len() {
+        let parent = all.get(&at.parent)?;
+        if parent.parent == spawner {
+            return Some(at.parent);
+        }
+        at = parent;
+    }
+    None
+}
+
+impl Row {
+    fn add(&mut self, pid: u32, stat: &Stat, status: &Fields) {
+        let mut hasher = DefaultHasher::new();
+        (pid, stat.started).hash(&mut hasher);
+        // The order of processes must not matter.
+        self.members = self.members.wrapping_add(hasher.finish());
+        self.processes = self.processes.saturating_add(stat.threads.max(1));
+        self.running = self.running.saturating_add(stat.is_running.into());
+        self.ticks = self.ticks.saturating_add(stat.ticks);
+        if self.add_memory(status).is_none() && stat.threads > 1 {
+            self.add_memory_of_threads(pid);
+        }
+    }
+
+    /// Returns `None` if the process or thread has no memory.
+    fn add_memory(&mut self, status: &Fields) -> Option<()> {
+        let bytes = |name| status.bytes(name).unwrap_or_default();
+        let own = status.bytes("RssAnon")?.saturating_add(bytes("HugetlbPages"));
+        self.own = self.own.saturating_add(own);
+        self.shared = self.shared.saturating_add(bytes("RssShmem"));
+        self.tables = self.tables.saturating_add(bytes("VmPTE"));
+        Some(())
+    }
+
+    /// The first thread has ended, so another one shows the memory.
+    fn add_memory_of_threads(&mut self, pid: u32) {
+        for thread in cmp_procfs::threads(pid).unwrap_or_default() {
+            let status = Fields::thread_status(pid, thread);
+            if status.is_ok_and(|status| self.add_memory(&status).is_some()) {
+                return;
+            }
+        }
+    }
+}
+
+fn volume(equipment: &Equipment<'_>) -> Option<Volume> {
+    let about = fstatvfs(equipment.root).ok()?;
+    let blocks = about.blocks().saturating_sub(about.blocks_free());
+    Some(Volume {
+        bytes: blocks.saturating_mul(about.fragment_size()),
+        inodes: about.files().saturating_sub(about.files_free()),
+    })
+}
+
+/// CPU time of this process in microseconds.
+fn cpu_time() -> u64 {
+    limits::used().map_or(0, |RawUsage { user_us, system_us, .. }| user_us + system_us)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use nix::unistd::getuid;
+
+    use super::*;
+
+    #[test]
+    fn processes_of_a_uid_are_counted() {
+        let own = getuid().as_raw();
+        let pid = std::process::id();
+        let rows = of_users(&[pid], &BTreeSet::from([own]));
+        let row = rows[&own];
+        assert!(row.processes > 0 && row.own > 0 && row.tables > 0, "{row:?}");
+        assert!(of_users(&[pid], &BTreeSet::from([own + 1])).is_empty());
+    }
+
+    #[test]
+    fn descendants_of_a_worker_are_counted_without_the_worker() {
+        let script = "sleep 60 & echo; wait";
+        let mut shell = Command::new("sh");
+        let mut shell = shell.args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+        std::io::Read::read_exact(shell.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+        let rows = of_workers(&cmp_procfs::pids().unwrap(), std::process::id());
+        let row = rows[&shell.id()];
+        for child in cmp_procfs::pids().unwrap() {
+            if Stat::of(child).is_ok_and(|stat| stat.parent == shell.id()) {
+                let pid = Pid::from_raw(child.cast_signed());
+                nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).unwrap();
+            }
+        }
+        shell.wait().unwrap();
+        assert_eq!(row.processes, 1, "{row:?}");
+    }
+
+    #[test]
+    fn a_process_that_is_replaced_changes_the_members() {
+        let members = |pid| {
+            let mut row = Row::default();
+            let stat =
+                Stat { parent: 1, is_running: true, ticks: 0, threads: 1, started: u64::from(pid) };
+            row.add(pid, &stat, &"".into());
+            row.members
+        };
+        assert_ne!(members(7), members(8));
+    }
+}

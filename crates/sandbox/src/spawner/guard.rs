@@ -1,0 +1,71 @@
+//! Limits of all requests together. Pure.
+
+use crate::wire::{
+    exceeded::ExceededLimit,
+    usage::{LeaseUsage, TotalLimits},
+};
+
+/// A request to end, because all requests together use too much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Victim {
+    pub(super) lease: u64,
+    pub(super) exceeded: ExceededLimit,
+    /// The limit of all requests together.
+    pub(super) limit: u64,
+    /// The part of this request.
+    pub(super) used: u64,
+}
+
+/// The request with the largest part, if all requests together exceed a limit.
+pub(super) fn victim(limits: &TotalLimits, requests: &[LeaseUsage]) -> Option<Victim> {
+    let memory = |usage: &LeaseUsage| {
+        usage.memory.saturating_add(if limits.volume_is_memory { usage.disk } else { 0 })
+    };
+    let processes = |usage: &LeaseUsage| usage.processes;
+    largest(limits.memory, ExceededLimit::TotalMemory, requests, memory)
+        .or_else(|| largest(limits.processes, ExceededLimit::TotalProcesses, requests, processes))
+}
+
+fn largest(
+    limit: Option<u64>,
+    exceeded: ExceededLimit,
+    requests: &[LeaseUsage],
+    used: impl Fn(&LeaseUsage) -> u64,
+) -> Option<Victim> {
+    let limit = limit?;
+    let total = requests.iter().fold(0, |sum: u64, request| sum.saturating_add(used(request)));
+    let first = requests.iter().filter(|_| total > limit).max_by_key(|request| used(request))?;
+    Some(Victim { lease: first.lease, exceeded, limit, used: used(first) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn requests() -> [LeaseUsage; 2] {
+        let usage = |lease, memory, disk, processes| LeaseUsage {
+            lease,
+            memory,
+            disk,
+            processes,
+            ..LeaseUsage::default()
+        };
+        [usage(1, 60, 0, 3), usage(2, 40, 30, 5)]
+    }
+
+    fn of(limits: TotalLimits) -> Option<(u64, ExceededLimit, u64)> {
+        victim(&limits, &requests()).map(|victim| (victim.lease, victim.exceeded, victim.used))
+    }
+
+    #[test]
+    fn the_request_with_the_largest_part_is_ended() {
+        let memory = |memory| TotalLimits { memory: Some(memory), ..TotalLimits::default() };
+        assert_eq!(of(memory(100)), None);
+        assert_eq!(of(memory(99)), Some((1, ExceededLimit::TotalMemory, 60)));
+        let in_memory = TotalLimits { volume_is_memory: true, ..memory(129) };
+        assert_eq!(of(in_memory), Some((2, ExceededLimit::TotalMemory, 70)));
+        let processes = TotalLimits { processes: Some(7), ..memory(100) };
+        assert_eq!(of(processes), Some((2, ExceededLimit::TotalProcesses, 5)));
+        assert_eq!(of(TotalLimits::default()), None);
+    }
+}

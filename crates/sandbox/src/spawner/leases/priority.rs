@@ -1,0 +1,37 @@
+//! Lowers the priority of requests that use much CPU time while others want it.
+//!
+//! All tenants run below the supervisor. A lowered request also runs below other
+//! requests: it gets the time that they leave.
+
+use std::{thread, time::Instant};
+
+use nix::unistd::Pid;
+
+use super::{ChildRole, Leases};
+use crate::spawner::{demote, priority::Demand};
+
+impl Leases {
+    /// Lowers each request that uses much.
+    pub(super) fn lower_priorities(&mut self, now: Instant) {
+        let processors = thread::available_parallelism().map_or(1, |number| number.get() as u64);
+        let others = self.active().filter(|lease| lease.tally.running() > 0).count();
+        for slot in 0..self.slots.len() {
+            let Some(lease) = self.slots.lease_mut(slot) else { continue };
+            let (cpu, running) = (lease.tally.cpu(), lease.tally.running());
+            let demand = Demand { processors, cpu, running, has_others: others > 1 };
+            if lease.priority.take_due(&demand, now) {
+                self.lower(slot);
+            }
+        }
+    }
+
+    fn lower(&mut self, slot: usize) {
+        let uids = self.slots.uids(slot);
+        let Some(lease) = self.slots.lease_mut(slot) else { return };
+        let workers: Vec<Pid> = lease.workers.keys().copied().collect();
+        // If the container has no process left, the next pass tries again.
+        if let Ok(pid) = self.fork.fork(|| demote::run(uids, &workers)) {
+            self.children.insert(pid, ChildRole::Demoter { slot });
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Adds up the usage of one request from passes and measurements. Pure.
+
+use std::time::Duration;
+
+use super::{
+    census::{Row, Volume},
+    meter::Gauge,
+};
+use crate::wire::{message::RequestLimits, usage::LeaseUsage};
+
+/// Memory of the kernel for each thread: its stack and records.
+pub(super) const THREAD: u64 = 32 << 10;
+
+/// A limit is near if the work volume has grown by this part of the rest.
+const NEAR: u64 = 2;
+
+/// Usage of one request.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tally {
+    /// The last pass; `None` if it could not see the processes.
+    row: Option<Row>,
+    sockets: u64,
+    cpu: Duration,
+    /// CPU time of processes that ended without a parent that waited for them.
+    lost: u64,
+    /// Result of the last measurement.
+    gauge: Gauge,
+    /// Growth of the work volume since then.
+    growth: Volume,
+    peak: u64,
+    is_known: bool,
+    reported: Option<LeaseUsage>,
+}
+
+/// Changes since the last pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Progress {
+    /// CPU time that the request has used.
+    pub(super) cpu: Duration,
+    /// Processes have started or ended. They may have used CPU time that nothing
+    /// shows.
+    pub(super) has_changed: bool,
+}
+
+impl Tally {
+    /// Adds a pass; `row` is `None` if the request has no process. `tick` is the
+    /// unit of CPU time.
+    pub(super) fn surveyed(&mut self, row: Option<&Row>, tick: Duration) -> Progress {
+        let row = row.copied().unwrap_or_default();
+        let before = self.row.unwrap_or_default();
+        let has_changed = row.members != before.members;
+        self.lost = self.lost.saturating_add(before.ticks.saturating_sub(row.ticks));
+        let ticks = row.ticks.saturating_add(self.lost);
+        let cpu = tick.saturating_mul(u32::try_from(ticks).unwrap_or(u32::MAX)).max(self.cpu);
+        let progress = Progress { cpu: cpu.saturating_sub(self.cpu), has_changed };
+        self.cpu = cpu;
+        self.sockets = row.sockets.unwrap_or(self.sockets);
+        if row.processes == 0 {
+            self.sockets = 0;
+            (self.gauge.memory, self.gauge.plain) = (0, 0);
+        }
+        self.row = Some(row);
+        self.is_known = true;
+        self.peak = self.peak.max(self.memory());
+        progress
+    }
+
+    /// Adds a pass that could not see the processes.
+    pub(super) fn unseen(&mut self) -> Progress {
+        self.row = None;
+        Progress { cpu: Duration::ZERO, has_changed: true }
+    }
+
+    /// Adds growth of the work volume. Nobody knows which request caused it.
+    pub(super) fn volume_grew(&mut self, growth: Volume) {
+        self.growth.bytes = self.growth.bytes.saturating_add(growth.bytes);
+        self.growth.inodes = self.growth.inodes.saturating_add(growth.inodes);
+    }
+
+    /// A measurement begins.
+    pub(super) fn measuring(&mut self) {
+        self.growth = Volume::default();
+    }
+
+    /// Returns true if the request may soon exceed a limit, or does already.
+    pub(super) fn is_near(&self, limits: &RequestLimits) -> bool {
+        let is_over = limits.memory.is_some_and(|memory| self.memory() > memory);
+        let is_close = |used: u64, growth: u64, limit: Option<u64>| {
+            limit.is_some_and(|limit| growth.saturating_mul(NEAR) >= limit.saturating_sub(used))
+        };
+        is_over
+            || is_close(self.gauge.disk, self.growth.bytes, limits.disk)
+            || is_close(self.gauge.files, self.growth.inodes, limits.files)
+    }
+
+    /// Adds a measurement.
+    pub(super) fn measured(&mut self, gauge: Gauge) {
+        self.gauge = gauge;
+        self.is_known = true;
+        self.peak = self.peak.max(self.memory());
+    }
+
+    /// Memory now. The last measurement counted shared pages once, and found
+    /// memory that no process shows; both still apply.
+    pub(super) fn memory(&self) -> u64 {
+        let Some(row) = &self.row else { return self.gauge.memory };
+        let plain = plain(row).saturating_add(self.sockets);
+        plain.saturating_add(self.gauge.memory).saturating_sub(self.gauge.plain)
+    }
+
+    /// Processes and threads in the last pass.
+    pub(super) fn processes(&self) -> u64 {
+        self.row.map_or(0, |row| row.processes)
+    }
+
+    /// Processes that ran or waited for a processor in the last pass.
+    pub(super) fn running(&self) -> u64 {
+        self.row.map_or(0, |row| row.running)
+    }
+
+    /// Bytes in buffers of sockets.
+    pub(super) fn sockets(&self) -> u64 {
+        self.sockets
+    }
+
+    /// CPU time so far.
+    pub(super) fn cpu(&self) -> Duration {
+        self.cpu
+    }
+
+    /// Everything, for a report.
+    pub(super) fn usage(&self, lease: u64) -> LeaseUsage {
+        LeaseUsage {
+            lease,
+            memory: self.memory(),
+            disk: self.gauge.disk,
+            files: self.gauge.files,
+            processes: self.processes(),
+            cpu_us: u64::try_from(self.cpu.as_micros()).unwrap_or(u64::MAX),
+            peak_memory: self.peak,
+        }
+    }
+
+    /// The usage, if it has changed since the last report.
+    pub(super) fn report(&mut self, lease: u64) -> Option<LeaseUsage> {
+        let usage = Some(self.usage(lease)).filter(|_| self.is_known);
+        (usage != self.reported).then(|| self.reported = usage).and(usage)
+    }
+}
+
+/// Memory that processes show, and the kernel's for their threads.
+fn plain(row: &Row) -> u64 {
+    let threads = row.processes.saturating_mul(THREAD);
+    [row.own, row.shared, row.tables, threads].into_iter().fold(0, u64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TICK: Duration = Duration::from_millis(10);
+    const MIB: u64 = 1 << 20;
+
+    fn row(own: u64, ticks: u64, members: u64) -> Row {
+        Row { processes: 1, own, ticks, members, ..Row::default() }
+    }
+
+    #[test]
+    fn cpu_time_never_falls_when_processes_end() {
+        let mut tally = Tally::default();
+        let used = |progress: Progress| (progress.cpu.as_millis(), progress.has_changed);
+        assert_eq!(used(tally.surveyed(Some(&row(0, 10, 1)), TICK)), (100, true));
+        assert_eq!(used(tally.surveyed(Some(&row(0, 12, 1)), TICK)), (20, false));
+        assert_eq!(used(tally.surveyed(Some(&row(0, 3, 2)), TICK)), (0, true), "one has ended");
+        assert_eq!(used(tally.surveyed(Some(&row(0, 5, 2)), TICK)), (20, false));
+        assert_eq!(used(tally.surveyed(None, TICK)), (0, true));
+        assert_eq!(tally.cpu(), 14 * TICK);
+    }
+
+    #[test]
+    fn a_measurement_corrects_later_passes() {
+        let mut tally = Tally::default();
+        tally.surveyed(Some(&row(100 * MIB, 0, 1)), TICK);
+        assert_eq!(tally.memory(), 100 * MIB + THREAD);
+        // Processes show 100 MiB, of which 40 are shared, and 5 are hidden.
+        let gauge = Gauge { plain: 100 * MIB, memory: 65 * MIB, ..Gauge::default() };
+        tally.measured(gauge);
+        assert_eq!(tally.memory(), 65 * MIB + THREAD);
+        tally.surveyed(Some(&row(110 * MIB, 0, 1)), TICK);
+        assert_eq!(tally.memory(), 75 * MIB + THREAD);
+        tally.surveyed(None, TICK);
+        assert_eq!((tally.memory(), tally.usage(1).peak_memory), (0, 100 * MIB + THREAD));
+    }
+
+    #[test]
+    fn buffers_of_sockets_stay_until_they_are_counted_again() {
+        let mut tally = Tally::default();
+        let mut row = row(0, 0, 1);
+        row.sockets = Some(MIB);
+        tally.surveyed(Some(&row), TICK);
+        row.sockets = None;
+        tally.surveyed(Some(&row), TICK);
+        assert_eq!(tally.memory(), MIB + THREAD);
+        row.sockets = Some(0);
+        tally.surveyed(Some(&row), TICK);
+        assert_eq!(tally.memory(), THREAD);
+    }
+
+    #[test]
+    fn usage_is_reported_when_it_has_changed() {
+        let mut tally = Tally::default();
+        assert_eq!(tally.report(7), None, "nothing is known yet");
+        tally.surveyed(Some(&row(MIB, 0, 1)), TICK);
+        assert_eq!(tally.report(7).map(|usage| usage.memory), Some(MIB + THREAD));
+        assert_eq!(tally.report(7), None);
+    }
+}
