@@ -3,5 +3,6 @@
 mod clients;
 mod crowd;
 mod descriptors;
+mod ending;
 mod lost;
 mod volume;

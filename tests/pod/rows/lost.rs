@@ -88,7 +88,6 @@ fn a_killed_supervisor_below_another_process_leaves_nothing() {
 }
 
 #[test]
-#[ignore = "/livez does not notice it yet"]
 fn a_stopped_spawner_is_noticed() {
     let Some(pod) = Container::new().start(&[], &[]) else { return };
     let status = |pod: &Running| pod.network().ask("GET", "/livez", PATIENCE).unwrap().0;

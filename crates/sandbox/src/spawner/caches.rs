@@ -21,7 +21,7 @@ use nix::{
 use rustix::fs::{XattrFlags, fsetxattr};
 use thiserror::Error;
 
-use super::uid_pool::UidPool;
+use super::{root, uid_pool::UidPool};
 use crate::wire::{
     message::Grants,
     shared::{SharedCaches, is_file_name},
@@ -108,6 +108,13 @@ impl CacheRoot {
             return Err(NoCache::Name(bad.clone()));
         }
         let directory = self.path.join(owner);
+        if uids.is_none() {
+            // A tenant has the same UID and may have closed them.
+            root::open_ways(&directory);
+            for name in caches {
+                root::open_ways(&directory.join(name));
+            }
+        }
         let group = uids.map(|uids| self.group(owner, &directory, uids)).transpose()?;
         as_member(group, || {
             let (outer, inner) = match group {
@@ -204,6 +211,20 @@ mod tests {
         assert_eq!(caches.prepare(&grants("helm", &["one"]), None).unwrap().names, ["one"]);
         assert_eq!(fs::read(one.join("file")).unwrap(), b"kept");
         assert_eq!(shared.path("three"), None);
+    }
+
+    #[test]
+    fn closed_caches_are_opened_again() {
+        let work = tempfile::tempdir().unwrap();
+        let caches = CacheRoot::new(work.path().join("caches"));
+        fs::create_dir(&caches.path).unwrap();
+        let grants = grants("helm", &["one"]);
+        let one = caches.prepare(&grants, None).unwrap().path("one").unwrap();
+        for path in [&one, &caches.path.join("helm"), &caches.path] {
+            fs::set_permissions(path, Permissions::from_mode(0o0)).unwrap();
+        }
+        caches.prepare(&grants, None).unwrap();
+        assert_eq!(fs::metadata(one).unwrap().permissions().mode() & 0o7777, PRIVATE_MODE);
     }
 
     #[test]

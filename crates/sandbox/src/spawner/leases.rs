@@ -42,6 +42,9 @@ use crate::{
     worker::{Channels, Job, Tenant, WorkerContext},
 };
 
+/// This part of the slots is kept for owners that have no ending lease.
+const KEPT_PART: usize = 4;
+
 /// All slots and the children that work for them.
 pub(super) struct Leases {
     fork: SingleThreaded,
@@ -107,16 +110,19 @@ impl Leases {
 
     /// Time of the next action.
     pub(super) fn due(&self) -> Option<Instant> {
-        let reusable = (!self.queue.is_empty()).then(|| self.slots.next_reusable()).flatten();
+        let reusable = self.next_order().and_then(|_| self.slots.next_reusable());
         let slots = self.slots.iter().filter_map(|(_, slot)| slot.wake());
         let own = [self.stale_due(), self.reserve.due(), self.pass_due()];
         slots.chain(reusable).chain(own.into_iter().flatten()).min()
     }
 
-    /// Returns true if a lease is being released and may soon be free.
+    /// Returns true if a lease is being released. A quarantined one counts only
+    /// while a process works on it.
     pub(super) fn any_releasing(&self) -> bool {
-        self.slots.iter().any(|(_, slot)| match &slot.state {
-            SlotState::Releasing { release, .. } => !release.is_quarantined(),
+        self.slots.iter().any(|(index, slot)| match &slot.state {
+            SlotState::Releasing { release, .. } => {
+                !release.is_quarantined() || self.has_ender(index)
+            }
             SlotState::Free { .. } | SlotState::Leased(_) => false,
         })
     }
@@ -128,15 +134,28 @@ impl Leases {
 
     /// Gives leases to waiting orders while UIDs are available.
     fn serve_queue(&mut self, now: Instant) {
-        while !self.queue.is_empty()
+        while let Some(next) = self.next_order()
             && let Some((lease, index)) = self.slots.lease(now)
-            && let Some((order, channels)) = self.queue.pop_front()
+            && let Some((order, channels)) = self.queue.remove(next)
         {
+            if let Some(lease) = self.slots.lease_mut(index) {
+                lease.owner.clone_from(&order.grants.owner);
+            }
             let uid = self.user(index).unwrap_or_else(geteuid).as_raw();
             self.reports.push(SpawnerEvent::Leased(Leased { ticket: order.ticket, lease, uid }));
             let (job, kind) = (order.ticket, order.kind());
             self.fork_worker(index, PendingWorker { job, kind, grants: order.grants, channels });
         }
+    }
+
+    /// The next order in the queue. While few slots are free, owners whose
+    /// earlier leases are still ending let others go first.
+    fn next_order(&self) -> Option<usize> {
+        let is_scarce = self.slots.free() <= self.slots.len() / KEPT_PART;
+        let may_go = |(order, _): &(LeaseOrder, Channels)| {
+            !is_scarce || !self.slots.is_ending(&order.grants.owner)
+        };
+        self.queue.iter().position(may_go)
     }
 
     /// Starts another worker after killing the leftovers of the previous

@@ -8,8 +8,9 @@ use super::backoff::Backoff;
 const AGAIN: Backoff = Backoff::new(Duration::from_millis(10), Duration::from_secs(15));
 
 /// Longest time that workers may take to end after SIGKILL before the lease is
-/// quarantined. They end within milliseconds unless the kernel is stuck.
-const WORKER_PATIENCE: Duration = Duration::from_secs(2);
+/// quarantined. They end within milliseconds unless the kernel is stuck or the
+/// container's share of the processor is small.
+const WORKER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The release of one lease. It goes on until nothing of the lease is left.
 #[derive(Debug)]

@@ -12,8 +12,8 @@ use std::{
 
 use nix::{
     fcntl::{Flock, FlockArg, OFlag},
-    sys::stat::fstat,
-    unistd::{Uid, getegid, geteuid},
+    sys::stat::{Mode, fchmod, fstat},
+    unistd::{Uid, getegid, geteuid, setfsuid},
 };
 use thiserror::Error;
 
@@ -23,6 +23,9 @@ const NAME: &str = "_cmp_server";
 /// Every tenant may enter, none may list. The group may write, because a worker
 /// creates its workspace with it.
 const MODE: u32 = 0o771;
+
+/// Permissions of an owner.
+const OWN: u32 = 0o700;
 
 /// Reasons why there is no directory for workspaces.
 #[derive(Debug, Error)]
@@ -45,6 +48,8 @@ pub(super) enum NoWorkspaceRoot {
 pub(super) struct WorkspaceRoot {
     pub(super) path: PathBuf,
     pub(super) directory: OwnedFd,
+    /// Tenants have the same UID.
+    is_shared: bool,
     _lock: Flock<File>,
 }
 
@@ -53,23 +58,32 @@ impl WorkspaceRoot {
     /// separate UIDs.
     pub(super) fn make(work_dir: &Path, owner: Option<u32>) -> Result<Self, NoWorkspaceRoot> {
         let (path, file) = make(&work_dir.join(NAME), MODE, owner)?;
-        Self::lock(path, file)
+        Self::lock(path, file, owner.is_some())
     }
 
-    fn lock(path: PathBuf, file: File) -> Result<Self, NoWorkspaceRoot> {
+    fn lock(path: PathBuf, file: File, is_shared: bool) -> Result<Self, NoWorkspaceRoot> {
         let failed = |error| NoWorkspaceRoot::Io { path: path.clone(), error, uid: geteuid() };
         let directory = OwnedFd::from(file.try_clone().map_err(failed)?);
         let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock)
             .map_err(|_held| NoWorkspaceRoot::Taken { path: path.clone() })?;
-        Ok(Self { path, directory, _lock: lock })
+        Ok(Self { path, directory, is_shared, _lock: lock })
     }
 
-    /// Creates the directory again if it was removed. A directory that was
-    /// moved is not replaced, because it may hold files of a tenant.
+    /// Creates the directory again if it was removed, and opens it if a tenant
+    /// with the same UID has closed it. A directory that was moved is not
+    /// replaced, because it may hold files of a tenant.
     pub(super) fn renew(&mut self) -> Result<(), NoWorkspaceRoot> {
         let failed =
             |error| NoWorkspaceRoot::Lost { path: self.path.clone(), error, uid: geteuid() };
-        if fstat(&self.directory).map_err(|error| failed(error.into()))?.st_nlink > 0 {
+        let about = fstat(&self.directory).map_err(|error| failed(error.into()))?;
+        if about.st_nlink > 0 {
+            if about.st_mode & 0o7777 != MODE && about.st_uid == geteuid().as_raw() {
+                let mode = Mode::from_bits_truncate(MODE);
+                fchmod(&self.directory, mode).map_err(|error| failed(error.into()))?;
+            }
+            if self.is_shared {
+                open_ways(&self.path);
+            }
             return Ok(());
         }
         create(&self.path, MODE).map_err(failed)?;
@@ -83,7 +97,7 @@ impl WorkspaceRoot {
             return Err(NoWorkspaceRoot::Foreign { path: self.path.clone(), uid });
         }
         settle(&file, MODE, None).map_err(failed)?;
-        *self = Self::lock(self.path.clone(), file)?;
+        *self = Self::lock(self.path.clone(), file, self.is_shared)?;
         Ok(())
     }
 }
@@ -95,6 +109,11 @@ pub(super) fn make(
     owner: Option<u32>,
 ) -> Result<(PathBuf, File), NoWorkspaceRoot> {
     let failed = |error| NoWorkspaceRoot::Io { path: path.to_owned(), error, uid: geteuid() };
+    // In tiers without separate UIDs, a tenant of an earlier start may have
+    // closed the directory.
+    if owner.is_some() {
+        as_user(owner, || open_ways(path));
+    }
     create(path, mode).map_err(failed)?;
     let file = File::open(path).map_err(failed)?;
     settle(&file, mode, owner).map_err(failed)?;
@@ -103,6 +122,30 @@ pub(super) fn make(
 
 fn create(path: &Path, mode: u32) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(mode).create(path)
+}
+
+/// Gives this user back its permissions for a directory and its parents, as far
+/// as they belong to this user. Errors show later. Only for tiers in which
+/// tenants have the same UID, because it follows links.
+pub(super) fn open_ways(path: &Path) {
+    let parents: Vec<_> = path.ancestors().collect();
+    for directory in parents.into_iter().rev() {
+        let Ok(about) = fs::symlink_metadata(directory) else { return };
+        let mode = about.mode() & 0o7777;
+        // The file system UID, which the kernel checks, cannot be read.
+        if about.is_dir() && mode & OWN != OWN {
+            let _ = fs::set_permissions(directory, fs::Permissions::from_mode(mode | OWN));
+        }
+    }
+}
+
+/// Runs `act` with the file system UID of a user, if this process is root.
+fn as_user(user: Option<u32>, act: impl FnOnce()) {
+    let before = user.filter(|_| geteuid().is_root()).map(|user| setfsuid(Uid::from_raw(user)));
+    act();
+    if let Some(before) = before {
+        setfsuid(before);
+    }
 }
 
 /// Sets a directory's owner and mode.
@@ -152,6 +195,28 @@ mod tests {
         assert_eq!(mode & 0o7777, MODE);
         let second = WorkspaceRoot::make(directory.path(), None);
         assert!(matches!(second, Err(NoWorkspaceRoot::Taken { .. })));
+    }
+
+    #[test]
+    fn a_closed_directory_is_opened_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let close = |path: &Path| {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o0)).unwrap();
+        };
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+        let work = directory.path().join("work");
+        let owner = Some(geteuid().as_raw());
+        let mut root = WorkspaceRoot::make(&work, owner).unwrap();
+        let path = root.path.clone();
+        close(&path);
+        close(&work);
+        root.renew().unwrap();
+        assert_eq!((mode(&work), mode(&path)), (OWN, MODE));
+        drop(root);
+        close(&path);
+        close(&work);
+        WorkspaceRoot::make(&work, owner).unwrap();
+        assert_eq!((mode(&work), mode(&path)), (OWN, MODE));
     }
 
     #[test]

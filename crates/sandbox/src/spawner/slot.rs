@@ -58,6 +58,8 @@ pub(super) enum Traces {
 #[derive(Debug)]
 pub(super) struct LeaseRecord {
     pub(super) id: u64,
+    /// Owner of its caches: the plugin.
+    pub(super) owner: String,
     /// Name of the workspace: 128 random bits, which nobody can guess.
     pub(super) workspace: String,
     pub(super) workers: BTreeMap<Pid, u64>,
@@ -132,6 +134,19 @@ impl Slots {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &Slot)> {
         self.all.iter().enumerate()
+    }
+
+    /// Number of slots without a lease.
+    pub(super) fn free(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Returns true if a lease of this owner is being released.
+    pub(super) fn is_ending(&self, owner: &str) -> bool {
+        self.all.iter().any(|slot| match &slot.state {
+            SlotState::Releasing { lease, .. } => lease.owner == owner,
+            SlotState::Free { .. } | SlotState::Leased(_) => false,
+        })
     }
 
     /// Index of the slot that has lease `id`.
@@ -241,6 +256,7 @@ impl Slots {
         self.last_lease += 1;
         slot.state = SlotState::Leased(LeaseRecord {
             id: self.last_lease,
+            owner: String::new(),
             workspace: format!("{:032x}", rand::rng().random::<u128>()),
             workers: BTreeMap::new(),
             traces: Traces::Nothing,
@@ -284,6 +300,21 @@ mod tests {
         slots.end(1, now);
         assert_eq!(slots.lease(now), None);
         assert_eq!(slots.lease(now + IDLE_TIME), Some((3, 1)));
+    }
+
+    #[test]
+    fn an_ending_lease_belongs_to_its_owner() {
+        let mut slots = slots();
+        let now = Instant::now();
+        let (_, index) = slots.lease(now).unwrap();
+        let lease = slots.lease_mut(index).unwrap();
+        (lease.owner, lease.traces) = ("helm".to_owned(), Traces::Processes);
+        assert!(!slots.is_ending("helm"));
+        slots.begin_release(index, now, Duration::ZERO);
+        assert!(slots.is_ending("helm") && !slots.is_ending("kustomize"));
+        assert_eq!(slots.free(), 1);
+        slots.end(index, now);
+        assert!(!slots.is_ending("helm"));
     }
 
     #[test]

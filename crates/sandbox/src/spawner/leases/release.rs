@@ -93,7 +93,7 @@ impl Leases {
             // Two killers of one lease could kill each other.
             return self.slots.set_wake(index, now + AFTER_SIGNAL);
         }
-        if self.is_ending(index) {
+        if self.has_ender(index) {
             return;
         }
         match self.order_end(index) {
@@ -175,7 +175,8 @@ impl Leases {
         self.reports.push(SpawnerEvent::Quarantined(event));
     }
 
-    fn is_ending(&self, index: usize) -> bool {
+    /// Returns true if a process works on the end of the lease.
+    pub(super) fn has_ender(&self, index: usize) -> bool {
         let ends =
             |child: &ChildRole| matches!(child, ChildRole::Ender { turns, .. } if *turns == index);
         self.children.values().any(ends)
