@@ -90,7 +90,8 @@ impl Bench {
         self.start(command, tier, arguments)
     }
 
-    fn start(&self, mut command: Command, tier: &str, arguments: &[&str]) -> Server {
+    /// Starts a server with a command that executes its arguments.
+    pub(crate) fn start(&self, mut command: Command, tier: &str, arguments: &[&str]) -> Server {
         let sockets = self.path("sockets");
         // Relative paths must be the same for all processes of the server.
         command.current_dir(self.directory.path());

@@ -130,3 +130,23 @@ fn a_work_directory_that_was_removed_is_back() {
         assert_eq!(bench.ask("tried", &[]).value("data"), "told", "{tier}");
     }
 }
+
+/// Hides a file and a directory of `/proc`, and makes another read-only, as container
+/// runtimes do.
+const MASKED: &str = "mount --bind /dev/null /proc/version && mount -t tmpfs tmpfs /proc/fs && \
+                      mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys && \
+                      exec \"$0\" \"$@\"";
+
+#[test]
+fn a_new_proc_hides_what_the_container_hides() {
+    if !tiers().contains(&"namespaces") {
+        return;
+    }
+    let script = "echo 'kind: A'; echo \"data: '$(cat /proc/version | wc -c) $(ls /proc/fs | wc -l) \
+                  $(grep -c \" /proc/sys ro\" /proc/self/mountinfo)'\"";
+    let bench = Bench::new("", script);
+    let mut command = std::process::Command::new("unshare");
+    command.args(["--mount", "sh", "-c", MASKED, env!("CARGO_BIN_EXE_cmp-supervisor"), "serve"]);
+    let server = bench.start(command, "namespaces", &[]);
+    assert_eq!(bench.ask("tried", &[]).value("data"), "0 0 1", "{}", server.log());
+}

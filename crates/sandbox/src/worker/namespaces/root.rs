@@ -18,6 +18,7 @@ use nix::{
     unistd::{chdir, chroot, pivot_root},
 };
 
+use super::masks::Masks;
 use crate::worker::{Job, WorkerContext, read_paths::ReadPath};
 use crate::{kernel::policy::mount_points, wire::shared::SharedCaches};
 
@@ -67,6 +68,7 @@ pub(super) fn arrange<'s>(job: &Job<'s>) -> io::Result<InnerContext<'s>> {
     let work = BindSource::open(context.root_path)?;
     let image = image(context);
     let further = further(job, &image)?;
+    let masks = Masks::read()?;
     // The new root is mounted over the directory of workspaces, which always
     // exists.
     let frame = context.root_path;
@@ -80,6 +82,7 @@ pub(super) fn arrange<'s>(job: &Job<'s>) -> io::Result<InnerContext<'s>> {
     let proc = below(frame, Path::new("/proc"));
     directory(&proc)?;
     mount(Some("proc"), &proc, Some("proc"), inert(), nowhere)?;
+    masks.apply(&proc)?;
     // After the mounts above: many of these paths are below `/tmp`.
     for (path, part) in further {
         part.put(&below(frame, &path))?;
