@@ -26,4 +26,5 @@ mod wire;
 pub use bind::{Binder, Common};
 pub use client::{Client, ClientError, Configuration, Parcel, Refusal};
 pub use room::Room;
+pub use stream::Drains;
 pub use sweep::sweep;

@@ -38,7 +38,7 @@ use crate::{
     config::{self, Http, Serve},
     container::{OomCounter, raise_descriptors},
     event::{self, Event},
-    grpc::{Binder, Common, Room},
+    grpc::{Binder, Common, Drains, Room},
     loader::{Loader, NoSnapshot, Prompt},
     log,
     metrics::Metrics,
@@ -256,6 +256,7 @@ fn common(
     Common {
         pipeline: pipeline(config, link, budget),
         max_message: config.max_message(),
+        drains: Drains::default(),
         stream_timeout: config.stream_timeout.0,
         room: Room::new(connections, metrics.clone()),
         metrics,

@@ -21,6 +21,7 @@ use super::{
     room::Room,
     socket_watch::SocketWatch,
     staging::Staging,
+    stream::Drains,
 };
 use crate::{
     access::restore,
@@ -55,6 +56,8 @@ pub struct Common {
     pub metrics: Metrics,
     /// Longest message in bytes.
     pub max_message: usize,
+    /// Turns of ended requests whose streams are read.
+    pub drains: Drains,
     /// Longest time in which a client sends too little.
     pub stream_timeout: Duration,
     /// Room for connections.

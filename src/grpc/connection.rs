@@ -63,6 +63,7 @@ impl Server {
         let service = PluginService {
             pipeline: common.pipeline.clone(),
             membership: Arc::new(common.pipeline.admission.join(plugin)),
+            drains: common.drains.clone(),
             stream_timeout: common.stream_timeout,
             metrics,
             max_message: limit,

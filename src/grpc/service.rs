@@ -13,7 +13,7 @@ use super::{
     call::Call,
     encoded,
     status::CallError,
-    stream::Inbound,
+    stream::{Drains, Inbound},
     wire::{
         plugin::{
             AppStreamRequest, CheckPluginConfigurationResponse, ManifestResponse,
@@ -36,6 +36,8 @@ pub(super) struct PluginService {
     /// Keeps a place for the plugin.
     #[expect(dead_code, reason = "held, not used")]
     pub(super) membership: Arc<Membership>,
+    /// Turns of ended requests whose streams are read.
+    pub(super) drains: Drains,
     /// Longest time in which a client sends too little.
     pub(super) stream_timeout: Duration,
     pub(super) metrics: PluginMetrics,
@@ -84,9 +86,9 @@ impl PluginService {
         };
         if self.cut_off.is_cancelled() {
             // A client that still sends sees no answer, and there is no more time.
-            let _ = timeout(LAST_DRAIN, inbound.drain()).await;
+            let _ = timeout(LAST_DRAIN, inbound.drain(&self.drains)).await;
         } else {
-            inbound.drain().await;
+            inbound.drain(&self.drains).await;
         }
         call.end(result)
     }

@@ -1,11 +1,11 @@
 //! The messages of a client: a header, then the chunks of an archive.
 
-use std::{mem, time::Duration};
+use std::{mem, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use prost::Message as _;
 use thiserror::Error;
-use tokio::time::timeout;
+use tokio::{sync::Semaphore, time::timeout};
 use tonic::{Code, Status, Streaming};
 
 use super::{
@@ -17,6 +17,24 @@ use crate::request::{BrokenStream, ChunkStream, RequestHeader};
 /// Longest wait for the rest of an archive that is no longer needed. It is longer
 /// than any deadline of Argo CD, so the client ends the stream first.
 const DRAIN_TIMEOUT: Duration = Duration::from_mins(5);
+
+/// Streams of ended requests that are read at full speed at a time. If hundreds of
+/// waiting requests end together, some clients receive their answers in time;
+/// if all were read at once, none would.
+const DRAINS: usize = 4;
+
+/// Longest turn of a stream: one that stalls must not keep others from being read.
+const DRAIN_TURN: Duration = Duration::from_secs(2);
+
+/// Turns in which the streams of ended requests are read. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Drains(Arc<Semaphore>);
+
+impl Default for Drains {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(DRAINS)))
+    }
+}
 
 /// The messages of one request.
 pub(super) struct Inbound {
@@ -72,14 +90,24 @@ impl Inbound {
 
     /// Reads the stream to its end. While Argo CD still sends, it never sees an
     /// answer.
-    pub(super) async fn drain(&mut self) {
-        let rest = async {
-            while let Ok(Some(message)) = self.receive().await {
-                self.pace.count(message.encoded_len());
-            }
-        };
+    pub(super) async fn drain(&mut self, drains: &Drains) {
+        if self.over {
+            return;
+        }
+        // The semaphore is never closed. A client that gives up ends the wait.
+        let turn = drains.0.acquire().await;
+        if timeout(DRAIN_TURN, self.read_rest()).await.is_ok() {
+            return;
+        }
+        drop(turn);
         // A slower client has long reached its own deadline.
-        let _ = timeout(DRAIN_TIMEOUT, rest).await;
+        let _ = timeout(DRAIN_TIMEOUT, self.read_rest()).await;
+    }
+
+    async fn read_rest(&mut self) {
+        while let Ok(Some(message)) = self.receive().await {
+            self.pace.count(message.encoded_len());
+        }
     }
 
     async fn receive(&mut self) -> Result<Option<AppStreamRequest>, BrokenStream> {

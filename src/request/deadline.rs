@@ -13,7 +13,7 @@ const ANSWER_BUFFER: Duration = Duration::from_millis(100);
 
 /// Rate in bytes per second at which the rest of archives is expected to arrive
 /// while their requests end. The machine is usually busy then.
-const DRAIN_RATE: u64 = 32 << 20;
+const DRAIN_RATE: u64 = 8 << 20;
 
 /// Reading the rest of an archive takes at most this part of the client's
 /// deadline, as a divisor: a wait that ends too early helps nobody.

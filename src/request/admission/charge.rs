@@ -12,7 +12,7 @@ pub(super) const FLOOR_MEMORY: u64 = 32 << 20;
 pub(super) const FLOOR_PROCESSES: u64 = 8;
 
 /// Room to grow until the next measurement, at least: bytes, and processes.
-const LEAST_HEADROOM: Charge = Charge { memory: 8 << 20, processes: 2 };
+const LEAST_HEADROOM: Charge = Charge { memory: 4 << 20, processes: 2 };
 
 /// Room to grow until the next measurement, as a fraction of the measured value.
 const HEADROOM_DIVISOR: u64 = 4;
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn headroom_is_a_quarter_or_the_least() {
         let mib = |memory: u64, processes| Charge { memory: memory << 20, processes };
-        assert_eq!(mib(3, 2).with_headroom(), mib(11, 4));
+        assert_eq!(mib(3, 2).with_headroom(), mib(7, 4));
         assert_eq!(mib(400, 100).with_headroom(), mib(500, 125));
     }
 }

@@ -90,6 +90,7 @@ impl Obstacle {
     /// The setting that admits more requests.
     fn remedy(&self) -> String {
         match self {
+            Self::Places { origin, .. } if origin == "--max-requests" => MAX_REQUESTS.raise(true),
             Self::Places { origin, .. } => {
                 let remedy = MAX_REQUESTS.raise(true);
                 derived(origin, &format!("{remedy}, or give --uid-range more UIDs"))

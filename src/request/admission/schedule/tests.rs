@@ -138,9 +138,9 @@ fn requests_that_use_little_make_room_for_others() {
     }
     assert_eq!(stage.of("a"), 4);
     stage.measure(3 * MIB);
-    assert_eq!(stage.of("a"), 6);
-    stage.measure(3 * MIB);
     assert_eq!(stage.of("a"), 7);
+    stage.measure(3 * MIB);
+    assert_eq!(stage.of("a"), 8);
 }
 
 #[test]

@@ -1,0 +1,92 @@
+package interop
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"cmp-supervisor/tests/interop/internal/client"
+	"cmp-supervisor/tests/interop/internal/plugin"
+	"cmp-supervisor/tests/interop/internal/sut"
+	"cmp-supervisor/tests/interop/internal/tree"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// networked is a plugin that waits for the network most of the time.
+var networked = plugin.Shell("networked", "sleep 10; echo 'kind: A'")
+
+func TestSlowRequestsAreAllAnsweredWithinTheirDeadline(t *testing.T) {
+	const clients, deadline = 64, 30 * time.Second
+	onEach(t, func(t *testing.T, s subject) {
+		repo := repositoryOf(t, tree.Files{"app.yaml": "kind: App\n"})
+		ctx := within(t, deadline)
+		start := time.Now()
+		var group sync.WaitGroup
+		for i := range clients {
+			c := s.dial(t, networked)
+			group.Go(func() {
+				if got, err := c.Generate(ctx, repo); err != nil || len(got) != 1 {
+					t.Errorf("client %d: expected one manifest, got %q, error %v", i, got, err)
+				}
+			})
+		}
+		group.Wait()
+		t.Logf("%d clients were answered within %s", clients, time.Since(start).Round(time.Millisecond))
+	}, networked)
+}
+
+// oneByOne starts ours with a single place for requests that generate.
+func oneByOne(t *testing.T, arguments []string, definitions ...plugin.Definition) subject {
+	t.Helper()
+	options := needsOurs(t)
+	options.Arguments = append([]string{"--max-requests", "1"}, arguments...)
+	server, err := sut.StartOurs(options, scratch, definitions...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stopped(t, server)
+}
+
+func TestOursExplainsTheQueueToAClientThatStillSends(t *testing.T) {
+	// The client sees no answer before it has sent all of this.
+	const size, deadline = 26 << 20, 20 * time.Second
+	s := oneByOne(t, nil, sleeping)
+	held(t, s, sleeping)
+	packed, err := repositoryOf(t, tree.Files{"noise": string(pseudoRandom(size))}).Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.dial(t, sleeping).Raw(within(t, deadline), client.Generate, packed.Messages()...)
+	t.Log(err)
+	if status.Code(err) != codes.DeadlineExceeded || !strings.Contains(err.Error(), "no free place: the limit is 1 request at a time") {
+		t.Errorf("expected DeadlineExceeded and the reason, got %v", err)
+	}
+}
+
+func TestOursEndsAStreamThatStalls(t *testing.T) {
+	d := plugin.Shell("prompt", "echo 'kind: A'")
+	s := oneByOne(t, []string{"--stream-timeout", "3s"}, d)
+	repo := repositoryOf(t, tree.Files{"app.yaml": "kind: App\n"})
+	whole := client.Whole(".", tree.Archive(file("noise", string(pseudoRandom(1<<20)))))
+	for name, sent := range map[string]int{"nothing": 0, "its metadata": 1, "two chunks": 3} {
+		t.Run("after "+name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(context.Background(), callWithin)
+			defer cancel()
+			stream, err := s.dial(t, d).Stream(ctx, client.Generate, whole[:sent]...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.generate(t, d, repo); err != nil {
+				t.Errorf("expected the next request to get the place, got %v", err)
+			}
+			err = stream.RecvMsg(new(client.Message))
+			if status.Code(err) != codes.DeadlineExceeded || !strings.Contains(err.Error(), "the client sent less than 64Ki in 3.0s") {
+				t.Errorf("expected DeadlineExceeded and the reason, got %v", err)
+			}
+		})
+	}
+}
