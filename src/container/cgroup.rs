@@ -175,3 +175,88 @@ fn read(directory: &Path, file: &str) -> Option<u64> {
 fn thousandths(quota: u64, period: u64) -> Option<u64> {
     quota.saturating_mul(1000).checked_div(period).map(|thousandths| thousandths.max(1))
 }
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn mount(kind: &str, options: &str, root: &str, point: &TempDir) -> Mount {
+        Mount {
+            root: root.into(),
+            point: point.path().into(),
+            is_deleted: false,
+            kind: kind.to_owned(),
+            options: options.to_owned(),
+        }
+    }
+
+    /// A hierarchy with these files, each with its content.
+    fn tree(files: &[(&str, &str)]) -> TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (path, content) in files {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        root
+    }
+
+    fn limits(mount: Mount, groups: &str) -> [Option<(u64, String)>; 3] {
+        let cgroups = Cgroups::of(&[mount], groups);
+        [Controller::Memory, Controller::Processes, Controller::Cpu]
+            .map(|controller| cgroups.limit(controller).map(|b| (b.amount, b.source)))
+    }
+
+    fn bound(amount: u64, source: &str) -> (u64, String) {
+        (amount, source.to_owned())
+    }
+
+    #[test]
+    fn the_tightest_limit_of_all_groups_counts() {
+        let root = tree(&[
+            ("pod/memory.max", "1073741824\n"),
+            ("pod/pids.max", "max\n"),
+            ("pod/own/memory.max", "max\n"),
+            ("pod/own/memory.high", "2147483648\n"),
+            ("pod/own/pids.max", "300\n"),
+            ("pod/own/cpu.max", "150000 100000\n"),
+            ("other/memory.max", "1\n"),
+        ]);
+        let expected = [
+            Some(bound(1 << 30, "cgroup v2 memory.max")),
+            Some(bound(300, "cgroup v2 pids.max")),
+            Some(bound(1500, "cgroup v2 cpu.max")),
+        ];
+        assert_eq!(limits(mount("cgroup2", "rw", "/", &root), "0::/pod/own\n"), expected);
+    }
+
+    #[test]
+    fn in_a_container_the_mount_is_the_own_group() {
+        let root = tree(&[("memory.max", "5\n"), ("cpu.max", "max 100000\n")]);
+        let expected = [Some(bound(5, "cgroup v2 memory.max")), None, None];
+        assert_eq!(limits(mount("cgroup2", "rw", "/", &root), "0::/\n"), expected);
+        // A mount from outside the cgroup namespace.
+        assert_eq!(limits(mount("cgroup2", "rw", "/", &root), "0::/../../a\n"), expected);
+    }
+
+    #[test]
+    fn version_1_has_a_hierarchy_for_each_controller() {
+        let root = tree(&[
+            ("memory.limit_in_bytes", "9223372036854771712\n"),
+            ("memory.stat", "cache 1\nhierarchical_memory_limit 4096\n"),
+            ("pids.max", "7\n"),
+        ]);
+        let groups = "5:pids:/elsewhere\n4:memory,other:/docker/abc\n0::/x\n";
+        let memory = mount("cgroup", "rw,memory", "/docker/abc", &root);
+        assert_eq!(
+            limits(memory, groups),
+            [Some(bound(4096, "cgroup v1 memory.stat")), None, None]
+        );
+        let quota = tree(&[("cpu.cfs_quota_us", "50000\n"), ("cpu.cfs_period_us", "200000\n")]);
+        let cpu = mount("cgroup", "rw,cpu,cpuacct", "/", &quota);
+        let expected = [None, None, Some(bound(250, "cgroup v1 cpu.cfs_quota_us"))];
+        assert_eq!(limits(cpu, "3:cpu,cpuacct:/gone\n"), expected);
+    }
+}

@@ -61,3 +61,15 @@ impl Volume {
         if is_same { self.clone() } else { now }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn free_space_of_the_start_counts_until_the_size_changes() {
+        let volume = |size, free| Volume { size, free, ..Volume::unknown() };
+        assert_eq!(volume(10, 9).resized(volume(10, 1)), volume(10, 9));
+        assert_eq!(volume(10, 9).resized(volume(20, 11)), volume(20, 11));
+    }
+}
