@@ -17,6 +17,12 @@ const SPACING: Duration = Duration::from_millis(100);
 /// that of a measurement.
 const COST_FACTOR: u32 = 10;
 
+/// Longest time from the first command to the first measurement, and from a
+/// measurement to the next one, if the request has used any CPU time meanwhile.
+/// It may have used a little, and wait now.
+const FIRST: Duration = Duration::from_millis(250);
+const LATEST: Duration = Duration::from_secs(1);
+
 /// The same if a limit may be near.
 const NEAR_SPACING: Duration = Duration::from_millis(20);
 const NEAR_COST_FACTOR: u32 = 2;
@@ -38,8 +44,8 @@ pub(super) struct Schedule {
     phase: Phase,
     /// CPU time since the last measurement.
     spent: Duration,
-    /// CPU time of the last measurement.
-    cost: Duration,
+    /// CPU time of the last measurement; `None` before the first one.
+    cost: Option<Duration>,
     blind: Blind,
 }
 
@@ -75,7 +81,7 @@ pub(super) struct Pass {
 impl Schedule {
     /// Starts the schedule.
     pub(super) fn begin(now: Instant, limits: RequestLimits) -> Self {
-        let (spent, cost) = (Duration::ZERO, Duration::ZERO);
+        let (spent, cost) = (Duration::ZERO, None);
         Self { limits, phase: Phase::Waiting(now), spent, cost, blind: Blind::default() }
     }
 
@@ -114,7 +120,10 @@ impl Schedule {
         let Phase::Waiting(since) = self.phase else { return None };
         let is_blind = self.blind.since.is_some();
         let waits = pass.now.saturating_duration_since(since);
-        let is_due = self.spent >= self.spacing(pass) || (is_blind && waits >= BLIND_PAUSE);
+        let latest = if self.cost.is_none() { FIRST } else { LATEST };
+        let is_due = self.spent >= self.spacing(pass)
+            || (is_blind && waits >= BLIND_PAUSE)
+            || (!self.spent.is_zero() && waits >= latest);
         (is_due && self.limits.are_set()).then(|| {
             self.phase = Phase::Measuring;
             self.spent = Duration::ZERO;
@@ -123,10 +132,11 @@ impl Schedule {
     }
 
     fn spacing(&self, pass: &Pass) -> Duration {
+        let cost = self.cost.unwrap_or_default();
         if pass.is_near {
-            NEAR_SPACING.max(self.cost * NEAR_COST_FACTOR)
+            NEAR_SPACING.max(cost * NEAR_COST_FACTOR)
         } else {
-            SPACING.max(self.cost * COST_FACTOR)
+            SPACING.max(cost * COST_FACTOR)
         }
     }
 
@@ -152,7 +162,7 @@ impl Schedule {
         if !self.is_active() {
             return None;
         }
-        self.cost = cost;
+        self.cost = Some(cost);
         self.phase = Phase::Waiting(now);
         let excess = match found {
             Measurement::WithinLimits => {
@@ -228,10 +238,26 @@ mod tests {
     fn cpu_time_makes_a_measurement_due_and_time_alone_does_not() {
         let now = Instant::now();
         let mut schedule = schedule(now);
-        let later = now + Duration::from_hours(1);
-        assert!(!is_due(&mut schedule, &pass(later, SPACING / 2)));
-        assert!(is_due(&mut schedule, &pass(later, SPACING / 2)));
-        assert!(!is_due(&mut schedule, &pass(later, SPACING)), "one measurement at a time");
+        assert!(!is_due(&mut schedule, &pass(now + Duration::from_hours(1), Duration::ZERO)));
+        assert!(!is_due(&mut schedule, &pass(now, SPACING / 2)));
+        assert!(is_due(&mut schedule, &pass(now, SPACING / 2)));
+        assert!(!is_due(&mut schedule, &pass(now, SPACING)), "one measurement at a time");
+    }
+
+    #[test]
+    fn a_request_that_used_a_little_and_waits_is_measured_once() {
+        let mut at = Instant::now();
+        let mut schedule = schedule(at);
+        for latest in [FIRST, LATEST] {
+            assert!(!is_due(&mut schedule, &pass(at, MILLISECOND)));
+            at += latest;
+            assert!(is_due(&mut schedule, &pass(at, Duration::ZERO)));
+            let found = Measurement::WithinLimits;
+            assert_eq!(schedule.measured((at, at), MILLISECOND, found), None);
+            at += Duration::from_hours(1);
+            assert!(!is_due(&mut schedule, &pass(at, Duration::ZERO)), "it goes on to wait");
+            assert_eq!(schedule.measured((at, at), MILLISECOND, found), None);
+        }
     }
 
     #[test]
