@@ -45,7 +45,7 @@ fn lose(phase: Phase, container: &Container, process: fn(&Running) -> Process) {
     };
     pod.until("the phase", |pod| match phase {
         Phase::Idle => true,
-        Phase::Receiving => !pod.tenants().is_empty(),
+        Phase::Receiving => pod.metric("argocd_cmp_requests_in_flight") >= Some(1.0),
         Phase::Running => runs(pod, "sleep 1005"),
         Phase::Printing => runs(pod, "sleep 1006") || runs(pod, "yes"),
     });
