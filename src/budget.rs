@@ -50,10 +50,8 @@ pub struct Budget {
     /// Bytes that the supervisor may hold at a time for outputs and everything
     /// that is made of them, all requests together.
     pub response: Share<u64>,
-    /// Flow-control window in bytes of a request that waits for its place.
+    /// Flow-control window in bytes of a request.
     pub window: Share<u32>,
-    /// Flow-control window in bytes of a request that has its place.
-    pub stream: Share<u32>,
     /// Requests that may wait at a time.
     pub queue: Share<usize>,
     /// Connections of clients that may be open at a time.

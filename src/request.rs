@@ -52,6 +52,7 @@ pub use self::{
     memory::NoMemory,
     path::{AppPath, IllegalAppPath},
     progress::{Phase, Progress, RequestContext},
+    threads::MAX_CONVERSIONS,
     workspace::{CommandDefaults, Received, RunError, Workspace},
 };
 use crate::{

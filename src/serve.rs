@@ -7,8 +7,9 @@ mod parts;
 mod paths;
 mod resources;
 mod sockets;
+mod threads;
 
-use std::{io, net::SocketAddr, path::PathBuf, pin::pin, sync::Arc, thread, time::Duration};
+use std::{io, net::SocketAddr, path::PathBuf, pin::pin, sync::Arc, time::Duration};
 
 use cmp_archive::UnpackLimits;
 use cmp_sandbox::{
@@ -18,7 +19,6 @@ use cmp_sandbox::{
 use thiserror::Error;
 use tokio::{
     net::TcpListener,
-    runtime,
     signal::unix::{SignalKind, signal},
     sync::watch,
 };
@@ -52,9 +52,6 @@ use crate::{
     supervisor::Supervisor,
     volume::WorkVolume,
 };
-
-/// Threads of the runtime. The workers do the work; more threads only cost memory.
-const MAX_THREADS: usize = 4;
 
 /// Time limit for tasks to be dropped at the end.
 const LAST_TASKS: Duration = Duration::from_secs(1);
@@ -145,13 +142,13 @@ fn start(config: &Serve) -> Result<(), NotServing> {
     let abilities = spawner.abilities().clone();
     abilities::log(&abilities);
     let resources = resources.with_leases(abilities.leases);
-    resources.log();
+    if !config.events {
+        resources.log();
+    }
     for reason in config.misread() {
         warn!(reason, "a variable of Argo CD cannot be read: its default applies");
     }
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
-    let runtime =
-        runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
+    let runtime = threads::runtime()?;
     let result = runtime.block_on(run(config, spawner, (&abilities, resources)));
     // The runtime ends the remaining requests; closing the link ends their leases.
     runtime.shutdown_timeout(LAST_TASKS);

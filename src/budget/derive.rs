@@ -29,9 +29,10 @@ const LEASES_PER_PLACE: u32 = 4;
 /// Leases for each place if places are derived from leases.
 const LEAST_LEASES_PER_PLACE: u32 = 2;
 
-/// The least that a request takes: a worker and a shell that waits.
+/// The least that a request takes: a worker and a shell that waits, and the
+/// process that stands by to end them.
 pub(super) const LEAST_MEMORY: u64 = 8 * MIB;
-pub(super) const LEAST_PROCESSES: u64 = 2;
+pub(super) const LEAST_PROCESSES: u64 = 3;
 
 /// Descriptors that the supervisor has open for a running request, its
 /// connection not included: sockets and pipes of its workers.
@@ -56,17 +57,12 @@ const USEFUL_MEMORY: u64 = 128 * MIB;
 const MOST_REPOSITORY: u64 = 4096 * MIB;
 const MOST_REPOSITORY_FILES: u64 = 500_000;
 
-/// Window of a stream that waits: the smallest that HTTP/2 clients expect.
+/// Window of a stream: the smallest that HTTP/2 clients expect. A larger one does
+/// not make uploads on a local socket faster.
 const WINDOW: u32 = 64 << 10;
 
 /// Memory of a waiting request without its window: connection, task and headers.
 const WAITER: u64 = 64 << 10;
-
-/// Windows of running requests, together, get this part of the reserve.
-const STREAM_DIVISOR: u64 = 4;
-
-/// The largest window that makes uploads faster.
-const MOST_STREAM: u64 = 1 << 20;
 
 /// Waiting requests, together, get this part of the reserve.
 const QUEUE_DIVISOR: u64 = 2;
@@ -98,7 +94,6 @@ pub(super) fn derive(container: &Container, given: &Given) -> Budget {
     let response = Share::new(memory.response, format!("part of {}", memory.container()));
     Budget {
         window: Share::new(WINDOW, "fixed"),
-        stream: stream(&memory, requests.amount as u64),
         queue: queue(given, &memory),
         each: each(given, &memory, processes, (disk.amount, files.amount)),
         requests,
@@ -142,15 +137,6 @@ fn requests(given: &Given, leases: &Share<u32>, shares: [(u64, &str); 3]) -> Sha
     Share::new(usize::try_from(count.max(1)).unwrap_or(usize::MAX), origin)
 }
 
-fn stream(memory: &Memory, requests: u64) -> Share<u32> {
-    let each = memory.reserve / STREAM_DIVISOR / requests.max(1);
-    let bytes = each.clamp(WINDOW.into(), MOST_STREAM);
-    let bytes = u32::try_from(bytes).unwrap_or(WINDOW);
-    Share::new(bytes, "part of the supervisor's memory, for each request")
-}
-
-/// Waiting requests. Descriptors do not count: without one, a client waits in the
-/// queue of its socket.
 fn queue(given: &Given, memory: &Memory) -> Share<usize> {
     if let Some(queue) = given.queue {
         return Share::new(queue as usize, "--max-queue");

@@ -17,9 +17,9 @@ const MEMORY_DIVISOR: u64 = 8;
 /// clients (512 MiB), and 16 indexes of names of 40 MB each.
 const MOST_MEMORY: u64 = 1536 * MIB;
 
-/// Processes and threads of supervisor and spawner. Measured: 4 to 12 threads, and
-/// up to 512 of tokio's file threads never run at once; the rest is for killers,
-/// cleaners and meters.
+/// Processes and threads of supervisor and spawner: the supervisor has 21 threads
+/// (`serve/threads.rs`), the spawner is one process with two standbys, a meter and
+/// four cleaners. The rest is for probes and commands of people.
 const PROCESSES: u64 = 64;
 
 /// A container without a limit gets this part of its node, as a divisor, because
@@ -36,8 +36,8 @@ pub(super) const RESPONSE_FACTOR: u64 = 3;
 const MOST_RESPONSE: u64 = 4;
 const LEAST_RESPONSE: u64 = 16;
 
-/// Descriptors of the supervisor itself: sockets of plugins, HTTP, watches.
-/// Measured: 24, and one for each plugin.
+/// Descriptors of the supervisor itself: 24 without plugins, one for the socket of
+/// each plugin, and 64 for connections of HTTP. The rest is an estimate.
 const DESCRIPTORS: u64 = 192;
 
 /// Memory of a container and its parts.

@@ -200,7 +200,7 @@ fn numbers_that_cannot_fit_are_told_with_the_remedy() {
         "--max-memory 2Gi is more than the 640Mi",
         "--max-processes 512 is more than the 236",
         "--max-disk 8Gi is more than the 640Mi",
-        "--max-requests 200 is more than the 80 that fit (150 leases, 640Mi of memory, 236 \
+        "--max-requests 200 is more than the 78 that fit (150 leases, 640Mi of memory, 236 \
          processes)",
         "--max-output 100Mi needs up to 300Mi of memory, but outputs have 256Mi",
     ]) {

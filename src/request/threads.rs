@@ -10,6 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::deadline::{Deadline, DeadlinePassed};
 
+/// Most threads for each kind of work, however many processors there are.
+pub const MAX_CONVERSIONS: usize = 4;
+
 /// Largest input of a short piece of work in bytes. It takes about 10 ms.
 const SHORT: usize = 1 << 20;
 
@@ -38,10 +41,11 @@ impl Stop {
 }
 
 impl Threads {
-    /// One thread for each processor, for short work, and as many for long work.
+    /// One thread for each processor, up to a limit, for short work, and as many for
+    /// long work.
     #[must_use]
     pub(super) fn of_processors() -> Self {
-        Self::new(available_parallelism().map_or(1, usize::from))
+        Self::new(available_parallelism().map_or(1, usize::from).min(MAX_CONVERSIONS))
     }
 
     /// At most `each` threads for short work, and as many for long work.

@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rustix::io::Errno;
 use tokio::{io::AsyncReadExt, net::unix::pipe, time::sleep_until};
 use tracing::warn;
 
@@ -97,11 +98,13 @@ impl Capture {
                 excess = limits.exceeded() => return Ok(Some(excess)),
                 ended = worker.wait(), if self.ended.is_none() => self.ended = Some(ended?),
                 () = until(limit) => {
-                    let is_late = deadline.is_some_and(|deadline| deadline <= Instant::now());
-                    if !is_late {
-                        warn!("a background process keeps the output pipe open; the output so far is used");
+                    if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+                        return Ok(Some(Termination::Deadline));
                     }
-                    return Ok(is_late.then_some(Termination::Deadline));
+                    if !self.read_rest().map_err(cannot(READ))? {
+                        warn!("a background process keeps the output pipe open; the output so far is used");
+                        return Ok(None);
+                    }
                 }
             }
             heard = Instant::now();
@@ -109,6 +112,22 @@ impl Capture {
         // The spawner reports first that the kernel has killed the request for
         // lack of memory, and then the end of the command.
         Ok(limits.reported())
+    }
+
+    /// Asks the kernel for a piece of what the pipes still hold. Returns false if
+    /// there was nothing.
+    ///
+    /// On a busy machine, the timer can pass before the runtime has noticed that
+    /// a pipe is readable. Its output would be lost, and the answer empty and
+    /// successful.
+    fn read_rest(&mut self) -> io::Result<bool> {
+        let mut piece = Vec::new();
+        let has_news = [
+            read_now(&mut self.stdout, &mut self.output)?,
+            read_now(&mut self.stderr, &mut piece)?,
+        ];
+        self.said.push(&piece);
+        Ok(has_news.contains(&true))
     }
 
     /// Builds the result. `stopped` is the reason if we stopped the command.
@@ -136,6 +155,20 @@ async fn read(pipe: &mut Option<pipe::Receiver>, into: &mut Vec<u8>) -> io::Resu
     Ok(())
 }
 
+/// Reads a piece that the pipe holds now. Returns false if it is empty and open.
+/// At the end of the stream, the pipe is dropped.
+fn read_now(pipe: &mut Option<pipe::Receiver>, into: &mut Vec<u8>) -> io::Result<bool> {
+    let Some(open) = pipe else { return Ok(false) };
+    let mut piece = vec![0; PIECE];
+    match rustix::io::retry_on_intr(|| rustix::io::read(&*open, &mut piece)) {
+        Ok(0) => *pipe = None,
+        Ok(length) => into.extend(piece.into_iter().take(length)),
+        Err(Errno::AGAIN) => return Ok(false),
+        Err(error) => return Err(error.into()),
+    }
+    Ok(true)
+}
+
 async fn until(limit: Option<Instant>) {
     match limit {
         Some(limit) => sleep_until(limit.into()).await,
@@ -161,5 +194,27 @@ impl Usage {
             system: time(before.system_us, now.system_us),
             max_rss: now.max_rss_kib.saturating_mul(1024),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn output_that_the_runtime_has_not_noticed_is_read() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        rustix::io::ioctl_fionbio(&reader, true).unwrap();
+        let mut pipe = Some(pipe::Receiver::from_owned_fd_unchecked(reader.into()).unwrap());
+        let mut output = Vec::new();
+        assert!(!read_now(&mut pipe, &mut output).unwrap(), "empty and open");
+        writer.write_all(b"out").unwrap();
+        assert!(read_now(&mut pipe, &mut output).unwrap());
+        assert_eq!(output, b"out");
+        drop(writer);
+        assert!(read_now(&mut pipe, &mut output).unwrap() && pipe.is_none());
+        assert!(!read_now(&mut pipe, &mut output).unwrap());
     }
 }

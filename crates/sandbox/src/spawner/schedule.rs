@@ -17,11 +17,15 @@ const SPACING: Duration = Duration::from_millis(100);
 /// that of a measurement.
 const COST_FACTOR: u32 = 10;
 
-/// Longest time from the first command to the first measurement, and from a
-/// measurement to the next one, if the request has used any CPU time meanwhile.
+/// Time from the first command to the first measurement, at the latest, and from
+/// a measurement to the next one if the request has used any CPU time meanwhile.
 /// It may have used a little, and wait now.
 const FIRST: Duration = Duration::from_millis(250);
 const LATEST: Duration = Duration::from_secs(1);
+
+/// The same if no CPU time was seen: the kernel counts in ticks of 10 ms, in which
+/// a request can write 20 MB.
+const IDLE: Duration = Duration::from_secs(10);
 
 /// The same if a limit may be near.
 const NEAR_SPACING: Duration = Duration::from_millis(20);
@@ -120,10 +124,14 @@ impl Schedule {
         let Phase::Waiting(since) = self.phase else { return None };
         let is_blind = self.blind.since.is_some();
         let waits = pass.now.saturating_duration_since(since);
-        let latest = if self.cost.is_none() { FIRST } else { LATEST };
+        let latest = match self.cost {
+            None => FIRST,
+            Some(_) if self.spent.is_zero() => IDLE,
+            Some(_) => LATEST,
+        };
         let is_due = self.spent >= self.spacing(pass)
             || (is_blind && waits >= BLIND_PAUSE)
-            || (!self.spent.is_zero() && waits >= latest);
+            || waits >= latest;
         (is_due && self.limits.are_set()).then(|| {
             self.phase = Phase::Measuring;
             self.spent = Duration::ZERO;
@@ -235,27 +243,25 @@ mod tests {
     }
 
     #[test]
-    fn cpu_time_makes_a_measurement_due_and_time_alone_does_not() {
+    fn cpu_time_makes_a_measurement_due() {
         let now = Instant::now();
         let mut schedule = schedule(now);
-        assert!(!is_due(&mut schedule, &pass(now + Duration::from_hours(1), Duration::ZERO)));
         assert!(!is_due(&mut schedule, &pass(now, SPACING / 2)));
         assert!(is_due(&mut schedule, &pass(now, SPACING / 2)));
         assert!(!is_due(&mut schedule, &pass(now, SPACING)), "one measurement at a time");
     }
 
     #[test]
-    fn a_request_that_used_a_little_and_waits_is_measured_once() {
+    fn a_request_that_seems_to_wait_is_measured_at_long_intervals() {
         let mut at = Instant::now();
         let mut schedule = schedule(at);
-        for latest in [FIRST, LATEST] {
-            assert!(!is_due(&mut schedule, &pass(at, MILLISECOND)));
-            at += latest;
-            assert!(is_due(&mut schedule, &pass(at, Duration::ZERO)));
+        for (cpu, latest) in [(0, FIRST), (0, IDLE), (1, LATEST), (0, IDLE)] {
+            assert!(!is_due(&mut schedule, &pass(at, cpu * MILLISECOND)));
+            at += latest.saturating_sub(MILLISECOND);
+            assert!(!is_due(&mut schedule, &pass(at, Duration::ZERO)), "{latest:?}");
+            at += MILLISECOND;
+            assert!(is_due(&mut schedule, &pass(at, Duration::ZERO)), "{latest:?}");
             let found = Measurement::WithinLimits;
-            assert_eq!(schedule.measured((at, at), MILLISECOND, found), None);
-            at += Duration::from_hours(1);
-            assert!(!is_due(&mut schedule, &pass(at, Duration::ZERO)), "it goes on to wait");
             assert_eq!(schedule.measured((at, at), MILLISECOND, found), None);
         }
     }

@@ -71,13 +71,17 @@ impl UidPool {
         let last = first.saturating_add(count.saturating_sub(1));
         check_maps(first, last)?;
         let owned = owned();
-        let most = (count - count / GROUPS).min(2 * wanted) as usize;
+        // The end of the range is left to groups of caches, also to those of other
+        // supervisors.
+        let for_users = count - count / GROUPS;
+        let last_user = first.saturating_add(for_users.saturating_sub(1));
+        let most = for_users.min(2 * wanted) as usize;
         let choose = |seen: &Seen| {
             let is_free = |uid: &u32| {
                 let is_used = seen.used.contains(uid) || seen.claimed.contains(uid);
                 !is_used && !owned.contains(uid) && !reserved.contains(uid)
             };
-            let mut free: Vec<u32> = (first..=last).filter(is_free).take(most).collect();
+            let mut free: Vec<u32> = (first..=last_user).filter(is_free).take(most).collect();
             free.truncate(free.len() / 2 * 2);
             free
         };

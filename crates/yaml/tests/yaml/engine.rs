@@ -117,13 +117,6 @@ fn the_output_limit_applies_to_all_documents_together() {
 }
 
 #[test]
-fn json_shares_the_memory_of_the_output() {
-    let output = Bytes::from("{\"a\": 1} {\"b\": 2}\n");
-    let manifests = stream::stdout_manifests(&output, 0).expect("JSON");
-    assert_eq!(manifests[1].as_ptr(), output[9..].as_ptr());
-}
-
-#[test]
 fn a_tree_has_shapes_and_positions() {
     let document =
         b"kind: X\nspec:\n  \xC3\xA9: &a [1, yes, ~, \"2\"]\n  list: *a\n  since: 2001-01-01\n";

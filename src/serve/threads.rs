@@ -1,0 +1,70 @@
+//! The runtime, and its threads.
+
+use std::{
+    io,
+    sync::{Arc, Barrier},
+    thread::available_parallelism,
+    time::Duration,
+};
+
+use tokio::runtime::{Builder, Runtime};
+
+use crate::request::MAX_CONVERSIONS;
+
+/// Threads for connections and requests. The workers do the work; more threads
+/// only cost memory.
+const MAX_THREADS: usize = 4;
+
+/// Threads for outputs: short ones, long ones, and those of discovery by names.
+const FOR_OUTPUTS: usize = 3 * MAX_CONVERSIONS;
+
+/// Threads for files: definitions, the container's limits, the work volume.
+const FOR_FILES: usize = 4;
+
+/// An idle thread stays. Requests may have taken all processes of the container
+/// when it would be needed again.
+const KEPT: Duration = Duration::from_hours(24 * 365);
+
+/// Starts all threads that the supervisor will ever have.
+pub(super) fn runtime() -> io::Result<Runtime> {
+    let threads = available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
+    let blocking = FOR_OUTPUTS + FOR_FILES;
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(threads)
+        .max_blocking_threads(blocking)
+        .thread_keep_alive(KEPT)
+        .enable_all()
+        .build()?;
+    // None of them returns before all of them exist.
+    let all = Arc::new(Barrier::new(blocking));
+    for _ in 0..blocking {
+        let all = Arc::clone(&all);
+        runtime.spawn_blocking(move || all.wait());
+    }
+    Ok(runtime)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_that_blocks_needs_no_new_thread() {
+        let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
+        let before = threads();
+        let runtime = runtime().unwrap();
+        let started = before + FOR_OUTPUTS + FOR_FILES;
+        while threads() < started {
+            std::thread::yield_now();
+        }
+        let work = || runtime.spawn_blocking(|| std::thread::sleep(Duration::from_millis(20)));
+        let all: Vec<_> = (0..FOR_OUTPUTS + FOR_FILES).map(|_| work()).collect();
+        runtime.block_on(async {
+            for one in all {
+                one.await.unwrap();
+            }
+        });
+        // Other tests of this process start and end threads too.
+        assert!(threads() >= started, "an idle thread has ended");
+    }
+}
