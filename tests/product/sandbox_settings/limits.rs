@@ -231,12 +231,13 @@ fn limits_of_0_are_none() {
 #[test]
 fn files_in_caches_count_with_separate_uids() {
     let spec = "  sandbox: {caches: [{name: store, env: STORE}]}\n  limits: {disk: 2Mi}";
+    // Argo CD replaces references in values of variables; `$$` is a dollar sign.
     let script = "eval \"$ARGOCD_ENV_DO\"; sleep 0.5; echo 'kind: A'";
     for tier in tiers().into_iter().filter(|tier| matches!(*tier, "uid" | "namespaces")) {
         let bench = Bench::new(spec, script);
         let _server = bench.serve(tier, &["--max-requests", "1"]);
         let say = |what: &str| bench.ask("tried", &["--env", &format!("DO={what}")]);
-        let fill = "mkdir $STORE/d; head -c 1500000 /dev/zero > $STORE/d/";
+        let fill = "mkdir $$STORE/d; head -c 1500000 /dev/zero > $$STORE/d/";
         assert_eq!(say(&format!("{fill}1")).code, Some(0), "{tier}");
         // Enough requests for the first UID to be leased again. If its old files
         // counted, this request would exceed the limit.
@@ -245,7 +246,7 @@ fn files_in_caches_count_with_separate_uids() {
             assert_eq!(rendered.code, Some(0), "{tier}: what was there: {}", rendered.stderr);
         }
         let over =
-            say("mkdir $STORE/e; for i in 1 2; do head -c 1500000 /dev/zero > $STORE/e/$i; \
+            say("mkdir $$STORE/e; for i in 1 2; do head -c 1500000 /dev/zero > $$STORE/e/$$i; \
                         done; sleep 30");
         assert!(over.error().contains("more than 2Mi of disk"), "{tier}: {}", over.stderr);
     }
