@@ -25,10 +25,19 @@ pub(crate) fn run() -> ExitCode {
     let machines = Line::ALL.map(|line| (line, machine(line, &arguments)));
     let trials = machines.iter().flat_map(|(line, machine)| {
         let meant = scenarios::ALL.iter().filter(|scenario| scenario.lines.contains(line));
-        meant.map(|scenario| trial(*line, scenario, machine.as_ref()))
+        let is_off = !is_wanted(&arguments);
+        let trial = move |scenario| trial(*line, scenario, machine.as_ref());
+        meant.map(trial).map(move |trial| trial.with_ignored_flag(is_off))
     });
     let trials = trials.collect();
     libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// Machines take minutes of processor time, and start only on request.
+#[expect(clippy::disallowed_methods, reason = "a setting of tests")]
+fn is_wanted(arguments: &Arguments) -> bool {
+    let is_asked_for = arguments.ignored || arguments.include_ignored;
+    is_asked_for || env::var_os("CMP_SUPERVISOR_VM").is_some()
 }
 
 /// A machine for the selected scenarios, if this machine can emulate it.
@@ -40,7 +49,7 @@ fn machine(line: Line, arguments: &Arguments) -> Option<Shared> {
         scenario.lines.contains(&line) && name.contains(filter) && !is_skipped(&name)
     };
     let meant: Vec<_> = scenarios::ALL.iter().filter(is_meant).map(|each| each.name).collect();
-    if meant.is_empty() || arguments.list {
+    if meant.is_empty() || arguments.list || !is_wanted(arguments) {
         return None;
     }
     let made = Kernel::find(line).and_then(|kernel| Machine::new(kernel, meant));
