@@ -111,7 +111,7 @@ impl Lease {
         self.worker = Some(worker);
     }
 
-    /// ID of the lease, as in [`Consumption`].
+    /// ID of the lease, as in [`crate::Consumption`].
     #[must_use]
     pub fn id(&self) -> u64 {
         self.id
