@@ -3,9 +3,15 @@
 //! Their size is fixed and they contain only numbers, because the process has
 //! handled files of a tenant when it sends some of them.
 
-use std::{io, os::fd::AsFd};
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
 
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::{
+    io::Errno,
+    net::{RecvFlags, SendFlags, recv, send},
+};
 
 /// Most process IDs in one message.
 pub(super) const MAX_PIDS: usize = 8;
@@ -35,13 +41,6 @@ impl Word {
     pub(super) fn tell(&self, spawner: impl AsFd) -> io::Result<()> {
         send(spawner, &self.encode(), SendFlags::NOSIGNAL)?;
         Ok(())
-    }
-
-    /// Returns the next message, or `None` if there is none yet.
-    pub(super) fn hear(process: impl AsFd) -> Option<Self> {
-        let mut bytes = [0; LENGTH];
-        let (length, _) = recv(process, &mut bytes, RecvFlags::DONTWAIT).ok()?;
-        (length == LENGTH).then(|| Self::decode(bytes)).flatten()
     }
 
     fn encode(&self) -> [u8; LENGTH] {
@@ -75,10 +74,42 @@ impl Word {
     }
 }
 
-/// Gives a process its turn. An error means that it has ended.
-pub(super) fn give_turn(process: impl AsFd) -> io::Result<()> {
-    send(process, &TURN, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?;
-    Ok(())
+/// The spawner's end of the connection to such a process.
+#[derive(Debug)]
+pub(super) struct Line {
+    socket: OwnedFd,
+    is_open: bool,
+}
+
+impl Line {
+    pub(super) fn new(socket: OwnedFd) -> Self {
+        Self { socket, is_open: true }
+    }
+
+    /// Returns the next message, or `None` if there is none yet.
+    pub(super) fn hear(&mut self) -> Option<Word> {
+        let mut bytes = [0; LENGTH];
+        match recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT) {
+            Ok((LENGTH, _)) => Word::decode(bytes),
+            Ok((1.., _)) | Err(Errno::AGAIN | Errno::INTR) => None,
+            Ok((0, _)) | Err(_) => {
+                self.is_open = false;
+                None
+            }
+        }
+    }
+
+    /// The socket, while a message may come. A closed one is always readable: to
+    /// watch it until the process is reaped would keep a processor busy.
+    pub(super) fn watched(&self) -> Option<BorrowedFd<'_>> {
+        self.is_open.then(|| self.socket.as_fd())
+    }
+
+    /// Gives the process its turn. An error means that it has ended.
+    pub(super) fn give_turn(&self) -> io::Result<()> {
+        send(&self.socket, &TURN, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?;
+        Ok(())
+    }
 }
 
 /// Waits for the turn. Returns false if the spawner is gone.
@@ -87,7 +118,7 @@ pub(super) fn wait_for_turn(spawner: impl AsFd) -> bool {
     loop {
         match recv(&spawner, &mut bytes, RecvFlags::empty()) {
             Ok((length, _)) => return length > 0,
-            Err(rustix::io::Errno::INTR) => {}
+            Err(Errno::INTR) => {}
             Err(_) => return false,
         }
     }
@@ -101,24 +132,37 @@ mod tests {
     #[test]
     fn messages_arrive_as_they_were_sent() {
         let (spawner, process) = packet_pair().unwrap();
-        assert_eq!(Word::hear(&spawner), None);
+        let mut line = Line::new(spawner);
+        assert_eq!(line.hear(), None);
         let pids = (1..12).collect();
         for word in [Word::Waiting, Word::Processes(pids), Word::Files(13)] {
             word.tell(&process).unwrap();
         }
-        assert_eq!(Word::hear(&spawner), Some(Word::Waiting));
-        assert_eq!(Word::hear(&spawner), Some(Word::Processes((1..9).collect())));
-        assert_eq!(Word::hear(&spawner), Some(Word::Files(13)));
+        assert_eq!(line.hear(), Some(Word::Waiting));
+        assert_eq!(line.hear(), Some(Word::Processes((1..9).collect())));
+        assert_eq!(line.hear(), Some(Word::Files(13)));
         send(&process, &[0; LENGTH], SendFlags::empty()).unwrap();
-        assert_eq!(Word::hear(&spawner), None, "an unknown kind");
+        assert_eq!(line.hear(), None, "an unknown kind");
+        assert!(line.watched().is_some());
+    }
+
+    #[test]
+    fn a_line_is_not_watched_after_its_process_has_ended() {
+        let (spawner, process) = packet_pair().unwrap();
+        let mut line = Line::new(spawner);
+        Word::Waiting.tell(&process).unwrap();
+        drop(process);
+        assert_eq!(line.hear(), Some(Word::Waiting), "sent before the end");
+        assert_eq!((line.hear(), line.watched().is_some()), (None, false));
     }
 
     #[test]
     fn a_process_waits_for_its_turn_until_the_spawner_is_gone() {
         let (spawner, process) = packet_pair().unwrap();
-        give_turn(&spawner).unwrap();
+        let line = Line::new(spawner);
+        line.give_turn().unwrap();
         assert!(wait_for_turn(&process));
-        drop(spawner);
+        drop(line);
         assert!(!wait_for_turn(&process));
     }
 }

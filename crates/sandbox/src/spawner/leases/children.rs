@@ -1,9 +1,6 @@
 //! The spawner's children: their purposes, messages and ends.
 
-use std::{
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
-    time::Instant,
-};
+use std::{os::fd::BorrowedFd, time::Instant};
 
 use nix::{
     sys::signal::{self, Signal},
@@ -15,7 +12,7 @@ use crate::{
     kernel::fork::Reaped,
     spawner::{
         clean,
-        word::{self, Word},
+        word::{Line, Word},
     },
     wire::message::{SpawnerEvent, WorkerEnded},
 };
@@ -40,7 +37,7 @@ pub(super) enum ChildRole {
     /// is that of its turns.
     Ender {
         turns: usize,
-        socket: OwnedFd,
+        line: Line,
         /// Its last message: what is left.
         left: Option<Word>,
     },
@@ -64,9 +61,9 @@ impl Leases {
                 self.swept(slot);
             }
             Some(ChildRole::Stopper { slot }) => self.stopped_gently(slot, now),
-            Some(ChildRole::Ender { turns, socket, left }) => {
+            Some(ChildRole::Ender { turns, mut line, left }) => {
                 self.turns.end(turns);
-                let left = std::iter::from_fn(|| Word::hear(&socket)).last().or(left);
+                let left = std::iter::from_fn(|| line.hear()).last().or(left);
                 self.ended(turns, (clean::found(reaped.status), left.as_ref()), now);
             }
             Some(ChildRole::Meter(look)) => self.measured(&look, &reaped, now),
@@ -89,7 +86,7 @@ impl Leases {
     /// Connections of children that may send a message.
     pub(in crate::spawner) fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let enders = self.children.values().filter_map(|child| match child {
-            ChildRole::Ender { socket, .. } => Some(socket.as_fd()),
+            ChildRole::Ender { line, .. } => line.watched(),
             ChildRole::Worker { .. }
             | ChildRole::Sweeper { .. }
             | ChildRole::Stopper { .. }
@@ -103,8 +100,8 @@ impl Leases {
     pub(in crate::spawner) fn hear(&mut self) {
         let mut waiting = Vec::new();
         for child in self.children.values_mut() {
-            let ChildRole::Ender { turns, socket, left } = child else { continue };
-            match Word::hear(socket) {
+            let ChildRole::Ender { turns, line, left } = child else { continue };
+            match line.hear() {
                 Some(Word::Waiting) => waiting.push(*turns),
                 Some(word @ (Word::Processes(_) | Word::Files(_))) => *left = Some(word),
                 None => {}
@@ -125,9 +122,9 @@ impl Leases {
     pub(super) fn serve_turns(&mut self) {
         while let Some(next) = self.turns.next() {
             let is_next = |child: &&ChildRole| matches!(child, ChildRole::Ender { turns, .. } if *turns == next);
-            if let Some(ChildRole::Ender { socket, .. }) = self.children.values().find(is_next) {
+            if let Some(ChildRole::Ender { line, .. }) = self.children.values().find(is_next) {
                 // If it has ended, its end is handled soon.
-                let _ = word::give_turn(socket);
+                let _ = line.give_turn();
             } else {
                 self.turns.end(next);
             }

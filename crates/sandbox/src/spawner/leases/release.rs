@@ -18,7 +18,7 @@ use crate::{
         release::{Release, ReleaseStep, Remaining},
         reserve::Ordered,
         slot::LeaseRecord,
-        word::Word,
+        word::{Line, Word},
     },
     wire::{
         message::{Released, SpawnerEvent},
@@ -98,7 +98,10 @@ impl Leases {
         }
         match self.order_end(index) {
             Ok(Ordered { pid, socket }) => {
-                self.children.insert(pid, ChildRole::Ender { turns: index, socket, left: None });
+                self.children.insert(
+                    pid,
+                    ChildRole::Ender { turns: index, line: Line::new(socket), left: None },
+                );
             }
             Err(_none_to_be_had) => {
                 self.turns.end(index);

@@ -17,6 +17,7 @@ use crate::{
         release::Remaining,
         reserve::Ordered,
         setup::{NotPrepared, Prepared},
+        word::Line,
     },
     wire::message::SpawnerEvent,
 };
@@ -110,7 +111,8 @@ impl Leases {
         let ordered = self.reserve.spare(&duty, root, self.prepared.uids.as_ref());
         if let Ok(Ordered { pid, socket }) = ordered {
             stale.state = StaleState::Removing;
-            self.children.insert(pid, ChildRole::Ender { turns, socket, left: None });
+            self.children
+                .insert(pid, ChildRole::Ender { turns, line: Line::new(socket), left: None });
         } else {
             self.turns.end(turns);
             stale.postpone(now);
