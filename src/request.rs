@@ -14,6 +14,7 @@ mod command;
 mod convert;
 mod deadline;
 mod discovery;
+mod excess;
 mod hint;
 mod incoming;
 mod index;
@@ -147,7 +148,7 @@ impl Pipeline {
         let plugin = Arc::clone(&context.plugin);
         let _own = self.admit_own(&incoming, context).await?;
         let (_permit, lease) = self.admit(Class::Generate, &incoming, context).await?;
-        let received = incoming.receive(lease, self.limits, context).await;
+        let received = incoming.receive(lease, (self.limits, &self.defaults.oom), context).await;
         let received = received.map_err(|error| self.not_received(error))?;
         let mut workspace = received.settle(&self.defaults)?;
         if let Some(init) = &plugin.init {
@@ -174,7 +175,8 @@ impl Pipeline {
         let plugin = Arc::clone(&context.plugin);
         if let Some(Discovery::Command(command)) = &plugin.discovery {
             let (_permit, lease) = self.admit(Class::Discover, &incoming, context).await?;
-            let received = incoming.receive(lease, self.limits, context).await;
+            let received =
+                incoming.receive(lease, (self.limits, &self.defaults.oom), context).await;
             let received = received.map_err(|error| self.not_received(error))?;
             let mut workspace = received.settle_rooted(&self.defaults);
             let output =
@@ -221,7 +223,7 @@ impl Pipeline {
         let plugin = Arc::clone(&context.plugin);
         let _own = self.admit_own(&incoming, context).await?;
         let (_permit, lease) = self.admit(Class::Generate, &incoming, context).await?;
-        let received = incoming.receive(lease, self.limits, context).await;
+        let received = incoming.receive(lease, (self.limits, &self.defaults.oom), context).await;
         let received = received.map_err(|error| self.not_received(error))?;
         let mut workspace = received.settle(&self.defaults)?;
         let printed = match &plugin.dynamic {

@@ -61,6 +61,18 @@ impl Timer {
     }
 }
 
+const STALLED: Account = Account { outcome: Outcome::Stalled, clock: Some(Timer::Stream) };
+
+impl Account {
+    fn plain(outcome: Outcome) -> Self {
+        Self { outcome, clock: None }
+    }
+
+    fn late(deadline: &Deadline) -> Self {
+        Self { outcome: Outcome::Deadline, clock: Some(Timer::Deadline(deadline.clock())) }
+    }
+}
+
 impl CallError {
     /// The answer to the client. It begins with Argo CD's text for the method and
     /// ends with `about`, the description of the request.
@@ -115,17 +127,12 @@ impl CallError {
 
     /// The values under which the failure is counted.
     pub(super) fn account(&self) -> Account {
-        let plain = |outcome| Account { outcome, clock: None };
-        let late = |deadline: &Deadline| Account {
-            outcome: Outcome::Deadline,
-            clock: Some(Timer::Deadline(deadline.clock())),
-        };
-        let stalled = Account { outcome: Outcome::Stalled, clock: Some(Timer::Stream) };
+        let (plain, late) = (Account::plain, Account::late);
         let error = match self {
             Self::Header(NoHeader::Broken(BrokenStream::Transport(_))) => {
                 return plain(Outcome::ClientCancelled);
             }
-            Self::Header(NoHeader::Broken(BrokenStream::Stalled { .. })) => return stalled,
+            Self::Header(NoHeader::Broken(BrokenStream::Stalled { .. })) => return STALLED,
             Self::Header(_) => return plain(Outcome::BadStream),
             Self::CutOff => return plain(Outcome::Shutdown),
             Self::Large { .. } => return plain(Outcome::OutputLimit),
@@ -136,7 +143,6 @@ impl CallError {
             RequestError::Admission(NoPermit::Deadline { passed, .. })
             | RequestError::Late { passed, .. }
             | RequestError::Memory(NoMemory { passed, .. })
-            | RequestError::Receive(ReceiveError::Deadline(passed))
             | RequestError::Run(
                 RunError::TooLate(passed) | RunError::Memory(NoMemory { passed, .. }),
             ) => late(&passed.0),
@@ -145,21 +151,10 @@ impl CallError {
                 Account { outcome: Outcome::Deadline, clock: Some(Timer::Command) }
             }
             RequestError::Lease(NoLease::SpawnerGone | NoLease::Unconfined(_))
-            | RequestError::Receive(ReceiveError::Unconfined(_))
             | RequestError::Run(RunError::Unconfined(_)) => plain(Outcome::Sandbox),
             RequestError::Volume(_) => plain(Outcome::VolumeFull),
-            RequestError::Receive(ReceiveError::Stream(BrokenStream::Transport(_))) => {
-                plain(Outcome::ClientCancelled)
-            }
-            RequestError::Receive(ReceiveError::Stream(BrokenStream::Stalled { .. })) => stalled,
-            RequestError::Receive(
-                ReceiveError::Stream(BrokenStream::NoChunk)
-                | ReceiveError::Checksum
-                | ReceiveError::Large { .. }
-                | ReceiveError::Archive(_),
-            )
-            | RequestError::Settle(_)
-            | RequestError::Undecided(_) => plain(Outcome::BadStream),
+            RequestError::Receive(error) => not_received(error),
+            RequestError::Settle(_) | RequestError::Undecided(_) => plain(Outcome::BadStream),
             RequestError::Run(RunError::Start(_) | RunError::Exit { .. }) => {
                 plain(Outcome::ExitNonzero)
             }
@@ -176,6 +171,23 @@ impl CallError {
             ) => plain(Outcome::BadOutput),
         }
     }
+}
+
+/// The values under which an archive is counted that was not received.
+fn not_received(error: &ReceiveError) -> Account {
+    let outcome = match error {
+        ReceiveError::Deadline(passed) => return Account::late(&passed.0),
+        ReceiveError::Stream(BrokenStream::Stalled { .. }) => return STALLED,
+        ReceiveError::Stream(BrokenStream::Transport(_)) => Outcome::ClientCancelled,
+        ReceiveError::Killed { excess: Some(_), .. } => Outcome::ResourceLimit,
+        ReceiveError::Killed { excess: None, .. } => Outcome::Signaled,
+        ReceiveError::Unconfined(_) => Outcome::Sandbox,
+        ReceiveError::Stream(BrokenStream::NoChunk)
+        | ReceiveError::Checksum
+        | ReceiveError::Large { .. }
+        | ReceiveError::Archive(_) => Outcome::BadStream,
+    };
+    Account::plain(outcome)
 }
 
 const fn receiving(method: Method) -> &'static str {

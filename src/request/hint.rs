@@ -4,8 +4,9 @@ use std::{fmt, time::Duration};
 
 use cmp_sandbox::{Bounds, ExceededLimit, Network, Termination, Usage};
 
+use super::excess;
 use crate::{
-    container::{Bound, OomKill},
+    container::OomKill,
     plugin::PluginDefinition,
     settings::{CPU, DISK, FILE_SIZE, FILES, MEMORY, PROCESSES, Setting},
 };
@@ -41,6 +42,9 @@ const ALLOCATION_FAILED: [&str; 7] = [
 
 /// Words that mark an EACCES as that of a connection.
 const CONNECTION: [&str; 3] = ["connect", "socket", "dial tcp"];
+
+/// The remedy of a plugin for a container that reached its memory limit.
+const BELOW: &str = "set spec.limits.memory below it";
 
 /// A sentence about a limit that was reached, or probably was.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,13 +141,10 @@ impl Evidence<'_> {
                 FILE_SIZE.say(size),
                 FILE_SIZE.raise(limits.file_size.is_some())
             )),
-            (SIGKILL, ..) if let Some(OomKill { limit }) = self.oom => Some(out_of_memory(limit)),
-            (SIGKILL, ..) => Some(
-                "killed from outside, and no limit of cmp-supervisor was reached: the kernel \
-                 usually does this when the container reaches its memory limit: raise the \
-                 container's limit"
-                    .to_owned(),
-            ),
+            (SIGKILL, ..) if let Some(OomKill { limit }) = self.oom => {
+                Some(excess::out_of_memory(limit, BELOW))
+            }
+            (SIGKILL, ..) => Some(excess::KILLED_FROM_OUTSIDE.to_owned()),
             _ => None,
         }
     }
@@ -200,65 +201,6 @@ fn lower(row: &Setting) -> String {
     format!("set spec.limits.{}", row.key_name())
 }
 
-/// Describes a kill by the kernel for lack of memory.
-fn out_of_memory(limit: &Bound) -> String {
-    let (amount, source) = (MEMORY.say(limit.amount), &limit.source);
-    if limit.is_own {
-        format!(
-            "the kernel killed it because the container reached its memory limit of {amount} \
-             ({source}): raise that limit, or set spec.limits.memory below it"
-        )
-    } else {
-        format!(
-            "the kernel killed it because no memory is left: the container has no limit of its \
-             own, and the node has {amount} ({source}): set a limit for the container"
-        )
-    }
-}
-
-/// Describes the limit that a request exceeded. `used` is its part of a limit of
-/// all requests together.
-pub(super) fn excess(what: ExceededLimit, limit: Option<u64>, used: Option<u64>) -> String {
-    let said = |row: &Setting, amount: Option<u64>| {
-        amount.map(|amount| row.say(amount)).unwrap_or_default()
-    };
-    let amount = |row: &Setting| said(row, limit);
-    let total = |row: &Setting, what: &str| {
-        format!(
-            "all requests together exceeded the {} of {what} that the container has for them, \
-             and this one used the most, {}",
-            amount(row),
-            said(row, used)
-        )
-    };
-    match what {
-        ExceededLimit::Memory => {
-            format!("its processes took more than {} of memory", amount(&MEMORY))
-        }
-        ExceededLimit::Disk => format!("its files took more than {} of disk", amount(&DISK)),
-        ExceededLimit::Files => {
-            format!("it had more than {} files and directories", amount(&FILES))
-        }
-        ExceededLimit::Processes => {
-            format!("it had more than {} processes and threads", amount(&PROCESSES))
-        }
-        ExceededLimit::TotalMemory => total(&MEMORY, "memory"),
-        ExceededLimit::TotalProcesses => {
-            format!(
-                "all requests together had more than the {} processes and threads that the \
-                 container has for them, and this one had the most, {}",
-                amount(&PROCESSES),
-                said(&PROCESSES, used)
-            )
-        }
-        ExceededLimit::Unmeasured => {
-            "its use of memory and disk could not be measured: it hides processes or files, \
-             has too many open, or moves directories all the time"
-                .to_owned()
-        }
-    }
-}
-
 impl fmt::Display for Hint {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, " [{}]", self.0)
@@ -268,7 +210,7 @@ impl fmt::Display for Hint {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plugin;
+    use crate::{container::Bound, plugin};
 
     fn hint(limits: &str, end: Termination, stderr: &str) -> String {
         hint_with(limits, end, stderr, None)

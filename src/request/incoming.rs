@@ -4,18 +4,22 @@ use std::{borrow::Cow, time::Duration};
 
 use bytes::Bytes;
 use cmp_archive::UnpackLimits;
-use cmp_sandbox::{Lease, NotUnpacked, Unconfined, Unpacking};
+use cmp_sandbox::{Lease, NotUnpacked, Termination, Unconfined, Unpacking};
 use thiserror::Error;
 
 use super::{
     checksum::{ChecksumReader, Discard, PieceSink, WrongChecksum},
     deadline::DeadlinePassed,
     discovery::IndexedArchive,
+    excess,
     index::{NameIndexer, Names, NotIndexed},
     progress::{Phase, RequestContext},
     workspace::Received,
 };
-use crate::settings::{MAX_ARCHIVE, MEMORY, STREAM_TIMEOUT};
+use crate::{
+    container::{OomCounter, OomKill},
+    settings::{MAX_ARCHIVE, MEMORY, STREAM_TIMEOUT},
+};
 
 /// Bytes that a client must send within the time limit for a stream, unless the
 /// archive ends before. One byte now and then would otherwise hold a place.
@@ -114,6 +118,17 @@ pub enum ReceiveError {
     /// The archive cannot be unpacked.
     #[error("error decompressing tgz file: {0}")]
     Archive(String),
+    /// The process that unpacks the archive was killed.
+    #[error(
+        "error decompressing tgz file: the process that unpacks the archive was killed: {}",
+        excess::unpacking(*excess, oom.as_ref())
+    )]
+    Killed {
+        /// The limit that the request exceeded.
+        excess: Option<Termination>,
+        /// The kernel has killed a process for lack of memory meanwhile.
+        oom: Option<OomKill>,
+    },
     /// The sandbox failed.
     #[error(transparent)]
     Unconfined(#[from] Unconfined),
@@ -134,15 +149,19 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
     pub async fn receive(
         mut self,
         mut lease: Lease,
-        limits: ArchiveLimits,
+        (limits, kills): (ArchiveLimits, &OomCounter),
         context: &mut RequestContext,
     ) -> Result<Received, ReceiveError> {
         context.progress.enter(Phase::Receive);
+        let killed = kills.read();
         let preserve_file_mode = context.plugin.preserve_file_mode;
         let unpacking = lease.unpack(limits.unpacked, preserve_file_mode);
         let unpacking = context.deadline.limit(unpacking).await??;
         let unpacking = self.pass_on(unpacking, limits, context).await?;
-        context.progress.unpacked = Some(context.deadline.limit(unpacking.finish()).await??);
+        let unpacked = context.deadline.limit(unpacking.finish()).await?;
+        let unpacked =
+            unpacked.map_err(|error| ReceiveError::not_unpacked(error, || kills.since(killed)))?;
+        context.progress.unpacked = Some(unpacked);
         Ok(Received::new(lease, self.header))
     }
 
@@ -212,10 +231,11 @@ impl From<NotIndexed> for ReceiveError {
     }
 }
 
-impl From<NotUnpacked> for ReceiveError {
-    fn from(error: NotUnpacked) -> Self {
+impl ReceiveError {
+    fn not_unpacked(error: NotUnpacked, kill: impl FnOnce() -> Option<OomKill>) -> Self {
         match error {
             NotUnpacked::Refused(text) => Self::Archive(text),
+            NotUnpacked::Killed(excess) => Self::Killed { excess, oom: kill() },
             NotUnpacked::Unconfined(unconfined) => Self::Unconfined(unconfined),
         }
     }

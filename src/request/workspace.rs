@@ -16,7 +16,8 @@ use super::{
     captured::{Captured, OutputRoom},
     command::CommandSettings,
     deadline::{Deadline, DeadlinePassed},
-    hint::{self, Evidence, Hint},
+    excess,
+    hint::{Evidence, Hint},
     incoming::RequestHeader,
     memory::NoMemory,
     path::{AppPath, IllegalAppPath},
@@ -166,7 +167,7 @@ pub enum RunError {
         limit: usize,
     },
     /// The request used more memory, disk or files than its limit.
-    #[error("`{command}` was stopped: {}{}", hint::excess(*what, *limit, *used), shown(hint.as_ref()))]
+    #[error("`{command}` was stopped: {}{}", excess::excess(*what, *limit, *used), shown(hint.as_ref()))]
     Excess {
         /// The command, printable.
         command: String,

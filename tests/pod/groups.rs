@@ -2,7 +2,9 @@
 
 use std::{
     fs,
+    os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
+    process::Command,
     thread,
     time::Duration,
 };
@@ -97,6 +99,17 @@ impl Groups {
     /// Changes a limit while the container runs, as resizing a Pod does.
     pub(crate) fn set(&self, hierarchy: &str, file: &str, value: &str) {
         fs::write(self.file(hierarchy, file), value).unwrap();
+    }
+
+    /// Uses more memory in the container than it has, by a process that the kernel
+    /// then kills.
+    pub(crate) fn run_out_of_memory(&self) {
+        let list = self.file("memory", "cgroup.procs");
+        let enter = format!("echo 1000 > /proc/self/oom_score_adj; echo $$ > {}", list.display());
+        let take = format!("dd if=/dev/zero of=/dev/null bs={} count=1", self.memory_limit() * 2);
+        let mut command = Command::new("sh");
+        let status = command.args(["-c", &format!("{enter}; exec {take}")]).status().unwrap();
+        assert_eq!(status.signal(), Some(9), "it was not killed: {status}");
     }
 
     /// Prefers the container to other work on this machine, for figures.

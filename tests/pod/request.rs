@@ -72,6 +72,14 @@ impl Archive {
         Self { path: path.to_owned(), size: fs::metadata(path).unwrap().len(), checksum }
     }
 
+    /// An archive that is sent as far as it is written to the returned file, and its
+    /// bytes.
+    pub(crate) fn slow(&self, path: &Path) -> (Self, File, Vec<u8>) {
+        let bytes = fs::read(&self.path).unwrap();
+        let (slow, writer) = Self::stalled(path);
+        (Self { path: slow.path, ..self.clone() }, writer, bytes)
+    }
+
     /// An archive of which nothing is ever sent, while the returned file is open.
     pub(crate) fn stalled(path: &Path) -> (Self, File) {
         mkfifo(path, Mode::S_IRWXU).unwrap();

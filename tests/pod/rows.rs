@@ -5,4 +5,5 @@ mod crowd;
 mod descriptors;
 mod ending;
 mod lost;
+mod memory;
 mod volume;

@@ -2,10 +2,14 @@
 
 use std::{
     io,
-    os::fd::{AsFd, OwnedFd},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::process::ExitStatusExt,
+    },
+    process::ExitStatus,
 };
 
-use nix::errno::Errno;
+use nix::{errno::Errno, sys::signal::Signal};
 use prost::Message;
 use thiserror::Error;
 use tokio::{
@@ -28,6 +32,8 @@ pub struct Unconfined {
     reason: String,
     /// The error number; 0 if it is not known.
     errno: i32,
+    /// SIGKILL ended the worker.
+    is_killed: bool,
 }
 
 impl Unconfined {
@@ -37,8 +43,13 @@ impl Unconfined {
         [Errno::ENOSPC, Errno::EDQUOT].iter().any(|errno| *errno as i32 == self.errno)
     }
 
+    /// True if SIGKILL ended the worker, as the kernel does for lack of memory.
+    pub(super) fn is_killed(&self) -> bool {
+        self.is_killed
+    }
+
     fn new(reason: String) -> Self {
-        Self { reason, errno: 0 }
+        Self { reason, errno: 0, is_killed: false }
     }
 }
 
@@ -69,6 +80,8 @@ pub(super) struct Endpoints {
 
 /// Longest encoded grants in bytes. Longer ones would not fit into an order.
 const MAX_GRANTS: usize = 12 * 1024;
+
+const SIGKILL: i32 = Signal::SIGKILL as i32;
 
 /// Bytes received at a time; replies are far shorter.
 const PIECE: usize = 16 * 1024;
@@ -155,8 +168,9 @@ impl WorkerHandle {
         match (&mut self.ended).await {
             Ok(ended) if !ended.failure.is_empty() => Unconfined::new(ended.failure),
             Ok(ended) => {
+                let is_killed = ExitStatus::from_raw(ended.status).signal() == Some(SIGKILL);
                 let reason = format!("finish: the worker ended with status {}", ended.status);
-                Unconfined::new(reason)
+                Unconfined { is_killed, ..Unconfined::new(reason) }
             }
             Err(_gone) => Unconfined::new("continue: the spawner is gone".to_owned()),
         }
@@ -203,7 +217,7 @@ fn take_frame(buffer: &mut Vec<u8>) -> io::Result<Option<Reply>> {
 
 impl From<Failed> for Unconfined {
     fn from(failed: Failed) -> Self {
-        Self { reason: failed.step, errno: failed.errno }
+        Self { reason: failed.step, errno: failed.errno, is_killed: false }
     }
 }
 

@@ -8,6 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use nix::sys::signal::Signal;
 use thiserror::Error;
 use tokio::{net::unix::pipe, time::timeout_at};
 
@@ -72,10 +73,10 @@ pub struct Output {
 }
 
 impl Output {
-    /// The result if the deadline passed before the command started.
-    fn late(took: Duration) -> Self {
+    /// The result if the worker ended before the command started.
+    fn before_start(termination: Termination, took: Duration) -> Self {
         let (stdout, stderr) = (Vec::new(), Box::default());
-        Self { stdout, stderr, termination: Termination::Deadline, took, usage: None }
+        Self { stdout, stderr, termination, took, usage: None }
     }
 }
 
@@ -108,6 +109,10 @@ pub enum Termination {
         /// The part of this request in a limit of all requests together.
         used: Option<u64>,
     },
+}
+
+impl Termination {
+    const KILLED: Self = Self::Signal { number: Signal::SIGKILL as i32, core: false };
 }
 
 /// CPU time and memory of a command and its children.
@@ -155,8 +160,16 @@ impl Lease {
             Some(deadline) => timeout_at(deadline.into(), streams(&mut worker)).await.ok(),
             None => Some(streams(&mut worker).await),
         };
-        let Some(begun) = begun else { return Ok(Output::late(started.elapsed())) };
-        let (used, streams) = begun?;
+        let (used, streams) = match begun {
+            Some(Ok(begun)) => begun,
+            None => return Ok(Output::before_start(Termination::Deadline, started.elapsed())),
+            Some(Err(NotRun::Unconfined(error))) if error.is_killed() => {
+                self.end();
+                let end = self.limit_watch().reported().unwrap_or(Termination::KILLED);
+                return Ok(Output::before_start(end, started.elapsed()));
+            }
+            Some(Err(error)) => return Err(error),
+        };
         // Not earlier: before the command starts, the worker's process is
         // closed to the meter.
         let _ = self.send(Outgoing::Watch { lease: self.id() }).await;

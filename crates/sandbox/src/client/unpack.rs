@@ -8,6 +8,7 @@ use thiserror::Error;
 use super::{
     handle::{Unconfined, WorkerHandle, cannot},
     lease::Lease,
+    run::Termination,
 };
 use crate::wire::plan::{Answer, Task, UnpackTask};
 
@@ -26,6 +27,10 @@ pub enum NotUnpacked {
     /// The archive is refused. The text is Argo CD's if Argo CD has one.
     #[error("{0}")]
     Refused(String),
+    /// The worker was killed. The reason, if it is known, is
+    /// [`Termination::LimitExceeded`].
+    #[error("the worker was killed")]
+    Killed(Option<Termination>),
     /// The sandbox failed.
     #[error(transparent)]
     Unconfined(#[from] Unconfined),
@@ -82,7 +87,17 @@ impl Unpacking<'_> {
                 | Answer::Exited(_)
                 | Answer::NotStarted(_),
             )
-            | None => Err(NotUnpacked::Unconfined(self.worker.unexpected_end().await)),
+            | None => Err(self.unexpected_end().await),
+        }
+    }
+
+    async fn unexpected_end(&mut self) -> NotUnpacked {
+        let error = self.worker.unexpected_end().await;
+        if error.is_killed() {
+            // The spawner reports an exceeded limit before the end of the worker.
+            NotUnpacked::Killed(self.lease.limit_watch().reported())
+        } else {
+            NotUnpacked::Unconfined(error)
         }
     }
 }
