@@ -34,6 +34,9 @@ pub(super) enum NoUids {
 /// One of this many IDs of the range is reserved for groups of caches.
 const GROUPS: u32 = 8;
 
+/// If fewer UIDs are free than wanted, this part of them is left to others.
+const LEFT: usize = 4;
+
 /// UIDs that no other supervisor in this PID namespace leases while this value
 /// lives.
 #[derive(Debug)]
@@ -75,14 +78,14 @@ impl UidPool {
         // supervisors.
         let for_users = count - count / GROUPS;
         let last_user = first.saturating_add(for_users.saturating_sub(1));
-        let most = for_users.min(2 * wanted) as usize;
+        let wanted = for_users.min(2 * wanted) as usize;
         let choose = |seen: &Seen| {
             let is_free = |uid: &u32| {
                 let is_used = seen.used.contains(uid) || seen.claimed.contains(uid);
                 !is_used && !owned.contains(uid) && !reserved.contains(uid)
             };
-            let mut free: Vec<u32> = (first..=last_user).filter(is_free).take(most).collect();
-            free.truncate(free.len() / 2 * 2);
+            let mut free: Vec<u32> = (first..=last_user).filter(is_free).collect();
+            free.truncate(taken(free.len(), wanted));
             free
         };
         let mut claims = Claims::new().map_err(NoUids::Claim)?;
@@ -193,6 +196,12 @@ fn owned() -> Vec<u32> {
     found
 }
 
+/// UIDs to take, in pairs.
+fn taken(free: usize, wanted: usize) -> usize {
+    let part = if free < wanted { (free - free / LEFT).max(2).min(free) } else { wanted };
+    part / 2 * 2
+}
+
 #[cfg(test)]
 mod tests {
     use super::{
@@ -239,6 +248,13 @@ mod tests {
         assert!(uids.claim_left(first + 4));
         uids.leave().unwrap();
         drop(other);
+    }
+
+    #[test]
+    fn a_part_of_scarce_uids_is_left_to_others() {
+        assert_eq!(taken(418, 312), 312);
+        assert_eq!([taken(106, 312), taken(28, 312), taken(8, 312)], [80, 20, 6]);
+        assert_eq!([taken(2, 312), taken(1, 312), taken(0, 312)], [2, 0, 0]);
     }
 
     #[test]
