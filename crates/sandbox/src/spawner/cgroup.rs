@@ -96,8 +96,10 @@ pub(super) struct Cgroups {
     starts_inside: bool,
     /// Files on the work volume count as memory.
     counts_files: bool,
-    /// Cgroups that could not be removed yet.
+    /// Cgroups of leases that could not be removed yet.
     left: Vec<String>,
+    /// Those of other spawners, which may end later.
+    others: Vec<String>,
 }
 
 impl Cgroups {
@@ -118,11 +120,11 @@ impl Cgroups {
             Err(error) => return Err(place::refused(&place.path, error)),
         };
         let prepared = gather(&place, supervisor).and_then(|()| {
-            stale::remove(&place.directory);
-            requests(&place)
+            let others = stale::remove(&place.directory);
+            Ok((requests(&place)?, others))
         });
         match prepared {
-            Ok((name, requests)) => {
+            Ok(((name, requests), others)) => {
                 let left = Vec::new();
                 let mut cgroups = Self {
                     place,
@@ -133,6 +135,7 @@ impl Cgroups {
                     starts_inside: false,
                     counts_files,
                     left,
+                    others,
                 };
                 cgroups.starts_inside = cgroups.try_start();
                 Ok(cgroups)
@@ -175,11 +178,14 @@ impl Cgroups {
     }
 
     /// Removes the cgroup of a lease that has ended, and those that could not be
-    /// removed before.
+    /// removed before. An earlier spawner's lock may outlive it for a moment, so
+    /// its cgroup is among these.
     pub(super) fn remove(&mut self, cgroup: &RequestCgroup) {
         self.left.push(cgroup.name().to_owned());
         let requests = &self.requests;
         self.left.retain(|name| !matches!(requests.remove(name), Ok(()) | Err(Errno::ENOENT)));
+        let place = &self.place.directory;
+        self.others.retain(|name| !stale::is_gone_now(place, name));
     }
 
     /// Runs `child` in a new process in a cgroup.
@@ -211,7 +217,7 @@ const NOT_ENTERED: i32 = 125;
 impl Drop for Cgroups {
     /// Removes everything that this spawner created.
     fn drop(&mut self) {
-        stale::empty(&self.requests);
+        stale::empty_all(&self.requests);
         // Fails if a process could not be killed; the next start tries again.
         let _ = self.place.directory.remove(&self.name);
         restore(&self.place, self.is_first);
