@@ -6,8 +6,13 @@ pub(crate) mod report;
 pub(crate) mod server;
 mod system;
 pub(crate) mod victim;
+mod watch;
 
-use std::{env, panic, process::ExitCode, time::Instant};
+use std::{
+    env, panic,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 use crate::scenarios;
 
@@ -19,6 +24,10 @@ pub(crate) const PROGRAM: &str = "/usr/bin/vm";
 pub(crate) const DISKS: &str = "/opt/loop.ko";
 pub(crate) const DISK: &str = "/opt/disk";
 
+/// Time limit for one scenario, including the end of all its processes. The machine
+/// is emulated and slow.
+pub(crate) const SCENARIO: Duration = Duration::from_mins(3);
+
 /// The first process: sets the machine up, runs scenarios and powers off.
 pub(crate) fn init() -> ExitCode {
     system::set_up();
@@ -26,11 +35,14 @@ pub(crate) fn init() -> ExitCode {
         let Some(scenario) = scenarios::ALL.iter().find(|scenario| scenario.name == name) else {
             continue;
         };
+        println!("{name} begins");
         let began = Instant::now();
+        let watch = watch::start(&name);
         let result = panic::catch_unwind(scenario.run);
         report::write(&name, result.map_err(|panic| report::text(panic.as_ref())));
         println!("{name} took {:.1?}", began.elapsed());
         system::clear();
+        drop(watch);
     }
     system::power_off()
 }

@@ -1,11 +1,19 @@
 //! Commands that take too much.
 
-use std::{fs::File, io::Write, process::ExitCode, thread, time::Duration};
+use std::{
+    fs::File,
+    io::Write,
+    process::{Command, ExitCode},
+    thread,
+    time::Duration,
+};
 
 use nix::sys::{
     memfd::{MFdFlags, memfd_create},
     socket::{AddressFamily, SockFlag, SockType, socketpair},
 };
+
+use super::PROGRAM;
 
 /// First argument of this program as a plugin's command.
 pub(super) const ROLE: &str = "payload";
@@ -15,12 +23,18 @@ const HOLD: Duration = Duration::from_secs(20);
 
 const MIB: usize = 1 << 20;
 
+/// Mebibytes of buffers that each process of a crowd fills, and of memory that the
+/// first one takes: less than a measurement would notice.
+const CROWD_BUFFERS: usize = 30;
+const CROWD_FIRST: usize = 16;
+
 /// Runs the payload with this name and argument.
 pub(super) fn run(words: &[String]) -> ExitCode {
     let number = words.get(1).and_then(|word| word.parse().ok()).unwrap_or_default();
     match words.first().map(String::as_str) {
         Some("file") => file(number),
         Some("buffers") => buffers(number),
+        Some("crowd") => crowd(number),
         Some("spin") => spin(number),
         _ => return ExitCode::FAILURE,
     }
@@ -52,6 +66,20 @@ fn buffers(mebibytes: usize) {
         held.push((one, other));
     }
     thread::sleep(HOLD);
+}
+
+/// Starts this many processes that fill buffers. The kernel kills this one first,
+/// because it is the largest.
+fn crowd(processes: usize) {
+    let _own = vec![1_u8; CROWD_FIRST * MIB];
+    let start = |_| {
+        let arguments = [ROLE, "buffers", &CROWD_BUFFERS.to_string()];
+        Command::new(PROGRAM).args(arguments).spawn().expect("a process")
+    };
+    let crowd: Vec<_> = (0..processes).map(start).collect();
+    for mut process in crowd {
+        process.wait().expect("a status");
+    }
 }
 
 /// Keeps processors busy with this many threads.

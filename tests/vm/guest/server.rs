@@ -4,7 +4,8 @@ use std::{
     fs,
     os::unix::fs::{PermissionsExt, chown},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Command, Output, Stdio},
+    sync::mpsc,
     thread,
     time::{Duration, Instant},
 };
@@ -21,6 +22,16 @@ use super::{
 
 /// Time limit for anything to happen. The machine is emulated and slow.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Time between two looks.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// Directory of the supervisor's definitions, sockets and workspaces, and its log.
+pub(super) const DIRECTORY: &str = "/tmp/server";
+pub(super) const LOG: &str = "log";
+
+/// Starts a program again each time it ends.
+const LOOP: &str = "while :; do \"$0\" \"$@\"; done";
 
 /// A plugin: its name, the shell script of generate, and more lines of `spec`.
 pub(crate) type Plugin<'p> = (&'p str, &'p str, &'p str);
@@ -48,26 +59,24 @@ pub(crate) struct Settings<'s> {
 impl Settings<'_> {
     /// Starts the supervisor and waits until it serves all plugins.
     pub(crate) fn start(&self) -> Server {
-        let mut server = self.launch();
-        let until = Instant::now() + PATIENCE;
-        while !server.log().contains("\"msg\":\"ready\"") {
-            let ended = server.child.try_wait().unwrap();
-            assert!(ended.is_none() && Instant::now() < until, "not ready: {}", server.log());
-            thread::sleep(Duration::from_millis(20));
-        }
-        server
+        self.launch(&[PRODUCT]).ready()
+    }
+
+    /// The same with a shell that starts it again each time it ends.
+    pub(crate) fn start_again_and_again(&self) -> Server {
+        self.launch(&["/bin/sh", "-c", LOOP, PRODUCT]).ready()
     }
 
     /// Starts the supervisor, waits for its end, and returns the exit code and the
     /// log.
     pub(crate) fn refused(&self) -> (Option<i32>, String) {
-        let mut server = self.launch();
-        let code = server.child.wait().unwrap().code();
+        let mut server = self.launch(&[PRODUCT]);
+        let code = server.end();
         (code, server.log())
     }
 
-    fn launch(&self) -> Server {
-        let directory = Path::new("/tmp/server").to_owned();
+    fn launch(&self, program: &[&str]) -> Server {
+        let directory = Path::new(DIRECTORY).to_owned();
         // Sockets of an ended server would be mistaken for those of the new one.
         let _ = fs::remove_dir_all(&directory);
         for name in ["plugins", "app"] {
@@ -84,22 +93,39 @@ impl Settings<'_> {
             fs::write(directory.join("plugins").join(format!("{name}.yaml")), text).unwrap();
         }
         let mut command = match self.container {
-            Some(container) => container.command(PRODUCT),
-            None => Command::new(PRODUCT),
+            Some(container) => container.command(program[0]),
+            None => Command::new(program[0]),
         };
+        command.args(&program[1..]);
         let work = self.work.map_or_else(|| directory.join("work"), Path::to_owned);
         command.arg("serve").current_dir(&directory);
         command.args(["--plugins-dir", "plugins", "--socket-dir", "sockets", "--http", "off"]);
         command.args(["--log-format", "json"]).arg("--work-dir").arg(work).args(self.arguments);
-        let log = fs::File::create(directory.join("log")).unwrap();
+        let log = fs::File::create(directory.join(LOG)).unwrap();
         let child = command.env("PATH", "/bin:/usr/bin").stdin(Stdio::null()).stderr(log).spawn();
         Server { child: child.unwrap(), directory }
     }
 }
 
 impl Server {
+    /// Waits until it serves all plugins.
+    fn ready(mut self) -> Self {
+        let until = Instant::now() + PATIENCE;
+        while self.starts() == 0 {
+            let ended = self.child.try_wait().unwrap();
+            assert!(ended.is_none() && Instant::now() < until, "not ready: {}", self.log());
+            thread::sleep(LOOK_AGAIN);
+        }
+        self
+    }
+
+    /// Number of times that it was ready.
+    pub(crate) fn starts(&self) -> usize {
+        self.log().matches("\"msg\":\"ready\"").count()
+    }
+
     pub(crate) fn log(&self) -> String {
-        fs::read_to_string(self.directory.join("log")).unwrap_or_default()
+        fs::read_to_string(self.directory.join(LOG)).unwrap_or_default()
     }
 
     /// Starts a request. `timeout` is in seconds.
@@ -109,7 +135,7 @@ impl Server {
         command.arg("--socket").arg(self.directory.join(format!("sockets/{plugin}.sock")));
         command.args(["-o", "json", "--timeout", &format!("{timeout}s")]);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-        Request(child.unwrap())
+        Request::new(child.unwrap(), Duration::from_secs(timeout.into()) + PATIENCE)
     }
 
     /// Makes a request and waits for the manifests or the error.
@@ -132,7 +158,17 @@ impl Server {
     /// Stops the supervisor in order and waits for its end.
     pub(crate) fn stop(&mut self) {
         self.signal(Signal::SIGTERM);
-        self.child.wait().unwrap();
+        self.end();
+    }
+
+    /// Waits for its end and returns the exit code.
+    fn end(&mut self) -> Option<i32> {
+        let mut status = None;
+        until("the supervisor ends", || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        });
+        status.and_then(|status| status.code())
     }
 }
 
@@ -145,11 +181,30 @@ impl Drop for Server {
 
 /// A request that was started.
 #[derive(Debug)]
-pub(crate) struct Request(Child);
+pub(crate) struct Request {
+    client: Pid,
+    output: mpsc::Receiver<Output>,
+    limit: Duration,
+}
 
 impl Request {
+    fn new(client: Child, limit: Duration) -> Self {
+        let pid = Pid::from_raw(client.id().cast_signed());
+        let (sender, output) = mpsc::channel();
+        // Nobody may wait for it.
+        thread::spawn(move || sender.send(client.wait_with_output().unwrap()));
+        Self { client: pid, output, limit }
+    }
+
+    /// Ends its client, which ends the request.
+    pub(crate) fn vanish(self) {
+        kill(self.client, Signal::SIGKILL).unwrap();
+        self.wait().unwrap_err();
+    }
+
     pub(crate) fn wait(self) -> Result<String, String> {
-        let output = self.0.wait_with_output().unwrap();
+        let output = self.output.recv_timeout(self.limit);
+        let output = output.unwrap_or_else(|_| panic!("no answer in {:?}", self.limit));
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
         if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
     }
@@ -166,7 +221,7 @@ pub(crate) fn until(what: &str, mut is_true: impl FnMut() -> bool) {
     let until = Instant::now() + PATIENCE;
     while !is_true() {
         assert!(Instant::now() < until, "waited too long: {what}");
-        thread::sleep(Duration::from_millis(20));
+        thread::sleep(LOOK_AGAIN);
     }
 }
 

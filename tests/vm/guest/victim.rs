@@ -13,6 +13,15 @@ const TIMEOUT: u32 = 30;
 
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// Ends the victim's requests when it is dropped.
+struct Over<'o>(&'o AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Asks the victim all the time while `load` runs. It must answer each time, and
 /// once more at the end.
 #[track_caller]
@@ -28,8 +37,10 @@ pub(crate) fn during<T>(server: &Server, load: impl FnOnce() -> T) -> T {
             answers.push(server.ask("victim", TIMEOUT));
             answers
         });
+        // Also if the load panics: the scope waits for the victim.
+        let over = Over(&is_over);
         let result = load();
-        is_over.store(true, Ordering::Relaxed);
+        drop(over);
         (result, victim.join().expect("the victim's thread"))
     });
     for answer in &answers {

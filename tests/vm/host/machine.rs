@@ -1,11 +1,11 @@
 //! Boots a virtual machine and reads its results from the console.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     fs,
-    io::{BufRead, BufReader},
-    process::{Child, Command, Stdio},
-    sync::{Arc, Mutex, PoisonError},
+    io::{BufRead, BufReader, Read},
+    process::{Child, ChildStdout, Command, Stdio},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant},
 };
@@ -13,14 +13,24 @@ use std::{
 use tempfile::TempDir;
 
 use super::{image, kernel::Kernel};
-use crate::guest::report::{self, Report};
+use crate::guest::{self, report, report::Report};
 
 /// Time limit for all scenarios of a machine. They take about a minute on a machine
-/// that does nothing else, and many times as long on a busy one.
-const PATIENCE: Duration = Duration::from_mins(20);
+/// that does nothing else, and several times as long on a busy one.
+const WHOLE: Duration = Duration::from_mins(10);
+
+/// Longest time without a line on the console: a scenario that takes longer than
+/// its own limit reports it.
+const SILENCE: Duration = guest::SCENARIO.saturating_add(Duration::from_mins(1));
+
+/// Time between two looks at the emulator.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Lines of the console that a failure shows.
 const LAST_LINES: usize = 60;
+
+/// Longest line of the console that is kept.
+const LONGEST_LINE: u64 = 1 << 20;
 
 /// Without it, older kernels give up if the emulator gets no processor time while
 /// they test the timer.
@@ -28,53 +38,52 @@ const STARVED: &str = "no_timer_check";
 
 const EMULATOR: &str = "qemu-system-x86_64";
 
-/// A machine and, once it has run, the results of its scenarios.
+/// A machine that runs its scenarios in the background.
 #[derive(Debug)]
 pub(super) struct Machine {
-    kernel: Kernel,
-    scenarios: Vec<&'static str>,
-    results: Option<Results>,
+    shared: Arc<Shared>,
+    emulator: Arc<Mutex<Child>>,
+    /// Holds the file system until the machine has ended.
+    _directory: TempDir,
 }
 
-#[derive(Debug)]
-struct Results {
-    scenarios: BTreeMap<String, Result<(), String>>,
-    console: String,
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    results: BTreeMap<String, Result<(), String>>,
+    /// The last lines.
+    console: VecDeque<String>,
+    /// When the last line came.
+    heard: Option<Instant>,
+    /// The reason why no more results come.
+    end: Option<String>,
 }
 
 impl Machine {
-    /// A machine that runs these scenarios when the first result is asked for.
-    pub(super) fn new(kernel: Kernel, scenarios: Vec<&'static str>) -> Result<Self, String> {
+    /// Starts a machine that runs these scenarios. The error says what this machine
+    /// lacks.
+    pub(super) fn start(kernel: &Kernel, scenarios: &[&str]) -> Result<Self, String> {
         if !cfg!(target_arch = "x86_64") {
             return Err("the kernels are for x86-64".to_owned());
         }
         let version = Command::new(EMULATOR).arg("--version").stdout(Stdio::null()).status();
         version.map_err(|error| format!("{EMULATOR}: {error}: install qemu-system-x86"))?;
-        Ok(Self { kernel, scenarios, results: None })
-    }
-
-    /// The result of a scenario.
-    pub(super) fn result(&mut self, scenario: &str) -> Result<(), String> {
-        let results = match &self.results {
-            Some(results) => results,
-            None => self.results.insert(self.boot()?),
-        };
-        let lost = || Err(format!("no result; the console's last lines:\n{}", results.console));
-        results.scenarios.get(scenario).cloned().unwrap_or_else(lost)
-    }
-
-    fn boot(&self) -> Result<Results, String> {
         let directory = TempDir::new().map_err(|error| error.to_string())?;
         let initrd = directory.path().join("initrd");
-        fs::write(&initrd, image::build(&self.kernel)?).map_err(|error| error.to_string())?;
-        let scenarios = self.scenarios.join(",");
-        let mut machine = Command::new(EMULATOR)
+        fs::write(&initrd, image::build(kernel)?).map_err(|error| error.to_string())?;
+        let scenarios = scenarios.join(",");
+        let mut emulator = Command::new(EMULATOR)
             // The emulator works everywhere; hardware support may be nested and
             // broken.
             .args(["-accel", "tcg,thread=multi", "-cpu", "max", "-m", "1536", "-smp", "2"])
             .args(["-nodefaults", "-no-reboot", "-display", "none", "-serial", "stdio"])
             .arg("-kernel")
-            .arg(&self.kernel.image)
+            .arg(&kernel.image)
             .arg("-initrd")
             .arg(&initrd)
             .arg("-append")
@@ -84,49 +93,104 @@ impl Machine {
             .stderr(Stdio::inherit())
             .spawn()
             .map_err(|error| format!("{EMULATOR}: {error}"))?;
-        let console = machine.stdout.take().expect("a pipe");
-        let machine = Arc::new(Mutex::new(machine));
-        let watch = guard(Arc::clone(&machine));
-        let mut results = Results { scenarios: BTreeMap::new(), console: String::new() };
-        let mut last: Vec<String> = Vec::new();
-        for line in BufReader::new(console).split(b'\n').map_while(Result::ok) {
-            let line = String::from_utf8_lossy(&line).trim_end().to_owned();
-            if is_verbose() {
-                eprintln!("{line}");
-            }
-            if let Some(Report { scenario, result }) = report::read(&line) {
-                results.scenarios.insert(scenario, result);
-            }
-            last.push(line);
-        }
-        // The console is closed, so the machine has ended.
-        let _ = watch.join();
-        let from = last.len().saturating_sub(LAST_LINES);
-        results.console = last.split_off(from).join("\n");
-        Ok(results)
+        let console = emulator.stdout.take().expect("a pipe");
+        let shared = Arc::new(Shared::default());
+        let emulator = Arc::new(Mutex::new(emulator));
+        let (to, of) = (Arc::clone(&shared), Arc::clone(&emulator));
+        thread::spawn(move || to.read(console));
+        let watched = Arc::clone(&shared);
+        thread::spawn(move || watched.watch(&of));
+        Ok(Self { shared, emulator, _directory: directory })
     }
+
+    /// Waits for the result of a scenario.
+    pub(super) fn result(&self, scenario: &str) -> Result<(), String> {
+        let is_open =
+            |state: &mut State| !state.results.contains_key(scenario) && state.end.is_none();
+        // The watch ends the machine earlier.
+        let limit = WHOLE.saturating_add(SILENCE);
+        let (state, _) = self
+            .shared
+            .changed
+            .wait_timeout_while(self.shared.lock(), limit, is_open)
+            .unwrap_or_else(PoisonError::into_inner);
+        state.results.get(scenario).cloned().unwrap_or_else(|| {
+            let end = state.end.as_deref().unwrap_or("the machine neither answers nor ends");
+            let console = Vec::from(state.console.clone()).join("\n");
+            Err(format!("no result: {end}; the console's last lines:\n{console}"))
+        })
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let mut emulator = lock(&self.emulator);
+        let _ = emulator.kill();
+        let _ = emulator.wait();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// Reads the console until the emulator closes it.
+    fn read(&self, console: ChildStdout) {
+        let mut console = BufReader::new(console);
+        let mut line = Vec::new();
+        while console.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line).is_ok_and(|n| n > 0)
+        {
+            self.hear(String::from_utf8_lossy(&line).trim_end());
+            line.clear();
+        }
+    }
+
+    fn hear(&self, line: &str) {
+        if is_verbose() {
+            eprintln!("{line}");
+        }
+        let mut state = self.lock();
+        if let Some(Report { scenario, result }) = report::read(line) {
+            state.results.insert(scenario, result);
+        }
+        state.heard = Some(Instant::now());
+        state.console.push_back(line.to_owned());
+        if state.console.len() > LAST_LINES {
+            state.console.pop_front();
+        }
+        self.changed.notify_all();
+    }
+
+    /// Waits for the end of the emulator, and ends it if it takes too long.
+    fn watch(&self, emulator: &Mutex<Child>) {
+        let started = Instant::now();
+        let end = loop {
+            if let Ok(Some(status)) = lock(emulator).try_wait() {
+                break format!("the machine ended after {:.0?} ({status})", started.elapsed());
+            }
+            let heard = self.lock().heard.unwrap_or(started);
+            let limit = [(started, WHOLE, "ran for"), (heard, SILENCE, "wrote nothing for")];
+            let passed = limit.into_iter().find(|(since, limit, _)| since.elapsed() > *limit);
+            if let Some((_, limit, what)) = passed {
+                let _ = lock(emulator).kill();
+                break format!("the machine {what} {limit:?} and was stopped");
+            }
+            thread::sleep(LOOK_AGAIN);
+        };
+        // The last lines may not have been read yet.
+        thread::sleep(LOOK_AGAIN);
+        self.lock().end = Some(end);
+        self.changed.notify_all();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Shows the console with `CMP_SUPERVISOR_VM=verbose`.
 #[expect(clippy::disallowed_methods, reason = "the environment of tests, not of the product")]
 fn is_verbose() -> bool {
     std::env::var_os("CMP_SUPERVISOR_VM").is_some_and(|value| value == "verbose")
-}
-
-/// Ends a machine that takes too long.
-fn guard(machine: Arc<Mutex<Child>>) -> thread::JoinHandle<()> {
-    let until = Instant::now() + PATIENCE;
-    thread::spawn(move || {
-        loop {
-            let mut machine = machine.lock().unwrap_or_else(PoisonError::into_inner);
-            if !matches!(machine.try_wait(), Ok(None)) {
-                return;
-            }
-            if Instant::now() > until {
-                let _ = machine.kill();
-            }
-            drop(machine);
-            thread::sleep(Duration::from_millis(100));
-        }
-    })
 }

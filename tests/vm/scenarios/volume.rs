@@ -45,7 +45,8 @@ pub(super) fn used_up_inodes_are_freed() {
 fn fills(script: &str) {
     let _disk = Disk::mount();
     let plugins = [("hostile", script, ""), VICTIM];
-    let arguments = ["--isolation", "uid"];
+    // The limits that follow from the disk would end the request before it is full.
+    let arguments = ["--isolation", "uid", "--max-disk", "1Gi", "--max-files", "100000"];
     let work = Some(Path::new("/mnt/work"));
     let mut server =
         Settings { container: None, plugins: &plugins, arguments: &arguments, work }.start();
