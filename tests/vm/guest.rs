@@ -1,7 +1,9 @@
 //! Inside the machine: its first process, and the parts of scenarios.
 
 pub(crate) mod container;
+pub(crate) mod node;
 mod payload;
+pub(crate) mod pod;
 pub(crate) mod report;
 pub(crate) mod server;
 mod system;
@@ -14,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::scenarios;
+use crate::scenarios::{self, Line};
 
 /// Paths of the programs in the machine.
 pub(crate) const PRODUCT: &str = "/usr/bin/cmp-supervisor";
@@ -25,8 +27,8 @@ pub(crate) const DISKS: &str = "/opt/loop.ko";
 pub(crate) const DISK: &str = "/opt/disk";
 
 /// Time limit for one scenario, including the end of all its processes. The machine
-/// is emulated and slow.
-pub(crate) const SCENARIO: Duration = Duration::from_mins(3);
+/// is emulated and slow, and a node starts in its first scenario.
+pub(crate) const SCENARIO: Duration = Duration::from_mins(8);
 
 /// The first process: sets the machine up, runs scenarios and powers off.
 pub(crate) fn init() -> ExitCode {
@@ -41,7 +43,9 @@ pub(crate) fn init() -> ExitCode {
         let result = panic::catch_unwind(scenario.run);
         report::write(&name, result.map_err(|panic| report::text(panic.as_ref())));
         println!("{name} took {:.1?}", began.elapsed());
-        system::clear();
+        if !scenario.lines.contains(&Line::Node) {
+            system::clear();
+        }
         drop(watch);
     }
     system::power_off()

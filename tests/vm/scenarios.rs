@@ -2,31 +2,39 @@
 
 mod ability;
 mod memory;
+mod node;
 mod other;
 mod processes;
 mod volume;
 
 use std::fmt;
 
-/// A line of kernels.
+/// A line of kernels, or a node of Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     /// Landlock ABI 2.
     Linux6_1,
     /// Landlock ABI 6.
     Linux6_12,
+    /// The same with a kubelet.
+    Node,
 }
 
 impl Line {
-    pub(crate) const ALL: [Self; 2] = [Self::Linux6_1, Self::Linux6_12];
+    pub(crate) const ALL: [Self; 3] = [Self::Linux6_1, Self::Linux6_12, Self::Node];
+
+    /// The kernel that it boots.
+    pub(crate) fn kernel(self) -> &'static str {
+        match self {
+            Self::Linux6_1 => "6.1",
+            Self::Linux6_12 | Self::Node => "6.12",
+        }
+    }
 }
 
 impl fmt::Display for Line {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::Linux6_1 => "6.1",
-            Self::Linux6_12 => "6.12",
-        })
+        formatter.write_str(if *self == Self::Node { "node" } else { self.kernel() })
     }
 }
 
@@ -41,6 +49,7 @@ pub(crate) struct Scenario {
 
 const OLD: &[Line] = &[Line::Linux6_1];
 const NEW: &[Line] = &[Line::Linux6_12];
+const NODE: &[Line] = &[Line::Node];
 const BOTH: &[Line] = &[Line::Linux6_1, Line::Linux6_12];
 
 const fn scenario(name: &'static str, lines: &'static [Line], run: fn()) -> Scenario {
@@ -72,4 +81,10 @@ pub(crate) const ALL: &[Scenario] = &[
     scenario("a_clock_may_jump", NEW, other::a_clock_may_jump),
     scenario("a_full_disk_is_freed", NEW, volume::a_full_disk_is_freed),
     scenario("used_up_inodes_are_freed", NEW, volume::used_up_inodes_are_freed),
+    scenario("the_shipped_pod_answers", NODE, node::the_shipped_pod_answers),
+    scenario("a_fork_bomb_ends_alone", NODE, node::a_fork_bomb_ends_alone),
+    scenario("a_volume_is_filled", NODE, node::a_volume_is_filled),
+    scenario("large_repositories_are_answered", NODE, node::large_repositories_are_answered),
+    scenario("idle_connections_stop_no_probe", NODE, node::idle_connections_stop_no_probe),
+    scenario("a_changed_definition_is_served", NODE, node::a_changed_definition_is_served),
 ];

@@ -18,6 +18,7 @@ use nix::{
 use super::{
     PRODUCT, PROGRAM,
     container::{self, Container},
+    victim::Ask,
 };
 
 /// Time limit for anything to happen. The machine is emulated and slow.
@@ -130,12 +131,8 @@ impl Server {
 
     /// Starts a request. `timeout` is in seconds.
     pub(crate) fn start(&self, plugin: &str, timeout: u32) -> Request {
-        let mut command = Command::new(PRODUCT);
-        command.arg("render").arg(self.directory.join("app"));
-        command.arg("--socket").arg(self.directory.join(format!("sockets/{plugin}.sock")));
-        command.args(["-o", "json", "--timeout", &format!("{timeout}s")]);
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-        Request::new(child.unwrap(), Duration::from_secs(timeout.into()) + PATIENCE)
+        let socket = self.directory.join(format!("sockets/{plugin}.sock"));
+        request(&self.directory.join("app"), &socket, timeout)
     }
 
     /// Makes a request and waits for the manifests or the error.
@@ -172,11 +169,30 @@ impl Server {
     }
 }
 
+impl Ask for Server {
+    fn ask(&self, plugin: &str, timeout: u32) -> Result<String, String> {
+        self.ask(plugin, timeout)
+    }
+
+    fn log(&self) -> String {
+        self.log()
+    }
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Starts a request for an application. `timeout` is in seconds.
+pub(super) fn request(application: &Path, socket: &Path, timeout: u32) -> Request {
+    let mut command = Command::new(PRODUCT);
+    command.arg("render").arg(application).arg("--socket").arg(socket);
+    command.args(["-o", "json", "--timeout", &format!("{timeout}s")]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    Request::new(child.unwrap(), Duration::from_secs(timeout.into()) + PATIENCE)
 }
 
 /// A request that was started.

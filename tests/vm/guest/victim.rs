@@ -3,13 +3,11 @@
 use std::{
     sync::atomic::{AtomicBool, Ordering},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use super::server::Server;
-
 /// Time limit of one answer in seconds.
-const TIMEOUT: u32 = 30;
+const TIMEOUT: u32 = 60;
 
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -22,19 +20,31 @@ impl Drop for Over<'_> {
     }
 }
 
+/// A supervisor to ask.
+pub(crate) trait Ask {
+    /// Makes a request with a timeout in seconds.
+    fn ask(&self, plugin: &str, timeout: u32) -> Result<String, String>;
+
+    fn log(&self) -> String;
+}
+
 /// Asks the victim all the time while `load` runs. It must answer each time, and
 /// once more at the end.
 #[track_caller]
-pub(crate) fn during<T>(server: &Server, load: impl FnOnce() -> T) -> T {
+pub(crate) fn during<T>(server: &(impl Ask + Sync), load: impl FnOnce() -> T) -> T {
     let is_over = AtomicBool::new(false);
     let (result, answers) = thread::scope(|scope| {
         let victim = scope.spawn(|| {
+            let ask = || {
+                let began = Instant::now();
+                (server.ask("victim", TIMEOUT), began.elapsed())
+            };
             let mut answers = Vec::new();
             while !is_over.load(Ordering::Relaxed) {
-                answers.push(server.ask("victim", TIMEOUT));
+                answers.push(ask());
                 thread::sleep(PAUSE);
             }
-            answers.push(server.ask("victim", TIMEOUT));
+            answers.push(ask());
             answers
         });
         // Also if the load panics: the scope waits for the victim.
@@ -43,7 +53,9 @@ pub(crate) fn during<T>(server: &Server, load: impl FnOnce() -> T) -> T {
         drop(over);
         (result, victim.join().expect("the victim's thread"))
     });
-    for answer in &answers {
+    let slowest = answers.iter().map(|(_, time)| *time).max().unwrap_or_default();
+    println!("the victim was asked {} times, at most for {slowest:.1?}", answers.len());
+    for (answer, _) in &answers {
         assert!(answer.is_ok(), "the victim was not answered: {answer:?}\n{}", server.log());
     }
     result

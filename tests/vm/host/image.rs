@@ -13,7 +13,7 @@ use super::{archive::Archive, kernel::Kernel};
 use crate::guest;
 
 /// Names under which busybox is the program of that name.
-const TOOLS: [&str; 18] = [
+pub(super) const TOOLS: [&str; 18] = [
     "sh", "cat", "sleep", "dd", "true", "echo", "mount", "umount", "insmod", "mknod", "head",
     "tail", "ls", "rm", "date", "ip", "grep", "mkdir",
 ];
@@ -49,13 +49,13 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
 
 /// The program to test: that of this build, or another one.
 #[expect(clippy::disallowed_methods, reason = "the environment of tests, not of the product")]
-fn product() -> PathBuf {
+pub(super) fn product() -> PathBuf {
     let built = || env!("CARGO_BIN_EXE_cmp-supervisor").into();
     env::var_os("CMP_SUPERVISOR_VM_BINARY").map_or_else(built, PathBuf::from)
 }
 
 /// A busybox that needs no libraries.
-fn busybox() -> Result<PathBuf, String> {
+pub(super) fn busybox() -> Result<PathBuf, String> {
     let places = ["/bin/busybox", "/usr/bin/busybox"].map(PathBuf::from);
     let found = places.into_iter().find(|path| path.exists());
     let found = found.ok_or("no busybox: install busybox-static")?;
@@ -67,7 +67,7 @@ fn busybox() -> Result<PathBuf, String> {
 }
 
 /// The libraries of a program, its loader included.
-fn libraries(program: &Path) -> Result<Vec<PathBuf>, String> {
+pub(super) fn libraries(program: &Path) -> Result<Vec<PathBuf>, String> {
     let listed =
         Command::new("ldd").arg(program).output().map_err(|error| format!("ldd: {error}"))?;
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
@@ -77,7 +77,7 @@ fn libraries(program: &Path) -> Result<Vec<PathBuf>, String> {
 }
 
 /// The program without what only a debugger needs, which makes booting faster.
-fn stripped(program: &Path, scratch: &Path) -> PathBuf {
+pub(super) fn stripped(program: &Path, scratch: &Path) -> PathBuf {
     let copy = scratch.join(program.file_name().unwrap_or_default());
     let status = Command::new("strip").arg("-o").arg(&copy).arg(program).status();
     if status.is_ok_and(|status| status.success()) { copy } else { program.to_owned() }

@@ -28,7 +28,7 @@ impl Kernel {
         let images = fs::read_dir(package.join("boot")).ok()?.flatten();
         let image = images.map(|entry| entry.path()).find(|path| {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            name.starts_with(&format!("vmlinuz-{line}."))
+            name.starts_with(&format!("vmlinuz-{}.", line.kernel()))
         })?;
         let version = image.file_name()?.to_str()?.strip_prefix("vmlinuz-")?.to_owned();
         let modules = package.join("lib/modules").join(version).join("kernel/drivers/block");

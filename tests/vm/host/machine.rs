@@ -12,12 +12,12 @@ use std::{
 
 use tempfile::TempDir;
 
-use super::{image, kernel::Kernel};
+use super::{image, kernel::Kernel, node::Parts};
 use crate::guest::{self, report, report::Report};
 
 /// Time limit for all scenarios of a machine. They take about a minute on a machine
 /// that does nothing else, and several times as long on a busy one.
-const WHOLE: Duration = Duration::from_mins(10);
+const WHOLE: Duration = Duration::from_mins(20);
 
 /// Longest time without a line on the console: a scenario that takes longer than
 /// its own limit reports it.
@@ -32,9 +32,16 @@ const LAST_LINES: usize = 60;
 /// Longest line of the console that is kept.
 const LONGEST_LINE: u64 = 1 << 20;
 
-/// Without it, older kernels give up if the emulator gets no processor time while
-/// they test the timer.
-const STARVED: &str = "no_timer_check";
+/// Without `no_timer_check`, older kernels give up if the emulator gets no processor
+/// time while they test the timer.
+const CONSOLE: &str = "console=ttyS0 quiet panic=1 no_timer_check";
+
+/// Memory of a machine and of a node, in MiB.
+const MEMORY: &str = "1536";
+const NODE_MEMORY: &str = "4096";
+
+/// Boots from the disk of a node.
+const ROOT: &str = "root=/dev/nvme0n1 rootfstype=ext4 rw";
 
 const EMULATOR: &str = "qemu-system-x86_64";
 
@@ -65,29 +72,45 @@ struct State {
 }
 
 impl Machine {
-    /// Starts a machine that runs these scenarios. The error says what this machine
-    /// lacks.
-    pub(super) fn start(kernel: &Kernel, scenarios: &[&str]) -> Result<Self, String> {
+    /// Finds out whether this machine can emulate others.
+    pub(super) fn check() -> Result<(), String> {
         if !cfg!(target_arch = "x86_64") {
             return Err("the kernels are for x86-64".to_owned());
         }
         let version = Command::new(EMULATOR).arg("--version").stdout(Stdio::null()).status();
-        version.map_err(|error| format!("{EMULATOR}: {error}: install qemu-system-x86"))?;
+        version.map(drop).map_err(|error| format!("{EMULATOR}: {error}: install qemu-system-x86"))
+    }
+
+    /// Starts a machine, or a node, that runs these scenarios. The error says what this
+    /// machine lacks.
+    pub(super) fn start(
+        kernel: &Kernel,
+        node: Option<&Parts>,
+        scenarios: &[&str],
+    ) -> Result<Self, String> {
         let directory = TempDir::new().map_err(|error| error.to_string())?;
-        let initrd = directory.path().join("initrd");
-        fs::write(&initrd, image::build(kernel)?).map_err(|error| error.to_string())?;
-        let scenarios = scenarios.join(",");
-        let mut emulator = Command::new(EMULATOR)
+        let scenarios = format!("scenarios={}", scenarios.join(","));
+        let mut command = Command::new(EMULATOR);
+        if let Some(parts) = node {
+            let disk = parts.disk(directory.path())?;
+            command
+                .arg("-drive")
+                .arg(format!("file={},format=raw,if=none,id=disk,cache=unsafe", disk.display()))
+                .args(["-device", "nvme,drive=disk,serial=disk", "-m", NODE_MEMORY, "-append"])
+                .arg(format!("{CONSOLE} {ROOT} init={} {scenarios}", guest::PROGRAM));
+        } else {
+            let initrd = directory.path().join("initrd");
+            fs::write(&initrd, image::build(kernel)?).map_err(|error| error.to_string())?;
+            command.arg("-initrd").arg(&initrd);
+            command.args(["-m", MEMORY, "-append"]).arg(format!("{CONSOLE} {scenarios}"));
+        }
+        let mut emulator = command
             // The emulator works everywhere; hardware support may be nested and
             // broken.
-            .args(["-accel", "tcg,thread=multi", "-cpu", "max", "-m", "1536", "-smp", "2"])
+            .args(["-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2"])
             .args(["-nodefaults", "-no-reboot", "-display", "none", "-serial", "stdio"])
             .arg("-kernel")
             .arg(&kernel.image)
-            .arg("-initrd")
-            .arg(&initrd)
-            .arg("-append")
-            .arg(format!("console=ttyS0 quiet panic=1 {STARVED} scenarios={scenarios}"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
@@ -101,6 +124,13 @@ impl Machine {
         let watched = Arc::clone(&shared);
         thread::spawn(move || watched.watch(&of));
         Ok(Self { shared, emulator, _directory: directory })
+    }
+
+    /// Waits until the machine has ended.
+    pub(super) fn wait(&self) {
+        let is_open = |state: &mut State| state.end.is_none();
+        let limit = WHOLE.saturating_add(SILENCE);
+        drop(self.shared.changed.wait_timeout_while(self.shared.lock(), limit, is_open));
     }
 
     /// Waits for the result of a scenario.

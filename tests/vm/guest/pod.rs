@@ -1,0 +1,196 @@
+//! The shipped sidecar as a Pod on the node.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::LazyLock,
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use super::{
+    node,
+    server::{self, Request},
+    victim::Ask,
+};
+
+/// The patches that people apply.
+const MANIFEST: &str = include_str!("../../../deploy/kustomize/components/sidecar/sidecar.yaml");
+
+const NAME: &str = "pod";
+const PLUGINS: &str = "argocd-cmp-plugins";
+
+/// A short path, because those of sockets have a limit.
+const SOCKETS: &str = "/run/sockets";
+
+/// Time limit for a Pod to do something.
+const PATIENCE: Duration = Duration::from_mins(3);
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Plugins: their names and the shell scripts of generate.
+const SCRIPTS: [(&str, &str); 4] = [
+    ("victim", "echo 'revision: 1'"),
+    ("bomb", "while :; do sleep 300 & done"),
+    ("fill", "dd if=/dev/zero of=big bs=1M count=1500; sleep 1; exit 1"),
+    ("waits", "sleep 2; echo 'kind: Waits'"),
+];
+
+/// The Pod; it starts when it is first used, with the node.
+static POD: LazyLock<Pod> = LazyLock::new(Pod::start);
+
+/// A running Pod.
+#[derive(Debug)]
+pub(crate) struct Pod {
+    sockets: &'static Path,
+    cgroup: PathBuf,
+    /// PIDs of the container when it was idle.
+    processes: u64,
+}
+
+/// The Pod that all scenarios share.
+pub(crate) fn pod() -> &'static Pod {
+    &POD
+}
+
+impl Pod {
+    fn start() -> Self {
+        node::start();
+        for input in [plugins("revision: 1"), manifest()] {
+            node::kubectl(&["apply", "-f", "-"], &input.to_string()).unwrap();
+        }
+        until("the Pod is ready", || status()["ready"] == true);
+        let sockets = below(Path::new("/var/lib/kubelet/pods"), "victim.sock").expect("a socket");
+        std::os::unix::fs::symlink(sockets.parent().unwrap(), SOCKETS).unwrap();
+        let groups = Path::new("/sys/fs/cgroup/kubepods");
+        let cgroup = grouped(groups).expect("the container's cgroup");
+        let mut pod = Self { sockets: Path::new(SOCKETS), cgroup, processes: 0 };
+        pod.processes = pod.number("pids.current");
+        pod
+    }
+
+    /// A number in a file of the container's cgroup.
+    pub(crate) fn number(&self, file: &str) -> u64 {
+        fs::read_to_string(self.cgroup.join(file)).unwrap().trim().parse().unwrap()
+    }
+
+    pub(crate) fn begin(&self, plugin: &str, application: &Path, timeout: u32) -> Request {
+        server::request(application, &self.sockets.join(format!("{plugin}.sock")), timeout)
+    }
+
+    /// Asserts that the container was not restarted and that the kernel has not
+    /// killed anything in it, and waits until it is idle.
+    #[track_caller]
+    pub(crate) fn assert_unharmed(&self) {
+        let status = status();
+        assert_eq!(status["restartCount"], 0, "{status:#}\n{}", self.log());
+        assert_eq!(status["ready"], true, "{status:#}\n{}", self.log());
+        let events = fs::read_to_string(self.cgroup.join("memory.events")).unwrap();
+        assert!(events.contains("oom_kill 0"), "{events}\n{}", self.log());
+        until("its processes end", || self.number("pids.current") <= self.processes);
+    }
+}
+
+impl Ask for Pod {
+    fn ask(&self, plugin: &str, timeout: u32) -> Result<String, String> {
+        self.begin(plugin, Path::new("/etc"), timeout).wait()
+    }
+
+    fn log(&self) -> String {
+        let arguments = ["logs", NAME, "-c", "cmp-supervisor", "--tail", "30"];
+        node::kubectl(&arguments, "").unwrap_or_else(|error| error)
+    }
+}
+
+/// Changes the answer of the victim, and makes the kubelet look at once.
+pub(crate) fn change(answer: &str) {
+    node::kubectl(&["apply", "-f", "-"], &plugins(answer).to_string()).unwrap();
+    node::kubectl(&["annotate", "pod", NAME, "changed=1"], "").unwrap();
+}
+
+/// Waits until something is true.
+#[track_caller]
+pub(crate) fn until(what: &str, mut is_true: impl FnMut() -> bool) {
+    let gives_up = Instant::now() + PATIENCE;
+    while !is_true() {
+        let logs = || format!("{:#}\n{}\n{}", status(), events(), node::log("kubelet"));
+        assert!(Instant::now() < gives_up, "waited too long: {what}\n{}", logs());
+        thread::sleep(PAUSE);
+    }
+}
+
+/// The status of the sidecar.
+fn status() -> Value {
+    let text = node::kubectl(&["get", "pod", NAME, "-o", "json"], "").unwrap_or_default();
+    let pod: Value = serde_json::from_str(&text).unwrap_or_default();
+    pod["status"]["initContainerStatuses"][0].clone()
+}
+
+fn events() -> String {
+    node::kubectl(&["get", "events"], "").unwrap_or_else(|error| error)
+}
+
+fn plugins(answer: &str) -> Value {
+    let definition = |(name, script): (&str, &str)| {
+        let script = if name == "victim" { format!("echo '{answer}'") } else { script.to_owned() };
+        let definition = json!({
+            "apiVersion": "argoproj.io/v1alpha1",
+            "kind": "ConfigManagementPlugin",
+            "metadata": {"name": name},
+            "spec": {"generate": {"command": ["sh", "-c", script]}},
+        });
+        (format!("{name}.yaml"), Value::String(definition.to_string()))
+    };
+    let data: serde_json::Map<_, _> = SCRIPTS.into_iter().map(definition).collect();
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": PLUGINS}, "data": data})
+}
+
+/// A Pod with the container and the volumes of the shipped patches.
+fn manifest() -> Value {
+    let patches: Vec<Value> = serde_yaml::from_str(MANIFEST).unwrap();
+    let [mut sidecar, definitions, work] = <[Value; 3]>::try_from(patches)
+        .expect("a container and two volumes")
+        .map(|patch| patch["value"].clone());
+    sidecar["image"] = node::TAG.into();
+    let waiting = json!({"name": "repo-server", "image": node::PAUSE_TAG});
+    let sockets = json!({"name": "plugins", "emptyDir": {}});
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": NAME},
+        "spec": {
+            "nodeName": node::NAME,
+            "hostNetwork": true,
+            "automountServiceAccountToken": false,
+            "enableServiceLinks": false,
+            "terminationGracePeriodSeconds": 1,
+            "initContainers": [sidecar],
+            "containers": [waiting],
+            "volumes": [sockets, definitions, work],
+        },
+    })
+}
+
+/// Finds a file below a directory.
+fn below(directory: &Path, name: &str) -> Option<PathBuf> {
+    let entries = fs::read_dir(directory).ok()?.flatten();
+    let mut found = entries.map(|entry| entry.path());
+    found.find_map(|path| {
+        if path.file_name().is_some_and(|last| last == name) {
+            return Some(path);
+        }
+        let is_directory = path.is_dir() && !path.is_symlink();
+        is_directory.then(|| below(&path, name))?
+    })
+}
+
+/// Finds the cgroup that the kubelet lets end as a whole: that of a container with a
+/// memory limit.
+fn grouped(cgroup: &Path) -> Option<PathBuf> {
+    let read = |file| fs::read_to_string(cgroup.join(file)).unwrap_or_default();
+    if read("memory.oom.group").trim() == "1" && read("memory.max").trim() != "max" {
+        return Some(cgroup.to_owned());
+    }
+    super::container::children(cgroup).iter().find_map(|below| grouped(below))
+}

@@ -1,0 +1,74 @@
+//! The shipped sidecar on a node of Kubernetes.
+
+use std::{fs, net::TcpStream, path::Path, thread, time::Duration};
+
+use crate::guest::{
+    node::{ADDRESS, POD_PIDS},
+    pod::{change, pod, until},
+    victim::{self, Ask},
+};
+
+/// Files of a large repository, in directories of a hundred.
+const FILES: u32 = 7_000;
+const REQUESTS: usize = 16;
+
+/// Idle connections to the port of probes: more than the supervisor keeps.
+const CONNECTIONS: usize = 40;
+const PORT: u16 = 9180;
+
+/// Time in which a kubelet makes enough probes to restart a container: three, every
+/// ten seconds.
+const PROBES: Duration = Duration::from_secs(45);
+
+pub(super) fn the_shipped_pod_answers() {
+    let answer = pod().ask("victim", 60).unwrap();
+    assert!(answer.contains("revision"), "{answer}");
+    pod().assert_unharmed();
+}
+
+/// The Pod's limit of processes is not visible in the container.
+pub(super) fn a_fork_bomb_ends_alone() {
+    victim::during(pod(), || {
+        let bomb = pod().begin("bomb", Path::new("/etc"), 60);
+        until("many processes", || pod().number("pids.current") > POD_PIDS / 2);
+        bomb.vanish();
+    });
+    pod().assert_unharmed();
+}
+
+pub(super) fn a_volume_is_filled() {
+    let error = victim::during(pod(), || pod().ask("fill", 120)).unwrap_err();
+    assert!(error.contains("disk") || error.contains("memory"), "{error}");
+    pod().assert_unharmed();
+}
+
+pub(super) fn large_repositories_are_answered() {
+    let repository = Path::new("/root/repository");
+    for number in 0..FILES {
+        let directory = repository.join((number / 100).to_string());
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join(format!("{number}.yaml")), format!("a: {number}\n")).unwrap();
+    }
+    victim::during(pod(), || {
+        let requests: Vec<_> =
+            (0..REQUESTS).map(|_| pod().begin("waits", repository, 240)).collect();
+        for request in requests {
+            request.wait().unwrap();
+        }
+    });
+    pod().assert_unharmed();
+}
+
+pub(super) fn idle_connections_stop_no_probe() {
+    let connect = |_| TcpStream::connect((ADDRESS, PORT)).unwrap();
+    let idle: Vec<_> = (0..CONNECTIONS).map(connect).collect();
+    victim::during(pod(), || thread::sleep(PROBES));
+    pod().assert_unharmed();
+    drop(idle);
+}
+
+pub(super) fn a_changed_definition_is_served() {
+    change("revision: 2");
+    until("the change", || pod().ask("victim", 60).is_ok_and(|text| text.contains('2')));
+    pod().assert_unharmed();
+}
