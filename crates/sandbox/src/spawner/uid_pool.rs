@@ -34,7 +34,8 @@ pub(super) enum NoUids {
 /// One of this many IDs of the range is reserved for groups of caches.
 const GROUPS: u32 = 8;
 
-/// If fewer UIDs are free than wanted, this part of them is left to others.
+/// If other supervisors use the range and fewer UIDs are free than wanted, this
+/// part of them is left to further ones.
 const LEFT: usize = 4;
 
 /// UIDs that no other supervisor in this PID namespace leases while this value
@@ -85,7 +86,8 @@ impl UidPool {
                 !is_used && !owned.contains(uid) && !reserved.contains(uid)
             };
             let mut free: Vec<u32> = (first..=last_user).filter(is_free).collect();
-            free.truncate(taken(free.len(), wanted));
+            let are_others = (first..=last_user).any(|uid| seen.claimed.contains(&uid));
+            free.truncate(taken(free.len(), wanted, are_others));
             free
         };
         let mut claims = Claims::new().map_err(NoUids::Claim)?;
@@ -197,9 +199,9 @@ fn owned() -> Vec<u32> {
 }
 
 /// UIDs to take, in pairs.
-fn taken(free: usize, wanted: usize) -> usize {
-    let part = if free < wanted { (free - free / LEFT).max(2).min(free) } else { wanted };
-    part / 2 * 2
+fn taken(free: usize, wanted: usize, are_others: bool) -> usize {
+    let most = if are_others && free < wanted { (free - free / LEFT).max(2) } else { wanted };
+    most.min(free) / 2 * 2
 }
 
 #[cfg(test)]
@@ -252,9 +254,9 @@ mod tests {
 
     #[test]
     fn a_part_of_scarce_uids_is_left_to_others() {
-        assert_eq!(taken(418, 312), 312);
-        assert_eq!([taken(106, 312), taken(28, 312), taken(8, 312)], [80, 20, 6]);
-        assert_eq!([taken(2, 312), taken(1, 312), taken(0, 312)], [2, 0, 0]);
+        let beside = |free| taken(free, 312, true);
+        assert_eq!([418, 106, 28, 8, 2, 1, 0].map(beside), [312, 80, 20, 6, 2, 0, 0]);
+        assert_eq!(taken(106, 312, false), 106, "there are no others");
     }
 
     #[test]
