@@ -137,9 +137,13 @@ impl Admin {
             Page::Metrics => text(StatusCode::OK, self.metrics.render()),
             Page::Alive(detail) => probed("livez", &self.states.borrow().liveness(), detail),
             Page::Ready(detail) => probed("readyz", &self.states.borrow().readiness(), detail),
-            Page::Plugins => json(StatusCode::OK, &self.states.borrow()),
+            Page::Plugins => json(StatusCode::OK, &self.summary(&self.states.borrow())),
             Page::Reload => self.reload_in_time().await,
         }
+    }
+
+    fn summary(&self, state: &State) -> Summary {
+        Summary::from(state).with_queues(&self.metrics)
     }
 
     async fn reload_in_time(self) -> Response<Full<Bytes>> {
@@ -147,8 +151,8 @@ impl Admin {
             let refusal = "too many reloads at once: try again when they have ended";
             return text(StatusCode::TOO_MANY_REQUESTS, refusal);
         };
-        match timeout(RELOAD_TIMEOUT, self.reload()).await {
-            Ok(Some(state)) => json(status(state.result), &state),
+        match timeout(RELOAD_TIMEOUT, self.clone().reload()).await {
+            Ok(Some(state)) => json(status(state.result), &self.summary(&state)),
             Ok(None) => text(StatusCode::SERVICE_UNAVAILABLE, "stopping"),
             Err(_slow) => text(
                 StatusCode::GATEWAY_TIMEOUT,
@@ -240,8 +244,8 @@ fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
     response(status, "text/plain; version=0.0.4; charset=utf-8", body.into())
 }
 
-fn json(status: StatusCode, state: &State) -> Response<Full<Bytes>> {
-    match serde_json::to_vec_pretty(&Summary::from(state)) {
+fn json(status: StatusCode, summary: &Summary) -> Response<Full<Bytes>> {
+    match serde_json::to_vec_pretty(summary) {
         Ok(body) => response(status, "application/json", body.into()),
         Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
     }

@@ -2,6 +2,7 @@
 
 mod budget;
 mod outcome;
+mod queue;
 mod reload;
 mod sandbox;
 mod tombstone;
@@ -19,6 +20,7 @@ use metrics_exporter_prometheus::{
 use serde::{Deserialize, Serialize};
 
 pub use self::outcome::Outcome;
+pub use self::queue::{Queue, Waiting};
 pub use self::reload::{Configured, PluginState, Reload, WatchError};
 use self::tombstone::Tombstones;
 
@@ -94,6 +96,7 @@ pub struct Metrics {
     recorder: Arc<PrometheusRecorder>,
     handle: PrometheusHandle,
     gone: Tombstones,
+    queues: queue::Queues,
 }
 
 /// The metrics of one plugin. Cheap to clone.
@@ -120,8 +123,8 @@ impl Metrics {
     #[must_use]
     pub fn new() -> Self {
         let recorder = Arc::new(with_buckets(PrometheusBuilder::new()).build_recorder());
-        let gone = Tombstones::default();
-        let metrics = Self { handle: recorder.handle(), recorder, gone };
+        let (gone, queues) = (Tombstones::default(), queue::Queues::default());
+        let metrics = Self { handle: recorder.handle(), recorder, gone, queues };
         metrics.describe();
         let build = [Label::new("version", env!("CARGO_PKG_VERSION"))];
         metrics.gauge(BUILD_INFO, &build).set(1.0);
@@ -190,6 +193,7 @@ impl Metrics {
         );
         self.describe_reload();
         self.describe_budget();
+        self.describe_queue();
         self.describe_sandbox();
     }
 
@@ -261,6 +265,7 @@ impl PluginMetrics {
     fn initialise(&self) {
         self.metrics.gauge(PLUGIN_UP, &[self.label()]).increment(0.0);
         self.metrics.counter(EMPTY, &[self.label()]).absolute(0);
+        self.waiting().increment(0.0);
         for method in Method::ALL {
             self.in_flight(method).increment(0.0);
             for outcome in Outcome::ALL {

@@ -19,7 +19,7 @@ pub use self::{
     check::{Check, Component, Condition, print, report},
     gauges::measure,
     origin::{Digest, Origin},
-    summary::{Plugin, Summary},
+    summary::{Plugin, PluginQueue, Summary},
 };
 use crate::{
     budget::Budget,
@@ -173,6 +173,7 @@ impl State {
             generation: origin.map(|origin| origin.generation),
             loaded_at: origin.map(|origin| rfc3339(origin.loaded_at)),
             hash: origin.map(|origin| origin.digest.short()),
+            queue: None,
             problems: problems.into_iter().map(Problem::text).chain(failure.cloned()).collect(),
         }
     }

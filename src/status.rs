@@ -16,7 +16,7 @@ use crate::{
     config::{Status, TextFormat},
     http_client::get,
     metrics::PluginState,
-    state::{Check, Plugin, Summary},
+    state::{Check, Plugin, PluginQueue, Summary},
 };
 
 /// Time limit for the answer.
@@ -146,7 +146,7 @@ fn rows(plugins: &[Plugin], text: &mut String) {
             or_dash(&plugin.loaded_at),
         ]
     };
-    let rows: Vec<_> = plugins.iter().map(|plugin| (row(plugin), &plugin.problems)).collect();
+    let rows: Vec<_> = plugins.iter().map(|plugin| (row(plugin), plugin)).collect();
     let cells = || std::iter::once(&head).chain(rows.iter().map(|(cells, _)| cells));
     let width = |column: usize| {
         cells().filter_map(|cells| cells.get(column)).map(|cell| cell.chars().count()).max()
@@ -158,9 +158,13 @@ fn rows(plugins: &[Plugin], text: &mut String) {
         line.trim_end().to_owned() + "\n"
     };
     text.push_str(&line(&head));
-    for (cells, problems) in &rows {
+    for (cells, plugin) in &rows {
         text.push_str(&line(cells));
-        for problem in *problems {
+        if let Some(PluginQueue { waiting, longest_seconds }) = plugin.queue {
+            let _ =
+                writeln!(text, "    requests waiting: {waiting}, for up to {longest_seconds} s");
+        }
+        for problem in &plugin.problems {
             let _ = writeln!(text, "    {problem}");
         }
     }
@@ -180,6 +184,7 @@ mod tests {
             generation: Some(2),
             loaded_at: None,
             hash: None,
+            queue: None,
             problems: problems.iter().map(|&problem| problem.to_owned()).collect(),
         };
         Summary {
@@ -202,6 +207,14 @@ mod tests {
                      PLUGIN   STATE  FILE       GENERATION  LOADED\n\
                      helm-v1  stale  helm.yaml  2           -\n    not YAML";
         assert_eq!(table(&summary(PluginState::Stale, &["not YAML"])), lines);
+    }
+
+    #[test]
+    fn waiting_requests_are_shown_below_their_plugin() {
+        let mut summary = summary(PluginState::Serving, &[]);
+        summary.plugins[0].queue = Some(PluginQueue { waiting: 3, longest_seconds: 12 });
+        let text = table(&summary);
+        assert!(text.ends_with("\n    requests waiting: 3, for up to 12 s"), "{text}");
     }
 
     #[test]

@@ -53,7 +53,7 @@ impl Call {
                 plugin: Arc::clone(plugin),
                 redactor: Arc::default(),
                 deadline: Deadline::new(granted, plugin.limits.timeout),
-                progress: Progress::default(),
+                progress: Progress::new(metrics.clone()),
             },
             method,
             metrics,

@@ -9,7 +9,10 @@ use cmp_sandbox::{Redactor, Unpacked, Usage};
 use serde::{Deserialize, Serialize};
 
 use super::deadline::Deadline;
-use crate::plugin::PluginDefinition;
+use crate::{
+    metrics::{PluginMetrics, Waiting},
+    plugin::PluginDefinition,
+};
 
 /// The data that all steps of a request share.
 #[derive(Debug)]
@@ -61,7 +64,7 @@ impl Phase {
 }
 
 /// The progress of a request, for its log line and its metrics.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Progress {
     /// Compressed bytes received.
     pub received: u64,
@@ -75,9 +78,19 @@ pub struct Progress {
     pub usage: Vec<(Phase, Usage)>,
     phases: Vec<(Phase, Duration)>,
     current: Option<(Phase, Instant)>,
+    metrics: Option<PluginMetrics>,
+    /// Set while the request waits for its turn.
+    waiting: Option<Waiting>,
 }
 
 impl Progress {
+    /// The progress of a new request, which counts among those that wait while it
+    /// does.
+    #[must_use]
+    pub fn new(metrics: PluginMetrics) -> Self {
+        Self { metrics: Some(metrics), ..Self::default() }
+    }
+
     /// Begins a phase and ends the previous one, unless they are the same.
     pub fn enter(&mut self, phase: Phase) {
         if self.phase() == Some(phase) {
@@ -86,6 +99,8 @@ impl Progress {
         let now = Instant::now();
         self.close(now);
         self.current = Some((phase, now));
+        let metrics = self.metrics.as_ref().filter(|_| phase == Phase::Queue);
+        self.waiting = metrics.map(PluginMetrics::waits);
     }
 
     /// Ends the last phase.
@@ -108,6 +123,7 @@ impl Progress {
     fn close(&mut self, now: Instant) {
         if let Some((phase, began)) = self.current.take() {
             self.phases.push((phase, now - began));
+            self.waiting = None;
         }
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{Check, Kept, State};
 use crate::{
     budget::Budget,
-    metrics::{PluginState, Reload},
+    metrics::{Metrics, PluginState, Queue, Reload},
 };
 
 /// The state of a supervisor, as JSON.
@@ -57,8 +57,21 @@ pub struct Plugin {
     pub loaded_at: Option<String>,
     /// First digits of the digest of its file.
     pub hash: Option<String>,
+    /// Its requests that wait for a place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<PluginQueue>,
     /// All its problems.
     pub problems: Vec<String>,
+}
+
+/// The requests of a plugin that wait for a place.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PluginQueue {
+    /// Number of requests.
+    pub waiting: usize,
+    /// Time for which the first of them has waited.
+    pub longest_seconds: u64,
 }
 
 impl From<&State> for Summary {
@@ -76,6 +89,21 @@ impl From<&State> for Summary {
             budget: state.budget.clone(),
             plugins: state.plugins(),
         }
+    }
+}
+
+impl Summary {
+    /// Adds the requests that wait now.
+    #[must_use]
+    pub fn with_queues(mut self, metrics: &Metrics) -> Self {
+        for plugin in &mut self.plugins {
+            let queue = plugin.name.as_deref().and_then(|name| metrics.queue(name));
+            plugin.queue = queue.map(|Queue { waiting, longest }| PluginQueue {
+                waiting,
+                longest_seconds: longest.as_secs(),
+            });
+        }
+        self
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{thread, time::Duration};
 
-use crate::{container::Container, plugin::Plugin, running::PATIENCE};
+use crate::{container::Container, plugin::Plugin, request::Call, running::PATIENCE};
 
 #[test]
 fn five_hundred_concurrent_requests_are_all_answered() {
@@ -17,6 +17,27 @@ fn five_hundred_concurrent_requests_are_all_answered() {
         assert_eq!(call.wait().unwrap(), [format!(r#"{{"number":{number}}}"#)]);
     }
     victim.end().assert_unharmed(PATIENCE);
+    pod.assert_baseline();
+}
+
+#[test]
+fn waiting_requests_are_counted_for_each_plugin() {
+    let slow = Plugin::new("slow", "sleep 100; echo '{}'");
+    let Some(pod) = Container::new().start(&[slow], &["--max-requests", "1"]) else { return };
+    let first = pod.request("slow").start();
+    pod.until("a running request", |pod| !pod.tenants().is_empty());
+    let waiting: Vec<_> = (0..3).map(|_| pod.request("slow").start()).collect();
+    let metric = "argocd_cmp_requests_waiting{plugin=\"slow\"}";
+    pod.until("three requests in the queue", |pod| pod.metric(metric) == Some(3.0));
+    let (_, page) = pod.network().ask("GET", "/plugins", PATIENCE).unwrap();
+    assert!(page.contains("\"waiting\": 3") && page.contains("\"longestSeconds\": "), "{page}");
+    first.vanish();
+    waiting.into_iter().for_each(Call::vanish);
+    pod.until("an empty queue", |pod| pod.metric(metric) == Some(0.0));
+    let ended = "argocd_cmp_request_queue_duration_seconds_count{plugin=\"slow\"}";
+    assert_eq!(pod.metric(ended), Some(4.0));
+    let (_, page) = pod.network().ask("GET", "/plugins", PATIENCE).unwrap();
+    assert!(!page.contains("waiting"), "{page}");
     pod.assert_baseline();
 }
 

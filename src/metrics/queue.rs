@@ -1,0 +1,135 @@
+//! Metrics of requests that wait for a place, and their number for `/plugins`.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use metrics::Gauge;
+
+use super::{Metrics, PluginMetrics};
+
+const WAITING: &str = "argocd_cmp_requests_waiting";
+const WAITED: &str = "argocd_cmp_request_queue_duration_seconds";
+
+/// Requests that wait now, by plugin: the number of each and its arrival. Cheap to
+/// clone.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Queues(Arc<Mutex<Arrivals>>);
+
+#[derive(Debug, Default)]
+struct Arrivals {
+    last: u64,
+    plugins: HashMap<Arc<str>, BTreeMap<u64, Instant>>,
+}
+
+/// The requests of a plugin that wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Queue {
+    /// Number of requests.
+    pub waiting: usize,
+    /// Time for which the first of them has waited.
+    pub longest: Duration,
+}
+
+/// A request that waits. Dropping it ends the wait.
+#[derive(Debug)]
+pub struct Waiting {
+    metrics: PluginMetrics,
+    number: u64,
+    since: Instant,
+}
+
+impl Queues {
+    fn enter(&self, plugin: &Arc<str>, now: Instant) -> u64 {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.last += 1;
+        let number = all.last;
+        all.plugins.entry(Arc::clone(plugin)).or_default().insert(number, now);
+        number
+    }
+
+    fn leave(&self, plugin: &Arc<str>, number: u64) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(waiting) = all.plugins.get_mut(plugin) {
+            waiting.remove(&number);
+            if waiting.is_empty() {
+                all.plugins.remove(plugin);
+            }
+        }
+    }
+
+    fn of(&self, plugin: &str, now: Instant) -> Option<Queue> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let arrivals = all.plugins.get(plugin)?;
+        let (_, first) = arrivals.first_key_value()?;
+        let longest = now.saturating_duration_since(*first);
+        Some(Queue { waiting: arrivals.len(), longest })
+    }
+}
+
+impl Metrics {
+    /// The plugin's requests that wait now; `None` if none does.
+    #[must_use]
+    pub fn queue(&self, plugin: &str) -> Option<Queue> {
+        self.queues.of(plugin, Instant::now())
+    }
+
+    pub(super) fn describe_queue(&self) {
+        self.describe_gauge(WAITING, "Requests that wait for a place.");
+        self.describe_seconds(WAITED, "Time for which requests waited for a place.");
+    }
+}
+
+impl PluginMetrics {
+    /// Counts a request that begins to wait.
+    #[must_use]
+    pub fn waits(&self) -> Waiting {
+        let (metrics, since) = (self.clone(), Instant::now());
+        let number = metrics.metrics.queues.enter(&metrics.plugin, since);
+        metrics.waiting().increment(1.0);
+        Waiting { metrics, number, since }
+    }
+
+    pub(super) fn waiting(&self) -> Gauge {
+        self.metrics.gauge(WAITING, &[self.label()])
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let PluginMetrics { metrics, plugin } = &self.metrics;
+        metrics.queues.leave(plugin, self.number);
+        self.metrics.waiting().decrement(1.0);
+        metrics.histogram(WAITED, &[self.metrics.label()]).record(self.since.elapsed());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_waiting_request_is_counted_until_its_wait_ends() {
+        let metrics = Metrics::new();
+        let (one, other) = (metrics.plugin("one"), metrics.plugin("other"));
+        let has = |line: &str| metrics.render().lines().any(|shown| shown == line);
+        assert!(has(r#"argocd_cmp_requests_waiting{plugin="one"} 0"#));
+        let (first, second) = (one.waits(), one.waits());
+        let _third = other.waits();
+        assert!(has(r#"argocd_cmp_requests_waiting{plugin="one"} 2"#));
+        assert_eq!(metrics.queue("one").map(|queue| queue.waiting), Some(2));
+        let first_since = first.since;
+        let soon = first_since + Duration::from_mins(1);
+        let longest = |queues: &Queues| queues.of("one", soon).map(|queue| queue.longest);
+        assert_eq!(longest(&metrics.queues), Some(Duration::from_mins(1)));
+        drop(first);
+        assert!(longest(&metrics.queues) <= Some(Duration::from_mins(1)));
+        drop(second);
+        assert_eq!(metrics.queue("one"), None);
+        assert!(has(r#"argocd_cmp_requests_waiting{plugin="one"} 0"#));
+        assert!(has(r#"argocd_cmp_requests_waiting{plugin="other"} 1"#));
+        assert!(has(r#"argocd_cmp_request_queue_duration_seconds_count{plugin="one"} 2"#));
+    }
+}
