@@ -189,7 +189,7 @@ impl Budget {
 }
 
 /// A size for people, in whole MiB if it is at least one.
-fn show(bytes: u64) -> String {
+pub(crate) fn show(bytes: u64) -> String {
     MEMORY.say(whole(bytes))
 }
 

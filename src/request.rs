@@ -43,6 +43,7 @@ pub use self::{
     convert::{Converter, EncodeAnnouncements},
     deadline::{Clock, Deadline, DeadlinePassed},
     discovery::{IndexedArchive, MatchAnswer, MatchCache, Undecided},
+    excess::Excess,
     hint::Hint,
     incoming::{
         ArchiveLimits, BrokenStream, ChunkStream, Incoming, ReceiveError, RequestHeader,
@@ -148,7 +149,7 @@ impl Pipeline {
         let plugin = Arc::clone(&context.plugin);
         let _own = self.admit_own(&incoming, context).await?;
         let (_permit, lease) = self.admit(Class::Generate, &incoming, context).await?;
-        let received = incoming.receive(lease, (self.limits, &self.defaults.oom), context).await;
+        let received = incoming.receive(lease, (self.limits, &self.defaults), context).await;
         let received = received.map_err(|error| self.not_received(error))?;
         let mut workspace = received.settle(&self.defaults)?;
         if let Some(init) = &plugin.init {
@@ -175,8 +176,7 @@ impl Pipeline {
         let plugin = Arc::clone(&context.plugin);
         if let Some(Discovery::Command(command)) = &plugin.discovery {
             let (_permit, lease) = self.admit(Class::Discover, &incoming, context).await?;
-            let received =
-                incoming.receive(lease, (self.limits, &self.defaults.oom), context).await;
+            let received = incoming.receive(lease, (self.limits, &self.defaults), context).await;
             let received = received.map_err(|error| self.not_received(error))?;
             let mut workspace = received.settle_rooted(&self.defaults);
             let output =
@@ -223,7 +223,7 @@ impl Pipeline {
         let plugin = Arc::clone(&context.plugin);
         let _own = self.admit_own(&incoming, context).await?;
         let (_permit, lease) = self.admit(Class::Generate, &incoming, context).await?;
-        let received = incoming.receive(lease, (self.limits, &self.defaults.oom), context).await;
+        let received = incoming.receive(lease, (self.limits, &self.defaults), context).await;
         let received = received.map_err(|error| self.not_received(error))?;
         let mut workspace = received.settle(&self.defaults)?;
         let printed = match &plugin.dynamic {

@@ -271,7 +271,7 @@ fn pipeline(config: &Serve, link: Link, budget: watch::Receiver<Budget>) -> Pipe
     Pipeline {
         link,
         admission: Admission::new(budget.clone()),
-        budget,
+        budget: budget.clone(),
         own: Lanes::new(now.queue.amount),
         cache: MatchCache::default(),
         names: Names::new(),
@@ -291,6 +291,7 @@ fn pipeline(config: &Serve, link: Link, budget: watch::Receiver<Budget>) -> Pipe
             max_output: usize::try_from(size(now.each.output.amount)).unwrap_or(usize::MAX),
             timeout: config.exec_timeout(),
             bounds: config.bounds(),
+            budget,
             oom: OomCounter::find(),
         }),
     }

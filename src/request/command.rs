@@ -56,8 +56,10 @@ pub(super) fn bounds(general: &Bounds, plugin: &PluginDefinition) -> Bounds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{container::OomCounter, plugin};
     use cmp_sandbox::{Network, Redactor};
+    use tokio::sync::watch;
+
+    use crate::{budget::Budget, container::OomCounter, plugin};
 
     fn defaults() -> CommandDefaults {
         CommandDefaults {
@@ -79,6 +81,7 @@ mod tests {
                 cpu_seconds: Some(10),
                 ..Bounds::default()
             },
+            budget: watch::channel(Budget::default()).1,
             oom: OomCounter::default(),
         }
     }

@@ -1,8 +1,14 @@
 //! Texts about limits of memory, disk and processes that a request exceeded.
 
+use std::{
+    borrow::Cow,
+    fmt::{self, Formatter},
+};
+
 use cmp_sandbox::{ExceededLimit, Termination};
 
 use crate::{
+    budget::{self, Budget},
     container::{Bound, OomKill},
     settings::{DISK, FILES, MEMORY, PROCESSES, Setting},
 };
@@ -28,54 +34,102 @@ pub(super) fn out_of_memory(limit: &Bound, remedy: &str) -> String {
     }
 }
 
-/// Describes the limit that a request exceeded. `used` is its part of a limit of
-/// all requests together.
-pub(super) fn excess(what: ExceededLimit, limit: Option<u64>, used: Option<u64>) -> String {
-    let said = |row: &Setting, amount: Option<u64>| {
-        amount.map(|amount| row.say(amount)).unwrap_or_default()
-    };
-    let amount = |row: &Setting| said(row, limit);
-    let total = |row: &Setting, what: &str| {
-        format!(
-            "all requests together exceeded the {} of {what} that the container has for them, \
-             and this one used the most, {}",
-            amount(row),
-            said(row, used)
-        )
-    };
-    match what {
-        ExceededLimit::Memory => {
-            format!("its processes took more than {} of memory", amount(&MEMORY))
+/// A limit of a whole request, or of all requests together, that was exceeded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Excess {
+    pub(super) what: ExceededLimit,
+    /// In bytes, files or processes.
+    limit: Option<u64>,
+    /// The part of this request in a limit of all requests together.
+    used: Option<u64>,
+    /// The origin of a limit of all requests together.
+    origin: Cow<'static, str>,
+}
+
+impl Excess {
+    /// The limit that ended a command, if one did.
+    pub(super) fn of(end: Termination, budget: &Budget) -> Option<Self> {
+        let Termination::LimitExceeded { what, limit, used } = end else { return None };
+        let share = match what {
+            ExceededLimit::TotalMemory => Some((budget.memory.amount, &budget.memory.origin)),
+            ExceededLimit::TotalProcesses => {
+                Some((budget.processes.amount, &budget.processes.origin))
+            }
+            ExceededLimit::Memory
+            | ExceededLimit::Disk
+            | ExceededLimit::Files
+            | ExceededLimit::Processes
+            | ExceededLimit::Unmeasured => None,
+        };
+        let limit = limit.or(share.map(|(amount, _)| amount));
+        let origin = share.map(|(_, origin)| origin.clone()).unwrap_or_default();
+        Some(Self { what, limit, used, origin })
+    }
+
+    fn limit(&self, row: &Setting) -> String {
+        self.limit.map(|limit| row.say(limit)).unwrap_or_default()
+    }
+
+    /// A limit of all requests together. `most` has a place for the number.
+    fn total(
+        &self,
+        formatter: &mut Formatter<'_>,
+        most: &str,
+        used: Option<String>,
+    ) -> fmt::Result {
+        let Self { origin, .. } = self;
+        write!(
+            formatter,
+            "all requests together {most} that the container has for them ({origin})"
+        )?;
+        match used {
+            Some(used) => write!(formatter, ", and this one used the most, {used}"),
+            None => formatter.write_str(", and this one was ended"),
         }
-        ExceededLimit::Disk => format!("its files took more than {} of disk", amount(&DISK)),
-        ExceededLimit::Files => {
-            format!("it had more than {} files and directories", amount(&FILES))
-        }
-        ExceededLimit::Processes => {
-            format!("it had more than {} processes and threads", amount(&PROCESSES))
-        }
-        ExceededLimit::TotalMemory => total(&MEMORY, "memory"),
-        ExceededLimit::TotalProcesses => {
-            format!(
-                "all requests together had more than the {} processes and threads that the \
-                 container has for them, and this one had the most, {}",
-                amount(&PROCESSES),
-                said(&PROCESSES, used)
-            )
-        }
-        ExceededLimit::Unmeasured => {
-            "its use of memory and disk could not be measured: it hides processes or files, \
-             has too many open, or moves directories all the time"
-                .to_owned()
+    }
+}
+
+impl fmt::Display for Excess {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        match self.what {
+            ExceededLimit::Memory => {
+                write!(formatter, "its processes took more than {} of memory", self.limit(&MEMORY))
+            }
+            ExceededLimit::Disk => {
+                write!(formatter, "its files took more than {} of disk", self.limit(&DISK))
+            }
+            ExceededLimit::Files => {
+                write!(formatter, "it had more than {} files and directories", self.limit(&FILES))
+            }
+            ExceededLimit::Processes => {
+                write!(
+                    formatter,
+                    "it had more than {} processes and threads",
+                    self.limit(&PROCESSES)
+                )
+            }
+            ExceededLimit::TotalMemory => {
+                let most = format!("exceeded the {} of memory", self.limit(&MEMORY));
+                self.total(formatter, &most, self.used.map(budget::show))
+            }
+            ExceededLimit::TotalProcesses => {
+                let limit = self.limit(&PROCESSES);
+                let most = format!("had more than the {limit} processes and threads");
+                self.total(formatter, &most, self.used.map(|used| used.to_string()))
+            }
+            ExceededLimit::Unmeasured => formatter.write_str(
+                "its use of memory and disk could not be measured: it hides processes or files, \
+                 has too many open, or moves directories all the time",
+            ),
         }
     }
 }
 
 /// Describes why the process that unpacks an archive was killed. `oom` is set if
 /// the kernel killed a process for lack of memory meanwhile.
-pub(super) fn unpacking(exceeded: Option<Termination>, oom: Option<&OomKill>) -> String {
-    if let Some(Termination::LimitExceeded { what, limit, used }) = exceeded {
-        return format!("{}: {SMALLER}", excess(what, limit, used));
+pub(super) fn unpacking(excess: Option<&Excess>, oom: Option<&OomKill>) -> String {
+    if let Some(excess) = excess {
+        return format!("{excess}: {SMALLER}");
     }
     match oom {
         // Files in memory count as well.
@@ -88,3 +142,37 @@ pub(super) fn unpacking(exceeded: Option<Termination>, oom: Option<&OomKill>) ->
 }
 
 const SMALLER: &str = "exclude files with --plugin-tar-exclude on the repo-server";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::Share;
+
+    fn text(what: ExceededLimit, limit: Option<u64>, used: Option<u64>) -> String {
+        let budget = Budget {
+            memory: Share::new(96 << 20, "a limit of memory"),
+            processes: Share::new(336, "a limit of processes"),
+            ..Budget::default()
+        };
+        let end = Termination::LimitExceeded { what, limit, used };
+        Excess::of(end, &budget).unwrap().to_string()
+    }
+
+    #[test]
+    fn a_limit_of_all_requests_has_its_origin() {
+        assert_eq!(
+            text(ExceededLimit::TotalMemory, Some(95 << 20), Some((60 << 20) + 5)),
+            "all requests together exceeded the 95Mi of memory that the container has for them (a \
+             limit of memory), and this one used the most, 60Mi"
+        );
+        assert_eq!(
+            text(ExceededLimit::TotalProcesses, Some(335), Some(300)),
+            "all requests together had more than the 335 processes and threads that the container \
+             has for them (a limit of processes), and this one used the most, 300"
+        );
+        // The kernel has killed it, and does not tell numbers.
+        let killed = text(ExceededLimit::TotalMemory, None, None);
+        assert!(killed.starts_with("all requests together exceeded the 96Mi of"), "{killed}");
+        assert!(killed.ends_with(", and this one was ended"), "{killed}");
+    }
+}

@@ -87,11 +87,9 @@ impl Evidence<'_> {
             ExceededLimit::Disk => DISK.raise(limits.disk.is_some()),
             ExceededLimit::Files => FILES.raise(limits.files.is_some()),
             ExceededLimit::Processes => PROCESSES.raise(limits.processes.is_some()),
-            ExceededLimit::TotalMemory => {
-                format!("{}, or raise the container's memory limit", lower(&MEMORY))
-            }
+            ExceededLimit::TotalMemory => together("resources.limits.memory", &MEMORY),
             ExceededLimit::TotalProcesses => {
-                format!("{}, or raise the container's limit of processes", lower(&PROCESSES))
+                together("limit of processes (the kubelet's podPidsLimit)", &PROCESSES)
             }
             ExceededLimit::Unmeasured => {
                 let keys = [&MEMORY, &DISK, &FILES].map(Setting::key_name).join(", ");
@@ -196,9 +194,13 @@ impl Evidence<'_> {
     }
 }
 
-/// The remedy for a request that takes too much of what all requests share.
-fn lower(row: &Setting) -> String {
-    format!("set spec.limits.{}", row.key_name())
+/// The remedy for requests that together take too much.
+fn together(limit: &str, row: &Setting) -> String {
+    format!(
+        "raise the container's {limit}, or let fewer requests run at a time (--max-requests, or the \
+         plugin's spec.limits.requests), or limit each of them with spec.limits.{}",
+        row.key_name()
+    )
 }
 
 impl fmt::Display for Hint {
@@ -293,6 +295,15 @@ mod tests {
             assert_eq!(hint("{}", end, "no space left on device"), general);
             let own = format!(" [raise the plugin's spec.limits.{key}]");
             assert_eq!(hint(&format!("{{{key}: 7}}"), end, ""), own);
+        }
+        let end = |what| Termination::LimitExceeded { what, limit: Some(7), used: Some(5) };
+        for (what, limit, key) in [
+            (ExceededLimit::TotalMemory, "resources.limits.memory", "spec.limits.memory"),
+            (ExceededLimit::TotalProcesses, "podPidsLimit", "spec.limits.processes"),
+        ] {
+            let text = hint("{}", end(what), "");
+            assert!(text.contains(limit) && text.contains(key), "{text}");
+            assert!(text.contains("--max-requests"), "{text}");
         }
         let hidden = hint(
             "{}",

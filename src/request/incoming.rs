@@ -4,20 +4,20 @@ use std::{borrow::Cow, time::Duration};
 
 use bytes::Bytes;
 use cmp_archive::UnpackLimits;
-use cmp_sandbox::{Lease, NotUnpacked, Termination, Unconfined, Unpacking};
+use cmp_sandbox::{Lease, NotUnpacked, Unconfined, Unpacking};
 use thiserror::Error;
 
 use super::{
     checksum::{ChecksumReader, Discard, PieceSink, WrongChecksum},
     deadline::DeadlinePassed,
     discovery::IndexedArchive,
-    excess,
+    excess::{self, Excess},
     index::{NameIndexer, Names, NotIndexed},
     progress::{Phase, RequestContext},
-    workspace::Received,
+    workspace::{CommandDefaults, Received},
 };
 use crate::{
-    container::{OomCounter, OomKill},
+    container::OomKill,
     settings::{MAX_ARCHIVE, MEMORY, STREAM_TIMEOUT},
 };
 
@@ -121,11 +121,11 @@ pub enum ReceiveError {
     /// The process that unpacks the archive was killed.
     #[error(
         "error decompressing tgz file: the process that unpacks the archive was killed: {}",
-        excess::unpacking(*excess, oom.as_ref())
+        excess::unpacking(excess.as_deref(), oom.as_ref())
     )]
     Killed {
         /// The limit that the request exceeded.
-        excess: Option<Termination>,
+        excess: Option<Box<Excess>>,
         /// The kernel has killed a process for lack of memory meanwhile.
         oom: Option<OomKill>,
     },
@@ -149,18 +149,18 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
     pub async fn receive(
         mut self,
         mut lease: Lease,
-        (limits, kills): (ArchiveLimits, &OomCounter),
+        (limits, defaults): (ArchiveLimits, &CommandDefaults),
         context: &mut RequestContext,
     ) -> Result<Received, ReceiveError> {
         context.progress.enter(Phase::Receive);
-        let killed = kills.read();
+        let killed = defaults.oom.read();
         let preserve_file_mode = context.plugin.preserve_file_mode;
         let unpacking = lease.unpack(limits.unpacked, preserve_file_mode);
         let unpacking = context.deadline.limit(unpacking).await??;
         let unpacking = self.pass_on(unpacking, limits, context).await?;
         let unpacked = context.deadline.limit(unpacking.finish()).await?;
         let unpacked =
-            unpacked.map_err(|error| ReceiveError::not_unpacked(error, || kills.since(killed)))?;
+            unpacked.map_err(|error| ReceiveError::not_unpacked(error, killed, defaults))?;
         context.progress.unpacked = Some(unpacked);
         Ok(Received::new(lease, self.header))
     }
@@ -232,10 +232,16 @@ impl From<NotIndexed> for ReceiveError {
 }
 
 impl ReceiveError {
-    fn not_unpacked(error: NotUnpacked, kill: impl FnOnce() -> Option<OomKill>) -> Self {
+    /// `killed` is the number of processes that the kernel had killed before.
+    fn not_unpacked(error: NotUnpacked, killed: u64, defaults: &CommandDefaults) -> Self {
         match error {
             NotUnpacked::Refused(text) => Self::Archive(text),
-            NotUnpacked::Killed(excess) => Self::Killed { excess, oom: kill() },
+            NotUnpacked::Killed(end) => Self::Killed {
+                excess: end
+                    .and_then(|end| Excess::of(end, &defaults.budget.borrow()))
+                    .map(Box::new),
+                oom: defaults.oom.since(killed),
+            },
             NotUnpacked::Unconfined(unconfined) => Self::Unconfined(unconfined),
         }
     }

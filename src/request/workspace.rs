@@ -7,16 +7,16 @@ use std::{
 
 use bytes::Bytes;
 use cmp_sandbox::{
-    Bounds, Command, ExceededLimit, Excerpt, Lease, NotRun, Output, Redactor, Room, Termination,
-    Unconfined,
+    Bounds, Command, Excerpt, Lease, NotRun, Output, Redactor, Room, Termination, Unconfined,
 };
 use thiserror::Error;
+use tokio::sync::watch;
 
 use super::{
     captured::{Captured, OutputRoom},
     command::CommandSettings,
     deadline::{Deadline, DeadlinePassed},
-    excess,
+    excess::Excess,
     hint::{Evidence, Hint},
     incoming::RequestHeader,
     memory::NoMemory,
@@ -25,6 +25,7 @@ use super::{
     progress::{Phase, RequestContext},
 };
 use crate::{
+    budget::Budget,
     container::OomCounter,
     plugin::CommandLine,
     settings::{EXEC_TIMEOUT, OUTPUT},
@@ -62,6 +63,8 @@ pub struct CommandDefaults {
     pub timeout: Option<Duration>,
     /// Default limits, paths and network of commands.
     pub bounds: Bounds,
+    /// Shares of all requests together, whose origins errors name.
+    pub budget: watch::Receiver<Budget>,
     /// Processes that the kernel has killed for lack of memory.
     pub oom: OomCounter,
 }
@@ -167,16 +170,12 @@ pub enum RunError {
         limit: usize,
     },
     /// The request used more memory, disk or files than its limit.
-    #[error("`{command}` was stopped: {}{}", excess::excess(*what, *limit, *used), shown(hint.as_ref()))]
+    #[error("`{command}` was stopped: {excess}{}", shown(hint.as_ref()))]
     Excess {
         /// The command, printable.
         command: String,
-        /// The resource.
-        what: ExceededLimit,
-        /// The limit in bytes, files or processes.
-        limit: Option<u64>,
-        /// The part of this request in a limit of all requests together.
-        used: Option<u64>,
+        /// The limit.
+        excess: Box<Excess>,
         /// The setting that raises the limit.
         hint: Option<Hint>,
     },
@@ -230,7 +229,8 @@ impl Workspace {
         let oom = oom.as_ref();
         let evidence = Evidence { plugin, bounds, end, usage, stderr: &stderr, oom };
         let hint = (end != Termination::Exit(0)).then(|| Hint::new(&evidence)).flatten();
-        result(output, line, (clock, hint)).map(|text| room.close(text))
+        let excess = Excess::of(end, &self.defaults.budget.borrow());
+        result(output, line, (clock, excess, hint)).map(|text| room.close(text))
     }
 }
 
@@ -280,10 +280,13 @@ fn timeout_passed(limit: Duration) -> String {
 fn result(
     output: Output,
     line: &CommandLine,
-    (clock, hint): (CommandClock, Option<Hint>),
+    (clock, excess, hint): (CommandClock, Option<Excess>, Option<Hint>),
 ) -> Result<Vec<u8>, RunError> {
     let Output { stdout, stderr, termination: end, took, .. } = output;
     let command = printable::command_line(line.words());
+    if let Some(excess) = excess {
+        return Err(RunError::Excess { command, excess: excess.into(), hint });
+    }
     match end {
         Termination::Exit(0) => Ok(stdout),
         Termination::Exit(code) => Err(RunError::Exit { command, code, stderr, hint }),
@@ -293,9 +296,8 @@ fn result(
             stderr,
             hint,
         }),
-        Termination::Deadline => Err(clock.passed(command, stderr, took)),
-        Termination::LimitExceeded { what, limit, used } => {
-            Err(RunError::Excess { command, what, limit, used, hint })
+        Termination::Deadline | Termination::LimitExceeded { .. } => {
+            Err(clock.passed(command, stderr, took))
         }
         Termination::OutputLimit { limit } => Err(RunError::OutputLimit { command, limit }),
     }

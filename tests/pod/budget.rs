@@ -48,3 +48,34 @@ fn more_clients_than_descriptors_wait_instead_of_failing() {
     assert!(pod.log().contains("raise RLIMIT_NOFILE"), "{}", pod.log());
     pod.assert_baseline();
 }
+
+/// Takes `size` bytes of memory after `delay` seconds, keeps them, and then answers.
+fn keeps(name: &str, size: u64, delay: u32) -> Plugin {
+    let keep =
+        format!("(sleep {delay}; head -c {size} /dev/zero; sleep 10) | tail -c {size} | wc -c >&2");
+    Plugin::new(name, &format!("{keep}; echo '{{}}'")).spec("limits: {memory: unlimited}")
+}
+
+#[test]
+fn the_largest_request_is_ended_when_all_together_exceed_the_budget() {
+    let plugins = [keeps("large", 135 << 20, 2), keeps("small", 90 << 20, 5)];
+    let container = Container::new().memory("512Mi").volume_in_memory("64Mi");
+    let Some(pod) = container.start(&plugins, &[]) else { return };
+    let large = pod.request("large").start();
+    // They are admitted together, because they are small at first.
+    let small: Vec<_> = (0..2).map(|_| pod.request("small").start()).collect();
+    let error = large.wait().unwrap_err();
+    for text in [
+        "all requests together exceeded the 288Mi of memory that the container has for them \
+         (container limit 512Mi (cgroup v1 memory.limit_in_bytes) minus 96Mi for the supervisor and \
+         128Mi for outputs), and this one used the most, 13",
+        "[raise the container's resources.limits.memory, or let fewer requests run at a time",
+    ] {
+        assert!(error.contains(text), "{error}");
+    }
+    assert!(pod.log().contains(r#""outcome":"resource_limit""#), "{}", pod.log());
+    for call in small {
+        assert_eq!(call.wait(), Ok(vec!["{}".to_owned()]));
+    }
+    pod.assert_baseline();
+}
