@@ -149,8 +149,7 @@ impl Pipeline {
         let plugin = Arc::clone(&context.plugin);
         let _own = self.admit_own(&incoming, context).await?;
         let (_permit, lease) = self.admit(Class::Generate, &incoming, context).await?;
-        let received = incoming.receive(lease, (self.limits, &self.defaults), context).await;
-        let received = received.map_err(|error| self.not_received(error))?;
+        let received = self.receive(incoming, lease, context).await?;
         let mut workspace = received.settle(&self.defaults)?;
         if let Some(init) = &plugin.init {
             workspace.run(init, (Phase::Init, self.converter.room()), context).await?;
@@ -176,8 +175,7 @@ impl Pipeline {
         let plugin = Arc::clone(&context.plugin);
         if let Some(Discovery::Command(command)) = &plugin.discovery {
             let (_permit, lease) = self.admit(Class::Discover, &incoming, context).await?;
-            let received = incoming.receive(lease, (self.limits, &self.defaults), context).await;
-            let received = received.map_err(|error| self.not_received(error))?;
+            let received = self.receive(incoming, lease, context).await?;
             let mut workspace = received.settle_rooted(&self.defaults);
             let output =
                 workspace.run(command, (Phase::Discover, self.converter.room()), context).await?;
@@ -223,8 +221,7 @@ impl Pipeline {
         let plugin = Arc::clone(&context.plugin);
         let _own = self.admit_own(&incoming, context).await?;
         let (_permit, lease) = self.admit(Class::Generate, &incoming, context).await?;
-        let received = incoming.receive(lease, (self.limits, &self.defaults), context).await;
-        let received = received.map_err(|error| self.not_received(error))?;
+        let received = self.receive(incoming, lease, context).await?;
         let mut workspace = received.settle(&self.defaults)?;
         let printed = match &plugin.dynamic {
             Some(command) => Some(
@@ -236,14 +233,19 @@ impl Pipeline {
         self.converter.announce(printed, &plugin, (encode, &context.deadline)).await
     }
 
-    /// A full volume is not the archive's fault.
-    fn not_received(&self, error: ReceiveError) -> RequestError {
-        if let ReceiveError::Unconfined(error) = &error
-            && error.is_full()
-        {
-            return self.volume.full(&error.to_string()).into();
+    /// Unpacks the archive. A full volume is not the archive's fault.
+    async fn receive<C: ChunkStream>(
+        &self,
+        incoming: Incoming<'_, C>,
+        lease: Lease,
+        context: &mut RequestContext,
+    ) -> Result<Received, RequestError> {
+        match incoming.receive(lease, (self.limits, &self.defaults), context).await {
+            Err(ReceiveError::Unconfined(error)) if error.is_full() => {
+                Err(self.volume.full(&error.to_string()).await.into())
+            }
+            received => Ok(received?),
         }
-        error.into()
     }
 
     /// Waits for one of the plugin's own places. Discovery does not take one,

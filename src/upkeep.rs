@@ -4,7 +4,7 @@
 //! chmod(2), so a request can close directories that it cannot even read. A
 //! person or a program may also remove a directory.
 
-use std::{path::PathBuf, time::Duration};
+use std::{io, path::PathBuf, time::Duration};
 
 use cmp_archive::UnpackLimits;
 use cmp_sandbox::{Bounds, Link, NotUnpacked};
@@ -18,7 +18,7 @@ use crate::{
     access::restore,
     metrics::Metrics,
     state::{Component, Condition, State, report},
-    volume::WorkVolume,
+    volume::{FileThread, WorkVolume},
 };
 
 /// Pause between two checks.
@@ -68,9 +68,17 @@ impl Upkeep {
     /// Checks at intervals until the runtime ends.
     pub(crate) async fn run(self) {
         let mut ticks = interval(INTERVAL);
+        let (files, mut is_silent) = (FileThread::new(), false);
         loop {
             ticks.tick().await;
-            self.directories.restore();
+            let directories = self.directories.clone();
+            let restored = files.run(move || directories.restore()).await;
+            if let Err(error) = &restored
+                && !is_silent
+            {
+                warn!(%error, "cannot look after the directories of the supervisor");
+            }
+            is_silent = restored.is_err();
             let condition = self.condition().await;
             report(&self.states, Component::WorkVolume, condition);
         }
@@ -79,18 +87,25 @@ impl Upkeep {
     async fn condition(&self) -> Condition {
         // Only a request creates a missing directory again, and Kubernetes sends
         // none to a supervisor that is not ready.
-        if !self.workspaces.is_dir()
-            && let Err(reason) = self.try_workspace().await
-        {
+        let workspaces = self.workspaces.clone();
+        let is_there = match self.volume.ask(move || workspaces.is_dir()).await {
+            Ok(is_there) => is_there,
+            Err(error) => return self.bad(&error),
+        };
+        if !is_there && let Err(reason) = self.try_workspace().await {
             return Condition::Bad(reason);
         }
-        match self.volume.space() {
+        match self.volume.space().await {
             Ok(space) => {
                 self.metrics.work_volume(space.free_bytes, space.free_inodes);
                 Condition::Good(space.describe(self.volume.path()))
             }
-            Err(error) => Condition::Bad(format!("{}: {error}", self.volume.path().display())),
+            Err(error) => self.bad(&error),
         }
+    }
+
+    fn bad(&self, error: &io::Error) -> Condition {
+        Condition::Bad(format!("{}: {error}", self.volume.path().display()))
     }
 
     /// Creates a workspace and removes it.

@@ -1,6 +1,8 @@
 //! The volume of the work directory: its free space, and the marks below which
 //! no request begins.
 
+mod thread;
+
 use std::{
     fmt::Write as _,
     io,
@@ -12,6 +14,8 @@ use std::{
 use rustix::fs::statvfs;
 use thiserror::Error;
 use tokio::time::{Instant, sleep};
+
+pub(crate) use self::thread::FileThread;
 
 /// Low-water mark in bytes and in files, and as a part of the volume. The lower
 /// one counts: a small volume is not low from the start.
@@ -29,6 +33,7 @@ const LOOK: Duration = Duration::from_millis(250);
 #[derive(Clone, Debug)]
 pub struct WorkVolume {
     path: Arc<Path>,
+    thread: FileThread,
 }
 
 /// Space of a volume.
@@ -53,7 +58,7 @@ impl WorkVolume {
     /// The volume of a directory.
     #[must_use]
     pub fn new(directory: PathBuf) -> Self {
-        Self { path: directory.into() }
+        Self { path: directory.into(), thread: FileThread::new() }
     }
 
     /// The directory.
@@ -62,16 +67,18 @@ impl WorkVolume {
         &self.path
     }
 
-    /// Reads its space.
-    pub fn space(&self) -> io::Result<Space> {
-        let about = statvfs(&*self.path)?;
-        let counts = about.f_files > 0;
-        Ok(Space {
-            free_bytes: about.f_bavail.saturating_mul(about.f_frsize),
-            bytes: about.f_blocks.saturating_mul(about.f_frsize),
-            free_inodes: counts.then_some(about.f_favail),
-            inodes: counts.then_some(about.f_files),
-        })
+    /// Reads its space. A volume that does not answer is an error.
+    pub async fn space(&self) -> io::Result<Space> {
+        let path = Arc::clone(&self.path);
+        self.ask(move || Space::read(&path)).await?
+    }
+
+    /// Does work with files of the volume, which may not answer.
+    pub(crate) async fn ask<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<T> {
+        self.thread.run(work).await
     }
 
     /// Waits until the volume is above its low-water marks, or `deadline`. A
@@ -80,13 +87,13 @@ impl WorkVolume {
         let latest = Instant::now() + WAIT;
         let latest = deadline.map_or(latest, |deadline| latest.min(deadline.into()));
         loop {
-            let Some(low) = self.space().ok().and_then(Space::low) else { return Ok(()) };
+            let Some(low) = self.space().await.ok().and_then(Space::low) else { return Ok(()) };
             if Instant::now() + LOOK >= latest {
                 return Err(FullVolume(format!(
                     "the request did not start, because the work volume {} is almost full: {low}: \
                      {}: {REMEDY}",
                     self.path.display(),
-                    self.say(),
+                    self.say().await,
                 )));
             }
             sleep(LOOK).await;
@@ -95,16 +102,16 @@ impl WorkVolume {
 
     /// The error of a request that ran out of space.
     #[must_use]
-    pub fn full(&self, cause: &str) -> FullVolume {
+    pub async fn full(&self, cause: &str) -> FullVolume {
         FullVolume(format!(
             "{cause}: the work volume {} is full: {}: {REMEDY}",
             self.path.display(),
-            self.say()
+            self.say().await
         ))
     }
 
-    fn say(&self) -> String {
-        self.space().map_or_else(|error| error.to_string(), Space::say)
+    async fn say(&self) -> String {
+        self.space().await.map_or_else(|error| error.to_string(), Space::say)
     }
 }
 
@@ -112,6 +119,17 @@ impl WorkVolume {
 const REMEDY: &str = "raise the volume's size, or lower --max-disk, --max-files or --max-requests";
 
 impl Space {
+    fn read(path: &Path) -> io::Result<Self> {
+        let about = statvfs(path)?;
+        let counts = about.f_files > 0;
+        Ok(Self {
+            free_bytes: about.f_bavail.saturating_mul(about.f_frsize),
+            bytes: about.f_blocks.saturating_mul(about.f_frsize),
+            free_inodes: counts.then_some(about.f_favail),
+            inodes: counts.then_some(about.f_files),
+        })
+    }
+
     /// Describes the mark that the free space is below, if it is.
     fn low(self) -> Option<String> {
         let bytes = LOW_BYTES.min(self.bytes / LOW_PART);
@@ -174,15 +192,15 @@ mod tests {
     async fn a_volume_with_space_is_not_waited_for() {
         let directory = tempfile::tempdir().unwrap();
         let volume = WorkVolume::new(directory.path().to_owned());
-        let space = volume.space().unwrap();
+        let space = volume.space().await.unwrap();
         assert!(space.bytes > 0 && space.free_bytes <= space.bytes, "{space:?}");
         volume.wait(Some(std::time::Instant::now())).await.unwrap();
     }
 
-    #[test]
-    fn the_error_of_a_full_volume_has_its_path_and_numbers() {
+    #[tokio::test]
+    async fn the_error_of_a_full_volume_has_its_path_and_numbers() {
         let volume = WorkVolume::new("/".into());
-        let text = volume.full("mkdir: no space left on device").to_string();
+        let text = volume.full("mkdir: no space left on device").await.to_string();
         assert!(text.starts_with("mkdir: no space left on device: the work volume / is full: "));
         assert!(text.contains(" free") && text.ends_with(REMEDY), "{text}");
     }

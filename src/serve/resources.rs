@@ -79,7 +79,9 @@ impl Resources {
                 () = stop.cancelled() => return,
                 _ = ticks.tick() => {}
             }
-            let Some(now) = self.read_again().await else { continue };
+            // A volume that does not answer must not keep the server from ending.
+            let now = stop.run_until_cancelled(self.read_again()).await;
+            let Some(now) = now.flatten() else { continue };
             if now == self.container {
                 continue;
             }

@@ -13,5 +13,6 @@ mod mounts;
 mod probe;
 mod reader;
 mod server;
+mod silent;
 mod sockets;
 mod steps;
