@@ -147,6 +147,13 @@ impl Budget {
         Self { warnings: fit::warnings(&derived, container, given), ..derived }
     }
 
+    /// Bytes of `response` that outputs share. One request that needs more than what
+    /// is free of it may have the others.
+    #[must_use]
+    pub fn shared_response(&self) -> u64 {
+        reserve::shared(self.response.amount)
+    }
+
     /// Names and amounts of what all requests share, for metrics.
     #[must_use]
     pub fn amounts(&self) -> [(&'static str, u64); 8] {

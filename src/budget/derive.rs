@@ -175,7 +175,8 @@ fn each(given: &Given, memory: &Memory, processes: u64, (disk, files): (u64, Opt
     let half_disk = whole(disk / 2).max(1);
     let largest_file =
         given.disk.map_or(half_disk.min(MOST_DISK), |disk| disk.0.unwrap_or(u64::MAX));
-    let output = whole(memory.response / RESPONSE_FACTOR).max(1);
+    let alone = memory.response - reserve::shared(memory.response);
+    let output = whole(alone / RESPONSE_FACTOR).max(1);
     let number = |given: Option<u64>| given.map(|number| Limit(Some(number)));
     let half = "half of what all requests have";
     let inodes = files.unwrap_or(u64::MAX);
@@ -192,7 +193,7 @@ fn each(given: &Given, memory: &Memory, processes: u64, (disk, files): (u64, Opt
         output: one(
             (number(given.output), "--max-output"),
             given.message,
-            (output, "a third of the memory for outputs"),
+            (output, "a third of the memory that one request may have for outputs"),
         ),
         repository: one(
             (number(given.repository), "--max-repository"),

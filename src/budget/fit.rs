@@ -127,14 +127,14 @@ fn requests(budget: &Budget, given: &Given) -> Option<String> {
 
 fn outputs(budget: &Budget, given: &Given) -> Option<String> {
     let (wanted, all) = (given.output?, budget.response.amount);
-    let most = all / reserve::RESPONSE_FACTOR;
+    let most = (all - reserve::shared(all)) / reserve::RESPONSE_FACTOR;
     (wanted > most).then(|| {
         format!(
-            "--max-output {} needs up to {} of memory, but outputs have {} ({}): set it to {} or \
-             less, or raise resources.limits.memory",
+            "--max-output {} needs up to {} of memory, but one output may have {} ({}): set it to {} \
+             or less, or raise resources.limits.memory",
             show(wanted),
             show(wanted.saturating_mul(reserve::RESPONSE_FACTOR)),
-            show(all),
+            show(all - reserve::shared(all)),
             budget.response.origin,
             show(most)
         )

@@ -32,6 +32,10 @@ const MOST_DIVISOR: u64 = 2;
 /// A response of n bytes takes up to 3n while it is parsed.
 pub(super) const RESPONSE_FACTOR: u64 = 3;
 
+/// Outputs share this part of the memory for outputs, as a divisor. The rest is for
+/// one request that needs more than what is free.
+const SHARED_RESPONSE: u64 = 4;
+
 /// Outputs get this part of the container at most, and at least, as divisors.
 const MOST_RESPONSE: u64 = 4;
 const LEAST_RESPONSE: u64 = 16;
@@ -58,8 +62,8 @@ impl Memory {
         let limit = usable(&bound);
         let reserve = (limit / MEMORY_DIVISOR).clamp(LEAST_MEMORY, MOST_MEMORY);
         let reserve = reserve.min(limit / MOST_DIVISOR);
-        let enough = message.saturating_mul(RESPONSE_FACTOR).min(limit / MOST_RESPONSE);
-        let response = enough.max(limit / LEAST_RESPONSE);
+        let enough = with_shared(message.saturating_mul(RESPONSE_FACTOR));
+        let response = enough.min(limit / MOST_RESPONSE).max(limit / LEAST_RESPONSE);
         let requests = whole(limit - reserve - response);
         Self { reserve, response, requests, bound }
     }
@@ -94,6 +98,16 @@ impl Memory {
         }
         high * STEP
     }
+}
+
+/// Memory for outputs of which one request may have `alone`.
+fn with_shared(alone: u64) -> u64 {
+    alone.saturating_mul(SHARED_RESPONSE) / (SHARED_RESPONSE - 1)
+}
+
+/// The part of the memory for outputs that outputs share.
+pub(super) fn shared(response: u64) -> u64 {
+    response / SHARED_RESPONSE
 }
 
 /// The amount of a limit, or half of the node's.

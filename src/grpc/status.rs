@@ -161,7 +161,7 @@ impl CallError {
             RequestError::Run(RunError::Signal { .. }) => plain(Outcome::Signaled),
             RequestError::Run(RunError::OutputLimit { .. }) => plain(Outcome::OutputLimit),
             RequestError::Run(RunError::Excess { .. }) => plain(Outcome::ResourceLimit),
-            RequestError::Output(InvalidOutput::Memory { .. })
+            RequestError::Output(InvalidOutput::Memory { .. } | InvalidOutput::NoRoom { .. })
             | RequestError::Announcements(InvalidAnnouncements::Memory { .. }) => {
                 plain(Outcome::OutputLimit)
             }

@@ -77,8 +77,9 @@ impl Converter {
             }
         }
         let output = Arc::new(with_line_end(output));
-        let most = MAX_TIMES * limit.max(length);
-        let mut granted = MAX_TIMES * length;
+        let useful = MAX_TIMES * limit.max(length);
+        let most = useful.min(self.memory.most());
+        let mut granted = most.min(MAX_TIMES * length);
         loop {
             charge.grow(granted, deadline).await?;
             match self.attempt(&output, granted, deadline).await? {
@@ -88,8 +89,12 @@ impl Converter {
                     charge.shrink(manifests.size());
                     return Ok(manifests.with_charge(charge));
                 }
-                Attempt::Needs(needed) if needed > most => {
+                Attempt::Needs(needed) if needed > useful => {
                     return Err(InvalidOutput::Memory { limit: most }.into());
+                }
+                Attempt::Needs(needed) if needed > most => {
+                    let origin = self.memory.origin();
+                    return Err(InvalidOutput::NoRoom { length, most, origin }.into());
                 }
                 // The conversion starts again. Doubling bounds the repetitions.
                 Attempt::Needs(needed) => granted = most.min(2 * needed),
@@ -139,7 +144,8 @@ impl Converter {
         let counting =
             self.threads.run(length, deadline, move |_| (values(printed.as_ref()), printed));
         let (values, printed) = counting.await.map_err(late())?;
-        let (needed, limit) = (length + values * VALUE, MAX_TIMES * self.max_answer);
+        let limit = (MAX_TIMES * self.max_answer).min(self.memory.most());
+        let needed = length + values * VALUE;
         if needed > limit {
             return Err(InvalidAnnouncements::Memory { limit }.into());
         }
@@ -234,6 +240,18 @@ mod tests {
         let split = split(&converter(AMPLE), small_parts(LIMIT), &Deadline::none()).await;
         let error = split.unwrap_err().to_string();
         assert!(error.contains("more than 3 MiB of memory"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn an_output_that_the_container_cannot_hold_is_an_error_at_once() {
+        let response = crate::budget::Share::new(1 << 20, "a small container");
+        let (_resize, budget) = watch::channel(Budget { response, ..Budget::default() });
+        let output = small_parts(LIMIT / 8);
+        let converter = Converter { memory: ResponseMemory::new(budget), ..converter(AMPLE) };
+        let mut captured = converter.room().close(output);
+        captured.charge = ResponseMemory::fixed(AMPLE).charge();
+        let error = converter.split(captured, &Deadline::none()).await.unwrap_err().to_string();
+        assert!(error.contains("that one output may have (a small container): raise"), "{error}");
     }
 
     #[tokio::test]

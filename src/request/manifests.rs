@@ -10,7 +10,7 @@ use cmp_yaml::{
 };
 use thiserror::Error;
 
-use crate::plural::plural;
+use crate::{budget::show, plural::plural};
 
 /// The number and wire type of `manifests` in the answer's message.
 const FIELD: u8 = 1 << 3 | 2;
@@ -57,6 +57,20 @@ pub enum InvalidOutput {
     Memory {
         /// The limit in bytes.
         limit: usize,
+    },
+    /// The container has too little memory for its conversion.
+    #[error(
+        "the plugin's output of {} needs more memory while it is converted to manifests than \
+         the {} that one output may have ({origin}): raise the container's \
+         resources.limits.memory", show(*length as u64), show(*most as u64)
+    )]
+    NoRoom {
+        /// Bytes of the output.
+        length: usize,
+        /// Most bytes for one output.
+        most: usize,
+        /// The origin of the memory for outputs.
+        origin: Cow<'static, str>,
     },
     /// It has fewer manifests than the plugin's definition demands.
     #[error(

@@ -1,7 +1,11 @@
 //! Memory for outputs and everything that is made of them, all requests
 //! together.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    borrow::Cow,
+    future::pending,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use thiserror::Error;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -21,9 +25,9 @@ const MAX_UNITS: usize = 1 << 28;
 
 /// Memory that requests share. Cheap to clone.
 ///
-/// Requests that find too little wait in order. One of them at a time may exceed
-/// the budget, because each of several requests may hold a part and wait for
-/// the rest: so one always proceeds, and gives its memory back.
+/// Requests that find too little wait in order. Each of several may hold a part and
+/// wait for the rest, so a part of the budget is kept for one request at a time: it
+/// always proceeds, and gives its memory back.
 #[derive(Clone, Debug)]
 pub(super) struct ResponseMemory {
     units: Arc<Semaphore>,
@@ -31,6 +35,16 @@ pub(super) struct ResponseMemory {
     total: Arc<Mutex<usize>>,
     alone: Arc<Semaphore>,
     budget: watch::Receiver<Budget>,
+    /// One request at a time may have any amount.
+    is_open: bool,
+}
+
+/// The sizes of both parts, in units.
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    shared: usize,
+    /// Most that the request with the other part may have.
+    alone: usize,
 }
 
 /// The memory of one request. It is given back when this is dropped.
@@ -38,7 +52,7 @@ pub(super) struct ResponseMemory {
 pub(super) struct Charge {
     memory: ResponseMemory,
     units: Option<OwnedSemaphorePermit>,
-    /// The right to exceed the budget.
+    /// The right to the part for one request.
     alone: Option<OwnedSemaphorePermit>,
 }
 
@@ -59,21 +73,43 @@ impl ResponseMemory {
     #[must_use]
     pub(super) fn new(budget: watch::Receiver<Budget>) -> Self {
         let (units, alone) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(1)));
-        Self { units, total: Arc::default(), alone, budget }
+        Self { units, total: Arc::default(), alone, budget, is_open: false }
     }
 
-    /// Memory of a fixed size in bytes.
+    /// Memory of a fixed size in bytes, which one request at a time may exceed.
     #[must_use]
     pub(super) fn fixed(bytes: u64) -> Self {
         let response = Share::new(bytes, "a fixed limit");
         // The value stays although the sender is dropped.
-        Self::new(watch::channel(Budget { response, ..Budget::default() }).1)
+        let budget = watch::channel(Budget { response, ..Budget::default() }).1;
+        Self { is_open: true, ..Self::new(budget) }
     }
 
-    /// Adjusts the number of units to the budget, and returns it.
-    fn fit(&self) -> usize {
-        let bytes = usize::try_from(self.budget.borrow().response.amount).unwrap_or(usize::MAX);
-        let wanted = (bytes / UNIT).min(MAX_UNITS);
+    /// Most bytes that one request can have now.
+    pub(super) fn most(&self) -> usize {
+        self.sizes().alone.saturating_mul(UNIT).saturating_add(FREE)
+    }
+
+    fn sizes(&self) -> Sizes {
+        let budget = self.budget.borrow();
+        let units = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX) / UNIT;
+        let (all, shared) = (units(budget.response.amount), units(budget.shared_response()));
+        if self.is_open {
+            Sizes { shared: all.min(MAX_UNITS), alone: MAX_UNITS }
+        } else {
+            Sizes { shared: shared.min(MAX_UNITS), alone: (all - shared).min(MAX_UNITS) }
+        }
+    }
+
+    /// The origin of the budget.
+    pub(super) fn origin(&self) -> Cow<'static, str> {
+        self.budget.borrow().response.origin.clone()
+    }
+
+    /// Adjusts the number of units to the budget, and returns the sizes.
+    fn fit(&self) -> Sizes {
+        let sizes = self.sizes();
+        let wanted = sizes.shared;
         let mut total = self.total.lock().unwrap_or_else(PoisonError::into_inner);
         if wanted > *total {
             self.units.add_permits(wanted - *total);
@@ -82,7 +118,7 @@ impl ResponseMemory {
             // Units in use are taken away later.
             *total -= self.units.forget_permits(*total - wanted);
         }
-        wanted
+        sizes
     }
 
     /// The error of a request whose deadline passed while it waited.
@@ -103,26 +139,30 @@ impl Charge {
         waited.map_err(|passed| self.memory.missing(passed))
     }
 
-    /// Waits without a deadline until the request may use `bytes` in all.
+    /// Waits without a deadline until the request may use `bytes` in all: for ever
+    /// if they are more than [`ResponseMemory::most`].
     pub(super) async fn wait(&mut self, bytes: usize) {
-        let total = self.memory.fit();
+        let sizes = self.memory.fit();
         let missing = units(bytes).saturating_sub(self.held());
-        if missing == 0 || self.alone.is_some() {
+        let fits_alone = units(bytes) as usize <= sizes.alone;
+        if missing == 0 || (self.alone.is_some() && fits_alone) {
             return;
         }
         // Waiting for more than there is would keep others from what is free.
-        let fits = (missing + self.held()) as usize <= total;
+        let fits = (missing + self.held()) as usize <= sizes.shared;
         let ResponseMemory { units, alone, .. } = self.memory.clone();
+        let is_first = self.alone.is_none();
         tokio::select! {
             biased;
             Ok(more) = units.acquire_many_owned(missing), if fits => self.add(more),
-            Ok(alone) = alone.acquire_owned() => self.alone = Some(alone),
+            Ok(alone) = alone.acquire_owned(), if fits_alone && is_first => self.alone = Some(alone),
+            () = pending(), if !fits_alone => {}
             else => {}
         }
     }
 
-    /// Gives back all but `bytes`, and the right to exceed the budget as soon as the
-    /// rest fits into it.
+    /// Gives back all but `bytes`, and the part for one request as soon as the rest
+    /// fits into the other.
     pub(super) fn shrink(&mut self, bytes: usize) {
         let (kept, held) = (units(bytes), self.held());
         if let Some(surplus) = held.checked_sub(kept).filter(|surplus| *surplus > 0) {
@@ -222,9 +262,40 @@ mod tests {
         assert!(charge.alone.is_none());
     }
 
+    fn budget(bytes: u64) -> Budget {
+        Budget { response: Share::new(bytes, "x"), ..Budget::default() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_together_never_exceed_the_budget() {
+        const ALL: usize = 64;
+        let (_resize, budget) = watch::channel(budget((ALL * MIB) as u64));
+        let memory = ResponseMemory::new(budget);
+        let most = memory.most() - FREE;
+        assert_eq!(most, ALL * MIB * 3 / 4);
+        let mut alone = memory.charge();
+        alone.grow(most + FREE, &soon()).await.unwrap();
+        let mut shared = 0;
+        let mut held = Vec::new();
+        loop {
+            let mut charge = memory.charge();
+            if charge.grow(MIB + FREE, &soon()).await.is_err() {
+                break;
+            }
+            shared += MIB;
+            held.push(charge);
+        }
+        assert_eq!(shared + most, ALL * MIB);
+        // More than the part for one request is never granted, even to one that has it.
+        let error = alone.grow(most + FREE + 1, &soon()).await.unwrap_err().to_string();
+        assert!(error.contains("may take 64 MiB together (x)"), "{error}");
+        drop((alone, held));
+        assert!(memory.charge().grow(most + FREE + 1, &soon()).await.is_err());
+    }
+
     #[tokio::test(start_paused = true)]
     async fn the_size_follows_the_budget() {
-        let budget = |bytes| Budget { response: Share::new(bytes, "x"), ..Budget::default() };
+        let budget = |shared: u64| budget(4 * shared);
         let (resize, resized) = watch::channel(budget(4 << 20));
         let memory = ResponseMemory::new(resized);
         let (mut first, mut second) = (memory.charge(), memory.charge());

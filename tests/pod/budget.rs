@@ -16,7 +16,7 @@ fn the_budget_follows_a_container_that_is_resized() {
     assert_eq!((budget("memory"), budget("processes")), (mib(640), "336".to_owned()));
     pod.groups().set("memory", "memory.memsw.limit_in_bytes", "2147483648");
     pod.groups().set("memory", "memory.limit_in_bytes", "2147483648");
-    pod.until("the new memory", |_| budget("memory") == mib(1492));
+    pod.until("the new memory", |_| budget("memory") == mib(1392));
     pod.groups().set("pids", "pids.max", "200");
     pod.until("the new processes", |_| budget("processes") == "136");
     let (_, plugins) = pod.network().ask("GET", "/plugins", PATIENCE).unwrap();
