@@ -96,6 +96,13 @@ impl Container {
     }
 }
 
+/// True if the kernel kills all processes of the container together for lack of
+/// memory, and not only the one that it chooses.
+#[must_use]
+pub fn is_killed_together() -> bool {
+    Cgroups::find().are_killed_together()
+}
+
 /// The limit of memory.
 fn memory() -> Bound {
     tighter(Cgroups::find().limit(Controller::Memory), node_memory())

@@ -94,6 +94,16 @@ impl Cgroups {
             .collect()
     }
 
+    /// True if the kernel kills all processes of this container together for lack of
+    /// memory. The kubelet sets it in version 2.
+    pub(super) fn are_killed_together(&self) -> bool {
+        let is_two = |hierarchy: &&Hierarchy| hierarchy.version == Version::Two;
+        let mut groups = self.0.iter().filter(is_two).flat_map(|of| &of.directories);
+        groups.any(|group| {
+            fs::read_to_string(group.join("memory.oom.group")).is_ok_and(|text| text.trim() == "1")
+        })
+    }
+
     /// The tightest limit of all groups that contain this process.
     pub(super) fn limit(&self, controller: Controller) -> Option<Bound> {
         let bounds = self.0.iter().flat_map(|hierarchy| hierarchy.bounds(controller));
@@ -230,6 +240,15 @@ mod tests {
             Some(bound(1500, "cgroup v2 cpu.max")),
         ];
         assert_eq!(limits(mount("cgroup2", "rw", "/", &root), "0::/pod/own\n"), expected);
+    }
+
+    #[test]
+    fn a_group_that_is_killed_together_is_seen_from_inside() {
+        for (value, expected) in [("1\n", true), ("0\n", false)] {
+            let root = tree(&[("memory.oom.group", value), ("own/memory.oom.group", "0\n")]);
+            let cgroups = Cgroups::of(&[mount("cgroup2", "rw", "/", &root)], "0::/own\n");
+            assert_eq!(cgroups.are_killed_together(), expected);
+        }
     }
 
     #[test]

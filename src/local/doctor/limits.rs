@@ -4,7 +4,7 @@ use super::Check;
 use crate::{
     budget::Budget,
     config::Serve,
-    container::{Container, raise_descriptors},
+    container::{Container, is_killed_together, raise_descriptors},
     settings::{self, Setting},
 };
 
@@ -27,7 +27,28 @@ pub(super) fn container(options: &Serve) -> (Budget, Vec<Check>) {
         None => Check::warning(text),
     };
     checks.extend(budget.warnings.iter().map(warning));
+    checks.push(killed_together(is_killed_together()));
     (budget, checks)
+}
+
+/// Tells which processes the kernel kills if the container has no memory left.
+fn killed_together(together: bool) -> Check {
+    if together {
+        Check::note(
+            "memory.oom.group is 1: if the container reaches its memory limit, the kernel kills \
+             all of its processes, the supervisor included; the budget above, and ending the \
+             largest request before, keep requests below the limit as far as they are measured",
+        )
+        .remedy(
+            "demand cgroups for requests with --request-cgroups require, or set the kubelet's \
+             singleProcessOOMKill",
+        )
+    } else {
+        Check::fine(
+            "if the container reaches its memory limit, the kernel kills single processes, \
+             requests first",
+        )
+    }
 }
 
 pub(super) fn look(options: &Serve, budget: &Budget) -> Vec<Check> {
@@ -40,4 +61,18 @@ pub(super) fn look(options: &Serve, budget: &Budget) -> Vec<Check> {
 fn shown(row: &Setting, value: &str) -> Check {
     let flag = row.flag.map_or("", |flag| flag.name);
     Check::note(format!("--{flag}: {value} ({}: {})", row.heading.title(), row.about))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_container_that_is_killed_as_a_whole_is_told_with_the_remedy() {
+        let check = killed_together(true);
+        let remedy = check.remedy.as_deref().unwrap_or_default();
+        assert!(check.text.starts_with("memory.oom.group is 1: "), "{}", check.text);
+        assert!(remedy.contains("--request-cgroups require"), "{remedy}");
+        assert!(killed_together(false).remedy.is_none());
+    }
 }
