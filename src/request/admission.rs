@@ -125,8 +125,9 @@ impl Admission {
             let obstacle = self.obstacle(class, plugin);
             return Err(NoPermit::Full { obstacle, waiting });
         };
+        let own = entry.unread;
         let permit = Permit { admission: self.clone(), class, plugin: plugin.clone(), ticket };
-        Ok((permit, admitted, deadline.before_reading(unread)))
+        Ok((permit, admitted, deadline.before_reading_all(own, unread)))
     }
 
     fn obstacle(&self, class: Class, plugin: &PluginName) -> Obstacle {
@@ -230,7 +231,7 @@ mod tests {
         let began = tokio::time::Instant::now();
         let error = ask(&admission, "p", 10, 1 << 30).await.unwrap_err().to_string();
         assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
-        assert!(error.contains("minus 2.5s to read the rest of the archive"), "{error}");
+        assert!(error.contains("minus 5.0s to read the rest of the archive"), "{error}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -15,9 +15,11 @@ const ANSWER_BUFFER: Duration = Duration::from_millis(100);
 /// while their requests end. The machine is usually busy then.
 const DRAIN_RATE: u64 = 8 << 20;
 
-/// Reading the rest of an archive takes at most this part of the client's
-/// deadline, as a divisor: a wait that ends too early helps nobody.
-const MAX_DRAIN_DIVISOR: u32 = 4;
+/// Reading the rest of a request's own archive takes at most this part of the
+/// client's deadline, as a divisor, and reading those of others at most the other
+/// part: a wait that ends too early helps nobody.
+const MAX_DRAIN_DIVISOR: u32 = 2;
+const MAX_OTHERS_DIVISOR: u32 = 4;
 
 /// The time at which a request has to end.
 #[derive(Clone, Copy, Debug)]
@@ -66,13 +68,21 @@ impl Deadline {
         Self { began: TokioInstant::now().into_std(), client, plugin, drain: Duration::ZERO }
     }
 
-    /// The deadline for a wait, after which `unread` bytes of archives must be read.
-    /// While a client still sends, it does not see the answer.
+    /// The deadline for a wait, after which `unread` bytes of the request's archive
+    /// must be read. While a client still sends, it does not see the answer.
     #[must_use]
     pub fn before_reading(&self, unread: u64) -> Self {
-        let most = self.client.map_or(Duration::ZERO, |granted| granted / MAX_DRAIN_DIVISOR);
-        let needed = unread.saturating_mul(1000) / DRAIN_RATE;
-        Self { drain: Duration::from_millis(needed).min(most), ..*self }
+        self.before_reading_all(unread, unread)
+    }
+
+    /// The same if `all` bytes must be read of the archives of all waiting requests,
+    /// this one included.
+    #[must_use]
+    pub fn before_reading_all(&self, unread: u64, all: u64) -> Self {
+        let granted = self.client.unwrap_or_default();
+        let needed = |bytes: u64| Duration::from_millis(bytes.saturating_mul(1000) / DRAIN_RATE);
+        let own = needed(unread).min(granted / MAX_DRAIN_DIVISOR);
+        Self { drain: own.max(needed(all).min(granted / MAX_OTHERS_DIVISOR)), ..*self }
     }
 
     /// The time at which work must stop.
@@ -182,7 +192,9 @@ mod tests {
         let wait = deadline.before_reading(DRAIN_RATE);
         assert_eq!(left(wait), Duration::from_millis(3900));
         assert!(wait.to_string().starts_with("the client's deadline of 5.0s, minus 1.0s to"));
-        assert_eq!(left(deadline.before_reading(u64::MAX)), Duration::from_millis(3650));
+        assert_eq!(left(deadline.before_reading(u64::MAX)), Duration::from_millis(2400));
+        let others = deadline.before_reading_all(0, u64::MAX);
+        assert_eq!(left(others), Duration::from_millis(3650));
         let limited = Deadline::new(FIVE, TWO).before_reading(u64::MAX);
         assert_eq!((left(limited), limited.clock()), (Duration::from_secs(2), Clock::Plugin));
     }

@@ -53,7 +53,7 @@ func oneByOne(t *testing.T, arguments []string, definitions ...plugin.Definition
 
 func TestOursExplainsTheQueueToAClientThatStillSends(t *testing.T) {
 	// The client sees no answer before it has sent all of this.
-	const size, deadline = 26 << 20, 20 * time.Second
+	const size, deadline = 26 << 20, 7 * time.Second
 	s := oneByOne(t, nil, sleeping)
 	held(t, s, sleeping)
 	packed, err := repositoryOf(t, tree.Files{"noise": string(pseudoRandom(size))}).Pack()
