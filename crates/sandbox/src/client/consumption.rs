@@ -4,7 +4,8 @@ use std::{collections::HashMap, time::Duration};
 
 use crate::wire::usage::{LeaseUsage, UsageReport};
 
-/// Usage of one request: of all its processes and files together.
+/// Usage of one request: of all its processes and files together. Where requests
+/// have cgroups, the kernel counts memory, processes and CPU time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestUsage {
     /// Bytes of memory of its processes. Files in memory count only if they are
@@ -16,7 +17,8 @@ pub struct RequestUsage {
     pub files: u64,
     /// Number of its processes and threads.
     pub processes: u64,
-    /// CPU time of its processes since its first command.
+    /// CPU time of its processes since its first command; the kernel also counts
+    /// unpacking.
     pub cpu: Duration,
     /// Largest value of `memory` so far.
     pub peak_memory: u64,

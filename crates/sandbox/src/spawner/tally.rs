@@ -27,9 +27,22 @@ pub(super) struct Tally {
     gauge: Gauge,
     /// Growth of the work volume since then.
     growth: Volume,
+    /// Numbers of the request's cgroup, if it has one.
+    counted: Option<Counted>,
     peak: u64,
     is_known: bool,
     reported: Option<LeaseUsage>,
+}
+
+/// The kernel's own numbers of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counted {
+    /// Bytes of memory without files on disks, now and at most.
+    pub(super) memory: u64,
+    pub(super) peak: u64,
+    /// Processes and threads, ours included.
+    pub(super) processes: u64,
+    pub(super) cpu: Duration,
 }
 
 /// Changes since the last pass.
@@ -71,6 +84,25 @@ impl Tally {
         Progress { cpu: Duration::ZERO, has_changed: true }
     }
 
+    /// Adds the kernel's numbers, which are precise and include ended processes.
+    /// `has_files` means that files on the work volume are in its memory.
+    pub(super) fn counted(
+        &mut self,
+        counted: Counted,
+        has_files: bool,
+        seen: Progress,
+    ) -> Progress {
+        let files = if has_files { self.gauge.disk } else { 0 };
+        let own = |memory: u64| memory.saturating_sub(files);
+        let (memory, peak) = (own(counted.memory), own(counted.peak));
+        self.counted = Some(Counted { memory, peak, ..counted });
+        let unseen = counted.cpu.saturating_sub(self.cpu);
+        self.cpu = self.cpu.max(counted.cpu);
+        self.is_known = true;
+        self.peak = self.peak.max(peak).max(memory);
+        Progress { cpu: seen.cpu + unseen, has_changed: false }
+    }
+
     /// Adds growth of the work volume. Nobody knows which request caused it.
     pub(super) fn volume_grew(&mut self, growth: Volume) {
         self.growth.bytes = self.growth.bytes.saturating_add(growth.bytes);
@@ -103,6 +135,9 @@ impl Tally {
     /// Memory now. The last measurement counted shared pages once, and found
     /// memory that no process shows; both still apply.
     pub(super) fn memory(&self) -> u64 {
+        if let Some(counted) = &self.counted {
+            return counted.memory;
+        }
         let Some(row) = &self.row else { return self.gauge.memory };
         let plain = plain(row).saturating_add(self.sockets);
         plain.saturating_add(self.gauge.memory).saturating_sub(self.gauge.plain)
@@ -135,7 +170,7 @@ impl Tally {
             memory: self.memory(),
             disk: self.gauge.disk,
             files: self.gauge.files,
-            processes: self.processes(),
+            processes: self.counted.map_or(self.processes(), |counted| counted.processes),
             cpu_us: u64::try_from(self.cpu.as_micros()).unwrap_or(u64::MAX),
             peak_memory: self.peak,
         }
@@ -204,6 +239,22 @@ mod tests {
         row.sockets = Some(0);
         tally.surveyed(Some(&row), TICK);
         assert_eq!(tally.memory(), THREAD);
+    }
+
+    #[test]
+    fn numbers_of_the_kernel_replace_those_of_processes() {
+        let mut tally = Tally::default();
+        let seen = tally.surveyed(Some(&row(100 * MIB, 10, 1)), TICK);
+        tally.measured(Gauge { disk: 5 * MIB, ..Gauge::default() });
+        let (memory, peak) = (45 * MIB, 65 * MIB);
+        let counted = Counted { memory, peak, processes: 7, cpu: 30 * TICK };
+        let progress = tally.counted(counted, true, seen);
+        assert_eq!(progress, Progress { cpu: 30 * TICK, has_changed: false });
+        let LeaseUsage { memory, peak_memory, processes, cpu_us, .. } = tally.usage(1);
+        assert_eq!((memory, processes, cpu_us), (40 * MIB, 7, 300_000));
+        assert_eq!(peak_memory, 100 * MIB + THREAD, "seen in an earlier pass");
+        tally.counted(Counted { peak: 205 * MIB, ..counted }, true, seen);
+        assert_eq!(tally.usage(1).peak_memory, 200 * MIB);
     }
 
     #[test]

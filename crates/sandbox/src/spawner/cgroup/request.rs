@@ -3,10 +3,14 @@
 use std::{
     io,
     os::fd::{AsFd, BorrowedFd},
+    time::Duration,
 };
 
 use super::Directory;
-use crate::wire::{exceeded::ExceededLimit, message::RequestLimits};
+use crate::{
+    spawner::tally::Counted,
+    wire::{exceeded::ExceededLimit, message::RequestLimits},
+};
 
 /// Processes of ours in the cgroup: a monitor or guard, an init and the worker
 /// before it becomes the command.
@@ -62,6 +66,23 @@ impl RequestCgroup {
         let _ = self.directory.write("cgroup.kill", "1");
     }
 
+    /// The kernel's numbers; `None` if it does not tell them.
+    pub(in crate::spawner) fn usage(&self) -> Option<Counted> {
+        let number = |file, key| self.directory.number(file, key);
+        let memory = number("memory.current", None)?;
+        let cached = |key| number("memory.stat", Some(key)).unwrap_or_default();
+        // Cached files of disks are given back when memory is needed.
+        let files = cached("file").saturating_sub(cached("shmem"));
+        // Absent before Linux 5.19.
+        let peak = number("memory.peak", None).unwrap_or(memory);
+        Some(Counted {
+            memory: memory.saturating_sub(files),
+            peak: peak.saturating_sub(files),
+            processes: number("pids.current", None)?,
+            cpu: Duration::from_micros(number("cpu.stat", Some("usage_usec"))?),
+        })
+    }
+
     /// Returns the exceeded limit if the kernel has killed processes for lack of
     /// memory since the last call.
     pub(in crate::spawner) fn take_excess(&mut self) -> Option<ExceededLimit> {
@@ -76,4 +97,32 @@ impl RequestCgroup {
 /// A limit as the kernel expects it.
 pub(super) fn amount(limit: Option<u64>) -> String {
     limit.map_or("max".to_owned(), |limit| limit.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn the_kernels_numbers_are_read_without_cached_files() {
+        let place = tempfile::tempdir().unwrap();
+        for (file, text) in [
+            ("memory.current", "1000\n"),
+            ("memory.peak", "1500\n"),
+            ("memory.stat", "anon 500\nfile 400\nkernel 100\nshmem 150\n"),
+            ("pids.current", "3\n"),
+            ("cpu.stat", "usage_usec 2500\nuser_usec 2000\nsystem_usec 500\n"),
+        ] {
+            fs::write(place.path().join(file), text).unwrap();
+        }
+        let directory = Directory::at(place.path()).unwrap();
+        let cgroup = RequestCgroup { directory, name: String::new(), killed: 0, reached: 0 };
+        let cpu = Duration::from_micros(2500);
+        let expected = Counted { memory: 750, peak: 1250, processes: 3, cpu };
+        assert_eq!(cgroup.usage(), Some(expected));
+        fs::remove_file(place.path().join("memory.current")).unwrap();
+        assert_eq!(cgroup.usage(), None, "without the controller");
+    }
 }

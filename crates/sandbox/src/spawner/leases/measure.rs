@@ -16,6 +16,7 @@ use crate::{
     kernel::fork::Reaped,
     spawner::{
         census::{Row, Survey},
+        cgroup::RequestCgroup,
         guard,
         meter::{self, MeterIdentity, Reading, Subject},
         schedule::{Pass, Schedule},
@@ -55,12 +56,13 @@ impl Leases {
     pub(super) fn surveyed(&mut self, survey: &Survey, now: Instant) {
         let elapsed = self.passes.elapsed(now);
         let (tick, growth) = (self.passes.tick(), self.passes.volume_since(survey));
+        let has_files = self.total.volume_is_memory;
         let mut is_busy = false;
         let mut is_watching = false;
         for slot in 0..self.slots.len() {
             let key = self.slots.uids(slot).map(|pair| pair.tenant.as_raw());
             let Some(lease) = self.slots.lease_mut(slot) else { continue };
-            let LeaseRecord { schedule: Some(schedule), tally, workers, .. } = lease else {
+            let LeaseRecord { schedule: Some(schedule), tally, workers, cgroup, .. } = lease else {
                 continue;
             };
             is_watching = true;
@@ -75,6 +77,11 @@ impl Leases {
             } else {
                 tally.unseen()
             };
+            // Reading costs the kernel time, and without CPU time nothing changes.
+            let has_news = progress.has_changed || !progress.cpu.is_zero();
+            let counted = cgroup.as_ref().filter(|_| has_news).and_then(RequestCgroup::usage);
+            let progress =
+                counted.map_or(progress, |counted| tally.counted(counted, has_files, progress));
             tally.volume_grew(growth);
             is_busy |= progress.has_changed || !progress.cpu.is_zero();
             let is_near = tally.is_near(&schedule.limits());
