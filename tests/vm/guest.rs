@@ -6,7 +6,7 @@ mod payload;
 pub(crate) mod pod;
 pub(crate) mod report;
 pub(crate) mod server;
-mod system;
+pub(crate) mod system;
 pub(crate) mod victim;
 mod watch;
 

@@ -32,7 +32,8 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// Plugins: their names and the shell scripts of generate.
 const SCRIPTS: [(&str, &str); 4] = [
     ("victim", "echo 'revision: 1'"),
-    ("bomb", "while :; do sleep 300 & done"),
+    // A shell ends when it cannot start a process, so others start them.
+    ("bomb", "for i in 1 2 3 4; do (while :; do sleep 3000 & done) & done; exec sleep 3000"),
     ("fill", "dd if=/dev/zero of=big bs=1M count=1500; sleep 1; exit 1"),
     ("waits", "sleep 2; echo 'kind: Waits'"),
 ];

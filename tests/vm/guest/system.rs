@@ -35,9 +35,14 @@ pub(super) fn set_up() {
 
 /// The scenarios that the machine is to run.
 pub(super) fn scenarios() -> Vec<String> {
+    parameter("scenarios").split(',').map(str::to_owned).collect()
+}
+
+/// A parameter with which the machine was booted.
+pub(crate) fn parameter(name: &str) -> String {
     let line = fs::read_to_string("/proc/cmdline").unwrap_or_default();
-    let names = line.split_whitespace().find_map(|word| word.strip_prefix("scenarios="));
-    names.unwrap_or_default().split(',').map(str::to_owned).collect()
+    let value = |word: &str| word.strip_prefix(name)?.strip_prefix('=').map(str::to_owned);
+    line.split_whitespace().find_map(value).unwrap_or_default()
 }
 
 /// Ends all processes that a scenario left.

@@ -54,6 +54,14 @@ pub(super) fn product() -> PathBuf {
     env::var_os("CMP_SUPERVISOR_VM_BINARY").map_or_else(built, PathBuf::from)
 }
 
+/// Files of the repositories that are called large. A binary without optimizations is
+/// many times as slow.
+#[expect(clippy::disallowed_methods, reason = "the environment of tests, not of the product")]
+pub(super) fn files() -> u32 {
+    let is_fast = env::var_os("CMP_SUPERVISOR_VM_BINARY").is_some() || !cfg!(debug_assertions);
+    if is_fast { 7_000 } else { 700 }
+}
+
 /// A busybox that needs no libraries.
 pub(super) fn busybox() -> Result<PathBuf, String> {
     let places = ["/bin/busybox", "/usr/bin/busybox"].map(PathBuf::from);

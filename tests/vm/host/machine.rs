@@ -89,7 +89,7 @@ impl Machine {
         scenarios: &[&str],
     ) -> Result<Self, String> {
         let directory = TempDir::new().map_err(|error| error.to_string())?;
-        let scenarios = format!("scenarios={}", scenarios.join(","));
+        let scenarios = format!("scenarios={} files={}", scenarios.join(","), image::files());
         let mut command = Command::new(EMULATOR);
         if let Some(parts) = node {
             let disk = parts.disk(directory.path())?;

@@ -26,6 +26,24 @@ pub(super) fn victim(limits: &TotalLimits, requests: &[LeaseUsage]) -> Option<Vi
         .or_else(|| largest(limits.processes, ExceededLimit::TotalProcesses, requests, processes))
 }
 
+/// Fewer processes of a request are never the reason why the kernel refuses one.
+const CROWD: u64 = 64;
+
+/// The request that has most processes of all, if it has enough of them to be the
+/// reason why the kernel refuses another one. The limit that was reached need not
+/// be known: a container does not see that of its Pod.
+pub(super) fn crowd(requests: &[LeaseUsage]) -> Option<Victim> {
+    let total = requests.iter().fold(0, |sum: u64, request| sum.saturating_add(request.processes));
+    let largest = requests.iter().max_by_key(|request| request.processes)?;
+    let used = largest.processes;
+    (used >= CROWD && used > total / 2).then_some(Victim {
+        lease: largest.lease,
+        exceeded: ExceededLimit::TotalProcesses,
+        limit: total,
+        used,
+    })
+}
+
 fn largest(
     limit: Option<u64>,
     exceeded: ExceededLimit,
@@ -67,5 +85,19 @@ mod tests {
         let processes = TotalLimits { processes: Some(7), ..memory(100) };
         assert_eq!(of(processes), Some((2, ExceededLimit::TotalProcesses, 5)));
         assert_eq!(of(TotalLimits::default()), None);
+    }
+
+    #[test]
+    fn a_crowd_has_most_of_all_processes() {
+        let of = |processes: &[u64]| {
+            let usage =
+                |(lease, &processes)| LeaseUsage { lease, processes, ..LeaseUsage::default() };
+            let requests: Vec<_> = (0..).zip(processes).map(usage).collect();
+            crowd(&requests).map(|victim| (victim.lease, victim.limit, victim.used))
+        };
+        assert_eq!(of(&[3, 490, 3]), Some((1, 496, 490)));
+        assert_eq!(of(&[3, 20, 3]), None, "too few to be the reason");
+        assert_eq!(of(&[100, 100, 100]), None, "ordinary load");
+        assert_eq!(of(&[]), None);
     }
 }

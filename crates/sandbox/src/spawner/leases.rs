@@ -16,7 +16,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nix::unistd::{Pid, Uid, geteuid};
+use nix::{
+    errno::Errno,
+    unistd::{Pid, Uid, geteuid},
+};
 
 use self::{children::ChildRole, passes::Passes, stale::StaleDirectory};
 use super::{
@@ -186,7 +189,7 @@ impl Leases {
             Err(error) => return self.refuse(job, &format!("its caches: {error}")),
         };
         if let Err(error) = self.promise_end(index) {
-            return self.refuse(job, &no_process::reason(&error));
+            return self.refuse_process(job, &error);
         }
         if let Err(error) = self.enclose(index, grants.limits) {
             return self.refuse(job, &format!("its cgroup: {error}"));
@@ -224,7 +227,7 @@ impl Leases {
                 lease.limits = grants.limits;
                 self.children.insert(pid, ChildRole::Worker { slot: index, job });
             }
-            Err(error) => self.refuse(job, &no_process::reason(&error)),
+            Err(error) => self.refuse_process(job, &error),
         }
     }
 
@@ -235,6 +238,14 @@ impl Leases {
         }
         let Prepared { caches, uids, .. } = &mut self.prepared;
         caches.prepare(grants, uids.as_mut()).map(Some)
+    }
+
+    /// Refuses a job for lack of a process, and ends the request that has them.
+    fn refuse_process(&mut self, job: u64, error: &io::Error) {
+        if error.raw_os_error() == Some(Errno::EAGAIN as i32) {
+            self.end_crowd();
+        }
+        self.refuse(job, &no_process::reason(error));
     }
 
     fn refuse(&mut self, job: u64, why: &str) {

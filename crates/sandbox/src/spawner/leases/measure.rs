@@ -17,7 +17,7 @@ use crate::{
     spawner::{
         census::{Row, Survey},
         cgroup::RequestCgroup,
-        guard,
+        guard::{self, Victim},
         meter::{self, MeterIdentity, Reading, Subject},
         schedule::{Pass, Schedule},
         slot::{LeaseRecord, SlotState},
@@ -164,7 +164,21 @@ impl Leases {
     fn guard(&mut self) {
         let usages: Vec<LeaseUsage> =
             self.active().map(|lease| lease.tally.usage(lease.id)).collect();
-        let Some(victim) = guard::victim(&self.total, &usages) else { return };
+        if let Some(victim) = guard::victim(&self.total, &usages) {
+            self.sacrifice(victim);
+        }
+    }
+
+    /// Ends the request that leaves no processes to others.
+    pub(super) fn end_crowd(&mut self) {
+        let usages: Vec<LeaseUsage> =
+            self.active().map(|lease| lease.tally.usage(lease.id)).collect();
+        if let Some(victim) = guard::crowd(&usages) {
+            self.sacrifice(victim);
+        }
+    }
+
+    fn sacrifice(&mut self, victim: Victim) {
         let slot = self.slots.find(victim.lease);
         let lease = slot.and_then(|slot| self.slots.lease_mut(slot));
         if let Some(schedule) = lease.and_then(|lease| lease.schedule.as_mut()) {
