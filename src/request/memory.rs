@@ -7,6 +7,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use cmp_sandbox::FIRST_OUTPUT;
 use thiserror::Error;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
@@ -18,7 +19,7 @@ const UNIT: usize = 64 << 10;
 
 /// Bytes of each request that are not counted: ordinary answers never wait. The
 /// number of requests is limited, and with it the sum.
-const FREE: usize = 256 << 10;
+const FREE: usize = FIRST_OUTPUT;
 
 /// Most units, so that a number of them fits into 32 bits.
 const MAX_UNITS: usize = 1 << 28;

@@ -28,7 +28,7 @@ pub use self::{
     lease::{Lease, NoLease},
     link::{Link, SpawnerGone},
     redact::Redactor,
-    room::Room,
+    room::{FIRST_OUTPUT, Room},
     run::{Command, NotRun, Output, Termination, Usage},
     start::{Abilities, NotStarted, SPAWNER, Setup, Shortfall, Spawner, SpawnerProcess},
     stderr::OUTPUT_TARGET,

@@ -18,9 +18,9 @@ mod worker;
 
 pub use self::{
     client::{
-        Abilities, Bounds, Cache, Caches, Command, Consumption, Excerpt, Health, Lease, Link,
-        Network, NoLease, NotProven, NotRun, NotStarted, NotUnpacked, OUTPUT_TARGET, Output,
-        Redactor, RequestUsage, Room, SPAWNER, Setup, Shortfall, Spawner, SpawnerGone,
+        Abilities, Bounds, Cache, Caches, Command, Consumption, Excerpt, FIRST_OUTPUT, Health,
+        Lease, Link, Network, NoLease, NotProven, NotRun, NotStarted, NotUnpacked, OUTPUT_TARGET,
+        Output, Redactor, RequestUsage, Room, SPAWNER, Setup, Shortfall, Spawner, SpawnerGone,
         SpawnerProcess, Termination, Unconfined, Unpacked, Unpacking, Usage,
     },
     kernel::privilege::{NotDropped, drop_privileges},

@@ -3,6 +3,8 @@
 //! The plugin with the fewest running requests is next, and among equals the one
 //! that has waited longest for its turn. Within a plugin, arrival decides. A
 //! request is admitted if a place is free and its charge fits beside all others.
+//! For the first one of a plugin, it is enough that it fits beside what the others
+//! really use: the room that they have to grow must not keep a plugin out.
 
 #[cfg(test)]
 mod tests;
@@ -95,6 +97,8 @@ struct Running {
     /// The ID of its lease, by which it is measured.
     lease: Option<u64>,
     charge: Charge,
+    /// The last measurement, or the charge before the first one.
+    usage: Charge,
     peak: Charge,
 }
 
@@ -185,6 +189,7 @@ impl<W> Schedule<W> {
         for running in self.running.values_mut() {
             let Some(usage) = running.lease.and_then(&measured) else { continue };
             running.peak = running.peak.max(usage);
+            running.usage = usage;
             let before = mem::replace(&mut running.charge, usage.with_headroom());
             let charged = &mut self.lanes[running.class.index()].charged;
             *charged -= before;
@@ -217,6 +222,9 @@ impl<W> Schedule<W> {
         let reserved = if own == 0 { 0 } else { self.reserved(class, plugin) };
         if running + reserved >= limit {
             return Some(Obstacle::Reserved { limit, reserved });
+        }
+        if own == 0 && self.fits_now(class, plugin) {
+            return None;
         }
         let (charged, room) = (lane.charged, self.room(class));
         let reserve = Self::floor(class).times(reserved as u64);
@@ -271,7 +279,8 @@ impl<W> Schedule<W> {
         lane.waiting -= 1;
         lane.unread = lane.unread.saturating_sub(unread);
         lane.charged += charge;
-        let running = Running { class, plugin, lease: None, charge, peak: Charge::NONE };
+        let (usage, peak) = (charge, Charge::NONE);
+        let running = Running { class, plugin, lease: None, charge, usage, peak };
         self.running.insert(ticket, running);
         Some(waker)
     }
@@ -304,6 +313,13 @@ impl<W> Schedule<W> {
         let idle = self.members.keys().filter(|name| *name != plugin && has_none(name));
         let most = RESERVED_PLACES.min(self.capacity.places(class) / 2);
         idle.take(most).count()
+    }
+
+    /// Returns true if a request fits beside what all others use now.
+    fn fits_now(&self, class: Class, plugin: &PluginName) -> bool {
+        let used = self.running.values().fold(Charge::NONE, |sum, other| sum.plus(other.usage));
+        let (needed, total) = (used.plus(self.expected(class, plugin)), self.capacity.total);
+        needed.memory <= total.memory && needed.processes <= total.processes
     }
 
     /// The part of the budget for one class. Generate leaves discovery its reserve;

@@ -7,7 +7,11 @@ use std::{
     sync::Arc,
 };
 
-/// Bytes that are asked for at a time.
+/// Bytes that are asked for at first. Most commands print less, so a caller can
+/// grant this much at any time.
+pub const FIRST_OUTPUT: usize = 256 << 10;
+
+/// Bytes that are asked for at a time after that.
 const STEP: usize = 1 << 20;
 
 /// Grants memory for outputs.
@@ -31,7 +35,7 @@ impl Granted {
     /// True if there is room for this number of bytes. Otherwise asks for it.
     pub(super) fn holds(&mut self, bytes: usize) -> bool {
         if bytes > self.bytes && self.asked.is_none() {
-            self.asked = Some(Arc::clone(&self.room).grow(self.bytes + STEP));
+            self.asked = Some(Arc::clone(&self.room).grow(self.next()));
         }
         self.asked.is_none()
     }
@@ -42,7 +46,11 @@ impl Granted {
         let Some(asked) = &mut self.asked else { return pending().await };
         asked.await;
         self.asked = None;
-        self.bytes += STEP;
+        self.bytes = self.next();
+    }
+
+    fn next(&self) -> usize {
+        if self.bytes == 0 { FIRST_OUTPUT } else { self.bytes + STEP }
     }
 }
 
@@ -79,15 +87,15 @@ mod tests {
         let mut granted = Granted::new(Arc::clone(&room) as Arc<dyn Room>);
         assert!(!granted.holds(1));
         granted.granted().await;
-        assert!(granted.holds(STEP));
-        assert_eq!(room.0.load(Ordering::Relaxed), STEP);
-        assert!(!granted.holds(STEP + 1));
+        assert!(granted.holds(FIRST_OUTPUT));
+        assert_eq!(room.0.load(Ordering::Relaxed), FIRST_OUTPUT);
+        assert!(!granted.holds(FIRST_OUTPUT + 1));
         tokio::select! {
             biased;
             () = granted.granted() => unreachable!("it is not granted"),
             () = std::future::ready(()) => {}
         }
         assert!(!granted.holds(1), "the wish is still open");
-        assert_eq!(room.0.load(Ordering::Relaxed), 2 * STEP);
+        assert_eq!(room.0.load(Ordering::Relaxed), FIRST_OUTPUT + STEP);
     }
 }

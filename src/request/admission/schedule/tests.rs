@@ -302,3 +302,18 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_first_request_of_a_plugin_needs_only_what_others_do_not_use() {
+    // 147 MiB in all.
+    for (used, is_admitted) in [(35, 1), (40, 0)] {
+        let mut stage = Stage::new(memory_for(4), &["a", "b"]);
+        for _ in 0..3 {
+            stage.ask("a");
+        }
+        stage.measure(used * MIB);
+        stage.ask("b");
+        stage.ask("b");
+        assert_eq!((stage.of("a"), stage.of("b")), (3, is_admitted), "{used} MiB each");
+    }
+}
