@@ -117,6 +117,7 @@ impl Resources {
             memory: Some(budget.memory.amount),
             processes: Some(budget.processes.amount),
             volume_is_memory: budget.in_memory,
+            container: Some(self.container.memory.amount).filter(|_| self.container.memory.is_own),
         };
         // If the spawner is gone, the supervisor ends.
         let _ = link.limit_total(limits).await;

@@ -1,9 +1,14 @@
-//! The control group of this process, in the hierarchy of version 2.
+//! The control groups of this process.
 
-use std::{fs, io, path::PathBuf};
+use std::{
+    fs, io,
+    path::{Component, Path, PathBuf},
+};
 
-/// Path of this process's cgroup below the root of its cgroup namespace; `None`
-/// if the kernel has no hierarchy of version 2.
+use crate::{Mount, mounts};
+
+/// Path of this process's cgroup of version 2 below the root of its cgroup
+/// namespace; `None` if the kernel has no hierarchy of version 2.
 pub fn own_cgroup() -> io::Result<Option<PathBuf>> {
     fs::read_to_string("/proc/self/cgroup").map(|table| unified(&table))
 }
@@ -11,6 +16,32 @@ pub fn own_cgroup() -> io::Result<Option<PathBuf>> {
 /// The line of version 2 has the number 0 and no controllers.
 fn unified(table: &str) -> Option<PathBuf> {
     table.lines().find_map(|line| line.strip_prefix("0::")).map(PathBuf::from)
+}
+
+/// Path of a file in this process's own cgroup, in the first hierarchy of either
+/// version that has it.
+pub fn own_cgroup_file(name: &str) -> io::Result<Option<PathBuf>> {
+    let table = fs::read_to_string("/proc/self/cgroup")?;
+    let mounts = mounts()?;
+    let mut paths =
+        mounts.iter().filter_map(|mount| Some(own_directory(mount, &table)?.join(name)));
+    Ok(paths.find(|path| path.exists()))
+}
+
+/// Directory of this process's cgroup in a mounted hierarchy.
+fn own_directory(mount: &Mount, table: &str) -> Option<PathBuf> {
+    let has = |name: &str| mount.options.split(',').any(|option| option == name);
+    let is_this = |controllers: &str| match mount.kind.as_str() {
+        "cgroup2" => controllers.is_empty(),
+        "cgroup" => controllers.split(',').any(has),
+        _ => false,
+    };
+    let mut lines = table.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
+    let (_, group) = lines.find(|(controllers, _)| is_this(controllers))?;
+    // In a container, the root of the mount is often the container's own group.
+    let below = Path::new(group).strip_prefix(&mount.root).unwrap_or(Path::new(""));
+    let is_plain = below.components().all(|part| matches!(part, Component::Normal(_)));
+    Some(if is_plain { mount.point.join(below) } else { mount.point.clone() })
 }
 
 #[cfg(test)]
@@ -22,5 +53,26 @@ mod tests {
         let table = "4:memory:/a\n1:cpu,cpuacct:/b\n0::/system.slice/x\n";
         assert_eq!(unified(table), Some("/system.slice/x".into()));
         assert_eq!(unified("4:memory:/a\n"), None);
+    }
+
+    #[test]
+    fn the_own_directory_is_below_the_mount() {
+        let table = "4:memory:/pod/a\n1:cpu,cpuacct:/b\n0::/c\n";
+        let mount = |kind: &str, options: &str, root: &str| Mount {
+            root: root.into(),
+            point: "/m".into(),
+            is_deleted: false,
+            kind: kind.to_owned(),
+            options: options.to_owned(),
+        };
+        let own = |mount| own_directory(&mount, table).map(|path| path.display().to_string());
+        assert_eq!(own(mount("cgroup", "rw,memory", "/")).as_deref(), Some("/m/pod/a"));
+        assert_eq!(own(mount("cgroup", "rw,memory", "/pod")).as_deref(), Some("/m/a"));
+        assert_eq!(own(mount("cgroup", "rw,memory", "/pod/a")).as_deref(), Some("/m/"));
+        assert_eq!(own(mount("cgroup", "rw,memory", "/elsewhere")).as_deref(), Some("/m/"));
+        assert_eq!(own(mount("cgroup", "rw,cpuacct,cpu", "/")).as_deref(), Some("/m/b"));
+        assert_eq!(own(mount("cgroup2", "rw", "/")).as_deref(), Some("/m/c"));
+        assert_eq!(own(mount("cgroup", "rw,pids", "/")), None);
+        assert_eq!(own(mount("tmpfs", "rw", "/")), None);
     }
 }

@@ -11,7 +11,7 @@ mod process;
 mod stat;
 
 pub use self::{
-    cgroup::own_cgroup,
+    cgroup::{own_cgroup, own_cgroup_file},
     fields::Fields,
     ids::{IdRange, id_map, ipc_owners, is_mapped},
     mappings::{Mappings, Object},

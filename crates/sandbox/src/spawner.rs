@@ -19,6 +19,7 @@ mod leases;
 mod leftovers;
 mod meter;
 mod no_process;
+mod pressure;
 mod priority;
 mod process_check;
 mod release;

@@ -11,7 +11,7 @@ use std::{
     io,
     os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use nix::{
@@ -78,11 +78,13 @@ pub(super) struct CacheRoot {
     pub(super) path: PathBuf,
     /// Last measurements, by directory of the owner.
     measured: BTreeMap<PathBuf, Instant>,
+    /// Times at which requests last ended, by directory of the owner.
+    left: BTreeMap<PathBuf, SystemTime>,
 }
 
 impl CacheRoot {
     pub(super) fn new(path: PathBuf) -> Self {
-        Self { path, measured: BTreeMap::new() }
+        Self { path, measured: BTreeMap::new(), left: BTreeMap::new() }
     }
 
     /// Returns true if the caches of an owner were not measured lately. They
@@ -94,6 +96,16 @@ impl CacheRoot {
             self.measured.insert(shared.directory.clone(), now);
         }
         is_due
+    }
+
+    /// A request with these caches has ended.
+    pub(super) fn leave(&mut self, shared: &SharedCaches) {
+        self.left.insert(shared.directory.clone(), SystemTime::now());
+    }
+
+    /// The time at which a request with these caches last ended.
+    pub(super) fn left(&self, shared: &SharedCaches) -> Option<SystemTime> {
+        self.left.get(&shared.directory).copied()
     }
 
     /// Creates missing directories of the grants and returns the caches. `uids`

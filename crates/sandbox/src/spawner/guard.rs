@@ -16,13 +16,20 @@ pub(super) struct Victim {
     pub(super) used: u64,
 }
 
-/// The request with the largest part, if all requests together exceed a limit.
-pub(super) fn victim(limits: &TotalLimits, requests: &[LeaseUsage]) -> Option<Victim> {
+/// The request with the largest part, if all requests together exceed a limit, or
+/// if the container is almost full.
+pub(super) fn victim(
+    limits: &TotalLimits,
+    requests: &[LeaseUsage],
+    is_full: bool,
+) -> Option<Victim> {
     let memory = |usage: &LeaseUsage| {
         usage.memory.saturating_add(if limits.volume_is_memory { usage.disk } else { 0 })
     };
     let processes = |usage: &LeaseUsage| usage.processes;
-    largest(limits.memory, ExceededLimit::TotalMemory, requests, memory)
+    let limit = if is_full { Some(0) } else { limits.memory };
+    largest(limit, ExceededLimit::TotalMemory, requests, memory)
+        .map(|victim| Victim { limit: limits.memory.unwrap_or_default(), ..victim })
         .or_else(|| largest(limits.processes, ExceededLimit::TotalProcesses, requests, processes))
 }
 
@@ -72,7 +79,8 @@ mod tests {
     }
 
     fn of(limits: TotalLimits) -> Option<(u64, ExceededLimit, u64)> {
-        victim(&limits, &requests()).map(|victim| (victim.lease, victim.exceeded, victim.used))
+        victim(&limits, &requests(), false)
+            .map(|victim| (victim.lease, victim.exceeded, victim.used))
     }
 
     #[test]
@@ -85,6 +93,9 @@ mod tests {
         let processes = TotalLimits { processes: Some(7), ..memory(100) };
         assert_eq!(of(processes), Some((2, ExceededLimit::TotalProcesses, 5)));
         assert_eq!(of(TotalLimits::default()), None);
+        let full = victim(&memory(1000), &requests(), true).unwrap();
+        assert_eq!((full.lease, full.limit, full.used), (1, 1000, 60));
+        assert_eq!(victim(&memory(1000), &[], true), None);
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod children;
 mod enclose;
 mod measure;
 mod passes;
+mod pressed;
 mod priority;
 mod release;
 mod signals;
@@ -25,6 +26,7 @@ use self::{children::ChildRole, passes::Passes, stale::StaleDirectory};
 use super::{
     caches::NoCache,
     no_process,
+    pressure::Pressure,
     process_check::ProcessCheck,
     reserve::Reserve,
     setup::{Prepared, filters_workers},
@@ -65,12 +67,14 @@ pub(super) struct Leases {
     queue: VecDeque<(LeaseOrder, Channels)>,
     reports: Vec<SpawnerEvent>,
     passes: Passes,
+    pressure: Pressure,
     /// Limits of all requests together.
     total: TotalLimits,
 }
 
 impl Leases {
-    pub(super) fn new(fork: SingleThreaded, prepared: Prepared, leases: u32) -> Self {
+    pub(super) fn new(fork: SingleThreaded, mut prepared: Prepared, leases: u32) -> Self {
+        let pressure = Pressure::new(prepared.memory.take());
         let slots = match &prepared.uids {
             Some(uids) => Slots::new(uids.pairs.iter().copied().map(Some)),
             None => Slots::new((0..leases).map(|_| None)),
@@ -86,6 +90,7 @@ impl Leases {
             queue: VecDeque::new(),
             reports: Vec::new(),
             passes: Passes::new(),
+            pressure,
             total: TotalLimits::default(),
         };
         leases.begin_passes();
@@ -115,7 +120,7 @@ impl Leases {
     pub(super) fn due(&self) -> Option<Instant> {
         let reusable = self.next_order().and_then(|_| self.slots.next_reusable());
         let slots = self.slots.iter().filter_map(|(_, slot)| slot.wake());
-        let own = [self.stale_due(), self.reserve.due(), self.pass_due()];
+        let own = [self.stale_due(), self.reserve.due(), self.pass_due(), self.pressure.due()];
         slots.chain(reusable).chain(own.into_iter().flatten()).min()
     }
 
@@ -294,6 +299,7 @@ impl Leases {
         }
         self.retry_stale(now);
         self.serve_turns();
+        self.look(now);
         self.pass_if_due(now);
         self.serve_queue(now);
         self.reserve.fill(self.prepared.uids.as_ref(), now);

@@ -16,6 +16,7 @@ mod totals;
 mod tree;
 
 use std::{
+    collections::BTreeSet,
     os::fd::{BorrowedFd, OwnedFd},
     thread,
     time::{Duration, SystemTime},
@@ -66,10 +67,23 @@ pub(super) struct Subject<'s> {
     /// Older files in the caches belong to an earlier request with the same
     /// UID.
     pub(super) since: SystemTime,
+    pub(super) earlier: Earlier,
     /// Processes may make themselves unreadable, because no filter prevents it.
     pub(super) may_hide: bool,
     /// Bytes in buffers of sockets, which the meter cannot see.
     pub(super) buffers: u64,
+}
+
+/// Files in caches that earlier requests created. Those that have changed are
+/// counted for each request that has these caches now, because any of them may
+/// have changed them.
+#[derive(Debug)]
+pub(super) struct Earlier {
+    /// Earlier changes may be those of a request that has ended.
+    pub(super) since: SystemTime,
+    /// UIDs of requests that have these caches now. Their own files count for
+    /// them.
+    pub(super) current: BTreeSet<u32>,
 }
 
 /// Runs in a child. Measures, repeats if a limit seems to be exceeded, and

@@ -19,6 +19,7 @@ use super::{
     caches::{self, CacheRoot},
     census,
     cgroup::{Cgroups, NoCgroups},
+    pressure::ContainerMemory,
     process_check::ProcessCheck,
     root::{self, NoWorkspaceRoot, WorkspaceRoot},
     uid_pool::{NoUids, UidPool},
@@ -64,6 +65,8 @@ pub(super) struct Prepared {
     pub(super) census_user: Option<Uid>,
     /// Socket to ask the kernel about sockets.
     pub(super) diagnostics: Option<OwnedFd>,
+    /// Usage of the container, unless requests have cgroups.
+    pub(super) memory: Option<ContainerMemory>,
 }
 
 /// Reasons why none of the requested tiers is available.
@@ -212,6 +215,7 @@ fn build(
     let is_restricted = tier != Tier::None && landlock > 0;
     let policy = is_restricted.then(|| Policy::new(&hidden, &programs)).transpose()?;
     let census_user = shared.is_none().then(|| Uid::from_raw(setup.shared_uid));
+    let memory = if cgroups.is_ok() { None } else { ContainerMemory::find() };
     // The filter forbids it.
     let diagnostics = census::open_sockets();
     // Installed here once instead of in every worker. In other tiers, the
@@ -232,6 +236,7 @@ fn build(
         cgroups,
         census_user,
         diagnostics,
+        memory,
     })
 }
 

@@ -113,7 +113,8 @@ impl Slot {
         }
     }
 
-    fn lease(&self) -> Option<&LeaseRecord> {
+    /// The lease, even if it is being released.
+    pub(super) fn lease(&self) -> Option<&LeaseRecord> {
         match &self.state {
             SlotState::Leased(lease) | SlotState::Releasing { lease, .. } => Some(lease),
             SlotState::Free { .. } => None,

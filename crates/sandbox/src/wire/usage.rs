@@ -24,6 +24,9 @@ pub struct TotalLimits {
     /// The work volume is in memory, so files on it count as memory.
     #[prost(bool, tag = "3")]
     pub volume_is_memory: bool,
+    /// Bytes of memory of the whole container, if it has a limit.
+    #[prost(uint64, optional, tag = "4")]
+    pub container: Option<u64>,
 }
 
 /// Usage of one request; the fields are those of

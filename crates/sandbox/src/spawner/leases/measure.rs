@@ -6,7 +6,7 @@
 use std::{
     io::pipe,
     os::fd::{AsFd, OwnedFd},
-    time::Instant,
+    time::{Instant, SystemTime},
 };
 
 use nix::unistd::Pid;
@@ -17,8 +17,7 @@ use crate::{
     spawner::{
         census::{Row, Survey},
         cgroup::RequestCgroup,
-        guard::{self, Victim},
-        meter::{self, MeterIdentity, Reading, Subject},
+        meter::{self, Earlier, MeterIdentity, Reading, Subject},
         schedule::{Pass, Schedule},
         slot::{LeaseRecord, SlotState},
         uid_pool::UidPair,
@@ -27,7 +26,7 @@ use crate::{
         exceeded::{ExceededLimit, ExceededLimitName, LimitExceeded},
         message::SpawnerEvent,
         tier::Tier,
-        usage::{LeaseUsage, MAX_REPORTED, UsageReport},
+        usage::{MAX_REPORTED, UsageReport},
     },
 };
 
@@ -49,12 +48,14 @@ impl Leases {
         if let Some(lease) = lease.filter(|lease| lease.schedule.is_none()) {
             lease.schedule = Some(Schedule::begin(now, lease.limits));
             self.passes.begin(now);
+            self.pressure.begin(now);
         }
     }
 
     /// Uses the result of a pass.
     pub(super) fn surveyed(&mut self, survey: &Survey, now: Instant) {
         let elapsed = self.passes.elapsed(now);
+        let has_grown = self.pressure.has_grown();
         let (tick, growth) = (self.passes.tick(), self.passes.volume_since(survey));
         let has_files = self.total.volume_is_memory;
         let mut is_busy = false;
@@ -84,7 +85,7 @@ impl Leases {
                 counted.map_or(progress, |counted| tally.counted(counted, has_files, progress));
             tally.volume_grew(growth);
             is_busy |= progress.has_changed || !progress.cpu.is_zero();
-            let is_near = tally.is_near(&schedule.limits());
+            let is_near = has_grown || tally.is_near(&schedule.limits());
             let pass = Pass { now, progress, elapsed, is_near };
             let id = lease.id;
             let excess = schedule.passed(&pass).or_else(|| too_many(schedule, tally.processes()));
@@ -93,10 +94,13 @@ impl Leases {
                 None => self.measure_if_due(slot, &pass),
             }
         }
-        self.guard();
+        self.guard(now);
         self.lower_priorities(now);
         self.report_usage();
         self.passes.end(survey, is_watching.then_some(is_busy), now);
+        if !is_watching {
+            self.pressure.end();
+        }
     }
 
     /// Starts a meter for a slot if it is due. Never two at once: the meter of
@@ -104,6 +108,7 @@ impl Leases {
     fn measure_if_due(&mut self, slot: usize, pass: &Pass) {
         let is_running = |child: &ChildRole| matches!(child, ChildRole::Meter(meter_run) if meter_run.slot == slot);
         let is_busy = self.children.values().any(is_running);
+        let earlier = self.earlier(slot);
         let pair = self.slots.uids(slot);
         let identity = pair.map(|UidPair { killer, tenant }| MeterIdentity { own: killer, tenant });
         let Some(lease) = self.slots.lease_mut(slot) else { return };
@@ -123,6 +128,7 @@ impl Leases {
             workers: &workers,
             shared: lease.shared.as_ref(),
             since: lease.since,
+            earlier,
             may_hide: self.prepared.tier == Tier::None,
             buffers: lease.tally.sockets(),
         };
@@ -131,6 +137,22 @@ impl Leases {
             Ok(pid) => drop(self.children.insert(pid, ChildRole::Meter(run))),
             Err(_none_to_be_had) => schedule.postpone(pass.now),
         }
+    }
+
+    /// The files of earlier requests in the caches of a slot's lease.
+    fn earlier(&self, slot: usize) -> Earlier {
+        let leases = || self.slots.iter().filter_map(|(_, slot)| Some((slot, slot.lease()?)));
+        let own = self.slots.iter().nth(slot).and_then(|(_, slot)| slot.lease());
+        let shared = own.and_then(|lease| lease.shared.as_ref());
+        let has_same = |lease: &LeaseRecord| {
+            let theirs = lease.shared.as_ref().map(|theirs| &theirs.directory);
+            theirs == shared.map(|shared| &shared.directory)
+        };
+        let current = leases().filter(|(_, lease)| has_same(lease));
+        let current = current.filter_map(|(slot, _)| Some(slot.uids?.tenant.as_raw())).collect();
+        let since = own.map_or(SystemTime::UNIX_EPOCH, |lease| lease.since);
+        let left = shared.and_then(|shared| self.prepared.caches.left(shared));
+        Earlier { since: left.map_or(since, |left| left.max(since)), current }
     }
 
     /// Handles a meter that has ended.
@@ -157,38 +179,6 @@ impl Leases {
             what: ExceededLimitName::from(excess).into(),
             limit: None,
             used: None,
-        }));
-    }
-
-    /// Ends the largest request if all together use too much.
-    fn guard(&mut self) {
-        let usages: Vec<LeaseUsage> =
-            self.active().map(|lease| lease.tally.usage(lease.id)).collect();
-        if let Some(victim) = guard::victim(&self.total, &usages) {
-            self.sacrifice(victim);
-        }
-    }
-
-    /// Ends the request that leaves no processes to others.
-    pub(super) fn end_crowd(&mut self) {
-        let usages: Vec<LeaseUsage> =
-            self.active().map(|lease| lease.tally.usage(lease.id)).collect();
-        if let Some(victim) = guard::crowd(&usages) {
-            self.sacrifice(victim);
-        }
-    }
-
-    fn sacrifice(&mut self, victim: Victim) {
-        let slot = self.slots.find(victim.lease);
-        let lease = slot.and_then(|slot| self.slots.lease_mut(slot));
-        if let Some(schedule) = lease.and_then(|lease| lease.schedule.as_mut()) {
-            schedule.end();
-        }
-        self.reports.push(SpawnerEvent::LimitExceeded(LimitExceeded {
-            lease: victim.lease,
-            what: ExceededLimitName::from(victim.exceeded).into(),
-            limit: Some(victim.limit),
-            used: Some(victim.used),
         }));
     }
 

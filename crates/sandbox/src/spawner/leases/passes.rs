@@ -61,6 +61,15 @@ impl Passes {
         self.last = self.last.or(Some(now));
     }
 
+    /// Makes a pass now, or as soon as the current one has ended, that includes
+    /// the buffers of sockets.
+    pub(super) fn hurry(&mut self, now: Instant) {
+        if self.next.is_some() {
+            (self.next, self.sockets) = (Some(now), None);
+            self.was_busy = true;
+        }
+    }
+
     /// Unit of CPU time.
     pub(super) fn tick(&self) -> Duration {
         self.tick
@@ -133,6 +142,7 @@ impl Leases {
             self.passes.sockets = Some(now);
         }
         let asked = self.passes.census.as_mut().map(|census| census.ask(ask, now));
+        self.pressure.restart(now);
         if !matches!(asked, Some(Ok(()))) {
             self.passes.census = None;
             self.surveyed(&Survey::default(), now);

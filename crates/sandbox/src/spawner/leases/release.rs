@@ -194,6 +194,7 @@ impl Leases {
         }
         let Some(lease) = self.slots.any_lease_mut(index) else { return };
         let (id, name, has_promise) = (lease.id, lease.workspace.clone(), lease.has_promise);
+        let lease_caches = lease.shared.clone();
         if let Err(errno) = self.remove_directory(&name) {
             self.quarantine(index, Some(&Word::Files(errno as i32)));
             return self.step(index, |release| release.ended(now, Remaining::Files));
@@ -201,6 +202,9 @@ impl Leases {
         self.disclose(index);
         if has_promise {
             self.reserve.forgo();
+        }
+        if let Some(shared) = lease_caches {
+            self.prepared.caches.leave(&shared);
         }
         self.slots.end(index, now);
         self.reports.push(SpawnerEvent::Released(Released { lease: id }));

@@ -55,6 +55,7 @@ impl TestRoot {
             workers,
             shared: None,
             since: SystemTime::UNIX_EPOCH,
+            earlier: Earlier { since: SystemTime::UNIX_EPOCH, current: BTreeSet::new() },
             may_hide: false,
             buffers: 0,
         }

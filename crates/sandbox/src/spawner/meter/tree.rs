@@ -22,7 +22,7 @@ use nix::{
 };
 
 use super::{
-    Subject,
+    Earlier, Subject,
     totals::{Excess, Totals},
 };
 
@@ -56,14 +56,26 @@ pub(super) struct TreeWalk<'t> {
     totals: &'t mut Totals,
     /// UID of the walk. It can change modes only of this UID's directories.
     user: Uid,
-    /// UID and earliest time of files to count; `None` to count all.
-    only: Option<(Uid, (i64, i64))>,
+    /// Files to count; `None` to count all.
+    only: Option<Only<'t>>,
     levels: Vec<Level>,
     /// Directories that were listed. A moved one may be met again.
     listed: HashSet<(u64, u64)>,
     /// NUL-terminated names of directories still to be visited, grouped by
     /// level.
     names: Vec<u8>,
+}
+
+/// Seconds and nanoseconds after the epoch.
+type Stamp = (i64, i64);
+
+/// The files in a cache that count for a request.
+#[derive(Clone, Copy, Debug)]
+struct Only<'e> {
+    user: Uid,
+    /// Earliest change of the request's own files.
+    since: Stamp,
+    earlier: &'e Earlier,
 }
 
 #[derive(Debug)]
@@ -77,7 +89,10 @@ struct Level {
 
 impl<'t> TreeWalk<'t> {
     /// Counts everything in a workspace.
-    pub(super) fn workspace(subject: &Subject<'_>, totals: &'t mut Totals) -> Result<(), Excess> {
+    pub(super) fn workspace(
+        subject: &'t Subject<'_>,
+        totals: &'t mut Totals,
+    ) -> Result<(), Excess> {
         let Ok(name) = CString::new(subject.workspace) else { return Ok(()) };
         let mut walk = Self::new(subject, None, totals);
         let top = walk.enter(subject.root.as_fd(), &name);
@@ -86,9 +101,10 @@ impl<'t> TreeWalk<'t> {
 
     /// Counts files in caches that this request created or changed. Only
     /// possible with separate UIDs.
-    pub(super) fn caches(subject: &Subject<'_>, totals: &'t mut Totals) -> Result<(), Excess> {
+    pub(super) fn caches(subject: &'t Subject<'_>, totals: &'t mut Totals) -> Result<(), Excess> {
         let Some((shared, identity)) = subject.shared.zip(subject.identity) else { return Ok(()) };
-        let only = Some((identity.tenant, stamp(subject.since)));
+        let since = stamp(subject.since.checked_sub(TICK).unwrap_or(UNIX_EPOCH));
+        let only = Some(Only { user: identity.tenant, since, earlier: &subject.earlier });
         for path in shared.paths() {
             Self::new(subject, only, totals).start(open_top(&path))?;
         }
@@ -97,7 +113,7 @@ impl<'t> TreeWalk<'t> {
 
     fn new<'w>(
         subject: &Subject<'_>,
-        only: Option<(Uid, (i64, i64))>,
+        only: Option<Only<'w>>,
         totals: &'w mut Totals,
     ) -> TreeWalk<'w> {
         let user = subject.identity.map_or_else(geteuid, |identity| identity.tenant);
@@ -218,10 +234,7 @@ impl<'t> TreeWalk<'t> {
     }
 
     fn count(&mut self, about: &FileStat) -> Result<(), Stop> {
-        let changed = (about.st_ctime, about.st_ctime_nsec);
-        let is_counted =
-            |(user, since): (Uid, (i64, i64))| about.st_uid == user.as_raw() && changed >= since;
-        if !self.only.is_none_or(is_counted) {
+        if !self.only.is_none_or(|only| only.includes(about)) {
             return Ok(());
         }
         let bytes = BLOCK.saturating_mul(u64::try_from(about.st_blocks).unwrap_or_default());
@@ -235,6 +248,21 @@ impl<'t> TreeWalk<'t> {
         self.names.pop();
         let start = self.names.iter().rposition(|byte| *byte == 0).map_or(0, |nul| nul + 1);
         CString::new(self.names.split_off(start)).map_err(|_nul| Stop::Unreadable)
+    }
+}
+
+impl Only<'_> {
+    fn includes(&self, about: &FileStat) -> bool {
+        let Earlier { since, current } = self.earlier;
+        if about.st_uid == self.user.as_raw() {
+            return (about.st_ctime, about.st_ctime_nsec) >= self.since;
+        }
+        // Only the owner could set another time of modification. The time of
+        // change is also that of opening the file to the group.
+        let modified = (about.st_mtime, about.st_mtime_nsec);
+        kind(about) == SFlag::S_IFREG
+            && modified >= stamp(*since)
+            && !current.contains(&about.st_uid)
     }
 }
 
@@ -276,10 +304,9 @@ fn open_top(path: &Path) -> Result<Option<OwnedFd>, Stop> {
     }
 }
 
-/// Converts a time to a file timestamp, minus one tick because file clocks are
-/// coarse.
-fn stamp(time: SystemTime) -> (i64, i64) {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(TICK);
+/// Converts a time to that of a file.
+fn stamp(time: SystemTime) -> Stamp {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     (since.as_secs().cast_signed(), since.subsec_nanos().into())
 }
 
@@ -293,4 +320,35 @@ fn kind(about: &FileStat) -> SFlag {
 
 fn unreadable(_unseen: Errno) -> Stop {
     Stop::Unreadable
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, fs};
+
+    use super::*;
+
+    #[test]
+    fn a_changed_file_of_an_earlier_request_counts() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let about = nix::sys::stat::stat(file.path()).unwrap();
+        let owner = about.st_uid;
+        let modified = fs::metadata(file.path()).unwrap().modified().unwrap();
+        let counts = |since, current: &[u32]| {
+            let earlier = Earlier { since, current: current.iter().copied().collect() };
+            let user = Uid::from_raw(owner + 1);
+            Only { user, since: stamp(since), earlier: &earlier }.includes(&about)
+        };
+        assert!(counts(modified, &[owner + 1]));
+        assert!(!counts(modified + TICK, &[owner + 1]), "that request may have changed it");
+        assert!(!counts(modified, &[owner, owner + 1]), "it counts for its owner");
+        let none = Earlier { since: modified, current: BTreeSet::new() };
+        let own = |since| Only { user: Uid::from_raw(owner), since, earlier: &none };
+        assert!(own(stamp(UNIX_EPOCH)).includes(&about));
+        assert!(!own((i64::MAX, 0)).includes(&about), "an earlier request had the same UID");
+        let directory = tempfile::tempdir().unwrap();
+        let about = nix::sys::stat::stat(directory.path()).unwrap();
+        let only = Only { user: Uid::from_raw(owner + 1), since: (0, 0), earlier: &none };
+        assert!(!only.includes(&about), "new files change a directory");
+    }
 }

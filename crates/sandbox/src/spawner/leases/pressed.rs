@@ -1,0 +1,70 @@
+//! Ends a request before the container is full.
+
+use std::time::Instant;
+
+use super::Leases;
+use crate::{
+    spawner::{
+        guard::{self, Victim},
+        pressure::Level,
+    },
+    wire::{
+        exceeded::{ExceededLimitName, LimitExceeded},
+        message::SpawnerEvent,
+        usage::LeaseUsage,
+    },
+};
+
+impl Leases {
+    /// Looks at the memory of the container, if it is time. Growth makes a pass
+    /// due.
+    pub(super) fn look(&mut self, now: Instant) {
+        if self.pressure.look(self.total.container, now) != Level::Calm {
+            self.passes.hurry(now);
+        }
+        if self.pressure.is_urgent(now) {
+            self.guard(now);
+        }
+    }
+
+    /// Ends the largest request if all together use too much, or if the container
+    /// is almost full.
+    pub(super) fn guard(&mut self, now: Instant) {
+        let usages: Vec<LeaseUsage> =
+            self.active().map(|lease| lease.tally.usage(lease.id)).collect();
+        let is_full = self.pressure.is_full();
+        let Some(victim) = guard::victim(&self.total, &usages, is_full) else { return };
+        if is_full {
+            self.pressure.relieve(now);
+        }
+        self.sacrifice(victim);
+        // The supervisor releases the lease, but its processes may fill the
+        // container until then.
+        if let Some(slot) = self.slots.find(victim.lease) {
+            self.sweep(slot);
+        }
+    }
+
+    /// Ends the request that leaves no processes to others.
+    pub(super) fn end_crowd(&mut self) {
+        let usages: Vec<LeaseUsage> =
+            self.active().map(|lease| lease.tally.usage(lease.id)).collect();
+        if let Some(victim) = guard::crowd(&usages) {
+            self.sacrifice(victim);
+        }
+    }
+
+    fn sacrifice(&mut self, victim: Victim) {
+        let slot = self.slots.find(victim.lease);
+        let lease = slot.and_then(|slot| self.slots.lease_mut(slot));
+        if let Some(schedule) = lease.and_then(|lease| lease.schedule.as_mut()) {
+            schedule.end();
+        }
+        self.reports.push(SpawnerEvent::LimitExceeded(LimitExceeded {
+            lease: victim.lease,
+            what: ExceededLimitName::from(victim.exceeded).into(),
+            limit: Some(victim.limit),
+            used: Some(victim.used),
+        }));
+    }
+}
