@@ -1,0 +1,43 @@
+//! Far more busy processes than processors.
+
+use std::{fs, time::Duration};
+
+use crate::{manifest::shipped, plugin::Plugin, running::PATIENCE};
+
+/// Busy processes of one request, and enough of them to be noticed.
+const SPINNERS: usize = 500;
+const MANY: usize = 100;
+
+/// Lowest priority of a process.
+const LOWEST: i32 = 19;
+
+/// Discovery must work too: without its answer, Argo CD applies raw files.
+#[test]
+fn five_hundred_spinning_processes_on_one_core_delay_nobody() {
+    let script = format!(
+        "i=0; while [ $i -lt {SPINNERS} ]; do (while :; do :; done) & i=$((i+1)); done; wait"
+    );
+    let container = shipped().0.cpus(100);
+    let Some(pod) = container.start(&[Plugin::new("spinner", &script)], &[]) else { return };
+    let victim = pod.victim();
+    let call = pod.request("spinner").timeout(Duration::from_secs(12)).start();
+    pod.until("the lowest priority", |pod| {
+        let tenants = pod.tenants();
+        let lowered = tenants.iter().filter(|tenant| nice(tenant.pid) == Some(LOWEST));
+        lowered.count() >= MANY || call.has_ended()
+    });
+    assert!(!call.has_ended(), "they have no lower priority than others");
+    assert!(call.wait().is_err());
+    let seen = victim.end();
+    println!("{seen}");
+    seen.assert_unharmed(PATIENCE);
+    pod.assert_baseline();
+}
+
+/// The priority of a process, unless it has ended.
+fn nice(pid: i32) -> Option<i32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, fields) = stat.rsplit_once(") ")?;
+    // After PID and name, the 17th field.
+    fields.split(' ').nth(16)?.parse().ok()
+}
