@@ -33,7 +33,7 @@ use self::{
     places::PlacesReader,
 };
 pub(crate) use self::{
-    ignored::Ignored,
+    ignored::{Exclusion, Ignored},
     ledger::Ledger,
     snapshot::{Snapshot, Source},
 };

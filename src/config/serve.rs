@@ -23,8 +23,15 @@ use crate::{
     settings::{self, Limit, Setting},
 };
 
-/// Directory of the Pod's service account token.
-const SERVICE_ACCOUNT: &str = "/var/run/secrets";
+/// Directory of tokens: of the service account, and those that clouds add.
+const TOKENS: &str = "/var/run/secrets";
+
+/// What is no secret of a service account. Tools read the namespace of the Pod
+/// there, and the CA of the API server.
+const NO_SECRETS: [&str; 2] = [
+    "/var/run/secrets/kubernetes.io/serviceaccount/namespace",
+    "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt",
+];
 
 /// Longest gRPC message in MiB. The repo-server has the same default.
 pub(super) const MAX_MESSAGE_MIB: usize = 100;
@@ -165,14 +172,31 @@ impl Serve {
         }
     }
 
-    /// Paths that no request may open, even if a key or flag allows it: sockets,
-    /// definitions, and the service account token.
+    /// Directories of definitions.
+    #[must_use]
+    pub fn definition_directories(&self) -> Vec<PathBuf> {
+        let Places { directory, single } = self.places();
+        let beside = single.as_deref().and_then(Path::parent).map(Path::to_owned);
+        directory.into_iter().chain(beside).collect()
+    }
+
+    /// Directories of secrets. A plugin must name what it reads there.
+    #[must_use]
+    pub fn secret(&self) -> Vec<PathBuf> {
+        vec![TOKENS.into()]
+    }
+
+    /// Files in them that every request may read.
+    #[must_use]
+    pub fn no_secrets(&self) -> Vec<PathBuf> {
+        NO_SECRETS.map(PathBuf::from).into()
+    }
+
+    /// Paths that no request may open, even if a key or flag allows it: sockets
+    /// and definitions.
     #[must_use]
     pub fn hidden(&self) -> Vec<PathBuf> {
-        let places = self.places();
-        let beside = places.single.as_deref().and_then(Path::parent).map(Path::to_owned);
-        let own = [self.socket_dir(), SERVICE_ACCOUNT.into()];
-        own.into_iter().chain(places.directory).chain(beside).collect()
+        std::iter::once(self.socket_dir()).chain(self.definition_directories()).collect()
     }
 
     /// Directories of programs: what is on the PATH.

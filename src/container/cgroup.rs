@@ -196,9 +196,9 @@ mod tests {
         Mount {
             root: root.into(),
             point: point.path().into(),
-            is_deleted: false,
             kind: kind.to_owned(),
             options: options.to_owned(),
+            ..Mount::default()
         }
     }
 

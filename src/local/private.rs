@@ -23,7 +23,7 @@ use super::report::Report;
 use crate::{
     config::Application,
     event::{Event, Events},
-    loader::{NoSnapshot, Snapshot, Source},
+    loader::{Exclusion, Ignored, NoSnapshot, Snapshot, Source},
     plugin::{PluginDefinition, read_all},
 };
 
@@ -84,7 +84,8 @@ impl Private {
         // The UIDs of requests must be able to enter it.
         fs::set_permissions(directory.path(), Permissions::from_mode(0o711))?;
         let plugins = options.plugins_dir();
-        let (copies, mut left_out) = copy_definitions(&plugins, directory.path(), plugin, report)?;
+        let Copies { directory: copies, mut left_out, scripts } =
+            copy_definitions(&plugins, directory.path(), plugin, report)?;
         let mut command = Command::new("/proc/self/exe");
         command
             .arg("serve")
@@ -97,6 +98,9 @@ impl Private {
             .args(["--http", "off"])
             .args(["--max-requests", "2", "--isolation", isolation.as_str()])
             .args(["--request-cgroups", "off"]);
+        for script in scripts {
+            command.arg("--read").arg(script);
+        }
         if isolation.0 == Some(Tier::None) {
             command.arg("--accept-no-isolation");
         }
@@ -208,17 +212,29 @@ impl Drop for Private {
     }
 }
 
+/// Definitions for a private supervisor.
+struct Copies {
+    directory: PathBuf,
+    /// Definitions that cannot be served, each with the reason.
+    left_out: Vec<String>,
+    /// Files beside the definitions, which commands may read where they are.
+    scripts: Vec<PathBuf>,
+}
+
 /// Copies definitions to a directory that the supervisor can read, because it
 /// switches to another UID. The copy has the form of a ConfigMap volume, in which
 /// files keep their paths. If a plugin is named, only files that define it are
-/// copied and reported. Also returns unreadable files with the reason.
+/// copied and reported.
 fn copy_definitions(
     from: &Path,
     to: &Path,
     named: Option<&str>,
     report: &Report,
-) -> Result<(PathBuf, Vec<String>), NotPrivate> {
+) -> Result<Copies, NotPrivate> {
     let mut snapshot = Snapshot::read(from)?;
+    let is_script = |entry: &&Ignored| entry.reason == Exclusion::Extension;
+    let scripts = snapshot.ignored.iter().filter(is_script).map(|entry| from.join(&entry.name));
+    let scripts = scripts.collect();
     let is_named = |definition: PluginDefinition| named == Some(definition.name.as_str());
     let defines = |source: &Source| {
         let readings = source.text.as_ref().map(|text| read_all(text)).unwrap_or_default();
@@ -230,7 +246,7 @@ fn copy_definitions(
     }
     let copies = to.join("plugins.d");
     let volume = copies.join("..copied");
-    let mut unreadable = Vec::new();
+    let mut left_out = Vec::new();
     fs::create_dir_all(&volume)?;
     symlink("..copied", copies.join("..data"))?;
     for Source { name, text, .. } in &snapshot.files {
@@ -241,7 +257,7 @@ fn copy_definitions(
                 fs::write(copy, text)?;
             }
             Err(reason) => {
-                unreadable.push(format!("{name}: {reason}"));
+                left_out.push(format!("{name}: {reason}"));
                 report.event(&Event::NotServed {
                     plugin: None,
                     file: Some(name.as_str().into()),
@@ -254,5 +270,5 @@ fn copy_definitions(
     for entry in &snapshot.ignored {
         report.step("ignored", &format!("{}: {}", entry.name, entry.reason));
     }
-    Ok((copies, unreadable))
+    Ok(Copies { directory: copies, left_out, scripts })
 }

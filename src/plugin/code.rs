@@ -97,6 +97,8 @@ pub enum Code {
     Secret,
     /// `minimumIsolation: none`, which has no effect.
     IsolationNone,
+    /// A readable token, which everybody who renders with the plugin can take.
+    Token,
     /// A `plugin.yaml` in a directory with other definitions.
     OtherFiles,
     /// A file that cannot be read.
@@ -109,7 +111,7 @@ pub enum Code {
 
 impl Code {
     /// All codes with their numbers, severities and titles.
-    pub const ALL: [(Self, u16, Severity, &'static str); 37] = [
+    pub const ALL: [(Self, u16, Severity, &'static str); 38] = [
         (Self::Syntax, 101, Severity::Error, "invalid YAML"),
         (Self::Encoding, 102, Severity::Error, "invalid text encoding"),
         (Self::Empty, 103, Severity::Error, "an empty file"),
@@ -144,6 +146,7 @@ impl Code {
         (Self::NoOutput, 308, Severity::Warning, "a generate command that prints no manifests"),
         (Self::Secret, 309, Severity::Warning, "a secret in a command line"),
         (Self::IsolationNone, 310, Severity::Warning, "a minimumIsolation without effect"),
+        (Self::Token, 311, Severity::Warning, "a token that users of the plugin can take"),
         (Self::Unreadable, 404, Severity::Error, "a file that cannot be read"),
         (Self::Ignored, 405, Severity::Note, "an ignored entry"),
         (Self::Isolation, 408, Severity::Error, "less isolation than required"),

@@ -55,6 +55,7 @@ pub(super) fn lint(
         found.extend(secret(&words, locator));
     }
     found.extend(isolation_none(definition, locator));
+    found.extend(tokens(definition, locator));
     announcements::lint(definition, locator, &mut found);
     repeated::lint(locator, &mut found);
     found
@@ -128,6 +129,22 @@ fn isolation_none(definition: &PluginDefinition, locator: &Locator<'_>) -> Optio
             .label("no effect")
             .note("the sidecar's operator chooses the isolation with --isolation; a definition cannot weaken it")
             .help("remove it, or set landlock, uid or namespaces")
+    })
+}
+
+/// Warns of tokens of the Pod that the commands may read.
+fn tokens<'d>(
+    definition: &'d PluginDefinition,
+    locator: &'d Locator<'_>,
+) -> impl Iterator<Item = Diagnostic> + use<'d> {
+    definition.sandbox.tokens().map(|(index, token)| {
+        let keys = ["spec", "sandbox", "read"].map(|key| Step::Key(key.to_owned()));
+        let place: Vec<_> = keys.into_iter().chain([Step::Index(index)]).collect();
+        Diagnostic::new(Code::Token, format!("the commands can read the token {token}"))
+            .at(locator.value(&place))
+            .label("a token of the Pod")
+            .note("whoever can change a repository that this plugin renders can take the token and use it")
+            .help("use a token with few rights, and limit the plugin's repositories in the AppProject")
     })
 }
 

@@ -1,11 +1,15 @@
 //! `spec.sandbox` and `spec.limits`, which Argo CD skips.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use cmp_sandbox::{Cache, Network, Tier};
 
 use super::variable::{self, VariablePattern};
 use crate::settings::Limit;
+
+/// Directories of tokens. A plugin may read a path below them, but neither all of
+/// it nor a directory above.
+pub(super) const TOKENS: [&str; 2] = ["/run/secrets", "/var/run/secrets"];
 
 /// `spec.sandbox`. A key that is left out takes the value of the matching flag
 /// of `serve`.
@@ -52,6 +56,13 @@ pub struct Limits {
 }
 
 impl Sandbox {
+    /// Index and path of each token of the Pod among the readable paths.
+    pub(super) fn tokens(&self) -> impl Iterator<Item = (usize, &str)> {
+        let is_token = |path: &str| TOKENS.iter().any(|tokens| Path::new(path).starts_with(tokens));
+        let read = self.read.iter().map(String::as_str).enumerate();
+        read.filter(move |(_, path)| is_token(path))
+    }
+
     /// True if commands get the sidecar's variable of this name.
     #[must_use]
     pub fn admits(&self, name: &[u8]) -> bool {

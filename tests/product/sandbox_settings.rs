@@ -10,6 +10,7 @@ mod limits;
 mod mounted;
 mod network;
 mod oom;
+mod pod;
 mod progress;
 mod reading;
 mod signals;

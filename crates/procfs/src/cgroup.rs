@@ -61,9 +61,9 @@ mod tests {
         let mount = |kind: &str, options: &str, root: &str| Mount {
             root: root.into(),
             point: "/m".into(),
-            is_deleted: false,
             kind: kind.to_owned(),
             options: options.to_owned(),
+            ..Mount::default()
         };
         let own = |mount| own_directory(&mount, table).map(|path| path.display().to_string());
         assert_eq!(own(mount("cgroup", "rw,memory", "/")).as_deref(), Some("/m/pod/a"));

@@ -35,11 +35,11 @@ use nix::{
 };
 
 pub use self::lookup::look_up;
-pub(super) use self::watch::KILL_ORDER;
 use self::{
     identity::{Access, Confined},
     read_paths::ReadPath,
 };
+pub(super) use self::{read_paths::PathRules, watch::KILL_ORDER};
 use crate::{
     kernel::{fork::SingleThreaded, policy::Policy},
     wire::{
@@ -56,8 +56,7 @@ pub(super) struct WorkerContext<'s> {
     pub(super) fork: SingleThreaded,
     pub(super) tier: Tier,
     pub(super) policy: Option<&'s Policy>,
-    /// Paths that no tenant may access.
-    pub(super) hidden: &'s [PathBuf],
+    pub(super) paths: &'s PathRules,
     /// Directory of all workspaces.
     pub(super) root: BorrowedFd<'s>,
     pub(super) root_path: &'s Path,
@@ -131,7 +130,7 @@ impl<'j> Job<'j> {
         let context = self.context;
         // Before namespaces are created, because hidden paths must be visible
         // for the check.
-        match read_paths::find(read, context.hidden) {
+        match context.paths.find(read) {
             Ok(read_paths) => self.read_paths = read_paths,
             Err(error) => {
                 return self.fail("prepare the paths to read", io::Error::other(error));

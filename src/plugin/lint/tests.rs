@@ -68,6 +68,12 @@ fn secrets_in_a_definition_are_reported() {
 }
 
 #[test]
+fn a_readable_token_is_reported_at_its_path() {
+    let spec = "  generate: {command: [a]}\n  discover: {fileName: x}\n  sandbox:\n    read:\n    - /opt\n    - /var/run/secrets/kubernetes.io/serviceaccount/token\n";
+    assert_eq!(found(spec), ["CMP0311 9:7"]);
+}
+
+#[test]
 fn announcements_need_a_name_and_a_matching_collection_type() {
     let parameters = |list: &str| {
         let spec = "  discover: {fileName: x}\n  generate: {command: [a]}\n  parameters: {static: ";

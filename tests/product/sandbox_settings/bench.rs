@@ -104,13 +104,9 @@ impl Bench {
         let log = fs::File::create(self.path("log")).unwrap();
         let child = command.stdin(Stdio::null()).stderr(log).spawn().unwrap();
         let server = Server { child, log: self.path("log") };
-        let wanted = fs::read_dir(self.path("plugins")).unwrap().count();
+        let wanted = count(&self.path("plugins"), "yaml");
         let until = Instant::now() + TIMEOUT;
-        let shown = || {
-            let listed = fs::read_dir(&sockets).into_iter().flatten().flatten();
-            listed.filter(|entry| entry.path().extension().is_some_and(|e| e == "sock")).count()
-        };
-        while shown() < wanted {
+        while count(&sockets, "sock") < wanted {
             assert!(Instant::now() < until, "no sockets: {}", server.log());
             thread::sleep(Duration::from_millis(10));
         }
@@ -136,6 +132,12 @@ impl Bench {
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command
     }
+}
+
+/// Files of a directory with this extension.
+fn count(directory: &Path, wanted: &str) -> usize {
+    let listed = fs::read_dir(directory).into_iter().flatten().flatten();
+    listed.filter(|entry| entry.path().extension().is_some_and(|found| found == wanted)).count()
 }
 
 /// A server, which is killed when this value is dropped.

@@ -38,6 +38,15 @@ pub struct Setup {
     pub work_dir: PathBuf,
     /// Paths that no request may access, even if something else allows it.
     pub hidden: Vec<PathBuf>,
+    /// Directories of secrets. A request reads a file in them only if its
+    /// [`Bounds`](crate::Bounds) name the file.
+    pub secret: Vec<PathBuf>,
+    /// Files in the paths above that every request may read. One that is missing
+    /// is left out.
+    pub shown: Vec<PathBuf>,
+    /// Directories of plugin definitions. Every request may read the files in
+    /// them that are no definitions: scripts.
+    pub scripts: Vec<PathBuf>,
     /// Directories of programs. Every request may read them.
     pub programs: Vec<PathBuf>,
     /// Accept separate UIDs as the only isolation if the kernel has no
@@ -193,6 +202,9 @@ impl From<&Setup> for message::SetupOrder {
             leases: setup.leases,
             work_dir: text(&setup.work_dir),
             hidden: paths(&setup.hidden),
+            secret: paths(&setup.secret),
+            shown: paths(&setup.shown),
+            scripts: paths(&setup.scripts),
             programs: paths(&setup.programs),
             accept_no_landlock: setup.accept_no_landlock,
             request_cgroups: setup.request_cgroups.into(),

@@ -24,6 +24,7 @@ use landlock::{
 use nix::libc::{O_CLOEXEC, O_PATH};
 use thiserror::Error;
 
+use self::mounts::Mounts;
 pub(crate) use self::mounts::mount_points;
 
 /// The newest version of Landlock that was tested. On an older kernel, fewer
@@ -56,6 +57,8 @@ const MACHINE: [&str; 13] = [
 #[derive(Debug)]
 pub(crate) struct Policy {
     places: Vec<OpenedPath>,
+    /// Mount points in the image that all tenants may read.
+    readable_mounts: Vec<PathBuf>,
 }
 
 /// A path that stays open, so that it cannot be replaced.
@@ -92,12 +95,13 @@ pub(crate) enum NoPolicy {
 }
 
 impl Policy {
-    /// Opens the paths that every tenant may use: the image without `hidden`,
-    /// and the directories of programs in `search`.
+    /// Opens the paths that every tenant may use: the image without `hidden` and
+    /// without secrets, and the directories of programs in `search`.
     pub(crate) fn new(hidden: &[PathBuf], search: &[PathBuf]) -> Result<Self, NoPolicy> {
-        let mounts = mount_points().map_err(NoPolicy::Mounts)?;
+        let table = cmp_procfs::mounts().map_err(NoPolicy::Mounts)?;
         let hidden: BTreeSet<PathBuf> = hidden.iter().cloned().collect();
-        let image = mounts::image(&mounts, &hidden);
+        let mounts = Mounts::of(&table, &hidden, search);
+        let image = mounts.image(&hidden);
         let is_shown = |path: &&PathBuf| {
             !hidden.iter().any(|hidden| hidden.starts_with(path) || path.starts_with(hidden))
         };
@@ -110,12 +114,18 @@ impl Policy {
             let opened = open(&path).ok()?;
             Some(OpenedPath { rights: of_kind(&opened, rights), path, opened, is_image })
         });
-        Ok(Self { places: places.collect() })
+        let readable_mounts = mounts.readable.into_iter().collect();
+        Ok(Self { places: places.collect(), readable_mounts })
     }
 
     /// Paths of the image and of programs.
     pub(crate) fn image(&self) -> impl Iterator<Item = &Path> {
         self.places.iter().filter(|place| place.is_image).map(|place| place.path.as_path())
+    }
+
+    /// Mount points in the image that all tenants may read.
+    pub(crate) fn readable_mounts(&self) -> impl Iterator<Item = &Path> {
+        self.readable_mounts.iter().map(PathBuf::as_path)
     }
 
     /// Restricts this process and its descendants permanently.

@@ -207,7 +207,7 @@ impl Leases {
             fork: self.fork,
             tier: self.prepared.tier,
             policy: self.prepared.policy.as_ref(),
-            hidden: &self.prepared.hidden,
+            paths: &self.prepared.paths,
             root: root.directory.as_fd(),
             root_path: &root.path,
             is_filtered: !filters_workers(&self.prepared.cgroups),

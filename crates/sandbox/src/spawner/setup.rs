@@ -36,7 +36,7 @@ use crate::{
         shortage::{Need, Shortage, Unfitness},
         tier::{Demand, Tier, TierName},
     },
-    worker::namespaces,
+    worker::{PathRules, namespaces},
 };
 
 /// First version of Landlock that covers signals and abstract sockets (Linux
@@ -53,7 +53,7 @@ pub(super) struct Prepared {
     pub(super) root: WorkspaceRoot,
     pub(super) caches: CacheRoot,
     /// Paths that no request may access.
-    pub(super) hidden: Vec<PathBuf>,
+    pub(super) paths: PathRules,
     pub(super) policy: Option<Policy>,
     /// Version of Landlock that the kernel enforces; 0 for none.
     pub(super) landlock: i32,
@@ -210,10 +210,10 @@ fn build(
         };
         become_user(Uid::from_raw(uid)).map_err(failed)?;
     }
-    let hidden = hidden(setup, [root.path.clone(), caches.path.clone()]);
+    let paths = path_rules(setup, [root.path.clone(), caches.path.clone()]);
     let programs: Vec<PathBuf> = setup.programs.iter().map(PathBuf::from).collect();
     let is_restricted = tier != Tier::None && landlock > 0;
-    let policy = is_restricted.then(|| Policy::new(&hidden, &programs)).transpose()?;
+    let policy = is_restricted.then(|| Policy::new(&paths.all(), &programs)).transpose()?;
     let census_user = shared.is_none().then(|| Uid::from_raw(setup.shared_uid));
     let memory = if cgroups.is_ok() { None } else { ContainerMemory::find() };
     // The filter forbids it.
@@ -229,7 +229,7 @@ fn build(
         process_check,
         root,
         caches,
-        hidden,
+        paths,
         policy,
         landlock,
         missing,
@@ -270,14 +270,23 @@ pub(super) fn filters_workers(cgroups: &Result<Cgroups, NoCgroups>) -> bool {
     cgroups.as_ref().is_ok_and(Cgroups::starts_inside)
 }
 
-/// Paths that no request may access, with and without links resolved.
-fn hidden(setup: &SetupOrder, own: [PathBuf; 2]) -> Vec<PathBuf> {
-    let mut hidden: Vec<PathBuf> = setup.hidden.iter().map(PathBuf::from).chain(own).collect();
-    let real: Vec<_> = hidden.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
-    hidden.extend(real);
-    hidden.sort_unstable();
-    hidden.dedup();
-    hidden
+fn path_rules(setup: &SetupOrder, own: [PathBuf; 2]) -> PathRules {
+    let paths = |list: &[String]| list.iter().map(PathBuf::from).collect::<Vec<_>>();
+    PathRules {
+        hidden: both(paths(&setup.hidden).into_iter().chain(own).collect()),
+        secret: both(paths(&setup.secret)),
+        shown: paths(&setup.shown),
+        scripts: paths(&setup.scripts),
+    }
+}
+
+/// Paths with and without links resolved.
+fn both(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
+    let real: Vec<_> = paths.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
+    paths.extend(real);
+    paths.sort_unstable();
+    paths.dedup();
+    paths
 }
 
 fn landlock_version(fork: SingleThreaded) -> Result<i32, NotPrepared> {

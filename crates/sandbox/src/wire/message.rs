@@ -85,6 +85,15 @@ pub(crate) struct SetupOrder {
     /// Landlock.
     #[prost(bool, tag = "9")]
     pub(crate) accept_no_landlock: bool,
+    /// Directories of secrets. A tenant reads a file in them only if it is named.
+    #[prost(string, repeated, tag = "10")]
+    pub(crate) secret: Vec<String>,
+    /// Files in the paths above that every tenant may read.
+    #[prost(string, repeated, tag = "11")]
+    pub(crate) shown: Vec<String>,
+    /// Directories of definitions; every tenant may read the other files there.
+    #[prost(string, repeated, tag = "12")]
+    pub(crate) scripts: Vec<String>,
     /// Demand for a cgroup for each request.
     #[prost(enumeration = "Demand", tag = "20")]
     pub(crate) request_cgroups: i32,

@@ -1,6 +1,8 @@
-//! Additional paths to read, and the check that they expose nothing hidden.
+//! Paths that a worker may read in addition to the image, and the check that they
+//! expose nothing hidden.
 
 use std::{
+    ffi::OsStr,
     fs, io,
     path::{Path, PathBuf},
 };
@@ -9,6 +11,12 @@ use thiserror::Error;
 
 /// Kernel file systems, which show all processes and the machine.
 const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
+
+/// Most files beside definitions. A `ConfigMap` of 1 MiB rarely has more than ten.
+const MAX_SCRIPTS: usize = 256;
+
+/// Extensions of definitions, which can hold values that are for one plugin only.
+const DEFINITIONS: [&str; 3] = ["yaml", "yml", "json"];
 
 /// A path that a worker may read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,28 +39,90 @@ pub(super) enum NotReadable {
     Closed { path: PathBuf, hidden: PathBuf },
 }
 
-/// Resolves the paths. A path is refused if it is hidden, or above or below a
-/// hidden path.
-pub(super) fn find(paths: &[String], hidden: &[PathBuf]) -> Result<Vec<ReadPath>, NotReadable> {
-    paths.iter().map(|path| one(Path::new(path), hidden)).collect()
+/// The paths that tenants may not read, and the exceptions.
+#[derive(Debug, Default)]
+pub(crate) struct PathRules {
+    /// Paths that no worker may read.
+    pub(crate) hidden: Vec<PathBuf>,
+    /// Directories of secrets. What is in them must be named.
+    pub(crate) secret: Vec<PathBuf>,
+    /// Files in the paths above that every worker may read.
+    pub(crate) shown: Vec<PathBuf>,
+    /// Directories of definitions, in which every worker may read other files.
+    pub(crate) scripts: Vec<PathBuf>,
 }
 
-fn one(path: &Path, hidden: &[PathBuf]) -> Result<ReadPath, NotReadable> {
-    let missing = |error| NotReadable::Missing { path: path.to_owned(), error };
-    let real = fs::canonicalize(path).map_err(missing)?;
-    let closed = hidden.iter().map(PathBuf::as_path).chain(KERNEL.map(Path::new));
-    for hidden in closed {
-        let meets = |path: &Path| path.starts_with(hidden) || hidden.starts_with(path);
-        if meets(&real) || meets(path) {
-            let (path, hidden) = (path.to_owned(), hidden.to_owned());
+impl PathRules {
+    /// All paths that are not readable unless something allows it.
+    pub(crate) fn all(&self) -> Vec<PathBuf> {
+        self.hidden.iter().chain(&self.secret).cloned().collect()
+    }
+
+    /// Resolves the `named` paths and adds those that every worker may read. A
+    /// named path is refused if it is hidden, or above or below a hidden path,
+    /// or if it is a directory of secrets or above one.
+    ///
+    /// Links are resolved for each worker: those of a mounted volume change.
+    pub(super) fn find(&self, named: &[String]) -> Result<Vec<ReadPath>, NotReadable> {
+        let named = named.iter().map(|path| self.one(Path::new(path)));
+        let shown = self
+            .shown
+            .iter()
+            .cloned()
+            .chain(self.scripts.iter().flat_map(|directory| scripts(directory)));
+        named.chain(shown.filter_map(|path| file(&path).map(Ok))).collect()
+    }
+
+    fn one(&self, path: &Path) -> Result<ReadPath, NotReadable> {
+        let missing = |error| NotReadable::Missing { path: path.to_owned(), error };
+        let real = fs::canonicalize(path).map_err(missing)?;
+        let closed = self.hidden.iter().map(PathBuf::as_path).chain(KERNEL.map(Path::new));
+        let meets = |hidden: &Path| {
+            [path, &real].iter().any(|path| path.starts_with(hidden) || hidden.starts_with(path))
+        };
+        let is_above = |secret: &Path| [path, &real].iter().any(|path| secret.starts_with(path));
+        let mut secret = self.secret.iter().map(PathBuf::as_path);
+        let exposed = closed
+            .into_iter()
+            .find(|hidden| meets(hidden))
+            .or_else(|| secret.find(|secret| is_above(secret)));
+        if let Some(exposed) = exposed {
+            let (path, hidden) = (path.to_owned(), exposed.to_owned());
             return Err(NotReadable::Closed { path, hidden });
         }
+        ReadPath::new(path, real).map_err(missing)
     }
-    let asked = match (path.parent(), path.file_name()) {
-        (Some(parent), Some(name)) => fs::canonicalize(parent).map_err(missing)?.join(name),
-        _ => real.clone(),
+}
+
+impl ReadPath {
+    fn new(path: &Path, real: PathBuf) -> io::Result<Self> {
+        let asked = match (path.parent(), path.file_name()) {
+            (Some(parent), Some(name)) => fs::canonicalize(parent)?.join(name),
+            _ => real.clone(),
+        };
+        Ok(Self { asked, real })
+    }
+}
+
+/// A regular file that may be missing.
+fn file(path: &Path) -> Option<ReadPath> {
+    let real = fs::canonicalize(path).ok()?;
+    fs::metadata(&real).ok()?.is_file().then(|| ReadPath::new(path, real).ok())?
+}
+
+/// The entries of a directory of definitions that are no definitions.
+fn scripts(directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    let paths = entries.flatten().map(|entry| entry.path());
+    let is_definition = |path: &Path| {
+        let extension = path.extension().and_then(OsStr::to_str);
+        extension.is_some_and(|extension| DEFINITIONS.contains(&extension))
     };
-    Ok(ReadPath { asked, real })
+    // Names that begin with two dots are the volume's own.
+    let is_reserved = |path: &Path| {
+        path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b".."))
+    };
+    paths.filter(|path| !is_definition(path) && !is_reserved(path)).take(MAX_SCRIPTS).collect()
 }
 
 #[cfg(test)]
@@ -62,7 +132,8 @@ mod tests {
     use super::*;
 
     fn find_one(path: &Path, hidden: &Path) -> Result<ReadPath, NotReadable> {
-        one(path, &[hidden.to_owned()])
+        let hidden = vec![hidden.to_owned()];
+        PathRules { hidden, ..PathRules::default() }.one(path)
     }
 
     #[test]
@@ -106,5 +177,53 @@ mod tests {
     fn a_missing_path_is_named_in_the_error() {
         let refused = find_one(Path::new("/no/such"), Path::new("/hidden")).unwrap_err();
         assert!(refused.to_string().starts_with("cannot make `/no/such` readable"), "{refused}");
+    }
+
+    #[test]
+    fn a_secret_must_be_named_itself() {
+        let directory = tempfile::tempdir().unwrap();
+        let secrets = directory.path().canonicalize().unwrap().join("secrets");
+        fs::create_dir(&secrets).unwrap();
+        for name in ["token", "namespace"] {
+            fs::write(secrets.join(name), name).unwrap();
+        }
+        let rules = PathRules {
+            secret: vec![secrets.clone()],
+            shown: vec![secrets.join("namespace"), secrets.join("missing")],
+            ..PathRules::default()
+        };
+        let real = |named: &[&Path]| {
+            let named: Vec<_> = named.iter().map(|path| path.display().to_string()).collect();
+            rules.find(&named).map(|paths| paths.into_iter().map(|path| path.real).collect())
+        };
+        assert_eq!(real(&[]).unwrap(), [secrets.join("namespace")]);
+        let named: Vec<PathBuf> = real(&[&secrets.join("token")]).unwrap();
+        assert_eq!(named, [secrets.join("token"), secrets.join("namespace")]);
+        for above in [secrets.as_path(), directory.path()] {
+            let refused = real(&[above]).unwrap_err();
+            assert!(matches!(refused, NotReadable::Closed { .. }), "{refused}");
+        }
+    }
+
+    #[test]
+    fn files_beside_definitions_are_found_through_the_links_of_a_volume() {
+        let directory = tempfile::tempdir().unwrap();
+        let top = directory.path().canonicalize().unwrap();
+        fs::create_dir(top.join("..1")).unwrap();
+        symlink("..1", top.join("..data")).unwrap();
+        for name in ["a.yaml", "b.json", "generate.sh", "lib"] {
+            fs::write(top.join("..1").join(name), "").unwrap();
+            symlink(format!("..data/{name}"), top.join(name)).unwrap();
+        }
+        let rules = PathRules {
+            hidden: vec![top.clone()],
+            scripts: vec![top.clone()],
+            ..PathRules::default()
+        };
+        let mut found = rules.find(&[]).unwrap();
+        found.sort_by(|one, other| one.asked.cmp(&other.asked));
+        let expected = ["generate.sh", "lib"]
+            .map(|name| ReadPath { asked: top.join(name), real: top.join("..1").join(name) });
+        assert_eq!(found, expected);
     }
 }

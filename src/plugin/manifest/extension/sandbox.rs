@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{Judge, key};
 use crate::plugin::{
     manifest::{InvalidManifest, Step},
-    sandbox::Sandbox,
+    sandbox::{Sandbox, TOKENS},
     variable::VariablePattern,
 };
 
@@ -21,8 +21,8 @@ const MAX_LIST: usize = 32;
 const MAX_NAME: usize = 255;
 
 /// Paths that no plugin may read, nor any directory above them: processes and
-/// devices of the whole Pod, and the service account token.
-const CLOSED: [&str; 5] = ["/proc", "/sys", "/dev", "/run/secrets", "/var/run/secrets"];
+/// devices of the whole Pod.
+const CLOSED: [&str; 3] = ["/proc", "/sys", "/dev"];
 
 /// Variables that tell every command where it is and what it runs.
 const GIVEN: [&str; 4] = ["PATH", "HOME", "TMPDIR", "PWD"];
@@ -102,11 +102,14 @@ fn network(value: &Value) -> Option<Network> {
 /// The paths that are expected instead of one that must not be read.
 fn unreadable(path: &str) -> Option<&'static str> {
     let path = Path::new(path);
-    let is_around = |closed: &&str| path.starts_with(closed) || Path::new(closed).starts_with(path);
+    let is_above = |closed: &&str| Path::new(closed).starts_with(path);
+    let is_around = |closed: &&str| path.starts_with(closed) || is_above(closed);
     if !path.is_absolute() || path.components().any(|part| part == Component::ParentDir) {
         Some("an absolute path without `..`")
     } else if CLOSED.iter().any(is_around) {
-        Some("a path that exposes neither processes nor tokens of the Pod")
+        Some("a path that exposes no processes or devices of the Pod")
+    } else if TOKENS.iter().any(is_above) {
+        Some("the path of one token, instead of one that exposes all tokens of the Pod")
     } else {
         None
     }

@@ -25,6 +25,10 @@ use crate::{kernel::policy::mount_points, wire::shared::SharedCaches};
 /// Options of `/tmp` and `/dev/shm` of a request.
 const SCRATCH: &str = "size=64m,nr_inodes=10k,mode=1777";
 
+/// Usually a link to `/run`, which is no part of the image. Paths to read are
+/// often named through it.
+const RUN: &str = "/var/run";
+
 /// Options of the root itself, which has mount points only.
 const FRAME: &str = "size=1m,mode=755";
 
@@ -52,7 +56,7 @@ impl InnerContext<'_> {
             fork: self.outer.fork,
             tier: self.outer.tier,
             policy: self.outer.policy,
-            hidden: self.outer.hidden,
+            paths: self.outer.paths,
             root: self.root.as_fd(),
             root_path: self.outer.root_path,
             is_filtered: self.outer.is_filtered,
@@ -73,9 +77,6 @@ pub(super) fn arrange<'s>(job: &Job<'s>) -> io::Result<InnerContext<'s>> {
     // exists.
     let frame = context.root_path;
     scratch(frame, FRAME)?;
-    for (path, part) in image {
-        part.put(&below(frame, &path))?;
-    }
     devices(&below(frame, Path::new("/dev")))?;
     directory(&below(frame, Path::new("/tmp")))?;
     scratch(&below(frame, Path::new("/tmp")), SCRATCH)?;
@@ -84,7 +85,7 @@ pub(super) fn arrange<'s>(job: &Job<'s>) -> io::Result<InnerContext<'s>> {
     mount(Some("proc"), &proc, Some("proc"), inert(), nowhere)?;
     masks.apply(&proc)?;
     // After the mounts above: many of these paths are below `/tmp`.
-    for (path, part) in further {
+    for (path, part) in image.into_iter().chain(further) {
         part.put(&below(frame, &path))?;
     }
     work.bind(&below(frame, context.root_path), MsFlags::empty())?;
@@ -94,7 +95,8 @@ pub(super) fn arrange<'s>(job: &Job<'s>) -> io::Result<InnerContext<'s>> {
     Ok(InnerContext { outer: context, root })
 }
 
-/// The parts of the image. Parts inside another part are left out.
+/// The parts of the image. Parts inside another part are left out, unless they
+/// are mounts: only the top of a tree becomes read-only when it is bound.
 fn image(context: &WorkerContext<'_>) -> Vec<(PathBuf, Part)> {
     let mut paths: Vec<&Path> = context.policy.iter().flat_map(|policy| policy.image()).collect();
     paths.sort_unstable();
@@ -103,6 +105,14 @@ fn image(context: &WorkerContext<'_>) -> Vec<(PathBuf, Part)> {
         if !parts.iter().any(|(outer, _)| path.starts_with(outer)) {
             parts.push((path.to_owned(), Part::of(path)));
         }
+    }
+    let mounts = context.policy.iter().flat_map(|policy| policy.readable_mounts());
+    let inner = mounts
+        .filter(|point| parts.iter().any(|(outer, _)| point.starts_with(outer) && *point != outer));
+    let inner: Vec<_> = inner.map(|point| (point.to_owned(), Part::of(point))).collect();
+    parts.extend(inner);
+    if let Ok(target) = fs::read_link(RUN) {
+        parts.push((RUN.into(), Part::Link(target)));
     }
     parts
 }
