@@ -26,7 +26,7 @@ use crate::{
 /// Directory of tokens: of the service account, and those that clouds add.
 const TOKENS: &str = "/var/run/secrets";
 
-/// What is no secret of a service account. Tools read the namespace of the Pod
+/// Files of a service account that are no secrets: tools read the namespace of the Pod
 /// there, and the CA of the API server.
 const NO_SECRETS: [&str; 2] = [
     "/var/run/secrets/kubernetes.io/serviceaccount/namespace",
