@@ -11,8 +11,8 @@ use crate::guest::{
 };
 
 /// Starts processes until one fails, and then waits. A shell that cannot start a
-/// process ends, so another one tries.
-const MANY: &str = "(for i in $(seq 100); do sleep 300 & done); sleep 300";
+/// process ends, so another one starts them; the first one becomes a program.
+const MANY: &str = "(for i in $(seq 100); do sleep 300 & done) & exec sleep 300";
 
 /// Ignores every signal and leaves its session.
 const DAEMON: &str = "trap '' TERM HUP INT; (trap '' TERM HUP INT; sleep 600 >/dev/null 2>&1 & \
