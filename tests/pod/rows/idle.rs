@@ -10,11 +10,11 @@ use crate::{
 };
 
 /// Requests that wait, and the time for which they are looked at.
-const SLEEPERS: usize = 16;
+const SLEEPERS: usize = 12;
 const TIME: Duration = Duration::from_secs(8);
 
 /// Most processes that may start meanwhile. With one for each request every
-/// 250 ms, there are 512.
+/// 250 ms, there are 384.
 const MOST: i32 = 100;
 
 /// Processes and threads that have started in the container so far.
