@@ -13,7 +13,10 @@ use std::{
 
 use rustix::fs::statvfs;
 use thiserror::Error;
-use tokio::time::{Instant, sleep};
+use tokio::{
+    sync::Mutex,
+    time::{Instant, sleep},
+};
 
 pub(crate) use self::thread::FileThread;
 
@@ -29,11 +32,17 @@ const WAIT: Duration = Duration::from_secs(10);
 /// Pause between two looks at the space.
 const LOOK: Duration = Duration::from_millis(250);
 
+/// Requests that begin within this time share an answer.
+const FRESH: Duration = Duration::from_millis(100);
+
 /// The volume of the work directory. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct WorkVolume {
     path: Arc<Path>,
     thread: FileThread,
+    /// The last answer to a request, and its time; without space if the volume
+    /// did not answer. The lock is held while one is asked for.
+    answer: Arc<Mutex<Option<(Instant, Option<Space>)>>>,
 }
 
 /// Space of a volume.
@@ -58,7 +67,7 @@ impl WorkVolume {
     /// The volume of a directory.
     #[must_use]
     pub fn new(directory: PathBuf) -> Self {
-        Self { path: directory.into(), thread: FileThread::new() }
+        Self { path: directory.into(), thread: FileThread::new(), answer: Arc::default() }
     }
 
     /// The directory.
@@ -71,6 +80,20 @@ impl WorkVolume {
     pub async fn space(&self) -> io::Result<Space> {
         let path = Arc::clone(&self.path);
         self.ask(move || Space::read(&path)).await?
+    }
+
+    /// The space as of a moment ago. Many requests at a time ask only once, also if
+    /// the volume does not answer.
+    async fn recent(&self) -> Option<Space> {
+        let mut answer = self.answer.lock().await;
+        if let Some((at, space)) = *answer
+            && at.elapsed() < FRESH
+        {
+            return space;
+        }
+        let space = self.space().await.ok();
+        *answer = Some((Instant::now(), space));
+        space
     }
 
     /// Does work with files of the volume, which may not answer.
@@ -87,7 +110,7 @@ impl WorkVolume {
         let latest = Instant::now() + WAIT;
         let latest = deadline.map_or(latest, |deadline| latest.min(deadline.into()));
         loop {
-            let Some(low) = self.space().await.ok().and_then(Space::low) else { return Ok(()) };
+            let Some(low) = self.recent().await.and_then(Space::low) else { return Ok(()) };
             if Instant::now() + LOOK >= latest {
                 return Err(FullVolume(format!(
                     "the request did not start, because the work volume {} is almost full: {low}: \
@@ -186,6 +209,16 @@ mod tests {
         assert_eq!(Space { free_inodes: None, inodes: None, ..SPACE }.low(), None);
         let small = Space { free_bytes: 1 << 20, bytes: 16 << 20, ..SPACE };
         assert_eq!(small.low(), None);
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_shared_for_a_moment() {
+        let directory = tempfile::tempdir().unwrap();
+        let volume = WorkVolume::new(directory.path().to_owned());
+        *volume.answer.lock().await = Some((Instant::now(), None));
+        assert_eq!(volume.clone().recent().await, None, "another request got no answer");
+        *volume.answer.lock().await = Some((Instant::now() - FRESH, None));
+        assert!(volume.recent().await.is_some());
     }
 
     #[tokio::test]
