@@ -11,6 +11,8 @@ pub(crate) struct Process {
     pub(crate) state: char,
     pub(crate) resident: u64,
     pub(crate) descriptors: usize,
+    /// Name of the program, at most 15 bytes.
+    pub(crate) name: String,
     pub(crate) command: String,
 }
 
@@ -31,6 +33,7 @@ impl Process {
             state: field("State:")?.chars().next()?,
             resident: field("VmRSS:").and_then(|kib| kib.parse().ok()).unwrap_or(0) * 1024,
             descriptors: descriptors.unwrap_or(0),
+            name: field("Name:")?.to_owned(),
             command: String::from_utf8_lossy(&command).replace('\0', " ").trim().to_owned(),
         })
     }
