@@ -29,14 +29,19 @@ struct Run {
     isolation: Option<&'static str>,
     /// Pattern of the tests to run.
     only: &'static str,
+    /// Makes fewer repetitions where one run with many is enough.
+    is_short: bool,
 }
 
-/// All tests run with the best available isolation. Tests that depend on the
-/// isolation also run with the others.
+/// Tests that depend on the isolation.
+const ISOLATED: &str = "TestOurs|TestGenerate|Deadline";
+
+/// All tests run with the best available isolation, and those that depend on the
+/// isolation also with the others.
 const RUNS: [Run; 3] = [
-    Run { isolation: None, only: "." },
-    Run { isolation: Some("uid"), only: "TestOurs|TestGenerate|Deadline" },
-    Run { isolation: Some("landlock"), only: "TestOurs|TestGenerate|Deadline" },
+    Run { isolation: None, only: ".", is_short: false },
+    Run { isolation: Some("uid"), only: ISOLATED, is_short: true },
+    Run { isolation: Some("landlock"), only: ISOLATED, is_short: true },
 ];
 
 fn main() -> ExitCode {
@@ -90,6 +95,9 @@ impl Run {
             .env("CMP_SUPERVISOR_BIN", env!("CARGO_BIN_EXE_cmp-supervisor"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped());
+        if self.is_short {
+            go.arg("-short");
+        }
         if let Some(isolation) = self.isolation {
             go.env("CMP_SUPERVISOR_ISOLATION", isolation);
         }
