@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread::{self, JoinHandle},
     time::Duration,
@@ -57,13 +57,15 @@ pub(crate) fn connect(socket: &Path) -> Fate {
 /// A client that connects without pause.
 pub(crate) struct Connecting {
     stop: Arc<AtomicBool>,
+    ended: Arc<AtomicUsize>,
     thread: JoinHandle<Fates>,
 }
 
 impl Connecting {
     pub(crate) fn start(socket: PathBuf) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
+        let ended = Arc::new(AtomicUsize::new(0));
+        let (stopped, count) = (Arc::clone(&stop), Arc::clone(&ended));
         let thread = thread::spawn(move || {
             let mut fates = Fates::default();
             while !stopped.load(Ordering::Relaxed) {
@@ -73,10 +75,16 @@ impl Connecting {
                     Fate::Refused => fates.refused += 1,
                     Fate::Abandoned => fates.abandoned += 1,
                 }
+                count.fetch_add(1, Ordering::Relaxed);
             }
             fates
         });
-        Self { stop, thread }
+        Self { stop, ended, thread }
+    }
+
+    /// Number of connections that have ended.
+    pub(crate) fn ended(&self) -> usize {
+        self.ended.load(Ordering::Relaxed)
     }
 
     pub(crate) fn end(self) -> Fates {

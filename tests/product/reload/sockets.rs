@@ -26,6 +26,8 @@ fn a_socket_answers_after_every_step_of_an_update() {
         kubelet.update(texts, |_| assert_eq!(connect(&folders.socket("a")), Fate::Served)).unwrap();
         let (status, body) = server.ask("POST", "/-/reload");
         assert_eq!(status, 200, "{body}");
+        let before = client.ended();
+        eventually("a connection after the reload", || client.ended() > before + 1);
     }
     let fates = client.end();
     println!("{fates:?}");

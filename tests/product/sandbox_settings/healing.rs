@@ -45,7 +45,7 @@ fn a_missing_path_of_the_operator_is_a_warning_and_is_read_once_it_exists() {
 fn a_request_that_is_cut_off_by_the_end_of_the_supervisor_is_told_so() {
     for tier in tiers() {
         let bench = Bench::new("", "");
-        bench.add("tried", "", "echo begun >&2; sleep 60");
+        bench.add("tried", "", &format!("echo begun >&2; sleep {}", time()));
         let mut server = bench.serve(tier, &["--drain-timeout", "1s", "--log-level", "info"]);
         let error = thread::scope(|scope| {
             let asked = scope.spawn(|| bench.ask("tried", &[]));
@@ -70,7 +70,13 @@ fn is_running(server: &Server) -> bool {
         let line = fs::read(entry.path().join("cmdline")).ok()?;
         Some(String::from_utf8_lossy(&line).into_owned())
     });
-    names.into_iter().any(|line| line == "sleep\u{0}60\u{0}")
+    let sleep = format!("sleep\u{0}{}\u{0}", time());
+    names.into_iter().any(|line| line == sleep)
+}
+
+/// A minute, which no other program of this machine sleeps for exactly.
+fn time() -> String {
+    format!("60.{}", std::process::id())
 }
 
 /// Closes the directories of the supervisor from a request, which has its UID.
