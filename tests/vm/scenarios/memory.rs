@@ -62,9 +62,14 @@ pub(super) fn a_container_without_cgroups_loses_the_tenant() {
     let mut server = settings.start();
     let error = server.ask("greedy", 60).unwrap_err();
     assert!(server.is_alive(), "{}", server.log());
-    assert!(container.number("memory.events", "oom_kill") > 0, "no process was killed: {error}");
-    let reason = "the kernel killed it because the container reached its memory limit of 256Mi \
-                  (cgroup v2 memory.max)";
+    // The supervisor ends the request first if it sees in time how the container
+    // fills.
+    let reason = if container.number("memory.events", "oom_kill") > 0 {
+        "the kernel killed it because the container reached its memory limit of 256Mi (cgroup v2 \
+         memory.max)"
+    } else {
+        "container limit 256Mi (cgroup v2 memory.max)"
+    };
     assert!(error.contains(reason), "{error}");
     server.ask("victim", 30).unwrap();
 }
