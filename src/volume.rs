@@ -40,9 +40,16 @@ const FRESH: Duration = Duration::from_millis(100);
 pub struct WorkVolume {
     path: Arc<Path>,
     thread: FileThread,
-    /// The last answer to a request, and its time; without space if the volume
-    /// did not answer. The lock is held while one is asked for.
-    answer: Arc<Mutex<Option<(Instant, Option<Space>)>>>,
+    /// The last answer to a request. The lock is held while one is asked for.
+    answer: Arc<Mutex<Option<Answer>>>,
+}
+
+/// An answer that requests share.
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    at: Instant,
+    /// `None` if the volume did not answer.
+    space: Option<Space>,
 }
 
 /// Space of a volume.
@@ -86,13 +93,13 @@ impl WorkVolume {
     /// the volume does not answer.
     async fn recent(&self) -> Option<Space> {
         let mut answer = self.answer.lock().await;
-        if let Some((at, space)) = *answer
+        if let Some(Answer { at, space }) = *answer
             && at.elapsed() < FRESH
         {
             return space;
         }
         let space = self.space().await.ok();
-        *answer = Some((Instant::now(), space));
+        *answer = Some(Answer { at: Instant::now(), space });
         space
     }
 
@@ -215,9 +222,9 @@ mod tests {
     async fn an_answer_is_shared_for_a_moment() {
         let directory = tempfile::tempdir().unwrap();
         let volume = WorkVolume::new(directory.path().to_owned());
-        *volume.answer.lock().await = Some((Instant::now(), None));
+        *volume.answer.lock().await = Some(Answer { at: Instant::now(), space: None });
         assert_eq!(volume.clone().recent().await, None, "another request got no answer");
-        *volume.answer.lock().await = Some((Instant::now() - FRESH, None));
+        *volume.answer.lock().await = Some(Answer { at: Instant::now() - FRESH, space: None });
         assert!(volume.recent().await.is_some());
     }
 
