@@ -8,9 +8,7 @@
 #[path = "../../crates/discovery/tests/discovery/naive.rs"]
 mod naive;
 
-use cmp_discovery::{
-    AppDirectory, FileIndex, FileNamePattern, GlobPattern, Decision,
-};
+use cmp_discovery::{AppDirectory, Decision, FileIndex, FileNamePattern, GlobPattern};
 use libfuzzer_sys::fuzz_target;
 use naive::{Answer, Files as _, Kind, Tree};
 
@@ -38,12 +36,12 @@ fuzz_target!(|data: &[u8]| {
     if runs(file_name) <= MAX_STARS {
         let expected = naive::file_name(&tree, app.path(), file_name);
         let pattern = FileNamePattern::new(file_name).ok();
-        let decision = pattern.and_then(|pattern| pattern.decide(&index, &app).ok());
+        let decision = pattern.and_then(|pattern| pattern.decide(&index, &app, &|| true).ok());
         assert_eq!(answer(decision.as_ref(), &tree), expected, "fileName: {file_name}");
     }
     // Compile even long patterns, because none may panic.
     let pattern = GlobPattern::new(glob).ok();
-    let decision = pattern.and_then(|pattern| pattern.decide(&index, &app).ok());
+    let decision = pattern.and_then(|pattern| pattern.decide(&index, &app, &|| true).ok());
     if runs(glob) <= MAX_STARS {
         let expected = naive::glob(&tree, app.path(), glob);
         if expected != Answer::Unknown {

@@ -154,8 +154,8 @@ impl IndexedArchive {
             Undecided::Directory { directory: ShownPath::new(&self.directory), error }
         })?;
         let verdict = match pattern {
-            Pattern::FileName(pattern) => pattern.decide_while(&self.names, &application, watch)?,
-            Pattern::Glob(pattern) => pattern.decide_while(&self.names, &application, watch)?,
+            Pattern::FileName(pattern) => pattern.decide(&self.names, &application, watch)?,
+            Pattern::Glob(pattern) => pattern.decide(&self.names, &application, watch)?,
         };
         let reason = verdict.explain(&self.names, &application).to_string();
         Ok((MatchAnswer::new(verdict.is_match()), reason))

@@ -67,13 +67,9 @@ impl FileNamePattern {
         &self.text
     }
 
-    /// Decides if the pattern matches anything, relative to an application.
-    pub fn decide(&self, index: &FileIndex, app: &AppDirectory) -> Result<Decision, MatchError> {
-        self.decide_while(index, app, &|| true)
-    }
-
-    /// Decides like [`Self::decide`], and stops when `watch` returns false.
-    pub fn decide_while(
+    /// Decides if the pattern matches anything, relative to an application. Stops
+    /// when `watch` returns false.
+    pub fn decide(
         &self,
         index: &FileIndex,
         app: &AppDirectory,
@@ -124,7 +120,7 @@ mod tests {
         let decide = |steps| pattern.decide_within(Steps::at_most(steps, &|| true), &index, &app);
         assert_eq!(decide(100 * 250 * 122), Ok(Decision::NoMatch));
         assert_eq!(decide(100_000).unwrap_err().cause, MatchCause::TooMuchWork);
-        let stopped = pattern.decide_while(&index, &app, &|| false);
+        let stopped = pattern.decide(&index, &app, &|| false);
         assert_eq!(stopped.unwrap_err().cause, MatchCause::Stopped);
     }
 }

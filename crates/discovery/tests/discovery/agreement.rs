@@ -144,7 +144,7 @@ proptest! {
 
 pub(crate) fn file_name(index: &FileIndex, app: &AppDirectory, pattern: &str) -> Answer {
     let Ok(pattern) = FileNamePattern::new(pattern) else { return Answer::Fails };
-    match pattern.decide(index, app) {
+    match pattern.decide(index, app, &|| true) {
         Ok(decision) if decision.is_match() => Answer::Match,
         Ok(_) => Answer::NoMatch,
         Err(_) => Answer::Fails,
@@ -153,7 +153,7 @@ pub(crate) fn file_name(index: &FileIndex, app: &AppDirectory, pattern: &str) ->
 
 pub(crate) fn glob(index: &FileIndex, app: &AppDirectory, pattern: &str) -> Answer {
     let Ok(pattern) = GlobPattern::new(pattern) else { return Answer::Fails };
-    match pattern.decide(index, app) {
+    match pattern.decide(index, app, &|| true) {
         Ok(decision) if decision.is_match() => Answer::Match,
         Ok(_) => Answer::NoMatch,
         Err(_) => Answer::Fails,

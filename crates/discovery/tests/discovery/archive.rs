@@ -33,14 +33,16 @@ pub(crate) fn file_name(
     pattern: &str,
 ) -> Result<Option<String>, String> {
     let pattern = FileNamePattern::new(pattern).map_err(|error| error.to_string())?;
-    let decision = pattern.decide(index, &app(index, path)).map_err(|error| error.to_string())?;
+    let decision =
+        pattern.decide(index, &app(index, path), &|| true).map_err(|error| error.to_string())?;
     Ok(found(decision))
 }
 
 /// The first match of a `find.glob` for an application.
 pub(crate) fn glob(index: &FileIndex, path: &str, pattern: &str) -> Result<Option<String>, String> {
     let pattern = GlobPattern::new(pattern).map_err(|error| error.to_string())?;
-    let decision = pattern.decide(index, &app(index, path)).map_err(|error| error.to_string())?;
+    let decision =
+        pattern.decide(index, &app(index, path), &|| true).map_err(|error| error.to_string())?;
     Ok(found(decision))
 }
 

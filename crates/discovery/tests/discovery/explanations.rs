@@ -7,7 +7,7 @@ use crate::archive::{app, index};
 fn explained(path: &str, pattern: &str) -> String {
     let index = index(&["apps/keda/Chart.yaml", "apps/keda/templates/crd.yaml", "apps/l -> keda"]);
     let app = app(&index, path);
-    let decision = GlobPattern::new(pattern).unwrap().decide(&index, &app).unwrap();
+    let decision = GlobPattern::new(pattern).unwrap().decide(&index, &app, &|| true).unwrap();
     decision.explain(&index, &app).to_string()
 }
 
@@ -28,7 +28,7 @@ fn no_match_is_explained_by_the_number_of_files() {
 fn control_characters_of_names_are_escaped() {
     let index = index(&["\u{1b}[31m\n"]);
     let app = app(&index, ".");
-    let decision = GlobPattern::new("*").unwrap().decide(&index, &app).unwrap();
+    let decision = GlobPattern::new("*").unwrap().decide(&index, &app, &|| true).unwrap();
     assert!(decision.is_match());
     assert_eq!(decision.explain(&index, &app).to_string(), "\\u{1b}[31m\\n matches");
     assert!(!Decision::NoMatch.is_match());

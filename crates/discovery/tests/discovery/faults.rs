@@ -108,7 +108,7 @@ fn variables_are_expanded_as_in_go_zglob() {
     };
     let decide = |pattern: &str| {
         let pattern = GlobPattern::with_environment(pattern, &environment).unwrap();
-        let decision = pattern.decide(&index, &app(&index, "g"));
+        let decision = pattern.decide(&index, &app(&index, "g"), &|| true);
         decision.map(|decision| decision.is_match()).map_err(|error| error.cause.to_string())
     };
     assert_eq!(decide("$WAY/*.yaml"), Ok(true));

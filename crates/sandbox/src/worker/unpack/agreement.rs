@@ -163,9 +163,9 @@ proptest! {
         let root = AppDirectory::resolve(&index, b".").unwrap();
         for (path, leads_somewhere) in found {
             let path = str::from_utf8(path.as_os_str().as_bytes()).unwrap();
-            let there = FileNamePattern::new(path).unwrap().decide(&index, &root).unwrap();
+            let there = FileNamePattern::new(path).unwrap().decide(&index, &root, &|| true).unwrap();
             prop_assert!(there.is_match(), "{} is on disk only", path);
-            let followed = GlobPattern::new(path).unwrap().decide(&index, &root);
+            let followed = GlobPattern::new(path).unwrap().decide(&index, &root, &|| true);
             prop_assert_eq!(followed.is_ok(), leads_somewhere, "where {} leads", path);
         }
     }
