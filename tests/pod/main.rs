@@ -16,6 +16,7 @@ mod manifest;
 mod plugin;
 mod processes;
 mod profile;
+mod programs;
 mod request;
 mod rows;
 mod running;

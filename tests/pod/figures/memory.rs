@@ -3,7 +3,13 @@
 use std::{fs, time::Duration};
 
 use super::load::{Load, together};
-use crate::{container::Container, plugin::Plugin, request::Archive, running::Running};
+use crate::{
+    container::Container,
+    plugin::Plugin,
+    programs::{DROPPED, SOCKETS},
+    request::Archive,
+    running::Running,
+};
 
 /// Files of the large repository, their size, and the part that cannot be
 /// compressed.
@@ -55,37 +61,6 @@ fn hog(pod: &Running) -> String {
 fn python(program: &str) -> String {
     format!("python3 -c '{program}'; echo '{{a: 1}}'")
 }
-
-/// Ten processes whose pages belong to no mapping that has them.
-const DROPPED: &str = "
-import os, mmap, time
-for n in range(10):
-  if os.fork() == 0:
-    m = mmap.mmap(-1, 150 << 20)
-    for i in range(0, 150 << 20, 4096): m[i] = 1
-    m.madvise(mmap.MADV_DONTNEED)
-    time.sleep(15); os._exit(0)
-time.sleep(16)
-";
-
-/// Processes with full buffers.
-const SOCKETS: &str = "
-import os, socket, time
-for n in range(20):
-  if os.fork() == 0:
-    kept = []
-    try:
-      while len(kept) < 450:
-        pair = socket.socketpair(); kept.append(pair)
-        for s in pair:
-          s.setblocking(False)
-          try:
-            while True: s.send(b\"x\" * 65536)
-          except OSError: pass
-    except OSError: pass
-    time.sleep(15); os._exit(0)
-time.sleep(17)
-";
 
 /// Processes of a program that nobody can read, so that the kernel hides their
 /// memory, between moments without any.

@@ -3,7 +3,13 @@
 
 use std::time::Duration;
 
-use crate::{container::Container, manifest::shipped, plugin::Plugin, running::PATIENCE};
+use crate::{
+    container::Container,
+    manifest::shipped,
+    plugin::Plugin,
+    programs::{DROPPED, SOCKETS},
+    running::PATIENCE,
+};
 
 /// A program of Python, which would take far more memory than its plugin may use,
 /// and keep it for a while.
@@ -31,18 +37,6 @@ fn assert_ended(container: &Container, plugins: &[Plugin]) {
         pod.assert_baseline();
     }
 }
-
-/// Pages that belong to no mapping.
-const DROPPED: &str = "
-import os, mmap, time
-for n in range(8):
-  if os.fork() == 0:
-    m = mmap.mmap(-1, 150 << 20)
-    for i in range(0, 150 << 20, 4096): m[i] = 1
-    m.madvise(mmap.MADV_DONTNEED)
-    time.sleep(20); os._exit(0)
-time.sleep(20)
-";
 
 /// Files in memory that are mapped, but not open.
 const CLOSED: &str = "
@@ -81,25 +75,6 @@ for n in range(9):
         except OSError: pass
     except OSError: pass
     time.sleep(20); os._exit(0)
-time.sleep(20)
-";
-
-/// Full buffers of sockets.
-const SOCKETS: &str = "
-import os, socket, time
-for n in range(20):
-  if os.fork() == 0:
-    kept = []
-    try:
-      while len(kept) < 450:
-        pair = socket.socketpair(); kept.append(pair)
-        for s in pair:
-          s.setblocking(False)
-          try:
-            while True: s.send(b\"x\" * 65536)
-          except OSError: pass
-    except OSError: pass
-    time.sleep(15); os._exit(0)
 time.sleep(20)
 ";
 
