@@ -174,7 +174,7 @@ fn unmanaged(root: BorrowedFd<'_>) -> io::Result<Vec<Ignored>> {
 
 fn is_definition(name: &str) -> bool {
     let extension = Path::new(name).extension().and_then(|extension| extension.to_str());
-    matches!(extension, Some("yaml" | "yml" | "json"))
+    extension.is_some_and(|extension| cmp_sandbox::DEFINITIONS.contains(&extension))
 }
 
 /// Reads one file outside the directory. While kubelet switches a volume, a

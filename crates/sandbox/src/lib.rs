@@ -31,5 +31,5 @@ pub use self::{
         tier::{Demand, Tier},
         usage::TotalLimits,
     },
-    worker::look_up,
+    worker::{DEFINITIONS, look_up},
 };

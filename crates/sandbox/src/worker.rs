@@ -34,11 +34,11 @@ use nix::{
     unistd::{Gid, Uid},
 };
 
-pub use self::lookup::look_up;
 use self::{
     identity::{Access, Confined},
     read_paths::ReadPath,
 };
+pub use self::{lookup::look_up, read_paths::DEFINITIONS};
 pub(super) use self::{read_paths::PathRules, watch::KILL_ORDER};
 use crate::{
     kernel::{fork::SingleThreaded, policy::Policy},

@@ -15,8 +15,9 @@ const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
 /// Most files beside definitions. A `ConfigMap` of 1 MiB rarely has more than ten.
 const MAX_SCRIPTS: usize = 256;
 
-/// Extensions of definitions, which can hold values that are for one plugin only.
-const DEFINITIONS: [&str; 3] = ["yaml", "yml", "json"];
+/// Extensions of plugin definitions, which can hold values for one plugin only. No
+/// plugin may read a file with one of them in a directory of definitions.
+pub const DEFINITIONS: [&str; 3] = ["yaml", "yml", "json"];
 
 /// A path that a worker may read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,12 +66,9 @@ impl PathRules {
     /// Links are resolved for each worker: those of a mounted volume change.
     pub(super) fn find(&self, named: &[String]) -> Result<Vec<ReadPath>, NotReadable> {
         let named = named.iter().map(|path| self.one(Path::new(path)));
-        let shown = self
-            .shown
-            .iter()
-            .cloned()
-            .chain(self.scripts.iter().flat_map(|directory| scripts(directory)));
-        named.chain(shown.filter_map(|path| file(&path).map(Ok))).collect()
+        let shown = self.shown.iter().filter_map(|path| file(path));
+        let scripts = self.scripts.iter().flat_map(|directory| scripts(directory));
+        named.chain(shown.chain(scripts).map(Ok)).collect()
     }
 
     fn one(&self, path: &Path) -> Result<ReadPath, NotReadable> {
@@ -110,19 +108,25 @@ fn file(path: &Path) -> Option<ReadPath> {
     fs::metadata(&real).ok()?.is_file().then(|| ReadPath::new(path, real).ok())?
 }
 
-/// The entries of a directory of definitions that are no definitions.
-fn scripts(directory: &Path) -> Vec<PathBuf> {
+/// The files in a directory of definitions that are no definitions. A link that
+/// leaves the directory, or leads to a definition, is none of them.
+fn scripts(directory: &Path) -> Vec<ReadPath> {
+    let Ok(top) = fs::canonicalize(directory) else { return Vec::new() };
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
-    let paths = entries.flatten().map(|entry| entry.path());
-    let is_definition = |path: &Path| {
-        let extension = path.extension().and_then(OsStr::to_str);
-        extension.is_some_and(|extension| DEFINITIONS.contains(&extension))
-    };
     // Names that begin with two dots are the volume's own.
     let is_reserved = |path: &Path| {
         path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b".."))
     };
-    paths.filter(|path| !is_definition(path) && !is_reserved(path)).take(MAX_SCRIPTS).collect()
+    let paths = entries.flatten().map(|entry| entry.path());
+    let names = paths.filter(|path| !is_definition(path) && !is_reserved(path));
+    let found = names.filter_map(|path| file(&path));
+    let is_script = |path: &ReadPath| path.real.starts_with(&top) && !is_definition(&path.real);
+    found.filter(is_script).take(MAX_SCRIPTS).collect()
+}
+
+fn is_definition(path: &Path) -> bool {
+    let extension = path.extension().and_then(OsStr::to_str);
+    extension.is_some_and(|extension| DEFINITIONS.contains(&extension))
 }
 
 #[cfg(test)]
@@ -211,6 +215,8 @@ mod tests {
         let top = directory.path().canonicalize().unwrap();
         fs::create_dir(top.join("..1")).unwrap();
         symlink("..1", top.join("..data")).unwrap();
+        symlink("a.yaml", top.join("to-definition")).unwrap();
+        symlink("/etc/passwd", top.join("to-elsewhere")).unwrap();
         for name in ["a.yaml", "b.json", "generate.sh", "lib"] {
             fs::write(top.join("..1").join(name), "").unwrap();
             symlink(format!("..data/{name}"), top.join(name)).unwrap();
