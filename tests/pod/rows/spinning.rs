@@ -27,11 +27,24 @@ fn five_hundred_spinning_processes_on_one_core_delay_nobody() {
         lowered.count() >= MANY || call.has_ended()
     });
     assert!(!call.has_ended(), "they have no lower priority than others");
+    pod.until("one processor for all of them", |pod| {
+        let tenants = pod.tenants();
+        tenants.iter().all(|tenant| processors(tenant.pid) == Some(1)) || call.has_ended()
+    });
+    assert!(!call.has_ended(), "they run on all processors");
     assert!(call.wait().is_err());
     let seen = victim.end();
     println!("{seen}");
     seen.assert_unharmed(PATIENCE);
     pod.assert_baseline();
+}
+
+/// The number of processors that a process may use, unless it has ended.
+fn processors(pid: i32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let mask = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed:\t"))?;
+    let words = mask.split(',').map(|word| u32::from_str_radix(word, 16).map(u32::count_ones));
+    words.sum::<Result<u32, _>>().ok()
 }
 
 /// The priority of a process, unless it has ended.

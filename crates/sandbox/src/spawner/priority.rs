@@ -27,6 +27,14 @@ pub(super) struct Demand {
     pub(super) has_others: bool,
 }
 
+impl Demand {
+    /// Returns true if the request has far more running processes than there are
+    /// processors.
+    pub(super) fn is_crowd(&self) -> bool {
+        self.running > self.processors * CROWD
+    }
+}
+
 /// State of one request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Priority {
@@ -45,7 +53,7 @@ impl Priority {
     pub(super) fn take_due(&mut self, demand: &Demand, now: Instant) -> bool {
         let is_wanted =
             demand.running > demand.processors || (demand.has_others && demand.running > 0);
-        let is_much = demand.cpu >= MUCH || demand.running > demand.processors * CROWD;
+        let is_much = demand.cpu >= MUCH || demand.is_crowd();
         let is_due = is_wanted && is_much && self.is_due(now);
         if is_due {
             self.times += 1;

@@ -41,9 +41,9 @@ pub(super) fn members(subject: &Subject<'_>) -> Result<Vec<Process>, Unreadable>
     of(subject.identity.map(|identity| identity.tenant), subject.workers)
 }
 
-/// IDs of all threads below these workers.
-pub(in crate::spawner) fn threads_below(workers: &[Pid]) -> Vec<u32> {
-    let members = of(None, workers).unwrap_or_default();
+/// IDs of all threads of a tenant; without one, of all below these workers.
+pub(in crate::spawner) fn tenant_threads(tenant: Option<Uid>, workers: &[Pid]) -> Vec<u32> {
+    let members = of(tenant, workers).unwrap_or_default();
     members.iter().flat_map(|process| threads(process.pid)).collect()
 }
 
