@@ -1,6 +1,6 @@
 //! A work volume without free space or without free inodes.
 
-use std::{fs, time::Duration};
+use std::{fs, io::Write, time::Duration};
 
 use crate::{
     container::Container,
@@ -13,10 +13,17 @@ use crate::{
 const WITHOUT_FILES: [Kind; 2] = [Kind::MatchByNames, Kind::Live];
 
 /// The error of a request while the volume is full, after which it works again.
-fn refused_until_free(pod: &Running, fill: impl FnOnce(), free: impl FnOnce()) -> String {
+///
+/// `fill` is repeated: a request that ends after it frees what it used.
+fn refused_until_free(pod: &Running, fill: impl Fn(), free: impl FnOnce()) -> String {
     let victim = pod.victim();
-    fill();
-    let error = pod.request("victim").generate().unwrap_err();
+    let mut refusal = None;
+    pod.until("a refusal", |pod| {
+        fill();
+        refusal = pod.request("victim").generate().err();
+        refusal.is_some()
+    });
+    let error = refusal.unwrap();
     free();
     pod.until("the next answer", |pod| pod.request("victim").generate().is_ok());
     victim.end().assert_answered(&WITHOUT_FILES, PATIENCE);
@@ -30,8 +37,9 @@ fn a_full_volume_is_named_and_heals() {
     let Some(pod) = container.start(&[], &[]) else { return };
     let path = pod.file("work/somebody-elses");
     let fill = || {
+        let mut file = fs::File::options().create(true).append(true).open(&path).unwrap();
         // The last bytes do not fit.
-        let _ = fs::write(&path, vec![b'x'; 17 << 20]);
+        let _ = file.write_all(&vec![b'x'; 17 << 20]);
     };
     let error = refused_until_free(&pod, fill, || fs::remove_file(&path).unwrap());
     assert!(error.contains("/tmp"), "the volume is not named: {error}");
@@ -44,7 +52,7 @@ fn a_volume_without_inodes_is_named_and_heals() {
     let Some(pod) = container.start(&[], &[]) else { return };
     let folder = pod.file("work/somebody-elses");
     let fill = || {
-        fs::create_dir(&folder).unwrap();
+        let _ = fs::create_dir(&folder);
         let is_full = |number: i32| fs::write(folder.join(number.to_string()), "").is_err();
         assert!((0..400).any(is_full), "the volume has inodes left");
     };
