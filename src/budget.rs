@@ -195,6 +195,17 @@ impl Budget {
     }
 }
 
+/// Memory limit of a container in which all requests together have `wanted` bytes, if
+/// the longest gRPC message has `message` bytes.
+pub(crate) fn container_for_requests(wanted: u64, message: u64) -> u64 {
+    reserve::Memory::needed(wanted, message)
+}
+
+/// Memory that all requests together have in a container with this limit.
+pub(crate) fn memory_of_requests(limit: u64, message: u64) -> u64 {
+    reserve::Memory::limited(limit, message).requests
+}
+
 /// A size for people, in whole MiB if it is at least one.
 pub(crate) fn show(bytes: u64) -> String {
     MEMORY.say(whole(bytes))

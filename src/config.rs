@@ -8,6 +8,7 @@ mod application;
 mod argument;
 mod fields;
 mod install;
+mod migrate;
 mod parameter;
 mod peer;
 mod probe;
@@ -25,6 +26,7 @@ pub use self::{
     application::Application,
     fields::Fields,
     install::Install,
+    migrate::{Migrate, Profile, SidecarKind, ToolSource},
     parameter::{NoPair, NoParameter, Parameter, Place, conflict, pair, parameter},
     peer::{NotPeer, PEER_NAME, Peer},
     probe::{Check, Probe},
@@ -37,6 +39,8 @@ pub use self::{
         UidRange,
     },
 };
+
+pub(crate) use self::serve::MAX_MESSAGE_MIB;
 
 /// Directory in which argocd-cmp-server expects its only definition.
 const PEER_CONFIG: &str = "/home/argocd/cmp-server/config";

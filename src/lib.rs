@@ -29,6 +29,7 @@
 //! - [`validate`] checks definitions; [`status`] and [`probe`] ask a running supervisor.
 //! - [`local`] runs `render`, `match`, `params` and `doctor` with a private
 //!   supervisor, which reports to it by [`event`].
+//! - [`migrate`] replaces the sidecars in manifests by this one.
 //! - [`install`] copies the program into another container's directory.
 //! - `access` gives access to our directories back, and `accept` waits if connections
 //!   cannot be accepted.
@@ -50,6 +51,7 @@ pub mod loader;
 pub mod local;
 pub mod log;
 pub mod metrics;
+pub mod migrate;
 pub mod plugin;
 mod plural;
 pub mod probe;

@@ -8,11 +8,12 @@ use clap_mangen::Man;
 use cmp_sandbox::{SPAWNER, spawner_main};
 use cmp_supervisor::{
     config::{
-        Application, Explain, Install, NotPeer, OutputFormat, Peer, Probe, Serve, Status,
+        Application, Explain, Install, Migrate, NotPeer, OutputFormat, Peer, Probe, Serve, Status,
         TextFormat, Validate,
     },
     install::install,
     local::{self, LocalError},
+    migrate::migrate,
     plugin,
     probe::probe,
     serve::{NotServing, serve},
@@ -43,6 +44,7 @@ enum Verb {
     Probe(Probe),
     /// Copy this program into a directory, also under the name argocd-cmp-server
     Install(Install),
+    Migrate(Migrate),
     Validate(Validate),
     Explain(Explain),
     /// Print the JSON Schema of plugin.yaml, for editors
@@ -132,6 +134,10 @@ fn main() -> ExitCode {
         Verb::Probe(config) => check_health(&config),
         Verb::Install(options) => match install(&options) {
             Ok(paths) => print(&paths.map(|path| format!("{}\n", path.display())).concat()),
+            Err(error) => fail(&error, 1),
+        },
+        Verb::Migrate(options) => match migrate(&options) {
+            Ok(migrated) => report(&migrated.report, &migrated.manifests),
             Err(error) => fail(&error, 1),
         },
         Verb::Validate(options) => {
@@ -236,6 +242,14 @@ fn check_health(config: &Probe) -> ExitCode {
 fn fail(error: &dyn std::error::Error, code: u8) -> ExitCode {
     eprintln!("error: {error}");
     ExitCode::from(code)
+}
+
+/// Prints a result, and what people should know about it on standard error.
+#[expect(clippy::print_stderr, reason = "the report goes to standard error")]
+fn report(remarks: &str, result: &str) -> ExitCode {
+    let code = print(result);
+    eprint!("{remarks}");
+    code
 }
 
 fn print(text: &str) -> ExitCode {

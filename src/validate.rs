@@ -10,7 +10,10 @@ mod input;
 mod machine;
 mod paint;
 
-use std::io::{self, IsTerminal, Write};
+use std::{
+    io::{self, IsTerminal, Write},
+    path::PathBuf,
+};
 
 use cmp_sandbox::Tier;
 
@@ -97,6 +100,11 @@ impl Validation {
     fn line(&self, file: &str, line: usize) -> Option<&[u8]> {
         self.inputs.iter().find(|input| input.path == file)?.line(line)
     }
+}
+
+/// Names and contents of all files at these paths.
+pub(crate) fn texts(paths: &[PathBuf]) -> Vec<(String, input::Content)> {
+    input::collect(paths).into_iter().map(Input::into_text).collect()
 }
 
 /// Writes a result to standard output. A closed pipe is no error.

@@ -68,6 +68,11 @@ impl Memory {
         Self { reserve, response, requests, bound }
     }
 
+    /// The parts of a container with a limit of its own.
+    pub(super) fn limited(amount: u64, message: u64) -> Self {
+        Self::split(Bound { amount, source: String::new(), is_own: true }, message)
+    }
+
     pub(super) fn origin(&self) -> String {
         let (reserve, response) = (show(self.reserve), show(self.response));
         format!(
@@ -88,8 +93,7 @@ impl Memory {
     /// Memory that the container needs so that requests get `wanted`.
     pub(super) fn needed(wanted: u64, message: u64) -> u64 {
         const STEP: u64 = 64 * MIB;
-        let bound = |amount| Bound { amount, source: String::new(), is_own: true };
-        let gets = |limit| Self::split(bound(limit), message).requests;
+        let gets = |limit| Self::limited(limit, message).requests;
         let enough = |steps: &u64| gets(steps * STEP) >= wanted;
         let (mut low, mut high) = (0, wanted.div_ceil(STEP).saturating_mul(4).min(u64::MAX / STEP));
         while low < high {

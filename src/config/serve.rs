@@ -34,7 +34,7 @@ const NO_SECRETS: [&str; 2] = [
 ];
 
 /// Longest gRPC message in MiB. The repo-server has the same default.
-pub(super) const MAX_MESSAGE_MIB: usize = 100;
+pub(crate) const MAX_MESSAGE_MIB: usize = 100;
 
 /// Bytes in a MiB.
 const MIB: usize = 1024 * 1024;

@@ -6,7 +6,7 @@ use std::ops::Range;
 ///
 /// A line that starts with `---` or `...` always separates documents, so an
 /// invalid document does not hide the others.
-pub(super) fn split(text: &[u8]) -> Vec<Range<usize>> {
+pub(crate) fn split(text: &[u8]) -> Vec<Range<usize>> {
     let mut documents = Vec::new();
     let (mut start, mut at, mut content) = (0, 0, Content::Nothing);
     for line in text.split_inclusive(|&byte| byte == b'\n') {

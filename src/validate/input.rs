@@ -19,6 +19,9 @@ const MAX_INPUT: u64 = 64 << 20;
 /// Name of standard input in results.
 const STDIN: &str = "stdin";
 
+/// The bytes of a file, or the reason why they cannot be read.
+pub(crate) type Content = Result<Vec<u8>, Box<Diagnostic>>;
+
 /// A file, or an entry that cannot be read as one.
 #[derive(Debug)]
 pub(super) struct Input {
@@ -27,7 +30,7 @@ pub(super) struct Input {
     /// Its name in a plugins directory.
     pub(super) name: String,
     pub(super) kind: InputKind,
-    text: Result<Vec<u8>, Box<Diagnostic>>,
+    text: Content,
 }
 
 /// Kind of an input.
@@ -53,7 +56,7 @@ pub(super) fn collect(paths: &[PathBuf]) -> Vec<Input> {
 }
 
 impl Input {
-    fn new(path: String, name: String, text: Result<Vec<u8>, Box<Diagnostic>>) -> Self {
+    fn new(path: String, name: String, text: Content) -> Self {
         // Regions refer to lines of UTF-8 text.
         let text = text.map(|text| cmp_yaml::utf8(&text).into_owned());
         Self { path, name, kind: InputKind::File, text }
@@ -82,6 +85,11 @@ impl Input {
                 vec![Reading::refused(Place::default(), Diagnostic::clone(diagnostic))]
             }
         }
+    }
+
+    /// Its name in results, and its content.
+    pub(super) fn into_text(self) -> (String, Content) {
+        (self.path, self.text)
     }
 
     /// The note on an ignored entry.
@@ -124,7 +132,7 @@ fn directory(path: &Path) -> Vec<Input> {
     inputs
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Box<Diagnostic>> {
+fn read(path: &Path) -> Content {
     let file = open(path).map_err(|error| unreadable(&error))?;
     if !file.metadata().map_err(|error| unreadable(&error))?.is_file() {
         let diagnostic = Diagnostic::new(Code::Unreadable, "not a regular file");
@@ -133,7 +141,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Box<Diagnostic>> {
     bounded(file)
 }
 
-fn bounded(source: impl Read) -> Result<Vec<u8>, Box<Diagnostic>> {
+fn bounded(source: impl Read) -> Content {
     let mut text = Vec::new();
     let read = source.take(MAX_INPUT + 1).read_to_end(&mut text);
     read.map_err(|error| unreadable(&error))?;

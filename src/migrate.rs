@@ -1,0 +1,271 @@
+//! `migrate`: replaces the sidecars of a repo-server by one cmp-supervisor.
+//!
+//! Reads manifests and writes manifests; it changes nothing in a cluster.
+
+mod config_map;
+mod container;
+mod document;
+mod edit;
+mod error;
+mod field;
+mod host;
+mod mounts;
+mod plugin;
+mod report;
+mod resources;
+mod sidecar;
+mod tools;
+mod variable;
+mod volume;
+mod yaml;
+
+use serde_json::{Value, json};
+
+pub use self::error::MigrateError;
+use self::{
+    config_map::ConfigMaps,
+    container::{Blueprint, Shape},
+    field::text,
+    host::{Form, Host, Lists},
+    mounts::Mounts,
+    plugin::{Plugin, Sources},
+    report::Report,
+    resources::Resources,
+    sidecar::Sidecar,
+    tools::Tools,
+    variable::Variables,
+};
+use crate::{
+    config::{Migrate, Profile, SidecarKind},
+    plugin::read_first,
+    plural::plural,
+};
+
+/// The result of a migration.
+#[derive(Debug)]
+pub struct Migrated {
+    /// Manifests or values, as YAML.
+    pub manifests: String,
+    /// Everything that changes, for people.
+    pub report: String,
+}
+
+/// Reads the inputs and writes what replaces their sidecars.
+pub fn migrate(options: &Migrate) -> Result<Migrated, MigrateError> {
+    let documents = document::read(&options.paths)?;
+    let host = Host::find(&documents)?;
+    let config_maps = ConfigMaps::new(&documents, &host)?;
+    let lists = host.lists();
+    refuse_second(&host, &lists)?;
+    let mut report = Report::default();
+    let sources =
+        Sources { volumes: &lists.volumes, config_maps: &config_maps, files: &options.definitions };
+    let mut plugins = Plugin::all(host.sidecars(), &sources, &mut report)?;
+    report.summary(format!(
+        "{} of {} become one container `{}`.",
+        plural(host.sidecars().len(), "sidecar"),
+        host.name(),
+        container::NAME
+    ));
+    let mut mounts = Mounts::new(&lists, &config_maps);
+    for plugin in &mut plugins {
+        mounts.add(plugin, &mut report);
+    }
+    let mounts = mounts.into_list();
+    let tools = Tools::new(&mut plugins, options.tools, &mut report);
+    let variables = Variables::merge(&mut plugins, &config_maps, &mut report);
+    let resources = Resources::new(&mut plugins, &lists, &mut report);
+    let shape = shape(options, host.form);
+    let definitions = definitions(&plugins)?;
+    for plugin in &plugins {
+        remark(plugin, &mut report);
+    }
+    let blueprint =
+        Blueprint { shape, options, plugins: &plugins, tools, variables, mounts, resources };
+    let new = assemble(&blueprint, &host, &lists, &mut report);
+    let manifests = write(&host, new, (&definitions, &plugins), options)?;
+    advise(&host, &blueprint, &mut report);
+    Ok(Migrated { manifests, report: report.to_string() })
+}
+
+fn refuse_second(host: &Host, lists: &Lists) -> Result<(), MigrateError> {
+    let all = lists.containers.iter().chain(&lists.init_containers);
+    match all.map(|container| text(container, "name")).find(|name| *name == container::NAME) {
+        Some(name) => Err(MigrateError::Taken { host: host.name(), name: name.to_owned() }),
+        None => Ok(()),
+    }
+}
+
+fn shape(options: &Migrate, form: Form) -> Shape {
+    let (profile, kind) = match form {
+        Form::Operator => (Profile::Restricted, SidecarKind::Ordinary),
+        Form::Workload | Form::Chart => (Profile::Uid, SidecarKind::Native),
+    };
+    Shape {
+        profile: options.profile.unwrap_or(profile),
+        kind: options.sidecar.unwrap_or(kind),
+        has_random_uid: form == Form::Operator,
+    }
+}
+
+/// The changed definitions, each under its key. None is written that would not be served.
+fn definitions(plugins: &[Plugin]) -> Result<Vec<(String, String)>, MigrateError> {
+    let (mut definitions, mut faults) = (Vec::new(), Vec::new());
+    for plugin in plugins {
+        let text = plugin.edit.apply(&plugin.text)?;
+        let reading = read_first(text.as_bytes());
+        let is_same = |name: &str| name == plugin.name;
+        if reading.definition.is_some_and(|definition| is_same(definition.name.as_str())) {
+            definitions.push((format!("{}.yaml", plugin.name), text));
+        } else {
+            let reason = reading.diagnostics.first().map(|found| found.message.clone());
+            let reason = reason.unwrap_or_default();
+            faults.push(format!("plugin `{}` cannot be changed: {reason}", plugin.name));
+        }
+    }
+    if faults.is_empty() { Ok(definitions) } else { Err(MigrateError::Definitions(faults)) }
+}
+
+/// Things of a sidecar that have no counterpart.
+fn remark(plugin: &Plugin, report: &mut Report) {
+    let name = &plugin.name;
+    if let Some(script) = plugin.sidecar.preamble() {
+        let script = script.lines().map(str::trim).collect::<Vec<_>>().join("; ");
+        report.check(format!(
+            "plugin `{name}`: its sidecar runs a script before argocd-cmp-server: move it to an \
+             init container, or to `init` of the definition: {script}"
+        ));
+    }
+    for flag in ["--otlp-address", "--otlp-headers", "--otlp-attrs"] {
+        if plugin.sidecar.flag(flag).is_some() {
+            report.check(format!("plugin `{name}`: {flag} was removed: traces are not exported"));
+        }
+    }
+    if plugin.sidecar.field("lifecycle").is_some() {
+        report.check(format!("plugin `{name}`: the container's lifecycle hooks were removed"));
+    }
+    if edit::wants_credentials(&plugin.text) {
+        report.check(format!(
+            "plugin `{name}`: provideGitCreds needs the repo-server's socket for passwords: mount \
+             its volume as before, and list the path in spec.sandbox.read"
+        ));
+    }
+}
+
+/// The lists without the old sidecars, and with the new one.
+fn assemble(blueprint: &Blueprint<'_>, host: &Host, old: &Lists, report: &mut Report) -> Lists {
+    let mut new = old.clone();
+    new.containers.retain(|container| Sidecar::new(container).is_none());
+    new.init_containers.retain(|container| Sidecar::native(container).is_none());
+    new.init_containers.extend(blueprint.init_containers());
+    match blueprint.shape.kind {
+        SidecarKind::Native => new.init_containers.push(blueprint.container()),
+        SidecarKind::Ordinary => new.containers.push(blueprint.container()),
+    }
+    let removed = mounts::unused(old, &new, host.own_mounts());
+    new.volumes.retain(|volume| !removed.iter().any(|name| name == text(volume, "name")));
+    if !removed.is_empty() {
+        report.change(format!("volumes without a user were removed: {}", removed.join(", ")));
+    }
+    new.volumes.extend(blueprint.volumes());
+    new
+}
+
+/// The ConfigMap and the document, or the values with both.
+fn write(
+    host: &Host,
+    lists: Lists,
+    (definitions, plugins): (&[(String, String)], &[Plugin]),
+    options: &Migrate,
+) -> Result<String, MigrateError> {
+    let mut config_map = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": options.config_map},
+        "data": {},
+    });
+    if !host.namespace().is_empty() {
+        field::set(&mut config_map, &["metadata", "namespace"], json!(host.namespace()));
+    }
+    let is_chart = host.values().is_some();
+    for ((key, text), plugin) in definitions.iter().zip(plugins) {
+        let text = if is_chart && !plugin.is_template { escaped(text) } else { text.clone() };
+        field::set(&mut config_map, &["data", key], json!(text));
+    }
+    let Some(values) = host.values() else {
+        let document = host.with(lists, Vec::new());
+        return Ok(format!("{}---\n{}", yaml::write(&config_map)?, yaml::write(&document)?));
+    };
+    let mut objects = field::list(values, "extraObjects").to_vec();
+    objects.push(config_map);
+    let mut changes: Vec<(&[&str], Value)> = vec![(&["extraObjects"], Value::Array(objects))];
+    changes.extend(plugins_of_chart(values, plugins));
+    yaml::write(&host.with(lists, changes))
+}
+
+/// Takes the plugins out of `configs.cmp`: the chart restarts the repo-server when they change.
+fn plugins_of_chart(
+    values: &Value,
+    migrated: &[Plugin],
+) -> Option<(&'static [&'static str], Value)> {
+    let plugins = config_map::plugins(values)?;
+    let is_migrated = |name: &String| {
+        let definition =
+            |plugin: &&Plugin| plugin.name == *name || plugin.name.starts_with(&format!("{name}-"));
+        migrated.iter().any(|plugin| definition(&plugin))
+    };
+    let removed = plugins.keys().filter(|name| is_migrated(name));
+    let nulls: serde_json::Map<_, _> = removed.map(|name| (name.clone(), Value::Null)).collect();
+    let mut cmp = json!({});
+    if nulls.len() == plugins.len() {
+        field::set(&mut cmp, &["create"], json!(false));
+    }
+    field::set(&mut cmp, &["plugins"], Value::Object(nulls));
+    Some((&["configs", "cmp"], cmp))
+}
+
+/// A text that Helm's `tpl` leaves as it is.
+fn escaped(text: &str) -> String {
+    text.replace("{{", "{{ \"{{\" }}")
+}
+
+/// The commands to run next.
+fn advise(host: &Host, blueprint: &Blueprint<'_>, report: &mut Report) {
+    let Blueprint { plugins, shape, options, .. } = blueprint;
+    report.next(match host.form {
+        Form::Chart => "check the definitions: helm template … | cmp-supervisor validate -",
+        Form::Workload | Form::Operator => {
+            "check the definitions: cmp-supervisor migrate … | cmp-supervisor validate -"
+        }
+    });
+    report.next(match host.form {
+        Form::Chart => {
+            "upgrade the release with the result as the last --values file, or merge it into yours"
+        }
+        Form::Operator => "apply the result with kubectl apply",
+        Form::Workload => {
+            "live objects: kubectl replace -f RESULT. Kustomize: give migrate your patch instead, \
+             and put the result in its place"
+        }
+    });
+    if options.image == container::NAME {
+        report.next(format!("name the image of `{}` with --image", container::INSTALLER));
+    }
+    let requirement = match shape.profile {
+        Profile::Uid => "the namespace must allow the Pod Security standard `baseline`",
+        Profile::Restricted => "nodes need Linux 6.12 or newer",
+        Profile::Namespaces => "the namespace must allow the Pod Security standard `privileged`",
+    };
+    let native = match shape.kind {
+        SidecarKind::Native => ", and Kubernetes must be 1.29 or newer",
+        SidecarKind::Ordinary => "",
+    };
+    report.next(format!("{requirement}{native}; `cmp-supervisor doctor` in the Pod tells more"));
+    let mut old: Vec<_> = plugins.iter().filter_map(|plugin| plugin.config_map.clone()).collect();
+    old.sort();
+    old.dedup();
+    if !old.is_empty() && host.form != Form::Chart {
+        report
+            .next(format!("later, delete the ConfigMaps of the old sidecars: {}", old.join(", ")));
+    }
+}

@@ -1,0 +1,105 @@
+//! `ConfigMap`s of the input: manifests, and those that chart values create.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::{
+    error::MigrateError,
+    field::{list, text},
+    host::Host,
+    yaml,
+};
+
+/// The ConfigMap that the chart makes of `configs.cmp.plugins`.
+const OF_CHART: &str = "argocd-cmp-cm";
+
+/// Keys and texts of one ConfigMap.
+#[derive(Debug)]
+struct ConfigMap {
+    name: String,
+    namespace: String,
+    data: BTreeMap<String, String>,
+    is_template: bool,
+}
+
+/// A text of a ConfigMap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entry<'m> {
+    pub(super) text: &'m str,
+    /// True if Helm has expanded the text as a template so far.
+    pub(super) is_template: bool,
+}
+
+/// All `ConfigMap`s of the input.
+#[derive(Debug)]
+pub(super) struct ConfigMaps(Vec<ConfigMap>);
+
+impl ConfigMaps {
+    /// Those of the host's namespace come first.
+    pub(super) fn new(documents: &[Value], host: &Host) -> Result<Self, MigrateError> {
+        let manifests = documents.iter().filter_map(|document| read(document, false));
+        let mut maps: Vec<_> = manifests.collect();
+        if let Some(values) = host.values() {
+            maps.extend(of_plugins(values)?);
+            maps.extend(list(values, "extraObjects").iter().filter_map(extra));
+        }
+        maps.sort_by_key(|map| map.namespace != host.namespace());
+        Ok(Self(maps))
+    }
+
+    pub(super) fn contains(&self, name: &str) -> bool {
+        self.0.iter().any(|map| map.name == name)
+    }
+
+    pub(super) fn entry(&self, name: &str, key: &str) -> Option<Entry<'_>> {
+        let map = self.0.iter().find(|map| map.name == name)?;
+        Some(Entry { text: map.data.get(key)?, is_template: map.is_template })
+    }
+
+    /// The keys of a ConfigMap, if it is in the input.
+    pub(super) fn keys(&self, name: &str) -> Option<impl Iterator<Item = &str>> {
+        let map = self.0.iter().find(|map| map.name == name)?;
+        Some(map.data.keys().map(String::as_str))
+    }
+}
+
+fn read(document: &Value, is_template: bool) -> Option<ConfigMap> {
+    let metadata = document.get("metadata").filter(|_| text(document, "kind") == "ConfigMap")?;
+    let data = document.get("data").and_then(Value::as_object).into_iter().flatten();
+    let texts = data.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
+    Some(ConfigMap {
+        name: text(metadata, "name").to_owned(),
+        namespace: text(metadata, "namespace").to_owned(),
+        data: texts.collect(),
+        is_template,
+    })
+}
+
+/// An object of `extraObjects`, which can be a map or a text.
+fn extra(object: &Value) -> Option<ConfigMap> {
+    let parsed = object.as_str().and_then(|text| yaml::read(text.as_bytes()).ok());
+    read(parsed.as_ref().unwrap_or(object), true)
+}
+
+/// The definitions that the chart makes of `configs.cmp.plugins`.
+fn of_plugins(values: &Value) -> Result<Option<ConfigMap>, MigrateError> {
+    let Some(plugins) = plugins(values) else { return Ok(None) };
+    let mut data = BTreeMap::new();
+    for (name, spec) in plugins {
+        let definition = json!({
+            "apiVersion": "argoproj.io/v1alpha1",
+            "kind": "ConfigManagementPlugin",
+            "metadata": {"name": name},
+            "spec": spec,
+        });
+        data.insert(format!("{name}.yaml"), yaml::write(&definition)?);
+    }
+    let (name, namespace) = (OF_CHART.to_owned(), String::new());
+    Ok(Some(ConfigMap { name, namespace, data, is_template: false }))
+}
+
+/// The plugins in `configs.cmp`.
+pub(super) fn plugins(values: &Value) -> Option<&serde_json::Map<String, Value>> {
+    values.get("configs")?.get("cmp")?.get("plugins")?.as_object()
+}

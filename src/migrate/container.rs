@@ -1,0 +1,212 @@
+//! The new container, and the init container that brings the program into it.
+
+use serde_json::{Value, json};
+
+use super::{field::set, plugin::Plugin, resources::Resources, tools::Tools, variable::Variables};
+use crate::{
+    config::{Migrate, Profile, SidecarKind},
+    plugin::DEFAULT_SOCKET_DIR,
+    settings::DEFAULT_PLUGINS_DIR,
+};
+
+/// Name of the container.
+pub(super) const NAME: &str = "cmp-supervisor";
+
+/// Name of the init container that copies the program.
+pub(super) const INSTALLER: &str = "cmp-install";
+
+/// Volume of the program, of the definitions and of running requests.
+const PROGRAM: &str = "cmp-program";
+const PLUGINS: &str = "cmp-plugins";
+const WORK: &str = "cmp-work";
+
+/// Directory of the program.
+const PROGRAM_DIR: &str = "/var/run/cmp";
+
+/// Port of metrics and health.
+const PORT: u16 = 9180;
+
+/// UID of Argo CD's repo-server.
+const REPO_SERVER: u64 = 999;
+
+/// Log levels of argocd-cmp-server, the most verbose first, and ours.
+const LEVELS: [(&str, &str); 8] = [
+    ("trace", "trace"),
+    ("debug", "debug"),
+    ("info", "info"),
+    ("warn", "warn"),
+    ("warning", "warn"),
+    ("error", "error"),
+    ("fatal", "error"),
+    ("panic", "error"),
+];
+
+/// The rights and the kind of the container.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    pub(super) profile: Profile,
+    pub(super) kind: SidecarKind,
+    /// The platform chooses UIDs, as `OpenShift` does.
+    pub(super) has_random_uid: bool,
+}
+
+/// Everything that the container is made of.
+#[derive(Debug)]
+pub(super) struct Blueprint<'i> {
+    pub(super) shape: Shape,
+    pub(super) options: &'i Migrate,
+    pub(super) plugins: &'i [Plugin],
+    pub(super) tools: Tools,
+    pub(super) variables: Variables,
+    pub(super) mounts: Vec<Value>,
+    pub(super) resources: Resources,
+}
+
+impl Blueprint<'_> {
+    /// The sidecar.
+    pub(super) fn container(&self) -> Value {
+        let http = |path: &str| json!({"httpGet": {"path": path, "port": PORT}});
+        let mut container = json!({
+            "name": NAME,
+            "command": [format!("{PROGRAM_DIR}/cmp-supervisor")],
+            "args": self.arguments(),
+            "ports": [{"name": "cmp-metrics", "containerPort": PORT}],
+            "startupProbe": http("/readyz"),
+            "livenessProbe": http("/livez"),
+            "securityContext": self.security(),
+            "resources": self.resources.container,
+            "volumeMounts": self.volume_mounts(),
+        });
+        set(&mut container, &["startupProbe", "periodSeconds"], json!(1));
+        set(&mut container, &["startupProbe", "failureThreshold"], json!(60));
+        if self.shape.kind == SidecarKind::Native {
+            set(&mut container, &["restartPolicy"], json!("Always"));
+        }
+        for (key, list) in [("env", &self.variables.env), ("envFrom", &self.variables.env_from)] {
+            if !list.is_empty() {
+                set(&mut container, &[key], json!(list));
+            }
+        }
+        if !self.tools.image.is_empty() {
+            set(&mut container, &["image"], json!(self.tools.image));
+        }
+        for key in ["imagePullPolicy", "terminationMessagePolicy"] {
+            let of_image = |plugin: &&Plugin| plugin.sidecar.image() == self.tools.image;
+            let plugin = self.plugins.iter().find(of_image);
+            if let Some(value) = plugin.and_then(|plugin| plugin.sidecar.field(key)) {
+                set(&mut container, &[key], value.clone());
+            }
+        }
+        container
+    }
+
+    fn arguments(&self) -> Vec<String> {
+        let mut arguments = vec!["serve".to_owned()];
+        let mut flag = |name: &str, value: Option<&str>| {
+            arguments.extend(value.map(|value| format!("{name}={value}")));
+        };
+        let stated = |peer: &str| -> Vec<String> {
+            let values = self.plugins.iter().filter_map(|plugin| plugin.sidecar.flag(peer));
+            values.map(str::to_lowercase).collect()
+        };
+        let levels = stated("--loglevel");
+        let level = LEVELS.iter().find(|(peer, _)| levels.iter().any(|level| level == peer));
+        flag("--log-level", level.map(|(_, ours)| *ours));
+        let formats = stated("--logformat");
+        let format = ["text", "json"].into_iter().find(|known| formats.iter().any(|f| f == known));
+        flag("--log-format", format);
+        let isolation = match self.shape.profile {
+            Profile::Uid => "uid",
+            Profile::Restricted => "landlock",
+            Profile::Namespaces => "namespaces",
+        };
+        flag("--isolation", Some(isolation));
+        let uid = self.uid();
+        if uid != REPO_SERVER && self.shape.profile != Profile::Restricted {
+            flag("--run-as-uid", Some(&uid.to_string()));
+        }
+        arguments
+    }
+
+    /// UID of the sidecars, which is the repo-server's.
+    fn uid(&self) -> u64 {
+        let contexts = self.plugins.iter().filter_map(|p| p.sidecar.field("securityContext"));
+        let mut users = contexts.filter_map(|context| context.get("runAsUser")?.as_u64());
+        users.find(|uid| *uid != 0).unwrap_or(REPO_SERVER)
+    }
+
+    fn security(&self) -> Value {
+        let mut context = json!({
+            "allowPrivilegeEscalation": false,
+            "readOnlyRootFilesystem": true,
+            "capabilities": {"drop": ["ALL"]},
+            "seccompProfile": {"type": "RuntimeDefault"},
+        });
+        let rights: &[&str] = match self.shape.profile {
+            Profile::Restricted => {
+                set(&mut context, &["runAsNonRoot"], json!(true));
+                if !self.shape.has_random_uid {
+                    set(&mut context, &["runAsUser"], json!(self.uid()));
+                }
+                return context;
+            }
+            Profile::Uid => &["SETUID", "SETGID", "KILL"],
+            Profile::Namespaces => {
+                // SYS_ADMIN implies that privileges may grow, and the API server refuses both.
+                super::field::remove(&mut context, &["allowPrivilegeEscalation"]);
+                set(&mut context, &["appArmorProfile"], json!({"type": "Unconfined"}));
+                &["SETUID", "SETGID", "KILL", "SYS_ADMIN", "SYS_CHROOT"]
+            }
+        };
+        set(&mut context, &["capabilities", "add"], json!(rights));
+        set(&mut context, &["runAsNonRoot"], json!(false));
+        set(&mut context, &["runAsUser"], json!(0));
+        set(&mut context, &["runAsGroup"], json!(0));
+        context
+    }
+
+    fn volume_mounts(&self) -> Vec<Value> {
+        let own = [
+            json!({"name": "plugins", "mountPath": DEFAULT_SOCKET_DIR}),
+            json!({"name": PLUGINS, "mountPath": DEFAULT_PLUGINS_DIR, "readOnly": true}),
+            json!({"name": WORK, "mountPath": "/tmp"}),
+            json!({"name": PROGRAM, "mountPath": PROGRAM_DIR, "readOnly": true}),
+        ];
+        own.into_iter().chain(self.tools.mounts.clone()).chain(self.mounts.clone()).collect()
+    }
+
+    /// Init containers that must run before the sidecar.
+    pub(super) fn init_containers(&self) -> Vec<Value> {
+        let mut context = json!({
+            "allowPrivilegeEscalation": false,
+            "readOnlyRootFilesystem": true,
+            "runAsNonRoot": true,
+            "capabilities": {"drop": ["ALL"]},
+            "seccompProfile": {"type": "RuntimeDefault"},
+        });
+        if !self.shape.has_random_uid {
+            set(&mut context, &["runAsUser"], json!(self.uid()));
+        }
+        let installer = json!({
+            "name": INSTALLER,
+            "image": self.options.image,
+            "args": ["install", PROGRAM_DIR],
+            "volumeMounts": [{"name": PROGRAM, "mountPath": PROGRAM_DIR}],
+        });
+        let mut all = vec![installer];
+        all.extend(self.tools.init_containers.iter().cloned());
+        for container in &mut all {
+            set(container, &["securityContext"], context.clone());
+        }
+        all
+    }
+
+    pub(super) fn volumes(&self) -> Vec<Value> {
+        let own = [
+            json!({"name": PROGRAM, "emptyDir": {}}),
+            json!({"name": PLUGINS, "configMap": {"name": self.options.config_map, "optional": true}}),
+            json!({"name": WORK, "emptyDir": self.resources.work}),
+        ];
+        own.into_iter().chain(self.tools.volumes.clone()).collect()
+    }
+}

@@ -1,0 +1,42 @@
+//! The documents of all inputs.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::{error::MigrateError, field::list, yaml};
+use crate::{plugin::documents, validate};
+
+/// Reads every document. The items of lists count as documents.
+pub(super) fn read(paths: &[PathBuf]) -> Result<Vec<Value>, MigrateError> {
+    let mut found = Vec::new();
+    for (file, text) in validate::texts(paths) {
+        let text =
+            text.map_err(|problem| MigrateError::Unreadable { file: file.clone(), problem })?;
+        for (index, range) in documents(&text).into_iter().enumerate() {
+            let text = text.get(range).unwrap_or_default();
+            let value = yaml::read(text).map_err(|reason| MigrateError::Yaml {
+                file: file.clone(),
+                number: index + 1,
+                reason,
+            })?;
+            flatten(value, &mut found);
+        }
+    }
+    Ok(found)
+}
+
+fn flatten(value: Value, found: &mut Vec<Value>) {
+    match value {
+        Value::Array(items) => items.into_iter().for_each(|item| flatten(item, found)),
+        Value::Object(_) if value.get("items").is_some_and(Value::is_array) => {
+            for item in list(&value, "items") {
+                flatten(item.clone(), found);
+            }
+        }
+        Value::Null => {}
+        Value::Object(_) | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            found.push(value);
+        }
+    }
+}

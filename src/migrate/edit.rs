@@ -1,0 +1,209 @@
+//! Changes of a definition.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    error::MigrateError,
+    field::{replace_path, set},
+    yaml,
+};
+
+/// Places of commands in a definition.
+const COMMANDS: [&[&str]; 4] = [
+    &["spec", "init"],
+    &["spec", "generate"],
+    &["spec", "discover", "find"],
+    &["spec", "parameters", "dynamic"],
+];
+
+/// Everything that a definition must say after the migration and did not before.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Edit {
+    /// Paths that its commands may read.
+    pub(super) read: BTreeSet<String>,
+    /// Names of caches, with the variable of each.
+    pub(super) caches: BTreeMap<String, String>,
+    /// The only variables of the container that its commands see.
+    pub(super) variables: Option<BTreeSet<String>>,
+    /// Variables that its commands get, with their values between double quotes.
+    pub(super) exports: BTreeMap<String, String>,
+    /// Memory of a request, if it needs more than the usual part of the container.
+    pub(super) memory: Option<String>,
+    /// Paths that are mounted elsewhere, with the new path.
+    pub(super) moved: BTreeMap<String, String>,
+}
+
+impl Edit {
+    /// The text with the new paths.
+    pub(super) fn relocate(&self, text: &str) -> String {
+        self.moved.iter().fold(text.to_owned(), |text, (old, new)| replace_path(&text, old, new))
+    }
+
+    /// The changed definition. Comments stay if only keys are added.
+    pub(super) fn apply(&self, definition: &str) -> Result<String, MigrateError> {
+        let Ok(old) = yaml::read(definition.as_bytes()) else { return Ok(definition.to_owned()) };
+        let mut new = old.clone();
+        for path in COMMANDS {
+            self.command(&mut new, path);
+        }
+        let own = self.own_keys(&old);
+        for (key, value) in &own {
+            set(&mut new, &["spec", key], value.clone());
+        }
+        if new == old {
+            return Ok(definition.to_owned());
+        }
+        match inserted(definition, &own) {
+            Some(text) if yaml::read(text.as_bytes()).is_ok_and(|found| found == new) => Ok(text),
+            Some(_) | None => yaml::write(&new),
+        }
+    }
+
+    /// Our own keys of `spec`, with the additions.
+    fn own_keys(&self, definition: &Value) -> Map<String, Value> {
+        let mut keys = Map::new();
+        let sandbox = self.sandbox(definition);
+        if !sandbox.is_empty() {
+            keys.insert("sandbox".to_owned(), Value::Object(sandbox));
+        }
+        if let Some(memory) = &self.memory {
+            let mut limits = definition.pointer("/spec/limits").cloned().unwrap_or(json!({}));
+            set(&mut limits, &["memory"], json!(memory));
+            keys.insert("limits".to_owned(), limits);
+        }
+        keys
+    }
+
+    /// `spec.sandbox` with the additions.
+    fn sandbox(&self, definition: &Value) -> Map<String, Value> {
+        let given = definition.pointer("/spec/sandbox").and_then(Value::as_object);
+        let mut sandbox = given.cloned().unwrap_or_default();
+        let mut add = |key: &str, more: Vec<Value>| {
+            if let Value::Array(list) = sandbox.entry(key).or_insert_with(|| json!([])) {
+                list.extend(more);
+            }
+        };
+        if !self.read.is_empty() {
+            add("read", self.read.iter().map(|path| json!(path)).collect());
+        }
+        if !self.caches.is_empty() {
+            let cache = |(name, env)| json!({"name": name, "env": env});
+            add("caches", self.caches.iter().map(cache).collect());
+        }
+        if let Some(names) = &self.variables {
+            add("env", names.iter().map(|name| json!(name)).collect());
+        }
+        sandbox
+    }
+
+    fn command(&self, definition: &mut Value, path: &[&str]) {
+        let place = path.iter().try_fold(definition, |value, key| value.get_mut(*key));
+        let Some(command) = place.filter(|command| !strings(command, "command").is_empty()) else {
+            return;
+        };
+        for key in ["command", "args"] {
+            for word in command.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten() {
+                if let Value::String(text) = word {
+                    *text = self.relocate(text);
+                }
+            }
+        }
+        if !self.exports.is_empty() {
+            self.wrap(command);
+        }
+    }
+
+    /// Sets the variables before the command.
+    fn wrap(&self, command: &mut Value) {
+        let words = [strings(command, "command"), strings(command, "args")].concat();
+        let pairs: Vec<_> =
+            self.exports.iter().map(|(name, value)| format!("{name}=\"{value}\"")).collect();
+        let script = format!("export {}; exec \"$@\"", pairs.join(" "));
+        set(command, &["command"], json!(["sh", "-c", script, "sh"]));
+        set(command, &["args"], Value::Array(words));
+    }
+}
+
+fn strings(command: &Value, key: &str) -> Vec<Value> {
+    command.get(key).and_then(Value::as_array).cloned().unwrap_or_default()
+}
+
+/// The text with `keys` as the first ones of `spec`, if it is written in lines.
+fn inserted(definition: &str, keys: &Map<String, Value>) -> Option<String> {
+    let mut at = 0;
+    let mut lines = definition.split_inclusive('\n');
+    lines.by_ref().find(|line| {
+        at += line.len();
+        line.trim_end() == "spec:"
+    })?;
+    let is_key = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+    let next = lines.find(is_key)?;
+    let indent = next.len() - next.trim_start_matches(' ').len();
+    let block = yaml::write(&json!(keys)).ok()?;
+    let margin = " ".repeat(indent);
+    let lines = block.split_inclusive('\n').flat_map(|line| [margin.as_str(), line]);
+    let block: String = lines.collect();
+    Some(format!("{}{block}{}", definition.get(..at)?, definition.get(at..)?))
+}
+
+/// The words of all commands of a definition.
+pub(super) fn command_words(definition: &str) -> Vec<String> {
+    let value = yaml::read(definition.as_bytes()).unwrap_or_default();
+    let commands = COMMANDS
+        .iter()
+        .filter_map(|path| path.iter().try_fold(&value, |value, key| value.get(*key)));
+    let words = commands
+        .flat_map(|command| [strings(command, "command"), strings(command, "args")].concat());
+    words.filter_map(|word| word.as_str().map(str::to_owned)).collect()
+}
+
+/// True if a definition asks for the repository's credentials.
+pub(super) fn wants_credentials(definition: &str) -> bool {
+    let value = yaml::read(definition.as_bytes()).unwrap_or_default();
+    value.pointer("/spec/provideGitCreds") == Some(&json!(true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEFINITION: &str = "# Renders charts.\napiVersion: argoproj.io/v1alpha1\n\
+        kind: ConfigManagementPlugin\nmetadata:\n  name: a\nspec:\n\n    # Prints manifests.\n    \
+        generate:\n        command: [cat, /old/key]\n";
+
+    #[test]
+    fn added_keys_leave_comments_in_place() {
+        let edit = Edit { read: ["/keys".to_owned()].into(), ..Edit::default() };
+        let text = edit.apply(DEFINITION).unwrap();
+        assert!(text.contains("spec:\n    sandbox:\n      read:\n"), "{text}");
+        assert!(text.contains("# Prints manifests.") && text.starts_with("# Renders"), "{text}");
+        assert_eq!(Edit::default().apply(DEFINITION).unwrap(), DEFINITION);
+    }
+
+    #[test]
+    fn a_definition_in_one_line_is_written_anew() {
+        let edit = Edit { read: ["/keys".to_owned()].into(), ..Edit::default() };
+        let text = "kind: ConfigManagementPlugin\nmetadata: {name: a}\nspec: {generate: {command: [yes]}}\n";
+        let value = yaml::read(edit.apply(text).unwrap().as_bytes()).unwrap();
+        assert_eq!(value["spec"]["sandbox"]["read"], json!(["/keys"]));
+    }
+
+    #[test]
+    fn exports_and_new_paths_reach_every_command() {
+        let edit = Edit {
+            exports: [("A".to_owned(), "$B_A".to_owned())].into(),
+            moved: [("/old".to_owned(), "/new".to_owned())].into(),
+            ..Edit::default()
+        };
+        let value = yaml::read(edit.apply(DEFINITION).unwrap().as_bytes()).unwrap();
+        let generate = &value["spec"]["generate"];
+        assert_eq!(
+            generate["command"],
+            json!(["sh", "-c", "export A=\"$B_A\"; exec \"$@\"", "sh"])
+        );
+        assert_eq!(generate["args"], json!(["cat", "/new/key"]));
+        assert_eq!(value["metadata"]["name"], "a");
+    }
+}

@@ -1,0 +1,56 @@
+//! Reasons why nothing is written.
+
+use thiserror::Error;
+
+use crate::plugin::Diagnostic;
+
+/// The input cannot be migrated.
+#[derive(Debug, Error)]
+pub enum MigrateError {
+    /// An input cannot be read.
+    #[error("{file}: {problem}")]
+    Unreadable {
+        /// The file.
+        file: String,
+        /// The reason.
+        problem: Box<Diagnostic>,
+    },
+    /// A document is not valid YAML.
+    #[error("{file}: document {number}: {reason}")]
+    Yaml {
+        /// The file.
+        file: String,
+        /// Number of the document, from 1.
+        number: usize,
+        /// The reason.
+        reason: String,
+    },
+    /// No container starts argocd-cmp-server.
+    #[error(
+        "no argocd-cmp-server sidecar in the input: give the repo-server's Deployment, the values \
+         of the Helm chart argo-cd, or the ArgoCD resource, and the ConfigMaps of its plugins"
+    )]
+    NoSidecar,
+    /// More than one repo-server has sidecars.
+    #[error("{first} and {second} both have sidecars: migrate one at a time")]
+    Several {
+        /// The first one.
+        first: String,
+        /// The second one.
+        second: String,
+    },
+    /// The repo-server has a container with our name.
+    #[error("{host} already has a container `{name}`: remove it, or move the plugins by hand")]
+    Taken {
+        /// The repo-server.
+        host: String,
+        /// The container.
+        name: String,
+    },
+    /// Definitions are missing or not valid, or two have the same name.
+    #[error("{}", .0.join("\nerror: "))]
+    Definitions(Vec<String>),
+    /// The result could not be written as YAML.
+    #[error("cannot write the result as YAML: {0}")]
+    Write(serde_yaml::Error),
+}

@@ -1,0 +1,222 @@
+//! The manifest or values in which the sidecars are.
+
+use serde_json::{Value, json};
+
+use super::{
+    error::MigrateError,
+    field::{at, list, remove, set, text},
+    sidecar::Sidecar,
+};
+
+/// Deepest place of chart values: below a parent chart, in a release, in a list.
+const MAX_DEPTH: usize = 8;
+
+/// Parts of a manifest that the API server writes.
+const SERVER_FIELDS: [&[&str]; 8] = [
+    &["status"],
+    &["metadata", "creationTimestamp"],
+    &["metadata", "generation"],
+    &["metadata", "managedFields"],
+    &["metadata", "resourceVersion"],
+    &["metadata", "selfLink"],
+    &["metadata", "uid"],
+    &["metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"],
+];
+
+/// Path of annotations, which may be empty now.
+const ANNOTATIONS: [&str; 2] = ["metadata", "annotations"];
+
+/// Form of the input, and of the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// A Deployment, another workload or a Pod.
+    Workload,
+    /// Values of the Helm chart.
+    Chart,
+    /// A resource of the operator.
+    Operator,
+}
+
+impl Form {
+    fn containers(self) -> &'static str {
+        match self {
+            Self::Workload => "containers",
+            Self::Chart => "extraContainers",
+            Self::Operator => "sidecarContainers",
+        }
+    }
+}
+
+/// The lists of a Pod that a migration changes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lists {
+    pub(super) containers: Vec<Value>,
+    pub(super) init_containers: Vec<Value>,
+    pub(super) volumes: Vec<Value>,
+}
+
+/// A document with sidecars.
+#[derive(Debug)]
+pub(super) struct Host {
+    pub(super) form: Form,
+    document: Value,
+    /// Path of the map with the lists.
+    base: Vec<String>,
+}
+
+impl Host {
+    /// The only document with sidecars.
+    pub(super) fn find(documents: &[Value]) -> Result<Self, MigrateError> {
+        let mut hosts = documents.iter().filter_map(Self::of);
+        let host = hosts.next().ok_or(MigrateError::NoSidecar)?;
+        match hosts.next() {
+            None => Ok(host),
+            Some(second) => {
+                Err(MigrateError::Several { first: host.name(), second: second.name() })
+            }
+        }
+    }
+
+    fn of(document: &Value) -> Option<Self> {
+        let path = |keys: &[&str]| keys.iter().map(|&key| key.to_owned()).collect::<Vec<_>>();
+        let fixed = [
+            (Form::Operator, path(&["spec", "repo"])),
+            (Form::Workload, path(&["spec", "template", "spec"])),
+            (Form::Workload, path(&["spec"])),
+        ];
+        let chart = chart(document, &mut Vec::new()).map(|base| (Form::Chart, base));
+        let mut hosts = fixed.into_iter().chain(chart).map(|(form, base)| Self {
+            form,
+            document: document.clone(),
+            base,
+        });
+        hosts.find(|host| !host.sidecars().is_empty())
+    }
+
+    fn part(&self) -> &Value {
+        at(&self.document, &self.base).unwrap_or(&Value::Null)
+    }
+
+    /// All sidecars, in their order.
+    pub(super) fn sidecars(&self) -> Vec<Sidecar> {
+        let Lists { containers, init_containers, .. } = self.lists();
+        let native = init_containers.iter().filter_map(Sidecar::native);
+        native.chain(containers.iter().filter_map(Sidecar::new)).collect()
+    }
+
+    /// The lists, with the sidecars.
+    pub(super) fn lists(&self) -> Lists {
+        let list = |key| list(self.part(), key).to_vec();
+        Lists {
+            containers: list(self.form.containers()),
+            init_containers: list("initContainers"),
+            volumes: list("volumes"),
+        }
+    }
+
+    /// Mounts that the chart or the operator adds to the repo-server's container.
+    pub(super) fn own_mounts(&self) -> &[Value] {
+        list(self.part(), "volumeMounts")
+    }
+
+    /// Name for people: kind and name.
+    pub(super) fn name(&self) -> String {
+        let kind = text(&self.document, "kind");
+        match self.form {
+            Form::Chart if kind.is_empty() => format!("values `{}`", self.base.join(".")),
+            Form::Workload | Form::Chart | Form::Operator => {
+                let metadata = self.document.get("metadata").unwrap_or(&Value::Null);
+                format!("{kind} {}", text(metadata, "name"))
+            }
+        }
+    }
+
+    /// Namespace of the document; empty if it has none.
+    pub(super) fn namespace(&self) -> &str {
+        self.document.get("metadata").map_or("", |metadata| text(metadata, "namespace"))
+    }
+
+    /// The values of the chart, if the document has some.
+    pub(super) fn values(&self) -> Option<&Value> {
+        let (_, above) = self.base.split_last().filter(|_| self.form == Form::Chart)?;
+        at(&self.document, above)
+    }
+
+    /// The document with other lists. Values consist of the keys that change, and
+    /// `changes` are further ones, below the values.
+    pub(super) fn with(&self, lists: Lists, changes: Vec<(&[&str], Value)>) -> Value {
+        let is_whole = self.document.get("kind").is_some();
+        let mut document = if is_whole { self.document.clone() } else { json!({}) };
+        let base: Vec<_> = self.base.iter().map(String::as_str).collect();
+        let Lists { containers, init_containers, volumes } = lists;
+        for (key, list) in [
+            (self.form.containers(), containers),
+            ("initContainers", init_containers),
+            ("volumes", volumes),
+        ] {
+            set(&mut document, &[&base[..], &[key]].concat(), Value::Array(list));
+        }
+        let above = base.split_last().map_or(&[][..], |(_, above)| above);
+        for (path, value) in changes {
+            set(&mut document, &[above, path].concat(), value);
+        }
+        for path in SERVER_FIELDS {
+            remove(&mut document, path);
+        }
+        if document.pointer("/metadata/annotations") == Some(&json!({})) {
+            remove(&mut document, &ANNOTATIONS);
+        }
+        document
+    }
+}
+
+/// Path of `repoServer` with sidecars, also below a parent chart's key.
+fn chart(value: &Value, path: &mut Vec<String>) -> Option<Vec<String>> {
+    for (key, inner) in value.as_object().filter(|_| path.len() < MAX_DEPTH)? {
+        path.push(key.clone());
+        let has = || ["extraContainers", "initContainers"].iter().any(|k| inner.get(k).is_some());
+        let found =
+            if key == "repoServer" && has() { Some(path.clone()) } else { chart(inner, path) };
+        if found.is_some() {
+            return found;
+        }
+        path.pop();
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sidecar() -> Value {
+        json!({"name": "a", "command": ["argocd-cmp-server"]})
+    }
+
+    #[test]
+    fn values_are_found_below_a_parent_chart() {
+        let values = json!({"parent": {"repoServer": {"extraContainers": [sidecar()]}}});
+        let host = Host::find(&[json!({"kind": "ConfigMap"}), values]).unwrap();
+        assert_eq!((host.form, host.name()), (Form::Chart, "values `parent.repoServer`".into()));
+        let result = host.with(Lists::default(), vec![(&["configs"], json!(1))]);
+        let empty = json!({"extraContainers": [], "initContainers": [], "volumes": []});
+        assert_eq!(result, json!({"parent": {"configs": 1, "repoServer": empty}}));
+    }
+
+    #[test]
+    fn what_the_server_wrote_is_removed() {
+        let metadata = json!({"name": "r", "uid": "1", "labels": {"a": "b"}});
+        let pod = json!({"kind": "Pod", "metadata": metadata, "status": {},
+            "spec": {"containers": [sidecar()]}});
+        let result = Host::find(&[pod]).unwrap().with(Lists::default(), Vec::new());
+        assert_eq!(result["metadata"], json!({"name": "r", "labels": {"a": "b"}}));
+        assert_eq!((result.get("status"), &result["spec"]["containers"]), (None, &json!([])));
+    }
+
+    #[test]
+    fn two_repo_servers_are_refused() {
+        let pod = |name: &str| json!({"kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [sidecar()]}});
+        let error = Host::find(&[pod("a"), pod("b")]).unwrap_err().to_string();
+        assert_eq!(error, "Pod a and Pod b both have sidecars: migrate one at a time");
+    }
+}

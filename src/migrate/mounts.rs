@@ -1,0 +1,184 @@
+//! The mounts of all sidecars, in one container.
+
+use serde_json::{Value, json};
+
+use super::{
+    config_map::ConfigMaps,
+    field::{is_within, label, list, set, text, trimmed},
+    host::Lists,
+    plugin::{FILE, Plugin},
+    report::Report,
+    sidecar::is_at,
+    volume::{VolumeKind, is_private, mounts, named},
+};
+use crate::plugin::DEFAULT_SOCKET_DIR;
+
+/// Directory of files that two sidecars mount at one path.
+const MOVED: &str = "/cmp-moved";
+
+/// Directory of temporary files; the work volume replaces it.
+const TEMPORARY: &str = "/tmp";
+
+/// Directory into which Argo CD copies its program.
+const ARGOCD: &str = "/var/run/argocd";
+
+/// Directory in which the gathered mounts must not be.
+const HOMES: [&str; 2] = ["/home", "/root"];
+
+/// The mounts of the new container.
+#[derive(Debug)]
+pub(super) struct Mounts<'i> {
+    lists: &'i Lists,
+    config_maps: &'i ConfigMaps,
+    gathered: Vec<Value>,
+}
+
+impl<'i> Mounts<'i> {
+    pub(super) fn new(lists: &'i Lists, config_maps: &'i ConfigMaps) -> Self {
+        Self { lists, config_maps, gathered: Vec::new() }
+    }
+
+    /// The mounts, in the order of the sidecars.
+    pub(super) fn into_list(self) -> Vec<Value> {
+        self.gathered
+    }
+
+    /// Adds those of a sidecar.
+    pub(super) fn add(&mut self, plugin: &mut Plugin, report: &mut Report) {
+        for mount in plugin.sidecar.mounts().to_vec() {
+            if !is_replaced(&mount, plugin) && !self.is_only_definition(&mount, plugin) {
+                self.mount(mount, plugin, report);
+            }
+        }
+    }
+
+    /// True if nothing but the definition is mounted.
+    fn is_only_definition(&self, mount: &Value, plugin: &Plugin) -> bool {
+        let map = plugin.config_map.as_deref();
+        let keys = map.and_then(|map| self.config_maps.keys(map)).map_or(0, Iterator::count);
+        let volume = named(&self.lists.volumes, text(mount, "name"));
+        let items = volume
+            .and_then(|volume| volume.get("configMap"))
+            .map_or(0, |source| list(source, "items").len());
+        let config = plugin.sidecar.config_dir();
+        is_at(mount, config) && (items == 1 || (items == 0 && keys <= 1))
+    }
+
+    fn mount(&mut self, mut mount: Value, plugin: &mut Plugin, report: &mut Report) {
+        let (name, path) = (text(&mount, "name").to_owned(), trimmed(text(&mount, "mountPath")));
+        let (plugin_name, path) = (plugin.name.clone(), path.to_owned());
+        let volume = named(&self.lists.volumes, &name);
+        let kind = VolumeKind::of(volume, &self.lists.init_containers);
+        match kind {
+            VolumeKind::Scratch => return scratch(&path, plugin, report),
+            // Commands can read files of a mount that nobody can write to.
+            VolumeKind::Filled | VolumeKind::Public => set(&mut mount, &["readOnly"], json!(true)),
+            VolumeKind::Lasting if mount.get("readOnly") != Some(&json!(true)) => {
+                report.check(format!(
+                    "plugin `{plugin_name}`: its commands can read {path} (volume `{name}`), and \
+                     can no longer write there, because each request has a UID of its own"
+                ));
+            }
+            VolumeKind::Hidden | VolumeKind::Lasting | VolumeKind::Unknown => {}
+        }
+        let path = self.place(mount, plugin, report);
+        let in_memory = volume.is_some_and(|volume| {
+            volume.get("emptyDir").is_some_and(|source| text(source, "medium") == "Memory")
+        });
+        if in_memory || !matches!(kind, VolumeKind::Filled | VolumeKind::Public) {
+            plugin.edit.read.insert(path.clone());
+            report.change(format!("plugin `{plugin_name}`: spec.sandbox.read lets it read {path}"));
+        }
+        if volume.is_some_and(is_private) {
+            report.check(format!(
+                "volume `{name}`: its defaultMode lets only the owner read: set defaultMode 0444, \
+                 because each request has a UID of its own"
+            ));
+        }
+        if kind == VolumeKind::Hidden && HOMES.iter().any(|home| is_within(&path, home)) {
+            report.check(format!(
+                "plugin `{plugin_name}`: {path} is below a home directory, and each request has a \
+                 HOME of its own: name the file by the tool's variable, such as SOPS_AGE_KEY_FILE"
+            ));
+        }
+    }
+
+    /// Mounts it at its path, or elsewhere if the path is taken. Returns the path.
+    fn place(&mut self, mut mount: Value, plugin: &mut Plugin, report: &mut Report) -> String {
+        let path = trimmed(text(&mount, "mountPath")).to_owned();
+        let is_below_work = is_within(&path, TEMPORARY);
+        let taken = self.gathered.iter().find(|other| is_at(other, &path));
+        let same = |other: &Value| {
+            ["name", "subPath", "subPathExpr"]
+                .iter()
+                .all(|key| text(other, key) == text(&mount, key))
+        };
+        match taken {
+            Some(other) if same(other) => return path,
+            None if !is_below_work => {
+                self.gathered.push(mount);
+                return path;
+            }
+            Some(_) | None => {}
+        }
+        let new = format!("{MOVED}/{}{path}", label(&plugin.name, usize::MAX));
+        set(&mut mount, &["mountPath"], json!(new));
+        self.gathered.push(mount);
+        plugin.edit.moved.insert(path.clone(), new.clone());
+        let name = &plugin.name;
+        report.check(format!(
+            "plugin `{name}`: {path} is taken in the new container, so its files are at {new}: its \
+             commands and variables were changed; check scripts that they call"
+        ));
+        new
+    }
+}
+
+/// True if the new container has its own mount in place of this one.
+fn is_replaced(mount: &Value, plugin: &Plugin) -> bool {
+    let definition = format!("{}/{FILE}", plugin.sidecar.config_dir());
+    let path = trimmed(text(mount, "mountPath"));
+    is_at(mount, DEFAULT_SOCKET_DIR)
+        || is_at(mount, TEMPORARY)
+        || is_at(mount, ARGOCD)
+        || path == definition
+        || plugin.sidecar.program_dir() == Some(path)
+}
+
+/// A directory to which a sidecar wrote: a cache, if a variable names it.
+fn scratch(path: &str, plugin: &mut Plugin, report: &mut Report) {
+    let inside = plugin.sidecar.variables().iter().filter(|v| is_within(text(v, "value"), path));
+    let names: Vec<_> = inside.map(|variable| text(variable, "name").to_owned()).collect();
+    let plugin_name = &plugin.name;
+    if names.is_empty() {
+        return report.check(format!(
+            "plugin `{plugin_name}`: the writable volume at {path} was removed, because each \
+             request has a HOME and TMPDIR of its own: if a tool keeps files there, add \
+             spec.sandbox.caches with the tool's variable"
+        ));
+    }
+    for name in names.iter().filter(|name| !super::variable::is_own(name)) {
+        let cache = label(name, usize::MAX);
+        report.change(format!(
+            "plugin `{plugin_name}`: the volume at {path} became the cache `{cache}` in ${name}"
+        ));
+        plugin.edit.caches.insert(cache, name.clone());
+    }
+}
+
+/// Names of volumes that no container needs any more.
+pub(super) fn unused(old: &Lists, new: &Lists, own: &[Value]) -> Vec<String> {
+    let is_used = |name: &str| {
+        let mut containers = new.containers.iter().chain(&new.init_containers);
+        containers.any(|container| mounts(container, name))
+            || own.iter().any(|mount| text(mount, "name") == name)
+    };
+    let was_used = |name: &str| {
+        let mut containers = old.containers.iter().chain(&old.init_containers);
+        containers.any(|container| {
+            list(container, "volumeMounts").iter().any(|m| text(m, "name") == name)
+        })
+    };
+    let names = old.volumes.iter().map(|volume| text(volume, "name"));
+    names.filter(|name| was_used(name) && !is_used(name)).map(str::to_owned).collect()
+}

@@ -1,0 +1,163 @@
+//! A plugin with the sidecar that runs it, and the source of its definition.
+
+use std::{collections::BTreeMap, fs, io, path::PathBuf};
+
+use serde_json::Value;
+
+use super::{
+    config_map::ConfigMaps,
+    edit::Edit,
+    error::MigrateError,
+    field::{is_within, list, text, trimmed},
+    report::Report,
+    sidecar::{Sidecar, is_at},
+};
+use crate::plugin::{documents, read_first};
+
+/// File name of a definition.
+pub(super) const FILE: &str = "plugin.yaml";
+
+/// A plugin that is moved.
+#[derive(Debug)]
+pub(super) struct Plugin {
+    /// The name that Applications use.
+    pub(super) name: String,
+    pub(super) sidecar: Sidecar,
+    /// The definition as it is now.
+    pub(super) text: String,
+    /// True if Helm has expanded the text as a template so far.
+    pub(super) is_template: bool,
+    /// Name of the ConfigMap that the definition comes from.
+    pub(super) config_map: Option<String>,
+    /// Everything that its definition must say from now on.
+    pub(super) edit: Edit,
+}
+
+/// Definitions: where they are mounted from, and those given on the command line.
+#[derive(Debug)]
+pub(super) struct Sources<'i> {
+    pub(super) volumes: &'i [Value],
+    pub(super) config_maps: &'i ConfigMaps,
+    pub(super) files: &'i [(String, PathBuf)],
+}
+
+/// A key of a ConfigMap.
+struct Origin<'i> {
+    config_map: &'i str,
+    key: String,
+}
+
+impl Plugin {
+    /// The plugins of all sidecars, or everything that is wrong with their definitions.
+    pub(super) fn all(
+        sidecars: Vec<Sidecar>,
+        sources: &Sources<'_>,
+        report: &mut Report,
+    ) -> Result<Vec<Self>, MigrateError> {
+        let (mut plugins, mut faults) = (BTreeMap::<String, Self>::new(), Vec::new());
+        let mut order = Vec::new();
+        for sidecar in sidecars {
+            let container = sidecar.name().to_owned();
+            match sources.plugin(sidecar) {
+                Err(fault) => faults.push(format!("container `{container}`: {fault}")),
+                Ok(plugin) => match plugins.get(&plugin.name) {
+                    None => {
+                        order.push(plugin.name.clone());
+                        plugins.insert(plugin.name.clone(), plugin);
+                    }
+                    Some(first) => {
+                        let (name, other) = (&plugin.name, first.sidecar.name());
+                        if first.text != plugin.text {
+                            faults.push(format!(
+                                "container `{container}`: plugin `{name}` is defined differently in \
+                                 container `{other}`: rename one of them, because both use one socket"
+                            ));
+                        }
+                        report.check(format!(
+                            "containers `{other}` and `{container}` define the same plugin \
+                             `{name}`: only `{other}` was migrated"
+                        ));
+                    }
+                },
+            }
+        }
+        if !faults.is_empty() {
+            return Err(MigrateError::Definitions(faults));
+        }
+        Ok(order.iter().filter_map(|name| plugins.remove(name)).collect())
+    }
+}
+
+impl Sources<'_> {
+    fn plugin(&self, sidecar: Sidecar) -> Result<Plugin, String> {
+        let (text, is_template, config_map) = self.definition(&sidecar)?;
+        // argocd-cmp-server reads no other document.
+        let first = documents(text.as_bytes()).into_iter().next().unwrap_or_default();
+        let text = text.get(first).unwrap_or_default().to_owned();
+        let reading = read_first(text.as_bytes());
+        let Some(definition) = reading.definition else {
+            let reason = reading.diagnostics.first().map(|found| found.message.clone());
+            let reason = reason.unwrap_or_default();
+            return Err(format!("its definition is not valid: {reason}"));
+        };
+        let name = definition.name.as_str().to_owned();
+        Ok(Plugin { name, sidecar, text, is_template, config_map, edit: Edit::default() })
+    }
+
+    fn definition(&self, sidecar: &Sidecar) -> Result<(String, bool, Option<String>), String> {
+        if let Some((_, file)) = self.files.iter().find(|(name, _)| name == sidecar.name()) {
+            let read = fs::read_to_string(file);
+            let failed = |error: io::Error| format!("--definition {}: {error}", file.display());
+            return read.map(|text| (text, false, None)).map_err(failed);
+        }
+        let name = sidecar.name();
+        let Some(Origin { config_map, key }) = self.origin(sidecar) else {
+            return Err(format!(
+                "no ConfigMap is mounted at {}/{FILE}: copy the file out of the image, and give \
+                 it with --definition {name}=FILE",
+                sidecar.config_dir()
+            ));
+        };
+        if let Some(entry) = self.config_maps.entry(config_map, &key) {
+            return Ok((entry.text.to_owned(), entry.is_template, Some(config_map.to_owned())));
+        }
+        Err(if self.config_maps.contains(config_map) {
+            format!("ConfigMap `{config_map}` has no key `{key}`: the container could not start")
+        } else {
+            format!(
+                "ConfigMap `{config_map}` is not in the input: add the output of \
+                 `kubectl get configmap {config_map} -o yaml`"
+            )
+        })
+    }
+
+    /// The ConfigMap that is mounted as the definition of a sidecar.
+    fn origin(&self, sidecar: &Sidecar) -> Option<Origin<'_>> {
+        let directory = sidecar.config_dir();
+        let file = format!("{directory}/{FILE}");
+        let whole = |mount: &&Value| is_at(mount, &file);
+        let above = |mount: &&Value| is_within(directory, text(mount, "mountPath"));
+        let mounts = sidecar.mounts();
+        let mount = mounts.iter().find(whole).or_else(|| mounts.iter().find(above))?;
+        let volume = self.volumes.iter().find(|volume| text(volume, "name") == text(mount, "name"));
+        // A mount of the file names it by subPath, and a mount of a directory does not.
+        let path = match text(mount, "subPath") {
+            "" => file.strip_prefix(trimmed(text(mount, "mountPath")))?.trim_start_matches('/'),
+            path => path,
+        };
+        let projected = volume?.get("projected").map_or(&[][..], |volume| list(volume, "sources"));
+        let sources = std::iter::once(volume?).chain(projected);
+        sources.filter_map(|source| source.get("configMap")).find_map(|map| origin(map, path))
+    }
+}
+
+/// The key that appears at a path of a volume.
+fn origin<'v>(map: &'v Value, path: &str) -> Option<Origin<'v>> {
+    let config_map = text(map, "name");
+    let items = list(map, "items");
+    if items.is_empty() {
+        return Some(Origin { config_map, key: path.to_owned() });
+    }
+    let item = items.iter().find(|item| text(item, "path") == path)?;
+    Some(Origin { config_map, key: text(item, "key").to_owned() })
+}

@@ -1,0 +1,137 @@
+//! A container that runs argocd-cmp-server.
+
+use serde_json::Value;
+
+use super::field::{list, text, trimmed, words};
+use crate::{config::PEER_NAME, plugin::DEFAULT_SOCKET_DIR};
+
+/// Directory in which argocd-cmp-server expects its definition.
+const CONFIG_DIR: &str = "/home/argocd/cmp-server/config";
+
+/// The repo-server's own program, which also mounts the directory of sockets.
+const REPO_SERVER: &str = "argocd-repo-server";
+
+/// Name of its container in the Helm chart.
+const REPO_SERVER_OF_CHART: &str = "repo-server";
+
+/// One sidecar, as it is in the manifest.
+#[derive(Clone, Debug)]
+pub(super) struct Sidecar(Value);
+
+impl Sidecar {
+    /// The container as a sidecar, if it runs argocd-cmp-server.
+    pub(super) fn new(container: &Value) -> Option<Self> {
+        let sidecar = Self(container.clone());
+        let name = sidecar.name();
+        let is_named = |word: &str| word.contains(PEER_NAME);
+        // An init container that copies the program names it too, and ends.
+        let is_peer = sidecar.command().any(is_named);
+        let has_sockets = || sidecar.mounts().iter().any(|mount| is_at(mount, DEFAULT_SOCKET_DIR));
+        let is_repo_server = name == REPO_SERVER
+            || name == REPO_SERVER_OF_CHART
+            || sidecar.command().any(|word| word.contains(REPO_SERVER));
+        (!is_repo_server && (is_peer || has_sockets())).then_some(sidecar)
+    }
+
+    /// The init container as a sidecar: one that keeps running.
+    pub(super) fn native(container: &Value) -> Option<Self> {
+        Self::new(container).filter(|_| text(container, "restartPolicy") == "Always")
+    }
+
+    pub(super) fn name(&self) -> &str {
+        text(&self.0, "name")
+    }
+
+    /// The image; empty if the operator or the chart chooses it.
+    pub(super) fn image(&self) -> &str {
+        text(&self.0, "image")
+    }
+
+    pub(super) fn field(&self, key: &str) -> Option<&Value> {
+        self.0.get(key)
+    }
+
+    pub(super) fn mounts(&self) -> &[Value] {
+        list(&self.0, "volumeMounts")
+    }
+
+    pub(super) fn variables(&self) -> &[Value] {
+        list(&self.0, "env")
+    }
+
+    /// Sources of which every key becomes a variable.
+    pub(super) fn variable_sources(&self) -> &[Value] {
+        list(&self.0, "envFrom")
+    }
+
+    /// `command` and `args`.
+    pub(super) fn command(&self) -> impl Iterator<Item = &str> {
+        words(&self.0, "command").chain(words(&self.0, "args"))
+    }
+
+    /// The value of a flag: `--name value` or `--name=value`.
+    pub(super) fn flag(&self, name: &str) -> Option<&str> {
+        let mut words = self.command();
+        while let Some(word) = words.next() {
+            match word.strip_prefix(name).map(|rest| rest.strip_prefix('=').ok_or(rest)) {
+                Some(Ok(value)) => return Some(value),
+                Some(Err("")) => return words.next(),
+                Some(Err(_)) | None => {}
+            }
+        }
+        None
+    }
+
+    /// Directory of the definition.
+    pub(super) fn config_dir(&self) -> &str {
+        trimmed(self.flag("--config-dir-path").unwrap_or(CONFIG_DIR))
+    }
+
+    /// A script that runs before argocd-cmp-server, if it is started by a shell.
+    pub(super) fn preamble(&self) -> Option<&str> {
+        self.command().find(|word| word.contains(PEER_NAME) && word.contains([' ', ';', '\n']))
+    }
+
+    /// Directory from which argocd-cmp-server is started, if it is mounted.
+    pub(super) fn program_dir(&self) -> Option<&str> {
+        let program = self.command().find(|word| word.ends_with(PEER_NAME) && !word.contains(' '));
+        program.and_then(|program| program.rsplit_once('/')).map(|(directory, _)| directory)
+    }
+}
+
+/// True if a mount is at a path.
+pub(super) fn is_at(mount: &Value, path: &str) -> bool {
+    trimmed(text(mount, "mountPath")) == trimmed(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn sidecars_are_recognised_by_program_or_socket_directory() {
+        let sockets = json!([{"name": "plugins", "mountPath": "/home/argocd/cmp-server/plugins/"}]);
+        for (container, expected) in [
+            (json!({"name": "a", "command": ["/var/run/argocd/argocd-cmp-server"]}), true),
+            (json!({"name": "a", "command": ["sh", "-c", "exec argocd-cmp-server"]}), true),
+            (json!({"name": "baked", "volumeMounts": sockets}), true),
+            (json!({"name": "repo-server", "volumeMounts": sockets}), false),
+            (json!({"name": "x", "args": ["argocd-repo-server"], "volumeMounts": sockets}), false),
+            (json!({"name": "proxy"}), false),
+        ] {
+            assert_eq!(Sidecar::new(&container).is_some(), expected, "{container}");
+            assert!(Sidecar::native(&container).is_none(), "{container}");
+        }
+    }
+
+    #[test]
+    fn flags_have_two_forms() {
+        let sidecar = |args: &[&str]| Sidecar(json!({ "args": args }));
+        assert_eq!(sidecar(&["--loglevel", "debug"]).flag("--loglevel"), Some("debug"));
+        assert_eq!(sidecar(&["--loglevel=debug"]).flag("--loglevel"), Some("debug"));
+        assert_eq!(sidecar(&["--loglevels=debug"]).flag("--loglevel"), None);
+        assert_eq!(sidecar(&["--config-dir-path", "/a/"]).config_dir(), "/a");
+    }
+}

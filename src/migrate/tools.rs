@@ -1,0 +1,213 @@
+//! The image of the new container, and programs of other images.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::{
+    edit::command_words,
+    field::{label, unused},
+    plugin::Plugin,
+    report::Report,
+};
+use crate::{config::ToolSource, plural::plural};
+
+/// Directory with one directory of programs for each further image.
+const DIRECTORY: &str = "/cmp-tools";
+
+/// Volume of the programs that init containers copy.
+const VOLUME: &str = "cmp-tools";
+
+/// Most programs that one init container looks for.
+const MAX_PROGRAMS: usize = 200;
+
+/// Longest name of a program.
+const MAX_NAME: usize = 64;
+
+/// Most letters of an image's name in the name of a container.
+const MAX_LABEL: usize = 40;
+
+/// Directories with programs in most images.
+const SEARCHED: [&str; 5] = ["usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "bin"];
+
+/// Words of the shell itself.
+const KEYWORDS: [&str; 22] = [
+    "case", "cd", "command", "do", "done", "elif", "else", "errexit", "esac", "exec", "exit",
+    "export", "fi", "for", "if", "in", "nounset", "pipefail", "set", "then", "until", "while",
+];
+
+/// Programs of every image. A copy from another image could lack its libraries.
+const EVERYWHERE: [&str; 46] = [
+    "[", "awk", "base64", "basename", "bash", "cat", "chmod", "chown", "cp", "cut", "date", "dd",
+    "diff", "dirname", "echo", "env", "expr", "false", "find", "grep", "gzip", "head", "id", "ln",
+    "ls", "mkdir", "mktemp", "mv", "printf", "pwd", "rm", "rmdir", "sed", "seq", "sh", "sleep",
+    "sort", "tail", "tar", "tee", "test", "tr", "true", "uniq", "wc", "xargs",
+];
+
+/// Image of the new container, and everything that brings programs of others.
+#[derive(Debug, Default)]
+pub(super) struct Tools {
+    /// Empty if the operator or the chart chooses the image.
+    pub(super) image: String,
+    pub(super) init_containers: Vec<Value>,
+    pub(super) volumes: Vec<Value>,
+    pub(super) mounts: Vec<Value>,
+}
+
+/// An image other than the sidecar's.
+#[derive(Debug)]
+struct Image<'i> {
+    reference: &'i str,
+    /// Part of the names of its container, volume and directory.
+    name: String,
+}
+
+impl Tools {
+    /// Takes the image that most sidecars have; its programs need no copy.
+    pub(super) fn new(plugins: &mut [Plugin], source: ToolSource, report: &mut Report) -> Self {
+        let images = images(plugins);
+        let count = |image: &str| plugins.iter().filter(|p| p.sidecar.image() == image).count();
+        // `max_by_key` returns the last of equals, and the first sidecar's is wanted.
+        let most = images.iter().rev().max_by_key(|image| count(image));
+        let mut tools = Self { image: most.cloned().unwrap_or_default(), ..Self::default() };
+        report.change(format!(
+            "the sidecar's image is {}, with {} of {}",
+            shown(&tools.image),
+            plural(count(&tools.image), "plugin"),
+            plugins.len()
+        ));
+        let mut taken = BTreeSet::new();
+        for image in images.iter().filter(|image| **image != tools.image).collect::<Vec<_>>() {
+            let name = unused(&short(image), |name| taken.contains(name));
+            let image = Image { reference: image, name };
+            tools.bring(&image, plugins, source);
+            report.check(image.advice(source));
+            taken.insert(image.name);
+        }
+        tools
+    }
+
+    /// Makes programs of an image available in a directory, and searches them first.
+    fn bring(&mut self, image: &Image<'_>, plugins: &mut [Plugin], source: ToolSource) {
+        let Image { reference, name } = image;
+        let directory = format!("{DIRECTORY}/{name}");
+        let mut words = BTreeSet::new();
+        for plugin in plugins.iter_mut().filter(|plugin| plugin.sidecar.image() == *reference) {
+            words.extend(command_words(&plugin.text).iter().flat_map(|word| programs(word)));
+            let places = match source {
+                ToolSource::InitContainer => directory.clone(),
+                ToolSource::ImageVolume => SEARCHED.map(|at| format!("{directory}/{at}")).join(":"),
+            };
+            let path = plugin.edit.exports.entry("PATH".to_owned()).or_insert("$PATH".to_owned());
+            *path = format!("{places}:{path}");
+        }
+        match source {
+            ToolSource::InitContainer => self.copy(image, &words),
+            ToolSource::ImageVolume => {
+                let volume = format!("{VOLUME}-{name}");
+                self.volumes.push(json!({"name": volume, "image": {"reference": reference}}));
+                self.mount(&volume, &directory);
+            }
+        }
+    }
+
+    fn copy(&mut self, image: &Image<'_>, words: &BTreeSet<String>) {
+        let Image { reference, name } = image;
+        if self.volumes.is_empty() {
+            self.volumes.push(json!({"name": VOLUME, "emptyDir": {}}));
+            self.mount(VOLUME, DIRECTORY);
+        }
+        let words: Vec<_> = words.iter().take(MAX_PROGRAMS).map(String::as_str).collect();
+        let script = format!(
+            "mkdir -p {DIRECTORY}/{name}\nfor program in {}; do\n  file=$(command -v \"$program\") \
+             || continue\n  case $file in /*) cp -L \"$file\" {DIRECTORY}/{name}/ ;; esac\ndone\n",
+            words.join(" ")
+        );
+        self.init_containers.push(json!({
+            "name": format!("{VOLUME}-{name}"),
+            "image": reference,
+            "command": ["sh", "-eu", "-c", script],
+            "volumeMounts": [{"name": VOLUME, "mountPath": DIRECTORY}],
+        }));
+    }
+
+    fn mount(&mut self, volume: &str, path: &str) {
+        self.mounts.push(json!({"name": volume, "mountPath": path, "readOnly": true}));
+    }
+}
+
+/// The images of all sidecars, each once, in their order.
+fn images(plugins: &[Plugin]) -> Vec<String> {
+    let mut images: Vec<String> = Vec::new();
+    for image in plugins.iter().map(|plugin| plugin.sidecar.image()) {
+        if !images.iter().any(|known| known == image) {
+            images.push(image.to_owned());
+        }
+    }
+    images
+}
+
+fn shown(image: &str) -> &str {
+    if image.is_empty() { "the repo-server's" } else { image }
+}
+
+/// The last part of an image's name, without its tag.
+fn short(image: &str) -> String {
+    let name = image.rsplit('/').next().unwrap_or_default();
+    let name = label(name.split([':', '@']).next().unwrap_or_default(), MAX_LABEL);
+    if name.is_empty() { "repo-server".to_owned() } else { name }
+}
+
+/// Words of a command line or a script that can be names of programs.
+fn programs(text: &str) -> impl Iterator<Item = String> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "._+-/".contains(c);
+    let words = text.split(move |c| !is_part(c));
+    let is_program = |word: &&str| {
+        word.starts_with(|c: char| c.is_ascii_alphabetic())
+            && !word.contains('/')
+            && word.len() <= MAX_NAME
+            && !EVERYWHERE.contains(word)
+            && !KEYWORDS.contains(word)
+    };
+    words.filter(is_program).map(str::to_owned)
+}
+
+impl Image<'_> {
+    fn advice(&self, source: ToolSource) -> String {
+        let (image, name) = (shown(self.reference), &self.name);
+        match source {
+            ToolSource::InitContainer => format!(
+                "init container `{VOLUME}-{name}` copies the programs that definitions name out \
+                 of {image}: programs that need libraries or other files of that image do not \
+                 run; put them into the sidecar's image instead"
+            ),
+            ToolSource::ImageVolume => format!(
+                "{image} is mounted at {DIRECTORY}/{name}: its programs run if they are static; \
+                 put others into the sidecar's image"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_words_of_scripts_that_not_every_image_has() {
+        let found: Vec<_> =
+            programs("set -e; helm template . | grep x && $(sops --decrypt a/b.yaml)").collect();
+        assert_eq!(found, ["helm", "template", "x", "sops"]);
+    }
+
+    #[test]
+    fn names_of_images_become_names_of_containers() {
+        for (image, name) in [
+            ("quay.io/argoproj/argocd:v3.2.1", "argocd"),
+            ("registry:5000/My_Tools@sha256:0", "my-tools"),
+            ("", "repo-server"),
+        ] {
+            assert_eq!(short(image), name);
+        }
+    }
+}
