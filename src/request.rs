@@ -15,6 +15,7 @@ mod convert;
 mod deadline;
 mod discovery;
 mod excess;
+mod files;
 mod hint;
 mod incoming;
 mod index;
@@ -240,10 +241,12 @@ impl Pipeline {
         lease: Lease,
         context: &mut RequestContext,
     ) -> Result<Received, RequestError> {
-        match incoming.receive(lease, (self.limits, &self.defaults), context).await {
+        let settings = (self.limits, &*self.defaults, &self.volume);
+        match incoming.receive(lease, settings, context).await {
             Err(ReceiveError::Unconfined(error)) if error.is_full() => {
                 Err(self.volume.full(&error.to_string()).await.into())
             }
+            Err(ReceiveError::Full(full)) => Err(full.into()),
             received => Ok(received?),
         }
     }
@@ -269,7 +272,7 @@ impl Pipeline {
     ) -> Result<(Permit, Lease), RequestError> {
         context.progress.enter(Phase::Queue);
         let wait = context.deadline.before_reading(incoming.unread(self.limits));
-        self.volume.wait(wait.instant()).await?;
+        self.volume.wait("the request did not start", wait.instant()).await?;
         let permit = self.permit(class, incoming, context).await?;
         let mut general = self.budget.borrow().each.bounds(&self.defaults.bounds);
         // A path of `--read` that does not exist reveals nothing. One that the plugin

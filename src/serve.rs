@@ -279,7 +279,7 @@ fn pipeline(config: &Serve, link: Link, budget: watch::Receiver<Budget>) -> Pipe
         cache: MatchCache::default(),
         names: Names::new(),
         converter,
-        volume: WorkVolume::new(config.work_dir()),
+        volume: WorkVolume::new(config.work_dir()).within(budget.clone()),
         limits: ArchiveLimits {
             archive: config.max_archive,
             unpacked: UnpackLimits {

@@ -14,11 +14,12 @@ use std::{
 use rustix::fs::statvfs;
 use thiserror::Error;
 use tokio::{
-    sync::Mutex,
+    sync::{Mutex, OwnedSemaphorePermit, Semaphore, watch},
     time::{Instant, sleep},
 };
 
 pub(crate) use self::thread::FileThread;
+use crate::budget::Budget;
 
 /// Low-water mark in bytes and in files, and as a part of the volume. The lower
 /// one counts: a small volume is not low from the start.
@@ -28,6 +29,17 @@ const LOW_PART: u64 = 20;
 
 /// Longest wait of a request for space; others that end give theirs back.
 const WAIT: Duration = Duration::from_secs(10);
+
+/// Longest wait of a request that has written a part of its files.
+const TURN_WAIT: Duration = Duration::from_secs(30);
+
+/// Part of the memory of all requests for the one request that uses the last of
+/// it, as a divisor.
+const LAST_PART: u64 = 8;
+
+/// Memory of a file besides its contents: the kernel's entries for its name and
+/// its attributes (0.9 KiB on Linux 6.12), rounded up.
+const FILE_MEMORY: u64 = 1 << 10;
 
 /// Pause between two looks at the space.
 const LOOK: Duration = Duration::from_millis(250);
@@ -40,9 +52,20 @@ const FRESH: Duration = Duration::from_millis(100);
 pub struct WorkVolume {
     path: Arc<Path>,
     thread: FileThread,
+    /// Tells how much of the container's memory files may be; `None` if the volume
+    /// alone limits them.
+    budget: Option<watch::Receiver<Budget>>,
     /// The last answer to a request. The lock is held while one is asked for.
     answer: Arc<Mutex<Option<Answer>>>,
+    /// For the one request that uses the last space.
+    turn: Arc<Semaphore>,
 }
+
+/// The turn of a request to use the last space of the volume, until it ends.
+#[derive(Debug)]
+pub(crate) struct LastSpace(
+    #[expect(dead_code, reason = "kept until the end")] OwnedSemaphorePermit,
+);
 
 /// An answer that requests share.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +97,16 @@ impl WorkVolume {
     /// The volume of a directory.
     #[must_use]
     pub fn new(directory: PathBuf) -> Self {
-        Self { path: directory.into(), thread: FileThread::new(), answer: Arc::default() }
+        let thread = FileThread::new();
+        let turn = Arc::new(Semaphore::new(1));
+        Self { path: directory.into(), thread, budget: None, answer: Arc::default(), turn }
+    }
+
+    /// The same with no more space than the memory of all requests, if the volume is
+    /// in memory.
+    #[must_use]
+    pub fn within(self, budget: watch::Receiver<Budget>) -> Self {
+        Self { budget: Some(budget), ..self }
     }
 
     /// The directory.
@@ -86,7 +118,14 @@ impl WorkVolume {
     /// Reads its space. A volume that does not answer is an error.
     pub async fn space(&self) -> io::Result<Space> {
         let path = Arc::clone(&self.path);
-        self.ask(move || Space::read(&path)).await?
+        let space = self.ask(move || Space::read(&path)).await??;
+        Ok(self.memory().map_or(space, |memory| space.within(memory)))
+    }
+
+    /// Bytes of memory of all requests, if files are in memory.
+    fn memory(&self) -> Option<u64> {
+        let budget = self.budget.as_ref()?.borrow();
+        budget.in_memory.then_some(budget.memory.amount)
     }
 
     /// The space as of a moment ago. Many requests at a time ask only once, also if
@@ -111,23 +150,65 @@ impl WorkVolume {
         self.thread.run(work).await
     }
 
-    /// Waits until the volume is above its low-water marks, or `deadline`. A
-    /// volume that cannot be read has no marks: the sandbox reports its error.
-    pub async fn wait(&self, deadline: Option<std::time::Instant>) -> Result<(), FullVolume> {
+    /// Waits until the volume is above its low-water marks, or `deadline`. The error
+    /// begins with `failure`. A volume that cannot be read has no marks: the sandbox
+    /// reports its error.
+    pub async fn wait(
+        &self,
+        failure: &str,
+        deadline: Option<std::time::Instant>,
+    ) -> Result<(), FullVolume> {
         let latest = Instant::now() + WAIT;
         let latest = deadline.map_or(latest, |deadline| latest.min(deadline.into()));
         loop {
             let Some(low) = self.recent().await.and_then(Space::low) else { return Ok(()) };
             if Instant::now() + LOOK >= latest {
-                return Err(FullVolume(format!(
-                    "the request did not start, because the work volume {} is almost full: {low}: \
-                     {}: {REMEDY}",
-                    self.path.display(),
-                    self.say().await,
-                )));
+                return Err(self.low(failure, &low).await);
             }
             sleep(LOOK).await;
         }
+    }
+
+    /// Waits until a request that writes its files may go on, if memory is scarcer
+    /// than the volume: then the volume itself refuses nothing.
+    ///
+    /// The last part of the memory is for one request, until it ends: requests that
+    /// need more together than there is would otherwise wait for each other.
+    pub(crate) async fn go_on(
+        &self,
+        turn: &mut Option<LastSpace>,
+        deadline: Option<std::time::Instant>,
+    ) -> Result<(), FullVolume> {
+        let Some(memory) = self.memory() else { return Ok(()) };
+        let latest = Instant::now() + TURN_WAIT;
+        let latest = deadline.map_or(latest, |deadline| latest.min(deadline.into()));
+        loop {
+            let space = self.recent().await.filter(|space| space.bytes == memory);
+            let free = space.map_or(memory, |space| space.free_bytes);
+            if free >= memory / LAST_PART {
+                return Ok(());
+            }
+            let is_used_up = free == 0 && turn.is_some();
+            if free > 0 && turn.is_none() {
+                *turn = Arc::clone(&self.turn).try_acquire_owned().ok().map(LastSpace);
+            }
+            if free > 0 && turn.is_some() {
+                return Ok(());
+            }
+            if is_used_up || Instant::now() + LOOK >= latest {
+                let low = format!("less than {} are free", size(memory / LAST_PART));
+                return Err(self.low("the archive was not unpacked", &low).await);
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    async fn low(&self, failure: &str, low: &str) -> FullVolume {
+        FullVolume(format!(
+            "{failure}, because the work volume {} is almost full: {low}: {}: {REMEDY}",
+            self.path.display(),
+            self.say().await,
+        ))
     }
 
     /// The error of a request that ran out of space.
@@ -146,7 +227,8 @@ impl WorkVolume {
 }
 
 /// The user's options.
-const REMEDY: &str = "raise the volume's size, or lower --max-disk, --max-files or --max-requests";
+const REMEDY: &str = "raise the volume's size (in memory also the container's memory limit), or \
+                      lower --max-disk, --max-files or --max-requests";
 
 impl Space {
     fn read(path: &Path) -> io::Result<Self> {
@@ -158,6 +240,16 @@ impl Space {
             free_inodes: counts.then_some(about.f_favail),
             inodes: counts.then_some(about.f_files),
         })
+    }
+
+    /// The same, with files that take at most `most` bytes of memory.
+    fn within(self, most: u64) -> Self {
+        let files =
+            self.inodes.zip(self.free_inodes).map_or(0, |(all, free)| all.saturating_sub(free));
+        let used = self.bytes.saturating_sub(self.free_bytes);
+        let used = used.saturating_add(files.saturating_mul(FILE_MEMORY));
+        let free_bytes = self.free_bytes.min(most.saturating_sub(used));
+        Self { free_bytes, bytes: self.bytes.min(most), ..self }
     }
 
     /// Describes the mark that the free space is below, if it is.
@@ -218,6 +310,18 @@ mod tests {
         assert_eq!(small.low(), None);
     }
 
+    #[test]
+    fn a_volume_in_memory_is_no_larger_than_the_memory_of_all_requests() {
+        let space = |most| {
+            let space = SPACE.within(most);
+            (space.free_bytes, space.bytes)
+        };
+        assert_eq!(space(2 << 30), (64 << 20, 1 << 30), "the volume is smaller");
+        let (used, files) = (960 << 20, 5000 << 10);
+        assert_eq!(space(1000 << 20), ((1000 << 20) - used - files, 1000 << 20));
+        assert_eq!(space(500 << 20), (0, 500 << 20));
+    }
+
     #[tokio::test]
     async fn an_answer_is_shared_for_a_moment() {
         let directory = tempfile::tempdir().unwrap();
@@ -234,7 +338,7 @@ mod tests {
         let volume = WorkVolume::new(directory.path().to_owned());
         let space = volume.space().await.unwrap();
         assert!(space.bytes > 0 && space.free_bytes <= space.bytes, "{space:?}");
-        volume.wait(Some(std::time::Instant::now())).await.unwrap();
+        volume.wait("nothing", Some(std::time::Instant::now())).await.unwrap();
     }
 
     #[tokio::test]

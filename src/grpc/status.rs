@@ -181,6 +181,7 @@ fn not_received(error: &ReceiveError) -> Account {
         ReceiveError::Stream(BrokenStream::Transport(_)) => Outcome::ClientCancelled,
         ReceiveError::Killed { excess: Some(_), .. } => Outcome::ResourceLimit,
         ReceiveError::Killed { excess: None, .. } => Outcome::Signaled,
+        ReceiveError::Full(_) => Outcome::VolumeFull,
         ReceiveError::Unconfined(_) => Outcome::Sandbox,
         ReceiveError::Stream(BrokenStream::NoChunk)
         | ReceiveError::Checksum

@@ -4,7 +4,7 @@ use std::{borrow::Cow, time::Duration};
 
 use bytes::Bytes;
 use cmp_archive::UnpackLimits;
-use cmp_sandbox::{Lease, NotUnpacked, Unconfined, Unpacking};
+use cmp_sandbox::{Lease, NotUnpacked, Unconfined};
 use thiserror::Error;
 
 use super::{
@@ -12,6 +12,7 @@ use super::{
     deadline::DeadlinePassed,
     discovery::IndexedArchive,
     excess::{self, Excess},
+    files::VolumeSink,
     index::{NameIndexer, Names, NotIndexed},
     progress::{Phase, RequestContext},
     workspace::{CommandDefaults, Received},
@@ -19,6 +20,7 @@ use super::{
 use crate::{
     container::OomKill,
     settings::{MAX_ARCHIVE, MEMORY, STREAM_TIMEOUT},
+    volume::{FullVolume, WorkVolume},
 };
 
 /// Bytes that a client must send within the time limit for a stream, unless the
@@ -129,6 +131,9 @@ pub enum ReceiveError {
         /// The kernel has killed a process for lack of memory meanwhile.
         oom: Option<OomKill>,
     },
+    /// The work volume has no space for the repository.
+    #[error(transparent)]
+    Full(#[from] FullVolume),
     /// The sandbox failed.
     #[error(transparent)]
     Unconfined(#[from] Unconfined),
@@ -149,7 +154,7 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
     pub async fn receive(
         mut self,
         mut lease: Lease,
-        (limits, defaults): (ArchiveLimits, &CommandDefaults),
+        (limits, defaults, volume): (ArchiveLimits, &CommandDefaults, &WorkVolume),
         context: &mut RequestContext,
     ) -> Result<Received, ReceiveError> {
         context.progress.enter(Phase::Receive);
@@ -157,12 +162,13 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
         let preserve_file_mode = context.plugin.preserve_file_mode;
         let unpacking = lease.unpack(limits.unpacked, preserve_file_mode);
         let unpacking = context.deadline.limit(unpacking).await??;
-        let unpacking = self.pass_on(unpacking, limits, context).await?;
+        let files = VolumeSink::new(unpacking, volume, context.deadline);
+        let (unpacking, turn) = self.pass_on(files, limits, context).await?.finish()?;
         let unpacked = context.deadline.limit(unpacking.finish()).await?;
         let unpacked =
             unpacked.map_err(|error| ReceiveError::not_unpacked(error, killed, defaults))?;
         context.progress.unpacked = Some(unpacked);
-        Ok(Received::new(lease, self.header))
+        Ok(Received::new(lease, self.header, turn))
     }
 
     /// Indexes the names in the archive; writes nothing to disk.
@@ -209,13 +215,6 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
             return Err(ReceiveError::Large { limit: limits.archive });
         }
         Ok(deadline.limit(reader.verify(&self.header.checksum)).await??)
-    }
-}
-
-impl PieceSink for Unpacking<'_> {
-    async fn take(&mut self, piece: &[u8]) -> bool {
-        // The worker is asked for the error once the archive is complete.
-        self.write(piece).await.is_ok()
     }
 }
 

@@ -29,6 +29,7 @@ use crate::{
     container::OomCounter,
     plugin::CommandLine,
     settings::{EXEC_TIMEOUT, OUTPUT},
+    volume::LastSpace,
 };
 
 /// An archive that has arrived completely and has the stated checksum.
@@ -36,6 +37,7 @@ use crate::{
 pub struct Received {
     lease: Lease,
     header: RequestHeader,
+    turn: Option<LastSpace>,
 }
 
 /// An unpacked repository, the application in it, and the UID for its commands.
@@ -45,6 +47,8 @@ pub struct Workspace {
     application: AppPath,
     environment: Vec<Bytes>,
     defaults: Arc<CommandDefaults>,
+    /// Kept as long as the files.
+    _turn: Option<LastSpace>,
 }
 
 /// The supervisor's settings for all commands.
@@ -70,8 +74,8 @@ pub struct CommandDefaults {
 }
 
 impl Received {
-    pub(super) fn new(lease: Lease, header: RequestHeader) -> Self {
-        Self { lease, header }
+    pub(super) fn new(lease: Lease, header: RequestHeader, turn: Option<LastSpace>) -> Self {
+        Self { lease, header, turn }
     }
 
     /// Finds the application for generate and parameters.
@@ -94,7 +98,8 @@ impl Received {
         let relative = application.as_path().as_os_str().as_encoded_bytes();
         environment.push([b"ARGOCD_APP_TARBALL_REL_PATH=", relative].concat().into());
         let defaults = Arc::clone(defaults);
-        Workspace { lease: self.lease, application, environment, defaults }
+        let Self { lease, turn, .. } = self;
+        Workspace { lease, application, environment, defaults, _turn: turn }
     }
 }
 

@@ -17,6 +17,7 @@ mod plugin;
 mod processes;
 mod profile;
 mod programs;
+mod repository;
 mod request;
 mod rows;
 mod running;

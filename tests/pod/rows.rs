@@ -13,5 +13,6 @@ mod lost;
 mod memory;
 mod node;
 mod output;
+mod repositories;
 mod spinning;
 mod volume;

@@ -1,21 +1,15 @@
 //! Loads of memory and of the work volume.
 
-use std::{fs, time::Duration};
+use std::time::Duration;
 
 use super::load::{Load, together};
 use crate::{
     container::Container,
     plugin::Plugin,
     programs::{DROPPED, SOCKETS},
-    request::Archive,
+    repository::large_repository,
     running::Running,
 };
-
-/// Files of the large repository, their size, and the part that cannot be
-/// compressed.
-const FILES: usize = 7_000;
-const SIZE: usize = 10_700;
-const NOISE: usize = 3_000;
 
 pub(crate) fn all() -> Vec<Load> {
     let load = |row, name, container, script: &str, run| {
@@ -77,26 +71,4 @@ fn repositories(pod: &Running) -> String {
     let archive = large_repository(pod);
     let request = pod.request("reader").archive(&archive);
     together(&request, 16)
-}
-
-/// 75 MB in 7,000 files, of which a packed repository has about 25 MB.
-fn large_repository(pod: &Running) -> Archive {
-    let directory = pod.file("repository");
-    let noise: Vec<u8> = (0..NOISE * 8).map(|_| rand::random()).collect();
-    for number in 0..FILES {
-        let folder = directory.join(format!("{}", number / 100));
-        fs::create_dir_all(&folder).unwrap();
-        let mut content = vec![b'#'; SIZE];
-        let start = number % (NOISE * 7);
-        content[..NOISE].copy_from_slice(&noise[start..start + NOISE]);
-        // Compression looks back 32 KiB: other files' noise is mixed with the number.
-        let key = number.to_le_bytes();
-        content[..NOISE].iter_mut().enumerate().for_each(|(i, byte)| {
-            *byte = byte.wrapping_mul(key[0] | 1).wrapping_add(key[i % 2]);
-        });
-        fs::write(folder.join(format!("{number}.yaml")), content).unwrap();
-    }
-    let archive = Archive::of_directory(&pod.file("repository.tgz"), &directory);
-    fs::remove_dir_all(directory).unwrap();
-    archive
 }
