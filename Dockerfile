@@ -22,9 +22,15 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
  && RUSTFLAGS="-C target-feature=+crt-static" \
     cargo build --release --locked --target "$target" \
  && cp "target/$target/release/cmp-supervisor" /cmp-supervisor
+# Names for the UIDs of requests: ssh and other programs need them.
+RUN mkdir -p /accounts \
+ && { echo 'root:x:0:0:root:/:/sbin/nologin'; echo 'argocd:x:999:999:argocd:/:/sbin/nologin'; \
+      /cmp-supervisor passwd; } > /accounts/passwd \
+ && { echo 'root:x:0:'; echo 'argocd:x:999:'; /cmp-supervisor passwd --group; } > /accounts/group
 
 FROM scratch
 COPY --from=build /cmp-supervisor /cmp-supervisor
+COPY --from=build /accounts/ /etc/
 # As root with SETUID and SETGID, it gives each request its own UID and switches
 # to UID 999 itself. Under another UID, requests share that UID.
 ENTRYPOINT ["/cmp-supervisor"]

@@ -7,9 +7,11 @@
 mod application;
 mod argument;
 mod fields;
+mod home;
 mod install;
 mod migrate;
 mod parameter;
+mod passwd;
 mod peer;
 mod probe;
 mod serve;
@@ -25,9 +27,11 @@ use bytes::Bytes;
 pub use self::{
     application::Application,
     fields::Fields,
+    home::skeleton,
     install::Install,
     migrate::{Migrate, Profile, SidecarKind, ToolSource},
     parameter::{NoPair, NoParameter, Parameter, Place, conflict, pair, parameter},
+    passwd::Passwd,
     peer::{NotPeer, PEER_NAME, Peer},
     probe::{Check, Probe},
     serve::Serve,

@@ -8,8 +8,8 @@ use clap_mangen::Man;
 use cmp_sandbox::{SPAWNER, spawner_main};
 use cmp_supervisor::{
     config::{
-        Application, Explain, Install, Migrate, NotPeer, OutputFormat, Peer, Probe, Serve, Status,
-        TextFormat, Validate,
+        Application, Explain, Install, Migrate, NotPeer, OutputFormat, Passwd, Peer, Probe, Serve,
+        Status, TextFormat, Validate,
     },
     install::install,
     local::{self, LocalError},
@@ -45,6 +45,7 @@ enum Verb {
     /// Copy this program into a directory, also under the name argocd-cmp-server
     Install(Install),
     Migrate(Migrate),
+    Passwd(Passwd),
     Validate(Validate),
     Explain(Explain),
     /// Print the JSON Schema of plugin.yaml, for editors
@@ -140,6 +141,7 @@ fn main() -> ExitCode {
             Ok(migrated) => report(&migrated.report, &migrated.manifests),
             Err(error) => fail(&error, 1),
         },
+        Verb::Passwd(options) => print(&options.lines()),
         Verb::Validate(options) => {
             validate::validate(&options).map_or_else(|error| fail(&error, INTERNAL), ExitCode::from)
         }

@@ -172,6 +172,7 @@ fn setup(config: &Serve, leases: u32) -> Result<Setup, NotServing> {
         secret: config.secret(),
         shown: config.no_secrets(),
         scripts: config.definition_directories(),
+        skeleton: config::skeleton(config.run_as_uid),
         programs: config.programs(),
         accept_no_landlock: config.accept_no_landlock,
         request_cgroups: config.request_cgroups.into(),

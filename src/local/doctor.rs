@@ -3,6 +3,7 @@
 //! Isolation is tested: for each tier, a private supervisor starts and runs the
 //! attacks of the trial.
 
+mod accounts;
 mod check;
 mod isolation;
 mod limits;

@@ -1,11 +1,13 @@
 //! Tests `spec.sandbox` and `spec.limits` with the binary, in every tier that
 //! is available here.
 
+mod accounts;
 mod bench;
 mod caches;
 mod clocks;
 mod errors;
 mod healing;
+mod home;
 mod limits;
 mod mounted;
 mod network;

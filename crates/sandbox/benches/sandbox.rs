@@ -20,7 +20,9 @@ use std::{
 };
 
 use cmp_archive::UnpackLimits;
-use cmp_sandbox::{Bounds, Command, Link, Room, SPAWNER, Setup, Spawner, Tier, spawner_main};
+use cmp_sandbox::{
+    Bounds, Command, Link, Room, SPAWNER, Setup, Skeleton, Spawner, Tier, spawner_main,
+};
 use flate2::{Compression, write::GzEncoder};
 
 /// Samples of each kind.
@@ -112,6 +114,7 @@ fn setup(tier: Tier, directory: &Path) -> Setup {
         hidden: Vec::new(),
         secret: Vec::new(),
         shown: Vec::new(),
+        skeleton: Skeleton::default(),
         scripts: Vec::new(),
         programs: vec!["/bin".into(), "/usr/bin".into()],
         accept_no_landlock: false,

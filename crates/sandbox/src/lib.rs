@@ -26,8 +26,10 @@ pub use self::{
     kernel::privilege::{NotDropped, drop_privileges},
     spawner::spawner_main,
     wire::{
+        account::Account,
         exceeded::ExceededLimit,
         shortage::Need,
+        skeleton::{HomePart, Skeleton},
         tier::{Demand, Tier},
         usage::TotalLimits,
     },

@@ -1,6 +1,7 @@
 //! Messages between supervisor, spawner and worker, and types that all three
 //! use. This folder uses no other folder of the crate.
 
+pub(crate) mod account;
 pub(crate) mod channel;
 pub(crate) mod exceeded;
 pub(crate) mod message;
@@ -8,5 +9,6 @@ pub(crate) mod plan;
 pub(crate) mod quarantine;
 pub(crate) mod shared;
 pub(crate) mod shortage;
+pub(crate) mod skeleton;
 pub(crate) mod tier;
 pub(crate) mod usage;

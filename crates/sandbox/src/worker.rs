@@ -17,6 +17,7 @@ mod read_paths;
 pub(super) mod remove;
 mod run;
 pub(super) mod share;
+mod skeleton;
 mod tree;
 mod unpack;
 mod watch;
@@ -39,7 +40,7 @@ use self::{
     read_paths::ReadPath,
 };
 pub use self::{lookup::look_up, read_paths::DEFINITIONS};
-pub(super) use self::{read_paths::PathRules, watch::KILL_ORDER};
+pub(super) use self::{read_paths::PathRules, skeleton::HomeContents, watch::KILL_ORDER};
 use crate::{
     kernel::{fork::SingleThreaded, policy::Policy},
     wire::{
@@ -57,6 +58,8 @@ pub(super) struct WorkerContext<'s> {
     pub(super) tier: Tier,
     pub(super) policy: Option<&'s Policy>,
     pub(super) paths: &'s PathRules,
+    /// Files of the image for the HOME of each request.
+    pub(super) skeleton: &'s HomeContents,
     /// Directory of all workspaces.
     pub(super) root: BorrowedFd<'s>,
     pub(super) root_path: &'s Path,
@@ -158,6 +161,8 @@ impl<'j> Job<'j> {
         if let (Some(Task::Unpack(task)), Some(archive)) =
             (&plan.task, self.channels.archive.take())
         {
+            let filled = context.skeleton.fill(Path::new(HOME), &self.read_paths);
+            filled.map_err(step("fill HOME with the files of the image"))?;
             let unpacked = unpack::unpack(confined.workspace(), *task, archive)?;
             self.answer(Answer::Unpacked(unpacked));
             plan = self.next_plan()?;

@@ -10,7 +10,7 @@ use cmp_sandbox::{Need, Tier};
 use tempfile::TempDir;
 use tokio::process::Command;
 
-use super::{Check, places::present};
+use super::{Check, accounts, places::present};
 use crate::{
     config::{Isolation, RequestCgroups, Serve},
     event::Event,
@@ -148,6 +148,7 @@ fn describe(available: &Available, options: &Serve) -> Vec<Check> {
         available.leases
     ))];
     checks.push(cgroups(available, options.request_cgroups));
+    checks.extend(accounts::look(options, available.tier));
     if available.landlock == 0 {
         let text =
             "no Landlock: requests can read all world-readable files and connect to all ports";

@@ -4,7 +4,7 @@
 use std::{
     io,
     os::{fd::OwnedFd, unix::process::CommandExt},
-    path::{self, PathBuf},
+    path::{self, Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -15,8 +15,9 @@ use thiserror::Error;
 
 use crate::wire::{
     channel,
-    message::{self, Order, OrderKind, Ready, SpawnerEvent, SpawnerReport},
+    message::{self, HomePartOrder, Order, OrderKind, Ready, SpawnerEvent, SpawnerReport},
     shortage::{Need, Shortage, Unfitness},
+    skeleton::{HomePart, Skeleton},
     tier::{Demand, Tier, TierName},
 };
 
@@ -47,6 +48,8 @@ pub struct Setup {
     /// Directories of plugin definitions. Every request may read the files in
     /// them that are no definitions: scripts.
     pub scripts: Vec<PathBuf>,
+    /// Files of the image for the HOME of each request.
+    pub skeleton: Skeleton,
     /// Directories of programs. Every request may read them.
     pub programs: Vec<PathBuf>,
     /// Accept separate UIDs as the only isolation if the kernel has no
@@ -205,10 +208,20 @@ impl From<&Setup> for message::SetupOrder {
             secret: paths(&setup.secret),
             shown: paths(&setup.shown),
             scripts: paths(&setup.scripts),
+            homes: paths(&setup.skeleton.homes),
+            home_parts: setup.skeleton.parts.iter().map(HomePartOrder::from).collect(),
             programs: paths(&setup.programs),
             accept_no_landlock: setup.accept_no_landlock,
             request_cgroups: setup.request_cgroups.into(),
         }
+    }
+}
+
+impl From<&HomePart> for HomePartOrder {
+    fn from(part: &HomePart) -> Self {
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        let (source, target) = (text(&part.source), text(&part.target));
+        Self { source, target, depth: part.depth, opens: part.opens }
     }
 }
 

@@ -96,12 +96,17 @@ pub(crate) enum NoPolicy {
 
 impl Policy {
     /// Opens the paths that every tenant may use: the image without `hidden` and
-    /// without secrets, and the directories of programs in `search`.
-    pub(crate) fn new(hidden: &[PathBuf], search: &[PathBuf]) -> Result<Self, NoPolicy> {
+    /// without secrets, the directories of programs in `search`, and `homely` paths
+    /// in home directories.
+    pub(crate) fn new(
+        hidden: &[PathBuf],
+        search: &[PathBuf],
+        homely: &[PathBuf],
+    ) -> Result<Self, NoPolicy> {
         let table = cmp_procfs::mounts().map_err(NoPolicy::Mounts)?;
         let hidden: BTreeSet<PathBuf> = hidden.iter().cloned().collect();
         let mounts = Mounts::of(&table, &hidden, search);
-        let image = mounts.image(&hidden);
+        let image = mounts.image(&hidden, homely);
         let is_shown = |path: &&PathBuf| {
             !hidden.iter().any(|hidden| hidden.starts_with(path) || path.starts_with(hidden))
         };

@@ -208,6 +208,7 @@ impl Leases {
             tier: self.prepared.tier,
             policy: self.prepared.policy.as_ref(),
             paths: &self.prepared.paths,
+            skeleton: &self.prepared.skeleton,
             root: root.directory.as_fd(),
             root_path: &root.path,
             is_filtered: !filters_workers(&self.prepared.cgroups),

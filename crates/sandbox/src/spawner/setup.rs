@@ -32,11 +32,12 @@ use crate::{
         privilege::become_user,
     },
     wire::{
-        message::SetupOrder,
+        message::{HomePartOrder, SetupOrder},
         shortage::{Need, Shortage, Unfitness},
+        skeleton::{HomePart, Skeleton},
         tier::{Demand, Tier, TierName},
     },
-    worker::{PathRules, namespaces},
+    worker::{HomeContents, PathRules, namespaces},
 };
 
 /// First version of Landlock that covers signals and abstract sockets (Linux
@@ -54,6 +55,8 @@ pub(super) struct Prepared {
     pub(super) caches: CacheRoot,
     /// Paths that no request may access.
     pub(super) paths: PathRules,
+    /// Files of the image for the HOME of each request.
+    pub(super) skeleton: HomeContents,
     pub(super) policy: Option<Policy>,
     /// Version of Landlock that the kernel enforces; 0 for none.
     pub(super) landlock: i32,
@@ -213,7 +216,10 @@ fn build(
     let paths = path_rules(setup, [root.path.clone(), caches.path.clone()]);
     let programs: Vec<PathBuf> = setup.programs.iter().map(PathBuf::from).collect();
     let is_restricted = tier != Tier::None && landlock > 0;
-    let policy = is_restricted.then(|| Policy::new(&paths.all(), &programs)).transpose()?;
+    let mut skeleton = HomeContents::find(skeleton(setup));
+    let policy = is_restricted.then(|| Policy::new(&paths.all(), &programs, &skeleton.opened()));
+    let policy = policy.transpose()?;
+    skeleton.add_mounts(policy.iter().flat_map(Policy::readable_mounts));
     let census_user = shared.is_none().then(|| Uid::from_raw(setup.shared_uid));
     let memory = if cgroups.is_ok() { None } else { ContainerMemory::find() };
     // The filter forbids it.
@@ -230,6 +236,7 @@ fn build(
         root,
         caches,
         paths,
+        skeleton,
         policy,
         landlock,
         missing,
@@ -278,6 +285,17 @@ fn path_rules(setup: &SetupOrder, own: [PathBuf; 2]) -> PathRules {
         shown: paths(&setup.shown),
         scripts: paths(&setup.scripts),
     }
+}
+
+fn skeleton(setup: &SetupOrder) -> Skeleton {
+    let part = |HomePartOrder { source, target, depth, opens }: &HomePartOrder| HomePart {
+        source: source.into(),
+        target: target.into(),
+        depth: *depth,
+        opens: *opens,
+    };
+    let homes = setup.homes.iter().map(PathBuf::from).collect();
+    Skeleton { homes: both(homes), parts: setup.home_parts.iter().map(part).collect() }
 }
 
 /// Paths with and without links resolved.

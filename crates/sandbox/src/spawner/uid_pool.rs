@@ -7,6 +7,7 @@ use nix::unistd::{Gid, Uid};
 use thiserror::Error;
 
 use super::claims::{ATTEMPTS, Claims, Seen, pause};
+use crate::wire::account;
 
 /// Reasons why there are no UIDs to lease.
 #[derive(Debug, Error)]
@@ -186,13 +187,14 @@ fn check_maps(first: u32, last: u32) -> Result<(), NoUids> {
     Ok(())
 }
 
-/// UIDs in use without a process.
+/// UIDs in use without a process. Accounts that the image has for requests are no
+/// use.
 fn owned() -> Vec<u32> {
     let mut found = Vec::new();
     for path in ["/etc/passwd", "/etc/group"] {
         // An image made from scratch has no such file.
         let Ok(text) = fs::read_to_string(path) else { continue };
-        found.extend(text.lines().filter_map(|line| line.split(':').nth(2)?.parse::<u32>().ok()));
+        found.extend(account::foreign(&text));
     }
     found.extend(cmp_procfs::ipc_owners());
     found

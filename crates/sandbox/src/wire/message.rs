@@ -94,9 +94,28 @@ pub(crate) struct SetupOrder {
     /// Directories of definitions; every tenant may read the other files there.
     #[prost(string, repeated, tag = "12")]
     pub(crate) scripts: Vec<String>,
+    /// HOME directories of the image.
+    #[prost(string, repeated, tag = "13")]
+    pub(crate) homes: Vec<String>,
+    /// Files in them that tools look up.
+    #[prost(message, repeated, tag = "14")]
+    pub(crate) home_parts: Vec<HomePartOrder>,
     /// Demand for a cgroup for each request.
     #[prost(enumeration = "Demand", tag = "20")]
     pub(crate) request_cgroups: i32,
+}
+
+/// See [`HomePart`](super::skeleton::HomePart).
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct HomePartOrder {
+    #[prost(string, tag = "1")]
+    pub(crate) source: String,
+    #[prost(string, tag = "2")]
+    pub(crate) target: String,
+    #[prost(uint32, tag = "3")]
+    pub(crate) depth: u32,
+    #[prost(bool, tag = "4")]
+    pub(crate) opens: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -3,23 +3,44 @@
 use std::{
     collections::BTreeMap,
     ffi::{CString, OsStr},
+    fs,
     os::unix::ffi::OsStrExt,
 };
 
+use nix::unistd::geteuid;
 use prost::bytes::Bytes;
 
 use super::{HOME, TEMPORARY, Tenant};
-use crate::wire::plan::CacheTask;
+use crate::wire::{account::Account, plan::CacheTask};
+
+/// Variables of directories that tools only write to: caches, state, and temporary
+/// files. The image's are replaced, because nobody could write there.
+const WRITTEN: [&str; 11] = [
+    "CUE_CACHE_DIR",
+    "GOCACHE",
+    "HELMFILE_CACHE_HOME",
+    "HELM_CONTENT_CACHE",
+    "HELM_REPOSITORY_CACHE",
+    "NPM_CONFIG_CACHE",
+    "PIP_CACHE_DIR",
+    "TEMP",
+    "TMP",
+    "XDG_STATE_HOME",
+    "npm_config_cache",
+];
+
+const ACCOUNTS: &str = "/etc/passwd";
 
 /// Returns `NAME=VALUE` entries without duplicates; the last entry of a name
-/// counts. The order is: inherited, own directories, caches, request. The text
-/// of an error is Go's.
+/// counts. The order is: account, inherited, own directories, caches, request. The
+/// text of an error is Go's.
 pub(super) fn compose(
     tenant: &Tenant,
     [inherited, caches, request]: [&[Bytes]; 3],
 ) -> Result<Vec<CString>, String> {
-    let own = own(tenant);
-    let all = inherited.iter().chain(&own).chain(caches).chain(request);
+    let (account, own, written) = (account(tenant), own(tenant), written(tenant, inherited));
+    let before = account.iter().chain(inherited);
+    let all = before.chain(&own).chain(&written).chain(caches).chain(request);
     let last: BTreeMap<&[u8], usize> =
         all.clone().enumerate().map(|(index, entry)| (name(entry), index)).collect();
     all.enumerate()
@@ -59,6 +80,33 @@ fn own(tenant: &Tenant) -> Vec<Bytes> {
     .to_vec()
 }
 
+/// Directories of the request for those of the image that cannot be written to.
+fn written(tenant: &Tenant, inherited: &[Bytes]) -> Vec<Bytes> {
+    let is_set = |variable: &&str| inherited.iter().any(|entry| name(entry) == variable.as_bytes());
+    let directory = |variable: &str| match variable {
+        "TEMP" | "TMP" => tenant.directory(TEMPORARY),
+        cache => tenant.directory(HOME).join(".cache").join(cache),
+    };
+    let set = WRITTEN.into_iter().filter(is_set);
+    set.map(|variable| entry(variable, directory(variable).as_os_str())).collect()
+}
+
+/// The names of the UID, for programs that find no account.
+fn account(tenant: &Tenant) -> [Bytes; 2] {
+    let name = match tenant.user {
+        Some(user) => Account::new(user.as_raw()).name(),
+        None => shared_name(),
+    };
+    ["USER", "LOGNAME"].map(|variable| entry(variable, name.as_ref()))
+}
+
+/// The name of the UID that all requests have.
+fn shared_name() -> String {
+    let account = Account::new(geteuid().as_raw());
+    let accounts = fs::read_to_string(ACCOUNTS).unwrap_or_default();
+    account.name_in(&accounts).map_or_else(|| account.name(), str::to_owned)
+}
+
 fn entry(name: &str, value: &OsStr) -> Bytes {
     [name.as_bytes(), b"=", value.as_bytes()].concat().into()
 }
@@ -82,7 +130,7 @@ mod tests {
     #[test]
     fn the_last_entry_of_a_name_counts() {
         let all = compose_strings(&["A=1", "B=2"], &["A=3", "C="]);
-        assert_eq!(all.first().unwrap(), "B=2");
+        assert!(all.contains(&"B=2".to_owned()) && !all.contains(&"A=1".to_owned()), "{all:?}");
         assert_eq!(all[all.len() - 2..], ["A=3", "C="]);
     }
 
@@ -92,6 +140,25 @@ mod tests {
         assert!(all.contains(&"HOME=/root/w/home".to_owned()), "{all:?}");
         assert!(all.contains(&"TMPDIR=/root/w/tmp".to_owned()), "{all:?}");
         assert!(!all.contains(&"HOME=/root".to_owned()), "{all:?}");
+    }
+
+    #[test]
+    fn caches_of_the_image_are_replaced_if_it_has_them() {
+        let all = compose_strings(&["HELM_REPOSITORY_CACHE=/helm/cache", "TMP=/tmp"], &[]);
+        let expected =
+            ["HELM_REPOSITORY_CACHE=/root/w/home/.cache/HELM_REPOSITORY_CACHE", "TMP=/root/w/tmp"];
+        for entry in expected {
+            assert!(all.contains(&entry.to_owned()), "{all:?}");
+        }
+        assert!(!all.iter().any(|entry| entry.starts_with("TEMP=")), "{all:?}");
+    }
+
+    #[test]
+    fn a_leased_uid_has_a_name_unless_the_image_sets_one() {
+        let tenant = Tenant { user: Some(60_706.into()), ..Tenant::default() };
+        assert_eq!(account(&tenant), [&b"USER=cmp-60706"[..], b"LOGNAME=cmp-60706"]);
+        let all = compose_strings(&["USER=argocd"], &[]);
+        assert!(all.contains(&"USER=argocd".to_owned()), "{all:?}");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! outside the namespaces; the spawner waits for it. The *init* is inside; when
 //! it ends, the kernel kills all other processes there.
 
+mod accounts;
 mod masks;
 mod root;
 

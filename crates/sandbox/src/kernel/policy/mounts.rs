@@ -18,6 +18,9 @@ const NEVER: [&str; 9] =
 /// Directories below which no mount is readable.
 const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
 
+/// Directories in which single paths of the image may be readable.
+const HOMES: [&str; 2] = ["/home", "/root"];
+
 /// Types of file systems that are never readable. The first two are in memory:
 /// Secrets, tokens and volumes in memory are mounted as `tmpfs`. The others show
 /// processes, devices and settings of the node.
@@ -82,8 +85,9 @@ impl Mounts {
     }
 
     /// The largest directories that everybody may read: no closed mount is at or
-    /// below them, and no excluded path either.
-    pub(super) fn image(&self, excluded: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
+    /// below them, and no excluded path either. `homely` paths are added if they are
+    /// in a home directory.
+    pub(super) fn image(&self, excluded: &BTreeSet<PathBuf>, homely: &[PathBuf]) -> Vec<PathBuf> {
         let never = NEVER.iter().map(PathBuf::from);
         let foreign: BTreeSet<PathBuf> =
             self.closed.iter().chain(excluded).cloned().chain(never).collect();
@@ -91,6 +95,7 @@ impl Mounts {
         let mut ahead = vec![PathBuf::from("/")];
         let is_apart = |path: &&PathBuf| NEVER.iter().any(|never| path.starts_with(never));
         ahead.extend(self.readable.iter().filter(is_apart).cloned());
+        ahead.extend(homely.iter().filter(|path| self.is_homely(path, excluded)).cloned());
         while let Some(path) = ahead.pop() {
             if foreign.contains(&path) || own.len() + ahead.len() > MAX_PATHS {
                 continue;
@@ -105,6 +110,13 @@ impl Mounts {
         own.sort_unstable();
         own.dedup();
         own
+    }
+
+    /// Returns true for a path without links in a home directory of the image.
+    fn is_homely(&self, path: &Path, excluded: &BTreeSet<PathBuf>) -> bool {
+        let mut closed = self.closed.iter().chain(excluded);
+        HOMES.iter().any(|home| path.starts_with(home) && path != Path::new(home))
+            && !closed.any(|closed| path.starts_with(closed))
     }
 }
 
@@ -154,7 +166,7 @@ mod tests {
     /// The image of a machine with these mounts.
     fn image(closed: &[&str], excluded: &[&str]) -> Vec<PathBuf> {
         let mounts = Mounts { readable: BTreeSet::new(), closed: paths(closed) };
-        mounts.image(&paths(excluded))
+        mounts.image(&paths(excluded), &[])
     }
 
     #[test]
@@ -197,8 +209,24 @@ mod tests {
         let directory = tempfile::tempdir_in("/var/tmp").unwrap();
         let point = directory.path().to_owned();
         let mounts = Mounts { readable: [point.clone()].into(), closed: BTreeSet::new() };
-        assert!(mounts.image(&paths(&[])).contains(&point));
-        assert!(!mounts.image(&[point.clone()].into()).contains(&point));
+        assert!(mounts.image(&paths(&[]), &[]).contains(&point));
+        assert!(!mounts.image(&[point.clone()].into(), &[]).contains(&point));
+    }
+
+    #[test]
+    fn a_homely_path_is_readable_without_the_mounts_in_it() {
+        let Ok(directory) = tempfile::tempdir_in("/root") else { return };
+        let path = |name: &str| directory.path().join(name);
+        for name in ["config/helm", "config/secret", "volume/helm"] {
+            fs::create_dir_all(path(name)).unwrap();
+        }
+        let closed = [path("config/secret"), path("volume")].into();
+        let mounts = Mounts { readable: BTreeSet::new(), closed };
+        let homely = [path("config"), path("volume/helm"), "/root".into(), "/tmp".into()];
+        let image = mounts.image(&paths(&[]), &homely);
+        let added: Vec<_> = image.into_iter().filter(|path| path.starts_with("/root")).collect();
+        assert_eq!(added, [path("config/helm")]);
+        assert!(!mounts.image(&[path("config")].into(), &homely).contains(&path("config/helm")));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use nix::{
     unistd::{chdir, chroot, pivot_root},
 };
 
-use super::masks::Masks;
+use super::{accounts::Accounts, masks::Masks};
 use crate::worker::{Job, WorkerContext, read_paths::ReadPath};
 use crate::{kernel::policy::mount_points, wire::shared::SharedCaches};
 
@@ -57,6 +57,7 @@ impl InnerContext<'_> {
             tier: self.outer.tier,
             policy: self.outer.policy,
             paths: self.outer.paths,
+            skeleton: self.outer.skeleton,
             root: self.root.as_fd(),
             root_path: self.outer.root_path,
             is_filtered: self.outer.is_filtered,
@@ -73,6 +74,7 @@ pub(super) fn arrange<'s>(job: &Job<'s>) -> io::Result<InnerContext<'s>> {
     let image = image(context);
     let further = further(job, &image)?;
     let masks = Masks::read()?;
+    let accounts = Accounts::read(job.tenant);
     // The new root is mounted over the directory of workspaces, which always
     // exists.
     let frame = context.root_path;
@@ -88,6 +90,7 @@ pub(super) fn arrange<'s>(job: &Job<'s>) -> io::Result<InnerContext<'s>> {
     for (path, part) in image.into_iter().chain(further) {
         part.put(&below(frame, &path))?;
     }
+    accounts.apply(frame)?;
     work.bind(&below(frame, context.root_path), MsFlags::empty())?;
     enter(frame)?;
     let flags = OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
@@ -255,6 +258,7 @@ fn directory(path: &Path) -> io::Result<()> {
     fs::create_dir_all(path)
 }
 
-fn below(frame: &Path, path: &Path) -> PathBuf {
+/// The path of the new root, before it is the root.
+pub(super) fn below(frame: &Path, path: &Path) -> PathBuf {
     frame.join(path.strip_prefix("/").unwrap_or(path))
 }

@@ -1,0 +1,74 @@
+//! Accounts inside the namespaces: those of the image, and that of the request.
+//!
+//! Programs such as `ssh` end if their UID has no account.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use nix::mount::{MsFlags, mount};
+
+use super::root::below;
+use crate::{
+    wire::account::Account,
+    worker::{HOME, Tenant},
+};
+
+const PASSWD: &str = "/etc/passwd";
+const GROUP: &str = "/etc/group";
+
+/// Longest file of accounts. The image's own file is visible if it is longer.
+const MAX_BYTES: usize = 256 * 1024;
+
+/// Name of a new file until it is mounted.
+const NEW: &str = ".accounts";
+
+/// The files of accounts and their paths.
+#[derive(Debug)]
+pub(super) struct Accounts(Vec<(PathBuf, String)>);
+
+impl Accounts {
+    /// Reads those of the image before the mounts are replaced.
+    pub(super) fn read(tenant: &Tenant) -> Self {
+        let Some(user) = tenant.user else { return Self(Vec::new()) };
+        let account = Account::new(user.as_raw());
+        let passwd = account.passwd_line_at(&tenant.directory(HOME));
+        let files = [(PASSWD, passwd), (GROUP, account.group_line())];
+        // The first line of a UID counts.
+        let with_own = files.map(|(path, line)| (path.into(), line + &read(path)));
+        Self(with_own.into_iter().filter(|(_, text)| text.len() <= MAX_BYTES).collect())
+    }
+
+    /// Mounts them below the new root.
+    pub(super) fn apply(&self, frame: &Path) -> io::Result<()> {
+        let new = frame.join(NEW);
+        for (path, text) in &self.0 {
+            let target = below(frame, path);
+            if !is_file(&target) {
+                continue;
+            }
+            fs::write(&new, text)?;
+            let (nowhere, flags) = (None::<&str>, MsFlags::MS_NOSUID | MsFlags::MS_NODEV);
+            mount(Some(&new), &target, nowhere, MsFlags::MS_BIND, nowhere)?;
+            let again = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY;
+            mount(nowhere, &target, nowhere, again | flags, nowhere)?;
+            fs::remove_file(&new)?;
+        }
+        Ok(())
+    }
+}
+
+fn read(path: &str) -> String {
+    String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
+}
+
+/// True for a file at which another one can be mounted. It is created in an image
+/// without `/etc`; links could lead out of the new root.
+fn is_file(path: &Path) -> bool {
+    if fs::symlink_metadata(path).is_err() {
+        let made = path.parent().map_or(Ok(()), fs::create_dir_all);
+        return made.and_then(|()| fs::File::create_new(path)).is_ok();
+    }
+    fs::symlink_metadata(path).is_ok_and(|about| about.is_file())
+}

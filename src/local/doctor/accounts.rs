@@ -1,0 +1,58 @@
+//! Checks if the UIDs of requests have names.
+
+use std::fs;
+
+use cmp_sandbox::{Account, Tier};
+
+use super::Check;
+use crate::{config::Serve, plural::plural};
+
+const ACCOUNTS: &str = "/etc/passwd";
+
+/// Checks the accounts that requests have in this tier.
+pub(super) fn look(options: &Serve, tier: Tier) -> Option<Check> {
+    let accounts = fs::read_to_string(ACCOUNTS).unwrap_or_default();
+    let uids: Vec<u32> = match tier {
+        Tier::Namespaces => {
+            return Some(Check::fine("each request has an account with its own HOME, for ssh"));
+        }
+        Tier::Uid => options.uid_range.0.clone().collect(),
+        Tier::Landlock => vec![shared(options)],
+        Tier::None => return None,
+    };
+    Some(named(&uids, &accounts))
+}
+
+/// The UID of all requests in tier `landlock`.
+fn shared(options: &Serve) -> u32 {
+    let own = rustix::process::geteuid();
+    if own.is_root() { options.run_as_uid } else { own.as_raw() }
+}
+
+fn named(uids: &[u32], accounts: &str) -> Check {
+    let is_named = |uid: &&u32| Account::new(**uid).name_in(accounts).is_some();
+    let unnamed = uids.len() - uids.iter().filter(is_named).count();
+    if unnamed == 0 {
+        return Check::fine("all UIDs of requests have names, for ssh");
+    }
+    let of = plural(uids.len(), "UID");
+    Check::note(format!(
+        "{unnamed} of {of} of requests have no name in {ACCOUNTS}: ssh ends with \"No user exists for uid\""
+    ))
+    .remedy("add the lines of `cmp-supervisor passwd` and `cmp-supervisor passwd --group` to the image")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::local::doctor::check::Grade;
+
+    #[test]
+    fn uids_without_names_are_counted() {
+        let accounts = Account::new(7).passwd_line();
+        assert_eq!(named(&[7], &accounts).state, Grade::Fine);
+        let check = named(&[7, 8], &accounts);
+        assert!(check.text.starts_with("1 of 2 UIDs"), "{check:?}");
+        assert!(check.remedy.unwrap().contains("passwd --group"));
+    }
+}

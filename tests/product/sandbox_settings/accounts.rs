@@ -1,0 +1,99 @@
+//! Names of the UIDs that requests run under.
+
+use std::{path::Path, process::Command};
+
+use crate::{
+    sandbox_settings::bench::{Bench, tiers},
+    skip::skip,
+};
+
+/// Prints the names that a program finds for its UID.
+const SHOW: &str = "echo 'kind: A'; echo \"user: '$USER'\"; echo \"login: '$LOGNAME'\"; \
+                    echo \"uid: '$(id -u)'\"; echo \"name: '$(id -un 2>/dev/null || true)'\"; \
+                    echo \"group: '$(id -gn 2>/dev/null)'\"; \
+                    echo \"home: '$(getent passwd \"$(id -u)\" | cut -d: -f6)'\"; echo \"own: '$HOME'\"";
+
+#[test]
+fn user_and_logname_are_set() {
+    for tier in tiers() {
+        let rendered = Bench::new("", SHOW).render(tier, &[]);
+        let (user, uid) = (rendered.value("user"), rendered.value("uid"));
+        assert_eq!(user, rendered.value("login"), "{tier}");
+        // Without a name, `id` prints the UID.
+        let name = rendered.value("name");
+        let expected = if name == uid { format!("cmp-{uid}") } else { name };
+        assert_eq!(user, expected, "{tier}");
+    }
+}
+
+#[test]
+fn a_name_that_the_sidecar_has_stays() {
+    for tier in tiers() {
+        let rendered = Bench::new("", SHOW).with("USER", "argocd").render(tier, &[]);
+        assert_eq!(rendered.value("user"), "argocd", "{tier}");
+    }
+}
+
+#[test]
+fn namespaces_have_an_account_for_the_request() {
+    if !tiers().contains(&"namespaces") {
+        return;
+    }
+    let rendered = Bench::new("", SHOW).render("namespaces", &[]);
+    let name = format!("cmp-{}", rendered.value("uid"));
+    assert_eq!([rendered.value("name"), rendered.value("group")], [name.clone(), name]);
+    assert_eq!(rendered.value("home"), rendered.value("own"));
+    let script = "echo 'kind: A'; echo x >> /etc/passwd || echo \"root: '$(id -un 0)'\"";
+    assert_eq!(Bench::new("", script).render("namespaces", &[]).value("root"), "root");
+}
+
+fn passwd(arguments: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
+    let output = command.arg("passwd").args(arguments).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn lines_for_an_image_name_each_uid_of_the_range() {
+    let range = ["--uid-range", "70000-70003"];
+    let lines = passwd(&range);
+    assert_eq!(lines.lines().count(), 4);
+    let first = "cmp-70000:x:70000:70000:request of cmp-supervisor:/nonexistent:/sbin/nologin";
+    assert_eq!(lines.lines().next(), Some(first));
+    let groups = passwd(&["--uid-range", "70000-70003", "--group"]);
+    assert_eq!(groups.lines().last(), Some("cmp-70003:x:70003:"));
+}
+
+/// Runs in a mount namespace with these accounts in `/etc/passwd`.
+fn serves_with(accounts: &str, verify: &str) -> Option<String> {
+    if !rustix::process::geteuid().is_root() || !Path::new("/usr/bin/unshare").exists() {
+        skip("needs root and unshare");
+        return None;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    let own = std::fs::read_to_string("/etc/passwd").unwrap();
+    std::fs::write(at("passwd"), own + accounts).unwrap();
+    let script = format!(
+        "mount --bind {} /etc/passwd && exec {} {verify}",
+        at("passwd"),
+        env!("CARGO_BIN_EXE_cmp-supervisor")
+    );
+    let output = Command::new("unshare").args(["-m", "sh", "-c", &script]).output().unwrap();
+    Some(String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn accounts_of_the_image_for_requests_do_not_take_the_range() {
+    let range = "--uid-range 70000-70031";
+    let doctor = format!("doctor --isolation uid {range}");
+    let ours = passwd(&["--uid-range", "70000-70031"]);
+    let Some(report) = serves_with(&ours, &doctor) else { return };
+    assert!(report.contains("all UIDs of requests have names"), "{report}");
+    let foreign = ours.replace("cmp-", "people-");
+    let report = serves_with(&foreign, &doctor).unwrap();
+    assert!(report.contains("no two UIDs from 70000 to 70031 are free"), "{report}");
+    let report = serves_with("", &doctor).unwrap();
+    assert!(report.contains("32 of 32 UIDs of requests have no name"), "{report}");
+}
