@@ -56,6 +56,8 @@ pub struct Budget {
     pub queue: Share<usize>,
     /// Connections of clients that may be open at a time.
     pub connections: Share<usize>,
+    /// Whole processors that the container may use; `None` if only the node limits them.
+    pub processors: Option<u64>,
     /// True if files of requests count as memory.
     pub in_memory: bool,
     /// Limits of one request, unless its plugin sets others.

@@ -52,7 +52,7 @@ const UNKNOWN_MEMORY: u64 = 1 << 30;
 const UNKNOWN_PROCESSES: u64 = 32_768;
 
 /// Thousandths of one processor.
-const PROCESSOR: u64 = 1000;
+pub(crate) const PROCESSOR: u64 = 1000;
 
 impl Container {
     /// Reads all limits. What cannot be read counts as not limited by the

@@ -23,7 +23,9 @@ mod manifests;
 mod memory;
 mod path;
 mod printable;
+mod processors;
 mod progress;
+mod proxy;
 mod threads;
 mod workspace;
 
@@ -278,7 +280,7 @@ impl Pipeline {
         // A path of `--read` that does not exist reveals nothing. One that the plugin
         // itself names is an error.
         general.read.retain(|path| !is_missing(path));
-        let bounds = command::bounds(&general, &context.plugin);
+        let bounds = command::bounds((&general, &self.defaults.inherited), &context.plugin);
         let wait = context.deadline.before_reading(incoming.unread(self.limits));
         let lease = wait.limit(self.link.lease(bounds)).await;
         let lease = lease.map_err(RequestError::late("a free UID"))??;

@@ -8,7 +8,7 @@ use super::{
     show, whole,
 };
 use crate::{
-    container::{Container, Volume},
+    container::{Container, PROCESSOR, Volume},
     settings::Limit,
 };
 
@@ -47,7 +47,7 @@ const MOST_MEMORY: u64 = 2048 * MIB;
 const MOST_PROCESSES: u64 = 4096;
 const MOST_DISK: u64 = 8192 * MIB;
 const MOST_FILES: u64 = 1_000_000;
-const MOST_FILE_SIZE: u64 = 1024 * MIB;
+const MOST_FILE_SIZE: u64 = 4096 * MIB;
 
 /// A request gets half of what there is, or this much memory if there is less:
 /// many tools need it to start.
@@ -103,10 +103,17 @@ pub(super) fn derive(container: &Container, given: &Given) -> Budget {
         files,
         response,
         connections,
+        processors: processors(container),
         in_memory: container.volume.in_memory,
         memory: Share::new(memory.requests, memory.origin()),
         warnings: Vec::new(),
     }
+}
+
+/// Processors of the container, rounded up.
+fn processors(container: &Container) -> Option<u64> {
+    let own = Some(&container.cpu).filter(|cpu| cpu.is_own);
+    own.map(|cpu| cpu.amount.div_ceil(PROCESSOR).max(1))
 }
 
 /// Most leases: the spawner's number if it is known, and else the wanted one.

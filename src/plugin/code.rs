@@ -99,6 +99,8 @@ pub enum Code {
     IsolationNone,
     /// A readable token, which everybody who renders with the plugin can take.
     Token,
+    /// A fixed path in a directory of temporary files.
+    SharedPath,
     /// A `plugin.yaml` in a directory with other definitions.
     OtherFiles,
     /// A file that cannot be read.
@@ -111,7 +113,7 @@ pub enum Code {
 
 impl Code {
     /// All codes with their numbers, severities and titles.
-    pub const ALL: [(Self, u16, Severity, &'static str); 38] = [
+    pub const ALL: [(Self, u16, Severity, &'static str); 39] = [
         (Self::Syntax, 101, Severity::Error, "invalid YAML"),
         (Self::Encoding, 102, Severity::Error, "invalid text encoding"),
         (Self::Empty, 103, Severity::Error, "an empty file"),
@@ -147,6 +149,7 @@ impl Code {
         (Self::Secret, 309, Severity::Warning, "a secret in a command line"),
         (Self::IsolationNone, 310, Severity::Warning, "a minimumIsolation without effect"),
         (Self::Token, 311, Severity::Warning, "a token that users of the plugin can take"),
+        (Self::SharedPath, 314, Severity::Warning, "a fixed path in a shared directory"),
         (Self::Unreadable, 404, Severity::Error, "a file that cannot be read"),
         (Self::Ignored, 405, Severity::Note, "an ignored entry"),
         (Self::Isolation, 408, Severity::Error, "less isolation than required"),

@@ -2,6 +2,7 @@
 
 mod announcements;
 mod repeated;
+mod scratch;
 mod script;
 mod words;
 
@@ -53,6 +54,7 @@ pub(super) fn lint(
             found.extend(silent(&given, path, locator));
         }
         found.extend(secret(&words, locator));
+        found.extend(scratch::lint(definition, &words, locator));
     }
     found.extend(isolation_none(definition, locator));
     found.extend(tokens(definition, locator));

@@ -2,9 +2,9 @@
 //! those of the operator.
 
 use bytes::Bytes;
-use cmp_sandbox::{Bounds, Caches};
+use cmp_sandbox::{Bounds, Caches, Network};
 
-use super::workspace::CommandDefaults;
+use super::{processors, proxy, workspace::CommandDefaults};
 use crate::{plugin::PluginDefinition, settings::Limit};
 
 /// Environment and output limit of a plugin's commands.
@@ -21,28 +21,35 @@ impl CommandSettings {
     pub(super) fn new(defaults: &CommandDefaults, plugin: &PluginDefinition) -> Self {
         let limits = &plugin.limits;
         let output = limits.output.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+        let processors = processors::variables(defaults.budget.borrow().processors);
         Self {
-            inherited: inherited(&defaults.inherited, plugin),
+            // The last value of a variable counts.
+            inherited: processors.chain(inherited(&defaults.inherited, plugin)).collect(),
             max_output: output.unwrap_or(defaults.max_output),
         }
     }
 }
 
-fn inherited(all: &[Bytes], plugin: &PluginDefinition) -> Vec<Bytes> {
-    let name = |entry: &Bytes| entry.split(|byte| *byte == b'=').next().map(<[u8]>::to_vec);
-    let admitted = |entry: &&Bytes| name(entry).is_some_and(|name| plugin.sandbox.admits(&name));
-    all.iter().filter(admitted).cloned().collect()
+fn inherited(all: &[Bytes], plugin: &PluginDefinition) -> impl Iterator<Item = Bytes> {
+    let name = move |entry: &Bytes| entry.split(|byte| *byte == b'=').next().map(<[u8]>::to_vec);
+    let admitted =
+        move |entry: &&Bytes| name(entry).is_some_and(|name| plugin.sandbox.admits(&name));
+    all.iter().filter(admitted).cloned()
 }
 
-/// Paths, network and resource limits of a plugin's commands.
-pub(super) fn bounds(general: &Bounds, plugin: &PluginDefinition) -> Bounds {
+/// Paths, network and resource limits of a plugin's commands. `variables` are those
+/// of the sidecar.
+pub(super) fn bounds(
+    (general, variables): (&Bounds, &[Bytes]),
+    plugin: &PluginDefinition,
+) -> Bounds {
     let (sandbox, limits) = (&plugin.sandbox, &plugin.limits);
     let or = |own: Option<Limit>, general| own.map_or(general, |limit| limit.0);
     let additional = sandbox.read.iter().map(Into::into);
     Bounds {
         read: general.read.iter().cloned().chain(additional).collect(),
         caches: Caches { owner: plugin.name.as_str().to_owned(), list: sandbox.caches.clone() },
-        network: sandbox.network.as_ref().unwrap_or(&general.network).clone(),
+        network: network(sandbox.network.as_ref().unwrap_or(&general.network), variables, plugin),
         memory: or(limits.memory, general.memory),
         processes: or(limits.processes, general.processes),
         file_size: or(limits.file_size, general.file_size),
@@ -53,10 +60,20 @@ pub(super) fn bounds(general: &Bounds, plugin: &PluginDefinition) -> Bounds {
     }
 }
 
+/// A proxy that the commands are told to use can be reached.
+fn network(network: &Network, variables: &[Bytes], plugin: &PluginDefinition) -> Network {
+    let Network::Ports(ports) = network else { return network.clone() };
+    let seen: Vec<Bytes> = inherited(variables, plugin).collect();
+    let mut ports: Vec<u16> = ports.iter().copied().chain(proxy::ports(&seen)).collect();
+    ports.sort_unstable();
+    ports.dedup();
+    Network::Ports(ports)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cmp_sandbox::{Network, Redactor};
+    use cmp_sandbox::Redactor;
     use tokio::sync::watch;
 
     use crate::{budget::Budget, container::OomCounter, plugin};
@@ -99,7 +116,7 @@ mod tests {
     }
 
     fn bounded(spec: &str) -> Bounds {
-        bounds(&defaults().bounds, &plugin(spec))
+        bounds((&defaults().bounds, &[]), &plugin(spec))
     }
 
     #[test]
@@ -140,12 +157,34 @@ mod tests {
         for (text, expected) in [
             ("none", Network::None),
             ("[]", Network::None),
-            ("[80, 22]", Network::Ports(vec![80, 22])),
+            ("[80, 22]", Network::Ports(vec![22, 80])),
             ("any", Network::Any),
         ] {
             let network = bounded(&format!("sandbox: {{network: {text}}}")).network;
             assert_eq!(network, expected, "{text}");
         }
+    }
+
+    #[test]
+    fn ports_of_proxies_that_the_plugin_sees_are_added() {
+        let variables = [Bytes::from_static(b"HTTPS_PROXY=http://proxy:3128")];
+        let network = |spec: &str| bounds((&defaults().bounds, &variables), &plugin(spec)).network;
+        assert_eq!(network(""), Network::Ports(vec![443, 3128]));
+        assert_eq!(network("sandbox: {network: [22]}"), Network::Ports(vec![22, 3128]));
+        assert_eq!(network("sandbox: {env: [HOME]}"), Network::Ports(vec![443]));
+        assert_eq!(network("sandbox: {network: none}"), Network::None);
+        assert_eq!(network("sandbox: {network: any}"), Network::Any);
+    }
+
+    #[test]
+    fn runtimes_are_told_the_processors_unless_the_image_sets_them() {
+        let inherited = vec![Bytes::from_static(b"GOMAXPROCS=9")];
+        let budget = Budget { processors: Some(2), ..Budget::default() };
+        let defaults =
+            CommandDefaults { inherited, budget: watch::channel(budget).1, ..defaults() };
+        let all = CommandSettings::new(&defaults, &plugin("")).inherited;
+        assert!(all.contains(&Bytes::from_static(b"DOTNET_PROCESSOR_COUNT=2")), "{all:?}");
+        assert_eq!(all.last(), Some(&Bytes::from_static(b"GOMAXPROCS=9")));
     }
 
     #[test]

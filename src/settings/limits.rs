@@ -64,7 +64,7 @@ pub static CPU: Setting = setting(Request, LIMIT_PROCESSOR_TIME)
 pub static FILE_SIZE: Setting = setting(Request, LIMIT_BYTES)
     .key("limits", "fileSize")
     .flag("max-file-size", "CMP_SUPERVISOR_MAX_FILE_SIZE")
-    .derived("the limit for all files of the request, at most 1Gi")
+    .derived("the limit for all files of the request, at most 4Gi")
     .about("Size limit of each file that a command writes");
 
 pub static DISK: Setting = setting(Request, LIMIT_BYTES)

@@ -115,3 +115,11 @@ fn a_generate_command_that_writes_only_to_standard_error_is_reported() {
     assert!(generate("[sh, -c, \"echo start >&2\\nhelm template .\"]").is_empty());
     assert!(generate("[sh, -c, 'set -e']").is_empty());
 }
+
+#[test]
+fn a_fixed_path_in_tmp_is_reported_unless_it_is_only_read() {
+    assert_eq!(generate("[sh, -c, 'helm template . > /tmp/x && a']"), ["CMP0314 6:42"]);
+    assert!(generate("[sh, -c, 'helm template . > \"$TMPDIR/x\"']").is_empty());
+    let named = "[/tmp/tools/helm]\n  sandbox: {read: [/tmp/tools]}";
+    assert!(generate(named).is_empty());
+}

@@ -79,3 +79,18 @@ fn any_port_can_be_connected_to() {
         assert_eq!(tried(tier, "any").0, "done", "{tier}");
     }
 }
+
+#[test]
+fn the_port_of_a_proxy_that_the_plugin_sees_is_open() {
+    for tier in tiers().into_iter().filter(|tier| *tier != "none" && has_python()) {
+        let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = proxy.local_addr().unwrap().port();
+        let tried = |spec: &str| {
+            let bench = Bench::new(spec, &format!("python3 -c '{PROBE}'"));
+            let bench = bench.with("HTTPS_PROXY", &format!("http://user:x@127.0.0.1:{port}"));
+            bench.render(tier, &["--env", &format!("TCP={port}"), "--env", "UDP=9"]).value("tcp")
+        };
+        assert_eq!(tried(""), "done", "{tier}");
+        assert_eq!(tried("  sandbox: {env: [HOME]}"), "EACCES", "{tier}");
+    }
+}
