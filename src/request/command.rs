@@ -45,9 +45,9 @@ pub(super) fn bounds(
 ) -> Bounds {
     let (sandbox, limits) = (&plugin.sandbox, &plugin.limits);
     let or = |own: Option<Limit>, general| own.map_or(general, |limit| limit.0);
-    let additional = sandbox.read.iter().map(Into::into);
     Bounds {
-        read: general.read.iter().cloned().chain(additional).collect(),
+        read: general.read.clone(),
+        named: sandbox.read.iter().map(Into::into).collect(),
         caches: Caches { owner: plugin.name.as_str().to_owned(), list: sandbox.caches.clone() },
         network: network(sandbox.network.as_ref().unwrap_or(&general.network), variables, plugin),
         memory: or(limits.memory, general.memory),
@@ -148,8 +148,11 @@ mod tests {
 
     #[test]
     fn paths_to_read_are_added() {
-        let read = bounded("sandbox: {read: [/srv/data]}").read;
-        assert_eq!(read, ["/opt", "/srv/data"].map(std::path::PathBuf::from));
+        let Bounds { read, named, .. } = bounded("sandbox: {read: [/srv/data]}");
+        assert_eq!(
+            [read, named],
+            [["/opt"], ["/srv/data"]].map(|list| list.map(std::path::PathBuf::from))
+        );
     }
 
     #[test]

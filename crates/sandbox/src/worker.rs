@@ -12,6 +12,7 @@ mod environment;
 mod guard;
 mod identity;
 mod lookup;
+mod modes;
 pub(super) mod namespaces;
 mod read_paths;
 pub(super) mod remove;
@@ -127,13 +128,19 @@ impl<'j> Job<'j> {
         Self { context, tenant, kind, channels, read_paths: Vec::new() }
     }
 
-    /// Runs in a child of the spawner and returns its exit code. `read` are
-    /// additional paths that the job may read.
-    pub(super) fn start(mut self, read: &[String]) -> i32 {
+    /// Runs in a child of the spawner and returns its exit code. Both lists are
+    /// additional paths that the job may read; the modes of the `named` ones must
+    /// allow it.
+    pub(super) fn start(mut self, (read, named): (&[String], &[String])) -> i32 {
         let context = self.context;
         // Before namespaces are created, because hidden paths must be visible
         // for the check.
-        match context.paths.find(read) {
+        let user = self.tenant.user.filter(|_| context.tier == Tier::Uid);
+        let open = context.paths.named(named, user).and_then(|mut paths| {
+            paths.extend(context.paths.find(read)?);
+            Ok(paths)
+        });
+        match open {
             Ok(read_paths) => self.read_paths = read_paths,
             Err(error) => {
                 return self.fail("prepare the paths to read", io::Error::other(error));

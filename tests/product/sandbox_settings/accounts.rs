@@ -97,3 +97,13 @@ fn accounts_of_the_image_for_requests_do_not_take_the_range() {
     let report = serves_with("", &doctor).unwrap();
     assert!(report.contains("32 of 32 UIDs of requests have no name"), "{report}");
 }
+
+#[test]
+fn ssh_starts_in_namespaces() {
+    if !tiers().contains(&"namespaces") || !Path::new("/usr/bin/ssh").exists() {
+        skip("needs the tier namespaces, and ssh");
+        return;
+    }
+    let script = "ssh -G host >/dev/null && echo 'kind: A' && echo \"result: 'started'\"";
+    assert_eq!(Bench::new("", script).render("namespaces", &[]).value("result"), "started");
+}

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::sandbox_settings::bench::{Bench, tiers};
+use crate::sandbox_settings::bench::{Bench, Rendered, tiers};
 
 /// Prints the content of `data/file`, which is outside the repository.
 fn script(path: &Path) -> String {
@@ -164,5 +164,47 @@ fn a_link_to_a_hidden_path_is_refused() {
         let _server = bench.serve(tier, &[]);
         let rendered = bench.ask("tried", &[]);
         assert!(rendered.error().contains("would expose"), "{tier}: {}", rendered.stderr);
+    }
+}
+
+/// The content of a file that only root may read, for a plugin that names `path`,
+/// and for another plugin.
+fn closed(tier: &str, of: impl FnOnce(&Path) -> PathBuf) -> [Rendered; 2] {
+    let (bench, path) = own(of, |data| {
+        let mode = fs::Permissions::from_mode(0o400);
+        fs::set_permissions(data.join("file"), mode).unwrap();
+    });
+    let data = bench.path("data");
+    bench.add("tried", &reading(&path), &script(&data));
+    let named = bench.render(tier, &[]);
+    bench.add("tried", "", &script(&data));
+    [named, bench.render(tier, &[])]
+}
+
+#[test]
+fn a_file_that_only_root_may_read_is_copied_for_a_plugin_that_names_it() {
+    if !tiers().contains(&"namespaces") {
+        return;
+    }
+    let ways: [fn(&Path) -> PathBuf; 2] = [Path::to_owned, |data| data.join("file")];
+    for way in ways {
+        let [named, other] = closed("namespaces", way);
+        assert_eq!(named.value("data"), "told", "{}", named.stderr);
+        assert!(!other.value("data").contains("told"));
+    }
+}
+
+#[test]
+fn a_file_that_only_root_may_read_is_an_error_if_there_are_no_namespaces() {
+    if !tiers().contains(&"uid") {
+        return;
+    }
+    let ways: [fn(&Path) -> PathBuf; 2] = [Path::to_owned, |data| data.join("file")];
+    for way in ways {
+        let [named, other] = closed("uid", way);
+        let error = named.error();
+        assert!(error.contains("/data/file` has mode 0400, UID 0 and GID 0"), "{error}");
+        assert!(error.contains("set defaultMode: 0444"), "{error}");
+        assert!(!other.value("data").contains("told"));
     }
 }

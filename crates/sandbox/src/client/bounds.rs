@@ -13,6 +13,8 @@ pub struct Bounds {
     /// Paths that the command may read, in addition to those that all commands
     /// may read.
     pub read: Vec<PathBuf>,
+    /// The same, but the command fails if their modes close them to it.
+    pub named: Vec<PathBuf>,
     /// Directories that the command may write to, in addition to its workspace.
     pub caches: Caches,
     /// Network access.
@@ -101,8 +103,10 @@ impl Bounds {
     /// The part that the spawner has to set up, because a worker lacks the
     /// rights.
     pub(super) fn grants(&self) -> Grants {
+        let text = |path: &PathBuf| path.to_string_lossy().into_owned();
         Grants {
-            read: self.read.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
+            read: self.read.iter().map(text).collect(),
+            named: self.named.iter().map(text).collect(),
             owner: self.caches.owner.clone(),
             caches: self.caches.list.iter().map(|cache| cache.name.clone()).collect(),
             limits: self.limits(),

@@ -213,7 +213,7 @@ impl Leases {
             root_path: &root.path,
             is_filtered: !filters_workers(&self.prepared.cgroups),
         };
-        let read = &grants.read;
+        let read = (&*grants.read, &*grants.named);
         let uids = self.prepared.uids.as_ref();
         let work = || {
             // The child could outlive this process, and so would its claims. A

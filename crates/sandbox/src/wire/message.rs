@@ -158,6 +158,9 @@ pub(crate) struct Grants {
     /// Limits of the request as a whole.
     #[prost(message, required, tag = "4")]
     pub(crate) limits: RequestLimits,
+    /// Paths to read whose modes must allow it.
+    #[prost(string, repeated, tag = "5")]
+    pub(crate) named: Vec<String>,
 }
 
 /// Limits of all processes and files of a request together; `None` for no

@@ -5,6 +5,7 @@
 //! it ends, the kernel kills all other processes there.
 
 mod accounts;
+mod copies;
 mod masks;
 mod root;
 

@@ -7,7 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use nix::unistd::Uid;
 use thiserror::Error;
+
+use super::modes::{self, ClosedFile};
 
 /// Kernel file systems, which show all processes and the machine.
 const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
@@ -38,6 +41,13 @@ pub(super) enum NotReadable {
          which no plugin may read"
     )]
     Closed { path: PathBuf, hidden: PathBuf },
+    #[error(
+        "cannot make `{path}` readable (spec.sandbox.read): `{}` has mode {:04o}, UID {} and GID {}, \
+         and requests run under UIDs of their own: set defaultMode: 0444 for the volume, or give \
+         others the right to read it; a Secret is then still hidden from plugins that do not name it",
+        file.path.display(), file.mode, file.uid, file.gid
+    )]
+    Mode { path: PathBuf, file: ClosedFile },
 }
 
 /// The paths that tenants may not read, and the exceptions.
@@ -69,6 +79,23 @@ impl PathRules {
         let shown = self.shown.iter().filter_map(|path| file(path));
         let scripts = self.scripts.iter().flat_map(|directory| scripts(directory));
         named.chain(shown.chain(scripts).map(Ok)).collect()
+    }
+
+    /// Resolves paths that a plugin names. The modes of files must allow `user` to
+    /// read them; `None` if the modes do not matter.
+    pub(super) fn named(
+        &self,
+        named: &[String],
+        user: Option<Uid>,
+    ) -> Result<Vec<ReadPath>, NotReadable> {
+        let open = |path: &String| {
+            let found = self.one(Path::new(path))?;
+            match user.and_then(|user| modes::closed(&found.real, user.as_raw())) {
+                Some(file) => Err(NotReadable::Mode { path: path.into(), file }),
+                None => Ok(found),
+            }
+        };
+        named.iter().map(open).collect()
     }
 
     fn one(&self, path: &Path) -> Result<ReadPath, NotReadable> {

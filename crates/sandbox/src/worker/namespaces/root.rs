@@ -18,8 +18,8 @@ use nix::{
     unistd::{chdir, chroot, pivot_root},
 };
 
-use super::{accounts::Accounts, masks::Masks};
-use crate::worker::{Job, WorkerContext, read_paths::ReadPath};
+use super::{accounts::Accounts, copies::Copy, masks::Masks};
+use crate::worker::{Job, Tenant, WorkerContext, modes, read_paths::ReadPath};
 use crate::{kernel::policy::mount_points, wire::shared::SharedCaches};
 
 /// Options of `/tmp` and `/dev/shm` of a request.
@@ -31,6 +31,9 @@ const RUN: &str = "/var/run";
 
 /// Options of the root itself, which has mount points only.
 const FRAME: &str = "size=1m,mode=755";
+
+/// Directory of the new root in which copies are made.
+const COPIES: &str = "/.copies";
 
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
@@ -88,7 +91,7 @@ pub(super) fn arrange<'s>(job: &Job<'s>) -> io::Result<InnerContext<'s>> {
     masks.apply(&proc)?;
     // After the mounts above: many of these paths are below `/tmp`.
     for (path, part) in image.into_iter().chain(further) {
-        part.put(&below(frame, &path))?;
+        part.put(&below(frame, &path), &below(frame, Path::new(COPIES)))?;
     }
     accounts.apply(frame)?;
     work.bind(&below(frame, context.root_path), MsFlags::empty())?;
@@ -132,8 +135,11 @@ fn further(job: &Job<'_>, image: &[(PathBuf, Part)]) -> io::Result<Vec<(PathBuf,
     };
     let mounts = if read_paths.is_empty() { BTreeSet::new() } else { mount_points()? };
     for ReadPath { asked, real } in read_paths {
-        if !is_there(&parts, real) {
-            parts.push((real.clone(), Part::Bound(BindSource::open(real)?)));
+        let part = Part::named(real, job.tenant)?;
+        if matches!(part, Part::Copied(_)) {
+            parts.push((real.clone(), part));
+        } else if !is_there(&parts, real) {
+            parts.push((real.clone(), part));
             // Mounts below are bound separately, because only the top of a tree
             // becomes read-only.
             let below = mounts.iter().filter(|point| point.starts_with(real) && *point != real);
@@ -154,6 +160,7 @@ fn further(job: &Job<'_>, image: &[(PathBuf, Part)]) -> io::Result<Vec<(PathBuf,
 enum Part {
     Link(PathBuf),
     Bound(BindSource),
+    Copied(Copy),
     /// A cache, mounted writable.
     Shared(BindSource),
     Gone,
@@ -167,8 +174,18 @@ impl Part {
         }
     }
 
-    fn put(&self, target: &Path) -> io::Result<()> {
+    /// A path to read. If its mode closes it to the tenant, it is a copy.
+    fn named(path: &Path, tenant: &Tenant) -> io::Result<Self> {
+        let closed = tenant.user.and_then(|user| modes::itself(path, user.as_raw()));
+        match closed {
+            Some(_) => Copy::read(path).map(Self::Copied),
+            None => BindSource::open(path).map(Self::Bound),
+        }
+    }
+
+    fn put(&self, target: &Path, volumes: &Path) -> io::Result<()> {
         match self {
+            Self::Copied(copy) => copy.put(target, volumes),
             Self::Link(value) => {
                 target.parent().map_or(Ok(()), directory)?;
                 symlink(value, target)
@@ -246,15 +263,15 @@ fn enter(frame: &Path) -> io::Result<()> {
     Ok(chdir("/")?)
 }
 
-fn scratch(target: &Path, options: &str) -> io::Result<()> {
+pub(super) fn scratch(target: &Path, options: &str) -> io::Result<()> {
     Ok(mount(Some("tmpfs"), target, Some("tmpfs"), inert(), Some(options))?)
 }
 
-fn inert() -> MsFlags {
+pub(super) fn inert() -> MsFlags {
     MsFlags::MS_NOSUID | MsFlags::MS_NODEV
 }
 
-fn directory(path: &Path) -> io::Result<()> {
+pub(super) fn directory(path: &Path) -> io::Result<()> {
     fs::create_dir_all(path)
 }
 

@@ -1,0 +1,90 @@
+//! Copies of files that their modes close to the UIDs of requests.
+//!
+//! A Secret of mode 0400 or 0440 can be read by this process and not by a tenant. In
+//! its own mount namespace, a request gets a copy at the same path. No other
+//! request can see it.
+
+use std::{
+    ffi::OsString,
+    fs::{self, File},
+    io::{self, Read},
+    path::Path,
+};
+
+use nix::mount::{MsFlags, mount};
+
+use super::root::{directory, inert, scratch};
+use crate::worker::modes;
+
+/// Options of the file system of copies. Kubernetes limits a Secret to 1 MiB.
+const VOLUME: &str = "size=2m,nr_inodes=128,mode=755";
+
+/// Most bytes of the files of one path.
+const MAX_BYTES: u64 = 1024 * 1024 + 64 * 1024;
+
+/// Name of the copy of a single file.
+const ONLY: &str = "file";
+
+/// A file, or the files of a directory.
+#[derive(Debug)]
+pub(super) enum Copy {
+    File(Vec<u8>),
+    Directory(Vec<(OsString, Vec<u8>)>),
+}
+
+impl Copy {
+    /// Reads the files, which this process must be able to.
+    pub(super) fn read(path: &Path) -> io::Result<Self> {
+        let mut left = MAX_BYTES;
+        if path.is_file() {
+            return Ok(Self::File(read(path, &mut left)?));
+        }
+        let named = |path: &Path| Some((path.file_name()?.to_owned(), read(path, &mut left)));
+        let files = modes::files(path);
+        let files = files.iter().map(AsRef::as_ref).filter_map(named);
+        let files = files.map(|(name, text)| Ok((name, text?)));
+        files.collect::<io::Result<_>>().map(Self::Directory)
+    }
+
+    /// Puts the copy below the new root; `volumes` is an empty directory there.
+    pub(super) fn put(&self, target: &Path, volumes: &Path) -> io::Result<()> {
+        match self {
+            Self::Directory(files) => {
+                directory(target)?;
+                scratch(target, VOLUME)?;
+                for (name, text) in files {
+                    fs::write(target.join(name), text)?;
+                }
+                close(target)
+            }
+            Self::File(text) => {
+                target.parent().map_or(Ok(()), directory)?;
+                if !target.exists() {
+                    File::create(target)?;
+                }
+                directory(volumes)?;
+                scratch(volumes, VOLUME)?;
+                let file = volumes.join(ONLY);
+                fs::write(&file, text)?;
+                let nowhere = None::<&str>;
+                mount(Some(&file), target, nowhere, MsFlags::MS_BIND, nowhere)?;
+                close(target)?;
+                nix::mount::umount2(volumes, nix::mount::MntFlags::MNT_DETACH)?;
+                fs::remove_dir(volumes)
+            }
+        }
+    }
+}
+
+fn read(path: &Path, left: &mut u64) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    let length = File::open(path)?.take(*left + 1).read_to_end(&mut text)? as u64;
+    *left = left.checked_sub(length).ok_or(io::ErrorKind::FileTooLarge)?;
+    Ok(text)
+}
+
+fn close(target: &Path) -> io::Result<()> {
+    let nowhere = None::<&str>;
+    let again = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY;
+    Ok(mount(nowhere, target, nowhere, again | inert(), nowhere)?)
+}
