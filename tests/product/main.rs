@@ -9,6 +9,7 @@ mod diagnostics;
 mod doctor;
 mod entrances;
 mod image;
+mod manifests;
 mod migrate;
 mod reload;
 mod sandbox_settings;

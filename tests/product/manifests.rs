@@ -1,0 +1,217 @@
+//! Everything in `deploy`: it is valid, fits the program and fits itself.
+
+mod keys;
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use cmp_supervisor::{
+    budget::{Budget, Given},
+    container::{Bound, Container, Volume},
+};
+use serde_json::Value;
+
+use self::keys::unknown_keys;
+
+const MIB: u64 = 1 << 20;
+
+fn deploy() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy")
+}
+
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+/// The documents of a text, as Argo CD and Kubernetes read YAML.
+fn documents(text: &str) -> Vec<Value> {
+    let parts = text.split("\n---\n").filter(|part| !part.trim().is_empty());
+    let json = parts.map(|part| cmp_yaml::to_json(part.as_bytes()).unwrap());
+    json.map(|json| serde_json::from_slice(&json).unwrap()).collect()
+}
+
+/// All values in a document, itself included.
+fn inside(value: &Value) -> Vec<&Value> {
+    let below: Vec<_> = match value {
+        Value::Array(items) => items.iter().collect(),
+        Value::Object(members) => members.values().collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
+    };
+    [value].into_iter().chain(below.into_iter().flat_map(inside)).collect()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn items<'v>(value: &'v Value, key: &str) -> &'v [Value] {
+    value[key].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Asserts that the program accepts the arguments of a container.
+#[track_caller]
+fn assert_accepted(arguments: &Value) {
+    let words: Vec<_> = arguments.as_array().unwrap().iter().map(text).collect();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
+    let output = command.args(&words).arg("--help").output().unwrap();
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Asserts everything that must be true of a document with containers and volumes.
+#[track_caller]
+fn assert_sound(document: &Value, place: &str) {
+    let unknown = unknown_keys(document);
+    assert!(unknown.is_empty(), "{place}: {unknown:?}");
+    for part in inside(document) {
+        let name = text(&part["name"]);
+        if ["cmp-supervisor", "cmp-install"].contains(&name) && part.get("args").is_some() {
+            assert_accepted(&part["args"]);
+        }
+        if part.get("volumes").is_some() {
+            assert_mounted(part, place);
+        }
+    }
+}
+
+/// Asserts that each volume of ours is mounted, and each mount has a volume.
+#[track_caller]
+fn assert_mounted(pod: &Value, place: &str) {
+    let lists = ["initContainers", "containers", "extraContainers", "sidecarContainers"];
+    let containers = lists.iter().flat_map(|list| items(pod, list));
+    let mounts: Vec<_> =
+        containers.flat_map(|container| items(container, "volumeMounts")).collect();
+    let mounted: BTreeSet<_> = mounts.iter().map(|mount| text(&mount["name"])).collect();
+    let volumes: BTreeSet<_> = items(pod, "volumes").iter().map(|v| text(&v["name"])).collect();
+    let missing: Vec<_> = mounted.difference(&volumes).filter(|name| **name != "plugins").collect();
+    let idle: Vec<_> = volumes.difference(&mounted).collect();
+    assert!(missing.is_empty() && idle.is_empty(), "{place}: missing {missing:?}, idle {idle:?}");
+    let order = lists.iter().flat_map(|list| items(pod, list)).map(|c| text(&c["name"]));
+    let order: Vec<_> = order.filter(|name| name.starts_with("cmp-")).collect();
+    assert!(order.last().is_none_or(|name| *name == "cmp-supervisor"), "{place}: {order:?}");
+    assert!(mounts.iter().all(|mount| mount.get("subPath").is_none()), "{place}: no reload");
+}
+
+#[test]
+fn every_file_is_valid_and_fits_the_program() {
+    let mut found = 0;
+    for path in files(&deploy()) {
+        let place = path.display().to_string();
+        for document in documents(&fs::read_to_string(&path).unwrap()) {
+            // The parts of patches are checked after kustomize has put them together.
+            if !document.is_array() {
+                assert_sound(&document, &place);
+            }
+            for part in
+                inside(&document).into_iter().filter(|part| part["name"] == "cmp-supervisor")
+            {
+                found += usize::from(part.get("args").is_some_and(Value::is_array));
+                assert_fits(part, &document, &place);
+            }
+        }
+    }
+    assert!(found >= 6, "only {found} sidecars");
+}
+
+/// Asserts that the work volume beside a sidecar fits the memory of its requests.
+#[track_caller]
+fn assert_fits(sidecar: &Value, document: &Value, place: &str) {
+    let Some(limit) = sidecar["resources"]["limits"]["memory"].as_str() else { return };
+    let volumes = inside(document).into_iter().filter(|part| part["name"] == "cmp-work");
+    let sizes: Vec<_> = volumes.filter_map(|v| v["emptyDir"]["sizeLimit"].as_str()).collect();
+    let [size] = sizes[..] else { panic!("{place}: one work volume, not {sizes:?}") };
+    let budget = Budget::derive(&container(bytes(limit), bytes(size)), &given());
+    assert_eq!(budget.warnings, Vec::<String>::new(), "{place}");
+    assert!(bytes(size) <= budget.memory.amount, "{place}: {size} of {}", budget.memory.amount);
+}
+
+fn bytes(text: &str) -> u64 {
+    let (number, unit) = text.split_at(text.len() - 2);
+    number.parse::<u64>().unwrap() * if unit == "Gi" { 1024 * MIB } else { MIB }
+}
+
+fn container(memory: u64, size: u64) -> Container {
+    let bound = |amount| Bound { amount, source: "the manifest".into(), is_own: true };
+    let volume = Volume { in_memory: true, size, free: size, inodes: None, free_inodes: None };
+    Container {
+        memory: bound(memory),
+        processes: bound(1024),
+        cpu: bound(2000),
+        descriptors: bound(1 << 20),
+        volume,
+    }
+}
+
+fn given() -> Given {
+    Given { uids: 478, message: 100 * MIB, ..Given::default() }
+}
+
+#[test]
+fn kustomize_builds_every_overlay() {
+    if Command::new("kubectl").arg("version").arg("--client").output().is_err() {
+        // Not all distributions have a package of kubectl that knows components.
+        println!("skipped: needs kubectl");
+        return;
+    }
+    for entry in fs::read_dir(deploy().join("kustomize/overlays")).unwrap() {
+        let path = entry.unwrap().path();
+        let output = Command::new("kubectl").arg("kustomize").arg(&path).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {stderr}", path.display());
+        let built = documents(&String::from_utf8(output.stdout).unwrap());
+        for document in &built {
+            assert_sound_when_built(document, &path);
+        }
+        assert!(built.iter().any(|document| document["kind"] == "Deployment"));
+    }
+}
+
+#[track_caller]
+fn assert_sound_when_built(document: &Value, path: &Path) {
+    let is_base = path.ends_with("base");
+    let has_sidecar = inside(document).iter().any(|part| part["name"] == "cmp-work");
+    assert!(is_base || has_sidecar == (document["kind"] == "Deployment"), "{}", path.display());
+    if has_sidecar {
+        assert_sound(document, &path.display().to_string());
+    } else {
+        assert_eq!(unknown_keys(document), Vec::<String>::new(), "{}", path.display());
+    }
+}
+
+/// Everything that can become a definition.
+fn definitions() -> Vec<PathBuf> {
+    let named = |path: &PathBuf| {
+        let text = fs::read_to_string(path).unwrap();
+        text.contains("kind: ConfigManagementPlugin\n")
+            && !path.starts_with(deploy().join("helm-values"))
+    };
+    let plugins = files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("plugins.d"));
+    files(&deploy()).into_iter().chain(plugins).filter(named).collect()
+}
+
+#[test]
+fn no_example_takes_over_applications_that_argo_cd_renders_itself() {
+    let common =
+        ["Chart.yaml", "kustomization.yaml", "deployment.yaml", "main.jsonnet", "base/a.yaml"];
+    let application = tempfile::TempDir::with_prefix("cmp-common-").unwrap();
+    fs::create_dir(application.path().join("base")).unwrap();
+    for name in common {
+        fs::write(application.path().join(name), "kind: ConfigMap\n").unwrap();
+    }
+    let all = definitions();
+    assert!(all.len() >= 4, "{all:?}");
+    for definition in all {
+        let plugins = tempfile::TempDir::with_prefix("cmp-example-").unwrap();
+        fs::copy(&definition, plugins.path().join("plugin.yaml")).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
+        command.args(["match", "--isolation", "none", "--plugins-dir"]).arg(plugins.path());
+        let output = command.arg(application.path()).output().unwrap();
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(4), "{}: {stdout}{stderr}", definition.display());
+    }
+}
