@@ -29,7 +29,7 @@ mod proxy;
 mod threads;
 mod workspace;
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use bytes::Bytes;
 use cmp_sandbox::{Lease, Link, NoLease};
@@ -64,7 +64,7 @@ use crate::{
     access::is_missing,
     budget::Budget,
     plugin::Discovery,
-    volume::{FullVolume, WorkVolume},
+    volume::{FileThread, FullVolume, WorkVolume},
 };
 
 /// Serves requests. Cheap to clone.
@@ -86,6 +86,8 @@ pub struct Pipeline {
     pub converter: Converter,
     /// The volume of workspaces.
     pub volume: WorkVolume,
+    /// Looks at paths of `--read`, whose storage may not answer.
+    pub(crate) files: FileThread,
     /// Limits for archives.
     pub limits: ArchiveLimits,
     /// Settings of the supervisor for all commands.
@@ -277,9 +279,7 @@ impl Pipeline {
         self.volume.wait("the request did not start", wait.instant()).await?;
         let permit = self.permit(class, incoming, context).await?;
         let mut general = self.budget.borrow().each.bounds(&self.defaults.bounds);
-        // A path of `--read` that does not exist reveals nothing. One that the plugin
-        // itself names is an error.
-        general.read.retain(|path| !is_missing(path));
+        general.read = self.present(general.read).await;
         let bounds = command::bounds((&general, &self.defaults.inherited), &context.plugin);
         let wait = context.deadline.before_reading(incoming.unread(self.limits));
         let lease = wait.limit(self.link.lease(bounds)).await;
@@ -287,6 +287,19 @@ impl Pipeline {
         permit.bind(lease.id());
         context.progress.uid = Some(lease.uid());
         Ok((permit, lease))
+    }
+
+    /// The paths of `--read` that exist. One that does not reveals nothing; one that
+    /// the plugin itself names is an error. Storage that does not answer is closed.
+    async fn present(&self, mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
+        if paths.is_empty() {
+            return paths;
+        }
+        let look = move || {
+            paths.retain(|path| !is_missing(path));
+            paths
+        };
+        self.files.run(look).await.unwrap_or_default()
     }
 
     /// Waits for a place.

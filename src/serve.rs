@@ -50,7 +50,7 @@ use crate::{
     shutdown::Shutdown,
     state::measure,
     supervisor::Supervisor,
-    volume::WorkVolume,
+    volume::{FileThread, WorkVolume},
 };
 
 /// Time limit for tasks to be dropped at the end.
@@ -281,6 +281,7 @@ fn pipeline(config: &Serve, link: Link, budget: watch::Receiver<Budget>) -> Pipe
         names: Names::new(),
         converter,
         volume: WorkVolume::new(config.work_dir()).within(budget.clone()),
+        files: FileThread::new(),
         limits: ArchiveLimits {
             archive: config.max_archive,
             unpacked: UnpackLimits {
