@@ -157,7 +157,10 @@ fn silent(given: &Given<'_, '_>, path: &[&str], locator: &Locator<'_>) -> Option
         let lines = text.lines().map(str::trim);
         lines.filter(|line| !line.is_empty() && !line.starts_with('#') && !line.starts_with("set "))
     };
-    let is_to_stderr = |line: &str| line.ends_with(">&2") || line.ends_with("/dev/stderr");
+    // Another command of the line may print manifests.
+    let is_one = |line: &str| !line.contains("&&") && !line.contains([';', '|']);
+    let is_to_stderr =
+        |line: &str| is_one(line) && (line.ends_with(">&2") || line.ends_with("/dev/stderr"));
     let is_silent = commands().next().is_some() && commands().all(is_to_stderr);
     (path == ["spec", "generate"] && is_silent).then(|| {
         Diagnostic::new(Code::NoOutput, "the generate command prints everything to standard error")

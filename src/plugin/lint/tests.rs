@@ -123,3 +123,9 @@ fn a_fixed_path_in_tmp_is_reported_unless_it_is_only_read() {
     let named = "[/tmp/tools/helm]\n  sandbox: {read: [/tmp/tools]}";
     assert!(generate(named).is_empty());
 }
+
+#[test]
+fn a_line_with_another_command_may_print_manifests() {
+    assert_eq!(generate("[sh, -c, 'helm template . >&2']"), ["CMP0308 6:23"]);
+    assert!(generate("[sh, -c, 'helm template . && helm repo list >&2']").is_empty());
+}
