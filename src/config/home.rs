@@ -25,6 +25,9 @@ const DATA: u32 = 2;
 /// directory may be keys, and stay closed.
 const TOOLS: [&str; 4] = ["helm/repositories.yaml", "helmfile", "kustomize", "git"];
 
+/// File of helm with the addresses of repositories.
+const REPOSITORIES: &str = "repositories.yaml";
+
 /// Variables with paths that are read and not written.
 const READ: [&str; 5] = [
     "HELM_PLUGINS",
@@ -95,8 +98,13 @@ fn parts(homes: &[PathBuf], variables: Variables) -> Vec<HomePart> {
     // Data can be links into the cache in which helm has unpacked a plugin.
     let caches = helm_cache.into_iter().chain(below(".cache/helm"));
     let unpacked = caches.map(|cache| cache.join("plugins"));
-    let explicit = helm_config.map(part(helm(CONFIG), SETTINGS, true)).into_iter();
+    let repositories = helm_config.iter().map(|path| path.join(REPOSITORIES));
+    let explicit: Vec<_> = repositories
+        .map(part(helm(CONFIG).join(REPOSITORIES), SETTINGS, true))
+        .chain(helm_config.clone().map(part(helm(CONFIG), SETTINGS, true)))
+        .collect();
     explicit
+        .into_iter()
         .chain(helm_data.into_iter().chain(shares).map(part(helm(SHARE), DATA, true)))
         .chain(tools)
         // All else in directories that are set explicitly, but not in `/home`.

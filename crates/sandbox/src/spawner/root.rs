@@ -148,6 +148,15 @@ fn as_user(user: Option<u32>, act: impl FnOnce()) {
     }
 }
 
+/// Reads a file of this user, or else of another one.
+pub(super) fn read_as(user: u32, path: &Path) -> io::Result<Vec<u8>> {
+    let mut text = fs::read(path);
+    if text.is_err() {
+        as_user(Some(user), || text = fs::read(path));
+    }
+    text
+}
+
 /// Sets a directory's owner and mode.
 fn settle(file: &File, mode: u32, owner: Option<u32>) -> io::Result<()> {
     let (user, group) = match owner.filter(|_| geteuid().is_root()) {

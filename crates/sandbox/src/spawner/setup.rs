@@ -220,6 +220,9 @@ fn build(
     let policy = is_restricted.then(|| Policy::new(&paths.all(), &programs, &skeleton.opened()));
     let policy = policy.transpose()?;
     skeleton.add_mounts(policy.iter().flat_map(Policy::readable_mounts));
+    let is_open =
+        |path: &Path| policy.iter().flat_map(Policy::image).any(|at| path.starts_with(at));
+    skeleton.hold(is_open, |path| root::read_as(setup.shared_uid, path));
     let census_user = shared.is_none().then(|| Uid::from_raw(setup.shared_uid));
     let memory = if cgroups.is_ok() { None } else { ContainerMemory::find() };
     // The filter forbids it.

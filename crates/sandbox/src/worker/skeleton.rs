@@ -4,6 +4,7 @@
 //! copied that the tenant could not read itself.
 
 use std::{
+    collections::BTreeMap,
     ffi::OsStr,
     fs::{self, File, Metadata},
     io::{self, Read, Write},
@@ -11,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::read_paths::ReadPath;
+use super::{modes, read_paths::ReadPath};
 use crate::wire::skeleton::{HomePart, Skeleton};
 
 /// Most files and directories in HOME at the start of a request.
@@ -24,11 +25,16 @@ const MAX_BYTES: u64 = 1024 * 1024;
 
 const EXECUTABLE: u32 = 0o111;
 
+/// A UID that owns no file.
+const NOBODY: u32 = u32::MAX;
+
 /// The parts of the image's HOME that exist.
 #[derive(Debug, Default)]
 pub(crate) struct HomeContents {
     homes: Vec<PathBuf>,
     parts: Vec<HomePart>,
+    /// Texts of files that their modes close to requests, by their sources.
+    texts: BTreeMap<PathBuf, Vec<u8>>,
 }
 
 impl HomeContents {
@@ -39,7 +45,7 @@ impl HomeContents {
             Some(HomePart { source, ..part })
         };
         let parts = skeleton.parts.into_iter().filter_map(real).collect();
-        Self { homes: skeleton.homes, parts }
+        Self { homes: skeleton.homes, parts, texts: BTreeMap::new() }
     }
 
     /// Adds mounts that are in a HOME of the image.
@@ -54,6 +60,24 @@ impl HomeContents {
         opened.map(|part| part.source.clone()).collect()
     }
 
+    /// Reads single files that requests may have and that their modes close to them:
+    /// helm writes `repositories.yaml` with mode 0600. `is_open` decides by the path.
+    pub(crate) fn hold(
+        &mut self,
+        is_open: impl Fn(&Path) -> bool,
+        read: impl Fn(&Path) -> io::Result<Vec<u8>>,
+    ) {
+        let sources = self.parts.iter().filter(|part| part.opens).map(|part| &part.source);
+        let closed = sources.filter(|path| {
+            let is_small = |about: Metadata| about.is_file() && about.len() <= MAX_FILE;
+            fs::metadata(path).is_ok_and(is_small)
+                && is_open(path)
+                && modes::closed(path, NOBODY).is_some()
+        });
+        let texts = closed.filter_map(|path| Some((path.clone(), read(path).ok()?)));
+        self.texts = texts.collect();
+    }
+
     /// Fills a HOME. Paths that the request may read and that are in a HOME of
     /// the image become links at the same place.
     pub(super) fn fill(&self, home: &Path, read_paths: &[ReadPath]) -> io::Result<()> {
@@ -63,7 +87,10 @@ impl HomeContents {
         let mut filler = Filler { entries: MAX_ENTRIES, bytes: MAX_BYTES, copies: false };
         for HomePart { source, target, depth, .. } in parts.chain(named) {
             filler.copies = depth > 0;
-            filler.place(&source, &home.join(target), depth)?;
+            match self.texts.get(&source) {
+                Some(text) => filler.write(text, &home.join(target))?,
+                None => filler.place(&source, &home.join(target), depth)?,
+            }
         }
         Ok(())
     }
@@ -104,10 +131,14 @@ impl Filler {
         } else {
             symlink(source, target)
         };
-        match made {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            made => made,
-        }
+        unless_it_exists(made)
+    }
+
+    fn write(&mut self, text: &[u8], target: &Path) -> io::Result<()> {
+        self.bytes = self.bytes.saturating_sub(text.len() as u64);
+        target.parent().map_or(Ok(()), fs::create_dir_all)?;
+        let made = File::create_new(target).and_then(|mut file| file.write_all(text));
+        unless_it_exists(made)
     }
 
     fn entries_of(&mut self, source: &Path, target: &Path, depth: u32) -> io::Result<()> {
@@ -134,6 +165,13 @@ impl Filler {
 fn open(path: &Path) -> Option<(Metadata, File)> {
     let about = fs::metadata(path).ok()?;
     (about.is_file() || about.is_dir()).then(|| File::open(path).ok()).flatten().map(|f| (about, f))
+}
+
+fn unless_it_exists(made: io::Result<()>) -> io::Result<()> {
+    match made {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
 }
 
 fn is_real_directory(path: &Path) -> bool {
@@ -188,6 +226,28 @@ mod tests {
             assert_eq!(fs::read_link(at(name)).unwrap(), image.path().join("c").join(name));
         }
         fs::write(at("new"), "tools can write here").unwrap();
+    }
+
+    #[test]
+    fn the_text_of_a_closed_file_is_held_if_its_path_is_open() {
+        let image = tree(&[("key", "k"), ("dir/key", "k"), ("open", "o")]);
+        let close = |name: &str| {
+            let mode = fs::Permissions::from_mode(0o600);
+            fs::set_permissions(image.path().join(name), mode).unwrap();
+        };
+        fs::set_permissions(image.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        close("key");
+        close("dir/key");
+        let parts = ["key", "dir", "open"].map(|name| part(&image, name, name, 1));
+        let held = |is_open| {
+            let mut contents = contents(&image, parts.to_vec());
+            contents.hold(|_| is_open, |path| fs::read(path));
+            contents
+        };
+        assert_eq!(held(true).texts.into_keys().collect::<Vec<_>>(), [image.path().join("key")]);
+        assert!(held(false).texts.is_empty());
+        let home = filled(&held(true), &[]);
+        fs::write(home.path().join("key"), "tools can change it").unwrap();
     }
 
     #[test]
