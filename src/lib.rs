@@ -31,6 +31,7 @@
 //!   supervisor, which reports to it by [`event`].
 //! - [`migrate`] replaces the sidecars in manifests by this one.
 //! - [`install`] copies the program into another container's directory.
+//! - `programs` finds the programs of plugins' commands.
 //! - `access` gives access to our directories back, and `accept` waits if connections
 //!   cannot be accepted.
 //! - [`shutdown`] stops everything in order.
@@ -55,6 +56,7 @@ pub mod migrate;
 pub mod plugin;
 mod plural;
 pub mod probe;
+mod programs;
 pub mod request;
 pub mod serve;
 pub mod settings;

@@ -13,10 +13,12 @@ mod places;
 mod snapshot;
 mod source;
 mod stamp;
+mod usable;
 mod watch;
 
 use std::time::{Duration, Instant, SystemTime};
 
+use bytes::Bytes;
 use cmp_sandbox::Tier;
 use tokio::sync::watch::{Sender, channel};
 use tracing::{error, info, warn};
@@ -31,6 +33,7 @@ use self::{
     grace::{Decision, Grace},
     history::{Digests, History, digests},
     places::PlacesReader,
+    usable::Usability,
 };
 pub(crate) use self::{
     ignored::{Exclusion, Ignored},
@@ -59,6 +62,7 @@ pub struct Loader {
     watching: bool,
     /// Problems that were logged last time, so that each is logged once.
     logged: Vec<String>,
+    usability: Usability,
 }
 
 /// Reads definitions once, without checking their `minimumIsolation`. Returns the
@@ -99,8 +103,15 @@ impl Loader {
             last: None,
             watching: false,
             logged: Vec::new(),
+            usability: Usability::default(),
         };
         (loader, state)
+    }
+
+    /// At each read, also looks for the programs of commands in this `PATH`.
+    #[must_use]
+    pub fn with_programs(self, search: Bytes) -> Self {
+        Self { usability: Usability::new(search), ..self }
     }
 
     /// Reads all definitions once. If reading fails, the definitions stay as they
@@ -146,7 +157,7 @@ impl Loader {
             (true, true) => Reload::Applied,
             (true, false) => Reload::Unchanged,
         };
-        self.publish(|loader, state| {
+        self.publish(&catalog.clone(), |loader, state| {
             loader.history.settle(state, catalog, &loader.ledger);
             State { result, problems, kept: None, ..std::mem::take(state) }
         });
@@ -157,7 +168,8 @@ impl Loader {
         if self.state.borrow().kept.is_some() {
             info!("definitions can be read again; nothing has changed");
         }
-        self.publish(|_, state| {
+        let desired = self.state.borrow().desired.clone();
+        self.publish(&desired, |_, state| {
             let is_good = state.problems.is_empty();
             let result = if is_good { Reload::Unchanged } else { Reload::Partial };
             State { result, kept: None, ..std::mem::take(state) }
@@ -172,12 +184,21 @@ impl Loader {
             warn!(reason, seconds_left, "keeping the last definitions");
         }
         let kept = Some(Kept { reason, seconds_left });
-        self.publish(|_, state| State { result: Reload::Rejected, kept, ..std::mem::take(state) });
+        let desired = self.state.borrow().desired.clone();
+        self.publish(&desired, |_, state| State {
+            result: Reload::Rejected,
+            kept,
+            ..std::mem::take(state)
+        });
     }
 
-    fn publish(&self, change: impl FnOnce(&Self, &mut State) -> State) {
+    /// Publishes a change of the state, after which `desired` are the definitions.
+    fn publish(&mut self, desired: &Catalog, change: impl FnOnce(&Self, &mut State) -> State) {
+        // Not while the state is locked, because this accesses files.
+        let unusable = self.usability.examine(desired);
         self.state.send_modify(|state| {
             *state = change(self, state);
+            state.unusable = unusable;
             state.watching = self.watching;
             if state.is_good() {
                 state.good_since = Some(SystemTime::now());

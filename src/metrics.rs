@@ -60,6 +60,7 @@ const RECEIVED: &str = "argocd_cmp_stream_received_bytes";
 const TIMEOUTS: &str = "argocd_cmp_timeouts_total";
 const DEADLINE_USED: &str = "argocd_cmp_request_deadline_used_ratio";
 const EMPTY: &str = "argocd_cmp_empty_responses_total";
+const ENCRYPTED: &str = "argocd_cmp_encrypted_manifests_total";
 
 /// The method of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -144,7 +145,7 @@ impl Metrics {
         self.handle.run_upkeep();
     }
 
-    /// Sets whether the plugin's socket answers.
+    /// Sets whether the plugin's socket answers and its programs exist.
     pub fn plugin_up(&self, plugin: &str, up: bool) {
         let label = Label::new("plugin", plugin.to_owned());
         self.gauge(PLUGIN_UP, &[label]).set(f64::from(u8::from(up)));
@@ -174,7 +175,7 @@ impl Metrics {
 
     fn describe(&self) {
         self.describe_gauge(BUILD_INFO, "Version of this program; always 1.");
-        self.describe_gauge(PLUGIN_UP, "1 if the plugin's socket answers.");
+        self.describe_gauge(PLUGIN_UP, "1 if the plugin's socket answers and its programs exist.");
         self.describe_counter(REQUESTS, "Requests that ended, by outcome.");
         self.describe_seconds(REQUEST_DURATION, "Time from a request's start to its answer.");
         self.describe_seconds(PHASE_DURATION, "Time in each phase of a request.");
@@ -190,6 +191,10 @@ impl Metrics {
         self.describe_counter(
             EMPTY,
             "Answers without a manifest; with pruning, resources are deleted.",
+        );
+        self.describe_counter(
+            ENCRYPTED,
+            "Manifests with values that are still encrypted, or with placeholders.",
         );
         self.describe_reload();
         self.describe_budget();
@@ -243,6 +248,11 @@ impl PluginMetrics {
         self.metrics.counter(EMPTY, &[self.label()]).increment(1);
     }
 
+    /// Counts manifests that are still encrypted.
+    pub fn encrypted(&self, manifests: u64) {
+        self.metrics.counter(ENCRYPTED, &[self.label()]).increment(manifests);
+    }
+
     /// Records the duration of a request's phase.
     pub fn phase(&self, phase: &'static str, took: Duration) {
         let labels = [self.label(), Label::new("phase", phase)];
@@ -265,6 +275,7 @@ impl PluginMetrics {
     fn initialise(&self) {
         self.metrics.gauge(PLUGIN_UP, &[self.label()]).increment(0.0);
         self.metrics.counter(EMPTY, &[self.label()]).absolute(0);
+        self.metrics.counter(ENCRYPTED, &[self.label()]).absolute(0);
         self.waiting().increment(0.0);
         for method in Method::ALL {
             self.in_flight(method).increment(0.0);
@@ -321,6 +332,16 @@ mod tests {
         ] {
             assert!(page.contains(line), "{line} is not in {page}");
         }
+    }
+
+    #[test]
+    fn encrypted_manifests_are_counted() {
+        let metrics = Metrics::new();
+        let plugin = metrics.plugin("p");
+        let count = r#"argocd_cmp_encrypted_manifests_total{plugin="p"} "#;
+        assert!(metrics.render().contains(&format!("{count}0")));
+        plugin.encrypted(2);
+        assert!(metrics.render().contains(&format!("{count}2")));
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod command;
 mod convert;
 mod deadline;
 mod discovery;
+mod encrypted;
 mod excess;
 mod files;
 mod hint;
@@ -41,11 +42,13 @@ use self::{
     admission::{Admission, Class, Entry, Lanes, NoPermit, Permit, Place},
     announcement::InvalidAnnouncements,
     discovery::{MatchKey, Pattern},
+    encrypted::Suspects,
 };
 pub use self::{
     convert::{Converter, EncodeAnnouncements},
     deadline::{Clock, Deadline, DeadlinePassed},
     discovery::{IndexedArchive, MatchAnswer, MatchCache, Undecided},
+    encrypted::Encrypted,
     excess::Excess,
     hint::Hint,
     incoming::{
@@ -165,8 +168,11 @@ impl Pipeline {
         // The UID is free from here on. The place is not, so that few outputs wait.
         drop(workspace);
         context.progress.enter(Phase::Split);
-        let manifests = self.converter.split(output, &context.deadline).await?;
-        Ok(manifests.at_least(plugin.limits.minimum_manifests)?)
+        let suspects = Suspects::of(&plugin);
+        let manifests = self.converter.split(output, suspects, &context.deadline).await?;
+        context.progress.leaves_encrypted(manifests.encrypted());
+        let manifests = manifests.at_least(plugin.limits.minimum_manifests)?;
+        Ok(if plugin.limits.refuse_encrypted { manifests.decrypted()? } else { manifests })
     }
 
     /// Asks whether the plugin claims an application.

@@ -48,7 +48,7 @@ use crate::{
         admission::{Admission, Lanes},
     },
     shutdown::Shutdown,
-    state::measure,
+    state::{State, measure},
     supervisor::Supervisor,
     volume::{FileThread, WorkVolume},
 };
@@ -187,8 +187,7 @@ async fn run(
 ) -> Result<(), NotServing> {
     let metrics = Metrics::new();
     let places = config.places();
-    let grace = config.empty_grace.0;
-    let (mut loader, state) = Loader::new(places.clone(), abilities.tier, grace, metrics.clone());
+    let (mut loader, state) = loader(config, abilities, &metrics);
     warn_of_missing_paths(&config.bounds().read);
     loader.load()?;
     let static_mounts = warn_of_static_mounts(&places, &metrics);
@@ -246,6 +245,16 @@ async fn run(
     // The spawner ends when the last link is dropped.
     drop(link);
     result
+}
+
+fn loader(
+    config: &Serve,
+    abilities: &Abilities,
+    metrics: &Metrics,
+) -> (Loader, watch::Sender<State>) {
+    let (places, grace) = (config.places(), config.empty_grace.0);
+    let (loader, state) = Loader::new(places, abilities.tier, grace, metrics.clone());
+    (loader.with_programs(config::search()), state)
 }
 
 fn common(

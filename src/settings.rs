@@ -17,7 +17,7 @@ pub use self::{
 };
 
 /// All settings of `serve` and of plugin.yaml, in the order of the help.
-pub static ALL: [&Setting; 37] = [
+pub static ALL: [&Setting; 38] = [
     &PLUGINS_DIR,
     &SOCKET_DIR,
     &WORK_DIR,
@@ -45,6 +45,7 @@ pub static ALL: [&Setting; 37] = [
     &FILES,
     &OUTPUT,
     &MINIMUM_MANIFESTS,
+    &REFUSE_ENCRYPTED,
     &MAX_REQUESTS,
     &REQUESTS,
     &MAX_QUEUE,
@@ -120,7 +121,7 @@ pub enum Kind {
     Ports,
     /// First and last UID.
     Uids,
-    /// A yes without a value.
+    /// A yes: a flag without a value, or `true`.
     Switch,
     /// One of some words.
     Word,

@@ -46,6 +46,9 @@ pub struct State {
     pub origins: BTreeMap<PluginName, Origin>,
     /// All problems of definitions; set by the loader.
     pub problems: Vec<Problem>,
+    /// The reasons why requests of plugins fail although they have a socket; set by
+    /// the loader.
+    pub unusable: BTreeMap<PluginName, Vec<String>>,
     /// The result of the last read of the definitions.
     pub result: Reload,
     /// Number of changes of the set of definitions since the start; the first set
@@ -158,8 +161,9 @@ impl State {
         let origin = self.origins.get(name);
         let is_about = |problem: &&Problem| origin.is_some_and(|origin| origin.is_in(problem));
         let problems: Vec<_> = self.problems.iter().filter(is_about).collect();
-        let failure = self.failed.get(name);
+        let (failure, unusable) = (self.failed.get(name), self.unusable.get(name));
         let state = match (self.served.get(name), failure) {
+            (Some(_), _) if unusable.is_some() => PluginState::Unusable,
             (Some(_), _) if problems.iter().any(|problem| problem.stale) => PluginState::Stale,
             (Some(_), _) => PluginState::Serving,
             (None, Some(_)) => PluginState::Failed,
@@ -174,7 +178,12 @@ impl State {
             loaded_at: origin.map(|origin| rfc3339(origin.loaded_at)),
             hash: origin.map(|origin| origin.digest.short()),
             queue: None,
-            problems: problems.into_iter().map(Problem::text).chain(failure.cloned()).collect(),
+            problems: problems
+                .into_iter()
+                .map(Problem::text)
+                .chain(failure.cloned())
+                .chain(unusable.into_iter().flatten().cloned())
+                .collect(),
         }
     }
 }

@@ -26,7 +26,8 @@ use self::{
 use crate::{
     config::{self, ReportFormat, Validate},
     loader::Ledger,
-    plugin::{Catalog, Problem, Severity},
+    plugin::{Catalog, Code, Diagnostic, Problem, Reading, Severity},
+    programs,
 };
 
 /// Exit code if there are errors.
@@ -63,7 +64,7 @@ pub fn validate(options: &Validate) -> io::Result<u8> {
     print(&text)?;
     Ok(if report.count(Severity::Error) > 0 {
         ERRORS
-    } else if options.deny_warnings && report.count(Severity::Warning) > 0 {
+    } else if options.deny_warnings && report.has_warnings() {
         WARNINGS
     } else {
         0
@@ -75,8 +76,10 @@ impl Validation {
         // The sidecar's isolation is not known here, so every minimumIsolation is accepted.
         let mut ledger = Ledger::new(Tier::Namespaces);
         let files = inputs.iter().filter(|input| input.kind != InputKind::Ignored);
-        let files = files.map(|input| (input.path.clone(), input.readings()));
-        let (catalog, mut problems) = ledger.take(files);
+        let files: Vec<_> = files.map(|input| (input.path.clone(), input.readings())).collect();
+        let programs = missing_programs(&files);
+        let (catalog, mut problems) = ledger.take(files.into_iter());
+        problems.extend(programs);
         problems.extend(ledger.warnings().iter().cloned());
         problems.extend(inputs.iter().filter_map(Input::note));
         problems.extend(reload.iter().flat_map(ReloadPreview::problems));
@@ -92,6 +95,15 @@ impl Validation {
         self.problems.iter().filter(|problem| problem.problem.severity() == severity).count()
     }
 
+    /// True if there are warnings about definitions. The sidecar may have programs
+    /// that this machine lacks.
+    fn has_warnings(&self) -> bool {
+        let is_about_it = |problem: &Problem| {
+            problem.problem.severity() == Severity::Warning && problem.problem.code != Code::Program
+        };
+        self.problems.iter().any(is_about_it)
+    }
+
     fn files(&self) -> usize {
         self.inputs.iter().filter(|input| input.kind == InputKind::File).count()
     }
@@ -105,6 +117,27 @@ impl Validation {
 /// Names and contents of all files at these paths.
 pub(crate) fn texts(paths: &[PathBuf]) -> Vec<(String, input::Content)> {
     input::collect(paths).into_iter().map(Input::into_text).collect()
+}
+
+/// Warnings about programs that this machine lacks.
+fn missing_programs(files: &[(String, Vec<Reading>)]) -> Vec<Problem> {
+    let search = config::search();
+    let all = files.iter().flat_map(|(file, readings)| readings.iter().map(move |one| (file, one)));
+    let found = all.flat_map(|(file, reading)| {
+        let missing = reading.definition.iter().flat_map(|one| programs::missing(one, &search));
+        missing.map(move |missing| {
+            let mut regions = reading.program_regions.iter();
+            let region = regions.find(|(key, _)| *key == missing.key).map(|(_, region)| *region);
+            let problem = Diagnostic::new(Code::Program, missing.to_string())
+                .at(region)
+                .label("cannot run on this machine")
+                .note("in a sidecar that lacks it too, every request that needs it fails, and the plugin is not up")
+                .help(missing.remedy());
+            let (file, place) = (file.clone(), reading.place.clone());
+            Problem { file, place, stale: false, problem }
+        })
+    });
+    found.collect()
 }
 
 /// Writes a result to standard output. A closed pipe is no error.

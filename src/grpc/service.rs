@@ -7,7 +7,7 @@ use prost::Message;
 use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::{Request, Response, Status, Streaming};
-use tracing::Instrument;
+use tracing::{Instrument, warn};
 
 use super::{
     call::Call,
@@ -120,6 +120,9 @@ impl ConfigManagementPluginService for PluginService {
             let manifests = self.pipeline.generate(incoming, &mut call.context).await?;
             if manifests.is_empty() {
                 self.metrics.empty();
+            }
+            if let Some(found) = manifests.encrypted() {
+                warn!(error = %found, "an answer is not decrypted");
             }
             self.check(manifests.into_message())
         })

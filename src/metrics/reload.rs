@@ -58,6 +58,8 @@ pub enum PluginState {
     Serving,
     /// Its file has become invalid; the last good definition is served.
     Stale,
+    /// Its socket answers, but a program of its commands is missing.
+    Unusable,
     /// Its socket is about to be created.
     #[default]
     Starting,
@@ -113,15 +115,15 @@ impl WatchError {
 }
 
 impl PluginState {
-    /// True if the plugin's socket answers.
+    /// True if the plugin's socket answers and its programs exist.
     #[must_use]
-    pub fn is_served(self) -> bool {
+    pub fn is_up(self) -> bool {
         matches!(self, Self::Serving | Self::Stale)
     }
 
     /// All states.
-    pub const ALL: [Self; 5] =
-        [Self::Serving, Self::Stale, Self::Starting, Self::Failed, Self::Invalid];
+    pub const ALL: [Self; 6] =
+        [Self::Serving, Self::Stale, Self::Unusable, Self::Starting, Self::Failed, Self::Invalid];
 
     /// The name in metrics and answers.
     #[must_use]
@@ -129,6 +131,7 @@ impl PluginState {
         match self {
             Self::Serving => "serving",
             Self::Stale => "stale",
+            Self::Unusable => "unusable",
             Self::Starting => "starting",
             Self::Failed => "failed",
             Self::Invalid => "invalid",

@@ -41,6 +41,8 @@ pub struct Reading {
     pub name_region: Option<Region>,
     /// Region of `minimumIsolation`, or of its parent if it is missing.
     pub isolation_region: Option<Region>,
+    /// Region of each command's program, with the path of the command's key.
+    pub program_regions: Vec<(&'static str, Region)>,
     /// Problems and notes, in the order of the text.
     pub diagnostics: Vec<Diagnostic>,
 }
@@ -54,6 +56,7 @@ impl Reading {
             definition: None,
             name_region: None,
             isolation_region: None,
+            program_regions: Vec::new(),
             diagnostics: vec![reason],
         }
     }
@@ -274,7 +277,14 @@ impl<'d> Document<'d> {
         let name_region = locator.value(&keys(&["metadata", "name"]).collect::<Vec<_>>());
         let isolation = ["spec", "sandbox", "minimumIsolation"];
         let isolation_region = locator.value(&keys(&isolation).collect::<Vec<_>>());
-        Reading { place, definition, name_region, isolation_region, diagnostics }
+        let program = |key: &'static str| {
+            let words: Vec<_> = key.split('.').collect();
+            let path: Vec<_> = keys(&words).chain([Step::Index(0)]).collect();
+            Some((key, locator.value(&path)?))
+        };
+        let programs = PluginDefinition::COMMANDS.into_iter().filter_map(program);
+        let program_regions = programs.collect();
+        Reading { place, definition, name_region, isolation_region, program_regions, diagnostics }
     }
 }
 

@@ -107,6 +107,8 @@ pub enum Code {
     Unreadable,
     /// An ignored entry of a plugins directory.
     Ignored,
+    /// A program that cannot run on this machine.
+    Program,
     /// Less isolation than the definition requires.
     Isolation,
 }
@@ -152,6 +154,7 @@ impl Code {
         (Self::SharedPath, 314, Severity::Warning, "a fixed path in a shared directory"),
         (Self::Unreadable, 404, Severity::Error, "a file that cannot be read"),
         (Self::Ignored, 405, Severity::Note, "an ignored entry"),
+        (Self::Program, 407, Severity::Warning, "a program that cannot run here"),
         (Self::Isolation, 408, Severity::Error, "less isolation than required"),
     ];
 

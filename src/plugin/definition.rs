@@ -31,6 +31,26 @@ pub struct PluginDefinition {
     pub limits: Limits,
 }
 
+impl PluginDefinition {
+    /// Paths of the keys of commands.
+    pub(super) const COMMANDS: [&'static str; 4] = [
+        "spec.init.command",
+        "spec.generate.command",
+        "spec.discover.find.command",
+        "spec.parameters.dynamic.command",
+    ];
+
+    /// The commands, each with the path of its key.
+    pub fn commands(&self) -> impl Iterator<Item = (&'static str, &CommandLine)> {
+        let discovery = match &self.discovery {
+            Some(Discovery::Command(command)) => Some(command),
+            Some(Discovery::FileName(_) | Discovery::Glob(_)) | None => None,
+        };
+        let lines = [self.init.as_ref(), Some(&self.generate), discovery, self.dynamic.as_ref()];
+        Self::COMMANDS.into_iter().zip(lines).filter_map(|(key, line)| Some((key, line?)))
+    }
+}
+
 /// Method by which a plugin recognises its applications. If a definition has
 /// several, Argo CD uses the first one in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -53,6 +53,8 @@ pub struct Limits {
     /// Fewer manifests are an error. With automated pruning, an empty answer
     /// deletes the application's resources.
     pub minimum_manifests: usize,
+    /// Manifests that are still encrypted are an error.
+    pub refuse_encrypted: bool,
 }
 
 impl Sandbox {

@@ -10,6 +10,7 @@ use super::{
     announcement::{InvalidAnnouncements, announce},
     captured::{Captured, OutputRoom},
     deadline::{Deadline, DeadlinePassed},
+    encrypted::Suspects,
     manifests::{InvalidOutput, Manifests, charged},
     memory::ResponseMemory,
     threads::Threads,
@@ -65,6 +66,7 @@ impl Converter {
     pub(super) async fn split(
         &self,
         output: Captured,
+        suspects: Suspects,
         deadline: &Deadline,
     ) -> Result<Manifests, RequestError> {
         let Captured { text: output, mut charge } = output;
@@ -73,7 +75,7 @@ impl Converter {
             // A few aliases may stand for megabytes, so this stops when it is asked.
             match Manifests::parse(&output, limit, &mut |_| false) {
                 Err(InvalidOutput::Stopped) => {}
-                done => return Ok(done?),
+                done => return Ok(done?.examined(suspects)),
             }
         }
         let output = Arc::new(with_line_end(output));
@@ -82,7 +84,7 @@ impl Converter {
         let mut granted = most.min(MAX_TIMES * length);
         loop {
             charge.grow(granted, deadline).await?;
-            match self.attempt(&output, granted, deadline).await? {
+            match self.attempt((&output, suspects), granted, deadline).await? {
                 Attempt::Done(done) => {
                     let manifests = done?;
                     drop(output);
@@ -105,7 +107,7 @@ impl Converter {
     /// Converts an output within `granted` bytes of memory.
     async fn attempt(
         &self,
-        output: &Arc<Vec<u8>>,
+        (output, suspects): (&Arc<Vec<u8>>, Suspects),
         granted: usize,
         deadline: &Deadline,
     ) -> Result<Attempt, RequestError> {
@@ -120,7 +122,7 @@ impl Converter {
             match Manifests::parse(&output, limit, &mut watch) {
                 Err(InvalidOutput::Stopped) if needed > granted => Some(Attempt::Needs(needed)),
                 Err(InvalidOutput::Stopped) => None,
-                done => Some(Attempt::Done(done)),
+                done => Some(Attempt::Done(done.map(|done| done.examined(suspects)))),
             }
         });
         let passed = || DeadlinePassed(*deadline);
@@ -204,7 +206,7 @@ mod tests {
         output: Vec<u8>,
         deadline: &Deadline,
     ) -> Result<Manifests, RequestError> {
-        converter.split(converter.room().close(output), deadline).await
+        converter.split(converter.room().close(output), Suspects::default(), deadline).await
     }
 
     /// Short entries need many times their size.
@@ -250,7 +252,11 @@ mod tests {
         let converter = Converter { memory: ResponseMemory::new(budget), ..converter(AMPLE) };
         let mut captured = converter.room().close(output);
         captured.charge = ResponseMemory::fixed(AMPLE).charge();
-        let error = converter.split(captured, &Deadline::none()).await.unwrap_err().to_string();
+        let error = converter
+            .split(captured, Suspects::default(), &Deadline::none())
+            .await
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("that one output may have (a small container): raise"), "{error}");
     }
 

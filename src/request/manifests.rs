@@ -10,6 +10,7 @@ use cmp_yaml::{
 };
 use thiserror::Error;
 
+use super::encrypted::{Encrypted, Suspects};
 use crate::{budget::show, plural::plural};
 
 /// The number and wire type of `manifests` in the answer's message.
@@ -26,6 +27,7 @@ const MAX_LENGTH: usize = 10;
 pub struct Manifests {
     message: Bytes,
     count: usize,
+    encrypted: Option<Encrypted>,
 }
 
 /// Reasons why output is not a list of manifests.
@@ -72,6 +74,10 @@ pub enum InvalidOutput {
         /// The origin of the memory for outputs.
         origin: Cow<'static, str>,
     },
+    /// Some of its manifests are still encrypted, and the plugin's definition refuses
+    /// that.
+    #[error("{0}; its spec.limits.refuseEncrypted refuses this answer")]
+    Encrypted(Box<Encrypted>),
     /// It has fewer manifests than the plugin's definition demands.
     #[error(
         "the plugin printed {}, and its spec.limits.minimumManifests demands at least \
@@ -108,13 +114,33 @@ impl Manifests {
             }
         })?;
         message.shrink_to_fit();
-        Ok(Self { message: message.into(), count: writer.count })
+        Ok(Self { message: message.into(), count: writer.count, encrypted: None })
     }
 
     /// Returns an error if there are fewer than `wanted`.
     pub fn at_least(self, wanted: usize) -> Result<Self, InvalidOutput> {
         let got = self.len();
         if got < wanted { Err(InvalidOutput::Few { got, wanted }) } else { Ok(self) }
+    }
+
+    /// Looks for manifests that are still encrypted.
+    pub(super) fn examined(self, suspects: Suspects) -> Self {
+        let encrypted = suspects.find(&self.message, Texts(&self.message));
+        Self { encrypted, ..self }
+    }
+
+    /// The manifests that are still encrypted, if any were found.
+    #[must_use]
+    pub fn encrypted(&self) -> Option<&Encrypted> {
+        self.encrypted.as_ref()
+    }
+
+    /// Returns an error if some are still encrypted.
+    pub(super) fn decrypted(self) -> Result<Self, InvalidOutput> {
+        match self.encrypted {
+            Some(found) => Err(InvalidOutput::Encrypted(found.into())),
+            None => Ok(self),
+        }
     }
 
     /// Keeps `charge` until the last copy of the message is dropped.
@@ -160,6 +186,23 @@ struct Charged<T> {
 impl<T> AsRef<[u8]> for Charged<T> {
     fn as_ref(&self) -> &[u8] {
         &self.message
+    }
+}
+
+/// The texts of the manifests in a message.
+struct Texts<'m>(&'m [u8]);
+
+impl<'m> Iterator for Texts<'m> {
+    type Item = &'m [u8];
+
+    fn next(&mut self) -> Option<&'m [u8]> {
+        let (_field, rest) = self.0.split_first()?;
+        let digits = rest.iter().take(MAX_LENGTH).position(|digit| digit & 0x80 == 0)? + 1;
+        let (length, rest) = rest.split_at_checked(digits)?;
+        let add = |sum: usize, digit: &u8| sum << 7 | usize::from(digit & 0x7F);
+        let (text, rest) = rest.split_at_checked(length.iter().rev().fold(0, add))?;
+        self.0 = rest;
+        Some(text)
     }
 }
 
@@ -233,6 +276,7 @@ mod tests {
             let texts = ["1".to_owned(), format!("\"{}\"", "x".repeat(length)), "2".to_owned()];
             let manifests = parse(&texts.join("\n---\n")).unwrap();
             assert_eq!(manifests.len(), 3);
+            assert!(Texts(&manifests.message).eq(texts.iter().map(String::as_bytes)));
             let expected = texts.iter().flat_map(|text| {
                 let mut field = vec![10];
                 prost::encode_length_delimiter(text.len(), &mut field).unwrap();

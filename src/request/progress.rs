@@ -8,7 +8,7 @@ use std::{
 use cmp_sandbox::{Redactor, Unpacked, Usage};
 use serde::{Deserialize, Serialize};
 
-use super::deadline::Deadline;
+use super::{deadline::Deadline, encrypted::Encrypted};
 use crate::{
     metrics::{PluginMetrics, Waiting},
     plugin::PluginDefinition,
@@ -101,6 +101,13 @@ impl Progress {
         self.current = Some((phase, now));
         let metrics = self.metrics.as_ref().filter(|_| phase == Phase::Queue);
         self.waiting = metrics.map(PluginMetrics::waits);
+    }
+
+    /// Counts manifests that are still encrypted.
+    pub(super) fn leaves_encrypted(&self, found: Option<&Encrypted>) {
+        if let (Some(metrics), Some(found)) = (&self.metrics, found) {
+            metrics.encrypted(found.count() as u64);
+        }
     }
 
     /// Ends the last phase.

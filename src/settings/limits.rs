@@ -90,6 +90,11 @@ pub static MINIMUM_MANIFESTS: Setting = setting(Request, COUNT)
     .default("0")
     .about("Fewer manifests are an error; with automated pruning, an empty answer deletes the application's resources");
 
+pub static REFUSE_ENCRYPTED: Setting = setting(Request, Kind::Switch)
+    .key("limits", "refuseEncrypted")
+    .default("false")
+    .about("Manifests that sops has encrypted, or with placeholders of argocd-vault-plugin, are an error instead of a warning");
+
 pub static MAX_REQUESTS: Setting = setting(Admission, PLACES)
     .flag("max-requests", "CMP_SUPERVISOR_MAX_REQUESTS")
     .derived("half of the leases that --uid-range allows; fewer in a small container")

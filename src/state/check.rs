@@ -150,10 +150,13 @@ fn definitions(state: &State) -> String {
 }
 
 fn plugins(state: &State) -> String {
-    let (served, desired) = (state.served.iter().count(), state.desired.iter().count());
+    let (served, desired) = (state.served.len(), state.desired.len());
     let mut text = format!("{served} of {desired} served");
     for (name, reason) in &state.failed {
         let _ = write!(text, "; not served: {name}: {reason}");
+    }
+    for (name, reasons) in &state.unusable {
+        let _ = write!(text, "; not up: {name}: {}", reasons.join("; "));
     }
     text
 }

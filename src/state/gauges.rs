@@ -27,7 +27,7 @@ fn set(metrics: &Metrics, state: &State, known: &BTreeSet<String>) -> BTreeSet<S
     for plugin in &plugins {
         if let Some(name) = &plugin.name {
             metrics.plugin_state(name, Some(plugin.state));
-            metrics.plugin_up(name, plugin.state.is_served());
+            metrics.plugin_up(name, plugin.state.is_up());
             names.insert(name.clone());
         }
     }

@@ -3,6 +3,7 @@
 use std::{
     fs,
     io::Write,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
@@ -11,8 +12,18 @@ fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/diagnostics")
 }
 
+/// The programs of the definitions, which a machine need not have.
+const PROGRAMS: [&str; 4] = ["helm", "kustomize", "sh", "x"];
+
 fn run(arguments: &[&str], input: &[u8]) -> Output {
+    let programs = tempfile::tempdir().unwrap();
+    for name in PROGRAMS {
+        let path = programs.path().join(name);
+        fs::write(&path, "").unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
     let mut child = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"))
+        .env("PATH", programs.path())
         .args(arguments)
         .current_dir(directory())
         .stdin(Stdio::piped())
@@ -91,6 +102,19 @@ fn standard_input_is_one_more_file() {
     let output = run(&["validate", "-", "--output", "github"], &text);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.starts_with("::error file=stdin,line=18,col=18,"), "{text}");
+}
+
+#[test]
+fn a_program_that_this_machine_lacks_is_a_warning_that_does_not_count() {
+    let text = "kind: ConfigManagementPlugin\nmetadata: {name: a}\n\
+                spec:\n  init: {command: [helm]}\n  generate: {command: [no-such-tool]}\n";
+    let arguments = ["validate", "-", "--output", "github", "--deny-warnings"];
+    let output = run(&arguments, text.as_bytes());
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{shown}");
+    assert!(shown.contains("::warning file=stdin,line=5,col=24,"), "{shown}");
+    assert!(shown.contains("`no-such-tool` is not in PATH (/"), "{shown}");
+    assert!(!shown.contains("`helm`"), "{shown}");
 }
 
 #[test]

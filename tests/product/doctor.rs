@@ -85,7 +85,11 @@ fn a_healthy_setup_has_no_failures() {
 fn a_missing_tool_is_a_failure() {
     let place = Place::new("no-such-tool");
     let output = place.examine("auto");
-    assert!(has(&findings(&output), "failure", "not found: no-such-tool"));
+    assert!(has(
+        &findings(&output),
+        "failure",
+        "spec.generate.command: `no-such-tool` is not in PATH"
+    ));
     assert!(matches!(output.status.code(), Some(UNHEALTHY | UNISOLATED)), "{output:?}");
 }
 

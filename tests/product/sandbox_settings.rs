@@ -5,6 +5,7 @@ mod accounts;
 mod bench;
 mod caches;
 mod clocks;
+mod encrypted;
 mod errors;
 mod healing;
 mod home;

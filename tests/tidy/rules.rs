@@ -11,12 +11,13 @@ const MAX_LINES: usize = 400;
 
 /// Modules of the product that handle data only: no files, sockets, processes
 /// or clocks.
-const PURE: [&str; 10] = [
+const PURE: [&str; 11] = [
     "budget",
     "plugin",
     "settings",
     "supervisor/plan",
     "request/announcement",
+    "request/encrypted",
     "request/manifests",
     "request/path",
     "request/printable",

@@ -1,14 +1,15 @@
 //! Checks the plugins that `serve` would load, and their programs.
 
-use std::{fs, path::Path};
+use std::fs;
 
-use cmp_sandbox::{Tier, look_up};
+use cmp_sandbox::Tier;
 
 use super::Check;
 use crate::{
     config::{self, Serve},
     loader::read_once,
-    plugin::{Code, CommandLine, Discovery, PluginDefinition, Problem, Severity},
+    plugin::{Code, PluginDefinition, Problem, Severity},
+    programs::{self, MissingProgram},
 };
 
 /// Remedy for definitions that are not served.
@@ -26,11 +27,10 @@ pub(super) fn look(options: &Serve, tier: Tier) -> Vec<Check> {
     }
     let search = config::search();
     let examine = |plugin: &PluginDefinition| {
-        isolation(plugin, tier)
-            .or_else(|| reading(plugin))
-            .unwrap_or_else(|| tools(plugin, &search))
+        let unserved = isolation(plugin, tier).or_else(|| reading(plugin));
+        unserved.map_or_else(|| tools(plugin, &search), |check| vec![check])
     };
-    checks.extend(catalog.iter().map(|plugin| examine(plugin)));
+    checks.extend(catalog.iter().flat_map(|plugin| examine(plugin)));
     checks
 }
 
@@ -62,46 +62,16 @@ fn reading(plugin: &PluginDefinition) -> Option<Check> {
     Some(Check::failure(text).remedy("mount it, or remove it from the definition"))
 }
 
-fn tools(plugin: &PluginDefinition, search: &[u8]) -> Check {
-    let discovery = match &plugin.discovery {
-        Some(Discovery::Command(command)) => Some(command),
-        Some(Discovery::FileName(_) | Discovery::Glob(_)) | None => None,
+fn tools(plugin: &PluginDefinition, search: &[u8]) -> Vec<Check> {
+    let failure = |missing: &MissingProgram| {
+        Check::failure(format!("{}: {missing}", plugin.name)).remedy(missing.remedy())
     };
-    let lines = [plugin.init.as_ref(), Some(&plugin.generate), discovery, plugin.dynamic.as_ref()];
-    let mut programs: Vec<_> = lines.into_iter().flatten().map(CommandLine::program).collect();
-    programs.sort_unstable();
-    programs.dedup();
-    let missing: Vec<_> =
-        programs.iter().filter(|program| is_missing(program, search)).copied().collect();
-    if missing.is_empty() {
-        return Check::fine(format!("{}: {}", plugin.name, programs.join(", ")));
+    let failures: Vec<_> = programs::missing(plugin, search).iter().map(failure).collect();
+    if !failures.is_empty() {
+        return failures;
     }
-    let text = format!("{}: not found: {}", plugin.name, missing.join(", "));
-    Check::failure(text).remedy("put it into the image, or mount it and add it to PATH")
-}
-
-/// True if a program does not exist. Paths inside the repository are not checked,
-/// because it is only present during a request.
-fn is_missing(program: &str, search: &[u8]) -> bool {
-    let path = Path::new(program);
-    let is_relative = program.contains('/') && path.is_relative();
-    let found = look_up(program.as_bytes(), search);
-    !is_relative && !found.is_ok_and(|path| path.exists())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn programs_are_searched_in_the_path_of_commands() {
-        assert!(!is_missing("sh", b"/usr/bin:/bin"));
-        assert!(is_missing("no-such-tool", b"/usr/bin:/bin"));
-        assert!(is_missing("/no/such/tool", b""));
-    }
-
-    #[test]
-    fn programs_of_the_repository_are_not_checked() {
-        assert!(!is_missing("./generate.sh", b""));
-    }
+    let mut found: Vec<_> = plugin.commands().map(|(_, command)| command.program()).collect();
+    found.sort_unstable();
+    found.dedup();
+    vec![Check::fine(format!("{}: {}", plugin.name, found.join(", ")))]
 }

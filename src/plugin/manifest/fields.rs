@@ -231,6 +231,7 @@ static LIMITS: Struct = ours(
         ours_of(&settings::OUTPUT),
         ours_of(&settings::REQUESTS),
         ours_of(&settings::MINIMUM_MANIFESTS),
+        ours_of(&settings::REFUSE_ENCRYPTED),
     ],
 );
 
@@ -242,8 +243,9 @@ const fn ours_of(row: &'static Setting) -> Field {
         Kind::Ports => Shape::Network,
         Kind::Paths | Kind::Variables => STRINGS,
         Kind::Caches => CACHE_LIST,
+        Kind::Switch => Shape::Bool,
         // No key has them.
-        Kind::Directory | Kind::Address | Kind::Uids | Kind::Switch | Kind::Word => Shape::Any,
+        Kind::Directory | Kind::Address | Kind::Uids | Kind::Word => Shape::Any,
     };
     field(row.key_name(), shape, row.about)
 }

@@ -128,6 +128,38 @@ fn a_verbose_probe_prints_one_line_for_each_check() {
 }
 
 #[test]
+fn a_plugin_without_its_program_is_served_but_not_up_until_the_program_appears() {
+    let folders = Folders::new();
+    write(&folders.plugins(), "a.yaml", &definition("a", "x"));
+    write(&folders.plugins(), "tool.yaml", &definition("tool", "no-such-tool"));
+    let server = folders.serve();
+    let up = |is_up: bool| {
+        let line = format!("argocd_cmp_plugin_up{{plugin=\"tool\"}} {}", u8::from(is_up));
+        eventually(&line, || server.ask("GET", "/metrics").1.contains(&line));
+    };
+    let shown = plugin(&server, "tool");
+    assert_eq!(shown["state"], "unusable", "{shown}");
+    let reason = shown["problems"][0].as_str().unwrap();
+    let programs = folders.programs().display().to_string();
+    let key = "spec.generate.command: `no-such-tool` is not in PATH (";
+    assert!(reason.contains(key) && reason.contains(&programs), "{reason}");
+    assert!(reason.ends_with("or mount it into one of these directories"), "{reason}");
+    up(false);
+    assert_eq!(connect(&folders.socket("tool")), Fate::Served);
+    assert_eq!(plugin(&server, "a")["state"], "serving");
+    let (status, page) = server.ask("GET", "/readyz?verbose");
+    assert!(status == 200 && page.contains("not up: tool: "), "{status} {page}");
+    folders.install("no-such-tool");
+    // Without a reload.
+    eventually("healing", || plugin(&server, "tool")["state"] == "serving");
+    up(true);
+    fs::remove_file(folders.programs().join("no-such-tool")).unwrap();
+    assert_eq!(server.ask("POST", "/-/reload").0, 200);
+    assert_eq!(plugin(&server, "tool")["state"], "unusable");
+    server.says("a plugin is up again");
+}
+
+#[test]
 fn sighup_reloads_the_definitions() {
     let folders = Folders::new();
     write(&folders.plugins(), "a.yaml", &definition("a", "x"));

@@ -37,10 +37,24 @@ impl Folders {
     pub(crate) fn new() -> Self {
         let root = tempfile::Builder::new().prefix("cmp-").tempdir().unwrap();
         fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        for name in ["plugins.d", "sockets"] {
+        for name in ["plugins.d", "sockets", "programs"] {
             fs::create_dir(root.path().join(name)).unwrap();
         }
-        Self { root }
+        let folders = Self { root };
+        folders.install("x");
+        folders
+    }
+
+    /// A directory of the supervisor's `PATH`.
+    pub(crate) fn programs(&self) -> PathBuf {
+        self.root.path().join("programs")
+    }
+
+    /// Creates a program.
+    pub(crate) fn install(&self, name: &str) {
+        let path = self.programs().join(name);
+        fs::write(&path, "").unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
     pub(crate) fn plugins(&self) -> PathBuf {
@@ -72,6 +86,7 @@ impl Folders {
         // Supervisors must not share a work directory.
         let work = tempfile::tempdir_in(self.root.path()).unwrap().keep();
         command
+            .env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", self.programs().display()))
             .arg("serve")
             .args(["--isolation", "none", "--accept-no-isolation", "--log-format", "json"])
             .args(["--run-as-uid", &geteuid().as_raw().to_string(), "--http", &http.to_string()])

@@ -19,6 +19,7 @@ pub(in crate::plugin::manifest) struct LimitsManifest(Map<String, Value>);
 impl LimitsManifest {
     /// Its meaning. Invalid values are reported, and left out.
     pub(in crate::plugin::manifest) fn define(self, faults: &mut Vec<InvalidManifest>) -> Limits {
+        let refuse_encrypted = self.0.get(settings::REFUSE_ENCRYPTED.key_name());
         let mut judge = Judge { section: "limits", faults };
         let mut limit = |row: &Setting| judge.amount(row, self.0.get(row.key_name())?);
         Limits {
@@ -33,6 +34,7 @@ impl LimitsManifest {
             requests: limit(&settings::REQUESTS).and_then(count),
             minimum_manifests: limit(&settings::MINIMUM_MANIFESTS).and_then(count).unwrap_or(0)
                 as usize,
+            refuse_encrypted: refuse_encrypted.and_then(Value::as_bool).unwrap_or(false),
         }
     }
 }

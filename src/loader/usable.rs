@@ -1,0 +1,62 @@
+//! Plugins whose requests fail because a program is missing.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use tracing::{error, info};
+
+use crate::{
+    plugin::{Catalog, PluginName},
+    programs,
+};
+
+/// The reasons why requests of plugins fail.
+pub(super) type Unusable = BTreeMap<PluginName, Vec<String>>;
+
+/// Looks for the programs of plugins.
+#[derive(Debug, Default)]
+pub(super) struct Usability {
+    /// The `PATH` of commands; `None` if programs are not looked for.
+    search: Option<Bytes>,
+    /// The result of the last look, so that each change is logged once.
+    known: Unusable,
+}
+
+impl Usability {
+    pub(super) fn new(search: Bytes) -> Self {
+        Self { search: Some(search), known: Unusable::default() }
+    }
+
+    /// Looks for all programs. A program can appear or disappear without a change of
+    /// a definition, so this is repeated at each read.
+    pub(super) fn examine(&mut self, catalog: &Catalog) -> Unusable {
+        let Some(search) = &self.search else { return Unusable::default() };
+        let found: Unusable = catalog
+            .iter()
+            .filter_map(|plugin| {
+                let missing = programs::missing(plugin, search);
+                let text = |one: &programs::MissingProgram| {
+                    format!("every request that needs it fails: {one}: {}", one.remedy())
+                };
+                let reasons: Vec<_> = missing.iter().map(text).collect();
+                (!reasons.is_empty()).then(|| (plugin.name.clone(), reasons))
+            })
+            .collect();
+        self.log(&found, catalog);
+        self.known = found.clone();
+        found
+    }
+
+    fn log(&self, found: &Unusable, catalog: &Catalog) {
+        for (plugin, reasons) in
+            found.iter().filter(|(name, now)| self.known.get(name) != Some(now))
+        {
+            error!(%plugin, reason = reasons.join("; "), "a plugin is served but not up: a program cannot run");
+        }
+        let is_healed =
+            |name: &&PluginName| !found.contains_key(name) && catalog.get(name).is_some();
+        for plugin in self.known.keys().filter(is_healed) {
+            info!(%plugin, "a plugin is up again: its programs can run");
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Finds the programs of plugins' commands, and says which cannot run.
+
+use std::{
+    ffi::OsStr,
+    fmt,
+    fs::{self, File},
+    io::{self, Read},
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+use cmp_sandbox::look_up;
+
+use crate::plugin::{CommandLine, PluginDefinition};
+
+/// Directories in which commands may create a program before they run it.
+const VOLATILE: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
+
+/// Most bytes of a script's first line: the kernel reads no more.
+const FIRST_LINE: u64 = 256;
+
+/// A command whose program cannot run in this container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MissingProgram {
+    /// The command's key.
+    pub(crate) key: &'static str,
+    /// The program as written.
+    pub(crate) program: String,
+    cause: Cause,
+}
+
+/// Reasons why a program cannot run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Cause {
+    /// No directory of `PATH` has it.
+    Absent { search: String },
+    /// The path does not exist.
+    NoFile(PathBuf),
+    /// A directory, or a file that must not be executed.
+    NotExecutable(PathBuf),
+    /// A script whose interpreter does not exist.
+    NoInterpreter { script: PathBuf, interpreter: String },
+}
+
+/// The commands of a plugin whose programs cannot run. `search` is the `PATH` of
+/// commands.
+pub(crate) fn missing(plugin: &PluginDefinition, search: &[u8]) -> Vec<MissingProgram> {
+    let find = |(key, line): (&'static str, &CommandLine)| {
+        let cause = find(line.program(), search).err()?;
+        Some(MissingProgram { key, program: line.program().to_owned(), cause })
+    };
+    plugin.commands().filter_map(find).collect()
+}
+
+/// Checks that a program can run. One in the repository, or one that a command
+/// may create first, exists only during a request.
+fn find(program: &str, search: &[u8]) -> Result<(), Cause> {
+    let path = Path::new(program);
+    if is_relative(program) || VOLATILE.iter().any(|volatile| path.starts_with(volatile)) {
+        return Ok(());
+    }
+    // A path counts as a name in a directory, so that one rule decides both.
+    let found = match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) if path.is_absolute() => {
+            look_up(name.as_bytes(), parent.as_os_str().as_bytes())
+        }
+        _ => look_up(program.as_bytes(), search),
+    };
+    match found {
+        Ok(path) => interpreter(path, search),
+        Err(_) => Err(absent(program, search)),
+    }
+}
+
+/// The reason why a program was not found.
+fn absent(program: &str, search: &[u8]) -> Cause {
+    let path = Path::new(program);
+    if path.is_absolute() {
+        let path = path.to_owned();
+        return if path.exists() { Cause::NotExecutable(path) } else { Cause::NoFile(path) };
+    }
+    let directories = search.split(|byte| *byte == b':').map(OsStr::from_bytes).map(Path::new);
+    let is_named = !program.is_empty();
+    let mut files = directories.map(|directory| directory.join(path)).filter(|_| is_named);
+    match files.find(|path| path.is_file()) {
+        Some(file) => Cause::NotExecutable(file),
+        None => Cause::Absent { search: String::from_utf8_lossy(search).into_owned() },
+    }
+}
+
+/// Checks that the interpreter of a script exists. A file that cannot be read is
+/// no script: the kernel would not read it either.
+fn interpreter(script: PathBuf, search: &[u8]) -> Result<(), Cause> {
+    let line = first_line(&script).unwrap_or_default();
+    let Some(line) = line.strip_prefix("#!") else { return Ok(()) };
+    let mut words = line.split_whitespace();
+    let Some(interpreter) = words.next() else { return Ok(()) };
+    let is_env = Path::new(interpreter).file_name() == Some(OsStr::new("env"));
+    let named = words.next().filter(|word| is_env && !word.starts_with('-') && !word.contains('='));
+    let exists = |name: &str| {
+        is_relative(name) || look_up(name.as_bytes(), search).is_ok_and(|path| path.exists())
+    };
+    match [Some(interpreter), named].into_iter().flatten().find(|name| !exists(name)) {
+        Some(name) => Err(Cause::NoInterpreter { script, interpreter: name.to_owned() }),
+        None => Ok(()),
+    }
+}
+
+/// True for a path that depends on the directory in which a command runs.
+fn is_relative(program: &str) -> bool {
+    program.contains('/') && Path::new(program).is_relative()
+}
+
+fn first_line(path: &Path) -> io::Result<String> {
+    let mut start = Vec::new();
+    if fs::metadata(path)?.is_file() {
+        File::open(path)?.take(FIRST_LINE).read_to_end(&mut start)?;
+    }
+    let line = start.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    Ok(String::from_utf8_lossy(line).into_owned())
+}
+
+impl MissingProgram {
+    /// The remedy.
+    pub(crate) fn remedy(&self) -> &'static str {
+        match &self.cause {
+            Cause::Absent { .. } => {
+                "put it into the image, or mount it into one of these directories"
+            }
+            Cause::NoFile(_) => "put it into the image, or mount it there",
+            Cause::NotExecutable(_) => "make it executable: for a volume, set defaultMode: 0555",
+            Cause::NoInterpreter { .. } => {
+                "put the interpreter into the image, or name another in the script's first line"
+            }
+        }
+    }
+}
+
+/// The command, its program, and the reason. Without the remedy.
+impl fmt::Display for MissingProgram {
+    fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, program, cause } = self;
+        write!(text, "{key}: ")?;
+        match cause {
+            Cause::Absent { .. } if program.is_empty() => write!(text, "the program has no name"),
+            Cause::Absent { search } => write!(text, "`{program}` is not in PATH ({search})"),
+            Cause::NoFile(path) => write!(text, "`{}` does not exist", path.display()),
+            Cause::NotExecutable(path) => {
+                write!(text, "`{}` exists but cannot be executed", path.display())
+            }
+            Cause::NoInterpreter { script, interpreter } => write!(
+                text,
+                "`{}` is a script for `{interpreter}`, which does not exist",
+                script.display()
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs::Permissions, os::unix::fs::PermissionsExt};
+
+    use super::*;
+    use crate::plugin;
+
+    /// The problems of a plugin with this program, in these directories.
+    fn problems(program: &str, search: &Path) -> Vec<String> {
+        let text = format!(
+            "kind: ConfigManagementPlugin\nmetadata: {{name: x}}\nspec: {{generate: {{command: \
+             ['{program}']}}, init: {{command: [sh]}}}}"
+        );
+        let plugin = plugin::read(text.as_bytes()).unwrap();
+        let search = format!("/bin:{}", search.display());
+        missing(&plugin, search.as_bytes()).iter().map(ToString::to_string).collect()
+    }
+
+    /// A directory that is not for temporary files.
+    fn directory() -> tempfile::TempDir {
+        let binary = std::env::current_exe().unwrap();
+        tempfile::tempdir_in(binary.parent().unwrap()).unwrap()
+    }
+
+    fn write(path: &Path, text: &str, mode: u32) {
+        fs::write(path, text).unwrap();
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn a_missing_program_is_named_with_its_command_and_the_search_path() {
+        let directory = directory();
+        let path = directory.path().display();
+        let found = problems("no-such-tool", directory.path());
+        let text = format!("spec.generate.command: `no-such-tool` is not in PATH (/bin:{path})");
+        assert_eq!(found, [text]);
+        let file = directory.path().join("tool");
+        let absent = format!("spec.generate.command: `{path}/tool` does not exist");
+        assert_eq!(problems(file.to_str().unwrap(), directory.path()), [absent]);
+        write(&file, "", 0o755);
+        assert!(problems(file.to_str().unwrap(), directory.path()).is_empty(), "it appeared");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_executed_is_named_with_its_path() {
+        let directory = directory();
+        let file = directory.path().join("tool");
+        write(&file, "", 0o644);
+        for program in ["tool", file.to_str().unwrap()] {
+            let text = format!(
+                "spec.generate.command: `{}` exists but cannot be executed",
+                file.display()
+            );
+            assert_eq!(problems(program, directory.path()), [text]);
+        }
+    }
+
+    #[test]
+    fn a_script_needs_its_interpreter() {
+        let directory = directory();
+        for (line, missing) in [
+            ("#!/no/such/sh -e", Some("/no/such/sh")),
+            ("#!/usr/bin/env no-such-python", Some("no-such-python")),
+            ("#!/bin/sh", None),
+            ("#! /usr/bin/env sh", None),
+            ("#!/usr/bin/env -S no-such-sh -e", None),
+            ("#!", None),
+        ] {
+            write(&directory.path().join("tool"), &format!("{line}\n"), 0o755);
+            let found = problems("tool", directory.path()).concat();
+            let expected = missing.is_some_and(|name| found.contains(&format!("for `{name}`")));
+            assert_eq!(expected, !found.is_empty(), "{line}: {found}");
+            assert_eq!(missing.is_some(), expected, "{line}: {found}");
+        }
+    }
+
+    #[test]
+    fn programs_that_exist_only_during_a_request_are_not_checked() {
+        for program in ["./generate.sh", "scripts/generate", "/tmp/tool", "sh", "/bin/sh"] {
+            assert!(problems(program, Path::new("/")).is_empty(), "{program}");
+        }
+        assert!(problems("", Path::new("/"))[0].ends_with("has no name"));
+    }
+}
