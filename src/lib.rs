@@ -31,6 +31,7 @@
 //!   supervisor, which reports to it by [`event`].
 //! - [`migrate`] replaces the sidecars in manifests by this one.
 //! - [`install`] copies the program into another container's directory.
+//! - [`hidden`] finds paths that plugins may miss.
 //! - `programs` finds the programs of plugins' commands.
 //! - `access` gives access to our directories back, and `accept` waits if connections
 //!   cannot be accepted.
@@ -46,6 +47,7 @@ pub mod config;
 pub mod container;
 pub mod event;
 pub mod grpc;
+pub mod hidden;
 mod http_client;
 pub mod install;
 pub mod loader;

@@ -5,6 +5,7 @@
 
 mod follow;
 mod grace;
+mod hiding;
 mod history;
 mod ignored;
 mod ledger;
@@ -31,6 +32,7 @@ pub use self::{
 };
 use self::{
     grace::{Decision, Grace},
+    hiding::Hiding,
     history::{Digests, History, digests},
     places::PlacesReader,
     usable::Usability,
@@ -42,6 +44,7 @@ pub(crate) use self::{
 };
 use crate::{
     event::{self, Event, TOLD},
+    hidden::Watched,
     metrics::{Metrics, Reload},
     plugin::{Catalog, Problem, Severity},
     state::{Kept, State},
@@ -63,6 +66,7 @@ pub struct Loader {
     /// Problems that were logged last time, so that each is logged once.
     logged: Vec<String>,
     usability: Usability,
+    hiding: Hiding,
 }
 
 /// Reads definitions once, without checking their `minimumIsolation`. Returns the
@@ -104,6 +108,7 @@ impl Loader {
             watching: false,
             logged: Vec::new(),
             usability: Usability::default(),
+            hiding: Hiding::default(),
         };
         (loader, state)
     }
@@ -112,6 +117,12 @@ impl Loader {
     #[must_use]
     pub fn with_programs(self, search: Bytes) -> Self {
         Self { usability: Usability::new(search), ..self }
+    }
+
+    /// At each read, also looks for paths that plugins may miss.
+    #[must_use]
+    pub(crate) fn with_paths(self, watched: Watched) -> Self {
+        Self { hiding: Hiding::new(watched), ..self }
     }
 
     /// Reads all definitions once. If reading fails, the definitions stay as they
@@ -196,9 +207,11 @@ impl Loader {
     fn publish(&mut self, desired: &Catalog, change: impl FnOnce(&Self, &mut State) -> State) {
         // Not while the state is locked, because this accesses files.
         let unusable = self.usability.examine(desired);
+        let hidden = self.hiding.examine(desired);
         self.state.send_modify(|state| {
             *state = change(self, state);
             state.unusable = unusable;
+            state.hidden = hidden;
             state.watching = self.watching;
             if state.is_good() {
                 state.good_since = Some(SystemTime::now());

@@ -27,6 +27,7 @@ mod printable;
 mod processors;
 mod progress;
 mod proxy;
+mod said;
 mod threads;
 mod workspace;
 
@@ -50,7 +51,7 @@ pub use self::{
     discovery::{IndexedArchive, MatchAnswer, MatchCache, Undecided},
     encrypted::Encrypted,
     excess::Excess,
-    hint::Hint,
+    hint::{Hint, Reach},
     incoming::{
         ArchiveLimits, BrokenStream, ChunkStream, Incoming, ReceiveError, RequestHeader,
         STALL_BYTES,
@@ -60,6 +61,7 @@ pub use self::{
     memory::NoMemory,
     path::{AppPath, IllegalAppPath},
     progress::{Phase, Progress, RequestContext},
+    said::Said,
     threads::MAX_CONVERSIONS,
     workspace::{CommandDefaults, Received, RunError, Workspace},
 };

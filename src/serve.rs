@@ -3,6 +3,7 @@
 mod abilities;
 mod first_pass;
 mod health;
+mod loading;
 mod parts;
 mod paths;
 mod resources;
@@ -25,10 +26,12 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{info, warn};
 
+pub(crate) use self::loading::reach;
 use self::{
     first_pass::{report_ready, unserved},
+    loading::loader,
     parts::Parts,
-    paths::{directories, upkeep, warn_of_missing_paths, warn_of_static_mounts},
+    paths::{directories, upkeep, warn_of_static_mounts},
     resources::Resources,
     sockets::prepare_sockets,
 };
@@ -39,16 +42,16 @@ use crate::{
     container::{OomCounter, raise_descriptors},
     event::{self, Event},
     grpc::{Binder, Common, Drains, Room},
-    loader::{Loader, NoSnapshot, Prompt},
+    loader::{NoSnapshot, Prompt},
     log,
     metrics::Metrics,
     plugin::PluginName,
     request::{
-        ArchiveLimits, CommandDefaults, Converter, MatchCache, Names, Pipeline,
+        ArchiveLimits, CommandDefaults, Converter, MatchCache, Names, Pipeline, Reach,
         admission::{Admission, Lanes},
     },
     shutdown::Shutdown,
-    state::{State, measure},
+    state::measure,
     supervisor::Supervisor,
     volume::{FileThread, WorkVolume},
 };
@@ -187,8 +190,8 @@ async fn run(
 ) -> Result<(), NotServing> {
     let metrics = Metrics::new();
     let places = config.places();
-    let (mut loader, state) = loader(config, abilities, &metrics);
-    warn_of_missing_paths(&config.bounds().read);
+    let reach = Arc::new(reach(config, (abilities.tier, abilities.landlock)));
+    let (mut loader, state) = loader((config, &reach), abilities.tier, &metrics);
     loader.load()?;
     let static_mounts = warn_of_static_mounts(&places, &metrics);
     state.send_modify(|state| state.static_mounts = static_mounts);
@@ -202,7 +205,8 @@ async fn run(
     metrics.isolated(abilities.tier.as_str(), abilities.leases);
     let (link, driver) = Link::new(spawner)?;
     let mut driver = pin!(driver);
-    let common = common(config, link.clone(), (metrics.clone(), resources.subscribe()));
+    let outputs = (metrics.clone(), resources.subscribe());
+    let common = common((config, reach), link.clone(), outputs);
     let admission = common.pipeline.admission.clone();
     let (connections, calls) = (common.connections.clone(), common.calls.clone());
     let (cut_off, volume) = (common.cut_off.clone(), common.pipeline.volume.clone());
@@ -247,24 +251,14 @@ async fn run(
     result
 }
 
-fn loader(
-    config: &Serve,
-    abilities: &Abilities,
-    metrics: &Metrics,
-) -> (Loader, watch::Sender<State>) {
-    let (places, grace) = (config.places(), config.empty_grace.0);
-    let (loader, state) = Loader::new(places, abilities.tier, grace, metrics.clone());
-    (loader.with_programs(config::search()), state)
-}
-
 fn common(
-    config: &Serve,
+    (config, reach): (&Serve, Arc<Reach>),
     link: Link,
     (metrics, budget): (Metrics, watch::Receiver<Budget>),
 ) -> Common {
     let connections = budget.borrow().connections.amount;
     Common {
-        pipeline: pipeline(config, link, budget),
+        pipeline: pipeline((config, reach), link, budget),
         max_message: config.max_message(),
         drains: Drains::default(),
         stream_timeout: config.stream_timeout.0,
@@ -276,7 +270,11 @@ fn common(
     }
 }
 
-fn pipeline(config: &Serve, link: Link, budget: watch::Receiver<Budget>) -> Pipeline {
+fn pipeline(
+    (config, reach): (&Serve, Arc<Reach>),
+    link: Link,
+    budget: watch::Receiver<Budget>,
+) -> Pipeline {
     let inherited = config::inherited();
     let now = budget.borrow().clone();
     let size = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
@@ -305,6 +303,7 @@ fn pipeline(config: &Serve, link: Link, budget: watch::Receiver<Budget>) -> Pipe
             max_output: usize::try_from(size(now.each.output.amount)).unwrap_or(usize::MAX),
             timeout: config.exec_timeout(),
             bounds: config.bounds(),
+            reach,
             budget,
             oom: OomCounter::find(),
         }),

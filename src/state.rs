@@ -23,6 +23,7 @@ pub use self::{
 };
 use crate::{
     budget::Budget,
+    hidden::HiddenPath,
     metrics::{Configured, PluginState, Reload},
     plugin::{Catalog, PluginName, Problem},
 };
@@ -49,6 +50,8 @@ pub struct State {
     /// The reasons why requests of plugins fail although they have a socket; set by
     /// the loader.
     pub unusable: BTreeMap<PluginName, Vec<String>>,
+    /// Paths that plugins may miss; set by the loader.
+    pub hidden: Vec<HiddenPath>,
     /// The result of the last read of the definitions.
     pub result: Reload,
     /// Number of changes of the set of definitions since the start; the first set

@@ -115,6 +115,9 @@ fn table(summary: &Summary) -> String {
     for mount in &summary.static_mounts {
         let _ = writeln!(text, "warning: {mount}");
     }
+    for hidden in &summary.hidden {
+        let _ = writeln!(text, "{}", hidden.line());
+    }
     if let Some(budget) = &summary.budget {
         shares(budget, &mut text);
     }
@@ -197,6 +200,7 @@ mod tests {
             kept: None,
             static_mounts: vec![],
             budget: None,
+            hidden: vec![],
             plugins: vec![plugin],
         }
     }

@@ -155,7 +155,7 @@ impl CallError {
             RequestError::Volume(_) => plain(Outcome::VolumeFull),
             RequestError::Receive(error) => not_received(error),
             RequestError::Settle(_) | RequestError::Undecided(_) => plain(Outcome::BadStream),
-            RequestError::Run(RunError::Start(_) | RunError::Exit { .. }) => {
+            RequestError::Run(RunError::Start { .. } | RunError::Exit { .. }) => {
                 plain(Outcome::ExitNonzero)
             }
             RequestError::Run(RunError::Signal { .. }) => plain(Outcome::Signaled),

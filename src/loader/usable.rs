@@ -51,7 +51,7 @@ impl Usability {
         for (plugin, reasons) in
             found.iter().filter(|(name, now)| self.known.get(name) != Some(now))
         {
-            error!(%plugin, reason = reasons.join("; "), "a plugin is served but not up: a program cannot run");
+            error!(%plugin, error = reasons.join("; "), "a plugin is served but not up: a program cannot run");
         }
         let is_healed =
             |name: &&PluginName| !found.contains_key(name) && catalog.get(name).is_some();

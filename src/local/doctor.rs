@@ -15,26 +15,29 @@ use cmp_sandbox::Tier;
 
 use self::check::{Check, Checks, Section};
 use super::{LocalError, show};
-use crate::config::{Serve, TextFormat};
+use crate::{
+    config::{Serve, TextFormat},
+    serve::reach,
+};
 
 /// Checks the environment with these options of `serve`, and prints the result.
 pub async fn doctor(options: &Serve, format: TextFormat) -> Result<(), LocalError> {
     let mut checks = Checks::default();
     checks.add(Section::Process, process::look());
-    let (is_isolated, tier) = match isolation::look(options).await {
+    let (is_isolated, tier, landlock) = match isolation::look(options).await {
         Ok(outcome) => {
             checks.add(Section::Isolation, outcome.checks);
-            (outcome.is_available, outcome.tier)
+            (outcome.is_available, outcome.tier, outcome.landlock)
         }
         // Isolation could not be tested, so plugins are checked as if it were best.
         Err(untried) => {
             checks.add(Section::Isolation, vec![untried]);
-            (true, Tier::Namespaces)
+            (true, Tier::Namespaces, 0)
         }
     };
     let (budget, resources) = limits::container(options);
     checks.add(Section::Places, places::look(options, &budget));
-    let tools = tools::look(options, tier);
+    let tools = tools::look(options, tier, reach(options, (tier, landlock)));
     checks.add(Section::Plugins, tools);
     checks.add(Section::Container, resources);
     checks.add(Section::Limits, limits::look(options, &budget));

@@ -99,6 +99,10 @@ pub enum Code {
     IsolationNone,
     /// A readable token, which everybody who renders with the plugin can take.
     Token,
+    /// A key or certificate that a variable names and no plugin may read.
+    HiddenKey,
+    /// Another path that plugins may not read.
+    HiddenPath,
     /// A fixed path in a directory of temporary files.
     SharedPath,
     /// A `plugin.yaml` in a directory with other definitions.
@@ -115,7 +119,7 @@ pub enum Code {
 
 impl Code {
     /// All codes with their numbers, severities and titles.
-    pub const ALL: [(Self, u16, Severity, &'static str); 39] = [
+    pub const ALL: [(Self, u16, Severity, &'static str); 42] = [
         (Self::Syntax, 101, Severity::Error, "invalid YAML"),
         (Self::Encoding, 102, Severity::Error, "invalid text encoding"),
         (Self::Empty, 103, Severity::Error, "an empty file"),
@@ -151,6 +155,8 @@ impl Code {
         (Self::Secret, 309, Severity::Warning, "a secret in a command line"),
         (Self::IsolationNone, 310, Severity::Warning, "a minimumIsolation without effect"),
         (Self::Token, 311, Severity::Warning, "a token that users of the plugin can take"),
+        (Self::HiddenKey, 312, Severity::Warning, "a key that no plugin may read"),
+        (Self::HiddenPath, 313, Severity::Note, "a path that plugins may not read"),
         (Self::SharedPath, 314, Severity::Warning, "a fixed path in a shared directory"),
         (Self::Unreadable, 404, Severity::Error, "a file that cannot be read"),
         (Self::Ignored, 405, Severity::Note, "an ignored entry"),

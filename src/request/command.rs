@@ -73,6 +73,8 @@ fn network(network: &Network, variables: &[Bytes], plugin: &PluginDefinition) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+
     use cmp_sandbox::Redactor;
     use tokio::sync::watch;
 
@@ -98,6 +100,7 @@ mod tests {
                 cpu_seconds: Some(10),
                 ..Bounds::default()
             },
+            reach: Arc::default(),
             budget: watch::channel(Budget::default()).1,
             oom: OomCounter::default(),
         }

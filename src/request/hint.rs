@@ -1,9 +1,14 @@
-//! Guesses from the end of a command which limit it reached.
+//! Guesses from the end of a command which limit it reached, or what the sandbox
+//! refused.
+
+mod denial;
+mod reach;
 
 use std::{fmt, time::Duration};
 
-use cmp_sandbox::{Bounds, ExceededLimit, Network, Termination, Usage};
+use cmp_sandbox::{Bounds, ExceededLimit, Termination, Usage};
 
+pub use self::reach::Reach;
 use super::excess;
 use crate::{
     container::OomKill,
@@ -40,9 +45,6 @@ const ALLOCATION_FAILED: [&str; 7] = [
     "enomem",
 ];
 
-/// Words that mark an EACCES as that of a connection.
-const CONNECTION: [&str; 3] = ["connect", "socket", "dial tcp"];
-
 /// The remedy of a plugin for a container that reached its memory limit.
 const BELOW: &str = "set spec.limits.memory below it";
 
@@ -57,8 +59,11 @@ pub(super) struct Evidence<'e> {
     pub(super) bounds: &'e Bounds,
     pub(super) end: Termination,
     pub(super) usage: Option<Usage>,
-    /// The command's standard error.
-    pub(super) stderr: &'e str,
+    /// What the command wrote: its standard error, and more if its output is no
+    /// manifest.
+    pub(super) text: &'e str,
+    /// What the sandbox lets it reach.
+    pub(super) reach: &'e Reach,
     /// The kernel has killed a process for lack of memory meanwhile.
     pub(super) oom: Option<&'e OomKill>,
 }
@@ -75,6 +80,16 @@ impl Hint {
         };
         let known = by_end.or_else(|| evidence.by_signal()).or_else(|| evidence.by_words());
         known.or_else(|| evidence.by_crash()).map(Self)
+    }
+
+    /// Returns a hint if a command succeeded although the sandbox refused something.
+    pub(super) fn of_success(evidence: &Evidence<'_>) -> Option<Self> {
+        evidence.refusal().map(Self)
+    }
+
+    /// Returns a hint if a program could not be started: `text` is the error.
+    pub(super) fn of_start(bounds: &Bounds, reach: &Reach, text: &str) -> Option<Self> {
+        reach.refusal(bounds, text).map(Self)
     }
 }
 
@@ -154,8 +169,8 @@ impl Evidence<'_> {
 
     /// Messages of programs are weak evidence.
     fn by_words(&self) -> Option<String> {
-        let stderr = self.stderr.to_ascii_lowercase();
-        let says = |words: &[&str]| words.iter().any(|word| stderr.contains(word));
+        let text = self.text.to_ascii_lowercase();
+        let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
         let limits = &self.plugin.limits;
         let Bounds { processes, memory, file_size, .. } = *self.bounds;
         if let Some(processes) = processes.filter(|_| says(&FORK_FAILED)) {
@@ -175,22 +190,12 @@ impl Evidence<'_> {
         if says(&["no space left on device"]) {
             return Some("the volume of --work-dir has no bytes or no inodes left".to_owned());
         }
-        if says(&["permission denied"]) && says(&CONNECTION) {
-            return self.network();
-        }
-        None
+        self.refusal()
     }
 
-    fn network(&self) -> Option<String> {
-        let reach = match &self.bounds.network {
-            Network::Any => return None,
-            Network::None => "it has no network".to_owned(),
-            Network::Ports(ports) => {
-                let ports: Vec<_> = ports.iter().map(ToString::to_string).collect();
-                format!("it may connect to TCP ports {}", ports.join(", "))
-            }
-        };
-        Some(format!("{reach}: see spec.sandbox.network and --network"))
+    /// What the sandbox refused.
+    fn refusal(&self) -> Option<String> {
+        self.reach.refusal(self.bounds, self.text)
     }
 }
 
@@ -211,6 +216,8 @@ impl fmt::Display for Hint {
 
 #[cfg(test)]
 mod tests {
+    use cmp_sandbox::{Network, Readable};
+
     use super::*;
     use crate::{container::Bound, plugin};
 
@@ -234,7 +241,9 @@ mod tests {
         };
         let second = Duration::from_secs(1);
         let usage = Some(Usage { user: second, system: second, max_rss: 0 });
-        let evidence = Evidence { plugin: &plugin, bounds: &bounds, end, usage, stderr, oom };
+        let reach = Reach { readable: Some(Readable::fixed(&["/usr"], &[])), filters_ports: true };
+        let (plugin, bounds, reach) = (&plugin, &bounds, &reach);
+        let evidence = Evidence { plugin, bounds, end, usage, text: stderr, reach, oom };
         Hint::new(&evidence).map_or(String::new(), |hint| hint.to_string())
     }
 
@@ -322,7 +331,10 @@ mod tests {
             ("MemoryError", "--max-memory"),
             ("cat: write error: File too large", "--max-file-size"),
             ("mkdir: No space left on device", "--work-dir"),
-            ("dial tcp 1.2.3.4:8080: connect: permission denied", "TCP ports 22, 443: see"),
+            (
+                "dial tcp 1.2.3.4:8080: connect: permission denied",
+                "TCP port 8080: it may connect to ports 22, 443: add",
+            ),
         ] {
             let text = hint("{}", Termination::Exit(1), stderr);
             assert!(text.contains(expected), "{stderr}: {text}");
@@ -336,7 +348,9 @@ mod tests {
 
     #[test]
     fn an_ordinary_failure_has_no_hint() {
-        for stderr in ["no such chart", "open x: permission denied"] {
+        for stderr in
+            ["no such chart", "open x: permission denied", "u@h: Permission denied (publickey)"]
+        {
             assert_eq!(hint("{}", Termination::Exit(1), stderr), "");
         }
     }

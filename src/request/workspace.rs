@@ -7,22 +7,24 @@ use std::{
 
 use bytes::Bytes;
 use cmp_sandbox::{
-    Bounds, Command, Excerpt, Lease, NotRun, Output, Redactor, Room, Termination, Unconfined,
+    Bounds, Command, Lease, NotRun, Output, Redactor, Room, Termination, Unconfined,
 };
 use thiserror::Error;
 use tokio::sync::watch;
+use tracing::warn;
 
 use super::{
     captured::{Captured, OutputRoom},
     command::CommandSettings,
     deadline::{Deadline, DeadlinePassed},
     excess::Excess,
-    hint::{Evidence, Hint},
+    hint::{Evidence, Hint, Reach},
     incoming::RequestHeader,
     memory::NoMemory,
     path::{AppPath, IllegalAppPath},
     printable,
     progress::{Phase, RequestContext},
+    said::Said,
 };
 use crate::{
     budget::Budget,
@@ -67,6 +69,8 @@ pub struct CommandDefaults {
     pub timeout: Option<Duration>,
     /// Default limits, paths and network of commands.
     pub bounds: Bounds,
+    /// What the sandbox lets commands reach.
+    pub reach: Arc<Reach>,
     /// Shares of all requests together, whose origins errors name.
     pub budget: watch::Receiver<Budget>,
     /// Processes that the kernel has killed for lack of memory.
@@ -107,53 +111,58 @@ impl Received {
 #[derive(Debug, Error)]
 pub enum RunError {
     /// The command could not be started.
-    #[error("{0}")]
-    Start(String),
+    #[error("{text}{}", shown(hint.as_ref()))]
+    Start {
+        /// The reason, in Go's words.
+        text: String,
+        /// The thing that the sandbox refused.
+        hint: Option<Hint>,
+    },
     /// The exit code is not 0.
-    #[error("`{command}` failed exit status {code}{}{}", reason(stderr), shown(hint.as_ref()))]
+    #[error("`{command}` failed exit status {code}{said}{}", shown(hint.as_ref()))]
     Exit {
         /// The command, printable.
         command: String,
         /// The exit code.
         code: i32,
-        /// The command's standard error.
-        stderr: Box<Excerpt>,
+        /// What the command wrote.
+        said: Box<Said>,
         /// The limit that it may have reached.
         hint: Option<Hint>,
     },
     /// A signal ended the command, and we did not send it.
-    #[error("`{command}` failed signal: {signal}{}{}", reason(stderr), shown(hint.as_ref()))]
+    #[error("`{command}` failed signal: {signal}{said}{}", shown(hint.as_ref()))]
     Signal {
         /// The command, printable.
         command: String,
         /// The signal's name in Go.
         signal: String,
-        /// The command's standard error.
-        stderr: Box<Excerpt>,
+        /// What the command wrote.
+        said: Box<Said>,
         /// The limit that it may have reached.
         hint: Option<Hint>,
     },
     /// The command was stopped at the deadline.
-    #[error("`{command}` failed signal: killed{}: stopped after {:.1}s: {deadline}",
-        reason(stderr), after.as_secs_f64())]
+    #[error("`{command}` failed signal: killed{said}: stopped after {:.1}s: {deadline}",
+        after.as_secs_f64())]
     Deadline {
         /// The command, printable.
         command: String,
-        /// The command's standard error.
-        stderr: Box<Excerpt>,
+        /// What the command wrote.
+        said: Box<Said>,
         /// The time that it ran.
         after: Duration,
         /// The deadline.
         deadline: Deadline,
     },
     /// The command was stopped at its own timeout.
-    #[error("`{command}` failed signal: killed{}: stopped after {:.1}s: {}",
-        reason(stderr), after.as_secs_f64(), timeout_passed(*limit))]
+    #[error("`{command}` failed signal: killed{said}: stopped after {:.1}s: {}",
+        after.as_secs_f64(), timeout_passed(*limit))]
     Timeout {
         /// The command, printable.
         command: String,
-        /// The command's standard error.
-        stderr: Box<Excerpt>,
+        /// What the command wrote.
+        said: Box<Said>,
         /// The time that it ran.
         after: Duration,
         /// The timeout.
@@ -220,22 +229,35 @@ impl Workspace {
         };
         let killed = self.defaults.oom.read();
         let clock = CommandClock::start(self.defaults.timeout, context);
-        let output = self.lease.run(command, clock.instant).await?;
+        let output = self.lease.run(command, clock.instant).await;
+        let bounds = self.lease.bounds();
+        let output = output.map_err(|error| RunError::not_run(error, bounds, &self.defaults))?;
         if output.termination == Termination::Deadline
             && let Some(memory) = room.missing()
         {
             return Err(memory.missing(DeadlinePassed(context.deadline)).into());
         }
         context.progress.usage.extend(output.usage.map(|usage| (phase, usage)));
-        let stderr = output.stderr.to_string();
+        let mut said = Said::new(&output.stderr);
+        if phase == Phase::Init {
+            said = said.with_output(&output.stdout, &context.redactor);
+        }
         let (end, usage) = (output.termination, output.usage);
-        let (plugin, bounds) = (&context.plugin, self.lease.bounds());
+        let plugin = &context.plugin;
         let oom = (end != Termination::Exit(0)).then(|| self.defaults.oom.since(killed)).flatten();
         let oom = oom.as_ref();
-        let evidence = Evidence { plugin, bounds, end, usage, stderr: &stderr, oom };
-        let hint = (end != Termination::Exit(0)).then(|| Hint::new(&evidence)).flatten();
+        let (text, reach) = (&said.all(), &self.defaults.reach);
+        let evidence = Evidence { plugin, bounds, end, usage, text, reach, oom };
+        let hint = if end == Termination::Exit(0) {
+            if let Some(hint) = Hint::of_success(&evidence).filter(|_| !said.is_empty()) {
+                warn!(error = %hint, "a command succeeded although the sandbox refused something");
+            }
+            None
+        } else {
+            Hint::new(&evidence)
+        };
         let excess = Excess::of(end, &self.defaults.budget.borrow());
-        result(output, line, (clock, excess, hint)).map(|text| room.close(text))
+        result((output, said), line, (clock, excess, hint)).map(|text| room.close(text))
     }
 }
 
@@ -263,11 +285,11 @@ impl CommandClock {
     }
 
     /// The error of a command that was stopped by this clock.
-    fn passed(self, command: String, stderr: Box<Excerpt>, after: Duration) -> RunError {
+    fn passed(self, command: String, said: Box<Said>, after: Duration) -> RunError {
         let deadline = self.deadline;
         match self.timeout {
-            Some(limit) => RunError::Timeout { command, stderr, after, limit },
-            None => RunError::Deadline { command, stderr, after, deadline },
+            Some(limit) => RunError::Timeout { command, said, after, limit },
+            None => RunError::Deadline { command, said, after, deadline },
         }
     }
 }
@@ -283,26 +305,24 @@ fn timeout_passed(limit: Duration) -> String {
 
 /// Returns the output of a successful command, or else the error.
 fn result(
-    output: Output,
+    (output, said): (Output, Said),
     line: &CommandLine,
     (clock, excess, hint): (CommandClock, Option<Excess>, Option<Hint>),
 ) -> Result<Vec<u8>, RunError> {
-    let Output { stdout, stderr, termination: end, took, .. } = output;
+    let Output { stdout, termination: end, took, .. } = output;
+    let said = Box::new(said);
     let command = printable::command_line(line.words());
     if let Some(excess) = excess {
         return Err(RunError::Excess { command, excess: excess.into(), hint });
     }
     match end {
         Termination::Exit(0) => Ok(stdout),
-        Termination::Exit(code) => Err(RunError::Exit { command, code, stderr, hint }),
-        Termination::Signal { number, core } => Err(RunError::Signal {
-            command,
-            signal: cmp_go::signal_text(number, core),
-            stderr,
-            hint,
-        }),
+        Termination::Exit(code) => Err(RunError::Exit { command, code, said, hint }),
+        Termination::Signal { number, core } => {
+            Err(RunError::Signal { command, signal: cmp_go::signal_text(number, core), said, hint })
+        }
         Termination::Deadline | Termination::LimitExceeded { .. } => {
-            Err(clock.passed(command, stderr, took))
+            Err(clock.passed(command, said, took))
         }
         Termination::OutputLimit { limit } => Err(RunError::OutputLimit { command, limit }),
     }
@@ -312,15 +332,14 @@ fn shown(hint: Option<&Hint>) -> String {
     hint.map_or(String::new(), Hint::to_string)
 }
 
-fn reason(stderr: &Excerpt) -> String {
-    let text = stderr.to_string();
-    if text.is_empty() { text } else { format!(": {text}") }
-}
-
-impl From<NotRun> for RunError {
-    fn from(error: NotRun) -> Self {
+impl RunError {
+    /// The error of a command that did not start.
+    fn not_run(error: NotRun, bounds: &Bounds, defaults: &CommandDefaults) -> Self {
         match error {
-            NotRun::Command(text) => Self::Start(text),
+            NotRun::Command(text) => {
+                let hint = Hint::of_start(bounds, &defaults.reach, &text);
+                Self::Start { text, hint }
+            }
             NotRun::Unconfined(unconfined) => Self::Unconfined(unconfined),
         }
     }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{Check, Kept, State};
 use crate::{
     budget::Budget,
+    hidden::HiddenPath,
     metrics::{Metrics, PluginState, Queue, Reload},
 };
 
@@ -35,6 +36,9 @@ pub struct Summary {
     /// number; `None` if the supervisor is too old to tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
+    /// Paths that plugins may miss, each with the line that opens it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hidden: Vec<HiddenPath>,
     /// Plugins by name, then definitions without a valid name, by file.
     pub plugins: Vec<Plugin>,
 }
@@ -87,6 +91,7 @@ impl From<&State> for Summary {
             kept: state.kept.clone(),
             static_mounts: state.static_mounts.clone(),
             budget: state.budget.clone(),
+            hidden: state.hidden.clone(),
             plugins: state.plugins(),
         }
     }

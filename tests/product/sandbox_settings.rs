@@ -16,6 +16,7 @@ mod oom;
 mod pod;
 mod progress;
 mod reading;
+mod refused;
 mod signals;
 mod typed;
 mod variables;

@@ -12,6 +12,7 @@
 
 mod client;
 mod kernel;
+mod readable;
 mod spawner;
 mod wire;
 mod worker;
@@ -24,6 +25,7 @@ pub use self::{
         SpawnerProcess, Termination, Unconfined, Unpacked, Unpacking, Usage,
     },
     kernel::privilege::{NotDropped, drop_privileges},
+    readable::Readable,
     spawner::spawner_main,
     wire::{
         account::Account,

@@ -52,6 +52,11 @@ use nix::{
     unistd::{chdir, setsid},
 };
 
+pub(crate) use self::{
+    caches::NAME as CACHES,
+    root::NAME as ROOT,
+    setup::{home_contents, path_rules, policy},
+};
 use self::{leases::Leases, setup::NotPrepared};
 use crate::{
     kernel::{

@@ -36,12 +36,13 @@ use nix::{
     unistd::{Gid, Uid},
 };
 
+pub(super) use self::watch::KILL_ORDER;
 use self::{
     identity::{Access, Confined},
     read_paths::ReadPath,
 };
 pub use self::{lookup::look_up, read_paths::DEFINITIONS};
-pub(super) use self::{read_paths::PathRules, skeleton::HomeContents, watch::KILL_ORDER};
+pub(crate) use self::{read_paths::PathRules, skeleton::HomeContents};
 use crate::{
     kernel::{fork::SingleThreaded, policy::Policy},
     wire::{

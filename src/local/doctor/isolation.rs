@@ -36,6 +36,8 @@ pub(super) struct TierChecks {
     pub(super) is_available: bool,
     /// The isolation that `serve` would use.
     pub(super) tier: Tier,
+    /// The version of Landlock; 0 for none.
+    pub(super) landlock: i32,
 }
 
 /// An available tier.
@@ -96,6 +98,7 @@ pub(super) async fn look(options: &Serve) -> Result<TierChecks, Check> {
         checks,
         is_available: chosen.is_some_and(|chosen| chosen.serves(options)) || is_acknowledged,
         tier: chosen.map_or(Tier::None, |available| available.tier),
+        landlock: chosen.map_or(0, |available| available.landlock),
     })
 }
 

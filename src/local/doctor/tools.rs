@@ -1,22 +1,24 @@
 //! Checks the plugins that `serve` would load, and their programs.
 
-use std::fs;
+use std::{fs, sync::Arc};
 
 use cmp_sandbox::Tier;
 
-use super::Check;
+use super::{Check, check::Grade};
 use crate::{
     config::{self, Serve},
+    hidden::{HiddenPath, Watched},
     loader::read_once,
-    plugin::{Code, PluginDefinition, Problem, Severity},
+    plugin::{Catalog, Code, PluginDefinition, Problem, Severity},
     programs::{self, MissingProgram},
+    request::Reach,
 };
 
 /// Remedy for definitions that are not served.
 const VALIDATE: &str = "run `cmp-supervisor validate` for details";
 
-/// `tier` is the isolation that `serve` would use.
-pub(super) fn look(options: &Serve, tier: Tier) -> Vec<Check> {
+/// `tier` is the isolation that `serve` would use, and `reach` what it opens.
+pub(super) fn look(options: &Serve, tier: Tier, reach: Reach) -> Vec<Check> {
     let (catalog, problems) = match read_once(options.places()) {
         Ok(read) => read,
         Err(error) => return vec![Check::failure(error.to_string())],
@@ -31,7 +33,19 @@ pub(super) fn look(options: &Serve, tier: Tier) -> Vec<Check> {
         unserved.map_or_else(|| tools(plugin, &search), |check| vec![check])
     };
     checks.extend(catalog.iter().flat_map(|plugin| examine(plugin)));
+    checks.extend(hidden(options, reach, &catalog));
     checks
+}
+
+/// Checks of paths that plugins may miss.
+fn hidden(options: &Serve, reach: Reach, catalog: &Catalog) -> Vec<Check> {
+    let watched = Watched::new(Arc::new(reach), options.bounds().read, &config::inherited());
+    let check = |hidden: HiddenPath| {
+        let grade = if hidden.is_warning() { Grade::Warning } else { Grade::Note };
+        let text = format!("{}: {}", hidden.code, hidden.message);
+        Check::new(grade, text).remedy(hidden.help)
+    };
+    watched.hidden(catalog).into_iter().map(check).collect()
 }
 
 /// Check of a definition that is not served, or of an ignored entry.

@@ -18,7 +18,7 @@ use nix::{
 use thiserror::Error;
 
 /// Name of the directory below the work directory; Argo CD uses the same.
-const NAME: &str = "_cmp_server";
+pub(crate) const NAME: &str = "_cmp_server";
 
 /// Every tenant may enter, none may list. The group may write, because a worker
 /// creates its workspace with it.

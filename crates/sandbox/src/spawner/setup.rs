@@ -214,11 +214,9 @@ fn build(
         become_user(Uid::from_raw(uid)).map_err(failed)?;
     }
     let paths = path_rules(setup, [root.path.clone(), caches.path.clone()]);
-    let programs: Vec<PathBuf> = setup.programs.iter().map(PathBuf::from).collect();
     let is_restricted = tier != Tier::None && landlock > 0;
-    let mut skeleton = HomeContents::find(skeleton(setup));
-    let policy = is_restricted.then(|| Policy::new(&paths.all(), &programs, &skeleton.opened()));
-    let policy = policy.transpose()?;
+    let mut skeleton = home_contents(setup);
+    let policy = is_restricted.then(|| policy(setup, &paths, &skeleton)).transpose()?;
     skeleton.add_mounts(policy.iter().flat_map(Policy::readable_mounts));
     let is_open =
         |path: &Path| policy.iter().flat_map(Policy::image).any(|at| path.starts_with(at));
@@ -280,7 +278,8 @@ pub(super) fn filters_workers(cgroups: &Result<Cgroups, NoCgroups>) -> bool {
     cgroups.as_ref().is_ok_and(Cgroups::starts_inside)
 }
 
-fn path_rules(setup: &SetupOrder, own: [PathBuf; 2]) -> PathRules {
+/// The paths that tenants may not read, and `own` paths of the sandbox.
+pub(crate) fn path_rules(setup: &SetupOrder, own: [PathBuf; 2]) -> PathRules {
     let paths = |list: &[String]| list.iter().map(PathBuf::from).collect::<Vec<_>>();
     PathRules {
         hidden: both(paths(&setup.hidden).into_iter().chain(own).collect()),
@@ -288,6 +287,21 @@ fn path_rules(setup: &SetupOrder, own: [PathBuf; 2]) -> PathRules {
         shown: paths(&setup.shown),
         scripts: paths(&setup.scripts),
     }
+}
+
+/// What every tenant may access.
+pub(crate) fn policy(
+    setup: &SetupOrder,
+    paths: &PathRules,
+    homes: &HomeContents,
+) -> Result<Policy, NoPolicy> {
+    let programs: Vec<PathBuf> = setup.programs.iter().map(PathBuf::from).collect();
+    Policy::new(&paths.all(), &programs, &homes.opened())
+}
+
+/// Files of the image for the HOME of each request.
+pub(crate) fn home_contents(setup: &SetupOrder) -> HomeContents {
+    HomeContents::find(skeleton(setup))
 }
 
 fn skeleton(setup: &SetupOrder) -> Skeleton {

@@ -69,6 +69,17 @@ impl PathRules {
         self.hidden.iter().chain(&self.secret).cloned().collect()
     }
 
+    /// The real path of a file or directory that a request may read if it names it.
+    pub(crate) fn opened_by(&self, name: &Path) -> Option<PathBuf> {
+        self.one(name).ok().map(|path| path.real)
+    }
+
+    /// Real paths that every worker may read besides the image.
+    pub(crate) fn common(&self) -> Vec<PathBuf> {
+        let found = self.find(&[]).unwrap_or_default();
+        found.into_iter().map(|path| path.real).collect()
+    }
+
     /// Resolves the `named` paths and adds those that every worker may read. A
     /// named path is refused if it is hidden, or above or below a hidden path,
     /// or if it is a directory of secrets or above one.

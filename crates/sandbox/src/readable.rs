@@ -1,0 +1,105 @@
+//! The paths that requests may read, so that others can be named before a command
+//! misses them.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    client::Setup,
+    kernel::policy::mount_points,
+    spawner::{CACHES, ROOT, home_contents, path_rules, policy},
+    wire::message::SetupOrder,
+    worker::PathRules,
+};
+
+/// Directories of kernel file systems, whose mounts are nobody's data.
+const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
+
+/// The paths that requests may read, by the rules of the spawner. Permissions of
+/// files are not part of it.
+#[derive(Debug)]
+pub struct Readable {
+    /// Paths that every request may read.
+    open: Vec<PathBuf>,
+    rules: PathRules,
+    /// Mount points of data that no request may read without naming them. None is
+    /// below another one.
+    closed: Vec<PathBuf>,
+}
+
+impl Readable {
+    /// Applies the rules to the mounts of this process.
+    pub fn find(setup: &Setup) -> io::Result<Self> {
+        let order = SetupOrder::from(setup);
+        let rules = path_rules(&order, [ROOT, CACHES].map(|name| setup.work_dir.join(name)));
+        let policy = policy(&order, &rules, &home_contents(&order)).map_err(io::Error::other)?;
+        let open = policy.image().map(Path::to_owned).chain(rules.common());
+        let open = open.collect();
+        let is_data = |point: &PathBuf| {
+            let is_inside = |path: &Path| point.starts_with(path);
+            let is_around = |path: &PathBuf| is_inside(path) || path.starts_with(point);
+            !KERNEL.iter().any(|kernel| is_inside(Path::new(kernel)))
+                && !rules.hidden.iter().any(is_around)
+        };
+        let data: Vec<_> = mount_points()?.into_iter().filter(is_data).collect();
+        let mut all = Self { open, rules, closed: Vec::new() };
+        let closed: Vec<_> = data.into_iter().filter(|point| !all.allows(point, &[])).collect();
+        let is_below =
+            |point: &PathBuf, other: &PathBuf| point.starts_with(other) && point != other;
+        let is_outer = |point: &&PathBuf| !closed.iter().any(|other| is_below(point, other));
+        all.closed = closed.iter().filter(is_outer).cloned().collect();
+        Ok(all)
+    }
+
+    /// The same for these paths, these closed mounts, and `/work` as the directory of
+    /// the sandbox.
+    #[must_use]
+    pub fn fixed(open: &[&str], closed: &[&str]) -> Self {
+        let paths = |list: &[&str]| list.iter().map(PathBuf::from).collect();
+        let rules = PathRules { hidden: vec!["/work".into()], ..PathRules::default() };
+        Self { open: paths(open), rules, closed: paths(closed) }
+    }
+
+    /// Returns true for a path that every request may read. This does not access the
+    /// path.
+    #[must_use]
+    pub fn is_open(&self, path: &Path) -> bool {
+        self.open.iter().any(|open| path.starts_with(open))
+    }
+
+    /// Returns true for a path of the sandbox itself, such as a workspace, a socket or
+    /// a definition, and for paths of kernel file systems except temporary files.
+    #[must_use]
+    pub fn is_own(&self, path: &Path) -> bool {
+        let is_in = |other: &Path| path.starts_with(other);
+        let is_kernel = KERNEL.iter().any(|kernel| is_in(Path::new(kernel)));
+        self.rules.hidden.iter().any(|hidden| is_in(hidden))
+            || is_kernel && !is_in(Path::new("/dev/shm"))
+    }
+
+    /// The closed mount that holds a path. This does not access the path.
+    #[must_use]
+    pub fn closed_mount(&self, path: &Path) -> Option<&Path> {
+        let mut closed = self.closed.iter().map(PathBuf::as_path);
+        closed.find(|point| path.starts_with(point))
+    }
+
+    /// Returns true if a request that names these paths may read something at or
+    /// below a path.
+    #[must_use]
+    pub fn allows(&self, path: &Path, named: &[PathBuf]) -> bool {
+        let real = fs::canonicalize(path).unwrap_or_else(|_closed| path.to_owned());
+        let is_at = |open: &Path| real.starts_with(open) || open.starts_with(&real);
+        let is_named =
+            |named: &PathBuf| self.rules.opened_by(named).is_some_and(|path| is_at(&path));
+        self.open.iter().any(|open| is_at(open)) || named.iter().any(is_named)
+    }
+
+    /// Mount points that no request may read without naming them. None is below
+    /// another one.
+    pub fn closed_mounts(&self) -> impl Iterator<Item = &Path> {
+        self.closed.iter().map(PathBuf::as_path)
+    }
+}

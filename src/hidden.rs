@@ -1,0 +1,303 @@
+//! Paths that the sandbox hides from plugins, although a mount or a variable
+//! suggests that they need them.
+
+use std::{
+    fs, io,
+    os::unix::{ffi::OsStrExt, fs::FileTypeExt},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use cmp_sandbox::Readable;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    plugin::{Catalog, Code, PluginDefinition, Severity},
+    request::Reach,
+};
+
+/// Variables with which tools find keys, tokens and certificates. A `*` at the end
+/// stands for any text.
+const KNOWN: [&str; 27] = [
+    "SOPS_*",
+    "GNUPGHOME",
+    "KUBECONFIG",
+    "VAULT_*",
+    "AVP_*",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_SHARED_CREDENTIALS_FILE",
+    "AWS_CONFIG_FILE",
+    "AWS_CA_BUNDLE",
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "CLOUDSDK_CONFIG",
+    "AZURE_*",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "CURL_CA_BUNDLE",
+    "REQUESTS_CA_BUNDLE",
+    "NODE_EXTRA_CA_CERTS",
+    "GIT_SSL_*",
+    "GIT_CONFIG_*",
+    "GIT_ASKPASS",
+    "SSH_KNOWN_HOSTS",
+    "HELM_REGISTRY_CONFIG",
+    "HELM_REPOSITORY_CONFIG",
+    "DOCKER_CONFIG",
+    "REGISTRY_AUTH_FILE",
+    "NETRC",
+];
+
+/// Variables that the sandbox sets, or that name no file of a plugin. A `*` at the
+/// end stands for any text.
+const OTHERS: [&str; 15] = [
+    "PATH",
+    "HOME",
+    "TMPDIR",
+    "PWD",
+    "OLDPWD",
+    "SHELL",
+    "MAIL",
+    "_",
+    "XDG_*",
+    "HELM_*_HOME",
+    "LD_*",
+    "ARGOCD_*",
+    "KUBE_*",
+    "PARAM_*",
+    "CMP_SUPERVISOR_*",
+];
+
+/// Directories of tokens.
+const TOKENS: [&str; 2] = ["/run/secrets", "/var/run/secrets"];
+
+/// Most paths in one variable.
+const MAX_PATHS: usize = 16;
+
+/// A path that plugins may not read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HiddenPath {
+    /// The diagnostic's code.
+    pub code: String,
+    /// The path.
+    pub path: String,
+    /// The variable that names it; `None` for a mount.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variable: Option<String>,
+    /// The plugins that may not read it.
+    pub plugins: Vec<String>,
+    /// The problem in one line.
+    pub message: String,
+    /// The line to add.
+    pub help: String,
+}
+
+impl HiddenPath {
+    /// True if a tool probably misses the path.
+    #[must_use]
+    pub fn is_warning(&self) -> bool {
+        self.code.parse::<Code>().is_ok_and(|code| code.severity() >= Severity::Warning)
+    }
+
+    /// Everything in one line.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let level = if self.is_warning() { "warning" } else { "note" };
+        format!("{level}: {}: {}: {}", self.code, self.message, self.help)
+    }
+}
+
+/// The mounts and variables of the container, and the paths that plugins may read.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    reach: Arc<Reach>,
+    /// Paths of `--read`.
+    general: Vec<PathBuf>,
+    /// Variables that plugins may see, with the paths in them.
+    variables: Vec<(String, Vec<PathBuf>)>,
+}
+
+/// A path, and the reason why a plugin may need it.
+struct Candidate<'w> {
+    path: &'w Path,
+    variable: Option<&'w str>,
+}
+
+impl Watched {
+    /// `inherited` are the variables that plugins may see, as `NAME=VALUE`.
+    pub(crate) fn new(reach: Arc<Reach>, general: Vec<PathBuf>, inherited: &[Bytes]) -> Self {
+        let variables = inherited.iter().filter_map(variable).collect();
+        Self { reach, general, variables }
+    }
+
+    /// The paths that exist, and that at least one of these plugins may not read.
+    pub(crate) fn hidden(&self, catalog: &Catalog) -> Vec<HiddenPath> {
+        let variables = self.variables.iter().flat_map(|(name, paths)| {
+            paths.iter().map(|path| Candidate { path, variable: Some(name) })
+        });
+        let of_variables = variables.filter(|one| is_data(one.path));
+        let mut found: Vec<_> = of_variables.filter_map(|one| self.judge(&one, catalog)).collect();
+        let mounts = self.reach.readable.iter().flat_map(Readable::closed_mounts);
+        for path in mounts {
+            if found.iter().all(|known| !Path::new(&known.path).starts_with(path)) {
+                found.extend(self.judge(&Candidate { path, variable: None }, catalog));
+            }
+        }
+        found
+    }
+
+    fn judge(&self, candidate: &Candidate<'_>, catalog: &Catalog) -> Option<HiddenPath> {
+        let Candidate { path, variable } = *candidate;
+        let concerned = catalog.iter().filter(|plugin| {
+            variable.is_none_or(|name| {
+                let is_cache = plugin.sandbox.caches.iter().any(|cache| cache.variable == name);
+                plugin.sandbox.admits(name.as_bytes()) && !is_cache
+            })
+        });
+        let (able, unable): (Vec<_>, Vec<_>) =
+            concerned.partition(|plugin| self.may_read(plugin, path));
+        if unable.is_empty() {
+            return None;
+        }
+        let is_known = variable.is_some_and(|name| is_one_of(&KNOWN, name));
+        // If one plugin names the path, its author has probably thought of the others.
+        let code = if is_known && able.is_empty() { Code::HiddenKey } else { Code::HiddenPath };
+        let plugins: Vec<_> = unable.iter().map(|plugin| plugin.name.to_string()).collect();
+        let who = if able.is_empty() { "no plugin".to_owned() } else { plugins.join(", ") };
+        let shown = path.display();
+        let negation = if able.is_empty() { "may" } else { "may not" };
+        let message = match variable {
+            Some(name) => format!("{name} names {shown}, which {who} {negation} read"),
+            None => format!("{shown} is mounted, and {who} {negation} read it"),
+        };
+        let is_token = TOKENS.iter().any(|tokens| path.starts_with(tokens));
+        let token =
+            if is_token { "; everybody who renders with it can then take the token" } else { "" };
+        let help = format!(
+            "a plugin that needs it must name it: spec: {{sandbox: {{read: [{shown}]}}}}{token}"
+        );
+        let (code, path) = (code.to_string(), shown.to_string());
+        Some(HiddenPath {
+            code,
+            path,
+            variable: variable.map(str::to_owned),
+            plugins,
+            message,
+            help,
+        })
+    }
+
+    fn may_read(&self, plugin: &PluginDefinition, path: &Path) -> bool {
+        let Some(readable) = &self.reach.readable else { return true };
+        let own = plugin.sandbox.read.iter().map(PathBuf::from);
+        let named: Vec<_> = self.general.iter().cloned().chain(own).collect();
+        readable.is_own(path) || readable.allows(path, &named)
+    }
+}
+
+/// A variable whose value is a path, or a list of paths.
+fn variable(entry: &Bytes) -> Option<(String, Vec<PathBuf>)> {
+    let at = entry.iter().position(|byte| *byte == b'=')?;
+    let (name, value) = entry.split_at_checked(at)?;
+    let name = str::from_utf8(name).ok().filter(|name| !is_one_of(&OTHERS, name))?;
+    let parts = value.get(1..)?.split(|byte| *byte == b':').take(MAX_PATHS);
+    let paths = parts.map(|part| PathBuf::from(std::ffi::OsStr::from_bytes(part)));
+    let paths: Vec<_> = paths.filter(|path| path.is_absolute()).collect();
+    (!paths.is_empty()).then(|| (name.to_owned(), paths))
+}
+
+fn is_one_of(patterns: &[&str], name: &str) -> bool {
+    patterns.iter().any(|pattern| match pattern.split_once('*') {
+        Some((start, end)) => name.starts_with(start) && name.ends_with(end),
+        None => *pattern == name,
+    })
+}
+
+/// True for an existing file or directory. A socket is not read.
+fn is_data(path: &Path) -> bool {
+    match fs::metadata(path) {
+        Ok(about) => !about.file_type().is_socket(),
+        Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plugin::{Reading, read_all};
+
+    /// Directories with a key, and the paths that are hidden from plugins with these
+    /// `spec.sandbox`.
+    fn hidden(
+        variables: &[&str],
+        sandboxes: &[&str],
+    ) -> Vec<(String, Option<String>, Vec<String>)> {
+        let directory = tempfile::tempdir().unwrap();
+        let top = directory.path().canonicalize().unwrap();
+        for name in ["mount", "open"] {
+            fs::create_dir(top.join(name)).unwrap();
+            fs::write(top.join(name).join("key"), "").unwrap();
+        }
+        let at = |text: &str| text.replace("TOP", top.to_str().unwrap());
+        let (open, mount) = (at("TOP/open"), at("TOP/mount"));
+        let readable = Readable::fixed(&[&open], &[&mount]);
+        let reach = Arc::new(Reach { readable: Some(readable), filters_ports: true });
+        let variables: Vec<_> = variables.iter().map(|entry| Bytes::from(at(entry))).collect();
+        let plugin = |(index, sandbox): (usize, &&str)| {
+            let text = format!(
+                "kind: ConfigManagementPlugin\nmetadata: {{name: p{index}}}\nspec: {{generate: \
+                 {{command: [x]}}, sandbox: {sandbox}}}"
+            );
+            let mut readings: Vec<Reading> = read_all(at(&text).as_bytes());
+            Arc::new(readings.remove(0).definition.unwrap())
+        };
+        let catalog: Catalog = sandboxes.iter().enumerate().map(plugin).collect();
+        let found = Watched::new(reach, Vec::new(), &variables).hidden(&catalog);
+        let short = |one: HiddenPath| {
+            let path = one.path.replace(top.to_str().unwrap(), "");
+            assert!(one.help.contains(&format!("read: [{}]", one.path)), "{}", one.help);
+            (format!("{} {path}", one.code), one.variable, one.plugins)
+        };
+        found.into_iter().map(short).collect()
+    }
+
+    #[test]
+    fn a_key_that_no_plugin_may_read_is_a_warning() {
+        let found = hidden(&["SOPS_AGE_KEY_FILE=TOP/mount/key"], &["{}", "{network: any}"]);
+        let expected = ("CMP0312 /mount/key".to_owned(), Some("SOPS_AGE_KEY_FILE".to_owned()));
+        let plugins = vec!["p0".to_owned(), "p1".to_owned()];
+        assert_eq!(found, [(expected.0, expected.1, plugins)]);
+    }
+
+    #[test]
+    fn a_key_that_one_plugin_names_is_a_note_about_the_others() {
+        let read = "{read: [TOP/mount/key]}";
+        let found = hidden(&["SOPS_AGE_KEY_FILE=TOP/mount/key"], &["{}", read]);
+        let key = ("CMP0313 /mount/key".to_owned(), Some("SOPS_AGE_KEY_FILE".to_owned()));
+        assert_eq!(found, [(key.0, key.1, vec!["p0".to_owned()])]);
+        assert_eq!(hidden(&["SOPS_AGE_KEY_FILE=TOP/mount/key"], &[read]), []);
+    }
+
+    #[test]
+    fn mounts_and_paths_of_other_variables_are_notes() {
+        let found = hidden(&["MY_KEYS=relative:TOP/mount/key", "SHELL=TOP/mount/key"], &["{}"]);
+        assert_eq!(found[0].0, "CMP0313 /mount/key");
+        assert_eq!(found.len(), 1);
+        let found = hidden(&["VAULT_CACERT=TOP/open/key", "KUBECONFIG=TOP/missing"], &["{}"]);
+        assert_eq!(found, [("CMP0313 /mount".to_owned(), None, vec!["p0".to_owned()])]);
+    }
+
+    #[test]
+    fn variables_that_a_plugin_does_not_get_or_replaces_are_no_reason() {
+        for sandbox in ["{env: [A]}", "{caches: [{name: a, env: GNUPGHOME}]}"] {
+            let found = hidden(&["GNUPGHOME=TOP/mount/key"], &[sandbox]);
+            assert_eq!(
+                found.first().map(|one| one.0.as_str()),
+                Some("CMP0313 /mount"),
+                "{sandbox}"
+            );
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! Finds refused accesses in what a command wrote.
+//!
+//! Every language has words of its own for a refused open(2) or connect(2). A line
+//! counts only if it names the path or the connection: servers also deny things.
+
+/// Most lines that are read. An excerpt has no more that matter.
+const MAX_LINES: usize = 2000;
+
+/// An access that was refused, or seems to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Denial {
+    /// A connection. `is_certain` is false for programs that hide the reason.
+    Connect { port: Option<u16>, is_certain: bool },
+    /// A socket that listens.
+    Listen,
+    /// A socket file.
+    Socket(String),
+    /// A path that the kernel refused (EACCES).
+    Path(String),
+    /// A path that could not be written to (EROFS).
+    Write(String),
+    /// A path that was not there (ENOENT).
+    Absent(String),
+}
+
+/// Words of a refusal (EACCES), in lower case.
+const DENIED: [&str; 3] = ["permission denied", "eacces", "accessdeniedexception"];
+
+/// Words of a file system that is read-only.
+const READ_ONLY: [&str; 2] = ["read-only file system", "erofs"];
+
+/// Words of a missing file.
+const ABSENT: [&str; 5] = [
+    "no such file or directory",
+    "enoent",
+    "nosuchfileexception",
+    "filenotfoundexception",
+    "(os error 2)",
+];
+
+/// Words of a server that denies something, after `permission denied`.
+const SERVER: [&str; 6] = ["(publickey", "(password", "(keyboard", "for ", "on ", "to "];
+
+/// Words of a connection.
+const CONNECTION: [&str; 9] = [
+    "connect",
+    "dial tcp",
+    "urlopen error",
+    "error sending request",
+    "socketexception",
+    // Java calls a refused connection this; Net.connect0 is in its trace.
+    "bindexception",
+    "failed to establish a new connection",
+    "connection refused by",
+    "tcp",
+];
+
+/// Words of a program that hides why it could not connect.
+const NOT_CONNECTED: [&str; 2] = ["failed to connect to", "couldn't connect to server"];
+
+/// Words before the address of a connection.
+const ADDRESSES: [&str; 4] = ["dial tcp ", "connect eacces ", "connecting to ", "connect to "];
+
+/// Refused accesses in a text, in its order.
+pub(super) fn denials(text: &str) -> Vec<Denial> {
+    let connects = text.contains(".connect(");
+    let lines = text.lines().take(MAX_LINES);
+    lines.filter_map(|line| denial(line, &line.to_ascii_lowercase(), connects)).collect()
+}
+
+/// Decides about one line. `connects` is true if another line calls connect(2).
+fn denial(line: &str, lower: &str, connects: bool) -> Option<Denial> {
+    let find = |words: &[&str]| words.iter().filter_map(|word| lower.find(word)).min();
+    let says = |words: &[&str]| find(words).is_some();
+    if let Some(at) = find(&DENIED) {
+        if is_of_server(lower) {
+            return None;
+        }
+        if says(&["bind:", "listen eacces", "listen tcp", "listen unix"]) {
+            return Some(path(line, at).map_or(Denial::Listen, Denial::Socket));
+        }
+        let path = path(line, at);
+        let is_connection = says(&CONNECTION) && !says(&["dial unix", "dial udp"]);
+        let is_bare = connects && lower.trim_end().ends_with("[errno 13] permission denied");
+        return match path {
+            Some(path) if says(&["dial unix", "connect eacces /"]) => Some(Denial::Socket(path)),
+            Some(path) => Some(Denial::Path(path)),
+            None if is_connection || is_bare => {
+                Some(Denial::Connect { port: port(lower), is_certain: true })
+            }
+            None => None,
+        };
+    }
+    if let Some(at) = find(&READ_ONLY) {
+        return path(line, at).map(Denial::Write);
+    }
+    if let Some(at) = find(&ABSENT) {
+        return path(line, at).map(Denial::Absent);
+    }
+    let port = says(&NOT_CONNECTED).then(|| port(lower)).flatten();
+    port.map(|port| Denial::Connect { port: Some(port), is_certain: false })
+}
+
+/// True if a server, and not the kernel, denied something.
+fn is_of_server(lower: &str) -> bool {
+    let mut rest = lower.split("permission denied").skip(1);
+    let denies = |rest: &str| SERVER.iter().any(|word| rest.trim_start().starts_with(word));
+    lower.trim_start().starts_with("remote:") || rest.any(denies)
+}
+
+/// The absolute path in a line: the last one before the words at `at`, or else the
+/// first one after them.
+fn path(line: &str, at: usize) -> Option<String> {
+    let (before, after) = line.split_at_checked(at)?;
+    let mut last = paths(before).into_iter();
+    let last = last.rfind(|(start, _)| *start > 0).map(|(_, path)| path);
+    last.or_else(|| paths(after).into_iter().next().map(|(_, path)| path))
+}
+
+/// Absolute paths with their positions. A path at the beginning of a line, before a
+/// colon, is the name of the program that complains.
+fn paths(text: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    let mut before = ' ';
+    let mut rest = 0;
+    for (at, character) in text.char_indices() {
+        let begins = character == '/' && (before.is_whitespace() || OPENING.contains(&before));
+        if begins && at >= rest {
+            let (_, tail) = text.split_at(at);
+            let path = match closing(before) {
+                Some(quote) => tail.split(quote).next().unwrap_or_default(),
+                None => tail.split([' ', ',', ')', ';', '\'', '"']).next().unwrap_or_default(),
+            };
+            let path = path.trim_end_matches([':', '.']);
+            // Two slashes begin the authority of a URL.
+            if path.len() > 1 && !path.starts_with("//") {
+                found.push((at, path.to_owned()));
+            }
+            rest = at + path.len();
+        }
+        before = character;
+    }
+    found
+}
+
+/// Characters before a path.
+const OPENING: [char; 6] = ['\'', '"', '`', '‘', '(', '='];
+
+fn closing(quote: char) -> Option<char> {
+    match quote {
+        '‘' => Some('’'),
+        '\'' | '"' | '`' => Some(quote),
+        _ => None,
+    }
+}
+
+/// The TCP port of a connection.
+fn port(lower: &str) -> Option<u16> {
+    let after = |word: &str| lower.split_once(word).map(|(_, rest)| rest);
+    let of_address = ADDRESSES.iter().find_map(|word| address(after(word)?));
+    let named = ["port ", "port="].iter().find_map(|word| number(after(word)?));
+    of_address.or(named).or_else(|| url(lower))
+}
+
+/// The port at the beginning of `host:port`, where the host has no space.
+fn address(text: &str) -> Option<u16> {
+    let host = text.split(char::is_whitespace).next()?;
+    let host = host.split("://").last()?.trim_end_matches([':', '.', ',', ')']);
+    let (_, digits) = host.split('/').next()?.rsplit_once(':')?;
+    digits.parse().ok()
+}
+
+fn number(text: &str) -> Option<u16> {
+    let end = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
+    text.get(..end)?.parse().ok()
+}
+
+/// The port of the first URL.
+fn url(lower: &str) -> Option<u16> {
+    let (scheme, rest) = lower.split_once("://")?;
+    let end = rest.find(|c: char| c.is_whitespace() || "/'\"?)".contains(c)).unwrap_or(rest.len());
+    let (_, host) = rest.get(..end)?.rsplit_once('@').unwrap_or(("", rest.get(..end)?));
+    let (_, last) = host.rsplit_once(']').unwrap_or(("", host));
+    match last.rsplit_once(':') {
+        Some((_, digits)) => digits.parse().ok(),
+        None if scheme.ends_with("https") => Some(443),
+        None if scheme.ends_with("http") => Some(80),
+        None if scheme.ends_with("ssh") => Some(22),
+        None => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connect(port: u16) -> Denial {
+        Denial::Connect { port: Some(port), is_certain: true }
+    }
+
+    fn hidden(port: u16) -> Denial {
+        Denial::Connect { port: Some(port), is_certain: false }
+    }
+
+    /// Lines that real programs wrote in this sandbox.
+    #[test]
+    fn refused_connections_are_found_with_their_ports() {
+        for (line, expected) in [
+            (
+                "Get \"https://h/\": dial tcp 10.0.0.1:3128: connect: permission denied",
+                connect(3128),
+            ),
+            ("2026/01/01 12:30:01 dial tcp [::1]:8099: connect: permission denied", connect(8099)),
+            ("Error: connect EACCES 127.0.0.1:8099 - Local (0.0.0.0:0)", connect(8099)),
+            ("ssh: connect to host 127.0.0.1 port 2299: Permission denied", connect(2299)),
+            ("Connecting to 127.0.0.1:8099... failed: Permission denied.", connect(8099)),
+            (
+                "HTTPSConnectionPool(host='h', port=8443): Max retries exceeded with url: / (Caused by \
+                 NewConnectionError('<x>: Failed to establish a new connection: [Errno 13] Permission \
+                 denied'))",
+                connect(8443),
+            ),
+            (
+                "error sending request for url (http://127.0.0.1:8099/): tcp connect error: \
+                 Permission denied (os error 13)",
+                connect(8099),
+            ),
+            (
+                "urllib.error.URLError: <urlopen error [Errno 13] Permission denied>",
+                Denial::Connect { port: None, is_certain: true },
+            ),
+            (
+                "java.net.ConnectException: Permission denied",
+                Denial::Connect { port: None, is_certain: true },
+            ),
+            (
+                "Exception in thread \"main\" java.net.BindException: Permission denied",
+                Denial::Connect { port: None, is_certain: true },
+            ),
+            (
+                "curl: (7) Failed to connect to 127.0.0.1 port 8099 after 0 ms: Couldn't connect to \
+                 server",
+                hidden(8099),
+            ),
+            (
+                "fatal: unable to access 'http://127.0.0.1:8099/x/': Failed to connect to 127.0.0.1 \
+                 port 8099 after 0 ms: Couldn't connect to server",
+                hidden(8099),
+            ),
+            ("listen tcp 127.0.0.1:8080: bind: permission denied", Denial::Listen),
+            ("Error: listen EACCES: permission denied 127.0.0.1:8099", Denial::Listen),
+        ] {
+            assert_eq!(denials(line), [expected], "{line}");
+        }
+        let trace = "    sock.connect(sa)\nPermissionError: [Errno 13] Permission denied\n";
+        assert_eq!(denials(trace), [Denial::Connect { port: None, is_certain: true }]);
+    }
+
+    #[test]
+    fn refused_paths_are_found() {
+        for line in [
+            "open /srv/x: permission denied",
+            "Error: cannot load repository: open /srv/x: permission denied",
+            "fork/exec /srv/x: permission denied",
+            "cat: /srv/x: Permission denied",
+            "/bin/sh: 1: cannot open /srv/x: Permission denied",
+            "sh: 1: cannot create /srv/x: Permission denied",
+            "bash: line 1: /srv/x: Permission denied",
+            "mkdir: cannot create directory ‘/srv/x’: Permission denied",
+            "ls: cannot open directory '/srv/x': Permission denied",
+            "fatal: unable to access '/srv/x': Permission denied",
+            "PermissionError: [Errno 13] Permission denied: '/srv/x'",
+            "Error: EACCES: permission denied, open '/srv/x'",
+            "Error: spawn /srv/x EACCES",
+            "Exception in thread \"main\" java.io.FileNotFoundException: /srv/x (Permission denied)",
+            "java.nio.file.AccessDeniedException: /srv/x",
+            "Error: failed to read /srv/x: Permission denied (os error 13)",
+            "Load key \"/srv/x\": Permission denied",
+        ] {
+            assert_eq!(denials(line), [Denial::Path("/srv/x".to_owned())], "{line}");
+        }
+        for line in [
+            "Error: connect EACCES /srv/x",
+            "Error: listen EACCES: permission denied /srv/x",
+            "dial unix /srv/x: connect: permission denied",
+            "listen unix /srv/x: bind: permission denied",
+        ] {
+            assert_eq!(denials(line), [Denial::Socket("/srv/x".to_owned())], "{line}");
+        }
+        for line in [
+            "bash: line 1: /usr/x: Read-only file system",
+            "OSError: [Errno 30] Read-only file system: '/usr/x'",
+        ] {
+            assert_eq!(denials(line), [Denial::Write("/usr/x".to_owned())], "{line}");
+        }
+        for line in [
+            "cat: /srv/x: No such file or directory",
+            "Error: ENOENT: no such file or directory, open '/srv/x'",
+            "FileNotFoundError: [Errno 2] No such file or directory: '/srv/x'",
+            "open /srv/x: no such file or directory",
+        ] {
+            assert_eq!(denials(line), [Denial::Absent("/srv/x".to_owned())], "{line}");
+        }
+    }
+
+    #[test]
+    fn other_refusals_are_not_ours() {
+        for line in [
+            "git@github.com: Permission denied (publickey).",
+            "remote: Permission denied",
+            "* permission denied",
+            "pq: permission denied for table x",
+            "Permission denied on resource project x (or it may not exist).",
+            "denied: requested access to the resource is denied",
+            "dial udp 10.0.0.1:53: connect: permission denied",
+            "/bin/sh: 1: ./x: Permission denied",
+            "curl: (6) Could not resolve host: x",
+            "Failed to connect to bus",
+            "all is well",
+        ] {
+            assert_eq!(denials(line), [], "{line}");
+        }
+    }
+
+    #[test]
+    fn any_text_can_be_read() {
+        for text in
+            ["/", "'/", "‘/a’ permission denied", "://", "port : permission denied", "İ/eacces"]
+        {
+            let _ = denials(text);
+        }
+    }
+}

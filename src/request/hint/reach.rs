@@ -1,0 +1,192 @@
+//! What the sandbox lets a command reach, and which key opens the rest.
+
+use std::path::Path;
+
+use cmp_sandbox::{Bounds, Network, Readable};
+
+use super::denial::{Denial, denials};
+
+/// Directories for temporary files, which the sandbox replaces.
+const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
+
+/// Places that a command can write to.
+const WRITABLE: &str =
+    "it can write only to its repository, $HOME, $TMPDIR and spec.sandbox.caches";
+
+/// What the sandbox in use lets commands reach.
+#[derive(Debug, Default)]
+pub struct Reach {
+    /// The paths that they may read; `None` if the sandbox closes no paths.
+    pub readable: Option<Readable>,
+    /// The sandbox refuses TCP ports.
+    pub filters_ports: bool,
+}
+
+impl Reach {
+    /// A sentence about the first thing in a text that the sandbox refused, with the
+    /// key that opens it. Ports come first: programs often probe files in vain.
+    pub(super) fn refusal(&self, bounds: &Bounds, text: &str) -> Option<String> {
+        let denials = denials(text);
+        let ports = denials.iter().filter_map(|denial| self.port(&bounds.network, denial));
+        let paths = denials.iter().filter_map(|denial| self.path(bounds, denial));
+        ports.chain(paths).next()
+    }
+
+    fn port(&self, network: &Network, denial: &Denial) -> Option<String> {
+        let allowed = match network {
+            Network::Any => return None,
+            Network::None => &[][..],
+            Network::Ports(ports) => ports,
+        };
+        let may = match allowed {
+            [] => "it has no network".to_owned(),
+            ports => {
+                let ports: Vec<_> = ports.iter().map(ToString::to_string).collect();
+                format!("it may connect to ports {}", ports.join(", "))
+            }
+        };
+        match denial {
+            _ if !self.filters_ports => None,
+            Denial::Listen => Some(
+                "the sandbox does not let it listen on TCP ports: spec.sandbox.network: any allows it"
+                    .to_owned(),
+            ),
+            Denial::Connect { port: Some(port), .. } if allowed.contains(port) => None,
+            Denial::Connect { port: Some(port), .. } => Some(format!(
+                "the sandbox refuses TCP port {port}: {may}: add {port} to spec.sandbox.network or \
+                 --network"
+            )),
+            Denial::Connect { port: None, is_certain: true } => Some(format!(
+                "the sandbox refuses TCP ports: {may}: see spec.sandbox.network and --network"
+            )),
+            Denial::Connect { .. }
+            | Denial::Socket(_)
+            | Denial::Path(_)
+            | Denial::Write(_)
+            | Denial::Absent(_) => None,
+        }
+    }
+
+    fn path(&self, bounds: &Bounds, denial: &Denial) -> Option<String> {
+        let readable = self.readable.as_ref()?;
+        let is_named = |path: &Path| bounds.read.iter().any(|named| path.starts_with(named));
+        match denial {
+            Denial::Socket(text) => {
+                let path = Path::new(text);
+                (!readable.is_own(path))
+                    .then(|| format!("the sandbox closes the socket `{text}`, and no key opens it"))
+            }
+            Denial::Path(text) | Denial::Write(text) if readable.is_own(Path::new(text)) => None,
+            Denial::Path(text)
+                if TEMPORARY.iter().any(|shared| Path::new(text).starts_with(shared)) =>
+            {
+                Some(format!("the sandbox closes `{text}`: for temporary files, use $TMPDIR"))
+            }
+            Denial::Path(text)
+                if is_named(Path::new(text)) || readable.is_open(Path::new(text)) =>
+            {
+                Some(format!(
+                    "the sandbox lets it read `{text}` if the mode of the file does, and not change \
+                     it: {WRITABLE}"
+                ))
+            }
+            Denial::Path(text) => Some(format!(
+                "the sandbox closes `{text}`: to let it read that, add {text} to spec.sandbox.read or \
+                 --read; {WRITABLE}"
+            )),
+            Denial::Write(text) => Some(format!("the sandbox write-protects `{text}`: {WRITABLE}")),
+            Denial::Absent(text) if !is_named(Path::new(text)) => {
+                let mount = readable.closed_mount(Path::new(text))?.display();
+                Some(format!(
+                    "the sandbox hides the mount {mount}: to let it read `{text}`, add {text} to \
+                     spec.sandbox.read or --read"
+                ))
+            }
+            Denial::Absent(_) | Denial::Connect { .. } | Denial::Listen => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(text: &str) -> String {
+        let readable = Readable::fixed(&["/usr", "/etc/ssl"], &["/secrets", "/work"]);
+        let reach = Reach { readable: Some(readable), filters_ports: true };
+        let (network, read) = (Network::Ports(vec![22, 443]), vec!["/data".into()]);
+        let bounds = Bounds { network, read, ..Bounds::default() };
+        reach.refusal(&bounds, text).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_refused_port_is_named_with_its_key() {
+        for text in [
+            "dial tcp 10.0.0.1:3128: connect: permission denied",
+            "curl: (7) Failed to connect to h port 3128 after 0 ms: Couldn't connect to server",
+            "cat: /root/x: Permission denied\nError: connect EACCES 127.0.0.1:3128",
+        ] {
+            let expected = "the sandbox refuses TCP port 3128: it may connect to ports 22, 443: add \
+                            3128 to spec.sandbox.network or --network";
+            assert_eq!(refusal(text), expected, "{text}");
+        }
+        let unknown = refusal("java.net.ConnectException: Permission denied");
+        assert!(unknown.starts_with("the sandbox refuses TCP ports: it may"), "{unknown}");
+        assert!(refusal("listen tcp :80: bind: permission denied").contains("network: any"));
+    }
+
+    #[test]
+    fn an_allowed_port_was_not_refused_by_the_sandbox() {
+        for text in [
+            "curl: (7) Failed to connect to h port 443 after 0 ms: Couldn't connect to server",
+            "dial tcp 10.0.0.1:443: connect: permission denied",
+        ] {
+            assert_eq!(refusal(text), "", "{text}");
+        }
+    }
+
+    #[test]
+    fn a_closed_path_is_named_with_its_key() {
+        for (text, expected) in [
+            (
+                "open /secrets/age: permission denied",
+                "closes `/secrets/age`: to let it read that, add \
+              /secrets/age to spec.sandbox.read",
+            ),
+            ("cat: /secrets/age: No such file or directory", "hides the mount /secrets: to let"),
+            ("touch: cannot touch '/usr/x': Permission denied", "not change it: it can write only"),
+            (
+                "bash: line 1: /usr/x: Read-only file system",
+                "write-protects `/usr/x`: it can write",
+            ),
+            (
+                "PermissionError: [Errno 13] Permission denied: '/tmp/x'",
+                "`/tmp/x`: for temporary files, use $TMPDIR",
+            ),
+            ("cat: /data/key: Permission denied", "if the mode of the file does"),
+            ("dial unix /run/agent: connect: permission denied", "no key opens it"),
+        ] {
+            assert!(refusal(text).contains(expected), "{text}: {}", refusal(text));
+        }
+    }
+
+    #[test]
+    fn other_paths_get_no_hint() {
+        for text in [
+            "cat: /usr/x: No such file or directory",
+            "cat: /nowhere/x: No such file or directory",
+            "open /work/_cmp_server/1/repo/x: permission denied",
+            "open ./x: permission denied",
+        ] {
+            assert_eq!(refusal(text), "", "{text}");
+        }
+    }
+
+    #[test]
+    fn without_a_sandbox_nothing_is_refused_by_it() {
+        for text in ["dial tcp 1.1.1.1:1: connect: permission denied", "open /x: permission denied"]
+        {
+            assert_eq!(Reach::default().refusal(&Bounds::default(), text), None);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What a command wrote, for its error and for hints.
+
+use std::fmt;
+
+use cmp_sandbox::{Excerpt, Redactor};
+
+/// Longest end of standard output that is kept, in bytes.
+const MAX_STDOUT: usize = 4 << 10;
+
+/// Standard error of a command, and the end of its standard output if that is no
+/// manifest: helm writes the cause of a failure there.
+#[derive(Debug, Default)]
+pub struct Said {
+    stderr: String,
+    stdout: String,
+}
+
+impl Said {
+    pub(super) fn new(stderr: &Excerpt) -> Self {
+        Self { stderr: stderr.to_string(), stdout: String::new() }
+    }
+
+    /// Adds the end of the standard output, without secrets.
+    pub(super) fn with_output(self, stdout: &[u8], redactor: &Redactor) -> Self {
+        let shown = redactor.bytes(stdout);
+        let end = shown.get(shown.len().saturating_sub(MAX_STDOUT)..).unwrap_or_default();
+        Self { stdout: String::from_utf8_lossy(end).trim().to_owned(), ..self }
+    }
+
+    /// Everything, for hints.
+    pub(super) fn all(&self) -> String {
+        format!("{}\n{}", self.stdout, self.stderr)
+    }
+
+    /// True if the command wrote nothing.
+    pub(super) fn is_empty(&self) -> bool {
+        self.stderr.is_empty() && self.stdout.is_empty()
+    }
+}
+
+/// The standard error, as Argo CD shows it, then the standard output.
+impl fmt::Display for Said {
+    fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.stderr.is_empty() {
+            write!(text, ": {}", self.stderr)?;
+        }
+        if !self.stdout.is_empty() {
+            write!(text, " [its standard output: {}]", self.stdout)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_the_output_follows_the_errors() {
+        let mut stderr = Excerpt::default();
+        stderr.push(b"failed\n");
+        let said = Said::new(&stderr);
+        assert_eq!((said.to_string(), said.is_empty()), (": failed".to_owned(), false));
+        let long = [b"x".repeat(MAX_STDOUT).as_slice(), b"end\n"].concat();
+        let text = said.with_output(&long, &Redactor::default()).to_string();
+        assert!(text.starts_with(": failed [its standard output: xx"), "{text}");
+        assert!(text.ends_with("xend]") && text.len() < MAX_STDOUT + 100, "{}", text.len());
+        assert!(Said::new(&Excerpt::default()).is_empty());
+    }
+}

@@ -1,0 +1,125 @@
+//! Hints about what the sandbox refused, with the words of real programs.
+
+use std::{
+    fs,
+    net::{SocketAddr, TcpListener},
+    path::Path,
+};
+
+use crate::{
+    sandbox_settings::bench::{Bench, Rendered, tiers},
+    skip::skip,
+};
+
+/// Programs that open a file, with `PATH` in place of its path. Not all machines
+/// have them.
+const READERS: [(&str, &str); 6] = [
+    ("/bin/cat", "cat PATH"),
+    ("/bin/sh", ". PATH"),
+    ("/usr/bin/python3", "/usr/bin/python3 -c 'open(\"PATH\")'"),
+    ("/usr/bin/node", "/usr/bin/node -e 'require(\"fs\").readFileSync(\"PATH\")'"),
+    ("/usr/bin/git", "git config --file PATH --list"),
+    ("/usr/bin/curl", "curl -sS --cacert PATH https://127.0.0.1:443/ || cat PATH"),
+];
+
+/// Programs that connect, with `PORT` in place of a port of the loopback address.
+const CLIENTS: [(&str, &str); 5] = [
+    ("/usr/bin/curl", "curl -sS http://127.0.0.1:PORT/"),
+    ("/usr/bin/git", "git ls-remote http://127.0.0.1:PORT/x"),
+    ("/usr/bin/node", "/usr/bin/node -e 'require(\"net\").connect(PORT, \"127.0.0.1\")'"),
+    (
+        "/usr/bin/python3",
+        "/usr/bin/python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", PORT))'",
+    ),
+    ("/usr/bin/wget", "wget -t 1 -O - http://127.0.0.1:PORT/"),
+];
+
+/// The tiers that close paths and ports here.
+fn closing() -> Vec<&'static str> {
+    let closing: Vec<_> = tiers().into_iter().filter(|tier| *tier != "none").collect();
+    if closing.is_empty() {
+        skip("needs a tier of isolation");
+    }
+    closing
+}
+
+fn render(tier: &str, script: &str) -> Rendered {
+    Bench::new("", &format!("{script}; exit 1")).render(tier, &[])
+}
+
+#[test]
+fn a_closed_path_is_named_with_the_key_that_opens_it() {
+    let home = tempfile::tempdir_in("/var/tmp").unwrap();
+    let key = home.path().join("key");
+    fs::write(&key, "key").unwrap();
+    for tier in closing() {
+        for (program, script) in READERS {
+            if !Path::new(program).exists() || tier == "namespaces" {
+                // In `namespaces` the path does not exist, and is no mount.
+                continue;
+            }
+            let rendered = render(tier, &script.replace("PATH", key.to_str().unwrap()));
+            let error = rendered.error();
+            assert!(
+                error.contains(&format!("the sandbox closes `{}", key.display())),
+                "{tier}: {error}"
+            );
+            assert!(!error.contains("TCP"), "{tier}: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_refused_port_is_named_with_the_key_that_opens_it() {
+    let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    for tier in closing() {
+        for (program, script) in CLIENTS {
+            if !Path::new(program).exists() {
+                continue;
+            }
+            let rendered = render(tier, &script.replace("PORT", &port));
+            let error = rendered.error();
+            let is_python = program.contains("python");
+            let named = format!("the sandbox refuses TCP port {port}: it may connect to ports 22,");
+            let expected = if is_python { "the sandbox refuses TCP ports: it may" } else { &named };
+            assert!(error.contains(expected), "{tier} {program}: {error}");
+        }
+    }
+}
+
+#[test]
+fn an_allowed_port_gets_no_hint() {
+    // Nothing listens on the port after this.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    for tier in closing() {
+        let script = format!("curl -sS http://127.0.0.1:{port}/; exit 1");
+        let bench = Bench::new(&format!("  sandbox: {{network: [{port}]}}"), &script);
+        let rendered = bench.render(tier, &[]);
+        assert!(!rendered.error().contains("sandbox refuses"), "{tier}: {}", rendered.stderr);
+    }
+}
+
+#[test]
+fn a_success_with_a_refusal_is_a_warning() {
+    for tier in closing() {
+        let script = "touch /usr/refused; echo 'kind: A'";
+        let rendered = Bench::new("", script).render(tier, &[]);
+        assert_eq!(rendered.code, Some(0), "{tier}: {}", rendered.stderr);
+        let text = "a command succeeded although the sandbox refused something: ";
+        assert!(rendered.stderr.contains(text), "{tier}: {}", rendered.stderr);
+        assert!(rendered.stderr.contains("`/usr/refused`"), "{tier}: {}", rendered.stderr);
+    }
+}
+
+#[test]
+fn the_error_of_init_has_its_standard_output() {
+    let bench = Bench::new("  init: {command: [sh, -c, 'echo the cause; exit 3']}", "true");
+    let rendered = bench.with("SECRET_TOKEN", "the-secret-token").render("none", &[]);
+    let error = rendered.error();
+    assert!(error.contains("failed exit status 3 [its standard output: the cause]"), "{error}");
+    let init = "  init: {command: [sh, -c, 'echo the $SECRET_TOKEN; exit 3']}";
+    let rendered =
+        Bench::new(init, "true").with("SECRET_TOKEN", "hunter2hunter2").render("none", &[]);
+    assert!(!rendered.stderr.contains("hunter2"), "{}", rendered.stderr);
+}
