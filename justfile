@@ -57,3 +57,11 @@ bench:
 # The static binary for the image
 static:
     RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --locked --target x86_64-unknown-linux-gnu
+
+# The archive of a release in target/dist: binary, manual, completions, schema, manifests, checksum
+release:
+    .ci/release
+
+# The site of the documentation in target/book; needs mdbook
+book:
+    mdbook build

@@ -22,8 +22,8 @@ const TEMPORARY: &str = "/tmp";
 /// Directory into which Argo CD copies its program.
 const ARGOCD: &str = "/var/run/argocd";
 
-/// Directory in which the gathered mounts must not be.
-const HOMES: [&str; 2] = ["/home", "/root"];
+/// Directory that ssh finds by the account of its UID, not by HOME.
+const SSH: &str = "/.ssh";
 
 /// The mounts of the new container.
 #[derive(Debug)]
@@ -95,10 +95,10 @@ impl<'i> Mounts<'i> {
                  because each request has a UID of its own"
             ));
         }
-        if kind == VolumeKind::Hidden && HOMES.iter().any(|home| is_within(&path, home)) {
+        if kind == VolumeKind::Hidden && path.ends_with(SSH) {
             report.check(format!(
-                "plugin `{plugin_name}`: {path} is below a home directory, and each request has a \
-                 HOME of its own: name the file by the tool's variable, such as SOPS_AGE_KEY_FILE"
+                "plugin `{plugin_name}`: ssh does not look for {path} in a request: name the key \
+                 in GIT_SSH_COMMAND, and see docs/image.md for accounts and host keys"
             ));
         }
     }

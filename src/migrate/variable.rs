@@ -7,20 +7,29 @@ use serde_json::{Value, json};
 use super::{
     config_map::ConfigMaps,
     edit::Edit,
-    field::{set, text},
+    field::{is_within, set, text},
     plugin::Plugin,
     report::Report,
 };
 
 /// Variables that the sandbox sets for each request, or that would change the program.
-const OWN: [&str; 5] = ["HOME", "TMPDIR", "PWD", "ARGOCD_BINARY_NAME", "ARGOCD_CMP_WORKDIR"];
+const OWN: [&str; 4] = ["TMPDIR", "PWD", "ARGOCD_BINARY_NAME", "ARGOCD_CMP_WORKDIR"];
+
+/// Directories that a request gets for itself. Outside /tmp, they are also where the
+/// files of the image are that its copies begin with.
+const HOMES: [&str; 4] = ["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"];
 
 /// Variables of argocd-cmp-server that became flags.
 const FLAGS: [&str; 2] = ["ARGOCD_CMP_SERVER_LOGLEVEL", "ARGOCD_CMP_SERVER_LOGFORMAT"];
 
 /// True if the sandbox or the new container sets this variable.
 pub(super) fn is_own(name: &str) -> bool {
-    OWN.contains(&name) || FLAGS.contains(&name) || name.starts_with("XDG_")
+    OWN.contains(&name) || FLAGS.contains(&name)
+}
+
+/// True if the variable is a directory that the work volume replaces.
+fn is_temporary(variable: &Value) -> bool {
+    HOMES.contains(&text(variable, "name")) && is_within(text(variable, "value"), "/tmp")
 }
 
 /// The variables of the new container.
@@ -124,7 +133,7 @@ fn collect(plugins: &[Plugin], report: &mut Report) -> Vec<Shared> {
             if plugin.edit.caches.values().any(|cache| cache == name) || FLAGS.contains(&name) {
                 continue;
             }
-            if is_own(name) {
+            if is_own(name) || is_temporary(variable) {
                 report.change(format!(
                     "plugin `{}`: {name} was removed, because the sandbox sets it",
                     plugin.name
@@ -156,7 +165,8 @@ struct Names {
 }
 
 fn names(plugin: &Plugin, config_maps: &ConfigMaps) -> Names {
-    let own = plugin.sidecar.variables().iter().map(|variable| text(variable, "name"));
+    let kept = plugin.sidecar.variables().iter().filter(|variable| !is_temporary(variable));
+    let own = kept.map(|variable| text(variable, "name"));
     let Edit { exports, caches, .. } = &plugin.edit;
     let is_set_elsewhere =
         |name: &str| exports.contains_key(name) || caches.values().any(|cache| cache == name);

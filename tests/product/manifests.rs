@@ -182,6 +182,28 @@ fn assert_sound_when_built(document: &Value, path: &Path) {
     }
 }
 
+#[test]
+fn every_recipe_of_the_cookbook_is_valid() {
+    let page = fs::read_to_string(deploy().join("../docs/cookbook.md")).unwrap();
+    let blocks = page.split("```yaml\n").skip(1).filter_map(|rest| rest.split_once("```"));
+    let recipes = tempfile::TempDir::with_prefix("cmp-recipes-").unwrap();
+    let mut count = 0;
+    for (number, (recipe, _)) in blocks.enumerate() {
+        fs::write(recipes.path().join(format!("{number}.yaml")), recipe).unwrap();
+        count += 1;
+    }
+    assert!(count >= 9, "only {count} recipes");
+    let mut validate = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
+    let output = validate.args(["validate", "--output", "json"]).arg(recipes.path()).output();
+    let stdout = String::from_utf8(output.unwrap().stdout).unwrap();
+    let found: Value = serde_json::from_str(&stdout).unwrap();
+    let warnings = inside(&found).into_iter().filter(|part| part["severity"] == "warning");
+    let codes: Vec<_> = warnings.map(|warning| text(&warning["code"])).collect();
+    // The token of the service account: the recipe explains it.
+    assert_eq!(codes, ["CMP0311"], "{stdout}");
+    assert!(!stdout.contains("\"error\""), "{stdout}");
+}
+
 /// Everything that can become a definition.
 fn definitions() -> Vec<PathBuf> {
     let named = |path: &PathBuf| {

@@ -124,7 +124,9 @@ fn a_patch_stays_a_patch() {
     let volumes = result.list("volumes");
     let work = volumes.iter().find(|volume| volume["name"] == "cmp-work").unwrap();
     assert_eq!(work["emptyDir"], json!({"sizeLimit": "20Gi"}));
-    for text in ["defaultMode 0444", "below a home directory", "can no longer write there"] {
+    for text in
+        ["defaultMode 0444", "ssh does not look for /home/argocd/.ssh", "can no longer write there"]
+    {
         assert!(result.report.contains(text), "no {text} in {}", result.report);
     }
 }

@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 mod cycles;
+mod links;
 mod mentions;
 mod rules;
 mod sources;
