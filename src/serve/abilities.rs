@@ -4,11 +4,13 @@ use cmp_sandbox::{Abilities, Tier};
 use tracing::{info, warn};
 
 pub(super) fn log(abilities: &Abilities) {
-    let Abilities { tier, landlock, leases, missing, unlimited, no_cgroups, .. } = abilities;
+    let Abilities { tier, landlock, leases, missing, unlimited, no_cgroups, closed, .. } =
+        abilities;
     info!(isolation = %tier, landlock, leases, "the sandbox is ready");
     for reason in missing {
         info!(reason, "a stronger isolation is not available");
     }
+    warn_of_closed(closed);
     match no_cgroups {
         None => info!("each request has a cgroup: the kernel enforces its limits as a whole"),
         Some(reason) => {
@@ -20,5 +22,15 @@ pub(super) fn log(abilities: &Abilities) {
     }
     if *tier == Tier::None {
         warn!("requests are not isolated: all plugins can read each other's files");
+    }
+}
+
+fn warn_of_closed(files: &[String]) {
+    for reason in files {
+        warn!(
+            reason,
+            "requests cannot read a file of the image: give others the right to read it, and to \
+             enter the directories above (chmod o+x)"
+        );
     }
 }

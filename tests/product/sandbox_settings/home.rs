@@ -1,10 +1,6 @@
 //! The image's HOME and variables, in the HOME of a request.
 
-use std::{
-    fs,
-    os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
-};
+use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
 use crate::{
     sandbox_settings::bench::{Bench, tiers},
@@ -143,5 +139,12 @@ fn a_home_that_others_cannot_enter_is_left_out() {
         let seen = bench.render(tier, &[]).value("ssh");
         assert!(tier == "none" || seen.is_empty(), "{tier}: {seen}");
     }
-    assert!(Path::new(&home.at(".ssh")).exists());
+    if !tiers().contains(&"uid") {
+        return;
+    }
+    let log = bench.serve("uid", &[]).log();
+    let data = home.at(".local/share/helm");
+    let reason = format!("{} is closed by the mode 0700 of {}", data.display(), home.text());
+    assert!(log.contains(&reason), "{log}");
+    assert!(!log.contains("repositories.yaml is closed"), "it is copied: {log}");
 }

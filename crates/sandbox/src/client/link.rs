@@ -338,6 +338,7 @@ mod tests {
             missing: Vec::new(),
             root: "/".into(),
             unlimited: false,
+            closed: Vec::new(),
             no_cgroups: None,
         };
         let (link, driver) = Link::new(Spawner { control, abilities }).unwrap();

@@ -75,6 +75,9 @@ pub struct Abilities {
     /// The kernel does not enforce `RLIMIT_NPROC`. Unknown in tiers without
     /// separate UIDs.
     pub unlimited: bool,
+    /// Files of the image that tools look up and requests cannot read, one sentence
+    /// each.
+    pub closed: Vec<String>,
     /// Reason why requests have no cgroups; `None` if they have.
     pub no_cgroups: Option<String>,
 }
@@ -241,6 +244,7 @@ impl From<Ready> for Abilities {
             missing: ready.missing,
             root: ready.root.into(),
             unlimited: ready.unlimited,
+            closed: ready.closed,
             no_cgroups: ready.no_cgroups,
         }
     }

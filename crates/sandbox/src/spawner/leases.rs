@@ -41,7 +41,7 @@ use crate::{
             Grants, JobKind, LeaseOrder, Leased, Ready, SpawnerEvent, StartOrder, WorkerEnded,
         },
         shared::SharedCaches,
-        tier::TierName,
+        tier::{Tier, TierName},
         usage::TotalLimits,
     },
     worker::{Channels, Job, Tenant, WorkerContext},
@@ -106,6 +106,7 @@ impl Leases {
             landlock: self.prepared.landlock,
             missing: self.prepared.missing.clone(),
             root: self.prepared.root.path.to_string_lossy().into_owned(),
+            closed: self.closed_files(),
             no_cgroups: self.prepared.cgroups.as_ref().err().map(ToString::to_string),
             unlimited: uids.is_some() && *process_check == ProcessCheck::Listing,
         }
@@ -181,6 +182,14 @@ impl Leases {
                 self.sweep(index);
             }
         }
+    }
+
+    /// Files of the image that requests look up and their modes hide. In namespaces,
+    /// the directories above them are others.
+    fn closed_files(&self) -> Vec<String> {
+        let is_by_uid = self.prepared.tier == Tier::Uid;
+        let closed = is_by_uid.then(|| self.prepared.skeleton.closed());
+        closed.unwrap_or_default()
     }
 
     fn fork_worker(&mut self, index: usize, worker: PendingWorker) {

@@ -280,6 +280,9 @@ pub(crate) struct Ready {
     /// The kernel does not enforce `RLIMIT_NPROC`.
     #[prost(bool, tag = "6")]
     pub(crate) unlimited: bool,
+    /// Files of the image that requests look up and their modes hide.
+    #[prost(string, repeated, tag = "7")]
+    pub(crate) closed: Vec<String>,
     /// Reason why requests have no cgroups; absent if they have.
     #[prost(string, optional, tag = "20")]
     pub(crate) no_cgroups: Option<String>,

@@ -4,7 +4,7 @@
 //! copied that the tenant could not read itself.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ffi::OsStr,
     fs::{self, File, Metadata},
     io::{self, Read, Write},
@@ -12,7 +12,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{modes, read_paths::ReadPath};
+use super::{
+    modes::{self, ClosedFile},
+    read_paths::ReadPath,
+};
 use crate::wire::skeleton::{HomePart, Skeleton};
 
 /// Most files and directories in HOME at the start of a request.
@@ -76,6 +79,18 @@ impl HomeContents {
         });
         let texts = closed.filter_map(|path| Some((path.clone(), read(path).ok()?)));
         self.texts = texts.collect();
+    }
+
+    /// Sources that tools look up and whose modes hide them from requests, with the
+    /// reasons.
+    pub(crate) fn closed(&self) -> Vec<String> {
+        let opened = self.parts.iter().filter(|part| part.opens).map(|part| &part.source);
+        let closed = opened.filter(|path| !self.texts.contains_key(*path)).filter_map(|path| {
+            let ClosedFile { path: by, mode, .. } = modes::closed(path, NOBODY)?;
+            Some(format!("{} is closed by the mode {mode:04o} of {}", path.display(), by.display()))
+        });
+        let unique: BTreeSet<String> = closed.collect();
+        unique.into_iter().collect()
     }
 
     /// Fills a HOME. Paths that the request may read and that are in a HOME of
