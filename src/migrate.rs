@@ -41,6 +41,9 @@ use crate::{
     plural::plural,
 };
 
+/// Path of the token that Kubernetes mounts.
+const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+
 /// The result of a migration.
 #[derive(Debug)]
 pub struct Migrated {
@@ -62,11 +65,17 @@ pub fn migrate(options: &Migrate) -> Result<Migrated, MigrateError> {
         Sources { volumes: &lists.volumes, config_maps: &config_maps, files: &options.definitions };
     let mut plugins = Plugin::all(host.sidecars(), &sources, &mut report)?;
     report.summary(format!(
-        "{} of {} become one container `{}`.",
+        "One container `{}` replaces {} of {}.",
+        container::NAME,
         plural(host.sidecars().len(), "sidecar"),
         host.name(),
-        container::NAME
     ));
+    if host.mounts_token() {
+        report.check(format!(
+            "the token of the service account is mounted, and plugins can no longer read it: add \
+             spec.sandbox.read: [{TOKEN}] to those that use it"
+        ));
+    }
     let mut mounts = Mounts::new(&lists, &config_maps);
     for plugin in &mut plugins {
         mounts.add(plugin, &mut report);

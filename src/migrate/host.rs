@@ -119,6 +119,16 @@ impl Host {
         list(self.part(), "volumeMounts")
     }
 
+    /// True if the repo-server's containers are told to get the service account's token.
+    /// Argo CD's own manifests refuse it.
+    pub(super) fn mounts_token(&self) -> bool {
+        let key = match self.form {
+            Form::Workload | Form::Chart => "automountServiceAccountToken",
+            Form::Operator => "mountsatoken",
+        };
+        self.part().get(key) == Some(&Value::Bool(true))
+    }
+
     /// Name for people: kind and name.
     pub(super) fn name(&self) -> String {
         let kind = text(&self.document, "kind");

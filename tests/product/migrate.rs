@@ -96,7 +96,7 @@ fn a_deployment_keeps_everything_but_its_sidecars() {
 fn the_report_names_resources_and_removed_parts() {
     let report = of("deployment.yaml", &[]).report;
     for text in [
-        "2 sidecars of Deployment argocd-repo-server become one container",
+        "One container `cmp-supervisor` replaces 2 sidecars of Deployment argocd-repo-server.",
         "1536Mi before",
         "300m before",
         "HOME was removed",
@@ -129,6 +129,17 @@ fn a_patch_stays_a_patch() {
     {
         assert!(result.report.contains(text), "no {text} in {}", result.report);
     }
+}
+
+#[test]
+fn a_token_that_plugins_may_use_is_reported() {
+    let text = fs::read_to_string(fixture("patch.yaml")).unwrap();
+    let told = "add spec.sandbox.read: [/var/run/secrets/kubernetes.io/serviceaccount/token]";
+    assert!(!migrated(&[], &text).report.contains(told));
+    let pod = "    spec:\n      automountServiceAccountToken: true\n      containers:";
+    let text = text.replace("    spec:\n      containers:", pod);
+    let report = migrated(&[], &text).report;
+    assert!(report.contains(told), "{report}");
 }
 
 #[test]
