@@ -1,18 +1,16 @@
 //! Metrics, health and reload over HTTP.
 
+mod answer;
 mod connections;
 mod listener;
+mod page;
 mod stream;
 
 use std::{convert::Infallible, net::IpAddr, sync::Arc, time::Duration};
 
-use http::{Method, Request, Response, StatusCode, header};
-use http_body_util::Full;
-use hyper::{
-    body::{Bytes, Incoming},
-    server::conn::http1,
-    service::service_fn,
-};
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{Semaphore, watch::Receiver},
@@ -22,13 +20,18 @@ use tokio_util::task::TaskTracker;
 
 pub use self::listener::listen;
 use self::{
+    answer::{Answer, Encoding},
     connections::{Connections, Place},
+    page::{Detail, Page},
     stream::WatchedStream,
 };
 use crate::{
     accept::AcceptErrors,
+    config::LogFilter,
     loader::Prompt,
+    log::LogControl,
     metrics::{Metrics, Reload},
+    recent::Recent,
     state::{Check, State, Summary, print},
 };
 
@@ -45,43 +48,36 @@ const RELOAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// Interval at which the metrics fold samples into buckets.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// Answer to a request for an unknown path.
-const PAGES: &str =
-    "not found: use /metrics, /livez, /readyz, /startupz, /plugins, or POST /-/reload";
+/// Longest text of a log filter in bytes.
+const MAX_FILTER: usize = 4096;
 
 /// Answers requests over HTTP.
 #[derive(Clone, Debug)]
 pub struct Admin {
-    metrics: Metrics,
-    states: Receiver<State>,
-    prompt: Prompt,
+    sources: Sources,
     reloads: Arc<Semaphore>,
 }
 
-/// The requested path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Page {
-    Metrics,
-    Alive(Detail),
-    Ready(Detail),
-    Plugins,
-    Reload,
-}
-
-/// The length of a probe's answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Detail {
-    /// One word if all is well.
-    Brief,
-    /// One line for each check (`?verbose`).
-    Verbose,
+/// The parts that the endpoints show and control. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Sources {
+    /// All metrics.
+    pub metrics: Metrics,
+    /// The state of plugins.
+    pub states: Receiver<State>,
+    /// The last requests.
+    pub recent: Recent,
+    /// Reloads the definitions.
+    pub prompt: Prompt,
+    /// Changes the log's filter.
+    pub log: LogControl,
 }
 
 impl Admin {
-    /// Creates the endpoints from the metrics, the state and the reload trigger.
+    /// Creates the endpoints.
     #[must_use]
-    pub fn new(metrics: Metrics, states: Receiver<State>, prompt: Prompt) -> Self {
-        Self { metrics, states, prompt, reloads: Arc::new(Semaphore::new(MAX_RELOADS)) }
+    pub fn new(sources: Sources) -> Self {
+        Self { sources, reloads: Arc::new(Semaphore::new(MAX_RELOADS)) }
     }
 
     /// Serves until the runtime ends, because probes need answers while requests
@@ -92,7 +88,7 @@ impl Admin {
         let mut upkeep = interval(UPKEEP);
         loop {
             tokio::select! {
-                _ = upkeep.tick() => self.metrics.upkeep(),
+                _ = upkeep.tick() => self.sources.metrics.upkeep(),
                 accepted = accept(listener.as_ref()) => match accepted {
                     Ok((stream, peer)) => {
                         errors.accepted();
@@ -109,15 +105,18 @@ impl Admin {
         let progress = place.progress();
         let service = service_fn(|request: Request<Incoming>| {
             let page = Page::of(&request, peer);
+            let encoding = Encoding::accepted(request.headers());
             let (admin, progress) = (self.clone(), progress.clone());
             async move {
                 if page == Ok(Page::Reload) {
                     progress.works();
                 }
-                Ok::<_, Infallible>(match page {
+                let answer = match page {
+                    Ok(Page::SetLogLevel) => admin.set_log_level(request.into_body()).await,
                     Ok(page) => admin.answer(page).await,
-                    Err((status, refusal)) => text(status, refusal),
-                })
+                    Err((status, refusal)) => Answer::text(status, refusal),
+                };
+                Ok::<_, Infallible>(answer.encode(encoding))
             }
         });
         let connection = http1::Builder::new()
@@ -132,29 +131,46 @@ impl Admin {
         }
     }
 
-    async fn answer(self, page: Page) -> Response<Full<Bytes>> {
+    async fn answer(self, page: Page) -> Answer {
+        let Sources { metrics, states, recent, log, .. } = &self.sources;
         match page {
-            Page::Metrics => text(StatusCode::OK, self.metrics.render()),
-            Page::Alive(detail) => probed("livez", &self.states.borrow().liveness(), detail),
-            Page::Ready(detail) => probed("readyz", &self.states.borrow().readiness(), detail),
-            Page::Plugins => json(StatusCode::OK, &self.summary(&self.states.borrow())),
+            Page::Metrics => Answer::text(StatusCode::OK, metrics.render()),
+            Page::Alive(detail) => probed("livez", &states.borrow().liveness(), detail),
+            Page::Ready(detail) => probed("readyz", &states.borrow().readiness(), detail),
+            Page::Plugins => Answer::json(StatusCode::OK, &self.summary(&states.borrow())),
+            Page::Requests => Answer::json(StatusCode::OK, &recent.listing()),
+            Page::LogLevel | Page::SetLogLevel => Answer::text(StatusCode::OK, log.filter()),
             Page::Reload => self.reload_in_time().await,
         }
     }
 
     fn summary(&self, state: &State) -> Summary {
-        Summary::from(state).with_queues(&self.metrics)
+        Summary::from(state).with_queues(&self.sources.metrics)
     }
 
-    async fn reload_in_time(self) -> Response<Full<Bytes>> {
+    /// Sets the filter of the log to the text of a body.
+    async fn set_log_level(self, body: Incoming) -> Answer {
+        let Ok(body) = Limited::new(body, MAX_FILTER).collect().await else {
+            let refusal = format!("a log filter has at most {MAX_FILTER} bytes");
+            return Answer::text(StatusCode::PAYLOAD_TOO_LARGE, refusal);
+        };
+        let body = body.to_bytes();
+        let filter = String::from_utf8_lossy(&body).trim().parse::<LogFilter>();
+        match filter.map_err(|error| error.to_string()).and_then(|f| self.sources.log.set(f)) {
+            Ok(()) => Answer::text(StatusCode::OK, self.sources.log.filter()),
+            Err(error) => Answer::text(StatusCode::BAD_REQUEST, error),
+        }
+    }
+
+    async fn reload_in_time(self) -> Answer {
         let Ok(_permit) = Arc::clone(&self.reloads).try_acquire_owned() else {
             let refusal = "too many reloads at once: try again when they have ended";
-            return text(StatusCode::TOO_MANY_REQUESTS, refusal);
+            return Answer::text(StatusCode::TOO_MANY_REQUESTS, refusal);
         };
         match timeout(RELOAD_TIMEOUT, self.clone().reload()).await {
-            Ok(Some(state)) => json(status(state.result), &self.summary(&state)),
-            Ok(None) => text(StatusCode::SERVICE_UNAVAILABLE, "stopping"),
-            Err(_slow) => text(
+            Ok(Some(state)) => Answer::json(status(state.result), &self.summary(&state)),
+            Ok(None) => Answer::text(StatusCode::SERVICE_UNAVAILABLE, "stopping"),
+            Err(_slow) => Answer::text(
                 StatusCode::GATEWAY_TIMEOUT,
                 "the reload takes too long: look at /plugins later",
             ),
@@ -164,64 +180,19 @@ impl Admin {
     /// Reloads the definitions and waits until they are served. Returns `None` if
     /// the supervisor is stopping.
     async fn reload(mut self) -> Option<State> {
-        let result = self.prompt.reload().await?.result;
+        let result = self.sources.prompt.reload().await?.result;
         // This also waits for later changes.
-        let state = self.states.wait_for(State::is_settled).await.ok()?.clone();
+        let state = self.sources.states.wait_for(State::is_settled).await.ok()?.clone();
         Some(State { result, ..state })
     }
 }
 
-impl Page {
-    fn of<B>(request: &Request<B>, peer: IpAddr) -> Result<Self, (StatusCode, &'static str)> {
-        let page = match request.uri().path() {
-            "/metrics" => Self::Metrics,
-            "/livez" => Self::Alive(Detail::of(request)),
-            "/readyz" | "/startupz" => Self::Ready(Detail::of(request)),
-            "/plugins" => Self::Plugins,
-            "/-/reload" => Self::Reload,
-            _ => return Err((StatusCode::NOT_FOUND, PAGES)),
-        };
-        let is_reading = matches!(*request.method(), Method::GET | Method::HEAD);
-        let is_right = match page {
-            Self::Reload => *request.method() == Method::POST,
-            Self::Metrics | Self::Alive(_) | Self::Ready(_) | Self::Plugins => is_reading,
-        };
-        if !is_right {
-            let only = if page == Self::Reload {
-                "method not allowed: use POST"
-            } else {
-                "method not allowed: use GET"
-            };
-            return Err((StatusCode::METHOD_NOT_ALLOWED, only));
-        }
-        // Only processes in the Pod may cause work. The rest of the cluster may not,
-        // and neither may a web page in a browser that reaches the loopback address.
-        let is_near = peer.to_canonical().is_loopback();
-        if page == Self::Reload && (!is_near || request.headers().contains_key(header::ORIGIN)) {
-            return Err((
-                StatusCode::FORBIDDEN,
-                "forbidden: call this from the Pod's loopback address",
-            ));
-        }
-        Ok(page)
-    }
-}
-
-impl Detail {
-    /// `?verbose`, with or without a value, as for components of Kubernetes.
-    fn of<B>(request: &Request<B>) -> Self {
-        let mut parameters = request.uri().query().unwrap_or_default().split('&');
-        let is_verbose = |parameter: &str| parameter.split('=').next() == Some("verbose");
-        if parameters.any(is_verbose) { Self::Verbose } else { Self::Brief }
-    }
-}
-
 /// The answer to a probe. A failed one always has the reasons.
-fn probed(page: &str, checks: &[Check], detail: Detail) -> Response<Full<Bytes>> {
+fn probed(page: &str, checks: &[Check], detail: Detail) -> Answer {
     match (checks.iter().all(|check| check.ok), detail) {
-        (true, Detail::Brief) => text(StatusCode::OK, "ok"),
-        (true, Detail::Verbose) => text(StatusCode::OK, print(page, checks)),
-        (false, _) => text(StatusCode::SERVICE_UNAVAILABLE, print(page, checks)),
+        (true, Detail::Brief) => Answer::text(StatusCode::OK, "ok"),
+        (true, Detail::Verbose) => Answer::text(StatusCode::OK, print(page, checks)),
+        (false, _) => Answer::text(StatusCode::SERVICE_UNAVAILABLE, print(page, checks)),
     }
 }
 
@@ -237,70 +208,5 @@ async fn accept(listener: Option<&TcpListener>) -> std::io::Result<(TcpStream, I
     match listener {
         Some(listener) => listener.accept().await.map(|(stream, peer)| (stream, peer.ip())),
         None => std::future::pending().await,
-    }
-}
-
-fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
-    response(status, "text/plain; version=0.0.4; charset=utf-8", body.into())
-}
-
-fn json(status: StatusCode, summary: &Summary) -> Response<Full<Bytes>> {
-    match serde_json::to_vec_pretty(summary) {
-        Ok(body) => response(status, "application/json", body.into()),
-        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
-    }
-}
-
-fn response(status: StatusCode, kind: &'static str, body: Bytes) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(body));
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
-    response
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn page(method: &str, path: &str, peer: &str) -> Result<Page, u16> {
-        let request = Request::builder().method(method).uri(path).body(()).unwrap();
-        let page = Page::of(&request, peer.parse().unwrap());
-        page.map_err(|(status, _)| status.as_u16())
-    }
-
-    #[test]
-    fn each_path_has_its_page() {
-        assert_eq!(page("GET", "/livez", "10.0.0.1"), Ok(Page::Alive(Detail::Brief)));
-        assert_eq!(page("HEAD", "/readyz", "10.0.0.1"), Ok(Page::Ready(Detail::Brief)));
-        for query in ["verbose", "verbose=true", "a&verbose"] {
-            let verbose = page("GET", &format!("/readyz?{query}"), "10.0.0.1");
-            assert_eq!(verbose, Ok(Page::Ready(Detail::Verbose)), "{query}");
-        }
-        assert_eq!(page("GET", "/plugins", "10.0.0.1"), Ok(Page::Plugins));
-    }
-
-    #[test]
-    fn other_paths_and_methods_are_refused() {
-        assert_eq!(page("GET", "/", "127.0.0.1"), Err(404));
-        assert_eq!(page("POST", "/metrics", "127.0.0.1"), Err(405));
-        assert_eq!(page("GET", "/-/reload", "127.0.0.1"), Err(405));
-    }
-
-    #[test]
-    fn only_the_pod_may_reload() {
-        for near in ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"] {
-            assert_eq!(page("POST", "/-/reload", near), Ok(Page::Reload), "{near}");
-        }
-        for far in ["10.0.0.1", "::ffff:10.0.0.1", "fe80::1", "0.0.0.0"] {
-            assert_eq!(page("POST", "/-/reload", far), Err(403), "{far}");
-        }
-    }
-
-    #[test]
-    fn pages_in_a_browser_may_not_reload() {
-        let request = Request::post("/-/reload").header("Origin", "http://evil.example");
-        let request = request.body(()).unwrap();
-        let refusal = Page::of(&request, "127.0.0.1".parse().unwrap()).unwrap_err();
-        assert_eq!(refusal.0, 403);
     }
 }

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     container::Container,
+    metrics::Shared,
     settings::{Limit, MEMORY},
 };
 
@@ -158,19 +159,19 @@ impl Budget {
 
     /// Names and amounts of what all requests share, for metrics.
     #[must_use]
-    pub fn amounts(&self) -> [(&'static str, u64); 8] {
+    pub fn amounts(&self) -> [(Shared, u64); 8] {
         let Self {
             requests, leases, memory, processes, disk, response, queue, connections, ..
         } = self;
         [
-            ("requests", requests.amount as u64),
-            ("leases", leases.amount.into()),
-            ("memory", memory.amount),
-            ("processes", processes.amount),
-            ("disk", disk.amount),
-            ("outputs", response.amount),
-            ("queue", queue.amount as u64),
-            ("connections", connections.amount as u64),
+            (Shared::Requests, requests.amount as u64),
+            (Shared::Leases, leases.amount.into()),
+            (Shared::Memory, memory.amount),
+            (Shared::Processes, processes.amount),
+            (Shared::Disk, disk.amount),
+            (Shared::Outputs, response.amount),
+            (Shared::Queue, queue.amount as u64),
+            (Shared::Connections, connections.amount as u64),
         ]
     }
 

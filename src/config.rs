@@ -9,6 +9,7 @@ mod argument;
 mod fields;
 mod home;
 mod install;
+mod log_filter;
 mod migrate;
 mod parameter;
 mod passwd;
@@ -29,6 +30,7 @@ pub use self::{
     fields::Fields,
     home::skeleton,
     install::Install,
+    log_filter::{LogFilter, NoLogFilter},
     migrate::{Migrate, Profile, SidecarKind, ToolSource},
     parameter::{NoPair, NoParameter, Parameter, Place, conflict, pair, parameter},
     passwd::Passwd,
@@ -39,8 +41,7 @@ pub use self::{
     target::Target,
     validate::{Explain, ReportFormat, Validate},
     value::{
-        Http, Isolation, LogFormat, LogLevel, OutputFormat, Ports, RequestCgroups, TextFormat,
-        UidRange,
+        Http, Isolation, LogFormat, OutputFormat, Ports, RequestCgroups, TextFormat, UidRange,
     },
 };
 

@@ -19,6 +19,7 @@ pub use self::{
     oom::{OomCounter, OomKill},
     volume::Volume,
 };
+use crate::metrics::Contained;
 
 /// A limit, and its source for people.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
@@ -79,11 +80,25 @@ impl Container {
         if part == 0 { whole.to_string() } else { format!("{whole}.{:02}", part / 10) }
     }
 
-    /// Names and limits of resources.
+    /// Resources and their limits.
     #[must_use]
-    pub fn bounds(&self) -> [(&'static str, &Bound); 4] {
+    pub fn bounds(&self) -> [(Contained, &Bound); 4] {
         let Self { memory, processes, cpu, descriptors, volume: _ } = self;
-        [("memory", memory), ("processes", processes), ("cpu", cpu), ("descriptors", descriptors)]
+        [
+            (Contained::Memory, memory),
+            (Contained::Processes, processes),
+            (Contained::Cpu, cpu),
+            (Contained::Descriptors, descriptors),
+        ]
+    }
+
+    /// The use of resources, as far as the container's control group tells it.
+    #[must_use]
+    pub fn used() -> Vec<(Contained, u64)> {
+        let cgroups = Cgroups::find();
+        let used = |name, controller| Some((name, cgroups.used(controller)?));
+        let memory = used(Contained::Memory, Controller::Memory);
+        memory.into_iter().chain(used(Contained::Processes, Controller::Processes)).collect()
     }
 
     /// The limits now, for a container that may have been resized. The free space

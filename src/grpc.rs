@@ -6,6 +6,7 @@ mod acceptor;
 mod authority;
 mod bind;
 mod call;
+mod cause;
 mod client;
 mod connection;
 mod encoded;

@@ -25,7 +25,8 @@
 //! # Other modules
 //!
 //! - [`config`] reads flags and environment variables.
-//! - [`admin`], [`metrics`], [`state`] and [`log`] show the state of the supervisor.
+//! - [`admin`], [`metrics`], [`recent`], [`state`] and [`log`] show the state of the
+//!   supervisor.
 //! - [`validate`] checks definitions; [`status`] and [`probe`] ask a running supervisor.
 //! - [`local`] runs `render`, `match`, `params` and `doctor` with a private
 //!   supervisor, which reports to it by [`event`].
@@ -59,6 +60,7 @@ pub mod plugin;
 mod plural;
 pub mod probe;
 mod programs;
+pub mod recent;
 pub mod request;
 pub mod serve;
 pub mod settings;

@@ -4,8 +4,10 @@
 //! fields of the event and of its call, sorted.
 
 use std::{
+    error::Error,
     fmt::{self, Write as _},
     io::{self, IsTerminal, Write as _},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use cmp_sandbox::OUTPUT_TARGET;
@@ -13,11 +15,12 @@ use serde_json::{Map, Value};
 use tracing::{
     Event, Level, Subscriber,
     field::{Field, Visit},
+    info,
     level_filters::LevelFilter,
     span::{Attributes, Id, Record},
 };
 use tracing_subscriber::{
-    Layer,
+    Layer, Registry,
     filter::Targets,
     fmt::{
         format::Writer,
@@ -25,42 +28,79 @@ use tracing_subscriber::{
     },
     layer::{Context, SubscriberExt},
     registry::LookupSpan,
+    reload::{self, Handle},
     util::SubscriberInitExt,
 };
 
 use crate::{
-    config::{LogFormat, LogLevel},
+    config::{LogFilter, LogFormat},
     event,
 };
 
-/// Starts to log to standard error. Call it once.
-pub fn init(format: Option<LogFormat>, level: LogLevel) {
-    let terminal = io::stderr().is_terminal();
-    let format = format.unwrap_or(if terminal { LogFormat::Text } else { LogFormat::Json });
-    tracing_subscriber::registry()
-        .with(LogLayer { sink: Sink::Log(format) }.with_filter(filter(level)))
-        .init();
+/// Changes the filter of the log. Cheap to clone.
+#[derive(Clone)]
+pub struct LogControl {
+    filter: Arc<Mutex<LogFilter>>,
+    /// `None` if there is no log.
+    handle: Option<Handle<Targets, Registry>>,
 }
 
-/// Libraries that log every frame and connection at level debug.
-const FRAMES: [&str; 4] = ["h2", "hyper", "tonic", "tower"];
+impl fmt::Debug for LogControl {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("LogControl").finish_non_exhaustive()
+    }
+}
 
-fn filter(level: LogLevel) -> Targets {
-    let level = match level {
-        LogLevel::Error => LevelFilter::ERROR,
-        LogLevel::Warn => LevelFilter::WARN,
-        LogLevel::Info => LevelFilter::INFO,
-        LogLevel::Debug => LevelFilter::DEBUG,
-        LogLevel::Trace => LevelFilter::TRACE,
+impl LogControl {
+    /// The filter as a line.
+    #[must_use]
+    pub fn filter(&self) -> String {
+        format!("{}\n", self.filter.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Replaces the filter.
+    pub fn set(&self, filter: LogFilter) -> Result<(), String> {
+        let Some(handle) = &self.handle else { return Err("there is no log".to_owned()) };
+        handle.reload(filter.targets()).map_err(|error| error.to_string())?;
+        info!(filter = %filter, "the log has another filter");
+        *self.filter.lock().unwrap_or_else(PoisonError::into_inner) = filter;
+        Ok(())
+    }
+}
+
+/// Starts to log to standard error. Call it once.
+#[must_use]
+pub fn init(format: Option<LogFormat>, filter: LogFilter) -> LogControl {
+    let (targets, handle) = reload::Layer::new(filter.targets());
+    let lines = LogLayer { sink: Sink::Log(chosen(format)) };
+    tracing_subscriber::registry().with(lines.with_filter(targets)).init();
+    LogControl { filter: Arc::new(Mutex::new(filter)), handle: Some(handle) }
+}
+
+/// Writes the error that ends the program as the last line of the log. It may be
+/// called before the log is started.
+pub fn fatal(format: Option<LogFormat>, error: &dyn Error) {
+    let mut fields = LogFields::default();
+    fields.0.insert("message".to_owned(), error.to_string().into());
+    let line = match chosen(format) {
+        LogFormat::Json => fields.into_json("fatal"),
+        LogFormat::Text => fields.into_text("fatal"),
     };
-    let frames = if level == LevelFilter::DEBUG { LevelFilter::INFO } else { level };
-    Targets::new().with_default(level).with_targets(FRAMES.map(|name| (name, frames)))
+    // If the log cannot be written, nothing can report it.
+    let _ = io::stderr().lock().write_all(line.as_bytes());
+}
+
+fn chosen(format: Option<LogFormat>) -> LogFormat {
+    let is_terminal = io::stderr().is_terminal();
+    format.unwrap_or(if is_terminal { LogFormat::Text } else { LogFormat::Json })
 }
 
 /// Sends warnings, errors and the output of commands as events instead of logging.
-pub fn init_events() {
+#[must_use]
+pub fn init_events() -> LogControl {
     let lines = LogLayer { sink: Sink::Events };
     tracing_subscriber::registry().with(lines.with_filter(LevelFilter::INFO)).init();
+    LogControl { filter: Arc::default(), handle: None }
 }
 
 /// The tracing layer that writes lines.
@@ -107,8 +147,8 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for LogLayer {
         event.record(&mut fields);
         let metadata = event.metadata();
         let line = match self.sink {
-            Sink::Log(LogFormat::Json) => fields.into_json(*metadata.level()),
-            Sink::Log(LogFormat::Text) => fields.into_text(*metadata.level()),
+            Sink::Log(LogFormat::Json) => fields.into_json(word(*metadata.level())),
+            Sink::Log(LogFormat::Text) => fields.into_text(word(*metadata.level())),
             Sink::Events => {
                 if let Some(event) = fields.into_event(*metadata.level(), metadata.target()) {
                     event::tell(|| event);
@@ -122,17 +162,17 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for LogLayer {
 }
 
 impl LogFields {
-    fn into_json(mut self, level: Level) -> String {
+    fn into_json(mut self, level: &str) -> String {
         let message = self.0.remove("message").unwrap_or_default();
-        self.0.insert("level".to_owned(), word(level).into());
+        self.0.insert("level".to_owned(), level.into());
         self.0.insert("msg".to_owned(), message);
         self.0.insert("time".to_owned(), now().into());
         format!("{}\n", Value::Object(self.0))
     }
 
-    fn into_text(mut self, level: Level) -> String {
+    fn into_text(mut self, level: &str) -> String {
         let message = self.0.remove("message").unwrap_or_default();
-        let mut line = format!("{} {:<7} {}", now(), word(level), bare(&message));
+        let mut line = format!("{} {:<7} {}", now(), level, bare(&message));
         for (name, value) in &self.0 {
             // Writing to a String cannot fail.
             let _ = write!(line, " {name}={}", quoted(value));
@@ -238,22 +278,11 @@ mod tests {
 
     #[test]
     fn json_lines_have_argo_cds_keys() {
-        let line: Value = serde_json::from_str(&fields().into_json(Level::WARN)).unwrap();
+        let line: Value = serde_json::from_str(&fields().into_json("warning")).unwrap();
         assert_eq!(line["level"], "warning");
         assert_eq!(line["msg"], "hello");
         assert_eq!(line["plugin"], "p");
         assert!(line["time"].as_str().unwrap().contains('T'));
-    }
-
-    #[test]
-    fn libraries_log_frames_only_at_trace() {
-        let (debug, trace) = (filter(LogLevel::Debug), filter(LogLevel::Trace));
-        assert!(debug.would_enable("cmp_supervisor::grpc", &Level::DEBUG));
-        for library in ["h2::codec", "hyper_util::client", "tonic::transport", "tower::buffer"] {
-            assert!(debug.would_enable(library, &Level::WARN), "{library}");
-            assert!(!debug.would_enable(library, &Level::DEBUG), "{library}");
-            assert!(trace.would_enable(library, &Level::TRACE), "{library}");
-        }
     }
 
     #[test]
@@ -274,7 +303,7 @@ mod tests {
 
     #[test]
     fn text_lines_quote_values_with_blanks() {
-        let line = fields().into_text(Level::INFO);
+        let line = fields().into_text("info");
         assert!(
             line.ends_with(r#"info    hello error="a \"b\"" plugin=p"#.to_owned().as_str())
                 || line.trim_end().ends_with(r#"info    hello error="a \"b\"" plugin=p"#),

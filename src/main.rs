@@ -13,6 +13,7 @@ use cmp_supervisor::{
     },
     install::install,
     local::{self, LocalError},
+    log,
     migrate::migrate,
     plugin,
     probe::probe,
@@ -124,7 +125,7 @@ fn main() -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             // An event has reported the error.
             Err(error) if config.events => ExitCode::from(exit_code(&error)),
-            Err(error) => fail(&error, exit_code(&error)),
+            Err(error) => end(&config, &error, exit_code(&error)),
         },
         Verb::Render(Render { local, check_deterministic }) => {
             run(local::render(&local.application, check_deterministic, local.output))
@@ -192,13 +193,15 @@ fn exit_code(error: &NotServing) -> u8 {
 
 /// Serves with the flags and exit codes of argocd-cmp-server.
 fn serve_as_peer() -> ExitCode {
-    match Peer::read().as_ref().map(serve) {
-        Ok(Ok(())) => ExitCode::SUCCESS,
-        Ok(Err(error @ (NotServing::Spawner(_) | NotServing::PartLost))) => fail(&error, INTERNAL),
-        Ok(Err(error)) => fail(&error, PEER_FATAL),
+    match Peer::read().map(|config| (serve(&config), config)) {
+        Ok((Ok(()), _)) => ExitCode::SUCCESS,
+        Ok((Err(error @ (NotServing::Spawner(_) | NotServing::PartLost)), config)) => {
+            end(&config, &error, INTERNAL)
+        }
+        Ok((Err(error), config)) => end(&config, &error, PEER_FATAL),
         Err(NotPeer::Shown(text)) => text.exit(),
-        Err(error @ (NotPeer::Usage(_) | NotPeer::Format(_))) => fail(error, PEER_USAGE),
-        Err(error @ NotPeer::Level(_)) => fail(error, PEER_FATAL),
+        Err(error @ (NotPeer::Usage(_) | NotPeer::Format(_))) => fail(&error, PEER_USAGE),
+        Err(error @ NotPeer::Level(_)) => fail(&error, PEER_FATAL),
     }
 }
 
@@ -238,6 +241,12 @@ fn check_health(config: &Probe) -> ExitCode {
         Ok(Err(error)) => fail(&error, 1),
         Err(error) => fail(&error, 1),
     }
+}
+
+/// Ends the server. The reason is the last line of its log.
+fn end(config: &Serve, error: &NotServing, code: u8) -> ExitCode {
+    log::fatal(config.log_format(), error);
+    ExitCode::from(code)
 }
 
 #[expect(clippy::print_stderr, reason = "the error goes to standard error")]

@@ -7,6 +7,7 @@ mod loading;
 mod parts;
 mod paths;
 mod resources;
+mod saturation;
 mod sockets;
 mod threads;
 
@@ -33,25 +34,27 @@ use self::{
     parts::Parts,
     paths::{directories, upkeep, warn_of_static_mounts},
     resources::Resources,
+    saturation::Saturation,
     sockets::prepare_sockets,
 };
 use crate::{
-    admin::{self, Admin},
+    admin::{self, Admin, Sources},
     budget::Budget,
     config::{self, Http, Serve},
     container::{OomCounter, raise_descriptors},
     event::{self, Event},
     grpc::{Binder, Common, Drains, Room},
     loader::{NoSnapshot, Prompt},
-    log,
+    log::{self, LogControl},
     metrics::Metrics,
     plugin::PluginName,
+    recent::Recent,
     request::{
         ArchiveLimits, CommandDefaults, Converter, MatchCache, Names, Pipeline, Reach,
         admission::{Admission, Lanes},
     },
     shutdown::Shutdown,
-    state::measure,
+    state::{State, measure},
     supervisor::Supervisor,
     volume::{FileThread, WorkVolume},
 };
@@ -137,11 +140,11 @@ fn start(config: &Serve) -> Result<(), NotServing> {
     let (spawner, process) = Spawner::start(&setup)?;
     prepare_sockets(&config.socket_dir(), config.run_as_uid);
     drop_privileges(config.run_as_uid)?;
-    if config.events {
-        log::init_events();
+    let log = if config.events {
+        log::init_events()
     } else {
-        log::init(config.log_format, config.log_level);
-    }
+        log::init(config.log_format, config.log_filter())
+    };
     let abilities = spawner.abilities().clone();
     abilities::log(&abilities);
     let resources = resources.with_leases(abilities.leases);
@@ -149,10 +152,10 @@ fn start(config: &Serve) -> Result<(), NotServing> {
         resources.log();
     }
     for reason in config.misread() {
-        warn!(reason, "a variable of Argo CD cannot be read: its default applies");
+        warn!(reason, "a variable cannot be read: its default applies");
     }
     let runtime = threads::runtime()?;
-    let result = runtime.block_on(run(config, spawner, (&abilities, resources)));
+    let result = runtime.block_on(run(config, (spawner, log), (&abilities, resources)));
     // The runtime ends the remaining requests; closing the link ends their leases.
     runtime.shutdown_timeout(LAST_TASKS);
     process.wait(SPAWNER_TIMEOUT);
@@ -185,10 +188,10 @@ fn setup(config: &Serve, leases: u32) -> Result<Setup, NotServing> {
 /// Opens all resources that may fail, then serves.
 async fn run(
     config: &Serve,
-    spawner: Spawner,
+    (spawner, log): (Spawner, LogControl),
     (abilities, resources): (&Abilities, Resources),
 ) -> Result<(), NotServing> {
-    let metrics = Metrics::new();
+    let metrics = Metrics::new().with_grpc_times(config.has_grpc_times());
     let places = config.places();
     let reach = Arc::new(reach(config, (abilities.tier, abilities.landlock)));
     let (mut loader, state) = loader((config, &reach), abilities.tier, &metrics);
@@ -196,20 +199,17 @@ async fn run(
     let static_mounts = warn_of_static_mounts(&places, &metrics);
     state.send_modify(|state| state.static_mounts = static_mounts);
     if state.borrow().desired.is_empty() {
-        // argocd-cmp-server also ends if its only definition is invalid.
-        if config.single.is_some() {
-            return Err(NotServing::Definition);
-        }
-        warn!(directory = %config.plugins_dir.display(), "no plugin is defined yet: nothing is served");
+        start_empty(config)?;
     }
-    metrics.isolated(abilities.tier.as_str(), abilities.leases);
+    abilities::measure(abilities, &metrics);
     let (link, driver) = Link::new(spawner)?;
     let mut driver = pin!(driver);
     let outputs = (metrics.clone(), resources.subscribe());
     let common = common((config, reach), link.clone(), outputs);
-    let admission = common.pipeline.admission.clone();
+    let (admission, recent) = (common.pipeline.admission.clone(), common.recent.clone());
     let (connections, calls) = (common.connections.clone(), common.calls.clone());
     let (cut_off, volume) = (common.cut_off.clone(), common.pipeline.volume.clone());
+    let saturation = Saturation::new(link.clone(), &common, state.subscribe());
     let binder = Binder::new(&config.socket_dir(), common).map_err(|error| {
         NotServing::Sockets { path: config.socket_dir(), error, uid: config.run_as_uid }
     })?;
@@ -220,7 +220,6 @@ async fn run(
     }
     let http = listen(config.http)?;
     let supervisor = Supervisor::new(binder, state.clone());
-    let endpoints = |prompt| Admin::new(metrics.clone(), state.subscribe(), prompt);
     let stop = CancellationToken::new();
     let parts = Parts::new(stop.clone());
     let (following, prompt) = loader.follow(stop.clone());
@@ -229,10 +228,13 @@ async fn run(
     parts.run("health", health::follow(condition, abilities.leases, outputs));
     parts.run("loader", following);
     parts.run("admission", admission.follow(link.consumption(), stop.clone()));
-    parts.run("http", endpoints(prompt.clone()).run(http, parts.tasks().clone()));
+    let shown = (metrics.clone(), state.subscribe(), recent);
+    let admin = Admin::new(sources(shown, (prompt.clone(), log)));
+    parts.run("http", admin.run(http, parts.tasks().clone()));
     let resizing = resources.follow((link.clone(), state.clone(), metrics.clone()), stop.clone());
     parts.run("container", resizing);
     let upkept = (link.clone(), state.clone(), metrics.clone());
+    parts.run("saturation", saturation.follow());
     parts.run("upkeep", upkeep(config, abilities, volume, upkept).run());
     parts.run("metrics", measure(state.subscribe(), metrics.clone()));
     parts.tasks().spawn(reload_on_sighup(prompt, stop.clone()));
@@ -251,6 +253,23 @@ async fn run(
     result
 }
 
+/// The parts that the endpoints show, and those that they control.
+fn sources(
+    (metrics, states, recent): (Metrics, watch::Receiver<State>, Recent),
+    (prompt, log): (Prompt, LogControl),
+) -> Sources {
+    Sources { metrics, states, recent, prompt, log }
+}
+
+/// Starts without a plugin. argocd-cmp-server also ends if its only definition is invalid.
+fn start_empty(config: &Serve) -> Result<(), NotServing> {
+    if config.single.is_some() {
+        return Err(NotServing::Definition);
+    }
+    warn!(directory = %config.plugins_dir.display(), "no plugin is defined yet: nothing is served");
+    Ok(())
+}
+
 fn common(
     (config, reach): (&Serve, Arc<Reach>),
     link: Link,
@@ -264,6 +283,7 @@ fn common(
         stream_timeout: config.stream_timeout.0,
         room: Room::new(connections, metrics.clone()),
         metrics,
+        recent: Recent::new(config.details()),
         connections: TaskTracker::new(),
         calls: TaskTracker::new(),
         cut_off: CancellationToken::new(),

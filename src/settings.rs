@@ -17,11 +17,12 @@ pub use self::{
 };
 
 /// All settings of `serve` and of plugin.yaml, in the order of the help.
-pub static ALL: [&Setting; 38] = [
+pub static ALL: [&Setting; 39] = [
     &PLUGINS_DIR,
     &SOCKET_DIR,
     &WORK_DIR,
     &HTTP,
+    &STATUS_DETAILS,
     &ISOLATION,
     &MINIMUM_ISOLATION,
     &ACCEPT_NO_ISOLATION,

@@ -97,7 +97,7 @@ impl Upkeep {
         }
         match self.volume.space().await {
             Ok(space) => {
-                self.metrics.work_volume(space.free_bytes, space.free_inodes);
+                self.metrics.work_volume((space.free_bytes, space.bytes), space.free_inodes);
                 Condition::Good(space.describe(self.volume.path()))
             }
             Err(error) => self.bad(&error),

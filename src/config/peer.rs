@@ -10,8 +10,9 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 use thiserror::Error;
+use tracing_subscriber::filter::LevelFilter;
 
-use super::{Http, LogFormat, LogLevel, PEER_CONFIG, PEER_FILE, Serve};
+use super::{Http, LogFilter, LogFormat, PEER_CONFIG, PEER_FILE, Serve};
 use crate::settings::HTTP;
 
 /// The name under which this program behaves as argocd-cmp-server.
@@ -97,7 +98,7 @@ impl Peer {
             http: if asked_for_http { serve.http } else { Http::Off },
             single: Some(peer.config_dir_path.join(PEER_FILE)),
             log_format: Some(log_format),
-            log_level,
+            log_level: Some(log_level),
             ..serve
         })
     }
@@ -112,15 +113,15 @@ impl Peer {
         }
     }
 
-    fn log_level(&self) -> Result<LogLevel, NotPeer> {
+    fn log_level(&self) -> Result<LogFilter, NotPeer> {
         let stated = self.loglevel.clone();
         let stated = stated.or_else(|| variable("ARGOCD_CMP_SERVER_LOGLEVEL")).unwrap_or_default();
         match stated.to_lowercase().as_str() {
-            "trace" => Ok(LogLevel::Trace),
-            "debug" => Ok(LogLevel::Debug),
-            "info" | "" => Ok(LogLevel::Info),
-            "warn" | "warning" => Ok(LogLevel::Warn),
-            "error" | "fatal" | "panic" => Ok(LogLevel::Error),
+            "trace" => Ok(LevelFilter::TRACE.into()),
+            "debug" => Ok(LevelFilter::DEBUG.into()),
+            "info" | "" => Ok(LevelFilter::INFO.into()),
+            "warn" | "warning" => Ok(LevelFilter::WARN.into()),
+            "error" | "fatal" | "panic" => Ok(LevelFilter::ERROR.into()),
             _ => Err(NotPeer::Level(stated)),
         }
     }

@@ -12,7 +12,8 @@ use clap::Args;
 use cmp_sandbox::{Bounds, Caches};
 
 use super::{
-    Http, Isolation, LogFormat, LogLevel, PEER_CONFIG, PEER_FILE, Ports, RequestCgroups, UidRange,
+    Http, Isolation, LogFilter, LogFormat, NoLogFilter, PEER_CONFIG, PEER_FILE, Ports,
+    RequestCgroups, UidRange,
     argument::{Described as _, Time},
     path_variable,
 };
@@ -20,6 +21,7 @@ use crate::{
     budget::{Budget, Given},
     loader::Places,
     plugin::DEFAULT_SOCKET_DIR,
+    recent::Details,
     settings::{self, Limit, Setting},
 };
 
@@ -63,8 +65,19 @@ fn peer_time((name, row): PeerVariable) -> Result<Option<Limit>, String> {
     read.map(Some).ok_or_else(error)
 }
 
+/// The filter in the variable that most programs in Rust read, if it is set; or why it
+/// cannot be read.
+fn usual_filter() -> Result<Option<LogFilter>, String> {
+    const NAME: &str = "RUST_LOG";
+    let Some(text) = env::var_os(NAME).filter(|text| !text.is_empty()) else { return Ok(None) };
+    let shown = text.to_string_lossy();
+    let error = |error: NoLogFilter| format!("{NAME} is {shown:?}: {error}");
+    shown.parse().map(Some).map_err(error)
+}
+
 /// Serve every plugin of a directory.
 #[derive(Args, Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct Serve {
     #[arg(described = &settings::PLUGINS_DIR)]
     pub(crate) plugins_dir: PathBuf,
@@ -74,6 +87,8 @@ pub struct Serve {
     pub(super) work_dir: Option<PathBuf>,
     #[arg(described = &settings::HTTP)]
     pub(crate) http: Http,
+    #[arg(described = &settings::STATUS_DETAILS)]
+    pub(super) status_details: bool,
     #[arg(described = &settings::ISOLATION, value_enum)]
     pub(crate) isolation: Isolation,
     #[arg(described = &settings::ACCEPT_NO_ISOLATION)]
@@ -126,8 +141,8 @@ pub struct Serve {
     pub(crate) drain_timeout: Time,
     #[arg(described = &settings::LOG_FORMAT, value_enum)]
     pub(crate) log_format: Option<LogFormat>,
-    #[arg(described = &settings::LOG_LEVEL, value_enum)]
-    pub(crate) log_level: LogLevel,
+    #[arg(described = &settings::LOG_LEVEL)]
+    pub(super) log_level: Option<LogFilter>,
     /// Write events to standard output instead of a log to standard error
     #[arg(long, hide = true)]
     pub events: bool,
@@ -253,11 +268,37 @@ impl Serve {
         Duration::from_millis(limit.and_then(|limit| limit.0).unwrap_or(EXEC_GRACE_MS))
     }
 
-    /// Variables of Argo CD with values that cannot be read. As there, their
-    /// defaults apply.
+    /// The treatment of names of applications and of error texts.
+    #[must_use]
+    pub fn details(&self) -> Details {
+        if self.status_details { Details::Shown } else { Details::Hidden }
+    }
+
+    /// True if `grpc_server_handling_seconds` is wanted, as in Argo CD.
+    #[must_use]
+    pub fn has_grpc_times(&self) -> bool {
+        env::var("ARGOCD_ENABLE_GRPC_TIME_HISTOGRAM").is_ok_and(|value| value == "true")
+    }
+
+    /// The format of the log; `None` for the usual one.
+    #[must_use]
+    pub fn log_format(&self) -> Option<LogFormat> {
+        self.log_format
+    }
+
+    /// The filter of the log.
+    #[must_use]
+    pub fn log_filter(&self) -> LogFilter {
+        let filter = self.log_level.clone().or_else(|| usual_filter().ok()?);
+        filter.unwrap_or_default()
+    }
+
+    /// Variables of other programs with values that cannot be read. Their defaults
+    /// apply.
     #[must_use]
     pub fn misread(&self) -> Vec<String> {
-        [EXEC_TIMEOUT, EXEC_GRACE].into_iter().filter_map(|peer| peer_time(peer).err()).collect()
+        let times = [EXEC_TIMEOUT, EXEC_GRACE].into_iter().filter_map(|peer| peer_time(peer).err());
+        times.chain(usual_filter().err().filter(|_| self.log_level.is_none())).collect()
     }
 
     /// Default grants of commands, and their limits that no container sets.

@@ -19,21 +19,6 @@ pub enum LogFormat {
     Text,
 }
 
-/// Lowest severity that is logged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LogLevel {
-    /// errors only
-    Error,
-    /// plus warnings
-    Warn,
-    /// plus one line per request and reload
-    Info,
-    /// plus debugging details
-    Debug,
-    /// everything, each HTTP/2 frame included
-    Trace,
-}
-
 /// Demand for a cgroup for each request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RequestCgroups {

@@ -111,7 +111,32 @@ impl Cgroups {
     }
 }
 
+impl Cgroups {
+    /// The use of this process's own group. Files that the kernel can drop do not
+    /// count as memory, as for the kubelet.
+    pub(super) fn used(&self, controller: Controller) -> Option<u64> {
+        self.0.iter().find_map(|hierarchy| hierarchy.used(controller))
+    }
+}
+
 impl Hierarchy {
+    fn used(&self, controller: Controller) -> Option<u64> {
+        let own = self.directories.first()?;
+        let number = |file| read(own, file);
+        let is_two = self.version == Version::Two;
+        match controller {
+            Controller::Memory => {
+                let all = number(if is_two { "memory.current" } else { "memory.usage_in_bytes" })?;
+                let table = fs::read_to_string(own.join("memory.stat")).ok()?;
+                let name = if is_two { "inactive_file " } else { "total_inactive_file " };
+                let files = table.lines().find_map(|line| line.strip_prefix(name));
+                Some(all.saturating_sub(files?.trim().parse().ok()?))
+            }
+            Controller::Processes => number("pids.current"),
+            Controller::Cpu => None,
+        }
+    }
+
     fn of(mount: &Mount, groups: &str) -> Option<Self> {
         let names: Vec<_> = mount.options.split(',').map(str::to_owned).collect();
         let version = match mount.kind.as_str() {
@@ -240,6 +265,19 @@ mod tests {
             Some(bound(1500, "cgroup v2 cpu.max")),
         ];
         assert_eq!(limits(mount("cgroup2", "rw", "/", &root), "0::/pod/own\n"), expected);
+    }
+
+    #[test]
+    fn the_use_of_the_own_group_is_without_files_that_can_be_dropped() {
+        let root = tree(&[
+            ("own/memory.current", "5000\n"),
+            ("own/memory.stat", "anon 1\ninactive_file 2000\n"),
+            ("own/pids.current", "7\n"),
+        ]);
+        let cgroups = Cgroups::of(&[mount("cgroup2", "rw", "/", &root)], "0::/own\n");
+        let used = [Controller::Memory, Controller::Processes, Controller::Cpu];
+        assert_eq!(used.map(|of| cgroups.used(of)), [Some(3000), Some(7), None]);
+        assert_eq!(Cgroups::default().used(Controller::Memory), None);
     }
 
     #[test]

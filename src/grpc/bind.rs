@@ -27,6 +27,7 @@ use crate::{
     access::restore,
     metrics::Metrics,
     plugin::{MAX_SOCKET_PATH, PluginDefinition, PluginName},
+    recent::Recent,
     request::Pipeline,
     supervisor::{Bind, FileIdentity, Listener, LostSocket},
 };
@@ -54,6 +55,8 @@ pub struct Common {
     pub pipeline: Pipeline,
     /// Counts the requests.
     pub metrics: Metrics,
+    /// Keeps the last requests.
+    pub recent: Recent,
     /// Longest message in bytes.
     pub max_message: usize,
     /// Turns of ended requests whose streams are read.

@@ -2,32 +2,45 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, LazyLock,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
-use cmp_sandbox::Redactor;
+use cmp_sandbox::{Redactor, Unpacked};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Status, metadata::MetadataMap};
 use tracing::{Span, field::Empty, info, info_span, warn};
 
-use super::status::{Account, CallError};
+use super::{
+    cause::{self, Cause},
+    status::{Account, CallError},
+};
 use crate::{
     event::{self, Event, PhaseTime, TOLD},
-    metrics::{Method, Outcome, PluginMetrics},
+    metrics::{CpuMode, Ended, GrpcCode, Kill, Method, Outcome, Phase, PluginMetrics},
     plugin::PluginDefinition,
+    recent::{Details, Entry, Recent},
     request::{Deadline, Progress, RequestContext, RequestHeader},
 };
+
+/// Counts and records the calls of a plugin. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct Ledger {
+    pub(super) metrics: PluginMetrics,
+    pub(super) recent: Recent,
+}
 
 /// A running call. It is counted and logged in every case, even if it is
 /// dropped because the client disconnected.
 pub(super) struct Call {
     pub(super) context: RequestContext,
     method: Method,
-    metrics: PluginMetrics,
+    ledger: Ledger,
     span: Span,
+    id: String,
+    began: SystemTime,
     /// Argo CD's name of the application, once it is known.
     application: Option<String>,
     /// Cancelled when the supervisor cuts off all requests.
@@ -35,28 +48,40 @@ pub(super) struct Call {
     settled: bool,
 }
 
+/// The end of a call.
+struct End<'e> {
+    account: Account,
+    cause: Cause,
+    code: GrpcCode,
+    /// The error, without secrets.
+    error: Option<&'e str>,
+}
+
 impl Call {
     /// Begins a call with the definition of its connection.
     pub(super) fn begin<T>(
         method: Method,
-        metrics: PluginMetrics,
+        ledger: Ledger,
         request: &Request<T>,
         cut_off: CancellationToken,
     ) -> Result<Self, Status> {
         let pinned = request.extensions().get::<Arc<PluginDefinition>>();
         let plugin = pinned.ok_or_else(|| Status::internal("a connection without a plugin"))?;
         let granted = timeout(request.metadata());
-        metrics.begun(method);
+        ledger.metrics.begun(method);
+        let id = next_id();
         Ok(Self {
-            span: span(plugin, method),
+            span: span(plugin, method, &id),
             context: RequestContext {
                 plugin: Arc::clone(plugin),
                 redactor: Arc::default(),
                 deadline: Deadline::new(granted, plugin.limits.timeout),
-                progress: Progress::new(metrics.clone()),
+                progress: Progress::new(ledger.metrics.clone()),
             },
             method,
-            metrics,
+            ledger,
+            id,
+            began: SystemTime::now(),
             application: None,
             cut_off,
             settled: false,
@@ -91,86 +116,161 @@ impl Call {
     pub(super) fn end<T>(mut self, result: Result<(T, Outcome), CallError>) -> Result<T, Status> {
         match result {
             Ok((answer, outcome)) => {
-                self.settle(Account { outcome, clock: None }, None);
+                let account = Account { outcome, clock: None };
+                let cause = Cause::default();
+                self.settle(End { account, cause, code: GrpcCode::Ok, error: None });
                 Ok(answer)
             }
             Err(failure) => {
                 let (redactor, about) = (&self.context.redactor, self.description());
                 let status = failure.status(self.method, redactor, &about);
-                self.settle(failure.account(), Some(status.message()));
+                let (account, cause) = (failure.account(), Cause::of(&failure));
+                let (code, error) = (cause::label(status.code()), Some(status.message()));
+                self.settle(End { account, cause, code, error });
                 Err(status)
             }
         }
     }
 
-    fn settle(&mut self, account: Account, error: Option<&str>) {
+    fn settle(&mut self, mut end: End<'_>) {
         self.settled = true;
-        let failed_in = self.context.progress.phase().map_or("open", |phase| phase.as_str());
-        self.context.progress.finish();
-        self.count(account, failed_in);
+        let progress = &mut self.context.progress;
+        let kills = [
+            (Outcome::ClientCancelled, Kill::ClientCancelled),
+            (Outcome::Shutdown, Kill::Shutdown),
+        ];
+        let from_outside = kills.into_iter().find(|(outcome, _)| *outcome == end.account.outcome);
+        let from_outside = from_outside.filter(|_| progress.runs_command());
+        end.cause.kill = end.cause.kill.or(from_outside.map(|(_, kill)| kill));
+        let last = progress.phase();
+        progress.finish();
+        self.count(&end, last);
+        event::tell(|| self.event(end.account.outcome));
+        // Argo CD asks for each application and plugin; this would fill the list.
+        if self.method != Method::Check {
+            self.ledger.recent.keep(|details| self.entry(&end, details));
+        }
+        self.log(&end, last);
+    }
+
+    fn log(&self, end: &End<'_>, last: Option<Phase>) {
         let _entered = self.span.enter();
         let RequestContext { deadline, progress, .. } = &self.context;
-        let took = milliseconds(deadline.elapsed());
-        let phases = phases(progress);
-        let (outcome, received, uid) = (account.outcome.as_str(), progress.received, progress.uid);
-        event::tell(|| self.event(account.outcome));
-        match error {
-            None => {
-                let reason = progress.reason.as_deref();
-                info!(outcome, took, phases, received, uid, reason, "request");
-            }
-            Some(error) => {
-                warn!(target: TOLD, outcome, took, phases, received, uid, phase = failed_in, error, "request");
-            }
+        let (outcome, code) = (end.account.outcome.as_str(), end.code.as_str());
+        let (took_ms, received_bytes) = (milliseconds(deadline.elapsed()), progress.received);
+        let [queue_ms, receive_ms, init_ms, generate_ms, discover_ms, parameters_ms, split_ms] = [
+            Phase::Queue,
+            Phase::Receive,
+            Phase::Init,
+            Phase::Generate,
+            Phase::Discover,
+            Phase::Parameters,
+            Phase::Split,
+        ]
+        .map(|phase| progress.time_in(phase).map(milliseconds));
+        let (uid, reason) = (progress.uid, progress.reason.as_deref());
+        let phase = end.error.map(|_| last.map_or("open", Phase::as_str));
+        macro_rules! line {
+            ($log:ident, $($target:tt)*) => {
+                $log!(
+                    $($target)* outcome, grpc.code = code, took_ms, queue_ms, receive_ms, init_ms,
+                    generate_ms, discover_ms, parameters_ms, split_ms, received_bytes, uid, reason,
+                    phase, error = end.error, "request"
+                )
+            };
+        }
+        if end.error.is_none() {
+            line!(info,);
+        } else {
+            line!(warn, target: TOLD,);
         }
     }
 
     fn event(&self, outcome: Outcome) -> Event {
         let RequestContext { plugin, deadline, progress, .. } = &self.context;
-        let phases = progress.phases().iter();
         Event::Request {
             plugin: plugin.name.to_string(),
             method: self.method,
             outcome,
             took_ms: deadline.elapsed().as_secs_f64() * 1000.0,
-            phases: phases
-                .map(|(phase, took)| PhaseTime {
-                    phase: *phase,
-                    took_ms: took.as_secs_f64() * 1000.0,
-                })
-                .collect(),
+            phases: phases(progress),
             uid: progress.uid,
             reason: progress.reason.as_deref().map(Into::into),
         }
     }
 
-    fn count(&self, account: Account, failed_in: &'static str) {
-        let RequestContext { deadline, progress, .. } = &self.context;
-        if let Some(clock) = account.clock {
-            self.metrics.timed_out(self.method, failed_in, clock.as_str());
+    fn entry(&self, end: &End<'_>, details: Details) -> Entry {
+        let RequestContext { plugin, deadline, progress, .. } = &self.context;
+        let is_told = details == Details::Shown;
+        Entry {
+            request_id: self.id.clone(),
+            plugin: plugin.name.to_string(),
+            method: self.method,
+            outcome: end.account.outcome,
+            grpc_code: end.code,
+            began_at: humantime::format_rfc3339_millis(self.began).to_string(),
+            took_ms: milliseconds(deadline.elapsed()),
+            phases: phases(progress),
+            received_bytes: progress.received,
+            peak_memory_bytes: Some(progress.peak_memory).filter(|bytes| *bytes > 0),
+            limits_used: progress.limits_used().iter().copied().collect(),
+            uid: progress.uid,
+            timeout: end.account.clock,
+            kill: end.cause.kill,
+            application: self.application.clone().filter(|_| is_told),
+            error: end.error.filter(|_| is_told).map(Into::into),
         }
+    }
+
+    fn count(&self, end: &End<'_>, last: Option<Phase>) {
+        let (method, metrics) = (self.method, &self.ledger.metrics);
+        let RequestContext { deadline, progress, .. } = &self.context;
         for (phase, took) in progress.phases() {
-            self.metrics.phase(phase.as_str(), *took);
+            metrics.phase(*phase, *took);
         }
         if progress.received > 0 {
-            self.metrics.received(self.method, progress.received);
+            metrics.received(method, progress.received);
         }
-        if let Some(ratio) = deadline.used() {
-            self.metrics.deadline_used(self.method, ratio);
+        if let Some(Unpacked { files, bytes }) = progress.unpacked {
+            metrics.unpacked(files, bytes);
         }
-        self.metrics.ended(self.method, account.outcome, deadline.elapsed());
+        for (_, usage) in &progress.usage {
+            metrics.cpu(CpuMode::User, usage.user);
+            metrics.cpu(CpuMode::System, usage.system);
+        }
+        if progress.peak_memory > 0 {
+            metrics.peak_memory(progress.peak_memory);
+        }
+        for (limit, ratio) in progress.limits_used() {
+            metrics.limit_used(*limit, *ratio);
+        }
+        let Cause { kill, fault, not_started } = end.cause;
+        metrics.grpc_handled(method, end.code, deadline.elapsed());
+        metrics.ended(&Ended {
+            method,
+            outcome: end.account.outcome,
+            took: deadline.elapsed(),
+            timeout: end.account.clock.map(|timer| (last, timer)),
+            kill,
+            fault,
+            not_started,
+            deadline_used: deadline.used(),
+        });
     }
 }
 
 impl Drop for Call {
     fn drop(&mut self) {
         if !self.settled {
-            let (outcome, reason) = if self.cut_off.is_cancelled() {
-                (Outcome::Shutdown, "the supervisor stopped before the request ended")
+            let (outcome, code, reason) = if self.cut_off.is_cancelled() {
+                let reason = "the supervisor stopped before the request ended";
+                (Outcome::Shutdown, GrpcCode::Unavailable, reason)
             } else {
-                (Outcome::ClientCancelled, "the client cancelled the call or went away")
+                let reason = "the client cancelled the call or went away";
+                (Outcome::ClientCancelled, GrpcCode::Canceled, reason)
             };
-            self.settle(Account { outcome, clock: None }, Some(reason));
+            let account = Account { outcome, clock: None };
+            self.settle(End { account, cause: Cause::default(), code, error: Some(reason) });
         }
     }
 }
@@ -182,9 +282,22 @@ const MAX_NAME: usize = 253;
 /// Numbers the calls, so that log lines of one call can be found.
 static CALLS: AtomicU64 = AtomicU64::new(0);
 
-fn span(plugin: &PluginDefinition, method: Method) -> Span {
-    let id = CALLS.fetch_add(1, Ordering::Relaxed) + 1;
-    info_span!("call", plugin = %plugin.name, method = method.as_str(), app = Empty, id)
+/// Distinguishes the calls of this process from those of others in the same logs.
+static PROCESS: LazyLock<u32> = LazyLock::new(rand::random);
+
+fn next_id() -> String {
+    format!("{:08x}-{}", *PROCESS, CALLS.fetch_add(1, Ordering::Relaxed) + 1)
+}
+
+fn span(plugin: &PluginDefinition, method: Method, id: &str) -> Span {
+    info_span!(
+        "call",
+        plugin = %plugin.name,
+        method = method.as_str(),
+        grpc.method = method.full_name(),
+        app = Empty,
+        request_id = id,
+    )
 }
 
 /// Parses the client's `grpc-timeout`: at most eight digits and a unit.
@@ -203,16 +316,14 @@ fn timeout(metadata: &MetadataMap) -> Option<Duration> {
     }
 }
 
-fn phases(progress: &Progress) -> String {
-    let texts = progress
-        .phases()
-        .iter()
-        .map(|(phase, took)| format!("{}={}", phase.as_str(), milliseconds(*took)));
-    texts.collect::<Vec<_>>().join(" ")
+fn phases(progress: &Progress) -> Vec<PhaseTime> {
+    let phases = progress.phases().iter();
+    phases.map(|(phase, took)| PhaseTime { phase: *phase, took_ms: milliseconds(*took) }).collect()
 }
 
-fn milliseconds(duration: Duration) -> String {
-    format!("{:.1}ms", duration.as_secs_f64() * 1000.0)
+/// Milliseconds, to the precision that logs show.
+fn milliseconds(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 10_000.0).round() / 10.0
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use tracing::debug;
 use super::{
     authority::Repaired,
     bind::Common,
+    call::Ledger,
     encoded,
     health::Health,
     room::Room,
@@ -65,7 +66,7 @@ impl Server {
             membership: Arc::new(common.pipeline.admission.join(plugin)),
             drains: common.drains.clone(),
             stream_timeout: common.stream_timeout,
-            metrics,
+            ledger: Ledger { metrics, recent: common.recent.clone() },
             max_message: limit,
             calls: common.calls.clone(),
             cut_off: common.cut_off.clone(),

@@ -37,6 +37,12 @@ impl Room {
         Self { places: Arc::new(Semaphore::new(size)), size, metrics, warned: Arc::default() }
     }
 
+    /// Number of open connections.
+    #[must_use]
+    pub fn in_use(&self) -> usize {
+        self.size.saturating_sub(self.places.available_permits())
+    }
+
     /// Waits until there is room. Others may take it first.
     pub(super) async fn free(&self) {
         if self.places.available_permits() > 0 {

@@ -10,7 +10,7 @@ use tonic::{Request, Response, Status, Streaming};
 use tracing::{Instrument, warn};
 
 use super::{
-    call::Call,
+    call::{Call, Ledger},
     encoded,
     status::CallError,
     stream::{Drains, Inbound},
@@ -24,7 +24,7 @@ use super::{
     },
 };
 use crate::{
-    metrics::{Method, Outcome, PluginMetrics},
+    metrics::{Method, Outcome},
     plugin::Announcement,
     request::{Incoming, Pipeline, ReceiveError, RequestError, admission::Membership},
 };
@@ -40,7 +40,8 @@ pub(super) struct PluginService {
     pub(super) drains: Drains,
     /// Longest time in which a client sends too little.
     pub(super) stream_timeout: Duration,
-    pub(super) metrics: PluginMetrics,
+    /// Counts and records the calls.
+    pub(super) ledger: Ledger,
     /// Longest answer in bytes.
     pub(super) max_message: usize,
     /// Holds a token for each call.
@@ -64,7 +65,7 @@ impl PluginService {
         work: impl AsyncFnOnce(Incoming<'_, Inbound>, &mut Call) -> Result<(T, Outcome), CallError>,
     ) -> Result<T, Status> {
         let _token = self.calls.token();
-        let mut call = Call::begin(method, self.metrics.clone(), &request, self.cut_off.clone())?;
+        let mut call = Call::begin(method, self.ledger.clone(), &request, self.cut_off.clone())?;
         let mut inbound = Inbound::new(request.into_inner(), self.stream_timeout);
         let span = call.span();
         let running = async {
@@ -118,13 +119,13 @@ impl ConfigManagementPluginService for PluginService {
     ) -> Result<Response<ManifestResponse>, Status> {
         self.call(Method::Generate, request, async |incoming, call| {
             let manifests = self.pipeline.generate(incoming, &mut call.context).await?;
-            if manifests.is_empty() {
-                self.metrics.empty();
-            }
             if let Some(found) = manifests.encrypted() {
                 warn!(error = %found, "an answer is not decrypted");
             }
-            self.check(manifests.into_message())
+            let count = manifests.len();
+            let (message, outcome) = self.check(manifests.into_message())?;
+            self.ledger.metrics.answered(count, message.len());
+            Ok((message, outcome))
         })
         .await
         .map(encoded::answer)
@@ -162,8 +163,7 @@ impl ConfigManagementPluginService for PluginService {
         &self,
         request: Request<()>,
     ) -> Result<Response<CheckPluginConfigurationResponse>, Status> {
-        let call =
-            Call::begin(Method::Check, self.metrics.clone(), &request, self.cut_off.clone())?;
+        let call = Call::begin(Method::Check, self.ledger.clone(), &request, self.cut_off.clone())?;
         let plugin = &call.context.plugin;
         let response = CheckPluginConfigurationResponse {
             is_discovery_configured: plugin.discovery.is_some(),

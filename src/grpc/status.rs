@@ -7,10 +7,10 @@ use tonic::{Code, Status};
 
 use super::stream::NoHeader;
 use crate::{
-    metrics::{Method, Outcome},
+    metrics::{Method, Outcome, Timer},
     request::{
-        BrokenStream, Clock, Deadline, InvalidOutput, NoMemory, ReceiveError, RequestError,
-        RunError, admission::NoPermit, announcement::InvalidAnnouncements,
+        BrokenStream, Deadline, InvalidOutput, NoMemory, ReceiveError, RequestError, RunError,
+        admission::NoPermit, announcement::InvalidAnnouncements,
     },
 };
 
@@ -40,27 +40,6 @@ pub(super) struct Account {
     pub(super) clock: Option<Timer>,
 }
 
-/// A clock that ends requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Timer {
-    Deadline(Clock),
-    /// `--exec-timeout`.
-    Command,
-    Stream,
-}
-
-impl Timer {
-    /// The name in metrics.
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Deadline(Clock::Client) => "client_deadline",
-            Self::Deadline(Clock::Plugin) => "plugin_timeout",
-            Self::Command => "exec_timeout",
-            Self::Stream => "stream_timeout",
-        }
-    }
-}
-
 const STALLED: Account = Account { outcome: Outcome::Stalled, clock: Some(Timer::Stream) };
 
 impl Account {
@@ -69,7 +48,7 @@ impl Account {
     }
 
     fn late(deadline: &Deadline) -> Self {
-        Self { outcome: Outcome::Deadline, clock: Some(Timer::Deadline(deadline.clock())) }
+        Self { outcome: Outcome::Deadline, clock: Some(deadline.clock().into()) }
     }
 }
 

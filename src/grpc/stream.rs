@@ -65,6 +65,16 @@ pub(super) enum NoHeader {
     NoMetadata,
 }
 
+impl NoHeader {
+    /// True if the client sent something else than the metadata.
+    pub(super) fn is_fault(&self) -> bool {
+        match self {
+            Self::End | Self::NoMetadata | Self::Broken(BrokenStream::NoChunk) => true,
+            Self::Broken(BrokenStream::Transport(_) | BrokenStream::Stalled { .. }) => false,
+        }
+    }
+}
+
 impl Inbound {
     /// A request of a client that may stall for `limit` at most.
     pub(super) fn new(messages: Streaming<AppStreamRequest>, limit: Duration) -> Self {

@@ -8,10 +8,18 @@ use std::{
 
 use metrics::Gauge;
 
-use super::{Metrics, PluginMetrics};
+use super::{Dimension, Family, Kind, Metrics, PluginMetrics, family, family::SECONDS};
 
-const WAITING: &str = "argocd_cmp_requests_waiting";
-const WAITED: &str = "argocd_cmp_request_queue_duration_seconds";
+pub(super) static WAITING: Family = family(
+    ("argocd_cmp_requests_waiting", Kind::Gauge),
+    &[Dimension::Plugin],
+    "Requests that wait for a place, or for space on the work volume.",
+);
+pub(super) static WAITED: Family = family(
+    ("argocd_cmp_request_queue_duration_seconds", SECONDS),
+    &[Dimension::Plugin],
+    "Time for which requests waited; its sum and count rise when a wait ends.",
+);
 
 /// Requests that wait now, by plugin: the number of each and its arrival. Cheap to
 /// clone.
@@ -75,11 +83,6 @@ impl Metrics {
     pub fn queue(&self, plugin: &str) -> Option<Queue> {
         self.queues.of(plugin, Instant::now())
     }
-
-    pub(super) fn describe_queue(&self) {
-        self.describe_gauge(WAITING, "Requests that wait for a place.");
-        self.describe_seconds(WAITED, "Time for which requests waited for a place.");
-    }
 }
 
 impl PluginMetrics {
@@ -92,8 +95,8 @@ impl PluginMetrics {
         Waiting { metrics, number, since }
     }
 
-    pub(super) fn waiting(&self) -> Gauge {
-        self.metrics.gauge(WAITING, &[self.label()])
+    fn waiting(&self) -> Gauge {
+        self.metrics.gauge(&WAITING, &[self.label()])
     }
 }
 
@@ -102,7 +105,7 @@ impl Drop for Waiting {
         let PluginMetrics { metrics, plugin } = &self.metrics;
         metrics.queues.leave(plugin, self.number);
         self.metrics.waiting().decrement(1.0);
-        metrics.histogram(WAITED, &[self.metrics.label()]).record(self.since.elapsed());
+        metrics.histogram(&WAITED, &[self.metrics.label()]).record(self.since.elapsed());
     }
 }
 

@@ -5,22 +5,75 @@ use std::time::{Duration, Instant, SystemTime};
 use metrics::Label;
 use serde::{Deserialize, Serialize};
 
-use super::Metrics;
+use super::{Dimension, Family, Kind, Metrics, family, family::SECONDS};
 
-const RELOADS: &str = "argocd_cmp_config_reloads_total";
-const DURATION: &str = "argocd_cmp_config_reload_duration_seconds";
-const SUCCESSFUL: &str = "argocd_cmp_config_last_reload_successful";
-const SUCCESS_TIME: &str = "argocd_cmp_config_last_reload_success_timestamp_seconds";
-const GENERATION: &str = "argocd_cmp_config_generation";
-const HASH: &str = "argocd_cmp_config_hash";
-const DIAGNOSTICS: &str = "argocd_cmp_config_diagnostics";
-const KEPT: &str = "argocd_cmp_config_emptied";
-const WATCHING: &str = "argocd_cmp_config_watching";
-const WATCH_ERRORS: &str = "argocd_cmp_config_watch_errors_total";
-const STATIC_MOUNT: &str = "argocd_cmp_config_static_mount";
-const PLUGINS: &str = "argocd_cmp_plugins";
-const PLUGIN_STATE: &str = "argocd_cmp_plugin_state";
-const READY: &str = "argocd_cmp_ready";
+pub(super) static RELOADS: Family = family(
+    ("argocd_cmp_config_reloads_total", Kind::Counter),
+    &[Dimension::Reload],
+    "Reloads of the definitions, by result.",
+);
+pub(super) static DURATION: Family = family(
+    ("argocd_cmp_config_reload_duration_seconds", SECONDS),
+    &[],
+    "Time from the first sign of a change until the definitions were read.",
+);
+pub(super) static WATCH_ERRORS: Family = family(
+    ("argocd_cmp_config_watch_errors_total", Kind::Counter),
+    &[Dimension::WatchError],
+    "Times when notices of changes may have been lost.",
+);
+pub(super) static SUCCESSFUL: Family = family(
+    ("argocd_cmp_config_last_reload_successful", Kind::Gauge),
+    &[],
+    "1 if every definition was valid at the last reload.",
+);
+pub(super) static SUCCESS_TIME: Family = family(
+    ("argocd_cmp_config_last_reload_success_timestamp_seconds", Kind::Gauge),
+    &[],
+    "Time of the last reload with only valid definitions.",
+);
+pub(super) static GENERATION: Family = family(
+    ("argocd_cmp_config_generation", Kind::Gauge),
+    &[],
+    "Number of sets of definitions since the start.",
+);
+pub(super) static HASH: Family = family(
+    ("argocd_cmp_config_hash", Kind::Gauge),
+    &[],
+    "Hash of all valid definitions; equal in all Pods that serve the same definitions.",
+);
+pub(super) static DIAGNOSTICS: Family = family(
+    ("argocd_cmp_config_diagnostics", Kind::Gauge),
+    &[Dimension::Severity],
+    "Current problems with definitions.",
+);
+pub(super) static KEPT: Family = family(
+    ("argocd_cmp_config_emptied", Kind::Gauge),
+    &[],
+    "1 while all definitions are gone and the last good set is still served.",
+);
+pub(super) static WATCHING: Family = family(
+    ("argocd_cmp_config_watching", Kind::Gauge),
+    &[],
+    "0 if inotify is not available and changes are found by polling.",
+);
+pub(super) static STATIC_MOUNT: Family = family(
+    ("argocd_cmp_config_static_mount", Kind::Gauge),
+    &[],
+    "1 if definitions are mounted with subPath, which never shows a change.",
+);
+pub(super) static PLUGINS: Family = family(
+    ("argocd_cmp_plugins", Kind::Gauge),
+    &[Dimension::State],
+    "Number of plugins in each state.",
+);
+pub(super) static PLUGIN_STATE: Family = family(
+    ("argocd_cmp_plugin_state", Kind::Gauge),
+    &[Dimension::Plugin, Dimension::State],
+    "1 for the plugin's current state.",
+);
+pub(super) static READY: Family =
+    family(("argocd_cmp_ready", Kind::Gauge), &[], "1 while /readyz returns 200.");
 
 /// The result of reading the plugins' definitions again.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
@@ -87,7 +140,8 @@ pub struct Configured {
 }
 
 impl Reload {
-    const ALL: [Self; 4] = [Self::Applied, Self::Partial, Self::Rejected, Self::Unchanged];
+    pub(super) const ALL: [Self; 4] =
+        [Self::Applied, Self::Partial, Self::Rejected, Self::Unchanged];
 
     /// The name in metrics and answers.
     #[must_use]
@@ -102,9 +156,9 @@ impl Reload {
 }
 
 impl WatchError {
-    const ALL: [Self; 4] = [Self::Overflow, Self::Lost, Self::Exhausted, Self::Io];
+    pub(super) const ALL: [Self; 4] = [Self::Overflow, Self::Lost, Self::Exhausted, Self::Io];
 
-    fn as_str(self) -> &'static str {
+    pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Overflow => "overflow",
             Self::Lost => "watch_lost",
@@ -142,54 +196,55 @@ impl PluginState {
 impl Metrics {
     /// Counts a reload and its duration since the first sign of a change.
     pub fn reloaded(&self, result: Reload, took: Duration) {
-        self.counter(RELOADS, &[Label::new("result", result.as_str())]).increment(1);
-        self.histogram(DURATION, &[]).record(took);
+        self.counter(&RELOADS, &[Dimension::Reload.is(result.as_str())]).increment(1);
+        self.histogram(&DURATION, &[]).record(took);
     }
 
     /// Sets the state of all definitions.
     #[expect(clippy::cast_precision_loss, reason = "counts and 48-bit numbers are exact")]
     pub fn configured(&self, configured: &Configured) {
         let Configured { generation, hash, diagnostics, good_since, emptied, is_good } = configured;
-        self.gauge(GENERATION, &[]).set(*generation as f64);
-        self.gauge(HASH, &[]).set(*hash as f64);
-        self.gauge(DIAGNOSTICS, &[Label::new("severity", "error")]).set(*diagnostics as f64);
-        self.flag(KEPT, *emptied);
-        self.flag(SUCCESSFUL, *is_good);
+        self.gauge(&GENERATION, &[]).set(*generation as f64);
+        self.gauge(&HASH, &[]).set(*hash as f64);
+        self.gauge(&DIAGNOSTICS, &[Dimension::Severity.is("error")]).set(*diagnostics as f64);
+        self.flag(&KEPT, &[], *emptied);
+        self.flag(&SUCCESSFUL, &[], *is_good);
         let since_epoch = good_since.and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
         if let Some(since_epoch) = since_epoch {
-            self.gauge(SUCCESS_TIME, &[]).set(since_epoch.as_secs_f64());
+            self.gauge(&SUCCESS_TIME, &[]).set(since_epoch.as_secs_f64());
         }
     }
 
     /// Sets whether the kernel reports changes.
     pub fn watching(&self, watching: bool) {
-        self.flag(WATCHING, watching);
+        self.flag(&WATCHING, &[], watching);
     }
 
     /// Counts an error that may hide changes.
     pub fn watch_error(&self, error: WatchError) {
-        self.counter(WATCH_ERRORS, &[Label::new("reason", error.as_str())]).increment(1);
+        self.counter(&WATCH_ERRORS, &[Dimension::WatchError.is(error.as_str())]).increment(1);
     }
 
     /// Sets whether some definitions can never change.
     pub fn static_mount(&self, found: bool) {
-        self.flag(STATIC_MOUNT, found);
+        self.flag(&STATIC_MOUNT, &[], found);
     }
 
     /// Sets whether `/readyz` reports ready.
     pub fn ready(&self, ready: bool) {
-        self.flag(READY, ready);
+        self.flag(&READY, &[], ready);
     }
 
     /// Sets the number of plugins in a state.
     #[expect(clippy::cast_precision_loss, reason = "there are not so many plugins")]
     pub fn plugins(&self, state: PluginState, count: usize) {
-        self.gauge(PLUGINS, &[Label::new("state", state.as_str())]).set(count as f64);
+        self.gauge(&PLUGINS, &[Dimension::State.is(state.as_str())]).set(count as f64);
     }
 
     /// Hides the series of a removed plugin after some minutes.
     pub fn plugin_gone(&self, plugin: &str) {
         self.plugin_state(plugin, None);
+        self.infos.forget(plugin);
         self.gone.add(plugin, Instant::now());
     }
 
@@ -197,52 +252,20 @@ impl Metrics {
     pub fn plugin_state(&self, plugin: &str, state: Option<PluginState>) {
         for each in PluginState::ALL {
             let plugin = Label::new("plugin", plugin.to_owned());
-            let labels = [plugin, Label::new("state", each.as_str())];
-            self.flag_of(PLUGIN_STATE, &labels, state == Some(each));
+            let labels = [plugin, Dimension::State.is(each.as_str())];
+            self.flag(&PLUGIN_STATE, &labels, state == Some(each));
         }
     }
 
     pub(super) fn initialise_reload(&self) {
         for result in Reload::ALL {
-            self.counter(RELOADS, &[Label::new("result", result.as_str())]).absolute(0);
+            self.counter(&RELOADS, &[Dimension::Reload.is(result.as_str())]).absolute(0);
         }
         for error in WatchError::ALL {
-            self.counter(WATCH_ERRORS, &[Label::new("reason", error.as_str())]).absolute(0);
+            self.counter(&WATCH_ERRORS, &[Dimension::WatchError.is(error.as_str())]).absolute(0);
         }
         self.static_mount(false);
         self.ready(false);
-    }
-
-    pub(super) fn describe_reload(&self) {
-        self.describe_counter(RELOADS, "Reloads of the definitions, by result.");
-        self.describe_seconds(DURATION, "Time from the first sign of a change until it was read.");
-        for (name, text) in [
-            (SUCCESSFUL, "1 if every definition was valid at the last reload."),
-            (SUCCESS_TIME, "Time of the last reload with only valid definitions."),
-            (GENERATION, "Number of sets of definitions since the start."),
-            (HASH, "Hash of all valid definitions; equal in all replicas that serve the same."),
-            (DIAGNOSTICS, "Current problems with definitions."),
-            (KEPT, "1 while all definitions are gone and the last good set is still served."),
-            (WATCHING, "0 if changes are found by polling only."),
-            (
-                STATIC_MOUNT,
-                "1 if definitions are mounted with subPath, which never shows a change.",
-            ),
-            (PLUGINS, "Number of plugins in each state."),
-            (PLUGIN_STATE, "1 for the plugin's current state."),
-            (READY, "1 while /readyz returns 200."),
-        ] {
-            self.describe_gauge(name, text);
-        }
-        self.describe_counter(WATCH_ERRORS, "Times when notices of changes may have been lost.");
-    }
-
-    fn flag(&self, name: &'static str, set: bool) {
-        self.flag_of(name, &[], set);
-    }
-
-    fn flag_of(&self, name: &'static str, labels: &[Label], set: bool) {
-        self.gauge(name, labels).set(f64::from(u8::from(set)));
     }
 }
 

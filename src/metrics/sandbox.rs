@@ -1,63 +1,100 @@
 //! Metrics of the sandbox.
 
-use metrics::Label;
+use super::{Dimension, Family, Feature, Kind, Metrics, family};
 
-use super::Metrics;
-
-const ISOLATION: &str = "argocd_cmp_isolation";
-const FREE_BYTES: &str = "argocd_cmp_work_volume_free_bytes";
-const FREE_INODES: &str = "argocd_cmp_work_volume_free_inodes";
-const LEASES: &str = "argocd_cmp_leases";
-const QUARANTINED: &str = "argocd_cmp_leases_quarantined";
-const QUARANTINES: &str = "argocd_cmp_leases_quarantined_total";
-const ANSWERS: &str = "argocd_cmp_spawner_answers";
+pub(super) static ISOLATION: Family = family(
+    ("argocd_cmp_isolation", Kind::Gauge),
+    &[Dimension::Isolation],
+    "The isolation tier in use; always 1.",
+);
+pub(super) static FEATURES: Family = family(
+    ("argocd_cmp_sandbox_feature", Kind::Gauge),
+    &[Dimension::Feature],
+    "1 if requests are confined by this feature, 0 if not.",
+);
+pub(super) static FREE_BYTES: Family = family(
+    ("argocd_cmp_work_volume_free_bytes", Kind::Gauge),
+    &[],
+    "Free bytes of the work volume.",
+);
+pub(super) static SIZE: Family =
+    family(("argocd_cmp_work_volume_size_bytes", Kind::Gauge), &[], "Size of the work volume.");
+pub(super) static FREE_INODES: Family = family(
+    ("argocd_cmp_work_volume_free_inodes", Kind::Gauge),
+    &[],
+    "Files that the work volume can still hold; no series if it does not count them.",
+);
+pub(super) static LEASES: Family = family(
+    ("argocd_cmp_leases", Kind::Gauge),
+    &[],
+    "Total number of leases that requests can hold.",
+);
+pub(super) static QUARANTINED: Family = family(
+    ("argocd_cmp_leases_quarantined", Kind::Gauge),
+    &[],
+    "Leases that cannot be used now, because a process or file of a request could not be removed yet.",
+);
+pub(super) static QUARANTINES: Family = family(
+    ("argocd_cmp_leases_quarantined_total", Kind::Counter),
+    &[],
+    "Times that processes or files of a lease could not be removed at once.",
+);
+pub(super) static ANSWERS: Family = family(
+    ("argocd_cmp_spawner_answers", Kind::Gauge),
+    &[],
+    "1 if the spawner answers; 0 if no request can start, which fails /livez.",
+);
+pub(super) static ORPHANS: Family = family(
+    ("argocd_cmp_orphans_reaped_total", Kind::Counter),
+    &[],
+    "Ended processes whose parent had ended before them and that the spawner collected.",
+);
 
 impl Metrics {
     /// Sets the isolation tier and the number of leases.
     pub fn isolated(&self, isolation: &'static str, leases: u32) {
-        self.gauge(ISOLATION, &[Label::new("isolation", isolation)]).set(1.0);
-        self.gauge(LEASES, &[]).set(f64::from(leases));
-        self.counter(QUARANTINES, &[]).absolute(0);
+        self.gauge(&ISOLATION, &[Dimension::Isolation.is(isolation)]).set(1.0);
+        self.gauge(&LEASES, &[]).set(f64::from(leases));
+        self.counter(&QUARANTINES, &[]).absolute(0);
         self.leases_quarantined(0);
         self.spawner_answers(true);
+        self.orphans_reaped(0);
+    }
+
+    /// Sets whether requests are confined by a feature.
+    pub fn confined(&self, feature: Feature, is_confined: bool) {
+        self.flag(&FEATURES, &[Dimension::Feature.is(feature.as_str())], is_confined);
     }
 
     /// Counts leases that are newly quarantined.
     pub fn quarantines(&self, new: u64) {
-        self.counter(QUARANTINES, &[]).increment(new);
+        self.counter(&QUARANTINES, &[]).increment(new);
     }
 
     /// Sets the number of leases that are quarantined now.
     pub fn leases_quarantined(&self, now: u32) {
-        self.gauge(QUARANTINED, &[]).set(f64::from(now));
+        self.gauge(&QUARANTINED, &[]).set(f64::from(now));
     }
 
     /// Records if the spawner answers heartbeats.
     pub fn spawner_answers(&self, answers: bool) {
-        self.gauge(ANSWERS, &[]).set(f64::from(u8::from(answers)));
+        self.flag(&ANSWERS, &[], answers);
     }
 
-    /// Sets the free space of the work volume. A volume without a number of files
-    /// has no series for them.
+    /// Sets the number of orphans since the start.
+    pub fn orphans_reaped(&self, total: u64) {
+        self.counter(&ORPHANS, &[]).absolute(total);
+    }
+
+    /// Sets the space of the work volume in bytes, and its free files. A volume
+    /// without a number of files has no series for them.
     #[expect(clippy::cast_precision_loss, reason = "a gauge need not be exact")]
-    pub fn work_volume(&self, free_bytes: u64, free_inodes: Option<u64>) {
-        self.gauge(FREE_BYTES, &[]).set(free_bytes as f64);
+    pub fn work_volume(&self, (free, size): (u64, u64), free_inodes: Option<u64>) {
+        self.gauge(&FREE_BYTES, &[]).set(free as f64);
+        self.gauge(&SIZE, &[]).set(size as f64);
         if let Some(free) = free_inodes {
-            self.gauge(FREE_INODES, &[]).set(free as f64);
+            self.gauge(&FREE_INODES, &[]).set(free as f64);
         }
-    }
-
-    pub(super) fn describe_sandbox(&self) {
-        self.describe_gauge(FREE_BYTES, "Free bytes of the work volume.");
-        self.describe_gauge(FREE_INODES, "Files that the work volume can still hold.");
-        self.describe_gauge(ISOLATION, "The isolation tier in use; always 1.");
-        self.describe_gauge(LEASES, "Total number of leases that requests can hold.");
-        let text = "Leases whose processes or files could not be removed yet.";
-        self.describe_gauge(QUARANTINED, text);
-        let text = "Times that processes or files of a lease could not be removed at once.";
-        self.describe_counter(QUARANTINES, text);
-        let text = "1 if the spawner answers; 0 if no request can start, which fails /livez.";
-        self.describe_gauge(ANSWERS, text);
     }
 }
 

@@ -54,6 +54,15 @@ pub struct Membership {
     plugin: PluginName,
 }
 
+/// Numbers of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// Those that run.
+    pub running: usize,
+    /// Those that wait.
+    pub waiting: usize,
+}
+
 /// A request for a place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry<'a> {
@@ -128,6 +137,22 @@ impl Admission {
         let own = entry.unread;
         let permit = Permit { admission: self.clone(), class, plugin: plugin.clone(), ticket };
         Ok((permit, admitted, deadline.before_reading_all(own, unread)))
+    }
+
+    /// Numbers of requests that run and that wait, in the class with most of
+    /// them.
+    #[must_use]
+    pub fn load(&self) -> Load {
+        let state = self.state();
+        // Discovery by names has places of its own, and its requests are short.
+        let classes = [Class::Generate, Class::Discover];
+        let most = |count: &dyn Fn(Class) -> usize| {
+            classes.into_iter().map(count).max().unwrap_or_default()
+        };
+        Load {
+            running: most(&|class| state.schedule.running(class)),
+            waiting: most(&|class| state.schedule.waiting(class)),
+        }
     }
 
     fn obstacle(&self, class: Class, plugin: &PluginName) -> Obstacle {

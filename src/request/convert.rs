@@ -57,6 +57,12 @@ impl Converter {
         Self { threads, memory, max_answer }
     }
 
+    /// Bytes that outputs and answers take now.
+    #[must_use]
+    pub fn in_use(&self) -> u64 {
+        self.memory.in_use()
+    }
+
     /// Memory for a command's output.
     pub(super) fn room(&self) -> Arc<OutputRoom> {
         OutputRoom::new(&self.memory)

@@ -10,6 +10,7 @@ use cmp_sandbox::{ExceededLimit, Termination};
 use crate::{
     budget::{self, Budget},
     container::{Bound, OomKill},
+    metrics::Kill,
     settings::{DISK, FILES, MEMORY, PROCESSES, Setting},
 };
 
@@ -64,6 +65,20 @@ impl Excess {
         let limit = limit.or(share.map(|(amount, _)| amount));
         let origin = share.map(|(_, origin)| origin.clone()).unwrap_or_default();
         Some(Self { what, limit, used, origin })
+    }
+
+    /// The reason for the metrics of kills.
+    #[must_use]
+    pub fn kill(&self) -> Kill {
+        match self.what {
+            ExceededLimit::Memory => Kill::Memory,
+            ExceededLimit::Disk => Kill::Disk,
+            ExceededLimit::Files => Kill::Files,
+            ExceededLimit::Processes => Kill::Processes,
+            ExceededLimit::TotalMemory => Kill::TotalMemory,
+            ExceededLimit::TotalProcesses => Kill::TotalProcesses,
+            ExceededLimit::Unmeasured => Kill::Unmeasured,
+        }
     }
 
     fn limit(&self, row: &Setting) -> String {

@@ -86,6 +86,12 @@ impl ResponseMemory {
         Self { is_open: true, ..Self::new(budget) }
     }
 
+    /// Bytes of the shared part that are in use.
+    pub(super) fn in_use(&self) -> u64 {
+        let total = *self.total.lock().unwrap_or_else(PoisonError::into_inner);
+        (total.saturating_sub(self.units.available_permits()) * UNIT) as u64
+    }
+
     /// Most bytes that one request can have now.
     pub(super) fn most(&self) -> usize {
         self.sizes().alone.saturating_mul(UNIT).saturating_add(FREE)

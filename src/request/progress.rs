@@ -6,11 +6,11 @@ use std::{
 };
 
 use cmp_sandbox::{Redactor, Unpacked, Usage};
-use serde::{Deserialize, Serialize};
 
 use super::{deadline::Deadline, encrypted::Encrypted};
+pub use crate::metrics::Phase;
 use crate::{
-    metrics::{PluginMetrics, Waiting},
+    metrics::{PluginMetrics, RequestLimit, Waiting},
     plugin::PluginDefinition,
 };
 
@@ -27,42 +27,6 @@ pub struct RequestContext {
     pub progress: Progress,
 }
 
-/// A part of a request that takes time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Phase {
-    /// Waiting for a free place.
-    Queue,
-    /// Receiving and unpacking the archive.
-    Receive,
-    /// `spec.init`.
-    Init,
-    /// `spec.generate`.
-    Generate,
-    /// `spec.discover`.
-    Discover,
-    /// `spec.parameters.dynamic`.
-    Parameters,
-    /// Turning output into manifests.
-    Split,
-}
-
-impl Phase {
-    /// The name in logs, metrics and errors.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Queue => "queue",
-            Self::Receive => "receive",
-            Self::Init => "init",
-            Self::Generate => "generate",
-            Self::Discover => "discover",
-            Self::Parameters => "parameters",
-            Self::Split => "split",
-        }
-    }
-}
-
 /// The progress of a request, for its log line and its metrics.
 #[derive(Debug, Default)]
 pub struct Progress {
@@ -76,6 +40,11 @@ pub struct Progress {
     pub reason: Option<String>,
     /// Resources used by each command.
     pub usage: Vec<(Phase, Usage)>,
+    /// Most memory in bytes that its commands used at a time, as far as it was
+    /// measured.
+    pub peak_memory: u64,
+    /// The largest used fraction of each limit.
+    limits_used: Vec<(RequestLimit, f64)>,
     phases: Vec<(Phase, Duration)>,
     current: Option<(Phase, Instant)>,
     metrics: Option<PluginMetrics>,
@@ -125,6 +94,42 @@ impl Progress {
     #[must_use]
     pub fn phases(&self) -> &[(Phase, Duration)] {
         &self.phases
+    }
+
+    /// True while a command runs.
+    #[must_use]
+    pub fn runs_command(&self) -> bool {
+        // Discovery by names has no UID.
+        let is_command = |phase: &Phase| match phase {
+            Phase::Init | Phase::Generate | Phase::Discover | Phase::Parameters => true,
+            Phase::Queue | Phase::Receive | Phase::Split => false,
+        };
+        self.uid.is_some() && self.phase().as_ref().is_some_and(is_command)
+    }
+
+    /// The largest used fraction of each limit that was measured.
+    #[must_use]
+    pub fn limits_used(&self) -> &[(RequestLimit, f64)] {
+        &self.limits_used
+    }
+
+    /// Records the use of a limit. Nothing is known about a limit of which nothing
+    /// was used.
+    #[expect(clippy::cast_precision_loss, reason = "a fraction need not be exact")]
+    pub(super) fn uses(&mut self, limit: RequestLimit, used: u64, bound: Option<u64>) {
+        let Some(bound) = bound.filter(|_| used > 0) else { return };
+        let ratio = used as f64 / bound.max(1) as f64;
+        match self.limits_used.iter_mut().find(|(known, _)| *known == limit) {
+            Some((_, most)) => *most = most.max(ratio),
+            None => self.limits_used.push((limit, ratio)),
+        }
+    }
+
+    /// Time in a phase that has ended, if there was one.
+    #[must_use]
+    pub fn time_in(&self, phase: Phase) -> Option<Duration> {
+        let mut times = self.phases.iter().filter(|(ended, _)| *ended == phase);
+        times.next().map(|(_, first)| times.fold(*first, |sum, (_, more)| sum + *more))
     }
 
     fn close(&mut self, now: Instant) {

@@ -7,7 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use cmp_sandbox::{
-    Bounds, Command, Lease, NotRun, Output, Redactor, Room, Termination, Unconfined,
+    Bounds, Command, ExceededLimit, Lease, NotRun, Output, Redactor, Room, Termination, Unconfined,
 };
 use thiserror::Error;
 use tokio::sync::watch;
@@ -23,12 +23,13 @@ use super::{
     memory::NoMemory,
     path::{AppPath, IllegalAppPath},
     printable,
-    progress::{Phase, RequestContext},
+    progress::{Phase, Progress, RequestContext},
     said::Said,
 };
 use crate::{
     budget::Budget,
     container::OomCounter,
+    metrics::RequestLimit,
     plugin::CommandLine,
     settings::{EXEC_TIMEOUT, OUTPUT},
     volume::LastSpace,
@@ -237,7 +238,7 @@ impl Workspace {
         {
             return Err(memory.missing(DeadlinePassed(context.deadline)).into());
         }
-        context.progress.usage.extend(output.usage.map(|usage| (phase, usage)));
+        self.account(&output, (phase, max_output), &mut context.progress);
         let mut said = Said::new(&output.stderr);
         if phase == Phase::Init {
             said = said.with_output(&output.stdout, &context.redactor);
@@ -258,6 +259,52 @@ impl Workspace {
         };
         let excess = Excess::of(end, &self.defaults.budget.borrow());
         result((output, said), line, (clock, excess, hint)).map(|text| room.close(text))
+    }
+}
+
+impl Workspace {
+    /// Records the resources that a command used.
+    fn account(
+        &self,
+        output: &Output,
+        (phase, max_output): (Phase, usize),
+        progress: &mut Progress,
+    ) {
+        progress.usage.extend(output.usage.map(|usage| (phase, usage)));
+        let (used, bounds) = (self.lease.usage(), self.lease.bounds());
+        // Short commands are never measured, but the kernel tells their memory.
+        let memory = used.peak_memory.max(output.usage.map_or(0, |usage| usage.max_rss));
+        progress.peak_memory = progress.peak_memory.max(memory);
+        let written = (output.stdout.len() as u64, Some(max_output as u64));
+        for (limit, (used, bound)) in [
+            (RequestLimit::Memory, (memory, bounds.memory)),
+            (RequestLimit::Disk, (used.disk, bounds.disk)),
+            (RequestLimit::Files, (used.files, bounds.files)),
+            (RequestLimit::Processes, (used.processes, bounds.processes)),
+            (RequestLimit::Output, written),
+        ] {
+            progress.uses(limit, used, bound);
+        }
+        if let Some(limit) = exceeded(output.termination) {
+            progress.uses(limit, 1, Some(1));
+        }
+    }
+}
+
+/// The limit of its own that ended a command.
+fn exceeded(end: Termination) -> Option<RequestLimit> {
+    match end {
+        Termination::OutputLimit { .. } => Some(RequestLimit::Output),
+        Termination::LimitExceeded { what, .. } => match what {
+            ExceededLimit::Memory => Some(RequestLimit::Memory),
+            ExceededLimit::Disk => Some(RequestLimit::Disk),
+            ExceededLimit::Files => Some(RequestLimit::Files),
+            ExceededLimit::Processes => Some(RequestLimit::Processes),
+            ExceededLimit::TotalMemory
+            | ExceededLimit::TotalProcesses
+            | ExceededLimit::Unmeasured => None,
+        },
+        Termination::Exit(_) | Termination::Signal { .. } | Termination::Deadline => None,
     }
 }
 

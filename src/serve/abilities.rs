@@ -1,7 +1,25 @@
-//! The log of the sandbox's abilities at start.
+//! The sandbox's abilities, in the log and in metrics.
 
 use cmp_sandbox::{Abilities, Tier};
 use tracing::{info, warn};
+
+use crate::metrics::{Feature, Metrics};
+
+/// Sets the metrics of the isolation.
+pub(super) fn measure(abilities: &Abilities, metrics: &Metrics) {
+    let Abilities { tier, landlock, leases, unlimited, no_cgroups, .. } = abilities;
+    metrics.isolated(tier.as_str(), *leases);
+    let has_uids = matches!(tier, Tier::Namespaces | Tier::Uid);
+    for (feature, is_confined) in [
+        (Feature::Namespaces, *tier == Tier::Namespaces),
+        (Feature::Uid, has_uids),
+        (Feature::Landlock, *landlock > 0 && *tier != Tier::None),
+        (Feature::Cgroups, no_cgroups.is_none()),
+        (Feature::ProcessLimit, has_uids && !unlimited),
+    ] {
+        metrics.confined(feature, is_confined);
+    }
+}
 
 pub(super) fn log(abilities: &Abilities) {
     let Abilities { tier, landlock, leases, missing, unlimited, no_cgroups, closed, .. } =

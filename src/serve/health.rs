@@ -31,6 +31,7 @@ pub(super) async fn follow(
         metrics.quarantines(quarantined.saturating_sub(known) as u64);
         metrics.leases_quarantined(u32::try_from(quarantined).unwrap_or(u32::MAX));
         metrics.spawner_answers(!now.is_silent);
+        metrics.orphans_reaped(now.orphans);
         known = quarantined;
         report(&states, Component::Spawner, spawner(now.is_silent));
         let reasons: Vec<_> = now.reasons().take(MAX_REASONS).collect();

@@ -15,7 +15,7 @@ use crate::{
     budget::{Budget, Given},
     config::Serve,
     container::Container,
-    metrics::Metrics,
+    metrics::{Contained, Metrics},
     state::State,
 };
 
@@ -81,7 +81,10 @@ impl Resources {
             }
             // A volume that does not answer must not keep the server from ending.
             let now = stop.run_until_cancelled(self.read_again()).await;
-            let Some(now) = now.flatten() else { continue };
+            let Some((now, used)) = now.flatten() else { continue };
+            for (resource, amount) in used {
+                metrics.container_used(resource, amount);
+            }
             if now == self.container {
                 continue;
             }
@@ -100,9 +103,9 @@ impl Resources {
     }
 
     /// Reads files that may take long, for example on a network volume.
-    async fn read_again(&self) -> Option<Container> {
+    async fn read_again(&self) -> Option<(Container, Vec<(Contained, u64)>)> {
         let (before, work_dir) = (self.container.clone(), self.work_dir.clone());
-        spawn_blocking(move || before.read_again(&work_dir)).await.ok()
+        spawn_blocking(move || (before.read_again(&work_dir), Container::used())).await.ok()
     }
 
     async fn publish(&self, link: &Link, state: &watch::Sender<State>, metrics: &Metrics) {

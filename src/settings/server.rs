@@ -31,6 +31,10 @@ pub static HTTP: Setting = setting(Heading::Http, Address)
     .default("[::]:9180")
     .about("Address for metrics and health, or off; [::] is all IPv6 and IPv4 addresses, or all IPv4 addresses where IPv6 is disabled");
 
+pub static STATUS_DETAILS: Setting = setting(Heading::Http, Switch)
+    .flag("status-details", "CMP_SUPERVISOR_STATUS_DETAILS")
+    .about("Show names of applications and error texts at /requests and on the status page, to everybody who can reach --http");
+
 pub static ISOLATION: Setting = setting(Heading::Isolation, Isolation)
     .flag("isolation", "CMP_SUPERVISOR_ISOLATION")
     .default("auto")
@@ -92,5 +96,5 @@ pub static LOG_FORMAT: Setting = setting(Heading::Logs, Word)
 
 pub static LOG_LEVEL: Setting = setting(Heading::Logs, Word)
     .flag("log-level", "CMP_SUPERVISOR_LOG_LEVEL")
-    .default("info")
-    .about("Amount of logging");
+    .derived("$RUST_LOG or info")
+    .about("Least severity of log lines: error, warn, info, debug or trace, and those of targets, such as info,cmp_supervisor::grpc=debug; PUT /-/log-level changes it");

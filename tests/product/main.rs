@@ -11,6 +11,7 @@ mod entrances;
 mod image;
 mod manifests;
 mod migrate;
+mod observed;
 mod reload;
 mod sandbox_settings;
 mod schema;

@@ -12,7 +12,7 @@ mod loaded;
 mod mounts;
 mod probe;
 mod reader;
-mod server;
+pub(crate) mod server;
 mod silent;
 mod sockets;
 mod steps;

@@ -1,4 +1,4 @@
-use std::{collections::BTreeSet, fs};
+use std::fs;
 
 use crate::{
     cycles::References,
@@ -202,26 +202,6 @@ fn unsafe_code_is_in_one_file_and_forbidden_in_other_crates() {
         open.map(|source| source.file.as_str()).collect::<Vec<_>>(),
         ["crates/sandbox/src/lib.rs"]
     );
-}
-
-#[test]
-fn every_metric_is_documented_and_no_other() {
-    let named = |text: &str, before: &str, after: &str| {
-        let rest = text.split(before).skip(1);
-        let names = rest.filter_map(|rest| rest.split_once(after).map(|(name, _)| name.to_owned()));
-        let is_name = |name: &String| {
-            name.starts_with("argocd_cmp_")
-                && name.bytes().all(|byte| byte == b'_' || byte.is_ascii_lowercase())
-        };
-        names.filter(is_name).collect::<BTreeSet<_>>()
-    };
-    let product = of_crate(".");
-    let metrics = product.iter().filter(|source| source.is_in("metrics"));
-    let code: String = metrics.map(|source| source.text.as_str()).collect();
-    let document = fs::read_to_string(repository().join("docs/metrics.md")).unwrap();
-    let declared = named(&code, ": &str = \"", "\";");
-    assert!(!declared.is_empty(), "no metric was found");
-    assert_eq!(declared, named(&document, "\n| `", "` |"));
 }
 
 /// First words of a comment that hides its subject in a clause: "What is left"

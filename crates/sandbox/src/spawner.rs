@@ -222,7 +222,12 @@ impl EventLoop {
             Some(OrderKind::Start(order)) => self.leases.start(order, channels(descriptors)?),
             Some(OrderKind::Watch(order)) => self.leases.watch(order.lease),
             Some(OrderKind::Stop(order)) => self.leases.stop(order.lease),
-            Some(OrderKind::Beat(number)) => self.report(SpawnerEvent::Beat(number))?,
+            Some(OrderKind::Beat(number)) => {
+                self.report(SpawnerEvent::Beat(number))?;
+                if let Some(orphans) = self.leases.new_orphans() {
+                    self.report(SpawnerEvent::Orphans(orphans))?;
+                }
+            }
             Some(OrderKind::Release(order)) => {
                 self.leases.release(order.lease, Duration::from_millis(order.grace_ms.into()));
             }

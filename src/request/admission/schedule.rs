@@ -260,8 +260,12 @@ impl<W> Schedule<W> {
         self.lane(class).unread
     }
 
-    /// Number of the plugin's waiting requests.
-    #[cfg(test)]
+    /// Requests that run.
+    pub(super) fn running(&self, class: Class) -> usize {
+        self.lane(class).running
+    }
+
+    /// Requests that wait.
     pub(super) fn waiting(&self, class: Class) -> usize {
         self.lane(class).waiting
     }

@@ -77,12 +77,21 @@ impl Folders {
 
     /// Starts a supervisor with a command that executes its arguments.
     pub(crate) fn start(&self, command: &mut Command) -> Server {
+        self.start_with(command, &[])
+    }
+
+    /// The same with more arguments.
+    pub(crate) fn start_with(&self, command: &mut Command, arguments: &[&str]) -> Server {
         let http = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        self.start_on(command, http)
+        self.start_at(command, http, arguments)
     }
 
     /// The same with another address of its HTTP server.
     pub(crate) fn start_on(&self, command: &mut Command, http: SocketAddr) -> Server {
+        self.start_at(command, http, &[])
+    }
+
+    fn start_at(&self, command: &mut Command, http: SocketAddr, arguments: &[&str]) -> Server {
         // Supervisors must not share a work directory.
         let work = tempfile::tempdir_in(self.root.path()).unwrap().keep();
         command
@@ -96,6 +105,7 @@ impl Folders {
             .arg(self.sockets())
             .arg("--work-dir")
             .arg(work)
+            .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
@@ -143,6 +153,24 @@ impl Server {
     /// Sends an HTTP request; returns status and body.
     pub(crate) fn ask(&self, method: &str, path: &str) -> (u16, String) {
         Self::ask_at(self.http, method, path)
+    }
+
+    /// Sends an HTTP request with headers and a body; returns the head and the body.
+    pub(crate) fn send(&self, line: &str, headers: &str, body: &str) -> (String, Vec<u8>) {
+        let mut stream = TcpStream::connect(self.http).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let length = body.len();
+        write!(
+            stream,
+            "{line} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: \
+             {length}\r\n{headers}\r\n{body}"
+        )
+        .unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let end = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+        let body = answer.split_off(end + 4);
+        (String::from_utf8(answer).unwrap(), body)
     }
 
     /// The same at one of its addresses.

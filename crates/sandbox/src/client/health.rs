@@ -11,6 +11,8 @@ use crate::wire::quarantine::Quarantined;
 pub struct Health {
     /// The spawner does not answer, so requests neither start nor end.
     pub is_silent: bool,
+    /// Number of orphans of requests that the spawner has collected.
+    pub orphans: u64,
     /// Leases that cannot be ended yet, with the reasons.
     quarantined: BTreeMap<u64, String>,
 }

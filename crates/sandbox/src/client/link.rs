@@ -116,6 +116,12 @@ impl Link {
         self.consumption.clone()
     }
 
+    /// Number of leases that could be given now.
+    #[must_use]
+    pub fn free_leases(&self) -> usize {
+        self.places.available_permits()
+    }
+
     /// Condition of the spawner and of its leases.
     #[must_use]
     pub fn health(&self) -> watch::Receiver<Health> {
@@ -221,6 +227,9 @@ impl Driver {
                 Some(SpawnerEvent::Released(released)) => self.released(released),
                 Some(SpawnerEvent::Quarantined(lease)) => self.quarantined(&lease),
                 Some(SpawnerEvent::Beat(number)) => drop(self.beats.send_replace(number)),
+                Some(SpawnerEvent::Orphans(all)) => {
+                    self.health.send_modify(|health| health.orphans = all);
+                }
                 Some(SpawnerEvent::Left(name)) => warn!(
                     name,
                     "cannot remove a leftover of an earlier start from _cmp_server in the work \

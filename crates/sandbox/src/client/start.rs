@@ -185,6 +185,7 @@ fn ready(control: &OwnedFd) -> Result<Abilities, NotStarted> {
             | SpawnerEvent::Quarantined(_)
             | SpawnerEvent::Beat(_)
             | SpawnerEvent::Left(_)
+            | SpawnerEvent::Orphans(_)
             | SpawnerEvent::LimitExceeded(_)
             | SpawnerEvent::Usage(_),
         )

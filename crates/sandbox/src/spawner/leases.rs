@@ -22,7 +22,11 @@ use nix::{
     unistd::{Pid, Uid, geteuid},
 };
 
-use self::{children::ChildRole, passes::Passes, stale::StaleDirectory};
+use self::{
+    children::{ChildRole, Orphans},
+    passes::Passes,
+    stale::StaleDirectory,
+};
 use super::{
     caches::NoCache,
     no_process,
@@ -70,6 +74,7 @@ pub(super) struct Leases {
     pressure: Pressure,
     /// Limits of all requests together.
     total: TotalLimits,
+    orphans: Orphans,
 }
 
 impl Leases {
@@ -92,6 +97,7 @@ impl Leases {
             passes: Passes::new(),
             pressure,
             total: TotalLimits::default(),
+            orphans: Orphans::default(),
         };
         leases.begin_passes();
         leases

@@ -222,7 +222,7 @@ pub(crate) enum JobKind {
 /// Message from the spawner to the supervisor.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct SpawnerReport {
-    #[prost(oneof = "SpawnerEvent", tags = "1, 2, 3, 4, 5, 6, 7, 8, 12, 13")]
+    #[prost(oneof = "SpawnerEvent", tags = "1, 2, 3, 4, 5, 6, 7, 8, 12, 13, 14")]
     pub(crate) event: Option<SpawnerEvent>,
 }
 
@@ -249,6 +249,10 @@ pub(crate) enum SpawnerEvent {
     /// Answers [`OrderKind::Beat`].
     #[prost(uint64, tag = "13")]
     Beat(u64),
+    /// Number of ended processes since the start whose parent had ended before them.
+    /// Sent with an answered heartbeat if it has changed.
+    #[prost(uint64, tag = "14")]
+    Orphans(u64),
     /// Name of a leftover of an earlier start that cannot be removed.
     #[prost(string, tag = "6")]
     Left(String),

@@ -48,7 +48,24 @@ pub(super) enum ChildRole {
     },
 }
 
+/// Number of ended orphans since the start.
+#[derive(Debug, Default)]
+pub(super) struct Orphans {
+    all: u64,
+    /// The number that was reported last.
+    reported: u64,
+}
+
 impl Leases {
+    /// The number of orphans since the start, if it has changed.
+    pub(in crate::spawner) fn new_orphans(&mut self) -> Option<u64> {
+        let Orphans { all, reported } = &mut self.orphans;
+        (*reported != *all).then(|| {
+            *reported = *all;
+            *all
+        })
+    }
+
     /// Handles a child that has ended.
     pub(in crate::spawner) fn reaped(&mut self, reaped: Reaped) {
         let now = Instant::now();
@@ -68,9 +85,9 @@ impl Leases {
             }
             Some(ChildRole::Meter(look)) => self.measured(&look, &reaped, now),
             Some(ChildRole::Demoter { .. }) => {}
-            // Otherwise a tenant's orphan; the spawner adopted it as the
-            // nearest subreaper.
-            None => drop(self.reserve.remove(reaped.pid)),
+            None if self.reserve.remove(reaped.pid) => {}
+            // A tenant's orphan; the spawner adopted it as the nearest subreaper.
+            None => self.orphans.all += 1,
         }
     }
 

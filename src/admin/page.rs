@@ -1,0 +1,139 @@
+//! The requested page, and the right to ask for it.
+
+use std::net::IpAddr;
+
+use http::{Method, Request, StatusCode, header};
+
+/// Answer to a request for an unknown path.
+const PAGES: &str = "not found: use /metrics, /livez, /readyz, /startupz, /plugins, /requests, \
+                     /-/log-level, or POST /-/reload";
+
+/// The requested page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Page {
+    Metrics,
+    Alive(Detail),
+    Ready(Detail),
+    Plugins,
+    Requests,
+    LogLevel,
+    SetLogLevel,
+    Reload,
+}
+
+/// The length of a probe's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Detail {
+    /// One word if all is well.
+    Brief,
+    /// One line for each check (`?verbose`).
+    Verbose,
+}
+
+impl Page {
+    pub(super) fn of<B>(
+        request: &Request<B>,
+        peer: IpAddr,
+    ) -> Result<Self, (StatusCode, &'static str)> {
+        let is_reading = matches!(*request.method(), Method::GET | Method::HEAD);
+        let is_posting = *request.method() == Method::POST;
+        let is_writing = is_posting || *request.method() == Method::PUT;
+        let (page, is_right, only) = match request.uri().path() {
+            "/metrics" => (Self::Metrics, is_reading, "GET"),
+            "/livez" => (Self::Alive(Detail::of(request)), is_reading, "GET"),
+            "/readyz" | "/startupz" => (Self::Ready(Detail::of(request)), is_reading, "GET"),
+            "/plugins" => (Self::Plugins, is_reading, "GET"),
+            "/requests" => (Self::Requests, is_reading, "GET"),
+            "/-/log-level" if is_reading => (Self::LogLevel, true, "GET"),
+            "/-/log-level" => (Self::SetLogLevel, is_writing, "GET, PUT or POST"),
+            "/-/reload" => (Self::Reload, is_posting, "POST"),
+            _ => return Err((StatusCode::NOT_FOUND, PAGES)),
+        };
+        if !is_right {
+            let refusal = match only {
+                "GET" => "method not allowed: use GET",
+                "POST" => "method not allowed: use POST",
+                _ => "method not allowed: use GET, PUT or POST",
+            };
+            return Err((StatusCode::METHOD_NOT_ALLOWED, refusal));
+        }
+        // Only processes in the Pod may cause work. The rest of the cluster may not,
+        // and neither may a web page in a browser that reaches the loopback address.
+        let is_near = peer.to_canonical().is_loopback();
+        let is_order = matches!(page, Self::Reload | Self::SetLogLevel);
+        if is_order && (!is_near || request.headers().contains_key(header::ORIGIN)) {
+            return Err((
+                StatusCode::FORBIDDEN,
+                "forbidden: call this from the Pod's loopback address",
+            ));
+        }
+        Ok(page)
+    }
+}
+
+impl Detail {
+    /// `?verbose`, with or without a value, as for components of Kubernetes.
+    fn of<B>(request: &Request<B>) -> Self {
+        let mut parameters = request.uri().query().unwrap_or_default().split('&');
+        let is_verbose = |parameter: &str| parameter.split('=').next() == Some("verbose");
+        if parameters.any(is_verbose) { Self::Verbose } else { Self::Brief }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(method: &str, path: &str, peer: &str) -> Result<Page, u16> {
+        let request = Request::builder().method(method).uri(path).body(()).unwrap();
+        let page = Page::of(&request, peer.parse().unwrap());
+        page.map_err(|(status, _)| status.as_u16())
+    }
+
+    #[test]
+    fn each_path_has_its_page() {
+        assert_eq!(page("GET", "/livez", "10.0.0.1"), Ok(Page::Alive(Detail::Brief)));
+        assert_eq!(page("HEAD", "/readyz", "10.0.0.1"), Ok(Page::Ready(Detail::Brief)));
+        for query in ["verbose", "verbose=true", "a&verbose"] {
+            let verbose = page("GET", &format!("/readyz?{query}"), "10.0.0.1");
+            assert_eq!(verbose, Ok(Page::Ready(Detail::Verbose)), "{query}");
+        }
+        assert_eq!(page("GET", "/plugins", "10.0.0.1"), Ok(Page::Plugins));
+        assert_eq!(page("GET", "/requests", "10.0.0.1"), Ok(Page::Requests));
+        assert_eq!(page("GET", "/-/log-level", "10.0.0.1"), Ok(Page::LogLevel));
+    }
+
+    #[test]
+    fn other_paths_and_methods_are_refused() {
+        assert_eq!(page("GET", "/other", "127.0.0.1"), Err(404));
+        assert_eq!(page("POST", "/metrics", "127.0.0.1"), Err(405));
+        assert_eq!(page("GET", "/-/reload", "127.0.0.1"), Err(405));
+        assert_eq!(page("DELETE", "/-/log-level", "127.0.0.1"), Err(405));
+    }
+
+    #[test]
+    fn only_the_pod_may_give_orders() {
+        for (method, path, order) in [
+            ("POST", "/-/reload", Page::Reload),
+            ("POST", "/-/log-level", Page::SetLogLevel),
+            ("PUT", "/-/log-level", Page::SetLogLevel),
+        ] {
+            for near in ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"] {
+                assert_eq!(page(method, path, near), Ok(order), "{near}");
+            }
+            for far in ["10.0.0.1", "::ffff:10.0.0.1", "fe80::1", "0.0.0.0"] {
+                assert_eq!(page(method, path, far), Err(403), "{far}");
+            }
+        }
+    }
+
+    #[test]
+    fn pages_in_a_browser_may_not_give_orders() {
+        for path in ["/-/reload", "/-/log-level"] {
+            let request = Request::post(path).header("Origin", "http://evil.example");
+            let request = request.body(()).unwrap();
+            let refusal = Page::of(&request, "127.0.0.1".parse().unwrap()).unwrap_err();
+            assert_eq!(refusal.0, 403);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Metrics of the supervisor's own process, with the usual names.
+
+use std::{fs, process, time::SystemTime};
+
+use cmp_procfs::{Fields, Stat};
+use rustix::process::{Resource, getrlimit};
+
+use super::{Family, Kind, Metrics, family};
+
+pub(super) static CPU: Family = family(
+    ("process_cpu_seconds_total", Kind::SecondsCounter),
+    &[],
+    "Processor time of the supervisor, without its requests.",
+);
+pub(super) static RESIDENT: Family = family(
+    ("process_resident_memory_bytes", Kind::Gauge),
+    &[],
+    "Resident memory of the supervisor, without its requests.",
+);
+pub(super) static VIRTUAL: Family =
+    family(("process_virtual_memory_bytes", Kind::Gauge), &[], "Virtual memory of the supervisor.");
+pub(super) static OPEN: Family =
+    family(("process_open_fds", Kind::Gauge), &[], "Open file descriptors of the supervisor.");
+pub(super) static MAX: Family =
+    family(("process_max_fds", Kind::Gauge), &[], "Most file descriptors of the supervisor.");
+pub(super) static STARTED: Family = family(
+    ("process_start_time_seconds", Kind::Gauge),
+    &[],
+    "Time of the supervisor's start, in seconds since 1970.",
+);
+
+/// Microseconds of a tick in `/proc`; the same on all processors that Linux runs on.
+const TICK: u64 = 10_000;
+
+impl Metrics {
+    /// Sets the metrics that do not change.
+    pub(super) fn initialise_process(&self) {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        self.gauge(&STARTED, &[]).set(now.as_secs_f64());
+        self.read_process();
+    }
+
+    /// Reads the figures of this process. They keep their values if `/proc` is not
+    /// available.
+    #[expect(clippy::cast_precision_loss, reason = "a gauge need not be exact")]
+    pub(super) fn read_process(&self) {
+        if let Ok(stat) = Stat::of(process::id()) {
+            self.counter(&CPU, &[]).absolute(stat.ticks.saturating_mul(TICK));
+        }
+        let status = Fields::own_status().ok();
+        let bytes = |name| status.as_ref().and_then(|status| status.bytes(name));
+        let descriptors = fs::read_dir("/proc/self/fd").map(|list| list.count() as u64).ok();
+        let limit = getrlimit(Resource::Nofile).current;
+        for (family, value) in [
+            (&RESIDENT, bytes("VmRSS")),
+            (&VIRTUAL, bytes("VmSize")),
+            (&OPEN, descriptors),
+            (&MAX, limit),
+        ] {
+            if let Some(value) = value {
+                self.gauge(family, &[]).set(value as f64);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_process_has_memory_and_descriptors() {
+        let page = Metrics::new().render();
+        for family in [&RESIDENT, &VIRTUAL, &OPEN, &MAX, &STARTED] {
+            let mut lines = page.lines().filter_map(|line| line.strip_prefix(family.name));
+            let value = lines.find_map(|rest| rest.trim().parse::<f64>().ok());
+            assert!(value.is_some_and(|value| value > 0.0), "{}: {page}", family.name);
+        }
+        assert!(page.contains("# TYPE process_cpu_seconds_total counter"), "{page}");
+    }
+}

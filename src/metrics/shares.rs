@@ -1,0 +1,67 @@
+//! Metrics of the container's limits and of the budget, and of their use.
+
+use super::{Contained, Dimension, Family, Kind, Metrics, Shared, family};
+
+pub(super) static BUDGET: Family = family(
+    ("argocd_cmp_budget", Kind::Gauge),
+    &[Dimension::Shared],
+    "Share of the container that all requests have together, in bytes or numbers.",
+);
+pub(super) static BUDGET_USED: Family = family(
+    ("argocd_cmp_budget_used", Kind::Gauge),
+    &[Dimension::Shared],
+    "Part of argocd_cmp_budget in use, as measured last.",
+);
+pub(super) static LIMIT: Family = family(
+    ("argocd_cmp_container_limit", Kind::Gauge),
+    &[Dimension::Contained],
+    "Limit of the container, or of the node if the container has none.",
+);
+pub(super) static USED: Family = family(
+    ("argocd_cmp_container_used", Kind::Gauge),
+    &[Dimension::Contained],
+    "Memory (without files that the kernel can drop) and processes of the container; no series if its cgroup does not tell.",
+);
+pub(super) static CONNECTIONS: Family = family(
+    ("argocd_cmp_connections_waiting_total", Kind::Counter),
+    &[],
+    "Times that new connections had to wait because descriptors were used up.",
+);
+
+impl Metrics {
+    /// Sets what all requests may use together of a resource.
+    #[expect(clippy::cast_precision_loss, reason = "rounded is precise enough")]
+    pub fn budget(&self, resource: Shared, amount: u64) {
+        self.gauge(&BUDGET, &[Dimension::Shared.is(resource.as_str())]).set(amount as f64);
+    }
+
+    /// Sets what all requests use together of a resource.
+    #[expect(clippy::cast_precision_loss, reason = "rounded is precise enough")]
+    pub fn budget_used(&self, resource: Shared, amount: u64) {
+        self.gauge(&BUDGET_USED, &[Dimension::Shared.is(resource.as_str())]).set(amount as f64);
+    }
+
+    /// Sets a limit of the container.
+    #[expect(clippy::cast_precision_loss, reason = "rounded is precise enough")]
+    pub fn container_limit(&self, resource: Contained, amount: u64) {
+        self.gauge(&LIMIT, &[Dimension::Contained.is(resource.as_str())]).set(amount as f64);
+    }
+
+    /// Sets what the container uses of a resource.
+    #[expect(clippy::cast_precision_loss, reason = "rounded is precise enough")]
+    pub fn container_used(&self, resource: Contained, amount: u64) {
+        self.gauge(&USED, &[Dimension::Contained.is(resource.as_str())]).set(amount as f64);
+    }
+
+    /// Counts a connection that has to wait for a descriptor.
+    pub fn connection_waits(&self) {
+        self.counter(&CONNECTIONS, &[]).increment(1);
+    }
+
+    pub(super) fn initialise_shares(&self) {
+        self.counter(&CONNECTIONS, &[]).absolute(0);
+        for resource in Shared::ALL {
+            self.budget_used(*resource, 0);
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The use of the budget, for metrics.
+
+use std::time::Duration;
+
+use cmp_sandbox::Link;
+use tokio::{
+    sync::watch::Receiver,
+    time::{MissedTickBehavior, interval},
+};
+
+use crate::{
+    grpc::{Common, Room},
+    metrics::{Metrics, Shared},
+    request::{
+        Converter,
+        admission::{Admission, Load},
+    },
+    state::State,
+};
+
+/// Time between two measurements.
+const INTERVAL: Duration = Duration::from_secs(2);
+
+/// The parts that know how much of the budget is in use.
+#[derive(Debug)]
+pub(super) struct Saturation {
+    link: Link,
+    admission: Admission,
+    converter: Converter,
+    room: Room,
+    states: Receiver<State>,
+    metrics: Metrics,
+}
+
+impl Saturation {
+    pub(super) fn new(link: Link, common: &Common, states: Receiver<State>) -> Self {
+        Self {
+            link,
+            admission: common.pipeline.admission.clone(),
+            converter: common.pipeline.converter.clone(),
+            room: common.room.clone(),
+            states,
+            metrics: common.metrics.clone(),
+        }
+    }
+
+    /// Measures until the runtime ends.
+    pub(super) async fn follow(self) {
+        let mut ticks = interval(INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            for (resource, amount) in self.measure() {
+                self.metrics.budget_used(resource, amount);
+            }
+        }
+    }
+
+    fn measure(&self) -> [(Shared, u64); 8] {
+        let Load { running, waiting } = self.admission.load();
+        let used = self.link.consumption().borrow().total();
+        let state = self.states.borrow();
+        let budget = state.budget.as_ref();
+        let files = if budget.is_some_and(|budget| budget.in_memory) { used.disk } else { 0 };
+        let leases = budget.map_or(0, |budget| budget.leases.amount as usize);
+        [
+            (Shared::Requests, running as u64),
+            (Shared::Queue, waiting as u64),
+            (Shared::Leases, leases.saturating_sub(self.link.free_leases()) as u64),
+            (Shared::Memory, used.memory.saturating_add(files)),
+            (Shared::Processes, used.processes),
+            (Shared::Disk, used.disk),
+            (Shared::Outputs, self.converter.in_use()),
+            (Shared::Connections, self.room.in_use() as u64),
+        ]
+    }
+}

@@ -1,0 +1,6 @@
+//! Metrics, logs and pages of a running supervisor.
+
+mod answers;
+mod logs;
+mod pages;
+mod request;

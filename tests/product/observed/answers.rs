@@ -1,0 +1,73 @@
+//! Metrics of requests.
+
+use crate::{observed::request::Observed, reload::server::eventually};
+
+fn code(plugin: &str, code: &str) -> String {
+    format!(
+        "grpc_server_handled_total{{plugin=\"{plugin}\",grpc_type=\"client_stream\",\
+         grpc_service=\"plugin.ConfigManagementPluginService\",\
+         grpc_method=\"GenerateManifest\",grpc_code=\"{code}\"}}"
+    )
+}
+
+#[test]
+fn a_request_is_counted_in_every_family_that_it_concerns() {
+    let script = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo 'kind: A'";
+    let observed = Observed::new(&[("good", script), ("bad", "exit 3")], &[]);
+    let zeros =
+        ["argocd_cmp_response_manifests_count{plugin=\"good\"}".to_owned(), code("good", "OK")];
+    for series in &zeros {
+        assert_eq!(observed.value(series), Some(0.0), "{series}");
+    }
+    assert!(observed.render("good").status.success());
+    assert!(!observed.render("bad").status.success());
+    let one = [
+        code("good", "OK"),
+        code("bad", "Unknown"),
+        "argocd_cmp_stream_unpacked_bytes_count{plugin=\"good\"}".to_owned(),
+        "argocd_cmp_stream_files_count{plugin=\"good\"}".to_owned(),
+        "argocd_cmp_response_bytes_count{plugin=\"good\"}".to_owned(),
+        "argocd_cmp_response_manifests_sum{plugin=\"good\"}".to_owned(),
+        "argocd_cmp_request_peak_memory_bytes_count{plugin=\"good\"}".to_owned(),
+        "argocd_cmp_request_limit_used_ratio_count{plugin=\"good\",limit=\"memory\"}".to_owned(),
+        "argocd_cmp_requests_total{plugin=\"bad\",method=\"generate\",outcome=\"exit_nonzero\"}"
+            .to_owned(),
+    ];
+    for series in &one {
+        eventually(series, || observed.value(series) == Some(1.0));
+    }
+    let cpu = ["user", "system"].map(|mode| {
+        let series = "argocd_cmp_command_cpu_seconds_total{plugin=\"good\",mode=";
+        observed.value(&format!("{series}\"{mode}\"}}")).unwrap()
+    });
+    assert!(cpu.iter().sum::<f64>() > 0.0 && cpu.iter().all(|seconds| *seconds < 60.0), "{cpu:?}");
+    for series in ["process_resident_memory_bytes", "process_open_fds"] {
+        assert!(observed.value(series).unwrap() > 1.0, "{series}");
+    }
+    for resource in ["memory", "leases", "requests", "queue"] {
+        let series = format!("argocd_cmp_budget_used{{resource=\"{resource}\"}}");
+        assert!(observed.value(&series).is_some(), "{series}");
+    }
+}
+
+#[test]
+fn causes_of_failures_have_metrics() {
+    let plugins = [("missing", ""), ("long", "yes 'kind: A'"), ("slow", "sleep 60")];
+    let observed = Observed::new(&plugins, &["--max-output", "1Mi", "--exec-timeout", "1s"]);
+    let definition = observed.folders.plugins().join("missing.yaml");
+    let text = std::fs::read_to_string(&definition).unwrap().replace("[sh, -c", "[no-such, -c");
+    std::fs::write(&definition, text).unwrap();
+    assert_eq!(observed.server.ask("POST", "/-/reload").0, 200);
+    for (plugin, series) in [
+        ("missing", "argocd_cmp_commands_not_started_total{plugin=\"missing\"}"),
+        ("long", "argocd_cmp_process_kills_total{plugin=\"long\",reason=\"output_limit\"}"),
+        ("slow", "argocd_cmp_process_kills_total{plugin=\"slow\",reason=\"exec_timeout\"}"),
+    ] {
+        assert_eq!(observed.value(series), Some(0.0), "{series}");
+        assert!(!observed.render(plugin).status.success(), "{plugin}");
+        eventually(series, || observed.value(series) == Some(1.0));
+    }
+    let timeouts = "argocd_cmp_timeouts_total{plugin=\"slow\",method=\"generate\",\
+                    phase=\"generate\",kind=\"exec_timeout\"}";
+    assert_eq!(observed.value(timeouts), Some(1.0));
+}
