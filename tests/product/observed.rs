@@ -4,3 +4,4 @@ mod answers;
 mod logs;
 mod pages;
 mod request;
+mod rules;

@@ -1,0 +1,195 @@
+//! Rules, alerts and the dashboard of `deploy` name only metrics that exist.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+use cmp_supervisor::metrics::{FAMILIES, Family, Kind};
+use serde_json::Value;
+
+use crate::{observed::request::Observed, skip::skip};
+
+/// Labels that Prometheus adds, or that histograms have.
+const ADDED: [&str; 4] = ["job", "namespace", "pod", "le"];
+
+fn file(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+fn text(path: &str) -> String {
+    fs::read_to_string(file(path)).unwrap()
+}
+
+/// Expressions of the rules.
+fn rules() -> Vec<String> {
+    let rules = text("deploy/prometheus/rules.yaml");
+    let mut lines = rules.lines();
+    let mut found = Vec::new();
+    while let Some(line) = lines.next() {
+        if line.trim() == "expr: >-" {
+            found.push(lines.next().unwrap().trim().to_owned());
+        }
+    }
+    assert!(found.len() > 20, "{found:?}");
+    found
+}
+
+/// Expressions of the dashboard.
+fn dashboard() -> Vec<String> {
+    fn collect(value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Object(map) => {
+                for key in ["expr", "query"] {
+                    found.extend(map.get(key).and_then(Value::as_str).map(str::to_owned));
+                }
+                map.values().for_each(|value| collect(value, found));
+            }
+            Value::Array(values) => values.iter().for_each(|value| collect(value, found)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    let mut found = Vec::new();
+    collect(&serde_json::from_str(&text("deploy/grafana/dashboard.json")).unwrap(), &mut found);
+    assert!(found.len() > 30, "{found:?}");
+    found
+}
+
+/// The names in an expression, each with the text after it.
+fn names(expression: &str) -> Vec<(&str, &str)> {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b':';
+    let (bytes, mut found, mut at) = (expression.as_bytes(), Vec::new(), 0);
+    while at < bytes.len() {
+        let end = (at..bytes.len()).find(|end| !is_part(bytes[*end])).unwrap_or(bytes.len());
+        let is_ours = |name: &str| {
+            ["argocd_cmp_", "grpc_server_", "process_"].iter().any(|ours| name.starts_with(ours))
+        };
+        if is_ours(&expression[at..end]) {
+            found.push((&expression[at..end], &expression[end..]));
+        }
+        at = end.max(at + 1);
+    }
+    found
+}
+
+/// The declaration of a name in an expression.
+fn family(name: &str) -> Option<&'static Family> {
+    let is_meant = |family: &&&Family| match family.kind {
+        Kind::Histogram(_) => ["_bucket", "_sum", "_count"]
+            .iter()
+            .any(|end| name.strip_suffix(end) == Some(family.name)),
+        Kind::Counter | Kind::SecondsCounter | Kind::Gauge => family.name == name,
+    };
+    FAMILIES.iter().find(is_meant).copied()
+}
+
+#[test]
+fn every_metric_and_label_in_deploy_is_declared() {
+    for expression in rules().iter().chain(&dashboard()) {
+        for (name, rest) in names(expression) {
+            let family = family(name).unwrap_or_else(|| panic!("{name}: {expression}"));
+            let Some(selector) = rest.strip_prefix('{') else { continue };
+            let (selector, _) = selector.split_once('}').unwrap();
+            for matcher in selector.split(", ") {
+                let label = matcher.split(['=', '!']).next().unwrap();
+                let is_declared = family.labels.iter().any(|known| known.name() == label);
+                assert!(is_declared || ADDED.contains(&label), "{name}: {label}: {expression}");
+            }
+        }
+    }
+}
+
+#[test]
+fn values_of_labels_in_deploy_exist() {
+    for expression in rules().iter().chain(&dashboard()) {
+        for (name, rest) in names(expression) {
+            let Some(selector) = rest.strip_prefix('{') else { continue };
+            let (selector, _) = selector.split_once('}').unwrap();
+            for label in family(name).unwrap().labels {
+                let known = label.values();
+                let matcher = selector.split(", ").find(|one| one.starts_with(label.name()));
+                let value = matcher.and_then(|one| one.split('"').nth(1));
+                for value in value.into_iter().flat_map(|value| value.split('|')) {
+                    let is_known = known.is_empty() || known.contains(&value);
+                    assert!(is_known, "{name}: {value}: {expression}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_alert_has_a_test_and_a_heading_in_the_runbook() {
+    let (rules, tests) = ("deploy/prometheus/rules.yaml", "deploy/prometheus/rules.test.yaml");
+    let after = |path: &str, before: &str| -> BTreeSet<String> {
+        let text = text(path);
+        let lines = text.lines().filter_map(|line| line.trim().strip_prefix(before));
+        lines.map(str::to_owned).collect()
+    };
+    let alerts = after(rules, "- alert: ");
+    assert!(alerts.len() > 15, "{alerts:?}");
+    assert_eq!(after("docs/runbook.md", "### "), alerts);
+    assert_eq!(after(tests, "alertname: "), alerts);
+    let links = alerts.iter().map(|name| format!("docs/runbook.md#{}", name.to_lowercase()));
+    assert_eq!(after(rules, "runbook_url: "), links.collect());
+}
+
+/// Runs promtool; `None` if it is missing.
+fn promtool(arguments: &[&str], input: &str) -> Option<Output> {
+    let mut command = Command::new("promtool");
+    command.args(arguments).current_dir(file("deploy/prometheus"));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let Ok(mut child) = command.spawn() else {
+        skip("promtool of Prometheus: it is in the Debian package prometheus");
+        return None;
+    };
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    Some(child.wait_with_output().unwrap())
+}
+
+#[track_caller]
+fn accepts(arguments: &[&str], input: &str) {
+    if let Some(output) = promtool(arguments, input) {
+        let said = [output.stdout, output.stderr].concat();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&said));
+    }
+}
+
+#[test]
+fn prometheus_accepts_the_rules() {
+    accepts(&["check", "rules", "--lint=all", "--lint-fatal", "rules.yaml"], "");
+}
+
+#[test]
+fn each_alert_fires_for_its_history() {
+    accepts(&["test", "rules", "rules.test.yaml"], "");
+}
+
+#[test]
+fn prometheus_accepts_the_page_of_a_server_that_has_worked() {
+    let observed = Observed::new(&[("good", "echo 'kind: A'"), ("bad", "exit 3")], &[]);
+    assert!(observed.render("good").status.success());
+    assert!(!observed.render("bad").status.success());
+    accepts(&["check", "metrics"], &observed.server.ask("GET", "/metrics").1);
+}
+
+#[test]
+fn prometheus_accepts_the_expressions_of_the_dashboard() {
+    let expressions = dashboard().into_iter().filter(|text| text.contains("argocd_cmp_"));
+    let expressions = expressions.filter(|text| !text.starts_with("label_values("));
+    let rules: Vec<_> = expressions
+        .enumerate()
+        .map(|(number, expression)| {
+            let expression = expression.replace("$__rate_interval", "5m");
+            serde_json::json!({"record": format!("r:{number}"), "expr": expression})
+        })
+        .collect();
+    let group = serde_json::json!({"groups": [{"name": "dashboard", "rules": rules}]});
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("rules.json");
+    fs::write(&path, group.to_string()).unwrap();
+    accepts(&["check", "rules", path.to_str().unwrap()], "");
+}
