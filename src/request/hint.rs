@@ -59,10 +59,9 @@ pub(super) struct Evidence<'e> {
     pub(super) bounds: &'e Bounds,
     pub(super) end: Termination,
     pub(super) usage: Option<Usage>,
-    /// What the command wrote: its standard error, and more if its output is no
-    /// manifest.
+    /// The command's standard error, and its standard output if that is no manifest.
     pub(super) text: &'e str,
-    /// What the sandbox lets it reach.
+    /// Paths and ports that the sandbox lets it reach.
     pub(super) reach: &'e Reach,
     /// The kernel has killed a process for lack of memory meanwhile.
     pub(super) oom: Option<&'e OomKill>,
@@ -193,7 +192,7 @@ impl Evidence<'_> {
         self.refusal()
     }
 
-    /// What the sandbox refused.
+    /// A sentence about a path or port that the sandbox refused.
     fn refusal(&self) -> Option<String> {
         self.reach.refusal(self.bounds, self.text)
     }

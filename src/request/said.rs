@@ -1,4 +1,4 @@
-//! What a command wrote, for its error and for hints.
+//! The texts of a command, for its error and for hints.
 
 use std::fmt;
 

@@ -70,7 +70,7 @@ pub struct CommandDefaults {
     pub timeout: Option<Duration>,
     /// Default limits, paths and network of commands.
     pub bounds: Bounds,
-    /// What the sandbox lets commands reach.
+    /// Paths and ports that the sandbox lets commands reach.
     pub reach: Arc<Reach>,
     /// Shares of all requests together, whose origins errors name.
     pub budget: watch::Receiver<Budget>,
@@ -126,7 +126,7 @@ pub enum RunError {
         command: String,
         /// The exit code.
         code: i32,
-        /// What the command wrote.
+        /// The texts that the command wrote.
         said: Box<Said>,
         /// The limit that it may have reached.
         hint: Option<Hint>,
@@ -138,7 +138,7 @@ pub enum RunError {
         command: String,
         /// The signal's name in Go.
         signal: String,
-        /// What the command wrote.
+        /// The texts that the command wrote.
         said: Box<Said>,
         /// The limit that it may have reached.
         hint: Option<Hint>,
@@ -149,7 +149,7 @@ pub enum RunError {
     Deadline {
         /// The command, printable.
         command: String,
-        /// What the command wrote.
+        /// The texts that the command wrote.
         said: Box<Said>,
         /// The time that it ran.
         after: Duration,
@@ -162,7 +162,7 @@ pub enum RunError {
     Timeout {
         /// The command, printable.
         command: String,
-        /// What the command wrote.
+        /// The texts that the command wrote.
         said: Box<Said>,
         /// The time that it ran.
         after: Duration,

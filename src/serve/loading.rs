@@ -1,4 +1,4 @@
-//! What the loader looks for besides definitions: programs and hidden paths.
+//! A loader that also looks for programs and for hidden paths.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub(super) fn loader(
     (loader.with_programs(config::search()).with_paths(watched), state)
 }
 
-/// What the sandbox lets plugins reach, in this tier and with this version of
+/// Paths and ports that the sandbox lets plugins reach, in this tier and with this version of
 /// Landlock.
 pub(crate) fn reach(config: &Serve, (tier, landlock): (Tier, i32)) -> Reach {
     if tier == Tier::None || landlock == 0 {

@@ -1,4 +1,5 @@
-//! What the sandbox lets a command reach, and which key opens the rest.
+//! Paths and ports that the sandbox lets a command reach, and the keys that open
+//! others.
 
 use std::path::Path;
 
@@ -13,7 +14,7 @@ const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 const WRITABLE: &str =
     "it can write only to its repository, $HOME, $TMPDIR and spec.sandbox.caches";
 
-/// What the sandbox in use lets commands reach.
+/// Paths and ports that the sandbox in use lets commands reach.
 #[derive(Debug, Default)]
 pub struct Reach {
     /// The paths that they may read; `None` if the sandbox closes no paths.

@@ -289,7 +289,7 @@ pub(crate) fn path_rules(setup: &SetupOrder, own: [PathBuf; 2]) -> PathRules {
     }
 }
 
-/// What every tenant may access.
+/// Paths that every tenant may access.
 pub(crate) fn policy(
     setup: &SetupOrder,
     paths: &PathRules,
