@@ -154,6 +154,10 @@ fn start(config: &Serve) -> Result<(), NotServing> {
     for reason in config.misread() {
         warn!(reason, "a variable cannot be read: its default applies");
     }
+    if !config.without_effect.is_empty() {
+        let settings = config.without_effect.join(", ");
+        warn!(settings, "these are accepted as by argocd-cmp-server, but have no effect");
+    }
     let runtime = threads::runtime()?;
     let result = runtime.block_on(run(config, (spawner, log), (&abilities, resources)));
     // The runtime ends the remaining requests; closing the link ends their leases.

@@ -15,6 +15,19 @@ use tracing_subscriber::filter::LevelFilter;
 use super::{Http, LogFilter, LogFormat, PEER_CONFIG, PEER_FILE, Serve};
 use crate::settings::HTTP;
 
+/// Variables of argocd-cmp-server without an effect here.
+const UNUSED: [&str; 9] = [
+    "ARGOCD_CMP_SERVER_OTLP_ADDRESS",
+    "ARGOCD_CMP_SERVER_OTLP_ATTRS",
+    "ARGOCD_CMP_SERVER_OTLP_HEADERS",
+    "ARGOCD_CMP_SERVER_OTLP_INSECURE",
+    "ARGOCD_CMP_SERVER_OTLP_SAMPLE_RATIO",
+    "ARGOCD_ENABLE_GRPC_TIME_HISTOGRAM",
+    "ARGOCD_GRPC_KEEP_ALIVE_MIN",
+    "ARGOCD_LOG_FORMAT_ENABLE_FULL_TIMESTAMP",
+    "ARGOCD_LOG_FORMAT_TIMESTAMP",
+];
+
 /// The name under which this program behaves as argocd-cmp-server.
 pub const PEER_NAME: &str = "argocd-cmp-server";
 
@@ -34,7 +47,7 @@ pub struct Peer {
     #[arg(long)]
     pub loglevel: Option<String>,
     /// Accepted and ignored: traces are not exported
-    #[arg(long, env = "ARGOCD_CMP_SERVER_OTLP_ADDRESS", hide = true)]
+    #[arg(long, hide = true)]
     pub otlp_address: Option<String>,
     /// Accepted and ignored
     #[arg(long, hide = true, num_args = 0..=1, require_equals = true, value_parser = go_bool)]
@@ -99,8 +112,25 @@ impl Peer {
             single: Some(peer.config_dir_path.join(PEER_FILE)),
             log_format: Some(log_format),
             log_level: Some(log_level),
+            without_effect: peer.without_effect(),
             ..serve
         })
+    }
+
+    /// The flags, arguments and variables that are set and have no effect.
+    fn without_effect(&self) -> Vec<String> {
+        let flags = [
+            ("--otlp-address", self.otlp_address.is_some()),
+            ("--otlp-attrs", self.otlp_attrs.is_some()),
+            ("--otlp-headers", self.otlp_headers.is_some()),
+            ("--otlp-insecure", self.otlp_insecure.is_some()),
+            ("--otlp-sample-ratio", self.otlp_sample_ratio.is_some()),
+        ];
+        let flags =
+            flags.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name.to_owned());
+        let variables = UNUSED.into_iter().filter(|name| variable(name).is_some());
+        let rest = self.rest.iter().map(|argument| format!("argument {argument:?}"));
+        flags.chain(variables.map(str::to_owned)).chain(rest).collect()
     }
 
     fn log_format(&self) -> Result<LogFormat, NotPeer> {

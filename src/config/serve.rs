@@ -149,6 +149,9 @@ pub struct Serve {
     /// The only definition, when serving as argocd-cmp-server.
     #[arg(skip)]
     pub(crate) single: Option<PathBuf>,
+    /// Settings of argocd-cmp-server that are given and have no effect.
+    #[arg(skip)]
+    pub(crate) without_effect: Vec<String>,
 }
 
 /// A path that means the same wherever a process is.

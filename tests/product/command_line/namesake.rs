@@ -137,6 +137,29 @@ fn unusual_flags_that_the_peer_takes_are_taken() {
 }
 
 #[test]
+fn settings_without_effect_are_named_once() {
+    let place = Place::new("a");
+    let arguments = ["--otlp-address", "h:4317", "--otlp-insecure=false", "more"];
+    let mut command = place.command(&arguments);
+    let log = fs::File::create(place.at("log")).unwrap();
+    command.env("ARGOCD_GRPC_KEEP_ALIVE_MIN", "10s").env("ARGOCD_CMP_SERVER_OTLP_ATTRS", "");
+    let mut child = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
+    let log = || fs::read_to_string(place.at("log")).unwrap();
+    let until = Instant::now() + PATIENCE;
+    while !log().contains("\"ready\"") && Instant::now() < until {
+        thread::sleep(Duration::from_millis(10));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let log = log();
+    let lines: Vec<_> = log.lines().filter(|line| line.contains("have no effect")).collect();
+    assert_eq!(lines.len(), 1, "{log}");
+    let names =
+        "--otlp-address, --otlp-insecure, ARGOCD_GRPC_KEEP_ALIVE_MIN, argument \\\"more\\\"";
+    assert!(lines[0].contains(names), "{}", lines[0]);
+}
+
+#[test]
 fn a_socket_that_cannot_be_made_ends_with_20() {
     let place = Place::new(&"long".repeat(30));
     let text = "bind: invalid argument: the path has ";
