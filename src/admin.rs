@@ -1,4 +1,4 @@
-//! Metrics, health and reload over HTTP.
+//! Metrics, health, the status page and reload over HTTP.
 
 mod answer;
 mod connections;
@@ -50,6 +50,10 @@ const UPKEEP: Duration = Duration::from_secs(5);
 
 /// Longest text of a log filter in bytes.
 const MAX_FILTER: usize = 4096;
+
+/// The status page. It reads `/plugins`, `/requests` and `/metrics` every 2 s, and
+/// needs nothing else.
+const STATUS_PAGE: &str = include_str!("admin/status.html");
 
 /// Answers requests over HTTP.
 #[derive(Clone, Debug)]
@@ -134,6 +138,7 @@ impl Admin {
     async fn answer(self, page: Page) -> Answer {
         let Sources { metrics, states, recent, log, .. } = &self.sources;
         match page {
+            Page::Status => Answer::html(STATUS_PAGE),
             Page::Metrics => Answer::text(StatusCode::OK, metrics.render()),
             Page::Alive(detail) => probed("livez", &states.borrow().liveness(), detail),
             Page::Ready(detail) => probed("readyz", &states.borrow().readiness(), detail),

@@ -31,6 +31,11 @@ impl Answer {
         Self { status, kind: "text/plain; version=0.0.4; charset=utf-8", body: body.into() }
     }
 
+    pub(super) fn html(page: &'static str) -> Self {
+        let body = Bytes::from_static(page.as_bytes());
+        Self { status: StatusCode::OK, kind: "text/html; charset=utf-8", body }
+    }
+
     pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Self {
         match serde_json::to_vec_pretty(value) {
             Ok(body) => Self { status, kind: "application/json", body: body.into() },

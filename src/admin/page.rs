@@ -5,12 +5,13 @@ use std::net::IpAddr;
 use http::{Method, Request, StatusCode, header};
 
 /// Answer to a request for an unknown path.
-const PAGES: &str = "not found: use /metrics, /livez, /readyz, /startupz, /plugins, /requests, \
+const PAGES: &str = "not found: use /, /metrics, /livez, /readyz, /startupz, /plugins, /requests, \
                      /-/log-level, or POST /-/reload";
 
 /// The requested page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Page {
+    Status,
     Metrics,
     Alive(Detail),
     Ready(Detail),
@@ -39,6 +40,7 @@ impl Page {
         let is_posting = *request.method() == Method::POST;
         let is_writing = is_posting || *request.method() == Method::PUT;
         let (page, is_right, only) = match request.uri().path() {
+            "/" => (Self::Status, is_reading, "GET"),
             "/metrics" => (Self::Metrics, is_reading, "GET"),
             "/livez" => (Self::Alive(Detail::of(request)), is_reading, "GET"),
             "/readyz" | "/startupz" => (Self::Ready(Detail::of(request)), is_reading, "GET"),
@@ -92,6 +94,7 @@ mod tests {
 
     #[test]
     fn each_path_has_its_page() {
+        assert_eq!(page("GET", "/", "10.0.0.1"), Ok(Page::Status));
         assert_eq!(page("GET", "/livez", "10.0.0.1"), Ok(Page::Alive(Detail::Brief)));
         assert_eq!(page("HEAD", "/readyz", "10.0.0.1"), Ok(Page::Ready(Detail::Brief)));
         for query in ["verbose", "verbose=true", "a&verbose"] {

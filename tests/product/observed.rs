@@ -5,3 +5,4 @@ mod logs;
 mod pages;
 mod request;
 mod rules;
+mod status_page;
