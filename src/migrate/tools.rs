@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn names_of_images_become_names_of_containers() {
         for (image, name) in [
-            ("quay.io/argoproj/argocd:v3.2.1", "argocd"),
+            ("registry.example/argocd:v3.2.1", "argocd"),
             ("registry:5000/My_Tools@sha256:0", "my-tools"),
             ("", "repo-server"),
         ] {

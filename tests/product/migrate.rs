@@ -45,7 +45,7 @@ fn values_of_the_chart_become_values_to_lay_over_them() {
     assert_eq!(order, ["download-tools", "cmp-install", "cmp-supervisor"]);
     assert_eq!(result.container("cmp-install")["image"], "registry.example/cmp-supervisor:1");
     let sidecar = result.sidecar();
-    assert_eq!(sidecar["image"], "quay.io/argoproj/argocd:v3.2.1");
+    assert_eq!(sidecar["image"], "registry.example/argocd:v3.2.1");
     assert_eq!(sidecar["envFrom"], json!([{"secretRef": {"name": "vault"}}]));
     let tool = json!({"mountPath": "/usr/local/bin/argocd-vault-plugin", "name": "custom-tools",
         "subPath": "argocd-vault-plugin", "readOnly": true});
