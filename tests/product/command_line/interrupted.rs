@@ -47,9 +47,9 @@ impl Place {
     }
 
     fn render(&self) -> Child {
-        let mut command = Command::new("sh");
-        // Test runners may ignore some of the signals.
-        command.args(["-c", "trap - HUP INT TERM; exec \"$0\" \"$@\""]);
+        // Test runners may ignore some of the signals, as nohup does.
+        let mut command = Command::new("env");
+        command.arg("--default-signal=HUP,INT,TERM");
         command.arg(env!("CARGO_BIN_EXE_cmp-supervisor")).arg("render").arg(self.at("app"));
         command.arg("--plugins-dir").arg(self.at("plugins")).args(["--isolation", "none"]);
         command.env("TMPDIR", self.at("temporary"));
