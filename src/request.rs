@@ -37,6 +37,7 @@ use bytes::Bytes;
 use cmp_sandbox::{Lease, Link, NoLease};
 use thiserror::Error;
 use tokio::sync::watch;
+use tracing::warn;
 
 pub(crate) use self::checksum::hex;
 use self::{
@@ -307,7 +308,10 @@ impl Pipeline {
             paths.retain(|path| !is_missing(path));
             paths
         };
-        self.files.run(look).await.unwrap_or_default()
+        self.files.run(look).await.unwrap_or_else(|error| {
+            warn!(%error, "the paths of --read are closed for this request");
+            Vec::new()
+        })
     }
 
     /// Waits for a place.

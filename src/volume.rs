@@ -163,7 +163,7 @@ impl WorkVolume {
         loop {
             let Some(low) = self.recent().await.and_then(Space::low) else { return Ok(()) };
             if Instant::now() + LOOK >= latest {
-                return Err(self.low(failure, &low).await);
+                return Err(self.low(failure, &low, WAIT).await);
             }
             sleep(LOOK).await;
         }
@@ -197,16 +197,19 @@ impl WorkVolume {
             }
             if is_used_up || Instant::now() + LOOK >= latest {
                 let low = format!("less than {} are free", size(memory / LAST_PART));
-                return Err(self.low("the archive was not unpacked", &low).await);
+                return Err(self.low("the archive was not unpacked", &low, TURN_WAIT).await);
             }
             sleep(LOOK).await;
         }
     }
 
-    async fn low(&self, failure: &str, low: &str) -> FullVolume {
+    /// `wait` is the longest time for others to give space back.
+    async fn low(&self, failure: &str, low: &str, wait: Duration) -> FullVolume {
         FullVolume(format!(
-            "{failure}, because the work volume {} is almost full: {low}: {}: {REMEDY}",
+            "{failure}, because the work volume {} is almost full: {low}, and a \
+             request waits at most {} s for space: {}: {REMEDY}",
             self.path.display(),
+            wait.as_secs(),
             self.say().await,
         ))
     }
