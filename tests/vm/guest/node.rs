@@ -20,7 +20,7 @@ pub(crate) const PAUSE_TAG: &str = "local/pause:1";
 pub(crate) const PRODUCT: &str = "/cmp-supervisor";
 
 /// Limit of processes that the kubelet sets for each Pod.
-pub(crate) const POD_PIDS: u64 = 512;
+const POD_PIDS: u64 = 512;
 
 /// Address of the node, on the loopback device.
 pub(crate) const ADDRESS: &str = "10.0.0.1";

@@ -32,8 +32,8 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// Plugins: their names and the shell scripts of generate.
 const SCRIPTS: [(&str, &str); 4] = [
     ("victim", "echo 'revision: 1'"),
-    // A shell ends when it cannot start a process, so others start them.
-    ("bomb", "for i in 1 2 3 4; do (while :; do sleep 3000 & done) & done; exec sleep 3000"),
+    // A shell ends when it cannot start a process; awk tries again.
+    ("bomb", r#"exec awk 'BEGIN { while (1) system("sleep 3000 &") }'"#),
     ("fill", "dd if=/dev/zero of=big bs=1M count=1500; sleep 1; exit 1"),
     ("waits", "sleep 2; echo 'kind: Waits'"),
 ];
@@ -74,6 +74,14 @@ impl Pod {
     /// A number in a file of the container's cgroup.
     pub(crate) fn number(&self, file: &str) -> u64 {
         fs::read_to_string(self.cgroup.join(file)).unwrap().trim().parse().unwrap()
+    }
+
+    /// How often the Pod's limit of processes refused one.
+    pub(crate) fn refusals(&self) -> u64 {
+        let pod = self.cgroup.parent().expect("the Pod's cgroup");
+        let events = fs::read_to_string(pod.join("pids.events")).unwrap();
+        let times = events.lines().find_map(|line| line.strip_prefix("max "));
+        times.expect("a number of refusals").parse().unwrap()
     }
 
     pub(crate) fn begin(&self, plugin: &str, application: &Path, timeout: u32) -> Request {

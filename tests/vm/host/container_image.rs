@@ -10,7 +10,7 @@ use super::image;
 use crate::guest::node;
 
 /// Programs in the image; all are busybox.
-const APPLETS: [&str; 6] = ["sh", "cat", "sleep", "dd", "echo", "true"];
+const APPLETS: [&str; 7] = ["sh", "awk", "cat", "sleep", "dd", "echo", "true"];
 
 /// Command of a Pod's first container, which holds its namespaces.
 const PAUSE: [&str; 2] = ["/bin/sleep", "1000000"];
