@@ -98,6 +98,8 @@ pub struct Given {
     pub leases: Option<u32>,
     /// Longest message of gRPC in bytes.
     pub message: u64,
+    /// Bytes of the work volume for failed requests that are kept.
+    pub bundles: u64,
     /// `--max-requests`.
     pub requests: Option<u32>,
     /// `--max-queue`.

@@ -6,6 +6,7 @@
 
 mod application;
 mod argument;
+mod bundle;
 mod fields;
 mod home;
 mod install;
@@ -21,12 +22,18 @@ mod target;
 mod validate;
 mod value;
 
-use std::{env, ffi::OsString, os::unix::ffi::OsStrExt, path::PathBuf};
+use std::{
+    env,
+    ffi::OsString,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
 
 use bytes::Bytes;
 
 pub use self::{
     application::Application,
+    bundle::{Bundle, BundleAction},
     fields::Fields,
     home::skeleton,
     install::Install,
@@ -73,6 +80,12 @@ pub fn search() -> Bytes {
 #[must_use]
 pub fn no_color() -> bool {
     env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+}
+
+/// The directory of workspaces, if none is given.
+fn work_dir(given: Option<&Path>) -> PathBuf {
+    let default = || path_variable("ARGOCD_CMP_WORKDIR").unwrap_or_else(env::temp_dir);
+    given.map_or_else(default, Path::to_owned)
 }
 
 fn path_variable(name: &str) -> Option<PathBuf> {

@@ -27,6 +27,7 @@
 //! - [`config`] reads flags and environment variables.
 //! - [`admin`], [`metrics`], [`recent`], [`state`] and [`log`] show the state of the
 //!   supervisor.
+//! - [`evidence`] copies running requests, and [`bundle`] keeps those that fail.
 //! - [`validate`] checks definitions; [`status`] and [`probe`] ask a running supervisor.
 //! - [`local`] runs `render`, `match`, `params` and `doctor` with a private
 //!   supervisor, which reports to it by [`event`].
@@ -44,9 +45,11 @@ mod accept;
 mod access;
 pub mod admin;
 pub mod budget;
+pub mod bundle;
 pub mod config;
 pub mod container;
 pub mod event;
+pub mod evidence;
 pub mod grpc;
 pub mod hidden;
 mod http_client;

@@ -1,6 +1,7 @@
 //! `render`, `match` and `params`: run a plugin on a local application, with the
 //! same sockets, protocol and sandbox as in a cluster.
 
+mod asked;
 mod difference;
 mod doctor;
 mod document;
@@ -11,6 +12,7 @@ mod manifest;
 mod pack;
 mod parameters;
 mod private;
+mod replay;
 mod report;
 mod show;
 mod subject;
@@ -21,19 +23,18 @@ use std::{fmt, io, path::PathBuf};
 use thiserror::Error;
 
 use self::{
+    asked::Asked,
     difference::difference,
-    pack::{Codec, Pack},
     report::Report,
-    subject::Subject,
     target::{Claim, Target, ask, choose, wanted},
 };
 pub use self::{
     doctor::doctor, interrupt::interrupted, manifest::NoApplication, pack::NotPacked,
-    private::NotPrivate,
+    private::NotPrivate, replay::NotReplayed,
 };
 use crate::{
     config::{Application, OutputFormat},
-    grpc::{ClientError, Parcel},
+    grpc::ClientError,
     plural::plural,
 };
 
@@ -69,6 +70,14 @@ pub enum LocalError {
     /// The repository cannot be packed.
     #[error(transparent)]
     Pack(#[from] NotPacked),
+    /// A bundle cannot be sent again.
+    #[error("{path}: {error}")]
+    Bundle {
+        /// The bundle.
+        path: PathBuf,
+        /// The error.
+        error: Box<NotReplayed>,
+    },
     /// The private supervisor could not be started.
     #[error(transparent)]
     Private(#[from] NotPrivate),
@@ -173,6 +182,7 @@ impl LocalError {
             | Self::Outside { .. }
             | Self::Application { .. }
             | Self::Pack(_)
+            | Self::Bundle { .. }
             | Self::Client(ClientError::Connect { .. } | ClientError::Archive(_))
             | Self::NoPlugin { .. }
             | Self::NoPlugins { .. }
@@ -191,14 +201,13 @@ pub async fn render(
     format: OutputFormat,
 ) -> Result<(), LocalError> {
     let mut report = Report::new();
-    let subject = Subject::find(options)?;
-    let (_pack, parcel) = pack(&subject, &report)?;
-    let plugin = subject.plugin.as_deref();
+    let Asked { plugin, parcel, .. } = &Asked::new(options, &report)?;
+    let plugin = plugin.as_deref();
     let target = Target::open(options, plugin, &mut report).await?;
     let rendered = target.with(&mut report, async |sockets| {
-        let (name, mut client) = choose(plugin, sockets, &parcel).await?;
-        let manifests = client.generate(&parcel).await?;
-        let again = if twice { Some(client.generate(&parcel).await?) } else { None };
+        let (name, mut client) = choose(plugin, sockets, parcel).await?;
+        let manifests = client.generate(parcel).await?;
+        let again = if twice { Some(client.generate(parcel).await?) } else { None };
         Ok((name, manifests, again))
     });
     let (name, manifests, again) = rendered.await?;
@@ -221,14 +230,13 @@ pub async fn render(
 /// Prints which plugins claim the application.
 pub async fn matches(options: &Application, format: OutputFormat) -> Result<(), LocalError> {
     let mut report = Report::new();
-    let subject = Subject::find(options)?;
-    let (_pack, parcel) = pack(&subject, &report)?;
-    let plugin = subject.plugin.as_deref();
+    let Asked { plugin, parcel, .. } = &Asked::new(options, &report)?;
+    let plugin = plugin.as_deref();
     let target = Target::open(options, plugin, &mut report).await?;
     let asked = target.with(&mut report, async |sockets| {
         let mut asked = Vec::new();
         for (name, path) in wanted(plugin, sockets)? {
-            asked.push((name.clone(), ask(path, &parcel).await));
+            asked.push((name.clone(), ask(path, parcel).await));
         }
         Ok(asked)
     });
@@ -245,32 +253,12 @@ pub async fn matches(options: &Application, format: OutputFormat) -> Result<(), 
 /// Prints the parameters that the application can set.
 pub async fn parameters(options: &Application, format: OutputFormat) -> Result<(), LocalError> {
     let mut report = Report::new();
-    let subject = Subject::find(options)?;
-    let (_pack, parcel) = pack(&subject, &report)?;
-    let plugin = subject.plugin.as_deref();
+    let Asked { plugin, parcel, .. } = &Asked::new(options, &report)?;
+    let plugin = plugin.as_deref();
     let target = Target::open(options, plugin, &mut report).await?;
     let announced = target.with(&mut report, async |sockets| {
-        let (_, mut client) = choose(plugin, sockets, &parcel).await?;
-        Ok(client.announce(&parcel).await?)
+        let (_, mut client) = choose(plugin, sockets, parcel).await?;
+        Ok(client.announce(parcel).await?)
     });
     show::print(&show::announcements(announced.await?, format)?)
-}
-
-/// Packs the repository, and composes the request that Argo CD would send.
-fn pack(subject: &Subject<'_>, report: &Report) -> Result<(Pack, Parcel), LocalError> {
-    let Subject { options, root, directory, fields, .. } = subject;
-    let codec = if options.socket.is_some() { Codec::Gzip } else { Codec::Zstd };
-    let pack = Pack::new(root, codec)?;
-    let files = plural(pack.files, "file");
-    report.step("packed", &format!("{files}, {} bytes compressed", pack.size));
-    let parcel = Parcel {
-        environment: environment::compose(fields, directory),
-        application: fields.name.clone(),
-        directory: directory.as_os_str().as_encoded_bytes().to_vec(),
-        archive: pack.path().to_owned(),
-        size: pack.size,
-        checksum: pack.checksum.clone(),
-        timeout: options.timeout.0,
-    };
-    Ok((pack, parcel))
 }

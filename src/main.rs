@@ -7,9 +7,10 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use cmp_sandbox::{SPAWNER, spawner_main};
 use cmp_supervisor::{
+    bundle,
     config::{
-        Application, Explain, Install, Migrate, NotPeer, OutputFormat, Passwd, Peer, Probe, Serve,
-        Status, TextFormat, Validate,
+        Application, Bundle, BundleAction, Explain, Install, Migrate, NotPeer, OutputFormat,
+        Passwd, Peer, Probe, Serve, Status, TextFormat, Validate,
     },
     install::install,
     local::{self, LocalError},
@@ -45,6 +46,7 @@ enum Verb {
     Probe(Probe),
     /// Copy this program into a directory, also under the name argocd-cmp-server
     Install(Install),
+    Bundle(Bundle),
     Migrate(Migrate),
     Passwd(Passwd),
     Validate(Validate),
@@ -138,6 +140,10 @@ fn main() -> ExitCode {
             Ok(paths) => print(&paths.map(|path| format!("{}\n", path.display())).concat()),
             Err(error) => fail(&error, 1),
         },
+        Verb::Bundle(options) => match read_bundles(&options) {
+            Ok(text) => print(&text),
+            Err(error) => fail(&error, 1),
+        },
         Verb::Migrate(options) => match migrate(&options) {
             Ok(migrated) => report(&migrated.report, &migrated.manifests),
             Err(error) => fail(&error, 1),
@@ -155,6 +161,16 @@ fn main() -> ExitCode {
         Verb::Completions { shell } => print(&completions(shell)),
         Verb::Man => manual().map_or_else(|error| fail(&error, INTERNAL), |text| print(&text)),
         Verb::Version => print(concat!("cmp-supervisor ", env!("CARGO_PKG_VERSION"), "\n")),
+    }
+}
+
+/// Reads the failed requests that were kept.
+fn read_bundles(options: &Bundle) -> Result<String, bundle::BundleError> {
+    let directory = bundle::Directory::below(&options.work_dir());
+    match &options.action {
+        BundleAction::List { output } => bundle::list(&directory, *output),
+        BundleAction::Show { id } => bundle::show(&directory, id),
+        BundleAction::Get { id } => bundle::get(&directory, id).map(|()| String::new()),
     }
 }
 
@@ -177,12 +193,14 @@ fn manual() -> io::Result<String> {
 
 fn exit_code(error: &NotServing) -> u8 {
     match error {
-        NotServing::Isolation(_) | NotServing::Escaped(_) | NotServing::Unacknowledged => {
-            NO_ISOLATION
-        }
+        NotServing::Isolation(_)
+        | NotServing::Escaped(_)
+        | NotServing::Unacknowledged
+        | NotServing::Exposed => NO_ISOLATION,
         NotServing::Spawner(_) | NotServing::PartLost => INTERNAL,
         NotServing::Definition
         | NotServing::Privileges(_)
+        | NotServing::Failed(_)
         | NotServing::Plugins(_)
         | NotServing::Unserved(..)
         | NotServing::Sockets { .. }

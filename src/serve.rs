@@ -1,6 +1,7 @@
 //! `serve`: starts the parts of the supervisor and stops them in order.
 
 mod abilities;
+mod failed;
 mod first_pass;
 mod health;
 mod loading;
@@ -40,6 +41,7 @@ use self::{
 use crate::{
     admin::{self, Admin, Sources},
     budget::Budget,
+    bundle::{Keeper, Keeping, NoDirectory},
     config::{self, Http, Serve},
     container::{OomCounter, raise_descriptors},
     event::{self, Event},
@@ -77,6 +79,15 @@ pub enum NotServing {
          accept this, add --accept-no-isolation"
     )]
     Unacknowledged,
+    /// The directory of failed requests cannot be used.
+    #[error(transparent)]
+    Failed(#[from] NoDirectory),
+    /// `--keep-failed` without isolation.
+    #[error(
+        "--keep-failed needs isolation: with --isolation none, every plugin could read the failed \
+         requests of all others: set --keep-failed 0, or use a stronger isolation"
+    )]
+    Exposed,
     /// An attack of the trial succeeded.
     #[error(transparent)]
     Escaped(#[from] NotProven),
@@ -138,6 +149,7 @@ fn start(config: &Serve) -> Result<(), NotServing> {
     let resources = Resources::read(config);
     let setup = setup(config, resources.leases())?;
     let (spawner, process) = Spawner::start(&setup)?;
+    let failed = failed::open(config, spawner.abilities().tier)?;
     prepare_sockets(&config.socket_dir(), config.run_as_uid);
     drop_privileges(config.run_as_uid)?;
     let log = if config.events {
@@ -158,8 +170,9 @@ fn start(config: &Serve) -> Result<(), NotServing> {
         let settings = config.without_effect.join(", ");
         warn!(settings, "these are accepted as by argocd-cmp-server, but have no effect");
     }
+    let kept = failed::keeper(config, failed);
     let runtime = threads::runtime()?;
-    let result = runtime.block_on(run(config, (spawner, log), (&abilities, resources)));
+    let result = runtime.block_on(run((config, kept), (spawner, log), (&abilities, resources)));
     // The runtime ends the remaining requests; closing the link ends their leases.
     runtime.shutdown_timeout(LAST_TASKS);
     process.wait(SPAWNER_TIMEOUT);
@@ -191,7 +204,7 @@ fn setup(config: &Serve, leases: u32) -> Result<Setup, NotServing> {
 
 /// Opens all resources that may fail, then serves.
 async fn run(
-    config: &Serve,
+    (config, (keeper, keeping)): (&Serve, (Keeper, Option<Keeping>)),
     (spawner, log): (Spawner, LogControl),
     (abilities, resources): (&Abilities, Resources),
 ) -> Result<(), NotServing> {
@@ -202,14 +215,12 @@ async fn run(
     loader.load()?;
     let static_mounts = warn_of_static_mounts(&places, &metrics);
     state.send_modify(|state| state.static_mounts = static_mounts);
-    if state.borrow().desired.is_empty() {
-        start_empty(config)?;
-    }
+    start_empty(config, &state)?;
     abilities::measure(abilities, &metrics);
     let (link, driver) = Link::new(spawner)?;
     let mut driver = pin!(driver);
     let outputs = (metrics.clone(), resources.subscribe());
-    let common = common((config, reach), link.clone(), outputs);
+    let common = common((config, reach, keeper), link.clone(), outputs);
     let (admission, recent) = (common.pipeline.admission.clone(), common.recent.clone());
     let (connections, calls) = (common.connections.clone(), common.calls.clone());
     let (cut_off, volume) = (common.cut_off.clone(), common.pipeline.volume.clone());
@@ -240,6 +251,7 @@ async fn run(
     let upkept = (link.clone(), state.clone(), metrics.clone());
     parts.run("saturation", saturation.follow());
     parts.run("upkeep", upkeep(config, abilities, volume, upkept).run());
+    parts.run("bundles", failed::keep(keeping, stop.clone()));
     parts.run("metrics", measure(state.subscribe(), metrics.clone()));
     parts.tasks().spawn(reload_on_sighup(prompt, stop.clone()));
     parts.tasks().spawn(report_ready(state.clone(), socket_dir, ready(abilities)));
@@ -265,8 +277,12 @@ fn sources(
     Sources { metrics, states, recent, prompt, log }
 }
 
-/// Starts without a plugin. argocd-cmp-server also ends if its only definition is invalid.
-fn start_empty(config: &Serve) -> Result<(), NotServing> {
+/// Starts without a plugin if there is none. argocd-cmp-server also ends if its only
+/// definition is invalid.
+fn start_empty(config: &Serve, state: &watch::Sender<State>) -> Result<(), NotServing> {
+    if !state.borrow().desired.is_empty() {
+        return Ok(());
+    }
     if config.single.is_some() {
         return Err(NotServing::Definition);
     }
@@ -275,7 +291,7 @@ fn start_empty(config: &Serve) -> Result<(), NotServing> {
 }
 
 fn common(
-    (config, reach): (&Serve, Arc<Reach>),
+    (config, reach, keeper): (&Serve, Arc<Reach>, Keeper),
     link: Link,
     (metrics, budget): (Metrics, watch::Receiver<Budget>),
 ) -> Common {
@@ -288,6 +304,7 @@ fn common(
         room: Room::new(connections, metrics.clone()),
         metrics,
         recent: Recent::new(config.details()),
+        keeper,
         connections: TaskTracker::new(),
         calls: TaskTracker::new(),
         cut_off: CancellationToken::new(),

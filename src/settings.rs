@@ -17,7 +17,7 @@ pub use self::{
 };
 
 /// All settings of `serve` and of plugin.yaml, in the order of the help.
-pub static ALL: [&Setting; 39] = [
+pub static ALL: [&Setting; 40] = [
     &PLUGINS_DIR,
     &SOCKET_DIR,
     &WORK_DIR,
@@ -55,6 +55,7 @@ pub static ALL: [&Setting; 39] = [
     &EXEC_GRACE,
     &EMPTY_GRACE,
     &DRAIN_TIMEOUT,
+    &KEEP_FAILED,
     &LOG_FORMAT,
     &LOG_LEVEL,
 ];

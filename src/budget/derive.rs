@@ -72,7 +72,9 @@ const MOST_QUEUE: u64 = 4096;
 
 /// Derives everything but the warnings.
 pub(super) fn derive(container: &Container, given: &Given) -> Budget {
-    let memory = Memory::of(container, given.message);
+    let in_memory = container.volume.in_memory;
+    let bundles = if in_memory { given.bundles } else { 0 };
+    let memory = Memory::of(container, given.message).without(bundles);
     let (processes, processes_origin) = reserve::processes(&container.processes);
     let descriptors = reserve::descriptors(&container.descriptors);
     let leases = leases(given);
@@ -90,7 +92,7 @@ pub(super) fn derive(container: &Container, given: &Given) -> Budget {
             container.descriptors.source, container.descriptors.amount
         ),
     );
-    let (disk, files) = volume(&container.volume, memory.requests);
+    let (disk, files) = volume(&container.volume, (memory.requests, given.bundles));
     let response = Share::new(memory.response, format!("part of {}", memory.container()));
     Budget {
         window: Share::new(WINDOW, "fixed"),
@@ -104,7 +106,7 @@ pub(super) fn derive(container: &Container, given: &Given) -> Budget {
         response,
         connections,
         processors: processors(container),
-        in_memory: container.volume.in_memory,
+        in_memory,
         memory: Share::new(memory.requests, memory.origin()),
         warnings: Vec::new(),
     }
@@ -160,12 +162,15 @@ fn queue(given: &Given, memory: &Memory) -> Share<usize> {
 
 /// Bytes and files for all requests together. Files in memory are part of the
 /// requests' memory.
-fn volume(volume: &Volume, memory: u64) -> (Share<u64>, Share<Option<u64>>) {
+fn volume(volume: &Volume, (memory, bundles): (u64, u64)) -> (Share<u64>, Share<Option<u64>>) {
     let (size, free) = (show(volume.size), show(volume.free));
+    let left = |bytes: u64| whole(reserve::without(bytes, bundles));
     let disk = match volume.in_memory {
-        true if volume.size > memory => Share::new(memory, "files in memory are part of memory"),
-        true => Share::new(whole(volume.size), format!("size {size} of the work volume in memory")),
-        false => Share::new(whole(volume.free), format!("free space {free} of the work volume")),
+        true if left(volume.size) > memory => {
+            Share::new(memory, "files in memory are part of memory")
+        }
+        true => Share::new(left(volume.size), format!("size {size} of the work volume in memory")),
+        false => Share::new(left(volume.free), format!("free space {free} of the work volume")),
     };
     let inodes = if volume.in_memory { volume.inodes } else { volume.free_inodes };
     let files = match inodes {

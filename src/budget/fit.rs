@@ -26,8 +26,21 @@ pub(super) fn warnings(budget: &Budget, container: &Container, given: &Given) ->
         requests(budget, given),
         outputs(budget, given),
         few(budget, container),
+        bundles(budget, given),
     ];
     all.into_iter().flatten().collect()
+}
+
+/// Failed requests would take more than half of the volume.
+fn bundles(budget: &Budget, given: &Given) -> Option<String> {
+    (given.bundles > budget.disk.amount).then(|| {
+        format!(
+            "--keep-failed can take {} of the work volume, and requests have {}: enlarge the \
+             volume and the container, or set --keep-failed 0",
+            show(given.bundles),
+            show(budget.disk.amount)
+        )
+    })
 }
 
 /// The kernel then chooses among all processes of the node.

@@ -68,6 +68,11 @@ impl Memory {
         Self { reserve, response, requests, bound }
     }
 
+    /// Leaves memory to failed requests that are kept in it.
+    pub(super) fn without(self, bundles: u64) -> Self {
+        Self { requests: whole(without(self.requests, bundles)), ..self }
+    }
+
     /// The parts of a container with a limit of its own.
     pub(super) fn limited(amount: u64, message: u64) -> Self {
         Self::split(Bound { amount, source: String::new(), is_own: true }, message)
@@ -102,6 +107,11 @@ impl Memory {
         }
         high * STEP
     }
+}
+
+/// The bytes that failed requests leave to requests: at least half.
+pub(super) fn without(bytes: u64, bundles: u64) -> u64 {
+    bytes - bundles.min(bytes / MOST_DIVISOR)
 }
 
 /// Memory for outputs of which one request may have `alone`.

@@ -246,3 +246,22 @@ fn the_examples_in_the_docs_are_true() {
     }
     assert!(examples >= 6);
 }
+
+#[test]
+fn failed_requests_that_are_kept_leave_less_to_others() {
+    let bundles = 32 * MIB;
+    for in_memory in [true, false] {
+        let mut container = container(GIB, 4096, GIB);
+        container.volume.in_memory = in_memory;
+        let without = Budget::derive(&container, &given());
+        let with = Budget::derive(&container, &Given { bundles, ..given() });
+        assert_eq!(without.disk.amount - with.disk.amount, bundles, "in memory: {in_memory}");
+        let less_memory = if in_memory { bundles } else { 0 };
+        assert_eq!(without.memory.amount - with.memory.amount, less_memory);
+        assert!(!with.warnings.iter().any(|warning| warning.contains("--keep-failed")));
+    }
+    let small = Budget::derive(&container(64 * MIB, 4096, 40 * MIB), &Given { bundles, ..given() });
+    assert!(
+        small.warnings.iter().any(|warning| warning.starts_with("--keep-failed can take 32Mi"))
+    );
+}

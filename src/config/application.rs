@@ -15,8 +15,18 @@ use crate::settings;
 #[derive(Args, Clone, Debug)]
 pub struct Application {
     /// Directory of the application [default: spec.source.path of --application]
-    #[arg(value_name = "APP_DIR", required_unless_present = "application")]
+    #[arg(value_name = "APP_DIR", required_unless_present_any = ["application", "from_bundle"])]
     pub directory: Option<PathBuf>,
+    /// Send a failed request again, from the file that `bundle get` wrote
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = [
+            "directory", "application", "repo_root", "name", "namespace", "project", "revision",
+            "target_revision", "repo_url", "kube_version", "api_versions",
+        ]
+    )]
+    pub from_bundle: Option<PathBuf>,
     /// Plugin to use, with its version behind a dash [default: whichever claims the application]
     #[arg(long, value_name = "NAME")]
     pub plugin: Option<String>,

@@ -15,10 +15,11 @@ use super::{
     Http, Isolation, LogFilter, LogFormat, NoLogFilter, PEER_CONFIG, PEER_FILE, Ports,
     RequestCgroups, UidRange,
     argument::{Described as _, Time},
-    path_variable,
+    path_variable, work_dir,
 };
 use crate::{
     budget::{Budget, Given},
+    evidence::{self, MAX_BUNDLES},
     loader::Places,
     plugin::DEFAULT_SOCKET_DIR,
     recent::Details,
@@ -139,6 +140,8 @@ pub struct Serve {
     pub(crate) empty_grace: Time,
     #[arg(time = &settings::DRAIN_TIMEOUT)]
     pub(crate) drain_timeout: Time,
+    #[arg(count = &settings::KEEP_FAILED)]
+    pub(crate) keep_failed: u32,
     #[arg(described = &settings::LOG_FORMAT, value_enum)]
     pub(crate) log_format: Option<LogFormat>,
     #[arg(described = &settings::LOG_LEVEL)]
@@ -171,8 +174,7 @@ impl Serve {
     /// Directory of the workspaces.
     #[must_use]
     pub fn work_dir(&self) -> PathBuf {
-        let default = || path_variable("ARGOCD_CMP_WORKDIR").unwrap_or_else(env::temp_dir);
-        self.work_dir.clone().unwrap_or_else(default)
+        work_dir(self.work_dir.as_deref())
     }
 
     /// Directories of definitions: the given one, and the one in which
@@ -210,11 +212,13 @@ impl Serve {
         NO_SECRETS.map(PathBuf::from).into()
     }
 
-    /// Paths that no request may open, even if a key or flag allows it: sockets
-    /// and definitions.
+    /// Paths that no request may open, even if a key or flag allows it: sockets,
+    /// definitions and failed requests.
     #[must_use]
     pub fn hidden(&self) -> Vec<PathBuf> {
-        std::iter::once(self.socket_dir()).chain(self.definition_directories()).collect()
+        let bundles = (self.keep_failed > 0).then(|| self.work_dir().join(evidence::DIRECTORY));
+        let sockets = std::iter::once(self.socket_dir());
+        sockets.chain(self.definition_directories()).chain(bundles).collect()
     }
 
     /// Directories of programs: what is on the PATH.
@@ -242,6 +246,7 @@ impl Serve {
             uids: uids.end() - uids.start() + 1,
             leases: None,
             message: self.max_message() as u64,
+            bundles: if self.keep_failed > 0 { MAX_BUNDLES } else { 0 },
             requests: self.max_requests,
             queue: self.max_queue,
             memory: self.max_memory,
@@ -319,7 +324,7 @@ impl Serve {
 
     /// The limits in force, in the order of the help.
     #[must_use]
-    pub fn limits(&self, budget: &Budget) -> [(&'static Setting, Limit); 17] {
+    pub fn limits(&self, budget: &Budget) -> [(&'static Setting, Limit); 18] {
         let each = &budget.each;
         let count = |count: usize| Limit(Some(count as u64));
         let millis = |time: Duration| Limit(u64::try_from(time.as_millis()).ok());
@@ -342,6 +347,7 @@ impl Serve {
             (&settings::EXEC_GRACE, millis(self.exec_grace())),
             (&settings::EMPTY_GRACE, time(self.empty_grace)),
             (&settings::DRAIN_TIMEOUT, time(self.drain_timeout)),
+            (&settings::KEEP_FAILED, Limit(Some(self.keep_failed.into()))),
         ]
     }
 }

@@ -25,6 +25,7 @@ use super::{
 };
 use crate::{
     access::restore,
+    bundle::Keeper,
     metrics::Metrics,
     plugin::{MAX_SOCKET_PATH, PluginDefinition, PluginName},
     recent::Recent,
@@ -57,6 +58,8 @@ pub struct Common {
     pub metrics: Metrics,
     /// Keeps the last requests.
     pub recent: Recent,
+    /// Keeps the last failed requests.
+    pub keeper: Keeper,
     /// Longest message in bytes.
     pub max_message: usize,
     /// Turns of ended requests whose streams are read.

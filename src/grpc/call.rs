@@ -18,6 +18,7 @@ use super::{
     status::{Account, CallError},
 };
 use crate::{
+    bundle::{Failed, Keeper},
     event::{self, Event, PhaseTime, TOLD},
     metrics::{CpuMode, Ended, GrpcCode, Kill, Method, Outcome, Phase, PluginMetrics},
     plugin::PluginDefinition,
@@ -30,6 +31,7 @@ use crate::{
 pub(super) struct Ledger {
     pub(super) metrics: PluginMetrics,
     pub(super) recent: Recent,
+    pub(super) keeper: Keeper,
 }
 
 /// A running call. It is counted and logged in every case, even if it is
@@ -69,6 +71,7 @@ impl Call {
         let plugin = pinned.ok_or_else(|| Status::internal("a connection without a plugin"))?;
         let granted = timeout(request.metadata());
         ledger.metrics.begun(method);
+        let evidence = ledger.keeper.evidence().filter(|_| method != Method::Check);
         let id = next_id();
         Ok(Self {
             span: span(plugin, method, &id),
@@ -76,7 +79,7 @@ impl Call {
                 plugin: Arc::clone(plugin),
                 redactor: Arc::default(),
                 deadline: Deadline::new(granted, plugin.limits.timeout),
-                progress: Progress::new(ledger.metrics.clone()),
+                progress: Progress::new(ledger.metrics.clone(), evidence),
             },
             method,
             ledger,
@@ -98,6 +101,10 @@ impl Call {
     pub(super) fn identify(&mut self, header: &RequestHeader, sidecar: &Redactor) {
         let variables = header.environment.iter().map(AsRef::as_ref);
         self.context.redactor = Arc::new(sidecar.with(variables));
+        if let Some(evidence) = &mut self.context.progress.evidence {
+            let named = (&*header.directory, &*header.checksum);
+            evidence.identify(named, &header.environment, &self.context.redactor);
+        }
         let application = header.application_name();
         self.span.record("app", application.as_ref());
         self.application = Some(application.chars().take(MAX_NAME).collect());
@@ -151,6 +158,18 @@ impl Call {
             self.ledger.recent.keep(|details| self.entry(&end, details));
         }
         self.log(&end, last);
+        self.keep(&end);
+    }
+
+    /// Keeps a failed request. One that got no place is not kept: under load, such
+    /// requests would replace all others.
+    fn keep(&mut self, end: &End<'_>) {
+        let progress = &mut self.context.progress;
+        let Some(evidence) = progress.evidence.take() else { return };
+        if end.error.is_some() && progress.received > 0 {
+            let entry = self.entry(end, Details::Shown);
+            self.ledger.keeper.keep(Failed { entry, evidence });
+        }
     }
 
     fn log(&self, end: &End<'_>, last: Option<Phase>) {

@@ -66,7 +66,11 @@ impl Server {
             membership: Arc::new(common.pipeline.admission.join(plugin)),
             drains: common.drains.clone(),
             stream_timeout: common.stream_timeout,
-            ledger: Ledger { metrics, recent: common.recent.clone() },
+            ledger: Ledger {
+                metrics,
+                recent: common.recent.clone(),
+                keeper: common.keeper.clone(),
+            },
             max_message: limit,
             calls: common.calls.clone(),
             cut_off: common.cut_off.clone(),

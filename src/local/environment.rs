@@ -34,9 +34,16 @@ pub(super) fn compose(fields: &Fields, directory: &Path) -> Vec<(String, String)
         .map(|(name, value)| (format!("ARGOCD_ENV_{name}"), substitute(value, &all)))
         .collect();
     all.extend(variables);
-    all.push(("ARGOCD_APP_PARAMETERS".to_owned(), announce(&fields.parameters)));
-    all.extend(fields.parameters.iter().flat_map(ParameterValue::variables));
+    all.extend(variables_of(&fields.parameters));
     all
+}
+
+/// The variables of parameters.
+pub(super) fn variables_of(
+    parameters: &[ParameterValue],
+) -> impl Iterator<Item = (String, String)> {
+    let all = ("ARGOCD_APP_PARAMETERS".to_owned(), announce(parameters));
+    std::iter::once(all).chain(parameters.iter().flat_map(ParameterValue::variables))
 }
 
 /// Replaces references to variables of the build environment. An unknown one is
@@ -62,7 +69,10 @@ fn announce(parameters: &[ParameterValue]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{pair, parameter};
+    use crate::{
+        config::{pair, parameter},
+        evidence::BUILD_ENVIRONMENT,
+    };
 
     fn value<'a>(all: &'a [(String, String)], name: &str) -> &'a str {
         let found = all.iter().find(|(known, _)| known == name);
@@ -84,6 +94,14 @@ mod tests {
         assert_eq!(value(&all, "ARGOCD_APP_SOURCE_PATH"), "apps/web");
         assert_eq!(value(&all, "ARGOCD_APP_REVISION_SHORT"), "0123456");
         assert_eq!(value(&all, "ARGOCD_APP_PARAMETERS"), "null");
+    }
+
+    #[test]
+    fn bundles_show_what_argo_cd_itself_sets() {
+        let all = compose(&Fields::default(), Path::new("."));
+        let names = all.iter().map(|(name, _)| name.as_str());
+        let names: Vec<_> = names.filter(|name| *name != "ARGOCD_APP_PARAMETERS").collect();
+        assert_eq!(names, BUILD_ENVIRONMENT);
     }
 
     #[test]

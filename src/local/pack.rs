@@ -134,6 +134,11 @@ impl Pack {
         Ok(Self { file, size, checksum, files })
     }
 
+    /// The archive; removed on drop.
+    pub(super) fn into_file(self) -> NamedTempFile {
+        self.file
+    }
+
     /// Path of the archive.
     pub(super) fn path(&self) -> &Path {
         self.file.path()

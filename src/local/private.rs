@@ -97,7 +97,7 @@ impl Private {
             .arg(directory.path())
             .args(["--http", "off"])
             .args(["--max-requests", "2", "--isolation", isolation.as_str()])
-            .args(["--request-cgroups", "off"]);
+            .args(["--request-cgroups", "off", "--keep-failed", "0"]);
         for script in scripts {
             command.arg("--read").arg(script);
         }

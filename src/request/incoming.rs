@@ -207,9 +207,15 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
         let mut reader = ChecksumReader::new(taker);
         while let Some(chunk) = deadline.limit(self.chunks.next()).await?? {
             progress.received += chunk.len() as u64;
+            if let Some(evidence) = &mut progress.evidence {
+                evidence.archive.push(&chunk);
+            }
             if progress.received <= limits.archive {
                 deadline.limit(reader.push(&chunk)).await?;
             }
+        }
+        if let Some(evidence) = &mut progress.evidence {
+            evidence.archive.complete();
         }
         if progress.received > limits.archive {
             return Err(ReceiveError::Large { limit: limits.archive });

@@ -10,6 +10,7 @@ use cmp_sandbox::{Redactor, Unpacked, Usage};
 use super::{deadline::Deadline, encrypted::Encrypted};
 pub use crate::metrics::Phase;
 use crate::{
+    evidence::Evidence,
     metrics::{PluginMetrics, RequestLimit, Waiting},
     plugin::PluginDefinition,
 };
@@ -43,6 +44,8 @@ pub struct Progress {
     /// Most memory in bytes that its commands used at a time, as far as it was
     /// measured.
     pub peak_memory: u64,
+    /// Its content, if failed requests are kept.
+    pub evidence: Option<Evidence>,
     /// The largest used fraction of each limit.
     limits_used: Vec<(RequestLimit, f64)>,
     phases: Vec<(Phase, Duration)>,
@@ -56,8 +59,8 @@ impl Progress {
     /// The progress of a new request, which counts among those that wait while it
     /// does.
     #[must_use]
-    pub fn new(metrics: PluginMetrics) -> Self {
-        Self { metrics: Some(metrics), ..Self::default() }
+    pub fn new(metrics: PluginMetrics, evidence: Option<Evidence>) -> Self {
+        Self { metrics: Some(metrics), evidence, ..Self::default() }
     }
 
     /// Begins a phase and ends the previous one, unless they are the same.

@@ -270,6 +270,10 @@ impl Workspace {
         (phase, max_output): (Phase, usize),
         progress: &mut Progress,
     ) {
+        if let Some(evidence) = &mut progress.evidence {
+            evidence.command(phase, (&output.stdout, output.stderr.to_string()));
+            evidence.bounded(self.lease.bounds(), max_output);
+        }
         progress.usage.extend(output.usage.map(|usage| (phase, usage)));
         let (used, bounds) = (self.lease.usage(), self.lease.bounds());
         // Short commands are never measured, but the kernel tells their memory.

@@ -3,10 +3,14 @@
 #![expect(missing_docs, reason = "a row says what it is")]
 
 use super::{
-    COUNT, Heading,
+    Amount, COUNT, Heading, Kind,
     Kind::{Address, Caches, Directory, Isolation, Paths, Ports, Switch, Uids, Variables, Word},
-    Setting, setting,
+    Setting, Unit, setting,
 };
+
+/// A number of failed requests.
+const FAILED: Kind =
+    Kind::Amount(Amount { unit: Unit::Count, least: 0, most: 100, may_be_unlimited: false });
 
 /// Default directory of plugin definitions.
 pub const DEFAULT_PLUGINS_DIR: &str = "/home/argocd/cmp-server/plugins.d";
@@ -88,6 +92,11 @@ pub static READ: Setting = setting(Heading::Isolation, Paths)
 pub static CACHES: Setting = setting(Heading::Isolation, Caches)
     .key("sandbox", "caches")
     .about("Directories that requests of this plugin share");
+
+pub static KEEP_FAILED: Setting = setting(Heading::Logs, FAILED)
+    .flag("keep-failed", "CMP_SUPERVISOR_KEEP_FAILED")
+    .default("0")
+    .about("Failed requests to keep in the work directory, with repository and outputs, for `bundle list`; 0 keeps none");
 
 pub static LOG_FORMAT: Setting = setting(Heading::Logs, Word)
     .flag("log-format", "CMP_SUPERVISOR_LOG_FORMAT")

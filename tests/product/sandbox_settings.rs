@@ -3,6 +3,7 @@
 
 mod accounts;
 mod bench;
+mod bundles;
 mod caches;
 mod clocks;
 mod encrypted;

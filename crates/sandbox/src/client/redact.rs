@@ -53,8 +53,14 @@ impl Redactor {
     /// entries.
     #[must_use]
     pub fn with<'e>(&self, entries: impl IntoIterator<Item = &'e [u8]>) -> Self {
+        self.with_values(entries.into_iter().filter_map(credential))
+    }
+
+    /// Returns a redactor that also masks these values.
+    #[must_use]
+    pub fn with_values<'v>(&self, values: impl IntoIterator<Item = &'v [u8]>) -> Self {
         let mut secrets = self.secrets.clone();
-        secrets.extend(entries.into_iter().filter_map(credential).flat_map(pieces));
+        secrets.extend(values.into_iter().flat_map(pieces));
         // If there are too many, the longest are kept.
         secrets.sort_unstable_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         secrets.dedup();

@@ -1,0 +1,135 @@
+//! The format of a bundle: a tar archive, `request.json` first.
+
+use std::{
+    io::{self, Read, Write},
+    path::Path,
+};
+
+use cmp_sandbox::Redactor;
+use serde_json::Value;
+use tar::{Builder, EntryType, Header};
+use thiserror::Error;
+
+use super::{keep::Failed, record::Record};
+use crate::evidence::{CommandCopy, MAX_ARCHIVE};
+
+/// Names of the entries.
+const RECORD: &str = "request.json";
+const ARCHIVE: &str = "archive";
+
+/// Most bytes of `request.json` and of an output. A bundle may come from anybody.
+const MAX_RECORD: u64 = 2 << 20;
+const MAX_OUTPUT: u64 = 1 << 20;
+
+/// Most entries. A request runs two commands, and each has two outputs.
+const MAX_ENTRIES: usize = 16;
+
+/// Mode of the entries.
+const MODE: u32 = 0o600;
+
+/// A bundle that was read.
+#[derive(Debug, Default)]
+pub struct Bundle {
+    /// The request.
+    pub record: Record,
+    /// The archive of its repository.
+    pub archive: Option<Vec<u8>>,
+    /// Names and content of outputs.
+    pub outputs: Vec<(String, Vec<u8>)>,
+}
+
+/// A file is no bundle.
+#[derive(Debug, Error)]
+pub enum NotBundle {
+    /// It is no tar archive, or it is cut.
+    #[error("not a bundle: {0}")]
+    Tar(#[from] io::Error),
+    /// It does not begin with a request.
+    #[error("not a bundle: its first entry is not {RECORD}")]
+    NoRecord,
+    /// The request cannot be read.
+    #[error("not a bundle: {RECORD}: {0}")]
+    Record(#[from] serde_json::Error),
+}
+
+impl Bundle {
+    /// Reads only the description of the request.
+    pub fn record(from: impl Read) -> Result<Record, NotBundle> {
+        let mut archive = tar::Archive::new(from);
+        let mut entries = archive.entries()?;
+        let first = entries.next().ok_or(NotBundle::NoRecord)??;
+        if first.path()? != Path::new(RECORD) {
+            return Err(NotBundle::NoRecord);
+        }
+        Ok(serde_json::from_slice(&read(first, MAX_RECORD)?)?)
+    }
+
+    /// Reads a whole bundle.
+    pub fn read(from: impl Read) -> Result<Self, NotBundle> {
+        let mut archive = tar::Archive::new(from);
+        let mut bundle = None;
+        for entry in archive.entries()?.take(MAX_ENTRIES) {
+            let entry = entry?;
+            let name = entry.path()?.to_string_lossy().into_owned();
+            match (&mut bundle, name.as_str()) {
+                (None, RECORD) => {
+                    let record = serde_json::from_slice(&read(entry, MAX_RECORD)?)?;
+                    bundle = Some(Self { record, ..Self::default() });
+                }
+                (None, _) => return Err(NotBundle::NoRecord),
+                (Some(bundle), ARCHIVE) => bundle.archive = Some(read(entry, MAX_ARCHIVE as u64)?),
+                (Some(bundle), _) => bundle.outputs.push((name, read(entry, MAX_OUTPUT)?)),
+            }
+        }
+        bundle.ok_or(NotBundle::NoRecord)
+    }
+}
+
+/// Reads an entry of limited length.
+fn read(entry: impl Read, most: u64) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    entry.take(most + 1).read_to_end(&mut content)?;
+    if content.len() as u64 > most {
+        return Err(io::Error::other(format!("an entry has more than {most} bytes")));
+    }
+    Ok(content)
+}
+
+/// The bundle of a failed request. All texts are masked here.
+pub(super) fn pack(failed: &Failed) -> io::Result<Vec<u8>> {
+    let mut builder = Builder::new(Vec::new());
+    let redactor = &failed.evidence.redactor;
+    let mut record = serde_json::to_value(failed.record())?;
+    mask(&mut record, redactor);
+    append(&mut builder, RECORD, &serde_json::to_vec_pretty(&record)?)?;
+    if let Ok(pieces) = failed.evidence.archive.pieces() {
+        append(&mut builder, ARCHIVE, &pieces.collect::<Vec<_>>().concat())?;
+    }
+    for (number, CommandCopy { phase, stdout, stderr, .. }) in
+        failed.evidence.commands.iter().enumerate()
+    {
+        let name = format!("{}-{}", number + 1, phase.as_str());
+        if let Some(stdout) = stdout {
+            append(&mut builder, &format!("{name}.stdout"), &redactor.bytes(&stdout.bytes))?;
+        }
+        append(&mut builder, &format!("{name}.stderr"), redactor.text(stderr).as_bytes())?;
+    }
+    builder.into_inner()
+}
+
+/// Masks the texts of a request that tenants write.
+fn mask(record: &mut Value, redactor: &Redactor) {
+    for name in ["error", "directory"] {
+        if let Some(Value::String(text)) = record.get_mut(name) {
+            *text = redactor.text(text);
+        }
+    }
+}
+
+fn append(builder: &mut Builder<impl Write>, name: &str, content: &[u8]) -> io::Result<()> {
+    let mut header = Header::new_ustar();
+    header.set_entry_type(EntryType::Regular);
+    header.set_mode(MODE);
+    header.set_size(content.len() as u64);
+    builder.append_data(&mut header, name, content)
+}

@@ -1,0 +1,107 @@
+//! A failed request, sent again from its bundle.
+
+use std::{
+    fs::File,
+    io::{self, BufReader, Write},
+    path::{Path, PathBuf},
+};
+
+use tempfile::NamedTempFile;
+use thiserror::Error;
+
+use super::{asked::Asked, environment::variables_of, parameters::ParameterValue, report::Report};
+use crate::{
+    bundle::{Bundle, NotBundle, Record},
+    config::Application,
+    grpc::Parcel,
+};
+
+/// A bundle cannot be sent again.
+#[derive(Debug, Error)]
+pub enum NotReplayed {
+    /// The bundle or a temporary file cannot be accessed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The file is no bundle.
+    #[error(transparent)]
+    Bundle(#[from] NotBundle),
+    /// The bundle has no archive.
+    #[error(
+        "the bundle does not have the repository, because {reason}: check out revision \
+         {revision} of {repository}, and give the directory of the application instead"
+    )]
+    NoArchive {
+        /// The reason.
+        reason: String,
+        /// The commit.
+        revision: String,
+        /// The repository's URL.
+        repository: String,
+    },
+}
+
+/// Reads a bundle, and composes its request. Values that the bundle does not have
+/// come from the flags.
+pub(super) fn replay(
+    path: &Path,
+    options: &Application,
+    report: &Report,
+) -> Result<Asked, NotReplayed> {
+    let Bundle { record, archive, .. } = Bundle::read(BufReader::new(File::open(path)?))?;
+    let archive = archive.ok_or_else(|| no_archive(&record))?;
+    let mut file = NamedTempFile::new()?;
+    file.write_all(&archive)?;
+    file.flush()?;
+    let about = format!("plugin {}, application {}", record.plugin, record.application);
+    report.step("replaying", &format!("request {}: {about}", record.request_id));
+    let parcel = Parcel {
+        environment: environment(&record, options, report),
+        application: record.application.clone(),
+        directory: record.directory.clone().into_bytes(),
+        archive: PathBuf::from(file.path()),
+        size: archive.len() as u64,
+        checksum: record.archive.sha256.clone(),
+        timeout: options.timeout.0,
+    };
+    let plugin = Some(options.plugin.clone().unwrap_or(record.plugin));
+    Ok(Asked { plugin, parcel, file })
+}
+
+fn no_archive(record: &Record) -> NotReplayed {
+    let value = |name: &str| {
+        let found = record.environment.iter().find(|variable| variable.name == name);
+        found.and_then(|variable| variable.value.clone()).unwrap_or_else(|| "unknown".to_owned())
+    };
+    NotReplayed::NoArchive {
+        reason: record.archive.left_out.clone().unwrap_or_else(|| "it is cut".to_owned()),
+        revision: value("ARGOCD_APP_REVISION"),
+        repository: value("ARGOCD_APP_SOURCE_REPO_URL"),
+    }
+}
+
+/// The variables of the request. Flags replace those of the same name.
+fn environment(record: &Record, options: &Application, report: &Report) -> Vec<(String, String)> {
+    let parameters = ParameterValue::gather(&options.fields.param);
+    let given = options.fields.env.iter();
+    let given = given.map(|(name, value)| (format!("ARGOCD_ENV_{name}"), value.clone()));
+    let mut given: Vec<_> = given.collect();
+    if !parameters.is_empty() {
+        given.extend(variables_of(&parameters));
+    }
+    let is_given = |name: &str| given.iter().any(|(known, _)| known == name);
+    let (mut known, mut missing) = (Vec::new(), Vec::new());
+    for variable in record.environment.iter().filter(|variable| !is_given(&variable.name)) {
+        match &variable.value {
+            Some(value) => known.push((variable.name.clone(), value.clone())),
+            None => missing.push(variable.name.as_str()),
+        }
+    }
+    if !missing.is_empty() {
+        let names = missing.join(", ");
+        report.warn(&format!(
+            "not set, because the bundle does not have their values: {names}: set them with --env and --param"
+        ));
+    }
+    known.extend(given);
+    known
+}

@@ -1,0 +1,165 @@
+//! Bundles of failed requests: kept, closed to tenants, and sent again.
+
+use std::{fs, os::unix::fs::MetadataExt, path::PathBuf, process::Command};
+
+use serde_json::Value;
+
+use super::bench::{Bench, tiers};
+
+/// A name that says nothing, and values that must not be kept.
+const SECRET: &str = "hunter22-hunter22";
+const PASSWORD: &str = "swordfish-swordfish";
+
+/// Fails with secrets in both of its outputs.
+const FAILING: &str = "echo \"kind: $ARGOCD_ENV_GREETING\"; echo \"said $DB_PASSWORD\" >&2; \
+                       cat x >&2; exit 3";
+
+fn bench(script: &str) -> Bench {
+    Bench::new("", script).with("DB_PASSWORD", PASSWORD)
+}
+
+/// Runs `bundle` for the bench's server.
+fn bundle(bench: &Bench, arguments: &[&str]) -> Vec<u8> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
+    command.arg("bundle").args(arguments).arg("--work-dir").arg(bench.path("work"));
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
+/// Waits for a number of bundles.
+fn listed(bench: &Bench, wanted: usize) -> Vec<Value> {
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    loop {
+        let list: Vec<Value> =
+            serde_json::from_slice(&bundle(bench, &["list", "-o", "json"])).unwrap();
+        if list.len() == wanted {
+            return list;
+        }
+        assert!(std::time::Instant::now() < until, "{list:?}");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+/// A tier in which requests are kept.
+fn isolated() -> Option<&'static str> {
+    tiers().into_iter().find(|tier| *tier != "none")
+}
+
+fn file(bench: &Bench, id: &str) -> PathBuf {
+    let path = bench.path("failed.tar");
+    fs::write(&path, bundle(bench, &["get", id])).unwrap();
+    path
+}
+
+#[test]
+fn a_failed_request_is_kept_without_secrets_and_can_be_sent_again() {
+    let Some(tier) = isolated() else { return };
+    let bench = bench(FAILING);
+    let _server = bench.serve(tier, &["--keep-failed", "5"]);
+    let greeting = format!("GREETING={SECRET}");
+    let asked = bench.ask("tried", &["--env", &greeting, "--name", "shop"]);
+    assert!(asked.error().contains("exit status 3"), "{}", asked.stderr);
+    let list = listed(&bench, 1);
+    assert_eq!((&list[0]["application"], &list[0]["plugin"]), (&"shop".into(), &"tried".into()));
+    let id = list[0]["requestId"].as_str().unwrap().to_owned();
+    let shown = String::from_utf8(bundle(&bench, &["show", &id])).unwrap();
+    for text in
+        ["exit status 3", "ARGOCD_ENV_GREETING", "\"shop\"", "kind: ***", "said ***", "\"memory\""]
+    {
+        assert!(shown.contains(text), "{text}: {shown}");
+    }
+    let path = file(&bench, &id);
+    let content = fs::read(&path).unwrap();
+    for secret in [SECRET, PASSWORD] {
+        let is_there = content.windows(secret.len()).any(|piece| piece == secret.as_bytes());
+        assert!(!is_there && !shown.contains(secret), "{secret}: {shown}");
+    }
+    // The repository of the bundle, the values of the flags.
+    bench.add("tried", "", "printf 'kind: \"%s %s\"' \"$ARGOCD_ENV_GREETING\" \"$(cat x)\"");
+    let path = path.to_str().unwrap();
+    let replayed = replay(&bench, tier, &["--from-bundle", path, "--env", "GREETING=hello"]);
+    assert_eq!(replayed.0, "[\n  {\n    \"kind\": \"hello x\"\n  }\n]\n", "{}", replayed.1);
+    let (_, said) = replay(&bench, tier, &["--from-bundle", path]);
+    assert!(said.contains("does not have their values: ARGOCD_ENV_GREETING"), "{said}");
+}
+
+fn replay(bench: &Bench, tier: &str, arguments: &[&str]) -> (String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
+    command.arg("render").args(arguments).args(["--isolation", tier, "-o", "json"]);
+    let output = command.arg("--plugins-dir").arg(bench.path("plugins")).output().unwrap();
+    let [stdout, stderr] =
+        [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    (stdout, stderr)
+}
+
+#[test]
+fn only_the_last_failed_requests_are_kept_and_none_by_default() {
+    let Some(tier) = isolated() else { return };
+    let bench = bench("exit $ARGOCD_ENV_CODE");
+    let ask = |code: &str| bench.ask("tried", &["--env", &format!("CODE={code}")]).code;
+    let mut server = bench.serve(tier, &["--keep-failed", "2"]);
+    for code in ["3", "0", "4", "5"] {
+        assert_eq!(ask(code) == Some(0), code == "0");
+    }
+    let list = listed(&bench, 2);
+    assert!(list.iter().all(|entry| entry["outcome"] == "exit_nonzero"), "{list:?}");
+    let show = |entry: &Value| {
+        let shown = bundle(&bench, &["show", entry["requestId"].as_str().unwrap()]);
+        String::from_utf8(shown).unwrap()
+    };
+    assert!(show(&list[0]).contains("exit status 5") && show(&list[1]).contains("exit status 4"));
+    server.stop();
+    fs::remove_dir_all(bench.path("sockets")).unwrap();
+    let _server = bench.serve(tier, &[]);
+    ask("3");
+    let left = fs::read_dir(bench.path("work/_cmp_failed")).into_iter().flatten().count();
+    assert_eq!(left, 0, "bundles of the earlier start");
+}
+
+#[test]
+fn no_tenant_reads_a_bundle_in_any_tier() {
+    for tier in tiers() {
+        let directory = "work/_cmp_failed";
+        let bench = bench("exit 3");
+        if tier == "none" {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
+            command.args([
+                "serve",
+                "--isolation",
+                "none",
+                "--accept-no-isolation",
+                "--http",
+                "off",
+            ]);
+            command.args(["--keep-failed", "1", "--work-dir"]).arg(bench.path("work"));
+            command.arg("--plugins-dir").arg(bench.path("plugins"));
+            let refused = command.arg("--socket-dir").arg(bench.path("sockets")).output().unwrap();
+            let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+            assert!(said.contains("every plugin could read the failed requests"), "{said}");
+            assert_eq!(refused.status.code(), Some(78));
+            continue;
+        }
+        let path = bench.path(directory);
+        let path = path.display();
+        bench.add(
+            "thief",
+            &format!("  sandbox: {{network: any, caches: [], read: [{}]}}", bench.path("app").display()),
+            &format!(
+                "chmod 777 {path}; ls {path} && echo 'kind: listed' && exit; cat {path}/* && echo 'kind: read' \
+                 && exit; touch {path}/x && echo 'kind: written' && exit; echo 'kind: Nothing'"
+            ),
+        );
+        bench.add("bold", &format!("  sandbox: {{read: [{path}]}}"), &format!("ls {path}"));
+        let _server = bench.serve(tier, &["--keep-failed", "3"]);
+        bench.ask("tried", &[]);
+        listed(&bench, 1);
+        assert_eq!(bench.ask("thief", &[]).value("kind"), "Nothing", "{tier}");
+        assert!(bench.ask("bold", &[]).error().contains("would expose"), "{tier}");
+        // In tier `landlock`, the mode can be changed, which opens nothing.
+        bench.ask("tried", &[]);
+        listed(&bench, 3);
+        let about = fs::metadata(bench.path(directory)).unwrap();
+        assert_eq!(about.mode() & 0o777, 0o700, "{tier}");
+    }
+}
