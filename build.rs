@@ -7,6 +7,9 @@ use protox::prost_reflect::prost_types::{FileDescriptorSet, field_descriptor_pro
 
 const PROTOS: [&str; 4] = ["plugin.proto", "repository.proto", "version.proto", "health.proto"];
 
+/// Not among the descriptors: the sockets of plugins do not serve it.
+const ASK_PASS: &str = "askpass.proto";
+
 #[expect(
     clippy::disallowed_methods,
     reason = "cargo talks to build scripts through the environment"
@@ -20,6 +23,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         .bytes(".plugin")
         .btree_map(".")
         .compile_fds(strings_as_bytes(descriptors))?;
+    let ask_pass = protox::compile([ASK_PASS], ["proto"])?;
+    tonic_prost_build::configure().bytes(".askpass").compile_fds(ask_pass)?;
     Ok(())
 }
 

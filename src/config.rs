@@ -8,6 +8,7 @@ mod application;
 mod argument;
 mod bundle;
 mod fields;
+mod git_ask_pass;
 mod home;
 mod install;
 mod log_filter;
@@ -35,6 +36,7 @@ pub use self::{
     application::Application,
     bundle::{Bundle, BundleAction},
     fields::Fields,
+    git_ask_pass::{GitAskPass, NONCE},
     home::skeleton,
     install::Install,
     log_filter::{LogFilter, NoLogFilter},
@@ -74,6 +76,13 @@ pub fn inherited() -> Vec<Bytes> {
 #[must_use]
 pub fn search() -> Bytes {
     env::var_os("PATH").unwrap_or_default().as_bytes().to_vec().into()
+}
+
+/// The path of this program, under which requests find it too; empty if it cannot be
+/// told.
+#[must_use]
+pub fn program() -> PathBuf {
+    env::current_exe().unwrap_or_default()
 }
 
 /// Returns true if `NO_COLOR` is set and not empty.

@@ -3,6 +3,7 @@
 //! No other module uses tonic or the protobuf messages.
 
 mod acceptor;
+mod ask_pass;
 mod authority;
 mod bind;
 mod call;
@@ -24,6 +25,7 @@ mod unknown;
 mod version;
 mod wire;
 
+pub use ask_pass::{Answer, ask, relay};
 pub use bind::{Binder, Common};
 pub use client::{Client, ClientError, Configuration, Parcel, Refusal};
 pub use room::Room;

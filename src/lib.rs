@@ -32,6 +32,7 @@
 //! - [`local`] runs `render`, `match`, `params` and `doctor` with a private
 //!   supervisor, which reports to it by [`event`].
 //! - [`migrate`] replaces the sidecars in manifests by this one.
+//! - [`git_ask_pass`] answers git's questions for credentials.
 //! - [`install`] copies the program into another container's directory.
 //! - [`hidden`] finds paths that plugins may miss.
 //! - `programs` finds the programs of plugins' commands.
@@ -50,6 +51,7 @@ pub mod config;
 pub mod container;
 pub mod event;
 pub mod evidence;
+pub mod git_ask_pass;
 pub mod grpc;
 pub mod hidden;
 mod http_client;

@@ -9,9 +9,10 @@ use cmp_sandbox::{SPAWNER, spawner_main};
 use cmp_supervisor::{
     bundle,
     config::{
-        Application, Bundle, BundleAction, Explain, Install, Migrate, NotPeer, OutputFormat,
-        Passwd, Peer, Probe, Serve, Status, TextFormat, Validate,
+        Application, Bundle, BundleAction, Explain, GitAskPass, Install, Migrate, NotPeer,
+        OutputFormat, Passwd, Peer, Probe, Serve, Status, TextFormat, Validate,
     },
+    git_ask_pass::{self, answer},
     install::install,
     local::{self, LocalError},
     log,
@@ -49,6 +50,7 @@ enum Verb {
     Bundle(Bundle),
     Migrate(Migrate),
     Passwd(Passwd),
+    GitAskPass(GitAskPass),
     Validate(Validate),
     Explain(Explain),
     /// Print the JSON Schema of plugin.yaml, for editors
@@ -119,6 +121,9 @@ fn main() -> ExitCode {
     if env::args_os().nth(1).is_some_and(|verb| verb == SPAWNER) {
         return spawner_main().map_or_else(|error| fail(&error, 1), |()| ExitCode::SUCCESS);
     }
+    if let Some(question) = GitAskPass::meant() {
+        return answer_git(&question);
+    }
     if Peer::is_meant() {
         return serve_as_peer();
     }
@@ -149,6 +154,7 @@ fn main() -> ExitCode {
             Err(error) => fail(&error, 1),
         },
         Verb::Passwd(options) => print(&options.lines()),
+        Verb::GitAskPass(question) => answer_git(&question),
         Verb::Validate(options) => {
             validate::validate(&options).map_or_else(|error| fail(&error, INTERNAL), ExitCode::from)
         }
@@ -248,6 +254,16 @@ fn show_status(config: &Status) -> ExitCode {
         Ok(Ok(Condition::Degraded)) => ExitCode::from(1),
         Ok(Err(error)) => fail(&error, NO_ANSWER),
         Err(error) => fail(&error, INTERNAL),
+    }
+}
+
+/// Answers git's prompt with the exit codes of Argo CD's program.
+fn answer_git(question: &GitAskPass) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    match runtime.map(|runtime| runtime.block_on(answer(question))) {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(error)) => fail(&error, git_ask_pass::FAILED),
+        Err(error) => fail(&error, git_ask_pass::FAILED),
     }
 }
 

@@ -156,7 +156,7 @@ fn remark(plugin: &Plugin, report: &mut Report) {
     if edit::wants_credentials(&plugin.text) {
         report.check(format!(
             "plugin `{name}`: provideGitCreds needs the repo-server's socket for passwords: mount \
-             its volume as before, and list the path in spec.sandbox.read"
+             its directory at the same path as in the repo-server; an argocd binary is not needed"
         ));
     }
 }

@@ -11,12 +11,14 @@ pub mod announcement;
 mod captured;
 mod checksum;
 mod command;
+mod command_clock;
 mod convert;
 mod deadline;
 mod discovery;
 mod encrypted;
 mod excess;
 mod files;
+mod git_credentials;
 mod hint;
 mod incoming;
 mod index;
@@ -52,6 +54,7 @@ pub use self::{
     discovery::{IndexedArchive, MatchAnswer, MatchCache, Undecided},
     encrypted::Encrypted,
     excess::Excess,
+    git_credentials::{CredentialHelper, GitCredentials, Relay},
     hint::{Hint, Reach},
     incoming::{
         ArchiveLimits, BrokenStream, ChunkStream, Incoming, ReceiveError, RequestHeader,
@@ -161,7 +164,8 @@ impl Pipeline {
         let _own = self.admit_own(&incoming, context).await?;
         let (_permit, lease) = self.admit(Class::Generate, &incoming, context).await?;
         let received = self.receive(incoming, lease, context).await?;
-        let mut workspace = received.settle(&self.defaults)?;
+        let workspace = received.settle(&self.defaults)?;
+        let mut workspace = workspace.with_git_credentials(context);
         if let Some(init) = &plugin.init {
             workspace.run(init, (Phase::Init, self.converter.room()), context).await?;
         }
@@ -288,6 +292,9 @@ impl Pipeline {
         self.volume.wait("the request did not start", wait.instant()).await?;
         let permit = self.permit(class, incoming, context).await?;
         let mut general = self.budget.borrow().each.bounds(&self.defaults.bounds);
+        if class == Class::Generate && context.plugin.provide_git_credentials {
+            general.read.push(self.defaults.helper.program.clone());
+        }
         general.read = self.present(general.read).await;
         let bounds = command::bounds((&general, &self.defaults.inherited), &context.plugin);
         let wait = context.deadline.before_reading(incoming.unread(self.limits));

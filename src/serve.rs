@@ -45,14 +45,15 @@ use crate::{
     config::{self, Http, Serve},
     container::{OomCounter, raise_descriptors},
     event::{self, Event},
-    grpc::{Binder, Common, Drains, Room},
+    grpc::{Binder, Common, Drains, Room, relay},
     loader::{NoSnapshot, Prompt},
     log::{self, LogControl},
     metrics::Metrics,
     plugin::PluginName,
     recent::Recent,
     request::{
-        ArchiveLimits, CommandDefaults, Converter, MatchCache, Names, Pipeline, Reach,
+        ArchiveLimits, CommandDefaults, Converter, CredentialHelper, MatchCache, Names, Pipeline,
+        Reach,
         admission::{Admission, Lanes},
     },
     shutdown::Shutdown,
@@ -347,6 +348,7 @@ fn pipeline(
             reach,
             budget,
             oom: OomCounter::find(),
+            helper: CredentialHelper { program: config::program(), relay },
         }),
     }
 }

@@ -92,6 +92,11 @@ pub enum ClientError {
 pub struct Refusal(Box<Status>);
 
 impl Refusal {
+    /// The code of the answer.
+    pub(super) fn code(&self) -> Code {
+        self.0.code()
+    }
+
     /// Exit code of a program that got this answer: 5 if the plugin failed, 6 for
     /// a deadline, 7 if the sandbox or the server failed.
     #[must_use]
@@ -158,7 +163,7 @@ impl Client {
     }
 }
 
-async fn channel(socket: &Path) -> Result<Channel, ClientError> {
+pub(super) async fn channel(socket: &Path) -> Result<Channel, ClientError> {
     let path = socket.to_owned();
     let connector = service_fn(move |_| {
         let path = path.clone();

@@ -26,6 +26,11 @@ pub mod version {
     tonic::include_proto!("version");
 }
 
+/// Git credentials.
+pub mod askpass {
+    tonic::include_proto!("askpass");
+}
+
 /// Health checking.
 pub mod health {
     tonic::include_proto!("grpc.health.v1");

@@ -78,7 +78,9 @@ mod tests {
     use cmp_sandbox::Redactor;
     use tokio::sync::watch;
 
-    use crate::{budget::Budget, container::OomCounter, plugin};
+    use crate::{
+        budget::Budget, container::OomCounter, plugin, request::git_credentials::CredentialHelper,
+    };
 
     fn defaults() -> CommandDefaults {
         CommandDefaults {
@@ -103,6 +105,7 @@ mod tests {
             reach: Arc::default(),
             budget: watch::channel(Budget::default()).1,
             oom: OomCounter::default(),
+            helper: CredentialHelper { program: "/bin/x".into(), relay: |_, _| Box::pin(async {}) },
         }
     }
 

@@ -16,8 +16,10 @@ use tracing::warn;
 use super::{
     captured::{Captured, OutputRoom},
     command::CommandSettings,
+    command_clock::{CommandClock, timeout_passed},
     deadline::{Deadline, DeadlinePassed},
     excess::Excess,
+    git_credentials::{Asker, CredentialHelper, GitCredentials},
     hint::{Evidence, Hint, Reach},
     incoming::RequestHeader,
     memory::NoMemory,
@@ -27,12 +29,8 @@ use super::{
     said::Said,
 };
 use crate::{
-    budget::Budget,
-    container::OomCounter,
-    metrics::RequestLimit,
-    plugin::CommandLine,
-    settings::{EXEC_TIMEOUT, OUTPUT},
-    volume::LastSpace,
+    budget::Budget, container::OomCounter, metrics::RequestLimit, plugin::CommandLine,
+    settings::OUTPUT, volume::LastSpace,
 };
 
 /// An archive that has arrived completely and has the stated checksum.
@@ -50,6 +48,8 @@ pub struct Workspace {
     application: AppPath,
     environment: Vec<Bytes>,
     defaults: Arc<CommandDefaults>,
+    /// Credentials that the commands may ask for.
+    credentials: Option<Arc<GitCredentials>>,
     /// Kept as long as the files.
     _turn: Option<LastSpace>,
 }
@@ -72,6 +72,8 @@ pub struct CommandDefaults {
     pub bounds: Bounds,
     /// Paths and ports that the sandbox lets commands reach.
     pub reach: Arc<Reach>,
+    /// Answers git's questions for credentials.
+    pub helper: CredentialHelper,
     /// Shares of all requests together, whose origins errors name.
     pub budget: watch::Receiver<Budget>,
     /// Processes that the kernel has killed for lack of memory.
@@ -104,7 +106,8 @@ impl Received {
         environment.push([b"ARGOCD_APP_TARBALL_REL_PATH=", relative].concat().into());
         let defaults = Arc::clone(defaults);
         let Self { lease, turn, .. } = self;
-        Workspace { lease, application, environment, defaults, _turn: turn }
+        let credentials = None;
+        Workspace { lease, application, environment, defaults, credentials, _turn: turn }
     }
 }
 
@@ -203,6 +206,19 @@ pub enum RunError {
 }
 
 impl Workspace {
+    /// Lets the commands ask for the git credentials that the repo-server offers.
+    #[must_use]
+    pub(super) fn with_git_credentials(mut self, context: &RequestContext) -> Self {
+        if context.plugin.provide_git_credentials {
+            let redactor = Arc::clone(&context.redactor);
+            let asker = Asker { user: self.lease.uid(), redactor };
+            let helper = &self.defaults.helper;
+            let taken = GitCredentials::take(&mut self.environment, helper, asker);
+            self.credentials = taken.map(Arc::new);
+        }
+        self
+    }
+
     /// Runs a command in the application's directory and returns its whole
     /// standard output.
     pub(super) async fn run(
@@ -217,7 +233,7 @@ impl Workspace {
         }
         let CommandSettings { inherited, max_output } =
             CommandSettings::new(&self.defaults, &context.plugin);
-        let command = Command {
+        let command = |ask_pass| Command {
             words: line.words().map(|word| Bytes::copy_from_slice(word.as_bytes())).collect(),
             inherited,
             environment: self.environment.clone(),
@@ -227,10 +243,12 @@ impl Workspace {
             max_output,
             room: Arc::clone(&room) as Arc<dyn Room>,
             redactor: Arc::clone(&context.redactor),
+            ask_pass,
         };
         let killed = self.defaults.oom.read();
         let clock = CommandClock::start(self.defaults.timeout, context);
-        let output = self.lease.run(command, clock.instant).await;
+        let run = |place| self.lease.run(command(place), clock.instant);
+        let output = GitCredentials::answer_while(self.credentials.as_ref(), run).await;
         let bounds = self.lease.bounds();
         let output = output.map_err(|error| RunError::not_run(error, bounds, &self.defaults))?;
         if output.termination == Termination::Deadline
@@ -310,48 +328,6 @@ fn exceeded(end: Termination) -> Option<RequestLimit> {
         },
         Termination::Exit(_) | Termination::Signal { .. } | Termination::Deadline => None,
     }
-}
-
-/// The time at which a command must end.
-#[derive(Clone, Copy, Debug)]
-struct CommandClock {
-    instant: Option<Instant>,
-    deadline: Deadline,
-    /// The command's own timeout, if it passes before the deadline.
-    timeout: Option<Duration>,
-}
-
-impl CommandClock {
-    /// Starts the clock of a command. A plugin's own timeout is part of the
-    /// deadline, and replaces `timeout`.
-    fn start(timeout: Option<Duration>, context: &RequestContext) -> Self {
-        let deadline = context.deadline;
-        let timeout = timeout.filter(|_| context.plugin.limits.timeout.is_none());
-        let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let is_earlier = |end: &Instant| deadline.instant().is_none_or(|at| *end < at);
-        match end.filter(is_earlier) {
-            Some(end) => Self { instant: Some(end), deadline, timeout },
-            None => Self { instant: deadline.instant(), deadline, timeout: None },
-        }
-    }
-
-    /// The error of a command that was stopped by this clock.
-    fn passed(self, command: String, said: Box<Said>, after: Duration) -> RunError {
-        let deadline = self.deadline;
-        match self.timeout {
-            Some(limit) => RunError::Timeout { command, said, after, limit },
-            None => RunError::Deadline { command, said, after, deadline },
-        }
-    }
-}
-
-fn timeout_passed(limit: Duration) -> String {
-    let flag = EXEC_TIMEOUT.raise(false);
-    format!(
-        "the command's timeout of {:.1}s passed: {flag} (or $ARGOCD_EXEC_TIMEOUT), or give the \
-         plugin a spec.limits.timeout",
-        limit.as_secs_f64()
-    )
 }
 
 /// Returns the output of a successful command, or else the error.

@@ -8,6 +8,7 @@ mod caches;
 mod clocks;
 mod encrypted;
 mod errors;
+mod git_credentials;
 mod healing;
 mod home;
 mod limits;

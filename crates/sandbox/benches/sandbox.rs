@@ -199,6 +199,7 @@ fn command() -> Command {
         max_output: 1 << 20,
         room: Arc::new(Unlimited),
         redactor: Arc::default(),
+        ask_pass: None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The supervisor's side of the sandbox: starts the spawner, leases UIDs and
 //! workspaces, sends archives, runs commands and captures their output.
 
+mod ask_pass;
 mod bounds;
 mod capture;
 mod consumption;
@@ -20,6 +21,7 @@ mod trial;
 mod unpack;
 
 pub use self::{
+    ask_pass::{AskPass, AskPassPlace},
     bounds::{Bounds, Cache, Caches, Network},
     consumption::{Consumption, RequestUsage},
     excerpt::Excerpt,

@@ -19,16 +19,18 @@ mod worker;
 
 pub use self::{
     client::{
-        Abilities, Bounds, Cache, Caches, Command, Consumption, Excerpt, FIRST_OUTPUT, Health,
-        Lease, Link, Network, NoLease, NotProven, NotRun, NotStarted, NotUnpacked, OUTPUT_TARGET,
-        Output, Redactor, RequestUsage, Room, SPAWNER, Setup, Shortfall, Spawner, SpawnerGone,
-        SpawnerProcess, Termination, Unconfined, Unpacked, Unpacking, Usage,
+        Abilities, AskPass, AskPassPlace, Bounds, Cache, Caches, Command, Consumption, Excerpt,
+        FIRST_OUTPUT, Health, Lease, Link, Network, NoLease, NotProven, NotRun, NotStarted,
+        NotUnpacked, OUTPUT_TARGET, Output, Redactor, RequestUsage, Room, SPAWNER, Setup,
+        Shortfall, Spawner, SpawnerGone, SpawnerProcess, Termination, Unconfined, Unpacked,
+        Unpacking, Usage,
     },
     kernel::privilege::{NotDropped, drop_privileges},
     readable::Readable,
     spawner::spawner_main,
     wire::{
         account::Account,
+        ask_pass::ANSWERS,
         exceeded::ExceededLimit,
         shortage::Need,
         skeleton::{HomePart, Skeleton},

@@ -6,6 +6,7 @@
 //! are ordered so that each still has the rights it needs. Only then does the
 //! worker read its plan.
 
+mod ask_pass;
 mod beneath;
 mod canary;
 mod environment;
@@ -179,7 +180,8 @@ impl<'j> Job<'j> {
         let caches = environment::caches(self.tenant, &plan.caches);
         match &plan.task {
             Some(Task::Run(task)) => {
-                let (owner, socket) = ((self.tenant, caches.as_slice()), &self.channels.socket);
+                let owner = (context.tier, self.tenant, caches.as_slice());
+                let socket = &self.channels.socket;
                 let never: Infallible = run::become_command(&confined, owner, task, socket)?;
                 match never {}
             }

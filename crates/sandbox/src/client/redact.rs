@@ -5,12 +5,16 @@
 //! value that a program encodes, splits or prints over several lines is not
 //! recognised.
 
-use std::{fmt, ops::Range};
+use std::{
+    fmt,
+    ops::Range,
+    sync::{Arc, PoisonError, RwLock},
+};
 
 use memchr::{memchr, memmem};
 
 /// Parts of names of variables that hold credentials.
-const CREDENTIALS: [&str; 10] = [
+const CREDENTIALS: [&str; 11] = [
     "PASSWORD",
     "PASSWD",
     "PASSPHRASE",
@@ -21,7 +25,11 @@ const CREDENTIALS: [&str; 10] = [
     "_KEY",
     "NONCE",
     "COOKIE",
+    HEADER,
 ];
+
+/// End of names of variables that hold a header of HTTP.
+const HEADER: &str = "AUTH_HEADER";
 
 /// Ends of names of variables that only describe a credential or point to it.
 const REFERENCES: [&str; 8] =
@@ -39,6 +47,9 @@ pub(super) const MAX_LENGTH: usize = 4096;
 /// variables.
 const MAX_SECRETS: usize = 256;
 
+/// Most values that a request learns while it runs.
+const MAX_LEARNED: usize = 16;
+
 /// Replacement for a credential.
 const MASK: &str = "***";
 
@@ -46,17 +57,20 @@ const MASK: &str = "***";
 #[derive(Clone, Default)]
 pub struct Redactor {
     secrets: Vec<Box<[u8]>>,
+    /// Values that were not known at first.
+    learned: Arc<RwLock<Vec<Box<[u8]>>>>,
 }
 
 impl Redactor {
     /// Returns a redactor that also masks credentials among these `NAME=VALUE`
-    /// entries.
+    /// entries. It learns for itself.
     #[must_use]
     pub fn with<'e>(&self, entries: impl IntoIterator<Item = &'e [u8]>) -> Self {
-        self.with_values(entries.into_iter().filter_map(credential))
+        let learned = Arc::default();
+        Self { learned, ..self.with_values(entries.into_iter().filter_map(credential)) }
     }
 
-    /// Returns a redactor that also masks these values.
+    /// Returns a redactor that also masks these values. Both learn together.
     #[must_use]
     pub fn with_values<'v>(&self, values: impl IntoIterator<Item = &'v [u8]>) -> Self {
         let mut secrets = self.secrets.clone();
@@ -65,7 +79,20 @@ impl Redactor {
         secrets.sort_unstable_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         secrets.dedup();
         secrets.truncate(MAX_SECRETS);
-        Self { secrets }
+        Self { secrets, learned: Arc::clone(&self.learned) }
+    }
+
+    /// Masks another value from now on, also in clones of this redactor. The oldest
+    /// learned values are forgotten if there are too many.
+    pub fn learn(&self, value: &[u8]) {
+        let mut learned = self.learned.write().unwrap_or_else(PoisonError::into_inner);
+        for piece in pieces(value) {
+            if !learned.contains(&piece) {
+                learned.push(piece);
+            }
+        }
+        let excess = learned.len().saturating_sub(MAX_LEARNED);
+        learned.drain(..excess);
     }
 
     /// Returns the text with credentials masked.
@@ -93,7 +120,8 @@ impl Redactor {
     #[must_use]
     pub fn spans(&self, text: &[u8]) -> Vec<Range<usize>> {
         let mut found = users(text);
-        for secret in &self.secrets {
+        let learned = self.learned.read().unwrap_or_else(PoisonError::into_inner);
+        for secret in self.secrets.iter().chain(learned.iter()) {
             found.extend(memmem::find_iter(text, secret).map(|at| at..at + secret.len()));
         }
         found.sort_unstable_by_key(|span| span.start);
@@ -111,7 +139,8 @@ impl Redactor {
 impl fmt::Debug for Redactor {
     /// Shows only how many values are known.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Redactor").field("secrets", &self.secrets.len()).finish()
+        let known = self.secrets.len();
+        formatter.debug_struct("Redactor").field("secrets", &known).finish_non_exhaustive()
     }
 }
 
@@ -121,7 +150,10 @@ fn credential(entry: &[u8]) -> Option<&[u8]> {
     let name = String::from_utf8_lossy(name).to_ascii_uppercase();
     let speaks = CREDENTIALS.iter().any(|word| name.contains(word));
     let refers = REFERENCES.iter().any(|end| name.ends_with(end));
-    (speaks && !refers).then(|| value.get(1..).unwrap_or_default())
+    let value = value.get(1..).unwrap_or_default();
+    // `Authorization: Bearer TOKEN`
+    let last = || value.rsplit(|byte| *byte == b' ').next().unwrap_or_default();
+    (speaks && !refers).then(|| if name.ends_with(HEADER) { last() } else { value })
 }
 
 /// Splits a value into the pieces to search for. Programs print values line by
@@ -199,9 +231,31 @@ mod tests {
     }
 
     #[test]
+    fn the_token_of_a_header_is_masked() {
+        let redactor = redactor(&["ARGOCD_GIT_BEARER_AUTH_HEADER=Authorization: Bearer abcdefgh"]);
+        assert_eq!(redactor.text("Authorization: abcdefgh"), "Authorization: ***");
+    }
+
+    #[test]
     fn overlapping_values_become_one_mask() {
         let redactor = redactor(&["A_TOKEN=abcdef", "B_TOKEN=cdefgh", "C_TOKEN=abcdefgh"]);
         assert_eq!(redactor.text("xabcdefghx"), "x***x");
+    }
+
+    #[test]
+    fn learned_values_are_masked_from_then_on() {
+        let redactor = redactor(&["A_TOKEN=abcdef"]);
+        let clone = redactor.with_values([&b"abcdef"[..]]);
+        let other = redactor.with([&b"B_TOKEN=x"[..]]);
+        assert_eq!(clone.text("abcdef hunter22"), "*** hunter22");
+        redactor.learn(b"hunter22");
+        assert_eq!(clone.text("abcdef hunter22"), "*** ***");
+        assert_eq!(other.text("abcdef hunter22"), "*** hunter22");
+        for number in 0..100 {
+            redactor.learn(format!("value{number:06}").as_bytes());
+        }
+        assert_eq!(redactor.text("value000099 hunter22"), "*** hunter22");
+        assert_eq!(redactor.learned.read().unwrap().len(), MAX_LEARNED);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use thiserror::Error;
 use tokio::{net::unix::pipe, time::timeout_at};
 
 use super::{
+    ask_pass::{AskPass, AskPassPlace},
     capture::Capture,
     excerpt::Excerpt,
     handle::{Unconfined, WorkerHandle, cannot},
@@ -32,6 +33,12 @@ use crate::{
 /// helps to explain the failure, but the answer must meet the client's
 /// deadline.
 const STOP_WAIT: Duration = Duration::from_millis(40);
+
+/// Outputs of a command.
+const OUTPUTS: usize = 2;
+
+/// A command that has started.
+type Begun = (RawUsage, [pipe::Receiver; OUTPUTS], Option<AskPass>);
 
 /// A command and its environment.
 #[derive(Clone, Debug)]
@@ -55,6 +62,8 @@ pub struct Command {
     pub room: Arc<dyn Room>,
     /// Credentials to mask in standard error.
     pub redactor: Arc<Redactor>,
+    /// The place to ask for git credentials, if the command may.
+    pub ask_pass: Option<AskPassPlace>,
 }
 
 /// The result of a command that ran.
@@ -149,6 +158,7 @@ impl Lease {
         let started = Instant::now();
         let (max_output, redactor) = (command.max_output, Arc::clone(&command.redactor));
         let room = Granted::new(Arc::clone(&command.room));
+        let opened = command.ask_pass.as_ref().map(|place| place.opened.clone());
         self.begin();
         let task = Task::Run(command.into());
         let mut worker = match self.take_worker() {
@@ -160,7 +170,7 @@ impl Lease {
             Some(deadline) => timeout_at(deadline.into(), streams(&mut worker)).await.ok(),
             None => Some(streams(&mut worker).await),
         };
-        let (used, streams) = match begun {
+        let (used, streams, ask_pass) = match begun {
             Some(Ok(begun)) => begun,
             None => return Ok(Output::before_start(Termination::Deadline, started.elapsed())),
             Some(Err(NotRun::Unconfined(error))) if error.is_killed() => {
@@ -170,6 +180,10 @@ impl Lease {
             }
             Some(Err(error)) => return Err(error),
         };
+        if let (Some(opened), Some(ask_pass)) = (opened, ask_pass) {
+            // It is the only message, and fits if anybody listens.
+            let _ = opened.try_send(ask_pass);
+        }
         // Not earlier: before the command starts, the worker's process is
         // closed to the meter.
         let _ = self.send(Outgoing::Watch { lease: self.id() }).await;
@@ -201,17 +215,20 @@ impl Lease {
 }
 
 /// Returns the read ends of the command's standard output and standard error,
-/// and the usage of its process before the command.
-async fn streams(worker: &mut WorkerHandle) -> Result<(RawUsage, [pipe::Receiver; 2]), NotRun> {
+/// the usage of its process before the command, and the place at which it asks for
+/// git credentials.
+async fn streams(worker: &mut WorkerHandle) -> Result<Begun, NotRun> {
     match worker.reply().await.map_err(cannot("receive a worker's reply"))? {
-        Some((Answer::Running(used), descriptors)) => {
+        Some((Answer::Running(used), mut descriptors)) => {
+            let further = descriptors.split_off(descriptors.len().min(OUTPUTS));
             let pipes: Vec<_> = descriptors
                 .into_iter()
                 .map(pipe::Receiver::from_owned_fd)
                 .collect::<Result<_, _>>()
                 .map_err(cannot("read a command's output"))?;
             let missing = |_| cannot("read a command's output")("a pipe is missing");
-            Ok((used, pipes.try_into().map_err(missing)?))
+            let ask_pass = AskPass::of(further).map_err(cannot("open the place of questions"))?;
+            Ok((used, pipes.try_into().map_err(missing)?, ask_pass))
         }
         Some((answer, _)) => Err(failure(answer)),
         None => Err(worker.unexpected_end().await.into()),
@@ -237,6 +254,7 @@ impl From<Command> for RunTask {
             search: command.search,
             directory: Bytes::copy_from_slice(command.directory.as_os_str().as_bytes()),
             preserve_file_mode: command.preserve_file_mode,
+            ask_pass: command.ask_pass.map(|place| place.variable).unwrap_or_default(),
         }
     }
 }

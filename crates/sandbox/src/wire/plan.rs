@@ -129,6 +129,9 @@ pub(crate) struct RunTask {
     /// Files of the repository may be executable. Used for a better error text.
     #[prost(bool, tag = "6")]
     pub(crate) preserve_file_mode: bool,
+    /// Variable for the path at which to ask for git credentials; empty for none.
+    #[prost(string, tag = "7")]
+    pub(crate) ask_pass: String,
 }
 
 /// Message from a worker to the supervisor.
@@ -141,7 +144,8 @@ pub(crate) struct Reply {
 #[derive(Clone, PartialEq, Oneof)]
 pub(crate) enum Answer {
     /// The command is about to be executed. The read ends of its stdout and
-    /// stderr come with this message, and the usage of the process so far. If
+    /// stderr come with this message, then the supervisor's ends of the place
+    /// to ask for git credentials, and the usage of the process so far. If
     /// `execve` fails, another reply follows.
     #[prost(message, tag = "1")]
     Running(RawUsage),

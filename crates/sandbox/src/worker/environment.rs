@@ -107,7 +107,7 @@ fn shared_name() -> String {
     account.name_in(&accounts).map_or_else(|| account.name(), str::to_owned)
 }
 
-fn entry(name: &str, value: &OsStr) -> Bytes {
+pub(super) fn entry(name: &str, value: &OsStr) -> Bytes {
     [name.as_bytes(), b"=", value.as_bytes()].concat().into()
 }
 

@@ -20,12 +20,15 @@ use nix::{
     unistd::{chdir, dup2_stderr, dup2_stdin, dup2_stdout, execve, fchdir, pipe2},
 };
 
-use super::{Confined, JobError, REPOSITORY, Tenant, beneath, environment, lookup, step};
+use super::{
+    Confined, JobError, REPOSITORY, Tenant, ask_pass::AskPass, beneath, environment, lookup, step,
+};
 use crate::{
     kernel::limits,
     wire::{
         channel,
         plan::{self, Answer, Reply, RunTask},
+        tier::Tier,
     },
 };
 
@@ -33,12 +36,16 @@ use crate::{
 /// output pipes.
 pub(super) fn become_command(
     confined: &Confined,
-    (tenant, caches): (&Tenant, &[Bytes]),
+    (tier, tenant, caches): (Tier, &Tenant, &[Bytes]),
     task: &RunTask,
     socket: &UnixStream,
 ) -> Result<Infallible, JobError> {
     let arguments = words(task)?;
-    let variables = environment::compose(tenant, [&task.inherited, caches, &task.environment])
+    let ask_pass = (!task.ask_pass.is_empty()).then(|| AskPass::open(tier, tenant, &task.ask_pass));
+    let ask_pass = ask_pass.transpose().map_err(step("make a place to ask for git credentials"))?;
+    let mut request = task.environment.clone();
+    request.extend(ask_pass.iter().map(|place| place.variable.clone()));
+    let variables = environment::compose(tenant, [&task.inherited, caches, &request])
         .map_err(JobError::Command)?;
     let program = task.words.first().map(AsRef::as_ref).unwrap_or_default();
     // Before changing the directory: programs of the repository must not be
@@ -49,7 +56,7 @@ pub(super) fn become_command(
     let repository = openat(confined.workspace(), REPOSITORY, DIRECTORY, Mode::empty())
         .map_err(step("open the repository"))?;
     enter(&repository, &task.directory).map_err(failed)?;
-    connect(socket)?;
+    connect(socket, ask_pass.as_ref().map(|place| &*place.descriptors).unwrap_or_default())?;
     let path = CString::new(path.as_os_str().as_bytes());
     let path = path.map_err(|_nul| JobError::Command("exec: invalid argument".to_owned()))?;
     execve(&path, &arguments, &variables).map_err(failed)
@@ -75,14 +82,14 @@ fn words(task: &RunTask) -> Result<Vec<CString>, JobError> {
 
 /// Creates the pipes after switching the UID. The tenant then owns them and can
 /// open `/dev/stderr`.
-fn connect(socket: &UnixStream) -> Result<(), JobError> {
+fn connect(socket: &UnixStream, further: &[OwnedFd]) -> Result<(), JobError> {
     let pipes = "connect the command's output";
     let (stdout, into_stdout) = pipe2(OFlag::O_CLOEXEC).map_err(step(pipes))?;
     let (stderr, into_stderr) = pipe2(OFlag::O_CLOEXEC).map_err(step(pipes))?;
     let used = limits::used().map_err(step(pipes))?;
     let running = plan::frame(&Reply { answer: Some(Answer::Running(used)) });
-    channel::send_bytes(socket, &running, &[stdout.as_fd(), stderr.as_fd()])
-        .map_err(step(pipes))?;
+    let sent: Vec<_> = [&stdout, &stderr].into_iter().chain(further).map(AsFd::as_fd).collect();
+    channel::send_bytes(socket, &running, &sent).map_err(step(pipes))?;
     let nothing = File::open("/dev/null").map_err(step("open /dev/null"))?;
     dup2_stdin(&nothing).map_err(step(pipes))?;
     dup2_stdout(&into_stdout).map_err(step(pipes))?;

@@ -1,0 +1,65 @@
+//! `git-ask-pass`: tells git the user name and the password of the repository, as
+//! Argo CD's program does.
+
+use std::{
+    ffi::OsStr,
+    io::{self, Write},
+};
+
+use thiserror::Error;
+
+use crate::{
+    config::{GitAskPass, NONCE},
+    grpc::{Answer, ClientError, ask},
+};
+
+/// Exit code of every failure, as Argo CD's.
+pub const FAILED: u8 = 20;
+
+/// Reasons why git gets no answer. The first three texts are Argo CD's.
+#[derive(Debug, Error)]
+pub enum NotAnswered {
+    /// git passes the prompt alone.
+    #[error("expected 1 argument, got {0}")]
+    Arguments(usize),
+    /// The variable is missing: the repository needs no password, or the plugin
+    /// does not ask for credentials.
+    #[error("{NONCE} is not set")]
+    Nonce,
+    /// git asks for something else, such as an answer of ssh.
+    #[error("unknown credential type '{0}'")]
+    Prompt(String),
+    /// There is no answer.
+    #[error("{0}")]
+    Refused(#[from] ClientError),
+    /// The answer cannot be printed.
+    #[error("cannot print the answer: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// Prints the answer to git's prompt.
+pub async fn answer(question: &GitAskPass) -> Result<(), NotAnswered> {
+    let [prompt] = question.prompt.as_slice() else {
+        return Err(NotAnswered::Arguments(question.prompt.len()));
+    };
+    let nonce = question.nonce().ok_or(NotAnswered::Nonce)?;
+    let answer = ask(&question.socket(), nonce).await?;
+    let text = part(&answer, prompt)?;
+    let mut out = io::stdout().lock();
+    out.write_all(text)?;
+    Ok(out.write_all(b"\n")?)
+}
+
+fn part<'a>(
+    Answer { user, password }: &'a Answer,
+    prompt: &OsStr,
+) -> Result<&'a [u8], NotAnswered> {
+    let start = prompt.as_encoded_bytes();
+    if start.starts_with(b"Username") {
+        Ok(user)
+    } else if start.starts_with(b"Password") {
+        Ok(password)
+    } else {
+        Err(NotAnswered::Prompt(prompt.to_string_lossy().into_owned()))
+    }
+}

@@ -1,0 +1,147 @@
+//! Attempts to get credentials of another request.
+
+use std::{
+    fs,
+    os::unix::net::UnixStream,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{RepoServer, Site, usable};
+
+/// Time limit for a command to start.
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Asks as the variables say, prints what comes out of it, and always succeeds. A
+/// victim then waits for a file in its own directory, which never comes.
+const SCRIPT: &str = r#"
+if test -n "$ARGOCD_ENV_VICTIM"; then sleep 8; echo 'kind: Victim'; exit; fi
+ask() { ARGOCD_ASK_PASS_SOCK="$2" ARGOCD_GIT_ASKPASS_NONCE="$3" "$GIT_ASKPASS" Password 2>/dev/null || echo none; }
+echo 'kind: A'
+echo "place: $(ask 1 "$ARGOCD_ENV_PLACE" "$ARGOCD_ENV_NONCE")"
+echo "nonce: $(ask 2 "$ARGOCD_ASK_PASS_SOCK" "$ARGOCD_ENV_NONCE")"
+echo "raw: $(ask 3 "$ARGOCD_ASK_PASS_SOCK" "$ARGOCD_ENV_RAW")"
+echo "server: $(ask 4 "$ARGOCD_ENV_SERVER" "$ARGOCD_ENV_RAW")"
+echo "own: $(ask 5 "$ARGOCD_ASK_PASS_SOCK" "$ARGOCD_GIT_ASKPASS_NONCE")"
+"#;
+
+/// The variables of the process that has `ARGOCD_ENV_VICTIM` with this value.
+fn environment_of(victim: &str) -> Vec<String> {
+    let wanted = format!("ARGOCD_ENV_VICTIM={victim}");
+    let until = Instant::now() + TIMEOUT;
+    loop {
+        for entry in fs::read_dir("/proc").unwrap().flatten() {
+            let Ok(bytes) = fs::read(entry.path().join("environ")) else { continue };
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            let all: Vec<_> = text.split('\0').map(str::to_owned).collect();
+            if all.contains(&wanted) {
+                return all;
+            }
+        }
+        assert!(Instant::now() < until, "the victim does not start");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn value(environment: &[String], name: &str) -> String {
+    let found = environment.iter().find_map(|entry| entry.strip_prefix(name)?.strip_prefix('='));
+    found.unwrap_or_else(|| panic!("no {name}")).to_owned()
+}
+
+#[test]
+fn another_request_gets_only_its_own_password() {
+    for tier in usable().into_iter().filter(|tier| *tier != "none") {
+        let site = Site::new(tier, SCRIPT);
+        let known = [("nonce-7c1e", "victims-word"), ("nonce-9f20", "attackers-word")];
+        let repo_server = RepoServer::start(&site.bench.path(""), &known);
+        let mark = site.bench.path("").display().to_string();
+        let mut environment = repo_server.variables("nonce-7c1e");
+        environment.push(("ARGOCD_ENV_VICTIM".to_owned(), mark.clone()));
+        let (seen, answer) = thread::scope(|scope| {
+            let victim = scope.spawn(|| site.ask(environment).unwrap());
+            let seen = environment_of(&mark);
+            let mut attack = repo_server.variables("nonce-9f20");
+            let server = repo_server.socket().display().to_string();
+            for (name, told) in [
+                ("PLACE", value(&seen, "ARGOCD_ASK_PASS_SOCK")),
+                ("NONCE", value(&seen, "ARGOCD_GIT_ASKPASS_NONCE")),
+                ("RAW", "nonce-7c1e".to_owned()),
+                ("SERVER", server),
+            ] {
+                attack.push((format!("ARGOCD_ENV_{name}"), told));
+            }
+            let answer = site.ask(attack).unwrap();
+            assert!(!victim.is_finished(), "{tier}: the victim ended before the attack");
+            victim.join().unwrap();
+            (seen, answer)
+        });
+        let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
+        assert_eq!(answer["place"], "none", "{tier}: {answer}");
+        assert_eq!(answer["server"], "none", "{tier}: {answer}");
+        assert_eq!(answer["own"], "attackers-word", "{tier}: {answer}");
+        // Pipes take no nonce: only the request can open its own.
+        let expected = if tier == "landlock" { "attackers-word" } else { "none" };
+        assert_eq!([&answer["nonce"], &answer["raw"]], [expected; 2], "{tier}: {answer}");
+        let all = seen.join(" ");
+        assert!(!all.contains("nonce-7c1e") && !all.contains("reposerver"), "{tier}: {all}");
+        let place = value(&seen, "ARGOCD_ASK_PASS_SOCK");
+        assert!(UnixStream::connect(Path::new(&place)).is_err(), "{tier}: open after the end");
+    }
+}
+
+#[test]
+fn questions_are_bounded() {
+    // A question of 5 KB, and more questions than a request may ask.
+    let script = r#"
+echo 'kind: A'
+long=$(head -c 5000 /dev/zero | tr '\0' a)
+echo "long: $(ARGOCD_GIT_ASKPASS_NONCE=$long "$GIT_ASKPASS" Password 2>/dev/null || echo none)"
+if test -p "$ARGOCD_ASK_PASS_SOCK"; then
+    echo "first: $("$GIT_ASKPASS" Password || echo none)"
+    head -c 3000 /dev/zero > "$ARGOCD_ASK_PASS_SOCK"
+    while "$GIT_ASKPASS" Password >/dev/null 2>&1; do :; done
+fi
+"#;
+    for tier in usable().into_iter().filter(|tier| ["uid", "landlock"].contains(tier)) {
+        let site = Site::new(tier, script);
+        let repo_server = RepoServer::start(&site.bench.path(""), &[("nonce-7c1e", "hunter22")]);
+        let answer = site.ask(repo_server.variables("nonce-7c1e")).unwrap();
+        let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
+        assert!(repo_server.asked() <= 1000, "{tier}: {}", repo_server.asked());
+        if tier == "landlock" {
+            assert_eq!(answer["first"], "hunter22", "{answer}");
+            let log = site.server.log();
+            assert!(log.contains("asked for git credentials 1000 times"), "{log}");
+        } else {
+            assert_eq!(answer["long"], "none", "{tier}: {answer}");
+        }
+    }
+}
+
+#[test]
+fn idle_connections_hold_up_no_other_request() {
+    let script = r#"
+if test -n "$ARGOCD_ENV_VICTIM"; then
+    perl -MIO::Socket::UNIX -e 'my @all = map { IO::Socket::UNIX->new($ENV{ARGOCD_ASK_PASS_SOCK}) } 1..50; sleep 6' >&2
+fi
+echo 'kind: A'
+test -n "$ARGOCD_ENV_VICTIM" || echo "own: $("$GIT_ASKPASS" Password)"
+"#;
+    for tier in usable().into_iter().filter(|tier| *tier == "uid") {
+        let site = Site::new(tier, script);
+        let known = [("nonce-7c1e", "hoarders-word"), ("nonce-9f20", "others-word")];
+        let repo_server = RepoServer::start(&site.bench.path(""), &known);
+        let mark = site.bench.path("").display().to_string();
+        let mut environment = repo_server.variables("nonce-7c1e");
+        environment.push(("ARGOCD_ENV_VICTIM".to_owned(), mark.clone()));
+        thread::scope(|scope| {
+            let hoarder = scope.spawn(|| site.ask(environment));
+            environment_of(&mark);
+            let answer = site.ask(repo_server.variables("nonce-9f20")).unwrap();
+            assert!(answer.contains("others-word"), "{answer}");
+            assert!(!hoarder.is_finished(), "the hoarder ended too early");
+            hoarder.join().unwrap().unwrap();
+        });
+    }
+}
