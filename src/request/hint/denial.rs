@@ -64,8 +64,20 @@ const ADDRESSES: [&str; 4] = ["dial tcp ", "connect eacces ", "connecting to ", 
 /// Refused accesses in a text, in its order.
 pub(super) fn denials(text: &str) -> Vec<Denial> {
     let connects = text.contains(".connect(");
-    let lines = text.lines().take(MAX_LINES);
-    lines.filter_map(|line| denial(line, &line.to_ascii_lowercase(), connects)).collect()
+    let text = unwrapped(text);
+    text.lines().filter_map(|line| denial(line, &line.to_ascii_lowercase(), connects)).collect()
+}
+
+/// The text without the line breaks of sops, which puts its errors into a column of
+/// 80 characters behind a bar.
+fn unwrapped(text: &str) -> String {
+    let mut joined = String::with_capacity(text.len());
+    for line in text.lines().take(MAX_LINES) {
+        let rest = line.trim_start().strip_prefix("| ");
+        joined.push(if rest.is_some() { ' ' } else { '\n' });
+        joined.push_str(rest.unwrap_or(line));
+    }
+    joined
 }
 
 /// Decides about one line. `connects` is true if another line calls connect(2).
@@ -301,6 +313,16 @@ mod tests {
         ] {
             assert_eq!(denials(line), [Denial::Absent("/srv/x".to_owned())], "{line}");
         }
+    }
+
+    #[test]
+    fn a_refusal_is_found_across_the_line_breaks_of_sops() {
+        let text = "Group 0: FAILED\n  age1x: FAILED\n    - | failed to load age identities: failed to \
+                    open\n      | SOPS_AGE_KEY_FILE file: open\n      | /srv/x: permission\n      | \
+                    denied\n\nRecovery failed because no master key\n";
+        assert_eq!(denials(text), [Denial::Path("/srv/x".to_owned())]);
+        let text = text.replace("permission", "no such file or").replace("denied", "directory");
+        assert_eq!(denials(&text), [Denial::Absent("/srv/x".to_owned())]);
     }
 
     #[test]
