@@ -8,6 +8,7 @@ mod definition_properties;
 mod diagnostics;
 mod doctor;
 mod entrances;
+mod examples;
 mod image;
 mod manifests;
 mod migrate;

@@ -2,7 +2,7 @@
 //! is available here.
 
 mod accounts;
-mod bench;
+pub(crate) mod bench;
 mod bundles;
 mod caches;
 mod clocks;

@@ -115,10 +115,15 @@ impl Bench {
 
     /// Renders with the running server.
     pub(crate) fn ask(&self, plugin: &str, arguments: &[&str]) -> Rendered {
+        self.ask_for("app", plugin, arguments)
+    }
+
+    /// Renders another application with the running server.
+    pub(crate) fn ask_for(&self, application: &str, plugin: &str, arguments: &[&str]) -> Rendered {
         let mut command = self.command("render");
         let socket = self.path("sockets").join(format!("{plugin}.sock"));
         command
-            .arg(self.path("app"))
+            .arg(self.path(application))
             .arg("--socket")
             .arg(socket)
             .args(["-o", "json"])
@@ -195,6 +200,13 @@ impl Rendered {
         let manifests: serde_json::Value = serde_json::from_str(&self.stdout).unwrap();
         let value = manifests[0][key].as_str();
         value.unwrap_or_else(|| panic!("no {key} in {}", self.stdout)).to_owned()
+    }
+
+    /// All manifests; panics if there is an error.
+    #[track_caller]
+    pub(crate) fn manifests(&self) -> Vec<serde_json::Value> {
+        assert_eq!(self.code, Some(0), "{}", self.stderr);
+        serde_json::from_str(&self.stdout).unwrap()
     }
 
     /// The error text; panics if there is none.

@@ -1,0 +1,8 @@
+{
+  service(name, port):: {
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { name: name },
+    spec: { ports: [{ port: port }] },
+  },
+}

@@ -1,0 +1,3 @@
+local web = import 'web.libsonnet';
+
+{ web: web.service('web', 80) }

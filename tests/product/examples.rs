@@ -1,0 +1,228 @@
+//! The definitions in `plugins.d`, with the real tools and their applications.
+
+mod shop;
+
+use std::{collections::BTreeSet, fs, path::Path, process::Command};
+
+use serde_json::Value;
+
+use self::shop::{Example, Shop, root};
+use crate::sandbox_settings::bench::tiers;
+
+/// The password in the encrypted Secrets.
+const PASSWORD: &str = "correct horse";
+
+/// Every definition, with a text that only its tool can have printed.
+const EXAMPLES: [Example; 14] = [
+    Example { contains: "Deployment", ..Example::of("concat") },
+    Example::of("script"),
+    Example {
+        arguments: &["--param", "greeting=welcome"],
+        variables: &[("PARAM_GREETING", "welcome")],
+        contains: "welcome",
+        ..Example::of("template")
+    },
+    Example {
+        programs: &["helm", "jq"],
+        arguments: &[
+            "--param",
+            "values-files[]=values-production.yaml",
+            "--param",
+            "values[image.tag]=v9",
+            "--param",
+            "values[annotations.example\\.com/team]=a b",
+            "--kube-version",
+            "1.34",
+            "--api-versions",
+            "monitoring.coreos.com/v1,apps/v1",
+        ],
+        variables: &[
+            (
+                "ARGOCD_APP_PARAMETERS",
+                r#"[{"name":"values-files","array":["values-production.yaml"]},{"name":"values","map":{"image.tag":"v9","annotations.example\\.com/team":"a b"}}]"#,
+            ),
+            ("KUBE_VERSION", "1.34"),
+            ("KUBE_API_VERSIONS", "monitoring.coreos.com/v1,apps/v1"),
+        ],
+        contains: r#""example.com/team":"a b""#,
+        ..Example::of("helm")
+    },
+    Example {
+        programs: &["kustomize", "helm", "sops", "age-keygen"],
+        contains: PASSWORD,
+        ..Example::of("kustomize")
+    },
+    Example {
+        programs: &["helmfile", "helm", "sops", "age-keygen"],
+        contains: PASSWORD,
+        ..Example::of("helmfile")
+    },
+    Example { programs: &["sops", "age-keygen"], contains: PASSWORD, ..Example::of("sops") },
+    Example { programs: &["jsonnet"], contains: "jsonnet-green", ..Example::of("jsonnet") },
+    Example { programs: &["tk"], contains: "Service", ..Example::of("tanka") },
+    Example { programs: &["cue"], contains: "cue-green", ..Example::of("cue") },
+    Example { programs: &["ytt"], contains: "ytt-443", ..Example::of("ytt") },
+    Example { programs: &["node"], contains: "cdk8s-green", ..Example::of("cdk8s") },
+    Example {
+        programs: &["envsubst"],
+        arguments: &["--env", "REGION=eu"],
+        variables: &[("ARGOCD_ENV_REGION", "eu")],
+        contains: r#""region":"eu""#,
+        ..Example::of("envsubst")
+    },
+    // Needs a Vault, and a token of a service account.
+    Example { programs: &["argocd-vault-plugin", "vault"], ..Example::of("argocd-vault-plugin") },
+];
+
+/// The names of all definitions.
+fn definitions() -> BTreeSet<String> {
+    let entries = fs::read_dir(root().join("plugins.d")).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
+    paths.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect()
+}
+
+fn only(name: &str) -> Shop {
+    Shop::new(&EXAMPLES.into_iter().filter(|example| example.name == name).collect::<Vec<_>>())
+}
+
+#[test]
+fn every_definition_has_an_application() {
+    let tested: BTreeSet<_> = EXAMPLES.iter().map(|example| example.name.to_owned()).collect();
+    assert_eq!(tested, definitions());
+    for name in tested {
+        assert!(root().join("plugins.d/examples").join(&name).is_dir(), "{name}");
+    }
+}
+
+#[test]
+fn a_sandbox_does_not_change_what_tools_print() {
+    // The plugin `script` prints the UID of the request.
+    let same = EXAMPLES.into_iter().filter(|example| example.name != "script");
+    let shop = Shop::new(&same.collect::<Vec<_>>());
+    let expected: Vec<_> = shop.examples.iter().map(|example| shop.run_plainly(example)).collect();
+    for tier in tiers() {
+        let _server = shop.serve(tier);
+        for (example, expected) in shop.examples.iter().zip(&expected) {
+            let manifests = shop.ask(example, example.arguments).manifests();
+            assert_eq!(&manifests, expected, "{tier}: {}", example.name);
+            let text = manifests.iter().map(ToString::to_string).collect::<String>();
+            assert!(text.contains(example.contains), "{tier}: {}: {text}", example.name);
+        }
+    }
+}
+
+#[test]
+fn values_of_a_chart_are_announced_and_take_effect() {
+    let shop = only("helm");
+    let Some(helm) = shop.examples.first() else { return };
+    let _server = shop.serve("none");
+    let announced = shop.announced(helm);
+    let named = |name: &str| announced.iter().find(|parameter| parameter["name"] == name);
+    assert_eq!(named("values-files").unwrap()["collectionType"], "array");
+    let values = &named("values").unwrap()["map"];
+    assert_eq!(values["image.tag"], "1.20");
+    assert_eq!(values["replicas"], "2");
+    assert_eq!(values["annotations.example\\.com/team"], "shop");
+    let manifest = &shop.ask(helm, &["--param", "values[replicas]=7"]).manifests()[0];
+    assert_eq!(manifest["spec"]["replicas"], 7);
+    let image = &manifest["spec"]["template"]["spec"]["containers"][0]["image"];
+    assert_eq!(image, "registry.example/web:1.20");
+}
+
+#[test]
+fn a_value_of_a_chart_cannot_become_an_option() {
+    let shop = only("helm");
+    let Some(helm) = shop.examples.first() else { return };
+    let _server = shop.serve("none");
+    let value = "values[image.tag]=v1\n--namespace=other";
+    let manifest = &shop.ask(helm, &["--param", value]).manifests()[0];
+    assert_eq!(manifest["metadata"]["namespace"], "default", "{manifest}");
+}
+
+/// A definition as people publish it: `find` succeeds although sops fails.
+const PUBLISHED: &str = "
+  generate:
+    command: [sh, -c]
+    args:
+      - |
+        export SOPS_AGE_KEY_FILE=/keys/age.txt
+        find . -name '*.enc.yaml' -exec sops --decrypt --in-place {} ';' -exec cat {} ';'
+        cat *.enc.yaml
+";
+
+#[test]
+fn a_key_must_be_named_and_nothing_encrypted_is_delivered_without_it() {
+    let shop = only("sops");
+    let Some(sops) = shop.examples.first() else { return };
+    let definition = fs::read_to_string(root().join("plugins.d/sops.yaml")).unwrap();
+    let without_key = definition.replace("    read: [/keys]\n", "");
+    assert_ne!(without_key, definition);
+    let (head, rest) = without_key.split_once("\n  generate:\n").unwrap();
+    let (_, tail) = rest.split_once("\n  sandbox:\n").unwrap();
+    let published = format!("{head}{PUBLISHED}  sandbox:\n{tail}");
+    for tier in tiers().into_iter().filter(|tier| *tier != "none") {
+        for (definition, reason) in [
+            (&without_key, "no master key was able to decrypt"),
+            (&published, "spec.limits.refuseEncrypted refuses this answer"),
+        ] {
+            shop.define("sops", definition);
+            let _server = shop.serve(tier);
+            let rendered = shop.ask(sops, &[]);
+            let error = rendered.error();
+            assert!(error.contains(reason), "{tier}: {error}");
+            assert!(!rendered.stdout.contains("ENC["), "{tier}: {}", rendered.stdout);
+        }
+    }
+}
+
+/// Applications that Argo CD renders itself: a chart, a kustomization with files
+/// for its plugins, Jsonnet, and manifests in directories.
+const OWN: [&[&str]; 4] = [
+    &["Chart.yaml", "values.yaml", "templates/deployment.yaml", "secrets.enc.yaml"],
+    &["kustomization.yaml", "deployment.yaml", "secret.enc.yaml", "base/kustomization.yaml"],
+    &["main.jsonnet", "jsonnetfile.json", "vendor/a.libsonnet", "lib/k.libsonnet"],
+    &["deployment.yaml", "service.yml", "a/b/configmap.json", "README.md", "values.yaml"],
+];
+
+/// The plugins of `plugins.d` that claim an application.
+fn claims(application: &Path) -> Vec<String> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
+    command.args(["match", "--isolation", "none", "--output", "json", "--plugins-dir"]);
+    let output = command.arg(root().join("plugins.d")).arg(application).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let rows: Vec<Value> = serde_json::from_slice(&output.stdout).expect(&stderr);
+    assert_eq!(rows.len(), EXAMPLES.len(), "{stderr}");
+    let failed = rows.iter().find(|row| row["verdict"].as_str().unwrap().starts_with("error"));
+    assert_eq!(failed, None);
+    let claiming = rows.iter().filter(|row| row["match"] == true);
+    let names = claiming.map(|row| row["plugin"].as_str().unwrap());
+    names.map(|name| name.trim_end_matches("-v1.0").to_owned()).collect()
+}
+
+#[test]
+fn no_definition_claims_what_argo_cd_renders_itself() {
+    for files in OWN {
+        let application = tempfile::TempDir::with_prefix("cmp-own-").unwrap();
+        for name in files {
+            let path = application.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "kind: ConfigMap\n").unwrap();
+        }
+        assert_eq!(claims(application.path()), Vec::<String>::new(), "{files:?}");
+    }
+}
+
+#[test]
+fn applications_are_claimed_by_their_own_plugin_alone() {
+    // Argo CD renders these applications itself unless they name the plugin.
+    let by_name_only = ["argocd-vault-plugin", "concat", "helm", "jsonnet"];
+    for name in definitions() {
+        let application = tempfile::TempDir::with_prefix("cmp-own-").unwrap();
+        shop::copy(&root().join("plugins.d/examples").join(&name), application.path());
+        if application.path().join("secret.plain").exists() {
+            fs::write(application.path().join("secret.enc.yaml"), "sops: {}\n").unwrap();
+        }
+        let expected: Vec<_> = if by_name_only.contains(&&*name) { vec![] } else { vec![name] };
+        assert_eq!(claims(application.path()), expected);
+    }
+}

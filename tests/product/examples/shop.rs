@@ -1,0 +1,259 @@
+//! Tools, keys, definitions and applications in one place.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::{
+    sandbox_settings::bench::{Bench, Rendered, Server},
+    skip::skip,
+};
+
+/// Tools that no package registry has in a form that a test can build in time. They
+/// are tested where somebody has put them into `target/tools/bin`.
+const ELSEWHERE: [&str; 5] = ["argocd-vault-plugin", "helmfile", "tk", "vault", "ytt"];
+
+/// Directories of the machine with tools that it has itself.
+const MACHINE: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Largest output of a tool.
+const MAX_OUTPUT: usize = 1 << 20;
+
+/// Takes the place of KSOPS if it is absent: prints what kustomize expects of it.
+const KSOPS: &str = "#!/bin/sh -eu
+cat > /dev/null
+printf 'apiVersion: config.kubernetes.io/v1\\nkind: ResourceList\\nitems:\\n'
+sops --decrypt secret.enc.yaml | sed '1s/^/- /; 2,$s/^/  /'
+";
+
+/// A definition and its application.
+#[derive(Clone, Copy)]
+pub(super) struct Example {
+    pub name: &'static str,
+    /// Programs that it needs.
+    pub programs: &'static [&'static str],
+    /// Arguments of `render`, and the variables that Argo CD makes of them.
+    pub arguments: &'static [&'static str],
+    pub variables: &'static [(&'static str, &'static str)],
+    /// A text in the manifests.
+    pub contains: &'static str,
+}
+
+/// All that the examples need, removed when this value is dropped.
+pub(super) struct Shop {
+    bench: Bench,
+    /// Those whose programs are here.
+    pub examples: Vec<Example>,
+}
+
+impl Example {
+    pub(super) const fn of(name: &'static str) -> Self {
+        Self { name, programs: &[], arguments: &[], variables: &[], contains: "" }
+    }
+}
+
+pub(super) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn tools() -> PathBuf {
+    root().join("target/tools")
+}
+
+/// True if a program is here; otherwise prints what lacks it.
+fn has(example: &Example, program: &str) -> bool {
+    let places = MACHINE.split(':').map(PathBuf::from).chain([tools().join("bin")]);
+    let is_here = places.into_iter().any(|place| place.join(program).is_file());
+    if !is_here {
+        let reason = format!("{} needs {program}: run tests/tools/build", example.name);
+        if ELSEWHERE.contains(&program) {
+            println!("skipped: {} needs {program}, which has no package", example.name);
+        } else {
+            skip(&reason);
+        }
+    }
+    is_here
+}
+
+impl Shop {
+    /// Sets up the examples whose programs are here.
+    pub(super) fn new(examples: &[Example]) -> Self {
+        let has_all = |example: &&Example| example.programs.iter().all(|it| has(example, it));
+        let examples: Vec<_> = examples.iter().filter(has_all).copied().collect();
+        let bench = Bench::new("", "true");
+        let (bin, modules) = (bench.path("bin"), bench.path("bin/node_modules"));
+        let path = format!("{}:{MACHINE}", bin.display());
+        let bench = bench.with("PATH", &path).with("NODE_PATH", modules.to_str().unwrap());
+        let shop = Self { bench, examples };
+        shop.provide_tools();
+        fs::remove_file(shop.bench.path("plugins/tried.yaml")).unwrap();
+        for example in &shop.examples {
+            let file = root().join(format!("plugins.d/{}.yaml", example.name));
+            shop.define(example.name, &fs::read_to_string(file).unwrap());
+            let application = root().join("plugins.d/examples").join(example.name);
+            copy(&application, &shop.bench.path("apps").join(example.name));
+        }
+        if shop.examples.iter().any(|example| example.programs.contains(&"sops")) {
+            shop.encrypt();
+        }
+        shop
+    }
+
+    /// Links the tools into a directory that every UID can enter.
+    fn provide_tools(&self) {
+        let bin = self.bench.path("bin");
+        fs::create_dir(&bin).unwrap();
+        for entry in fs::read_dir(tools().join("bin")).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            let link = bin.join(path.file_name().unwrap());
+            fs::hard_link(&path, &link).or_else(|_| fs::copy(&path, &link).map(drop)).unwrap();
+        }
+        if !bin.join("ksops").exists() {
+            fs::write(bin.join("ksops"), KSOPS).unwrap();
+            fs::set_permissions(bin.join("ksops"), fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let modules = tools().join("node/node_modules");
+        if modules.is_dir() {
+            copy(&modules, &bin.join("node_modules"));
+        }
+    }
+
+    /// Adds a definition; the directory of keys has another path here.
+    pub(super) fn define(&self, name: &str, definition: &str) {
+        let keys = self.bench.path("keys");
+        let definition = definition.replace("/keys", keys.to_str().unwrap());
+        fs::write(self.bench.path("plugins").join(format!("{name}.yaml")), definition).unwrap();
+    }
+
+    /// Makes a key, and encrypts the Secret of each application.
+    fn encrypt(&self) {
+        let keys = self.bench.path("keys");
+        fs::create_dir(&keys).unwrap();
+        let key = keys.join("age.txt");
+        self.run("age-keygen", &["-o", key.to_str().unwrap()]);
+        // As in a volume of Kubernetes.
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+        let public = self.run("age-keygen", &["-y", key.to_str().unwrap()]);
+        for example in &self.examples {
+            let application = self.bench.path("apps").join(example.name);
+            if let Some(plain) = application.join("secret.plain").to_str()
+                && fs::exists(plain).unwrap()
+            {
+                let public = public.trim();
+                let format = ["--input-type", "yaml", "--output-type", "yaml"];
+                let regex = ["--encrypted-regex", "^(data|stringData)$"];
+                let all = ["--encrypt", "--age", public].into_iter().chain(format).chain(regex);
+                let encrypted = self.run("sops", &all.chain([plain]).collect::<Vec<_>>());
+                fs::write(application.join("secret.enc.yaml"), encrypted).unwrap();
+            }
+        }
+    }
+
+    /// A command with the variables of the sidecar.
+    fn command(&self, program: &str) -> Command {
+        let path = format!("{}:{MACHINE}", self.bench.path("bin").display());
+        let found = path.split(':').map(|place| Path::new(place).join(program));
+        let mut command = Command::new(found.into_iter().find(|path| path.exists()).unwrap());
+        command.env_clear().env("PATH", &path).stdin(Stdio::null());
+        command.env("NODE_PATH", self.bench.path("bin/node_modules"));
+        command
+    }
+
+    fn run(&self, program: &str, arguments: &[&str]) -> String {
+        let output = self.command(program).args(arguments).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{program} {arguments:?}: {stderr}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Serves all definitions until the result is dropped.
+    pub(super) fn serve(&self, tier: &str) -> Server {
+        // The server before may have run as another user, and its sockets would look
+        // like those of this one.
+        for name in ["sockets", "work"] {
+            while fs::exists(self.bench.path(name)).unwrap() {
+                let _ = fs::remove_dir_all(self.bench.path(name));
+            }
+        }
+        self.bench.serve(tier, &[])
+    }
+
+    /// Renders the application of an example with the running server.
+    pub(super) fn ask(&self, example: &Example, arguments: &[&str]) -> Rendered {
+        let application = format!("apps/{}", example.name);
+        self.bench.ask_for(&application, &self.plugin(example), arguments)
+    }
+
+    /// The definition of an example.
+    fn definition(&self, example: &Example) -> Value {
+        let file = self.bench.path("plugins").join(format!("{}.yaml", example.name));
+        let definition = cmp_yaml::to_json(&fs::read(file).unwrap()).unwrap();
+        serde_json::from_slice(&definition).unwrap()
+    }
+
+    /// The name of its plugin, with the version.
+    fn plugin(&self, example: &Example) -> String {
+        let version = self.definition(example)["spec"]["version"].as_str().map(str::to_owned);
+        version.map_or(example.name.to_owned(), |version| format!("{}-{version}", example.name))
+    }
+
+    /// The parameters that the running server announces.
+    pub(super) fn announced(&self, example: &Example) -> Vec<Value> {
+        let mut command = self.command(env!("CARGO_BIN_EXE_cmp-supervisor"));
+        command.arg("params").arg(self.bench.path("apps").join(example.name)).arg("--socket");
+        command.arg(self.bench.path("sockets").join(format!("{}.sock", self.plugin(example))));
+        let output = command.args(["--output", "json"]).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        serde_json::from_slice(&output.stdout).expect(&stderr)
+    }
+
+    /// The manifests that the definition's commands print without a sandbox.
+    pub(super) fn run_plainly(&self, example: &Example) -> Vec<Value> {
+        let definition = self.definition(example);
+        let place = TempDir::with_prefix("cmp-plain-").unwrap();
+        let application = place.path().join(example.name);
+        copy(&self.bench.path("apps").join(example.name), &application);
+        let mut stdout = Vec::new();
+        for phase in ["init", "generate"] {
+            let words = ["command", "args"].into_iter();
+            let words: Vec<_> = words
+                .flat_map(|key| definition["spec"][phase][key].as_array().into_iter().flatten())
+                .map(|word| word.as_str().unwrap())
+                .collect();
+            let Some((program, arguments)) = words.split_first() else { continue };
+            let mut command = match program.strip_prefix("./") {
+                Some(script) => self.command(application.join(script).to_str().unwrap()),
+                None => self.command(program),
+            };
+            command.args(arguments).current_dir(&application);
+            command.env("HOME", place.path()).env("TMPDIR", place.path());
+            command.env("ARGOCD_APP_NAME", example.name).env("ARGOCD_APP_NAMESPACE", "default");
+            let output = command.envs(example.variables.iter().copied()).output().unwrap();
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{} {phase}: {stderr}", example.name);
+            stdout = output.stdout;
+        }
+        let manifests = cmp_yaml::stream::stdout_manifests(&stdout, MAX_OUTPUT).unwrap();
+        manifests.iter().map(|manifest| serde_json::from_slice(manifest).unwrap()).collect()
+    }
+}
+
+/// Copies a directory with everything in it.
+pub(super) fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        if from.is_dir() {
+            copy(&from, &to);
+        } else {
+            fs::copy(&from, &to).unwrap();
+        }
+    }
+}
