@@ -22,6 +22,7 @@ pub(super) mod share;
 mod skeleton;
 mod tree;
 mod unpack;
+pub(super) mod view;
 mod watch;
 
 use std::{
@@ -41,13 +42,14 @@ pub(super) use self::watch::KILL_ORDER;
 use self::{
     identity::{Access, Confined},
     read_paths::ReadPath,
+    view::ViewSources,
 };
 pub use self::{lookup::look_up, read_paths::DEFINITIONS};
 pub(crate) use self::{read_paths::PathRules, skeleton::HomeContents};
 use crate::{
     kernel::{fork::SingleThreaded, policy::Policy},
     wire::{
-        message::JobKind,
+        message::{JobKind, RequestLimits},
         plan::{self, Answer, CanaryResult, Failed, Plan, Reply, Task},
         shared::SharedCaches,
         tier::Tier,
@@ -79,12 +81,16 @@ pub(super) struct Tenant {
     pub(super) workspace: PathBuf,
     /// Caches that it shares with other requests of the plugin.
     pub(super) shared: Option<SharedCaches>,
+    /// Limits of the request as a whole.
+    pub(super) limits: RequestLimits,
 }
 
 /// Names of the directories in a workspace.
 pub(super) const REPOSITORY: &str = "repo";
 pub(super) const HOME: &str = "home";
 pub(super) const TEMPORARY: &str = "tmp";
+/// The views of caches.
+const VIEWS: &str = "caches";
 
 /// Reasons why a job failed.
 #[derive(Debug)]
@@ -108,6 +114,8 @@ pub(super) struct Job<'j> {
     channels: Channels,
     /// Additional paths to read.
     read_paths: Vec<ReadPath>,
+    /// The caches to make views of.
+    views: Option<ViewSources>,
 }
 
 /// A worker's connections to the supervisor.
@@ -127,7 +135,8 @@ impl<'j> Job<'j> {
         kind: JobKind,
         channels: Channels,
     ) -> Self {
-        Self { context, tenant, kind, channels, read_paths: Vec::new() }
+        let views = ViewSources::open(context, tenant);
+        Self { context, tenant, kind, channels, read_paths: Vec::new(), views }
     }
 
     /// Runs in a child of the spawner and returns its exit code. Both lists are
@@ -164,6 +173,9 @@ impl<'j> Job<'j> {
 
     fn work(&mut self, context: &WorkerContext<'_>) -> Result<Answer, JobError> {
         let workspace = identity::assume(context, self.tenant, self.kind)?;
+        if let Some(views) = self.views.take() {
+            views.make(&self.tenant.workspace).map_err(step("make views of the caches"))?;
+        }
         let mut plan = self.next_plan()?;
         let access = Access { tenant: self.tenant, read_paths: &self.read_paths, plan: &plan };
         let confined = Confined::enter(context, workspace, access, &self.channels)?;

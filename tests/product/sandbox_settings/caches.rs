@@ -59,8 +59,10 @@ fn cache(bench: &Bench) -> PathBuf {
 fn files_of_one_request_are_there_for_the_next() {
     for tier in tiers() {
         let (bench, _server) = serve(tier);
-        assert_eq!(say(&bench, "tried", "echo one > file; id -u"), uid_of(&bench, tier));
-        assert_eq!(say(&bench, "tried", "cat file"), "one", "{tier}");
+        let uid = say(&bench, "tried", "echo one > file; id -u");
+        await_path(&cache(&bench).join("file"));
+        assert_eq!(uid, uid_of(&bench, tier));
+        says_eventually(&bench, "cat file", "one");
     }
 }
 
@@ -92,18 +94,79 @@ fn programs_in_a_cache_stay_executable() {
     }
 }
 
+/// Fills a cache as Helm does: directories with mode 0755, temporary files that
+/// are renamed, and files with mode 0644 that are written again in place.
+const FILL: &str = r"
+fill() {
+    for d in repository repository/charts; do
+        mkdir -m 0755 $d 2>/dev/null || test -d $d
+    done
+    sleep 0.3
+    t=$(mktemp repository/charts/t.XXXXXX) && echo chart > $t && chmod 0644 $t &&
+        mv -f $t repository/charts/a.tgz && echo index > repository/index.yaml &&
+        { test ! -O repository/index.yaml || chmod 0644 repository/index.yaml; } &&
+        cat repository/charts/a.tgz
+}
+";
+
 #[test]
-fn concurrent_requests_share_files_with_usual_modes() {
+fn a_cold_cache_is_filled_by_many_requests_at_once() {
+    for tier in tiers() {
+        let bench = Bench::new(SPEC, &format!("{FILL}{SCRIPT}"));
+        let _server = bench.serve(tier, &["--max-requests", "8"]);
+        for _ in 0..4 {
+            thread::scope(|scope| {
+                let clients: Vec<_> =
+                    (0..6).map(|_| scope.spawn(|| say(&bench, "tried", "fill"))).collect();
+                for client in clients {
+                    assert_eq!(client.join().unwrap(), "chart", "{tier}");
+                }
+            });
+        }
+        says_eventually(&bench, "cat repository/index.yaml; ls repository/charts", "index a.tgz");
+    }
+}
+
+#[test]
+fn files_of_concurrent_requests_are_in_the_cache_in_the_end() {
     for tier in tiers() {
         let (bench, _server) = serve(tier);
+        say(&bench, "tried", "mkdir d; echo old > d/f");
+        says_eventually(&bench, "cat d/f", "old");
         thread::scope(|scope| {
-            // Renamed into place, so that the other request never reads it empty.
-            let made = "mkdir d; echo one > d/t; mv d/t d/f; sleep 2; cat d/g";
-            let first = scope.spawn(|| say(&bench, "tried", made));
-            await_path(&cache(&bench).join("d/f"));
-            assert_eq!(say(&bench, "tried", "echo two > d/g; cat d/f"), "one", "{tier}");
-            assert_eq!(first.join().unwrap(), "two", "{tier}");
+            for name in ["a", "b"] {
+                let made = format!(
+                    "cat d/f; mkdir -m 0700 {name}; sleep 1; echo {name} > {name}/1; chmod 0600 \
+                     {name}/1; echo {name} > d/{name}"
+                );
+                let bench = &bench;
+                scope.spawn(move || assert_eq!(say(bench, "tried", &made), "old", "{tier}"));
+            }
         });
+        says_eventually(&bench, "cat d/f d/a d/b a/1 b/1", "old a b a b");
+    }
+}
+
+#[test]
+fn a_hostile_request_changes_only_what_it_could_change_anyway() {
+    for tier in tiers().into_iter().filter(|tier| *tier != "none") {
+        let (bench, _server) = serve(tier);
+        say(&bench, "tried", "mkdir d; echo old > d/f");
+        says_eventually(&bench, "cat d/f", "old");
+        let outside = bench.path("outside");
+        fs::write(&outside, "kept").unwrap();
+        let mode = fs::metadata(&outside).unwrap().mode();
+        let attack = format!(
+            "rm -r d; ln -s /etc d; ln -s {} l; mkfifo p; echo x > s; chmod 4755 s; mkdir z; echo \
+             x > z/y; chmod 0 z/y",
+            outside.display()
+        );
+        assert_eq!(say(&bench, "tried", &attack), "", "{tier}");
+        says_eventually(&bench, "echo *; cat d/f", "d l s z old");
+        let deep = "p=x; for i in $(seq 70); do p=$p/x; done; mkdir -p $p; echo x > new";
+        assert_eq!(say(&bench, "tried", &deep.replace('$', "$$")), "", "{tier}");
+        says_eventually(&bench, "echo *; cat d/f", "d l s z old");
+        assert_eq!(fs::metadata(&outside).unwrap().mode(), mode);
     }
 }
 
@@ -170,8 +233,8 @@ fn a_plugin_finds_all_its_caches() {
     for tier in tiers() {
         let rendered = bench.render(tier, &[]);
         let said = rendered.value("said");
-        assert!(said.contains("/_cmp_caches/tried/one "), "{tier}: {said}");
-        assert!(said.ends_with("/_cmp_caches/tried/two"), "{tier}: {said}");
+        assert!(said.contains("/caches/one "), "{tier}: {said}");
+        assert!(said.ends_with("/caches/two"), "{tier}: {said}");
     }
 }
 

@@ -18,13 +18,12 @@ use nix::{
     libc,
     unistd::{Gid, geteuid, setfsgid},
 };
-use rustix::fs::{XattrFlags, fsetxattr};
 use thiserror::Error;
 
 use super::{root, uid_pool::UidPool};
 use crate::wire::{
     message::Grants,
-    shared::{SharedCaches, is_file_name},
+    shared::{self, SharedCaches, is_file_name},
 };
 
 /// Name of the directory of all caches, below the work directory.
@@ -37,20 +36,9 @@ pub(super) const MODE: u32 = 0o711;
 /// Mode of an owner's directory: the group may enter and list it.
 const OWNER_MODE: u32 = 0o750;
 
-/// Mode of a cache: the group may do everything, and new files get the group.
-const CACHE_MODE: u32 = 0o2770;
-
 /// Mode of all directories in tiers without separate UIDs, which have no
 /// groups.
 const PRIVATE_MODE: u32 = 0o700;
-
-/// Default ACL `user::rwx group::rwx other::---` in the kernel's format. It
-/// replaces the umask, so that files created without an explicit mode are open
-/// to the group.
-const DEFAULT_ACL: [u8; 28] = [
-    2, 0, 0, 0, 1, 0, 7, 0, 255, 255, 255, 255, 4, 0, 7, 0, 255, 255, 255, 255, 32, 0, 0, 0, 255,
-    255, 255, 255,
-];
 
 /// Time between two measurements of the caches of an owner. A measurement reads
 /// the attributes of every file.
@@ -130,7 +118,7 @@ impl CacheRoot {
         let group = uids.map(|uids| self.group(owner, &directory, uids)).transpose()?;
         as_member(group, || {
             let (outer, inner) = match group {
-                Some(_) => (OWNER_MODE, CACHE_MODE),
+                Some(_) => (OWNER_MODE, shared::MODE),
                 None => (PRIVATE_MODE, PRIVATE_MODE),
             };
             make(&directory, outer, group)?;
@@ -194,11 +182,8 @@ fn make(path: &Path, mode: u32, group: Option<Gid>) -> Result<(), NoCache> {
     }
     if about.mode() & 0o7777 != mode {
         directory.set_permissions(Permissions::from_mode(mode)).map_err(io)?;
-        if mode == CACHE_MODE {
-            // Without ACLs, modes are corrected only at the end of each
-            // request.
-            let name = "system.posix_acl_default";
-            let _ = fsetxattr(&directory, name, &DEFAULT_ACL, XattrFlags::empty());
+        if mode == shared::MODE {
+            shared::open_new_files(&directory);
         }
     }
     Ok(())

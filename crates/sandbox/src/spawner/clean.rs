@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     kernel::privilege::drop_capabilities,
-    worker::{remove, share},
+    worker::{remove, share, view},
 };
 
 const NOTHING: i32 = 0;
@@ -121,6 +121,7 @@ fn end_files(
 ) -> Result<(), Errno> {
     let mut pause = || turns.pass();
     if let Some(HandOver { shared, since, measure }) = caches {
+        view::merge(&shared, (root, &duty.workspace), since, &mut pause)?;
         share::hand_on(&shared, share::Extent { since, measure }, &mut pause)?;
     }
     remove::contents(root, &duty.workspace, &mut pause)

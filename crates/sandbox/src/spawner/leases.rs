@@ -217,7 +217,8 @@ impl Leases {
         let Some(lease) = self.slots.lease_mut(index) else { return };
         lease.shared = shared.clone().or(lease.shared.take());
         let root = &self.prepared.root;
-        let tenant = Tenant { user, workspace: root.path.join(&lease.workspace), shared };
+        let workspace = root.path.join(&lease.workspace);
+        let tenant = Tenant { user, workspace, shared, limits: grants.limits };
         let context = WorkerContext {
             fork: self.fork,
             tier: self.prepared.tier,

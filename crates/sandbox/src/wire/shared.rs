@@ -1,8 +1,29 @@
 //! Directories that requests of one plugin share.
 
-use std::path::{Path, PathBuf};
+use std::{
+    os::fd::AsFd,
+    path::{Path, PathBuf},
+};
 
 use nix::unistd::Gid;
+use rustix::fs::{XattrFlags, fsetxattr};
+
+/// Mode of a cache: the group may do everything, and new files get the group.
+pub(crate) const MODE: u32 = 0o2770;
+
+/// Default ACL `user::rwx group::rwx other::---` in the kernel's format. It
+/// replaces the umask, so that files created without an explicit mode are open
+/// to the group.
+const DEFAULT_ACL: [u8; 28] = [
+    2, 0, 0, 0, 1, 0, 7, 0, 255, 255, 255, 255, 4, 0, 7, 0, 255, 255, 255, 255, 32, 0, 0, 0, 255,
+    255, 255, 255,
+];
+
+/// Opens files that are created in a directory to its group. Without ACLs,
+/// modes are corrected only at the end of each request.
+pub(crate) fn open_new_files(directory: impl AsFd) {
+    let _ = fsetxattr(directory, "system.posix_acl_default", &DEFAULT_ACL, XattrFlags::empty());
+}
 
 /// The caches of one owner.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use std::{
 use nix::unistd::geteuid;
 use prost::bytes::Bytes;
 
-use super::{HOME, TEMPORARY, Tenant};
+use super::{HOME, TEMPORARY, Tenant, VIEWS};
 use crate::wire::{account::Account, plan::CacheTask};
 
 /// Variables of directories that tools only write to: caches, state, and temporary
@@ -50,9 +50,13 @@ pub(super) fn compose(
         .map_err(|_nul| "exec: environment variable contains NUL".to_owned())
 }
 
-/// The variables that hold the paths of caches.
+/// The variables that hold the paths of caches, or of the request's views of them.
 pub(super) fn caches(tenant: &Tenant, caches: &[CacheTask]) -> Vec<Bytes> {
-    let path = |cache: &CacheTask| tenant.shared.as_ref()?.path(&cache.name);
+    let path = |cache: &CacheTask| {
+        let path = tenant.shared.as_ref()?.path(&cache.name)?;
+        let view = tenant.directory(VIEWS).join(&cache.name);
+        Some(if view.is_dir() { view } else { path })
+    };
     let variable = |cache: &CacheTask| Some(entry(&cache.variable, path(cache)?.as_os_str()));
     caches.iter().filter_map(variable).collect()
 }
@@ -119,7 +123,7 @@ mod tests {
     use crate::wire::shared::SharedCaches;
 
     fn compose_strings(inherited: &[&'static str], request: &[&'static str]) -> Vec<String> {
-        let tenant = Tenant { user: None, workspace: PathBuf::from("/root/w"), shared: None };
+        let tenant = Tenant { workspace: PathBuf::from("/root/w"), ..Tenant::default() };
         let bytes = |entries: &[&'static str]| -> Vec<Bytes> {
             entries.iter().map(|entry| Bytes::from_static(entry.as_bytes())).collect()
         };
@@ -163,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_nul_byte_has_gos_error_text() {
-        let tenant = Tenant { user: None, workspace: PathBuf::from("/root/w"), shared: None };
+        let tenant = Tenant { workspace: PathBuf::from("/root/w"), ..Tenant::default() };
         let error = compose(&tenant, [&[], &[], &[Bytes::from_static(b"A=\0")]]).unwrap_err();
         assert_eq!(error, "exec: environment variable contains NUL");
     }

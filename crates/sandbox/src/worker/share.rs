@@ -11,7 +11,7 @@ use std::{
     ffi::CStr,
     fs::File,
     io,
-    os::fd::{AsFd, BorrowedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::Path,
     time::{Duration, SystemTime},
 };
@@ -79,6 +79,23 @@ pub(crate) fn hand_on(
         let _ = hand_on_one(shared, name, (extent, LARGEST), pause);
     }
     Ok(())
+}
+
+/// Gives this UID's files in a tree to the group. Returns false if the tree is
+/// too large for a cache. `pause` returns the only error.
+pub(super) fn open_tree(
+    tree: &OwnedFd,
+    group: Option<Gid>,
+    pause: &mut Pause<'_>,
+) -> Result<bool, Errno> {
+    let Ok(top) = Dir::openat(tree, c".", LIST, Mode::empty()) else { return Ok(false) };
+    let extent = Extent { since: None, measure: false };
+    let mut walk = CacheWalk { group, extent, left: LARGEST, visited: 0, pause };
+    match walk.enter(top, 0) {
+        Ok(()) => Ok(true),
+        Err(Stop::Full) => Ok(false),
+        Err(Stop::Paused(error)) => Err(error),
+    }
 }
 
 fn hand_on_one(
@@ -168,10 +185,7 @@ impl CacheWalk<'_, '_> {
     /// set the time of the last change of its attributes.
     fn has_changed(&self, directory: BorrowedFd<'_>) -> bool {
         let (Some(since), Ok(about)) = (self.extent.since, fstat(directory)) else { return true };
-        let seconds = u64::try_from(about.st_ctime).unwrap_or_default();
-        let nanos = u64::try_from(about.st_ctime_nsec).unwrap_or_default();
-        let changed = Duration::from_secs(seconds) + Duration::from_nanos(nanos);
-        SystemTime::UNIX_EPOCH + changed >= since
+        time(about.st_ctime, about.st_ctime_nsec) >= since
     }
 
     fn look(&mut self, parent: BorrowedFd<'_>, name: &CStr, depth: usize) -> Result<(), Stop> {
@@ -222,7 +236,13 @@ fn give(parent: BorrowedFd<'_>, name: &CStr, about: &FileStat, group: Gid) -> Re
     Ok(())
 }
 
-fn kind(about: &FileStat) -> SFlag {
+/// A time of a file's attributes; those before the epoch count as the epoch.
+pub(super) fn time(seconds: i64, nanos: i64) -> SystemTime {
+    let seconds = Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
+    SystemTime::UNIX_EPOCH + seconds + Duration::from_nanos(nanos.unsigned_abs())
+}
+
+pub(super) fn kind(about: &FileStat) -> SFlag {
     SFlag::from_bits_truncate(about.st_mode) & SFlag::S_IFMT
 }
 
