@@ -110,6 +110,8 @@ for i in range({}):
     );
     let Some(pod) = shipped().0.start(&[plugin(&script)], &[]) else { return };
     pod.request("hoarder").generate().unwrap();
+    // Its files move into the cache after the answer.
+    pod.until("the end of the first request", |pod| pod.tenants().is_empty());
     assert!(pod.used().files > ENTRIES as u64, "{} entries", pod.used().files);
     let victim = pod.victim();
     let most = send(&pod);
