@@ -19,7 +19,7 @@ fn bench(script: &str) -> Bench {
 }
 
 /// Runs `bundle` for the bench's server.
-fn bundle(bench: &Bench, arguments: &[&str]) -> Vec<u8> {
+pub(super) fn bundle(bench: &Bench, arguments: &[&str]) -> Vec<u8> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
     command.arg("bundle").args(arguments).arg("--work-dir").arg(bench.path("work"));
     let output = command.output().unwrap();
@@ -28,7 +28,7 @@ fn bundle(bench: &Bench, arguments: &[&str]) -> Vec<u8> {
 }
 
 /// Waits for a number of bundles.
-fn listed(bench: &Bench, wanted: usize) -> Vec<Value> {
+pub(super) fn listed(bench: &Bench, wanted: usize) -> Vec<Value> {
     let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
     loop {
         let list: Vec<Value> =

@@ -4,14 +4,17 @@ mod attacks;
 mod repo_server;
 mod web;
 
-use std::{fs, path::Path, process::Command, time::Duration};
+use std::{fs, os::unix::fs::chown, path::Path, process::Command, time::Duration};
 
 use cmp_supervisor::grpc::{Client, Parcel};
 use sha2::{Digest, Sha256};
 
 use self::repo_server::{RepoServer, variables};
 use crate::{
-    sandbox_settings::bench::{Bench, Server, tiers},
+    sandbox_settings::{
+        bench::{Bench, Server, tiers},
+        bundles::{bundle, listed},
+    },
     skip::skip,
 };
 
@@ -132,6 +135,7 @@ fn the_error_says_what_to_mount() {
         );
         assert!(error.contains(&expected), "{tier}: {error}");
         assert!(error.contains("exit status 20"), "{tier}: {error}");
+        assert!(!error.contains("spec.sandbox"), "{tier}: {error}");
         let log = site.server.log();
         let warning = "a command asked for git credentials and got none";
         assert_eq!(log.matches(warning).count(), 1, "{tier}: {log}");
@@ -159,6 +163,40 @@ fn what_a_command_prints_is_masked() {
         assert!(error.contains("***") && error.contains("nonce ***"), "{tier}: {error}");
         let seen = format!("{error}{}", site.server.log());
         assert!(!seen.contains("hunter22") && !seen.contains("nonce-7c1e"), "{tier}: {seen}");
+    }
+}
+
+#[test]
+fn a_socket_that_the_supervisor_may_not_use_is_no_fault_of_the_sandbox() {
+    for tier in usable() {
+        let site = Site::new(tier, "\"$GIT_ASKPASS\" Password");
+        let repo_server = RepoServer::start(&site.bench.path(""), &[("nonce-7c1e", "hunter22")]);
+        chown(repo_server.socket(), Some(0), Some(0)).unwrap();
+        let error = site.ask(repo_server.variables("nonce-7c1e")).unwrap_err();
+        assert!(error.contains("run this container as the repo-server's user"), "{tier}: {error}");
+        assert!(!error.contains("spec.sandbox"), "{tier}: {error}");
+    }
+}
+
+#[test]
+fn a_bundle_of_a_failed_request_has_no_password() {
+    for tier in usable().into_iter().filter(|tier| *tier == "uid") {
+        let spec = "  provideGitCreds: true";
+        let script = "\"$GIT_ASKPASS\" Password; env; exit 3";
+        let bench = Bench::new(spec, script);
+        let server = bench.serve(tier, &["--keep-failed", "1"]);
+        let site = Site { bench, server };
+        let repo_server = RepoServer::start(&site.bench.path(""), &[("nonce-7c1e", "hunter22")]);
+        site.ask(repo_server.variables("nonce-7c1e")).unwrap_err();
+        let id = listed(&site.bench, 1)[0]["requestId"].as_str().unwrap().to_owned();
+        for verb in ["show", "get"] {
+            let content = bundle(&site.bench, &[verb, &id]);
+            let content = String::from_utf8_lossy(&content);
+            assert!(content.contains("***"), "{verb}: {content}");
+            for secret in ["hunter22", "nonce-7c1e"] {
+                assert!(!content.contains(secret), "{verb}: {content}");
+            }
+        }
     }
 }
 
