@@ -17,7 +17,7 @@ pub use self::{
 };
 
 /// All settings of `serve` and of plugin.yaml, in the order of the help.
-pub static ALL: [&Setting; 40] = [
+pub static ALL: [&Setting; 41] = [
     &PLUGINS_DIR,
     &SOCKET_DIR,
     &WORK_DIR,
@@ -34,6 +34,7 @@ pub static ALL: [&Setting; 40] = [
     &NETWORK,
     &READ,
     &CACHES,
+    &INCLUDE,
     &MAX_ARCHIVE,
     &MAX_REPOSITORY,
     &MAX_REPOSITORY_FILES,
@@ -80,7 +81,7 @@ pub struct Setting {
 /// A key below `spec` of a plugin.yaml.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// `limits` or `sandbox`.
+    /// `limits`, `sandbox` or `workspace`.
     pub section: &'static str,
     /// The key in it.
     pub name: &'static str,

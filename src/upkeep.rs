@@ -7,7 +7,7 @@
 use std::{io, path::PathBuf, time::Duration};
 
 use cmp_archive::UnpackLimits;
-use cmp_sandbox::{Bounds, Link, NotUnpacked};
+use cmp_sandbox::{Bounds, Link, NotUnpacked, Unpack};
 use tokio::{
     sync::watch::Sender,
     time::{interval, timeout},
@@ -113,7 +113,7 @@ impl Upkeep {
         let attempt = async {
             let mut lease = self.link.lease(Bounds::default()).await.map_err(|e| e.to_string())?;
             let nothing = UnpackLimits { bytes: 0, files: 0 };
-            let unpacking = lease.unpack(nothing, false).await.map_err(|e| e.to_string())?;
+            let unpacking = lease.unpack(Unpack::all(nothing)).await.map_err(|e| e.to_string())?;
             match unpacking.finish().await {
                 // Nothing was sent, which is no archive.
                 Ok(_) | Err(NotUnpacked::Refused(_)) => Ok(()),

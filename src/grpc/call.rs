@@ -250,7 +250,7 @@ impl Call {
         if progress.received > 0 {
             metrics.received(method, progress.received);
         }
-        if let Some(Unpacked { files, bytes }) = progress.unpacked {
+        if let Some(Unpacked { files, bytes, .. }) = progress.unpacked {
             metrics.unpacked(files, bytes);
         }
         for (_, usage) in &progress.usage {

@@ -27,6 +27,9 @@ pub struct PluginDefinition {
     pub provide_git_credentials: bool,
     /// Resources that the plugin can reach.
     pub sandbox: Sandbox,
+    /// Patterns of the files to unpack, as in [`cmp_archive::PathPattern`]; none for
+    /// all.
+    pub include: Vec<String>,
     /// Limits of each request.
     pub limits: Limits,
 }

@@ -15,13 +15,14 @@ const LEGACY_KEYS: [&str; 2] = ["lockRepo", "allowConcurrency"];
 /// Longest text of a definition, in characters, that a message repeats.
 const MAX_SHOWN: usize = 160;
 
-/// True for `spec.sandbox` and `spec.limits`, which Argo CD skips.
+/// True for `spec.sandbox`, `spec.workspace` and `spec.limits`, which Argo CD skips.
 fn is_ours(path: &[Step]) -> bool {
     let key =
         |step: &Step, name: &str| matches!(step, Step::Key(key) if key.eq_ignore_ascii_case(name));
     match path {
         [spec, section, ..] => {
-            key(spec, "spec") && (key(section, "sandbox") || key(section, "limits"))
+            let sections = ["sandbox", "workspace", "limits"];
+            key(spec, "spec") && sections.iter().any(|name| key(section, name))
         }
         [] | [_] => false,
     }

@@ -6,7 +6,7 @@ mod reach;
 
 use std::{fmt, time::Duration};
 
-use cmp_sandbox::{Bounds, ExceededLimit, Termination, Usage};
+use cmp_sandbox::{Bounds, ExceededLimit, Termination, Unpacked, Usage};
 
 pub use self::reach::Reach;
 use super::excess;
@@ -45,6 +45,10 @@ const ALLOCATION_FAILED: [&str; 7] = [
     "enomem",
 ];
 
+/// Messages of programs that did not find a file (ENOENT).
+const NOT_FOUND: [&str; 5] =
+    ["no such file", "not found", "does not exist", "enoent", "cannot find"];
+
 /// The remedy of a plugin for a container that reached its memory limit.
 const BELOW: &str = "set spec.limits.memory below it";
 
@@ -65,6 +69,8 @@ pub(super) struct Evidence<'e> {
     pub(super) reach: &'e Reach,
     /// The kernel has killed a process for lack of memory meanwhile.
     pub(super) oom: Option<&'e OomKill>,
+    /// The repository as it was unpacked.
+    pub(super) unpacked: Option<&'e Unpacked>,
 }
 
 impl Hint {
@@ -87,8 +93,13 @@ impl Hint {
     }
 
     /// Returns a hint if a program could not be started: `text` is the error.
-    pub(super) fn of_start(bounds: &Bounds, reach: &Reach, text: &str) -> Option<Self> {
-        reach.refusal(bounds, text).map(Self)
+    pub(super) fn of_start(
+        bounds: &Bounds,
+        reach: &Reach,
+        text: &str,
+        unpacked: Option<&Unpacked>,
+    ) -> Option<Self> {
+        reach.refusal(bounds, text).or_else(|| left_out(text, unpacked)).map(Self)
     }
 }
 
@@ -189,7 +200,7 @@ impl Evidence<'_> {
         if says(&["no space left on device"]) {
             return Some("the volume of --work-dir has no bytes or no inodes left".to_owned());
         }
-        self.refusal()
+        self.refusal().or_else(|| left_out(&text, self.unpacked))
     }
 
     /// A sentence about a path or port that the sandbox refused.
@@ -205,6 +216,22 @@ fn together(limit: &str, row: &Setting) -> String {
          plugin's spec.limits.requests), or limit each of them with spec.limits.{}",
         row.key_name()
     )
+}
+
+/// A sentence about a file that is missing because the definition leaves it out.
+fn left_out(text: &str, unpacked: Option<&Unpacked>) -> Option<String> {
+    let unpacked = unpacked.filter(|unpacked| unpacked.left_out > 0)?;
+    let text = text.to_ascii_lowercase();
+    NOT_FOUND.iter().any(|words| text.contains(words)).then(|| {
+        let Unpacked { files, left_out, .. } = unpacked;
+        let link = unpacked.dangling.as_ref();
+        let link = link.map(|link| format!(", and {link}, which is one of these"));
+        format!(
+            "{left_out} of the repository's {files} files and directories are left out{}: add what \
+             is missing to the plugin's spec.workspace.include",
+            link.unwrap_or_default()
+        )
+    })
 }
 
 impl fmt::Display for Hint {
@@ -242,12 +269,21 @@ mod tests {
         let usage = Some(Usage { user: second, system: second, max_rss: 0 });
         let reach = Reach { readable: Some(Readable::fixed(&["/usr"], &[])), filters_ports: true };
         let (plugin, bounds, reach) = (&plugin, &bounds, &reach);
-        let evidence = Evidence { plugin, bounds, end, usage, text: stderr, reach, oom };
+        let unpacked = Some(Unpacked { files: 9, bytes: 9, left_out: 7, dangling: None });
+        let unpacked = unpacked.as_ref();
+        let evidence = Evidence { plugin, bounds, end, usage, text: stderr, reach, oom, unpacked };
         Hint::new(&evidence).map_or(String::new(), |hint| hint.to_string())
     }
 
     fn signal(number: i32) -> Termination {
         Termination::Signal { number, core: false }
+    }
+
+    #[test]
+    fn a_missing_file_may_be_left_out() {
+        let hint = hint("{}", Termination::Exit(1), "cat: common.yaml: No such file or directory");
+        assert!(hint.contains("7 of the repository's 9 files and directories"), "{hint}");
+        assert!(hint.contains("spec.workspace.include"), "{hint}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::{borrow::Cow, time::Duration};
 
 use bytes::Bytes;
 use cmp_archive::UnpackLimits;
-use cmp_sandbox::{Lease, NotUnpacked, Unconfined};
+use cmp_sandbox::{Lease, NotUnpacked, Unconfined, Unpack};
 use thiserror::Error;
 
 use super::{
@@ -159,8 +159,13 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
     ) -> Result<Received, ReceiveError> {
         context.progress.enter(Phase::Receive);
         let killed = defaults.oom.read();
-        let preserve_file_mode = context.plugin.preserve_file_mode;
-        let unpacking = lease.unpack(limits.unpacked, preserve_file_mode);
+        let unpack = Unpack {
+            limits: limits.unpacked,
+            preserve_file_mode: context.plugin.preserve_file_mode,
+            include: context.plugin.include.clone(),
+            application: self.header.directory.clone(),
+        };
+        let unpacking = lease.unpack(unpack);
         let unpacking = context.deadline.limit(unpacking).await??;
         let files = VolumeSink::new(unpacking, volume, context.deadline);
         let (unpacking, turn) = self.pass_on(files, limits, context).await?.finish()?;

@@ -8,6 +8,7 @@ use std::{
 use bytes::Bytes;
 use cmp_sandbox::{
     Bounds, Command, ExceededLimit, Lease, NotRun, Output, Redactor, Room, Termination, Unconfined,
+    Unpacked,
 };
 use thiserror::Error;
 use tokio::sync::watch;
@@ -250,7 +251,10 @@ impl Workspace {
         let run = |place| self.lease.run(command(place), clock.instant);
         let output = GitCredentials::answer_while(self.credentials.as_ref(), run).await;
         let bounds = self.lease.bounds();
-        let output = output.map_err(|error| RunError::not_run(error, bounds, &self.defaults))?;
+        let unpacked = context.progress.unpacked.clone();
+        let unpacked = unpacked.as_ref();
+        let not_run = |error| RunError::not_run(error, (bounds, unpacked), &self.defaults);
+        let output = output.map_err(not_run)?;
         if output.termination == Termination::Deadline
             && let Some(memory) = room.missing()
         {
@@ -266,7 +270,7 @@ impl Workspace {
         let oom = (end != Termination::Exit(0)).then(|| self.defaults.oom.since(killed)).flatten();
         let oom = oom.as_ref();
         let (text, reach) = (&said.all(), &self.defaults.reach);
-        let evidence = Evidence { plugin, bounds, end, usage, text, reach, oom };
+        let evidence = Evidence { plugin, bounds, end, usage, text, reach, oom, unpacked };
         let hint = if end == Termination::Exit(0) {
             if let Some(hint) = Hint::of_success(&evidence).filter(|_| !said.is_empty()) {
                 warn!(error = %hint, "a command succeeded although the sandbox refused something");
@@ -361,10 +365,14 @@ fn shown(hint: Option<&Hint>) -> String {
 
 impl RunError {
     /// The error of a command that did not start.
-    fn not_run(error: NotRun, bounds: &Bounds, defaults: &CommandDefaults) -> Self {
+    fn not_run(
+        error: NotRun,
+        (bounds, unpacked): (&Bounds, Option<&Unpacked>),
+        defaults: &CommandDefaults,
+    ) -> Self {
         match error {
             NotRun::Command(text) => {
-                let hint = Hint::of_start(bounds, &defaults.reach, &text);
+                let hint = Hint::of_start(bounds, &defaults.reach, &text, unpacked);
                 Self::Start { text, hint }
             }
             NotRun::Unconfined(unconfined) => Self::Unconfined(unconfined),

@@ -98,6 +98,11 @@ pub static KEEP_FAILED: Setting = setting(Heading::Logs, FAILED)
     .default("0")
     .about("Failed requests to keep in the work directory, with repository and outputs, for `bundle list`; 0 keeps none");
 
+pub static INCLUDE: Setting = setting(Heading::Repository, Paths)
+    .key("workspace", "include")
+    .derived("all")
+    .about("Files of the repository that the plugin needs; all if absent. Relative to the application, or to the repository if they begin with /; a directory includes everything below, and *, ** and ? are special");
+
 pub static LOG_FORMAT: Setting = setting(Heading::Logs, Word)
     .flag("log-format", "CMP_SUPERVISOR_LOG_FORMAT")
     .derived("text on a terminal, json elsewhere")

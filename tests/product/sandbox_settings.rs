@@ -11,6 +11,7 @@ mod errors;
 mod git_credentials;
 mod healing;
 mod home;
+mod included;
 mod limits;
 mod mounted;
 mod network;

@@ -9,7 +9,7 @@
 //!
 //! Read the modules in this order: `reader`, `compression` with `gzip` and
 //! `zstd`, `tar` with `header` and `pax`, then the parts that sinks use:
-//! `path`, `counter` and `refusal`.
+//! `path`, `selection`, `counter` and `refusal`.
 
 #![forbid(unsafe_code)]
 
@@ -21,6 +21,7 @@ mod path;
 mod pax;
 mod reader;
 mod refusal;
+mod selection;
 mod tar;
 mod zstd;
 
@@ -30,5 +31,6 @@ pub use gzip::InvalidGzip;
 pub use path::{EntryPath, Escape};
 pub use reader::{ArchiveError, Reader};
 pub use refusal::Refusal;
+pub use selection::{InvalidPathPattern, PathPattern, Selected, Selection};
 pub use tar::{Entry, EntryKind, Sink};
 pub use zstd::InvalidZstd;

@@ -21,7 +21,7 @@ use std::{
 
 use cmp_archive::UnpackLimits;
 use cmp_sandbox::{
-    Bounds, Command, Link, Room, SPAWNER, Setup, Skeleton, Spawner, Tier, spawner_main,
+    Bounds, Command, Link, Room, SPAWNER, Setup, Skeleton, Spawner, Tier, Unpack, spawner_main,
 };
 use flate2::{Compression, write::GzEncoder};
 
@@ -149,7 +149,7 @@ async fn request(link: &Link) -> (Duration, Duration) {
     let asked = Instant::now();
     let mut lease = link.lease(Bounds::default()).await.expect("a lease");
     let limits = UnpackLimits { bytes: 1 << 20, files: 10 };
-    let mut unpacking = lease.unpack(limits, false).await.expect("a worker");
+    let mut unpacking = lease.unpack(Unpack::all(limits)).await.expect("a worker");
     unpacking.write(&empty_archive()).await.expect("an archive");
     unpacking.finish().await.expect("an unpacked archive");
     // Only the command is compared with the plain start, which unpacks nothing.
@@ -164,7 +164,7 @@ async fn request(link: &Link) -> (Duration, Duration) {
 async fn worker(link: &Link, spawner: &str) -> String {
     let mut lease = link.lease(Bounds::default()).await.expect("a lease");
     let limits = UnpackLimits { bytes: 1 << 20, files: 10 };
-    let unpacking = lease.unpack(limits, false).await.expect("a worker");
+    let unpacking = lease.unpack(Unpack::all(limits)).await.expect("a worker");
     tokio::time::sleep(Duration::from_millis(100)).await;
     let resident = resident(&child_of(spawner));
     drop(unpacking);

@@ -35,5 +35,5 @@ pub use self::{
     start::{Abilities, NotStarted, SPAWNER, Setup, Shortfall, Spawner, SpawnerProcess},
     stderr::OUTPUT_TARGET,
     trial::NotProven,
-    unpack::{NotUnpacked, Unpacked, Unpacking},
+    unpack::{NotUnpacked, Unpack, Unpacked, Unpacking},
 };

@@ -22,7 +22,7 @@ pub use self::{
         Abilities, AskPass, AskPassPlace, Bounds, Cache, Caches, Command, Consumption, Excerpt,
         FIRST_OUTPUT, Health, Lease, Link, Network, NoLease, NotProven, NotRun, NotStarted,
         NotUnpacked, OUTPUT_TARGET, Output, Redactor, RequestUsage, Room, SPAWNER, Setup,
-        Shortfall, Spawner, SpawnerGone, SpawnerProcess, Termination, Unconfined, Unpacked,
+        Shortfall, Spawner, SpawnerGone, SpawnerProcess, Termination, Unconfined, Unpack, Unpacked,
         Unpacking, Usage,
     },
     kernel::privilege::{NotDropped, drop_privileges},

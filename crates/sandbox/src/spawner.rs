@@ -74,6 +74,9 @@ use crate::{
 /// that is left then does not react to SIGKILL.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Most orders in a row without upkeep: a few requests' at once.
+const MOST_ORDERS: u32 = 16;
+
 /// Longest sleep; only because poll(2) takes a timeout.
 const LONGEST_SLEEP: Duration = Duration::from_hours(1);
 
@@ -153,12 +156,26 @@ impl EventLoop {
 
     fn serve_orders(&mut self) -> io::Result<()> {
         self.report(SpawnerEvent::Ready(self.leases.ready()))?;
+        // Orders since the last upkeep.
+        let mut orders = 0;
         loop {
-            let ordered = self.wait(Instant::now() + LONGEST_SLEEP, PollFlags::POLLIN)?;
+            let sleep = if orders == 0 { LONGEST_SLEEP } else { Duration::ZERO };
+            let ordered = self.wait(Instant::now() + sleep, PollFlags::POLLIN)?;
             self.handle_signals()?;
-            if ordered && !self.handle_order()? {
-                return Ok(());
+            // A request waits for the end of its command, and nobody for the upkeep.
+            self.send_reports()?;
+            if ordered {
+                if !self.handle_order()? {
+                    return Ok(());
+                }
+                self.send_reports()?;
+                orders += 1;
+                if orders < MOST_ORDERS {
+                    continue;
+                }
             }
+            orders = 0;
+            self.leases.advance(Instant::now());
             self.send_reports()?;
         }
     }
@@ -170,6 +187,7 @@ impl EventLoop {
         while self.leases.any_releasing() && Instant::now() < until {
             self.wait(until, PollFlags::empty())?;
             self.handle_signals()?;
+            self.leases.advance(Instant::now());
         }
         Ok(())
     }
@@ -195,7 +213,7 @@ impl EventLoop {
         Ok(watched.first().and_then(PollFd::any).unwrap_or(true))
     }
 
-    /// Collects children that ended or stopped, and does what is due.
+    /// Collects children that ended or stopped.
     fn handle_signals(&mut self) -> io::Result<()> {
         // The content of a signal does not matter: one may stand for many
         // children.
@@ -208,7 +226,6 @@ impl EventLoop {
             self.leases.stopped(pid);
         }
         self.leases.hear();
-        self.leases.advance(Instant::now());
         Ok(())
     }
 

@@ -184,7 +184,7 @@ impl<'j> Job<'j> {
         {
             let filled = context.skeleton.fill(Path::new(HOME), &self.read_paths);
             filled.map_err(step("fill HOME with the files of the image"))?;
-            let unpacked = unpack::unpack(confined.workspace(), *task, archive)?;
+            let unpacked = unpack::unpack(confined.workspace(), task, archive)?;
             self.answer(Answer::Unpacked(unpacked));
             plan = self.next_plan()?;
         }

@@ -1,10 +1,18 @@
-//! `spec.sandbox` and `spec.limits`, from their raw form to their meaning.
+//! `spec.sandbox`, `spec.workspace` and `spec.limits`, from their raw form to their meaning.
 
 mod limits;
 mod sandbox;
+mod workspace;
 
-pub(super) use self::{limits::LimitsManifest, sandbox::SandboxManifest};
+pub(super) use self::{
+    limits::LimitsManifest, sandbox::SandboxManifest, workspace::WorkspaceManifest,
+};
 use super::{InvalidManifest, Step};
+
+/// Most items of a list: they travel in one message to a process that keeps its
+/// memory small.
+const MAX_LIST: usize = 32;
+const TOO_LONG: &str = "at most 32 items";
 
 /// Checks the values of one section. It reports all invalid values at once, so
 /// that a user can correct them together.

@@ -121,6 +121,11 @@ static SPEC: Struct = go(
             "Resources that the plugin can reach. Only cmp-supervisor reads this section",
         ),
         field(
+            "workspace",
+            Shape::Struct(&WORKSPACE),
+            "The part of the repository that the plugin gets. Only cmp-supervisor reads this section",
+        ),
+        field(
             "limits",
             Shape::Struct(&LIMITS),
             "Limits for each request. Only cmp-supervisor reads this section",
@@ -217,6 +222,8 @@ static CACHE: Struct = ours(
         field("env", Shape::String, "The variable that holds the directory's path"),
     ],
 );
+
+static WORKSPACE: Struct = ours("Workspace", &[ours_of(&settings::INCLUDE)]);
 
 static LIMITS: Struct = ours(
     "Limits",

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::{
     InvalidManifest,
-    extension::{LimitsManifest, SandboxManifest},
+    extension::{LimitsManifest, SandboxManifest, WorkspaceManifest},
 };
 use crate::plugin::{Announcement, CommandLine, Discovery, PluginDefinition, PluginName};
 
@@ -39,6 +39,7 @@ struct Spec {
     preserve_file_mode: bool,
     provide_git_creds: bool,
     sandbox: SandboxManifest,
+    workspace: WorkspaceManifest,
     limits: LimitsManifest,
 }
 
@@ -105,6 +106,7 @@ impl PluginManifest {
         let name = faults.collect(PluginName::new(&metadata.name, &spec.version));
         let discovery = faults.collect(spec.discover.first());
         let sandbox = spec.sandbox.define(&mut faults.0);
+        let include = spec.workspace.define(&mut faults.0);
         let limits = spec.limits.define(&mut faults.0);
         let (Some(generate), Some(name), Some(discovery)) = (generate, name, discovery) else {
             return Err(faults.0);
@@ -122,6 +124,7 @@ impl PluginManifest {
             preserve_file_mode: spec.preserve_file_mode,
             provide_git_credentials: spec.provide_git_creds,
             sandbox,
+            include,
             limits,
         })
     }

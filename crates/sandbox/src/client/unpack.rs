@@ -2,6 +2,7 @@
 
 use std::io;
 
+use bytes::Bytes;
 use cmp_archive::UnpackLimits;
 use thiserror::Error;
 
@@ -10,15 +11,42 @@ use super::{
     lease::Lease,
     run::Termination,
 };
-use crate::wire::plan::{Answer, Task, UnpackTask};
+use crate::wire::plan::{Answer, Task, UnpackResult, UnpackTask};
+
+/// The way to unpack an archive.
+#[derive(Clone, Debug)]
+pub struct Unpack {
+    /// Limits of the archive as a whole, including what is left out.
+    pub limits: UnpackLimits,
+    /// Keep the permissions of files and directories.
+    pub preserve_file_mode: bool,
+    /// Patterns of the entries to unpack, as in [`cmp_archive::PathPattern`]; none
+    /// for all.
+    pub include: Vec<String>,
+    /// The application's directory, which patterns are relative to.
+    pub application: Bytes,
+}
+
+impl Unpack {
+    /// Unpacks everything, without its permissions.
+    #[must_use]
+    pub fn all(limits: UnpackLimits) -> Self {
+        let (include, application) = (Vec::new(), Bytes::new());
+        Self { limits, preserve_file_mode: false, include, application }
+    }
+}
 
 /// Size of an unpacked archive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unpacked {
     /// Number of files, directories and links.
     pub files: u64,
     /// Bytes of file contents.
     pub bytes: u64,
+    /// Entries of these that no pattern includes.
+    pub left_out: u64,
+    /// The first link that leads to nothing because of that, in words.
+    pub dangling: Option<String>,
 }
 
 /// Reasons why an archive is not unpacked.
@@ -47,13 +75,10 @@ pub struct Unpacking<'l> {
 impl Lease {
     /// Starts to unpack an archive into the lease's repository. Only possible
     /// once, and before any command.
-    pub async fn unpack(
-        &mut self,
-        limits: UnpackLimits,
-        preserve_file_mode: bool,
-    ) -> Result<Unpacking<'_>, Unconfined> {
-        let UnpackLimits { bytes, files } = limits;
-        let task = UnpackTask { preserve_file_mode, max_bytes: bytes, max_entries: files };
+    pub async fn unpack(&mut self, unpack: Unpack) -> Result<Unpacking<'_>, Unconfined> {
+        let Unpack { limits, preserve_file_mode, include, application } = unpack;
+        let UnpackLimits { bytes: max_bytes, files: max_entries } = limits;
+        let task = UnpackTask { preserve_file_mode, max_bytes, max_entries, include, application };
         let worker = self.take_worker();
         let mut worker =
             worker.ok_or_else(|| cannot("unpack an archive")("one is there already"))?;
@@ -77,7 +102,9 @@ impl Unpacking<'_> {
         match reply.map(|(answer, _)| answer) {
             Some(Answer::Unpacked(unpacked)) => {
                 self.lease.keep_worker(self.worker);
-                Ok(Unpacked { files: unpacked.entries, bytes: unpacked.bytes })
+                let UnpackResult { entries: files, bytes, left_out, dangling } = unpacked;
+                let dangling = Some(dangling).filter(|link| !link.is_empty());
+                Ok(Unpacked { files, bytes, left_out, dangling })
             }
             Some(Answer::Refused(text)) => Err(NotUnpacked::Refused(text)),
             Some(Answer::Failed(failed)) => Err(NotUnpacked::Unconfined(failed.into())),

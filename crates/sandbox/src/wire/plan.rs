@@ -93,7 +93,7 @@ pub(crate) struct CanaryTask {
 }
 
 /// Unpack the archive that comes through its own pipe. Another plan follows.
-#[derive(Clone, Copy, PartialEq, Message)]
+#[derive(Clone, PartialEq, Message)]
 pub(crate) struct UnpackTask {
     /// Keep the permission bits of files and directories.
     #[prost(bool, tag = "1")]
@@ -104,6 +104,12 @@ pub(crate) struct UnpackTask {
     /// Limit of entries.
     #[prost(uint64, tag = "3")]
     pub(crate) max_entries: u64,
+    /// Patterns of the entries to unpack; none for all.
+    #[prost(string, repeated, tag = "4")]
+    pub(crate) include: Vec<String>,
+    /// The application's directory, which patterns are relative to.
+    #[prost(bytes = "bytes", tag = "5")]
+    pub(crate) application: Bytes,
 }
 
 /// Become a command.
@@ -199,12 +205,18 @@ pub(crate) struct CanaryResult {
 }
 
 /// Size of an unpacked archive.
-#[derive(Clone, Copy, PartialEq, Message)]
+#[derive(Clone, PartialEq, Message)]
 pub(crate) struct UnpackResult {
     #[prost(uint64, tag = "1")]
     pub(crate) entries: u64,
     #[prost(uint64, tag = "2")]
     pub(crate) bytes: u64,
+    /// Entries that no pattern includes.
+    #[prost(uint64, tag = "3")]
+    pub(crate) left_out: u64,
+    /// The first link that leads to nothing because of that, in words.
+    #[prost(string, tag = "4")]
+    pub(crate) dangling: String,
 }
 
 /// A step of a worker that failed.

@@ -4,11 +4,17 @@ use std::{
     cell::Cell,
     fs::File,
     io::Write,
-    os::fd::{AsFd, BorrowedFd},
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::ffi::OsStrExt,
+    },
     rc::Rc,
 };
 
-use cmp_archive::{Entry, EntryCounter, EntryKind, EntryPath, Reader, Refusal, Sink, UnpackLimits};
+use cmp_archive::{
+    Entry, EntryCounter, EntryKind, EntryPath, PathPattern, Reader, Refusal, Selected, Selection,
+    Sink, UnpackLimits,
+};
 use cmp_go::errno_text;
 use nix::{
     errno::Errno,
@@ -29,6 +35,9 @@ const PIECE: usize = 64 * 1024;
 /// Mode of files if modes are not preserved: not executable.
 const FILE: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR).union(Mode::S_IRGRP).union(Mode::S_IROTH);
 
+/// Longest text about a link in bytes.
+const MAX_NOTE: usize = 512;
+
 /// Most bytes for directories whose modes are set at the end: about twenty
 /// thousand. Few repositories have one.
 const MAX_DEFERRED: usize = 2 << 20;
@@ -36,13 +45,13 @@ const MAX_DEFERRED: usize = 2 << 20;
 /// Unpacks `archive` into the workspace's repository.
 pub(super) fn unpack(
     workspace: BorrowedFd<'_>,
-    task: UnpackTask,
+    task: &UnpackTask,
     archive: impl AsFd,
 ) -> Result<UnpackResult, JobError> {
     let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let root =
         openat(workspace, REPOSITORY, flags, Mode::empty()).map_err(step("open the repository"))?;
-    let unpacker = Unpacker::new(RepositoryTree::new(root), task);
+    let unpacker = Unpacker::new(RepositoryTree::new(root), task)?;
     let full = Rc::clone(&unpacker.full);
     let mut reader = Reader::new(unpacker);
     let mut piece = Vec::with_capacity(PIECE);
@@ -66,6 +75,9 @@ fn refused(error: impl std::error::Error, full: Option<Errno>) -> JobError {
 struct Unpacker {
     tree: RepositoryTree,
     preserve_file_mode: bool,
+    selection: Selection,
+    left_out: u64,
+    dangling: String,
     counter: EntryCounter,
     file: Option<(File, String)>,
     /// Modes to be set at the end, because they would prevent creating files
@@ -78,16 +90,55 @@ struct Unpacker {
 }
 
 impl Unpacker {
-    fn new(tree: RepositoryTree, task: UnpackTask) -> Self {
+    fn new(tree: RepositoryTree, task: &UnpackTask) -> Result<Self, JobError> {
         let limits = UnpackLimits { bytes: task.max_bytes, files: task.max_entries };
-        Self {
+        let patterns = task.include.iter().map(|text| PathPattern::new(text));
+        let patterns = patterns.collect::<Result<Vec<_>, _>>();
+        let patterns = patterns.map_err(|error| JobError::Refused(error.to_string()))?;
+        // A directory outside the repository is refused later, or found from its root
+        // by discovery.
+        let selection = EntryPath::new(&task.application)
+            .map(|directory| Selection::new(bytes(&directory), patterns))
+            .unwrap_or_default();
+        Ok(Self {
             tree,
             preserve_file_mode: task.preserve_file_mode,
+            selection,
+            left_out: 0,
+            dangling: String::new(),
             counter: EntryCounter::new(limits),
             file: None,
             modes: Vec::new(),
             deferred: 0,
             full: Rc::default(),
+        })
+    }
+
+    /// Decides whether to unpack an entry. A link above selected entries may lead to
+    /// them.
+    fn takes(&self, path: &EntryPath, kind: EntryKind) -> bool {
+        match self.selection.decide(bytes(path)) {
+            Selected::Yes => true,
+            Selected::Above => kind == EntryKind::Link,
+            Selected::No => false,
+        }
+    }
+
+    /// Refuses what would be refused as part of any selection.
+    fn check_left_out(path: &EntryPath, entry: &Entry) -> Result<(), Refusal> {
+        if entry.kind == EntryKind::Link {
+            link_target(path, &entry.link)?;
+        }
+        Ok(())
+    }
+
+    /// Remembers the first link to something that is left out.
+    fn note_dangling(&mut self, path: &EntryPath, target: &EntryPath) {
+        let is_out = || self.selection.decide(bytes(target)) == Selected::No;
+        if self.dangling.is_empty() && is_out() {
+            let mut text = format!("`{}` is a link to `{}`", shown(path), shown(target));
+            text.truncate(text.floor_char_boundary(MAX_NOTE));
+            self.dangling = text;
         }
     }
 
@@ -105,7 +156,8 @@ impl Unpacker {
             let errno = |errno| Refusal::Directory { path: shown(path), cause: self.cause(errno) };
             self.tree.permit(path, *mode).map_err(errno)?;
         }
-        Ok(UnpackResult { entries: self.counter.files(), bytes: self.counter.bytes() })
+        let (entries, bytes) = (self.counter.files(), self.counter.bytes());
+        Ok(UnpackResult { entries, bytes, left_out: self.left_out, dangling: self.dangling })
     }
 
     fn directory(&mut self, path: &EntryPath, preserved: Option<u32>) -> Result<(), Refusal> {
@@ -152,21 +204,21 @@ impl Unpacker {
     /// Creates a link. Like Argo CD, resolves its target as far as it exists,
     /// and stores the relative path. A target that is the root itself is
     /// refused.
-    fn link(&self, path: &EntryPath, link: &[u8]) -> Result<(), Refusal> {
-        let outside = || Refusal::LinkOutside {
-            path: shown(path),
-            target: String::from_utf8_lossy(link).into_owned(),
-        };
+    fn link(&mut self, path: &EntryPath, link: &[u8]) -> Result<(), Refusal> {
+        let outside = || outside(path, link);
         let failed = |errno| {
             // Go detects a circle itself, before the kernel does.
             let circle = || "EvalSymlinks: too many links".to_owned();
             let cause = if errno == Errno::ELOOP { circle() } else { errno_text(errno as i32) };
             Refusal::LinkTarget { path: shown(path), cause }
         };
-        let target = path.parent().join(link).map_err(|_escape| outside())?;
+        let target = link_target(path, link)?;
         let target = match self.tree.real(&target).map_err(failed)? {
             Resolved::Path(real) => real,
-            Resolved::Missing => target,
+            Resolved::Missing => {
+                self.note_dangling(path, &target);
+                target
+            }
             Resolved::Outside => return Err(outside()),
         };
         if target.is_root() {
@@ -204,6 +256,10 @@ impl Sink for Unpacker {
         let path = EntryPath::new(&entry.name);
         let path = path.ok().filter(|path| !path.is_root());
         let path = path.ok_or_else(|| Refusal::Outside { path: name() })?;
+        if !self.takes(&path, entry.kind) {
+            self.left_out += 1;
+            return Self::check_left_out(&path, entry);
+        }
         let preserved = self.preserve_file_mode.then_some(entry.mode);
         match entry.kind {
             EntryKind::Directory => self.directory(&path, preserved),
@@ -232,12 +288,26 @@ impl Sink for Unpacker {
     }
 }
 
+/// The target of a link by its text alone.
+fn link_target(path: &EntryPath, link: &[u8]) -> Result<EntryPath, Refusal> {
+    path.parent().join(link).map_err(|_escape| outside(path, link))
+}
+
+fn outside(path: &EntryPath, link: &[u8]) -> Refusal {
+    let target = String::from_utf8_lossy(link).into_owned();
+    Refusal::LinkOutside { path: shown(path), target }
+}
+
 /// Returns the path that failed, and the error.
 fn blamed(path: &EntryPath, error: NotMade) -> (String, Errno) {
     match error {
         NotMade::Above(errno) => (shown(&path.parent()), errno),
         NotMade::Itself(errno) => (shown(path), errno),
     }
+}
+
+fn bytes(path: &EntryPath) -> &[u8] {
+    path.as_path().as_os_str().as_bytes()
 }
 
 fn shown(path: &EntryPath) -> String {

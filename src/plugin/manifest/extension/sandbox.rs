@@ -6,16 +6,12 @@ use cmp_sandbox::{Cache, Network, Tier};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Judge, key};
+use super::{Judge, MAX_LIST, TOO_LONG, key};
 use crate::plugin::{
     manifest::{InvalidManifest, Step},
     sandbox::{Sandbox, TOKENS},
     variable::VariablePattern,
 };
-
-/// Most paths to read, and most caches: they travel in one message to a process
-/// that keeps its memory small.
-const MAX_LIST: usize = 32;
 
 /// Longest name of a cache in bytes: `NAME_MAX` of Linux file systems.
 const MAX_NAME: usize = 255;
@@ -64,7 +60,7 @@ impl SandboxManifest {
         }
         for (name, length) in [("read", self.read.len()), ("caches", self.caches.len())] {
             if length > MAX_LIST {
-                judge.refuse([key(name)], "at most 32 items");
+                judge.refuse([key(name)], TOO_LONG);
             }
         }
         for (index, path) in self.read.iter().enumerate().take(MAX_LIST) {

@@ -70,17 +70,23 @@ fn pack(members: &[Member]) -> Vec<u8> {
     builder.into_inner().unwrap().finish().unwrap()
 }
 
-const TASK: UnpackTask =
-    UnpackTask { preserve_file_mode: true, max_bytes: 1 << 20, max_entries: 1000 };
+/// Unpacks everything.
+fn task(preserve_file_mode: bool) -> UnpackTask {
+    UnpackTask {
+        preserve_file_mode,
+        max_bytes: 1 << 20,
+        max_entries: 1000,
+        ..UnpackTask::default()
+    }
+}
 
 /// Unpacks into `workspace` as a worker does.
 fn to_disk(packed: &[u8], workspace: &Path, preserve: bool) -> Result<UnpackResult, String> {
     fs::create_dir(workspace.join(REPOSITORY)).unwrap();
     let directory = File::open(workspace).unwrap();
-    let task = UnpackTask { preserve_file_mode: preserve, ..TASK };
     let mut archive = tempfile::tempfile().unwrap();
     archive.write_all(packed).and_then(|()| archive.rewind()).unwrap();
-    unpack(directory.as_fd(), task, archive).map_err(|error| match error {
+    unpack(directory.as_fd(), &task(preserve), archive).map_err(|error| match error {
         JobError::Refused(text) | JobError::Full { text, .. } => text,
         error @ (JobError::Step { .. } | JobError::Command(_)) => panic!("{error:?}"),
     })
