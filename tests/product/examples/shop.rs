@@ -17,7 +17,7 @@ use crate::{
 
 /// Tools that no package registry has in a form that a test can build in time. They
 /// are tested where somebody has put them into `target/tools/bin`.
-const ELSEWHERE: [&str; 5] = ["argocd-vault-plugin", "helmfile", "tk", "vault", "ytt"];
+const ELSEWHERE: [&str; 4] = ["argocd-vault-plugin", "tk", "vault", "ytt"];
 
 /// Directories of the machine with tools that it has itself.
 const MACHINE: &str = "/usr/local/bin:/usr/bin:/bin";
