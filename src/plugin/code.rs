@@ -105,6 +105,8 @@ pub enum Code {
     HiddenPath,
     /// A fixed path in a directory of temporary files.
     SharedPath,
+    /// Discovery of applications that Argo CD renders itself.
+    Ordinary,
     /// A `plugin.yaml` in a directory with other definitions.
     OtherFiles,
     /// A file that cannot be read.
@@ -119,7 +121,7 @@ pub enum Code {
 
 impl Code {
     /// All codes with their numbers, severities and titles.
-    pub const ALL: [(Self, u16, Severity, &'static str); 42] = [
+    pub const ALL: [(Self, u16, Severity, &'static str); 43] = [
         (Self::Syntax, 101, Severity::Error, "invalid YAML"),
         (Self::Encoding, 102, Severity::Error, "invalid text encoding"),
         (Self::Empty, 103, Severity::Error, "an empty file"),
@@ -158,6 +160,7 @@ impl Code {
         (Self::HiddenKey, 312, Severity::Warning, "a key that no plugin may read"),
         (Self::HiddenPath, 313, Severity::Note, "a path that plugins may not read"),
         (Self::SharedPath, 314, Severity::Warning, "a fixed path in a shared directory"),
+        (Self::Ordinary, 315, Severity::Warning, "a discovery of what Argo CD renders itself"),
         (Self::Unreadable, 404, Severity::Error, "a file that cannot be read"),
         (Self::Ignored, 405, Severity::Note, "an ignored entry"),
         (Self::Program, 407, Severity::Warning, "a program that cannot run here"),

@@ -1,6 +1,7 @@
 //! Warnings about valid definitions that probably do not do what was intended.
 
 mod announcements;
+mod ordinary;
 mod repeated;
 mod scratch;
 mod script;
@@ -56,6 +57,7 @@ pub(super) fn lint(
         found.extend(secret(&words, locator));
         found.extend(scratch::lint(definition, &words, locator));
     }
+    found.extend(ordinary::lint(definition, locator));
     found.extend(isolation_none(definition, locator));
     found.extend(tokens(definition, locator));
     announcements::lint(definition, locator, &mut found);

@@ -125,6 +125,21 @@ fn a_fixed_path_in_tmp_is_reported_unless_it_is_only_read() {
 }
 
 #[test]
+fn a_discovery_of_ordinary_applications_is_reported_at_its_pattern() {
+    let discovering =
+        |discover: &str| found(&format!("  generate: {{command: [a]}}\n  discover: {discover}\n"));
+    for claiming in ["Chart.yaml", "kustomiz*.yaml", "'*.yaml'", "values.yaml", "'*'"] {
+        assert_eq!(discovering(&format!("{{fileName: {claiming}}}")), ["CMP0315 5:24"]);
+    }
+    for claiming in ["'**/*.yaml'", "'**/Chart.yaml'", "'**/*'"] {
+        assert_eq!(discovering(&format!("{{find: {{glob: {claiming}}}}}")), ["CMP0315 5:27"]);
+    }
+    for fine in ["helmfile.y*ml", "'*.cue'", ".ksops", "environments/*/main.jsonnet"] {
+        assert!(discovering(&format!("{{fileName: {fine}}}")).is_empty(), "{fine}");
+    }
+}
+
+#[test]
 fn a_line_with_another_command_may_print_manifests() {
     assert_eq!(generate("[sh, -c, 'helm template . >&2']"), ["CMP0308 6:23"]);
     assert!(generate("[sh, -c, 'helm template . && helm repo list >&2']").is_empty());
