@@ -4,6 +4,7 @@
 use std::{
     ffi::OsStr,
     io::{self, Write},
+    path::PathBuf,
 };
 
 use thiserror::Error;
@@ -29,9 +30,20 @@ pub enum NotAnswered {
     /// git asks for something else, such as an answer of ssh.
     #[error("unknown credential type '{0}'")]
     Prompt(String),
+    /// Nobody listens.
+    #[error(
+        "{}: cannot connect: {cause}: only a running command of a plugin with provideGitCreds can \
+         ask", socket.display()
+    )]
+    Connect {
+        /// The socket or pipe.
+        socket: PathBuf,
+        /// The error of the operating system.
+        cause: io::Error,
+    },
     /// There is no answer.
     #[error("{0}")]
-    Refused(#[from] ClientError),
+    Refused(ClientError),
     /// The answer cannot be printed.
     #[error("cannot print the answer: {0}")]
     Io(#[from] io::Error),
@@ -48,6 +60,15 @@ pub async fn answer(question: &GitAskPass) -> Result<(), NotAnswered> {
     let mut out = io::stdout().lock();
     out.write_all(text)?;
     Ok(out.write_all(b"\n")?)
+}
+
+impl From<ClientError> for NotAnswered {
+    fn from(error: ClientError) -> Self {
+        match error {
+            ClientError::Connect { socket, cause } => Self::Connect { socket, cause },
+            ClientError::Status(_) | ClientError::Archive(_) => Self::Refused(error),
+        }
+    }
 }
 
 fn part<'a>(

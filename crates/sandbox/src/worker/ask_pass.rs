@@ -19,6 +19,9 @@ use crate::wire::{ask_pass::ANSWERS, tier::Tier};
 /// Name of the socket, or of the pipe for questions.
 const NAME: &str = "ask-pass";
 
+/// Longest path of a socket in bytes, on Linux.
+const MAX_PATH: usize = 107;
+
 /// The open place, and the variable that tells the command its path.
 #[derive(Debug)]
 pub(super) struct AskPass {
@@ -35,7 +38,7 @@ impl AskPass {
         let descriptors = match tier {
             Tier::Uid | Tier::Namespaces | Tier::None => {
                 remove(&path)?;
-                vec![UnixListener::bind(&path)?.into()]
+                vec![listen(&path)?.into()]
             }
             // Tenants have no sockets there: they share a UID with the sockets of
             // plugins. Landlock protects named pipes.
@@ -43,6 +46,16 @@ impl AskPass {
         };
         Ok(Self { variable: entry(variable, path.as_os_str()), descriptors })
     }
+}
+
+fn listen(path: &Path) -> io::Result<UnixListener> {
+    let length = path.as_os_str().len();
+    if length > MAX_PATH {
+        return Err(io::Error::other(format!(
+            "its path has {length} bytes, and sockets may have {MAX_PATH}: choose a shorter --work-dir"
+        )));
+    }
+    UnixListener::bind(path)
 }
 
 /// Opened for both directions, so that it never ends and opening never waits.
@@ -56,5 +69,48 @@ fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::{fs::FileTypeExt, net::UnixStream};
+
+    use super::*;
+
+    fn tenant(workspace: PathBuf) -> Tenant {
+        Tenant { workspace, ..Tenant::default() }
+    }
+
+    #[test]
+    fn the_place_of_an_earlier_command_is_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let tenant = tenant(directory.path().to_owned());
+        let path = directory.path().join(NAME);
+        let first = AskPass::open(Tier::Uid, &tenant, "PLACE").unwrap();
+        assert_eq!(first.variable, format!("PLACE={}", path.display()));
+        assert_eq!(first.descriptors.len(), 1);
+        let second = AskPass::open(Tier::Uid, &tenant, "PLACE").unwrap();
+        drop(first);
+        UnixStream::connect(&path).unwrap();
+        drop(second);
+        assert!(UnixStream::connect(&path).is_err());
+        for _ in 0..2 {
+            let pipes = AskPass::open(Tier::Landlock, &tenant, "PLACE").unwrap();
+            assert_eq!(pipes.descriptors.len(), 2);
+        }
+        for path in [path.with_extension(ANSWERS), path] {
+            let kind = fs::metadata(path).unwrap().file_type();
+            assert!(kind.is_fifo());
+        }
+    }
+
+    #[test]
+    fn a_path_that_is_too_long_has_a_remedy() {
+        let tenant = tenant(PathBuf::from("/").join("x".repeat(99)));
+        let error = AskPass::open(Tier::Uid, &tenant, "PLACE").unwrap_err().to_string();
+        let expected =
+            "its path has 109 bytes, and sockets may have 107: choose a shorter --work-dir";
+        assert_eq!(error, expected);
     }
 }
