@@ -132,6 +132,22 @@ impl Watched {
         Self { reach, general, variables }
     }
 
+    /// Gives the Secrets of the container to the only plugin: there is nobody else
+    /// whose they could be. `defined` also counts definitions that are invalid.
+    pub(crate) fn endow(&self, catalog: Catalog, defined: usize) -> Catalog {
+        let secrets = self.reach.readable.iter().flat_map(Readable::secrets);
+        let secrets: Vec<_> = secrets.map(Path::to_owned).collect();
+        if defined != 1 || catalog.len() != 1 || secrets.is_empty() {
+            return catalog;
+        }
+        let endowed = |plugin: &Arc<PluginDefinition>| {
+            let mut plugin = PluginDefinition::clone(plugin);
+            plugin.sandbox.secrets.clone_from(&secrets);
+            Arc::new(plugin)
+        };
+        catalog.iter().map(endowed).collect()
+    }
+
     /// The paths that exist, and that at least one of these plugins may not read.
     pub(crate) fn hidden(&self, catalog: &Catalog) -> Vec<HiddenPath> {
         let variables = self.variables.iter().flat_map(|(name, paths)| {
@@ -192,7 +208,8 @@ impl Watched {
     fn may_read(&self, plugin: &PluginDefinition, path: &Path) -> bool {
         let Some(readable) = &self.reach.readable else { return true };
         let own = plugin.sandbox.read.iter().map(PathBuf::from);
-        let named: Vec<_> = self.general.iter().cloned().chain(own).collect();
+        let secrets = plugin.sandbox.secrets.iter().cloned();
+        let named: Vec<_> = self.general.iter().cloned().chain(own).chain(secrets).collect();
         readable.is_own(path) || readable.allows(path, &named)
     }
 }
@@ -287,6 +304,22 @@ mod tests {
         assert_eq!(found.len(), 1);
         let found = hidden(&["VAULT_CACERT=TOP/open/key", "KUBECONFIG=TOP/missing"], &["{}"]);
         assert_eq!(found, [("CMP0313 /mount".to_owned(), None, vec!["p0".to_owned()])]);
+    }
+
+    #[test]
+    fn secrets_belong_to_the_only_plugin() {
+        let readable = Readable::fixed(&[], &["/secret"]);
+        let reach = Arc::new(Reach { readable: Some(readable), filters_ports: true });
+        let watched = Watched::new(reach, Vec::new(), &[]);
+        let secrets = |names: &[&str], defined| {
+            let catalog = watched.endow(crate::plugin::catalog_of(names), defined);
+            let secrets = catalog.iter().flat_map(|plugin| plugin.sandbox.secrets.clone());
+            secrets.map(|path| path.display().to_string()).collect::<String>()
+        };
+        assert_eq!(secrets(&["a"], 1), "/secret");
+        assert_eq!(secrets(&["a"], 2), "", "another definition is invalid");
+        assert_eq!(secrets(&["a", "b"], 2), "");
+        assert_eq!(secrets(&["a", "b"], 1), "");
     }
 
     #[test]

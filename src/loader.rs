@@ -155,6 +155,7 @@ impl Loader {
     fn take(&mut self, snapshot: Snapshot, read: &Digests) {
         let mut warnings = notes(&snapshot.ignored);
         let (catalog, problems) = self.ledger.update(snapshot.files);
+        let catalog = self.hiding.endow(catalog, self.ledger.defined());
         warnings.extend(self.ledger.warnings().iter().cloned());
         self.log(&problems, &warnings);
         let bad: Vec<_> = problems.iter().map(|problem| problem.file.as_str()).collect();

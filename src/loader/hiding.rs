@@ -1,5 +1,7 @@
 //! Logs paths that the sandbox hides from plugins.
 
+use std::path::PathBuf;
+
 use tracing::{info, warn};
 
 use crate::{
@@ -15,11 +17,35 @@ pub(super) struct Hiding {
     watched: Option<Watched>,
     /// The result of the last look, so that each path is logged once.
     known: Vec<HiddenPath>,
+    /// Name of the plugin that has the Secrets of the container, and its Secrets.
+    endowed: Option<(String, Vec<PathBuf>)>,
 }
 
 impl Hiding {
     pub(super) fn new(watched: Watched) -> Self {
-        Self { watched: Some(watched), known: Vec::new() }
+        Self { watched: Some(watched), ..Self::default() }
+    }
+
+    /// Gives the Secrets of the container to the only plugin, and logs when that
+    /// begins and ends. `defined` also counts definitions that are invalid.
+    pub(super) fn endow(&mut self, catalog: Catalog, defined: usize) -> Catalog {
+        let Some(watched) = &self.watched else { return catalog };
+        let catalog = watched.endow(catalog, defined);
+        let owner = catalog.iter().find(|plugin| !plugin.sandbox.secrets.is_empty());
+        let endowed = owner.map(|owner| (owner.name.to_string(), owner.sandbox.secrets.clone()));
+        if endowed != self.endowed {
+            if let Some((plugin, secrets)) = &endowed {
+                info!(plugin, ?secrets, "the only plugin may read the Secrets of the container");
+            } else {
+                warn!(
+                    defined,
+                    "plugins may read Secrets of the container only if they name them in \
+                     spec.sandbox.read, because there is no longer exactly one definition"
+                );
+            }
+        }
+        self.endowed = endowed;
+        catalog
     }
 
     /// Finds the paths that are hidden from plugins. Files in a volume appear and

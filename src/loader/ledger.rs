@@ -27,6 +27,8 @@ pub(crate) struct Ledger {
     /// The place that owns each plugin name.
     owners: BTreeMap<PluginName, Location>,
     warnings: Vec<Problem>,
+    /// Definitions of the last update, including invalid ones.
+    defined: usize,
 }
 
 /// A file's name, and a place in the file.
@@ -45,7 +47,13 @@ struct Entry {
 impl Ledger {
     /// An empty ledger. Plugins that require more than `isolation` are refused.
     pub(crate) fn new(isolation: Tier) -> Self {
-        Self { isolation, good: BTreeMap::new(), owners: BTreeMap::new(), warnings: Vec::new() }
+        Self {
+            isolation,
+            good: BTreeMap::new(),
+            owners: BTreeMap::new(),
+            warnings: Vec::new(),
+            defined: 0,
+        }
     }
 
     /// Updates the ledger with the files of a snapshot.
@@ -63,9 +71,11 @@ impl Ledger {
         let before = std::mem::take(&mut self.good);
         let mut problems = Vec::new();
         let mut names = Vec::new();
+        self.defined = 0;
         for (file, readings) in files {
             names.push(file.clone());
             for reading in readings {
+                self.defined += 1;
                 let reading = self.check_isolation(reading);
                 let stale = self.keep(&file, &reading, &before);
                 let Reading { place, diagnostics, .. } = reading;
@@ -87,6 +97,11 @@ impl Ledger {
     /// The file and the place that define a plugin.
     pub(crate) fn owner(&self, name: &PluginName) -> Option<(&str, &Place)> {
         self.owners.get(name).map(|(file, place)| (file.as_str(), place))
+    }
+
+    /// Number of definitions in the last update, including invalid ones.
+    pub(super) fn defined(&self) -> usize {
+        self.defined
     }
 
     /// Warnings and notes of the last update.

@@ -1,6 +1,9 @@
 //! `spec.sandbox` and `spec.limits`, which Argo CD skips.
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use cmp_sandbox::{Cache, Network, Tier};
 
@@ -24,6 +27,9 @@ pub struct Sandbox {
     pub network: Option<Network>,
     /// More absolute paths that commands can read.
     pub read: Vec<String>,
+    /// Secrets of the container, if no other plugin is defined. A definition cannot
+    /// set them.
+    pub secrets: Vec<PathBuf>,
     /// Directories that requests of the plugin share.
     pub caches: Vec<Cache>,
 }

@@ -46,7 +46,7 @@ pub(super) fn bounds(
     let (sandbox, limits) = (&plugin.sandbox, &plugin.limits);
     let or = |own: Option<Limit>, general| own.map_or(general, |limit| limit.0);
     Bounds {
-        read: general.read.clone(),
+        read: general.read.iter().chain(&sandbox.secrets).cloned().collect(),
         named: sandbox.read.iter().map(Into::into).collect(),
         caches: Caches { owner: plugin.name.as_str().to_owned(), list: sandbox.caches.clone() },
         network: network(sandbox.network.as_ref().unwrap_or(&general.network), variables, plugin),

@@ -6,6 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use cmp_procfs::Mount;
+
 use crate::{
     client::Setup,
     kernel::policy::mount_points,
@@ -17,6 +19,9 @@ use crate::{
 /// Directories of kernel file systems, whose mounts are nobody's data.
 const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
 
+/// File system of Secrets and tokens.
+const MEMORY: &str = "tmpfs";
+
 /// The paths that requests may read, by the rules of the spawner. Permissions of
 /// files are not part of it.
 #[derive(Debug)]
@@ -27,6 +32,8 @@ pub struct Readable {
     /// Mount points of data that no request may read without naming them. None is
     /// below another one.
     closed: Vec<PathBuf>,
+    /// The closed mounts that Secrets have: in memory and read-only.
+    secrets: Vec<PathBuf>,
 }
 
 impl Readable {
@@ -43,13 +50,16 @@ impl Readable {
             !KERNEL.iter().any(|kernel| is_inside(Path::new(kernel)))
                 && !rules.hidden.iter().any(is_around)
         };
+        let mounts = cmp_procfs::mounts()?;
         let data: Vec<_> = mount_points()?.into_iter().filter(is_data).collect();
-        let mut all = Self { open, rules, closed: Vec::new() };
+        let mut all = Self { open, rules, closed: Vec::new(), secrets: Vec::new() };
         let closed: Vec<_> = data.into_iter().filter(|point| !all.allows(point, &[])).collect();
         let is_below =
             |point: &PathBuf, other: &PathBuf| point.starts_with(other) && point != other;
         let is_outer = |point: &&PathBuf| !closed.iter().any(|other| is_below(point, other));
         all.closed = closed.iter().filter(is_outer).cloned().collect();
+        let secrets = all.closed.iter().filter(|point| is_secret(point, &mounts, &all.rules));
+        all.secrets = secrets.cloned().collect();
         Ok(all)
     }
 
@@ -59,7 +69,7 @@ impl Readable {
     pub fn fixed(open: &[&str], closed: &[&str]) -> Self {
         let paths = |list: &[&str]| list.iter().map(PathBuf::from).collect();
         let rules = PathRules { hidden: vec!["/work".into()], ..PathRules::default() };
-        Self { open: paths(open), rules, closed: paths(closed) }
+        Self { open: paths(open), rules, closed: paths(closed), secrets: paths(closed) }
     }
 
     /// Returns true for a path that every request may read. This does not access the
@@ -97,9 +107,61 @@ impl Readable {
         self.open.iter().any(|open| is_at(open)) || named.iter().any(is_named)
     }
 
+    /// The closed mounts that are Secrets. Tokens of the service account, and paths
+    /// of the sandbox itself, are none.
+    pub fn secrets(&self) -> impl Iterator<Item = &Path> {
+        self.secrets.iter().map(PathBuf::as_path)
+    }
+
     /// Mount points that no request may read without naming them. None is below
     /// another one.
     pub fn closed_mounts(&self) -> impl Iterator<Item = &Path> {
         self.closed.iter().map(PathBuf::as_path)
+    }
+}
+
+/// Returns true for a mount that is in memory and read-only, as Secrets are, and
+/// that a plugin could name. The last mount at a path covers the others.
+fn is_secret(point: &Path, mounts: &[Mount], rules: &PathRules) -> bool {
+    let top = mounts.iter().rfind(|mount| mount.point == point);
+    let is_token = rules.secret.iter().any(|tokens| point.starts_with(tokens));
+    top.is_some_and(|mount| mount.kind == MEMORY && mount.is_read_only)
+        && !is_token
+        && rules.opened_by(point).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_in_memory_and_read_only_is_a_secret() {
+        let directory = tempfile::tempdir().unwrap();
+        let top = directory.path().canonicalize().unwrap();
+        let at = |name: &str| {
+            fs::create_dir_all(top.join(name)).unwrap();
+            top.join(name)
+        };
+        let rules = PathRules {
+            hidden: vec![at("work")],
+            secret: vec![at("run/secrets")],
+            ..PathRules::default()
+        };
+        let mount = |name: &str, kind: &str, is_read_only| {
+            let kind = kind.to_owned();
+            Mount { point: at(name), kind, is_read_only, ..Mount::default() }
+        };
+        let mounts = [
+            mount("secret", "tmpfs", true),
+            mount("scratch", "tmpfs", false),
+            mount("config", "ext4", true),
+            mount("run/secrets/token", "tmpfs", true),
+            mount("work/inner", "tmpfs", true),
+            mount("covered", "tmpfs", true),
+            mount("covered", "tmpfs", false),
+        ];
+        let points = mounts.iter().map(|mount| mount.point.as_path());
+        let secrets: Vec<_> = points.filter(|point| is_secret(point, &mounts, &rules)).collect();
+        assert_eq!(secrets, [top.join("secret")]);
     }
 }

@@ -1,6 +1,6 @@
 //! Checks the plugins that `serve` would load, and their programs.
 
-use std::{fs, sync::Arc};
+use std::{fs, path::PathBuf, sync::Arc};
 
 use cmp_sandbox::Tier;
 
@@ -33,19 +33,31 @@ pub(super) fn look(options: &Serve, tier: Tier, reach: Reach) -> Vec<Check> {
         unserved.map_or_else(|| tools(plugin, &search), |check| vec![check])
     };
     checks.extend(catalog.iter().flat_map(|plugin| examine(plugin)));
-    checks.extend(hidden(options, reach, &catalog));
+    let errors = problems.iter().filter(|one| one.problem.severity() == Severity::Error).count();
+    checks.extend(hidden(options, reach, (catalog, errors)));
     checks
 }
 
 /// Checks of paths that plugins may miss.
-fn hidden(options: &Serve, reach: Reach, catalog: &Catalog) -> Vec<Check> {
+fn hidden(options: &Serve, reach: Reach, (catalog, errors): (Catalog, usize)) -> Vec<Check> {
     let watched = Watched::new(Arc::new(reach), options.bounds().read, &config::inherited());
     let check = |hidden: HiddenPath| {
         let grade = if hidden.is_warning() { Grade::Warning } else { Grade::Note };
         let text = format!("{}: {}", hidden.code, hidden.message);
         Check::new(grade, text).remedy(hidden.help)
     };
-    watched.hidden(catalog).into_iter().map(check).collect()
+    let defined = catalog.len() + errors;
+    let catalog = watched.endow(catalog, defined);
+    let endowed = catalog.iter().flat_map(|plugin| {
+        let about = |secret: &PathBuf| {
+            let (name, secret) = (&plugin.name, secret.display());
+            Check::note(format!(
+                "{name}: may read the Secret {secret}, because no other plugin is defined"
+            ))
+        };
+        plugin.sandbox.secrets.iter().map(about)
+    });
+    endowed.chain(watched.hidden(&catalog).into_iter().map(check)).collect()
 }
 
 /// Check of a definition that is not served, or of an ignored entry.

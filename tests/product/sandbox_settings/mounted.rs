@@ -4,10 +4,12 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
+    thread,
+    time::{Duration, Instant},
 };
 
 use crate::{
-    sandbox_settings::bench::{Bench, tiers},
+    sandbox_settings::bench::{Bench, Rendered, tiers},
     skip::skip,
 };
 
@@ -23,6 +25,14 @@ impl Volume {
             skip("needs the right to mount (root with SYS_ADMIN)");
         }
         is_mounted.then(|| Self(path.to_owned()))
+    }
+}
+
+impl Volume {
+    /// Nothing can be written from now on, as in a Secret.
+    fn close(&self) {
+        let done = Command::new("mount").args(["-o", "remount,ro"]).arg(&self.0).status();
+        assert!(done.unwrap().success());
     }
 }
 
@@ -49,5 +59,62 @@ fn a_volume_below_a_listed_path_can_be_read() {
         bench.add("tried", &spec, &write);
         bench.render(tier, &[]);
         assert!(tier == "none" || !volume.join("new").exists(), "{tier}");
+    }
+}
+
+/// Repeats a request until the result is as expected: definitions are read a
+/// moment after they change.
+#[track_caller]
+fn eventually(bench: &Bench, is_expected: impl Fn(&Rendered) -> bool) {
+    let until = Instant::now() + Duration::from_secs(30);
+    loop {
+        let rendered = bench.ask("tried", &[]);
+        if is_expected(&rendered) {
+            return;
+        }
+        assert!(Instant::now() < until, "{}{}", rendered.stdout, rendered.stderr);
+        thread::sleep(Duration::from_millis(200));
+    }
+}
+
+#[test]
+fn secrets_belong_to_a_plugin_as_long_as_it_is_the_only_one() {
+    for tier in tiers().into_iter().filter(|tier| *tier != "none") {
+        let bench = Bench::new("", "true");
+        let (secret, scratch) = (bench.path("secret"), bench.path("scratch"));
+        for path in [&secret, &scratch] {
+            fs::create_dir(path).unwrap();
+        }
+        let Some(closed) = Volume::new(&secret) else { return };
+        let Some(_open) = Volume::new(&scratch) else { return };
+        for path in [&secret, &scratch] {
+            fs::write(path.join("key"), "told").unwrap();
+        }
+        closed.close();
+        let read =
+            |path: &Path| format!("$(cat {}/key 2>/dev/null || echo closed)", path.display());
+        let script = format!(
+            "echo 'kind: A'; echo \"secret: {}\"; echo \"scratch: {}\"",
+            read(&secret),
+            read(&scratch)
+        );
+        bench.add("tried", "", &script);
+        let server = bench.serve(tier, &[]);
+        let rendered = bench.ask("tried", &[]);
+        assert_eq!(rendered.value("secret"), "told", "{tier}: {}", rendered.stderr);
+        assert_eq!(rendered.value("scratch"), "closed", "{tier}");
+        for second in ["kind: nonsense", "other"] {
+            let path = bench.path("plugins/other.yaml");
+            match second {
+                "other" => bench.add("other", "", "true"),
+                invalid => fs::write(&path, invalid).unwrap(),
+            }
+            eventually(&bench, |rendered| rendered.value("secret") == "closed");
+            fs::remove_file(&path).unwrap();
+            eventually(&bench, |rendered| rendered.value("secret") == "told");
+        }
+        let log = server.log();
+        assert!(log.contains("the only plugin may read the Secrets"), "{tier}: {log}");
+        assert!(log.contains("there is no longer exactly one definition"), "{tier}: {log}");
     }
 }

@@ -111,9 +111,24 @@ fn what_is_mounted_read_only_can_be_read_unless_it_is_secret() {
     for tier in tiers().into_iter().filter(|tier| *tier != "none") {
         let pod = Pod::new(tier);
         let bench = bench(&pod.at(), "");
+        bench.add("other", "", "true");
         let _server = bench.start(pod.command(), tier, &[]);
         let read = bench.ask("tried", &[]).value("data");
         assert_eq!(read, "config - - argocd - library - tool", "{tier}");
+    }
+}
+
+#[test]
+fn the_only_plugin_can_read_secrets_but_no_token() {
+    if !can_mount() {
+        return;
+    }
+    for tier in tiers().into_iter().filter(|tier| *tier != "none") {
+        let pod = Pod::new(&format!("only-{tier}"));
+        let bench = bench(&pod.at(), "");
+        let _server = bench.start(pod.command(), tier, &[]);
+        let read = bench.ask("tried", &[]).value("data");
+        assert_eq!(read, "config key - argocd - library - tool", "{tier}");
     }
 }
 
@@ -126,6 +141,7 @@ fn a_token_can_be_read_if_it_is_named() {
         let pod = Pod::new(&format!("token-{tier}"));
         let token = "/var/run/secrets/kubernetes.io/serviceaccount/token";
         let bench = bench(&pod.at(), &format!("  sandbox: {{read: [{token}]}}"));
+        bench.add("other", "", "true");
         let server = bench.start(pod.command(), tier, &[]);
         let read = bench.ask("tried", &[]).value("data");
         assert_eq!(read, "config - - argocd hush library - tool", "{tier}");

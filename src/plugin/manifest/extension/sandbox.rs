@@ -70,7 +70,14 @@ impl SandboxManifest {
         }
         let caches = caches(self.caches, &mut judge);
         let variables = variables.flatten();
-        Sandbox { minimum_isolation, variables, network, read: self.read, caches }
+        Sandbox {
+            minimum_isolation,
+            variables,
+            network,
+            read: self.read,
+            secrets: Vec::new(),
+            caches,
+        }
     }
 }
 
