@@ -249,10 +249,19 @@ fn run(work: impl Future<Output = Result<(), LocalError>>) -> ExitCode {
 /// Shows the status. The exit code is 1 if a plugin is not served as defined.
 fn show_status(config: &Status) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    match runtime.map(|runtime| runtime.block_on(status(config))) {
-        Ok(Ok(Condition::Healthy)) => ExitCode::SUCCESS,
-        Ok(Ok(Condition::Degraded)) => ExitCode::from(1),
-        Ok(Err(error)) => fail(&error, NO_ANSWER),
+    // On a signal, dropping the work gives the terminal back.
+    let work = async {
+        tokio::select! {
+            biased;
+            signal = local::interrupted() => Err(signal),
+            result = status(config) => Ok(result),
+        }
+    };
+    match runtime.map(|runtime| runtime.block_on(work)) {
+        Ok(Ok(Ok(Condition::Healthy))) => ExitCode::SUCCESS,
+        Ok(Ok(Ok(Condition::Degraded))) => ExitCode::from(1),
+        Ok(Ok(Err(error))) => fail(&error, NO_ANSWER),
+        Ok(Err(signal)) => ExitCode::from(signal.exit_code()),
         Err(error) => fail(&error, INTERNAL),
     }
 }

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     event::{PhaseTime, Text},
@@ -32,7 +32,7 @@ pub enum Details {
 }
 
 /// A request that ended.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
     /// The ID in its log lines.
@@ -76,7 +76,7 @@ pub struct Entry {
 }
 
 /// The last requests, as `/requests` shows them.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Listing {
     /// Most requests that are kept.
     pub limit: usize,

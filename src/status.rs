@@ -1,5 +1,7 @@
 //! `status`: shows the state of a running supervisor.
 
+mod watch;
+
 use std::{
     fmt::Write as _,
     io::{self, Write as _},
@@ -7,7 +9,9 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use http::StatusCode;
+use serde::de::DeserializeOwned;
 use thiserror::Error;
 use tokio::time::timeout;
 
@@ -64,15 +68,11 @@ pub enum Condition {
 /// Prints the state of a supervisor.
 pub async fn status(config: &Status) -> Result<Condition, StatusError> {
     let address = config.target.address().ok_or(StatusError::Off)?;
-    let no_answer = |cause: String| StatusError::NoAnswer { address, cause };
-    let asked = timeout(TIMEOUT, get(address, "/plugins")).await;
-    let answer = asked.map_err(|elapsed| no_answer(elapsed.to_string()))?;
-    let (code, answer) = answer.map_err(|error| no_answer(error.to_string()))?;
-    if code != StatusCode::OK {
-        return Err(no_answer(format!("the answer has status {code}")));
+    if config.watch {
+        watch::watch(address).await?;
+        return Ok(Condition::Healthy);
     }
-    let summary: Summary = serde_json::from_slice(&answer)
-        .map_err(|error| StatusError::OtherAnswer { address, cause: error.to_string() })?;
+    let (summary, answer) = ask(address, "/plugins").await?;
     let text = match config.output {
         TextFormat::Json => answer.to_vec(),
         TextFormat::Text => table(&summary).into_bytes(),
@@ -83,6 +83,23 @@ pub async fn status(config: &Status) -> Result<Condition, StatusError> {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         Ok(()) | Err(_) => Ok(condition(&summary)),
     }
+}
+
+/// Asks for a page, and returns its content also as it was received.
+async fn ask<T: DeserializeOwned>(
+    address: SocketAddr,
+    page: &str,
+) -> Result<(T, Bytes), StatusError> {
+    let no_answer = |cause: String| StatusError::NoAnswer { address, cause };
+    let asked = timeout(TIMEOUT, get(address, page)).await;
+    let answer = asked.map_err(|elapsed| no_answer(elapsed.to_string()))?;
+    let (code, answer) = answer.map_err(|error| no_answer(error.to_string()))?;
+    if code != StatusCode::OK {
+        return Err(no_answer(format!("the answer has status {code}")));
+    }
+    let read = serde_json::from_slice(&answer)
+        .map_err(|error| StatusError::OtherAnswer { address, cause: error.to_string() })?;
+    Ok((read, answer))
 }
 
 fn condition(summary: &Summary) -> Condition {

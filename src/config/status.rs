@@ -9,6 +9,9 @@ use super::{Target, TextFormat};
 pub struct Status {
     #[command(flatten)]
     pub(crate) target: Target,
+    /// Show it again every 2 s, with the last requests, until it is interrupted
+    #[arg(short, long, conflicts_with = "output")]
+    pub(crate) watch: bool,
     /// Format of the result
     #[arg(short, long, value_enum, default_value = "text")]
     pub output: TextFormat,

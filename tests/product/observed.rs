@@ -6,3 +6,4 @@ mod pages;
 mod request;
 mod rules;
 mod status_page;
+mod watch;
