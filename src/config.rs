@@ -13,6 +13,7 @@ mod home;
 mod install;
 mod log_filter;
 mod migrate;
+mod otlp;
 mod parameter;
 mod passwd;
 mod peer;
@@ -41,6 +42,7 @@ pub use self::{
     install::Install,
     log_filter::{LogFilter, NoLogFilter},
     migrate::{Migrate, Profile, SidecarKind, ToolSource},
+    otlp::{Otlp, Ratio},
     parameter::{NoPair, NoParameter, Parameter, Place, conflict, pair, parameter},
     passwd::Passwd,
     peer::{NotPeer, PEER_NAME, Peer},
@@ -68,7 +70,8 @@ const OWN_PREFIX: &[u8] = b"CMP_SUPERVISOR_";
 /// The variables that plugins may see, as `NAME=VALUE`.
 #[must_use]
 pub fn inherited() -> Vec<Bytes> {
-    let visible = env::vars_os().filter(|(name, _)| !name.as_bytes().starts_with(OWN_PREFIX));
+    let visible = env::vars_os()
+        .filter(|(name, _)| name != otlp::CREDENTIALS && !name.as_bytes().starts_with(OWN_PREFIX));
     visible.map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat().into()).collect()
 }
 
@@ -83,6 +86,12 @@ pub fn search() -> Bytes {
 #[must_use]
 pub fn program() -> PathBuf {
     env::current_exe().unwrap_or_default()
+}
+
+/// The trace that the caller of this program is in, for requests.
+#[must_use]
+pub fn trace_parent() -> Option<String> {
+    env::var("TRACEPARENT").ok()
 }
 
 /// Returns true if `NO_COLOR` is set and not empty.

@@ -27,6 +27,7 @@
 //! - [`config`] reads flags and environment variables.
 //! - [`admin`], [`metrics`], [`recent`], [`state`] and [`log`] show the state of the
 //!   supervisor.
+//! - [`traces`] sends spans of calls and phases to a collector.
 //! - [`evidence`] copies running requests, and [`bundle`] keeps those that fail.
 //! - [`validate`] checks definitions; [`status`] and [`probe`] ask a running supervisor.
 //! - [`local`] runs `render`, `match`, `params` and `doctor` with a private
@@ -73,6 +74,7 @@ pub mod shutdown;
 pub mod state;
 pub mod status;
 pub mod supervisor;
+pub mod traces;
 mod upkeep;
 pub mod validate;
 pub mod volume;

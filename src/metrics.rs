@@ -32,8 +32,8 @@ use self::{
 pub use self::{
     family::{Family, Kind},
     label::{
-        Contained, CpuMode, Dimension, DiscoveryKind, Feature, GrpcCode, Kill, Method, Phase,
-        RequestLimit, Shared, StreamFault, Timer,
+        Contained, CpuMode, Dimension, DiscoveryKind, Feature, GRPC_SERVICE, GrpcCode, Kill,
+        Method, Phase, RequestLimit, Shared, StreamFault, Timer,
     },
     outcome::Outcome,
     plugins::PluginInfo,

@@ -147,7 +147,10 @@ fn remark(plugin: &Plugin, report: &mut Report) {
     }
     for flag in ["--otlp-address", "--otlp-headers", "--otlp-attrs"] {
         if plugin.sidecar.flag(flag).is_some() {
-            report.check(format!("plugin `{name}`: {flag} was removed: traces are not exported"));
+            report.check(format!(
+                "plugin `{name}`: {flag} was removed: give it to cmp-supervisor, which sends traces \
+                 of all plugins"
+            ));
         }
     }
     if plugin.sidecar.field("lifecycle").is_some() {

@@ -59,6 +59,7 @@ use crate::{
     shutdown::Shutdown,
     state::{State, measure},
     supervisor::Supervisor,
+    traces::{Tracer, Traces},
     volume::{FileThread, WorkVolume},
 };
 
@@ -173,7 +174,13 @@ fn start(config: &Serve) -> Result<(), NotServing> {
     }
     let kept = failed::keeper(config, failed);
     let runtime = threads::runtime()?;
+    let traces = {
+        let _entered = runtime.enter();
+        Traces::open(config.otlp.collector().as_ref())
+    };
+    let kept = (kept, traces.tracer());
     let result = runtime.block_on(run((config, kept), (spawner, log), (&abilities, resources)));
+    traces.close();
     // The runtime ends the remaining requests; closing the link ends their leases.
     runtime.shutdown_timeout(LAST_TASKS);
     process.wait(SPAWNER_TIMEOUT);
@@ -205,7 +212,7 @@ fn setup(config: &Serve, leases: u32) -> Result<Setup, NotServing> {
 
 /// Opens all resources that may fail, then serves.
 async fn run(
-    (config, (keeper, keeping)): (&Serve, (Keeper, Option<Keeping>)),
+    (config, ((keeper, keeping), tracer)): (&Serve, ((Keeper, Option<Keeping>), Tracer)),
     (spawner, log): (Spawner, LogControl),
     (abilities, resources): (&Abilities, Resources),
 ) -> Result<(), NotServing> {
@@ -221,7 +228,7 @@ async fn run(
     let (link, driver) = Link::new(spawner)?;
     let mut driver = pin!(driver);
     let outputs = (metrics.clone(), resources.subscribe());
-    let common = common((config, reach, keeper), link.clone(), outputs);
+    let common = common((config, reach), (keeper, tracer), (link.clone(), outputs));
     let (admission, recent) = (common.pipeline.admission.clone(), common.recent.clone());
     let (connections, calls) = (common.connections.clone(), common.calls.clone());
     let (cut_off, volume) = (common.cut_off.clone(), common.pipeline.volume.clone());
@@ -292,9 +299,9 @@ fn start_empty(config: &Serve, state: &watch::Sender<State>) -> Result<(), NotSe
 }
 
 fn common(
-    (config, reach, keeper): (&Serve, Arc<Reach>, Keeper),
-    link: Link,
-    (metrics, budget): (Metrics, watch::Receiver<Budget>),
+    (config, reach): (&Serve, Arc<Reach>),
+    (keeper, tracer): (Keeper, Tracer),
+    (link, (metrics, budget)): (Link, (Metrics, watch::Receiver<Budget>)),
 ) -> Common {
     let connections = budget.borrow().connections.amount;
     Common {
@@ -306,6 +313,7 @@ fn common(
         metrics,
         recent: Recent::new(config.details()),
         keeper,
+        tracer,
         connections: TaskTracker::new(),
         calls: TaskTracker::new(),
         cut_off: CancellationToken::new(),

@@ -17,7 +17,7 @@ pub use self::{
 };
 
 /// All settings of `serve` and of plugin.yaml, in the order of the help.
-pub static ALL: [&Setting; 41] = [
+pub static ALL: [&Setting; 46] = [
     &PLUGINS_DIR,
     &SOCKET_DIR,
     &WORK_DIR,
@@ -59,6 +59,11 @@ pub static ALL: [&Setting; 41] = [
     &KEEP_FAILED,
     &LOG_FORMAT,
     &LOG_LEVEL,
+    &OTLP_ADDRESS,
+    &OTLP_INSECURE,
+    &OTLP_HEADERS,
+    &OTLP_ATTRS,
+    &OTLP_SAMPLE_RATIO,
 ];
 
 /// A limit or another setting.
@@ -153,6 +158,8 @@ pub enum Heading {
     Clocks,
     /// Logging.
     Logs,
+    /// Traces.
+    Traces,
 }
 
 impl Setting {
@@ -253,6 +260,7 @@ impl Heading {
             Self::Admission => "Requests at a time",
             Self::Clocks => "Clocks",
             Self::Logs => "Logs",
+            Self::Traces => "Traces",
         }
     }
 }

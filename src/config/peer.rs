@@ -12,16 +12,11 @@ use clap::{
 use thiserror::Error;
 use tracing_subscriber::filter::LevelFilter;
 
-use super::{Http, LogFilter, LogFormat, PEER_CONFIG, PEER_FILE, Serve};
+use super::{Http, LogFilter, LogFormat, Otlp, PEER_CONFIG, PEER_FILE, Ratio, Serve};
 use crate::settings::HTTP;
 
 /// Variables of argocd-cmp-server without an effect here.
-const UNUSED: [&str; 9] = [
-    "ARGOCD_CMP_SERVER_OTLP_ADDRESS",
-    "ARGOCD_CMP_SERVER_OTLP_ATTRS",
-    "ARGOCD_CMP_SERVER_OTLP_HEADERS",
-    "ARGOCD_CMP_SERVER_OTLP_INSECURE",
-    "ARGOCD_CMP_SERVER_OTLP_SAMPLE_RATIO",
+const UNUSED: [&str; 4] = [
     "ARGOCD_ENABLE_GRPC_TIME_HISTOGRAM",
     "ARGOCD_GRPC_KEEP_ALIVE_MIN",
     "ARGOCD_LOG_FORMAT_ENABLE_FULL_TIMESTAMP",
@@ -46,21 +41,21 @@ pub struct Peer {
     /// $ARGOCD_CMP_SERVER_LOGLEVEL or info]
     #[arg(long)]
     pub loglevel: Option<String>,
-    /// Accepted and ignored: traces are not exported
-    #[arg(long, hide = true)]
+    /// Host and port of a collector of traces
+    #[arg(long)]
     pub otlp_address: Option<String>,
-    /// Accepted and ignored
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, value_parser = go_bool)]
+    /// Send traces without TLS, which is not supported [default: true]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool)]
     pub otlp_insecure: Option<bool>,
-    /// Accepted and ignored
-    #[arg(long, hide = true)]
+    /// Headers for the collector, as NAME=VALUE,NAME=VALUE
+    #[arg(long)]
     pub otlp_headers: Option<String>,
-    /// Accepted and ignored
-    #[arg(long, hide = true)]
+    /// Attributes of all traces, as NAME:VALUE,NAME:VALUE
+    #[arg(long)]
     pub otlp_attrs: Option<String>,
-    /// Accepted and ignored
-    #[arg(long, hide = true)]
-    pub otlp_sample_ratio: Option<String>,
+    /// Part of the traces that are sent, from 0 to 1
+    #[arg(long)]
+    pub otlp_sample_ratio: Option<Ratio>,
     /// Accepted and ignored
     #[arg(hide = true)]
     pub rest: Vec<String>,
@@ -113,24 +108,27 @@ impl Peer {
             log_format: Some(log_format),
             log_level: Some(log_level),
             without_effect: peer.without_effect(),
+            otlp: peer.otlp(serve.otlp),
             ..serve
         })
     }
 
-    /// The flags, arguments and variables that are set and have no effect.
+    /// The flags of traces, and otherwise the variables.
+    fn otlp(&self, otlp: Otlp) -> Otlp {
+        Otlp {
+            address: self.otlp_address.clone().or(otlp.address),
+            insecure: self.otlp_insecure.or(otlp.insecure),
+            headers: self.otlp_headers.clone().or(otlp.headers),
+            attrs: self.otlp_attrs.clone().or(otlp.attrs),
+            sample_ratio: self.otlp_sample_ratio.or(otlp.sample_ratio),
+        }
+    }
+
+    /// The arguments and variables that are set and have no effect.
     fn without_effect(&self) -> Vec<String> {
-        let flags = [
-            ("--otlp-address", self.otlp_address.is_some()),
-            ("--otlp-attrs", self.otlp_attrs.is_some()),
-            ("--otlp-headers", self.otlp_headers.is_some()),
-            ("--otlp-insecure", self.otlp_insecure.is_some()),
-            ("--otlp-sample-ratio", self.otlp_sample_ratio.is_some()),
-        ];
-        let flags =
-            flags.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name.to_owned());
         let variables = UNUSED.into_iter().filter(|name| variable(name).is_some());
         let rest = self.rest.iter().map(|argument| format!("argument {argument:?}"));
-        flags.chain(variables.map(str::to_owned)).chain(rest).collect()
+        variables.map(str::to_owned).chain(rest).collect()
     }
 
     fn log_format(&self) -> Result<LogFormat, NotPeer> {

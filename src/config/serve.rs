@@ -12,7 +12,7 @@ use clap::Args;
 use cmp_sandbox::{Bounds, Caches};
 
 use super::{
-    Http, Isolation, LogFilter, LogFormat, NoLogFilter, PEER_CONFIG, PEER_FILE, Ports,
+    Http, Isolation, LogFilter, LogFormat, NoLogFilter, Otlp, PEER_CONFIG, PEER_FILE, Ports,
     RequestCgroups, UidRange,
     argument::{Described as _, Time},
     path_variable, work_dir,
@@ -146,6 +146,8 @@ pub struct Serve {
     pub(crate) log_format: Option<LogFormat>,
     #[arg(described = &settings::LOG_LEVEL)]
     pub(super) log_level: Option<LogFilter>,
+    #[command(flatten)]
+    pub(crate) otlp: Otlp,
     /// Write events to standard output instead of a log to standard error
     #[arg(long, hide = true)]
     pub events: bool,

@@ -31,6 +31,7 @@ use crate::{
     recent::Recent,
     request::Pipeline,
     supervisor::{Bind, FileIdentity, Listener, LostSocket},
+    traces::Tracer,
 };
 
 /// The repo-server, which has our UID, and members of our group may connect.
@@ -60,6 +61,8 @@ pub struct Common {
     pub recent: Recent,
     /// Keeps the last failed requests.
     pub keeper: Keeper,
+    /// Begins the traces of requests.
+    pub tracer: Tracer,
     /// Longest message in bytes.
     pub max_message: usize,
     /// Turns of ended requests whose streams are read.

@@ -24,6 +24,7 @@ use crate::{
     plugin::PluginDefinition,
     recent::{Details, Entry, Recent},
     request::{Deadline, Progress, RequestContext, RequestHeader},
+    traces::{Trace, Tracer},
 };
 
 /// Counts and records the calls of a plugin. Cheap to clone.
@@ -32,6 +33,7 @@ pub(super) struct Ledger {
     pub(super) metrics: PluginMetrics,
     pub(super) recent: Recent,
     pub(super) keeper: Keeper,
+    pub(super) tracer: Tracer,
 }
 
 /// A running call. It is counted and logged in every case, even if it is
@@ -73,13 +75,18 @@ impl Call {
         ledger.metrics.begun(method);
         let evidence = ledger.keeper.evidence().filter(|_| method != Method::Check);
         let id = next_id();
+        let mut progress = Progress::new(ledger.metrics.clone(), evidence);
+        progress.trace =
+            ledger.tracer.begin(method, request.metadata(), (plugin.name.as_str(), &id));
+        let span = span(plugin, method, &id);
+        span.record("trace_id", progress.trace.as_ref().map(Trace::id));
         Ok(Self {
-            span: span(plugin, method, &id),
+            span,
             context: RequestContext {
                 plugin: Arc::clone(plugin),
                 redactor: Arc::default(),
                 deadline: Deadline::new(granted, plugin.limits.timeout),
-                progress: Progress::new(ledger.metrics.clone(), evidence),
+                progress,
             },
             method,
             ledger,
@@ -151,6 +158,9 @@ impl Call {
         end.cause.kill = end.cause.kill.or(from_outside.map(|(_, kill)| kill));
         let last = progress.phase();
         progress.finish();
+        if let Some(trace) = progress.trace.take() {
+            trace.end(end.code, (end.account.outcome, self.application.as_deref()));
+        }
         self.count(&end, last);
         event::tell(|| self.event(end.account.outcome));
         // Argo CD asks for each application and plugin; this would fill the list.
@@ -316,6 +326,7 @@ fn span(plugin: &PluginDefinition, method: Method, id: &str) -> Span {
         grpc.method = method.full_name(),
         app = Empty,
         request_id = id,
+        trace_id = Empty,
     )
 }
 

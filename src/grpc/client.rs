@@ -56,6 +56,8 @@ pub struct Parcel {
     pub size: u64,
     /// SHA-256 of the archive in lower-case hex.
     pub checksum: String,
+    /// The trace of the caller, as in the header `traceparent`.
+    pub trace: Option<String>,
     /// Time limit for the answer.
     pub timeout: Duration,
 }
@@ -213,6 +215,10 @@ async fn request(
     let archive = tokio::fs::File::open(&parcel.archive).await?;
     let mut request = Request::new(messages(metadata, archive));
     request.set_timeout(parcel.timeout);
+    // A value that is not valid is left out, as other programs do.
+    if let Some(Ok(trace)) = parcel.trace.as_ref().map(|trace| trace.parse()) {
+        request.metadata_mut().insert("traceparent", trace);
+    }
     Ok(request)
 }
 

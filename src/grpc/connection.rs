@@ -70,6 +70,7 @@ impl Server {
                 metrics,
                 recent: common.recent.clone(),
                 keeper: common.keeper.clone(),
+                tracer: common.tracer.clone(),
             },
             max_message: limit,
             calls: common.calls.clone(),

@@ -9,7 +9,11 @@ use super::{
     report::Report,
     subject::Subject,
 };
-use crate::{config::Application, grpc::Parcel, plural::plural};
+use crate::{
+    config::{self, Application},
+    grpc::Parcel,
+    plural::plural,
+};
 
 /// A request that can be sent several times.
 #[derive(Debug)]
@@ -45,6 +49,7 @@ impl Asked {
             archive: pack.path().to_owned(),
             size: pack.size,
             checksum: pack.checksum.clone(),
+            trace: config::trace_parent(),
             timeout: options.timeout.0,
         };
         Ok(Self { plugin, parcel, file: pack.into_file() })

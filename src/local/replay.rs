@@ -12,7 +12,7 @@ use thiserror::Error;
 use super::{asked::Asked, environment::variables_of, parameters::ParameterValue, report::Report};
 use crate::{
     bundle::{Bundle, NotBundle, Record},
-    config::Application,
+    config::{self, Application},
     grpc::Parcel,
 };
 
@@ -61,6 +61,7 @@ pub(super) fn replay(
         archive: PathBuf::from(file.path()),
         size: archive.len() as u64,
         checksum: record.archive.sha256.clone(),
+        trace: config::trace_parent(),
         timeout: options.timeout.0,
     };
     let plugin = Some(options.plugin.clone().unwrap_or(record.plugin));

@@ -363,7 +363,7 @@ impl Dimension {
 }
 
 /// The full name of Argo CD's service.
-pub(super) const GRPC_SERVICE: &str = "plugin.ConfigManagementPluginService";
+pub const GRPC_SERVICE: &str = "plugin.ConfigManagementPluginService";
 
 impl Method {
     /// The name in Argo CD's service.

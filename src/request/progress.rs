@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use cmp_sandbox::{Redactor, Unpacked, Usage};
 
 use super::{deadline::Deadline, encrypted::Encrypted};
@@ -12,7 +13,8 @@ pub use crate::metrics::Phase;
 use crate::{
     evidence::Evidence,
     metrics::{PluginMetrics, RequestLimit, Waiting},
-    plugin::PluginDefinition,
+    plugin::{CommandLine, PluginDefinition},
+    traces::Trace,
 };
 
 /// The data that all steps of a request share.
@@ -44,6 +46,8 @@ pub struct Progress {
     /// Most memory in bytes that its commands used at a time, as far as it was
     /// measured.
     pub peak_memory: u64,
+    /// Its trace, if traces are sent.
+    pub trace: Option<Trace>,
     /// Its content, if failed requests are kept.
     pub evidence: Option<Evidence>,
     /// The largest used fraction of each limit.
@@ -71,8 +75,18 @@ impl Progress {
         let now = Instant::now();
         self.close(now);
         self.current = Some((phase, now));
+        if let Some(trace) = &mut self.trace {
+            trace.enter(phase);
+        }
         let metrics = self.metrics.as_ref().filter(|_| phase == Phase::Queue);
         self.waiting = metrics.map(PluginMetrics::waits);
+    }
+
+    /// The variables of a request's command, with its trace if there is one.
+    pub(super) fn environment(&mut self, variables: &[Bytes], line: &CommandLine) -> Vec<Bytes> {
+        let program = line.words().next().unwrap_or_default();
+        let trace = self.trace.as_mut().map(|trace| trace.variable(program).into());
+        variables.iter().cloned().chain(trace).collect()
     }
 
     /// Counts manifests that are still encrypted.
@@ -139,6 +153,9 @@ impl Progress {
         if let Some((phase, began)) = self.current.take() {
             self.phases.push((phase, now - began));
             self.waiting = None;
+        }
+        if let Some(trace) = &mut self.trace {
+            trace.leave();
         }
     }
 }

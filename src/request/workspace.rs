@@ -234,10 +234,11 @@ impl Workspace {
         }
         let CommandSettings { inherited, max_output } =
             CommandSettings::new(&self.defaults, &context.plugin);
+        let environment = context.progress.environment(&self.environment, line);
         let command = |ask_pass| Command {
             words: line.words().map(|word| Bytes::copy_from_slice(word.as_bytes())).collect(),
             inherited,
-            environment: self.environment.clone(),
+            environment,
             search: self.defaults.search.clone(),
             directory: self.application.as_path().to_owned(),
             preserve_file_mode: context.plugin.preserve_file_mode,

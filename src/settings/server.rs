@@ -112,3 +112,30 @@ pub static LOG_LEVEL: Setting = setting(Heading::Logs, Word)
     .flag("log-level", "CMP_SUPERVISOR_LOG_LEVEL")
     .derived("$RUST_LOG or info")
     .about("Least severity of log lines: error, warn, info, debug or trace, and those of targets, such as info,cmp_supervisor::grpc=debug; PUT /-/log-level changes it");
+
+pub static OTLP_ADDRESS: Setting = setting(Heading::Traces, Word)
+    .flag("otlp-address", "CMP_SUPERVISOR_OTLP_ADDRESS")
+    .derived("$ARGOCD_CMP_SERVER_OTLP_ADDRESS, or no traces")
+    .about("Host and port of a collector that takes traces by OTLP over gRPC");
+
+pub static OTLP_INSECURE: Setting = setting(Heading::Traces, Word)
+    .flag("otlp-insecure", "CMP_SUPERVISOR_OTLP_INSECURE")
+    .derived("$ARGOCD_CMP_SERVER_OTLP_INSECURE or true")
+    .about("Send traces without TLS; there is no TLS, so with false no traces are sent");
+
+pub static OTLP_HEADERS: Setting = setting(Heading::Traces, Word)
+    .flag("otlp-headers", "CMP_SUPERVISOR_OTLP_HEADERS")
+    .derived("$ARGOCD_CMP_SERVER_OTLP_HEADERS or none")
+    .about(
+        "Headers for the collector, as NAME=VALUE,NAME=VALUE; use the variable if they are secret",
+    );
+
+pub static OTLP_ATTRS: Setting = setting(Heading::Traces, Word)
+    .flag("otlp-attrs", "CMP_SUPERVISOR_OTLP_ATTRS")
+    .derived("$ARGOCD_CMP_SERVER_OTLP_ATTRS or none")
+    .about("Attributes of all traces, as NAME:VALUE,NAME:VALUE");
+
+pub static OTLP_SAMPLE_RATIO: Setting = setting(Heading::Traces, Word)
+    .flag("otlp-sample-ratio", "CMP_SUPERVISOR_OTLP_SAMPLE_RATIO")
+    .derived("$ARGOCD_CMP_SERVER_OTLP_SAMPLE_RATIO or 1")
+    .about("Part of the traces that are sent, from 0 to 1; the client's decision counts if it has a trace");

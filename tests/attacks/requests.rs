@@ -19,6 +19,7 @@ pub(crate) fn parcel(archive: &Path, environment: &[(&str, &str)], timeout: Dura
         archive: archive.to_owned(),
         size: bytes.len() as u64,
         checksum,
+        trace: None,
         timeout,
     }
 }

@@ -108,6 +108,7 @@ impl Request {
             archive: path,
             size,
             checksum,
+            trace: None,
             timeout: DEADLINE,
         };
         Self { socket, parcel }

@@ -6,4 +6,5 @@ mod pages;
 mod request;
 mod rules;
 mod status_page;
+mod traces;
 mod watch;

@@ -50,8 +50,11 @@ const EFFECTS: [&str; 17] = [
 ];
 
 /// Crates that only these modules of the product use.
-const OWNED: [(&str, &[&str]); 3] = [
-    ("tonic", &["grpc"]),
+const OWNED: [(&str, &[&str]); 6] = [
+    ("tonic", &["grpc", "traces"]),
+    ("opentelemetry", &["traces"]),
+    ("opentelemetry_otlp", &["traces"]),
+    ("opentelemetry_sdk", &["traces"]),
     // Definitions, and sockets.
     ("notify", &["loader", "grpc"]),
     ("metrics_exporter_prometheus", &["metrics"]),

@@ -43,8 +43,12 @@ impl Observed {
 
     /// Renders an application.
     pub(crate) fn render(&self, plugin: &str) -> Output {
+        self.render_with(Command::new(env!("CARGO_BIN_EXE_cmp-supervisor")), plugin)
+    }
+
+    /// The same with a command that has variables.
+    pub(crate) fn render_with(&self, mut command: Command, plugin: &str) -> Output {
         let application = self.application();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
         command.arg("render").arg(application);
         command.arg("--socket").arg(self.folders.socket(plugin)).output().unwrap()
     }

@@ -62,6 +62,7 @@ impl Site {
             archive,
             size: bytes.len() as u64,
             checksum: digest.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}")),
+            trace: None,
             timeout: Duration::from_mins(1),
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
