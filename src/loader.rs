@@ -142,7 +142,8 @@ impl Loader {
         }
         let read = (digests(&snapshot.files), snapshot.ignored.clone());
         let is_changed = self.last.as_ref() != Some(&read) || read.0.values().any(Option::is_none);
-        if is_changed {
+        let is_due = self.hiding.waits() && self.reader.places.is_complete();
+        if is_changed || is_due {
             self.take(snapshot, &read.0);
         } else {
             self.unchanged();
@@ -155,7 +156,8 @@ impl Loader {
     fn take(&mut self, snapshot: Snapshot, read: &Digests) {
         let mut warnings = notes(&snapshot.ignored);
         let (catalog, problems) = self.ledger.update(snapshot.files);
-        let catalog = self.hiding.endow(catalog, self.ledger.defined());
+        let is_complete = || self.reader.places.is_complete();
+        let catalog = self.hiding.endow(catalog, self.ledger.defined(), is_complete);
         warnings.extend(self.ledger.warnings().iter().cloned());
         self.log(&problems, &warnings);
         let bad: Vec<_> = problems.iter().map(|problem| problem.file.as_str()).collect();

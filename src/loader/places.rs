@@ -1,12 +1,15 @@
 //! The directory and the single file from which definitions are read.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
 
 use super::{
     NoSnapshot,
     snapshot::{self, Snapshot},
     source::Source,
-    stamp::switch,
+    stamp::{is_complete, switch},
 };
 
 /// The places of definitions.
@@ -37,6 +40,15 @@ impl Places {
             .as_deref()
             .or(self.single_directory())
             .is_some_and(|path| switch(path).is_some())
+    }
+
+    /// True if no directory of definitions is being filled. A file without a directory
+    /// has nothing next to it that counts.
+    pub(super) fn is_complete(&self) -> bool {
+        let now = SystemTime::now();
+        let Some(directory) = &self.directory else { return true };
+        is_complete(directory, now)
+            && self.single_directory().is_none_or(|directory| is_complete(directory, now))
     }
 
     /// The directory of the single definition.

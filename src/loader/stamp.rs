@@ -8,6 +8,7 @@ use std::{
         unix::{ffi::OsStrExt, fs::MetadataExt},
     },
     path::{Component, Path, PathBuf},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, Stat, fstat, openat, readlinkat, statat};
@@ -17,6 +18,9 @@ pub(super) const DATA: &str = "..data";
 
 /// Most entries of a plugins directory.
 pub(super) const MAX_ENTRIES: usize = 1000;
+
+/// Time without changes after which a directory is not being filled any more.
+pub(super) const SETTLED: Duration = Duration::from_secs(10);
 
 /// An open directory with its stamp.
 #[derive(Debug)]
@@ -66,6 +70,24 @@ impl Opened {
         let content = Content::Volume(target, Mark::of(&link));
         Ok(Self { files, volume: Some(root), stamp: Stamp { directory, content } })
     }
+}
+
+/// True if a directory is complete: it is a ConfigMap volume, which changes in one
+/// step, or nothing in it has changed for some time. One that is missing is complete.
+pub(super) fn is_complete(path: &Path, now: SystemTime) -> bool {
+    let about = fs::metadata(path).map(|about| nanoseconds(about.ctime(), about.ctime_nsec()));
+    let (changed, content) = match (about, Opened::new(path)) {
+        (Ok(changed), Ok(opened)) => (changed, opened.stamp.content),
+        (Err(error), Err(_)) => return error.kind() == io::ErrorKind::NotFound,
+        (Ok(_), Err(_)) | (Err(_), Ok(_)) => return false,
+    };
+    let Content::Plain(entries) = content else { return true };
+    let quiet = now.checked_sub(SETTLED).and_then(|then| then.duration_since(UNIX_EPOCH).ok());
+    let Some(quiet) = quiet.and_then(|since| i128::try_from(since.as_nanos()).ok()) else {
+        return false;
+    };
+    let is_old = |mark: &Option<Mark>| mark.as_ref().is_some_and(|mark| mark.4 < quiet);
+    changed < quiet && entries.iter().all(|(_, mark)| is_old(mark))
 }
 
 /// Flags for opening a directory.
@@ -132,4 +154,31 @@ impl Mark {
 
 fn nanoseconds(seconds: i64, rest: impl Into<i128>) -> i128 {
     i128::from(seconds) * 1_000_000_000 + rest.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_directory_is_complete_once_nothing_changes_in_it() {
+        let root = tempfile::tempdir().unwrap();
+        let is_complete_after = |path: &Path, seconds| {
+            is_complete(path, SystemTime::now() + Duration::from_secs(seconds))
+        };
+        assert!(is_complete_after(&root.path().join("missing"), 0));
+        for name in [None, Some("a.yaml")] {
+            if let Some(name) = name {
+                fs::write(root.path().join(name), "").unwrap();
+            }
+            assert!(!is_complete_after(root.path(), 0));
+            assert!(!is_complete_after(root.path(), 5));
+            assert!(is_complete_after(root.path(), 11));
+        }
+        fs::create_dir(root.path().join("..2026_01")).unwrap();
+        symlink("..2026_01", root.path().join("..data")).unwrap();
+        assert!(is_complete_after(root.path(), 0), "a ConfigMap volume");
+    }
 }
