@@ -24,6 +24,9 @@ const MAX_OUTPUT: u64 = 1 << 20;
 /// Most entries. A request runs two commands, and each has two outputs.
 const MAX_ENTRIES: usize = 16;
 
+/// The reason why texts of commands are left out.
+const LEFT_OUT: &str = "left out: the request has more lines in its variables than can be masked";
+
 /// Mode of the entries.
 const MODE: u32 = 0o600;
 
@@ -95,18 +98,24 @@ fn read(entry: impl Read, most: u64) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// The bundle of a failed request. All texts are masked here.
+/// The bundle of a failed request. All texts are masked here. Texts of commands that
+/// may hold a value that is not masked are left out.
 pub(super) fn pack(failed: &Failed) -> io::Result<Vec<u8>> {
     let mut builder = Builder::new(Vec::new());
     let redactor = &failed.evidence.redactor;
-    let mut record = serde_json::to_value(failed.record())?;
+    let mut record = failed.record();
+    if !redactor.is_complete() {
+        LEFT_OUT.clone_into(&mut record.error);
+        record.outputs_left_out = Some(LEFT_OUT.to_owned());
+    }
+    let mut record = serde_json::to_value(record)?;
     mask(&mut record, redactor);
     append(&mut builder, RECORD, &serde_json::to_vec_pretty(&record)?)?;
     if let Ok(pieces) = failed.evidence.archive.pieces() {
         append(&mut builder, ARCHIVE, &pieces.collect::<Vec<_>>().concat())?;
     }
     for (number, CommandCopy { phase, stdout, stderr, .. }) in
-        failed.evidence.commands.iter().enumerate()
+        failed.evidence.commands.iter().enumerate().filter(|_| redactor.is_complete())
     {
         let name = format!("{}-{}", number + 1, phase.as_str());
         if let Some(stdout) = stdout {

@@ -136,6 +136,7 @@ impl Failed {
                 left_out: evidence.archive.pieces().err().map(|reason| reason.reason().to_owned()),
             },
             outputs: outputs.collect(),
+            outputs_left_out: None,
         }
     }
 }

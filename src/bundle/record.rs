@@ -33,6 +33,9 @@ pub struct Record {
     pub archive: Archived,
     /// Outputs of its commands.
     pub outputs: Vec<Printed>,
+    /// The reason why the bundle does not have the outputs and the error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outputs_left_out: Option<String>,
 }
 
 /// The archive of a failed request.

@@ -84,6 +84,25 @@ fn a_failed_request_is_kept_without_secrets_and_can_be_sent_again() {
     assert!(said.contains("does not have their values: ARGOCD_ENV_GREETING"), "{said}");
 }
 
+#[test]
+fn long_variables_displace_no_secret() {
+    let Some(tier) = isolated() else { return };
+    let bench = bench(FAILING);
+    let _server = bench.serve(tier, &["--keep-failed", "5"]);
+    let greeting = format!("GREETING={SECRET}");
+    for (number, (lines, is_masked)) in [(300, true), (3000, false)].into_iter().enumerate() {
+        let lines: Vec<_> = (0..lines).map(|line| format!("a longer line {line:09}")).collect();
+        let long = format!("LONG={}", lines.join("\n"));
+        bench.ask("tried", &["--env", &long, "--env", &greeting]);
+        let list = listed(&bench, number + 1);
+        let id = list[0]["requestId"].as_str().unwrap();
+        let shown = String::from_utf8(bundle(&bench, &["show", id])).unwrap();
+        assert_eq!(shown.contains("kind: ***") && shown.contains("said ***"), is_masked, "{shown}");
+        assert_eq!(shown.contains("outputsLeftOut"), !is_masked, "{shown}");
+        assert!(!shown.contains(SECRET) && !shown.contains(PASSWORD), "{shown}");
+    }
+}
+
 fn replay(bench: &Bench, tier: &str, arguments: &[&str]) -> (String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
     command.arg("render").args(arguments).args(["--isolation", tier, "-o", "json"]);

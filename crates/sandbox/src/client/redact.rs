@@ -6,6 +6,7 @@
 //! recognised.
 
 use std::{
+    collections::HashSet,
     fmt,
     ops::Range,
     sync::{Arc, PoisonError, RwLock},
@@ -43,9 +44,12 @@ const MIN_LENGTH: usize = 6;
 /// split into pieces.
 pub(super) const MAX_LENGTH: usize = 4096;
 
-/// Most values that are searched for. Environments have a few hundred
-/// variables.
+/// Most credentials of an environment that are searched for. Environments have a few
+/// hundred variables.
 const MAX_SECRETS: usize = 256;
+
+/// Most other values that are searched for, which is only done for bundles.
+const MAX_VALUES: usize = 2048;
 
 /// Most values that a request learns while it runs.
 const MAX_LEARNED: usize = 16;
@@ -57,6 +61,8 @@ const MASK: &str = "***";
 #[derive(Clone, Default)]
 pub struct Redactor {
     secrets: Vec<Box<[u8]>>,
+    /// True if there were too many values to search for all.
+    is_partial: bool,
     /// Values that were not known at first.
     learned: Arc<RwLock<Vec<Box<[u8]>>>>,
 }
@@ -66,20 +72,36 @@ impl Redactor {
     /// entries. It learns for itself.
     #[must_use]
     pub fn with<'e>(&self, entries: impl IntoIterator<Item = &'e [u8]>) -> Self {
-        let learned = Arc::default();
-        Self { learned, ..self.with_values(entries.into_iter().filter_map(credential)) }
+        let credentials = entries.into_iter().filter_map(credential);
+        Self { learned: Arc::default(), ..self.and(credentials, MAX_SECRETS) }
     }
 
     /// Returns a redactor that also masks these values. Both learn together.
     #[must_use]
     pub fn with_values<'v>(&self, values: impl IntoIterator<Item = &'v [u8]>) -> Self {
-        let mut secrets = self.secrets.clone();
-        secrets.extend(values.into_iter().flat_map(pieces));
-        // If there are too many, the longest are kept.
-        secrets.sort_unstable_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
-        secrets.dedup();
-        secrets.truncate(MAX_SECRETS);
-        Self { secrets, learned: Arc::clone(&self.learned) }
+        self.and(values, MAX_VALUES)
+    }
+
+    /// Adds values. Known ones always stay. If there are too many new ones, the first
+    /// lines of all of them are kept before further lines of long ones.
+    fn and<'v>(&self, values: impl IntoIterator<Item = &'v [u8]>, most: usize) -> Self {
+        let lines = values.into_iter().flat_map(|value| pieces(value).enumerate());
+        let mut lines: Vec<_> = lines.collect();
+        lines.sort_unstable();
+        let mut known: HashSet<_> = self.secrets.iter().cloned().collect();
+        let new = lines.into_iter().map(|(_, line)| line);
+        let mut new: Vec<_> = new.filter(|line| known.insert(line.clone())).collect();
+        let is_partial = self.is_partial || new.len() > most;
+        new.truncate(most);
+        let secrets = self.secrets.iter().cloned().chain(new).collect();
+        Self { secrets, is_partial, learned: Arc::clone(&self.learned) }
+    }
+
+    /// False if there were too many values, so that some are not masked.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        let learned = self.learned.read().unwrap_or_else(PoisonError::into_inner);
+        !self.is_partial && learned.len() < MAX_LEARNED
     }
 
     /// Masks another value from now on, also in clones of this redactor. The oldest
@@ -261,6 +283,35 @@ mod tests {
     #[test]
     fn debug_output_has_no_credentials() {
         assert!(!format!("{:?}", redactor(&["TOKEN=hunter22"])).contains("hunter"));
+    }
+
+    #[test]
+    fn many_lines_of_one_value_do_not_displace_others() {
+        let lines: Vec<_> = (0..300).map(|number| format!("long line {number:06}")).collect();
+        let lines = lines.join("\n");
+        let sidecar = redactor(&["A_TOKEN=abcdef"]);
+        let request = [format!("B_KEY={lines}"), "C_PASSWORD=hunter".to_owned()];
+        let request = sidecar.with(request.iter().map(String::as_bytes));
+        assert_eq!(request.text("abcdef hunter long line 000000"), "*** *** ***");
+        assert!(sidecar.is_complete() && !request.is_complete());
+        let bundle = sidecar.with_values([lines.as_bytes(), b"hunter"]);
+        assert_eq!(bundle.text("abcdef hunter long line 000299"), "*** *** ***");
+        assert!(bundle.is_complete());
+        let more = (0..10).map(|number| lines.replace("long", &format!("{number:04}")));
+        let more: Vec<_> = more.collect();
+        let partial = sidecar.with_values(more.iter().map(String::as_bytes));
+        assert_eq!(partial.text("abcdef 0009 line 000000"), "*** ***");
+        assert!(!partial.is_complete() && !partial.with_values([]).is_complete());
+    }
+
+    #[test]
+    fn after_many_learned_values_a_redactor_is_not_complete() {
+        let redactor = redactor(&[]);
+        for number in 0..MAX_LEARNED {
+            assert!(redactor.is_complete());
+            redactor.learn(format!("value{number:06}").as_bytes());
+        }
+        assert!(!redactor.is_complete());
     }
 
     #[test]
