@@ -173,6 +173,7 @@ fn main() -> ExitCode {
 /// Reads the failed requests that were kept.
 fn read_bundles(options: &Bundle) -> Result<String, bundle::BundleError> {
     let directory = bundle::Directory::below(&options.work_dir());
+    directory.become_owner();
     match &options.action {
         BundleAction::List { output } => bundle::list(&directory, *output),
         BundleAction::Show { id } => bundle::show(&directory, id),

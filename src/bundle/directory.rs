@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use cmp_sandbox::{as_user, drop_privileges};
 use rustix::process::geteuid;
 use thiserror::Error;
 
@@ -66,26 +67,18 @@ impl Directory {
     /// still change owners.
     pub fn create(path: PathBuf, most: usize, uid: u32) -> Result<Self, NoDirectory> {
         let failed = |error| NoDirectory::Io { path: path.clone(), error, uid };
-        let root = geteuid().is_root();
-        match DirBuilder::new().mode(DIRECTORY_MODE).create(&path) {
-            Ok(()) if root => chown(&path, Some(uid), Some(uid)).map_err(failed)?,
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(failed(error));
-            }
-            Ok(()) | Err(_) => {}
+        let owner = if geteuid().is_root() { uid } else { geteuid().as_raw() };
+        // Without CAP_CHOWN, an earlier version left an empty directory of root.
+        if fs::symlink_metadata(&path).is_ok_and(|about| about.is_dir() && about.uid() != owner) {
+            let _ = fs::remove_dir(&path);
         }
+        make(&path, owner).map_err(failed)?;
         let about = fs::symlink_metadata(&path).map_err(failed)?;
-        let owner = if root { uid } else { geteuid().as_raw() };
         if !about.is_dir() || about.uid() != owner {
             return Err(NoDirectory::Foreign { path, uid: owner });
         }
-        let directory = Self { path, most };
-        directory.close().map_err(|error| NoDirectory::Io {
-            path: directory.path.clone(),
-            error,
-            uid,
-        })?;
-        Ok(directory)
+        as_user(Some(owner), || close(&path)).map_err(failed)?;
+        Ok(Self { path, most })
     }
 
     /// The directory of a supervisor with this work directory, to read.
@@ -94,16 +87,23 @@ impl Directory {
         Self { path: work_dir.join(DIRECTORY), most: 0 }
     }
 
+    /// Becomes the owner for good if root may not read the directory: containers often
+    /// have no `CAP_DAC_OVERRIDE`. Call this before any thread is started.
+    pub fn become_owner(&self) {
+        let is_refused = |error: io::Error| error.kind() == io::ErrorKind::PermissionDenied;
+        if !geteuid().is_root() || !fs::read_dir(&self.path).is_err_and(is_refused) {
+            return;
+        }
+        if let Ok(about) = fs::symlink_metadata(&self.path) {
+            // If this fails, reading does too, with an error that says more.
+            let _ = drop_privileges(about.uid());
+        }
+    }
+
     /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// Takes the rights of others away. With tier `landlock`, a request can change the
-    /// mode, though it can read nothing.
-    fn close(&self) -> io::Result<()> {
-        fs::set_permissions(&self.path, Permissions::from_mode(DIRECTORY_MODE))
     }
 
     /// All bundles, the oldest first.
@@ -125,7 +125,7 @@ impl Directory {
     /// Removes the oldest bundles until number and bytes are within their bounds, and
     /// writes one. `at` is its time in milliseconds.
     pub fn keep(&self, (at, id): (u64, &str), content: &[u8]) -> io::Result<()> {
-        self.close()?;
+        close(&self.path)?;
         self.make_room(content.len() as u64)?;
         let name = format!("{at:015}_{id}");
         let part = self.path.join(format!("{name}{UNFINISHED}"));
@@ -165,6 +165,30 @@ impl Directory {
         let over = all.len().saturating_sub(self.most);
         all.iter().take(over).try_for_each(|stored| fs::remove_file(&stored.path))
     }
+}
+
+/// Creates a directory with this owner, unless it exists. Containers often have no
+/// `CAP_CHOWN`, so root first tries it as the owner.
+fn make(path: &Path, owner: u32) -> io::Result<()> {
+    let create = || match DirBuilder::new().mode(DIRECTORY_MODE).create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        created => created.map(|()| true),
+    };
+    match as_user(Some(owner), create) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied && geteuid().is_root() => {
+            let is_new = create()?;
+            let given = if is_new { chown(path, Some(owner), Some(owner)) } else { Ok(()) };
+            // It would be in the way of the next start.
+            given.inspect_err(|_| drop(fs::remove_dir(path)))
+        }
+        created => created.map(drop),
+    }
+}
+
+/// Takes the rights of others away. With tier `landlock`, a request can change the
+/// mode, though it can read nothing.
+fn close(path: &Path) -> io::Result<()> {
+    fs::set_permissions(path, Permissions::from_mode(DIRECTORY_MODE))
 }
 
 #[cfg(test)]

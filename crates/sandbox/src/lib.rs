@@ -25,7 +25,7 @@ pub use self::{
         Shortfall, Spawner, SpawnerGone, SpawnerProcess, Termination, Unconfined, Unpack, Unpacked,
         Unpacking, Usage,
     },
-    kernel::privilege::{NotDropped, drop_privileges},
+    kernel::privilege::{NotDropped, as_user, drop_privileges},
     readable::Readable,
     spawner::spawner_main,
     wire::{

@@ -1,10 +1,16 @@
 //! Bundles of failed requests: kept, closed to tenants, and sent again.
 
-use std::{fs, os::unix::fs::MetadataExt, path::PathBuf, process::Command};
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::PathBuf,
+    process::Command,
+};
 
 use serde_json::Value;
 
 use super::bench::{Bench, tiers};
+use crate::skip::skip;
 
 /// A name that says nothing, and values that must not be kept.
 const SECRET: &str = "hunter22-hunter22";
@@ -101,6 +107,43 @@ fn long_variables_displace_no_secret() {
         assert_eq!(shown.contains("outputsLeftOut"), !is_masked, "{shown}");
         assert!(!shown.contains(SECRET) && !shown.contains(PASSWORD), "{shown}");
     }
+}
+
+/// Runs the binary as root with the capabilities of the shipped manifests only.
+fn as_in_a_container(verb: &str) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--bounding-set", "-all,+setuid,+setgid,+kill", "--inh-caps", "-all"]);
+    command.arg(env!("CARGO_BIN_EXE_cmp-supervisor")).arg(verb);
+    command
+}
+
+#[test]
+fn root_needs_no_more_capabilities_than_the_manifests_give() {
+    if !tiers().contains(&"uid") || !is_ok(Command::new("setpriv").arg("--version")) {
+        skip("needs root and setpriv");
+        return;
+    }
+    let bench = bench("exit 3");
+    // Volumes of Kubernetes are writable for all. Earlier versions left the last one.
+    for (name, mode) in [("work", 0o777), ("sockets", 0o777), ("work/_cmp_failed", 0o700)] {
+        fs::create_dir(bench.path(name)).unwrap();
+        fs::set_permissions(bench.path(name), Permissions::from_mode(mode)).unwrap();
+    }
+    let _server = bench.start(as_in_a_container("serve"), "uid", &["--keep-failed", "1"]);
+    bench.ask("tried", &[]);
+    let id = listed(&bench, 1)[0]["requestId"].as_str().unwrap().to_owned();
+    for verb in [&["list"][..], &["show", &id], &["get", &id]] {
+        let mut command = as_in_a_container("bundle");
+        assert!(is_ok(command.args(verb).arg("--work-dir").arg(bench.path("work"))), "{verb:?}");
+    }
+}
+
+fn is_ok(command: &mut Command) -> bool {
+    let output = command.output();
+    output.is_ok_and(|output| {
+        eprintln!("{}", String::from_utf8_lossy(&output.stderr));
+        output.status.success()
+    })
 }
 
 fn replay(bench: &Bench, tier: &str, arguments: &[&str]) -> (String, String) {

@@ -3,7 +3,7 @@
 use nix::{
     errno::Errno,
     sys::prctl,
-    unistd::{Gid, Uid, geteuid, getresuid, setgroups, setresgid, setresuid},
+    unistd::{Gid, Uid, geteuid, getresuid, setfsuid, setgroups, setresgid, setresuid},
 };
 use thiserror::Error;
 
@@ -40,6 +40,17 @@ pub(crate) fn become_user(user: Uid) -> Result<(), Errno> {
     // Other processes of the same UID cannot read the supervisor's memory or
     // environment.
     prctl::set_dumpable(false)
+}
+
+/// Runs `act` with the file system UID of a user, if this process is root. Only this
+/// thread has it.
+pub fn as_user<T>(user: Option<u32>, act: impl FnOnce() -> T) -> T {
+    let before = user.filter(|_| geteuid().is_root()).map(|user| setfsuid(Uid::from_raw(user)));
+    let result = act();
+    if let Some(before) = before {
+        setfsuid(before);
+    }
+    result
 }
 
 /// Drops all capabilities and checks that they are gone.

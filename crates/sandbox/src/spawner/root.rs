@@ -13,9 +13,11 @@ use std::{
 use nix::{
     fcntl::{Flock, FlockArg, OFlag},
     sys::stat::{Mode, fchmod, fstat},
-    unistd::{Uid, getegid, geteuid, setfsuid},
+    unistd::{Uid, getegid, geteuid},
 };
 use thiserror::Error;
+
+use crate::kernel::privilege::as_user;
 
 /// Name of the directory below the work directory; Argo CD uses the same.
 pub(crate) const NAME: &str = "_cmp_server";
@@ -139,22 +141,9 @@ pub(super) fn open_ways(path: &Path) {
     }
 }
 
-/// Runs `act` with the file system UID of a user, if this process is root.
-fn as_user(user: Option<u32>, act: impl FnOnce()) {
-    let before = user.filter(|_| geteuid().is_root()).map(|user| setfsuid(Uid::from_raw(user)));
-    act();
-    if let Some(before) = before {
-        setfsuid(before);
-    }
-}
-
 /// Reads a file of this user, or else of another one.
 pub(super) fn read_as(user: u32, path: &Path) -> io::Result<Vec<u8>> {
-    let mut text = fs::read(path);
-    if text.is_err() {
-        as_user(Some(user), || text = fs::read(path));
-    }
-    text
+    fs::read(path).or_else(|_refused| as_user(Some(user), || fs::read(path)))
 }
 
 /// Sets a directory's owner and mode.
