@@ -115,8 +115,12 @@ impl Directory {
             let Some(id) = name.strip_suffix(SUFFIX).and_then(|name| name.split_once('_')) else {
                 continue;
             };
-            let (id, bytes) = (id.1.to_owned(), entry.metadata()?.len());
-            all.push(Stored { id, path: entry.path(), bytes });
+            let bytes = match entry.metadata() {
+                // It was removed a moment ago.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                about => about?.len(),
+            };
+            all.push(Stored { id: id.1.to_owned(), path: entry.path(), bytes });
         }
         all.sort_unstable_by(|a, b| a.path.cmp(&b.path));
         Ok(all)

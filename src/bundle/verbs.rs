@@ -56,18 +56,22 @@ pub enum BundleError {
 pub fn list(directory: &Directory, format: TextFormat) -> Result<String, BundleError> {
     let mut all = all(directory)?;
     all.reverse();
-    let records = all.iter().map(|stored| Ok((stored, record(stored)?)));
-    let records = records.collect::<Result<Vec<_>, BundleError>>()?;
+    let records = all.iter().map(|stored| (stored, record(stored)));
+    // The supervisor removes old bundles at any time.
+    let records: Vec<_> = records.filter(|(_, record)| !is_gone(record)).collect();
     let text = |record: &Record, key: &str| {
         record.request.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
     };
     if format == TextFormat::Json {
-        let rows = records.iter().map(|(stored, record)| {
-            json!({
+        let rows = records.iter().map(|(stored, record)| match record {
+            Ok(record) => json!({
                 "requestId": stored.id, "bytes": stored.bytes, "plugin": record.plugin,
                 "application": record.application, "outcome": text(record, "outcome"),
                 "beganAt": text(record, "beganAt"),
-            })
+            }),
+            Err(error) => json!({
+                "requestId": stored.id, "bytes": stored.bytes, "unreadable": error.to_string(),
+            }),
         });
         return Ok(format!("{:#}\n", Value::from(rows.collect::<Vec<_>>())));
     }
@@ -76,11 +80,17 @@ pub fn list(directory: &Directory, format: TextFormat) -> Result<String, BundleE
         "REQUEST", "BEGAN", "PLUGIN", "OUTCOME"
     );
     for (stored, record) in &records {
-        let (began, outcome) = (text(record, "beganAt"), text(record, "outcome"));
-        let row = format!(
-            "{:<20} {began:<25} {:<18} {outcome:<16} {}",
-            stored.id, record.plugin, record.application
-        );
+        let row = match record {
+            Ok(record) => format!(
+                "{:<20} {:<25} {:<18} {:<16} {}",
+                stored.id,
+                text(record, "beganAt"),
+                record.plugin,
+                text(record, "outcome"),
+                record.application
+            ),
+            Err(error) => format!("{:<20} {error}", stored.id),
+        };
         // Writing to a String cannot fail.
         let _ = writeln!(table, "{}", printable(&row));
     }
@@ -132,6 +142,14 @@ fn record(stored: &Stored) -> Result<Record, BundleError> {
     let record = File::open(&stored.path).map_err(NotBundle::from);
     let record = record.and_then(|file| Bundle::record(BufReader::new(file)));
     record.map_err(|error| failed(stored, error))
+}
+
+/// True if a bundle was removed.
+fn is_gone(record: &Result<Record, BundleError>) -> bool {
+    let Err(BundleError::Bundle { error: NotBundle::Tar(error), .. }) = record else {
+        return false;
+    };
+    error.kind() == io::ErrorKind::NotFound
 }
 
 fn failed(stored: &Stored, error: NotBundle) -> BundleError {

@@ -171,6 +171,12 @@ fn only_the_last_failed_requests_are_kept_and_none_by_default() {
         String::from_utf8(shown).unwrap()
     };
     assert!(show(&list[0]).contains("exit status 5") && show(&list[1]).contains("exit status 4"));
+    fs::write(bench.path("work/_cmp_failed/000_bad.tar"), "no tar archive").unwrap();
+    let texts = String::from_utf8(bundle(&bench, &["list"])).unwrap();
+    let lines: Vec<_> = texts.lines().collect();
+    assert!(lines.len() == 4 && lines[3].starts_with("bad "), "{texts}");
+    assert!(lines[3].contains("000_bad.tar: not a bundle"), "{texts}");
+    assert!(listed(&bench, 3)[2]["unreadable"].is_string());
     server.stop();
     fs::remove_dir_all(bench.path("sockets")).unwrap();
     let _server = bench.serve(tier, &[]);
