@@ -70,8 +70,10 @@ const OWN_PREFIX: &[u8] = b"CMP_SUPERVISOR_";
 /// The variables that plugins may see, as `NAME=VALUE`.
 #[must_use]
 pub fn inherited() -> Vec<Bytes> {
-    let visible = env::vars_os()
-        .filter(|(name, _)| name != otlp::CREDENTIALS && !name.as_bytes().starts_with(OWN_PREFIX));
+    let is_hidden = |name: &OsString| {
+        name.as_bytes().starts_with(OWN_PREFIX) || otlp::CREDENTIALS.iter().any(|own| name == own)
+    };
+    let visible = env::vars_os().filter(|(name, _)| !is_hidden(name));
     visible.map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat().into()).collect()
 }
 

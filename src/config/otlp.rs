@@ -15,9 +15,13 @@ use crate::{
 /// Variables of argocd-cmp-server, and the settings that they stand for.
 const PREFIXES: (&str, &str) = ("CMP_SUPERVISOR_", "ARGOCD_CMP_SERVER_");
 
-/// The variable of argocd-cmp-server with credentials of the collector, which no plugin
-/// may see.
-pub(super) const CREDENTIALS: &str = "ARGOCD_CMP_SERVER_OTLP_HEADERS";
+/// Variables of others with credentials of the collector, which no plugin may see: that
+/// of argocd-cmp-server, and those of its library.
+pub(super) const CREDENTIALS: [&str; 3] = [
+    "ARGOCD_CMP_SERVER_OTLP_HEADERS",
+    "OTEL_EXPORTER_OTLP_HEADERS",
+    "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+];
 
 /// A collector of traces. Flags and variables are those of argocd-cmp-server.
 #[derive(Args, Clone, Default)]
@@ -62,9 +66,10 @@ impl Otlp {
         let insecure = self.insecure;
         let insecure =
             insecure.or_else(|| peer(&settings::OTLP_INSECURE)?.to_lowercase().parse().ok());
-        let ratio = self.sample_ratio;
-        let ratio = ratio.or_else(|| peer(&settings::OTLP_SAMPLE_RATIO)?.parse().ok());
         let mut warnings = Vec::new();
+        let ratio = self
+            .sample_ratio
+            .or_else(|| ratio_of(&peer(&settings::OTLP_SAMPLE_RATIO)?, &mut warnings));
         let headers = given(self.headers.clone(), &settings::OTLP_HEADERS);
         let headers = headers.map_or_else(|| Some(Vec::new()), |text| headers_of(&text));
         if headers.is_none() {
@@ -91,9 +96,12 @@ fn given(value: Option<String>, row: &Setting) -> Option<String> {
 
 /// The value of argocd-cmp-server's variable of a setting.
 fn peer(row: &Setting) -> Option<String> {
+    env::var(peer_name(row)).ok().filter(|value| !value.is_empty())
+}
+
+fn peer_name(row: &Setting) -> String {
     let (own, peer) = PREFIXES;
-    let name = row.variable().replace(own, peer);
-    env::var(name).ok().filter(|value| !value.is_empty())
+    row.variable().replace(own, peer)
 }
 
 /// Headers as `NAME=VALUE,NAME=VALUE`. As in Argo CD, one mistake drops all of them.
@@ -108,6 +116,13 @@ fn headers_of(text: &str) -> Option<Vec<(String, String)>> {
         headers.push((name.to_owned(), value.trim().to_owned()));
     }
     Some(headers)
+}
+
+/// The ratio of argocd-cmp-server's variable.
+fn ratio_of(text: &str, warnings: &mut Vec<String>) -> Option<Ratio> {
+    let name = peer_name(&settings::OTLP_SAMPLE_RATIO);
+    let failed = |error| warnings.push(format!("{name}: {error}: all traces are sent"));
+    text.parse().map_err(failed).ok()
 }
 
 /// Attributes as `NAME:VALUE,NAME:VALUE`. As in Argo CD, others are left out.
@@ -149,5 +164,10 @@ mod tests {
         for wrong in ["-0.1", "1.1", "NaN", "x"] {
             assert!(wrong.parse::<Ratio>().is_err(), "{wrong}");
         }
+        let mut warnings = Vec::new();
+        assert_eq!(ratio_of("0.5", &mut warnings), Some(Ratio(0.5)));
+        assert_eq!(ratio_of("often", &mut warnings), None);
+        assert!(warnings[0].starts_with("ARGOCD_CMP_SERVER_OTLP_SAMPLE_RATIO: expected a number"));
+        assert_eq!(warnings.len(), 1);
     }
 }

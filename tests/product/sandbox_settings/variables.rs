@@ -3,7 +3,7 @@
 use crate::sandbox_settings::bench::{Bench, tiers};
 
 const PRINT: &str = "echo 'kind: A'; env | sed 's/^/#/' >&2; for n in SHOWN HIDDEN CMP_SUPERVISOR_X \
-                     ARGOCD_ENV_MINE PARAM_P HOME PATH; do eval \"v=\\${$n-unset}\"; echo \"$n: $v\"; \
+                     OTEL_EXPORTER_OTLP_HEADERS OTEL_EXPORTER_OTLP_TRACES_HEADERS ARGOCD_ENV_MINE PARAM_P HOME PATH; do eval \"v=\\${$n-unset}\"; echo \"$n: $v\"; \
                      done";
 
 fn bench(spec: &str) -> Bench {
@@ -11,6 +11,8 @@ fn bench(spec: &str) -> Bench {
         .with("SHOWN", "shown")
         .with("HIDDEN", "hidden")
         .with("CMP_SUPERVISOR_X", "own")
+        .with("OTEL_EXPORTER_OTLP_HEADERS", "own")
+        .with("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "own")
 }
 
 const REQUEST: [&str; 4] = ["--env", "MINE=mine", "--param", "p=given"];
@@ -33,7 +35,11 @@ fn without_a_list_all_variables_do_but_the_supervisors_own() {
     let rendered = bench("").render("none", &REQUEST);
     assert_eq!(rendered.value("SHOWN"), "shown");
     assert_eq!(rendered.value("HIDDEN"), "hidden");
-    assert_eq!(rendered.value("CMP_SUPERVISOR_X"), "unset");
+    for own in
+        ["CMP_SUPERVISOR_X", "OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"]
+    {
+        assert_eq!(rendered.value(own), "unset", "{own}");
+    }
 }
 
 #[test]
