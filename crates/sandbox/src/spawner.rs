@@ -246,7 +246,8 @@ impl EventLoop {
                 }
             }
             Some(OrderKind::Release(order)) => {
-                self.leases.release(order.lease, Duration::from_millis(order.grace_ms.into()));
+                let grace = Duration::from_millis(order.grace_ms.into());
+                self.leases.release(order.lease, grace, order.is_cut_off);
             }
             Some(OrderKind::LimitTotal(limits)) => self.leases.limit_total(limits),
             Some(OrderKind::Setup(_)) | None => {}

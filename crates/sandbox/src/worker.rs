@@ -91,6 +91,8 @@ pub(super) const HOME: &str = "home";
 pub(super) const TEMPORARY: &str = "tmp";
 /// The views of caches.
 const VIEWS: &str = "caches";
+/// A file that is created when the views are made.
+const MADE: &str = "caches.made";
 
 /// Reasons why a job failed.
 #[derive(Debug)]

@@ -2,13 +2,16 @@
 
 use std::{
     fs,
-    os::unix::fs::MetadataExt,
+    os::unix::fs::{MetadataExt, chown},
     path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
 };
 
-use crate::sandbox_settings::bench::{Bench, Server, tiers};
+use crate::{
+    sandbox_settings::bench::{Bench, Server, tiers},
+    skip::skip,
+};
 
 const SPEC: &str = "  sandbox: {caches: [{name: store, env: STORE}]}";
 
@@ -145,6 +148,46 @@ fn files_of_concurrent_requests_are_in_the_cache_in_the_end() {
         });
         says_eventually(&bench, "cat d/f d/a d/b a/1 b/1", "old a b a b");
     }
+}
+
+#[test]
+fn half_written_files_of_a_request_that_was_cut_off_stay_out() {
+    for tier in tiers() {
+        let (bench, _server) = serve(tier);
+        say(&bench, "tried", "echo whole > index");
+        says_eventually(&bench, "cat index", "whole");
+        let what = "DO=echo half > index; touch lock; sleep 60";
+        let rendered = bench.ask("tried", &["--env", what, "--timeout", "1s"]);
+        assert_ne!(rendered.code, Some(0), "{tier}");
+        // Ended only when its workspace is gone.
+        let until = Instant::now() + Duration::from_secs(20);
+        while fs::read_dir(bench.path("work")).unwrap().flatten().any(|entry| {
+            let inside = fs::read_dir(entry.path()).into_iter().flatten().flatten();
+            inside.into_iter().any(|inner| inner.path().join("caches").exists())
+        }) {
+            assert!(Instant::now() < until, "{tier}: the request does not end");
+            thread::sleep(Duration::from_millis(50));
+        }
+        assert_eq!(say(&bench, "tried", "cat index; ls"), "whole index", "{tier}");
+    }
+}
+
+/// Without root, nothing repairs modes, and nobody is exempt from them.
+#[test]
+fn a_directory_that_its_owner_cannot_enter_blocks_nothing() {
+    const USER: u32 = 65_534;
+    if !rustix::process::geteuid().is_root() || !tiers().contains(&"landlock") {
+        skip("needs root, to become another user, and Landlock");
+        return;
+    }
+    let (bench, user) = (Bench::new(SPEC, SCRIPT), USER.to_string());
+    chown(bench.path(""), Some(USER), Some(USER)).unwrap();
+    let server = bench.serve_as(USER, "landlock", &["--run-as-uid", &user]);
+    say(&bench, "tried", "mkdir d; echo one > d/f");
+    says_eventually(&bench, "cat d/f", "one");
+    say(&bench, "tried", "echo two > e; chmod 0444 d");
+    says_eventually(&bench, "cat e", "two");
+    assert!(!server.log().contains("ended incompletely"), "{}", server.log());
 }
 
 #[test]

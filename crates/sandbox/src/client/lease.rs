@@ -44,6 +44,8 @@ pub struct Lease {
     last: Option<mpsc::OwnedPermit<Outgoing>>,
     /// Time between SIGTERM and SIGKILL if the lease is dropped now.
     grace: Duration,
+    /// A command has not ended by itself.
+    is_cut_off: bool,
     /// Access and limits of all commands.
     bounds: Bounds,
     /// The first worker, until it becomes a command.
@@ -67,7 +69,18 @@ impl Lease {
         let last = orders.clone().try_reserve_owned().ok()?;
         let (last, grace) = (Some(last), Duration::ZERO);
         let (bounds, worker) = (Bounds::default(), None);
-        Some(Self { id, uid, orders, last, grace, bounds, worker, limit_watch, _place: place })
+        Some(Self {
+            id,
+            uid,
+            orders,
+            last,
+            grace,
+            is_cut_off: false,
+            bounds,
+            worker,
+            limit_watch,
+            _place: place,
+        })
     }
 
     /// Adds the first worker and the access and limits of all commands.
@@ -125,6 +138,12 @@ impl Lease {
     /// gets SIGTERM and some time to end.
     pub(super) fn begin(&mut self) {
         self.grace = self.bounds.stop_grace.unwrap_or(STOP_GRACE);
+        self.is_cut_off = true;
+    }
+
+    /// Marks the command as ended by itself: the files that it wrote are whole.
+    pub(super) fn complete(&mut self) {
+        self.is_cut_off = false;
     }
 
     /// Marks the command as ended, or as one to be killed at once.
@@ -137,7 +156,8 @@ impl Drop for Lease {
     fn drop(&mut self) {
         let grace_ms = u32::try_from(self.grace.as_millis()).unwrap_or(u32::MAX);
         if let Some(last) = self.last.take() {
-            last.send(Outgoing::Release { lease: self.id, grace_ms });
+            let (lease, is_cut_off) = (self.id, self.is_cut_off);
+            last.send(Outgoing::Release { lease, grace_ms, is_cut_off });
         }
     }
 }

@@ -63,7 +63,7 @@ pub(super) enum Outgoing {
     Watch { lease: u64 },
     LimitTotal(TotalLimits),
     Stop { lease: u64 },
-    Release { lease: u64, grace_ms: u32 },
+    Release { lease: u64, grace_ms: u32, is_cut_off: bool },
 }
 
 /// A request that waits for a lease, with its permit.
@@ -214,7 +214,9 @@ impl Driver {
             Outgoing::LimitTotal(limits) => (Order::limit_total(limits), Vec::new()),
             Outgoing::Watch { lease } => (Order::watch(lease), Vec::new()),
             Outgoing::Stop { lease } => (Order::stop(lease), Vec::new()),
-            Outgoing::Release { lease, grace_ms } => (Order::release(lease, grace_ms), Vec::new()),
+            Outgoing::Release { lease, grace_ms, is_cut_off } => {
+                (Order::release(lease, grace_ms, is_cut_off), Vec::new())
+            }
         }
     }
 

@@ -195,10 +195,19 @@ impl Lease {
             Some(Termination::LimitExceeded { .. }) => {}
             Some(_) => self.ask_to_end(&mut capture, &mut worker).await?,
         }
-        if stopped != Some(Termination::Deadline) {
+        let output = capture.into_output(stopped, started.elapsed());
+        self.ended(output.termination);
+        Ok(output)
+    }
+
+    /// After a deadline, the command still has time to end.
+    fn ended(&mut self, end: Termination) {
+        if end != Termination::Deadline {
             self.end();
         }
-        Ok(capture.into_output(stopped, started.elapsed()))
+        if matches!(end, Termination::Exit(_)) {
+            self.complete();
+        }
     }
 
     async fn ask_to_end(

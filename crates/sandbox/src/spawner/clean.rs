@@ -24,7 +24,10 @@ use super::{
 };
 use crate::{
     kernel::privilege::drop_capabilities,
-    worker::{remove, share, view},
+    worker::{
+        remove::{self, STOPPED},
+        share, view,
+    },
 };
 
 const NOTHING: i32 = 0;
@@ -120,8 +123,10 @@ fn end_files(
     turns: &mut Turns<'_>,
 ) -> Result<(), Errno> {
     let mut pause = || turns.pass();
-    if let Some(HandOver { shared, since, measure }) = caches {
-        view::merge(&shared, (root, &duty.workspace), since, &mut pause)?;
+    if let Some(HandOver { shared, since, measure, is_whole }) = caches {
+        if is_whole {
+            view::merge(&shared, (root, &duty.workspace), &mut pause)?;
+        }
         share::hand_on(&shared, share::Extent { since, measure }, &mut pause)?;
     }
     remove::contents(root, &duty.workspace, &mut pause)
@@ -146,10 +151,10 @@ impl Turns<'_> {
     }
 
     fn wait(&mut self) -> Result<(), Errno> {
-        let gone = |_| Errno::EPIPE;
+        let gone = |_| STOPPED;
         Word::Waiting.tell(self.socket).map_err(gone)?;
         if !wait_for_turn(self.socket) {
-            return Err(Errno::EPIPE);
+            return Err(STOPPED);
         }
         self.until = Instant::now() + TURN;
         Ok(())

@@ -90,6 +90,8 @@ struct CacheDuty {
     since_us: Option<u64>,
     #[prost(bool, tag = "5")]
     measure: bool,
+    #[prost(bool, tag = "6")]
+    is_whole: bool,
 }
 
 /// Caches to hand on to the next request.
@@ -101,6 +103,8 @@ pub(super) struct HandOver {
     pub(super) since: Option<SystemTime>,
     /// Measure the caches, and empty those that are too large.
     pub(super) measure: bool,
+    /// The commands ended by themselves, so what they wrote is whole.
+    pub(super) is_whole: bool,
 }
 
 /// A lease to end.
@@ -166,19 +170,20 @@ impl EndDuty {
     }
 
     pub(super) fn caches(&self) -> Option<HandOver> {
-        let CacheDuty { group, directory, names, since_us, measure } = self.caches.clone()?;
+        let duty = self.caches.clone()?;
+        let CacheDuty { group, directory, names, since_us, measure, is_whole } = duty;
         let shared = SharedCaches {
             group: group.map(Gid::from_raw),
             directory: OsStr::from_bytes(&directory).into(),
             names,
         };
         let since = since_us.map(|us| SystemTime::UNIX_EPOCH + Duration::from_micros(us));
-        Some(HandOver { shared, since, measure })
+        Some(HandOver { shared, since, measure, is_whole })
     }
 }
 
 impl From<HandOver> for CacheDuty {
-    fn from(HandOver { shared, since, measure }: HandOver) -> Self {
+    fn from(HandOver { shared, since, measure, is_whole }: HandOver) -> Self {
         let since = since.and_then(|since| since.duration_since(SystemTime::UNIX_EPOCH).ok());
         Self {
             group: shared.group.map(Gid::as_raw),
@@ -186,6 +191,7 @@ impl From<HandOver> for CacheDuty {
             names: shared.names,
             since_us: since.and_then(|since| u64::try_from(since.as_micros()).ok()),
             measure,
+            is_whole,
         }
     }
 }
@@ -215,7 +221,8 @@ mod tests {
             directory: "/work/x".into(),
             names: vec!["helm".to_owned()],
         };
-        let caches = HandOver { shared: shared.clone(), since: Some(since), measure: true };
+        let caches =
+            HandOver { shared: shared.clone(), since: Some(since), measure: true, is_whole: true };
         let duty = Duty::end(Ending {
             killer,
             tenant,
@@ -228,8 +235,9 @@ mod tests {
         let Some(DutyKind::End(end)) = decoded.what else { panic!("another order") };
         assert_eq!((end.killing_uid(), end.owner()), (killer, tenant));
         assert_eq!(end.process_check(), ProcessCheck::Listing);
-        let HandOver { shared: handed, since: then, measure } = end.caches().unwrap();
-        assert_eq!((handed, then, measure), (shared, Some(since), true));
+        let HandOver { shared: handed, since: then, measure, is_whole } = end.caches().unwrap();
+        assert_eq!((handed, then), (shared, Some(since)));
+        assert!(measure && is_whole);
         assert!(end.has_turn && end.workspace == "name");
     }
 }

@@ -291,8 +291,11 @@ impl Leases {
         }
     }
 
-    pub(super) fn release(&mut self, lease: u64, grace: Duration) {
+    pub(super) fn release(&mut self, lease: u64, grace: Duration, is_cut_off: bool) {
         let Some(index) = self.slots.find(lease) else { return };
+        if let Some(lease) = self.slots.lease_mut(index) {
+            lease.is_cut_off = is_cut_off;
+        }
         if let Some(step) = self.slots.begin_release(index, Instant::now(), grace) {
             self.take(index, step);
         }
@@ -301,6 +304,9 @@ impl Leases {
     pub(super) fn release_all(&mut self) {
         let now = Instant::now();
         for index in 0..self.slots.len() {
+            if let Some(lease) = self.slots.lease_mut(index) {
+                lease.is_cut_off = true;
+            }
             if let Some(step) = self.slots.begin_release(index, now, Duration::ZERO) {
                 self.take(index, step);
             }

@@ -70,6 +70,8 @@ pub(super) struct LeaseRecord {
     pub(super) awaits_workers: bool,
     /// Caches of its commands, which the cleaner hands on.
     pub(super) shared: Option<SharedCaches>,
+    /// A command did not end by itself.
+    pub(super) is_cut_off: bool,
     /// A worker that waits until the previous command's leftovers are killed.
     pub(super) pending: Option<PendingWorker>,
     /// Start of the lease, to compare with file timestamps.
@@ -264,6 +266,7 @@ impl Slots {
             has_promise: false,
             awaits_workers: false,
             shared: None,
+            is_cut_off: false,
             cgroup: None,
             pending: None,
             since: SystemTime::now(),

@@ -99,10 +99,10 @@ mod tests {
     fn a_message_arrives_with_its_descriptor() {
         let (here, there) = packet_pair().unwrap();
         let (inner, carried) = stream_pair().unwrap();
-        send(&here, &Order::release(7, 0), &[carried.as_fd()]).unwrap();
+        send(&here, &Order::release(7, 0, false), &[carried.as_fd()]).unwrap();
         drop(carried);
         let (order, descriptors) = receive::<Order>(&there).unwrap().unwrap();
-        assert_eq!(order, Order::release(7, 0));
+        assert_eq!(order, Order::release(7, 0, false));
         rustix::io::write(&descriptors[0], b"through").unwrap();
         let mut text = [0; 7];
         rustix::io::read(&inner, &mut text).unwrap();

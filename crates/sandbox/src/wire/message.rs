@@ -205,6 +205,9 @@ pub(crate) struct ReleaseOrder {
     /// Time between SIGTERM and SIGKILL; 0 for SIGKILL at once.
     #[prost(uint32, tag = "2")]
     pub(crate) grace_ms: u32,
+    /// A command did not end by itself, so its files may be half written.
+    #[prost(bool, tag = "3")]
+    pub(crate) is_cut_off: bool,
 }
 
 /// Kind of a worker.
@@ -367,8 +370,8 @@ impl Order {
         Self { what: Some(OrderKind::Stop(StopOrder { lease })) }
     }
 
-    pub(crate) const fn release(lease: u64, grace_ms: u32) -> Self {
-        Self { what: Some(OrderKind::Release(ReleaseOrder { lease, grace_ms })) }
+    pub(crate) const fn release(lease: u64, grace_ms: u32, is_cut_off: bool) -> Self {
+        Self { what: Some(OrderKind::Release(ReleaseOrder { lease, grace_ms, is_cut_off })) }
     }
 }
 

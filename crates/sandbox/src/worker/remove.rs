@@ -21,9 +21,12 @@ const BATCH: usize = 4096;
 const LIST: OFlag =
     OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
 
-/// Called between two steps, so that a removal can wait for others. An error
-/// ends the removal.
+/// Called between two steps, so that a removal can wait for others. Its only error
+/// is [`STOPPED`], which ends the removal.
 pub(crate) type Pause<'p> = dyn FnMut() -> Result<(), Errno> + 'p;
+
+/// The error of a [`Pause`]: the spawner is gone.
+pub(crate) const STOPPED: Errno = Errno::EPIPE;
 
 /// Removes everything in `name`, a directory in `root`. A missing directory is
 /// no error. If something cannot be removed, everything else is, and the first

@@ -11,7 +11,7 @@
 //! request's processes could have changed themselves.
 
 use std::{
-    ffi::CStr,
+    ffi::{CStr, CString},
     fs::{File, Permissions},
     io,
     os::{
@@ -27,14 +27,19 @@ use nix::{
     errno::Errno,
     fcntl::{AT_FDCWD, AtFlags, OFlag, open, openat, readlinkat, renameat},
     sys::{
-        stat::{FileStat, Mode, SFlag, UtimensatFlags, fchmod, fstatat, mkdirat, utimensat},
+        stat::{
+            FchmodatFlags, FileStat, Mode, SFlag, UtimensatFlags, fchmod, fchmodat, fstat, fstatat,
+            mkdirat, utimensat,
+        },
         time::TimeSpec,
     },
     unistd::{Gid, UnlinkatFlags, fchown, geteuid, linkat, symlinkat, unlinkat},
 };
 
+use rustix::fs::{StatxFlags, statx};
+
 use super::{
-    Tenant, VIEWS, WorkerContext,
+    MADE, Tenant, VIEWS, WorkerContext,
     remove::{self, Pause},
     share,
 };
@@ -106,19 +111,22 @@ impl ViewSources {
         let views = openat(&workspace, VIEWS, LIST, Mode::empty())?;
         for (name, cache) in &self.caches {
             let mut left = self.largest;
-            if left.count(cache.as_fd(), MAX_DEPTH).is_err() {
+            let is_small = left.count(cache.as_fd(), MAX_DEPTH).is_ok();
+            // Files cannot be moved between file systems.
+            if !is_small || fstat(cache)?.st_dev != fstat(&views)?.st_dev {
                 continue;
             }
             let made = make_top(&views, name, self.group).and_then(|view| {
-                let mut left = MAX_COPIED;
-                fill(view.as_fd(), cache.as_fd(), &mut left)
+                let mut left = Left { size: self.largest, copied: MAX_COPIED };
+                left.fill(view.as_fd(), cache.as_fd(), MAX_DEPTH)
             });
             if made.is_err() {
                 remove::contents(&views, name, &mut || Ok(()))?;
                 unlinkat(&views, name.as_str(), UnlinkatFlags::RemoveDir)?;
             }
         }
-        Ok(())
+        let create = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC;
+        openat(&workspace, MADE, create, Mode::S_IRUSR).map(drop)
     }
 }
 
@@ -136,18 +144,32 @@ impl Size {
     }
 
     /// Fails if a directory is larger or deeper. Counting is cheaper than a view
-    /// that is removed again.
+    /// that is removed again. Directories that cannot be listed count as empty.
     fn count(&mut self, cache: BorrowedFd<'_>, depth: usize) -> Result<(), Errno> {
         let depth = depth.checked_sub(1).ok_or(Errno::E2BIG)?;
-        each(cache, &mut |name, about| {
-            let bytes = u64::try_from(about.st_size).unwrap_or_default();
-            let left = self.entries.checked_sub(1).zip(self.bytes.checked_sub(bytes));
-            (self.entries, self.bytes) = left.ok_or(Errno::E2BIG)?;
+        let counted = each(cache, &mut |name, about| {
+            self.take(about)?;
             let inner = (share::kind(about) == SFlag::S_IFDIR)
                 .then(|| openat(cache, name, LIST, Mode::empty()).ok());
             inner.flatten().map_or(Ok(()), |inner| self.count(inner.as_fd(), depth))
-        })
+        });
+        if counted == Err(Errno::E2BIG) { counted } else { Ok(()) }
     }
+
+    /// Subtracts an entry.
+    fn take(&mut self, about: &FileStat) -> Result<(), Errno> {
+        let bytes = u64::try_from(about.st_size).unwrap_or_default();
+        let left = self.entries.checked_sub(1).zip(self.bytes.checked_sub(bytes));
+        (self.entries, self.bytes) = left.ok_or(Errno::E2BIG)?;
+        Ok(())
+    }
+}
+
+/// Size that a view may still have. The cache can grow while the view is made.
+struct Left {
+    size: Size,
+    /// Bytes that are still copied.
+    copied: u64,
 }
 
 /// Creates the top directory of a view, with the same properties as a cache.
@@ -162,47 +184,64 @@ fn make_top(views: &OwnedFd, name: &str, group: Option<Gid>) -> Result<OwnedFd, 
     Ok(view)
 }
 
-/// Adds the entries of a directory of the cache. The request creates those again
-/// that cannot be added.
-fn fill(view: BorrowedFd<'_>, cache: BorrowedFd<'_>, left: &mut u64) -> Result<(), Errno> {
-    each(cache, &mut |name, about| {
-        match share::kind(about) {
-            SFlag::S_IFDIR => {
-                if let Ok(inner) = openat(cache, name, LIST, Mode::empty()) {
-                    mkdirat(view, name, Mode::S_IRWXU | Mode::S_IRWXG)?;
-                    let made = openat(view, name, LIST, Mode::empty())?;
-                    fill(made.as_fd(), inner.as_fd(), left)?;
+impl Left {
+    /// Adds the entries of a directory of the cache. Those that are gone meanwhile are
+    /// left out.
+    fn fill(
+        &mut self,
+        view: BorrowedFd<'_>,
+        cache: BorrowedFd<'_>,
+        depth: usize,
+    ) -> Result<(), Errno> {
+        let depth = depth.checked_sub(1).ok_or(Errno::E2BIG)?;
+        let filled = each(cache, &mut |name, about| {
+            self.size.take(about)?;
+            match share::kind(about) {
+                SFlag::S_IFDIR => {
+                    if let Ok(inner) = openat(cache, name, LIST, Mode::empty()) {
+                        mkdirat(view, name, Mode::S_IRWXU | Mode::S_IRWXG)?;
+                        let made = openat(view, name, LIST, Mode::empty())?;
+                        self.fill(made.as_fd(), inner.as_fd(), depth)?;
+                    }
+                    Ok(())
                 }
+                SFlag::S_IFREG => self.add_file(view, cache, (name, about)),
+                SFlag::S_IFLNK => {
+                    let _ = readlinkat(cache, name)
+                        .and_then(|target| symlinkat(&*target, view, name))
+                        .and_then(|()| keep_time(view, name, about));
+                    Ok(())
+                }
+                _ => Ok(()),
             }
-            SFlag::S_IFREG => add_file(view, cache, (name, about), left),
-            SFlag::S_IFLNK => {
-                let _ = readlinkat(cache, name)
-                    .and_then(|target| symlinkat(&*target, view, name))
-                    .and_then(|()| keep_time(view, name, about));
-            }
-            _ => {}
+        });
+        match filled {
+            // The directory cannot be listed, or is gone.
+            Err(Errno::EACCES | Errno::ENOENT) => Ok(()),
+            filled => filled,
         }
-        Ok(())
-    })
-}
+    }
 
-fn add_file(
-    view: BorrowedFd<'_>,
-    cache: BorrowedFd<'_>,
-    (name, about): (&CStr, &FileStat),
-    left: &mut u64,
-) {
-    let size = u64::try_from(about.st_size).unwrap_or(u64::MAX);
-    let copied = left.checked_sub(size).filter(|_| {
-        let copied = copy(view, cache, (name, about));
-        if copied.is_err() {
+    /// A view without a file that the cache has would be half of it, which is worse
+    /// than none.
+    fn add_file(
+        &mut self,
+        view: BorrowedFd<'_>,
+        cache: BorrowedFd<'_>,
+        (name, about): (&CStr, &FileStat),
+    ) -> Result<(), Errno> {
+        let size = u64::try_from(about.st_size).unwrap_or(u64::MAX);
+        if let Some(rest) = self.copied.checked_sub(size) {
+            if copy(view, cache, (name, about)).is_ok() {
+                self.copied = rest;
+                return Ok(());
+            }
             let _ = unlinkat(view, name, UnlinkatFlags::NoRemoveDir);
         }
-        copied.is_ok()
-    });
-    match copied {
-        Some(rest) => *left = rest,
-        None => drop(linkat(cache, name, view, name, AtFlags::empty())),
+        match linkat(cache, name, view, name, AtFlags::empty()) {
+            Err(Errno::ENOENT) => Ok(()),
+            linked => linked,
+        }
     }
 }
 
@@ -225,18 +264,21 @@ fn keep_time(view: BorrowedFd<'_>, name: &CStr, about: &FileStat) -> Result<(), 
     utimensat(view, name, &modified, &modified, UtimensatFlags::NoFollowSymlink)
 }
 
-/// Moves files of the views in `workspace`, a directory in `root`, that were
-/// changed at or after `since` into the caches. An error only makes the next
-/// request slower, unless `pause` returned it.
+/// Moves files of the views in `workspace`, a directory in `root`, that the request
+/// made or changed into the caches. Its only error is that of `pause`: others only
+/// make the next request slower.
 pub(crate) fn merge(
     shared: &SharedCaches,
     (root, workspace): (&OwnedFd, &str),
-    since: Option<SystemTime>,
     pause: &mut Pause<'_>,
 ) -> Result<(), Errno> {
-    let path = Path::new(workspace).join(VIEWS);
-    let Ok(views) = openat(root, &path, HANDLE, Mode::empty()) else { return Ok(()) };
-    let mut merge = Merge { since, pause };
+    let open = |name| openat(root, &Path::new(workspace).join(name), HANDLE, Mode::empty());
+    let (Ok(workspace), Ok(views)) = (open(""), open(VIEWS)) else { return Ok(()) };
+    // The request can only make this time later, and then loses its own files.
+    let Some(made) = born(workspace.as_fd(), &CString::new(MADE).unwrap_or_default()) else {
+        return Ok(());
+    };
+    let mut merge = Merge { made, pause };
     for name in &shared.names {
         let view = openat(&views, name.as_str(), LIST, Mode::empty());
         let cache = openat(AT_FDCWD, &shared.directory.join(name), LIST, Mode::empty());
@@ -250,7 +292,8 @@ pub(crate) fn merge(
 }
 
 struct Merge<'p, 'f> {
-    since: Option<SystemTime>,
+    /// The time at which the views were complete.
+    made: SystemTime,
     pause: &'p mut Pause<'f>,
 }
 
@@ -259,36 +302,68 @@ impl Merge<'_, '_> {
     /// nobody meets a closed one in the cache. Entries that cannot be moved are
     /// lost.
     fn add(&mut self, cache: BorrowedFd<'_>, view: BorrowedFd<'_>) -> Result<(), Errno> {
-        each(view, &mut |name, about| {
+        let added = each(view, &mut |name, about| {
             (self.pause)()?;
             if about.st_uid != geteuid().as_raw() {
                 return Ok(());
             }
             match share::kind(about) {
-                // Fails if the cache has this directory and it is not empty.
-                SFlag::S_IFDIR if renameat(view, name, cache, name).is_err() => {
-                    let inner = |outer| openat(outer, name, LIST, Mode::empty());
-                    if let (Ok(cache), Ok(view)) = (inner(cache), inner(view)) {
-                        self.add(cache.as_fd(), view.as_fd())?;
-                    }
-                }
-                SFlag::S_IFREG | SFlag::S_IFLNK if self.is_news(cache, name, about) => {
+                SFlag::S_IFDIR => self.add_directory(cache, view, (name, about)),
+                SFlag::S_IFREG | SFlag::S_IFLNK if self.is_news(cache, view, (name, about)) => {
                     let _ = renameat(view, name, cache, name);
+                    Ok(())
                 }
-                _ => {}
+                _ => Ok(()),
             }
-            Ok(())
-        })
+        });
+        if added == Err(remove::STOPPED) { added } else { Ok(()) }
     }
 
-    /// Returns false for a file that came from the cache. Another request may have
-    /// replaced it meanwhile.
-    fn is_news(&self, cache: BorrowedFd<'_>, name: &CStr, about: &FileStat) -> bool {
-        let is_old = self
-            .since
-            .is_some_and(|since| share::time(about.st_mtime, about.st_mtime_nsec) < since);
-        !is_old || fstatat(cache, name, AtFlags::AT_SYMLINK_NOFOLLOW).is_err()
+    fn add_directory(
+        &mut self,
+        cache: BorrowedFd<'_>,
+        view: BorrowedFd<'_>,
+        (name, about): (&CStr, &FileStat),
+    ) -> Result<(), Errno> {
+        // Its owner needs the right to write to move it, and to move its entries.
+        let mode = Mode::from_bits_truncate(about.st_mode & 0o7777);
+        if !mode.contains(Mode::S_IRWXU) {
+            let _ = fchmodat(view, name, mode | Mode::S_IRWXU, FchmodatFlags::NoFollowSymlink);
+        }
+        // Fails if the cache has this directory and it is not empty.
+        if renameat(view, name, cache, name).is_ok() {
+            return Ok(());
+        }
+        let inner = |outer| openat(outer, name, LIST, Mode::empty());
+        match (inner(cache), inner(view)) {
+            (Ok(cache), Ok(view)) => self.add(cache.as_fd(), view.as_fd()),
+            _ => Ok(()),
+        }
     }
+
+    /// Returns false for a file that came from the cache and is unchanged: another
+    /// request may have replaced it there meanwhile. A new file may have an old time
+    /// of modification, as `tar` and `curl -R` set it.
+    fn is_news(
+        &self,
+        cache: BorrowedFd<'_>,
+        view: BorrowedFd<'_>,
+        (name, about): (&CStr, &FileStat),
+    ) -> bool {
+        share::time(about.st_mtime, about.st_mtime_nsec) >= self.made
+            || born(view, name).is_some_and(|born| born > self.made)
+            || fstatat(cache, name, AtFlags::AT_SYMLINK_NOFOLLOW).is_err()
+    }
+}
+
+/// The time at which a file was created, which nobody can set. On file systems
+/// without it, the time at which its properties changed last.
+fn born(directory: BorrowedFd<'_>, name: &CStr) -> Option<SystemTime> {
+    let wanted = StatxFlags::BTIME | StatxFlags::CTIME;
+    let about = statx(directory, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW, wanted).ok()?;
+    let has_birth = StatxFlags::from_bits_retain(about.stx_mask).contains(StatxFlags::BTIME);
+    let time = if has_birth { about.stx_btime } else { about.stx_ctime };
+    Some(share::time(time.tv_sec, time.tv_nsec.into()))
 }
 
 /// Calls `act` for each entry of a directory.

@@ -227,5 +227,5 @@ fn hand_over(lease: &LeaseRecord, measure: bool) -> Option<HandOver> {
     let by_clock = SystemTime::now().duration_since(lease.since).unwrap_or_default();
     let has_jumped = by_clock.abs_diff(lease.began.elapsed()) > CLOCK_MARGIN;
     let since = (!has_jumped).then(|| lease.since.checked_sub(CLOCK_MARGIN)).flatten();
-    Some(HandOver { shared, since, measure })
+    Some(HandOver { shared, since, measure, is_whole: !lease.is_cut_off })
 }

@@ -4,6 +4,7 @@ use std::{
     fs::{self, File, Permissions},
     os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink},
     path::PathBuf,
+    thread,
     time::Duration,
 };
 
@@ -59,8 +60,7 @@ impl Place {
     }
 
     fn merge(&self) {
-        let since = SystemTime::now().checked_sub(Duration::from_mins(1));
-        merge(&self.shared, (&self.root(), "w"), since, &mut || Ok(())).unwrap();
+        merge(&self.shared, (&self.root(), "w"), &mut || Ok(())).unwrap();
     }
 }
 
@@ -96,13 +96,31 @@ fn changes_reach_the_cache_whole_and_old_copies_do_not() {
     fs::write(place.cache("d/other"), "old").unwrap();
     age(&place.cache("d/old"));
     age(&place.cache("d/other"));
+    fs::write(place.cache("d/recent"), "old").unwrap();
     place.make();
     fs::write(place.view("d/old"), "changed").unwrap();
     assert_eq!(fs::read(place.cache("d/old")).unwrap(), b"old", "until the end");
-    fs::write(place.cache("d/other"), "newer").unwrap();
+    for name in ["d/other", "d/recent"] {
+        fs::write(place.cache(name), "newer").unwrap();
+    }
     place.merge();
     assert_eq!(fs::read(place.cache("d/old")).unwrap(), b"changed");
-    assert_eq!(fs::read(place.cache("d/other")).unwrap(), b"newer");
+    for name in ["d/other", "d/recent"] {
+        assert_eq!(fs::read(place.cache(name)).unwrap(), b"newer", "{name}");
+    }
+}
+
+#[test]
+fn a_new_file_with_an_old_time_reaches_the_cache() {
+    let place = Place::new();
+    place.make();
+    // Longer than the clock of the file system ticks.
+    thread::sleep(Duration::from_millis(50));
+    fs::write(place.view("d/fetched"), "changed").unwrap();
+    age(&place.view("d/fetched"));
+    fs::rename(place.view("d/fetched"), place.view("d/old")).unwrap();
+    place.merge();
+    assert_eq!(fs::read(place.cache("d/old")).unwrap(), b"changed");
 }
 
 #[test]
