@@ -46,8 +46,9 @@ pub(super) fn bounds(
     let (sandbox, limits) = (&plugin.sandbox, &plugin.limits);
     let or = |own: Option<Limit>, general| own.map_or(general, |limit| limit.0);
     Bounds {
-        read: general.read.iter().chain(&sandbox.secrets).cloned().collect(),
+        read: general.read.clone(),
         named: sandbox.read.iter().map(Into::into).collect(),
+        secrets: sandbox.secrets.clone(),
         caches: Caches { owner: plugin.name.as_str().to_owned(), list: sandbox.caches.clone() },
         network: network(sandbox.network.as_ref().unwrap_or(&general.network), variables, plugin),
         memory: or(limits.memory, general.memory),

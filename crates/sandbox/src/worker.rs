@@ -49,7 +49,7 @@ pub(crate) use self::{read_paths::PathRules, skeleton::HomeContents};
 use crate::{
     kernel::{fork::SingleThreaded, policy::Policy},
     wire::{
-        message::{JobKind, RequestLimits},
+        message::{Grants, JobKind, RequestLimits},
         plan::{self, Answer, CanaryResult, Failed, Plan, Reply, Task},
         shared::SharedCaches,
         tier::Tier,
@@ -141,19 +141,13 @@ impl<'j> Job<'j> {
         Self { context, tenant, kind, channels, read_paths: Vec::new(), views }
     }
 
-    /// Runs in a child of the spawner and returns its exit code. Both lists are
-    /// additional paths that the job may read; the modes of the `named` ones must
-    /// allow it.
-    pub(super) fn start(mut self, (read, named): (&[String], &[String])) -> i32 {
+    /// Runs in a child of the spawner and returns its exit code.
+    pub(super) fn start(mut self, grants: &Grants) -> i32 {
         let context = self.context;
         // Before namespaces are created, because hidden paths must be visible
         // for the check.
         let user = self.tenant.user.filter(|_| context.tier == Tier::Uid);
-        let open = context.paths.named(named, user).and_then(|mut paths| {
-            paths.extend(context.paths.find(read)?);
-            Ok(paths)
-        });
-        match open {
+        match context.paths.granted(grants, user) {
             Ok(read_paths) => self.read_paths = read_paths,
             Err(error) => {
                 return self.fail("prepare the paths to read", io::Error::other(error));

@@ -70,7 +70,7 @@ impl Reach {
 
     fn path(&self, bounds: &Bounds, denial: &Denial) -> Option<String> {
         let readable = self.readable.as_ref()?;
-        let is_named = |path: &Path| bounds.read.iter().any(|named| path.starts_with(named));
+        let is_named = |path: &Path| bounds.readable().any(|named| path.starts_with(named));
         match denial {
             Denial::Socket(text) => {
                 let path = Path::new(text);

@@ -1,6 +1,9 @@
 //! The access and the limits of a command, from its plugin's definition.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use crate::wire::{
     message::{Grants, RequestLimits},
@@ -15,6 +18,9 @@ pub struct Bounds {
     pub read: Vec<PathBuf>,
     /// The same, but the command fails if their modes close them to it.
     pub named: Vec<PathBuf>,
+    /// Secrets of the container that nobody named. The command does without those
+    /// that are no longer mounted.
+    pub secrets: Vec<PathBuf>,
     /// Directories that the command may write to, in addition to its workspace.
     pub caches: Caches,
     /// Network access.
@@ -75,6 +81,13 @@ impl Default for Network {
 }
 
 impl Bounds {
+    /// All paths that the command may read, in addition to those that all commands
+    /// may read.
+    pub fn readable(&self) -> impl Iterator<Item = &Path> {
+        let paths = self.read.iter().chain(&self.named).chain(&self.secrets);
+        paths.map(PathBuf::as_path)
+    }
+
     pub(super) fn plan(&self, task: Task) -> Plan {
         let (ports, any_port) = match &self.network {
             Network::Ports(ports) => (ports.iter().copied().map(u32::from).collect(), false),
@@ -107,6 +120,7 @@ impl Bounds {
         Grants {
             read: self.read.iter().map(text).collect(),
             named: self.named.iter().map(text).collect(),
+            secrets: self.secrets.iter().map(text).collect(),
             owner: self.caches.owner.clone(),
             caches: self.caches.list.iter().map(|cache| cache.name.clone()).collect(),
             limits: self.limits(),

@@ -229,13 +229,12 @@ impl Leases {
             root_path: &root.path,
             is_filtered: !filters_workers(&self.prepared.cgroups),
         };
-        let read = (&*grants.read, &*grants.named);
         let uids = self.prepared.uids.as_ref();
         let work = || {
             // The child could outlive this process, and so would its claims. A
             // worker verifies its groups later.
             let _ = uids.map(UidPool::leave);
-            Job::new(&context, &tenant, kind, channels).start(read)
+            Job::new(&context, &tenant, kind, channels).start(&grants)
         };
         let forked = match (&self.prepared.cgroups, &lease.cgroup) {
             (Ok(cgroups), Some(cgroup)) => cgroups.fork(cgroup, work),

@@ -161,6 +161,9 @@ pub(crate) struct Grants {
     /// Paths to read whose modes must allow it.
     #[prost(string, repeated, tag = "5")]
     pub(crate) named: Vec<String>,
+    /// Paths to read that may be missing.
+    #[prost(string, repeated, tag = "6")]
+    pub(crate) secrets: Vec<String>,
 }
 
 /// Limits of all processes and files of a request together; `None` for no

@@ -11,6 +11,7 @@ use nix::unistd::Uid;
 use thiserror::Error;
 
 use super::modes::{self, ClosedFile};
+use crate::wire::message::Grants;
 
 /// Kernel file systems, which show all processes and the machine.
 const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
@@ -50,6 +51,12 @@ pub(super) enum NotReadable {
     Mode { path: PathBuf, file: ClosedFile },
 }
 
+impl NotReadable {
+    fn is_missing(&self) -> bool {
+        matches!(self, Self::Missing { error, .. } if error.kind() == io::ErrorKind::NotFound)
+    }
+}
+
 /// The paths that tenants may not read, and the exceptions.
 #[derive(Debug, Default)]
 pub(crate) struct PathRules {
@@ -80,25 +87,40 @@ impl PathRules {
         found.into_iter().map(|path| path.real).collect()
     }
 
+    /// Resolves the additional paths of a job. The modes of the named ones must allow
+    /// `user` to read them; `None` if the modes do not matter.
+    pub(super) fn granted(
+        &self,
+        grants: &Grants,
+        user: Option<Uid>,
+    ) -> Result<Vec<ReadPath>, NotReadable> {
+        let mut paths = self.named(&grants.named, user)?;
+        paths.extend(self.present(&grants.secrets)?);
+        paths.extend(self.find(&grants.read)?);
+        Ok(paths)
+    }
+
     /// Resolves the `named` paths and adds those that every worker may read. A
     /// named path is refused if it is hidden, or above or below a hidden path,
     /// or if it is a directory of secrets or above one.
     ///
     /// Links are resolved for each worker: those of a mounted volume change.
-    pub(super) fn find(&self, named: &[String]) -> Result<Vec<ReadPath>, NotReadable> {
+    fn find(&self, named: &[String]) -> Result<Vec<ReadPath>, NotReadable> {
         let named = named.iter().map(|path| self.one(Path::new(path)));
         let shown = self.shown.iter().filter_map(|path| file(path));
         let scripts = self.scripts.iter().flat_map(|directory| scripts(directory));
         named.chain(shown.chain(scripts).map(Ok)).collect()
     }
 
+    /// Resolves paths, without those that are missing.
+    fn present(&self, paths: &[String]) -> Result<Vec<ReadPath>, NotReadable> {
+        let found = paths.iter().map(|path| self.one(Path::new(path)));
+        found.filter(|found| !found.as_ref().is_err_and(NotReadable::is_missing)).collect()
+    }
+
     /// Resolves paths that a plugin names. The modes of files must allow `user` to
     /// read them; `None` if the modes do not matter.
-    pub(super) fn named(
-        &self,
-        named: &[String],
-        user: Option<Uid>,
-    ) -> Result<Vec<ReadPath>, NotReadable> {
+    fn named(&self, named: &[String], user: Option<Uid>) -> Result<Vec<ReadPath>, NotReadable> {
         let open = |path: &String| {
             let found = self.one(Path::new(path))?;
             match user.and_then(|user| modes::closed(&found.real, user.as_raw())) {
@@ -245,6 +267,20 @@ mod tests {
             let refused = real(&[above]).unwrap_err();
             assert!(matches!(refused, NotReadable::Closed { .. }), "{refused}");
         }
+    }
+
+    #[test]
+    fn a_secret_that_nobody_named_may_be_missing() {
+        let directory = tempfile::tempdir().unwrap();
+        let top = directory.path().canonicalize().unwrap();
+        fs::create_dir(top.join("mounted")).unwrap();
+        let paths = ["mounted", "gone"].map(|name| top.join(name).display().to_string());
+        let rules = PathRules::default();
+        let found = rules.granted(&Grants { secrets: paths.to_vec(), ..Grants::default() }, None);
+        let found: Vec<_> = found.unwrap().into_iter().map(|path| path.real).collect();
+        assert_eq!(found, [top.join("mounted")]);
+        let refused = rules.granted(&Grants { read: paths.to_vec(), ..Grants::default() }, None);
+        assert!(refused.unwrap_err().is_missing());
     }
 
     #[test]
