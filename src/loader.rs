@@ -10,6 +10,7 @@ mod history;
 mod ignored;
 mod ledger;
 mod mount;
+mod only_plugin;
 mod places;
 mod snapshot;
 mod source;
@@ -17,7 +18,10 @@ mod stamp;
 mod usable;
 mod watch;
 
-use std::time::{Duration, Instant, SystemTime};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
 
 use bytes::Bytes;
 use cmp_sandbox::Tier;
@@ -34,6 +38,7 @@ use self::{
     grace::{Decision, Grace},
     hiding::Hiding,
     history::{Digests, History, digests},
+    only_plugin::OnlyPlugin,
     places::PlacesReader,
     usable::Usability,
 };
@@ -67,6 +72,7 @@ pub struct Loader {
     logged: Vec<String>,
     usability: Usability,
     hiding: Hiding,
+    only_plugin: OnlyPlugin,
 }
 
 /// Reads definitions once, without checking their `minimumIsolation`. Returns the
@@ -109,6 +115,7 @@ impl Loader {
             logged: Vec::new(),
             usability: Usability::default(),
             hiding: Hiding::default(),
+            only_plugin: OnlyPlugin::default(),
         };
         (loader, state)
     }
@@ -119,10 +126,13 @@ impl Loader {
         Self { usability: Usability::new(search), ..self }
     }
 
-    /// At each read, also looks for paths that plugins may miss.
+    /// At each read, also looks for paths that plugins may miss, and gives the only
+    /// plugin the Secrets of the container.
     #[must_use]
     pub(crate) fn with_paths(self, watched: Watched) -> Self {
-        Self { hiding: Hiding::new(watched), ..self }
+        let watched = Arc::new(watched);
+        let only_plugin = OnlyPlugin::new(Arc::clone(&watched));
+        Self { hiding: Hiding::new(watched), only_plugin, ..self }
     }
 
     /// Reads all definitions once. If reading fails, the definitions stay as they
@@ -142,7 +152,7 @@ impl Loader {
         }
         let read = (digests(&snapshot.files), snapshot.ignored.clone());
         let is_changed = self.last.as_ref() != Some(&read) || read.0.values().any(Option::is_none);
-        let is_due = self.hiding.waits() && self.reader.places.is_complete();
+        let is_due = self.only_plugin.waits() && self.reader.places.is_complete();
         if is_changed || is_due {
             self.take(snapshot, &read.0);
         } else {
@@ -157,7 +167,7 @@ impl Loader {
         let mut warnings = notes(&snapshot.ignored);
         let (catalog, problems) = self.ledger.update(snapshot.files);
         let is_complete = || self.reader.places.is_complete();
-        let catalog = self.hiding.endow(catalog, self.ledger.defined(), is_complete);
+        let catalog = self.only_plugin.endow(catalog, self.ledger.defined(), is_complete);
         warnings.extend(self.ledger.warnings().iter().cloned());
         self.log(&problems, &warnings);
         let bad: Vec<_> = problems.iter().map(|problem| problem.file.as_str()).collect();

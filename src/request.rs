@@ -164,8 +164,7 @@ impl Pipeline {
         let _own = self.admit_own(&incoming, context).await?;
         let (_permit, lease) = self.admit(Class::Generate, &incoming, context).await?;
         let received = self.receive(incoming, lease, context).await?;
-        let workspace = received.settle(&self.defaults)?;
-        let mut workspace = workspace.with_git_credentials(context);
+        let mut workspace = received.settle(&self.defaults)?.with_git_credentials(context);
         if let Some(init) = &plugin.init {
             workspace.run(init, (Phase::Init, self.converter.room()), context).await?;
         }

@@ -1,10 +1,9 @@
 //! Logs paths that the sandbox hides from plugins.
 
-use std::path::PathBuf;
+use std::sync::Arc;
 
 use tracing::{info, warn};
 
-use super::stamp::SETTLED;
 use crate::{
     event::TOLD,
     hidden::{HiddenPath, Watched},
@@ -15,73 +14,14 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct Hiding {
     /// `None` if nothing is looked for.
-    watched: Option<Watched>,
+    watched: Option<Arc<Watched>>,
     /// The result of the last look, so that each path is logged once.
     known: Vec<HiddenPath>,
-    /// Name of the plugin that has the Secrets of the container, and its Secrets.
-    endowed: Option<(String, Vec<PathBuf>)>,
-    /// True after a second definition, until this process ends.
-    had_more: bool,
-    /// True if the only plugin has no Secrets yet, because directories may be filled.
-    is_waiting: bool,
 }
 
 impl Hiding {
-    pub(super) fn new(watched: Watched) -> Self {
+    pub(super) fn new(watched: Arc<Watched>) -> Self {
         Self { watched: Some(watched), ..Self::default() }
-    }
-
-    /// Gives the Secrets of the container to the only plugin, and logs when that
-    /// begins and ends. `defined` also counts definitions that are invalid.
-    ///
-    /// While files are moved or replaced, one of several definitions can be alone for
-    /// a moment. So this ends for ever with a second definition, and begins only once
-    /// the directories are complete.
-    pub(super) fn endow(
-        &mut self,
-        catalog: Catalog,
-        defined: usize,
-        is_complete: impl FnOnce() -> bool,
-    ) -> Catalog {
-        let Some(watched) = &self.watched else { return catalog };
-        self.had_more |= defined.max(catalog.len()) > 1;
-        let endowed = (!self.had_more).then(|| watched.endow(catalog.clone(), defined));
-        let owner = endowed.iter().flat_map(Catalog::iter).find_map(|plugin| {
-            let secrets = &plugin.sandbox.secrets;
-            (!secrets.is_empty()).then(|| (plugin.name.to_string(), secrets.clone()))
-        });
-        let is_waiting = owner.is_some() && owner != self.endowed && !is_complete();
-        if is_waiting && !self.is_waiting {
-            let seconds = SETTLED.as_secs();
-            info!(
-                seconds,
-                "the only plugin may read the Secrets of the container as soon as the directory \
-                 of definitions has not changed for some seconds"
-            );
-        }
-        self.is_waiting = is_waiting;
-        let owner = owner.filter(|_| !is_waiting);
-        if owner != self.endowed {
-            if let Some((plugin, secrets)) = &owner {
-                info!(plugin, ?secrets, "the only plugin may read the Secrets of the container");
-            } else {
-                let until_restart = self.had_more;
-                warn!(
-                    defined,
-                    until_restart,
-                    "plugins may read Secrets of the container only if they name them in \
-                     spec.sandbox.read, because there is no longer exactly one definition; after \
-                     a second one, this stays so until a restart"
-                );
-            }
-        }
-        self.endowed = owner;
-        if self.endowed.is_some() { endowed.unwrap_or(catalog) } else { catalog }
-    }
-
-    /// True if the only plugin gets the Secrets once the directories are complete.
-    pub(super) fn waits(&self) -> bool {
-        self.is_waiting
     }
 
     /// Finds the paths that are hidden from plugins. Files in a volume appear and
@@ -100,47 +40,5 @@ impl Hiding {
         }
         self.known.clone_from(&found);
         found
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use cmp_sandbox::Readable;
-
-    use super::*;
-    use crate::{plugin::catalog_of, request::Reach};
-
-    /// Names of the plugins that get the Secrets after each step: names of plugins,
-    /// definitions, and true if the directories are complete.
-    fn endowed(steps: &[(&[&str], usize, bool)]) -> Vec<String> {
-        let readable = Some(Readable::fixed(&[], &["/secret"]));
-        let reach = Arc::new(Reach { readable, filters_ports: true });
-        let mut hiding = Hiding::new(Watched::new(reach, Vec::new(), &[]));
-        let step = |(names, defined, is_complete): &(&[&str], usize, bool)| {
-            let catalog = hiding.endow(catalog_of(names), *defined, || *is_complete);
-            let owners = catalog.iter().filter(|plugin| !plugin.sandbox.secrets.is_empty());
-            owners.map(|plugin| plugin.name.to_string()).collect()
-        };
-        steps.iter().map(step).collect()
-    }
-
-    #[test]
-    fn after_a_second_definition_no_plugin_is_the_only_one() {
-        let alone = (&["a"][..], 1, true);
-        for second in [(&["a", "b"][..], 2, true), (&["a"][..], 2, true)] {
-            assert_eq!(endowed(&[alone, second, alone]), ["a", "", ""]);
-            assert_eq!(endowed(&[second, alone]), ["", ""]);
-        }
-    }
-
-    #[test]
-    fn secrets_are_given_once_the_directories_are_complete() {
-        let (early, complete) = ((&["a"][..], 1, false), (&["a"][..], 1, true));
-        assert_eq!(endowed(&[early, complete, early]), ["", "a", "a"]);
-        let other = (&["b"][..], 1, false);
-        assert_eq!(endowed(&[complete, other, complete]), ["a", "", "a"]);
-        assert_eq!(endowed(&[complete, (&[], 0, true), early]), ["a", "", ""]);
     }
 }

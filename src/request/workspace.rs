@@ -252,8 +252,7 @@ impl Workspace {
         let run = |place| self.lease.run(command(place), clock.instant);
         let output = GitCredentials::answer_while(self.credentials.as_ref(), run).await;
         let bounds = self.lease.bounds();
-        let unpacked = context.progress.unpacked.clone();
-        let unpacked = unpacked.as_ref();
+        let unpacked = context.progress.unpacked.as_ref();
         let not_run = |error| RunError::not_run(error, (bounds, unpacked), &self.defaults);
         let output = output.map_err(not_run)?;
         if output.termination == Termination::Deadline
@@ -270,6 +269,7 @@ impl Workspace {
         let plugin = &context.plugin;
         let oom = (end != Termination::Exit(0)).then(|| self.defaults.oom.since(killed)).flatten();
         let oom = oom.as_ref();
+        let unpacked = context.progress.unpacked.as_ref();
         let (text, reach) = (&said.all(), &self.defaults.reach);
         let evidence = Evidence { plugin, bounds, end, usage, text, reach, oom, unpacked };
         let hint = if end == Termination::Exit(0) {

@@ -111,9 +111,9 @@ impl ViewSources {
         let views = openat(&workspace, VIEWS, LIST, Mode::empty())?;
         for (name, cache) in &self.caches {
             let mut left = self.largest;
-            let is_small = left.count(cache.as_fd(), MAX_DEPTH).is_ok();
             // Files cannot be moved between file systems.
-            if !is_small || fstat(cache)?.st_dev != fstat(&views)?.st_dev {
+            let is_near = fstat(cache)?.st_dev == fstat(&views)?.st_dev;
+            if !is_near || left.count(cache.as_fd(), MAX_DEPTH).is_err() {
                 continue;
             }
             let made = make_top(&views, name, self.group).and_then(|view| {
