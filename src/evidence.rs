@@ -4,6 +4,7 @@
 //! request that succeeds drops it.
 
 mod copies;
+mod shorten;
 mod variables;
 
 use std::collections::BTreeMap;
@@ -11,11 +12,11 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use cmp_sandbox::{Bounds, Redactor};
 
-use self::{copies::shorten, variables::variables};
 pub use self::{
     copies::{ArchiveCopy, Copied, Copies, NotCopied},
     variables::{BUILD_ENVIRONMENT, Variable},
 };
+use self::{shorten::shorten, variables::variables};
 use crate::metrics::Phase;
 
 /// Most bytes of all bundles together. The budget of the work volume has this much

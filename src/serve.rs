@@ -36,7 +36,7 @@ use self::{
     paths::{directories, upkeep, warn_of_static_mounts},
     resources::Resources,
     saturation::Saturation,
-    sockets::prepare_sockets,
+    sockets::{only_owners_remove, prepare_sockets},
 };
 use crate::{
     admin::{self, Admin, Sources},
@@ -153,6 +153,7 @@ fn start(config: &Serve) -> Result<(), NotServing> {
     let (spawner, process) = Spawner::start(&setup)?;
     let failed = failed::open(config, spawner.abilities().tier)?;
     prepare_sockets(&config.socket_dir(), config.run_as_uid);
+    only_owners_remove(&config.work_dir());
     drop_privileges(config.run_as_uid)?;
     let log = if config.events {
         log::init_events()

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -12,7 +12,7 @@ use super::{
     record::{Archived, Printed, Record},
 };
 use crate::{
-    evidence::{Copies, Evidence},
+    evidence::{Copies, Evidence, NotCopied},
     recent::Entry,
     volume::FileThread,
 };
@@ -60,8 +60,17 @@ impl Keeper {
     /// Takes a failed request. If too many wait, it is dropped with a warning.
     pub fn keep(&self, failed: Failed) {
         let Some((sender, _)) = &self.0 else { return };
-        if sender.try_send(failed).is_err() {
-            warn!("a failed request is not kept: too many wait to be written");
+        if let Err(
+            TrySendError::Full(Failed { entry, .. }) | TrySendError::Closed(Failed { entry, .. }),
+        ) = sender.try_send(failed)
+        {
+            let Entry { plugin, request_id, .. } = entry;
+            warn!(
+                plugin,
+                request_id,
+                limit = QUEUE,
+                "a failed request is not kept: too many wait to be written"
+            );
         }
     }
 }
@@ -72,7 +81,8 @@ impl Keeping {
         let directory = self.directory.clone();
         let tidied = self.files.run(move || directory.tidy()).await;
         if let Err(error) = tidied.flatten() {
-            warn!(%error, "cannot remove old bundles of failed requests");
+            let directory = self.directory.path().display();
+            warn!(%directory, %error, "cannot remove old bundles of failed requests");
         }
         while let Some(failed) = stop.run_until_cancelled(self.failed.recv()).await.flatten() {
             self.write(failed).await;
@@ -91,7 +101,8 @@ impl Keeping {
         match self.files.run(write).await.flatten() {
             Ok(()) => info!(request_id = kept, plugin, "kept a bundle of the failed request"),
             Err(error) => {
-                warn!(request_id = kept, plugin, %error, "cannot keep a bundle of the failed request");
+                let directory = self.directory.path().display();
+                warn!(request_id = kept, plugin, %directory, %error, "cannot keep a bundle of the failed request");
             }
         }
     }
@@ -133,7 +144,7 @@ impl Failed {
             archive: Archived {
                 sha256: evidence.asked.checksum.clone(),
                 bytes: entry.received_bytes,
-                left_out: evidence.archive.pieces().err().map(|reason| reason.reason().to_owned()),
+                left_out: evidence.archive.pieces().err().map(NotCopied::reason),
             },
             outputs: outputs.collect(),
             outputs_left_out: None,

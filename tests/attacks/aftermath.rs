@@ -180,13 +180,22 @@ fn treasure(targets: &Targets) -> PathBuf {
     targets.victim_workspace.join("repo").join(helper::TREASURE)
 }
 
+fn is_dropped(entry: &fs::DirEntry) -> bool {
+    entry.file_name().to_string_lossy().starts_with(DROPPED)
+}
+
 /// Everything that an attack could have changed.
 fn files(targets: &Targets) -> BTreeSet<File> {
     let listed = [&targets.root, &targets.plugins_dir, &targets.socket_dir, &targets.open_dir];
     let repository = targets.victim_workspace.join("repo");
     let listed = listed.into_iter().chain([&repository]);
     let entries = listed.filter_map(|path| fs::read_dir(path).ok()).flatten().flatten();
-    let secrets = [&targets.root_secret, &targets.own_secret, &targets.world_secret];
+    // The directory of bundles gets one for each attack that fails.
+    let dropped = targets.bundle.parent().and_then(|path| fs::read_dir(path).ok());
+    let dropped = dropped.into_iter().flatten().flatten().filter(is_dropped);
+    let entries = entries.chain(dropped);
+    let secrets =
+        [&targets.bundle, &targets.root_secret, &targets.own_secret, &targets.world_secret];
     let paths = entries.map(|entry| entry.path()).chain(secrets.into_iter().cloned());
     // Skip files that are already gone: the trial of the sandbox creates and removes
     // its own.

@@ -55,6 +55,10 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Timeout of the victim's request.
 const VICTIM_TIME: Duration = Duration::from_mins(30);
 
+/// Failed requests that are kept: more than there are attacks that fail, because a
+/// target is among them.
+const MAX_KEPT: u32 = 100;
+
 /// Limits of all tenants.
 const LIMITS: [(&str, u64); 10] = [
     ("--max-requests", 4),
@@ -99,7 +103,8 @@ impl Arena {
         let mut options = options;
         let (mut targets, mut victims) = Targets::place(&options);
         let network = format!("{}", targets.allowed_port);
-        options.more.extend(["--network".to_owned(), network]);
+        let keep = MAX_KEPT.to_string();
+        options.more.extend(["--network", &network, "--keep-failed", &keep].map(str::to_owned));
         let supervisor = match Supervisor::start(&options) {
             Ok(supervisor) => supervisor,
             Err(NotServing::NotOffered(why)) => return Err(why),

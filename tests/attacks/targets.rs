@@ -23,6 +23,8 @@ pub(crate) struct Targets {
     pub(crate) victim_name: String,
     /// Parent directory of all workspaces.
     pub(crate) root: PathBuf,
+    /// A kept failed request of another tenant, in the directory of bundles.
+    pub(crate) bundle: PathBuf,
     /// Files with mode 0600, owned by root and by the supervisor's UID.
     pub(crate) root_secret: PathBuf,
     pub(crate) own_secret: PathBuf,

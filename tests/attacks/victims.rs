@@ -11,6 +11,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use cmp_supervisor::evidence::DIRECTORY;
+
 use crate::{helper, outcome, raw, supervisor::Options, targets::Targets};
 
 /// Content of all secrets.
@@ -114,6 +116,20 @@ impl Victims {
     }
 }
 
+/// A bundle, with modes and owner as the supervisor gives them.
+fn bundle(options: &Options) -> PathBuf {
+    let directory = options.directory.join("work").join(DIRECTORY);
+    let path = directory.join("000000000000001_victim.tar");
+    fs::create_dir(&directory).expect("a directory");
+    fs::write(&path, SECRET).expect("a bundle");
+    let owner = options.setting.outside(options.run_as);
+    for (path, mode) in [(&directory, 0o700), (&path, 0o600)] {
+        fs::set_permissions(path, Permissions::from_mode(mode)).expect("a mode");
+        chown(path, Some(owner), Some(owner)).expect("an owner");
+    }
+    path
+}
+
 fn name(directory: &Path) -> String {
     directory.join("abstract").display().to_string()
 }
@@ -135,6 +151,7 @@ impl Targets {
             chown(&path, Some(owner), Some(owner)).expect("an owner");
             path
         };
+        let bundle = bundle(options);
         let setuid = at("bin/setuid");
         fs::copy(at("bin/attack"), &setuid).expect("a copy");
         chown(&setuid, Some(options.setting.outside(0)), None).expect("an owner");
@@ -149,6 +166,7 @@ impl Targets {
             victim_socket: PathBuf::new(),
             victim_name: String::new(),
             root: at("work/_cmp_server"),
+            bundle,
             root_secret: secret("root", 0o600, 0),
             own_secret: secret("own", 0o600, options.run_as),
             world_secret: secret("world", 0o644, 0),
@@ -180,7 +198,9 @@ impl Targets {
             other => Err(format!("{}: {other:?} instead of {text}", path.display())),
         };
         holds(&self.victim_workspace.join("repo").join(helper::TREASURE), helper::TREASURE_TEXT)?;
-        for secret in [&self.root_secret, &self.own_secret, &self.world_secret, &self.token] {
+        for secret in
+            [&self.bundle, &self.root_secret, &self.own_secret, &self.world_secret, &self.token]
+        {
             holds(secret, SECRET)?;
         }
         holds(&self.definition, "name: victim")?;

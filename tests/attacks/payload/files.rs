@@ -114,6 +114,37 @@ pub(crate) fn replace_by_link(_: &Targets) -> Outcome {
     tried(moved.and_then(|()| symlink("/etc", &own)))
 }
 
+fn bundles(targets: &Targets) -> &Path {
+    targets.bundle.parent().expect("a directory")
+}
+
+pub(crate) fn read_bundle(targets: &Targets) -> Outcome {
+    symlink(&targets.bundle, "bundle-link").expect("a link");
+    symlink(bundles(targets), "bundles-link").expect("a link");
+    any([
+        ("list", list(bundles(targets))),
+        ("open", read(&targets.bundle)),
+        ("link", read("bundle-link")),
+        ("list link", list("bundles-link")),
+    ])
+}
+
+/// A link there could let the supervisor write elsewhere.
+pub(crate) fn link_bundles(targets: &Targets) -> Outcome {
+    let name = format!("{DROPPED}{}", std::process::id());
+    any([
+        ("link", tried(symlink("/etc", bundles(targets).join(name)))),
+        ("bundle", overwrite(&targets.bundle)),
+    ])
+}
+
+/// Moves the directory away and back: a link could take its place.
+pub(crate) fn move_bundles(targets: &Targets) -> Outcome {
+    let away = bundles(targets).with_extension(DROPPED);
+    let moved = fs::rename(bundles(targets), &away);
+    tried(moved.and_then(|()| fs::rename(&away, bundles(targets))))
+}
+
 pub(crate) fn read_root_secret(targets: &Targets) -> Outcome {
     read(&targets.root_secret)
 }

@@ -44,6 +44,10 @@ pub(super) const FILES: &[Attack] = &[
         .seen(Leaves(&["open/attack-dropped-"])),
     Attack::new("fs_replace_workspace_by_symlink", files::replace_by_link, Works)
         .seen(Makes(&["elsewhere"])),
+    Attack::new("fs_read_bundle", files::read_bundle, Refused).seen(Brings(&["TOPSECRET", ".tar"])),
+    Attack::new("fs_link_in_bundles", files::link_bundles, Refused)
+        .seen(Leaves(&["_cmp_failed/attack-dropped-", "victim.tar"])),
+    Attack::new("fs_move_bundles", files::move_bundles, Refused),
     Attack::new("fs_read_root_secret", files::read_root_secret, Refused).seen(Brings(SECRET)),
     Attack::new("fs_read_own_secret", files::read_own_secret, Refused).seen(Brings(SECRET)),
     Attack::new("fs_read_world_secret", files::read_world_secret, Refused)
