@@ -1,6 +1,6 @@
 //! `migrate`: every way in which people run sidecars becomes one container.
 
-mod result;
+pub(crate) mod result;
 
 use std::{fs, os::unix::fs::PermissionsExt};
 

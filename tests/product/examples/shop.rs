@@ -3,7 +3,7 @@
 use std::{
     fs,
     os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Stdio},
 };
 
@@ -13,14 +13,12 @@ use tempfile::TempDir;
 use crate::{
     sandbox_settings::bench::{Bench, Rendered, Server},
     skip::skip,
+    tool::{self, MACHINE},
 };
 
 /// Tools that no package registry has in a form that a test can build in time. They
 /// are tested where somebody has put them into `target/tools/bin`.
 const ELSEWHERE: [&str; 4] = ["argocd-vault-plugin", "tk", "vault", "ytt"];
-
-/// Directories of the machine with tools that it has itself.
-const MACHINE: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Largest output of a tool.
 const MAX_OUTPUT: usize = 1 << 20;
@@ -62,14 +60,9 @@ pub(super) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn tools() -> PathBuf {
-    root().join("target/tools")
-}
-
 /// True if a program is here; otherwise prints what lacks it.
 fn has(example: &Example, program: &str) -> bool {
-    let places = MACHINE.split(':').map(PathBuf::from).chain([tools().join("bin")]);
-    let is_here = places.into_iter().any(|place| place.join(program).is_file());
+    let is_here = tool::find(program).is_some();
     if !is_here {
         let reason = format!("{} needs {program}: run tests/tools/build", example.name);
         if ELSEWHERE.contains(&program) {
@@ -109,7 +102,7 @@ impl Shop {
     fn provide_tools(&self) {
         let bin = self.bench.path("bin");
         fs::create_dir(&bin).unwrap();
-        for entry in fs::read_dir(tools().join("bin")).into_iter().flatten() {
+        for entry in fs::read_dir(tool::built().join("bin")).into_iter().flatten() {
             let path = entry.unwrap().path();
             let link = bin.join(path.file_name().unwrap());
             fs::hard_link(&path, &link).or_else(|_| fs::copy(&path, &link).map(drop)).unwrap();
@@ -118,7 +111,7 @@ impl Shop {
             fs::write(bin.join("ksops"), KSOPS).unwrap();
             fs::set_permissions(bin.join("ksops"), fs::Permissions::from_mode(0o755)).unwrap();
         }
-        let modules = tools().join("node/node_modules");
+        let modules = tool::built().join("node/node_modules");
         if modules.is_dir() {
             copy(&modules, &bin.join("node_modules"));
         }

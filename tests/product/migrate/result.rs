@@ -11,21 +11,21 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-pub(super) fn fixture(name: &str) -> PathBuf {
+pub(crate) fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/product/migrate").join(name)
 }
 
-pub(super) fn program() -> Command {
+pub(crate) fn program() -> Command {
     Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"))
 }
 
 /// The result of a migration.
-pub(super) struct Migrated {
-    pub(super) documents: Vec<Value>,
-    pub(super) report: String,
+pub(crate) struct Migrated {
+    pub(crate) documents: Vec<Value>,
+    pub(crate) report: String,
 }
 
-pub(super) fn output(arguments: &[&str], input: &str) -> Output {
+pub(crate) fn output(arguments: &[&str], input: &str) -> Output {
     let mut command = program();
     command.arg("migrate").args(arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -34,14 +34,14 @@ pub(super) fn output(arguments: &[&str], input: &str) -> Output {
     child.wait_with_output().unwrap()
 }
 
-pub(super) fn documents(text: &str) -> Vec<Value> {
+pub(crate) fn documents(text: &str) -> Vec<Value> {
     let parts = text.split("\n---\n").filter(|part| !part.trim().is_empty());
     let json = parts.map(|part| cmp_yaml::to_json(part.as_bytes()).unwrap());
     json.map(|json| serde_json::from_slice(&json).unwrap()).collect()
 }
 
 #[track_caller]
-pub(super) fn migrated(arguments: &[&str], input: &str) -> Migrated {
+pub(crate) fn migrated(arguments: &[&str], input: &str) -> Migrated {
     let output = output(arguments, input);
     let report = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "{report}");
@@ -49,13 +49,13 @@ pub(super) fn migrated(arguments: &[&str], input: &str) -> Migrated {
 }
 
 #[track_caller]
-pub(super) fn of(name: &str, arguments: &[&str]) -> Migrated {
+pub(crate) fn of(name: &str, arguments: &[&str]) -> Migrated {
     let path = fixture(name);
     migrated(&[&[path.to_str().unwrap()], arguments].concat(), "")
 }
 
 #[track_caller]
-pub(super) fn refused(input: &str, arguments: &[&str]) -> String {
+pub(crate) fn refused(input: &str, arguments: &[&str]) -> String {
     let output = output(arguments, input);
     assert_eq!(output.status.code(), Some(1));
     assert!(output.stdout.is_empty(), "a part of the result was written");
@@ -64,34 +64,34 @@ pub(super) fn refused(input: &str, arguments: &[&str]) -> String {
 
 impl Migrated {
     /// The map with the lists of containers and volumes.
-    pub(super) fn pod(&self) -> &Value {
+    pub(crate) fn pod(&self) -> &Value {
         let last = self.documents.last().unwrap();
         let places =
             ["/spec/template/spec", "/spec/repo", "/spec", "/repoServer", "/argo-cd/repoServer"];
         places.iter().find_map(|place| last.pointer(place)).unwrap()
     }
 
-    pub(super) fn list(&self, key: &str) -> &[Value] {
+    pub(crate) fn list(&self, key: &str) -> &[Value] {
         self.pod()[key].as_array().map_or(&[], Vec::as_slice)
     }
 
-    pub(super) fn containers(&self) -> Vec<&Value> {
+    pub(crate) fn containers(&self) -> Vec<&Value> {
         let keys = ["initContainers", "containers", "extraContainers", "sidecarContainers"];
         keys.iter().flat_map(|key| self.list(key)).collect()
     }
 
-    pub(super) fn container(&self, name: &str) -> &Value {
+    pub(crate) fn container(&self, name: &str) -> &Value {
         let found: Vec<_> = self.containers().into_iter().filter(|c| c["name"] == name).collect();
         assert_eq!(found.len(), 1, "{name}");
         found[0]
     }
 
-    pub(super) fn sidecar(&self) -> &Value {
+    pub(crate) fn sidecar(&self) -> &Value {
         self.container("cmp-supervisor")
     }
 
     /// The definitions, as Kubernetes would write them to files.
-    pub(super) fn definitions(&self) -> BTreeMap<String, String> {
+    pub(crate) fn definitions(&self) -> BTreeMap<String, String> {
         let last = self.documents.last().unwrap();
         let extra = ["/extraObjects", "/argo-cd/extraObjects"];
         let extra = extra.iter().find_map(|place| last.pointer(place)?.as_array());
@@ -104,12 +104,12 @@ impl Migrated {
         data.iter().map(|(key, value)| (key.clone(), text(value))).collect()
     }
 
-    pub(super) fn definition(&self, key: &str) -> Value {
+    pub(crate) fn definition(&self, key: &str) -> Value {
         let text = &self.definitions()[key];
         serde_json::from_slice(&cmp_yaml::to_json(text.as_bytes()).unwrap()).unwrap()
     }
 
-    pub(super) fn directory(&self) -> TempDir {
+    pub(crate) fn directory(&self) -> TempDir {
         let directory = TempDir::with_prefix("cmp-migrated-").unwrap();
         for (name, text) in self.definitions() {
             fs::write(directory.path().join(name), text).unwrap();
@@ -118,7 +118,7 @@ impl Migrated {
     }
 
     #[track_caller]
-    pub(super) fn assert_valid(&self) {
+    pub(crate) fn assert_valid(&self) {
         let directory = self.directory();
         let output = program().arg("validate").arg(directory.path()).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));

@@ -1,0 +1,17 @@
+//! Programs that tests run.
+
+use std::path::{Path, PathBuf};
+
+/// Directories of the machine with tools that it has itself.
+pub(crate) const MACHINE: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Directory with what `tests/tools/build` makes.
+pub(crate) fn built() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("target/tools")
+}
+
+/// The path of a program, if it is here.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    let places = [built().join("bin")].into_iter().chain(MACHINE.split(':').map(PathBuf::from));
+    places.map(|place| place.join(program)).find(|path| path.is_file())
+}
