@@ -9,6 +9,7 @@ mod edit;
 mod error;
 mod field;
 mod host;
+mod json_patch;
 mod mounts;
 mod plugin;
 mod report;
@@ -76,6 +77,11 @@ pub fn migrate(options: &Migrate) -> Result<Migrated, MigrateError> {
              spec.sandbox.read: [{TOKEN}] to those that use it"
         ));
     }
+    for path in host.operations().map(json_patch::by_position).unwrap_or_default() {
+        report.check(format!(
+            "the patch has an operation at {path}: check that this position is still the right one"
+        ));
+    }
     let mut mounts = Mounts::new(&lists, &config_maps);
     for plugin in &mut plugins {
         mounts.add(plugin, &mut report);
@@ -108,7 +114,7 @@ fn refuse_second(host: &Host, lists: &Lists) -> Result<(), MigrateError> {
 fn shape(options: &Migrate, form: Form) -> Shape {
     let (profile, kind) = match form {
         Form::Operator => (Profile::Restricted, SidecarKind::Ordinary),
-        Form::Workload | Form::Chart => (Profile::Uid, SidecarKind::Native),
+        Form::Workload | Form::JsonPatch | Form::Chart => (Profile::Uid, SidecarKind::Native),
     };
     Shape {
         profile: options.profile.unwrap_or(profile),
@@ -246,7 +252,7 @@ fn advise(host: &Host, blueprint: &Blueprint<'_>, report: &mut Report) {
     let Blueprint { plugins, shape, options, .. } = blueprint;
     report.next(match host.form {
         Form::Chart => "check the definitions: helm template … | cmp-supervisor validate -",
-        Form::Workload | Form::Operator => {
+        Form::Workload | Form::JsonPatch | Form::Operator => {
             "check the definitions: cmp-supervisor migrate … | cmp-supervisor validate -"
         }
     });
@@ -255,6 +261,7 @@ fn advise(host: &Host, blueprint: &Blueprint<'_>, report: &mut Report) {
             "upgrade the release with the result as the last --values file, or merge it into yours"
         }
         Form::Operator => "apply the result with kubectl apply",
+        Form::JsonPatch => "put the ConfigMap and the patch in place of yours",
         Form::Workload => {
             "live objects: kubectl replace -f RESULT. Kustomize: give migrate your patch instead, \
              and put the result in its place"

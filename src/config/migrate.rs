@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum};
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Input is a repo-server with sidecars and their ConfigMaps, in any order and any number of files:
-  - a Deployment, a Pod, a kustomize patch, or a List that kubectl printed
+  - a Deployment, a Pod, a kustomize patch (also a JSON patch), or a List that kubectl printed
   - values of the Helm chart argo-cd, alone or below a parent chart's key
   - an ArgoCD resource of argocd-operator or OpenShift GitOps
 Input without `kind` is read as chart values. The result has the same form.

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::{error::MigrateError, field::list, yaml};
+use super::{error::MigrateError, field::list, json_patch, yaml};
 use crate::{plugin::documents, validate};
 
-/// Reads every document. The items of lists count as documents.
+/// Reads every document. The items of lists count as documents, but a JSON patch is
+/// one document.
 pub(super) fn read(paths: &[PathBuf]) -> Result<Vec<Value>, MigrateError> {
     let mut found = Vec::new();
     for (file, text) in validate::texts(paths) {
@@ -28,6 +29,7 @@ pub(super) fn read(paths: &[PathBuf]) -> Result<Vec<Value>, MigrateError> {
 
 fn flatten(value: Value, found: &mut Vec<Value>) {
     match value {
+        Value::Array(items) if json_patch::is_patch(&items) => found.push(Value::Array(items)),
         Value::Array(items) => items.into_iter().for_each(|item| flatten(item, found)),
         Value::Object(_) if value.get("items").is_some_and(Value::is_array) => {
             for item in list(&value, "items") {

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::{
     error::MigrateError,
     field::{at, list, remove, set, text},
+    json_patch,
     sidecar::Sidecar,
 };
 
@@ -31,6 +32,8 @@ const ANNOTATIONS: [&str; 2] = ["metadata", "annotations"];
 pub(super) enum Form {
     /// A Deployment, another workload or a Pod.
     Workload,
+    /// A JSON patch of a workload.
+    JsonPatch,
     /// Values of the Helm chart.
     Chart,
     /// A resource of the operator.
@@ -40,7 +43,7 @@ pub(super) enum Form {
 impl Form {
     fn containers(self) -> &'static str {
         match self {
-            Self::Workload => "containers",
+            Self::Workload | Self::JsonPatch => "containers",
             Self::Chart => "extraContainers",
             Self::Operator => "sidecarContainers",
         }
@@ -78,6 +81,11 @@ impl Host {
     }
 
     fn of(document: &Value) -> Option<Self> {
+        if document.is_array() {
+            let patch =
+                Self { form: Form::JsonPatch, document: document.clone(), base: Vec::new() };
+            return Some(patch).filter(|patch| !patch.sidecars().is_empty());
+        }
         let path = |keys: &[&str]| keys.iter().map(|&key| key.to_owned()).collect::<Vec<_>>();
         let fixed = [
             (Form::Operator, path(&["spec", "repo"])),
@@ -104,8 +112,16 @@ impl Host {
         native.chain(containers.iter().filter_map(Sidecar::new)).collect()
     }
 
+    /// The operations, if the document is a JSON patch.
+    pub(super) fn operations(&self) -> Option<&[Value]> {
+        self.document.as_array().map(Vec::as_slice)
+    }
+
     /// The lists, with the sidecars.
     pub(super) fn lists(&self) -> Lists {
+        if let Some(operations) = self.operations() {
+            return json_patch::lists(operations);
+        }
         let list = |key| list(self.part(), key).to_vec();
         Lists {
             containers: list(self.form.containers()),
@@ -123,7 +139,7 @@ impl Host {
     /// Argo CD's own manifests refuse it.
     pub(super) fn mounts_token(&self) -> bool {
         let key = match self.form {
-            Form::Workload | Form::Chart => "automountServiceAccountToken",
+            Form::Workload | Form::JsonPatch | Form::Chart => "automountServiceAccountToken",
             Form::Operator => "mountsatoken",
         };
         self.part().get(key) == Some(&Value::Bool(true))
@@ -133,6 +149,7 @@ impl Host {
     pub(super) fn name(&self) -> String {
         let kind = text(&self.document, "kind");
         match self.form {
+            Form::JsonPatch => "the JSON patch".to_owned(),
             Form::Chart if kind.is_empty() => format!("values `{}`", self.base.join(".")),
             Form::Workload | Form::Chart | Form::Operator => {
                 let metadata = self.document.get("metadata").unwrap_or(&Value::Null);
@@ -155,6 +172,9 @@ impl Host {
     /// The document with other lists. Values consist of the keys that change, and
     /// `changes` are further ones, below the values.
     pub(super) fn with(&self, lists: Lists, changes: Vec<(&[&str], Value)>) -> Value {
+        if let Some(operations) = self.operations() {
+            return json_patch::with(operations, lists);
+        }
         let is_whole = self.document.get("kind").is_some();
         let mut document = if is_whole { self.document.clone() } else { json!({}) };
         let base: Vec<_> = self.base.iter().map(String::as_str).collect();

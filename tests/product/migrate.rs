@@ -17,7 +17,7 @@ fn wrong_arguments_would_be_noticed() {
 
 #[test]
 fn every_result_is_valid_for_every_choice() {
-    for name in ["chart", "umbrella", "deployment", "patch", "operator", "five"] {
+    for name in ["chart", "umbrella", "deployment", "patch", "json-patch", "operator", "five"] {
         for choice in [
             &[][..],
             &["--profile", "restricted", "--sidecar", "ordinary"],
@@ -113,6 +113,36 @@ fn an_image_volume_brings_a_whole_image() {
     assert!(result.list("volumes").contains(&volume));
     let command = &result.definition("sops.yaml")["spec"]["generate"]["command"];
     assert!(command[2].as_str().unwrap().contains("/cmp-tools/sops/usr/local/bin:"), "{command}");
+}
+
+#[test]
+fn a_json_patch_stays_a_json_patch() {
+    let output = output(&[fixture("json-patch.yaml").to_str().unwrap()], "");
+    let documents = result::documents(&String::from_utf8(output.stdout).unwrap());
+    let [config_map, patch] = &documents[..] else { panic!("two documents") };
+    assert_eq!(config_map["metadata"], json!({"name": "argocd-cmp-plugins"}));
+    let operations = patch.as_array().unwrap();
+    let added = |name: &str| operations.iter().any(|operation| operation["value"]["name"] == name);
+    for (name, expected) in [
+        ("ARGOCD_EXEC_TIMEOUT", true),
+        ("cmp-supervisor", true),
+        ("cmp-work", true),
+        ("registry", true),
+        ("cdk8s", false),
+        ("cdk8s-tmp", false),
+    ] {
+        assert_eq!(added(name), expected, "{name}");
+    }
+    let definition = of("json-patch.yaml", &[]).definition("cdk8s.yaml");
+    assert_eq!(definition["spec"]["sandbox"], json!({"read": ["/registry"]}));
+}
+
+#[test]
+fn operations_by_position_are_to_be_checked() {
+    let patch = fs::read_to_string(fixture("json-patch.yaml")).unwrap();
+    let more = "- {op: remove, path: /spec/template/spec/volumes/3}\n";
+    let report = migrated(&[], &format!("{more}{patch}")).report;
+    assert!(report.contains("an operation at /spec/template/spec/volumes/3"), "{report}");
 }
 
 #[test]

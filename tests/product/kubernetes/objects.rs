@@ -27,7 +27,7 @@ pub(crate) struct Object {
 
 /// Everything in `deploy` and all results of `migrate`; nothing if a tool is missing.
 pub(super) fn all() -> Option<Vec<Object>> {
-    Some([overlays()?, values()?, operators(), migrated()].concat())
+    Some([overlays()?, values()?, patched()?, operators(), migrated()].concat())
 }
 
 /// What kustomize makes of each overlay.
@@ -38,6 +38,27 @@ pub(crate) fn overlays() -> Option<Vec<Object>> {
         objects(&place(&overlay), &text)
     };
     Some(entries(&deploy().join("kustomize/overlays")).into_iter().flat_map(build).collect())
+}
+
+/// What kustomize makes of a JSON patch that `migrate` wrote.
+fn patched() -> Option<Vec<Object>> {
+    let kustomize = tool("kustomize")?;
+    let directory = tempfile::TempDir::with_prefix("cmp-patched-").unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let output = result::output(&[result::fixture("json-patch.yaml").to_str().unwrap()], "");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let (config_map, patch) = text.split_once("---\n").unwrap();
+    let base = deploy().join("kustomize/overlays/base/repo-server.yaml");
+    fs::copy(base, path("repo-server.yaml")).unwrap();
+    fs::write(path("plugins.yaml"), config_map).unwrap();
+    fs::write(path("patch.yaml"), patch).unwrap();
+    let kustomization = json!({
+        "resources": ["repo-server.yaml", "plugins.yaml"],
+        "patches": [{"path": "patch.yaml", "target": {"kind": "Deployment"}}],
+    });
+    fs::write(path("kustomization.yaml"), kustomization.to_string()).unwrap();
+    let text = run(Command::new(kustomize).arg("build").arg(directory.path()));
+    Some(objects("migrate/json-patch.yaml", &text))
 }
 
 /// What Helm makes of each file of values.

@@ -8,7 +8,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 pub(crate) fn fixture(name: &str) -> PathBuf {
@@ -45,7 +45,22 @@ pub(crate) fn migrated(arguments: &[&str], input: &str) -> Migrated {
     let output = output(arguments, input);
     let report = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "{report}");
-    Migrated { documents: documents(&String::from_utf8(output.stdout).unwrap()), report }
+    let documents = documents(&String::from_utf8(output.stdout).unwrap());
+    Migrated { documents: documents.into_iter().map(applied).collect(), report }
+}
+
+/// A JSON patch, applied to a Deployment with empty lists; other documents as they are.
+fn applied(document: Value) -> Value {
+    let Value::Array(operations) = document else { return document };
+    let mut lists = json!({"initContainers": [], "containers": [], "volumes": []});
+    for operation in operations {
+        let path = operation["path"].as_str().unwrap();
+        let path = path.strip_prefix("/spec/template/spec/").unwrap();
+        if let Some(list) = path.strip_suffix("/-").and_then(|list| lists[list].as_array_mut()) {
+            list.push(operation["value"].clone());
+        }
+    }
+    json!({"spec": {"template": {"spec": lists}}})
 }
 
 #[track_caller]

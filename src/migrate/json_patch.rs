@@ -1,0 +1,152 @@
+//! JSON patches (RFC 6902), as kustomize applies them to a Deployment.
+
+use serde_json::{Value, json};
+
+use super::{field::text, host::Lists};
+
+/// Path of the Pod in a workload.
+const POD: &str = "/spec/template/spec";
+
+/// The lists that a migration changes.
+const LISTS: [&str; 3] = ["containers", "initContainers", "volumes"];
+
+/// Target of an operation.
+enum Target<'p> {
+    /// A list as a whole.
+    List(&'static str),
+    /// An item that is added to a list.
+    Item(&'static str),
+    /// A part of an item: its list and its position.
+    Inside(&'static str, &'p str),
+    Other,
+}
+
+impl<'p> Target<'p> {
+    fn of(operation: &'p Value) -> Self {
+        let path =
+            text(operation, "path").strip_prefix(POD).and_then(|rest| rest.strip_prefix('/'));
+        let (name, rest) = path.map_or(("", None), |path| {
+            path.split_once('/').map_or((path, None), |(name, rest)| (name, Some(rest)))
+        });
+        let Some(list) = LISTS.into_iter().find(|list| *list == name) else { return Self::Other };
+        let adds = text(operation, "op") == "add";
+        match rest.map(|rest| rest.split_once('/').map_or((rest, false), |(at, _)| (at, true))) {
+            None if adds => Self::List(list),
+            Some((_, false)) if adds => Self::Item(list),
+            Some((position, _)) => Self::Inside(list, position),
+            None => Self::Other,
+        }
+    }
+}
+
+/// True if a document is a JSON patch.
+pub(super) fn is_patch(items: &[Value]) -> bool {
+    let is_operation =
+        |item: &Value| !text(item, "op").is_empty() && !text(item, "path").is_empty();
+    !items.is_empty() && items.iter().all(is_operation)
+}
+
+/// The items that a patch adds.
+pub(super) fn lists(patch: &[Value]) -> Lists {
+    let items = |wanted: &str| {
+        let added =
+            patch.iter().flat_map(|operation| match (Target::of(operation), &operation["value"]) {
+                (Target::List(list), Value::Array(items)) if list == wanted => items.clone(),
+                (Target::Item(list), item) if list == wanted => vec![item.clone()],
+                (Target::List(_) | Target::Item(_) | Target::Inside(..) | Target::Other, _) => {
+                    Vec::new()
+                }
+            });
+        added.collect()
+    };
+    Lists {
+        containers: items("containers"),
+        init_containers: items("initContainers"),
+        volumes: items("volumes"),
+    }
+}
+
+/// Paths of operations on items by their position. The first container is the
+/// repo-server's own in all manifests of Argo CD.
+pub(super) fn by_position(patch: &[Value]) -> Vec<&str> {
+    let depends = |operation: &&Value| match Target::of(operation) {
+        Target::Inside(list, position) => list != "containers" || position != "0",
+        Target::List(_) | Target::Item(_) | Target::Other => false,
+    };
+    patch.iter().filter(depends).map(|operation| text(operation, "path")).collect()
+}
+
+/// The patch with other items. It keeps its further operations.
+pub(super) fn with(patch: &[Value], lists: Lists) -> Value {
+    let is_whole = |wanted: &str| {
+        let mut targets = patch.iter().map(Target::of);
+        targets.any(|target| matches!(target, Target::List(list) if list == wanted))
+    };
+    let is_kept =
+        |operation: &&Value| matches!(Target::of(operation), Target::Inside(..) | Target::Other);
+    let mut operations: Vec<_> = patch.iter().filter(is_kept).cloned().collect();
+    let Lists { containers, init_containers, volumes } = lists;
+    let new =
+        [("containers", containers), ("initContainers", init_containers), ("volumes", volumes)];
+    for (list, items) in new {
+        if is_whole(list) {
+            operations.push(json!({"op": "add", "path": format!("{POD}/{list}"), "value": items}));
+        } else {
+            let add = |item| json!({"op": "add", "path": format!("{POD}/{list}/-"), "value": item});
+            operations.extend(items.into_iter().map(add));
+        }
+    }
+    Value::Array(operations)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn add(path: &str, value: &Value) -> Value {
+        json!({"op": "add", "path": path, "value": value})
+    }
+
+    #[test]
+    fn items_and_whole_lists_are_replaced_in_their_form() {
+        let replicas = json!({"op": "replace", "path": "/spec/replicas", "value": 2});
+        let patch = [
+            add("/spec/template/spec/containers/1", &json!({"name": "old"})),
+            replicas.clone(),
+            add("/spec/template/spec/volumes", &json!([{"name": "a"}, {"name": "b"}])),
+        ];
+        assert!(is_patch(&patch));
+        let found = lists(&patch);
+        assert_eq!(found.containers, [json!({"name": "old"})]);
+        assert_eq!(found.volumes, [json!({"name": "a"}), json!({"name": "b"})]);
+        let new = Lists {
+            init_containers: vec![json!({"name": "new"})],
+            volumes: vec![json!({"name": "b"})],
+            ..Lists::default()
+        };
+        let expected = [
+            replicas,
+            add("/spec/template/spec/initContainers/-", &json!({"name": "new"})),
+            add("/spec/template/spec/volumes", &json!([{"name": "b"}])),
+        ];
+        assert_eq!(with(&patch, new), Value::from(expected.to_vec()));
+    }
+
+    #[test]
+    fn only_positions_of_other_containers_can_change() {
+        let patch = [
+            add("/spec/template/spec/containers/0/env/-", &json!({})),
+            add("/spec/template/spec/containers/1/env/-", &json!({})),
+            add("/spec/template/spec/containers/-", &json!({})),
+            json!({"op": "remove", "path": "/spec/template/spec/volumes/3"}),
+        ];
+        let expected = ["/spec/template/spec/containers/1/env/-", "/spec/template/spec/volumes/3"];
+        assert_eq!(by_position(&patch), expected);
+    }
+
+    #[test]
+    fn lists_of_other_things_are_no_patches() {
+        assert!(!is_patch(&[]));
+        assert!(!is_patch(&[json!({"kind": "ConfigMap"})]));
+    }
+}
