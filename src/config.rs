@@ -41,7 +41,7 @@ pub use self::{
     home::skeleton,
     install::Install,
     log_filter::{LogFilter, NoLogFilter},
-    migrate::{Migrate, Profile, SidecarKind, ToolSource},
+    migrate::{Comparison, Migrate, Profile, SidecarKind, ToolSource},
     otlp::{Otlp, Ratio},
     parameter::{NoPair, NoParameter, Parameter, Place, conflict, pair, parameter},
     passwd::Passwd,

@@ -2,6 +2,7 @@
 //! same sockets, protocol and sandbox as in a cluster.
 
 mod asked;
+mod compare;
 mod difference;
 mod doctor;
 mod document;
@@ -11,6 +12,7 @@ mod interrupt;
 mod manifest;
 mod pack;
 mod parameters;
+mod peer;
 mod private;
 mod replay;
 mod report;
@@ -29,8 +31,8 @@ use self::{
     target::{Claim, Target, ask, choose, wanted},
 };
 pub use self::{
-    doctor::doctor, interrupt::interrupted, manifest::NoApplication, pack::NotPacked,
-    private::NotPrivate, replay::NotReplayed,
+    compare::compare, doctor::doctor, interrupt::interrupted, manifest::NoApplication,
+    pack::NotPacked, peer::NoPeer, private::NotPrivate, replay::NotReplayed,
 };
 use crate::{
     config::{Application, OutputFormat},
@@ -81,6 +83,12 @@ pub enum LocalError {
     /// The private supervisor could not be started.
     #[error(transparent)]
     Private(#[from] NotPrivate),
+    /// No argocd-cmp-server could be started.
+    #[error(transparent)]
+    Peer(#[from] NoPeer),
+    /// A variable with the default of a flag has a wrong value.
+    #[error(transparent)]
+    Options(clap::Error),
     /// The plugin returned an error.
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -142,6 +150,23 @@ pub enum LocalError {
         /// The plugin.
         plugin: String,
     },
+    /// No plugin of a migration claims the application.
+    #[error("no plugin claims this application: choose one with --check-plugin: {}", known.join(", "))]
+    Unclaimed {
+        /// The names of all plugins.
+        known: Vec<String>,
+    },
+    /// The migration changes results.
+    #[error(
+        "{} not the same after the migration: {}: if the plugin gives the same result twice \
+         (render --check-deterministic), do not apply the migration yet",
+        if plugins.len() == 1 { "a result is" } else { "results are" },
+        plugins.join(", ")
+    )]
+    Different {
+        /// The plugins.
+        plugins: Vec<String>,
+    },
     /// The result cannot be printed.
     #[error("cannot print the result: {0}")]
     Show(String),
@@ -175,7 +200,7 @@ impl LocalError {
             Self::Parameters(_) => 2,
             // As shells report a process that a signal killed.
             Self::Interrupted { number, .. } => u8::try_from(128 + number).unwrap_or(u8::MAX),
-            Self::NoMatch { .. } => 4,
+            Self::NoMatch { .. } | Self::Unclaimed { .. } => 4,
             Self::Client(ClientError::Status(status)) => status.exit_code(),
             Self::Private(_) | Self::Unisolated => 7,
             Self::Directory { .. }
@@ -188,6 +213,9 @@ impl LocalError {
             | Self::NoPlugins { .. }
             | Self::Unhealthy { .. }
             | Self::Nondeterministic { .. }
+            | Self::Peer(_)
+            | Self::Options(_)
+            | Self::Different { .. }
             | Self::Show(_) => 1,
         }
     }
@@ -218,7 +246,7 @@ pub async fn render(
     }
     let text = show::manifests(&manifests, format)?;
     let again = again.map(|again| show::manifests(&again, format)).transpose()?;
-    match again.and_then(|again| difference(&text, &again)) {
+    match again.and_then(|again| difference(&text, &again, ("first", "second"))) {
         None => show::print(&text),
         Some(difference) => {
             show::print(&difference)?;

@@ -150,7 +150,13 @@ fn main() -> ExitCode {
             Err(error) => fail(&error, 1),
         },
         Verb::Migrate(options) => match migrate(&options) {
-            Ok(migrated) => report(&migrated.report, &migrated.manifests),
+            Ok(migrated) => {
+                let code = report(&migrated.report, &migrated.manifests);
+                if options.check.application.is_none() {
+                    return code;
+                }
+                run(local::compare(&migrated.plugins, &options.check))
+            }
             Err(error) => fail(&error, 1),
         },
         Verb::Passwd(options) => print(&options.lines()),

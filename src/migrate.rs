@@ -52,6 +52,23 @@ pub struct Migrated {
     pub manifests: String,
     /// Everything that changes, for people.
     pub report: String,
+    /// The plugins, before and after.
+    pub plugins: Vec<Moved>,
+}
+
+/// A plugin before and after its migration.
+#[derive(Debug)]
+pub struct Moved {
+    /// Its name, with its version.
+    pub name: String,
+    /// The definition of its sidecar.
+    pub before: String,
+    /// The new definition.
+    pub after: String,
+    /// Variables of its sidecar whose values are in the manifest.
+    pub environment_before: Vec<(String, String)>,
+    /// Those of the new container.
+    pub environment_after: Vec<(String, String)>,
 }
 
 /// Reads the inputs and writes what replaces their sidecars.
@@ -100,7 +117,21 @@ pub fn migrate(options: &Migrate) -> Result<Migrated, MigrateError> {
     let new = assemble(&blueprint, &host, &lists, &mut report);
     let manifests = write(&host, new, (&definitions, &plugins), options)?;
     advise(&host, &blueprint, &mut report);
-    Ok(Migrated { manifests, report: report.to_string() })
+    let plugins = moved(&blueprint, definitions);
+    Ok(Migrated { manifests, report: report.to_string(), plugins })
+}
+
+fn moved(blueprint: &Blueprint<'_>, definitions: Vec<(String, String)>) -> Vec<Moved> {
+    let after = variable::literal(&blueprint.variables.env);
+    let pairs = blueprint.plugins.iter().zip(definitions);
+    let moved = pairs.map(|(plugin, (_, text))| Moved {
+        name: plugin.name.clone(),
+        before: plugin.text.clone(),
+        after: text,
+        environment_before: variable::literal(plugin.sidecar.variables()),
+        environment_after: after.clone(),
+    });
+    moved.collect()
 }
 
 fn refuse_second(host: &Host, lists: &Lists) -> Result<(), MigrateError> {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, Parser};
 
 use super::{
     Isolation,
@@ -50,7 +50,20 @@ pub struct Application {
     pub fields: Fields,
 }
 
+/// Arguments of a command that has nothing but an application.
+#[derive(Parser)]
+struct Alone {
+    #[command(flatten)]
+    application: Application,
+}
+
 impl Application {
+    /// An application with the defaults of all flags.
+    pub fn alone(directory: &Path) -> Result<Self, clap::Error> {
+        let words = ["render".as_ref(), "--".as_ref(), directory.as_os_str()];
+        Alone::try_parse_from(words).map(|alone| alone.application)
+    }
+
     /// Directory of plugin definitions.
     #[must_use]
     pub fn plugins_dir(&self) -> PathBuf {

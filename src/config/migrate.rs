@@ -18,12 +18,14 @@ Input is a repo-server with sidecars and their ConfigMaps, in any order and any 
   - an ArgoCD resource of argocd-operator or OpenShift GitOps
 Input without `kind` is read as chart values. The result has the same form.
 
-Exit codes: 0 written, 1 something is missing or not valid, 2 usage.
+Exit codes: 0 written, 1 something is missing or not valid, 2 usage. Further ones of --check: 1 the
+results differ, 4 no plugin claims the application, 7 the isolation is not available.
 
 Examples:
   kubectl get deployment/argocd-repo-server configmaps -n argocd -o yaml | cmp-supervisor migrate
   cmp-supervisor migrate values.yaml > cmp-supervisor-values.yaml
-  cmp-supervisor migrate repo-server-patch.yaml plugins/*.yaml --profile restricted")]
+  cmp-supervisor migrate repo-server-patch.yaml plugins/*.yaml --profile restricted
+  cmp-supervisor migrate values.yaml --check apps/shop > cmp-supervisor-values.yaml")]
 pub struct Migrate {
     /// Files with manifests or chart values, or - for standard input
     #[arg(value_name = "FILE", default_value = "-")]
@@ -46,6 +48,24 @@ pub struct Migrate {
     /// Name of the ConfigMap with all definitions
     #[arg(long, value_name = "NAME", default_value = "argocd-cmp-plugins")]
     pub config_map: String,
+    /// Comparison of results.
+    #[command(flatten)]
+    pub check: Comparison,
+}
+
+/// An application to render before and after the migration.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Compare results")]
+pub struct Comparison {
+    /// Render this application with argocd-cmp-server and with cmp-supervisor, and show the difference
+    #[arg(long = "check", value_name = "APP_DIR")]
+    pub application: Option<PathBuf>,
+    /// Plugin to render it with [default: all that claim it]
+    #[arg(long = "check-plugin", value_name = "NAME", requires = "application")]
+    pub plugin: Option<String>,
+    /// Program of argocd-cmp-server [default: argocd-cmp-server in PATH]
+    #[arg(long = "check-server", value_name = "FILE", requires = "application")]
+    pub server: Option<PathBuf>,
 }
 
 /// Rights of the sidecar, by the components in deploy/kustomize.

@@ -73,10 +73,11 @@ pub enum NotPrivate {
 
 impl Private {
     /// Starts a supervisor for the plugins of a directory, or only for the named
-    /// one, and waits until it serves them.
+    /// one, with these variables, and waits until it serves them.
     pub(super) async fn start(
         options: &Application,
         plugin: Option<&str>,
+        environment: &[(String, String)],
         report: &mut Report,
     ) -> Result<Self, NotPrivate> {
         let isolation = options.isolation;
@@ -88,6 +89,7 @@ impl Private {
             copy_definitions(&plugins, directory.path(), plugin, report)?;
         let mut command = Command::new("/proc/self/exe");
         command
+            .envs(environment.iter().map(|(name, value)| (name, value)))
             .arg("serve")
             .arg("--plugins-dir")
             .arg(copies)

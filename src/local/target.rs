@@ -46,7 +46,7 @@ impl Target {
         if let Some(socket) = &options.socket {
             return Ok(Self::Socket(socket.clone()));
         }
-        let private = Private::start(options, plugin, report).await?;
+        let private = Private::start(options, plugin, &[], report).await?;
         Ok(Self::Private(Box::new(private), options.plugins_dir()))
     }
 

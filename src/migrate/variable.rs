@@ -32,6 +32,15 @@ fn is_temporary(variable: &Value) -> bool {
     HOMES.contains(&text(variable, "name")) && is_within(text(variable, "value"), "/tmp")
 }
 
+/// Names and values of the variables that have a value in the manifest.
+pub(super) fn literal(variables: &[Value]) -> Vec<(String, String)> {
+    let pair = |variable: &Value| {
+        let value = variable.get("value")?.as_str()?;
+        Some((text(variable, "name").to_owned(), value.to_owned()))
+    };
+    variables.iter().filter_map(pair).collect()
+}
+
 /// The variables of the new container.
 #[derive(Debug, Default)]
 pub(super) struct Variables {

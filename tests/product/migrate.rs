@@ -1,5 +1,6 @@
 //! `migrate`: every way in which people run sidecars becomes one container.
 
+mod check;
 pub(crate) mod result;
 
 use std::{fs, os::unix::fs::PermissionsExt};

@@ -44,19 +44,19 @@ pub(crate) fn overlays() -> Option<Vec<Object>> {
 fn patched() -> Option<Vec<Object>> {
     let kustomize = tool("kustomize")?;
     let directory = tempfile::TempDir::with_prefix("cmp-patched-").unwrap();
-    let path = |name: &str| directory.path().join(name);
+    let file = |name: &str| directory.path().join(name);
     let output = result::output(&[result::fixture("json-patch.yaml").to_str().unwrap()], "");
     let text = String::from_utf8(output.stdout).unwrap();
     let (config_map, patch) = text.split_once("---\n").unwrap();
     let base = deploy().join("kustomize/overlays/base/repo-server.yaml");
-    fs::copy(base, path("repo-server.yaml")).unwrap();
-    fs::write(path("plugins.yaml"), config_map).unwrap();
-    fs::write(path("patch.yaml"), patch).unwrap();
+    fs::copy(base, file("repo-server.yaml")).unwrap();
+    fs::write(file("plugins.yaml"), config_map).unwrap();
+    fs::write(file("patch.yaml"), patch).unwrap();
     let kustomization = json!({
         "resources": ["repo-server.yaml", "plugins.yaml"],
         "patches": [{"path": "patch.yaml", "target": {"kind": "Deployment"}}],
     });
-    fs::write(path("kustomization.yaml"), kustomization.to_string()).unwrap();
+    fs::write(file("kustomization.yaml"), kustomization.to_string()).unwrap();
     let text = run(Command::new(kustomize).arg("build").arg(directory.path()));
     Some(objects("migrate/json-patch.yaml", &text))
 }

@@ -1,0 +1,126 @@
+//! A private argocd-cmp-server for one definition.
+
+use std::{
+    fs,
+    io::{self, Read, Seek, SeekFrom},
+    path::{Path, PathBuf},
+    process::{ExitStatus, Stdio},
+    time::Duration,
+};
+
+use tempfile::TempDir;
+use thiserror::Error;
+use tokio::{
+    net::UnixStream,
+    process::{Child, Command},
+    time::{sleep, timeout},
+};
+
+use crate::{config::PEER_NAME, migrate::Moved, plugin::SOCKET_SUFFIX};
+
+/// Time limit for its start.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Pause between two attempts to connect.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Longest part of its log in an error: the end.
+const MAX_LOG: i64 = 1024;
+
+/// A running argocd-cmp-server, which is killed when this is dropped.
+#[derive(Debug)]
+pub(super) struct PeerServer {
+    #[expect(dead_code, reason = "held, not used: dropping it kills the process")]
+    child: Child,
+    #[expect(dead_code, reason = "held, not used: dropping it removes the files")]
+    directory: TempDir,
+    socket: PathBuf,
+}
+
+/// The program could not be started.
+#[derive(Debug, Error)]
+pub enum NoPeer {
+    /// The program is not here.
+    #[error(
+        "cannot start {}: {error}: give the path of an argocd-cmp-server with --check-server, or \
+         run this in the image of the sidecar",
+        program.display()
+    )]
+    Program {
+        /// The program.
+        program: PathBuf,
+        /// The error.
+        error: io::Error,
+    },
+    /// Its files could not be written or read.
+    #[error("cannot prepare argocd-cmp-server: {0}")]
+    Io(#[from] io::Error),
+    /// It ended.
+    #[error("argocd-cmp-server ended before it was ready: {status}: {log}")]
+    Ended {
+        /// Its status.
+        status: ExitStatus,
+        /// The end of its log.
+        log: String,
+    },
+    /// It exceeded the time limit.
+    #[error("argocd-cmp-server was not ready within {} s", START_TIMEOUT.as_secs())]
+    Slow,
+}
+
+impl PeerServer {
+    /// Starts the program, and waits until it accepts connections.
+    pub(super) async fn start(program: Option<&Path>, plugin: &Moved) -> Result<Self, NoPeer> {
+        let program = program.unwrap_or(Path::new(PEER_NAME));
+        let directory = TempDir::with_prefix("cmp-peer-")?;
+        let place = |name: &str| directory.path().join(name);
+        for name in ["config", "sockets", "work"] {
+            fs::create_dir(place(name))?;
+        }
+        fs::write(place("config/plugin.yaml"), &plugin.before)?;
+        let mut command = Command::new(program);
+        command
+            .arg("--config-dir-path")
+            .arg(place("config"))
+            .envs(plugin.environment_before.iter().map(|(name, value)| (name, value)))
+            .env("ARGOCD_BINARY_NAME", PEER_NAME)
+            .env("ARGOCD_PLUGINSOCKFILEPATH", place("sockets"))
+            .env("ARGOCD_CMP_WORKDIR", place("work"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(fs::File::create(place("log"))?)
+            .kill_on_drop(true);
+        let started = command.spawn();
+        let mut child =
+            started.map_err(|error| NoPeer::Program { program: program.to_owned(), error })?;
+        let socket = place(&format!("sockets/{}{SOCKET_SUFFIX}", plugin.name));
+        let ready = timeout(START_TIMEOUT, answered(&socket, &mut child, &place("log"))).await;
+        ready.map_err(|_elapsed| NoPeer::Slow)??;
+        Ok(Self { child, directory, socket })
+    }
+
+    pub(super) fn socket(&self) -> &Path {
+        &self.socket
+    }
+}
+
+/// Waits until a server accepts connections on the socket.
+async fn answered(socket: &Path, child: &mut Child, log: &Path) -> Result<(), NoPeer> {
+    while UnixStream::connect(socket).await.is_err() {
+        if let Some(status) = child.try_wait()? {
+            return Err(NoPeer::Ended { status, log: end(log)? });
+        }
+        sleep(PAUSE).await;
+    }
+    Ok(())
+}
+
+/// The end of a file.
+fn end(path: &Path) -> io::Result<String> {
+    let mut file = fs::File::open(path)?;
+    // A shorter file is read from its start.
+    let _ = file.seek(SeekFrom::End(-MAX_LOG));
+    let mut text = Vec::new();
+    file.take(MAX_LOG.unsigned_abs()).read_to_end(&mut text)?;
+    Ok(String::from_utf8_lossy(&text).trim().to_owned())
+}

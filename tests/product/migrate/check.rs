@@ -1,0 +1,103 @@
+//! `migrate --check`: results before and after. The program itself takes the place
+//! of argocd-cmp-server here; tests/interop compares the two.
+
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::{PermissionsExt, symlink},
+    path::PathBuf,
+};
+
+use tempfile::TempDir;
+
+use super::result::{output, program};
+
+/// An application, manifests with one sidecar, and a server.
+struct Place(TempDir);
+
+impl Place {
+    /// `script` is the command of generate.
+    fn new(script: &str) -> Self {
+        let place = Self(TempDir::with_prefix("cmp-check-").unwrap());
+        fs::create_dir(place.path("app")).unwrap();
+        fs::write(place.path("app/here.yaml"), "kind: Here\n").unwrap();
+        symlink(program().get_program(), place.path("linked")).unwrap();
+        // As root it switches to another UID, which argocd-cmp-server never does.
+        let open = "d=$ARGOCD_PLUGINSOCKFILEPATH/..; chmod a+rX \"$d\" \"$d/config\" && chmod 1777 \"$d\"/[sw]*";
+        let server =
+            format!("#!/bin/sh\n{open} && exec {} \"$@\"\n", place.path("linked").display());
+        fs::write(place.path("argocd-cmp-server"), server).unwrap();
+        let executable = Permissions::from_mode(0o755);
+        fs::set_permissions(place.path("argocd-cmp-server"), executable).unwrap();
+        let manifests = format!(
+            "kind: Pod
+metadata: {{name: repo-server}}
+spec:
+  containers:
+    - name: tool
+      command: [argocd-cmp-server]
+      env: [{{name: GREETING, value: hello}}]
+      volumeMounts:
+        - {{name: tool, mountPath: /home/argocd/cmp-server/config}}
+  volumes:
+    - {{name: tool, configMap: {{name: tool}}}}
+---
+kind: ConfigMap
+metadata: {{name: tool}}
+data:
+  plugin.yaml: |
+    apiVersion: argoproj.io/v1alpha1
+    kind: ConfigManagementPlugin
+    metadata: {{name: tool}}
+    spec:
+      generate: {{command: [sh, -c, '{script}']}}
+"
+        );
+        fs::write(place.path("pod.yaml"), manifests).unwrap();
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Exit code, standard output and standard error.
+    fn check(&self, more: &[&str]) -> (i32, String, String) {
+        let [pod, app, server] = ["pod.yaml", "app", "argocd-cmp-server"]
+            .map(|name| self.path(name).into_os_string().into_string().unwrap());
+        let arguments = [pod.as_str(), "--check", &app, "--check-server", &server];
+        let output = output(&[&arguments, more].concat(), "");
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+    }
+}
+
+#[test]
+fn equal_results_are_a_success() {
+    let place = Place::new("cat here.yaml; echo \"greeting: ${GREETING:?}\"");
+    let (code, stdout, stderr) = place.check(&[]);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stdout.contains("name: cmp-supervisor"), "{stdout}");
+    assert!(stderr.contains("same result of tool"), "{stderr}");
+}
+
+#[test]
+fn a_different_result_is_shown() {
+    let place = Place::new("echo \"id: $(cat /proc/sys/kernel/random/uuid)\"");
+    let (code, stdout, stderr) = place.check(&[]);
+    assert_eq!(code, 1, "{stderr}");
+    assert!(stdout.contains("name: cmp-supervisor"), "{stdout}");
+    assert!(stderr.contains("--- argocd-cmp-server\n+++ cmp-supervisor\n"), "{stderr}");
+    assert!(stderr.contains("not the same after the migration: tool"), "{stderr}");
+}
+
+#[test]
+fn an_unknown_plugin_and_a_missing_server_are_named() {
+    let place = Place::new("cat here.yaml");
+    let (code, _, stderr) = place.check(&["--check-plugin", "other"]);
+    assert_eq!(code, 1, "{stderr}");
+    assert!(stderr.contains("no plugin `other`: available plugins: tool"), "{stderr}");
+    fs::remove_file(place.path("argocd-cmp-server")).unwrap();
+    let (code, _, stderr) = place.check(&[]);
+    assert_eq!(code, 1, "{stderr}");
+    assert!(stderr.contains("--check-server"), "{stderr}");
+}
