@@ -29,9 +29,21 @@ RUN mkdir -p /accounts \
  && { echo 'root:x:0:'; echo 'argocd:x:999:'; /cmp-supervisor passwd --group; } > /accounts/group
 
 FROM scratch
+ARG VERSION=unknown
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="cmp-supervisor" \
+      org.opencontainers.image.description="All config management plugins of Argo CD in one sidecar" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
 COPY --from=build /cmp-supervisor /cmp-supervisor
 COPY --from=build /accounts/ /etc/
+# For static programs that an image volume or an init container adds.
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 # As root with SETUID and SETGID, it gives each request its own UID and switches
-# to UID 999 itself. Under another UID, requests share that UID.
+# to UID 999 itself. Under another UID, requests share that UID. `RUN_AS=999:999`
+# makes the image for Pods with `runAsNonRoot` and without `runAsUser`.
+ARG RUN_AS=0:0
+USER ${RUN_AS}
 ENTRYPOINT ["/cmp-supervisor"]
 CMD ["serve"]
