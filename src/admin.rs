@@ -2,6 +2,7 @@
 
 mod answer;
 mod connections;
+mod events;
 mod listener;
 mod page;
 mod stream;
@@ -22,6 +23,7 @@ pub use self::listener::listen;
 use self::{
     answer::{Answer, Encoding},
     connections::{Connections, Place},
+    events::{Live, MAX_LISTENERS},
     page::{Detail, Page},
     stream::WatchedStream,
 };
@@ -51,8 +53,8 @@ const UPKEEP: Duration = Duration::from_secs(5);
 /// Longest text of a log filter in bytes.
 const MAX_FILTER: usize = 4096;
 
-/// The status page. It reads `/plugins`, `/requests` and `/metrics` every 2 s, and
-/// needs nothing else.
+/// The status page. It reads `/events`; while it gets none, it reads `/plugins`,
+/// `/requests` and `/metrics` every 2 s. It needs nothing else.
 const STATUS_PAGE: &str = include_str!("admin/status.html");
 
 /// Answers requests over HTTP.
@@ -60,6 +62,7 @@ const STATUS_PAGE: &str = include_str!("admin/status.html");
 pub struct Admin {
     sources: Sources,
     reloads: Arc<Semaphore>,
+    live: Live,
 }
 
 /// The parts that the endpoints show and control. Cheap to clone.
@@ -81,7 +84,7 @@ impl Admin {
     /// Creates the endpoints.
     #[must_use]
     pub fn new(sources: Sources) -> Self {
-        Self { sources, reloads: Arc::new(Semaphore::new(MAX_RELOADS)) }
+        Self { sources, reloads: Arc::new(Semaphore::new(MAX_RELOADS)), live: Live::new() }
     }
 
     /// Serves until the runtime ends, because probes need answers while requests
@@ -144,9 +147,20 @@ impl Admin {
             Page::Ready(detail) => probed("readyz", &states.borrow().readiness(), detail),
             Page::Plugins => Answer::json(StatusCode::OK, &self.summary(&states.borrow())),
             Page::Requests => Answer::json(StatusCode::OK, &recent.listing()),
+            Page::Events => self.events(),
             Page::LogLevel | Page::SetLogLevel => Answer::text(StatusCode::OK, log.filter()),
             Page::Reload => self.reload_in_time().await,
         }
+    }
+
+    fn events(&self) -> Answer {
+        self.live.listen(&self.sources).map_or_else(
+            || {
+                let refusal = format!("{MAX_LISTENERS} clients listen already: ask /plugins");
+                Answer::text(StatusCode::SERVICE_UNAVAILABLE, refusal)
+            },
+            Answer::events,
+        )
     }
 
     fn summary(&self, state: &State) -> Summary {

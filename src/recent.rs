@@ -18,8 +18,15 @@ const MAX_KEPT: usize = 200;
 /// The last requests of all plugins. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Recent {
-    kept: Arc<Mutex<VecDeque<Entry>>>,
+    kept: Arc<Mutex<Kept>>,
     details: Details,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    entries: VecDeque<Entry>,
+    /// Number of all requests that were ever kept.
+    total: u64,
 }
 
 /// The treatment of names of applications and of error texts.
@@ -97,19 +104,30 @@ impl Recent {
     pub fn keep(&self, entry: impl FnOnce(Details) -> Entry) {
         let entry = entry(self.details);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.truncate(MAX_KEPT - 1);
-        kept.push_front(entry);
+        kept.entries.truncate(MAX_KEPT - 1);
+        kept.entries.push_front(entry);
+        kept.total += 1;
     }
 
     /// The requests.
     #[must_use]
     pub fn listing(&self) -> Listing {
+        self.since(None, MAX_KEPT).0
+    }
+
+    /// At most this many requests that were kept after the given number of them, and
+    /// their number now.
+    #[must_use]
+    pub fn since(&self, seen: Option<u64>, most: usize) -> (Listing, u64) {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        Listing {
+        let new = kept.total - seen.unwrap_or_default();
+        let new = usize::try_from(new).unwrap_or(usize::MAX).min(most);
+        let listing = Listing {
             limit: MAX_KEPT,
             details: self.details == Details::Shown,
-            requests: kept.iter().cloned().collect(),
-        }
+            requests: kept.entries.iter().take(new).cloned().collect(),
+        };
+        (listing, kept.total)
     }
 }
 
@@ -150,6 +168,21 @@ mod tests {
         let json = serde_json::to_value(&listing).unwrap();
         assert_eq!(json["requests"][0]["kill"], "memory");
         assert_eq!(json["details"], false);
+    }
+
+    #[test]
+    fn new_requests_are_listed_without_known_ones() {
+        let recent = Recent::new(Details::Hidden);
+        let ids = |seen, most| {
+            let (listing, total) = recent.since(seen, most);
+            let ids = listing.requests.into_iter().map(|entry| entry.request_id);
+            (ids.collect::<Vec<_>>().join(" "), total)
+        };
+        assert_eq!(ids(None, 9), (String::new(), 0));
+        (1..=3).for_each(|number| recent.keep(|_| entry(number)));
+        assert_eq!(ids(None, 2), ("3 2".to_owned(), 3));
+        assert_eq!(ids(Some(1), 9), ("3 2".to_owned(), 3));
+        assert_eq!(ids(Some(3), 9), (String::new(), 3));
     }
 
     #[test]

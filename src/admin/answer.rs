@@ -4,9 +4,11 @@ use std::io::Write as _;
 
 use flate2::{Compression, write::GzEncoder};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
-use http_body_util::Full;
+use http_body_util::{Either, Full};
 use hyper::body::Bytes;
 use serde::Serialize;
+
+use super::events::Events;
 
 /// Shorter bodies are not compressed; they fit into a packet anyway.
 const LEAST: usize = 1024;
@@ -23,36 +25,53 @@ pub(super) enum Encoding {
 pub(super) struct Answer {
     status: StatusCode,
     kind: &'static str,
-    body: Bytes,
+    body: Either<Bytes, Events>,
 }
 
 impl Answer {
     pub(super) fn text(status: StatusCode, body: impl Into<Bytes>) -> Self {
-        Self { status, kind: "text/plain; version=0.0.4; charset=utf-8", body: body.into() }
+        Self {
+            status,
+            kind: "text/plain; version=0.0.4; charset=utf-8",
+            body: Either::Left(body.into()),
+        }
+    }
+
+    /// An answer that never ends.
+    pub(super) fn events(events: Events) -> Self {
+        Self { status: StatusCode::OK, kind: "text/event-stream", body: Either::Right(events) }
     }
 
     pub(super) fn html(page: &'static str) -> Self {
-        let body = Bytes::from_static(page.as_bytes());
+        let body = Either::Left(Bytes::from_static(page.as_bytes()));
         Self { status: StatusCode::OK, kind: "text/html; charset=utf-8", body }
     }
 
     pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Self {
         match serde_json::to_vec_pretty(value) {
-            Ok(body) => Self { status, kind: "application/json", body: body.into() },
+            Ok(body) => Self { status, kind: "application/json", body: Either::Left(body.into()) },
             Err(error) => Self::text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
         }
     }
 
     /// The answer for a client that takes this encoding.
-    pub(super) fn encode(self, encoding: Encoding) -> Response<Full<Bytes>> {
+    pub(super) fn encode(self, encoding: Encoding) -> Response<Either<Full<Bytes>, Events>> {
         let Self { status, kind, body } = self;
-        let is_worth_it = encoding == Encoding::Gzip && body.len() >= LEAST;
-        let compressed = is_worth_it.then(|| compress(&body)).flatten();
+        let compressed = match &body {
+            Either::Left(body) if encoding == Encoding::Gzip && body.len() >= LEAST => {
+                compress(body)
+            }
+            Either::Left(_) | Either::Right(_) => None,
+        };
         let is_compressed = compressed.is_some();
-        let mut response = Response::new(Full::new(compressed.unwrap_or(body)));
+        let mut response = Response::new(match (compressed, body) {
+            (Some(bytes), _) | (None, Either::Left(bytes)) => Either::Left(Full::new(bytes)),
+            (None, Either::Right(events)) => Either::Right(events),
+        });
         *response.status_mut() = status;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
         if is_compressed {
             headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));

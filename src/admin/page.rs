@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use http::{Method, Request, StatusCode, header};
 
 /// Answer to a request for an unknown path.
-const PAGES: &str = "not found: use /, /metrics, /livez, /readyz, /startupz, /plugins, /requests, \
+const PAGES: &str = "not found: use /, /metrics, /livez, /readyz, /startupz, /plugins, /requests, /events, \
                      /-/log-level, or POST /-/reload";
 
 /// The requested page.
@@ -17,6 +17,7 @@ pub(super) enum Page {
     Ready(Detail),
     Plugins,
     Requests,
+    Events,
     LogLevel,
     SetLogLevel,
     Reload,
@@ -46,6 +47,7 @@ impl Page {
             "/readyz" | "/startupz" => (Self::Ready(Detail::of(request)), is_reading, "GET"),
             "/plugins" => (Self::Plugins, is_reading, "GET"),
             "/requests" => (Self::Requests, is_reading, "GET"),
+            "/events" => (Self::Events, is_reading, "GET"),
             "/-/log-level" if is_reading => (Self::LogLevel, true, "GET"),
             "/-/log-level" => (Self::SetLogLevel, is_writing, "GET, PUT or POST"),
             "/-/reload" => (Self::Reload, is_posting, "POST"),
@@ -103,6 +105,7 @@ mod tests {
         }
         assert_eq!(page("GET", "/plugins", "10.0.0.1"), Ok(Page::Plugins));
         assert_eq!(page("GET", "/requests", "10.0.0.1"), Ok(Page::Requests));
+        assert_eq!(page("GET", "/events", "10.0.0.1"), Ok(Page::Events));
         assert_eq!(page("GET", "/-/log-level", "10.0.0.1"), Ok(Page::LogLevel));
     }
 

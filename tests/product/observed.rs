@@ -1,6 +1,8 @@
 //! Metrics, logs and pages of a running supervisor.
 
 mod answers;
+mod browser;
+mod live;
 mod logs;
 mod pages;
 mod request;

@@ -1,31 +1,16 @@
 //! The status page, in a real browser.
 
-use std::{
-    fs,
-    process::{Command, Output},
-};
+use std::{fs, path::Path};
 
-use crate::{observed::request::Observed, skip::skip};
+use serde_json::json;
+
+use crate::observed::{browser::Browser, request::Observed};
 
 /// Writes markup, which the page must show as text.
 const SCRIPT: &str = "echo '<b id=foreign>unreasonable</b>' >&2; exit 3";
 
-/// Virtual time in which the page loads and shows its tables.
-const TIME: &str = "--virtual-time-budget=10000";
-
-/// Runs headless Chromium; `None` if it is missing.
-fn chromium(observed: &Observed, arguments: &[&str]) -> Option<Output> {
-    let profile = observed.folders.plugins().with_file_name("profile");
-    let mut command = Command::new("chromium");
-    command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", TIME]);
-    command.arg(format!("--user-data-dir={}", profile.display())).args(arguments);
-    let Ok(output) = command.arg(format!("http://{}/", observed.server.http)).output() else {
-        skip("Chromium: it is in the Debian package chromium");
-        return None;
-    };
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Some(output)
-}
+/// Sizes of a phone and of a screen.
+const SIZES: [(u32, u32); 2] = [(390, 900), (1280, 1000)];
 
 #[test]
 fn the_page_shows_plugins_and_requests_and_texts_only_as_text() {
@@ -33,15 +18,29 @@ fn the_page_shows_plugins_and_requests_and_texts_only_as_text() {
     let observed = Observed::new(&plugins, &["--status-details"]);
     assert!(observed.render("good").status.success());
     assert!(!observed.render("bad").status.success());
-    let Some(output) = chromium(&observed, &["--dump-dom"]) else { return };
-    let page = String::from_utf8(output.stdout).unwrap();
+    let Some(mut browser) = Browser::at(&observed) else { return };
+    browser.waits_for("document.querySelectorAll('#requests pre').length === 1");
+    let page = browser.evaluate("document.documentElement.outerHTML");
+    let page = page.as_str().unwrap();
     for text in [">ready<", ">good<", "serving", "exit_nonzero", "generate shop", "In force: "] {
         assert!(page.contains(text), "{text} is missing: {page}");
     }
     assert!(page.contains("&lt;b id=foreign&gt;") && !page.contains("<b id=foreign>"), "{page}");
-    let picture = observed.folders.plugins().with_file_name("page.png");
-    chromium(&observed, &[&format!("--screenshot={}", picture.display()), "--window-size=390,900"]);
-    assert!(fs::metadata(picture).unwrap().len() > 10_000, "the picture is empty");
+    for scheme in ["light", "dark"] {
+        let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
+        browser.call("Emulation.setEmulatedMedia", &json!({"features": features}));
+        for (width, height) in SIZES {
+            let size = json!({"width": width, "height": height, "deviceScaleFactor": 1,
+                "mobile": false});
+            browser.call("Emulation.setDeviceMetricsOverride", &size);
+            let is_wider = "document.documentElement.scrollWidth > innerWidth";
+            assert_eq!(browser.evaluate(is_wider), false, "{width}");
+            let picture = browser.picture();
+            assert!(picture.len() > 10_000, "the picture is empty");
+            let name = format!("status-{width}-{scheme}.png");
+            fs::write(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name), picture).unwrap();
+        }
+    }
 }
 
 #[test]

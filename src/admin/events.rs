@@ -1,0 +1,222 @@
+//! `/events`: changes for the status page, as server-sent events.
+//!
+//! Nothing is queued for a listener: each gets the newest state when it has read the
+//! last one. A listener that does not read is closed by its connection's time limit.
+
+use std::{
+    convert::Infallible,
+    fmt::Write as _,
+    mem,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use hyper::body::{Body, Bytes, Frame};
+use serde::Serialize;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Instant, Interval, MissedTickBehavior, interval},
+};
+
+use super::Sources;
+use crate::state::Summary;
+
+/// Listeners at a time. The page asks again and again if there is no place.
+pub(super) const MAX_LISTENERS: usize = 16;
+
+/// Interval of events. The state is read at most once in it for all listeners.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Silence after which a comment shows that the connection works. It is shorter than
+/// the time for which a connection may be idle.
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// Requests in the first event, and most in each other: as many as the page shows.
+const MAX_REQUESTS: usize = 100;
+
+/// Metrics that the page shows.
+const SHOWN: [&str; 7] = [
+    "argocd_cmp_build_info",
+    "argocd_cmp_budget",
+    "argocd_cmp_budget_used",
+    "argocd_cmp_isolation",
+    "argocd_cmp_sandbox_feature",
+    "argocd_cmp_requests_in_flight",
+    "argocd_cmp_requests_waiting",
+];
+
+/// Metrics with a series for each plugin, of which a missing one counts as zero.
+const PER_PLUGIN: [&str; 2] = ["argocd_cmp_requests_in_flight", "argocd_cmp_requests_waiting"];
+
+/// The places of listeners, and the state that all of them get. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct Live {
+    places: Arc<Semaphore>,
+    facts: Arc<Mutex<Option<Facts>>>,
+}
+
+/// The state at one time, as the page reads it.
+#[derive(Clone, Debug)]
+struct Facts {
+    read_at: Instant,
+    /// Everything but the plugins: it often changes, and they rarely do.
+    summary: Arc<str>,
+    plugins: Arc<str>,
+    metrics: Arc<str>,
+}
+
+/// The body of an answer that never ends.
+#[derive(Debug)]
+pub(super) struct Events {
+    live: Live,
+    sources: Sources,
+    clock: Interval,
+    told_at: Instant,
+    /// The summary, the plugins and the metrics that were sent last.
+    sent: [Arc<str>; 3],
+    /// Number of requests that ended before the newest one that was sent.
+    seen: Option<u64>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Live {
+    pub(super) fn new() -> Self {
+        Self { places: Arc::new(Semaphore::new(MAX_LISTENERS)), facts: Arc::default() }
+    }
+
+    /// The events for a new listener, if there is a place for it.
+    pub(super) fn listen(&self, sources: &Sources) -> Option<Events> {
+        let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
+        let mut clock = interval(INTERVAL);
+        clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Some(Events {
+            live: self.clone(),
+            sources: sources.clone(),
+            clock,
+            told_at: Instant::now(),
+            sent: Default::default(),
+            seen: None,
+            _place: place,
+        })
+    }
+
+    /// The state, which is read again if it is old.
+    fn facts(&self, sources: &Sources) -> Facts {
+        let mut facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        // Listeners have clocks of their own, so half an interval counts as new.
+        let is_new = |facts: &&Facts| now.duration_since(facts.read_at) < INTERVAL / 2;
+        if let Some(facts) = facts.as_ref().filter(is_new) {
+            return facts.clone();
+        }
+        facts.insert(Facts::read(sources, now)).clone()
+    }
+}
+
+impl Facts {
+    fn read(sources: &Sources, read_at: Instant) -> Self {
+        let mut summary = Summary::from(&*sources.states.borrow()).with_queues(&sources.metrics);
+        let plugins = mem::take(&mut summary.plugins);
+        Self {
+            read_at,
+            summary: json(&summary).into(),
+            plugins: json(&plugins).into(),
+            metrics: shown(&sources.metrics.render()).into(),
+        }
+    }
+}
+
+/// The lines of a page of metrics that the status page needs.
+fn shown(page: &str) -> String {
+    let is_shown = |line: &&str| {
+        let name = line.split(['{', ' ']).next().unwrap_or_default();
+        SHOWN.contains(&name) && !(PER_PLUGIN.contains(&name) && line.ends_with(" 0"))
+    };
+    let mut lines: Vec<_> = page.lines().filter(is_shown).collect();
+    // The exporter has them in any order.
+    lines.sort_unstable();
+    lines.join("\n")
+}
+
+/// All types here have only keys and values that JSON has.
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+impl Events {
+    /// The changes since the last call; `None` if there are none and nothing is due.
+    fn changes(&mut self) -> Option<String> {
+        let Facts { summary, plugins, metrics, .. } = self.live.facts(&self.sources);
+        let mut text = String::new();
+        let facts = [("summary", summary), ("plugins", plugins), ("metrics", metrics)];
+        for ((name, fact), sent) in facts.into_iter().zip(&mut self.sent) {
+            if *sent != fact {
+                event(&mut text, name, &fact);
+                *sent = fact;
+            }
+        }
+        let (listing, total) = self.sources.recent.since(self.seen, MAX_REQUESTS);
+        if self.seen != Some(total) {
+            event(&mut text, "requests", &json(&listing));
+            self.seen = Some(total);
+        }
+        if text.is_empty() && self.told_at.elapsed() >= SILENCE {
+            text.push_str(":\n\n");
+        }
+        (!text.is_empty()).then_some(text)
+    }
+}
+
+/// Writes an event. Each line of its data is a field of its own.
+fn event(text: &mut String, name: &str, data: &str) {
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "event: {name}");
+    for line in data.lines() {
+        let _ = writeln!(text, "data: {line}");
+    }
+    text.push('\n');
+}
+
+impl Body for Events {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        loop {
+            ready!(self.clock.poll_tick(context));
+            if let Some(text) = self.changes() {
+                self.told_at = Instant::now();
+                return Poll::Ready(Some(Ok(Frame::data(text.into()))));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_page_shows_is_sent() {
+        let page = "# HELP argocd_cmp_budget x\n\
+                    argocd_cmp_requests_in_flight{plugin=\"a\"} 0\n\
+                    argocd_cmp_requests_in_flight{plugin=\"b\"} 10\n\
+                    argocd_cmp_budget{resource=\"disk\"} 0\n\
+                    argocd_cmp_requests_total{plugin=\"b\"} 7\n";
+        let expected = "argocd_cmp_budget{resource=\"disk\"} 0\n\
+                        argocd_cmp_requests_in_flight{plugin=\"b\"} 10";
+        assert_eq!(shown(page), expected);
+    }
+
+    #[test]
+    fn data_of_several_lines_stays_one_event() {
+        let mut text = String::new();
+        event(&mut text, "metrics", "a 1\nb 2");
+        assert_eq!(text, "event: metrics\ndata: a 1\ndata: b 2\n\n");
+    }
+}

@@ -1,0 +1,105 @@
+//! The status page follows the supervisor by server-sent events.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+};
+
+use rustix::process::Signal;
+
+use crate::{
+    observed::{browser::Browser, request::Observed},
+    reload::server::PATIENCE,
+};
+
+/// Listeners that get events; further ones are refused.
+const MAX_LISTENERS: usize = 16;
+
+/// Number of rows of requests on the page.
+const ROWS: &str = "document.querySelectorAll('#requests tr:has(.number)').length";
+
+/// Number of times that the page asked for the requests by itself.
+const ASKED: &str = "performance.getEntriesByName(location.href + 'requests').length";
+
+fn listener(observed: &Observed) -> BufReader<TcpStream> {
+    let mut stream = TcpStream::connect(observed.server.http).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(stream, "GET /events HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    BufReader::new(stream)
+}
+
+/// Reads lines until one begins with a text.
+fn read(listener: &mut impl BufRead, start: &str) -> String {
+    loop {
+        let mut line = String::new();
+        assert!(listener.read_line(&mut line).unwrap() > 0, "it ended without {start:?}");
+        if line.starts_with(start) {
+            return line;
+        }
+    }
+}
+
+#[test]
+fn the_page_shows_a_request_without_asking_for_it() {
+    let observed = Observed::new(&[("good", "echo 'kind: A'")], &[]);
+    let Some(mut browser) = Browser::at(&observed) else { return };
+    browser.waits_for("document.getElementById('state').textContent === 'ready'");
+    assert_eq!(browser.evaluate(ROWS), 0);
+    assert!(observed.render("good").status.success());
+    browser.waits_for(&format!("{ROWS} === 1"));
+    assert_eq!(browser.evaluate(ASKED), 0);
+}
+
+#[test]
+fn a_hidden_page_gets_nothing_until_it_is_shown() {
+    let observed = Observed::new(&[("good", "echo 'kind: A'")], &[]);
+    let Some(mut browser) = Browser::at(&observed) else { return };
+    browser.waits_for("document.getElementById('state').textContent === 'ready'");
+    let show = |browser: &mut Browser, is_hidden: bool| {
+        browser.evaluate(&format!(
+            "Object.defineProperty(document, 'hidden', {{ value: {is_hidden}, configurable: true }}); \
+             document.dispatchEvent(new Event('visibilitychange'))"
+        ));
+    };
+    show(&mut browser, true);
+    assert_eq!(browser.evaluate("stream === null"), true);
+    assert!(observed.render("good").status.success());
+    assert_eq!(browser.evaluate(ROWS), 0);
+    show(&mut browser, false);
+    browser.waits_for(&format!("{ROWS} === 1"));
+    assert_eq!(browser.evaluate(ASKED), 0);
+}
+
+#[test]
+fn the_page_asks_while_too_many_others_listen() {
+    let observed = Observed::new(&[("good", "echo 'kind: A'")], &[]);
+    let mut listeners: Vec<_> = (0..MAX_LISTENERS).map(|_| listener(&observed)).collect();
+    for listener in &mut listeners {
+        read(listener, "event: plugins");
+    }
+    let (head, body) = observed.server.send("GET /events", "", "");
+    assert!(head.starts_with("HTTP/1.1 503"), "{head}");
+    assert_eq!(body, b"16 clients listen already: ask /plugins");
+    let Some(mut browser) = Browser::at(&observed) else { return };
+    assert!(observed.render("good").status.success());
+    browser.waits_for(&format!("{ROWS} === 1"));
+    assert_ne!(browser.evaluate(ASKED), 0);
+    drop(listeners);
+    browser.waits_for("stream !== null && stream.readyState === EventSource.OPEN");
+}
+
+#[test]
+fn a_listener_gets_only_changes_and_does_not_delay_the_end() {
+    let mut observed = Observed::new(&[("good", "echo 'kind: A'")], &[]);
+    let mut listener = listener(&observed);
+    let head = read(&mut listener, "content-type");
+    assert!(head.contains("text/event-stream"), "{head}");
+    let first = read(&mut listener, "data: {\"limit\"");
+    assert!(first.contains("\"requests\":[]"), "{first}");
+    assert!(observed.render("good").status.success());
+    let next = read(&mut listener, "data: {\"limit\"");
+    assert_eq!(next.matches("\"requestId\"").count(), 1, "{next}");
+    observed.server.signal(Signal::TERM);
+    observed.server.ends();
+    let _ = listener.read_to_end(&mut Vec::new());
+}
