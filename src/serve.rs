@@ -227,7 +227,7 @@ async fn run(
     start_empty(config, &state)?;
     abilities::measure(abilities, &metrics);
     let (link, driver) = Link::new(spawner)?;
-    let mut driver = pin!(driver);
+    let mut driver = pin!(threads::drive(driver));
     let outputs = (metrics.clone(), resources.subscribe());
     let common = common((config, reach), (keeper, tracer), (link.clone(), outputs));
     let (admission, recent) = (common.pipeline.admission.clone(), common.recent.clone());

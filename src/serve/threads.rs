@@ -7,7 +7,9 @@ use std::{
     time::Duration,
 };
 
+use cmp_sandbox::SpawnerGone;
 use tokio::runtime::{Builder, Runtime};
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use crate::request::MAX_CONVERSIONS;
 
@@ -43,6 +45,15 @@ pub(super) fn runtime() -> io::Result<Runtime> {
         runtime.spawn_blocking(move || all.wait());
     }
     Ok(runtime)
+}
+
+/// Runs the driver of the connection to the spawner as a task. In the main thread,
+/// each of its messages would wake that thread, and then the one of the request.
+pub(super) async fn drive(
+    driver: impl Future<Output = SpawnerGone> + Send + 'static,
+) -> SpawnerGone {
+    let task = AbortOnDropHandle::new(TaskTracker::new().spawn(driver));
+    task.await.unwrap_or(SpawnerGone)
 }
 
 #[cfg(test)]

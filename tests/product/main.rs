@@ -4,6 +4,7 @@
 #![cfg(test)]
 
 mod command_line;
+mod cost;
 mod definition_properties;
 mod diagnostics;
 mod doctor;

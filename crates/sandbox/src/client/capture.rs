@@ -34,6 +34,11 @@ const LINGER: Duration = Duration::from_secs(1);
 /// Bytes read from a pipe at a time: the default capacity of a pipe.
 const PIECE: usize = 64 * 1024;
 
+/// Pause after each read of the first [`PIECE`] of standard output, while the
+/// command runs. Programs write it line by line or file by file, and each write
+/// would wake this process instead of letting the program go on.
+const REST: Duration = Duration::from_millis(1);
+
 /// The output of a command so far.
 #[derive(Debug)]
 pub(super) struct Capture {
@@ -76,6 +81,7 @@ impl Capture {
         deadline: Option<Instant>,
     ) -> Result<Option<Termination>, Unconfined> {
         let mut heard = Instant::now();
+        let mut rest = None;
         let mut piece = Vec::with_capacity(PIECE);
         while self.ended.is_none() || self.stdout.is_some() || self.stderr.is_some() {
             if self.output.len() > self.max_output {
@@ -86,9 +92,12 @@ impl Capture {
             let silence = self.ended.as_ref().filter(|_| has_room).map(|_| heard + LINGER);
             let limit = [silence, deadline].into_iter().flatten().min();
             tokio::select! {
-                read = read(&mut self.stdout, &mut self.output), if has_room => {
+                read = read(&mut self.stdout, &mut self.output), if has_room && rest.is_none() => {
                     read.map_err(cannot(READ))?;
+                    let is_short = self.ended.is_none() && self.output.len() < PIECE;
+                    rest = is_short.then(|| Instant::now() + REST);
                 }
+                () = until(rest), if rest.is_some() => rest = None,
                 () = self.room.granted(), if !has_room => {}
                 read = read(&mut self.stderr, &mut piece) => {
                     read.map_err(cannot(READ))?;
@@ -96,7 +105,9 @@ impl Capture {
                     piece.clear();
                 }
                 excess = limits.exceeded() => return Ok(Some(excess)),
-                ended = worker.wait(), if self.ended.is_none() => self.ended = Some(ended?),
+                ended = worker.wait(), if self.ended.is_none() => {
+                    (self.ended, rest) = (Some(ended?), None);
+                }
                 () = until(limit) => {
                     if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                         return Ok(Some(Termination::Deadline));

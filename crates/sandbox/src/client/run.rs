@@ -34,6 +34,10 @@ use crate::{
 /// deadline.
 const STOP_WAIT: Duration = Duration::from_millis(40);
 
+/// A command that has ended by then is not measured. The first measurement would
+/// come much later.
+const BRIEF: Duration = Duration::from_millis(5);
+
 /// Outputs of a command.
 const OUTPUTS: usize = 2;
 
@@ -184,11 +188,8 @@ impl Lease {
             // It is the only message, and fits if anybody listens.
             let _ = opened.try_send(ask_pass);
         }
-        // Not earlier: before the command starts, the worker's process is
-        // closed to the meter.
-        let _ = self.send(Outgoing::Watch { lease: self.id() }).await;
         let mut capture = Capture::new(streams, (max_output, room), (redactor, used));
-        let stopped = capture.follow(&mut worker, self.limit_watch(), deadline).await?;
+        let stopped = self.follow(&mut capture, &mut worker, deadline).await?;
         match stopped {
             None => worker.take_last_answer().map_or(Ok(()), |answer| Err(failure(answer)))?,
             // No time for last output: the request could use even more.
@@ -198,6 +199,26 @@ impl Lease {
         let output = capture.into_output(stopped, started.elapsed());
         self.ended(output.termination);
         Ok(output)
+    }
+
+    /// Follows a command until it ends or must be stopped.
+    async fn follow(
+        &mut self,
+        capture: &mut Capture,
+        worker: &mut WorkerHandle,
+        deadline: Option<Instant>,
+    ) -> Result<Option<Termination>, Unconfined> {
+        let brief = Instant::now() + BRIEF;
+        if deadline.is_none_or(|deadline| brief < deadline) {
+            let stopped = capture.follow(worker, self.limit_watch(), Some(brief)).await?;
+            if stopped != Some(Termination::Deadline) {
+                return Ok(stopped);
+            }
+        }
+        // Not before the command starts: until then, the worker's process is closed
+        // to the meter. If the spawner is gone, the command ends anyway.
+        let _ = self.send(Outgoing::Watch { lease: self.id() }).await;
+        capture.follow(worker, self.limit_watch(), deadline).await
     }
 
     /// After a deadline, the command still has time to end.

@@ -28,6 +28,11 @@ use crate::{
 /// and kill leftovers between commands.
 const SPARE: usize = 2;
 
+/// Longest time without a new process on standby after a promise, while there is
+/// one to spare. The start of a request is not the time for another fork; its end
+/// is.
+const POSTPONED: Duration = Duration::from_millis(20);
+
 /// Pauses between two attempts to create a process.
 const FORK_AGAIN: Backoff = Backoff::new(Duration::from_millis(10), Duration::from_secs(1));
 
@@ -50,6 +55,8 @@ pub(super) struct Reserve {
     promised: usize,
     attempts: u32,
     retry: Option<Instant>,
+    /// Time until which a missing process may be missing.
+    postponed: Option<Instant>,
 }
 
 /// A process that has received its order.
@@ -62,7 +69,7 @@ pub(super) struct Ordered {
 
 impl Reserve {
     pub(super) fn new(fork: SingleThreaded) -> Self {
-        Self { fork, idle: VecDeque::new(), promised: 0, attempts: 0, retry: None }
+        Self { fork, idle: VecDeque::new(), promised: 0, attempts: 0, retry: None, postponed: None }
     }
 
     /// Promises a process for the end of a lease. Creates it if necessary.
@@ -71,12 +78,14 @@ impl Reserve {
             self.create(uids)?;
         }
         self.promised += 1;
+        self.postponed = Some(Instant::now() + POSTPONED);
         Ok(())
     }
 
     /// Ends a promise without using it.
     pub(super) fn forgo(&mut self) {
         self.promised = self.promised.saturating_sub(1);
+        self.postponed = None;
     }
 
     /// Gives an order to the promised process. If the kernel has killed it, a
@@ -119,6 +128,9 @@ impl Reserve {
             return;
         }
         self.retry = None;
+        if self.is_postponed(now) {
+            return;
+        }
         while self.idle.len() < self.promised + SPARE {
             if self.create(uids).is_err() {
                 self.retry = Some(now + FORK_AGAIN.pause(self.attempts));
@@ -131,7 +143,12 @@ impl Reserve {
 
     /// Time of the next attempt to create missing processes.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.retry
+        let is_missing = self.idle.len() < self.promised + SPARE;
+        self.retry.or(self.postponed.filter(|_| is_missing))
+    }
+
+    fn is_postponed(&self, now: Instant) -> bool {
+        self.idle.len() > self.promised && self.postponed.is_some_and(|until| until > now)
     }
 
     fn order(

@@ -1,0 +1,124 @@
+//! The system calls and processes of a small request.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    fs,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    sandbox_settings::bench::{Bench, Server},
+    skip::skip,
+    tool,
+};
+
+/// Requests of the test: what the supervisor does beside requests hardly counts.
+const REQUESTS: usize = 20;
+
+/// Most processes for each request: the worker, which becomes the command, and the
+/// process that stands by to end a later request.
+const MAX_FORKS: usize = 2;
+
+/// Most system calls for each request, apart from [`MACHINE`] and [`SCHEDULING`].
+/// There were 290 when this was written.
+const MAX_CALLS: usize = 340;
+
+/// System calls whose number depends on the directories of this machine: rules of
+/// Landlock, and the check of each. A debug build checks descriptors with `fcntl`.
+const MACHINE: [&str; 5] = ["fcntl", "landlock_add_rule", "newfstatat", "readlink", "statx"];
+
+/// System calls whose number depends on the order in which processes run.
+const SCHEDULING: [&str; 9] = [
+    "epoll_pwait",
+    "epoll_wait",
+    "futex",
+    "madvise",
+    "poll",
+    "restart_syscall",
+    "sched_yield",
+    "wait4",
+    "waitid",
+];
+
+/// System calls that create processes.
+const FORKS: [&str; 4] = ["clone", "clone3", "fork", "vfork"];
+
+/// Writes its output line by line, without other programs.
+const SCRIPT: &str =
+    "echo 'kind: A'; i=0; while [ $i -lt 60 ]; do echo \"k$i: v\"; i=$((i + 1)); done";
+
+#[test]
+fn a_small_request_needs_two_processes_and_few_system_calls() {
+    let Some(strace) = tool::find("strace") else { return skip("strace is not installed") };
+    if !rustix::process::getuid().is_root() {
+        return skip("needs root: requests have UIDs of their own");
+    }
+    let bench = Bench::new("", SCRIPT);
+    let server = bench.serve("uid", &[]);
+    for _ in 0..REQUESTS {
+        bench.ask("tried", &[]).manifests();
+    }
+    // Not beside the definitions, where it would be noticed as a change.
+    let place = tempfile::tempdir().unwrap();
+    let record = place.path().join("calls");
+    let pids = [server.pid().to_string(), server.spawner().as_raw_nonzero().to_string()];
+    let mut tracer = Command::new(strace)
+        .args(["-f", "-qq", "-e", "signal=none", "-o"])
+        .arg(&record)
+        .args(pids.iter().flat_map(|pid| ["-p", pid]))
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_until_traced(&server, &mut tracer);
+    for _ in 0..REQUESTS {
+        bench.ask("tried", &[]).manifests();
+    }
+    Command::new("kill").args(["-INT", &tracer.id().to_string()]).status().unwrap();
+    tracer.wait().unwrap();
+    let record = fs::read_to_string(&record).unwrap();
+    let calls = count(&record);
+    let of = |name: &&str| calls.get(*name).copied().unwrap_or_default();
+    let forks: usize = FORKS.iter().map(of).sum();
+    let apart: usize = MACHINE.iter().chain(&SCHEDULING).map(of).sum();
+    let all: usize = calls.values().sum();
+    let (forks, own) = (forks / REQUESTS, (all - apart) / REQUESTS);
+    assert!(of(&"execve") >= REQUESTS, "the workers were not traced: {calls:?}");
+    assert!(forks <= MAX_FORKS, "{forks} processes for each request");
+    assert!(own <= MAX_CALLS, "{own} system calls for each request: {calls:?}");
+}
+
+/// Waits until the supervisor and the spawner are traced.
+fn wait_until_traced(server: &Server, tracer: &mut Child) {
+    let until = Instant::now() + Duration::from_secs(20);
+    let pids = [server.pid().cast_signed(), server.spawner().as_raw_nonzero().get()];
+    let is_traced = |pid: i32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        !status.contains("TracerPid:\t0\n")
+    };
+    while !pids.into_iter().all(is_traced) {
+        assert!(tracer.try_wait().unwrap().is_none(), "strace cannot trace the server");
+        assert!(Instant::now() < until, "strace does not trace the server");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// System calls by name, until a process becomes a command.
+fn count(record: &str) -> BTreeMap<&str, usize> {
+    let mut commands = HashSet::new();
+    let mut calls = BTreeMap::new();
+    for line in record.lines() {
+        let Some((pid, call)) = line.split_once(char::is_whitespace) else { continue };
+        // The rest of a call that another process interrupted begins with `<...`.
+        let Some((name, _)) = call.trim_start().split_once('(') else { continue };
+        if name.starts_with('<') || commands.contains(pid) {
+            continue;
+        }
+        *calls.entry(name).or_default() += 1;
+        if name == "execve" && call.contains("sh\"") {
+            commands.insert(pid);
+        }
+    }
+    calls
+}
