@@ -26,7 +26,7 @@ pub use self::{
 };
 use crate::{
     metrics::{Method, Outcome},
-    request::Phase,
+    request::{Opening, Phase},
 };
 
 /// Longest text of an event in bytes. A line of a plugin's output has at most 4 KiB.
@@ -100,11 +100,53 @@ pub enum Event {
         /// The reason of discovery by names.
         reason: Option<Text>,
     },
+    /// The sandbox refused an access to a command that is observed.
+    Refused(Box<Refused>),
+    /// The usage of a request whose commands are observed.
+    Used(Box<Used>),
     /// Any other log message of level warning or error.
     Warning {
         /// The message with its fields.
         text: Text,
     },
+}
+
+/// An access that the sandbox refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refused {
+    /// The plugin's name.
+    pub plugin: String,
+    /// The phase of the command.
+    pub phase: Phase,
+    /// The access and the kernel's reason.
+    pub what: Text,
+    /// The program that tried.
+    pub program: Text,
+    /// The remedy.
+    pub advice: Text,
+    /// The key that opens it.
+    pub opening: Option<Opening>,
+    /// The process that tried has failed.
+    pub has_failed: bool,
+}
+
+/// The usage of a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Used {
+    /// The plugin's name.
+    pub plugin: String,
+    /// Most memory at a time in bytes.
+    pub memory: u64,
+    /// Most processes and threads at a time.
+    pub processes: u64,
+    /// Longest standard output in bytes.
+    pub output: u64,
+    /// Refusals and processes that were not observed.
+    pub lost: u64,
+    /// Paths in the plugin's `spec.sandbox.read`.
+    pub read: Vec<Text>,
+    /// TCP ports that the plugin may connect to; `None` for any.
+    pub ports: Option<Vec<u16>>,
 }
 
 /// Output stream of a command.

@@ -8,12 +8,15 @@ mod doctor;
 mod document;
 mod environment;
 mod fields;
+mod findings;
 mod interrupt;
 mod manifest;
+mod observe;
 mod pack;
 mod parameters;
 mod peer;
 mod private;
+mod proposal;
 mod replay;
 mod report;
 mod show;
@@ -28,11 +31,11 @@ use self::{
     asked::Asked,
     difference::difference,
     report::Report,
-    target::{Claim, Target, ask, choose, wanted},
+    target::{Claim, Observation, Target, ask, choose, wanted},
 };
 pub use self::{
     compare::compare, doctor::doctor, interrupt::interrupted, manifest::NoApplication,
-    pack::NotPacked, peer::NoPeer, private::NotPrivate, replay::NotReplayed,
+    observe::observe, pack::NotPacked, peer::NoPeer, private::NotPrivate, replay::NotReplayed,
 };
 use crate::{
     config::{Application, OutputFormat},
@@ -231,7 +234,7 @@ pub async fn render(
     let mut report = Report::new();
     let Asked { plugin, parcel, .. } = &Asked::new(options, &report)?;
     let plugin = plugin.as_deref();
-    let target = Target::open(options, plugin, &mut report).await?;
+    let target = Target::open((options, Observation::Off), plugin, &mut report).await?;
     let rendered = target.with(&mut report, async |sockets| {
         let (name, mut client) = choose(plugin, sockets, parcel).await?;
         let manifests = client.generate(parcel).await?;
@@ -260,7 +263,7 @@ pub async fn matches(options: &Application, format: OutputFormat) -> Result<(), 
     let mut report = Report::new();
     let Asked { plugin, parcel, .. } = &Asked::new(options, &report)?;
     let plugin = plugin.as_deref();
-    let target = Target::open(options, plugin, &mut report).await?;
+    let target = Target::open((options, Observation::Off), plugin, &mut report).await?;
     let asked = target.with(&mut report, async |sockets| {
         let mut asked = Vec::new();
         for (name, path) in wanted(plugin, sockets)? {
@@ -283,7 +286,7 @@ pub async fn parameters(options: &Application, format: OutputFormat) -> Result<(
     let mut report = Report::new();
     let Asked { plugin, parcel, .. } = &Asked::new(options, &report)?;
     let plugin = plugin.as_deref();
-    let target = Target::open(options, plugin, &mut report).await?;
+    let target = Target::open((options, Observation::Off), plugin, &mut report).await?;
     let announced = target.with(&mut report, async |sockets| {
         let (_, mut client) = choose(plugin, sockets, parcel).await?;
         Ok(client.announce(parcel).await?)

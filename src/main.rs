@@ -76,6 +76,9 @@ struct Render {
     /// Render twice, and print the difference if there is one (exit code 1)
     #[arg(long)]
     check_deterministic: bool,
+    /// Report what the sandbox refuses, and print `spec.sandbox` and `spec.limits` for the plugin
+    #[arg(long, conflicts_with_all = ["check_deterministic", "socket"])]
+    observe: bool,
 }
 
 /// An application, and the format of the result.
@@ -134,7 +137,10 @@ fn main() -> ExitCode {
             Err(error) if config.events => ExitCode::from(exit_code(&error)),
             Err(error) => end(&config, &error, exit_code(&error)),
         },
-        Verb::Render(Render { local, check_deterministic }) => {
+        Verb::Render(Render { local, observe: true, .. }) => {
+            run(local::observe(&local.application, local.output))
+        }
+        Verb::Render(Render { local, check_deterministic, .. }) => {
             run(local::render(&local.application, check_deterministic, local.output))
         }
         Verb::Match(local) => run(local::matches(&local.application, local.output)),

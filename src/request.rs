@@ -24,6 +24,7 @@ mod incoming;
 mod index;
 mod manifests;
 mod memory;
+mod observed;
 mod path;
 mod printable;
 mod processors;
@@ -55,7 +56,7 @@ pub use self::{
     encrypted::Encrypted,
     excess::Excess,
     git_credentials::{CredentialHelper, GitCredentials, Relay},
-    hint::{Hint, Reach},
+    hint::{Advice, Hint, Opening, Reach},
     incoming::{
         ArchiveLimits, BrokenStream, ChunkStream, Incoming, ReceiveError, RequestHeader,
         STALL_BYTES,
@@ -63,6 +64,7 @@ pub use self::{
     index::Names,
     manifests::{InvalidOutput, Manifests},
     memory::NoMemory,
+    observed::{Observation, Sighting},
     path::{AppPath, IllegalAppPath},
     progress::{Phase, Progress, RequestContext},
     said::Said,

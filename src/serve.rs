@@ -208,6 +208,7 @@ fn setup(config: &Serve, leases: u32) -> Result<Setup, NotServing> {
         programs: config.programs(),
         accept_no_landlock: config.accept_no_landlock,
         request_cgroups: config.request_cgroups.into(),
+        observes: config.observe,
     })
 }
 

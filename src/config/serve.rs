@@ -151,6 +151,9 @@ pub struct Serve {
     /// Write events to standard output instead of a log to standard error
     #[arg(long, hide = true)]
     pub events: bool,
+    /// Report what the kernel refuses to commands; only for `render`
+    #[arg(long, hide = true, requires = "events")]
+    pub observe: bool,
     /// The only definition, when serving as argocd-cmp-server.
     #[arg(skip)]
     pub(crate) single: Option<PathBuf>,

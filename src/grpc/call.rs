@@ -15,6 +15,7 @@ use tracing::{Span, field::Empty, info, info_span, warn};
 
 use super::{
     cause::{self, Cause},
+    observed,
     status::{Account, CallError},
 };
 use crate::{
@@ -162,6 +163,7 @@ impl Call {
             trace.end(end.code, (end.account.outcome, self.application.as_deref()));
         }
         self.count(&end, last);
+        observed::tell(&self.context);
         event::tell(|| self.event(end.account.outcome));
         // Argo CD asks for each application and plugin; this would fill the list.
         if self.method != Method::Check {

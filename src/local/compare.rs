@@ -16,7 +16,7 @@ use super::{
     private::{NotPrivate, Private},
     report::Report,
     show,
-    target::{Claim, Sockets, Target, ask, choose},
+    target::{Claim, Observation, Sockets, Target, ask, choose},
 };
 use crate::{
     config::{Application, Comparison, OutputFormat},
@@ -109,7 +109,9 @@ async fn after(
     let mut options = options.clone();
     options.plugins_dir = Some(plugins.path().to_owned());
     let name = Some(plugin.name.as_str());
-    let private = Private::start(&options, name, &plugin.environment_after, report).await?;
+    let private =
+        Private::start((&options, Observation::Off), name, &plugin.environment_after, report)
+            .await?;
     let target = Target::Private(Box::new(private), plugins.path().to_owned());
     let work = async |sockets: &Sockets| {
         let (_, client) = choose(name, sockets, parcel).await?;

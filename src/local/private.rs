@@ -19,7 +19,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::report::Report;
+use super::{report::Report, target::Observation};
 use crate::{
     config::Application,
     event::{Event, Events},
@@ -75,7 +75,7 @@ impl Private {
     /// Starts a supervisor for the plugins of a directory, or only for the named
     /// one, with these variables, and waits until it serves them.
     pub(super) async fn start(
-        options: &Application,
+        (options, observation): (&Application, Observation),
         plugin: Option<&str>,
         environment: &[(String, String)],
         report: &mut Report,
@@ -102,6 +102,9 @@ impl Private {
             .args(["--request-cgroups", "off", "--keep-failed", "0"]);
         for script in scripts {
             command.arg("--read").arg(script);
+        }
+        if observation == Observation::On {
+            command.arg("--observe");
         }
         if isolation.0 == Some(Tier::None) {
             command.arg("--accept-no-isolation");
@@ -186,6 +189,8 @@ impl Private {
                 Event::NotServed { .. }
                 | Event::PluginOutput { .. }
                 | Event::Request { .. }
+                | Event::Refused(_)
+                | Event::Used(_)
                 | Event::Warning { .. } => {}
             }
         }
@@ -231,7 +236,7 @@ fn copy_definitions(
     from: &Path,
     to: &Path,
     named: Option<&str>,
-    report: &Report,
+    report: &mut Report,
 ) -> Result<Copies, NotPrivate> {
     let mut snapshot = Snapshot::read(from)?;
     let is_script = |entry: &&Ignored| entry.reason == Exclusion::Extension;

@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use super::findings::Findings;
 use crate::{
     config,
     event::{Event, PhaseTime},
@@ -13,11 +14,14 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Report {
     color: bool,
+    /// The observations that were reported.
+    pub(super) findings: Findings,
 }
 
 impl Report {
     pub(super) fn new() -> Self {
-        Self { color: io::stderr().is_terminal() && !config::no_color() }
+        let color = io::stderr().is_terminal() && !config::no_color();
+        Self { color, findings: Findings::default() }
     }
 
     /// Reports a finished step.
@@ -30,8 +34,9 @@ impl Report {
         self.write(&self.warning(text));
     }
 
-    /// Reports an event of a private supervisor.
-    pub(super) fn event(&self, event: &Event) {
+    /// Reports an event of a private supervisor. Observations are kept for the end.
+    pub(super) fn event(&mut self, event: &Event) {
+        self.findings.keep(event);
         self.lines(event).iter().for_each(|line| self.write(line));
     }
 
@@ -40,6 +45,8 @@ impl Report {
             // The caller reports failures. Each connection makes a check.
             Event::Ready { .. }
             | Event::Failed { .. }
+            | Event::Refused(_)
+            | Event::Used(_)
             | Event::Request { method: Method::Check, .. } => Vec::new(),
             Event::NotServed { file: Some(file), reason, .. } => {
                 vec![self.warning(&format!("invalid plugin definition: {file}: {reason}"))]
@@ -97,7 +104,7 @@ mod tests {
     use crate::{event::Stream, metrics::Outcome};
 
     fn lines(event: &Event) -> Vec<String> {
-        Report { color: false }.lines(event)
+        Report { color: false, findings: Findings::default() }.lines(event)
     }
 
     #[test]

@@ -82,7 +82,7 @@ fn is_default(value: &Value) -> bool {
     }
 }
 
-fn text(value: &impl Serialize, format: OutputFormat) -> Result<String, LocalError> {
+pub(super) fn text(value: &impl Serialize, format: OutputFormat) -> Result<String, LocalError> {
     match format {
         OutputFormat::Yaml => serde_json::to_value(value)
             .map(|value| document(&value))

@@ -26,6 +26,15 @@ pub(super) enum Target {
 /// Names and sockets of plugins, in the order in which Argo CD asks them.
 pub(super) type Sockets = Vec<(String, PathBuf)>;
 
+/// Choice to report refused accesses of commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Observation {
+    /// They are.
+    On,
+    /// They are not.
+    Off,
+}
+
 /// A plugin's answer about an application.
 #[derive(Debug)]
 pub(super) enum Claim {
@@ -39,14 +48,14 @@ pub(super) enum Claim {
 
 impl Target {
     pub(super) async fn open(
-        options: &Application,
+        (options, observation): (&Application, Observation),
         plugin: Option<&str>,
         report: &mut Report,
     ) -> Result<Self, LocalError> {
         if let Some(socket) = &options.socket {
             return Ok(Self::Socket(socket.clone()));
         }
-        let private = Private::start(options, plugin, &[], report).await?;
+        let private = Private::start((options, observation), plugin, &[], report).await?;
         Ok(Self::Private(Box::new(private), options.plugins_dir()))
     }
 

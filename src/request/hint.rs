@@ -1,6 +1,7 @@
 //! Guesses from the end of a command which limit it reached, or what the sandbox
 //! refused.
 
+mod advice;
 mod denial;
 mod reach;
 
@@ -8,7 +9,10 @@ use std::{fmt, time::Duration};
 
 use cmp_sandbox::{Bounds, ExceededLimit, Termination, Unpacked, Usage};
 
-pub use self::reach::Reach;
+pub use self::{
+    advice::{Advice, Opening},
+    reach::Reach,
+};
 use super::excess;
 use crate::{
     container::OomKill,

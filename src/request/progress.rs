@@ -6,9 +6,9 @@ use std::{
 };
 
 use bytes::Bytes;
-use cmp_sandbox::{Redactor, Unpacked, Usage};
+use cmp_sandbox::{Network, Redactor, Unpacked, Usage};
 
-use super::{deadline::Deadline, encrypted::Encrypted};
+use super::{deadline::Deadline, encrypted::Encrypted, observed::Observation};
 pub use crate::metrics::Phase;
 use crate::{
     evidence::Evidence,
@@ -46,6 +46,10 @@ pub struct Progress {
     /// Most memory in bytes that its commands used at a time, as far as it was
     /// measured.
     pub peak_memory: u64,
+    /// Refused accesses and usage of each command, if commands are observed.
+    pub observed: Vec<Observation>,
+    /// Ports that its commands may connect to.
+    pub network: Network,
     /// Its trace, if traces are sent.
     pub trace: Option<Trace>,
     /// Its content, if failed requests are kept.

@@ -24,6 +24,7 @@ use super::{
     hint::{Evidence, Hint, Reach},
     incoming::RequestHeader,
     memory::NoMemory,
+    observed::Observation,
     path::{AppPath, IllegalAppPath},
     printable,
     progress::{Phase, Progress, RequestContext},
@@ -298,6 +299,9 @@ impl Workspace {
             evidence.bounded(self.lease.bounds(), max_output);
         }
         progress.usage.extend(output.usage.map(|usage| (phase, usage)));
+        let sandbox = (&*self.defaults.reach, self.lease.bounds());
+        progress.network.clone_from(&self.lease.bounds().network);
+        progress.observed.extend(Observation::new(phase, output, sandbox));
         let (used, bounds) = (self.lease.usage(), self.lease.bounds());
         // Short commands are never measured, but the kernel tells their memory.
         let memory = used.peak_memory.max(output.usage.map_or(0, |usage| usage.max_rss));

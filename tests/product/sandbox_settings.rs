@@ -15,6 +15,7 @@ mod included;
 mod limits;
 mod mounted;
 mod network;
+mod observe;
 mod oom;
 mod pod;
 mod progress;

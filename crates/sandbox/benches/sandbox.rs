@@ -118,6 +118,7 @@ fn setup(tier: Tier, directory: &Path) -> Setup {
         scripts: Vec::new(),
         programs: vec!["/bin".into(), "/usr/bin".into()],
         accept_no_landlock: false,
+        observes: false,
         request_cgroups: cmp_sandbox::Demand::Auto,
     }
 }

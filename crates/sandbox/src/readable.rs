@@ -36,7 +36,37 @@ pub struct Readable {
     secrets: Vec<PathBuf>,
 }
 
+/// The way to open a closed path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closing {
+    /// A plugin can name it.
+    Key,
+    /// A plugin can name it, but gives a token away.
+    Token,
+    /// Nothing opens it.
+    Always,
+}
+
 impl Readable {
+    /// Tells what opens a path that is closed. This accesses the path; one that this
+    /// process cannot see counts as one that can be named.
+    #[must_use]
+    pub fn closing(&self, path: &Path) -> Closing {
+        let real = fs::canonicalize(path).unwrap_or_else(|_closed| path.to_owned());
+        let is_in =
+            |directory: &PathBuf| [path, &real].iter().any(|path| path.starts_with(directory));
+        if self.rules.secret.iter().any(is_in) {
+            return Closing::Token;
+        }
+        if self.rules.closes(path) { Closing::Always } else { Closing::Key }
+    }
+
+    /// Returns true if a path exists. This accesses the path.
+    #[must_use]
+    pub fn sees(&self, path: &Path) -> bool {
+        path.symlink_metadata().is_ok()
+    }
+
     /// Applies the rules to the mounts of this process.
     pub fn find(setup: &Setup) -> io::Result<Self> {
         let order = SetupOrder::from(setup);
@@ -63,12 +93,16 @@ impl Readable {
         Ok(all)
     }
 
-    /// The same for these paths, these closed mounts, and `/work` as the directory of
-    /// the sandbox.
+    /// The same for these paths, these closed mounts, `/work` as the directory of the
+    /// sandbox, and `/tokens` as that of tokens.
     #[must_use]
     pub fn fixed(open: &[&str], closed: &[&str]) -> Self {
         let paths = |list: &[&str]| list.iter().map(PathBuf::from).collect();
-        let rules = PathRules { hidden: vec!["/work".into()], ..PathRules::default() };
+        let rules = PathRules {
+            hidden: vec!["/work".into()],
+            secret: vec!["/tokens".into()],
+            ..PathRules::default()
+        };
         Self { open: paths(open), rules, closed: paths(closed), secrets: paths(closed) }
     }
 

@@ -8,6 +8,7 @@ pub(crate) mod exceeded;
 pub(crate) mod message;
 pub(crate) mod plan;
 pub(crate) mod quarantine;
+pub(crate) mod refusal;
 pub(crate) mod shared;
 pub(crate) mod shortage;
 pub(crate) mod skeleton;

@@ -15,6 +15,7 @@ mod identity;
 mod lookup;
 mod modes;
 pub(super) mod namespaces;
+mod observer;
 mod read_paths;
 pub(super) mod remove;
 mod run;
@@ -35,6 +36,7 @@ use std::{
 
 use nix::{
     errno::Errno,
+    sys::ptrace,
     unistd::{Gid, Uid},
 };
 
@@ -44,7 +46,7 @@ use self::{
     read_paths::ReadPath,
     view::ViewSources,
 };
-pub use self::{lookup::look_up, read_paths::DEFINITIONS};
+pub use self::{lookup::look_up, modes::closed_by_mode, read_paths::DEFINITIONS};
 pub(crate) use self::{read_paths::PathRules, skeleton::HomeContents};
 use crate::{
     kernel::{fork::SingleThreaded, policy::Policy},
@@ -70,6 +72,8 @@ pub(super) struct WorkerContext<'s> {
     pub(super) root_path: &'s Path,
     /// The spawner has installed the filter of system calls for all workers.
     pub(super) is_filtered: bool,
+    /// Accesses that the kernel refuses to commands are reported.
+    pub(super) observes: bool,
 }
 
 /// The tenant of a worker.
@@ -160,9 +164,19 @@ impl<'j> Job<'j> {
         }
     }
 
+    /// Does the job in this process, or in an observed child.
+    fn run(&mut self, context: &WorkerContext<'_>) -> i32 {
+        if self.is_observed() { observer::run(self, context) } else { self.perform(context) }
+    }
+
+    /// Attacks of the trial are no commands.
+    fn is_observed(&self) -> bool {
+        self.context.observes && self.kind != JobKind::Canary
+    }
+
     /// Does the job, or reports why not. Returns only if there is no command to
     /// execute.
-    fn run(&mut self, context: &WorkerContext<'_>) -> i32 {
+    fn perform(&mut self, context: &WorkerContext<'_>) -> i32 {
         let answer = self.work(context).unwrap_or_else(Answer::from);
         self.answer(answer)
     }
@@ -174,6 +188,10 @@ impl<'j> Job<'j> {
         }
         let mut plan = self.next_plan()?;
         let access = Access { tenant: self.tenant, read_paths: &self.read_paths, plan: &plan };
+        if self.is_observed() {
+            // Later, the filter denies it.
+            ptrace::traceme().map_err(step("let its parent observe it"))?;
+        }
         let confined = Confined::enter(context, workspace, access, &self.channels)?;
         if let (Some(Task::Unpack(task)), Some(archive)) =
             (&plan.task, self.channels.archive.take())

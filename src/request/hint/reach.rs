@@ -3,9 +3,12 @@
 
 use std::path::Path;
 
-use cmp_sandbox::{Bounds, Network, Readable};
+use cmp_sandbox::{Bounds, Closing, Network, Readable};
 
-use super::denial::{Denial, denials};
+use super::{
+    advice::{Advice, Opening},
+    denial::{Denial, denials},
+};
 
 /// Directories for temporary files, which the sandbox replaces.
 const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
@@ -30,10 +33,10 @@ impl Reach {
         let denials = denials(text);
         let ports = denials.iter().filter_map(|denial| self.port(&bounds.network, denial));
         let paths = denials.iter().filter_map(|denial| self.path(bounds, denial));
-        ports.chain(paths).next()
+        ports.chain(paths).next().map(|advice| advice.text)
     }
 
-    fn port(&self, network: &Network, denial: &Denial) -> Option<String> {
+    pub(super) fn port(&self, network: &Network, denial: &Denial) -> Option<Advice> {
         let allowed = match network {
             Network::Any => return None,
             Network::None => &[][..],
@@ -48,18 +51,22 @@ impl Reach {
         };
         match denial {
             _ if !self.filters_ports => None,
-            Denial::Listen => Some(
+            Denial::Listen => Some(Advice::by(
+                Opening::AnyPort,
                 "the sandbox does not let it listen on TCP ports: spec.sandbox.network: any allows it"
                     .to_owned(),
-            ),
+            )),
             Denial::Connect { port: Some(port), .. } if allowed.contains(port) => None,
-            Denial::Connect { port: Some(port), .. } => Some(format!(
-                "the sandbox refuses TCP port {port}: {may}: add {port} to spec.sandbox.network or \
-                 --network"
+            Denial::Connect { port: Some(port), .. } => Some(Advice::by(
+                Opening::Port(*port),
+                format!(
+                    "the sandbox refuses TCP port {port}: {may}: add {port} to \
+                     spec.sandbox.network or --network"
+                ),
             )),
-            Denial::Connect { port: None, is_certain: true } => Some(format!(
+            Denial::Connect { port: None, is_certain: true } => Some(Advice::only(format!(
                 "the sandbox refuses TCP ports: {may}: see spec.sandbox.network and --network"
-            )),
+            ))),
             Denial::Connect { .. }
             | Denial::Socket(_)
             | Denial::Path(_)
@@ -68,42 +75,60 @@ impl Reach {
         }
     }
 
-    fn path(&self, bounds: &Bounds, denial: &Denial) -> Option<String> {
+    pub(super) fn path(&self, bounds: &Bounds, denial: &Denial) -> Option<Advice> {
         let readable = self.readable.as_ref()?;
         let is_named = |path: &Path| bounds.readable().any(|named| path.starts_with(named));
         match denial {
-            Denial::Socket(text) => {
-                let path = Path::new(text);
-                (!readable.is_own(path))
-                    .then(|| format!("the sandbox closes the socket `{text}`, and no key opens it"))
-            }
+            Denial::Socket(text) => (!readable.is_own(Path::new(text))).then(|| {
+                Advice::only(format!("the sandbox closes the socket `{text}`, and no key opens it"))
+            }),
             Denial::Path(text) | Denial::Write(text) if readable.is_own(Path::new(text)) => None,
-            Denial::Path(text)
-                if TEMPORARY.iter().any(|shared| Path::new(text).starts_with(shared)) =>
-            {
-                Some(format!("the sandbox closes `{text}`: for temporary files, use $TMPDIR"))
-            }
             Denial::Path(text)
                 if is_named(Path::new(text)) || readable.is_open(Path::new(text)) =>
             {
-                Some(format!(
+                Some(Advice::only(format!(
                     "the sandbox lets it read `{text}` if the mode of the file does, and not change \
                      it: {WRITABLE}"
-                ))
+                )))
             }
-            Denial::Path(text) => Some(format!(
-                "the sandbox closes `{text}`: to let it read that, add {text} to spec.sandbox.read or \
-                 --read; {WRITABLE}"
-            )),
-            Denial::Write(text) => Some(format!("the sandbox write-protects `{text}`: {WRITABLE}")),
+            Denial::Path(text) => Some(opened(readable, text)),
+            Denial::Write(text) => {
+                Some(Advice::only(format!("the sandbox write-protects `{text}`: {WRITABLE}")))
+            }
             Denial::Absent(text) if !is_named(Path::new(text)) => {
                 let mount = readable.closed_mount(Path::new(text))?.display();
-                Some(format!(
-                    "the sandbox hides the mount {mount}: to let it read `{text}`, add {text} to \
-                     spec.sandbox.read or --read"
+                Some(Advice::by(
+                    Opening::Read(text.clone()),
+                    format!(
+                        "the sandbox hides the mount {mount}: to let it read `{text}`, add {text} to \
+                         spec.sandbox.read or --read"
+                    ),
                 ))
             }
             Denial::Absent(_) | Denial::Connect { .. } | Denial::Listen => None,
+        }
+    }
+}
+
+/// The advice about a closed path.
+fn opened(readable: &Readable, text: &str) -> Advice {
+    let path = Path::new(text);
+    let is_temporary = |path: &Path| TEMPORARY.iter().any(|shared| path.starts_with(shared));
+    let rest = if is_temporary(path) { "for temporary files, use $TMPDIR" } else { WRITABLE };
+    match readable.closing(path) {
+        Closing::Key => Advice::by(
+            Opening::Read(text.to_owned()),
+            format!(
+                "the sandbox closes `{text}`: to let it read that, add {text} to spec.sandbox.read \
+                 or --read; {rest}"
+            ),
+        ),
+        Closing::Token => Advice::only(format!(
+            "the sandbox closes `{text}`, a token of the Pod: spec.sandbox.read can name it, but \
+             everybody who can change a rendered repository could then take and use it"
+        )),
+        Closing::Always => {
+            Advice::only(format!("the sandbox closes `{text}`, and no key opens it; {rest}"))
         }
     }
 }
@@ -116,7 +141,7 @@ mod tests {
         let readable = Readable::fixed(&["/usr", "/etc/ssl"], &["/secrets", "/work"]);
         let reach = Reach { readable: Some(readable), filters_ports: true };
         let (network, read) = (Network::Ports(vec![22, 443]), vec!["/data".into()]);
-        let bounds = Bounds { network, read, ..Bounds::default() };
+        let bounds = Bounds { network, read, named: vec!["/named".into()], ..Bounds::default() };
         reach.refusal(&bounds, text).unwrap_or_default()
     }
 
@@ -162,9 +187,11 @@ mod tests {
             ),
             (
                 "PermissionError: [Errno 13] Permission denied: '/tmp/x'",
-                "`/tmp/x`: for temporary files, use $TMPDIR",
+                "add /tmp/x to spec.sandbox.read or --read; for temporary files, use $TMPDIR",
             ),
             ("cat: /data/key: Permission denied", "if the mode of the file does"),
+            ("cat: /named/key: Permission denied", "if the mode of the file does"),
+            ("cat: /tokens/x: Permission denied", "everybody who can change a rendered repository"),
             ("dial unix /run/agent: connect: permission denied", "no key opens it"),
         ] {
             assert!(refusal(text).contains(expected), "{text}: {}", refusal(text));

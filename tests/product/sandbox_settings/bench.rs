@@ -72,9 +72,14 @@ impl Bench {
 
     /// Renders with a private supervisor.
     pub(crate) fn render(&self, tier: &str, arguments: &[&str]) -> Rendered {
+        self.render_as("json", tier, arguments)
+    }
+
+    /// The same with another format of the result.
+    pub(crate) fn render_as(&self, format: &str, tier: &str, arguments: &[&str]) -> Rendered {
         let mut command = self.command("render");
         command.arg(self.path("app")).arg("--plugins-dir").arg(self.path("plugins"));
-        command.args(["--isolation", tier, "-o", "json"]).args(arguments);
+        command.args(["--isolation", tier, "-o", format]).args(arguments);
         command.output().unwrap().into()
     }
 

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     client::redact::Redactor,
-    wire::{message::WorkerEnded, plan::RawUsage},
+    wire::{message::WorkerEnded, plan::RawUsage, refusal::Observed},
 };
 
 /// Longest silence on the output pipes of a command that has ended. A filter at
@@ -150,6 +150,7 @@ impl Capture {
             termination: stopped.or(own).unwrap_or(Termination::Deadline),
             took,
             usage: self.ended.as_ref().map(|ended| Usage::since(self.before, ended.used)),
+            observed: Observed::default(),
         }
     }
 }

@@ -23,6 +23,7 @@ use crate::wire::{
     channel,
     message::{Grants, JobKind, WorkerEnded},
     plan::{self, Answer, Exited, Failed, Plan, Reply},
+    refusal::Observed,
 };
 
 /// A worker could not be confined, so it ran nothing.
@@ -60,6 +61,8 @@ pub(super) struct WorkerHandle {
     ended: oneshot::Receiver<WorkerEnded>,
     /// Bytes received that are not a complete reply yet.
     buffer: Vec<u8>,
+    /// News about the command's processes.
+    observed: Observed,
     /// The last reply after the command was started.
     last: Option<Answer>,
     /// The worker has closed its end.
@@ -103,7 +106,15 @@ impl WorkerHandle {
         };
         let (told, ended) = oneshot::channel();
         let descriptors = [theirs].into_iter().chain(source).collect();
-        let worker = Self { socket, ended, buffer: Vec::new(), last: None, silent: false, archive };
+        let worker = Self {
+            socket,
+            ended,
+            buffer: Vec::new(),
+            observed: Observed::default(),
+            last: None,
+            silent: false,
+            archive,
+        };
         Ok((worker, Endpoints { descriptors, ended: told }))
     }
 
@@ -150,12 +161,26 @@ impl WorkerHandle {
                     Ok(Some((Answer::Exited(Exited { status, used }), _))) => {
                         return Ok(WorkerEnded { status, used, ..WorkerEnded::default() });
                     }
+                    Ok(Some((Answer::Observed(news), _))) => self.observed.add(news),
                     Ok(Some((answer, _))) => self.last = Some(answer),
                     Ok(None) | Err(_) => self.silent = true,
                 },
                 ended = &mut self.ended => return ended.map_err(cannot("continue")),
             }
         }
+    }
+
+    /// The news about the command's processes so far. Those that the runtime has not
+    /// noticed yet are read too.
+    pub(super) fn take_observed(&mut self) -> Observed {
+        while let Ok(Some(_)) = receive(self.socket.as_fd(), &mut self.buffer) {}
+        while let Ok(Some(reply)) = take_frame(&mut self.buffer) {
+            match reply.answer {
+                Some(Answer::Observed(news)) => self.observed.add(news),
+                answer => self.last = answer.or(self.last.take()),
+            }
+        }
+        std::mem::take(&mut self.observed)
     }
 
     /// The last reply of a worker that failed to execute the command.

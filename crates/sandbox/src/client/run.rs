@@ -26,6 +26,7 @@ use crate::{
     wire::{
         exceeded::ExceededLimit,
         plan::{Answer, RawUsage, RunTask, Task},
+        refusal::Observed,
     },
 };
 
@@ -83,13 +84,16 @@ pub struct Output {
     pub took: Duration,
     /// Usage; `None` if the command had not ended yet.
     pub usage: Option<Usage>,
+    /// Accesses that the kernel refused, if commands are observed.
+    pub observed: Observed,
 }
 
 impl Output {
     /// The result if the worker ended before the command started.
     fn before_start(termination: Termination, took: Duration) -> Self {
         let (stdout, stderr) = (Vec::new(), Box::default());
-        Self { stdout, stderr, termination, took, usage: None }
+        let observed = Observed::default();
+        Self { stdout, stderr, termination, took, usage: None, observed }
     }
 }
 
@@ -196,7 +200,8 @@ impl Lease {
             Some(Termination::LimitExceeded { .. }) => {}
             Some(_) => self.ask_to_end(&mut capture, &mut worker).await?,
         }
-        let output = capture.into_output(stopped, started.elapsed());
+        let mut output = capture.into_output(stopped, started.elapsed());
+        output.observed = worker.take_observed();
         self.ended(output.termination);
         Ok(output)
     }
@@ -269,7 +274,11 @@ fn failure(answer: Answer) -> NotRun {
     match answer {
         Answer::Failed(failed) => NotRun::Unconfined(failed.into()),
         Answer::NotStarted(text) | Answer::Refused(text) => NotRun::Command(text),
-        Answer::Running(_) | Answer::Unpacked(_) | Answer::Canaries(_) | Answer::Exited(_) => {
+        Answer::Running(_)
+        | Answer::Unpacked(_)
+        | Answer::Canaries(_)
+        | Answer::Exited(_)
+        | Answer::Observed(_) => {
             cannot("receive a worker's reply")("it is of an unexpected kind").into()
         }
     }

@@ -57,6 +57,8 @@ pub struct Setup {
     pub accept_no_landlock: bool,
     /// Demand for a cgroup for each request.
     pub request_cgroups: Demand,
+    /// Report accesses that the kernel refuses to commands, which slows them down.
+    pub observes: bool,
 }
 
 /// Abilities of a running spawner.
@@ -217,6 +219,7 @@ impl From<&Setup> for message::SetupOrder {
             programs: paths(&setup.programs),
             accept_no_landlock: setup.accept_no_landlock,
             request_cgroups: setup.request_cgroups.into(),
+            observes: setup.observes,
         }
     }
 }

@@ -112,7 +112,8 @@ impl Unpacking<'_> {
                 Answer::Running(_)
                 | Answer::Canaries(_)
                 | Answer::Exited(_)
-                | Answer::NotStarted(_),
+                | Answer::NotStarted(_)
+                | Answer::Observed(_),
             )
             | None => Err(self.unexpected_end().await),
         }

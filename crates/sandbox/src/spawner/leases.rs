@@ -33,7 +33,7 @@ use super::{
     pressure::Pressure,
     process_check::ProcessCheck,
     reserve::Reserve,
-    setup::{Prepared, filters_workers},
+    setup::Prepared,
     slot::{LeaseRecord, PendingWorker, SlotState, Slots, Traces},
     turns::Turns,
     uid_pool::UidPool,
@@ -227,7 +227,8 @@ impl Leases {
             skeleton: &self.prepared.skeleton,
             root: root.directory.as_fd(),
             root_path: &root.path,
-            is_filtered: !filters_workers(&self.prepared.cgroups),
+            is_filtered: self.prepared.is_filtered,
+            observes: self.prepared.observes,
         };
         let uids = self.prepared.uids.as_ref();
         let work = || {

@@ -68,6 +68,10 @@ pub(super) struct Prepared {
     pub(super) census_user: Option<Uid>,
     /// Socket to ask the kernel about sockets.
     pub(super) diagnostics: Option<OwnedFd>,
+    /// The spawner has installed the filter of system calls for all workers.
+    pub(super) is_filtered: bool,
+    /// Accesses that the kernel refuses to commands are reported.
+    pub(super) observes: bool,
     /// Usage of the container, unless requests have cgroups.
     pub(super) memory: Option<ContainerMemory>,
 }
@@ -227,7 +231,8 @@ fn build(
     let diagnostics = census::open_sockets();
     // Installed here once instead of in every worker. In other tiers, the
     // spawner or guards still need some of the denied calls.
-    if tier == Tier::Uid && !filters_workers(&cgroups) {
+    let is_filtered = tier == Tier::Uid && !filters_workers(&cgroups) && !setup.observes;
+    if is_filtered {
         filter::install(filter::TenantUid::Own)?;
     }
     Ok(Prepared {
@@ -244,6 +249,8 @@ fn build(
         cgroups,
         census_user,
         diagnostics,
+        is_filtered,
+        observes: setup.observes,
         memory,
     })
 }
@@ -274,7 +281,7 @@ fn cgroups(
 
 /// Returns true if each worker must filter its system calls itself, because the
 /// spawner needs one of the denied calls to start workers in cgroups.
-pub(super) fn filters_workers(cgroups: &Result<Cgroups, NoCgroups>) -> bool {
+fn filters_workers(cgroups: &Result<Cgroups, NoCgroups>) -> bool {
     cgroups.as_ref().is_ok_and(Cgroups::starts_inside)
 }
 

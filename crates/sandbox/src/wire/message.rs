@@ -103,6 +103,9 @@ pub(crate) struct SetupOrder {
     /// Demand for a cgroup for each request.
     #[prost(enumeration = "Demand", tag = "20")]
     pub(crate) request_cgroups: i32,
+    /// Report accesses that the kernel refuses to commands.
+    #[prost(bool, tag = "21")]
+    pub(crate) observes: bool,
 }
 
 /// See [`HomePart`](super::skeleton::HomePart).

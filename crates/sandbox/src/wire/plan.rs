@@ -9,6 +9,8 @@ use std::io::{self, Read};
 
 use prost::{Message, Oneof, bytes::Bytes};
 
+use super::refusal::News;
+
 /// Longest plan or reply in bytes. Linux limits arguments and environment to 6
 /// MiB.
 const MAX_FRAME: usize = 8 * 1024 * 1024;
@@ -143,7 +145,7 @@ pub(crate) struct RunTask {
 /// Message from a worker to the supervisor.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Reply {
-    #[prost(oneof = "Answer", tags = "1, 2, 3, 4, 5, 6, 7")]
+    #[prost(oneof = "Answer", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
     pub(crate) answer: Option<Answer>,
 }
 
@@ -174,6 +176,9 @@ pub(crate) enum Answer {
     /// mistake. The text is for the user.
     #[prost(string, tag = "7")]
     NotStarted(String),
+    /// News about the processes of an observed command.
+    #[prost(message, tag = "8")]
+    Observed(News),
 }
 
 /// End of a command, as returned by wait4(2).

@@ -161,6 +161,16 @@ fn make_workspace(context: &WorkerContext<'_>, tenant: &Tenant) -> Result<(), Er
     mkdirat(context.root, name, Mode::S_IRWXU)
 }
 
+/// Takes the tenant's rights for a process that sets nothing up.
+pub(super) fn become_tenant(tenant: &Tenant, parent: Pid) -> Result<(), Errno> {
+    if let Some(user) = tenant.user {
+        change_user(user, tenant.group())?;
+    }
+    drop_capabilities()?;
+    prctl::set_no_new_privs()?;
+    die_with(parent)
+}
+
 fn change_user(user: Uid, further: Option<Gid>) -> Result<(), Errno> {
     let group = Gid::from_raw(user.as_raw());
     setgroups(further.as_slice())?;

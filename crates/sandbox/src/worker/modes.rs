@@ -22,6 +22,17 @@ pub(super) struct ClosedFile {
     pub(super) gid: u32,
 }
 
+/// A UID that owns no file.
+const NOBODY: u32 = u32::MAX - 1;
+
+/// The file or directory whose mode keeps requests with UIDs of their own from reading
+/// a path, and this mode.
+#[must_use]
+pub fn closed_by_mode(path: &Path) -> Option<(PathBuf, u32)> {
+    let real = fs::canonicalize(path).ok()?;
+    closed(&real, NOBODY).map(|file| (file.path, file.mode))
+}
+
 /// The mode that keeps `user` from reading a path without links: its own, that of a
 /// directory above, or those of all files in it.
 pub(super) fn closed(path: &Path, user: u32) -> Option<ClosedFile> {

@@ -81,6 +81,11 @@ impl PathRules {
         self.one(name).ok().map(|path| path.real)
     }
 
+    /// True if naming a path would expose something that no worker may read.
+    pub(crate) fn closes(&self, path: &Path) -> bool {
+        matches!(self.one(path), Err(NotReadable::Closed { .. }))
+    }
+
     /// Real paths that every worker may read besides the image.
     pub(crate) fn common(&self) -> Vec<PathBuf> {
         let found = self.find(&[]).unwrap_or_default();

@@ -64,6 +64,7 @@ impl InnerContext<'_> {
             root: self.root.as_fd(),
             root_path: self.outer.root_path,
             is_filtered: self.outer.is_filtered,
+            observes: self.outer.observes,
         }
     }
 }

@@ -1,0 +1,132 @@
+//! System calls that open something, and their arguments.
+
+use nix::libc;
+
+use super::registers::Registers;
+
+/// A system call that is reported if it is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Call {
+    /// A path.
+    Path { at: Place, access: Access },
+    /// connect(2), with the address and its length.
+    Connect { address: u64, length: u64 },
+    /// bind(2).
+    Bind { address: u64, length: u64 },
+    /// socket(2), with the family.
+    Socket { family: i32 },
+}
+
+/// The place of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Descriptor of the directory that it is relative to.
+    pub(super) directory: i32,
+    /// Address of the text.
+    pub(super) text: u64,
+}
+
+/// Access to a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    Read,
+    Write,
+    Execute,
+}
+
+/// Positions of the arguments of a call with a path: the directory if there is one,
+/// and the path.
+type Positions = (Option<usize>, usize);
+
+/// Flags of open(2) that change something.
+const CHANGES: i32 = libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC;
+
+impl Call {
+    /// The call that a process is about to make, if it is of interest.
+    pub(super) fn of(registers: &Registers) -> Option<Self> {
+        let [first, second, third, _] = registers.arguments;
+        let number = libc::c_long::try_from(registers.number).ok()?;
+        match number {
+            libc::SYS_connect => Some(Self::Connect { address: second, length: third }),
+            libc::SYS_bind => Some(Self::Bind { address: second, length: third }),
+            libc::SYS_socket => Some(Self::Socket { family: int(first) }),
+            _ => {
+                let (positions, access) = path_call(number, registers)?;
+                Some(Self::Path { at: Place::of(positions, registers)?, access })
+            }
+        }
+    }
+}
+
+impl Place {
+    fn of((directory, text): Positions, registers: &Registers) -> Option<Self> {
+        let argument = |at: usize| registers.arguments.get(at).copied();
+        let directory = match directory {
+            Some(at) => int(argument(at)?),
+            None => libc::AT_FDCWD,
+        };
+        Some(Self { directory, text: argument(text)? })
+    }
+}
+
+/// Arguments of type `int` are the lower half of a register.
+fn int(argument: u64) -> i32 {
+    let [first, second, third, fourth, ..] = argument.to_le_bytes();
+    i32::from_le_bytes([first, second, third, fourth])
+}
+
+fn path_call(number: libc::c_long, registers: &Registers) -> Option<(Positions, Access)> {
+    let [_, _, third, _] = registers.arguments;
+    let relative = (Some(0), 1);
+    let call = match number {
+        libc::SYS_openat => (relative, opening(int(third))),
+        // Its flags are in memory; programs use it to read.
+        libc::SYS_openat2
+        | libc::SYS_newfstatat
+        | libc::SYS_statx
+        | libc::SYS_faccessat
+        | libc::SYS_faccessat2
+        | libc::SYS_readlinkat => (relative, Access::Read),
+        libc::SYS_chdir => ((None, 0), Access::Read),
+        libc::SYS_execve => ((None, 0), Access::Execute),
+        libc::SYS_execveat => (relative, Access::Execute),
+        libc::SYS_mkdirat | libc::SYS_mknodat | libc::SYS_unlinkat => (relative, Access::Write),
+        libc::SYS_symlinkat => ((Some(1), 2), Access::Write),
+        libc::SYS_linkat | libc::SYS_renameat | libc::SYS_renameat2 => {
+            ((Some(2), 3), Access::Write)
+        }
+        libc::SYS_truncate => ((None, 0), Access::Write),
+        _ => return older_call(number, registers),
+    };
+    Some(call)
+}
+
+/// Calls without a directory, which new architectures do not have.
+#[cfg(target_arch = "x86_64")]
+fn older_call(number: libc::c_long, registers: &Registers) -> Option<(Positions, Access)> {
+    let [_, second, ..] = registers.arguments;
+    let (first, last) = ((None, 0), (None, 1));
+    let call = match number {
+        libc::SYS_open => (first, opening(int(second))),
+        libc::SYS_stat | libc::SYS_lstat | libc::SYS_access | libc::SYS_readlink => {
+            (first, Access::Read)
+        }
+        libc::SYS_creat
+        | libc::SYS_mkdir
+        | libc::SYS_mknod
+        | libc::SYS_rmdir
+        | libc::SYS_unlink => (first, Access::Write),
+        libc::SYS_symlink | libc::SYS_link | libc::SYS_rename => (last, Access::Write),
+        _ => return None,
+    };
+    Some(call)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn older_call(_: libc::c_long, _: &Registers) -> Option<(Positions, Access)> {
+    None
+}
+
+fn opening(flags: i32) -> Access {
+    if flags & CHANGES == 0 { Access::Read } else { Access::Write }
+}

@@ -1,0 +1,53 @@
+//! Tells what was observed while a request ran, if its commands are observed.
+
+use cmp_sandbox::Network;
+
+use crate::{
+    event::{self, Event, Refused, Used},
+    plugin::PluginDefinition,
+    request::{Observation, RequestContext, Sighting},
+};
+
+/// Tells it to the command that started this supervisor.
+pub(super) fn tell(context: &RequestContext) {
+    let RequestContext { plugin, progress, .. } = context;
+    for observation in &progress.observed {
+        for sighting in &observation.sightings {
+            event::tell(|| refused(plugin, observation, sighting));
+        }
+    }
+    if !progress.observed.is_empty() {
+        event::tell(|| used(context));
+    }
+}
+
+fn refused(plugin: &PluginDefinition, observation: &Observation, sighting: &Sighting) -> Event {
+    let Sighting { what, program, advice, has_failed } = sighting;
+    Event::Refused(Box::new(Refused {
+        plugin: plugin.name.to_string(),
+        phase: observation.phase,
+        what: what.as_str().into(),
+        program: program.as_str().into(),
+        advice: advice.text.as_str().into(),
+        opening: advice.opening.clone(),
+        has_failed: *has_failed,
+    }))
+}
+
+fn used(RequestContext { plugin, progress, .. }: &RequestContext) -> Event {
+    let observed = || progress.observed.iter();
+    let most = |count: fn(&Observation) -> u64| observed().map(count).max().unwrap_or_default();
+    Event::Used(Box::new(Used {
+        plugin: plugin.name.to_string(),
+        memory: progress.peak_memory,
+        processes: most(|observation| observation.processes),
+        output: most(|observation| observation.output),
+        lost: observed().map(|observation| observation.lost).sum(),
+        read: plugin.sandbox.read.iter().map(|path| path.as_str().into()).collect(),
+        ports: match &progress.network {
+            Network::Any => None,
+            Network::None => Some(Vec::new()),
+            Network::Ports(ports) => Some(ports.clone()),
+        },
+    }))
+}

@@ -1,0 +1,46 @@
+//! `render --observe`: reports what the sandbox refused, and prints the keys of a
+//! definition that follow.
+
+use super::{
+    LocalError,
+    asked::Asked,
+    findings::Verdict,
+    proposal::Proposal,
+    report::Report,
+    show,
+    target::{Observation, Target, choose},
+};
+use crate::{
+    config::{Application, OutputFormat},
+    grpc::ClientError,
+    plural::plural,
+};
+
+/// Renders the application in the same sandbox as always while its processes are
+/// observed, and prints `spec.sandbox` and `spec.limits` for it.
+pub async fn observe(options: &Application, format: OutputFormat) -> Result<(), LocalError> {
+    let mut report = Report::new();
+    let Asked { plugin, parcel, .. } = &Asked::new(options, &report)?;
+    let plugin = plugin.as_deref();
+    let target = Target::open((options, Observation::On), plugin, &mut report).await?;
+    let rendered = target.with(&mut report, async |sockets| {
+        let (name, mut client) = choose(plugin, sockets, parcel).await?;
+        let manifests = client.generate(parcel).await;
+        Ok((name, manifests))
+    });
+    let (name, manifests) = rendered.await?;
+    let verdict = if manifests.is_ok() { Verdict::Rendered } else { Verdict::Failed };
+    let result = manifests.map(|manifests| {
+        let count = plural(manifests.len(), "manifest");
+        report.step("rendered", &format!("{count} by plugin {name}"));
+    });
+    let proposal = Proposal::new(report.findings.of(&name), (name, verdict));
+    for line in proposal.refusals() {
+        report.step("refused", &line);
+    }
+    for line in proposal.remarks() {
+        report.warn(&line);
+    }
+    show::print(&proposal.show(format)?)?;
+    result.map_err(ClientError::into)
+}

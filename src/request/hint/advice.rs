@@ -1,0 +1,90 @@
+//! Advice about an access that the sandbox refused.
+
+use std::path::Path;
+
+use cmp_sandbox::{Attempt, Bounds, Refusal};
+use serde::{Deserialize, Serialize};
+
+use super::{denial::Denial, reach::Reach};
+
+/// The key of a definition that opens something.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Opening {
+    /// This path in `spec.sandbox.read`.
+    Read(String),
+    /// This port in `spec.sandbox.network`.
+    Port(u16),
+    /// `any` as `spec.sandbox.network`.
+    AnyPort,
+}
+
+/// A sentence, and the key that opens what it is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Advice {
+    /// The sentence.
+    pub text: String,
+    /// The key; `None` if no key should be set.
+    pub opening: Option<Opening>,
+}
+
+impl Advice {
+    pub(super) fn by(opening: Opening, text: String) -> Self {
+        Self { text, opening: Some(opening) }
+    }
+
+    pub(super) fn only(text: impl Into<String>) -> Self {
+        Self { text: text.into(), opening: None }
+    }
+}
+
+impl Reach {
+    /// The advice about an observed refusal; `None` if the sandbox has no part in it.
+    /// This accesses the path.
+    pub(in crate::request) fn advise(&self, bounds: &Bounds, refusal: &Refusal) -> Option<Advice> {
+        match &refusal.attempt {
+            Attempt::Connect(port) => {
+                let denial = Denial::Connect { port: Some(*port), is_certain: true };
+                self.port(&bounds.network, &denial)
+            }
+            Attempt::Listen(_) => self.port(&bounds.network, &Denial::Listen),
+            Attempt::Internet => Some(Advice::only(
+                "it has no network: name its TCP ports in spec.sandbox.network, for example 443",
+            )),
+            Attempt::UnixSocket => Some(Advice::only(
+                "requests have no Unix sockets without UIDs of their own: --isolation uid or \
+                 namespaces has them",
+            )),
+            Attempt::SocketFile(path) => self.path(bounds, &Denial::Socket(path.clone())),
+            Attempt::Read(path) | Attempt::Execute(path) if refusal.is_absence() => {
+                self.hidden(bounds, path)
+            }
+            Attempt::Execute(path) if self.is_own(path) => Some(Advice::only(
+                "files of the repository are not executable: set spec.preserveFileMode, or name \
+                 the interpreter",
+            )),
+            Attempt::Read(path) | Attempt::Write(path) if self.is_own(path) => {
+                Some(Advice::only(format!("the sandbox closes `{path}`, and no key opens it")))
+            }
+            Attempt::Write(path) => self.path(bounds, &Denial::Write(path.clone())),
+            Attempt::Read(path) | Attempt::Execute(path) if refusal.is_write_protected() => {
+                self.path(bounds, &Denial::Write(path.clone()))
+            }
+            Attempt::Read(path) | Attempt::Execute(path) => {
+                self.path(bounds, &Denial::Path(path.clone()))
+            }
+        }
+    }
+
+    /// The advice about a file that is missing in the sandbox, if it exists outside.
+    fn hidden(&self, bounds: &Bounds, path: &str) -> Option<Advice> {
+        let exists = self.readable.as_ref().is_some_and(|readable| readable.sees(Path::new(path)));
+        let absent = || self.path(bounds, &Denial::Absent(path.to_owned()));
+        let closed = || self.path(bounds, &Denial::Path(path.to_owned()));
+        if exists { absent().or_else(closed) } else { None }
+    }
+
+    fn is_own(&self, path: &str) -> bool {
+        self.readable.as_ref().is_some_and(|readable| readable.is_own(Path::new(path)))
+    }
+}

@@ -1,0 +1,222 @@
+//! `render --observe`: refusals of real programs, and the keys that follow.
+
+use std::{
+    fs,
+    net::TcpListener,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use rustix::process::geteuid;
+use serde_json::{Value, json};
+
+use crate::{
+    sandbox_settings::bench::{Bench, Rendered, tiers},
+    skip::skip,
+};
+
+/// A plugin that tries something, and a file that no key opens yet.
+struct Trial {
+    bench: Bench,
+    file: PathBuf,
+}
+
+impl Trial {
+    /// `FILE` stands for the file in the script.
+    fn new(script: &str) -> Self {
+        let bench = Bench::new("", "true");
+        let file = bench.path("data/file");
+        fs::create_dir(bench.path("data")).unwrap();
+        fs::write(&file, "told").unwrap();
+        let trial = Self { bench, file };
+        trial.define("", script);
+        trial
+    }
+
+    fn define(&self, spec: &str, script: &str) {
+        self.bench.add("tried", spec, &script.replace("FILE", self.file()));
+    }
+
+    fn file(&self) -> &str {
+        self.file.to_str().unwrap()
+    }
+
+    fn observe(&self, tier: &str, arguments: &[&str]) -> (Value, Rendered) {
+        let rendered = self.bench.render(tier, &[&["--observe"], arguments].concat());
+        let found = serde_json::from_str(&rendered.stdout);
+        (found.unwrap_or_else(|_| panic!("{tier}: {}", rendered.stderr)), rendered)
+    }
+}
+
+/// The tiers that refuse something here.
+fn closing() -> Vec<&'static str> {
+    let closing: Vec<_> = tiers().into_iter().filter(|tier| *tier != "none").collect();
+    if closing.is_empty() {
+        skip("needs a tier of isolation");
+    }
+    closing
+}
+
+fn keys(found: &Value) -> String {
+    ["sandbox", "limits"]
+        .into_iter()
+        .filter_map(|section| Some(format!("  {section}: {}\n", found["spec"].get(section)?)))
+        .collect()
+}
+
+#[test]
+fn the_printed_keys_make_a_plugin_that_failed_succeed() {
+    if !Path::new("/bin/bash").exists() {
+        return skip("needs bash, which can connect");
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let script = format!(
+        "set -e; cat FILE >/dev/null; bash -c 'exec 3<>/dev/tcp/127.0.0.1/{port}'; echo 'kind: A'"
+    );
+    for tier in closing() {
+        let trial = Trial::new(&script);
+        let (found, rendered) = trial.observe(tier, &[]);
+        assert_eq!(found["spec"], json!({"sandbox": {"read": [trial.file()]}}), "{tier}");
+        assert_eq!(rendered.code, Some(5), "{tier}: {}", rendered.stderr);
+        assert!(rendered.stderr.contains("run this again"), "{tier}: {}", rendered.stderr);
+        let first = keys(&found);
+        trial.define(&first, &script);
+        let (found, _) = trial.observe(tier, &[]);
+        let ports = found["spec"]["sandbox"]["network"].as_array().unwrap();
+        assert!(ports.contains(&port.into()) && ports.contains(&443.into()), "{tier}: {ports:?}");
+        let network = format!("{}    network: {}\n", yaml_block(&first), json!(ports));
+        trial.define(&network, &script);
+        let (found, rendered) = trial.observe(tier, &[]);
+        assert_eq!(rendered.code, Some(0), "{tier}: {}", rendered.stderr);
+        assert_eq!(found["spec"].get("sandbox"), None, "{tier}: {found}");
+        let all = format!("{network}{}", keys(&found));
+        trial.define(&all, &script);
+        let rendered = trial.bench.render(tier, &[]);
+        assert_eq!(rendered.code, Some(0), "{tier}: {all}: {}", rendered.stderr);
+    }
+}
+
+/// The keys of `spec.sandbox` as a block, to which another key can be added.
+fn yaml_block(flow: &str) -> String {
+    let sandbox = flow.trim().strip_prefix("sandbox: ").unwrap();
+    let sandbox: Value = serde_json::from_str(sandbox).unwrap();
+    format!("  sandbox:\n    read: {}\n", sandbox["read"])
+}
+
+#[test]
+fn the_usage_of_a_run_becomes_limits() {
+    for tier in closing() {
+        let trial = Trial::new("echo 'kind: A'; sleep 0.1 & sleep 0.1 & wait");
+        let (found, rendered) = trial.observe(tier, &[]);
+        assert_eq!(rendered.code, Some(0), "{tier}: {}", rendered.stderr);
+        let limits = &found["spec"]["limits"];
+        assert_eq!(limits["processes"], 32, "{tier}: {found}");
+        assert_eq!(limits["output"], "1Mi", "{tier}: {found}");
+        assert_eq!(limits["memory"], "64Mi", "{tier}: {found}");
+        assert_eq!(found["used"]["processes"], 3, "{tier}: {found}");
+    }
+}
+
+#[test]
+fn yaml_can_be_pasted_and_notes_what_no_process_failed_for() {
+    for tier in closing() {
+        let script = "if { read x < FILE; } 2>/dev/null; then :; fi; cat FILE FILE2 || true; \
+                      echo 'kind: A'";
+        let trial = Trial::new(script);
+        fs::write(trial.bench.path("data/file2"), "told").unwrap();
+        let script = script.replace("FILE2", trial.bench.path("data/file2").to_str().unwrap());
+        trial.define("", &script.replace("cat FILE ", "cat "));
+        let rendered = trial.bench.render_as("yaml", tier, &["--observe"]);
+        assert_eq!(rendered.code, Some(0), "{tier}: {}", rendered.stderr);
+        let found: Value = serde_yaml::from_str(&rendered.stdout).unwrap();
+        let needed = &found["spec"]["sandbox"]["read"];
+        assert_eq!(*needed, json!([trial.bench.path("data/file2")]), "{tier}");
+        let comment = format!("\n#     - {}\n", trial.file());
+        assert!(rendered.stdout.contains(&comment), "{tier}: {}", rendered.stdout);
+    }
+}
+
+#[test]
+fn a_path_that_no_plugin_may_read_is_named_and_not_proposed() {
+    for tier in closing() {
+        let trial = Trial::new("cat /proc/1/environ; touch /usr/cmp-observed; exit 1");
+        let (found, rendered) = trial.observe(tier, &[]);
+        assert_eq!(found["spec"], json!({}), "{tier}: {found}");
+        for told in ["/proc/1/environ`, and no key opens it", "write-protects `/usr/cmp-observed`"]
+        {
+            assert!(rendered.stderr.contains(told), "{tier}: {}", rendered.stderr);
+        }
+    }
+}
+
+#[test]
+fn a_path_that_does_not_exist_is_not_proposed() {
+    for tier in closing() {
+        let trial = Trial::new("cat FILE.missing; exit 1");
+        let (found, _) = trial.observe(tier, &[]);
+        assert_eq!(found["spec"], json!({}), "{tier}: {found}");
+    }
+}
+
+#[test]
+fn the_search_for_a_program_is_no_refusal() {
+    if !geteuid().is_root() {
+        return skip("needs root, for a directory that requests cannot enter");
+    }
+    for tier in closing() {
+        let mut trial = Trial::new("cat /dev/null; echo 'kind: A'");
+        let closed = trial.bench.path("closed");
+        fs::create_dir(&closed).unwrap();
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
+        let search = format!("{}:/usr/bin:/bin", closed.display());
+        trial.bench = trial.bench.with("PATH", &search);
+        let (found, rendered) = trial.observe(tier, &[]);
+        assert_eq!(rendered.code, Some(0), "{tier}: {}", rendered.stderr);
+        assert_eq!([&found["needed"], &found["tried"]], [&json!([]); 2], "{tier}: {found}");
+    }
+}
+
+#[test]
+fn refusals_are_told_if_the_command_never_ends() {
+    for tier in closing() {
+        let trial = Trial::new("cat FILE; sleep 600");
+        let (found, rendered) = trial.observe(tier, &["--timeout", "3s"]);
+        assert_eq!(found["spec"]["sandbox"]["read"], json!([trial.file()]), "{tier}: {found}");
+        assert_eq!(rendered.code, Some(6), "{tier}: {}", rendered.stderr);
+    }
+}
+
+#[test]
+fn a_command_ends_as_without_an_observer() {
+    for tier in tiers() {
+        for (script, error) in [
+            ("exit 7", "exit status 7"),
+            ("kill -TERM $$", "signal: terminated"),
+            ("(exit 3) & wait; exit 9", "exit status 9"),
+            ("exec /no/such", "exit status 127"),
+        ] {
+            let trial = Trial::new(script);
+            let (_, rendered) = trial.observe(tier, &[]);
+            assert!(rendered.stderr.contains(error), "{tier}: {script}: {}", rendered.stderr);
+        }
+    }
+}
+
+#[test]
+fn a_secret_never_becomes_part_of_the_report() {
+    for tier in closing() {
+        let trial = Trial::new("cat FILE; exit 1");
+        let (found, rendered) = trial.observe(tier, &[]);
+        assert!(!found.to_string().contains("told"), "{tier}: {found}");
+        assert!(!rendered.stderr.contains("told"), "{tier}: {}", rendered.stderr);
+    }
+}
+
+#[test]
+fn serve_does_not_observe() {
+    let mut serve = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
+    let output = serve.args(["serve", "--observe"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+}
