@@ -16,6 +16,8 @@ mod channel;
 mod reader;
 mod text;
 
+use std::collections::BTreeSet;
+
 use cmp_sandbox::{Shortfall, Tier};
 use serde::{Deserialize, Serialize};
 
@@ -147,6 +149,12 @@ pub struct Used {
     pub read: Vec<Text>,
     /// TCP ports that the plugin may connect to; `None` for any.
     pub ports: Option<Vec<u16>>,
+    /// TCP ports that its commands connected to.
+    pub connected: BTreeSet<u16>,
+    /// Its commands created internet sockets.
+    pub is_online: bool,
+    /// Variables of tools for the caches that its commands filled in their HOME.
+    pub caches: BTreeSet<String>,
 }
 
 /// Output stream of a command.

@@ -49,5 +49,8 @@ fn used(RequestContext { plugin, progress, .. }: &RequestContext) -> Event {
             Network::None => Some(Vec::new()),
             Network::Ports(ports) => Some(ports.clone()),
         },
+        connected: observed().flat_map(|observation| observation.ports.clone()).collect(),
+        is_online: observed().any(|observation| observation.is_online),
+        caches: observed().flat_map(|observation| observation.caches.clone()).collect(),
     }))
 }

@@ -72,6 +72,9 @@ fn larger(one: Used, other: &Used) -> Used {
         processes: one.processes.max(other.processes),
         output: one.output.max(other.output),
         lost: one.lost + other.lost,
+        connected: one.connected.union(&other.connected).copied().collect(),
+        is_online: one.is_online || other.is_online,
+        caches: one.caches.union(&other.caches).cloned().collect(),
         ..one
     }
 }

@@ -1,6 +1,8 @@
 //! `render --observe`: reports what the sandbox refused, and prints the keys of a
 //! definition that follow.
 
+use std::time::Duration;
+
 use super::{
     LocalError,
     asked::Asked,
@@ -16,11 +18,17 @@ use crate::{
     plural::plural,
 };
 
+/// Time to report after the time limit of a command. The observations of a request that
+/// its client cancels would be lost.
+const SPARE: Duration = Duration::from_secs(30);
+
 /// Renders the application in the same sandbox as always while its processes are
 /// observed, and prints `spec.sandbox` and `spec.limits` for it.
 pub async fn observe(options: &Application, format: OutputFormat) -> Result<(), LocalError> {
     let mut report = Report::new();
-    let Asked { plugin, parcel, .. } = &Asked::new(options, &report)?;
+    let mut asked = Asked::new(options, &report)?;
+    asked.parcel.timeout += SPARE;
+    let Asked { plugin, parcel, .. } = &asked;
     let plugin = plugin.as_deref();
     let target = Target::open((options, Observation::On), plugin, &mut report).await?;
     let rendered = target.with(&mut report, async |sockets| {

@@ -81,6 +81,7 @@ impl Private {
         report: &mut Report,
     ) -> Result<Self, NotPrivate> {
         let isolation = options.isolation;
+        let timeout = format!("{}ms", options.timeout.0.as_millis());
         let directory = TempDir::with_prefix("cmp-supervisor-")?;
         // The UIDs of requests must be able to enter it.
         fs::set_permissions(directory.path(), Permissions::from_mode(0o711))?;
@@ -104,7 +105,7 @@ impl Private {
             command.arg("--read").arg(script);
         }
         if observation == Observation::On {
-            command.arg("--observe");
+            command.arg("--observe").arg("--exec-timeout").arg(timeout);
         }
         if isolation.0 == Some(Tier::None) {
             command.arg("--accept-no-isolation");

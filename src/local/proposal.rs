@@ -132,24 +132,31 @@ impl Proposal {
             let optional = document(&json!({"spec": {"sandbox": sandbox}}));
             text.extend(optional.lines().flat_map(|line| ["# ", line, "\n"]));
         }
+        text.push_str(&self.caches());
         Ok(text)
     }
 
     fn spec(&self) -> Map<String, Value> {
         let mut spec = Map::new();
-        spec.extend(self.sandbox(&self.needed).map(|keys| ("sandbox".to_owned(), keys)));
+        let mut sandbox = self.sandbox(&self.needed).unwrap_or_default();
+        if !sandbox.contains_key("network") {
+            sandbox.extend(self.least_network().map(|ports| ("network".to_owned(), ports)));
+        }
+        if !sandbox.is_empty() {
+            spec.insert("sandbox".to_owned(), Value::Object(sandbox));
+        }
         spec.extend(self.limits().map(|keys| ("limits".to_owned(), keys)));
         spec
     }
 
     /// `spec.sandbox` with the paths and ports that the plugin has already, so that the
     /// lists can replace its own; `None` if nothing is missing.
-    fn sandbox(&self, refused: &[Refused]) -> Option<Value> {
+    fn sandbox(&self, refused: &[Refused]) -> Option<Map<String, Value>> {
         let openings = openings(refused);
         let mut keys = Map::new();
         keys.extend(self.read(&openings).map(|paths| ("read".to_owned(), paths)));
         keys.extend(self.network(&openings).map(|ports| ("network".to_owned(), ports)));
-        (!keys.is_empty()).then_some(Value::Object(keys))
+        (!keys.is_empty()).then_some(keys)
     }
 
     /// The paths to read. A path below another one is left out.
@@ -179,6 +186,36 @@ impl Proposal {
         }
         let own = self.used.as_ref().and_then(|used| used.ports.clone()).unwrap_or_default();
         Some(missing.into_iter().chain(own).collect::<BTreeSet<u16>>().into_iter().collect())
+    }
+
+    /// The ports that a complete run used, if the plugin may connect to more.
+    fn least_network(&self) -> Option<Value> {
+        let used = self.used.as_ref().filter(|_| self.verdict == Verdict::Rendered)?;
+        let own = used.ports.as_ref().map(|ports| ports.iter().copied().collect());
+        if !used.is_online {
+            return (own != Some(BTreeSet::new())).then(|| "none".into());
+        }
+        let is_less = !used.connected.is_empty() && own.as_ref() != Some(&used.connected);
+        is_less.then(|| used.connected.iter().copied().collect())
+    }
+
+    /// A comment with caches that would keep downloads.
+    fn caches(&self) -> String {
+        let Some(used) = self.used.as_ref().filter(|used| !used.connected.is_empty()) else {
+            return String::new();
+        };
+        let entry = |variable: &String| {
+            let name = variable.to_lowercase().replace('_', "-");
+            format!("#     - {{name: {name}, env: {variable}}}\n")
+        };
+        let entries: String = used.caches.iter().map(entry).collect();
+        if entries.is_empty() {
+            return entries;
+        }
+        format!(
+            "# It downloads for each request. A cache keeps that; read about its risk in \
+             docs/caches.md:\n# spec:\n#   sandbox:\n#     caches:\n{entries}"
+        )
     }
 
     /// `spec.limits`, if the run was complete.

@@ -1,5 +1,7 @@
 //! The observations of a request's commands, with advice.
 
+use std::collections::BTreeSet;
+
 use cmp_sandbox::{Attempt, Bounds, Output, Refusal};
 
 use super::{
@@ -16,6 +18,12 @@ pub struct Observation {
     pub sightings: Vec<Sighting>,
     /// Most processes and threads at a time.
     pub processes: u64,
+    /// TCP ports that it connected to.
+    pub ports: BTreeSet<u16>,
+    /// It created internet sockets.
+    pub is_online: bool,
+    /// Variables of tools for the caches that it filled in its HOME.
+    pub caches: BTreeSet<String>,
     /// Bytes of its standard output.
     pub output: u64,
     /// Refusals and processes that were not observed.
@@ -55,6 +63,9 @@ impl Observation {
             phase,
             sightings: observed.refusals.iter().filter_map(sighting).collect(),
             processes: observed.processes,
+            ports: observed.ports.clone(),
+            is_online: observed.is_online,
+            caches: observed.caches.clone(),
             output: output.stdout.len() as u64,
             lost: observed.lost,
         })

@@ -90,8 +90,10 @@ fn the_printed_keys_make_a_plugin_that_failed_succeed() {
         trial.define(&network, &script);
         let (found, rendered) = trial.observe(tier, &[]);
         assert_eq!(rendered.code, Some(0), "{tier}: {}", rendered.stderr);
-        assert_eq!(found["spec"].get("sandbox"), None, "{tier}: {found}");
-        let all = format!("{network}{}", keys(&found));
+        assert_eq!(found["spec"]["sandbox"], json!({"network": [port]}), "{tier}: {found}");
+        let limits = &found["spec"]["limits"];
+        let least = format!("{}    network: [{port}]\n", yaml_block(&first));
+        let all = format!("{least}  limits: {limits}\n");
         trial.define(&all, &script);
         let rendered = trial.bench.render(tier, &[]);
         assert_eq!(rendered.code, Some(0), "{tier}: {all}: {}", rendered.stderr);
@@ -116,6 +118,40 @@ fn the_usage_of_a_run_becomes_limits() {
         assert_eq!(limits["output"], "1Mi", "{tier}: {found}");
         assert_eq!(limits["memory"], "64Mi", "{tier}: {found}");
         assert_eq!(found["used"]["processes"], 3, "{tier}: {found}");
+    }
+}
+
+#[test]
+fn a_plugin_that_uses_no_network_needs_none() {
+    for tier in closing() {
+        let trial = Trial::new("echo 'kind: A'");
+        let (found, rendered) = trial.observe(tier, &[]);
+        assert_eq!(rendered.code, Some(0), "{tier}: {}", rendered.stderr);
+        assert_eq!(found["spec"]["sandbox"], json!({"network": "none"}), "{tier}");
+        trial.define(&keys(&found), "echo 'kind: A'");
+        let (found, rendered) = trial.observe(tier, &[]);
+        assert_eq!(rendered.code, Some(0), "{tier}: {}", rendered.stderr);
+        assert_eq!(found["spec"].get("sandbox"), None, "{tier}: {found}");
+    }
+}
+
+#[test]
+fn a_cache_is_proposed_for_downloads() {
+    if !Path::new("/bin/bash").exists() {
+        return skip("needs bash, which can connect");
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let script = format!(
+        "mkdir -p $HELM_CACHE_HOME; bash -c 'exec 3<>/dev/tcp/127.0.0.1/{port}'; echo 'kind: A'"
+    );
+    for tier in closing() {
+        let trial = Trial::new("true");
+        trial.define(&format!("  sandbox: {{network: [{port}]}}"), &script);
+        let rendered = trial.bench.render_as("yaml", tier, &["--observe"]);
+        assert_eq!(rendered.code, Some(0), "{tier}: {}", rendered.stderr);
+        let entry = "- {name: helm-cache-home, env: HELM_CACHE_HOME}";
+        assert!(rendered.stdout.contains(entry), "{tier}: {}", rendered.stdout);
     }
 }
 
@@ -182,7 +218,7 @@ fn the_search_for_a_program_is_no_refusal() {
 fn refusals_are_told_if_the_command_never_ends() {
     for tier in closing() {
         let trial = Trial::new("cat FILE; sleep 600");
-        let (found, rendered) = trial.observe(tier, &["--timeout", "3s"]);
+        let (found, rendered) = trial.observe(tier, &["--timeout", "5s"]);
         assert_eq!(found["spec"]["sandbox"]["read"], json!([trial.file()]), "{tier}: {found}");
         assert_eq!(rendered.code, Some(6), "{tier}: {}", rendered.stderr);
     }

@@ -2,11 +2,19 @@
 
 #![expect(clippy::too_many_arguments, reason = "of the code that prost derives")]
 
+use std::collections::BTreeSet;
+
 use nix::errno::Errno;
 use prost::{Message, Oneof};
 
 /// Most refusals of a command that are kept. Programs rarely meet more than ten.
 pub(crate) const MAX_REFUSALS: usize = 256;
+
+/// Most ports that are reported as used.
+const MAX_PORTS: usize = 64;
+
+/// Most caches that are reported as used. Fewer are known.
+const MAX_CACHES: usize = 32;
 
 /// Longest path of a refusal in bytes.
 pub(crate) const MAX_PATH: usize = 1024;
@@ -52,6 +60,12 @@ pub struct Observed {
     pub refusals: Vec<Refusal>,
     /// Most processes and threads at a time; 0 if nothing was observed.
     pub processes: u64,
+    /// TCP ports that it connected to.
+    pub ports: BTreeSet<u16>,
+    /// It created internet sockets.
+    pub is_online: bool,
+    /// Variables of tools for the caches that it filled in its HOME.
+    pub caches: BTreeSet<String>,
     /// Refusals that were not kept, and processes that were not observed.
     pub lost: u64,
 }
@@ -59,7 +73,7 @@ pub struct Observed {
 /// News about an observed command.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct News {
-    #[prost(oneof = "NewsKind", tags = "1, 2, 3")]
+    #[prost(oneof = "NewsKind", tags = "1, 2, 3, 4, 5, 6")]
     pub(crate) what: Option<NewsKind>,
 }
 
@@ -75,6 +89,15 @@ pub(crate) enum NewsKind {
     /// does not matter.
     #[prost(string, tag = "3")]
     Found(String),
+    /// It connects to this TCP port.
+    #[prost(uint32, tag = "4")]
+    Connects(u32),
+    /// It has created an internet socket.
+    #[prost(bool, tag = "5")]
+    IsOnline(bool),
+    /// It fills the cache of this variable in its HOME.
+    #[prost(string, tag = "6")]
+    Caches(String),
 }
 
 /// Numbers of a command.
@@ -127,7 +150,14 @@ impl Observed {
             Some(NewsKind::Found(name)) => {
                 self.refusals.retain(|refusal| !refusal.attempt.looks_for(&name));
             }
-            None => {}
+            Some(NewsKind::Connects(port)) if self.ports.len() < MAX_PORTS => {
+                self.ports.extend(u16::try_from(port));
+            }
+            Some(NewsKind::IsOnline(is_online)) => self.is_online = is_online,
+            Some(NewsKind::Caches(variable)) if self.caches.len() < MAX_CACHES => {
+                self.caches.insert(variable);
+            }
+            Some(NewsKind::Connects(_) | NewsKind::Caches(_)) | None => {}
         }
     }
 

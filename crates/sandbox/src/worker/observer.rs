@@ -10,6 +10,7 @@ mod calls;
 mod notes;
 mod registers;
 mod tracee;
+mod used;
 
 use std::{collections::HashMap, io};
 
@@ -169,9 +170,8 @@ impl Observer<'_, '_> {
             Place::Inside(call, _) => call,
         };
         *place = Place::Outside;
-        let refused = call.and_then(|call| Some((call, Registers::read(pid)?.error()?)));
-        if let Some((call, errno)) = refused {
-            self.notes.refused(Tracee(pid), (call, errno), self.job);
+        if let Some((call, end)) = call.and_then(|call| Some((call, Registers::read(pid)?))) {
+            self.notes.ended(Tracee(pid), (call, end), self.job);
         }
     }
 }

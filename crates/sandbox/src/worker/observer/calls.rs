@@ -9,12 +9,12 @@ use super::registers::Registers;
 pub(super) enum Call {
     /// A path.
     Path { at: Place, access: Access },
-    /// connect(2), with the address and its length.
-    Connect { address: u64, length: u64 },
+    /// connect(2), with the socket, the address and its length.
+    Connect { socket: i32, address: u64, length: u64 },
     /// bind(2).
     Bind { address: u64, length: u64 },
-    /// socket(2), with the family.
-    Socket { family: i32 },
+    /// socket(2), with the family and the type.
+    Socket { family: i32, kind: i32 },
 }
 
 /// The place of a path.
@@ -47,9 +47,11 @@ impl Call {
         let [first, second, third, _] = registers.arguments;
         let number = libc::c_long::try_from(registers.number).ok()?;
         match number {
-            libc::SYS_connect => Some(Self::Connect { address: second, length: third }),
+            libc::SYS_connect => {
+                Some(Self::Connect { socket: int(first), address: second, length: third })
+            }
             libc::SYS_bind => Some(Self::Bind { address: second, length: third }),
-            libc::SYS_socket => Some(Self::Socket { family: int(first) }),
+            libc::SYS_socket => Some(Self::Socket { family: int(first), kind: int(second) }),
             _ => {
                 let (positions, access) = path_call(number, registers)?;
                 Some(Self::Path { at: Place::of(positions, registers)?, access })

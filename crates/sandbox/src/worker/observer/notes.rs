@@ -10,7 +10,9 @@ use nix::{errno::Errno, libc, unistd::Pid};
 use super::{
     address::Address,
     calls::{Access, Call},
+    registers::Registers,
     tracee::Tracee,
+    used::Used,
 };
 use crate::{
     kernel::policy::{Policy, mount_points},
@@ -86,6 +88,7 @@ pub(super) struct Notes {
     found: BTreeSet<String>,
     /// Indexes of the refusals of each process.
     of_process: BTreeMap<Pid, BTreeSet<usize>>,
+    used: Used,
     totals: Totals,
 }
 
@@ -93,7 +96,8 @@ impl Notes {
     pub(super) fn new(sights: Sights) -> Self {
         let totals = Totals::default();
         let (known, found, of_process) = (Vec::new(), BTreeSet::new(), BTreeMap::new());
-        Self { sights, known, found, of_process, totals }
+        let used = Used::new(&sights.workspace);
+        Self { sights, known, found, of_process, used, totals }
     }
 
     /// Something is not observed or not kept.
@@ -124,13 +128,28 @@ impl Notes {
         self.found.insert(name);
     }
 
-    /// A call has failed.
-    pub(super) fn refused(
+    /// A call has ended.
+    pub(super) fn ended(
         &mut self,
         tracee: Tracee,
-        (call, errno): (Call, Errno),
+        (call, end): (Call, Registers),
         job: &mut Job<'_>,
     ) {
+        match end.error() {
+            Some(errno) if REFUSED.contains(&errno) || errno == Errno::ENOENT => {
+                self.refused(tracee, (call, errno), job);
+            }
+            // A connection that fails, or is not complete yet, needs its port too.
+            _ => {
+                if let Some(what) = self.used.by(tracee, (call, end)) {
+                    job.answer(news(what));
+                }
+            }
+        }
+    }
+
+    /// A call has failed.
+    fn refused(&mut self, tracee: Tracee, (call, errno): (Call, Errno), job: &mut Job<'_>) {
         let Some(attempt) = self.attempt(tracee, call, errno) else { return };
         if self.found.iter().any(|name| attempt.looks_for(name)) {
             return;
@@ -185,7 +204,7 @@ impl Notes {
         }
         match call {
             Call::Path { .. } => None,
-            Call::Connect { address, length } => {
+            Call::Connect { address, length, .. } => {
                 Some(match Address::read(tracee, address, length)? {
                     Address::Port(port) => Attempt::Connect(port),
                     Address::File(path) => Attempt::SocketFile(path),
@@ -198,8 +217,8 @@ impl Notes {
                     (!is_own).then_some(Attempt::SocketFile(path))
                 }
             },
-            Call::Socket { family: libc::AF_INET | libc::AF_INET6 } => Some(Attempt::Internet),
-            Call::Socket { family } => (family == libc::AF_UNIX).then_some(Attempt::UnixSocket),
+            Call::Socket { family: libc::AF_INET | libc::AF_INET6, .. } => Some(Attempt::Internet),
+            Call::Socket { family, .. } => (family == libc::AF_UNIX).then_some(Attempt::UnixSocket),
         }
     }
 

@@ -39,6 +39,11 @@ impl Registers {
         })
     }
 
+    /// The descriptor that a call has returned.
+    pub(super) fn descriptor(self) -> Option<i32> {
+        i32::try_from(self.result).ok().filter(|descriptor| *descriptor >= 0)
+    }
+
     /// The error of a call that has ended.
     pub(super) fn error(self) -> Option<Errno> {
         let is_error = (-MAX_ERRNO..0).contains(&self.result);
