@@ -5,6 +5,7 @@ pub(crate) mod node;
 mod payload;
 pub(crate) mod pod;
 pub(crate) mod report;
+pub(crate) mod restricted;
 pub(crate) mod server;
 pub(crate) mod system;
 pub(crate) mod victim;

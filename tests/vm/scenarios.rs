@@ -87,4 +87,14 @@ pub(crate) const ALL: &[Scenario] = &[
     scenario("large_repositories_are_answered", NODE, node::large_repositories_are_answered),
     scenario("idle_connections_stop_no_probe", NODE, node::idle_connections_stop_no_probe),
     scenario("a_changed_definition_is_served", NODE, node::a_changed_definition_is_served),
+    scenario(
+        "a_pod_without_rights_is_restarted_after_lack_of_memory",
+        NODE,
+        node::a_pod_without_rights_is_restarted_after_lack_of_memory,
+    ),
+    scenario(
+        "the_api_server_accepts_every_overlay",
+        NODE,
+        node::the_api_server_accepts_every_overlay,
+    ),
 ];

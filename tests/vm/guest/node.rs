@@ -19,6 +19,9 @@ pub(crate) const TAG: &str = "local/cmp:1";
 pub(crate) const PAUSE_TAG: &str = "local/pause:1";
 pub(crate) const PRODUCT: &str = "/cmp-supervisor";
 
+/// Directory with the components and overlays of `deploy`.
+pub(crate) const KUSTOMIZE: &str = "/opt/kustomize";
+
 /// Limit of processes that the kubelet sets for each Pod.
 const POD_PIDS: u64 = 512;
 
@@ -54,7 +57,7 @@ version = 2
 
 /// The arguments of the API server; there are no certificates of clients and no
 /// accounts of services.
-const API: [&str; 22] = [
+const API: [&str; 24] = [
     "--etcd-servers",
     "http://127.0.0.1:2379",
     "--cert-dir",
@@ -77,6 +80,9 @@ const API: [&str; 22] = [
     ADDRESS,
     "--bind-address",
     "127.0.0.1",
+    // On by default since 1.35.
+    "--feature-gates",
+    "ImageVolume=true",
 ];
 
 /// Starts the node and waits until its parts answer.
@@ -125,7 +131,7 @@ pub(super) fn start() {
 }
 
 /// Runs `kubectl` with this input.
-pub(super) fn kubectl(arguments: &[&str], input: &str) -> Result<String, String> {
+pub(crate) fn kubectl(arguments: &[&str], input: &str) -> Result<String, String> {
     let common = ["--kubeconfig", "/run/node/kubeconfig", "--request-timeout", "30s"];
     run("kubectl", &[&common, arguments].concat(), input)
 }

@@ -61,7 +61,7 @@ impl Pod {
         for input in [plugins("revision: 1"), manifest()] {
             node::kubectl(&["apply", "-f", "-"], &input.to_string()).unwrap();
         }
-        until("the Pod is ready", || status()["ready"] == true);
+        until("the Pod is ready", || status(NAME)["ready"] == true);
         let sockets = below(Path::new("/var/lib/kubelet/pods"), "victim.sock").expect("a socket");
         std::os::unix::fs::symlink(sockets.parent().unwrap(), SOCKETS).unwrap();
         let groups = Path::new("/sys/fs/cgroup/kubepods");
@@ -92,7 +92,7 @@ impl Pod {
     /// killed anything in it, and waits until it is idle.
     #[track_caller]
     pub(crate) fn assert_unharmed(&self) {
-        let status = status();
+        let status = status(NAME);
         assert_eq!(status["restartCount"], 0, "{status:#}\n{}", self.log());
         assert_eq!(status["ready"], true, "{status:#}\n{}", self.log());
         let events = fs::read_to_string(self.cgroup.join("memory.events")).unwrap();
@@ -107,8 +107,7 @@ impl Ask for Pod {
     }
 
     fn log(&self) -> String {
-        let arguments = ["logs", NAME, "-c", "cmp-supervisor", "--tail", "30"];
-        node::kubectl(&arguments, "").unwrap_or_else(|error| error)
+        log(NAME)
     }
 }
 
@@ -123,17 +122,23 @@ pub(crate) fn change(answer: &str) {
 pub(crate) fn until(what: &str, mut is_true: impl FnMut() -> bool) {
     let gives_up = Instant::now() + PATIENCE;
     while !is_true() {
-        let logs = || format!("{:#}\n{}\n{}", status(), events(), node::log("kubelet"));
+        let logs = || format!("{}\n{}", events(), node::log("kubelet"));
         assert!(Instant::now() < gives_up, "waited too long: {what}\n{}", logs());
         thread::sleep(PAUSE);
     }
 }
 
-/// The status of the sidecar.
-fn status() -> Value {
-    let text = node::kubectl(&["get", "pod", NAME, "-o", "json"], "").unwrap_or_default();
+/// The status of a Pod's sidecar.
+pub(crate) fn status(name: &str) -> Value {
+    let text = node::kubectl(&["get", "pod", name, "-o", "json"], "").unwrap_or_default();
     let pod: Value = serde_json::from_str(&text).unwrap_or_default();
     pod["status"]["initContainerStatuses"][0].clone()
+}
+
+/// The end of the log of a Pod's sidecar.
+pub(crate) fn log(name: &str) -> String {
+    let arguments = ["logs", name, "-c", "cmp-supervisor", "--tail", "30"];
+    node::kubectl(&arguments, "").unwrap_or_else(|error| error)
 }
 
 fn events() -> String {
@@ -156,7 +161,7 @@ fn plugins(answer: &str) -> Value {
 }
 
 /// A Pod with the container and the volumes of the shipped patches.
-fn manifest() -> Value {
+pub(crate) fn manifest() -> Value {
     let patches: Vec<Value> = serde_yaml::from_str(MANIFEST).unwrap();
     let [mut sidecar, definitions, work] = <[Value; 3]>::try_from(patches)
         .expect("a container and two volumes")
@@ -196,7 +201,7 @@ fn below(directory: &Path, name: &str) -> Option<PathBuf> {
 
 /// Finds the cgroup that the kubelet lets end as a whole: that of a container with a
 /// memory limit.
-fn grouped(cgroup: &Path) -> Option<PathBuf> {
+pub(crate) fn grouped(cgroup: &Path) -> Option<PathBuf> {
     let read = |file| fs::read_to_string(cgroup.join(file)).unwrap_or_default();
     if read("memory.oom.group").trim() == "1" && read("memory.max").trim() != "max" {
         return Some(cgroup.to_owned());

@@ -78,6 +78,8 @@ impl Parts {
         tree.file("etc/resolv.conf", b"")?;
         let archive = container_image::build(&busybox, &lean(&product))?;
         tree.file(guest::node::IMAGE, &archive)?;
+        let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy");
+        tree.copy_all(&deploy.join("kustomize"), guest::node::KUSTOMIZE)?;
         let disk = scratch.join("disk");
         let made = Command::new("mke2fs")
             .args(["-q", "-t", "ext4", "-m", "0", "-O", "^has_journal", "-d"])
@@ -129,6 +131,16 @@ impl Tree {
     fn copy(&self, from: &Path, to: &str) -> Result<(), String> {
         let copied = fs::copy(from, self.place(to)?);
         copied.map(drop).map_err(|error| format!("{}: {error}", from.display()))
+    }
+
+    /// Copies a directory with everything in it.
+    fn copy_all(&self, from: &Path, to: &str) -> Result<(), String> {
+        for entry in fs::read_dir(from).map_err(text)? {
+            let path = entry.map_err(text)?.path();
+            let to = format!("{to}/{}", name(&path));
+            if path.is_dir() { self.copy_all(&path, &to)? } else { self.copy(&path, &to)? }
+        }
+        Ok(())
     }
 
     /// Copies a program and its libraries.

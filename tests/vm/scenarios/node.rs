@@ -1,10 +1,17 @@
 //! The shipped sidecar on a node of Kubernetes.
 
-use std::{fs, net::TcpStream, path::Path, thread, time::Duration};
+use std::{
+    fs,
+    net::TcpStream,
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
 
 use crate::guest::{
-    node::ADDRESS,
+    node::{self, ADDRESS},
     pod::{change, pod, until},
+    restricted::Restricted,
     system,
     victim::{self, Ask},
 };
@@ -81,4 +88,37 @@ pub(super) fn a_changed_definition_is_served() {
     change("revision: 2");
     until("the change", || pod().ask("victim", 60).is_ok_and(|text| text.contains('2')));
     pod().assert_unharmed();
+}
+
+/// A UID without rights, which no account has, as on `OpenShift`. The other Pod is not
+/// affected by the end of this one.
+pub(super) fn a_pod_without_rights_is_restarted_after_lack_of_memory() {
+    pod();
+    let restricted = Restricted::start();
+    let answers = || restricted.ask("victim", 60).is_ok_and(|text| text.contains("revision"));
+    assert!(answers(), "{}", restricted.log());
+    restricted.exhaust();
+    until("the container is restarted", || Restricted::restarts().0 > 0);
+    assert_eq!(Restricted::restarts().1, "OOMKilled");
+    until("the restarted container answers", answers);
+    pod().assert_unharmed();
+}
+
+/// Kinds that no API server has by itself.
+const CUSTOM: &str = "kind: PodMonitor\n";
+
+pub(super) fn the_api_server_accepts_every_overlay() {
+    pod();
+    node::kubectl(&["create", "namespace", "argocd"], "").unwrap();
+    let overlays = fs::read_dir(Path::new(node::KUSTOMIZE).join("overlays")).unwrap();
+    let overlays: Vec<PathBuf> = overlays.map(|entry| entry.unwrap().path()).collect();
+    assert!(overlays.len() > 4, "{overlays:?}");
+    for overlay in overlays {
+        let built = node::kubectl(&["kustomize", overlay.to_str().unwrap()], "").unwrap();
+        let documents = built.split("---\n").filter(|document| !document.contains(CUSTOM));
+        let documents = documents.collect::<Vec<_>>().join("---\n");
+        let apply = ["apply", "--dry-run=server", "--validate=strict", "-f", "-"];
+        let answer = node::kubectl(&apply, &documents);
+        assert!(answer.is_ok(), "{}: {answer:?}", overlay.display());
+    }
 }
