@@ -3,6 +3,7 @@
 //! Each metric is declared once, as a [`Family`]; [`FAMILIES`] lists all of them.
 //! The page and `docs/metrics.md` follow from the declarations.
 
+mod applications;
 mod family;
 mod grpc;
 mod label;
@@ -27,9 +28,11 @@ use metrics_exporter_prometheus::{
 };
 
 use self::{
-    family::family, plugins::Infos, queue::Queues, requests::BUILD_INFO, tombstone::Tombstones,
+    applications::Applications, family::family, plugins::Infos, queue::Queues,
+    requests::BUILD_INFO, tombstone::Tombstones,
 };
 pub use self::{
+    applications::Cost,
     family::{Family, Kind},
     label::{
         Contained, CpuMode, Dimension, DiscoveryKind, Feature, GRPC_SERVICE, GrpcCode, Kill,
@@ -53,6 +56,7 @@ pub struct Metrics {
     gone: Tombstones,
     infos: Infos,
     queues: Queues,
+    applications: Applications,
     /// `grpc_server_handling_seconds` is wanted.
     has_grpc_times: bool,
 }
@@ -87,6 +91,7 @@ impl Metrics {
             gone: Tombstones::default(),
             infos: Infos::default(),
             queues: Queues::default(),
+            applications: Applications::default(),
             has_grpc_times: false,
         };
         metrics.describe();
@@ -109,7 +114,8 @@ impl Metrics {
     pub fn render(&self) -> String {
         self.read_process();
         let page = page::in_seconds(&self.handle.render(), &FAMILIES);
-        self.gone.hide(page + &self.infos.page(), Instant::now())
+        let now = Instant::now();
+        self.gone.hide(page + &self.infos.page(), now) + &self.applications.page(now)
     }
 
     /// Folds samples into buckets. Call it every few seconds: each sample takes
@@ -126,6 +132,7 @@ impl Metrics {
         let metrics = PluginMetrics { metrics: self.clone(), plugin: plugin.into() };
         metrics.initialise();
         metrics.initialise_grpc();
+        self.applications.begin(&metrics.plugin);
         metrics
     }
 

@@ -17,12 +17,13 @@ pub use self::{
 };
 
 /// All settings of `serve` and of plugin.yaml, in the order of the help.
-pub static ALL: [&Setting; 46] = [
+pub static ALL: [&Setting; 47] = [
     &PLUGINS_DIR,
     &SOCKET_DIR,
     &WORK_DIR,
     &HTTP,
     &STATUS_DETAILS,
+    &METRICS_PER_APPLICATION,
     &ISOLATION,
     &MINIMUM_ISOLATION,
     &ACCEPT_NO_ISOLATION,

@@ -90,6 +90,8 @@ pub struct Serve {
     pub(crate) http: Http,
     #[arg(described = &settings::STATUS_DETAILS)]
     pub(super) status_details: bool,
+    #[arg(count = &settings::METRICS_PER_APPLICATION)]
+    pub(crate) metrics_per_application: u32,
     #[arg(described = &settings::ISOLATION, value_enum)]
     pub(crate) isolation: Isolation,
     #[arg(described = &settings::ACCEPT_NO_ISOLATION)]

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     bundle::{Failed, Keeper},
     event::{self, Event, PhaseTime, TOLD},
-    metrics::{CpuMode, Ended, GrpcCode, Kill, Method, Outcome, Phase, PluginMetrics},
+    metrics::{Cost, CpuMode, Ended, GrpcCode, Kill, Method, Outcome, Phase, PluginMetrics},
     plugin::PluginDefinition,
     recent::{Details, Entry, Recent},
     request::{Deadline, Progress, RequestContext, RequestHeader},
@@ -274,6 +274,10 @@ impl Call {
         }
         for (limit, ratio) in progress.limits_used() {
             metrics.limit_used(*limit, *ratio);
+        }
+        if let Some(name) = &self.application {
+            let cpu = progress.usage.iter().map(|(_, usage)| usage.user + usage.system).sum();
+            metrics.application(name, Cost { cpu, peak_memory: progress.peak_memory });
         }
         let Cause { kill, fault, not_started } = end.cause;
         metrics.grpc_handled(method, end.code, deadline.elapsed());

@@ -244,6 +244,8 @@ values! {
 pub enum Dimension {
     /// A plugin's name.
     Plugin,
+    /// An application's name.
+    Application,
     /// A [`Method`].
     Method,
     /// An [`Outcome`].
@@ -300,6 +302,7 @@ impl Dimension {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Plugin => "plugin",
+            Self::Application => "application",
             Self::Method => "method",
             Self::Outcome => "outcome",
             Self::Phase => "phase",
@@ -352,7 +355,9 @@ impl Dimension {
             Self::GrpcService => vec![GRPC_SERVICE],
             Self::Severity => vec!["error"],
             Self::Isolation => vec!["namespaces", "uid", "landlock", "none"],
-            Self::Plugin | Self::Version | Self::File | Self::Hash => Vec::new(),
+            Self::Plugin | Self::Application | Self::Version | Self::File | Self::Hash => {
+                Vec::new()
+            }
         }
     }
 

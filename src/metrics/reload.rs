@@ -245,6 +245,7 @@ impl Metrics {
     pub fn plugin_gone(&self, plugin: &str) {
         self.plugin_state(plugin, None);
         self.infos.forget(plugin);
+        self.applications.forget(plugin);
         self.gone.add(plugin, Instant::now());
     }
 

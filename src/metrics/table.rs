@@ -1,9 +1,11 @@
 //! The list of all metrics.
 
-use super::{Family, grpc, plugins, process, queue, reload, requests, sandbox, shares};
+use super::{
+    Family, applications, grpc, plugins, process, queue, reload, requests, sandbox, shares,
+};
 
 /// All families, in the order of the docs.
-pub static FAMILIES: [&Family; 62] = [
+pub static FAMILIES: [&Family; 65] = [
     &requests::BUILD_INFO,
     &reload::READY,
     &reload::PLUGINS,
@@ -23,6 +25,9 @@ pub static FAMILIES: [&Family; 62] = [
     &requests::NOT_STARTED,
     &requests::CPU,
     &requests::PEAK_MEMORY,
+    &applications::CPU,
+    &applications::PEAK_MEMORY,
+    &applications::REQUESTS,
     &requests::RECEIVED,
     &requests::UNPACKED,
     &requests::FILES,

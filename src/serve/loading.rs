@@ -28,6 +28,7 @@ pub(super) fn loader(
     tier: Tier,
     metrics: &Metrics,
 ) -> (Loader, watch::Sender<State>) {
+    metrics.show_applications(config.metrics_per_application as usize);
     let (places, grace, read) = (config.places(), config.empty_grace.0, config.bounds().read);
     let (loader, state) = Loader::new(places, tier, grace, metrics.clone());
     warn_of_missing_paths(&read);

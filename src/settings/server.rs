@@ -12,6 +12,10 @@ use super::{
 const FAILED: Kind =
     Kind::Amount(Amount { unit: Unit::Count, least: 0, most: 100, may_be_unlimited: false });
 
+/// A number of applications.
+const APPLICATIONS: Kind =
+    Kind::Amount(Amount { unit: Unit::Count, least: 0, most: 1000, may_be_unlimited: false });
+
 /// Default directory of plugin definitions.
 pub const DEFAULT_PLUGINS_DIR: &str = "/home/argocd/cmp-server/plugins.d";
 
@@ -38,6 +42,11 @@ pub static HTTP: Setting = setting(Heading::Http, Address)
 pub static STATUS_DETAILS: Setting = setting(Heading::Http, Switch)
     .flag("status-details", "CMP_SUPERVISOR_STATUS_DETAILS")
     .about("Show names of applications and error texts at /requests and on the status page, to everybody who can reach --http");
+
+pub static METRICS_PER_APPLICATION: Setting = setting(Heading::Http, APPLICATIONS)
+    .flag("metrics-per-application", "CMP_SUPERVISOR_METRICS_PER_APPLICATION")
+    .default("0")
+    .about("Applications with metrics of their own: those that cost most processor time; all others are counted as other, and 0 counts none");
 
 pub static ISOLATION: Setting = setting(Heading::Isolation, Isolation)
     .flag("isolation", "CMP_SUPERVISOR_ISOLATION")
