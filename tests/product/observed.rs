@@ -5,6 +5,7 @@ mod browser;
 mod live;
 mod logs;
 mod pages;
+mod prometheus;
 mod request;
 mod rules;
 mod status_page;

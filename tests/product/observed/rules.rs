@@ -16,7 +16,7 @@ use crate::{observed::request::Observed, skip::skip};
 /// Labels that Prometheus adds, or that histograms have.
 const ADDED: [&str; 4] = ["job", "namespace", "pod", "le"];
 
-fn file(path: &str) -> PathBuf {
+pub(super) fn file(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
@@ -39,7 +39,7 @@ fn rules() -> Vec<String> {
 }
 
 /// Expressions of the dashboard.
-fn dashboard() -> Vec<String> {
+pub(super) fn dashboard() -> Vec<String> {
     fn collect(value: &Value, found: &mut Vec<String>) {
         match value {
             Value::Object(map) => {
