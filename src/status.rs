@@ -110,16 +110,30 @@ fn condition(summary: &Summary) -> Condition {
 }
 
 fn table(summary: &Summary) -> String {
-    let mut text = String::new();
+    let mut text = head(summary) + &notes(summary);
+    rows(&summary.plugins, &mut text);
+    text.pop();
+    text
+}
+
+/// The first line.
+fn head(summary: &Summary) -> String {
     let ready = if summary.ready { "ready" } else { "not ready" };
     let watching = if summary.watching { "watching" } else { "polling" };
-    // Writing to a String cannot fail.
-    let _ = write!(text, "{ready}, {watching}, generation {}", summary.generation);
+    let mut text = format!("{ready}, {watching}, generation {}", summary.generation);
     if let Some(at) = &summary.last_success {
+        // Writing to a String cannot fail.
         let _ = write!(text, ", all valid at {at}");
     }
     text.push('\n');
+    text
+}
+
+/// Problems and facts that do not belong to a plugin.
+fn notes(summary: &Summary) -> String {
+    let mut text = String::new();
     if let Some(kept) = &summary.kept {
+        // Writing to a String cannot fail.
         let _ = write!(text, "serving the last good definitions: {}", kept.reason);
         if let Some(seconds) = kept.seconds_left {
             let _ = write!(text, "; removing them in {seconds} s");
@@ -138,8 +152,6 @@ fn table(summary: &Summary) -> String {
     if let Some(budget) = &summary.budget {
         shares(budget, &mut text);
     }
-    rows(&summary.plugins, &mut text);
-    text.pop();
     text
 }
 

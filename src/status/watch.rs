@@ -10,7 +10,7 @@ use std::{
 use rustix::termios::tcgetwinsize;
 use tokio::time::sleep;
 
-use super::{StatusError, ask, table};
+use super::{StatusError, ask, head, notes, rows};
 use crate::{
     recent::{Entry, Listing},
     state::Summary,
@@ -53,7 +53,14 @@ pub(super) async fn watch(address: SocketAddr) -> Result<(), StatusError> {
 async fn text(address: SocketAddr) -> Result<String, StatusError> {
     let (summary, _): (Summary, _) = ask(address, "/plugins").await?;
     let (listing, _): (Listing, _) = ask(address, "/requests").await?;
-    Ok(format!("{}\n\n{}", requests(&listing.requests), table(&summary)))
+    Ok(page(&summary, &listing.requests))
+}
+
+/// The state with the plugins first: a small terminal shows only the beginning.
+fn page(summary: &Summary, entries: &[Entry]) -> String {
+    let mut text = head(summary);
+    rows(&summary.plugins, &mut text);
+    text + "\n" + &requests(entries) + "\n\n" + notes(summary).trim_end()
 }
 
 /// A line for each of the last requests.

@@ -60,6 +60,8 @@ fn a_terminal_is_filled_to_its_last_row_and_given_back() {
     let text = read(&mut terminal, "\u{1b}[J", 1);
     assert!(text.starts_with("\u{1b}[?1049h\u{1b}[?25l") && text.contains("more lines"), "{text}");
     assert_eq!(text.matches("\u{1b}[K").count(), usize::from(ROWS) - 1, "{text}");
+    let first: Vec<_> = text.lines().map(|line| line.split(' ').next().unwrap()).take(3).collect();
+    assert!(first[0].ends_with("ready,") && first[1..] == ["PLUGIN", "good"], "{text}");
     interrupt(&mut child);
     let rest = read(&mut terminal, "\u{1b}[?1049l", 1);
     assert!(rest.ends_with("\u{1b}[?25h\u{1b}[?1049l"), "{rest:?}");
