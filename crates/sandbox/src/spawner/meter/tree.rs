@@ -240,7 +240,7 @@ impl<'t> TreeWalk<'t> {
         let bytes = BLOCK.saturating_mul(u64::try_from(about.st_blocks).unwrap_or_default());
         // A file with several names is met once for each; the link count of
         // directories means something else.
-        let names = if kind(about) == SFlag::S_IFDIR { 1 } else { about.st_nlink.max(1) };
+        let names = if kind(about) == SFlag::S_IFDIR { 1 } else { wide(about.st_nlink).max(1) };
         Ok(self.totals.file(bytes.div_ceil(names))?)
     }
 
@@ -249,6 +249,11 @@ impl<'t> TreeWalk<'t> {
         let start = self.names.iter().rposition(|byte| *byte == 0).map_or(0, |nul| nul + 1);
         CString::new(self.names.split_off(start)).map_err(|_nul| Stop::Unreadable)
     }
+}
+
+/// The type of a link count depends on the processor: 32 bits on arm64.
+fn wide(number: impl Into<u64>) -> u64 {
+    number.into()
 }
 
 impl Only<'_> {
