@@ -226,3 +226,26 @@ fn applications_are_claimed_by_their_own_plugin_alone() {
         assert_eq!(claims(application.path()), expected);
     }
 }
+
+#[test]
+fn observing_finds_the_key_that_a_definition_lacks() {
+    let lacking = EXAMPLES.into_iter().filter(|it| ["sops", "helmfile"].contains(&it.name));
+    let shop = Shop::new(&lacking.collect::<Vec<_>>());
+    for tier in tiers().into_iter().filter(|tier| *tier != "none") {
+        for example in &shop.examples {
+            let isolation = ["--isolation", tier];
+            let observed =
+                shop.render_alone(example, "", &[&isolation[..], &["--observe"]].concat());
+            let found: Value = serde_json::from_str(&observed.stdout).unwrap();
+            let read = &found["spec"]["sandbox"]["read"];
+            assert!(
+                read[0].as_str().is_some_and(|path| path.ends_with("/keys/age.txt")),
+                "{found}"
+            );
+            let line = format!("    read: {read}");
+            let rendered = shop.render_alone(example, &line, &isolation);
+            assert_eq!(rendered.code, Some(0), "{tier}: {}: {}", example.name, rendered.stderr);
+            assert!(rendered.stdout.contains(PASSWORD), "{tier}: {}", example.name);
+        }
+    }
+}

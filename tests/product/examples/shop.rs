@@ -165,6 +165,29 @@ impl Shop {
         String::from_utf8(output.stdout).unwrap()
     }
 
+    /// Renders an example with a supervisor of its own, and with this as the line of
+    /// the definition that names the directory of keys.
+    pub(super) fn render_alone(
+        &self,
+        example: &Example,
+        line: &str,
+        arguments: &[&str],
+    ) -> Rendered {
+        let definition = root().join(format!("plugins.d/{}.yaml", example.name));
+        let definition = fs::read_to_string(definition).unwrap();
+        let keys = self.bench.path("keys");
+        let kept = definition.lines().filter(|line| line.trim() != "read: [/keys]");
+        let kept: Vec<_> = kept.map(|it| it.replace("/keys", keys.to_str().unwrap())).collect();
+        let text = kept.join("\n").replace("  sandbox:", &format!("  sandbox:\n{line}"));
+        fs::write(self.bench.path("plugins").join(format!("{}.yaml", example.name)), text).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
+        let path = format!("{}:{MACHINE}", self.bench.path("bin").display());
+        command.env_clear().env("PATH", path).arg("render");
+        command.arg(self.bench.path("apps").join(example.name)).args(["-o", "json", "--plugin"]);
+        command.arg(example.name).arg("--plugins-dir").arg(self.bench.path("plugins"));
+        command.args(arguments).output().unwrap().into()
+    }
+
     /// Serves all definitions until the result is dropped.
     pub(super) fn serve(&self, tier: &str) -> Server {
         // The server before may have run as another user, and its sockets would look
