@@ -65,3 +65,12 @@ release:
 # The site of the documentation in target/book; needs mdbook
 book:
     mdbook build
+
+# The static binary for arm64, tried with qemu-user; needs gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and qemu-user-static.
+# `doctor` and `render` fail there: the emulator adds a thread, and the spawner refuses to have two
+arm64:
+    rustup target add aarch64-unknown-linux-gnu
+    CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc RUSTFLAGS="-C target-feature=+crt-static" \
+        cargo build --release --locked --target aarch64-unknown-linux-gnu
+    qemu-aarch64-static target/aarch64-unknown-linux-gnu/release/cmp-supervisor version
+    qemu-aarch64-static target/aarch64-unknown-linux-gnu/release/cmp-supervisor validate plugins.d/template.yaml
