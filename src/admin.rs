@@ -24,7 +24,7 @@ use self::{
     answer::{Answer, Encoding},
     connections::{Connections, Place},
     events::{Live, MAX_LISTENERS},
-    page::{Detail, Page},
+    page::{Detail, Format, Page},
     stream::WatchedStream,
 };
 use crate::{
@@ -142,7 +142,8 @@ impl Admin {
         let Sources { metrics, states, recent, log, .. } = &self.sources;
         match page {
             Page::Status => Answer::html(STATUS_PAGE),
-            Page::Metrics => Answer::text(StatusCode::OK, metrics.render()),
+            Page::Metrics(Format::Prometheus) => Answer::text(StatusCode::OK, metrics.render()),
+            Page::Metrics(Format::OpenMetrics) => Answer::openmetrics(metrics.render_openmetrics()),
             Page::Alive(detail) => probed("livez", &states.borrow().liveness(), detail),
             Page::Ready(detail) => probed("readyz", &states.borrow().readiness(), detail),
             Page::Plugins => Answer::json(StatusCode::OK, &self.summary(&states.borrow())),

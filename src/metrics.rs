@@ -7,6 +7,7 @@ mod applications;
 mod family;
 mod grpc;
 mod label;
+mod openmetrics;
 mod outcome;
 mod page;
 mod plugins;
@@ -28,8 +29,8 @@ use metrics_exporter_prometheus::{
 };
 
 use self::{
-    applications::Applications, family::family, plugins::Infos, queue::Queues,
-    requests::BUILD_INFO, tombstone::Tombstones,
+    applications::Applications, family::family, openmetrics::Exemplars, plugins::Infos,
+    queue::Queues, requests::BUILD_INFO, tombstone::Tombstones,
 };
 pub use self::{
     applications::Cost,
@@ -57,6 +58,7 @@ pub struct Metrics {
     infos: Infos,
     queues: Queues,
     applications: Applications,
+    exemplars: Exemplars,
     /// `grpc_server_handling_seconds` is wanted.
     has_grpc_times: bool,
 }
@@ -92,6 +94,7 @@ impl Metrics {
             infos: Infos::default(),
             queues: Queues::default(),
             applications: Applications::default(),
+            exemplars: Exemplars::default(),
             has_grpc_times: false,
         };
         metrics.describe();
@@ -116,6 +119,12 @@ impl Metrics {
         let page = page::in_seconds(&self.handle.render(), &FAMILIES);
         let now = Instant::now();
         self.gone.hide(page + &self.infos.page(), now) + &self.applications.page(now)
+    }
+
+    /// The same in the format OpenMetrics, with traces as examples of durations.
+    #[must_use]
+    pub fn render_openmetrics(&self) -> String {
+        self.exemplars.page(&self.render())
     }
 
     /// Folds samples into buckets. Call it every few seconds: each sample takes

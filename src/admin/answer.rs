@@ -37,6 +37,11 @@ impl Answer {
         }
     }
 
+    pub(super) fn openmetrics(page: String) -> Self {
+        let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+        Self { status: StatusCode::OK, kind, body: Either::Left(page.into()) }
+    }
+
     /// An answer that never ends.
     pub(super) fn events(events: Events) -> Self {
         Self { status: StatusCode::OK, kind: "text/event-stream", body: Either::Right(events) }
@@ -72,7 +77,7 @@ impl Answer {
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+        headers.insert(header::VARY, HeaderValue::from_static("Accept, Accept-Encoding"));
         if is_compressed {
             headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         }

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use http::{Method, Request, StatusCode, header};
+use http::{HeaderMap, Method, Request, StatusCode, header};
 
 /// Answer to a request for an unknown path.
 const PAGES: &str = "not found: use /, /metrics, /livez, /readyz, /startupz, /plugins, /requests, /events, \
@@ -12,7 +12,7 @@ const PAGES: &str = "not found: use /, /metrics, /livez, /readyz, /startupz, /pl
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Page {
     Status,
-    Metrics,
+    Metrics(Format),
     Alive(Detail),
     Ready(Detail),
     Plugins,
@@ -21,6 +21,13 @@ pub(super) enum Page {
     LogLevel,
     SetLogLevel,
     Reload,
+}
+
+/// The format of metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    Prometheus,
+    OpenMetrics,
 }
 
 /// The length of a probe's answer.
@@ -42,7 +49,7 @@ impl Page {
         let is_writing = is_posting || *request.method() == Method::PUT;
         let (page, is_right, only) = match request.uri().path() {
             "/" => (Self::Status, is_reading, "GET"),
-            "/metrics" => (Self::Metrics, is_reading, "GET"),
+            "/metrics" => (Self::Metrics(Format::accepted(request.headers())), is_reading, "GET"),
             "/livez" => (Self::Alive(Detail::of(request)), is_reading, "GET"),
             "/readyz" | "/startupz" => (Self::Ready(Detail::of(request)), is_reading, "GET"),
             "/plugins" => (Self::Plugins, is_reading, "GET"),
@@ -72,6 +79,19 @@ impl Page {
             ));
         }
         Ok(page)
+    }
+}
+
+impl Format {
+    /// The format that a client accepts. Prometheus names both, and prefers this one.
+    fn accepted(headers: &HeaderMap) -> Self {
+        let lists = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        let types = lists.flat_map(|list| list.split(','));
+        let mut types = types.map(|each| each.split(';').map(str::trim));
+        let is_meant = types.any(|mut words| {
+            words.next() == Some("application/openmetrics-text") && !words.any(|word| word == "q=0")
+        });
+        if is_meant { Self::OpenMetrics } else { Self::Prometheus }
     }
 }
 
@@ -130,6 +150,22 @@ mod tests {
             for far in ["10.0.0.1", "::ffff:10.0.0.1", "fe80::1", "0.0.0.0"] {
                 assert_eq!(page(method, path, far), Err(403), "{far}");
             }
+        }
+    }
+
+    #[test]
+    fn openmetrics_is_sent_to_clients_that_accept_it() {
+        for (accept, format) in [
+            (
+                "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.2",
+                Format::OpenMetrics,
+            ),
+            ("text/plain, application/openmetrics-text; q=0", Format::Prometheus),
+            ("*/*", Format::Prometheus),
+        ] {
+            let request = Request::get("/metrics").header("Accept", accept).body(()).unwrap();
+            let page = Page::of(&request, "10.0.0.1".parse().unwrap());
+            assert_eq!(page, Ok(Page::Metrics(format)), "{accept}");
         }
     }
 

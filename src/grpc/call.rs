@@ -159,6 +159,9 @@ impl Call {
         end.cause.kill = end.cause.kill.or(from_outside.map(|(_, kill)| kill));
         let last = progress.phase();
         progress.finish();
+        if let Some(id) = progress.trace.as_ref().and_then(Trace::sampled_id) {
+            self.ledger.metrics.exemplar(self.method, self.context.deadline.elapsed(), id);
+        }
         if let Some(trace) = progress.trace.take() {
             trace.end(end.code, (end.account.outcome, self.application.as_deref()));
         }

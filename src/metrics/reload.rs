@@ -246,6 +246,7 @@ impl Metrics {
         self.plugin_state(plugin, None);
         self.infos.forget(plugin);
         self.applications.forget(plugin);
+        self.exemplars.forget(plugin);
         self.gone.add(plugin, Instant::now());
     }
 

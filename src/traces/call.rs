@@ -64,6 +64,12 @@ impl Tracer {
 }
 
 impl Trace {
+    /// The ID of the trace, if a collector gets it.
+    #[must_use]
+    pub fn sampled_id(&self) -> Option<String> {
+        self.call.span().span_context().is_sampled().then(|| self.id())
+    }
+
     /// The ID of the trace, in hexadecimal digits.
     #[must_use]
     pub fn id(&self) -> String {

@@ -49,6 +49,7 @@ impl Prometheus {
         command.arg(format!("--config.file={}", path.display()));
         command.arg(format!("--storage.tsdb.path={}", directory.path().join("data").display()));
         command.arg(format!("--web.listen-address={address}"));
+        command.arg("--enable-feature=exemplar-storage");
         command.current_dir(directory.path()).stdout(Stdio::null()).stderr(log);
         let Ok(child) = command.spawn() else {
             skip("Prometheus: it is in the Debian package prometheus");
@@ -101,7 +102,9 @@ impl Drop for Prometheus {
 #[test]
 fn prometheus_answers_the_dashboard_and_evaluates_the_rules() {
     let plugins = [("good", "echo 'kind: A'"), ("bad", "exit 3")];
-    let observed = Observed::new(&plugins, &["--metrics-per-application", "5"]);
+    // Traces need no collector that answers.
+    let arguments = ["--metrics-per-application", "5", "--otlp-address", "127.0.0.1:9"];
+    let observed = Observed::new(&plugins, &arguments);
     let Some(prometheus) = Prometheus::start(observed.server.http) else { return };
     eventually("two scrapes of requests", || {
         assert!(observed.render("good").status.success());
@@ -136,5 +139,10 @@ fn prometheus_answers_the_dashboard_and_evaluates_the_rules() {
             rule["health"] == "ok"
         })
     });
+    let exemplars = prometheus.ask(
+        "/api/v1/query_exemplars?start=0&end=9999999999&query=argocd_cmp_request_duration_seconds_bucket",
+    );
+    let trace = &exemplars[0]["exemplars"][0]["labels"]["trace_id"];
+    assert_eq!(trace.as_str().map(str::len), Some(32), "{exemplars}");
     assert!(prometheus.series("argocd_cmp_application_requests_total") >= 3);
 }
