@@ -152,8 +152,14 @@ impl Policy {
         }
         for (paths, rights) in [(&extra.read, read()), (&extra.write, write())] {
             for path in paths {
-                let place =
-                    open(path).map_err(|error| NoPolicy::Open { path: path.clone(), error })?;
+                let place = match open(path) {
+                    Ok(place) => place,
+                    // Unmounted since it was resolved: there is nothing to read.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound && rights == read() => {
+                        continue;
+                    }
+                    Err(error) => return Err(NoPolicy::Open { path: path.clone(), error }),
+                };
                 created = created.add_rule(PathBeneath::new(&place, of_kind(&place, rights)))?;
             }
         }
@@ -208,4 +214,29 @@ fn of_kind(place: &OwnedFd, rights: BitFlags<AccessFs>) -> BitFlags<AccessFs> {
 fn open(path: &Path) -> io::Result<OwnedFd> {
     let options = File::options().read(true).custom_flags(O_PATH | O_CLOEXEC).open(path);
     options.map(OwnedFd::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    /// Restricts only its own thread.
+    fn enforced(extra: ExtraAccess) -> Result<(), NoPolicy> {
+        let workspace = tempfile::tempdir().unwrap();
+        let opened = open(workspace.path()).unwrap();
+        let restricted = thread::spawn(move || {
+            Policy::new(&[], &[], &[])?.enforce(opened.as_fd(), &extra).map(drop)
+        });
+        restricted.join().unwrap()
+    }
+
+    #[test]
+    fn a_path_to_read_may_be_gone_but_a_cache_may_not() {
+        let gone = || vec![PathBuf::from("/no/such/path")];
+        let refused = |extra| matches!(enforced(extra), Err(NoPolicy::Open { .. }));
+        assert!(!refused(ExtraAccess { read: gone(), ..ExtraAccess::default() }));
+        assert!(refused(ExtraAccess { write: gone(), ..ExtraAccess::default() }));
+    }
 }

@@ -178,9 +178,14 @@ impl Part {
     /// A path to read. If its mode closes it to the tenant, it is a copy.
     fn named(path: &Path, tenant: &Tenant) -> io::Result<Self> {
         let closed = tenant.user.and_then(|user| modes::itself(path, user.as_raw()));
-        match closed {
+        let part = match closed {
             Some(_) => Copy::read(path).map(Self::Copied),
             None => BindSource::open(path).map(Self::Bound),
+        };
+        match part {
+            // Unmounted since it was resolved.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::Gone),
+            part => part,
         }
     }
 
