@@ -42,13 +42,13 @@ use thiserror::Error;
 use tokio::sync::watch;
 use tracing::warn;
 
-pub(crate) use self::checksum::hex;
 use self::{
     admission::{Admission, Class, Entry, Lanes, NoPermit, Permit, Place},
     announcement::InvalidAnnouncements,
     discovery::{MatchKey, Pattern},
     encrypted::Suspects,
 };
+pub(crate) use self::{checksum::hex, hint::ASK_PASS_SOCKET};
 pub use self::{
     convert::{Converter, EncodeAnnouncements},
     deadline::{Clock, Deadline, DeadlinePassed},

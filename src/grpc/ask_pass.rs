@@ -21,7 +21,7 @@ use super::{
         CredentialsRequest, CredentialsResponse, ask_pass_service_client::AskPassServiceClient,
     },
 };
-use crate::request::GitCredentials;
+use crate::request::{ASK_PASS_SOCKET, GitCredentials};
 
 /// Longest wait for an answer of the repo-server, which has it in memory.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -83,7 +83,7 @@ async fn fetch_once(credentials: &GitCredentials) -> Result<CredentialsResponse,
     let asked = timeout(TIMEOUT, get(socket, credentials.nonce())).await;
     let asked = asked.map_err(|_elapsed| {
         Status::deadline_exceeded(format!(
-            "the repo-server's socket for git credentials, {}, did not answer in {} s",
+            "{ASK_PASS_SOCKET}, {}, did not answer in {} s",
             socket.display(),
             TIMEOUT.as_secs()
         ))
@@ -124,7 +124,7 @@ fn unreachable(socket: &Path, cause: &io::Error) -> Status {
     let known = REMEDIES.iter().find(|(kind, _)| *kind == cause.kind());
     let remedy = known.map_or(REMEDY, |(_, remedy)| remedy);
     Status::unavailable(format!(
-        "cannot connect to the repo-server's socket for git credentials, {}: {cause}: {remedy}",
+        "cannot connect to {ASK_PASS_SOCKET}, {}: {cause}: {remedy}",
         socket.display()
     ))
 }

@@ -9,6 +9,7 @@ use std::{fmt, time::Duration};
 
 use cmp_sandbox::{Bounds, ExceededLimit, Termination, Unpacked, Usage};
 
+pub(crate) use self::denial::ASK_PASS_SOCKET;
 pub use self::{
     advice::{Advice, Opening},
     reach::Reach,

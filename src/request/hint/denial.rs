@@ -41,6 +41,10 @@ const ABSENT: [&str; 5] = [
 /// Words of a server that denies something, after `permission denied`.
 const SERVER: [&str; 6] = ["(publickey", "(password", "(keyboard", "for ", "on ", "to "];
 
+/// Words about the socket that answers questions for git credentials. The supervisor
+/// connects to it, not the command.
+pub(crate) const ASK_PASS_SOCKET: &str = "the repo-server's socket for git credentials";
+
 /// Words of a connection.
 const CONNECTION: [&str; 9] = [
     "connect",
@@ -82,6 +86,9 @@ fn unwrapped(text: &str) -> String {
 
 /// Decides about one line. `connects` is true if another line calls connect(2).
 fn denial(line: &str, lower: &str, connects: bool) -> Option<Denial> {
+    if line.contains(ASK_PASS_SOCKET) {
+        return None;
+    }
     let find = |words: &[&str]| words.iter().filter_map(|word| lower.find(word)).min();
     let says = |words: &[&str]| find(words).is_some();
     if let Some(at) = find(&DENIED) {
@@ -338,6 +345,8 @@ mod tests {
             "/bin/sh: 1: ./x: Permission denied",
             "curl: (6) Could not resolve host: x",
             "Failed to connect to bus",
+            "error: cannot connect to the repo-server's socket for git credentials, /run/s.sock: \
+             Permission denied (os error 13)",
             "all is well",
         ] {
             assert_eq!(denials(line), [], "{line}");
