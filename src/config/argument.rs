@@ -132,7 +132,7 @@ mod tests {
         Budget::derive(&Container::read(&serve.work_dir()), &serve.given())
     }
 
-    fn limits(serve: &Serve) -> [(&'static Setting, Limit); 18] {
+    fn limits(serve: &Serve) -> [(&'static Setting, Limit); 19] {
         serve.limits(&budget(serve))
     }
 

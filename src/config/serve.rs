@@ -331,12 +331,13 @@ impl Serve {
 
     /// The limits in force, in the order of the help.
     #[must_use]
-    pub fn limits(&self, budget: &Budget) -> [(&'static Setting, Limit); 18] {
+    pub fn limits(&self, budget: &Budget) -> [(&'static Setting, Limit); 19] {
         let each = &budget.each;
         let count = |count: usize| Limit(Some(count as u64));
         let millis = |time: Duration| Limit(u64::try_from(time.as_millis()).ok());
         let time = |Time(time)| millis(time);
         [
+            (&settings::METRICS_PER_APPLICATION, Limit(Some(self.metrics_per_application.into()))),
             (&settings::MAX_ARCHIVE, Limit(Some(self.max_archive))),
             (&settings::MAX_REPOSITORY, Limit(each.repository.amount)),
             (&settings::MAX_REPOSITORY_FILES, Limit(each.repository_files.amount)),
