@@ -17,7 +17,9 @@ const INTERRUPTED: i32 = 130;
 const ROWS: u16 = 8;
 
 fn watching(observed: &Observed) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
+    // The tests may run in the background of a script, where SIGINT is ignored.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=INT", env!("CARGO_BIN_EXE_cmp-supervisor")]);
     command.args(["status", "--watch", "--http", &observed.server.http.to_string()]);
     command
 }
