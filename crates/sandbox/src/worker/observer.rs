@@ -120,7 +120,9 @@ impl Observer<'_, '_> {
 
     fn ended(&mut self, pid: Pid, status: i32) -> Option<i32> {
         self.tasks.remove(&pid);
-        if status != 0 {
+        if status == 0 {
+            self.notes.succeeded(pid);
+        } else {
             self.notes.failed(pid, self.job);
         }
         (pid == self.command).then_some(status)

@@ -14,7 +14,7 @@ use super::modes::{self, ClosedFile};
 use crate::wire::message::Grants;
 
 /// Kernel file systems, which show all processes and the machine.
-const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
+pub(super) const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
 
 /// Most files beside definitions. A `ConfigMap` of 1 MiB rarely has more than ten.
 const MAX_SCRIPTS: usize = 256;

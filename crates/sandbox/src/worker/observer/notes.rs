@@ -21,7 +21,7 @@ use crate::{
         refusal::{Attempt, MAX_REFUSALS, News, NewsKind, Refusal, Totals},
         tier::Tier,
     },
-    worker::{Job, WorkerContext},
+    worker::{Job, WorkerContext, read_paths::KERNEL},
 };
 
 /// Errors of a refused access.
@@ -29,9 +29,6 @@ const REFUSED: [Errno; 3] = [Errno::EACCES, Errno::EPERM, Errno::EROFS];
 
 /// Most names of programs that are remembered.
 const MAX_PROGRAMS: usize = 256;
-
-/// Kernel file systems, in which missing files are missing for everybody.
-const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
 
 /// The paths that a missing file may have been hidden at.
 #[derive(Debug)]
@@ -74,6 +71,7 @@ impl Sights {
     fn may_hide(&self, path: &Path) -> bool {
         let Some(Hiding { shown, mounts }) = &self.hiding else { return false };
         let is_in = |other: &PathBuf| path.starts_with(other);
+        // Files missing in /proc are missing for everybody.
         !KERNEL.iter().any(|kernel| path.starts_with(kernel))
             && (!shown.iter().any(is_in) || mounts.iter().any(is_in))
     }
@@ -167,6 +165,11 @@ impl Notes {
             self.known.push(refusal);
         }
         self.of_process.entry(process).or_default().insert(index);
+    }
+
+    /// A process has ended well. Another one may get its number.
+    pub(super) fn succeeded(&mut self, process: Pid) {
+        self.of_process.remove(&process);
     }
 
     /// A process has ended with an error.
