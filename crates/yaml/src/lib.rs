@@ -7,8 +7,8 @@
 //! ```
 //! use cmp_yaml::stream;
 //!
-//! let output = "kind: Service\n---\nkind: Deployment\n".into();
-//! let manifests = stream::manifests(&output, 1 << 20)?;
+//! let output = b"kind: Service\n---\nkind: Deployment\n";
+//! let manifests = stream::manifests(output, 1 << 20)?;
 //! assert_eq!(manifests[1], r#"{"kind":"Deployment"}"#);
 //! # Ok::<(), stream::Error>(())
 //! ```
