@@ -23,6 +23,10 @@ import (
 type settings struct {
 	ours, isolation, base         string
 	rounds, small, large, clients int
+	// only is the label of the one step to measure, for profilers; empty measures everything.
+	only string
+	// peer measures argocd-cmp-server too.
+	peer bool
 }
 
 func main() {
@@ -35,6 +39,8 @@ func main() {
 	flag.IntVar(&s.small, "small", 200, "calls per round with the small application")
 	flag.IntVar(&s.large, "large", 5, "calls per round with the large repository")
 	flag.IntVar(&s.clients, "clients", 8, "clients at the same time")
+	flag.StringVar(&s.only, "only", "", `measure nothing but the calls of this label, as "generate large", for a profiler`)
+	flag.BoolVar(&s.peer, "peer", true, "measure argocd-cmp-server too")
 	flag.Parse()
 	if err := run(s); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -70,6 +76,10 @@ func run(s settings) error {
 	fmt.Printf("%d rounds of %d small and %d large calls; times in ms, from the call's first message to its answer\n\n", s.rounds, s.small, s.large)
 	results := make([]*result, len(contestants))
 	for i, c := range contestants {
+		if s.only != "" {
+			results[i] = newResult()
+			continue
+		}
 		if results[i], err = idle(c); err != nil {
 			return err
 		}
@@ -77,8 +87,8 @@ func run(s settings) error {
 	if err := race(s, loads, contestants, results); err != nil {
 		return err
 	}
-	printTable(os.Stdout, contestants, results)
-	if len(contestants) == 1 {
+	printTable(os.Stdout, s, contestants, results)
+	if s.ours == "" {
 		fmt.Println("\ncmp-supervisor was not measured: set CMP_SUPERVISOR_BIN or -ours to its path.")
 	}
 	return nil
@@ -104,7 +114,10 @@ func line(s settings, directory string) ([]contestant, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := []contestant{{"peer", peerStarter(binary, directory)}}
+	var all []contestant
+	if s.peer {
+		all = append(all, contestant{"peer", peerStarter(binary, directory)})
+	}
 	if s.ours != "" {
 		all = append(all, contestant{"ours", oursStarter(sut.Options{Binary: s.ours, Isolation: s.isolation}, directory)})
 	}

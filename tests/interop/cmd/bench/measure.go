@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,17 +33,13 @@ type result struct {
 	idleRSS       int64
 	idlePSS       int64
 	idleProcesses int
-	smallGenerate samples
-	smallMatch    samples
-	smallGlob     samples
-	largeGenerate samples
-	largeMatch    samples
-	largeGlob     samples
-	smallFresh    samples
-	largeFresh    samples
-	parallel      rate
-	peak          int64
+	// calls are the measurements of each step, by its label.
+	calls    map[string]*samples
+	parallel rate
+	peak     int64
 }
+
+func newResult() *result { return &result{calls: map[string]*samples{}} }
 
 // samples are the times of single calls, and the processor time of all calls.
 type samples struct {
@@ -80,7 +77,8 @@ func idle(c contestant) (got *result, failure error) {
 		return nil, err
 	}
 	defer func() { failure = errors.Join(failure, server.Stop()) }()
-	got = &result{ready: time.Since(start)}
+	got = newResult()
+	got.ready = time.Since(start)
 	processes := server.Processes()
 	got.idleProcesses = len(processes)
 	got.idleRSS = proc.Memory(processes, "VmRSS")
@@ -108,11 +106,17 @@ func race(s settings, l loads, contestants []contestant, results []*result) (fai
 				}
 			}
 		}
+		if s.only != "" {
+			continue
+		}
 		for _, r := range runners {
 			if err := r.together(s, l.small); err != nil {
 				return err
 			}
 		}
+	}
+	if s.only != "" {
+		return nil
 	}
 	for _, r := range runners {
 		if err := r.memory(l.large); err != nil {
@@ -159,7 +163,7 @@ func (r *runner) close() error {
 
 // step is one kind of call, repeated a number of times.
 type step struct {
-	into   func(*result) *samples
+	label  string
 	client func(*runner) *client.Client
 	method client.Method
 	load   load
@@ -172,21 +176,30 @@ type step struct {
 func steps(s settings, l loads) []step {
 	named := func(r *runner) *client.Client { return r.named }
 	glob := func(r *runner) *client.Client { return r.glob }
-	return []step{
-		{func(r *result) *samples { return &r.smallGenerate }, named, client.Generate, l.small, s.small, false},
-		{func(r *result) *samples { return &r.smallMatch }, named, client.Match, l.small, s.small, false},
-		{func(r *result) *samples { return &r.smallGlob }, glob, client.Match, l.small, s.small, false},
-		{func(r *result) *samples { return &r.smallFresh }, glob, client.Match, l.small, s.small, true},
-		{func(r *result) *samples { return &r.largeGenerate }, named, client.Generate, l.large, s.large, false},
-		{func(r *result) *samples { return &r.largeMatch }, named, client.Match, l.large, s.large, false},
-		{func(r *result) *samples { return &r.largeGlob }, glob, client.Match, l.large, s.large, false},
-		{func(r *result) *samples { return &r.largeFresh }, glob, client.Match, l.large, s.large, true},
+	all := []step{
+		{"generate small", named, client.Generate, l.small, s.small, false},
+		{"match small, fileName", named, client.Match, l.small, s.small, false},
+		{"match small, glob", glob, client.Match, l.small, s.small, false},
+		{"match small, glob, never seen", glob, client.Match, l.small, s.small, true},
+		{"generate large", named, client.Generate, l.large, s.large, false},
+		{"generate large, never seen", named, client.Generate, l.large, s.large, true},
+		{"match large, fileName", named, client.Match, l.large, s.large, false},
+		{"match large, glob", glob, client.Match, l.large, s.large, false},
+		{"match large, glob, never seen", glob, client.Match, l.large, s.large, true},
 	}
+	if s.only == "" {
+		return all
+	}
+	return slices.DeleteFunc(all, func(one step) bool { return one.label != s.only })
 }
 
 // measure makes the calls of one step.
 func (r *runner) measure(step step) error {
-	into := step.into(r.result)
+	into := r.result.calls[step.label]
+	if into == nil {
+		into = &samples{}
+		r.result.calls[step.label] = into
+	}
 	before := proc.CPU(r.server.Processes())
 	for range step.calls {
 		messages := step.load.packed.Messages()

@@ -16,35 +16,28 @@ type row struct {
 }
 
 // rows are all lines. Smaller values are better, except for the rate.
-func rows() []row {
-	all := []row{
+func rows(s settings) []row {
+	var calls []row
+	for _, step := range steps(s, loads{}) {
+		of := func(r *result) *samples { return r.calls[step.label] }
+		calls = append(calls,
+			row{step.label + ", p50", "ms", func(r *result) float64 { return milliseconds(of(r).percentile(50)) }},
+			row{step.label + ", p99", "ms", func(r *result) float64 { return milliseconds(of(r).percentile(99)) }},
+			row{step.label + ", CPU per call", "ms", func(r *result) float64 { return milliseconds(of(r).cpuPerCall()) }})
+	}
+	if s.only != "" {
+		return calls
+	}
+	return slices.Concat([]row{
 		{"10 plugins, start until all answer", "ms", func(r *result) float64 { return milliseconds(r.ready) }},
 		{"10 plugins, idle, processes", "", func(r *result) float64 { return float64(r.idleProcesses) }},
 		{"10 plugins, idle, resident", "MB", func(r *result) float64 { return float64(r.idleRSS) / 1e6 }},
 		{"10 plugins, idle, proportional", "MB", func(r *result) float64 { return float64(r.idlePSS) / 1e6 }},
-	}
-	for _, measured := range []struct {
-		label string
-		of    func(*result) *samples
-	}{
-		{"generate small", func(r *result) *samples { return &r.smallGenerate }},
-		{"match small, fileName", func(r *result) *samples { return &r.smallMatch }},
-		{"match small, glob", func(r *result) *samples { return &r.smallGlob }},
-		{"match small, glob, never seen", func(r *result) *samples { return &r.smallFresh }},
-		{"generate large", func(r *result) *samples { return &r.largeGenerate }},
-		{"match large, fileName", func(r *result) *samples { return &r.largeMatch }},
-		{"match large, glob", func(r *result) *samples { return &r.largeGlob }},
-		{"match large, glob, never seen", func(r *result) *samples { return &r.largeFresh }},
-	} {
-		all = append(all,
-			row{measured.label + ", p50", "ms", func(r *result) float64 { return milliseconds(measured.of(r).percentile(50)) }},
-			row{measured.label + ", p99", "ms", func(r *result) float64 { return milliseconds(measured.of(r).percentile(99)) }},
-			row{measured.label + ", CPU per call", "ms", func(r *result) float64 { return milliseconds(measured.of(r).cpuPerCall()) }})
-	}
-	return append(all,
-		row{"generate small, clients at once", "calls/s", func(r *result) float64 { return float64(r.parallel.calls) / r.parallel.took.Seconds() }},
-		row{"generate small, clients at once, CPU", "s", func(r *result) float64 { return r.parallel.cpu.Seconds() }},
-		row{"peak memory of all processes (VmHWM)", "MB", func(r *result) float64 { return float64(r.peak) / 1e6 }})
+	}, calls, []row{
+		{"generate small, clients at once", "calls/s", func(r *result) float64 { return float64(r.parallel.calls) / r.parallel.took.Seconds() }},
+		{"generate small, clients at once, CPU", "s", func(r *result) float64 { return r.parallel.cpu.Seconds() }},
+		{"peak memory of all processes (VmHWM)", "MB", func(r *result) float64 { return float64(r.peak) / 1e6 }},
+	})
 }
 
 // percentile is the time that the given percentage of calls did not exceed.
@@ -65,7 +58,7 @@ func (s *samples) cpuPerCall() time.Duration {
 	return s.cpu / time.Duration(len(s.times))
 }
 
-func printTable(out io.Writer, contestants []contestant, results []*result) {
+func printTable(out io.Writer, s settings, contestants []contestant, results []*result) {
 	const padding = 2
 	table := tabwriter.NewWriter(out, 0, 0, padding, ' ', 0)
 	header := []string{"measured", "unit"}
@@ -76,7 +69,7 @@ func printTable(out io.Writer, contestants []contestant, results []*result) {
 		header = append(header, " ours/peer")
 	}
 	fmt.Fprintln(table, strings.Join(header, "\t"))
-	for _, each := range rows() {
+	for _, each := range rows(s) {
 		cells := []string{each.label, each.unit}
 		for _, r := range results {
 			cells = append(cells, fmt.Sprintf("%10.2f", each.of(r)))
