@@ -1,7 +1,7 @@
 //! Limits of control groups, of version 2 and of version 1.
 
 use std::{
-    fs,
+    fs::{self, File},
     path::{Component, Path, PathBuf},
 };
 
@@ -84,14 +84,11 @@ impl Cgroups {
 
     /// Files with the number of processes that were killed for lack of memory in
     /// this process's own group. At most one exists.
-    pub(super) fn oom_files(&self) -> Vec<PathBuf> {
-        let own = |hierarchy: &Hierarchy| hierarchy.directories.first().cloned();
-        let directories = self.0.iter().filter_map(own);
+    pub(super) fn oom_files(&self) -> impl Iterator<Item = File> {
+        let own = self.0.iter().filter_map(|hierarchy| hierarchy.directories.first());
         let names = ["memory.events", "memory.oom_control"];
-        directories
-            .flat_map(|own| names.map(|name| own.join(name)))
-            .filter(|f| f.exists())
-            .collect()
+        own.flat_map(move |own| names.map(|name| own.join(name)))
+            .filter_map(|path| File::open(path).ok())
     }
 
     /// True if the kernel kills all processes of this container together for lack of

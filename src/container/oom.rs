@@ -1,18 +1,21 @@
 //! Counts processes that the kernel killed for lack of memory.
 
-use std::{fs, path::PathBuf};
+use std::{fs::File, io, os::unix::fs::FileExt, sync::Arc};
 
 use super::{Bound, cgroup::Cgroups};
 
 /// Key of the count in the files of both versions.
 const KILLS: &str = "oom_kill ";
 
+/// Longest part of a file to read, in bytes. The kernel's files have about 150.
+const MOST: usize = 1024;
+
 /// The kernel's count for the cgroup in which commands run, unless each request
 /// has its own.
 #[derive(Clone, Debug, Default)]
 pub struct OomCounter {
-    /// Files with the count.
-    files: Vec<PathBuf>,
+    /// Files with the count. They stay open, because each request reads them.
+    files: Arc<[File]>,
 }
 
 /// The memory limit at which the kernel killed a process.
@@ -26,13 +29,13 @@ impl OomCounter {
     /// Finds the count. Call it when this process is in its final cgroup.
     #[must_use]
     pub fn find() -> Self {
-        Self { files: Cgroups::find().oom_files() }
+        Self { files: Cgroups::find().oom_files().collect() }
     }
 
     /// The count so far; 0 if it cannot be read.
     #[must_use]
     pub fn read(&self) -> u64 {
-        self.files.iter().filter_map(|file| kills(&fs::read_to_string(file).ok()?)).sum()
+        self.files.iter().filter_map(|file| kills(&text(file).ok()?)).sum()
     }
 
     /// The reason, if the count has risen since it was `before`.
@@ -42,12 +45,21 @@ impl OomCounter {
     }
 }
 
+/// The kernel makes the text anew for each read from the start.
+fn text(file: &File) -> io::Result<String> {
+    let mut text = [0; MOST];
+    let length = file.read_at(&mut text, 0)?;
+    Ok(String::from_utf8_lossy(text.get(..length).unwrap_or_default()).into_owned())
+}
+
 fn kills(table: &str) -> Option<u64> {
     table.lines().find_map(|line| line.strip_prefix(KILLS)?.trim().parse().ok())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -60,7 +72,7 @@ mod tests {
     #[test]
     fn a_kill_is_reported_with_the_limit() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let counter = OomCounter { files: vec![file.path().to_owned()] };
+        let counter = OomCounter { files: Arc::new([file.reopen().unwrap()]) };
         fs::write(file.path(), "oom_kill 1\n").unwrap();
         let before = counter.read();
         assert_eq!((before, counter.since(before)), (1, None));
