@@ -16,10 +16,11 @@ COPY tests ./tests
 COPY docs ./docs
 # Links glibc statically, because musl's allocator halves the speed of YAML.
 # Static glibc cannot look up users or hosts; cmp-supervisor does neither.
+# The flags are those of .ci/release, so that the same compiler makes the same binary.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/src/target \
     target="$(rustc -vV | sed -n 's/^host: //p')" \
- && RUSTFLAGS="-C target-feature=+crt-static" \
+ && RUSTFLAGS="-C target-feature=+crt-static --remap-path-prefix=/src=. --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo" \
     cargo build --release --locked --target "$target" \
  && cp "target/$target/release/cmp-supervisor" /cmp-supervisor
 # Names for the UIDs of requests: ssh and other programs need them.

@@ -58,9 +58,13 @@ bench:
 static:
     RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --locked --target x86_64-unknown-linux-gnu
 
-# The archive of a release in target/dist: binary, manual, completions, schema, manifests, checksum
+# The archive of a release in target/dist: binary, manual, completions, schema, bill of materials, manifests, checksum
 release:
     .ci/release
+
+# The release built twice, in two places: both archives must be the same
+reproduce:
+    .ci/reproduce
 
 # The site of the documentation in target/book; needs mdbook
 book:
