@@ -26,6 +26,10 @@ var measured = plugin.Definition{Name: "measured", Spec: "generate: {command: [c
 // globbed is the same plugin, but discovers by a glob.
 var globbed = plugin.Definition{Name: "globbed", Spec: "generate: {command: [cat, app.yaml]}\ndiscover: {find: {glob: '**/app.yaml'}}"}
 
+// sliced is the same plugin, but has only the application's directory unpacked.
+// The peer ignores this and unpacks everything.
+var sliced = plugin.Definition{Name: "sliced", Spec: "generate: {command: [cat, app.yaml]}\nworkspace: {include: [\".\"]}"}
+
 // load is one repository, packed in advance, because packing is the client's work.
 type load struct {
 	files, unpacked int
@@ -47,20 +51,23 @@ func newLoad(root string, files, bytes int) (load, error) {
 	if err := os.Mkdir(root, 0o755); err != nil {
 		return load{}, err
 	}
-	contents := tree.Files{"app.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: app\ndata:\n" + lines(newSource(0), bytes)}
+	contents := tree.Files{directory(0) + "/app.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: app\ndata:\n" + lines(newSource(0), bytes)}
 	for i := 1; i < files; i++ {
-		contents[fmt.Sprintf("dir-%03d/file-%d.yaml", i/filesPerDirectory, i)] = "data:\n" + lines(newSource(i), bytes)
+		contents[fmt.Sprintf("%s/file-%d.yaml", directory(i), i)] = "data:\n" + lines(newSource(i), bytes)
 	}
 	if err := tree.Write(root, contents); err != nil {
 		return load{}, err
 	}
-	packed, err := client.App{Root: root, Path: root}.Pack()
+	packed, err := client.App{Root: root, Path: filepath.Join(root, directory(0))}.Pack()
 	if err != nil {
 		return load{}, err
 	}
 	// From here on, only the archive is needed.
 	return load{files, files * bytes, packed}, os.RemoveAll(root)
 }
+
+// directory is the directory of a file. The first one is the application's.
+func directory(file int) string { return fmt.Sprintf("dir-%03d", file/filesPerDirectory) }
 
 // newSource makes all files different, but equal in every run.
 func newSource(file int) *rand.Rand { return rand.New(rand.NewPCG(1, uint64(file))) }

@@ -21,8 +21,8 @@ import (
 
 // settings are the number and size of the measurements.
 type settings struct {
-	ours, isolation, base         string
-	rounds, small, large, clients int
+	ours, isolation, base string
+	rounds, small, large  int
 	// only is the label of the one step to measure, for profilers; empty measures everything.
 	only string
 	// peer measures argocd-cmp-server too.
@@ -38,7 +38,6 @@ func main() {
 	flag.IntVar(&s.rounds, "rounds", 3, "number of rounds, in which the servers take turns")
 	flag.IntVar(&s.small, "small", 200, "calls per round with the small application")
 	flag.IntVar(&s.large, "large", 5, "calls per round with the large repository")
-	flag.IntVar(&s.clients, "clients", 8, "clients at the same time")
 	flag.StringVar(&s.only, "only", "", `measure nothing but the calls of this label, as "generate large", for a profiler`)
 	flag.BoolVar(&s.peer, "peer", true, "measure argocd-cmp-server too")
 	flag.Parse()

@@ -34,12 +34,15 @@ type result struct {
 	idlePSS       int64
 	idleProcesses int
 	// calls are the measurements of each step, by its label.
-	calls    map[string]*samples
-	parallel rate
+	calls map[string]*samples
+	// together are the rates of clients at the same time, by label.
+	together map[string]*rate
 	peak     int64
 }
 
-func newResult() *result { return &result{calls: map[string]*samples{}} }
+func newResult() *result {
+	return &result{calls: map[string]*samples{}, together: map[string]*rate{}}
+}
 
 // samples are the times of single calls, and the processor time of all calls.
 type samples struct {
@@ -106,12 +109,11 @@ func race(s settings, l loads, contestants []contestant, results []*result) (fai
 				}
 			}
 		}
-		if s.only != "" {
-			continue
-		}
-		for _, r := range runners {
-			if err := r.together(s, l.small); err != nil {
-				return err
+		for _, crowd := range crowds(s, l) {
+			for _, r := range runners {
+				if err := r.together(crowd); err != nil {
+					return err
+				}
 			}
 		}
 	}
@@ -135,7 +137,7 @@ type runner struct {
 }
 
 func newRunner(c contestant, into *result) (*runner, error) {
-	server, err := c.start(measured, globbed)
+	server, err := c.start(measured, globbed, sliced)
 	if err != nil {
 		return nil, err
 	}
@@ -225,26 +227,54 @@ func timed(c *client.Client, method client.Method, messages []client.Message) (t
 	return time.Since(start), err
 }
 
-// together measures several clients at the same time, each with its own connection.
-func (r *runner) together(s settings, l load) error {
-	clients := make([]*client.Client, s.clients)
+// crowd is a number of clients that make calls at the same time, each with its own
+// connection.
+type crowd struct {
+	label          string
+	plugin         plugin.Definition
+	load           load
+	clients, calls int
+}
+
+// applications is the number of applications of a monorepo, and atOnce how many of
+// them the repo-server sends at a time.
+const applications, atOnce = 16, 4
+
+// crowds are the measurements of many clients in each round.
+func crowds(s settings, l loads) []crowd {
+	var all []crowd
+	for _, clients := range []int{1, 4, 8, 16, 64} {
+		all = append(all, crowd{fmt.Sprintf("generate small, %d clients", clients), measured, l.small, clients, max(s.small, 2*clients)})
+	}
+	all = append(all,
+		crowd{"16 applications of one commit", measured, l.large, atOnce, applications},
+		crowd{"16 applications of one commit, include", sliced, l.large, atOnce, applications})
+	if s.only == "" {
+		return all
+	}
+	return slices.DeleteFunc(all, func(one crowd) bool { return one.label != s.only })
+}
+
+// together measures a crowd.
+func (r *runner) together(crowd crowd) error {
+	clients := make([]*client.Client, crowd.clients)
 	for i := range clients {
-		c, err := dial(r.server, measured)
+		c, err := dial(r.server, crowd.plugin)
 		if err != nil {
 			return err
 		}
 		defer c.Close()
 		clients[i] = c
 	}
-	failures := make([]error, s.clients)
-	each := s.small / s.clients
+	failures := make([]error, crowd.clients)
+	each := crowd.calls / crowd.clients
 	before := proc.CPU(r.server.Processes())
 	start := time.Now()
 	var group sync.WaitGroup
 	for i, c := range clients {
 		group.Go(func() {
 			for range each {
-				if _, err := timed(c, client.Generate, l.packed.Messages()); err != nil {
+				if _, err := timed(c, client.Generate, crowd.load.packed.Messages()); err != nil {
 					failures[i] = err
 					return
 				}
@@ -252,9 +282,14 @@ func (r *runner) together(s settings, l load) error {
 		})
 	}
 	group.Wait()
-	r.result.parallel.took += time.Since(start)
-	r.result.parallel.cpu += proc.CPU(r.server.Processes()) - before
-	r.result.parallel.calls += each * s.clients
+	into := r.result.together[crowd.label]
+	if into == nil {
+		into = &rate{}
+		r.result.together[crowd.label] = into
+	}
+	into.took += time.Since(start)
+	into.cpu += proc.CPU(r.server.Processes()) - before
+	into.calls += each * crowd.clients
 	return errors.Join(failures...)
 }
 

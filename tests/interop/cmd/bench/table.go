@@ -25,6 +25,12 @@ func rows(s settings) []row {
 			row{step.label + ", p99", "ms", func(r *result) float64 { return milliseconds(of(r).percentile(99)) }},
 			row{step.label + ", CPU per call", "ms", func(r *result) float64 { return milliseconds(of(r).cpuPerCall()) }})
 	}
+	for _, crowd := range crowds(s, loads{}) {
+		of := func(r *result) *rate { return r.together[crowd.label] }
+		calls = append(calls,
+			row{crowd.label, "calls/s", func(r *result) float64 { return of(r).perSecond() }},
+			row{crowd.label + ", CPU per call", "ms", func(r *result) float64 { return milliseconds(of(r).cpuPerCall()) }})
+	}
 	if s.only != "" {
 		return calls
 	}
@@ -34,8 +40,6 @@ func rows(s settings) []row {
 		{"10 plugins, idle, resident", "MB", func(r *result) float64 { return float64(r.idleRSS) / 1e6 }},
 		{"10 plugins, idle, proportional", "MB", func(r *result) float64 { return float64(r.idlePSS) / 1e6 }},
 	}, calls, []row{
-		{"generate small, clients at once", "calls/s", func(r *result) float64 { return float64(r.parallel.calls) / r.parallel.took.Seconds() }},
-		{"generate small, clients at once, CPU", "s", func(r *result) float64 { return r.parallel.cpu.Seconds() }},
 		{"peak memory of all processes (VmHWM)", "MB", func(r *result) float64 { return float64(r.peak) / 1e6 }},
 	})
 }
@@ -57,6 +61,10 @@ func (s *samples) cpuPerCall() time.Duration {
 	}
 	return s.cpu / time.Duration(len(s.times))
 }
+
+func (r *rate) perSecond() float64 { return float64(r.calls) / r.took.Seconds() }
+
+func (r *rate) cpuPerCall() time.Duration { return r.cpu / time.Duration(r.calls) }
 
 func printTable(out io.Writer, s settings, contestants []contestant, results []*result) {
 	const padding = 2
