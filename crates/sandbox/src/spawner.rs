@@ -90,18 +90,27 @@ pub fn spawner_main() -> io::Result<()> {
 
 /// Runs the spawner until the supervisor closes the other end of `control`.
 pub(super) fn run(control: OwnedFd) -> io::Result<()> {
-    let fork = SingleThreaded::check()?;
-    let signals = detach()?;
+    let begun = begin();
     let Some((order, _)) = channel::receive::<Order>(&control)? else { return Ok(()) };
     let Some(OrderKind::Setup(setup)) = order.what else {
         return Err(io::Error::other("the first order must be the setup"));
     };
-    match prepare(fork, &setup) {
-        Ok(leases) => EventLoop { control, signals, leases }.serve(),
+    let prepared = begun.and_then(|(fork, signals)| Ok((signals, prepare(fork, &setup)?)));
+    match prepared {
+        Ok((signals, leases)) => EventLoop { control, signals, leases }.serve(),
         Err(error) => {
             channel::send(&control, &SpawnerReport::from(SpawnerEvent::NotReady(error.tell())), &[])
         }
     }
+}
+
+/// Errors are kept until the setup has been read: closing the socket before that
+/// would discard the report.
+fn begin() -> Result<(SingleThreaded, SignalFd), NotPrepared> {
+    let fork = SingleThreaded::check().map_err(NotPrepared::Threads)?;
+    let step = "leave the session of the supervisor";
+    let signals = detach().map_err(|error| NotPrepared::ReleaseStep { step, error })?;
+    Ok((fork, signals))
 }
 
 /// Resets everything that was inherited from the supervisor's parent.
@@ -277,4 +286,22 @@ fn channels(descriptors: Vec<OwnedFd>) -> io::Result<Channels> {
 
 fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_second_thread_is_reported_instead_of_forking() {
+        let (control, theirs) = channel::packet_pair().unwrap();
+        let order = Order { what: Some(OrderKind::Setup(SetupOrder::default())) };
+        channel::send(&control, &order, &[]).unwrap();
+        thread::spawn(move || run(theirs)).join().unwrap().unwrap();
+        let (report, _) = channel::receive::<SpawnerReport>(&control).unwrap().unwrap();
+        let Some(SpawnerEvent::NotReady(unfit)) = report.event else { panic!("{report:?}") };
+        assert!(unfit.reason.contains("must have one thread: found"), "{}", unfit.reason);
+    }
 }

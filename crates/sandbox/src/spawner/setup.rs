@@ -84,6 +84,11 @@ pub(super) enum NotPrepared {
          another --isolation", sentences(.0).join("; ")
     )]
     Tiers(Vec<(Tier, Unavailable)>),
+    #[error(
+        "the spawner must have one thread: {0}: under an emulator such as qemu-user, which adds a \
+         thread, nothing can be isolated: use a binary for this machine's architecture"
+    )]
+    Threads(io::Error),
     #[error(transparent)]
     Root(#[from] NoWorkspaceRoot),
     #[error("cannot {step}: {error}")]
