@@ -66,15 +66,12 @@ release:
 reproduce:
     .ci/reproduce
 
-# The site of the documentation in target/book; needs mdbook
+# The site of the documentation in target/book, with every link checked; needs mdbook, jq and python3.
+# CMP_SUPERVISOR_SOURCE_URL is the address of the repository's files, for links to them
 book:
-    mdbook build
+    .ci/site
 
-# The static binary for arm64, tried with qemu-user; needs gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and qemu-user-static.
-# `doctor` and `render` fail there: the emulator adds a thread, and the spawner refuses to have two
+# The archive of a release for arm64, made on another machine; its binary is tried in a virtual machine, in every isolation.
+# Needs gcc-aarch64-linux-gnu, libc6-dev-arm64-cross, qemu-user-static and qemu-system-arm
 arm64:
-    rustup target add aarch64-unknown-linux-gnu
-    CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc RUSTFLAGS="-C target-feature=+crt-static" \
-        cargo build --release --locked --target aarch64-unknown-linux-gnu
-    qemu-aarch64-static target/aarch64-unknown-linux-gnu/release/cmp-supervisor version
-    qemu-aarch64-static target/aarch64-unknown-linux-gnu/release/cmp-supervisor validate plugins.d/template.yaml
+    .ci/arm64
