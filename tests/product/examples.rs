@@ -48,7 +48,7 @@ const EXAMPLES: [Example; 14] = [
         ..Example::of("helm")
     },
     Example {
-        programs: &["kustomize", "helm", "sops", "age-keygen"],
+        programs: &["kustomize", "helm", "sops", "ksops", "age-keygen"],
         contains: PASSWORD,
         ..Example::of("kustomize")
     },
@@ -246,6 +246,22 @@ fn observing_finds_the_key_that_a_definition_lacks() {
             let rendered = shop.render_alone(example, &line, &isolation);
             assert_eq!(rendered.code, Some(0), "{tier}: {}: {}", example.name, rendered.stderr);
             assert!(rendered.stdout.contains(PASSWORD), "{tier}: {}", example.name);
+        }
+    }
+}
+
+#[test]
+fn observing_complete_definitions_proposes_no_more_access() {
+    let complete = EXAMPLES.into_iter().filter(|it| ["cue", "tanka", "ytt"].contains(&it.name));
+    let shop = Shop::new(&complete.collect::<Vec<_>>());
+    for tier in tiers().into_iter().filter(|tier| *tier != "none") {
+        for example in &shop.examples {
+            let observed = shop.render_alone(example, "", &["--isolation", tier, "--observe"]);
+            let name = example.name;
+            assert_eq!(observed.code, Some(0), "{tier}: {name}: {}", observed.stderr);
+            let found: Value = serde_json::from_str(&observed.stdout).unwrap();
+            assert_eq!(found["spec"]["sandbox"], Value::Null, "{tier}: {name}: {found}");
+            assert!(found["spec"]["limits"]["memory"].is_string(), "{tier}: {name}: {found}");
         }
     }
 }

@@ -18,17 +18,10 @@ use crate::{
 
 /// Tools that no package registry has in a form that a test can build in time. They
 /// are tested where somebody has put them into `target/tools/bin`.
-const ELSEWHERE: [&str; 4] = ["argocd-vault-plugin", "tk", "vault", "ytt"];
+const ELSEWHERE: [&str; 2] = ["argocd-vault-plugin", "vault"];
 
 /// Largest output of a tool.
 const MAX_OUTPUT: usize = 1 << 20;
-
-/// Takes the place of KSOPS if it is absent: prints what kustomize expects of it.
-const KSOPS: &str = "#!/bin/sh -eu
-cat > /dev/null
-printf 'apiVersion: config.kubernetes.io/v1\\nkind: ResourceList\\nitems:\\n'
-sops --decrypt secret.enc.yaml | sed '1s/^/- /; 2,$s/^/  /'
-";
 
 /// A definition and its application.
 #[derive(Clone, Copy)]
@@ -106,10 +99,6 @@ impl Shop {
             let path = entry.unwrap().path();
             let link = bin.join(path.file_name().unwrap());
             fs::hard_link(&path, &link).or_else(|_| fs::copy(&path, &link).map(drop)).unwrap();
-        }
-        if !bin.join("ksops").exists() {
-            fs::write(bin.join("ksops"), KSOPS).unwrap();
-            fs::set_permissions(bin.join("ksops"), fs::Permissions::from_mode(0o755)).unwrap();
         }
         let modules = tool::built().join("node/node_modules");
         if modules.is_dir() {

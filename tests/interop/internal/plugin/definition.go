@@ -4,6 +4,8 @@ package plugin
 import (
 	"fmt"
 	"strings"
+
+	"sigs.k8s.io/yaml"
 )
 
 // Definition is the definition of one plugin.
@@ -12,6 +14,18 @@ type Definition struct {
 	Version string
 	// Spec is the YAML below `spec:`, without indentation and version.
 	Spec string
+	// Text is the whole definition as its author wrote it; it replaces Spec.
+	Text string
+}
+
+// Written is a definition as its author wrote it.
+func Written(text string) (Definition, error) {
+	var header struct {
+		Metadata struct{ Name string }
+		Spec     struct{ Version string }
+	}
+	err := yaml.Unmarshal([]byte(text), &header)
+	return Definition{Name: header.Metadata.Name, Version: header.Spec.Version, Text: text}, err
 }
 
 // Socket is the file name that Argo CD expects for the plugin's socket.
@@ -27,6 +41,9 @@ func (d Definition) FullName() string {
 
 // YAML is the whole definition.
 func (d Definition) YAML() string {
+	if d.Text != "" {
+		return d.Text
+	}
 	var text strings.Builder
 	fmt.Fprintf(&text, "apiVersion: argoproj.io/v1alpha1\nkind: ConfigManagementPlugin\nmetadata:\n  name: %q\nspec:\n", d.Name)
 	if d.Version != "" {
