@@ -12,6 +12,7 @@ mod heartbeat;
 mod lease;
 mod limit_watch;
 mod link;
+mod output_pipe;
 mod redact;
 mod room;
 mod run;

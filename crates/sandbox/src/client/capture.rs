@@ -9,13 +9,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::io::Errno;
-use tokio::{io::AsyncReadExt, net::unix::pipe, time::sleep_until};
+use tokio::time::sleep_until;
 use tracing::warn;
 
 use super::{
     handle::{Unconfined, WorkerHandle, cannot},
     limit_watch::LimitWatch,
+    output_pipe::{OutputPipe, PIECE},
     room::Granted,
     run::{Output, Termination, Usage},
     stderr::Stderr,
@@ -31,19 +31,20 @@ use crate::{
 /// for longer than this.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Bytes read from a pipe at a time: the default capacity of a pipe.
-const PIECE: usize = 64 * 1024;
+/// Pieces of the output of a command that has ended that are read before others get
+/// the thread. A background process may write for ever.
+const PIECES: usize = 4;
 
-/// Pause after each read of the first [`PIECE`] of standard output, while the
-/// command runs. Programs write it line by line or file by file, and each write
-/// would wake this process instead of letting the program go on.
+/// Pause between two reads of a short command, and after each read of the first
+/// [`PIECE`] of standard output of others. Programs write line by line or file by
+/// file, and each write would wake this process instead of letting the program go on.
 const REST: Duration = Duration::from_millis(1);
 
 /// The output of a command so far.
 #[derive(Debug)]
 pub(super) struct Capture {
-    stdout: Option<pipe::Receiver>,
-    stderr: Option<pipe::Receiver>,
+    stdout: OutputPipe,
+    stderr: OutputPipe,
     output: Vec<u8>,
     max_output: usize,
     room: Granted,
@@ -55,13 +56,13 @@ pub(super) struct Capture {
 
 impl Capture {
     pub(super) fn new(
-        [stdout, stderr]: [pipe::Receiver; 2],
+        [stdout, stderr]: [OutputPipe; 2],
         (max_output, room): (usize, Granted),
         (redactor, before): (Arc<Redactor>, RawUsage),
     ) -> Self {
         Self {
-            stdout: Some(stdout),
-            stderr: Some(stderr),
+            stdout,
+            stderr,
             output: Vec::new(),
             max_output,
             room,
@@ -69,6 +70,43 @@ impl Capture {
             ended: None,
             before,
         }
+    }
+
+    /// True if the command has ended, even if its output is not complete.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    /// Waits until the command ends, `until`, or until it has written much, and looks
+    /// at its output only now and then. Returns a limit that it exceeded.
+    pub(super) async fn wait_briefly(
+        &mut self,
+        worker: &mut WorkerHandle,
+        limits: &mut LimitWatch,
+        until: Instant,
+    ) -> Result<Option<Termination>, Unconfined> {
+        while self.ended.is_none() && self.output.len() < PIECE && Instant::now() < until {
+            tokio::select! {
+                excess = limits.exceeded() => return Ok(Some(excess)),
+                ended = worker.wait() => self.ended = Some(ended?),
+                () = sleep_until((Instant::now() + REST).into()), if self.has_room() => {
+                    self.stdout.read_now(&mut self.output).map_err(cannot(READ))?;
+                }
+                () = sleep_until(until.into()) => {}
+            }
+        }
+        for _ in 0..if self.has_ended() { PIECES } else { 0 } {
+            if !self.has_room() || !self.read_rest().map_err(cannot(READ))? {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    /// True if a piece more is allowed.
+    fn has_room(&mut self) -> bool {
+        let length = self.output.len();
+        !self.stdout.is_open() || length <= self.max_output && self.room.holds(length + PIECE)
     }
 
     /// Reads until the command has ended and its output is complete, or until
@@ -83,23 +121,23 @@ impl Capture {
         let mut heard = Instant::now();
         let mut rest = None;
         let mut piece = Vec::with_capacity(PIECE);
-        while self.ended.is_none() || self.stdout.is_some() || self.stderr.is_some() {
+        while self.ended.is_none() || self.stdout.is_open() || self.stderr.is_open() {
             if self.output.len() > self.max_output {
                 return Ok(Some(Termination::OutputLimit { limit: self.max_output }));
             }
-            let has_room = self.stdout.is_none() || self.room.holds(self.output.len() + PIECE);
+            let has_room = self.has_room();
             // Without room, the silence is ours.
             let silence = self.ended.as_ref().filter(|_| has_room).map(|_| heard + LINGER);
             let limit = [silence, deadline].into_iter().flatten().min();
             tokio::select! {
-                read = read(&mut self.stdout, &mut self.output), if has_room && rest.is_none() => {
+                read = self.stdout.read(&mut self.output), if has_room && rest.is_none() => {
                     read.map_err(cannot(READ))?;
                     let is_short = self.ended.is_none() && self.output.len() < PIECE;
                     rest = is_short.then(|| Instant::now() + REST);
                 }
                 () = until(rest), if rest.is_some() => rest = None,
                 () = self.room.granted(), if !has_room => {}
-                read = read(&mut self.stderr, &mut piece) => {
+                read = self.stderr.read(&mut piece) => {
                     read.map_err(cannot(READ))?;
                     self.said.push(&piece);
                     piece.clear();
@@ -133,10 +171,7 @@ impl Capture {
     /// successful.
     fn read_rest(&mut self) -> io::Result<bool> {
         let mut piece = Vec::new();
-        let has_news = [
-            read_now(&mut self.stdout, &mut self.output)?,
-            read_now(&mut self.stderr, &mut piece)?,
-        ];
+        let has_news = [self.stdout.read_now(&mut self.output)?, self.stderr.read_now(&mut piece)?];
         self.said.push(&piece);
         Ok(has_news.contains(&true))
     }
@@ -156,30 +191,6 @@ impl Capture {
 }
 
 const READ: &str = "read a command's output";
-
-/// Reads available bytes. At the end of the stream, the pipe is dropped.
-async fn read(pipe: &mut Option<pipe::Receiver>, into: &mut Vec<u8>) -> io::Result<()> {
-    let Some(open) = pipe else { return pending().await };
-    into.reserve(PIECE);
-    if open.read_buf(into).await? == 0 {
-        *pipe = None;
-    }
-    Ok(())
-}
-
-/// Reads a piece that the pipe holds now. Returns false if it is empty and open.
-/// At the end of the stream, the pipe is dropped.
-fn read_now(pipe: &mut Option<pipe::Receiver>, into: &mut Vec<u8>) -> io::Result<bool> {
-    let Some(open) = pipe else { return Ok(false) };
-    let mut piece = vec![0; PIECE];
-    match rustix::io::retry_on_intr(|| rustix::io::read(&*open, &mut piece)) {
-        Ok(0) => *pipe = None,
-        Ok(length) => into.extend(piece.into_iter().take(length)),
-        Err(Errno::AGAIN) => return Ok(false),
-        Err(error) => return Err(error.into()),
-    }
-    Ok(true)
-}
 
 async fn until(limit: Option<Instant>) {
     match limit {
@@ -206,27 +217,5 @@ impl Usage {
             system: time(before.system_us, now.system_us),
             max_rss: now.max_rss_kib.saturating_mul(1024),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::Write;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn output_that_the_runtime_has_not_noticed_is_read() {
-        let (reader, mut writer) = io::pipe().unwrap();
-        rustix::io::ioctl_fionbio(&reader, true).unwrap();
-        let mut pipe = Some(pipe::Receiver::from_owned_fd_unchecked(reader.into()).unwrap());
-        let mut output = Vec::new();
-        assert!(!read_now(&mut pipe, &mut output).unwrap(), "empty and open");
-        writer.write_all(b"out").unwrap();
-        assert!(read_now(&mut pipe, &mut output).unwrap());
-        assert_eq!(output, b"out");
-        drop(writer);
-        assert!(read_now(&mut pipe, &mut output).unwrap() && pipe.is_none());
-        assert!(!read_now(&mut pipe, &mut output).unwrap());
     }
 }

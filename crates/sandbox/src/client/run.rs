@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 use nix::sys::signal::Signal;
 use thiserror::Error;
-use tokio::{net::unix::pipe, time::timeout_at};
+use tokio::time::timeout_at;
 
 use super::{
     ask_pass::{AskPass, AskPassPlace},
@@ -19,6 +19,7 @@ use super::{
     handle::{Unconfined, WorkerHandle, cannot},
     lease::Lease,
     link::Outgoing,
+    output_pipe::OutputPipe,
     room::{Granted, Room},
 };
 use crate::{
@@ -35,15 +36,15 @@ use crate::{
 /// deadline.
 const STOP_WAIT: Duration = Duration::from_millis(40);
 
-/// A command that has ended by then is not measured. The first measurement would
-/// come much later.
+/// A command that has ended by then is not measured, and its output does not wake
+/// this process. The first measurement would come much later.
 const BRIEF: Duration = Duration::from_millis(5);
 
 /// Outputs of a command.
 const OUTPUTS: usize = 2;
 
 /// A command that has started.
-type Begun = (RawUsage, [pipe::Receiver; OUTPUTS], Option<AskPass>);
+type Begun = (RawUsage, [OutputPipe; OUTPUTS], Option<AskPass>);
 
 /// A command and its environment.
 #[derive(Clone, Debug)]
@@ -215,14 +216,16 @@ impl Lease {
     ) -> Result<Option<Termination>, Unconfined> {
         let brief = Instant::now() + BRIEF;
         if deadline.is_none_or(|deadline| brief < deadline) {
-            let stopped = capture.follow(worker, self.limit_watch(), Some(brief)).await?;
-            if stopped != Some(Termination::Deadline) {
-                return Ok(stopped);
+            let excess = capture.wait_briefly(worker, self.limit_watch(), brief).await?;
+            if excess.is_some() {
+                return Ok(excess);
             }
         }
-        // Not before the command starts: until then, the worker's process is closed
-        // to the meter. If the spawner is gone, the command ends anyway.
-        let _ = self.send(Outgoing::Watch { lease: self.id() }).await;
+        if !capture.has_ended() {
+            // Not before the command starts: until then, the worker's process is closed
+            // to the meter. If the spawner is gone, the command ends anyway.
+            let _ = self.send(Outgoing::Watch { lease: self.id() }).await;
+        }
         capture.follow(worker, self.limit_watch(), deadline).await
     }
 
@@ -258,7 +261,7 @@ async fn streams(worker: &mut WorkerHandle) -> Result<Begun, NotRun> {
             let further = descriptors.split_off(descriptors.len().min(OUTPUTS));
             let pipes: Vec<_> = descriptors
                 .into_iter()
-                .map(pipe::Receiver::from_owned_fd)
+                .map(OutputPipe::new)
                 .collect::<Result<_, _>>()
                 .map_err(cannot("read a command's output"))?;
             let missing = |_| cannot("read a command's output")("a pipe is missing");

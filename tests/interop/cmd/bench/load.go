@@ -20,15 +20,16 @@ const (
 	filesPerDirectory      = 20
 )
 
-// measured is the plugin of every measurement: one process that prints one file.
-var measured = plugin.Definition{Name: "measured", Spec: "generate: {command: [cat, app.yaml]}\ndiscover: {fileName: app.yaml}"}
+// measured is the plugin of every measurement: a shell that prints the 20 files of
+// the application.
+var measured = plugin.Definition{Name: "measured", Spec: "generate: {command: [sh, -c, cat *.yaml]}\ndiscover: {fileName: app.yaml}"}
 
 // globbed is the same plugin, but discovers by a glob.
-var globbed = plugin.Definition{Name: "globbed", Spec: "generate: {command: [cat, app.yaml]}\ndiscover: {find: {glob: '**/app.yaml'}}"}
+var globbed = plugin.Definition{Name: "globbed", Spec: "generate: {command: [sh, -c, cat *.yaml]}\ndiscover: {find: {glob: '**/app.yaml'}}"}
 
 // sliced is the same plugin, but has only the application's directory unpacked.
 // The peer ignores this and unpacks everything.
-var sliced = plugin.Definition{Name: "sliced", Spec: "generate: {command: [cat, app.yaml]}\nworkspace: {include: [\".\"]}"}
+var sliced = plugin.Definition{Name: "sliced", Spec: "generate: {command: [sh, -c, cat *.yaml]}\nworkspace: {include: [\".\"]}"}
 
 // load is one repository, packed in advance, because packing is the client's work.
 type load struct {
