@@ -159,6 +159,16 @@ pub enum LocalError {
         /// The names of all plugins.
         known: Vec<String>,
     },
+    /// One of the two servers cannot render the application.
+    #[error("{plugin} by {server}: {error}")]
+    Failed {
+        /// The plugin.
+        plugin: String,
+        /// The server.
+        server: &'static str,
+        /// Its error.
+        error: Box<LocalError>,
+    },
     /// The migration changes results.
     #[error(
         "{} not the same after the migration: {}: if the plugin gives the same result twice \
@@ -205,6 +215,7 @@ impl LocalError {
             Self::Interrupted { number, .. } => u8::try_from(128 + number).unwrap_or(u8::MAX),
             Self::NoMatch { .. } | Self::Unclaimed { .. } => 4,
             Self::Client(ClientError::Status(status)) => status.exit_code(),
+            Self::Failed { error, .. } => error.exit_code(),
             Self::Private(_) | Self::Unisolated => 7,
             Self::Directory { .. }
             | Self::Outside { .. }

@@ -19,7 +19,7 @@ Input is a repo-server with sidecars and their ConfigMaps, in any order and any 
 Input without `kind` is read as chart values. The result has the same form.
 
 Exit codes: 0 written, 1 something is missing or not valid, 2 usage. Further ones of --check: 1 the
-results differ, 4 no plugin claims the application, 7 the isolation is not available.
+results differ, 4 no plugin claims the application, 5 a plugin fails, 7 the isolation is not available.
 
 Examples:
   kubectl get deployment/argocd-repo-server configmaps -n argocd -o yaml | cmp-supervisor migrate

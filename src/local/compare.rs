@@ -45,9 +45,11 @@ pub async fn compare(plugins: &[Moved], check: &Comparison) -> Result<(), LocalE
         }
         rendered += 1;
         report.step("old", &format!("{} by {}", plugin.name, NAMES.0));
-        let before = generate(peer.socket(), parcel).await?;
+        let before = generate(peer.socket(), parcel).await;
+        let before = before.map_err(|error| failed(plugin, NAMES.0, error))?;
         report.step("new", &format!("{} by {}", plugin.name, NAMES.1));
-        let after = after(plugin, &options, parcel, &mut report).await?;
+        let after = after(plugin, &options, parcel, &mut report).await;
+        let after = after.map_err(|error| failed(plugin, NAMES.1, error))?;
         match difference(&before, &after, NAMES) {
             None => report.step("same", &format!("result of {}", plugin.name)),
             Some(difference) => {
@@ -61,6 +63,10 @@ pub async fn compare(plugins: &[Moved], check: &Comparison) -> Result<(), LocalE
         (_, true) => Ok(()),
         (_, false) => Err(LocalError::Different { plugins: different }),
     }
+}
+
+fn failed(plugin: &Moved, server: &'static str, error: LocalError) -> LocalError {
+    LocalError::Failed { plugin: plugin.name.clone(), server, error: Box::new(error) }
 }
 
 /// True if the plugin claims the application; otherwise reports the reason.
