@@ -16,7 +16,7 @@ COPY tests ./tests
 COPY docs ./docs
 # Links glibc statically, because musl's allocator halves the speed of YAML.
 # Static glibc cannot look up users or hosts; cmp-supervisor does neither.
-# The flags are those of .ci/release, so that the same compiler makes the same binary.
+# As in .ci/release, messages of panics name no directory of the machine that builds.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/src/target \
     target="$(rustc -vV | sed -n 's/^host: //p')" \
