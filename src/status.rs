@@ -1,13 +1,9 @@
 //! `status`: shows the state of a running supervisor.
 
+mod output;
 mod watch;
 
-use std::{
-    fmt::Write as _,
-    io::{self, Write as _},
-    net::SocketAddr,
-    time::Duration,
-};
+use std::{fmt::Write as _, io, net::SocketAddr, time::Duration};
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -15,6 +11,7 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 use tokio::time::timeout;
 
+use self::output::Output;
 use crate::{
     budget::Budget,
     config::{Status, TextFormat},
@@ -42,6 +39,14 @@ pub enum StatusError {
         address: SocketAddr,
         /// The error.
         cause: String,
+    },
+    /// The address does not show the page.
+    #[error("{address}: {reason}: name that address with --http")]
+    Refused {
+        /// The address.
+        address: SocketAddr,
+        /// The answer.
+        reason: String,
     },
     /// Another program answers at the address.
     #[error("{address}: not the answer of a supervisor: {cause}: name another address with --http")]
@@ -74,15 +79,11 @@ pub async fn status(config: &Status) -> Result<Condition, StatusError> {
     }
     let (summary, answer) = ask(address, "/plugins").await?;
     let text = match config.output {
-        TextFormat::Json => answer.to_vec(),
-        TextFormat::Text => table(&summary).into_bytes(),
+        TextFormat::Json => String::from_utf8_lossy(&answer).into_owned(),
+        TextFormat::Text => table(&summary),
     };
-    let mut out = io::stdout().lock();
-    match out.write_all(&text).and_then(|()| out.write_all(b"\n")) {
-        // A closed pipe is no error.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        Ok(()) | Err(_) => Ok(condition(&summary)),
-    }
+    Output::new("")?.write(text + "\n").await?;
+    Ok(condition(&summary))
 }
 
 /// Asks for a page, and returns its content also as it was received.
@@ -94,6 +95,10 @@ async fn ask<T: DeserializeOwned>(
     let asked = timeout(TIMEOUT, get(address, page)).await;
     let answer = asked.map_err(|elapsed| no_answer(elapsed.to_string()))?;
     let (code, answer) = answer.map_err(|error| no_answer(error.to_string()))?;
+    if code == StatusCode::FORBIDDEN {
+        let reason = String::from_utf8_lossy(&answer).into_owned();
+        return Err(StatusError::Refused { address, reason });
+    }
     if code != StatusCode::OK {
         return Err(no_answer(format!("the answer has status {code}")));
     }

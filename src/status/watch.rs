@@ -2,7 +2,7 @@
 
 use std::{
     fmt::Write as _,
-    io::{self, IsTerminal, Write},
+    io::{self, IsTerminal},
     net::SocketAddr,
     time::Duration,
 };
@@ -10,7 +10,11 @@ use std::{
 use rustix::termios::tcgetwinsize;
 use tokio::time::sleep;
 
-use super::{StatusError, ask, head, notes, rows};
+use super::{
+    StatusError, ask, head, notes,
+    output::{Output, Written},
+    rows,
+};
 use crate::{
     recent::{Entry, Listing},
     state::Summary,
@@ -38,19 +42,20 @@ const END_OF_SCREEN: &str = "\u{1b}[J";
 /// Shows the state until standard output is closed. The first question must have an
 /// answer.
 pub(super) async fn watch(address: SocketAddr) -> Result<(), StatusError> {
-    let mut shown = text(address).await?;
-    let mut output = Output::new();
-    loop {
-        match output.show(&shown) {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
-            shown => shown?,
-        }
-        sleep(INTERVAL).await;
-        shown = text(address).await.unwrap_or_else(|error| error.to_string());
+    let mut text = read(address).await?;
+    let is_terminal = io::stdout().is_terminal();
+    let output = Output::new(if is_terminal { LEAVE } else { "" })?;
+    if is_terminal {
+        output.write(ENTER.to_owned()).await?;
     }
+    while output.write(shown(&text, is_terminal)).await? == Written::All {
+        sleep(INTERVAL).await;
+        text = read(address).await.unwrap_or_else(|error| error.to_string());
+    }
+    Ok(())
 }
 
-async fn text(address: SocketAddr) -> Result<String, StatusError> {
+async fn read(address: SocketAddr) -> Result<String, StatusError> {
     let (summary, _): (Summary, _) = ask(address, "/plugins").await?;
     let (listing, _): (Listing, _) = ask(address, "/requests").await?;
     Ok(page(&summary, &listing.requests))
@@ -89,42 +94,15 @@ fn requests(entries: &[Entry]) -> String {
     text
 }
 
-/// Standard output. Dropping it gives the terminal back as it was.
-enum Output {
-    Terminal,
-    Plain,
-}
-
-impl Output {
-    fn new() -> Self {
-        if !io::stdout().is_terminal() {
-            return Self::Plain;
-        }
-        print(ENTER);
-        Self::Terminal
+/// The text as a screen of the terminal, if there is one.
+fn shown(text: &str, is_terminal: bool) -> String {
+    if !is_terminal {
+        return format!("{text}\n\n");
     }
-
-    fn show(&mut self, text: &str) -> io::Result<()> {
-        let screen = match self {
-            Self::Plain => format!("{text}\n\n"),
-            Self::Terminal => {
-                let size = tcgetwinsize(io::stdout()).ok();
-                let size = size.filter(|size| size.ws_row > 0 && size.ws_col > 0);
-                let size = size.map(|size| (size.ws_row.into(), size.ws_col.into()));
-                screen(text, size.unwrap_or((ROWS, COLUMNS)))
-            }
-        };
-        let mut out = io::stdout().lock();
-        out.write_all(screen.as_bytes()).and_then(|()| out.flush())
-    }
-}
-
-impl Drop for Output {
-    fn drop(&mut self) {
-        if let Self::Terminal = self {
-            print(LEAVE);
-        }
-    }
+    let size = tcgetwinsize(io::stdout()).ok();
+    let size = size.filter(|size| size.ws_row > 0 && size.ws_col > 0);
+    let size = size.map(|size| (size.ws_row.into(), size.ws_col.into()));
+    screen(text, size.unwrap_or((ROWS, COLUMNS)))
 }
 
 /// A screen of this many rows and columns. Longer texts are cut.
@@ -143,12 +121,6 @@ fn screen(text: &str, (rows, columns): (usize, usize)) -> String {
         screen.push_str(END_OF_LINE);
     }
     screen + END_OF_SCREEN
-}
-
-fn print(codes: &str) {
-    let mut out = io::stdout().lock();
-    // A terminal that is gone needs no codes.
-    let _ = out.write_all(codes.as_bytes()).and_then(|()| out.flush());
 }
 
 #[cfg(test)]

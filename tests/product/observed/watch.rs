@@ -2,26 +2,57 @@
 
 use std::{
     fs::File,
-    io::Read,
+    io::{self, Read, Write},
     process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
-use nix::pty::{Winsize, openpty};
-use rustix::process::{Pid, Signal, kill_process};
+use nix::{
+    fcntl::{FcntlArg, fcntl},
+    pty::{Winsize, openpty},
+};
+use rustix::{
+    io::ioctl_fionread,
+    process::{Pid, Signal, kill_process},
+};
 
-use crate::observed::request::Observed;
+use crate::{
+    observed::request::Observed,
+    reload::server::{PATIENCE, eventually},
+};
 
 /// Exit code after SIGINT.
 const INTERRUPTED: i32 = 130;
 
+/// Exit code after SIGTERM.
+const TERMINATED: i32 = 143;
+
 const ROWS: u16 = 8;
 
-fn watching(observed: &Observed) -> Command {
+/// Size of a pipe that is smaller than the text about many plugins.
+const PIPE: i32 = 4096;
+const MANY: usize = 100;
+
+const CTRL_S: &[u8] = b"\x13";
+
+/// After this time, the watching process has met the stopped terminal.
+const LONGER_THAN_THE_PAUSE: Duration = Duration::from_secs(4);
+
+fn status(observed: &Observed, arguments: &[&str]) -> Command {
     // The tests may run in the background of a script, where SIGINT is ignored.
     let mut command = Command::new("env");
     command.args(["--default-signal=INT", env!("CARGO_BIN_EXE_cmp-supervisor")]);
-    command.args(["status", "--watch", "--http", &observed.server.http.to_string()]);
+    command.args(["status", "--http", &observed.server.http.to_string()]).args(arguments);
     command
+}
+
+/// Watches in a terminal with this many rows.
+fn in_terminal(observed: &Observed) -> (Child, File) {
+    let size = Winsize { ws_row: ROWS, ws_col: 60, ws_xpixel: 0, ws_ypixel: 0 };
+    let pty = openpty(&size, None).unwrap();
+    let child = status(observed, &["--watch"]).stdout(pty.slave).spawn().unwrap();
+    (child, File::from(pty.master))
 }
 
 /// Reads until a text was there a number of times.
@@ -37,14 +68,28 @@ fn read(from: &mut impl Read, text: &str, times: usize) -> String {
 
 fn interrupt(child: &mut Child) {
     kill_process(Pid::from_child(child), Signal::INT).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(INTERRUPTED));
+    assert_eq!(ended(child), Some(INTERRUPTED));
+}
+
+/// The exit code of a process, which must end.
+fn ended(child: &mut Child) -> Option<i32> {
+    let until = Instant::now() + PATIENCE;
+    while Instant::now() < until {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code();
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    panic!("it did not end within {PATIENCE:?}");
 }
 
 #[test]
 fn a_pipe_gets_plain_text_again_and_again() {
     let observed = Observed::new(&[("good", "echo 'kind: A'")], &[]);
     assert!(observed.render("good").status.success());
-    let mut child = watching(&observed).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = status(&observed, &["--watch"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut stdout = child.stdout.take().unwrap();
     let text = read(&mut stdout, "PLUGIN  ", 2);
     assert!(text.contains("generate   ok ") && text.contains("ready, watching"), "{text}");
@@ -55,10 +100,7 @@ fn a_pipe_gets_plain_text_again_and_again() {
 #[test]
 fn a_terminal_is_filled_to_its_last_row_and_given_back() {
     let observed = Observed::new(&[("good", "echo 'kind: A'")], &[]);
-    let size = Winsize { ws_row: ROWS, ws_col: 60, ws_xpixel: 0, ws_ypixel: 0 };
-    let pty = openpty(&size, None).unwrap();
-    let mut child = watching(&observed).stdout(pty.slave).spawn().unwrap();
-    let mut terminal = File::from(pty.master);
+    let (mut child, mut terminal) = in_terminal(&observed);
     let text = read(&mut terminal, "\u{1b}[J", 1);
     assert!(text.starts_with("\u{1b}[?1049h\u{1b}[?25l") && text.contains("more lines"), "{text}");
     assert_eq!(text.matches("\u{1b}[K").count(), usize::from(ROWS) - 1, "{text}");
@@ -67,4 +109,35 @@ fn a_terminal_is_filled_to_its_last_row_and_given_back() {
     interrupt(&mut child);
     let rest = read(&mut terminal, "\u{1b}[?1049l", 1);
     assert!(rest.ends_with("\u{1b}[?25h\u{1b}[?1049l"), "{rest:?}");
+}
+
+#[test]
+fn a_full_pipe_does_not_hold_up_a_signal() {
+    let names: Vec<_> = (0..MANY).map(|number| format!("plugin-{number}")).collect();
+    let plugins: Vec<_> = names.iter().map(|name| (name.as_str(), "true")).collect();
+    let observed = Observed::new(&plugins, &[]);
+    for (arguments, signal, code) in [
+        (["--watch"].as_slice(), Signal::TERM, TERMINATED),
+        (&["--watch"], Signal::INT, INTERRUPTED),
+        (&[], Signal::TERM, TERMINATED),
+    ] {
+        let (reader, writer) = io::pipe().unwrap();
+        fcntl(&writer, FcntlArg::F_SETPIPE_SZ(PIPE)).unwrap();
+        let mut child = status(&observed, arguments).stdout(writer).spawn().unwrap();
+        // The text does not fit into the pipe, so the process waits within its write.
+        eventually("a full pipe", || ioctl_fionread(&reader).unwrap() > 0);
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        assert_eq!(ended(&mut child), Some(code), "{arguments:?} {signal:?}");
+    }
+}
+
+#[test]
+fn a_terminal_that_ctrl_s_has_stopped_is_given_back() {
+    let observed = Observed::new(&[("good", "echo 'kind: A'")], &[]);
+    let (mut child, mut terminal) = in_terminal(&observed);
+    read(&mut terminal, "\u{1b}[J", 1);
+    terminal.write_all(CTRL_S).unwrap();
+    thread::sleep(LONGER_THAN_THE_PAUSE);
+    interrupt(&mut child);
+    read(&mut terminal, "\u{1b}[?1049l", 1);
 }
