@@ -88,10 +88,14 @@ fn declaration(line: &str) -> Option<String> {
 }
 
 impl PluginMetrics {
-    /// Keeps the trace of a request that ended as an example of its duration.
+    /// Keeps the trace of a request that ended as an example of its duration. That of a
+    /// removed plugin, whose last requests end later, would stay for ever.
     pub fn exemplar(&self, method: Method, took: Duration, trace_id: String) {
         let exemplar = Exemplar { trace_id, took, at: SystemTime::now() };
         self.metrics.exemplars.keep((&self.plugin, method), exemplar);
+        if self.metrics.gone.has(&self.plugin) {
+            self.metrics.exemplars.forget(&self.plugin);
+        }
     }
 }
 
@@ -139,5 +143,10 @@ mod tests {
         assert!(shown(&metrics.render()).is_empty());
         metrics.plugin_gone("p");
         assert!(shown(&metrics.render_openmetrics()).is_empty());
+        let took = Duration::from_millis(700);
+        plugin.exemplar(Method::Generate, took, "late".to_owned());
+        assert!(metrics.exemplars.0.lock().unwrap().is_empty());
+        metrics.plugin("p").exemplar(Method::Generate, took, "new".to_owned());
+        assert!(metrics.render_openmetrics().contains("# {trace_id=\"new\"} 0.7 "));
     }
 }

@@ -246,8 +246,9 @@ impl Metrics {
         self.plugin_state(plugin, None);
         self.infos.forget(plugin);
         self.applications.forget(plugin);
-        self.exemplars.forget(plugin);
         self.gone.add(plugin, Instant::now());
+        // Last: a request that ends later finds the plugin gone.
+        self.exemplars.forget(plugin);
     }
 
     /// Sets the state of one plugin. Each state has a series; one of them is 1.

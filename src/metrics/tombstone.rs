@@ -23,6 +23,11 @@ impl Tombstones {
         gone.insert(label(plugin), now);
     }
 
+    /// True for a removed plugin.
+    pub(super) fn has(&self, plugin: &str) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&label(plugin))
+    }
+
     /// Forgets a plugin that is served again.
     pub(super) fn remove(&self, plugin: &str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&label(plugin));
