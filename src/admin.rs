@@ -61,8 +61,21 @@ const STATUS_PAGE: &str = include_str!("admin/status.html");
 #[derive(Clone, Debug)]
 pub struct Admin {
     sources: Sources,
+    audience: Audience,
     reloads: Arc<Semaphore>,
     live: Live,
+}
+
+/// The clients that an address is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audience {
+    /// All clients, because there is no other address. Orders only from the loopback
+    /// address.
+    Everybody,
+    /// Clients other than operators: no orders and no details.
+    Public,
+    /// Operators. Everybody who can reach the address is one.
+    Operators,
 }
 
 /// The parts that the endpoints show and control. Cheap to clone.
@@ -83,8 +96,12 @@ pub struct Sources {
 impl Admin {
     /// Creates the endpoints.
     #[must_use]
-    pub fn new(sources: Sources) -> Self {
-        Self { sources, reloads: Arc::new(Semaphore::new(MAX_RELOADS)), live: Live::new() }
+    pub fn new(mut sources: Sources, audience: Audience) -> Self {
+        if audience == Audience::Public {
+            sources.recent = sources.recent.without_details();
+        }
+        let reloads = Arc::new(Semaphore::new(MAX_RELOADS));
+        Self { sources, audience, reloads, live: Live::new() }
     }
 
     /// Serves until the runtime ends, because probes need answers while requests
@@ -111,7 +128,7 @@ impl Admin {
     async fn serve(self, stream: TcpStream, peer: IpAddr, mut place: Place) {
         let progress = place.progress();
         let service = service_fn(|request: Request<Incoming>| {
-            let page = Page::of(&request, peer);
+            let page = Page::of(&request, (self.audience, peer));
             let encoding = Encoding::accepted(request.headers());
             let (admin, progress) = (self.clone(), progress.clone());
             async move {

@@ -34,7 +34,8 @@ struct Kept {
 pub enum Details {
     /// They are neither kept nor shown.
     Hidden,
-    /// They are kept and shown to everybody who can reach the HTTP server.
+    /// They are kept and shown to everybody who can reach the HTTP server for operators,
+    /// or the only one.
     Shown,
 }
 
@@ -100,6 +101,12 @@ impl Recent {
         Self { kept: Arc::default(), details }
     }
 
+    /// The same requests without details.
+    #[must_use]
+    pub fn without_details(&self) -> Self {
+        Self { kept: Arc::clone(&self.kept), details: Details::Hidden }
+    }
+
     /// Keeps a request instead of the oldest one.
     pub fn keep(&self, entry: impl FnOnce(Details) -> Entry) {
         let entry = entry(self.details);
@@ -125,9 +132,16 @@ impl Recent {
         let listing = Listing {
             limit: MAX_KEPT,
             details: self.details == Details::Shown,
-            requests: kept.entries.iter().take(new).cloned().collect(),
+            requests: kept.entries.iter().take(new).map(|entry| self.shown(entry)).collect(),
         };
         (listing, kept.total)
+    }
+
+    fn shown(&self, entry: &Entry) -> Entry {
+        match self.details {
+            Details::Shown => entry.clone(),
+            Details::Hidden => Entry { application: None, error: None, ..entry.clone() },
+        }
     }
 }
 
@@ -183,6 +197,18 @@ mod tests {
         assert_eq!(ids(None, 2), ("3 2".to_owned(), 3));
         assert_eq!(ids(Some(1), 9), ("3 2".to_owned(), 3));
         assert_eq!(ids(Some(3), 9), (String::new(), 3));
+    }
+
+    #[test]
+    fn a_view_without_details_hides_those_that_are_kept() {
+        let recent = Recent::new(Details::Shown);
+        let application = Some("shop".to_owned());
+        recent.keep(|_| Entry { application, error: Some("x".into()), ..entry(1) });
+        let listing = recent.without_details().listing();
+        let [shown] = listing.requests.as_slice() else { panic!("{listing:?}") };
+        assert!(shown.application.is_none() && shown.error.is_none() && !listing.details);
+        let listing = recent.listing();
+        assert!(listing.requests[0].application.is_some() && listing.details);
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod abilities;
 mod failed;
 mod first_pass;
 mod health;
+mod http;
 mod loading;
 mod parts;
 mod paths;
@@ -21,7 +22,6 @@ use cmp_sandbox::{
 };
 use thiserror::Error;
 use tokio::{
-    net::TcpListener,
     signal::unix::{SignalKind, signal},
     sync::watch,
 };
@@ -31,6 +31,7 @@ use tracing::{info, warn};
 pub(crate) use self::loading::reach;
 use self::{
     first_pass::{report_ready, unserved},
+    http::Listeners,
     loading::loader,
     parts::Parts,
     paths::{directories, upkeep, warn_of_static_mounts},
@@ -39,10 +40,10 @@ use self::{
     sockets::{only_owners_remove, prepare_sockets},
 };
 use crate::{
-    admin::{self, Admin, Sources},
+    admin::Sources,
     budget::Budget,
     bundle::{Keeper, Keeping, NoDirectory},
-    config::{self, Http, Serve},
+    config::{self, Serve},
     container::{OomCounter, raise_descriptors},
     event::{self, Event},
     grpc::{Binder, Common, Drains, Room, relay},
@@ -119,8 +120,12 @@ pub enum NotServing {
     #[error("cannot serve plugin {0}: {1}")]
     Unserved(PluginName, String),
     /// The address for HTTP cannot be used.
-    #[error("cannot serve HTTP on {address}: {error}: choose another address with --http, or off")]
+    #[error(
+        "cannot serve HTTP on {address}: {error}: choose another address with --{flag}, or off"
+    )]
     Http {
+        /// The flag of the address.
+        flag: &'static str,
         /// The address.
         address: SocketAddr,
         /// The reason.
@@ -243,7 +248,7 @@ async fn run(
         gone = &mut driver => return Err(gone.into()),
         proven = link.try_sandbox(abilities, &socket_dir) => proven?,
     }
-    let http = listen(config.http)?;
+    let listeners = Listeners::open(config)?;
     let supervisor = Supervisor::new(binder, state.clone());
     let stop = CancellationToken::new();
     let parts = Parts::new(stop.clone());
@@ -254,8 +259,7 @@ async fn run(
     parts.run("loader", following);
     parts.run("admission", admission.follow(link.consumption(), stop.clone()));
     let shown = (metrics.clone(), state.subscribe(), recent);
-    let admin = Admin::new(sources(shown, (prompt.clone(), log)));
-    parts.run("http", admin.run(http, parts.tasks().clone()));
+    listeners.serve(&sources(shown, (prompt.clone(), log)), &parts);
     let resizing = resources.follow((link.clone(), state.clone(), metrics.clone()), stop.clone());
     parts.run("container", resizing);
     let upkept = (link.clone(), state.clone(), metrics.clone());
@@ -375,14 +379,6 @@ fn failed(error: &NotServing) -> Event {
         tried.clone_from(shortfalls);
     }
     Event::Failed { reason: error.to_string().into(), shortfalls: tried }
-}
-
-fn listen(http: Http) -> Result<Option<TcpListener>, NotServing> {
-    let Http::On(address) = http else { return Ok(None) };
-    let listener = admin::listen(address);
-    let listener = listener.map_err(|error| NotServing::Http { address, error })?;
-    info!(address = %listener.local_addr()?, "serving metrics and health");
-    Ok(Some(listener))
 }
 
 /// Reloads the definitions on SIGHUP.

@@ -17,11 +17,12 @@ pub use self::{
 };
 
 /// All settings of `serve` and of plugin.yaml, in the order of the help.
-pub static ALL: [&Setting; 47] = [
+pub static ALL: [&Setting; 48] = [
     &PLUGINS_DIR,
     &SOCKET_DIR,
     &WORK_DIR,
     &HTTP,
+    &ADMIN_HTTP,
     &STATUS_DETAILS,
     &METRICS_PER_APPLICATION,
     &ISOLATION,

@@ -4,9 +4,14 @@ use std::net::IpAddr;
 
 use http::{HeaderMap, Method, Request, StatusCode, header};
 
+use super::Audience;
+
 /// Answer to a request for an unknown path.
 const PAGES: &str = "not found: use /, /metrics, /livez, /readyz, /startupz, /plugins, /requests, /events, \
                      /-/log-level, or POST /-/reload";
+
+/// The status code of a refused request, and the reason.
+type Refusal = (StatusCode, &'static str);
 
 /// The requested page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +47,8 @@ pub(super) enum Detail {
 impl Page {
     pub(super) fn of<B>(
         request: &Request<B>,
-        peer: IpAddr,
-    ) -> Result<Self, (StatusCode, &'static str)> {
+        (audience, peer): (Audience, IpAddr),
+    ) -> Result<Self, Refusal> {
         let is_reading = matches!(*request.method(), Method::GET | Method::HEAD);
         let is_posting = *request.method() == Method::POST;
         let is_writing = is_posting || *request.method() == Method::PUT;
@@ -68,17 +73,46 @@ impl Page {
             };
             return Err((StatusCode::METHOD_NOT_ALLOWED, refusal));
         }
-        // Only processes in the Pod may cause work. The rest of the cluster may not,
-        // and neither may a web page in a browser that reaches the loopback address.
+        page.allowed(request.headers(), (audience, peer))
+    }
+
+    fn allowed(
+        self,
+        headers: &HeaderMap,
+        (audience, peer): (Audience, IpAddr),
+    ) -> Result<Self, Refusal> {
+        let is_order = matches!(self, Self::Reload | Self::SetLogLevel);
         let is_near = peer.to_canonical().is_loopback();
-        let is_order = matches!(page, Self::Reload | Self::SetLogLevel);
-        if is_order && (!is_near || request.headers().contains_key(header::ORIGIN)) {
-            return Err((
-                StatusCode::FORBIDDEN,
-                "forbidden: call this from the Pod's loopback address",
-            ));
+        let refusal = match audience {
+            Audience::Public if self.is_for_operators() => {
+                "forbidden: ask at the address of --admin-http"
+            }
+            // Only processes in the Pod may cause work. The rest of the cluster may not.
+            Audience::Everybody if is_order && !is_near => {
+                "forbidden: call this from the Pod's loopback address"
+            }
+            // A browser that reaches the address may show pages of others.
+            Audience::Everybody | Audience::Operators
+                if is_order && headers.contains_key(header::ORIGIN) =>
+            {
+                "forbidden: web pages may not give orders"
+            }
+            Audience::Everybody | Audience::Public | Audience::Operators => return Ok(self),
+        };
+        Err((StatusCode::FORBIDDEN, refusal))
+    }
+
+    /// True for orders, and for the pages that show what they change or the requests.
+    fn is_for_operators(self) -> bool {
+        match self {
+            Self::Requests | Self::LogLevel | Self::SetLogLevel | Self::Reload => true,
+            Self::Status
+            | Self::Metrics(_)
+            | Self::Alive(_)
+            | Self::Ready(_)
+            | Self::Plugins
+            | Self::Events => false,
         }
-        Ok(page)
     }
 }
 
@@ -109,8 +143,12 @@ mod tests {
     use super::*;
 
     fn page(method: &str, path: &str, peer: &str) -> Result<Page, u16> {
+        page_for(Audience::Everybody, (method, path), peer)
+    }
+
+    fn page_for(audience: Audience, (method, path): (&str, &str), peer: &str) -> Result<Page, u16> {
         let request = Request::builder().method(method).uri(path).body(()).unwrap();
-        let page = Page::of(&request, peer.parse().unwrap());
+        let page = Page::of(&request, (audience, peer.parse().unwrap()));
         page.map_err(|(status, _)| status.as_u16())
     }
 
@@ -154,6 +192,27 @@ mod tests {
     }
 
     #[test]
+    fn operators_with_an_address_of_their_own_give_orders_only_there() {
+        for (method, path, page) in [
+            ("POST", "/-/reload", Page::Reload),
+            ("PUT", "/-/log-level", Page::SetLogLevel),
+            ("GET", "/-/log-level", Page::LogLevel),
+            ("GET", "/requests", Page::Requests),
+        ] {
+            for peer in ["127.0.0.1", "10.0.0.1"] {
+                assert_eq!(page_for(Audience::Public, (method, path), peer), Err(403), "{path}");
+                let answer = page_for(Audience::Operators, (method, path), peer);
+                assert_eq!(answer, Ok(page), "{path}");
+            }
+        }
+        for path in ["/", "/metrics", "/livez", "/readyz", "/startupz", "/plugins", "/events"] {
+            for audience in [Audience::Public, Audience::Operators] {
+                assert!(page_for(audience, ("GET", path), "10.0.0.1").is_ok(), "{path}");
+            }
+        }
+    }
+
+    #[test]
     fn openmetrics_is_sent_to_clients_that_accept_it() {
         for (accept, format) in [
             (
@@ -164,18 +223,20 @@ mod tests {
             ("*/*", Format::Prometheus),
         ] {
             let request = Request::get("/metrics").header("Accept", accept).body(()).unwrap();
-            let page = Page::of(&request, "10.0.0.1".parse().unwrap());
+            let page = Page::of(&request, (Audience::Public, "10.0.0.1".parse().unwrap()));
             assert_eq!(page, Ok(Page::Metrics(format)), "{accept}");
         }
     }
 
     #[test]
     fn pages_in_a_browser_may_not_give_orders() {
-        for path in ["/-/reload", "/-/log-level"] {
-            let request = Request::post(path).header("Origin", "http://evil.example");
-            let request = request.body(()).unwrap();
-            let refusal = Page::of(&request, "127.0.0.1".parse().unwrap()).unwrap_err();
-            assert_eq!(refusal.0, 403);
+        for audience in [Audience::Everybody, Audience::Public, Audience::Operators] {
+            for path in ["/-/reload", "/-/log-level"] {
+                let request = Request::post(path).header("Origin", "http://evil.example");
+                let request = request.body(()).unwrap();
+                let near = "127.0.0.1".parse().unwrap();
+                assert_eq!(Page::of(&request, (audience, near)).unwrap_err().0, 403);
+            }
         }
     }
 }

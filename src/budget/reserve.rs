@@ -41,7 +41,7 @@ const MOST_RESPONSE: u64 = 4;
 const LEAST_RESPONSE: u64 = 16;
 
 /// Descriptors of the supervisor itself: 24 without plugins, one for the socket of
-/// each plugin, and 64 for connections of HTTP. The rest is an estimate.
+/// each plugin, and 64 for connections of each HTTP server. The rest is an estimate.
 const DESCRIPTORS: u64 = 192;
 
 /// Memory of a container and its parts.

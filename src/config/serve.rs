@@ -88,6 +88,8 @@ pub struct Serve {
     pub(super) work_dir: Option<PathBuf>,
     #[arg(described = &settings::HTTP)]
     pub(crate) http: Http,
+    #[arg(described = &settings::ADMIN_HTTP)]
+    pub(crate) admin_http: Http,
     #[arg(described = &settings::STATUS_DETAILS)]
     pub(super) status_details: bool,
     #[arg(count = &settings::METRICS_PER_APPLICATION)]
@@ -286,7 +288,8 @@ impl Serve {
     /// The treatment of names of applications and of error texts.
     #[must_use]
     pub fn details(&self) -> Details {
-        if self.status_details { Details::Shown } else { Details::Hidden }
+        let has_admin = matches!(self.admin_http, Http::On(_));
+        if self.status_details || has_admin { Details::Shown } else { Details::Hidden }
     }
 
     /// True if `grpc_server_handling_seconds` is wanted, as in Argo CD.

@@ -98,7 +98,7 @@ impl Private {
             .arg(directory.path().join("sockets"))
             .arg("--work-dir")
             .arg(directory.path())
-            .args(["--http", "off"])
+            .args(["--http", "off", "--admin-http", "off"])
             .args(["--max-requests", "2", "--isolation", isolation.as_str()])
             .args(["--request-cgroups", "off", "--keep-failed", "0"]);
         for script in scripts {

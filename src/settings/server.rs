@@ -39,9 +39,14 @@ pub static HTTP: Setting = setting(Heading::Http, Address)
     .default("[::]:9180")
     .about("Address for metrics and health, or off; [::] is all IPv6 and IPv4 addresses, or all IPv4 addresses where IPv6 is disabled");
 
+pub static ADMIN_HTTP: Setting = setting(Heading::Http, Address)
+    .flag("admin-http", "CMP_SUPERVISOR_ADMIN_HTTP")
+    .default("off")
+    .about("Second address, for operators: it takes orders from everybody who can reach it, and shows /requests, names of applications and error texts; --http then has none of these");
+
 pub static STATUS_DETAILS: Setting = setting(Heading::Http, Switch)
     .flag("status-details", "CMP_SUPERVISOR_STATUS_DETAILS")
-    .about("Show names of applications and error texts at /requests and on the status page, to everybody who can reach --http");
+    .about("Show names of applications and error texts at /requests and on the status page, to everybody who can reach --http; --admin-http always shows them");
 
 pub static METRICS_PER_APPLICATION: Setting = setting(Heading::Http, APPLICATIONS)
     .flag("metrics-per-application", "CMP_SUPERVISOR_METRICS_PER_APPLICATION")

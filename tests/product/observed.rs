@@ -4,6 +4,7 @@ mod answers;
 mod browser;
 mod live;
 mod logs;
+mod operators;
 mod pages;
 mod prometheus;
 mod request;

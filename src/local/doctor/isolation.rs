@@ -232,7 +232,7 @@ fn command(options: &Serve, tier: Tier, directory: &TempDir) -> Command {
     let mut command = Command::new("/proc/self/exe");
     let at = |name: &str| directory.path().join(name);
     command
-        .args(["serve", "--http", "off"])
+        .args(["serve", "--http", "off", "--admin-http", "off"])
         .args(["--isolation", tier.as_str(), "--drain-timeout", "0"])
         .arg("--plugins-dir")
         .arg(at("plugins.d"))

@@ -2,7 +2,7 @@
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
-    net::TcpStream,
+    net::{SocketAddr, TcpStream},
 };
 
 use rustix::process::Signal;
@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Listeners that get events; further ones are refused.
-const MAX_LISTENERS: usize = 16;
+pub(crate) const MAX_LISTENERS: usize = 16;
 
 /// Number of rows of requests on the page.
 const ROWS: &str = "document.querySelectorAll('#requests tr:has(.number)').length";
@@ -22,14 +22,18 @@ const ROWS: &str = "document.querySelectorAll('#requests tr:has(.number)').lengt
 const ASKED: &str = "performance.getEntriesByName(location.href + 'requests').length";
 
 fn listener(observed: &Observed) -> BufReader<TcpStream> {
-    let mut stream = TcpStream::connect(observed.server.http).unwrap();
+    listener_at(observed.server.http)
+}
+
+pub(crate) fn listener_at(address: SocketAddr) -> BufReader<TcpStream> {
+    let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     write!(stream, "GET /events HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
     BufReader::new(stream)
 }
 
 /// Reads lines until one begins with a text.
-fn read(listener: &mut impl BufRead, start: &str) -> String {
+pub(crate) fn read(listener: &mut impl BufRead, start: &str) -> String {
     loop {
         let mut line = String::new();
         assert!(listener.read_line(&mut line).unwrap() > 0, "it ended without {start:?}");

@@ -157,7 +157,17 @@ impl Server {
 
     /// Sends an HTTP request with headers and a body; returns the head and the body.
     pub(crate) fn send(&self, line: &str, headers: &str, body: &str) -> (String, Vec<u8>) {
-        let mut stream = TcpStream::connect(self.http).unwrap();
+        Self::send_at(self.http, line, headers, body)
+    }
+
+    /// The same at one of its addresses.
+    pub(crate) fn send_at(
+        http: SocketAddr,
+        line: &str,
+        headers: &str,
+        body: &str,
+    ) -> (String, Vec<u8>) {
+        let mut stream = TcpStream::connect(http).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let length = body.len();
         write!(

@@ -1,0 +1,54 @@
+//! The HTTP servers: one for everybody, or two if operators have an address of their own.
+
+use tokio::net::TcpListener;
+use tracing::info;
+
+use super::{NotServing, parts::Parts};
+use crate::{
+    admin::{self, Admin, Audience, Sources},
+    config::{Http, Serve},
+    settings::{self, Setting},
+};
+
+/// The sockets of the HTTP servers.
+pub(super) struct Listeners {
+    usual: Option<TcpListener>,
+    operators: Option<TcpListener>,
+}
+
+impl Listeners {
+    /// Call this inside a tokio runtime.
+    pub(super) fn open(config: &Serve) -> Result<Self, NotServing> {
+        let usual = listen(config.http, &settings::HTTP)?;
+        let operators = listen(config.admin_http, &settings::ADMIN_HTTP)?;
+        for (listener, served) in
+            [(&usual, "serving metrics and health"), (&operators, "serving orders and details")]
+        {
+            if let Some(listener) = listener {
+                info!(address = %listener.local_addr()?, "{served}");
+            }
+        }
+        Ok(Self { usual, operators })
+    }
+
+    /// Serves until the runtime ends. Each server has places and time limits of its own,
+    /// so that clients of one cannot keep those of the other out.
+    pub(super) fn serve(self, sources: &Sources, parts: &Parts) {
+        let run = |name, listener, audience| {
+            let admin = Admin::new(sources.clone(), audience);
+            parts.run(name, admin.run(listener, parts.tasks().clone()));
+        };
+        let Some(operators) = self.operators else {
+            return run("http", self.usual, Audience::Everybody);
+        };
+        run("http", self.usual, Audience::Public);
+        run("http for operators", Some(operators), Audience::Operators);
+    }
+}
+
+fn listen(http: Http, setting: &Setting) -> Result<Option<TcpListener>, NotServing> {
+    let Http::On(address) = http else { return Ok(None) };
+    let flag = setting.flag.map_or("", |flag| flag.name);
+    let listener = admin::listen(address);
+    listener.map(Some).map_err(|error| NotServing::Http { flag, address, error })
+}
