@@ -62,9 +62,9 @@ func attended(t *testing.T, command *exec.Cmd) *proc.Process {
 	return process
 }
 
-// repoServer starts argocd-repo-server with the plugins of a server and returns
-// its client.
-func repoServer(t *testing.T, s subject, redis string) repository.RepoServerServiceClient {
+// repoServer starts argocd-repo-server with the plugins of a server and more
+// arguments, and returns its client.
+func repoServer(t *testing.T, s subject, redis string, arguments ...string) repository.RepoServerServiceClient {
 	t.Helper()
 	binary, err := repoServerBinary()
 	if err != nil {
@@ -96,6 +96,7 @@ func repoServer(t *testing.T, s subject, redis string) repository.RepoServerServ
 	}
 	command := exec.Command(binary, "--disable-tls", "--loglevel", "warn", "--redis", redis,
 		"--address", "127.0.0.1", "--port", portOf(address), "--metrics-address", "127.0.0.1", "--metrics-port", portOf(metrics))
+	command.Args = append(command.Args, arguments...)
 	// By default, these are all below /app/config.
 	command.Env = sut.Environment(temporary, "ARGOCD_BINARY_NAME=argocd-repo-server", "ARGOCD_GPG_ENABLED=false",
 		"ARGOCD_APP_CONF_PATH="+home, "ARGOCD_TLS_DATA_PATH="+home, "ARGOCD_SSH_DATA_PATH="+home,

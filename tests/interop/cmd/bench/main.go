@@ -27,6 +27,8 @@ type settings struct {
 	only string
 	// peer measures argocd-cmp-server too.
 	peer bool
+	// overhead compares cmp-supervisor with and without observation, and nothing else.
+	overhead bool
 }
 
 func main() {
@@ -40,6 +42,7 @@ func main() {
 	flag.IntVar(&s.large, "large", 5, "calls per round with the large repository")
 	flag.StringVar(&s.only, "only", "", `measure nothing but the calls of this label, as "generate large", for a profiler`)
 	flag.BoolVar(&s.peer, "peer", true, "measure argocd-cmp-server too")
+	flag.BoolVar(&s.overhead, "overhead", false, "measure only what metrics, log and traces cost a small rendering")
 	flag.Parse()
 	if err := run(s); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -65,6 +68,9 @@ func run(s settings) error {
 	loads, err := newLoads(session.Directory)
 	if err != nil {
 		return err
+	}
+	if s.overhead {
+		return overhead(s, loads, session.Directory)
 	}
 	contestants, err := line(s, session.Directory)
 	if err != nil {
