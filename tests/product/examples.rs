@@ -62,7 +62,7 @@ const EXAMPLES: [Example; 14] = [
     Example { programs: &["tk"], contains: "Service", ..Example::of("tanka") },
     Example { programs: &["cue"], contains: "cue-green", ..Example::of("cue") },
     Example { programs: &["ytt"], contains: "ytt-443", ..Example::of("ytt") },
-    Example { programs: &["node"], contains: "cdk8s-green", ..Example::of("cdk8s") },
+    Example { programs: &["node", "cdk8s"], contains: "cdk8s-green", ..Example::of("cdk8s") },
     Example {
         programs: &["envsubst"],
         arguments: &["--env", "REGION=eu"],

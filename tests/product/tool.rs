@@ -10,6 +10,11 @@ pub(crate) fn built() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("target/tools")
 }
 
+/// Directory of a Node module that `tests/tools/build` installs.
+pub(crate) fn module(name: &str) -> PathBuf {
+    built().join("node/node_modules").join(name)
+}
+
 /// The path of a program, if it is here.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let places = [built().join("bin")].into_iter().chain(MACHINE.split(':').map(PathBuf::from));

@@ -55,7 +55,7 @@ pub(super) fn root() -> &'static Path {
 
 /// True if a program is here; otherwise prints what lacks it.
 fn has(example: &Example, program: &str) -> bool {
-    let is_here = tool::find(program).is_some();
+    let is_here = tool::find(program).is_some() || tool::module(program).is_dir();
     if !is_here {
         let reason = format!("{} needs {program}: run tests/tools/build", example.name);
         if ELSEWHERE.contains(&program) {
@@ -100,7 +100,7 @@ impl Shop {
             let link = bin.join(path.file_name().unwrap());
             fs::hard_link(&path, &link).or_else(|_| fs::copy(&path, &link).map(drop)).unwrap();
         }
-        let modules = tool::built().join("node/node_modules");
+        let modules = tool::module("");
         if modules.is_dir() {
             copy(&modules, &bin.join("node_modules"));
         }
