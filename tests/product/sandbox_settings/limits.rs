@@ -1,6 +1,7 @@
 //! `spec.limits`.
 
 use std::{
+    process::Command,
     thread,
     time::{Duration, Instant},
 };
@@ -260,5 +261,20 @@ fn an_error_names_the_limit_of_processes() {
         let error = rendered.error();
         assert!(error.contains("may have 4 processes"), "{tier}: {error}");
         assert!(error.contains("spec.limits.processes"), "{tier}: {error}");
+    }
+}
+
+#[test]
+fn stacks_have_the_size_that_they_have_outside() {
+    // Each thread of Node.js gets one, and they count as memory.
+    let script = "echo \"kind: S$(ulimit -s)\"";
+    let output = Command::new("sh").args(["-c", "ulimit -s"]).output().unwrap();
+    let outside = String::from_utf8(output.stdout).unwrap();
+    let is_small = |size: &u64| *size <= 64 * 1024;
+    let size = outside.trim().parse().ok().filter(is_small).unwrap_or(8 * 1024);
+    for tier in tiers() {
+        let rendered = Bench::new("  limits: {memory: 128Mi}", script).render(tier, &[]);
+        let expected = format!("S{size}");
+        assert_eq!(rendered.manifests()[0]["kind"], *expected, "{tier}: {}", rendered.stderr);
     }
 }

@@ -18,6 +18,11 @@ const NICER: i32 = 5;
 
 const MIB: u64 = 1024 * 1024;
 
+/// Largest stack, and the usual one. Each new thread gets a stack of the soft limit,
+/// which counts as memory: Node.js waits forever for threads that cannot get theirs.
+const MAX_STACK: u64 = 64 * MIB;
+const STACK: u64 = 8 * MIB;
+
 /// CPU seconds between SIGXCPU, which reports the limit, and SIGKILL. Without
 /// them, neither the program nor its user would learn of the limit.
 const CPU_GRACE: u64 = 2;
@@ -36,7 +41,7 @@ impl ProcessLimits {
             (Resource::RLIMIT_MEMLOCK, 64 * 1024),
             (Resource::RLIMIT_SIGPENDING, 1024),
             (Resource::RLIMIT_NOFILE, 4096),
-            (Resource::RLIMIT_STACK, 64 * MIB),
+            (Resource::RLIMIT_STACK, MAX_STACK),
             // Tenants cannot raise their priority again.
             (Resource::RLIMIT_NICE, 0),
             (Resource::RLIMIT_RTPRIO, 0),
@@ -66,10 +71,16 @@ impl ProcessLimits {
     /// Sets all limits. Lower limits that exist already stay.
     pub(crate) fn install(&self) -> Result<(), Errno> {
         for (resource, limit) in &self.0 {
-            let (_, hard) = getrlimit(*resource)?;
-            let soft = (*limit).min(hard);
+            let (now, hard) = getrlimit(*resource)?;
+            let wanted = match *resource == Resource::RLIMIT_STACK {
+                true if now <= *limit => now,
+                true => STACK,
+                false => *limit,
+            };
+            let soft = wanted.min(hard);
             let grace = if *resource == Resource::RLIMIT_CPU { CPU_GRACE } else { 0 };
-            setrlimit(*resource, soft, soft.saturating_add(grace).min(hard))?;
+            let most = (*limit).saturating_add(grace).min(hard);
+            setrlimit(*resource, soft, most)?;
         }
         Ok(())
     }
