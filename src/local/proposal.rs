@@ -178,7 +178,7 @@ impl Proposal {
     fn network(&self, openings: &BTreeSet<&Opening>) -> Option<Value> {
         let port = |opening: &&Opening| match opening {
             Opening::Port(port) => Some(*port),
-            Opening::Read(_) | Opening::AnyPort => None,
+            Opening::Read(_) | Opening::AnyPort | Opening::Limit(_) => None,
         };
         let missing: BTreeSet<u16> = openings.iter().filter_map(port).collect();
         if missing.is_empty() {
@@ -255,7 +255,7 @@ fn line(refused: &Refused) -> String {
     let remedy = match opening {
         Some(Opening::Read(_)) => "spec.sandbox.read opens it".to_owned(),
         Some(Opening::Port(_)) => "spec.sandbox.network opens it".to_owned(),
-        Some(Opening::AnyPort) | None => advice.to_string(),
+        Some(Opening::AnyPort | Opening::Limit(_)) | None => advice.to_string(),
     };
     format!("{}: {program} could not {what}{failed}: {remedy}", phase.as_str())
 }
@@ -275,7 +275,7 @@ fn openings(refused: &[Refused]) -> BTreeSet<&Opening> {
 fn paths(openings: &BTreeSet<&Opening>) -> Vec<String> {
     let path = |opening: &&Opening| match opening {
         Opening::Read(path) => Some(path.clone()),
-        Opening::Port(_) | Opening::AnyPort => None,
+        Opening::Port(_) | Opening::AnyPort | Opening::Limit(_) => None,
     };
     openings.iter().filter_map(path).collect()
 }

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::{deadline::Deadline, progress::RequestContext, said::Said, workspace::RunError};
+use super::{
+    deadline::Deadline, hint::Hint, progress::RequestContext, said::Said, workspace::RunError,
+};
 use crate::settings::EXEC_TIMEOUT;
 
 /// The end of a command, and the setting that it follows from.
@@ -29,11 +31,17 @@ impl CommandClock {
     }
 
     /// The error of a command that was stopped by this clock.
-    pub(super) fn passed(self, command: String, said: Box<Said>, after: Duration) -> RunError {
-        let deadline = self.deadline;
+    pub(super) fn passed(
+        self,
+        (command, said): (String, Box<Said>),
+        after: Duration,
+        hint: Option<Hint>,
+    ) -> RunError {
+        let (deadline, command, hint) =
+            (self.deadline, command.into_boxed_str(), hint.map(Box::new));
         match self.timeout {
-            Some(limit) => RunError::Timeout { command, said, after, limit },
-            None => RunError::Deadline { command, said, after, deadline },
+            Some(limit) => RunError::Timeout { command, said, after, limit, hint },
+            None => RunError::Deadline { command, said, after, deadline, hint },
         }
     }
 }

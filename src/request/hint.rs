@@ -3,13 +3,15 @@
 
 mod advice;
 mod denial;
+mod limit;
 mod reach;
 
 use std::{fmt, time::Duration};
 
-use cmp_sandbox::{Bounds, ExceededLimit, Termination, Unpacked, Usage};
+use cmp_sandbox::{Bounds, ExceededLimit, KernelLimit, Termination, Unpacked, Usage};
 
 pub(crate) use self::denial::ASK_PASS_SOCKET;
+pub(super) use self::limit::reached;
 pub use self::{
     advice::{Advice, Opening},
     reach::Reach,
@@ -18,7 +20,7 @@ use super::excess;
 use crate::{
     container::OomKill,
     plugin::PluginDefinition,
-    settings::{CPU, DISK, FILE_SIZE, FILES, MEMORY, PROCESSES, Setting},
+    settings::{DISK, FILE_SIZE, FILES, MEMORY, PROCESSES, Setting},
 };
 
 /// Signals of limits, and the base of a shell's exit codes for signals.
@@ -26,14 +28,6 @@ const SIGKILL: i32 = 9;
 const SIGXCPU: i32 = 24;
 const SIGXFSZ: i32 = 25;
 const SHELL: i32 = 128;
-
-/// Signals that end programs which do not check for failed allocations:
-/// SIGTRAP, SIGABRT, SIGBUS and SIGSEGV.
-const CRASHES: [i32; 4] = [5, 6, 7, 11];
-
-/// Some runtimes cannot start with less memory than this: deno, Java and
-/// Node.js 24 need about half of it. In bytes.
-const RUNTIME: u64 = 1 << 30;
 
 /// Messages of programs that could not create a process (EAGAIN).
 const FORK_FAILED: [&str; 4] =
@@ -89,7 +83,7 @@ impl Hint {
             | Termination::OutputLimit { .. } => None,
         };
         let known = by_end.or_else(|| evidence.by_signal()).or_else(|| evidence.by_words());
-        known.or_else(|| evidence.by_crash()).map(Self)
+        known.or_else(|| evidence.by_crash()).or_else(|| evidence.by_wait()).map(Self)
     }
 
     /// Returns a hint if a command succeeded although the sandbox refused something.
@@ -139,31 +133,15 @@ impl Evidence<'_> {
         }
     }
 
-    /// A crash may mean that the memory limit is too low.
-    fn by_crash(&self) -> Option<String> {
-        let memory = self.bounds.memory.filter(|memory| *memory < RUNTIME)?;
-        CRASHES.contains(&self.signal()?).then(|| {
-            format!(
-                "it crashed, possibly for lack of memory: each of its processes may use \
-                 {}: {}",
-                MEMORY.say(memory),
-                MEMORY.raise(self.plugin.limits.memory.is_some())
-            )
-        })
-    }
-
     /// Signals of the kernel are reliable evidence.
     fn by_signal(&self) -> Option<String> {
         let limits = &self.plugin.limits;
         let signal = self.signal()?;
         let Bounds { cpu_seconds, file_size, .. } = *self.bounds;
-        let cpu = cpu_seconds.filter(|cpu| signal == SIGXCPU || self.used_up(*cpu));
+        let used_up = cpu_seconds.filter(|cpu| signal == SIGXCPU || self.used_up(*cpu));
+        let cpu = used_up.and_then(|_| self.limit(KernelLimit::Cpu));
         match (signal, cpu, file_size) {
-            (SIGXCPU | SIGKILL, Some(cpu), _) => Some(format!(
-                "a process reached the limit of {} of processor time: {}",
-                CPU.say(cpu),
-                CPU.raise(limits.cpu.is_some())
-            )),
+            (SIGXCPU | SIGKILL, Some(cpu), _) => Some(cpu),
             (SIGXFSZ, _, Some(size)) => Some(format!(
                 "a file reached the limit of {}: {}",
                 FILE_SIZE.say(size),
@@ -186,21 +164,14 @@ impl Evidence<'_> {
     fn by_words(&self) -> Option<String> {
         let text = self.text.to_ascii_lowercase();
         let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
-        let limits = &self.plugin.limits;
-        let Bounds { processes, memory, file_size, .. } = *self.bounds;
-        if let Some(processes) = processes.filter(|_| says(&FORK_FAILED)) {
-            let raise = PROCESSES.raise(limits.processes.is_some());
-            return Some(format!(
-                "it may have {processes} processes and threads at a time: {raise}"
-            ));
-        }
-        if let Some(memory) = memory.filter(|_| says(&ALLOCATION_FAILED)) {
-            let (memory, raise) = (MEMORY.say(memory), MEMORY.raise(limits.memory.is_some()));
-            return Some(format!("each of its processes may have {memory} of memory: {raise}"));
-        }
-        if let Some(size) = file_size.filter(|_| says(&["file too large"])) {
-            let (size, raise) = (FILE_SIZE.say(size), FILE_SIZE.raise(limits.file_size.is_some()));
-            return Some(format!("a file may have {size}: {raise}"));
+        let said: [(&[&str], KernelLimit); 3] = [
+            (&FORK_FAILED, KernelLimit::Processes),
+            (&ALLOCATION_FAILED, KernelLimit::Memory),
+            (&["file too large"], KernelLimit::FileSize),
+        ];
+        let mut said = said.into_iter().filter(|(words, _)| says(words));
+        if let Some(hint) = said.find_map(|(_, limit)| self.limit(limit)) {
+            return Some(hint);
         }
         if says(&["no space left on device"]) {
             return Some("the volume of --work-dir has no bytes or no inodes left".to_owned());
@@ -282,6 +253,15 @@ mod tests {
 
     fn signal(number: i32) -> Termination {
         Termination::Signal { number, core: false }
+    }
+
+    #[test]
+    fn a_silent_program_may_lack_memory() {
+        let hint = |stderr| hint("{memory: 1}", Termination::Deadline, stderr);
+        let text = " [it wrote nothing and hardly ran, possibly for lack of memory: each of its \
+                    processes may have 1 bytes of memory: raise the plugin's spec.limits.memory]";
+        assert_eq!(hint(""), text);
+        assert_eq!(hint("connecting"), "");
     }
 
     #[test]

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use cmp_sandbox::{Attempt, Bounds, Output, Refusal};
+use cmp_sandbox::{Attempt, Bounds, KernelLimit, Output, Refusal};
 
 use super::{
-    hint::{Advice, Reach},
+    hint::{Advice, Reach, reached},
     progress::Phase,
 };
+use crate::plugin::Limits;
 
 /// The observations of one command.
 #[derive(Clone, Debug)]
@@ -48,14 +49,18 @@ impl Observation {
     pub(super) fn new(
         phase: Phase,
         output: &Output,
-        (reach, bounds): (&Reach, &Bounds),
+        (reach, bounds, limits): (&Reach, &Bounds, &Limits),
     ) -> Option<Self> {
         let observed = &output.observed;
         if observed.processes == 0 && observed.refusals.is_empty() {
             return None;
         }
         let sighting = |refusal: &Refusal| {
-            let advice = reach.advise(bounds, refusal)?;
+            let advice = if let Attempt::Limit(limit) = refusal.attempt {
+                reached(limit, bounds, limits)?
+            } else {
+                reach.advise(bounds, refusal)?
+            };
             let (program, has_failed) = (refusal.program.clone(), refusal.has_failed);
             Some(Sighting { what: words(refusal), program, advice, has_failed })
         };
@@ -82,6 +87,10 @@ fn words(refusal: &Refusal) -> String {
         Attempt::SocketFile(path) => format!("use the socket {path}"),
         Attempt::Internet => "create a socket for the internet".to_owned(),
         Attempt::UnixSocket => "create a Unix socket".to_owned(),
+        Attempt::Limit(KernelLimit::Processes) => "create a process or thread".to_owned(),
+        Attempt::Limit(KernelLimit::Memory) => "allocate memory".to_owned(),
+        Attempt::Limit(KernelLimit::FileSize) => "make a file longer".to_owned(),
+        Attempt::Limit(KernelLimit::Cpu) => "use more processor time".to_owned(),
     };
     format!("{what}: {}", cmp_go::errno_text(refusal.errno))
 }

@@ -31,8 +31,12 @@ use super::{
     said::Said,
 };
 use crate::{
-    budget::Budget, container::OomCounter, metrics::RequestLimit, plugin::CommandLine,
-    settings::OUTPUT, volume::LastSpace,
+    budget::Budget,
+    container::OomCounter,
+    metrics::RequestLimit,
+    plugin::{CommandLine, Limits},
+    settings::OUTPUT,
+    volume::LastSpace,
 };
 
 /// An archive that has arrived completely and has the stated checksum.
@@ -149,30 +153,34 @@ pub enum RunError {
         hint: Option<Hint>,
     },
     /// The command was stopped at the deadline.
-    #[error("`{command}` failed signal: killed{said}: stopped after {:.1}s: {deadline}",
-        after.as_secs_f64())]
+    #[error("`{command}` failed signal: killed{said}: stopped after {:.1}s: {deadline}{}",
+        after.as_secs_f64(), shown(hint.as_deref()))]
     Deadline {
         /// The command, printable.
-        command: String,
+        command: Box<str>,
         /// The texts that the command wrote.
         said: Box<Said>,
         /// The time that it ran.
         after: Duration,
         /// The deadline.
         deadline: Deadline,
+        /// The limit that it may have reached.
+        hint: Option<Box<Hint>>,
     },
     /// The command was stopped at its own timeout.
-    #[error("`{command}` failed signal: killed{said}: stopped after {:.1}s: {}",
-        after.as_secs_f64(), timeout_passed(*limit))]
+    #[error("`{command}` failed signal: killed{said}: stopped after {:.1}s: {}{}",
+        after.as_secs_f64(), timeout_passed(*limit), shown(hint.as_deref()))]
     Timeout {
         /// The command, printable.
-        command: String,
+        command: Box<str>,
         /// The texts that the command wrote.
         said: Box<Said>,
         /// The time that it ran.
         after: Duration,
         /// The timeout.
         limit: Duration,
+        /// The limit that it may have reached.
+        hint: Option<Box<Hint>>,
     },
     /// The deadline passed before the command could start.
     #[error(transparent)]
@@ -261,7 +269,8 @@ impl Workspace {
         {
             return Err(memory.missing(DeadlinePassed(context.deadline)).into());
         }
-        self.account(&output, (phase, max_output), &mut context.progress);
+        let limits = &context.plugin.limits;
+        self.account(&output, (phase, max_output, limits), &mut context.progress);
         let mut said = Said::new(&output.stderr);
         if phase == Phase::Init {
             said = said.with_output(&output.stdout, &context.redactor);
@@ -291,7 +300,7 @@ impl Workspace {
     fn account(
         &self,
         output: &Output,
-        (phase, max_output): (Phase, usize),
+        (phase, max_output, limits): (Phase, usize, &Limits),
         progress: &mut Progress,
     ) {
         if let Some(evidence) = &mut progress.evidence {
@@ -299,7 +308,7 @@ impl Workspace {
             evidence.bounded(self.lease.bounds(), max_output);
         }
         progress.usage.extend(output.usage.map(|usage| (phase, usage)));
-        let sandbox = (&*self.defaults.reach, self.lease.bounds());
+        let sandbox = (&*self.defaults.reach, self.lease.bounds(), limits);
         progress.network.clone_from(&self.lease.bounds().network);
         progress.observed.extend(Observation::new(phase, output, sandbox));
         let (used, bounds) = (self.lease.usage(), self.lease.bounds());
@@ -358,7 +367,7 @@ fn result(
             Err(RunError::Signal { command, signal: cmp_go::signal_text(number, core), said, hint })
         }
         Termination::Deadline | Termination::LimitExceeded { .. } => {
-            Err(clock.passed(command, said, took))
+            Err(clock.passed((command, said), took, hint))
         }
         Termination::OutputLimit { limit } => Err(RunError::OutputLimit { command, limit }),
     }

@@ -32,7 +32,7 @@ pub use self::{
         account::Account,
         ask_pass::ANSWERS,
         exceeded::ExceededLimit,
-        refusal::{Attempt, Observed, Refusal},
+        refusal::{Attempt, KernelLimit, Observed, Refusal},
         shortage::Need,
         skeleton::{HomePart, Skeleton},
         tier::{Demand, Tier},

@@ -17,6 +17,8 @@ pub enum Opening {
     Port(u16),
     /// `any` as `spec.sandbox.network`.
     AnyPort,
+    /// A higher value for this key of `spec.limits`.
+    Limit(String),
 }
 
 /// A sentence, and the key that opens what it is about.
@@ -51,6 +53,7 @@ impl Reach {
             Attempt::Internet => Some(Advice::only(
                 "it has no network: name its TCP ports in spec.sandbox.network, for example 443",
             )),
+            Attempt::Limit(_) => None,
             Attempt::UnixSocket => Some(Advice::only(
                 "requests have no Unix sockets without UIDs of their own: --isolation uid or \
                  namespaces has them",

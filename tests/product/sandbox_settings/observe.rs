@@ -256,3 +256,52 @@ fn serve_does_not_observe() {
     let output = serve.args(["serve", "--observe"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{output:?}");
 }
+
+/// Definitions with a limit, scripts that reach it, and what is told. The first is
+/// enforced by the kernel only where requests have UIDs of their own.
+const REACHED: [(&str, &str, &str); 4] = [
+    (
+        "processes: 16",
+        "for i in 1 2 3 4; do for j in 1 2 3 4 5; do sleep 1 & done; done; wait",
+        "it may have 16 processes and threads at a time: raise the plugin's spec.limits.processes",
+    ),
+    (
+        "memory: 64Mi",
+        "dd if=/dev/zero of=/dev/null bs=200M count=1",
+        "each of its processes may have 64Mi of memory: raise the plugin's spec.limits.memory",
+    ),
+    (
+        "fileSize: 1Mi",
+        "head -c 2000000 /dev/zero > file; exit 1",
+        "a file may have 1Mi: raise the plugin's spec.limits.fileSize",
+    ),
+    (
+        "cpu: 1s",
+        "while :; do :; done",
+        "a process reached the limit of 1s of processor time: raise the plugin's spec.limits.cpu",
+    ),
+];
+
+#[test]
+fn limits_that_the_kernel_enforces_are_named() {
+    for tier in closing() {
+        for (limit, script, told) in REACHED {
+            if limit.starts_with("processes") && tier == "landlock" {
+                continue;
+            }
+            let trial = Trial::new("true");
+            trial.define(&format!("  limits: {{{limit}}}"), script);
+            let (found, rendered) = trial.observe(tier, &[]);
+            let is_told = |text: &str| text.contains("could not") && text.contains(told);
+            assert!(rendered.stderr.lines().any(is_told), "{tier}: {limit}: {}", rendered.stderr);
+            let (key, _) = limit.split_once(':').unwrap();
+            assert!(is_refused(&found, key), "{tier}: {found}");
+        }
+    }
+}
+
+/// True if something was refused for this key of `spec.limits`.
+fn is_refused(found: &Value, key: &str) -> bool {
+    let mut all = ["needed", "tried"].into_iter().flat_map(|list| found[list].as_array().unwrap());
+    all.any(|refused| refused["opening"]["limit"] == key)
+}

@@ -51,6 +51,21 @@ pub enum Attempt {
     Internet,
     /// To create a Unix socket.
     UnixSocket,
+    /// To use more than the kernel allows.
+    Limit(KernelLimit),
+}
+
+/// A limit that the kernel enforces while a command runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum KernelLimit {
+    /// Processes and threads of a request.
+    Processes,
+    /// Memory of a process.
+    Memory,
+    /// Size of a file.
+    FileSize,
+    /// Processor time of a process.
+    Cpu,
 }
 
 /// The observations of a command.
@@ -137,6 +152,10 @@ pub(crate) enum AttemptKind {
     SocketFile = 5,
     Internet = 6,
     UnixSocket = 7,
+    Processes = 8,
+    Memory = 9,
+    FileSize = 10,
+    Cpu = 11,
 }
 
 impl Observed {
@@ -198,7 +217,8 @@ impl Attempt {
             | Self::Listen(_)
             | Self::SocketFile(_)
             | Self::Internet
-            | Self::UnixSocket => false,
+            | Self::UnixSocket
+            | Self::Limit(_) => false,
         }
     }
 }
@@ -214,6 +234,10 @@ impl From<&Refusal> for Refused {
             Attempt::Listen(port) => (AttemptKind::Listen, "", *port),
             Attempt::Internet => (AttemptKind::Internet, "", 0),
             Attempt::UnixSocket => (AttemptKind::UnixSocket, "", 0),
+            Attempt::Limit(KernelLimit::Processes) => (AttemptKind::Processes, "", 0),
+            Attempt::Limit(KernelLimit::Memory) => (AttemptKind::Memory, "", 0),
+            Attempt::Limit(KernelLimit::FileSize) => (AttemptKind::FileSize, "", 0),
+            Attempt::Limit(KernelLimit::Cpu) => (AttemptKind::Cpu, "", 0),
         };
         Self {
             kind: kind.into(),
@@ -240,6 +264,10 @@ impl From<Refused> for Refusal {
             AttemptKind::Listen => Attempt::Listen(port),
             AttemptKind::Internet => Attempt::Internet,
             AttemptKind::UnixSocket => Attempt::UnixSocket,
+            AttemptKind::Processes => Attempt::Limit(KernelLimit::Processes),
+            AttemptKind::Memory => Attempt::Limit(KernelLimit::Memory),
+            AttemptKind::FileSize => Attempt::Limit(KernelLimit::FileSize),
+            AttemptKind::Cpu => Attempt::Limit(KernelLimit::Cpu),
         };
         Self { attempt, errno, program, has_failed }
     }
@@ -269,6 +297,10 @@ mod tests {
             Attempt::Listen(0),
             Attempt::Internet,
             Attempt::UnixSocket,
+            Attempt::Limit(KernelLimit::Processes),
+            Attempt::Limit(KernelLimit::Memory),
+            Attempt::Limit(KernelLimit::FileSize),
+            Attempt::Limit(KernelLimit::Cpu),
         ] {
             let sent = refusal(attempt, false);
             assert_eq!(Refusal::from(Refused::from(&sent)), sent);

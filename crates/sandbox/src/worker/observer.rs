@@ -131,6 +131,9 @@ impl Observer<'_, '_> {
     /// A signal, or the beginning of a process.
     fn stopped(&mut self, pid: Pid, signal: Signal) {
         if self.tasks.contains_key(&pid) {
+            if signal == Signal::SIGXCPU {
+                self.notes.timed_out(Tracee(pid), self.job);
+            }
             return resume(pid, Some(signal));
         }
         // The worker begins with the end of its execve(2): signals before it are

@@ -1,8 +1,9 @@
 //! System calls that open something, and their arguments.
 
-use nix::libc;
+use nix::{errno::Errno, libc};
 
 use super::registers::Registers;
+use crate::wire::refusal::KernelLimit;
 
 /// A system call that is reported if it is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub(super) enum Call {
     Bind { address: u64, length: u64 },
     /// socket(2), with the family and the type.
     Socket { family: i32, kind: i32 },
+    /// A call that fails at a limit.
+    Limited(KernelLimit),
 }
 
 /// The place of a path.
@@ -53,10 +56,26 @@ impl Call {
             libc::SYS_bind => Some(Self::Bind { address: second, length: third }),
             libc::SYS_socket => Some(Self::Socket { family: int(first), kind: int(second) }),
             _ => {
-                let (positions, access) = path_call(number, registers)?;
-                Some(Self::Path { at: Place::of(positions, registers)?, access })
+                let path = || {
+                    let (positions, access) = path_call(number, registers)?;
+                    Some(Self::Path { at: Place::of(positions, registers)?, access })
+                };
+                limited_call(number).map(Self::Limited).or_else(path)
             }
         }
+    }
+
+    /// The limit that a call has reached, if it failed for it.
+    pub(super) fn reached(self, errno: Errno) -> Option<KernelLimit> {
+        let Self::Limited(limit) = self else { return None };
+        let error = match limit {
+            KernelLimit::Processes => Errno::EAGAIN,
+            KernelLimit::Memory => Errno::ENOMEM,
+            KernelLimit::FileSize => Errno::EFBIG,
+            // A signal tells of it.
+            KernelLimit::Cpu => return None,
+        };
+        (errno == error).then_some(limit)
     }
 }
 
@@ -75,6 +94,33 @@ impl Place {
 fn int(argument: u64) -> i32 {
     let [first, second, third, fourth, ..] = argument.to_le_bytes();
     i32::from_le_bytes([first, second, third, fourth])
+}
+
+fn limited_call(number: libc::c_long) -> Option<KernelLimit> {
+    match number {
+        libc::SYS_clone | libc::SYS_clone3 => Some(KernelLimit::Processes),
+        libc::SYS_mmap | libc::SYS_mremap | libc::SYS_mprotect => Some(KernelLimit::Memory),
+        libc::SYS_write
+        | libc::SYS_writev
+        | libc::SYS_pwrite64
+        | libc::SYS_pwritev
+        | libc::SYS_ftruncate
+        | libc::SYS_fallocate
+        | libc::SYS_sendfile
+        | libc::SYS_copy_file_range => Some(KernelLimit::FileSize),
+        _ => older_limited_call(number),
+    }
+}
+
+/// Calls that new architectures do not have.
+#[cfg(target_arch = "x86_64")]
+fn older_limited_call(number: libc::c_long) -> Option<KernelLimit> {
+    matches!(number, libc::SYS_fork | libc::SYS_vfork).then_some(KernelLimit::Processes)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn older_limited_call(_: libc::c_long) -> Option<KernelLimit> {
+    None
 }
 
 fn path_call(number: libc::c_long, registers: &Registers) -> Option<(Positions, Access)> {

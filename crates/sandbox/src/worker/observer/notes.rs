@@ -18,7 +18,7 @@ use crate::{
     kernel::policy::{Policy, mount_points},
     wire::{
         plan::Answer,
-        refusal::{Attempt, MAX_REFUSALS, News, NewsKind, Refusal, Totals},
+        refusal::{Attempt, KernelLimit, MAX_REFUSALS, News, NewsKind, Refusal, Totals},
         tier::Tier,
     },
     worker::{Job, WorkerContext, read_paths::KERNEL},
@@ -137,6 +137,9 @@ impl Notes {
             Some(errno) if REFUSED.contains(&errno) || errno == Errno::ENOENT => {
                 self.refused(tracee, (call, errno), job);
             }
+            Some(errno) if let Some(limit) = call.reached(errno) => {
+                self.add(tracee, (Attempt::Limit(limit), errno), job);
+            }
             // A connection that fails, or is not complete yet, needs its port too.
             _ => {
                 if let Some(what) = self.used.by(tracee, (call, end)) {
@@ -146,12 +149,21 @@ impl Notes {
         }
     }
 
+    /// A process has used up its processor time.
+    pub(super) fn timed_out(&mut self, tracee: Tracee, job: &mut Job<'_>) {
+        self.add(tracee, (Attempt::Limit(KernelLimit::Cpu), Errno::ETIME), job);
+    }
+
     /// A call has failed.
     fn refused(&mut self, tracee: Tracee, (call, errno): (Call, Errno), job: &mut Job<'_>) {
         let Some(attempt) = self.attempt(tracee, call, errno) else { return };
         if self.found.iter().any(|name| attempt.looks_for(name)) {
             return;
         }
+        self.add(tracee, (attempt, errno), job);
+    }
+
+    fn add(&mut self, tracee: Tracee, (attempt, errno): (Attempt, Errno), job: &mut Job<'_>) {
         let process = tracee.process();
         let known = self.known.iter().position(|known| known.attempt == attempt);
         let index = known.unwrap_or(self.known.len());
@@ -206,7 +218,7 @@ impl Notes {
             return None;
         }
         match call {
-            Call::Path { .. } => None,
+            Call::Path { .. } | Call::Limited(_) => None,
             Call::Connect { address, length, .. } => {
                 Some(match Address::read(tracee, address, length)? {
                     Address::Port(port) => Attempt::Connect(port),

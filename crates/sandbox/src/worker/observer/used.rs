@@ -89,7 +89,7 @@ impl Used {
                     CACHES.into_iter().find(|(cache, _)| path.starts_with(cache))?;
                 self.caches.insert(variable).then(|| NewsKind::Caches(variable.to_owned()))
             }
-            Call::Path { .. } | Call::Bind { .. } | Call::Socket { .. } => None,
+            Call::Path { .. } | Call::Bind { .. } | Call::Socket { .. } | Call::Limited(_) => None,
         }
     }
 }

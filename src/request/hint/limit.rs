@@ -1,0 +1,91 @@
+//! Sentences about limits that the kernel enforces.
+
+use std::time::Duration;
+
+use cmp_sandbox::{Bounds, KernelLimit, Termination};
+
+use super::{
+    Evidence,
+    advice::{Advice, Opening},
+};
+use crate::{
+    plugin::Limits,
+    settings::{CPU, FILE_SIZE, MEMORY, PROCESSES},
+};
+
+/// Signals that end programs which do not check for failed allocations:
+/// SIGTRAP, SIGABRT, SIGBUS and SIGSEGV.
+const CRASHES: [i32; 4] = [5, 6, 7, 11];
+
+/// Some runtimes cannot start with less memory than this: deno, Java and
+/// Node.js 24 need about half of it. In bytes.
+const RUNTIME: u64 = 1 << 30;
+
+/// Node.js crashes with a limit below about half of this, or waits forever. In bytes.
+const WAITING: u64 = 128 << 20;
+
+/// A program that waits for memory has used less processor time than this.
+const IDLE: Duration = Duration::from_secs(3);
+
+/// The number and the key of a limit that a command has reached; `None` if it has no
+/// such limit.
+pub(in crate::request) fn reached(
+    limit: KernelLimit,
+    bounds: &Bounds,
+    limits: &Limits,
+) -> Option<Advice> {
+    let (row, own) = match limit {
+        KernelLimit::Processes => (&PROCESSES, limits.processes.is_some()),
+        KernelLimit::Memory => (&MEMORY, limits.memory.is_some()),
+        KernelLimit::FileSize => (&FILE_SIZE, limits.file_size.is_some()),
+        KernelLimit::Cpu => (&CPU, limits.cpu.is_some()),
+    };
+    let fact = match limit {
+        KernelLimit::Processes => {
+            format!("it may have {} processes and threads at a time", bounds.processes?)
+        }
+        KernelLimit::Memory => {
+            format!("each of its processes may have {} of memory", row.say(bounds.memory?))
+        }
+        KernelLimit::FileSize => format!("a file may have {}", row.say(bounds.file_size?)),
+        KernelLimit::Cpu => {
+            let limit = row.say(bounds.cpu_seconds?);
+            format!("a process reached the limit of {limit} of processor time")
+        }
+    };
+    let text = format!("{fact}: {}", row.raise(own));
+    Some(Advice::by(Opening::Limit(row.key_name().to_owned()), text))
+}
+
+impl Evidence<'_> {
+    /// A sentence about a limit that the kernel enforces.
+    pub(super) fn limit(&self, limit: KernelLimit) -> Option<String> {
+        reached(limit, self.bounds, &self.plugin.limits).map(|advice| advice.text)
+    }
+
+    /// A crash may mean that the memory limit is too low.
+    pub(super) fn by_crash(&self) -> Option<String> {
+        let memory = self.bounds.memory.filter(|memory| *memory < RUNTIME)?;
+        CRASHES.contains(&self.signal()?).then(|| {
+            format!(
+                "it crashed, possibly for lack of memory: each of its processes may use \
+                 {}: {}",
+                MEMORY.say(memory),
+                MEMORY.raise(self.plugin.limits.memory.is_some())
+            )
+        })
+    }
+
+    /// A silent program that did nothing may wait for memory.
+    pub(super) fn by_wait(&self) -> Option<String> {
+        let used = self.usage.map_or(Duration::ZERO, |usage| usage.user + usage.system);
+        let is_idle = self.text.trim().is_empty() && used < IDLE;
+        let is_stopped = self.end == Termination::Deadline;
+        let is_small = self.bounds.memory.is_some_and(|memory| memory < WAITING);
+        if !(is_stopped && is_idle && is_small) {
+            return None;
+        }
+        let limit = self.limit(KernelLimit::Memory)?;
+        Some(format!("it wrote nothing and hardly ran, possibly for lack of memory: {limit}"))
+    }
+}
