@@ -5,15 +5,21 @@ use std::{
     net::{SocketAddr, TcpStream},
 };
 
-use rustix::process::Signal;
+use rustix::{
+    net::{AddressFamily, SocketType, connect, socket, sockopt::set_socket_recv_buffer_size},
+    process::Signal,
+};
 
 use crate::{
     observed::{browser::Browser, request::Observed},
-    reload::server::PATIENCE,
+    reload::server::{PATIENCE, eventually},
 };
 
 /// Listeners that get events; further ones are refused.
 pub(crate) const MAX_LISTENERS: usize = 16;
+
+/// Failed requests whose errors are longer than the buffers of a connection.
+const LONG_ERRORS: usize = 30;
 
 /// Number of rows of requests on the page.
 const ROWS: &str = "document.querySelectorAll('#requests tr:has(.number)').length";
@@ -106,4 +112,29 @@ fn a_listener_gets_only_changes_and_does_not_delay_the_end() {
     observed.server.signal(Signal::TERM);
     observed.server.ends();
     let _ = listener.read_to_end(&mut Vec::new());
+}
+
+#[test]
+fn listeners_that_do_not_read_make_room() {
+    let script = "head -c 20000 /dev/zero | tr '\\0' x >&2; exit 3";
+    let observed = Observed::new(&[("bad", script)], &["--status-details"]);
+    // The first event is longer than the buffers of a connection.
+    for _ in 0..LONG_ERRORS {
+        assert!(!observed.render("bad").status.success());
+    }
+    let slow: Vec<_> = (0..MAX_LISTENERS).map(|_| slow_listener(&observed)).collect();
+    let status = || read(&mut listener(&observed), "HTTP/1.1");
+    eventually("listeners in all places", || status().contains("503"));
+    eventually("a free place", || status().contains("200"));
+    drop(slow);
+}
+
+/// A client that asks for events and reads nothing.
+fn slow_listener(observed: &Observed) -> TcpStream {
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    set_socket_recv_buffer_size(&socket, 1).unwrap();
+    connect(&socket, &observed.server.http).unwrap();
+    let mut stream = TcpStream::from(socket);
+    write!(stream, "GET /events HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    stream
 }

@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::bench::{Bench, tiers};
+use super::bench::{Bench, Server, tiers};
 use crate::skip::skip;
 
 /// A name that says nothing, and values that must not be kept.
@@ -107,6 +107,43 @@ fn long_variables_displace_no_secret() {
         assert_eq!(shown.contains("outputsLeftOut"), !is_masked, "{shown}");
         assert!(!shown.contains(SECRET) && !shown.contains(PASSWORD), "{shown}");
     }
+}
+
+/// Waits for a line of the server's log.
+fn logged(server: &Server, message: &str) -> Value {
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    loop {
+        let log = server.log();
+        if let Some(line) = log.lines().find(|line| line.contains(message)) {
+            return serde_json::from_str(line).unwrap();
+        }
+        assert!(std::time::Instant::now() < until, "no {message}: {log}");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn the_log_names_the_request_whose_bundle_cannot_be_kept() {
+    let Some(tier) = isolated() else { return };
+    let bench = bench("exit 3");
+    let server = bench.serve(tier, &["--keep-failed", "2"]);
+    bench.ask("tried", &[]);
+    let kept = logged(&server, "kept a bundle of the failed request");
+    let list = listed(&bench, 1);
+    assert_eq!((&kept["plugin"], &kept["request_id"]), (&"tried".into(), &list[0]["requestId"]));
+    let directory = bench.path("work/_cmp_failed");
+    fs::remove_dir_all(&directory).unwrap();
+    fs::write(directory, "").unwrap();
+    bench.ask("tried", &[]);
+    let refused = logged(&server, "cannot keep a bundle of the failed request");
+    assert_eq!(
+        (&refused["level"], &refused["plugin"]),
+        (&"warning".into(), &"tried".into()),
+        "{refused}"
+    );
+    assert_ne!(refused["request_id"], kept["request_id"]);
+    assert!(refused["directory"].as_str().unwrap().ends_with("work/_cmp_failed"), "{refused}");
+    assert!(refused["error"].is_string(), "{refused}");
 }
 
 /// Runs the binary as root with the capabilities of the shipped manifests only.
