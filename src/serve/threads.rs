@@ -58,25 +58,34 @@ pub(super) async fn drive(
 
 #[cfg(test)]
 mod tests {
+    use std::{collections::BTreeSet, ffi::OsString, fs};
+
     use super::*;
+
+    /// ID of the calling thread.
+    fn own_id() -> OsString {
+        fs::read_link("/proc/thread-self").unwrap().file_name().unwrap().to_owned()
+    }
 
     #[test]
     fn work_that_blocks_needs_no_new_thread() {
-        let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
-        let before = threads();
         let runtime = runtime().unwrap();
-        let started = before + FOR_OUTPUTS + FOR_FILES;
-        while threads() < started {
-            std::thread::yield_now();
+        // Its turn comes when all threads exist.
+        runtime.block_on(runtime.spawn_blocking(|| ())).unwrap();
+        let tasks = fs::read_dir("/proc/self/task").unwrap();
+        let before: BTreeSet<_> = tasks.map(|task| task.unwrap().file_name()).collect();
+        let all = Arc::new(Barrier::new(FOR_OUTPUTS + FOR_FILES));
+        let work = || {
+            let all = Arc::clone(&all);
+            runtime.spawn_blocking(move || {
+                all.wait();
+                own_id()
+            })
+        };
+        let works: Vec<_> = (0..FOR_OUTPUTS + FOR_FILES).map(|_| work()).collect();
+        for one in works {
+            let id = runtime.block_on(one).unwrap();
+            assert!(before.contains(&id), "{id:?} is a new thread");
         }
-        let work = || runtime.spawn_blocking(|| std::thread::sleep(Duration::from_millis(20)));
-        let all: Vec<_> = (0..FOR_OUTPUTS + FOR_FILES).map(|_| work()).collect();
-        runtime.block_on(async {
-            for one in all {
-                one.await.unwrap();
-            }
-        });
-        // Other tests of this process start and end threads too.
-        assert!(threads() >= started, "an idle thread has ended");
     }
 }
