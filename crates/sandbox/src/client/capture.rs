@@ -95,10 +95,9 @@ impl Capture {
                 () = sleep_until(until.into()) => {}
             }
         }
-        for _ in 0..if self.has_ended() { PIECES } else { 0 } {
-            if !self.has_room() || !self.read_rest().map_err(cannot(READ))? {
-                break;
-            }
+        let mut left = if self.has_ended() { PIECES } else { 0 };
+        while left > 0 && self.has_room() && self.read_rest().map_err(cannot(READ))? {
+            left -= 1;
         }
         Ok(None)
     }

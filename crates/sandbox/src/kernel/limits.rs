@@ -72,12 +72,8 @@ impl ProcessLimits {
     pub(crate) fn install(&self) -> Result<(), Errno> {
         for (resource, limit) in &self.0 {
             let (now, hard) = getrlimit(*resource)?;
-            let wanted = match *resource == Resource::RLIMIT_STACK {
-                true if now <= *limit => now,
-                true => STACK,
-                false => *limit,
-            };
-            let soft = wanted.min(hard);
+            let own = (*resource == Resource::RLIMIT_STACK).then_some(now);
+            let soft = own.map_or(*limit, |own| if own > *limit { STACK } else { own }).min(hard);
             let grace = if *resource == Resource::RLIMIT_CPU { CPU_GRACE } else { 0 };
             let most = (*limit).saturating_add(grace).min(hard);
             setrlimit(*resource, soft, most)?;
