@@ -83,7 +83,7 @@ func repoServer(t *testing.T, s subject, redis string, arguments ...string) repo
 		t.Fatal(err)
 	}
 	temporary := filepath.Join(home, "tmp")
-	if err := sut.MakeServersOwn(temporary); err != nil {
+	if err := s.account().MakeDirectory(temporary); err != nil {
 		t.Fatal(err)
 	}
 	address, err := sut.FreeAddress()
@@ -101,7 +101,7 @@ func repoServer(t *testing.T, s subject, redis string, arguments ...string) repo
 	command.Env = sut.Environment(temporary, "ARGOCD_BINARY_NAME=argocd-repo-server", "ARGOCD_GPG_ENABLED=false",
 		"ARGOCD_APP_CONF_PATH="+home, "ARGOCD_TLS_DATA_PATH="+home, "ARGOCD_SSH_DATA_PATH="+home,
 		"ARGOCD_ASK_PASS_SOCK="+filepath.Join(temporary, "ask-pass.sock"), "ARGOCD_PLUGINSOCKFILEPATH="+s.Folders().Sockets)
-	sut.AsArgoCD(command)
+	s.account().Run(command)
 	process := attended(t, command)
 
 	conn, err := repository.NewConnection(address, int(callWithin.Seconds()), &repository.TLSConfiguration{DisableTLS: true})
@@ -130,8 +130,14 @@ func portOf(address string) string {
 // gitRepository creates a repository with one commit and returns its URL.
 func gitRepository(t *testing.T, files tree.Files) string {
 	t.Helper()
+	return gitRepositoryOf(t, sut.ArgoCD, files)
+}
+
+// gitRepositoryOf creates a repository that belongs to the repo-server's account.
+func gitRepositoryOf(t *testing.T, owner sut.Account, files tree.Files) string {
+	t.Helper()
 	git := needsProgram(t, "git", "git")
-	// t.TempDir is not used, because Argo CD's UID must be able to enter it.
+	// t.TempDir is not used, because the owner must be able to enter it.
 	root, err := os.MkdirTemp(scratch, "g")
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +151,7 @@ func gitRepository(t *testing.T, files tree.Files) string {
 		t.Fatal(err)
 	}
 	work := filepath.Join(root, "repo")
-	if err := sut.MakeServersOwn(work); err != nil {
+	if err := owner.MakeDirectory(work); err != nil {
 		t.Fatal(err)
 	}
 	if err := tree.Write(work, files); err != nil {
@@ -157,7 +163,7 @@ func gitRepository(t *testing.T, files tree.Files) string {
 	} {
 		command := exec.Command(git, arguments...)
 		// Git trusts a repository that belongs to its own UID.
-		sut.AsArgoCD(command)
+		owner.Run(command)
 		command.Dir = work
 		command.Env = sut.Environment(root, "GIT_CONFIG_NOSYSTEM=1")
 		if output, err := command.CombinedOutput(); err != nil {

@@ -68,6 +68,8 @@ type shop struct {
 	examples    []example
 	definitions []plugin.Definition
 	files       tree.Files
+	// key is the file with the key that encrypted the Secrets.
+	key string
 }
 
 // openShop sets PATH, so all servers of the test find the tools.
@@ -151,19 +153,19 @@ func (e example) directory() string { return "apps/" + e.name }
 // encrypt makes a key, and an encrypted Secret for each application that has a plain one.
 func (s *shop) encrypt(t *testing.T, place string) {
 	t.Helper()
-	key := filepath.Join(place, "keys/age.txt")
-	must(t, os.Mkdir(filepath.Dir(key), 0o755))
+	s.key = filepath.Join(place, "keys/age.txt")
+	must(t, os.Mkdir(filepath.Dir(s.key), 0o755))
 	for _, e := range s.examples {
 		plain, isSecret := s.files[e.directory()+"/secret.plain"]
 		if !isSecret {
 			continue
 		}
-		if _, err := os.Stat(key); err != nil {
-			outputOf(t, "", "age-keygen", "-o", key)
+		if _, err := os.Stat(s.key); err != nil {
+			outputOf(t, "", "age-keygen", "-o", s.key)
 			// As in a volume of Kubernetes.
-			must(t, os.Chmod(key, 0o644))
+			must(t, os.Chmod(s.key, 0o644))
 		}
-		public := strings.TrimSpace(outputOf(t, "", "age-keygen", "-y", key))
+		public := strings.TrimSpace(outputOf(t, "", "age-keygen", "-y", s.key))
 		s.files[e.directory()+"/secret.enc.yaml"] = outputOf(t, plain, "sops", "--encrypt", "--age", public,
 			"--input-type", "yaml", "--output-type", "yaml", "--encrypted-regex", "^(data|stringData)$", "/dev/stdin")
 	}

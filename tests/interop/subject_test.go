@@ -102,6 +102,14 @@ func stopped(t *testing.T, server sut.Server) subject {
 	return subject{server}
 }
 
+// account is the one under which the repo-server can use the server's sockets.
+func (s subject) account() sut.Account {
+	if server, isElsewhere := s.Server.(interface{ Account() sut.Account }); isElsewhere {
+		return server.Account()
+	}
+	return sut.ArgoCD
+}
+
 func (s subject) isOurs() bool { return s.Name() == "ours" }
 
 // dial opens a connection that is closed when the test ends.

@@ -31,6 +31,9 @@ func Token() string {
 	return hex.EncodeToString(random[:])
 }
 
+// Mark is the variable by which the guard of a run finds its processes.
+func Mark(directory string) string { return runDirectory + "=" + directory }
+
 // Run is one run of the tests: its directory, and a guard process. The guard
 // removes the directory and kills all processes even if this process is killed.
 type Run struct {
@@ -50,7 +53,7 @@ func BeGuard() {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	err := wait.Until(goneWithin, "left processes to go", func() error {
 		var left []Entry
-		for _, marked := range Marked(runDirectory + "=" + directory + "\x00") {
+		for _, marked := range Marked(Mark(directory) + "\x00") {
 			left = append(left, Tree(marked.Pid)...)
 		}
 		for _, entry := range left {

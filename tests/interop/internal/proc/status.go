@@ -49,6 +49,12 @@ func (s Status) Bytes(row string) int64 {
 	return kib << 10
 }
 
+// Bits reads a hexadecimal row such as CapBnd; 0 if it is missing.
+func (s Status) Bits(row string) uint64 {
+	bits, _ := strconv.ParseUint(s[row], 16, 64) // The kernel writes a number or nothing.
+	return bits
+}
+
 // Memory is the sum of a memory row over processes. Shared pages count for each.
 func Memory(entries []Entry, row string) int64 {
 	var sum int64

@@ -28,7 +28,7 @@ type Peer struct {
 
 // StartPeer starts one argocd-cmp-server per plugin and waits until all sockets answer.
 func StartPeer(binary, base string, plugins ...plugin.Definition) (*Peer, error) {
-	return startPeer(&Peer{binary: binary, user: AsArgoCD}, base, plugins...)
+	return startPeer(&Peer{binary: binary, user: ArgoCD.Run}, base, plugins...)
 }
 
 // StartNamesake starts another binary with the peer's name, flags and
@@ -85,7 +85,7 @@ func (p *Peer) AddText(folder, definition string) (*proc.Process, error) {
 	if err := os.Mkdir(config, 0o755); err != nil {
 		return nil, err
 	}
-	if err := MakeServersOwn(work); err != nil {
+	if err := ArgoCD.MakeDirectory(work); err != nil {
 		return nil, err
 	}
 	if err := os.WriteFile(filepath.Join(config, "plugin.yaml"), []byte(definition), 0o644); err != nil {

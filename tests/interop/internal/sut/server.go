@@ -69,35 +69,36 @@ func NewFolders(base string) (Folders, error) {
 		return Folders{}, err
 	}
 	for _, dir := range []string{f.Sockets, f.Work, f.Temporary} {
-		if err := MakeServersOwn(dir); err != nil {
+		if err := ArgoCD.MakeDirectory(dir); err != nil {
 			return Folders{}, err
 		}
 	}
 	return f, nil
 }
 
-// servedAs is the UID in Argo CD's images, to which cmp-supervisor switches if
-// it is started as root.
-const servedAs = 999
+// Account is the UID and GID of processes and of their files.
+type Account struct{ UID, GID int }
 
-// AsArgoCD makes the command run under the UID of Argo CD's images, if the
-// caller is root.
-func AsArgoCD(command *exec.Cmd) {
+// ArgoCD is the account in Argo CD's images, to which cmp-supervisor switches if
+// it is started as root.
+var ArgoCD = Account{UID: 999, GID: 999}
+
+// Run makes the command run under the account, if the caller is root.
+func (a Account) Run(command *exec.Cmd) {
 	if os.Geteuid() == 0 {
-		command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: servedAs, Gid: servedAs}}
+		command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(a.UID), Gid: uint32(a.GID)}}
 	}
 }
 
-// MakeServersOwn gives a directory the owner and mode of an emptyDir volume with
-// `fsGroup: 999`.
-func MakeServersOwn(dir string) error {
+// MakeDirectory creates a directory that belongs to the account, if the caller is root.
+func (a Account) MakeDirectory(dir string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	return os.Chown(dir, servedAs, servedAs)
+	return os.Chown(dir, a.UID, a.GID)
 }
 
 // Ready waits until the plugin's socket answers a call.
