@@ -91,8 +91,9 @@ impl<'i> Mounts<'i> {
         }
         if volume.is_some_and(is_private) {
             report.check(format!(
-                "volume `{name}`: its defaultMode lets only the owner read: set defaultMode 0444, \
-                 because each request has a UID of its own"
+                "volume `{name}`: its defaultMode lets only the owner or the group read: set \
+                 defaultMode 0444, or 0440 if the Pod has an fsGroup, because each request has a UID \
+                 of its own"
             ));
         }
         if kind == VolumeKind::Hidden && path.ends_with(SSH) {

@@ -42,7 +42,7 @@ const FIRST_USER: u32 = 20_000;
 /// Each run reserves `PLACES` blocks of UIDs: one for each arena, one for the
 /// start tests and one for control runs. `RUNS` blocks of these keep the UIDs of
 /// simultaneous runs apart.
-const PLACES: u32 = 10;
+const PLACES: u32 = 11;
 const RUNS: u32 = 130;
 
 /// Parent directory of the test directories. It holds no files of an image, and
@@ -196,6 +196,10 @@ pub(crate) fn furnish(setting: Setting, first_uid: u32, directory: &Path) -> Opt
     for (plugin, generate) in [("attack", helper::GENERATE), ("victim", helper::HOLD)] {
         let init = if plugin == "attack" { helper::INIT } else { "" };
         let definition = definition(plugin, &program, init, generate);
+        // Only the attacker names a file that its group may read.
+        let is_member = setting == Setting::Grouped && plugin == "attack";
+        let sandbox = if is_member { granted(directory) } else { String::new() };
+        let definition = format!("{definition}{sandbox}");
         fs::write(directory.join(format!("plugins.d/{plugin}.yaml")), definition).expect("a file");
     }
     let unit = |flag| if flag == "--max-cpu" { "s" } else { "" };
@@ -215,6 +219,11 @@ pub(crate) fn furnish(setting: Setting, first_uid: u32, directory: &Path) -> Opt
         metrics_port,
         more,
     }
+}
+
+/// Lets a plugin read the file of `Targets::granted`.
+fn granted(directory: &Path) -> String {
+    format!("  sandbox: {{read: [\"{}/secrets/granted\"]}}\n", directory.display())
 }
 
 fn definition(name: &str, program: &Path, init: &str, generate: &str) -> String {

@@ -137,7 +137,10 @@ impl Attack {
     /// setting only.
     pub(crate) fn is_for(&self, setting: Setting) -> bool {
         let is_slow = self.staging == Staging::CutOff;
-        !self.omitted.contains(&setting) && (!is_slow || setting == setting.kin())
+        // A group gives access to files and sockets only.
+        let is_reached = setting != Setting::Grouped
+            || ["fs_", "ip_"].iter().any(|prefix| self.name.starts_with(prefix));
+        !self.omitted.contains(&setting) && (!is_slow || setting == setting.kin()) && is_reached
     }
 
     pub(crate) fn timeout(&self) -> Duration {

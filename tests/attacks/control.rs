@@ -32,7 +32,7 @@ use crate::{
 };
 
 /// Block of UIDs for control runs. The arenas and start tests use the lower ones.
-const PLACE: u32 = 9;
+const PLACE: u32 = 10;
 
 /// Control runs share their UIDs, so only one may run at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());

@@ -15,6 +15,9 @@ pub(crate) enum Setting {
     UidAlone,
     /// `Uid` with the first version of Landlock, from Linux 5.13.
     FirstLandlock,
+    /// `Uid`, and the attacker gets a group of the Pod: that of the supervisor's
+    /// sockets and of all secrets.
+    Grouped,
     /// A Pod of the `baseline` standard: root with three capabilities, no new
     /// privileges, the runtime's default profile.
     Baseline,
@@ -28,12 +31,13 @@ pub(crate) enum Setting {
 const NAMESPACE: u32 = 100_000;
 
 impl Setting {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Namespaces,
         Self::Uid,
         Self::Landlock,
         Self::UidAlone,
         Self::FirstLandlock,
+        Self::Grouped,
         Self::Baseline,
         Self::Restricted,
         Self::UserNamespace,
@@ -47,6 +51,7 @@ impl Setting {
             Self::Uid
             | Self::UidAlone
             | Self::FirstLandlock
+            | Self::Grouped
             | Self::Baseline
             | Self::UserNamespace => "uid",
         }
@@ -55,9 +60,11 @@ impl Setting {
     /// The setting whose promises apply where this one has none of its own.
     pub(crate) fn kin(self) -> Self {
         match self {
-            Self::UidAlone | Self::FirstLandlock | Self::Baseline | Self::UserNamespace => {
-                Self::Uid
-            }
+            Self::UidAlone
+            | Self::FirstLandlock
+            | Self::Grouped
+            | Self::Baseline
+            | Self::UserNamespace => Self::Uid,
             Self::Restricted => Self::Landlock,
             Self::Namespaces | Self::Uid | Self::Landlock => self,
         }
@@ -72,8 +79,15 @@ impl Setting {
     /// setting and then executes the supervisor.
     pub(crate) fn command(self, run_as: u32) -> Command {
         let program = Path::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
+        if self == Self::Grouped {
+            let mut command = Command::new("setpriv");
+            command.args(["--groups", &run_as.to_string()]).arg(program);
+            return command;
+        }
         let emulation = match self {
-            Self::Namespaces | Self::Uid | Self::Landlock => return Command::new(program),
+            Self::Namespaces | Self::Uid | Self::Grouped | Self::Landlock => {
+                return Command::new(program);
+            }
             Self::UidAlone => emulate::NO_LANDLOCK.to_owned(),
             Self::FirstLandlock => format!("{}1", emulate::OLD_LANDLOCK),
             Self::Baseline => emulate::BASELINE.to_owned(),
@@ -94,6 +108,7 @@ impl fmt::Display for Setting {
             Self::Landlock => "landlock",
             Self::UidAlone => "uid_without_landlock",
             Self::FirstLandlock => "uid_with_first_landlock",
+            Self::Grouped => "uid_with_group",
             Self::Baseline => "uid_in_baseline_pod",
             Self::Restricted => "landlock_in_restricted_pod",
             Self::UserNamespace => "uid_in_user_namespace",

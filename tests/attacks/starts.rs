@@ -32,7 +32,7 @@ use crate::{
 };
 
 /// Block of UIDs for all stages. The arenas use the lower ones.
-const STAGE: u32 = 8;
+const STAGE: u32 = 9;
 
 /// Offsets in the UID range. The second UID of each pair is leased: that of the
 /// first pair to the trial, that of the next to the first request.

@@ -28,6 +28,8 @@ pub(crate) struct Targets {
     /// Files with mode 0600, owned by root and by the supervisor's UID.
     pub(crate) root_secret: PathBuf,
     pub(crate) own_secret: PathBuf,
+    /// A file of the supervisor's group with mode 0440.
+    pub(crate) granted: PathBuf,
     /// Files with mode 0644: a mounted secret, a service account's token.
     pub(crate) world_secret: PathBuf,
     pub(crate) token: PathBuf,

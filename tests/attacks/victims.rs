@@ -13,7 +13,7 @@ use std::{
 
 use cmp_supervisor::evidence::DIRECTORY;
 
-use crate::{helper, outcome, raw, supervisor::Options, targets::Targets};
+use crate::{helper, outcome, raw, setting::Setting, supervisor::Options, targets::Targets};
 
 /// Content of all secrets.
 const SECRET: &str = "TOPSECRET";
@@ -116,6 +116,23 @@ impl Victims {
     }
 }
 
+/// Sets mode, owner and group, which are IDs inside the setting.
+fn share(path: &Path, (mode, owner, group): (u32, u32, u32), setting: Setting) {
+    let [owner, group] = [owner, group].map(|id| setting.outside(id));
+    chown(path, Some(owner), Some(group)).expect("an owner");
+    fs::set_permissions(path, Permissions::from_mode(mode)).expect("a mode");
+}
+
+/// Gives directories and a socket to the group, as the kubelet does with the volumes of
+/// a Pod with an `fsGroup`.
+fn open_to_group(options: &Options) {
+    let shared =
+        [("sockets", 0o2777), ("work", 0o2777), ("hidden", 0o770), ("secrets/socket", 0o660)];
+    for (name, mode) in shared {
+        share(&options.directory.join(name), (mode, 0, options.run_as), options.setting);
+    }
+}
+
 /// A bundle, with modes and owner as the supervisor gives them.
 fn bundle(options: &Options) -> PathBuf {
     let directory = options.directory.join("work").join(DIRECTORY);
@@ -143,12 +160,14 @@ impl Targets {
             fs::create_dir(at(name)).expect("a directory");
             fs::set_permissions(at(name), Permissions::from_mode(mode)).expect("a mode");
         }
+        let is_grouped = options.setting == Setting::Grouped;
         let secret = |name: &str, mode: u32, owner: u32| {
             let path = at("secrets").join(name);
             fs::write(&path, SECRET).expect("a secret");
-            fs::set_permissions(&path, Permissions::from_mode(mode)).expect("a mode");
-            let owner = options.setting.outside(owner);
-            chown(&path, Some(owner), Some(owner)).expect("an owner");
+            // The group may do what the owner may.
+            let (mode, group) =
+                if is_grouped { (mode | 0o060, options.run_as) } else { (mode, owner) };
+            share(&path, (mode, owner, group), options.setting);
             path
         };
         let bundle = bundle(options);
@@ -157,7 +176,13 @@ impl Targets {
         chown(&setuid, Some(options.setting.outside(0)), None).expect("an owner");
         fs::set_permissions(&setuid, Permissions::from_mode(0o4755)).expect("a mode");
         let mut victims = Victims::new(directory);
+        let granted = secret("granted", 0o440, 0);
+        share(&granted, (0o440, 0, options.run_as), options.setting);
+        if is_grouped {
+            open_to_group(options);
+        }
         let targets = Self {
+            granted,
             supervisor: 0,
             spawner: 0,
             victim: 0,
@@ -200,6 +225,8 @@ impl Targets {
         holds(&self.victim_workspace.join("repo").join(helper::TREASURE), helper::TREASURE_TEXT)?;
         for secret in
             [&self.bundle, &self.root_secret, &self.own_secret, &self.world_secret, &self.token]
+                .into_iter()
+                .chain([&self.granted])
         {
             holds(secret, SECRET)?;
         }

@@ -9,6 +9,7 @@ mod clocks;
 mod encrypted;
 mod errors;
 mod git_credentials;
+mod grouped;
 mod healing;
 mod home;
 mod included;

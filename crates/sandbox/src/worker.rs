@@ -10,6 +10,7 @@ mod ask_pass;
 mod beneath;
 mod canary;
 mod environment;
+mod groups;
 mod guard;
 mod identity;
 mod lookup;
@@ -27,6 +28,7 @@ pub(super) mod view;
 mod watch;
 
 use std::{
+    collections::BTreeSet,
     convert::Infallible,
     fs::File,
     io::{self, Write},
@@ -41,13 +43,13 @@ use nix::{
 };
 
 pub(super) use self::watch::KILL_ORDER;
+pub(crate) use self::{groups::PodGroups, read_paths::PathRules, skeleton::HomeContents};
 use self::{
     identity::{Access, Confined},
-    read_paths::ReadPath,
+    read_paths::{Granted, ReadPath},
     view::ViewSources,
 };
 pub use self::{lookup::look_up, modes::closed_by_mode, read_paths::DEFINITIONS};
-pub(crate) use self::{read_paths::PathRules, skeleton::HomeContents};
 use crate::{
     kernel::{fork::SingleThreaded, policy::Policy},
     wire::{
@@ -65,6 +67,8 @@ pub(super) struct WorkerContext<'s> {
     pub(super) tier: Tier,
     pub(super) policy: Option<&'s Policy>,
     pub(super) paths: &'s PathRules,
+    /// Groups that workers may get to read what their plugin names.
+    pub(super) pod_groups: &'s PodGroups,
     /// Files of the image for the HOME of each request.
     pub(super) skeleton: &'s HomeContents,
     /// Directory of all workspaces.
@@ -120,6 +124,8 @@ pub(super) struct Job<'j> {
     channels: Channels,
     /// Additional paths to read.
     read_paths: Vec<ReadPath>,
+    /// Groups of the Pod that it needs for them.
+    groups: BTreeSet<u32>,
     /// The caches to make views of.
     views: Option<ViewSources>,
 }
@@ -142,7 +148,8 @@ impl<'j> Job<'j> {
         channels: Channels,
     ) -> Self {
         let views = ViewSources::open(context, tenant);
-        Self { context, tenant, kind, channels, read_paths: Vec::new(), views }
+        let (read_paths, groups) = (Vec::new(), BTreeSet::new());
+        Self { context, tenant, kind, channels, read_paths, groups, views }
     }
 
     /// Runs in a child of the spawner and returns its exit code.
@@ -151,8 +158,8 @@ impl<'j> Job<'j> {
         // Before namespaces are created, because hidden paths must be visible
         // for the check.
         let user = self.tenant.user.filter(|_| context.tier == Tier::Uid);
-        match context.paths.granted(grants, user) {
-            Ok(read_paths) => self.read_paths = read_paths,
+        match context.paths.granted(grants, user, context.pod_groups) {
+            Ok(Granted { paths, groups }) => (self.read_paths, self.groups) = (paths, groups),
             Err(error) => {
                 return self.fail("prepare the paths to read", io::Error::other(error));
             }
@@ -182,12 +189,14 @@ impl<'j> Job<'j> {
     }
 
     fn work(&mut self, context: &WorkerContext<'_>) -> Result<Answer, JobError> {
-        let workspace = identity::assume(context, self.tenant, self.kind)?;
+        let workspace = identity::assume(context, self.tenant, self.kind, &self.further_groups())?;
         if let Some(views) = self.views.take() {
             views.make(&self.tenant.workspace).map_err(step("make views of the caches"))?;
         }
         let mut plan = self.next_plan()?;
-        let access = Access { tenant: self.tenant, read_paths: &self.read_paths, plan: &plan };
+        let has_sockets = context.tier != Tier::Landlock && self.groups.is_empty();
+        let (tenant, read_paths) = (self.tenant, self.read_paths.as_slice());
+        let access = Access { tenant, read_paths, plan: &plan, has_sockets };
         if self.is_observed() {
             // Later, the filter denies it.
             ptrace::traceme().map_err(step("let its parent observe it"))?;
@@ -206,7 +215,7 @@ impl<'j> Job<'j> {
         let caches = environment::caches(self.tenant, &plan.caches);
         match &plan.task {
             Some(Task::Run(task)) => {
-                let owner = (context.tier, self.tenant, caches.as_slice());
+                let owner = (has_sockets, self.tenant, caches.as_slice());
                 let socket = &self.channels.socket;
                 let never: Infallible = run::become_command(&confined, owner, task, socket)?;
                 match never {}
@@ -219,6 +228,12 @@ impl<'j> Job<'j> {
                 error: io::ErrorKind::InvalidInput.into(),
             }),
         }
+    }
+
+    /// Supplementary groups of the worker: that of its caches, and those of the Pod.
+    fn further_groups(&self) -> BTreeSet<u32> {
+        let caches = self.tenant.group().map(Gid::as_raw);
+        self.groups.iter().copied().chain(caches).collect()
     }
 
     fn next_plan(&mut self) -> Result<Plan, JobError> {

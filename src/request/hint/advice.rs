@@ -55,8 +55,9 @@ impl Reach {
             )),
             Attempt::Limit(_) => None,
             Attempt::UnixSocket => Some(Advice::only(
-                "requests have no Unix sockets without UIDs of their own: --isolation uid or \
-                 namespaces has them",
+                "requests have no Unix sockets without UIDs of their own, or with a group of the Pod \
+                 for a Secret of mode 0440: --isolation uid with defaultMode: 0444, and --isolation \
+                 namespaces, have them",
             )),
             Attempt::SocketFile(path) => self.path(bounds, &Denial::Socket(path.clone())),
             Attempt::Read(path) | Attempt::Execute(path) if refusal.is_absence() => {

@@ -153,6 +153,10 @@ pub(crate) fn read_own_secret(targets: &Targets) -> Outcome {
     read(&targets.own_secret)
 }
 
+pub(crate) fn read_granted(targets: &Targets) -> Outcome {
+    read(&targets.granted)
+}
+
 pub(crate) fn read_world_secret(targets: &Targets) -> Outcome {
     read(&targets.world_secret)
 }

@@ -10,7 +10,7 @@ use crate::{
     },
     evidence::Evidence::{Brings, Leaves, Makes},
     payload::{files, tree},
-    setting::Setting::{Landlock, Namespaces, UidAlone},
+    setting::Setting::{Grouped, Landlock, Namespaces, UidAlone},
 };
 
 /// The name and the content of a file in another tenant's workspace.
@@ -50,6 +50,10 @@ pub(super) const FILES: &[Attack] = &[
     Attack::new("fs_move_bundles", files::move_bundles, Refused),
     Attack::new("fs_read_root_secret", files::read_root_secret, Refused).seen(Brings(SECRET)),
     Attack::new("fs_read_own_secret", files::read_own_secret, Refused).seen(Brings(SECRET)),
+    // Only its plugin names it, and its group may read it.
+    Attack::new("fs_read_granted", files::read_granted, Refused)
+        .except(&[(Grouped, Works)])
+        .seen(Brings(SECRET)),
     Attack::new("fs_read_world_secret", files::read_world_secret, Refused)
         .except(ALONE)
         .seen(Brings(SECRET)),
@@ -119,8 +123,11 @@ pub(super) const FILES: &[Attack] = &[
     Attack::new("fs_watch_workspaces", files::watch, Refused),
     // Every UID may read the directory, and Landlock does not control inotify.
     // In the Landlock tier, the seccomp filter denies it.
-    Attack::new("fs_watch_sockets", files::watch_sockets, Residual)
-        .except(&[(Namespaces, Refused), (Landlock, Refused)]),
+    Attack::new("fs_watch_sockets", files::watch_sockets, Residual).except(&[
+        (Namespaces, Refused),
+        (Landlock, Refused),
+        (Grouped, Refused),
+    ]),
     Attack::new("fs_fifo_trap", files::fifo_trap, Works)
         .seen(Makes(&["repo/trap", "repo/app.yaml"])),
 ];

@@ -11,15 +11,16 @@ use crate::{
     },
     evidence::Evidence::{Calls, Leaves, Makes},
     payload::{kernel, network, sockets},
-    setting::Setting::{Landlock, Uid},
+    setting::Setting::{Grouped, Landlock, Uid},
 };
 
 pub(super) const SOCKETS: &[Attack] = &[
     Attack::new("ip_plugin_socket", sockets::plugin_socket, Refused)
         .seen(Calls(&["plugin's socket"])),
-    // Before Linux 7.1, only the mode of its path protects a socket.
+    // Before Linux 7.1, only the mode of its path protects a socket. Tenants with a
+    // group of the Pod have no sockets.
     Attack::new("ip_open_socket", sockets::open_socket, Refused)
-        .except(&[(Uid, Residual)])
+        .except(&[(Grouped, Refused), (Uid, Residual)])
         .seen(Calls(&["open socket"])),
     Attack::new("ip_closed_socket", sockets::closed_socket, Refused)
         .seen(Calls(&["closed socket"])),
@@ -30,10 +31,10 @@ pub(super) const SOCKETS: &[Attack] = &[
         .except(FILES_ONLY)
         .seen(Calls(&["abstract socket"])),
     Attack::new("ip_datagram", sockets::datagram, Refused)
-        .except(&[(Uid, Residual)])
+        .except(&[(Grouped, Refused), (Uid, Residual)])
         .seen(Calls(&["datagrams"])),
     Attack::new("ip_datagram_pair", sockets::datagram_pair, Refused)
-        .except(&[(Uid, Residual)])
+        .except(&[(Grouped, Refused), (Uid, Residual)])
         .seen(Calls(&["datagrams"])),
     Attack::new("ip_replace_socket", sockets::replace_socket, Refused)
         .seen(Leaves(&["victim.sock"])),
@@ -41,7 +42,7 @@ pub(super) const SOCKETS: &[Attack] = &[
         .except(ALONE)
         .seen(Leaves(&["sockets/attack-dropped-", "open/attack-dropped-"])),
     Attack::new("ip_bind_own", sockets::bind_own, Works)
-        .except(&[(Landlock, Refused)])
+        .except(&[(Grouped, Refused), (Landlock, Refused)])
         .seen(Makes(&["tmp/s"])),
     Attack::new("ip_pair", sockets::connected_pair, Works),
     Attack::new("ip_shm", sockets::shared_memory, Refused).seen(Leaves(&["shm left"])),

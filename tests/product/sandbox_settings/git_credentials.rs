@@ -14,6 +14,7 @@ use crate::{
     sandbox_settings::{
         bench::{Bench, Server, tiers},
         bundles::{bundle, listed},
+        grouped,
     },
     skip::skip,
 };
@@ -91,6 +92,23 @@ fn git_gets_user_name_and_password() {
         assert!(answer.contains(r#""password":"hunter22""#), "{tier}: {answer}");
         let log = site.server.log();
         assert!(!log.contains("hunter22") && !log.contains("nonce-7c1e"), "{tier}: {log}");
+    }
+}
+
+#[test]
+fn a_request_with_a_group_of_the_pod_asks_through_a_pipe() {
+    for _ in usable().into_iter().filter(|tier| *tier == "uid") {
+        let bench = Bench::new("", "true");
+        let secret = grouped::secret(&bench, "secret", grouped::GROUP, 0o440);
+        let spec = format!("  provideGitCreds: true\n{}", grouped::reading(&secret));
+        let script =
+            format!("test -p \"$ARGOCD_ASK_PASS_SOCK\"; cat {}/key >&2; {FILL}", secret.display());
+        bench.add("tried", &spec, &format!("set -e; {script}"));
+        let server = grouped::serve(&bench);
+        let site = Site { bench, server };
+        let repo_server = RepoServer::start(&site.bench.path(""), &[("nonce-7c1e", "hunter22")]);
+        let answer = site.ask(repo_server.variables("nonce-7c1e"));
+        assert!(answer.as_ref().is_ok_and(|answer| answer.contains("hunter22")), "{answer:?}");
     }
 }
 

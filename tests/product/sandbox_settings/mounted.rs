@@ -18,11 +18,11 @@ use crate::{
 pub(super) static ALONE: Mutex<()> = Mutex::new(());
 
 /// A volume, which is unmounted when this value is dropped.
-struct Volume(PathBuf);
+pub(super) struct Volume(PathBuf);
 
 impl Volume {
     /// Returns `None` if mounting is not allowed here.
-    fn new(path: &Path) -> Option<Self> {
+    pub(super) fn new(path: &Path) -> Option<Self> {
         let mounted = Command::new("mount").args(["-t", "tmpfs", "none"]).arg(path).output();
         let is_mounted = mounted.is_ok_and(|output| output.status.success());
         if !is_mounted {
@@ -34,7 +34,7 @@ impl Volume {
 
 impl Volume {
     /// Nothing can be written from now on, as in a Secret.
-    fn close(&self) {
+    pub(super) fn close(&self) {
         let done = Command::new("mount").args(["-o", "remount,ro"]).arg(&self.0).status();
         assert!(done.unwrap().success());
     }

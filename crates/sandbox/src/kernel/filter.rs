@@ -156,6 +156,18 @@ pub(crate) fn forbid_internet() -> Result<(), NotInstalled> {
     seccompiler::apply_filter(&no_internet()).map_err(NotInstalled)
 }
 
+/// Denies Unix sockets except pairs of streams, and inotify, in addition to other
+/// filters: for tenants whose groups open sockets and directories of others.
+pub(crate) fn forbid_sockets() -> Result<(), NotInstalled> {
+    seccompiler::apply_filter(&no_sockets()).map_err(NotInstalled)
+}
+
+fn no_sockets() -> BpfProgram {
+    let family = [(0, Compare::Equals(libc::AF_UNIX.unsigned_abs()), EPERM)];
+    let rules = vec![rule(libc::SYS_socket, &family, Action::Allow), stream_pairs(), no_watches()];
+    assemble(rules, ARCHITECTURE, X32)
+}
+
 fn no_internet() -> BpfProgram {
     let conditions = [libc::AF_INET, libc::AF_INET6]
         .map(|family| (0, Compare::Equals(family.unsigned_abs()), EACCES));
@@ -225,12 +237,19 @@ fn strangers() -> impl Iterator<Item = CallRule> {
         others(libc::SYS_setpriority, PRIO_PROCESS),
         others(libc::SYS_ioprio_set, IOPRIO_WHO_PROCESS),
     ];
-    let watches = rule(libc::SYS_inotify_add_watch, &[], EPERM);
-    // A socket of such a pair can be connected again, to any path. The bit test
-    // also matches type 3; types 1 (stream) and 5 (seqpacket) do not match.
-    let pairs = [(1, Compare::HasAny(libc::SOCK_DGRAM.unsigned_abs()), EPERM)];
-    let pairs = rule(libc::SYS_socketpair, &pairs, Action::Allow);
-    scheduling.into_iter().chain(priorities).chain([watches, pairs])
+    scheduling.into_iter().chain(priorities).chain([no_watches(), stream_pairs()])
+}
+
+/// Names in directories of others are not reported.
+fn no_watches() -> CallRule {
+    rule(libc::SYS_inotify_add_watch, &[], EPERM)
+}
+
+/// A socket of a pair of datagrams can be connected again, to any path. The bit test
+/// also matches type 3; types 1 (stream) and 5 (seqpacket) do not match.
+fn stream_pairs() -> CallRule {
+    let datagrams = [(1, Compare::HasAny(libc::SOCK_DGRAM.unsigned_abs()), EPERM)];
+    rule(libc::SYS_socketpair, &datagrams, Action::Allow)
 }
 
 /// Allowed: families and protocols that Landlock covers or that reach nobody.

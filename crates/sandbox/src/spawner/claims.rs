@@ -78,6 +78,11 @@ impl Claims {
         Ok(())
     }
 
+    /// Groups that the Pod gives to this process.
+    pub(super) fn inherited(&self) -> BTreeSet<u32> {
+        self.inherited.iter().copied().map(Gid::as_raw).collect()
+    }
+
     /// Removes the claims from a child, which could outlive this process.
     pub(super) fn leave(&self) -> nix::Result<()> {
         setgroups(&self.inherited)

@@ -224,6 +224,7 @@ impl Leases {
             tier: self.prepared.tier,
             policy: self.prepared.policy.as_ref(),
             paths: &self.prepared.paths,
+            pod_groups: &self.prepared.pod_groups,
             skeleton: &self.prepared.skeleton,
             root: root.directory.as_fd(),
             root_path: &root.path,

@@ -37,7 +37,7 @@ use crate::{
         skeleton::{HomePart, Skeleton},
         tier::{Demand, Tier, TierName},
     },
-    worker::{HomeContents, PathRules, namespaces},
+    worker::{HomeContents, PathRules, PodGroups, namespaces},
 };
 
 /// First version of Landlock that covers signals and abstract sockets (Linux
@@ -55,6 +55,8 @@ pub(super) struct Prepared {
     pub(super) caches: CacheRoot,
     /// Paths that no request may access.
     pub(super) paths: PathRules,
+    /// Groups of the Pod that requests may get.
+    pub(super) pod_groups: PodGroups,
     /// Files of the image for the HOME of each request.
     pub(super) skeleton: HomeContents,
     pub(super) policy: Option<Policy>,
@@ -207,6 +209,7 @@ fn build(
     (landlock, missing): (i32, Vec<String>),
 ) -> Result<Prepared, NotPrepared> {
     let (process_check, uids) = uids.unzip();
+    let pod_groups = uids.as_ref().map(|uids| uids.pod_groups(landlock)).unwrap_or_default();
     let process_check = process_check.unwrap_or(ProcessCheck::Listing);
     let shared = uids.is_none().then_some(setup.shared_uid);
     let work_dir = Path::new(&setup.work_dir);
@@ -247,6 +250,7 @@ fn build(
         root,
         caches,
         paths,
+        pod_groups,
         skeleton,
         policy,
         landlock,

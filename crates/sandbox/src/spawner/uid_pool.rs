@@ -3,11 +3,11 @@
 use std::{collections::BTreeSet, fs, io, ops::RangeInclusive};
 
 use caps::{CapSet, Capability};
-use nix::unistd::{Gid, Uid};
+use nix::unistd::{Gid, Uid, getegid};
 use thiserror::Error;
 
 use super::claims::{ATTEMPTS, Claims, Seen, pause};
-use crate::wire::account;
+use crate::{wire::account, worker::PodGroups};
 
 /// Reasons why there are no UIDs to lease.
 #[derive(Debug, Error)]
@@ -169,6 +169,13 @@ impl UidPool {
         let gid = self.claims.add(choose).ok()?.pop()?;
         self.groups.insert(gid);
         Some(Gid::from_raw(gid))
+    }
+
+    /// The groups of the Pod that requests may get: no leased ID, and none of the
+    /// spawner's files, which are its workspaces.
+    pub(super) fn pod_groups(&self, landlock: i32) -> PodGroups {
+        let reserved = self.range.clone().chain([getegid().as_raw()]).collect();
+        PodGroups { members: self.claims.inherited(), reserved, landlock }
     }
 
     /// Removes the claims from a child; see [`Claims::leave`].

@@ -14,7 +14,7 @@ use nix::{
 use prost::bytes::Bytes;
 
 use super::{Tenant, environment::entry};
-use crate::wire::{ask_pass::ANSWERS, tier::Tier};
+use crate::wire::ask_pass::ANSWERS;
 
 /// Name of the socket, or of the pipe for questions.
 const NAME: &str = "ask-pass";
@@ -32,17 +32,15 @@ pub(super) struct AskPass {
 }
 
 impl AskPass {
-    /// Replaces the place of an earlier command, which is closed.
-    pub(super) fn open(tier: Tier, tenant: &Tenant, variable: &str) -> io::Result<Self> {
+    /// Replaces the place of an earlier command, which is closed. Landlock protects
+    /// named pipes, which tenants without sockets use.
+    pub(super) fn open(has_sockets: bool, tenant: &Tenant, variable: &str) -> io::Result<Self> {
         let path = tenant.directory(NAME);
-        let descriptors = match tier {
-            Tier::Uid | Tier::Namespaces | Tier::None => {
-                remove(&path)?;
-                vec![listen(&path)?.into()]
-            }
-            // Tenants have no sockets there: they share a UID with the sockets of
-            // plugins. Landlock protects named pipes.
-            Tier::Landlock => vec![pipe(&path)?, pipe(&path.with_extension(ANSWERS))?],
+        let descriptors = if has_sockets {
+            remove(&path)?;
+            vec![listen(&path)?.into()]
+        } else {
+            vec![pipe(&path)?, pipe(&path.with_extension(ANSWERS))?]
         };
         Ok(Self { variable: entry(variable, path.as_os_str()), descriptors })
     }
@@ -87,16 +85,16 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let tenant = tenant(directory.path().to_owned());
         let path = directory.path().join(NAME);
-        let first = AskPass::open(Tier::Uid, &tenant, "PLACE").unwrap();
+        let first = AskPass::open(true, &tenant, "PLACE").unwrap();
         assert_eq!(first.variable, format!("PLACE={}", path.display()));
         assert_eq!(first.descriptors.len(), 1);
-        let second = AskPass::open(Tier::Uid, &tenant, "PLACE").unwrap();
+        let second = AskPass::open(true, &tenant, "PLACE").unwrap();
         drop(first);
         UnixStream::connect(&path).unwrap();
         drop(second);
         assert!(UnixStream::connect(&path).is_err());
         for _ in 0..2 {
-            let pipes = AskPass::open(Tier::Landlock, &tenant, "PLACE").unwrap();
+            let pipes = AskPass::open(false, &tenant, "PLACE").unwrap();
             assert_eq!(pipes.descriptors.len(), 2);
         }
         for path in [path.with_extension(ANSWERS), path] {
@@ -108,7 +106,7 @@ mod tests {
     #[test]
     fn a_path_that_is_too_long_has_a_remedy() {
         let tenant = tenant(PathBuf::from("/").join("x".repeat(99)));
-        let error = AskPass::open(Tier::Uid, &tenant, "PLACE").unwrap_err().to_string();
+        let error = AskPass::open(true, &tenant, "PLACE").unwrap_err().to_string();
         let expected =
             "its path has 109 bytes, and sockets may have 107: choose a shorter --work-dir";
         assert_eq!(error, expected);

@@ -1,6 +1,7 @@
 //! The steps from the spawner's rights to a tenant's rights.
 
 use std::{
+    collections::BTreeSet,
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::PathBuf,
@@ -49,6 +50,7 @@ pub(super) fn assume(
     context: &WorkerContext<'_>,
     tenant: &Tenant,
     kind: JobKind,
+    groups: &BTreeSet<u32>,
 ) -> Result<OwnedFd, JobError> {
     let parent = getppid();
     setsid().map_err(step("create a session"))?;
@@ -61,12 +63,13 @@ pub(super) fn assume(
         make_workspace(context, tenant).map_err(step("create a workspace"))?;
     }
     if let Some(user) = tenant.user {
-        change_user(user, tenant.group()).map_err(step("switch to the leased UID"))?;
+        let groups: Vec<Gid> = groups.iter().copied().map(Gid::from_raw).collect();
+        change_user(user, &groups).map_err(step("switch to the leased UID"))?;
     }
     drop_capabilities().map_err(step("drop capabilities"))?;
     die_with(parent).map_err(step("set the parent death signal"))?;
     prctl::set_no_new_privs().map_err(step("set no_new_privs"))?;
-    prove_powerless(tenant).map_err(step("verify that no privilege is left"))?;
+    prove_powerless(tenant, groups).map_err(step("verify that no privilege is left"))?;
     let workspace = enter(context, tenant).map_err(step("enter the workspace"))?;
     if is_first {
         make_directories(&workspace).map_err(step("create directories"))?;
@@ -109,6 +112,10 @@ impl Confined {
             Tier::Uid | Tier::Namespaces => filter::install(TenantUid::Own),
             Tier::Landlock => filter::install(TenantUid::Shared),
         }
+        .and_then(|()| match context.tier {
+            Tier::Uid if !access.has_sockets => filter::forbid_sockets(),
+            Tier::Uid | Tier::Namespaces | Tier::Landlock | Tier::None => Ok(()),
+        })
         .map_err(io::Error::other)
         .map_err(step("filter system calls"))?;
         // The spawner blocks signals; programs expect none to be blocked.
@@ -138,10 +145,12 @@ pub(super) struct Access<'r> {
     pub(super) tenant: &'r Tenant,
     pub(super) read_paths: &'r [ReadPath],
     pub(super) plan: &'r Plan,
+    /// False if modes of Unix sockets do not protect those of others.
+    pub(super) has_sockets: bool,
 }
 
 impl From<Access<'_>> for ExtraAccess {
-    fn from(Access { tenant, read_paths, plan }: Access<'_>) -> Self {
+    fn from(Access { tenant, read_paths, plan, .. }: Access<'_>) -> Self {
         Self {
             read: read_paths.iter().map(|read_paths| read_paths.real.clone()).collect(),
             write: tenant.shared.iter().flat_map(SharedCaches::paths).collect(),
@@ -164,32 +173,32 @@ fn make_workspace(context: &WorkerContext<'_>, tenant: &Tenant) -> Result<(), Er
 /// Takes the tenant's rights for a process that sets nothing up.
 pub(super) fn become_tenant(tenant: &Tenant, parent: Pid) -> Result<(), Errno> {
     if let Some(user) = tenant.user {
-        change_user(user, tenant.group())?;
+        change_user(user, tenant.group().as_slice())?;
     }
     drop_capabilities()?;
     prctl::set_no_new_privs()?;
     die_with(parent)
 }
 
-fn change_user(user: Uid, further: Option<Gid>) -> Result<(), Errno> {
+fn change_user(user: Uid, further: &[Gid]) -> Result<(), Errno> {
     let group = Gid::from_raw(user.as_raw());
-    setgroups(further.as_slice())?;
+    setgroups(further)?;
     setresgid(group, group, group)?;
     setresuid(user, user, user)
 }
 
 /// Checks all IDs, and tries to become root again.
-fn prove_powerless(tenant: &Tenant) -> Result<(), Errno> {
+fn prove_powerless(tenant: &Tenant, wanted: &BTreeSet<u32>) -> Result<(), Errno> {
     let Some(user) = tenant.user else { return Ok(()) };
     let group = Gid::from_raw(user.as_raw());
     let (users, groups) = (getresuid()?, getresgid()?);
     let is_user = [users.real, users.effective, users.saved] == [user; 3];
     let is_group = [groups.real, groups.effective, groups.saved] == [group; 3];
-    let wanted = tenant.group().map(Gid::as_raw);
-    // Groups that the Pod gives to the supervisor, such as `fsGroup`, must be
+    // Other groups that the Pod gives to the supervisor, such as `fsGroup`, must be
     // gone.
     let further = getgroups().map_err(|error| Errno::from_raw(error.raw_os_error()))?;
-    let has_no_other = further.iter().map(|group| group.as_raw()).eq(wanted);
+    let further: BTreeSet<u32> = further.iter().map(|group| group.as_raw()).collect();
+    let has_no_other = further == *wanted;
     let root = Uid::from_raw(0);
     if is_user && is_group && has_no_other && setresuid(root, root, root).is_err() {
         Ok(())

@@ -1,14 +1,20 @@
 //! Files that their modes close to the UIDs of requests.
 
 use std::{
+    collections::BTreeSet,
     fs::{self, Metadata},
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
+use rustix::process::{Gid, getgroups};
+
 /// Permission bits for others.
 const READ: u32 = 0o4;
 const ENTER: u32 = 0o1;
+
+/// Distance of the same bits for the group.
+const GROUP: u32 = 3;
 
 /// Most files of a directory to examine. Secrets have fewer.
 const MAX_FILES: usize = 64;
@@ -25,31 +31,71 @@ pub(super) struct ClosedFile {
 /// A UID that owns no file.
 const NOBODY: u32 = u32::MAX - 1;
 
+/// The identity that files must be open to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Reader {
+    pub(super) user: u32,
+    /// Supplementary groups.
+    pub(super) groups: BTreeSet<u32>,
+}
+
+impl Reader {
+    /// A UID without groups.
+    pub(super) fn alone(user: u32) -> Self {
+        Self { user, groups: BTreeSet::new() }
+    }
+}
+
+impl ClosedFile {
+    /// Returns true if its group may read it.
+    pub(super) fn is_open_to_group(&self) -> bool {
+        self.mode >> GROUP & READ != 0
+    }
+}
+
 /// The file or directory whose mode keeps requests with UIDs of their own from reading
-/// a path, and this mode.
+/// a path that their plugin names, and this mode. They get groups of this process.
 #[must_use]
 pub fn closed_by_mode(path: &Path) -> Option<(PathBuf, u32)> {
     let real = fs::canonicalize(path).ok()?;
-    closed(&real, NOBODY).map(|file| (file.path, file.mode))
+    let groups = getgroups().unwrap_or_default().into_iter().map(Gid::as_raw);
+    let reader = Reader { user: NOBODY, groups: groups.filter(|group| *group != 0).collect() };
+    closed(&real, &reader).map(|file| (file.path, file.mode))
 }
 
-/// The mode that keeps `user` from reading a path without links: its own, that of a
+/// The mode that keeps `reader` from reading a path without links: its own, that of a
 /// directory above, or those of all files in it.
-pub(super) fn closed(path: &Path, user: u32) -> Option<ClosedFile> {
-    let above = path.ancestors().skip(1).find_map(|above| one(above, user, ENTER));
-    above.or_else(|| itself(path, user))
+pub(super) fn closed(path: &Path, reader: &Reader) -> Option<ClosedFile> {
+    let above = path.ancestors().skip(1).find_map(|above| one(above, reader, ENTER));
+    above.or_else(|| itself(path, reader))
 }
 
 /// The same, without regard to the directories above.
-pub(super) fn itself(path: &Path, user: u32) -> Option<ClosedFile> {
+pub(super) fn itself(path: &Path, reader: &Reader) -> Option<ClosedFile> {
     if !fs::metadata(path).ok()?.is_dir() {
-        return one(path, user, READ);
+        return one(path, reader, READ);
     }
-    one(path, user, READ | ENTER).or_else(|| {
-        let files: Vec<_> = files(path).iter().map(|path| one(path, user, READ)).collect();
+    one(path, reader, READ | ENTER).or_else(|| {
+        let files: Vec<_> = files(path).iter().map(|path| one(path, reader, READ)).collect();
         let all: Option<Vec<ClosedFile>> = files.into_iter().collect();
         all?.into_iter().next()
     })
+}
+
+/// The groups that a user needs to read a path without links and the files in it:
+/// those of files and directories that are open to their group and closed to others.
+pub(super) fn groups(path: &Path, user: u32) -> BTreeSet<u32> {
+    let user = Reader::alone(user);
+    let is_directory = fs::metadata(path).is_ok_and(|about| about.is_dir());
+    let needed = if is_directory { READ | ENTER } else { READ };
+    let own = one(path, &user, needed).map(|file| (file, needed));
+    let above =
+        path.ancestors().skip(1).filter_map(|above| Some((one(above, &user, ENTER)?, ENTER)));
+    let inner = if is_directory { files(path) } else { Vec::new() };
+    let inner = inner.iter().filter_map(|path| Some((one(path, &user, READ)?, READ)));
+    let closed = own.into_iter().chain(above).chain(inner);
+    let opened = closed.filter(|(file, needed)| file.mode >> GROUP & needed == *needed);
+    opened.map(|(file, _)| file.gid).collect()
 }
 
 /// The regular files of a directory, links followed. Names that begin with two dots
@@ -61,9 +107,13 @@ pub(super) fn files(directory: &Path) -> Vec<PathBuf> {
     paths.filter(|path| path.is_file()).take(MAX_FILES).collect()
 }
 
-fn one(path: &Path, user: u32, needed: u32) -> Option<ClosedFile> {
+fn one(path: &Path, reader: &Reader, needed: u32) -> Option<ClosedFile> {
     let about = fs::metadata(path).ok()?;
-    let is_closed = |about: &Metadata| about.mode() & needed != needed && about.uid() != user;
+    let is_closed = |about: &Metadata| {
+        let is_member = reader.groups.contains(&about.gid());
+        let mode = if is_member { about.mode() >> GROUP } else { about.mode() };
+        mode & needed != needed && about.uid() != reader.user
+    };
     let mode = about.permissions().mode() & 0o7777;
     is_closed(&about).then(|| ClosedFile {
         path: path.to_owned(),
@@ -82,6 +132,10 @@ mod tests {
     /// No UID of a process.
     const USER: u32 = 60_706;
 
+    fn alone() -> Reader {
+        Reader::alone(USER)
+    }
+
     fn mode(path: &Path, mode: u32) {
         fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
     }
@@ -93,26 +147,48 @@ mod tests {
         fs::write(&file, "").unwrap();
         mode(&file, 0o440);
         mode(directory.path(), 0o755);
-        assert_eq!(closed(&file, USER).unwrap().mode, 0o440);
+        assert_eq!(closed(&file, &alone()).unwrap().mode, 0o440);
         mode(&file, 0o444);
-        assert_eq!(closed(&file, USER), None);
+        assert_eq!(closed(&file, &alone()), None);
         mode(directory.path(), 0o750);
-        assert_eq!(closed(&file, USER).unwrap().path, directory.path());
-        assert_eq!(itself(&file, USER), None);
+        assert_eq!(closed(&file, &alone()).unwrap().path, directory.path());
+        assert_eq!(itself(&file, &alone()), None);
     }
 
     #[test]
     fn a_directory_is_closed_if_all_its_files_are() {
         let directory = tempfile::tempdir().unwrap();
         mode(directory.path(), 0o755);
-        assert_eq!(closed(directory.path(), USER), None, "an empty directory");
+        assert_eq!(closed(directory.path(), &alone()), None, "an empty directory");
         let paths = ["a", "b"].map(|name| directory.path().join(name));
         for path in &paths {
             fs::write(path, "").unwrap();
             mode(path, 0o400);
         }
-        assert!(paths.contains(&closed(directory.path(), USER).unwrap().path));
+        assert!(paths.contains(&closed(directory.path(), &alone()).unwrap().path));
         mode(&paths[1], 0o644);
-        assert_eq!(closed(directory.path(), USER), None);
+        assert_eq!(closed(directory.path(), &alone()), None);
+    }
+
+    #[test]
+    fn a_member_can_read_what_the_group_may_read() {
+        let directory = tempfile::tempdir().unwrap();
+        mode(directory.path(), 0o755);
+        let paths = ["key", "private"].map(|name| directory.path().join(name));
+        for (path, bits) in paths.iter().zip([0o440, 0o400]) {
+            fs::write(path, "").unwrap();
+            mode(path, bits);
+        }
+        let own = fs::metadata(&paths[0]).unwrap().gid();
+        for path in [directory.path(), &paths[0]] {
+            assert_eq!(groups(path, USER), [own].into(), "{path:?}");
+            let member = Reader { user: USER, groups: groups(path, USER) };
+            assert_eq!(closed(path, &member), None, "{path:?}");
+        }
+        assert_eq!(groups(&paths[1], USER), BTreeSet::new());
+        let member = Reader { user: USER, groups: [own].into() };
+        assert!(!closed(&paths[1], &member).unwrap().is_open_to_group());
+        mode(directory.path(), 0o700);
+        assert_eq!(closed(&paths[0], &member).unwrap().path, directory.path());
     }
 }

@@ -2,6 +2,7 @@
 //! expose nothing hidden.
 
 use std::{
+    collections::BTreeSet,
     ffi::OsStr,
     fs, io,
     path::{Path, PathBuf},
@@ -10,7 +11,10 @@ use std::{
 use nix::unistd::Uid;
 use thiserror::Error;
 
-use super::modes::{self, ClosedFile};
+use super::{
+    groups::{NoGroup, PodGroups},
+    modes::{self, ClosedFile, Reader},
+};
 use crate::wire::message::Grants;
 
 /// Kernel file systems, which show all processes and the machine.
@@ -32,6 +36,14 @@ pub(super) struct ReadPath {
     pub(super) real: PathBuf,
 }
 
+/// Paths that a worker may read in addition to the image.
+#[derive(Debug, Default)]
+pub(super) struct Granted {
+    pub(super) paths: Vec<ReadPath>,
+    /// Groups that it needs to read them.
+    pub(super) groups: BTreeSet<u32>,
+}
+
 /// Reasons why a path must not be read.
 #[derive(Debug, Error)]
 pub(super) enum NotReadable {
@@ -44,11 +56,11 @@ pub(super) enum NotReadable {
     Closed { path: PathBuf, hidden: PathBuf },
     #[error(
         "cannot make `{path}` readable (spec.sandbox.read): `{}` has mode {:04o}, UID {} and GID {}, \
-         and requests run under UIDs of their own: set defaultMode: 0444 for the volume, or give \
-         others the right to read it; a Secret is then still hidden from plugins that do not name it",
+         and requests run under UIDs of their own: {reason}; a Secret is then still hidden from \
+         plugins that do not name it",
         file.path.display(), file.mode, file.uid, file.gid
     )]
-    Mode { path: PathBuf, file: ClosedFile },
+    Mode { path: PathBuf, file: ClosedFile, reason: NoGroup },
 }
 
 impl NotReadable {
@@ -93,16 +105,25 @@ impl PathRules {
     }
 
     /// Resolves the additional paths of a job. The modes of the named ones must allow
-    /// `user` to read them; `None` if the modes do not matter.
+    /// `user` to read them, alone or as a member of groups; `None` if the modes do not
+    /// matter.
     pub(super) fn granted(
         &self,
         grants: &Grants,
         user: Option<Uid>,
-    ) -> Result<Vec<ReadPath>, NotReadable> {
-        let mut paths = self.named(&grants.named, user)?;
-        paths.extend(self.present(&grants.secrets)?);
-        paths.extend(self.find(&grants.read)?);
-        Ok(paths)
+        pod: &PodGroups,
+    ) -> Result<Granted, NotReadable> {
+        let mut granted = Granted::default();
+        for path in &grants.named {
+            let found = self.one(Path::new(path))?;
+            granted.add_named(Path::new(path), found, (user, pod))?;
+        }
+        for found in self.present(&grants.secrets)? {
+            granted.join(&found, user, pod);
+            granted.paths.push(found);
+        }
+        granted.paths.extend(self.find(&grants.read)?);
+        Ok(granted)
     }
 
     /// Resolves the `named` paths and adds those that every worker may read. A
@@ -123,19 +144,6 @@ impl PathRules {
         found.filter(|found| !found.as_ref().is_err_and(NotReadable::is_missing)).collect()
     }
 
-    /// Resolves paths that a plugin names. The modes of files must allow `user` to
-    /// read them; `None` if the modes do not matter.
-    fn named(&self, named: &[String], user: Option<Uid>) -> Result<Vec<ReadPath>, NotReadable> {
-        let open = |path: &String| {
-            let found = self.one(Path::new(path))?;
-            match user.and_then(|user| modes::closed(&found.real, user.as_raw())) {
-                Some(file) => Err(NotReadable::Mode { path: path.into(), file }),
-                None => Ok(found),
-            }
-        };
-        named.iter().map(open).collect()
-    }
-
     fn one(&self, path: &Path) -> Result<ReadPath, NotReadable> {
         let missing = |error| NotReadable::Missing { path: path.to_owned(), error };
         let real = fs::canonicalize(path).map_err(missing)?;
@@ -154,6 +162,34 @@ impl PathRules {
             return Err(NotReadable::Closed { path, hidden });
         }
         ReadPath::new(path, real).map_err(missing)
+    }
+}
+
+impl Granted {
+    /// Adds a path that the plugin names.
+    fn add_named(
+        &mut self,
+        path: &Path,
+        found: ReadPath,
+        (user, pod): (Option<Uid>, &PodGroups),
+    ) -> Result<(), NotReadable> {
+        if let Some(reader) = self.join(&found, user, pod)
+            && let Some(file) = modes::closed(&found.real, &reader)
+        {
+            let refused = pod.check(file.gid).err().filter(|_| file.is_open_to_group());
+            let reason = refused.unwrap_or(NoGroup::Mode);
+            return Err(NotReadable::Mode { path: path.to_owned(), file, reason });
+        }
+        self.paths.push(found);
+        Ok(())
+    }
+
+    /// Adds the groups that open a path and that a request may get.
+    fn join(&mut self, found: &ReadPath, user: Option<Uid>, pod: &PodGroups) -> Option<Reader> {
+        let user = user?.as_raw();
+        let needed = modes::groups(&found.real, user);
+        self.groups.extend(needed.into_iter().filter(|group| pod.check(*group).is_ok()));
+        Some(Reader { user, groups: self.groups.clone() })
     }
 }
 
@@ -281,10 +317,11 @@ mod tests {
         fs::create_dir(top.join("mounted")).unwrap();
         let paths = ["mounted", "gone"].map(|name| top.join(name).display().to_string());
         let rules = PathRules::default();
-        let found = rules.granted(&Grants { secrets: paths.to_vec(), ..Grants::default() }, None);
-        let found: Vec<_> = found.unwrap().into_iter().map(|path| path.real).collect();
+        let granted = |grants| rules.granted(&grants, None, &PodGroups::default());
+        let found = granted(Grants { secrets: paths.to_vec(), ..Grants::default() }).unwrap();
+        let found: Vec<_> = found.paths.into_iter().map(|path| path.real).collect();
         assert_eq!(found, [top.join("mounted")]);
-        let refused = rules.granted(&Grants { read: paths.to_vec(), ..Grants::default() }, None);
+        let refused = granted(Grants { read: paths.to_vec(), ..Grants::default() });
         assert!(refused.unwrap_err().is_missing());
     }
 

@@ -28,7 +28,6 @@ use crate::{
     wire::{
         channel,
         plan::{self, Answer, Reply, RunTask},
-        tier::Tier,
     },
 };
 
@@ -36,12 +35,13 @@ use crate::{
 /// output pipes.
 pub(super) fn become_command(
     confined: &Confined,
-    (tier, tenant, caches): (Tier, &Tenant, &[Bytes]),
+    (has_sockets, tenant, caches): (bool, &Tenant, &[Bytes]),
     task: &RunTask,
     socket: &UnixStream,
 ) -> Result<Infallible, JobError> {
     let arguments = words(task)?;
-    let ask_pass = (!task.ask_pass.is_empty()).then(|| AskPass::open(tier, tenant, &task.ask_pass));
+    let ask_pass =
+        (!task.ask_pass.is_empty()).then(|| AskPass::open(has_sockets, tenant, &task.ask_pass));
     let ask_pass = ask_pass.transpose().map_err(step("make a place to ask for git credentials"))?;
     let mut request = task.environment.clone();
     request.extend(ask_pass.iter().map(|place| place.variable.clone()));

@@ -13,7 +13,7 @@ use std::{
 };
 
 use super::{
-    modes::{self, ClosedFile},
+    modes::{self, ClosedFile, Reader},
     read_paths::ReadPath,
 };
 use crate::wire::skeleton::{HomePart, Skeleton};
@@ -75,7 +75,7 @@ impl HomeContents {
             let is_small = |about: Metadata| about.is_file() && about.len() <= MAX_FILE;
             fs::metadata(path).is_ok_and(is_small)
                 && is_open(path)
-                && modes::closed(path, NOBODY).is_some()
+                && modes::closed(path, &Reader::alone(NOBODY)).is_some()
         });
         let texts = closed.filter_map(|path| Some((path.clone(), read(path).ok()?)));
         self.texts = texts.collect();
@@ -86,7 +86,7 @@ impl HomeContents {
     pub(crate) fn closed(&self) -> Vec<String> {
         let opened = self.parts.iter().filter(|part| part.opens).map(|part| &part.source);
         let closed = opened.filter(|path| !self.texts.contains_key(*path)).filter_map(|path| {
-            let ClosedFile { path: by, mode, .. } = modes::closed(path, NOBODY)?;
+            let ClosedFile { path: by, mode, .. } = modes::closed(path, &Reader::alone(NOBODY))?;
             Some(format!("{} is closed by the mode {mode:04o} of {}", path.display(), by.display()))
         });
         let unique: BTreeSet<String> = closed.collect();

@@ -19,7 +19,11 @@ use nix::{
 };
 
 use super::{accounts::Accounts, copies::Copy, masks::Masks};
-use crate::worker::{Job, Tenant, WorkerContext, modes, read_paths::ReadPath};
+use crate::worker::{
+    Job, Tenant, WorkerContext,
+    modes::{self, Reader},
+    read_paths::ReadPath,
+};
 use crate::{kernel::policy::mount_points, wire::shared::SharedCaches};
 
 /// Options of `/tmp` and `/dev/shm` of a request.
@@ -60,6 +64,7 @@ impl InnerContext<'_> {
             tier: self.outer.tier,
             policy: self.outer.policy,
             paths: self.outer.paths,
+            pod_groups: self.outer.pod_groups,
             skeleton: self.outer.skeleton,
             root: self.root.as_fd(),
             root_path: self.outer.root_path,
@@ -177,7 +182,8 @@ impl Part {
 
     /// A path to read. If its mode closes it to the tenant, it is a copy.
     fn named(path: &Path, tenant: &Tenant) -> io::Result<Self> {
-        let closed = tenant.user.and_then(|user| modes::itself(path, user.as_raw()));
+        let closed =
+            tenant.user.and_then(|user| modes::itself(path, &Reader::alone(user.as_raw())));
         let part = match closed {
             Some(_) => Copy::read(path).map(Self::Copied),
             None => BindSource::open(path).map(Self::Bound),
