@@ -11,7 +11,7 @@ use std::{fmt, time::Duration};
 use cmp_sandbox::{Bounds, ExceededLimit, KernelLimit, Termination, Unpacked, Usage};
 
 pub(crate) use self::denial::ASK_PASS_SOCKET;
-pub(super) use self::limit::reached;
+pub(super) use self::limit::{exceeded, reached};
 pub use self::{
     advice::{Advice, Opening},
     reach::Reach,

@@ -5,10 +5,13 @@ use std::collections::BTreeSet;
 use cmp_sandbox::{Attempt, Bounds, KernelLimit, Output, Refusal};
 
 use super::{
-    hint::{Advice, Reach, reached},
+    hint::{Advice, Reach, exceeded, reached},
     progress::Phase,
 };
 use crate::plugin::Limits;
+
+/// The program that exceeds a limit of the whole request.
+const REQUEST: &str = "its processes";
 
 /// The observations of one command.
 #[derive(Clone, Debug)]
@@ -64,9 +67,16 @@ impl Observation {
             let (program, has_failed) = (refusal.program.clone(), refusal.has_failed);
             Some(Sighting { what: words(refusal), program, advice, has_failed })
         };
+        let exceeded = exceeded(output.termination, limits).map(|(what, advice)| Sighting {
+            what: what.to_owned(),
+            program: REQUEST.to_owned(),
+            advice,
+            has_failed: true,
+        });
+        let refused = observed.refusals.iter().filter_map(sighting);
         Some(Self {
             phase,
-            sightings: observed.refusals.iter().filter_map(sighting).collect(),
+            sightings: refused.chain(exceeded).collect(),
             processes: observed.processes,
             ports: observed.ports.clone(),
             is_online: observed.is_online,

@@ -1,8 +1,8 @@
-//! Sentences about limits that the kernel enforces.
+//! Sentences about limits that a command reached.
 
 use std::time::Duration;
 
-use cmp_sandbox::{Bounds, KernelLimit, Termination};
+use cmp_sandbox::{Bounds, ExceededLimit, KernelLimit, Termination};
 
 use super::{
     Evidence,
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     plugin::Limits,
-    settings::{CPU, FILE_SIZE, MEMORY, PROCESSES},
+    settings::{CPU, DISK, FILE_SIZE, FILES, MEMORY, OUTPUT, PROCESSES},
 };
 
 /// Signals that end programs which do not check for failed allocations:
@@ -55,6 +55,49 @@ pub(in crate::request) fn reached(
     };
     let text = format!("{fact}: {}", row.raise(own));
     Some(Advice::by(Opening::Limit(row.key_name().to_owned()), text))
+}
+
+/// The access that a measured limit refused to a command, in words, and the number and
+/// the key of the limit; `None` if no limit of the plugin ended the command.
+pub(in crate::request) fn exceeded(
+    end: Termination,
+    limits: &Limits,
+) -> Option<(&'static str, Advice)> {
+    let (what, fact, row, own) = match end {
+        Termination::OutputLimit { limit } => {
+            let fact = format!("a command may print {}", OUTPUT.say(limit as u64));
+            ("print more", fact, &OUTPUT, limits.output.is_some())
+        }
+        Termination::LimitExceeded { what, limit, .. } => {
+            let limit = limit?;
+            match what {
+                ExceededLimit::Memory => {
+                    let fact =
+                        format!("all of them together may have {} of memory", MEMORY.say(limit));
+                    ("take more memory", fact, &MEMORY, limits.memory.is_some())
+                }
+                ExceededLimit::Disk => {
+                    let fact = format!("all files of a request may have {}", DISK.say(limit));
+                    ("write more to disk", fact, &DISK, limits.disk.is_some())
+                }
+                ExceededLimit::Files => {
+                    let fact =
+                        format!("a request may have {} files and directories", FILES.say(limit));
+                    ("create more files", fact, &FILES, limits.files.is_some())
+                }
+                ExceededLimit::Processes => {
+                    let fact = format!("it may have {limit} processes and threads at a time");
+                    ("create more processes", fact, &PROCESSES, limits.processes.is_some())
+                }
+                ExceededLimit::TotalMemory
+                | ExceededLimit::TotalProcesses
+                | ExceededLimit::Unmeasured => return None,
+            }
+        }
+        Termination::Exit(_) | Termination::Signal { .. } | Termination::Deadline => return None,
+    };
+    let opening = Opening::Limit(row.key_name().to_owned());
+    Some((what, Advice::by(opening, format!("{fact}: {}", row.raise(own)))))
 }
 
 impl Evidence<'_> {

@@ -300,6 +300,55 @@ fn limits_that_the_kernel_enforces_are_named() {
     }
 }
 
+/// The same for limits that are measured, or that the supervisor enforces.
+const MEASURED: [(&str, &str, &str); 5] = [
+    (
+        "disk: 8Mi",
+        "for i in 1 2 3 4 5 6 7 8; do head -c 4M /dev/zero > file$i; done; sleep 60",
+        "all files of a request may have 8Mi: raise the plugin's spec.limits.disk",
+    ),
+    (
+        "files: 200",
+        "for i in $(seq 400); do : > file$i; done; sleep 60",
+        "a request may have 200 files and directories: raise the plugin's spec.limits.files",
+    ),
+    (
+        "memory: 96Mi",
+        "for i in 1 2 3 4; do dd if=/dev/zero bs=60M count=1 iflag=fullblock 2>/dev/null | sleep 60 & \
+         done; wait",
+        "all of them together may have 96Mi of memory: raise the plugin's spec.limits.memory",
+    ),
+    (
+        "processes: 16",
+        "for i in 1 2 3 4; do for j in 1 2 3 4 5; do sleep 60 & done; done; wait",
+        "it may have 16 processes and threads at a time: raise the plugin's spec.limits.processes",
+    ),
+    (
+        "output: 1Mi",
+        "head -c 2000000 /dev/zero; sleep 60",
+        "a command may print 1Mi: raise the plugin's spec.limits.output",
+    ),
+];
+
+#[test]
+fn limits_that_are_measured_are_named() {
+    for tier in closing() {
+        for (limit, script, told) in MEASURED {
+            // With UIDs of their own, the kernel enforces it.
+            if limit.starts_with("processes") && tier != "landlock" {
+                continue;
+            }
+            let trial = Trial::new("true");
+            trial.define(&format!("  limits: {{{limit}}}"), script);
+            let (found, rendered) = trial.observe(tier, &[]);
+            let is_told = |text: &str| text.contains("could not") && text.contains(told);
+            assert!(rendered.stderr.lines().any(is_told), "{tier}: {limit}: {}", rendered.stderr);
+            let (key, _) = limit.split_once(':').unwrap();
+            assert!(is_refused(&found, key), "{tier}: {found}");
+        }
+    }
+}
+
 /// True if something was refused for this key of `spec.limits`.
 fn is_refused(found: &Value, key: &str) -> bool {
     let mut all = ["needed", "tried"].into_iter().flat_map(|list| found[list].as_array().unwrap());

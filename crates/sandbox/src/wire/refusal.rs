@@ -97,9 +97,9 @@ pub(crate) enum NewsKind {
     /// An access was refused. Repeated if its process failed later.
     #[prost(message, tag = "1")]
     Refused(Refused),
-    /// The command ended.
+    /// Numbers so far, or of the whole command.
     #[prost(message, tag = "2")]
-    Ended(Totals),
+    Totals(Totals),
     /// A program of this name was found and executed. Where else it was looked for
     /// does not matter.
     #[prost(string, tag = "3")]
@@ -163,7 +163,7 @@ impl Observed {
     pub(crate) fn add(&mut self, news: News) {
         match news.what {
             Some(NewsKind::Refused(refused)) => self.refused(refused.into()),
-            Some(NewsKind::Ended(Totals { processes, lost })) => {
+            Some(NewsKind::Totals(Totals { processes, lost })) => {
                 (self.processes, self.lost) = (processes, self.lost.saturating_add(lost));
             }
             Some(NewsKind::Found(name)) => {
@@ -333,7 +333,7 @@ mod tests {
         for number in 0..MAX_REFUSALS + 5 {
             observed.add(told(&refusal(Attempt::Read(number.to_string()), false)));
         }
-        observed.add(News { what: Some(NewsKind::Ended(Totals { processes: 3, lost: 1 })) });
+        observed.add(News { what: Some(NewsKind::Totals(Totals { processes: 3, lost: 1 })) });
         assert_eq!(observed.refusals.len(), MAX_REFUSALS);
         assert_eq!((observed.processes, observed.lost), (3, 6));
     }

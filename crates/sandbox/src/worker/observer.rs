@@ -151,7 +151,7 @@ impl Observer<'_, '_> {
             self.notes.lose();
         }
         self.tasks.insert(pid, Place::Outside);
-        self.notes.counts(self.tasks.len());
+        self.notes.counts(self.tasks.len(), self.job);
         resume(pid, None);
     }
 

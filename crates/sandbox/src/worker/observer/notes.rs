@@ -103,9 +103,16 @@ impl Notes {
         self.totals.lost += 1;
     }
 
-    /// This many processes and threads exist.
-    pub(super) fn counts(&mut self, tasks: usize) {
-        self.totals.processes = self.totals.processes.max(tasks as u64);
+    /// This many processes and threads exist. The request may be ended at any time, so
+    /// the first ones are told at once.
+    pub(super) fn counts(&mut self, tasks: usize, job: &mut Job<'_>) {
+        let tasks = tasks as u64;
+        if tasks > self.totals.processes {
+            self.totals.processes = tasks;
+            if tasks.is_power_of_two() {
+                job.answer(news(NewsKind::Totals(Totals { lost: 0, ..self.totals })));
+            }
+        }
     }
 
     /// A process is about to execute a program, which may fail.
@@ -203,7 +210,7 @@ impl Notes {
         if self.totals.processes == 0 {
             return;
         }
-        job.answer(news(NewsKind::Ended(self.totals)));
+        job.answer(news(NewsKind::Totals(self.totals)));
     }
 
     fn attempt(&self, tracee: Tracee, call: Call, errno: Errno) -> Option<Attempt> {
