@@ -5,6 +5,7 @@ mod advice;
 mod denial;
 mod limit;
 mod reach;
+mod ssh;
 
 use std::{fmt, time::Duration};
 
@@ -83,6 +84,7 @@ impl Hint {
             | Termination::OutputLimit { .. } => None,
         };
         let known = by_end.or_else(|| evidence.by_signal()).or_else(|| evidence.by_words());
+        let known = known.or_else(|| ssh::advice(evidence.text));
         known.or_else(|| evidence.by_crash()).or_else(|| evidence.by_wait()).map(Self)
     }
 

@@ -23,6 +23,7 @@ mod progress;
 mod reading;
 mod refused;
 mod signals;
+mod ssh;
 mod typed;
 mod variables;
 mod workspaces;

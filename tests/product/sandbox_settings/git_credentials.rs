@@ -2,7 +2,7 @@
 
 mod attacks;
 mod repo_server;
-mod web;
+pub(super) mod web;
 
 use std::{fs, os::unix::fs::chown, path::Path, process::Command, time::Duration};
 

@@ -25,7 +25,8 @@ pub(super) fn serve(directory: &Path, authorization: &'static str) -> u16 {
     port
 }
 
-fn make(repository: &Path) {
+/// Makes a repository with the file `greeting`.
+pub(in crate::sandbox_settings) fn make(repository: &Path) {
     let script = "git init -q --bare \"$0\" && blob=$(echo hello | git -C \"$0\" hash-object -w --stdin) && \
          tree=$(printf '100644 blob %s\\tgreeting\\n' $blob | git -C \"$0\" mktree) && \
          commit=$(git -C \"$0\" -c user.name=a -c user.email=a commit-tree -m a $tree) && \
