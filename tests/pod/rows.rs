@@ -14,5 +14,6 @@ mod memory;
 mod node;
 mod output;
 mod repositories;
+mod runtime;
 mod spinning;
 mod volume;
