@@ -1,6 +1,7 @@
 //! The definitions in `plugins.d`, with the real tools and their applications.
 
 mod shop;
+mod vault;
 
 use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
