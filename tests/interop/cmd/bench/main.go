@@ -29,6 +29,8 @@ type settings struct {
 	peer bool
 	// overhead compares cmp-supervisor with and without observation, and nothing else.
 	overhead bool
+	// growth measures curves, and nothing else.
+	growth bool
 }
 
 func main() {
@@ -43,6 +45,7 @@ func main() {
 	flag.StringVar(&s.only, "only", "", `measure nothing but the calls of this label, as "generate large", for a profiler`)
 	flag.BoolVar(&s.peer, "peer", true, "measure argocd-cmp-server too")
 	flag.BoolVar(&s.overhead, "overhead", false, "measure only what metrics, log and traces cost a small rendering")
+	flag.BoolVar(&s.growth, "growth", false, "measure only how times and memory grow with plugins, archives, manifests and clients")
 	flag.Parse()
 	if err := run(s); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -64,6 +67,9 @@ func run(s settings) error {
 	}
 	if err := os.Setenv("TMPDIR", temporary); err != nil {
 		return err
+	}
+	if s.growth {
+		return growth(s, session.Directory)
 	}
 	loads, err := newLoads(session.Directory)
 	if err != nil {

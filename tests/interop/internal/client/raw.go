@@ -131,6 +131,7 @@ func (p Packed) Fresh() []Message {
 	sum.Write(number)
 	stated := p.Metadata.GetMetadata()
 	metadata := Metadata(stated.GetAppRelPath(), hex.EncodeToString(sum.Sum(nil)), stated.GetEnv()...)
+	metadata.GetMetadata().Size_ = stated.GetSize_() + int64(len(number))
 	return append(append([]Message{metadata}, p.Chunks...), Chunk(number))
 }
 
