@@ -51,6 +51,9 @@ pub struct Budget {
     /// Bytes that the supervisor may hold at a time for outputs and everything
     /// that is made of them, all requests together.
     pub response: Share<u64>,
+    /// Bytes of decompressed archives that are kept for later requests, minus those of
+    /// requests that wait: [`Self::archives_beside`].
+    pub archives: Share<u64>,
     /// Flow-control window in bytes of a request.
     pub window: Share<u32>,
     /// Requests that may wait at a time.
@@ -159,11 +162,26 @@ impl Budget {
         reserve::shared(self.response.amount)
     }
 
+    /// Bytes of decompressed archives beside a number of waiting requests.
+    #[must_use]
+    pub fn archives_beside(&self, waiting: usize) -> u64 {
+        self.archives.amount.saturating_sub(derive::WAITING.saturating_mul(waiting as u64))
+    }
+
     /// Names and amounts of what all requests share, for metrics.
     #[must_use]
-    pub fn amounts(&self) -> [(Shared, u64); 8] {
+    pub fn amounts(&self) -> [(Shared, u64); 9] {
         let Self {
-            requests, leases, memory, processes, disk, response, queue, connections, ..
+            requests,
+            leases,
+            memory,
+            processes,
+            disk,
+            response,
+            archives,
+            queue,
+            connections,
+            ..
         } = self;
         [
             (Shared::Requests, requests.amount as u64),
@@ -172,6 +190,7 @@ impl Budget {
             (Shared::Processes, processes.amount),
             (Shared::Disk, disk.amount),
             (Shared::Outputs, response.amount),
+            (Shared::Archives, archives.amount),
             (Shared::Queue, queue.amount as u64),
             (Shared::Connections, connections.amount as u64),
         ]
@@ -186,14 +205,17 @@ impl Budget {
 
     /// Names, amounts and origins of what all requests share, for people.
     #[must_use]
-    pub fn rows(&self) -> [(&'static str, String, &str); 7] {
-        let Self { requests, memory, processes, disk, response, queue, connections, .. } = self;
+    pub fn rows(&self) -> [(&'static str, String, &str); 8] {
+        let Self {
+            requests, memory, processes, disk, response, archives, queue, connections, ..
+        } = self;
         [
             ("requests", requests.amount.to_string(), &requests.origin),
             ("memory", show(memory.amount), &memory.origin),
             ("processes", processes.amount.to_string(), &processes.origin),
             ("disk", show(disk.amount), &disk.origin),
             ("outputs", show(response.amount), &response.origin),
+            ("archives", show(archives.amount), &archives.origin),
             ("waiting requests", queue.amount.to_string(), &queue.origin),
             ("connections", connections.amount.to_string(), &connections.origin),
         ]

@@ -22,6 +22,7 @@ mod git_credentials;
 mod hint;
 mod incoming;
 mod index;
+mod kept;
 mod manifests;
 mod memory;
 mod observed;
@@ -62,6 +63,7 @@ pub use self::{
         STALL_BYTES,
     },
     index::Names,
+    kept::KeptArchives,
     manifests::{InvalidOutput, Manifests},
     memory::NoMemory,
     observed::{Observation, Sighting},
@@ -93,6 +95,8 @@ pub struct Pipeline {
     pub cache: MatchCache,
     /// Threads and memory for indexes of names.
     pub names: Names,
+    /// Archives that several requests send.
+    pub kept: KeptArchives,
     /// Converts the outputs of commands.
     pub converter: Converter,
     /// The volume of workspaces.
@@ -259,7 +263,7 @@ impl Pipeline {
         lease: Lease,
         context: &mut RequestContext,
     ) -> Result<Received, RequestError> {
-        let settings = (self.limits, &*self.defaults, &self.volume);
+        let settings = (self.limits, &*self.defaults, (&self.volume, &self.kept));
         match incoming.receive(lease, settings, context).await {
             Err(ReceiveError::Unconfined(error)) if error.is_full() => {
                 Err(self.volume.full(&error.to_string()).await.into())

@@ -53,8 +53,8 @@ use crate::{
     plugin::PluginName,
     recent::Recent,
     request::{
-        ArchiveLimits, CommandDefaults, Converter, CredentialHelper, MatchCache, Names, Pipeline,
-        Reach,
+        ArchiveLimits, CommandDefaults, Converter, CredentialHelper, KeptArchives, MatchCache,
+        Names, Pipeline, Reach,
         admission::{Admission, Lanes},
     },
     shutdown::Shutdown,
@@ -335,13 +335,15 @@ fn pipeline(
     let now = budget.borrow().clone();
     let size = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
     let converter = Converter::new(budget.clone(), config.max_message());
+    let (admission, names) = (Admission::new(budget.clone()), Names::new());
     Pipeline {
         link,
-        admission: Admission::new(budget.clone()),
+        kept: KeptArchives::new(budget.clone(), admission.clone(), &names),
+        admission,
         budget: budget.clone(),
         own: Lanes::new(now.queue.amount),
         cache: MatchCache::default(),
-        names: Names::new(),
+        names,
         converter,
         volume: WorkVolume::new(config.work_dir()).within(budget.clone()),
         files: FileThread::new(),

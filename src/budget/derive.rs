@@ -64,6 +64,9 @@ const WINDOW: u32 = 64 << 10;
 /// Memory of a waiting request without its window: connection, task and headers.
 const WAITER: u64 = 64 << 10;
 
+/// Memory of a waiting request with its window.
+pub(super) const WAITING: u64 = WAITER + WINDOW as u64;
+
 /// Waiting requests, together, get this part of the reserve.
 const QUEUE_DIVISOR: u64 = 2;
 
@@ -103,6 +106,7 @@ pub(super) fn derive(container: &Container, given: &Given) -> Budget {
         processes: Share::new(processes, processes_origin),
         disk,
         files,
+        archives: archives(&memory),
         response,
         connections,
         processors: processors(container),
@@ -150,7 +154,7 @@ fn queue(given: &Given, memory: &Memory) -> Share<usize> {
     if let Some(queue) = given.queue {
         return Share::new(queue as usize, "--max-queue");
     }
-    let by_memory = memory.reserve / QUEUE_DIVISOR / (WAITER + u64::from(WINDOW));
+    let by_memory = memory.reserve / QUEUE_DIVISOR / WAITING;
     let count = by_memory.min(MOST_QUEUE);
     let origin = if count == MOST_QUEUE {
         Cow::Borrowed("the most that is useful")
@@ -158,6 +162,12 @@ fn queue(given: &Given, memory: &Memory) -> Share<usize> {
         format!("half of {} for the supervisor", show(memory.reserve)).into()
     };
     Share::new(usize::try_from(count).unwrap_or(usize::MAX), origin)
+}
+
+/// The memory of waiting requests, as long as few wait.
+fn archives(memory: &Memory) -> Share<u64> {
+    let origin = format!("what waiting requests leave of half of {}", show(memory.reserve));
+    Share::new(memory.reserve / QUEUE_DIVISOR, origin)
 }
 
 /// Bytes and files for all requests together. Files in memory are part of the

@@ -82,7 +82,8 @@ proptest! {
         // Half of the reserve is the supervisor's own.
         let waiting = queue.amount as u64 * u64::from(window.amount);
         prop_assert!(reserve >= (container.memory.amount / 8).min(96 * MIB));
-        prop_assert!(waiting <= reserve / 2);
+        prop_assert!(waiting <= reserve / 2 && budget.archives.amount <= reserve / 2);
+        prop_assert!(budget.archives_beside(queue.amount) <= reserve / 2 - waiting);
         prop_assert!(processes.amount + 32 <= container.processes.amount);
         prop_assert!(disk.amount <= container.volume.free);
         prop_assert!(!budget.in_memory || disk.amount <= memory.amount);

@@ -156,6 +156,8 @@ values! {
 values! {
     /// A resource that all requests share.
     Shared {
+        /// Bytes of decompressed archives that are kept.
+        Archives = "archives",
         /// Connections of clients.
         Connections = "connections",
         /// Bytes on the work volume.

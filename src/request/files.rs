@@ -1,12 +1,21 @@
 //! Writes an archive's files to the work volume while it arrives.
 
+use std::ops::Range;
+
 use cmp_sandbox::Unpacking;
 
-use super::{checksum::PieceSink, deadline::Deadline};
+use super::{
+    checksum::PieceSink,
+    deadline::Deadline,
+    kept::{KeptArchive, Maker},
+};
 use crate::volume::{FullVolume, LastSpace, WorkVolume};
 
 /// Bytes of an archive between two looks at the volume.
 const STRIDE: usize = 64 << 10;
+
+/// The same for decompressed bytes, most of which become files.
+const DECOMPRESSED_STRIDE: u64 = 1 << 20;
 
 /// Passes an archive to the worker that unpacks it, as long as there is space.
 #[derive(Debug)]
@@ -34,6 +43,23 @@ impl<'r> VolumeSink<'r> {
         self.full.map_or(Ok((self.unpacking, self.turn)), Err)
     }
 
+    /// Passes on parts of a kept archive.
+    pub(super) async fn send(&mut self, archive: &KeptArchive, parts: &[Range<u64>]) {
+        for part in parts {
+            let mut start = part.start;
+            while start < part.end {
+                let end = part.end.min(start + DECOMPRESSED_STRIDE);
+                self.look().await;
+                // The worker is asked for its own error afterwards.
+                let is_over = self.full.is_some();
+                if is_over || self.unpacking.send(archive.file(), start..end).await.is_err() {
+                    return;
+                }
+                start = end;
+            }
+        }
+    }
+
     async fn look(&mut self) {
         self.unseen = 0;
         self.full = self.volume.go_on(&mut self.turn, self.deadline.instant()).await.err();
@@ -48,5 +74,25 @@ impl PieceSink for VolumeSink<'_> {
         }
         // The worker is asked for its own error once the archive is complete.
         self.full.is_none() && self.unpacking.write(piece).await.is_ok()
+    }
+}
+
+/// Passes an archive to the worker and, as long as the worker reads, to the maker of
+/// a kept one.
+#[derive(Debug)]
+pub(super) struct KeepingSink<'r> {
+    pub(super) files: VolumeSink<'r>,
+    /// `None` if it has not got the whole archive.
+    pub(super) maker: Option<Box<Maker>>,
+}
+
+impl PieceSink for KeepingSink<'_> {
+    async fn take(&mut self, piece: &[u8]) -> bool {
+        let goes_on = self.files.take(piece).await;
+        match &mut self.maker {
+            Some(maker) if goes_on => maker.push(piece).await,
+            Some(_) | None => self.maker = None,
+        }
+        goes_on
     }
 }

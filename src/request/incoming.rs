@@ -1,9 +1,9 @@
 //! A request that is still arriving: its header, and then its archive.
 
-use std::{borrow::Cow, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use cmp_archive::UnpackLimits;
+use cmp_archive::{Selection, UnpackLimits};
 use cmp_sandbox::{Lease, NotUnpacked, Unconfined, Unpack};
 use thiserror::Error;
 
@@ -12,8 +12,9 @@ use super::{
     deadline::DeadlinePassed,
     discovery::IndexedArchive,
     excess::{self, Excess},
-    files::VolumeSink,
+    files::{KeepingSink, VolumeSink},
     index::{NameIndexer, Names, NotIndexed},
+    kept::{KeptArchives, Unseen, Way},
     progress::{Phase, RequestContext},
     workspace::{CommandDefaults, Received},
 };
@@ -154,26 +155,65 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
     pub async fn receive(
         mut self,
         mut lease: Lease,
-        (limits, defaults, volume): (ArchiveLimits, &CommandDefaults, &WorkVolume),
+        (limits, defaults, (volume, kept)): (
+            ArchiveLimits,
+            &CommandDefaults,
+            (&WorkVolume, &KeptArchives),
+        ),
         context: &mut RequestContext,
     ) -> Result<Received, ReceiveError> {
         context.progress.enter(Phase::Receive);
         let killed = defaults.oom.read();
+        let way = kept.way(&self.header, limits.unpacked, context.deadline);
         let unpack = Unpack {
             limits: limits.unpacked,
             preserve_file_mode: context.plugin.preserve_file_mode,
             include: context.plugin.include.clone(),
             application: self.header.directory.clone(),
+            is_decompressed: matches!(way, Way::Kept(_)),
         };
         let unpacking = lease.unpack(unpack);
         let unpacking = context.deadline.limit(unpacking).await??;
         let files = VolumeSink::new(unpacking, volume, context.deadline);
-        let (unpacking, turn) = self.pass_on(files, limits, context).await?.finish()?;
+        let (files, unseen) = self.fill(files, (way, kept), (limits, context)).await?;
+        let (unpacking, turn) = files.finish()?;
         let unpacked = context.deadline.limit(unpacking.finish()).await?;
         let unpacked =
             unpacked.map_err(|error| ReceiveError::not_unpacked(error, killed, defaults))?;
-        context.progress.unpacked = Some(unpacked);
+        context.progress.unpacked = Some(unseen.add_to(unpacked));
         Ok(Received::new(lease, self.header, turn))
+    }
+
+    /// Passes the files on in one of the ways, those of a kept archive only after the
+    /// request has sent it too. Returns what the worker does not see.
+    async fn fill<'v>(
+        &mut self,
+        mut files: VolumeSink<'v>,
+        (way, kept): (Way, &KeptArchives),
+        (limits, context): (ArchiveLimits, &mut RequestContext),
+    ) -> Result<(VolumeSink<'v>, Unseen), ReceiveError> {
+        match way {
+            Way::Worker => Ok((self.pass_on(files, limits, context).await?, Unseen::default())),
+            Way::Keep(maker) => {
+                let both = KeepingSink { files, maker: Some(maker) };
+                let KeepingSink { files, maker } = self.pass_on(both, limits, context).await?;
+                if let Some(maker) = maker {
+                    maker.finish();
+                }
+                Ok((files, Unseen::default()))
+            }
+            Way::Kept(archive) => {
+                self.pass_on(Discard, limits, context).await?;
+                let (include, directory) = (&context.plugin.include, &self.header.directory);
+                let selection = Selection::read(include, directory);
+                let selection = selection.map_err(|e| ReceiveError::Archive(e.to_string()))?;
+                let deadline = &context.deadline;
+                let needed = Arc::clone(&archive).needed(selection, (kept, deadline)).await?;
+                let unseen = needed.unseen;
+                deadline.limit(files.send(&archive, &needed.parts)).await?;
+                Ok((files, unseen))
+            }
+        }
     }
 
     /// Indexes the names in the archive; writes nothing to disk.

@@ -1,4 +1,4 @@
-//! The use of the budget, for metrics.
+//! The use of the budget, for metrics. Gives back what nobody uses any more.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{
     grpc::{Common, Room},
     metrics::{Metrics, Shared},
     request::{
-        Converter,
+        Converter, KeptArchives,
         admission::{Admission, Load},
     },
     state::State,
@@ -27,6 +27,7 @@ pub(super) struct Saturation {
     link: Link,
     admission: Admission,
     converter: Converter,
+    archives: KeptArchives,
     room: Room,
     states: Receiver<State>,
     metrics: Metrics,
@@ -38,6 +39,7 @@ impl Saturation {
             link,
             admission: common.pipeline.admission.clone(),
             converter: common.pipeline.converter.clone(),
+            archives: common.pipeline.kept.clone(),
             room: common.room.clone(),
             states,
             metrics: common.metrics.clone(),
@@ -50,13 +52,14 @@ impl Saturation {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
+            self.archives.sweep();
             for (resource, amount) in self.measure() {
                 self.metrics.budget_used(resource, amount);
             }
         }
     }
 
-    fn measure(&self) -> [(Shared, u64); 8] {
+    fn measure(&self) -> [(Shared, u64); 9] {
         let Load { running, waiting } = self.admission.load();
         let used = self.link.consumption().borrow().total();
         let state = self.states.borrow();
@@ -71,6 +74,7 @@ impl Saturation {
             (Shared::Processes, used.processes),
             (Shared::Disk, used.disk),
             (Shared::Outputs, self.converter.in_use()),
+            (Shared::Archives, self.archives.in_use()),
             (Shared::Connections, self.room.in_use() as u64),
         ]
     }

@@ -22,6 +22,8 @@ pub enum InvalidCompression {
 pub(super) enum Decompressor {
     /// Nothing has arrived yet.
     Empty,
+    /// The bytes are not compressed.
+    Nothing,
     Gzip(Gunzip),
     Zstd(Unzstd),
 }
@@ -38,7 +40,7 @@ impl Decompressor {
             };
         }
         match self {
-            Self::Empty => Ok(&[]),
+            Self::Empty | Self::Nothing => Ok(&[]),
             Self::Gzip(gunzip) => Ok(gunzip.step(input)?),
             Self::Zstd(unzstd) => Ok(unzstd.step(input)?),
         }
@@ -54,6 +56,7 @@ impl Decompressor {
     pub(super) fn finish(&self) -> Result<(), InvalidCompression> {
         match self {
             Self::Empty => Err(InvalidGzip::Empty.into()),
+            Self::Nothing => Ok(()),
             Self::Gzip(gunzip) => Ok(gunzip.finish()?),
             Self::Zstd(unzstd) => Ok(unzstd.finish()?),
         }

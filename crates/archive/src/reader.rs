@@ -48,8 +48,17 @@ impl<S: Sink> Reader<S> {
         Self { compressed: Decompressor::Empty, walk: TarWalk::new(), sink, has_output: false }
     }
 
+    /// The same for an archive that is decompressed already. Argo CD sends none; an
+    /// archive that says so itself would be refused by Argo CD.
+    pub fn decompressed(sink: S) -> Self {
+        Self { compressed: Decompressor::Nothing, has_output: true, ..Self::new(sink) }
+    }
+
     /// Reads the next piece. Do not call it again after an error.
     pub fn push(&mut self, mut input: &[u8]) -> Result<(), ArchiveError<S::Error>> {
+        if matches!(self.compressed, Decompressor::Nothing) {
+            return self.walk.push(input, &mut self.sink).map_err(listing);
+        }
         // The last step reads no input. It returns the output that did not fit
         // into the buffer before.
         loop {
@@ -65,6 +74,7 @@ impl<S: Sink> Reader<S> {
                 return Ok(());
             }
             self.has_output |= !output.is_empty();
+            self.sink.decompressed(output).map_err(ArchiveError::Refused)?;
             self.walk.push(output, &mut self.sink).map_err(listing)?;
         }
     }

@@ -1,7 +1,11 @@
 //! The part of a repository that is unpacked.
 
+use std::os::unix::ffi::OsStrExt;
+
 use cmp_go::path;
 use thiserror::Error;
+
+use super::{path::EntryPath, tar::EntryKind};
 
 /// Most components of a pattern: one bit of a number each, and one for the end.
 const MAX_PARTS: usize = 63;
@@ -95,6 +99,34 @@ impl PathPattern {
 }
 
 impl Selection {
+    /// Reads the patterns of a plugin for an application's directory. One outside the
+    /// repository selects everything: it is refused later, or found from the
+    /// repository's root by discovery.
+    pub fn read(patterns: &[String], directory: &[u8]) -> Result<Self, InvalidPathPattern> {
+        let patterns = patterns.iter().map(|text| PathPattern::new(text));
+        let patterns = patterns.collect::<Result<Vec<_>, _>>()?;
+        let directory = EntryPath::new(directory);
+        let below = |path: EntryPath| Self::new(path.as_path().as_os_str().as_bytes(), patterns);
+        Ok(directory.map(below).unwrap_or_default())
+    }
+
+    /// True if everything is selected.
+    #[must_use]
+    pub fn is_everything(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// Decides whether to unpack an entry. A link above selected entries may lead to
+    /// them.
+    #[must_use]
+    pub fn takes(&self, path: &[u8], kind: EntryKind) -> bool {
+        match self.decide(path) {
+            Selected::Yes => true,
+            Selected::Above => kind == EntryKind::Link,
+            Selected::No => false,
+        }
+    }
+
     /// The entries that one of these patterns selects. `directory` is that of the
     /// application: clean, and relative to the repository.
     #[must_use]

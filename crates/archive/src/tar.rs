@@ -61,6 +61,15 @@ pub trait Sink {
     /// The reason why the sink refuses an entry.
     type Error;
 
+    /// Called for each decompressed piece, before its entries.
+    fn decompressed(&mut self, _piece: &[u8]) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    /// Called before each entry with the position of its first header in the
+    /// decompressed bytes. Its bytes end where the next entry starts.
+    fn starts(&mut self, _position: u64) {}
+
     /// Called at the start of each entry.
     fn entry(&mut self, entry: &Entry) -> Result<(), Self::Error>;
 
@@ -92,6 +101,10 @@ pub(super) struct TarWalk {
     state: State,
     block: [u8; BLOCK],
     filled: usize,
+    /// Bytes of blocks and data so far.
+    position: u64,
+    /// Position of the first header of the next entry, if one was read.
+    start: Option<u64>,
     /// Values for the next entry from extended headers.
     extended: Extended,
     long_name: Option<Vec<u8>>,
@@ -128,6 +141,8 @@ impl TarWalk {
             state: State::Header,
             block: [0; BLOCK],
             filled: 0,
+            position: 0,
+            start: None,
             extended: Extended::default(),
             long_name: None,
             long_link: None,
@@ -156,13 +171,14 @@ impl TarWalk {
                 State::Done => return Ok(()),
                 State::Data { destination, left, .. } if *left > 0 => {
                     let piece = take(&mut input, left);
+                    self.position += piece.len() as u64;
                     destination.push(piece, sink)?;
                     if *left == 0 {
                         self.finish_data(sink)?;
                     }
                 }
                 State::Data { pad, .. } if *pad > 0 => {
-                    take(&mut input, pad);
+                    self.position += take(&mut input, pad).len() as u64;
                 }
                 State::Data { .. } => self.state = State::Header,
                 State::Header | State::Zeros | State::SparseMap { .. } => {
@@ -193,6 +209,7 @@ impl TarWalk {
         let (now, later) = input.split_at(taken);
         missing.iter_mut().zip(now).for_each(|(to, from)| *to = *from);
         *input = later;
+        self.position += taken as u64;
         self.filled = (self.filled + taken) % BLOCK;
         self.filled == 0
     }
@@ -215,6 +232,7 @@ impl TarWalk {
 
     fn header<S: Sink>(&mut self, sink: &mut S) -> Result<(), Failure<S::Error>> {
         let header = Header::read(&self.block)?;
+        self.start.get_or_insert(self.position - BLOCK as u64);
         let size = data_size(header.flag, header.size)?;
         if matches!(header.flag, b'x' | b'g' | b'L' | b'K') {
             if size > MAX_SPECIAL {
@@ -259,8 +277,15 @@ impl TarWalk {
             }
         };
         let entry = Entry { name, kind, mode: header.mode, link };
+        self.tell_start(sink);
         sink.entry(&entry).map_err(Failure::Sink)?;
         self.finish_empty(sink)
+    }
+
+    fn tell_start<S: Sink>(&mut self, sink: &mut S) {
+        if let Some(start) = self.start.take() {
+            sink.starts(start);
+        }
     }
 
     /// Global extended records. Go treats them as an entry of their own. They
@@ -270,6 +295,7 @@ impl TarWalk {
         let name = path.unwrap_or_else(|| std::mem::take(&mut self.special));
         (self.extended, self.long_name, self.long_link) = (Extended::default(), None, None);
         let kind = EntryKind::Other { size: 0 };
+        self.tell_start(sink);
         sink.entry(&Entry { name, kind, mode: 0, link: Vec::new() }).map_err(Failure::Sink)
     }
 

@@ -2,8 +2,9 @@
 
 use std::{
     io,
+    ops::Range,
     os::{
-        fd::{AsFd, OwnedFd},
+        fd::{AsFd, BorrowedFd, OwnedFd},
         unix::process::ExitStatusExt,
     },
     process::ExitStatus,
@@ -11,6 +12,7 @@ use std::{
 
 use nix::{errno::Errno, sys::signal::Signal};
 use prost::Message;
+use rustix::fs::sendfile;
 use thiserror::Error;
 use tokio::{
     io::{AsyncWriteExt, Interest},
@@ -137,6 +139,23 @@ impl WorkerHandle {
     pub(super) async fn pass_on(&mut self, piece: &[u8]) -> io::Result<()> {
         let archive = self.archive.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
         archive.write_all(piece).await
+    }
+
+    /// Sends a part of a file as a piece of the archive, without copying it.
+    pub(super) async fn send(&mut self, file: BorrowedFd<'_>, part: Range<u64>) -> io::Result<()> {
+        let archive = self.archive.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
+        let mut at = part.start;
+        while at < part.end {
+            archive.writable().await?;
+            let left = usize::try_from(part.end - at).unwrap_or(usize::MAX);
+            let sent = archive.try_io(|| Ok(sendfile(archive.as_fd(), file, Some(&mut at), left)?));
+            match sent {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+                Ok(_) | Err(_) => {}
+            }
+        }
+        Ok(())
     }
 
     /// Ends the archive.

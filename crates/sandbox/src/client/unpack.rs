@@ -1,6 +1,6 @@
 //! Sends an archive to a worker that unpacks it while it arrives.
 
-use std::io;
+use std::{io, ops::Range, os::fd::BorrowedFd};
 
 use bytes::Bytes;
 use cmp_archive::UnpackLimits;
@@ -25,6 +25,8 @@ pub struct Unpack {
     pub include: Vec<String>,
     /// The application's directory, which patterns are relative to.
     pub application: Bytes,
+    /// The caller has decompressed the archive. Never so because an archive says it.
+    pub is_decompressed: bool,
 }
 
 impl Unpack {
@@ -32,7 +34,8 @@ impl Unpack {
     #[must_use]
     pub fn all(limits: UnpackLimits) -> Self {
         let (include, application) = (Vec::new(), Bytes::new());
-        Self { limits, preserve_file_mode: false, include, application }
+        let (preserve_file_mode, is_decompressed) = (false, false);
+        Self { limits, preserve_file_mode, include, application, is_decompressed }
     }
 }
 
@@ -76,9 +79,16 @@ impl Lease {
     /// Starts to unpack an archive into the lease's repository. Only possible
     /// once, and before any command.
     pub async fn unpack(&mut self, unpack: Unpack) -> Result<Unpacking<'_>, Unconfined> {
-        let Unpack { limits, preserve_file_mode, include, application } = unpack;
+        let Unpack { limits, preserve_file_mode, include, application, is_decompressed } = unpack;
         let UnpackLimits { bytes: max_bytes, files: max_entries } = limits;
-        let task = UnpackTask { preserve_file_mode, max_bytes, max_entries, include, application };
+        let task = UnpackTask {
+            preserve_file_mode,
+            max_bytes,
+            max_entries,
+            include,
+            application,
+            is_decompressed,
+        };
         let worker = self.take_worker();
         let mut worker =
             worker.ok_or_else(|| cannot("unpack an archive")("one is there already"))?;
@@ -93,6 +103,11 @@ impl Unpacking<'_> {
     /// reason.
     pub async fn write(&mut self, piece: &[u8]) -> io::Result<()> {
         self.worker.pass_on(piece).await
+    }
+
+    /// Sends a part of a file as the next piece of the archive, as [`Self::write`] does.
+    pub async fn send(&mut self, file: BorrowedFd<'_>, part: Range<u64>) -> io::Result<()> {
+        self.worker.send(file, part).await
     }
 
     /// Ends the archive and waits for the result.

@@ -112,6 +112,9 @@ pub(crate) struct UnpackTask {
     /// The application's directory, which patterns are relative to.
     #[prost(bytes = "bytes", tag = "5")]
     pub(crate) application: Bytes,
+    /// The supervisor has decompressed the archive.
+    #[prost(bool, tag = "6")]
+    pub(crate) is_decompressed: bool,
 }
 
 /// Become a command.

@@ -12,8 +12,8 @@ use std::{
 };
 
 use cmp_archive::{
-    Entry, EntryCounter, EntryKind, EntryPath, PathPattern, Reader, Refusal, Selected, Selection,
-    Sink, UnpackLimits,
+    Entry, EntryCounter, EntryKind, EntryPath, Reader, Refusal, Selected, Selection, Sink,
+    UnpackLimits,
 };
 use cmp_go::errno_text;
 use nix::{
@@ -53,7 +53,8 @@ pub(super) fn unpack(
         openat(workspace, REPOSITORY, flags, Mode::empty()).map_err(step("open the repository"))?;
     let unpacker = Unpacker::new(RepositoryTree::new(root), task)?;
     let full = Rc::clone(&unpacker.full);
-    let mut reader = Reader::new(unpacker);
+    let mut reader =
+        if task.is_decompressed { Reader::decompressed(unpacker) } else { Reader::new(unpacker) };
     let mut piece = Vec::with_capacity(PIECE);
     while read(&archive, spare_capacity(&mut piece)).map_err(step("read the archive"))? > 0 {
         reader.push(&piece).map_err(|error| refused(error, full.get()))?;
@@ -92,14 +93,8 @@ struct Unpacker {
 impl Unpacker {
     fn new(tree: RepositoryTree, task: &UnpackTask) -> Result<Self, JobError> {
         let limits = UnpackLimits { bytes: task.max_bytes, files: task.max_entries };
-        let patterns = task.include.iter().map(|text| PathPattern::new(text));
-        let patterns = patterns.collect::<Result<Vec<_>, _>>();
-        let patterns = patterns.map_err(|error| JobError::Refused(error.to_string()))?;
-        // A directory outside the repository is refused later, or found from its root
-        // by discovery.
-        let selection = EntryPath::new(&task.application)
-            .map(|directory| Selection::new(bytes(&directory), patterns))
-            .unwrap_or_default();
+        let selection = Selection::read(&task.include, &task.application);
+        let selection = selection.map_err(|error| JobError::Refused(error.to_string()))?;
         Ok(Self {
             tree,
             preserve_file_mode: task.preserve_file_mode,
@@ -112,16 +107,6 @@ impl Unpacker {
             deferred: 0,
             full: Rc::default(),
         })
-    }
-
-    /// Decides whether to unpack an entry. A link above selected entries may lead to
-    /// them.
-    fn takes(&self, path: &EntryPath, kind: EntryKind) -> bool {
-        match self.selection.decide(bytes(path)) {
-            Selected::Yes => true,
-            Selected::Above => kind == EntryKind::Link,
-            Selected::No => false,
-        }
     }
 
     /// Refuses what would be refused as part of any selection.
@@ -256,7 +241,7 @@ impl Sink for Unpacker {
         let path = EntryPath::new(&entry.name);
         let path = path.ok().filter(|path| !path.is_root());
         let path = path.ok_or_else(|| Refusal::Outside { path: name() })?;
-        if !self.takes(&path, entry.kind) {
+        if !self.selection.takes(bytes(&path), entry.kind) {
             self.left_out += 1;
             return Self::check_left_out(&path, entry);
         }

@@ -1,0 +1,299 @@
+//! Archives that several requests send, kept decompressed.
+//!
+//! Argo CD sends the whole repository for each application of a commit. From the
+//! second request on, the supervisor keeps what it has decompressed, and later
+//! requests with the same checksum write their files from there. A request gets it
+//! only after it has sent all bytes itself and they have this checksum. Nothing that
+//! a worker made is ever kept.
+
+mod listing;
+mod maker;
+
+use std::{
+    fs::File,
+    iter,
+    num::NonZeroUsize,
+    ops::Range,
+    os::fd::{AsFd, BorrowedFd},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use cmp_archive::{Selection, UnpackLimits};
+use cmp_sandbox::Unpacked;
+use lru::LruCache;
+use tokio::{
+    sync::{Semaphore, watch},
+    time::Instant,
+};
+
+use self::listing::Listing;
+pub(super) use self::maker::Maker;
+use super::{
+    admission::Admission,
+    deadline::{Deadline, DeadlinePassed},
+    incoming::RequestHeader,
+    index::Names,
+    threads::Threads,
+};
+use crate::budget::Budget;
+
+/// Smallest compressed archive to keep, in bytes. Decompressing smaller ones takes
+/// less than 2 ms.
+const LEAST: u64 = 256 << 10;
+
+/// An archive is kept this long after its last use, and its checksum remembered this
+/// long after its last request.
+const IDLE: Duration = Duration::from_mins(1);
+
+/// Checksums that are remembered.
+const MAX_SEEN: NonZeroUsize = NonZeroUsize::new(64).unwrap();
+
+/// Archives that are decompressed to be kept, at a time.
+const MAKERS: usize = 1;
+
+/// SHA-256 in hex.
+type Checksum = [u8; 64];
+
+/// The archives that are kept. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct KeptArchives(Arc<Shelf>);
+
+#[derive(Debug)]
+struct Shelf {
+    table: Mutex<Table>,
+    /// Bytes of all archives that are kept, still in use, or being made.
+    used: AtomicU64,
+    budget: watch::Receiver<Budget>,
+    /// Knows how many requests wait.
+    admission: Admission,
+    threads: Threads,
+    makers: Arc<Semaphore>,
+}
+
+#[derive(Debug)]
+struct Table {
+    seen: LruCache<Checksum, Seen>,
+    kept: LruCache<Checksum, (Arc<KeptArchive>, Instant)>,
+}
+
+/// A checksum that a request stated.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    at: Instant,
+    /// The archive could not be kept; it is not tried again.
+    is_unfit: bool,
+}
+
+/// The way to the files of a request.
+#[derive(Debug)]
+pub(super) enum Way {
+    /// The worker decompresses the archive.
+    Worker,
+    /// It does, and the supervisor decompresses it too, to keep it.
+    Keep(Box<Maker>),
+    /// The archive is kept, if it is the stated one.
+    Kept(Arc<KeptArchive>),
+}
+
+/// A decompressed archive.
+#[derive(Debug)]
+pub(super) struct KeptArchive {
+    /// In memory, and sealed: nobody can change it.
+    file: File,
+    length: u64,
+    listing: Listing,
+    _room: Room,
+}
+
+/// The part of a kept archive that a request needs.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Needed {
+    pub(super) parts: Vec<Range<u64>>,
+    pub(super) unseen: Unseen,
+}
+
+/// The entries of an archive that its worker does not see.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Unseen {
+    /// Number of files, directories and links.
+    entries: u64,
+    /// Bytes of file contents.
+    bytes: u64,
+}
+
+/// Memory of an archive, given back when this is dropped.
+#[derive(Debug)]
+struct Room {
+    shelf: KeptArchives,
+    bytes: u64,
+}
+
+impl KeptArchives {
+    /// Keeps nothing yet. `names` has the threads for work with archives.
+    #[must_use]
+    pub fn new(budget: watch::Receiver<Budget>, admission: Admission, names: &Names) -> Self {
+        let (seen, kept) = (LruCache::new(MAX_SEEN), LruCache::unbounded());
+        Self(Arc::new(Shelf {
+            table: Mutex::new(Table { seen, kept }),
+            used: AtomicU64::new(0),
+            budget,
+            admission,
+            threads: names.threads.clone(),
+            makers: Arc::new(Semaphore::new(MAKERS)),
+        }))
+    }
+
+    /// The way for a request that has not sent its archive yet.
+    pub(super) fn way(
+        &self,
+        header: &RequestHeader,
+        limits: UnpackLimits,
+        deadline: Deadline,
+    ) -> Way {
+        let Ok(checksum) = Checksum::try_from(&*header.checksum) else { return Way::Worker };
+        // Requests that wait need the memory, and more uses would keep it longer.
+        if header.size < LEAST || self.in_use() > self.share() {
+            return Way::Worker;
+        }
+        let mut table = self.table();
+        let now = Instant::now();
+        if let Some((archive, used)) = table.kept.get_mut(&checksum) {
+            *used = now;
+            return Way::Kept(Arc::clone(archive));
+        }
+        let known = table.seen.get(&checksum).filter(|seen| now - seen.at < IDLE).copied();
+        let is_unfit = known.is_some_and(|seen| seen.is_unfit);
+        table.seen.put(checksum, Seen { at: now, is_unfit });
+        drop(table);
+        if known.is_none() || is_unfit {
+            return Way::Worker;
+        }
+        let Ok(turn) = Arc::clone(&self.0.makers).try_acquire_owned() else { return Way::Worker };
+        let maker = Maker::begin((self.clone(), checksum), limits, (deadline, turn));
+        maker.map_or(Way::Worker, |maker| Way::Keep(Box::new(maker)))
+    }
+
+    /// Drops archives that nobody has used for a while, or that waiting requests leave
+    /// no memory for.
+    pub fn sweep(&self) {
+        let now = Instant::now();
+        let is_idle = |used: Instant| now - used >= IDLE;
+        let mut table = self.table();
+        while table.kept.peek_lru().is_some_and(|(_, (_, used))| is_idle(*used)) {
+            table.kept.pop_lru();
+        }
+        drop(table);
+        self.take(0);
+    }
+
+    /// Bytes of memory in use.
+    #[must_use]
+    pub fn in_use(&self) -> u64 {
+        self.0.used.load(Ordering::Relaxed)
+    }
+
+    fn keep(&self, checksum: Checksum, archive: KeptArchive) {
+        self.table().kept.put(checksum, (Arc::new(archive), Instant::now()));
+    }
+
+    /// Remembers that an archive cannot be kept.
+    fn give_up(&self, checksum: Checksum) {
+        let seen = Seen { at: Instant::now(), is_unfit: true };
+        self.table().seen.put(checksum, seen);
+    }
+
+    /// Bytes that all archives may have now.
+    fn share(&self) -> u64 {
+        let waiting = self.0.admission.load().waiting;
+        self.0.budget.borrow().archives_beside(waiting)
+    }
+
+    /// Takes memory, of the archives that were not used for the longest time if there
+    /// is too little. Those in use stay. Returns false if it is not enough.
+    fn take(&self, bytes: u64) -> bool {
+        let share = self.share();
+        let mut table = self.table();
+        while self.0.used.load(Ordering::Relaxed).saturating_add(bytes) > share {
+            let idle = table.kept.iter().rev().find(|(_, (kept, _))| Arc::strong_count(kept) == 1);
+            let Some(checksum) = idle.map(|(checksum, _)| *checksum) else { return false };
+            table.kept.pop(&checksum);
+        }
+        self.0.used.fetch_add(bytes, Ordering::Relaxed);
+        true
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl KeptArchive {
+    /// The file with the decompressed bytes.
+    pub(super) fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// Finds the parts that a plugin needs.
+    pub(super) async fn needed(
+        self: Arc<Self>,
+        selection: Selection,
+        (kept, deadline): (&KeptArchives, &Deadline),
+    ) -> Result<Needed, DeadlinePassed> {
+        if selection.is_everything() {
+            return Ok(Needed::everything(self.length));
+        }
+        let entries = self.listing.len();
+        kept.0
+            .threads
+            .run(entries, deadline, move |_| self.listing.needed(&selection, self.length))
+            .await
+    }
+}
+
+impl Needed {
+    /// A whole archive of this length.
+    fn everything(length: u64) -> Self {
+        Self { parts: iter::once(0..length).collect(), unseen: Unseen::default() }
+    }
+}
+
+impl Unseen {
+    /// The size of the whole archive, out of the part that the worker saw.
+    pub(super) fn add_to(self, seen: Unpacked) -> Unpacked {
+        Unpacked {
+            files: seen.files + self.entries,
+            bytes: seen.bytes + self.bytes,
+            left_out: seen.left_out + self.entries,
+            ..seen
+        }
+    }
+}
+
+impl Room {
+    fn new(shelf: KeptArchives) -> Self {
+        Self { shelf, bytes: 0 }
+    }
+
+    /// Grows to `bytes`. Returns false if there is no memory.
+    fn grow(&mut self, bytes: u64) -> bool {
+        let more = bytes.saturating_sub(self.bytes);
+        let is_enough = more == 0 || self.shelf.take(more);
+        if is_enough {
+            self.bytes += more;
+        }
+        is_enough
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.shelf.0.used.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! Decompresses an archive that is to be kept, while it arrives.
+
+use std::{fs::File, io::Write};
+
+use bytes::Bytes;
+use cmp_archive::{Entry, EntryCounter, EntryKind, EntryPath, Reader, Sink, UnpackLimits};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::{Checksum, KeptArchive, KeptArchives, Listing, Room};
+use crate::request::deadline::Deadline;
+
+/// Memory that an archive takes at a time.
+const STEP: u64 = 1 << 20;
+
+/// Decompresses an archive to keep it.
+#[derive(Debug)]
+pub(in crate::request) struct Maker {
+    shelf: KeptArchives,
+    checksum: Checksum,
+    /// Not here after an error, or while another thread reads a piece.
+    reader: Option<Box<Reader<Recorder>>>,
+    deadline: Deadline,
+    _turn: OwnedSemaphorePermit,
+}
+
+/// An archive that cannot be kept: it is too large, or would be refused anyway.
+#[derive(Debug)]
+struct Unfit;
+
+impl Maker {
+    /// Begins; `None` if the kernel refuses the memory.
+    pub(super) fn begin(
+        (shelf, checksum): (KeptArchives, Checksum),
+        limits: UnpackLimits,
+        (deadline, turn): (Deadline, OwnedSemaphorePermit),
+    ) -> Option<Self> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | MemfdFlags::NOEXEC_SEAL;
+        let file = memfd_create("archive", flags).or_else(|_older| {
+            // Before Linux 6.3.
+            memfd_create("archive", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
+        });
+        let recorder = Recorder {
+            file: file.ok()?.into(),
+            length: 0,
+            start: 0,
+            listing: Listing::default(),
+            counter: EntryCounter::new(limits),
+            room: Room::new(shelf.clone()),
+        };
+        let reader = Some(Box::new(Reader::new(recorder)));
+        Some(Self { shelf, checksum, reader, deadline, _turn: turn })
+    }
+
+    /// Reads the next piece.
+    pub(in crate::request) async fn push(&mut self, piece: &[u8]) {
+        let Some(mut reader) = self.reader.take() else { return };
+        let (length, piece) = (piece.len(), Bytes::copy_from_slice(piece));
+        let read = move |_: &_| reader.push(&piece).is_ok().then_some(reader);
+        // The caller notices the deadline too.
+        let read = self.shelf.0.threads.run(length, &self.deadline, read).await;
+        self.reader = read.ok().flatten();
+    }
+
+    /// Keeps the archive, which was sent completely and has the stated checksum.
+    pub(in crate::request) fn finish(self) {
+        let Self { shelf, checksum, reader, .. } = self;
+        match reader.and_then(|reader| reader.finish().ok()?.seal()) {
+            Some(archive) => shelf.keep(checksum, archive),
+            None => shelf.give_up(checksum),
+        }
+    }
+}
+
+/// Records the decompressed bytes and their entries.
+#[derive(Debug)]
+struct Recorder {
+    file: File,
+    length: u64,
+    /// Position of the next entry.
+    start: u64,
+    listing: Listing,
+    counter: EntryCounter,
+    room: Room,
+}
+
+impl Recorder {
+    /// The archive, which nobody can change from here on.
+    fn seal(self) -> Option<KeptArchive> {
+        let Self { file, length, listing, room, .. } = self;
+        let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
+        fcntl_add_seals(&file, seals).ok()?;
+        Some(KeptArchive { file, length, listing, _room: room })
+    }
+
+    /// Takes memory for more bytes of the archive.
+    fn charge(&mut self, more: u64) -> Result<(), Unfit> {
+        let needed = self.length + more + self.listing.heap_bytes() as u64;
+        self.room.grow(needed.next_multiple_of(STEP)).then_some(()).ok_or(Unfit)
+    }
+}
+
+impl Sink for Recorder {
+    type Error = Unfit;
+
+    fn decompressed(&mut self, piece: &[u8]) -> Result<(), Unfit> {
+        self.charge(piece.len() as u64)?;
+        self.file.write_all(piece).map_err(|_error| Unfit)?;
+        self.length += piece.len() as u64;
+        Ok(())
+    }
+
+    fn starts(&mut self, position: u64) {
+        self.start = position;
+    }
+
+    /// Refuses what the worker would refuse, because it does not see all entries.
+    fn entry(&mut self, entry: &Entry) -> Result<(), Unfit> {
+        if matches!(entry.name.as_slice(), b"." | b"./") {
+            return Ok(());
+        }
+        self.counter.count(entry).map_err(|_refusal| Unfit)?;
+        let path = EntryPath::new(&entry.name).ok().filter(|path| !path.is_root()).ok_or(Unfit)?;
+        if entry.kind == EntryKind::Link && path.parent().join(&entry.link).is_err() {
+            return Err(Unfit);
+        }
+        self.listing.add(self.start, &path, entry.kind);
+        Ok(())
+    }
+
+    fn data(&mut self, _piece: &[u8]) -> Result<(), Unfit> {
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), Unfit> {
+        Ok(())
+    }
+
+    fn extension(&mut self, size: u64) -> Result<(), Unfit> {
+        self.counter.count_dropped(size).map_err(|_refusal| Unfit)
+    }
+}

@@ -1,0 +1,261 @@
+//! Archives that are kept, and those that are not.
+
+use std::{convert::Infallible, io::Write, os::unix::fs::FileExt};
+
+use bytes::Bytes;
+use cmp_archive::{Entry, EntryKind, EntryPath, Reader, Sink};
+use flate2::{Compression, write::GzEncoder};
+use proptest::prelude::*;
+use sha2::{Digest, Sha256};
+use tokio::time::advance;
+
+use super::*;
+use crate::{budget::Share, request::hex};
+
+const LIMITS: UnpackLimits = UnpackLimits { bytes: 1 << 30, files: 1000 };
+
+const MIB: u64 = 1 << 20;
+
+fn shelf(bytes: u64) -> KeptArchives {
+    let archives = Share::new(bytes, "a test");
+    let budget = watch::channel(Budget { archives, ..Budget::default() }).1;
+    KeptArchives::new(budget.clone(), Admission::new(budget), &Names::new())
+}
+
+/// A packed repository of files with these names and lengths.
+fn pack(tar: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(tar).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// A repository of one file. All with different letters are different.
+fn repository(letter: u8, length: u64) -> Vec<u8> {
+    let mut builder = tar::Builder::new(Vec::new());
+    let contents = vec![letter; usize::try_from(length).unwrap()];
+    append(&mut builder, "file", &contents);
+    builder.into_inner().unwrap()
+}
+
+fn append(builder: &mut tar::Builder<Vec<u8>>, name: &str, contents: &[u8]) {
+    let mut header = tar::Header::new_gnu();
+    header.set_size(contents.len() as u64);
+    header.set_mode(0o644);
+    builder.append_data(&mut header, name, contents).unwrap();
+}
+
+fn header(packed: &[u8]) -> RequestHeader {
+    let checksum = hex(&Sha256::digest(packed)).into();
+    RequestHeader { checksum, size: LEAST, ..RequestHeader::default() }
+}
+
+fn way(shelf: &KeptArchives, packed: &[u8]) -> Way {
+    shelf.way(&header(packed), LIMITS, Deadline::none())
+}
+
+fn maker(shelf: &KeptArchives, packed: &[u8]) -> Box<Maker> {
+    match way(shelf, packed) {
+        Way::Keep(maker) => maker,
+        other @ (Way::Worker | Way::Kept(_)) => panic!("{other:?}"),
+    }
+}
+
+/// Sends an archive twice.
+async fn keep(shelf: &KeptArchives, packed: &[u8]) {
+    assert!(matches!(way(shelf, packed), Way::Worker));
+    let mut maker = maker(shelf, packed);
+    for piece in packed.chunks(1000) {
+        maker.push(piece).await;
+    }
+    maker.finish();
+}
+
+fn kept(shelf: &KeptArchives, packed: &[u8]) -> Option<Arc<KeptArchive>> {
+    match way(shelf, packed) {
+        Way::Kept(archive) => Some(archive),
+        Way::Worker | Way::Keep(_) => None,
+    }
+}
+
+#[tokio::test]
+async fn an_archive_that_comes_again_is_kept_and_sealed() {
+    let (shelf, tar) = (shelf(64 * MIB), repository(b'a', 3 * MIB));
+    let packed = pack(&tar);
+    keep(&shelf, &packed).await;
+    let archive = kept(&shelf, &packed).unwrap();
+    let everything = Selection::default();
+    let needed = Arc::clone(&archive).needed(everything, (&shelf, &Deadline::none())).await;
+    assert_eq!(needed.unwrap(), Needed::everything(archive.length));
+    let mut bytes = vec![0; tar.len()];
+    archive.file.read_exact_at(&mut bytes, 0).unwrap();
+    assert!(bytes == tar, "the archive is another one");
+    assert!(archive.file.write_at(b"x", 0).is_err() && archive.file.set_len(0).is_err());
+    assert!(shelf.in_use() >= archive.length && shelf.in_use() <= archive.length + 2 * MIB);
+}
+
+#[tokio::test]
+async fn other_bytes_are_never_kept() {
+    let shelf = shelf(64 * MIB);
+    let tar = repository(b'a', MIB);
+    let packed = pack(&tar);
+    // Half of an archive, and one whose entry the worker would refuse.
+    let mut outside = tar::Builder::new(Vec::new());
+    let mut link = tar::Header::new_gnu();
+    link.set_entry_type(tar::EntryType::Symlink);
+    link.set_size(0);
+    outside.append_link(&mut link, "link", "../out").unwrap();
+    let outside = pack(&outside.into_inner().unwrap());
+    for (stated, sent) in [(&packed, &packed[..packed.len() / 2]), (&outside, &outside[..])] {
+        assert!(matches!(way(&shelf, stated), Way::Worker));
+        let mut maker = maker(&shelf, stated);
+        maker.push(sent).await;
+        maker.finish();
+        assert!(matches!(way(&shelf, stated), Way::Worker), "it is not tried again");
+    }
+    assert_eq!(shelf.in_use(), 0);
+}
+
+#[tokio::test]
+async fn small_archives_and_second_makers_are_left_to_workers() {
+    let shelf = shelf(64 * MIB);
+    let [one, other] = [b'a', b'b'].map(|letter| pack(&repository(letter, 1)));
+    let small = RequestHeader { size: LEAST - 1, ..header(&one) };
+    for _ in 0..3 {
+        assert!(matches!(shelf.way(&small, LIMITS, Deadline::none()), Way::Worker));
+    }
+    for packed in [&one, &other] {
+        assert!(matches!(way(&shelf, packed), Way::Worker));
+    }
+    let maker = maker(&shelf, &one);
+    for packed in [&one, &other] {
+        assert!(matches!(way(&shelf, packed), Way::Worker));
+    }
+    drop(maker);
+    assert!(matches!(way(&shelf, &other), Way::Keep(_)));
+}
+
+#[tokio::test]
+async fn all_archives_together_have_a_bound() {
+    let shelf = shelf(8 * MIB);
+    let packed: Vec<_> = (b'a'..b'i').map(|letter| pack(&repository(letter, 2 * MIB))).collect();
+    let mut in_use = None;
+    for (number, archive) in packed.iter().enumerate() {
+        keep(&shelf, archive).await;
+        assert!(shelf.in_use() <= 8 * MIB, "{}", shelf.in_use());
+        assert!(kept(&shelf, archive).is_some(), "{number}");
+        in_use = in_use.or_else(|| kept(&shelf, archive));
+    }
+    // The one that is in use stays; the others were used last.
+    assert!(kept(&shelf, &packed[0]).is_some() && kept(&shelf, &packed[1]).is_none());
+    let large = pack(&repository(b'z', 7 * MIB));
+    keep(&shelf, &large).await;
+    assert!(kept(&shelf, &large).is_none(), "it does not fit beside the one in use");
+    drop(in_use);
+    assert!(shelf.in_use() <= 8 * MIB);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_archive_that_nobody_uses_is_dropped() {
+    let (shelf, packed) = (shelf(64 * MIB), pack(&repository(b'a', MIB)));
+    keep(&shelf, &packed).await;
+    advance(IDLE / 2).await;
+    assert!(kept(&shelf, &packed).is_some());
+    advance(IDLE / 2).await;
+    shelf.sweep();
+    assert!(kept(&shelf, &packed).is_some(), "it was used");
+    advance(IDLE).await;
+    shelf.sweep();
+    assert_eq!(shelf.in_use(), 0);
+    // One request long ago is no reason to keep it.
+    advance(IDLE).await;
+    assert!(matches!(way(&shelf, &packed), Way::Worker));
+}
+
+/// Records the entries that a worker would see.
+#[derive(Debug, Default, PartialEq)]
+struct Seen(Vec<(Entry, Vec<u8>)>);
+
+impl Sink for Seen {
+    type Error = Infallible;
+
+    fn entry(&mut self, entry: &Entry) -> Result<(), Infallible> {
+        self.0.push((entry.clone(), Vec::new()));
+        Ok(())
+    }
+
+    fn data(&mut self, piece: &[u8]) -> Result<(), Infallible> {
+        self.0.last_mut().unwrap().1.extend_from_slice(piece);
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), Infallible> {
+        Ok(())
+    }
+
+    fn extension(&mut self, _size: u64) -> Result<(), Infallible> {
+        Ok(())
+    }
+}
+
+fn read(tar: &[u8]) -> Seen {
+    let mut reader = Reader::decompressed(Seen::default());
+    reader.push(tar).unwrap();
+    reader.finish().unwrap()
+}
+
+/// Entries with short and long names, of which some are links, with contents of
+/// all lengths.
+fn entries() -> impl Strategy<Value = Vec<(String, Option<usize>)>> {
+    let name = "[ab]{1,2}(/([ab]|[c]{120})){0,3}";
+    proptest::collection::vec((name, proptest::option::of(0..2000_usize)), 0..12)
+}
+
+proptest! {
+    /// A worker gets exactly the entries that it would have taken.
+    #[test]
+    fn the_needed_parts_have_the_selected_entries(
+        entries in entries(),
+        pattern in "/?([ab*]|\\*\\*)(/[ab*]){0,2}",
+    ) {
+        let mut builder = tar::Builder::new(Vec::new());
+        for (name, contents) in &entries {
+            if let Some(length) = contents {
+                append(&mut builder, name, &vec![b'x'; *length]);
+            } else {
+                let mut header = tar::Header::new_gnu();
+                header.set_entry_type(tar::EntryType::Symlink);
+                header.set_size(0);
+                builder.append_link(&mut header, name, "b").unwrap();
+            }
+        }
+        let tar = builder.into_inner().unwrap();
+        let selection = Selection::read(&[pattern], b"a").unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let (archive, needed) = runtime.block_on(async {
+            let (shelf, packed) = (shelf(64 * MIB), Bytes::from(pack(&tar)));
+            keep(&shelf, &packed).await;
+            let archive = kept(&shelf, &packed).unwrap();
+            let until = Deadline::none();
+            let needed = Arc::clone(&archive).needed(selection.clone(), (&shelf, &until)).await;
+            (archive, needed.unwrap())
+        });
+        let mut parts = Vec::new();
+        for part in &needed.parts {
+            let mut bytes = vec![0; usize::try_from(part.end - part.start).unwrap()];
+            archive.file.read_exact_at(&mut bytes, part.start).unwrap();
+            parts.extend(bytes);
+        }
+        let mut expected = read(&tar);
+        let all = expected.0.len();
+        let path = |entry: &Entry| EntryPath::new(&entry.name).unwrap();
+        let takes = |entry: &Entry| {
+            let path = path(entry);
+            selection.takes(path.as_path().as_os_str().as_encoded_bytes(), entry.kind)
+        };
+        expected.0.retain(|(entry, _)| takes(entry));
+        let is_file = |kind| matches!(kind, EntryKind::File { .. } | EntryKind::Link);
+        prop_assert!(expected.0.iter().all(|(entry, _)| is_file(entry.kind)));
+        prop_assert_eq!(needed.unseen.entries, (all - expected.0.len()) as u64);
+        prop_assert_eq!(read(&parts), expected);
+    }
+}
