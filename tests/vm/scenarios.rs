@@ -78,6 +78,8 @@ pub(crate) const ALL: &[Scenario] = &[
     scenario("leftovers_of_a_killed_start_are_removed", NEW, ability::leftovers_are_removed),
     scenario("landlock_2_has_no_tier_landlock", OLD, other::landlock_2_has_no_tier_landlock),
     scenario("landlock_6_has_all_tiers", NEW, other::landlock_6_has_all_tiers),
+    scenario("landlock_2_gives_no_group", OLD, other::landlock_2_gives_no_group),
+    scenario("landlock_6_gives_a_group", NEW, other::landlock_6_gives_a_group),
     scenario("a_clock_may_jump", NEW, other::a_clock_may_jump),
     scenario("a_full_disk_is_freed", NEW, volume::a_full_disk_is_freed),
     scenario("used_up_inodes_are_freed", NEW, volume::used_up_inodes_are_freed),

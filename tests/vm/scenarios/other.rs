@@ -1,6 +1,12 @@
 //! Versions of Landlock, and the clock.
 
-use std::process::Command;
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::{PermissionsExt, chown},
+    process::Command,
+};
+
+use nix::unistd::{Gid, setgroups};
 
 use crate::guest::{
     server::{Settings, VICTIM},
@@ -31,6 +37,38 @@ pub(super) fn landlock_6_has_all_tiers() {
         assert!(server.log().contains("\"landlock\":6"), "{}", server.log());
         server.ask("victim", 30).unwrap();
     }
+}
+
+/// The answer of a plugin that names a Secret of mode 0440, in a container that has the
+/// group.
+fn answer_with_group() -> Result<String, String> {
+    let group = Gid::from_raw(4242);
+    let key = "/secret/key";
+    fs::create_dir("/secret").unwrap();
+    fs::write(key, "Told").unwrap();
+    chown(key, Some(0), Some(group.as_raw())).unwrap();
+    fs::set_permissions(key, Permissions::from_mode(0o440)).unwrap();
+    let script = "echo \"kind: $(cat /secret/key)\"";
+    let plugins = [("keyed", script, "  sandbox: {read: [/secret/key]}"), VICTIM];
+    let arguments = ["--isolation", "uid"];
+    let settings =
+        Settings { container: None, plugins: &plugins, arguments: &arguments, work: None };
+    setgroups(&[group]).unwrap();
+    let server = settings.start();
+    setgroups(&[]).unwrap();
+    server.ask("keyed", 60)
+}
+
+pub(super) fn landlock_2_gives_no_group() {
+    let error = answer_with_group().unwrap_err();
+    let reason =
+        "they get the group only if Landlock has version 3 (Linux 6.2), and it has version 2";
+    assert!(error.contains(reason), "{error}");
+}
+
+pub(super) fn landlock_6_gives_a_group() {
+    let answer = answer_with_group().unwrap();
+    assert!(answer.contains("Told"), "{answer}");
 }
 
 /// Deadlines, idle times and pauses must not depend on the time of day.
