@@ -39,9 +39,18 @@ type argoCD struct {
 	} `json:"spec"`
 }
 
-// Read decodes all objects of a manifest with Kubernetes' own types; an unknown field
-// is an error. It ignores the objects that are no part of a Pod.
+// Read decodes a manifest that has the sidecar.
 func Read(text string) (Manifest, error) {
+	m, err := Decode(text)
+	if err == nil && len(m.started()) == 0 {
+		err = fmt.Errorf("the manifest has no container %s", sidecarName)
+	}
+	return m, err
+}
+
+// Decode decodes all objects of a manifest with Kubernetes' own types; an unknown field
+// is an error. It ignores the objects that are no part of a Pod.
+func Decode(text string) (Manifest, error) {
 	m := Manifest{Objects: map[string]map[string]string{}}
 	for document := range strings.SplitSeq(text, "\n---\n") {
 		var kind meta.TypeMeta
@@ -52,9 +61,6 @@ func Read(text string) (Manifest, error) {
 		if err != nil {
 			return m, fmt.Errorf("%s: %w", kind.Kind, err)
 		}
-	}
-	if len(m.started()) == 0 {
-		return m, fmt.Errorf("the manifest has no container %s", sidecarName)
 	}
 	return m, nil
 }
