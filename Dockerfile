@@ -14,6 +14,10 @@ COPY src ./src
 COPY tests ./tests
 # `explain` prints from the documentation.
 COPY docs ./docs
+# The bill of materials is made of the binary and Cargo.lock.
+COPY .ci/sbom ./.ci/sbom
+RUN command -v jq >/dev/null \
+ || { apt-get update && apt-get install -y --no-install-recommends jq && rm -rf /var/lib/apt/lists/*; }
 # Links glibc statically, because musl's allocator halves the speed of YAML.
 # Static glibc cannot look up users or hosts; cmp-supervisor does neither.
 # As in .ci/release, messages of panics name no directory of the machine that builds.
@@ -22,7 +26,8 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
     target="$(rustc -vV | sed -n 's/^host: //p')" \
  && RUSTFLAGS="-C target-feature=+crt-static --remap-path-prefix=/src=. --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo" \
     cargo build --release --locked --target "$target" \
- && cp "target/$target/release/cmp-supervisor" /cmp-supervisor
+ && cp "target/$target/release/cmp-supervisor" /cmp-supervisor \
+ && mkdir -p /sbom && .ci/sbom /cmp-supervisor "$target" > /sbom/cmp-supervisor.cdx.json
 # Names for the UIDs of requests: ssh and other programs need them.
 RUN mkdir -p /accounts \
  && { echo 'root:x:0:0:root:/:/sbin/nologin'; echo 'argocd:x:999:999:argocd:/:/sbin/nologin'; \
@@ -39,6 +44,7 @@ LABEL org.opencontainers.image.title="cmp-supervisor" \
       org.opencontainers.image.revision="${REVISION}"
 COPY --from=build /cmp-supervisor /cmp-supervisor
 COPY --from=build /accounts/ /etc/
+COPY --from=build /sbom/ /usr/share/sbom/
 # For static programs that an image volume or an init container adds.
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 # As root with SETUID and SETGID, it gives each request its own UID and switches

@@ -74,6 +74,7 @@ fn copy(source: &str, to: &Path) {
             copy(&format!("{source}/{name}"), &to.join(name));
         }
     } else {
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
         fs::copy(from, to).unwrap();
     }
 }
