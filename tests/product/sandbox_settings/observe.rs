@@ -224,6 +224,16 @@ fn refusals_are_told_if_the_command_never_ends() {
     }
 }
 
+/// The observer cannot be measured, because the command must not read it.
+#[test]
+fn a_command_may_run_longer_than_one_that_evades_measurement() {
+    for tier in closing() {
+        let busy = "i=0; while [ $i -lt 1500000 ]; do i=$((i + 1)); done; sleep 5; echo 'kind: A'";
+        let (_, rendered) = Trial::new(busy).observe(tier, &[]);
+        assert_eq!(rendered.code, Some(0), "{tier}: {}", rendered.stderr);
+    }
+}
+
 #[test]
 fn a_command_ends_as_without_an_observer() {
     for tier in tiers() {

@@ -129,7 +129,8 @@ impl Leases {
             shared: lease.shared.as_ref(),
             since: lease.since,
             earlier,
-            may_hide: self.prepared.tier == Tier::None,
+            // A tenant must not read its observer, so nobody can.
+            may_hide: self.prepared.tier == Tier::None || self.prepared.observes,
             buffers: lease.tally.sockets(),
         };
         let run = RunningMeter { slot, lease: lease.id, began: pass.now, result: result.into() };
