@@ -25,5 +25,6 @@ mod running;
 mod skip;
 mod soak;
 mod timings;
+mod turn;
 mod victim;
 mod volume;

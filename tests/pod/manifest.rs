@@ -8,6 +8,7 @@ use crate::{
     container::Container,
     figures::{Load, loads},
     running::PATIENCE,
+    turn,
 };
 
 /// Limit of processes of a Pod that managed clusters often set.
@@ -64,6 +65,7 @@ fn the_shipped_manifest_fits_itself() {
 fn withstand(rows: &[&str]) {
     let is_meant = |load: &Load| load.row.split(", ").any(|row| rows.contains(&row));
     for load in loads().into_iter().filter(is_meant) {
+        let _turn = turn::take();
         let (container, flags) = shipped();
         let flags: Vec<_> = flags.iter().map(String::as_str).collect();
         let Some(pod) = container.start(&load.plugins, &flags) else { return };

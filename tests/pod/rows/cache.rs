@@ -7,6 +7,7 @@ use crate::{
     processes::Process,
     request::Call,
     running::{PATIENCE, Running},
+    turn,
 };
 
 /// Bytes that are more than a cache may have in a volume of 256 MiB, and that are
@@ -97,6 +98,7 @@ fn cleaners(pod: &Running) -> usize {
 
 #[test]
 fn a_large_cache_does_not_delay_others() {
+    let _turn = turn::take();
     let fill = format!(
         "import os
 for i in range({}):

@@ -2,7 +2,7 @@
 
 use std::{fs, time::Duration};
 
-use crate::{manifest::shipped, plugin::Plugin, running::PATIENCE};
+use crate::{manifest::shipped, plugin::Plugin, running::PATIENCE, turn};
 
 /// Busy processes of one request, and enough of them to be noticed.
 const SPINNERS: usize = 500;
@@ -14,6 +14,7 @@ const LOWEST: i32 = 19;
 /// Discovery must work too: without its answer, Argo CD applies raw files.
 #[test]
 fn five_hundred_spinning_processes_on_one_core_delay_nobody() {
+    let _turn = turn::take();
     let script = format!(
         "i=0; while [ $i -lt {SPINNERS} ]; do (while :; do :; done) & i=$((i+1)); done; wait"
     );
