@@ -295,17 +295,11 @@ const REACHED: [(&str, &str, &str); 4] = [
 #[test]
 fn limits_that_the_kernel_enforces_are_named() {
     for tier in closing() {
-        for (limit, script, told) in REACHED {
-            if limit.starts_with("processes") && tier == "landlock" {
+        for reached in REACHED {
+            if reached.0.starts_with("processes") && tier == "landlock" {
                 continue;
             }
-            let trial = Trial::new("true");
-            trial.define(&format!("  limits: {{{limit}}}"), script);
-            let (found, rendered) = trial.observe(tier, &[]);
-            let is_told = |text: &str| text.contains("could not") && text.contains(told);
-            assert!(rendered.stderr.lines().any(is_told), "{tier}: {limit}: {}", rendered.stderr);
-            let (key, _) = limit.split_once(':').unwrap();
-            assert!(is_refused(&found, key), "{tier}: {found}");
+            assert_is_named(tier, reached);
         }
     }
 }
@@ -343,20 +337,25 @@ const MEASURED: [(&str, &str, &str); 5] = [
 #[test]
 fn limits_that_are_measured_are_named() {
     for tier in closing() {
-        for (limit, script, told) in MEASURED {
+        for reached in MEASURED {
             // With UIDs of their own, the kernel enforces it.
-            if limit.starts_with("processes") && tier != "landlock" {
+            if reached.0.starts_with("processes") && tier != "landlock" {
                 continue;
             }
-            let trial = Trial::new("true");
-            trial.define(&format!("  limits: {{{limit}}}"), script);
-            let (found, rendered) = trial.observe(tier, &[]);
-            let is_told = |text: &str| text.contains("could not") && text.contains(told);
-            assert!(rendered.stderr.lines().any(is_told), "{tier}: {limit}: {}", rendered.stderr);
-            let (key, _) = limit.split_once(':').unwrap();
-            assert!(is_refused(&found, key), "{tier}: {found}");
+            assert_is_named(tier, reached);
         }
     }
+}
+
+/// Checks that the report names a limit, its number and its key.
+fn assert_is_named(tier: &str, (limit, script, told): (&str, &str, &str)) {
+    let trial = Trial::new("true");
+    trial.define(&format!("  limits: {{{limit}}}"), script);
+    let (found, rendered) = trial.observe(tier, &[]);
+    let is_told = |text: &str| text.contains("could not") && text.contains(told);
+    assert!(rendered.stderr.lines().any(is_told), "{tier}: {limit}: {}", rendered.stderr);
+    let (key, _) = limit.split_once(':').unwrap();
+    assert!(is_refused(&found, key), "{tier}: {found}");
 }
 
 /// True if something was refused for this key of `spec.limits`.
