@@ -108,12 +108,15 @@ for i in range({}):
         ENTRIES / 100
     );
     let script = format!(
-        "cd $STORE; if [ ! -e full ]; then python3 -c '{fill}'; touch full; fi; echo '{{a: 1}}'"
+        "cd $STORE; if [ $ARGOCD_ENV_FILL ]; then python3 -c '{fill}'; touch full; fi; \
+         [ -e full ] && echo '{{a: 1}}'"
     );
     let Some(pod) = shipped().0.start(&[plugin(&script)], &[]) else { return };
-    pod.request("hoarder").generate().unwrap();
-    // Its files move into the cache after the answer.
-    pod.until("the end of the first request", |pod| pod.tenants().is_empty());
+    pod.request("hoarder").variable("FILL", "1").generate().unwrap();
+    // Its files move into the cache after the answer, and a request that filled it again
+    // would take as long as the first.
+    pod.until("a full cache", |pod| pod.request("hoarder").generate().is_ok());
+    pod.until("the end of the first requests", |pod| pod.tenants().is_empty());
     assert!(pod.used().files > ENTRIES as u64, "{} entries", pod.used().files);
     let victim = pod.victim();
     let most = send(&pod);
