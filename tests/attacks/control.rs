@@ -31,8 +31,8 @@ use crate::{
     raw, table,
 };
 
-/// Block of UIDs for control runs. The arenas and start tests use the lower ones.
-const PLACE: u32 = 10;
+/// Block of UIDs for control runs. The arenas use the lower ones.
+const PLACE: u32 = 9;
 
 /// Control runs share their UIDs, so only one may run at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());

@@ -23,6 +23,7 @@ mod helper;
 mod older;
 mod outcome;
 mod payload;
+mod place;
 mod processes;
 mod raw;
 mod requests;

@@ -10,13 +10,7 @@ mod refused;
 mod slow;
 mod users;
 
-use std::{
-    fs,
-    path::PathBuf,
-    process::Command,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{fs, ops::RangeInclusive, path::PathBuf, process::Command, sync::Arc, time::Duration};
 
 use libtest_mimic::{Failed, Trial};
 use tempfile::TempDir;
@@ -25,14 +19,16 @@ use tokio::runtime::{self, Runtime};
 use crate::{
     arena::{self, first_user, furnish},
     emulate, helper,
+    place::{self, Places},
     processes::{self, Process},
     requests::{generate, pack, parcel},
     setting::Setting,
     supervisor::{NO_ISOLATION, NotServing, Options, Supervisor},
 };
 
-/// Block of UIDs for all stages. The arenas use the lower ones.
-const STAGE: u32 = 9;
+/// Blocks of UIDs for the stages of tests that run at the same time. Arenas and control
+/// runs use the lower ones.
+const PLACES: RangeInclusive<u32> = 10..=11;
 
 /// Offsets in the UID range. The second UID of each pair is leased: that of the
 /// first pair to the trial, that of the next to the first request.
@@ -41,9 +37,6 @@ const OF_THE_FIRST: u32 = 3;
 
 /// Timeout of a request.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// These tests share their UIDs, so only one may run at a time.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// A test: its name and its function.
 type Fact = (&'static str, fn() -> Result<(), String>);
@@ -60,12 +53,10 @@ pub(crate) fn all() -> impl Iterator<Item = Trial> {
         crowd::FACTS,
         slow::FACTS,
     ];
-    facts.into_iter().flatten().map(|(name, fact)| {
-        let held = move || {
-            let _held = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-            fact().map_err(Failed::from)
-        };
-        Trial::test(format!("starts::{name}"), held)
+    let places = Arc::new(Places::new(PLACES));
+    facts.into_iter().flatten().map(move |(name, fact)| {
+        let places = Arc::clone(&places);
+        Trial::test(format!("starts::{name}"), move || places.within(fact).map_err(Failed::from))
     })
 }
 
@@ -80,7 +71,7 @@ struct Stage {
 impl Stage {
     fn new(setting: Setting) -> Self {
         let directory = TempDir::with_prefix_in("cmp-starts-", arena::PLACE).expect("a directory");
-        let options = furnish(setting, first_user(STAGE), directory.path());
+        let options = furnish(setting, first_user(place::own()), directory.path());
         let archive = directory.path().join("archive.tgz");
         pack(&archive);
         let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
