@@ -157,6 +157,7 @@ func TestABurstOfCallsIsServed(t *testing.T) {
 }
 
 func TestPingsAreAnsweredWhileACommandRuns(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("skipped: takes 12 s per server, because gRPC pings no sooner than after 10 s; run without -short")
 	}

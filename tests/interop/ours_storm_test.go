@@ -60,6 +60,8 @@ type storm struct {
 }
 
 func TestOursReloadStorm(t *testing.T) {
+	// It takes two minutes, and the other parallel tests only wait.
+	t.Parallel()
 	changes := stormChanges
 	if testing.Short() {
 		changes = 2 * stormWarm

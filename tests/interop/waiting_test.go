@@ -20,6 +20,7 @@ import (
 var networked = plugin.Shell("networked", "sleep 10; echo 'kind: A'")
 
 func TestSlowRequestsAreAllAnsweredWithinTheirDeadline(t *testing.T) {
+	t.Parallel()
 	const clients, deadline = 64, 30 * time.Second
 	onEach(t, func(t *testing.T, s subject) {
 		repo := repositoryOf(t, tree.Files{"app.yaml": "kind: App\n"})
@@ -68,6 +69,7 @@ func TestOursExplainsTheQueueToAClientThatStillSends(t *testing.T) {
 }
 
 func TestOursEndsAStreamThatStalls(t *testing.T) {
+	t.Parallel()
 	d := plugin.Shell("prompt", "echo 'kind: A'")
 	s := oneByOne(t, []string{"--stream-timeout", "3s"}, d)
 	repo := repositoryOf(t, tree.Files{"app.yaml": "kind: App\n"})
