@@ -133,6 +133,11 @@ impl Attack {
         exception.map_or(self.expected, |(_, expected)| *expected)
     }
 
+    /// True if the attack uses a processor until a limit of its request stops it.
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(self.expected, Expected::Told(flag) if flag.starts_with("--max-"))
+    }
+
     /// Attacks that exceed their timeout are slow, so each tier runs them in one
     /// setting only.
     pub(crate) fn is_for(&self, setting: Setting) -> bool {

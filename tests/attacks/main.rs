@@ -38,24 +38,34 @@ use std::{
     env,
     process::ExitCode,
     sync::{Arc, Mutex, PoisonError},
+    thread,
 };
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use nix::unistd::geteuid;
 
-use crate::{arena::Arena, attack::Attack, setting::Setting};
+use crate::{arena::Arena, attack::Attack, place::Places, setting::Setting};
+
+/// Fewest tests that run at a time. Most wait for processes, clocks or their arena.
+const THREADS: usize = 4;
+
+/// Busy attacks that run at a time, so that each gets to its limit before its timeout.
+const BUSY: u32 = 2;
 
 fn main() -> ExitCode {
     if env::args().nth(1).is_some_and(|word| word == helper::VERB) {
         return helper::main();
     }
-    let arguments = Arguments::from_args();
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert_with(threads);
+    let busy = Arc::new(Places::new(0..BUSY));
     let arenas: Vec<_> = Setting::ALL.iter().map(|s| (*s, open(*s, &arguments))).collect();
     // Consecutive trials use different arenas, so that they need not wait for each
     // other.
     let trials = table::all().flat_map(|attack| {
         let arenas = arenas.iter().filter(|(setting, _)| attack.is_for(*setting));
-        arenas.map(move |(setting, arena)| trial(*setting, attack, arena.as_ref()))
+        let busy = attack.is_busy().then(|| Arc::clone(&busy));
+        arenas.map(move |(setting, arena)| trial(*setting, attack, arena.as_ref(), busy.clone()))
     });
     let trials = trials.chain(as_root(control::all().chain(starts::all()))).collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
@@ -63,6 +73,10 @@ fn main() -> ExitCode {
         arena.lock().unwrap_or_else(PoisonError::into_inner).close();
     }
     conclusion.exit_code()
+}
+
+fn threads() -> usize {
+    thread::available_parallelism().map_or(THREADS, |processors| processors.get().max(THREADS))
 }
 
 /// Opens an arena if a selected attack needs it and this machine offers its tier.
@@ -102,7 +116,12 @@ fn is_asked_for(setting: Setting, arguments: &Arguments) -> bool {
 
 /// Without an arena the trial is reported as ignored, not as passed. It fails if
 /// all tests are required.
-fn trial(setting: Setting, attack: &'static Attack, arena: Option<&Arc<Mutex<Arena>>>) -> Trial {
+fn trial(
+    setting: Setting,
+    attack: &'static Attack,
+    arena: Option<&Arc<Mutex<Arena>>>,
+    busy: Option<Arc<Places>>,
+) -> Trial {
     let name = format!("{setting}::{}", attack.name);
     let Some(arena) = arena.map(Arc::clone) else {
         let nowhere = || Err(Failed::from("this arena is not available: see `skipped:` above"));
@@ -112,6 +131,10 @@ fn trial(setting: Setting, attack: &'static Attack, arena: Option<&Arc<Mutex<Are
     // own.
     Trial::test(name, move || {
         let mut arena = arena.lock().unwrap_or_else(PoisonError::into_inner);
-        arena.face(attack).map_err(Failed::from)
+        let mut face = || arena.face(attack).map_err(Failed::from);
+        match busy {
+            Some(places) => places.within(face),
+            None => face(),
+        }
     })
 }
