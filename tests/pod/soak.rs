@@ -13,6 +13,7 @@ use std::{
 };
 
 use serde::Deserialize;
+use tempfile::TempDir;
 
 use crate::{container::Container, running::Running, skip::skip};
 use curve::Curve;
@@ -69,7 +70,10 @@ fn mixed_requests_for_a_long_time_leave_nothing() {
 /// Runs the client, reloads, and measures until the client has ended.
 fn soak(pod: &Running, client: &Path, curve: &mut Curve) -> Report {
     let within = if is_full() { FULL } else { SHORT };
+    // Argo CD's sender leaves an empty directory behind for each archive.
+    let leftovers = TempDir::with_prefix("cmp-soak-").unwrap();
     let mut command = Command::new(client);
+    command.env("TMPDIR", leftovers.path());
     command.arg("-sockets").arg(pod.file("sockets"));
     command.args(["-requests", REQUESTS, "-clients", CLIENTS, "-within", within]);
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
