@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File, Permissions},
-    io::{IoSlice, Write},
+    io::{self, IoSlice, Read, Write},
     os::{
         fd::AsRawFd,
         unix::{fs::PermissionsExt, net::UnixStream, process::CommandExt},
@@ -104,11 +104,13 @@ pub(crate) fn processes(_: &Targets) -> Outcome {
 
 /// Leftover processes count as well while the request waits for their end.
 pub(crate) fn left_memory(_: &Targets) -> Outcome {
+    let (mut ready, tell) = io::pipe().expect("a pipe");
     let child = fork(|| {
         let _ = setsid();
         for _ in 0..PIECES {
             let hog = || {
                 let _memory = memory(MEMORY);
+                (&tell).write_all(b".").expect("a word");
                 let until = Instant::now() + WAIT;
                 while Instant::now() < until {
                     eprintln!("here");
@@ -119,6 +121,8 @@ pub(crate) fn left_memory(_: &Targets) -> Outcome {
         }
     });
     waitpid(child.expect("a process"), None).expect("its end");
+    // The request waits only for a moment, so the excess must be there before.
+    ready.read_exact(&mut [0; PIECES]).expect("all parts");
     Outcome::done("left behind")
 }
 
