@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod compatibility;
 mod cycles;
 mod links;
 mod mentions;

@@ -4,8 +4,8 @@
 use std::{
     fs::{self, Permissions},
     os::unix::fs::PermissionsExt,
-    path::PathBuf,
-    process::{Command, Output, Stdio},
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -78,15 +78,25 @@ fn refuses(command: &mut Command, code: i32, text: &str) {
 #[track_caller]
 fn serves(place: &Place, command: &mut Command) {
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    appears(&mut child, &place.at("sockets/a.sock"));
+    stop(child);
+    fs::remove_file(place.at("sockets/a.sock")).unwrap();
+}
+
+/// Waits until a server has created its socket.
+#[track_caller]
+fn appears(child: &mut Child, socket: &Path) {
     let until = Instant::now() + PATIENCE;
-    while !place.at("sockets/a.sock").exists() {
+    while !socket.exists() {
         let ended = child.try_wait().unwrap();
-        assert!(ended.is_none() && Instant::now() < until, "{command:?}: {ended:?}");
+        assert!(ended.is_none() && Instant::now() < until, "{}: {ended:?}", socket.display());
         thread::sleep(Duration::from_millis(10));
     }
+}
+
+fn stop(mut child: Child) {
     child.kill().unwrap();
     child.wait().unwrap();
-    fs::remove_file(place.at("sockets/a.sock")).unwrap();
 }
 
 #[test]
@@ -171,8 +181,56 @@ fn a_socket_that_cannot_be_made_ends_with_20() {
 
     let place = Place::new("a");
     let mut command = place.command(&[]);
-    let long = place.at(&"long".repeat(30));
-    refuses(command.env("ARGOCD_PLUGINSOCKFILEPATH", long), 20, "cannot create sockets");
+    let long = place.at(&"x".repeat(84 - place.at("").as_os_str().len()));
+    fs::create_dir(&long).unwrap();
+    fs::set_permissions(&long, Permissions::from_mode(0o777)).unwrap();
+    command.env("ARGOCD_PLUGINSOCKFILEPATH", &long);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    appears(&mut child, &long.join("a.sock"));
+    stop(child);
+    let longer = format!("{}x", long.display());
+    refuses(command.env("ARGOCD_PLUGINSOCKFILEPATH", longer), 20, "has 85 bytes; the limit is 84");
+}
+
+/// True if a process listens on a TCP port.
+fn listens(pid: u32) -> bool {
+    let sockets = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    let sockets = sockets.filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
+    let sockets: Vec<_> = sockets.map(|link| link.display().to_string()).collect();
+    let connections = fs::read_to_string("/proc/net/tcp").unwrap();
+    connections.lines().any(|line| {
+        let fields: Vec<_> = line.split_whitespace().collect();
+        // The fourth field is the state, the tenth the inode.
+        fields[3] == "0A" && sockets.contains(&format!("socket:[{}]", fields[9]))
+    })
+}
+
+#[test]
+fn there_is_no_http_without_its_variable() {
+    for (address, is_served) in [(None, false), (Some("127.0.0.1:0"), true)] {
+        let place = Place::new("a");
+        let mut command = place.command(&[]);
+        command.envs(address.map(|address| ("CMP_SUPERVISOR_HTTP", address)));
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        appears(&mut child, &place.at("sockets/a.sock"));
+        let found = listens(child.id());
+        stop(child);
+        assert_eq!(found, is_served, "{address:?}");
+    }
+}
+
+#[test]
+fn only_the_first_document_is_served() {
+    let place = Place::new("first");
+    let file = place.at("config/plugin.yaml");
+    let first = fs::read_to_string(&file).unwrap();
+    fs::write(&file, format!("{first}---\n{}", first.replace("first", "second"))).unwrap();
+    let mut command = place.command(&[]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    appears(&mut child, &place.at("sockets/first.sock"));
+    let is_second_served = place.at("sockets/second.sock").exists();
+    stop(child);
+    assert!(!is_second_served);
 }
 
 #[test]

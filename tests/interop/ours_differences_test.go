@@ -1,0 +1,166 @@
+package interop
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"cmp-supervisor/tests/interop/internal/client"
+	"cmp-supervisor/tests/interop/internal/plugin"
+	"cmp-supervisor/tests/interop/internal/sut"
+	"cmp-supervisor/tests/interop/internal/tree"
+
+	"google.golang.org/grpc/codes"
+)
+
+// differing is a plugin whose commands see something else than with the peer. It prints
+// one word, which is `theirs` with the peer, and `ours` with ours in the tiers that
+// `same` does not name.
+type differing struct {
+	name, init, generate string
+	theirs, ours         string
+	same                 []string
+}
+
+// Each is a row of docs/compatibility.md.
+var commands = []differing{
+	{"cgroup", "", `cat /proc/self/cgroup >/dev/null 2>&1 && echo open || echo closed`, "open", "closed", []string{"namespaces", "none"}},
+	{"tmp", "", `f=/tmp/cmp-difference-$$; touch $f 2>/dev/null && rm $f && echo open || echo closed`, "open", "closed", []string{"namespaces", "none"}},
+	{"shm", "", `f=/dev/shm/cmp-difference-$$; touch $f 2>/dev/null && rm $f && echo open || echo closed`, "open", "closed", []string{"namespaces", "none"}},
+	{"path", "", `echo ${ARGOCD_APP_TARBALL_REL_PATH-unset}`, "unset", "deep/app", nil},
+	// A link to / leads out of the peer's copy of the repository.
+	{"link", `cd .. && rm -r app && ln -s / app`, `test -e marker && echo repository || echo elsewhere`, "elsewhere", "repository", nil},
+}
+
+func (c differing) definition() plugin.Definition {
+	d := plugin.Shell(c.name, `printf 'seen: "%s"' "$(`+c.generate+`)"`)
+	if c.init != "" {
+		d.Spec += "\ninit: {command: [sh, -c, '" + c.init + "']}\n"
+	}
+	return d
+}
+
+// sees checks what the command of each plugin prints.
+func sees(t *testing.T, s subject, want func(differing) string) {
+	t.Helper()
+	repo := repositoryOf(t, tree.Files{"marker": "x", "deep/app/x": "x"})
+	for _, c := range commands {
+		got, err := s.generate(t, c.definition(), at(repo, "deep/app"))
+		rendered(t, got, err, `{"seen":"`+want(c)+`"}`)
+	}
+}
+
+func TestOursShowsCommandsOtherThingsAsDocumented(t *testing.T) {
+	var definitions []plugin.Definition
+	for _, c := range commands {
+		definitions = append(definitions, c.definition())
+	}
+	sees(t, peer(t, definitions...), func(c differing) string { return c.theirs })
+	for _, tier := range tiers {
+		if chosen := os.Getenv(oursIsolation); chosen != "" && chosen != tier {
+			continue
+		}
+		t.Run(tier, func(t *testing.T) {
+			sees(t, shop{definitions: definitions}.confined(t, tier), func(c differing) string {
+				for _, same := range c.same {
+					if same == tier {
+						return c.theirs
+					}
+				}
+				return c.ours
+			})
+		})
+	}
+}
+
+func TestOursDiscoversOtherwiseAsDocumented(t *testing.T) {
+	above := discovering("above", `{fileName: `+strings.Repeat("../", 30)+`etc/passwd}`)
+	literal := discovering("literal", `{fileName: "*.yaml"}`)
+	archive := tree.Archive(file("app/x", "x"), file("[a]/app.yaml", "x"), link("circle", "circle"))
+	answer := func(t *testing.T, s subject, d plugin.Definition, path string, want bool) {
+		t.Helper()
+		got, err := s.raw(t, d, client.Match, client.Whole(path, archive)...)
+		claimed, hasAnswer := got.(interface{ GetIsSupported() bool })
+		if err != nil || !hasAnswer || claimed.GetIsSupported() != want {
+			t.Errorf("%s in %s: expected %v, got %v, error %v", d.Name, path, want, got, err)
+		}
+	}
+	theirs := peer(t, above, literal)
+	answer(t, theirs, above, "app", true)
+	answer(t, theirs, literal, "[a]", false)
+	s := ours(t, above, literal)
+	answer(t, s, above, "app", false)
+	answer(t, s, literal, "[a]", true)
+
+	// The peer searches the directory where it was started.
+	if _, err := theirs.raw(t, literal, client.Match, client.Whole("circle", archive)...); err != nil {
+		t.Errorf("expected an answer of the peer, got %v", err)
+	}
+	_, err := s.raw(t, literal, client.Match, client.Whole("circle", archive)...)
+	refused(t, s, err, codes.Unknown, "match repository error: circle: too many levels of symbolic links")
+}
+
+// onlyTheirs are definitions that the peer serves and ours refuses when it loads them,
+// with words of the reason.
+var onlyTheirs = map[string]struct{ spec, says string }{
+	"pattern-of-file": {"discover: {fileName: '['}\n", "`fileName` never matches"},
+	"pattern-of-glob": {"discover: {find: {glob: '*/[z-a]*'}}\n", "`find.glob` never matches"},
+	"variable":        {"discover: {find: {glob: '$HOME/*'}}\n", "names an environment variable"},
+	"property":        {"discover: {find: {glob: 'x/[\\p{Greek}]*'}}\n", "Unicode properties"},
+	"long":            {"discover: {fileName: '" + strings.Repeat("x", 4097) + "'}\n", "4096"},
+	"sandbox":         {"sandbox: {raed: [/x]}\n", "spec.sandbox.raed"},
+	"workspace":       {"workspace: {inclde: [x]}\n", "spec.workspace.inclde"},
+	"limits":          {"limits: {memry: 1Mi}\n", "spec.limits.memry"},
+}
+
+func TestOursRefusesDefinitionsAsDocumented(t *testing.T) {
+	texts := map[string]string{}
+	var definitions []plugin.Definition
+	for name, refused := range onlyTheirs {
+		d := plugin.Definition{Name: name, Spec: "generate: {command: [echo, 'kind: A']}\n" + refused.spec}
+		definitions = append(definitions, d)
+		texts[name+".yaml"] = d.YAML()
+	}
+	repo := repositoryOf(t, tree.Files{"x": "x"})
+	theirs := peer(t, definitions...)
+	for _, d := range definitions {
+		got, err := theirs.generate(t, d, repo)
+		rendered(t, got, err, `{"kind":"A"}`)
+	}
+	options := needsOurs(t)
+	options.Prepare = written(texts)
+	good := plugin.Shell("good", "true")
+	s, _ := launched(t, options, good)
+	if err := sut.Ready(s, good); err != nil {
+		t.Fatal(err)
+	}
+	if names := sockets(t, s); len(names) != 1 {
+		t.Errorf("expected the socket of good alone, got %q", names)
+	}
+	for name, refused := range onlyTheirs {
+		if !toldAbout(s.Log(), name+".yaml", refused.says) {
+			t.Errorf("%s: expected a line of the log with %q", name, refused.says)
+		}
+	}
+}
+
+// announcements are outputs of commands for dynamic parameters that the peer accepts.
+var announcements = map[string]string{
+	"bytes that are not UTF-8": "[{\"name\":\"\xff\"}]",
+	"half of a surrogate pair": `[{"name":"\ud800"}]`,
+	"a number beyond a double": `[{"name":"a","more":1e999}]`,
+	"nesting of 128 levels":    `[{"name":"a","more":` + strings.Repeat("[", 126) + strings.Repeat("]", 126) + `}]`,
+}
+
+func TestOursRefusesAnnouncementsAsDocumented(t *testing.T) {
+	d := announcing("dynamic", `{dynamic: {command: [cat, output]}}`)
+	theirs, s := peer(t, d), ours(t, d)
+	for name, output := range announcements {
+		repo := repositoryOf(t, tree.Files{"output": output})
+		if got, err := theirs.parameters(t, d, repo); err != nil || len(got) != 1 {
+			t.Errorf("%s: expected one parameter of the peer, got %v, error %v", name, got, err)
+		}
+		_, err := s.parameters(t, d, repo)
+		refused(t, s, err, codes.Unknown, "error unmarshaling dynamic parameter output")
+	}
+}
