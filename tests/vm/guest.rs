@@ -1,6 +1,7 @@
 //! Inside the machine: its first process, and the parts of scenarios.
 
 pub(crate) mod container;
+mod mounts;
 pub(crate) mod node;
 mod payload;
 pub(crate) mod pod;

@@ -84,6 +84,11 @@ pub(crate) const ALL: &[Scenario] = &[
     scenario("a_full_disk_is_freed", NEW, volume::a_full_disk_is_freed),
     scenario("used_up_inodes_are_freed", NEW, volume::used_up_inodes_are_freed),
     scenario("the_shipped_pod_answers", NODE, node::the_shipped_pod_answers),
+    scenario(
+        "mounts_are_shown_to_whom_they_are_meant_for",
+        NODE,
+        node::mounts_are_shown_to_whom_they_are_meant_for,
+    ),
     scenario("a_fork_bomb_ends_alone", NODE, node::a_fork_bomb_ends_alone),
     scenario("a_volume_is_filled", NODE, node::a_volume_is_filled),
     scenario("large_repositories_are_answered", NODE, node::large_repositories_are_answered),

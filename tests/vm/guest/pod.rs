@@ -11,7 +11,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    node,
+    mounts, node,
     server::{self, Request},
     victim::Ask,
 };
@@ -58,7 +58,7 @@ pub(crate) fn pod() -> &'static Pod {
 impl Pod {
     fn start() -> Self {
         node::start();
-        for input in [plugins("revision: 1"), manifest()] {
+        for input in mounts::objects().into_iter().chain([plugins("revision: 1"), manifest()]) {
             node::kubectl(&["apply", "-f", "-"], &input.to_string()).unwrap();
         }
         until("the Pod is ready", || status(NAME)["ready"] == true);
@@ -146,17 +146,21 @@ fn events() -> String {
 }
 
 fn plugins(answer: &str) -> Value {
-    let definition = |(name, script): (&str, &str)| {
+    let shell = |(name, script): (&'static str, &str)| {
         let script = if name == "victim" { format!("echo '{answer}'") } else { script.to_owned() };
+        (name, json!({"generate": {"command": ["sh", "-c", script]}}))
+    };
+    let definition = |(name, spec): (&str, Value)| {
         let definition = json!({
             "apiVersion": "argoproj.io/v1alpha1",
             "kind": "ConfigManagementPlugin",
             "metadata": {"name": name},
-            "spec": {"generate": {"command": ["sh", "-c", script]}},
+            "spec": spec,
         });
         (format!("{name}.yaml"), Value::String(definition.to_string()))
     };
-    let data: serde_json::Map<_, _> = SCRIPTS.into_iter().map(definition).collect();
+    let all = SCRIPTS.into_iter().map(shell).chain(mounts::plugins());
+    let data: serde_json::Map<_, _> = all.map(definition).collect();
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": PLUGINS}, "data": data})
 }
 
@@ -169,7 +173,7 @@ pub(crate) fn manifest() -> Value {
     sidecar["image"] = node::TAG.into();
     let waiting = json!({"name": "repo-server", "image": node::PAUSE_TAG});
     let sockets = json!({"name": "plugins", "emptyDir": {}});
-    json!({
+    let mut pod = json!({
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": NAME},
@@ -183,7 +187,9 @@ pub(crate) fn manifest() -> Value {
             "containers": [waiting],
             "volumes": [sockets, definitions, work],
         },
-    })
+    });
+    mounts::add(&mut pod);
+    pod
 }
 
 /// Finds a file below a directory.

@@ -8,6 +8,8 @@ use std::{
     time::Duration,
 };
 
+use serde_json::{Value, json};
+
 use crate::guest::{
     node::{self, ADDRESS},
     pod::{change, pod, until},
@@ -49,6 +51,22 @@ pub(super) fn a_fork_bomb_ends_alone() {
     until("the victim is answered", answers);
     let error = bomb.wait().unwrap_err();
     assert!(error.contains("processes and threads that the container has"), "{error}");
+    pod().assert_unharmed();
+}
+
+/// Single files of a ConfigMap and the namespace are there without asking; a Secret with
+/// the group of the Pod, one of its files, and the token only for the plugin that names
+/// them.
+pub(super) fn mounts_are_shown_to_whom_they_are_meant_for() {
+    for (plugin, secret, has_token) in [("stranger", "", false), ("reader", "Told", true)] {
+        let expected = json!([{
+            "certificates": "known", "file": secret, "namespace": "default", "secret": secret,
+            "token": has_token, "tool": "ran",
+        }]);
+        let answer = pod().ask(plugin, 60).unwrap();
+        let got: Value = serde_json::from_str(&answer).unwrap_or_default();
+        assert_eq!(got, expected, "{plugin}: {answer}");
+    }
     pod().assert_unharmed();
 }
 
