@@ -20,7 +20,6 @@ import (
 var networked = plugin.Shell("networked", "sleep 10; echo 'kind: A'")
 
 func TestSlowRequestsAreAllAnsweredWithinTheirDeadline(t *testing.T) {
-	t.Parallel()
 	const clients, deadline = 64, 30 * time.Second
 	onEach(t, func(t *testing.T, s subject) {
 		repo := repositoryOf(t, tree.Files{"app.yaml": "kind: App\n"})
