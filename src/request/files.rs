@@ -45,6 +45,7 @@ impl<'r> VolumeSink<'r> {
 
     /// Passes on parts of a kept archive.
     pub(super) async fn send(&mut self, archive: &KeptArchive, parts: &[Range<u64>]) {
+        self.unpacking.expect_parts();
         for part in parts {
             let mut start = part.start;
             while start < part.end {

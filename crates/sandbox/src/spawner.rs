@@ -110,7 +110,16 @@ fn begin() -> Result<(SingleThreaded, SignalFd), NotPrepared> {
     let fork = SingleThreaded::check().map_err(NotPrepared::Threads)?;
     let step = "leave the session of the supervisor";
     let signals = detach().map_err(|error| NotPrepared::ReleaseStep { step, error })?;
+    know_processor();
     Ok((fork, signals))
+}
+
+/// Asks for the features of the processor once. Workers decompress with them, and each
+/// would ask again, which takes a virtual machine 50 µs: every question goes to its
+/// hypervisor.
+fn know_processor() {
+    #[cfg(target_arch = "x86_64")]
+    let _ = std::arch::is_x86_feature_detected!("avx2");
 }
 
 /// Resets everything that was inherited from the supervisor's parent.

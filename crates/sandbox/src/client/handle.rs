@@ -10,7 +10,11 @@ use std::{
     process::ExitStatus,
 };
 
-use nix::{errno::Errno, sys::signal::Signal};
+use nix::{
+    errno::Errno,
+    fcntl::{FcntlArg, fcntl},
+    sys::signal::Signal,
+};
 use prost::Message;
 use rustix::fs::sendfile;
 use thiserror::Error;
@@ -88,6 +92,11 @@ const MAX_GRANTS: usize = 12 * 1024;
 
 const SIGKILL: i32 = Signal::SIGKILL as i32;
 
+/// Capacity of a pipe for parts of a file, which it refers to and does not copy. The
+/// kernel's default of 64 KiB makes both ends wait for each other after every part.
+/// Linux lets a user's pipes have 64 MiB in all, so 128 requests may have this much.
+const WIDE_PIPE: i32 = 512 << 10;
+
 /// Bytes received at a time; replies are far shorter.
 const PIECE: usize = 16 * 1024;
 
@@ -139,6 +148,14 @@ impl WorkerHandle {
     pub(super) async fn pass_on(&mut self, piece: &[u8]) -> io::Result<()> {
         let archive = self.archive.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
         archive.write_all(piece).await
+    }
+
+    /// Lets the pipe of the archive hold more, for parts of a file. If the kernel
+    /// refuses it, the parts take longer.
+    pub(super) fn widen(&self) {
+        if let Some(archive) = &self.archive {
+            let _ = fcntl(archive, FcntlArg::F_SETPIPE_SZ(WIDE_PIPE));
+        }
     }
 
     /// Sends a part of a file as a piece of the archive, without copying it.
@@ -280,4 +297,25 @@ pub(super) fn cannot<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
     what: &'static str,
 ) -> impl FnOnce(E) -> Unconfined {
     move |error| Unconfined::new(format!("{what}: {}", error.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::{
+        sys::memfd::{MFdFlags, memfd_create},
+        unistd::ftruncate,
+    };
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_wide_pipe_takes_a_long_part_before_anything_is_read() {
+        let (mut worker, _endpoints) = WorkerHandle::new(JobKind::Unpack).unwrap();
+        worker.widen();
+        let file = memfd_create(c"archive", MFdFlags::MFD_CLOEXEC).unwrap();
+        ftruncate(&file, i64::from(WIDE_PIPE)).unwrap();
+        let part = 0..u64::from(WIDE_PIPE.unsigned_abs());
+        let sent = worker.send(file.as_fd(), part);
+        tokio::time::timeout(std::time::Duration::from_secs(5), sent).await.unwrap().unwrap();
+    }
 }

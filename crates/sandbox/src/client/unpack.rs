@@ -105,6 +105,11 @@ impl Unpacking<'_> {
         self.worker.pass_on(piece).await
     }
 
+    /// Prepares for parts of files, which are longer than other pieces.
+    pub fn expect_parts(&self) {
+        self.worker.widen();
+    }
+
     /// Sends a part of a file as the next piece of the archive, as [`Self::write`] does.
     pub async fn send(&mut self, file: BorrowedFd<'_>, part: Range<u64>) -> io::Result<()> {
         self.worker.send(file, part).await

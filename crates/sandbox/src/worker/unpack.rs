@@ -29,8 +29,9 @@ use super::{
 };
 use crate::wire::plan::{UnpackResult, UnpackTask};
 
-/// Bytes read from the pipe at a time.
-const PIECE: usize = 64 * 1024;
+/// Bytes read from the pipe at a time. With less, a worker that reads a kept archive
+/// and the supervisor would wait for each other more often.
+const PIECE: usize = 256 * 1024;
 
 /// Mode of files if modes are not preserved: not executable.
 const FILE: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR).union(Mode::S_IRGRP).union(Mode::S_IROTH);
