@@ -46,7 +46,11 @@ impl Program {
         let directory = tempfile::tempdir().unwrap();
         fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
         let program = Self(directory);
-        fs::copy(env!("CARGO_BIN_EXE_cmp-supervisor"), program.path()).unwrap();
+        // This process must not have it open for writing: a child that another thread is
+        // just starting would inherit that, and nobody could execute the copy meanwhile.
+        let binary = env!("CARGO_BIN_EXE_cmp-supervisor");
+        let copied = Command::new("cp").arg(binary).arg(program.path()).status().unwrap();
+        assert!(copied.success(), "a copy of {binary}");
         program
     }
 
