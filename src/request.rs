@@ -38,7 +38,7 @@ mod workspace;
 use std::{path::PathBuf, sync::Arc};
 
 use bytes::Bytes;
-use cmp_sandbox::{Lease, Link, NoLease};
+use cmp_sandbox::{Bounds, Lease, Link, NoLease, Unpacked};
 use thiserror::Error;
 use tokio::sync::watch;
 use tracing::warn;
@@ -48,6 +48,7 @@ use self::{
     announcement::InvalidAnnouncements,
     discovery::{MatchKey, Pattern},
     encrypted::Suspects,
+    kept::{Repository, Turn},
 };
 pub(crate) use self::{checksum::hex, hint::ASK_PASS_SOCKET};
 pub use self::{
@@ -109,6 +110,14 @@ pub struct Pipeline {
     pub defaults: Arc<CommandDefaults>,
 }
 
+/// A request that has its place, and where it gets its repository.
+#[derive(Debug)]
+struct Admitted {
+    permit: Permit,
+    lease: Lease,
+    repository: Repository,
+}
+
 /// The error of each step of a request.
 #[derive(Debug, Error)]
 pub enum RequestError {
@@ -168,8 +177,8 @@ impl Pipeline {
     ) -> Result<Manifests, RequestError> {
         let plugin = Arc::clone(&context.plugin);
         let _own = self.admit_own(&incoming, context).await?;
-        let (_permit, lease) = self.admit(Class::Generate, &incoming, context).await?;
-        let received = self.receive(incoming, lease, context).await?;
+        let admitted = self.admit(Class::Generate, &incoming, context).await?;
+        let (_permit, received) = self.receive(incoming, admitted, context).await?;
         let mut workspace = received.settle(&self.defaults)?.with_git_credentials(context);
         if let Some(init) = &plugin.init {
             workspace.run(init, (Phase::Init, self.converter.room()), context).await?;
@@ -197,8 +206,8 @@ impl Pipeline {
     ) -> Result<MatchAnswer, RequestError> {
         let plugin = Arc::clone(&context.plugin);
         if let Some(Discovery::Command(command)) = &plugin.discovery {
-            let (_permit, lease) = self.admit(Class::Discover, &incoming, context).await?;
-            let received = self.receive(incoming, lease, context).await?;
+            let admitted = self.admit(Class::Discover, &incoming, context).await?;
+            let (_permit, received) = self.receive(incoming, admitted, context).await?;
             let mut workspace = received.settle_rooted(&self.defaults);
             let output =
                 workspace.run(command, (Phase::Discover, self.converter.room()), context).await?;
@@ -243,8 +252,8 @@ impl Pipeline {
     ) -> Result<Bytes, RequestError> {
         let plugin = Arc::clone(&context.plugin);
         let _own = self.admit_own(&incoming, context).await?;
-        let (_permit, lease) = self.admit(Class::Generate, &incoming, context).await?;
-        let received = self.receive(incoming, lease, context).await?;
+        let admitted = self.admit(Class::Generate, &incoming, context).await?;
+        let (_permit, received) = self.receive(incoming, admitted, context).await?;
         let mut workspace = received.settle(&self.defaults)?;
         let printed = match &plugin.dynamic {
             Some(command) => Some(
@@ -260,17 +269,48 @@ impl Pipeline {
     async fn receive<C: ChunkStream>(
         &self,
         incoming: Incoming<'_, C>,
-        lease: Lease,
+        Admitted { permit, lease, repository }: Admitted,
         context: &mut RequestContext,
-    ) -> Result<Received, RequestError> {
+    ) -> Result<(Permit, Received), RequestError> {
         let settings = (self.limits, &*self.defaults, (&self.volume, &self.kept));
-        match incoming.receive(lease, settings, context).await {
+        let received = match incoming.receive((lease, &repository), settings, context).await {
             Err(ReceiveError::Unconfined(error)) if error.is_full() => {
-                Err(self.volume.full(&error.to_string()).await.into())
+                return Err(self.volume.full(&error.to_string()).await.into());
             }
-            Err(ReceiveError::Full(full)) => Err(full.into()),
-            received => Ok(received?),
+            Err(ReceiveError::Full(full)) => return Err(full.into()),
+            received => received?,
+        };
+        match (repository, context.progress.unpacked.clone()) {
+            (Repository::New(turn), Some(unpacked)) => {
+                let received = self.share(received, (turn, unpacked), (&permit, context)).await?;
+                Ok((permit, received))
+            }
+            _ => Ok((permit, received)),
         }
+    }
+
+    /// Lets later requests read the repository too. Commands of this one get a lease
+    /// of their own, so that they cannot change it.
+    async fn share(
+        &self,
+        received: Received,
+        (turn, unpacked): (Turn, Unpacked),
+        (permit, context): (&Permit, &mut RequestContext),
+    ) -> Result<Received, RequestError> {
+        let (lease, received) = received.replace_lease();
+        let mut bounds = lease.bounds().clone();
+        let shared = lease.share().await.map_err(ReceiveError::from)?;
+        let repository = turn.keep(shared, unpacked);
+        bounds.repository = Some(repository.files());
+        let lease = self.lease(bounds, &context.deadline).await?;
+        permit.bind(lease.id());
+        context.progress.uid = Some(lease.uid());
+        Ok(received(lease).reading(repository))
+    }
+
+    async fn lease(&self, bounds: Bounds, deadline: &Deadline) -> Result<Lease, RequestError> {
+        let lease = deadline.limit(self.link.lease(bounds)).await;
+        Ok(lease.map_err(RequestError::late("a free UID"))??)
     }
 
     /// Waits for one of the plugin's own places. Discovery does not take one,
@@ -291,9 +331,10 @@ impl Pipeline {
         class: Class,
         incoming: &Incoming<'_, C>,
         context: &mut RequestContext,
-    ) -> Result<(Permit, Lease), RequestError> {
+    ) -> Result<Admitted, RequestError> {
         context.progress.enter(Phase::Queue);
         let wait = context.deadline.before_reading(incoming.unread(self.limits));
+        self.kept.give_space(&self.volume).await;
         self.volume.wait("the request did not start", wait.instant()).await?;
         let permit = self.permit(class, incoming, context).await?;
         let mut general = self.budget.borrow().each.bounds(&self.defaults.bounds);
@@ -301,13 +342,14 @@ impl Pipeline {
             general.read.push(self.defaults.helper.program.clone());
         }
         general.read = self.present(general.read).await;
-        let bounds = command::bounds((&general, &self.defaults.inherited), &context.plugin);
+        let mut bounds = command::bounds((&general, &self.defaults.inherited), &context.plugin);
+        let repository = self.kept.repository(&incoming.header, &context.plugin);
+        bounds.repository = repository.files();
         let wait = context.deadline.before_reading(incoming.unread(self.limits));
-        let lease = wait.limit(self.link.lease(bounds)).await;
-        let lease = lease.map_err(RequestError::late("a free UID"))??;
+        let lease = self.lease(bounds, &wait).await?;
         permit.bind(lease.id());
         context.progress.uid = Some(lease.uid());
-        Ok((permit, lease))
+        Ok(Admitted { permit, lease, repository })
     }
 
     /// The paths of `--read` that exist. One that does not reveals nothing; one that

@@ -337,8 +337,8 @@ fn pipeline(
     let converter = Converter::new(budget.clone(), config.max_message());
     let (admission, names) = (Admission::new(budget.clone()), Names::new());
     Pipeline {
+        kept: KeptArchives::new(budget.clone(), admission.clone(), (&names, link.has_users())),
         link,
-        kept: KeptArchives::new(budget.clone(), admission.clone(), &names),
         admission,
         budget: budget.clone(),
         own: Lanes::new(now.queue.amount),

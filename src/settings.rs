@@ -17,7 +17,7 @@ pub use self::{
 };
 
 /// All settings of `serve` and of plugin.yaml, in the order of the help.
-pub static ALL: [&Setting; 48] = [
+pub static ALL: [&Setting; 49] = [
     &PLUGINS_DIR,
     &SOCKET_DIR,
     &WORK_DIR,
@@ -37,6 +37,7 @@ pub static ALL: [&Setting; 48] = [
     &READ,
     &CACHES,
     &INCLUDE,
+    &READ_ONLY,
     &MAX_ARCHIVE,
     &MAX_REPOSITORY,
     &MAX_REPOSITORY_FILES,

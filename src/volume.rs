@@ -142,6 +142,13 @@ impl WorkVolume {
         space
     }
 
+    /// True if requests have to wait for its space, or soon will.
+    pub(crate) async fn is_scarce(&self) -> bool {
+        let Some(space) = self.recent().await else { return false };
+        let is_last = |memory| space.bytes == memory && space.free_bytes < memory / LAST_PART;
+        space.low().is_some() || self.memory().is_some_and(is_last)
+    }
+
     /// Does work with files of the volume, which may not answer.
     pub(crate) async fn ask<T: Send + 'static>(
         &self,

@@ -30,6 +30,8 @@ pub struct PluginDefinition {
     /// Patterns of the files to unpack, as in [`cmp_archive::PathPattern`]; none for
     /// all.
     pub include: Vec<String>,
+    /// Commands change nothing in the repository, so that requests may share it.
+    pub read_only: bool,
     /// Limits of each request.
     pub limits: Limits,
 }

@@ -58,6 +58,8 @@ pub(super) fn bounds(
         files: or(limits.files, general.files),
         cpu_seconds: or(limits.cpu, general.cpu_seconds),
         stop_grace: general.stop_grace,
+        is_read_only: plugin.read_only,
+        repository: None,
     }
 }
 

@@ -7,7 +7,7 @@ use cmp_sandbox::Unpacking;
 use super::{
     checksum::PieceSink,
     deadline::Deadline,
-    kept::{KeptArchive, Maker},
+    kept::{KeptArchive, KeptArchives, Maker},
 };
 use crate::volume::{FullVolume, LastSpace, WorkVolume};
 
@@ -22,6 +22,8 @@ const DECOMPRESSED_STRIDE: u64 = 1 << 20;
 pub(super) struct VolumeSink<'r> {
     unpacking: Unpacking<'r>,
     volume: &'r WorkVolume,
+    /// Has files that nobody uses at the moment.
+    kept: &'r KeptArchives,
     deadline: Deadline,
     /// Bytes since the last look.
     unseen: usize,
@@ -32,10 +34,10 @@ pub(super) struct VolumeSink<'r> {
 impl<'r> VolumeSink<'r> {
     pub(super) fn new(
         unpacking: Unpacking<'r>,
-        volume: &'r WorkVolume,
+        (volume, kept): (&'r WorkVolume, &'r KeptArchives),
         deadline: Deadline,
     ) -> Self {
-        Self { unpacking, volume, deadline, unseen: 0, full: None, turn: None }
+        Self { unpacking, volume, kept, deadline, unseen: 0, full: None, turn: None }
     }
 
     /// The worker, unless the volume was full, and the turn that the request has.
@@ -63,6 +65,7 @@ impl<'r> VolumeSink<'r> {
 
     async fn look(&mut self) {
         self.unseen = 0;
+        self.kept.give_space(self.volume).await;
         self.full = self.volume.go_on(&mut self.turn, self.deadline.instant()).await.err();
     }
 }

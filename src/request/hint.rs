@@ -49,6 +49,13 @@ const ALLOCATION_FAILED: [&str; 7] = [
 const NOT_FOUND: [&str; 5] =
     ["no such file", "not found", "does not exist", "enoent", "cannot find"];
 
+/// Messages of programs that could not change a file (EACCES, EPERM).
+const REFUSED: [&str; 4] = ["permission denied", "operation not permitted", "eacces", "eperm"];
+
+/// The remedy for a change of a repository that is read-only.
+const READ_ONLY: &str = "it cannot change the repository, because its definition has \
+                         spec.workspace.readOnly: let it write to $TMPDIR, or remove readOnly";
+
 /// The remedy of a plugin for a container that reached its memory limit.
 const BELOW: &str = "set spec.limits.memory below it";
 
@@ -178,7 +185,9 @@ impl Evidence<'_> {
         if says(&["no space left on device"]) {
             return Some("the volume of --work-dir has no bytes or no inodes left".to_owned());
         }
-        self.refusal().or_else(|| left_out(&text, self.unpacked))
+        let refusal = self.refusal().or_else(|| left_out(&text, self.unpacked));
+        let is_write = self.bounds.is_read_only && says(&REFUSED);
+        refusal.or_else(|| is_write.then(|| READ_ONLY.to_owned()))
     }
 
     /// A sentence about a path or port that the sandbox refused.

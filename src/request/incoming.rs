@@ -14,7 +14,7 @@ use super::{
     excess::{self, Excess},
     files::{KeepingSink, VolumeSink},
     index::{NameIndexer, Names, NotIndexed},
-    kept::{KeptArchives, Unseen, Way},
+    kept::{KeptArchives, Repository, Unseen, Way},
     progress::{Phase, RequestContext},
     workspace::{CommandDefaults, Received},
 };
@@ -151,10 +151,11 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
         self.header.size.min(limits.archive)
     }
 
-    /// Unpacks the archive while it arrives, then verifies its checksum.
-    pub async fn receive(
+    /// Unpacks the archive while it arrives, then verifies its checksum. An archive
+    /// whose files are there already is only verified.
+    pub(super) async fn receive(
         mut self,
-        mut lease: Lease,
+        (mut lease, repository): (Lease, &Repository),
         (limits, defaults, (volume, kept)): (
             ArchiveLimits,
             &CommandDefaults,
@@ -163,18 +164,24 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
         context: &mut RequestContext,
     ) -> Result<Received, ReceiveError> {
         context.progress.enter(Phase::Receive);
+        if let Repository::Shared(files) = repository {
+            self.pass_on(Discard, limits, context).await?;
+            context.progress.unpacked = Some(files.unpacked().clone());
+            return Ok(Received::new(lease, self.header, None).reading(Arc::clone(files)));
+        }
         let killed = defaults.oom.read();
-        let way = kept.way(&self.header, limits.unpacked, context.deadline);
+        let way = kept.way((&self.header, repository), limits.unpacked, context.deadline);
         let unpack = Unpack {
             limits: limits.unpacked,
             preserve_file_mode: context.plugin.preserve_file_mode,
             include: context.plugin.include.clone(),
             application: self.header.directory.clone(),
             is_decompressed: matches!(way, Way::Kept(_)),
+            is_shared: matches!(repository, Repository::New(_)),
         };
         let unpacking = lease.unpack(unpack);
         let unpacking = context.deadline.limit(unpacking).await??;
-        let files = VolumeSink::new(unpacking, volume, context.deadline);
+        let files = VolumeSink::new(unpacking, (volume, kept), context.deadline);
         let (files, unseen) = self.fill(files, (way, kept), (limits, context)).await?;
         let (unpacking, turn) = files.finish()?;
         let unpacked = context.deadline.limit(unpacking.finish()).await?;

@@ -8,6 +8,7 @@
 
 mod listing;
 mod maker;
+mod repository;
 
 use std::{
     fs::File,
@@ -31,7 +32,11 @@ use tokio::{
 };
 
 use self::listing::Listing;
-pub(super) use self::maker::Maker;
+use self::repository::RepositoryKey;
+pub(super) use self::{
+    maker::Maker,
+    repository::{KeptRepository, Repository, Turn},
+};
 use super::{
     admission::Admission,
     deadline::{Deadline, DeadlinePassed},
@@ -72,12 +77,17 @@ struct Shelf {
     admission: Admission,
     threads: Threads,
     makers: Arc<Semaphore>,
+    /// Repositories that are unpacked for several requests, at a time.
+    unpacking: Arc<Semaphore>,
+    /// Requests have separate UIDs, so that one can have files that no other may change.
+    has_users: bool,
 }
 
 #[derive(Debug)]
 struct Table {
     seen: LruCache<Checksum, Seen>,
     kept: LruCache<Checksum, (Arc<KeptArchive>, Instant)>,
+    repositories: LruCache<RepositoryKey, (Arc<KeptRepository>, Instant)>,
 }
 
 /// A checksum that a request stated.
@@ -135,22 +145,33 @@ struct Room {
 impl KeptArchives {
     /// Keeps nothing yet. `names` has the threads for work with archives.
     #[must_use]
-    pub fn new(budget: watch::Receiver<Budget>, admission: Admission, names: &Names) -> Self {
-        let (seen, kept) = (LruCache::new(MAX_SEEN), LruCache::unbounded());
+    pub fn new(
+        budget: watch::Receiver<Budget>,
+        admission: Admission,
+        (names, has_users): (&Names, bool),
+    ) -> Self {
+        let table = Table {
+            seen: LruCache::new(MAX_SEEN),
+            kept: LruCache::unbounded(),
+            repositories: LruCache::unbounded(),
+        };
         Self(Arc::new(Shelf {
-            table: Mutex::new(Table { seen, kept }),
+            table: Mutex::new(table),
             used: AtomicU64::new(0),
             budget,
             admission,
             threads: names.threads.clone(),
             makers: Arc::new(Semaphore::new(MAKERS)),
+            unpacking: Arc::new(Semaphore::new(MAKERS)),
+            has_users,
         }))
     }
 
-    /// The way for a request that has not sent its archive yet.
+    /// The way for a request that has not sent its archive yet. An archive whose files
+    /// will be shared is not worth keeping.
     pub(super) fn way(
         &self,
-        header: &RequestHeader,
+        (header, repository): (&RequestHeader, &Repository),
         limits: UnpackLimits,
         deadline: Deadline,
     ) -> Way {
@@ -169,7 +190,7 @@ impl KeptArchives {
         let is_unfit = known.is_some_and(|seen| seen.is_unfit);
         table.seen.put(checksum, Seen { at: now, is_unfit });
         drop(table);
-        if known.is_none() || is_unfit {
+        if known.is_none() || is_unfit || matches!(repository, Repository::New(_)) {
             return Way::Worker;
         }
         let Ok(turn) = Arc::clone(&self.0.makers).try_acquire_owned() else { return Way::Worker };
@@ -185,6 +206,9 @@ impl KeptArchives {
         let mut table = self.table();
         while table.kept.peek_lru().is_some_and(|(_, (_, used))| is_idle(*used)) {
             table.kept.pop_lru();
+        }
+        while table.repositories.peek_lru().is_some_and(|(_, (_, used))| is_idle(*used)) {
+            table.repositories.pop_lru();
         }
         drop(table);
         self.take(0);
@@ -219,8 +243,14 @@ impl KeptArchives {
         let mut table = self.table();
         while self.0.used.load(Ordering::Relaxed).saturating_add(bytes) > share {
             let idle = table.kept.iter().rev().find(|(_, (kept, _))| Arc::strong_count(kept) == 1);
-            let Some(checksum) = idle.map(|(checksum, _)| *checksum) else { return false };
-            table.kept.pop(&checksum);
+            if let Some(checksum) = idle.map(|(checksum, _)| *checksum) {
+                table.kept.pop(&checksum);
+                continue;
+            }
+            let idle = table.repositories.iter().rev();
+            let mut idle = idle.filter(|(_, (kept, _))| Arc::strong_count(kept) == 1);
+            let Some(key) = idle.next().map(|(key, _)| *key) else { return false };
+            table.repositories.pop(&key);
         }
         self.0.used.fetch_add(bytes, Ordering::Relaxed);
         true

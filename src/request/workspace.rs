@@ -23,6 +23,7 @@ use super::{
     git_credentials::{Asker, CredentialHelper, GitCredentials},
     hint::{Evidence, Hint, Reach},
     incoming::RequestHeader,
+    kept::KeptRepository,
     memory::NoMemory,
     observed::Observation,
     path::{AppPath, IllegalAppPath},
@@ -45,6 +46,8 @@ pub struct Received {
     lease: Lease,
     header: RequestHeader,
     turn: Option<LastSpace>,
+    /// The repository that it reads, if it has none of its own.
+    repository: Option<Arc<KeptRepository>>,
 }
 
 /// An unpacked repository, the application in it, and the UID for its commands.
@@ -58,6 +61,8 @@ pub struct Workspace {
     credentials: Option<Arc<GitCredentials>>,
     /// Kept as long as the files.
     _turn: Option<LastSpace>,
+    /// In use as long as the commands may read it.
+    _repository: Option<Arc<KeptRepository>>,
 }
 
 /// The supervisor's settings for all commands.
@@ -88,7 +93,18 @@ pub struct CommandDefaults {
 
 impl Received {
     pub(super) fn new(lease: Lease, header: RequestHeader, turn: Option<LastSpace>) -> Self {
-        Self { lease, header, turn }
+        Self { lease, header, turn, repository: None }
+    }
+
+    /// The same, if it reads the files of another lease.
+    pub(super) fn reading(self, repository: Arc<KeptRepository>) -> Self {
+        Self { repository: Some(repository), ..self }
+    }
+
+    /// Its lease, and the rest of it with another one.
+    pub(super) fn replace_lease(self) -> (Lease, impl FnOnce(Lease) -> Self) {
+        let Self { lease, header, turn, repository } = self;
+        (lease, move |lease| Self { lease, header, turn, repository })
     }
 
     /// Finds the application for generate and parameters.
@@ -111,9 +127,16 @@ impl Received {
         let relative = application.as_path().as_os_str().as_encoded_bytes();
         environment.push([b"ARGOCD_APP_TARBALL_REL_PATH=", relative].concat().into());
         let defaults = Arc::clone(defaults);
-        let Self { lease, turn, .. } = self;
-        let credentials = None;
-        Workspace { lease, application, environment, defaults, credentials, _turn: turn }
+        let Self { lease, turn, repository, .. } = self;
+        Workspace {
+            lease,
+            application,
+            environment,
+            defaults,
+            credentials: None,
+            _turn: turn,
+            _repository: repository,
+        }
     }
 }
 

@@ -117,6 +117,11 @@ pub static INCLUDE: Setting = setting(Heading::Repository, Paths)
     .derived("all")
     .about("Files of the repository that the plugin needs; all if absent. Relative to the application, or to the repository if they begin with /; a directory includes everything below, and *, ** and ? are special");
 
+pub static READ_ONLY: Setting = setting(Heading::Repository, Switch)
+    .key("workspace", "readOnly")
+    .default("false")
+    .about("Commands cannot change the repository. Requests that send the same archive then share its files, if commands have separate UIDs and include is absent");
+
 pub static LOG_FORMAT: Setting = setting(Heading::Logs, Word)
     .flag("log-format", "CMP_SUPERVISOR_LOG_FORMAT")
     .derived("text on a terminal, json elsewhere")

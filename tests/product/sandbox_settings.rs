@@ -20,6 +20,7 @@ mod observe;
 mod oom;
 mod pod;
 mod progress;
+mod read_only;
 mod reading;
 mod refused;
 mod signals;

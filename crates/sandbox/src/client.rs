@@ -16,6 +16,7 @@ mod output_pipe;
 mod redact;
 mod room;
 mod run;
+mod shared;
 mod start;
 mod stderr;
 mod trial;
@@ -33,6 +34,7 @@ pub use self::{
     redact::Redactor,
     room::{FIRST_OUTPUT, Room},
     run::{Command, NotRun, Output, Termination, Usage},
+    shared::SharedRepository,
     start::{Abilities, NotStarted, SPAWNER, Setup, Shortfall, Spawner, SpawnerProcess},
     stderr::OUTPUT_TARGET,
     trial::NotProven,

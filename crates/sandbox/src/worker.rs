@@ -89,8 +89,19 @@ pub(super) struct Tenant {
     pub(super) workspace: PathBuf,
     /// Caches that it shares with other requests of the plugin.
     pub(super) shared: Option<SharedCaches>,
+    /// The repository of another lease that it reads.
+    pub(super) repository: Option<SharedTree>,
     /// Limits of the request as a whole.
     pub(super) limits: RequestLimits,
+}
+
+/// A repository that several leases read, and none under which a command runs owns.
+#[derive(Clone, Debug)]
+pub(super) struct SharedTree {
+    /// Absolute path.
+    pub(super) path: PathBuf,
+    /// The group that may read it.
+    pub(super) group: Gid,
 }
 
 /// Names of the directories in a workspace.
@@ -202,11 +213,12 @@ impl<'j> Job<'j> {
             ptrace::traceme().map_err(step("let its parent observe it"))?;
         }
         let confined = Confined::enter(context, workspace, access, &self.channels)?;
-        if let (Some(Task::Unpack(task)), Some(archive)) =
-            (&plan.task, self.channels.archive.take())
-        {
+        let archive = self.channels.archive.take();
+        if self.kind == JobKind::Unpack {
             let filled = context.skeleton.fill(Path::new(HOME), &self.read_paths);
             filled.map_err(step("fill HOME with the files of the image"))?;
+        }
+        if let (Some(Task::Unpack(task)), Some(archive)) = (&plan.task, archive) {
             let unpacked = unpack::unpack(confined.workspace(), task, archive)?;
             self.answer(Answer::Unpacked(unpacked));
             plan = self.next_plan()?;
@@ -230,10 +242,12 @@ impl<'j> Job<'j> {
         }
     }
 
-    /// Supplementary groups of the worker: that of its caches, and those of the Pod.
+    /// Supplementary groups of the worker: those of its caches and of a shared
+    /// repository, and those of the Pod.
     fn further_groups(&self) -> BTreeSet<u32> {
-        let caches = self.tenant.group().map(Gid::as_raw);
-        self.groups.iter().copied().chain(caches).collect()
+        let repository = self.tenant.repository.as_ref().map(|shared| shared.group);
+        let own = self.tenant.group().into_iter().chain(repository).map(Gid::as_raw);
+        self.groups.iter().copied().chain(own).collect()
     }
 
     fn next_plan(&mut self) -> Result<Plan, JobError> {

@@ -223,7 +223,8 @@ static CACHE: Struct = ours(
     ],
 );
 
-static WORKSPACE: Struct = ours("Workspace", &[ours_of(&settings::INCLUDE)]);
+static WORKSPACE: Struct =
+    ours("Workspace", &[ours_of(&settings::INCLUDE), ours_of(&settings::READ_ONLY)]);
 
 static LIMITS: Struct = ours(
     "Limits",

@@ -106,6 +106,7 @@ impl PluginManifest {
         let name = faults.collect(PluginName::new(&metadata.name, &spec.version));
         let discovery = faults.collect(spec.discover.first());
         let sandbox = spec.sandbox.define(&mut faults.0);
+        let read_only = spec.workspace.read_only;
         let include = spec.workspace.define(&mut faults.0);
         let limits = spec.limits.define(&mut faults.0);
         let (Some(generate), Some(name), Some(discovery)) = (generate, name, discovery) else {
@@ -125,6 +126,7 @@ impl PluginManifest {
             provide_git_credentials: spec.provide_git_creds,
             sandbox,
             include,
+            read_only,
             limits,
         })
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use cmp_sandbox::{Attempt, Bounds, Refusal};
 use serde::{Deserialize, Serialize};
 
-use super::{denial::Denial, reach::Reach};
+use super::{READ_ONLY, denial::Denial, reach::Reach};
 
 /// The key of a definition that opens something.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -67,6 +67,9 @@ impl Reach {
                 "files of the repository are not executable: set spec.preserveFileMode, or name \
                  the interpreter",
             )),
+            Attempt::Write(path) if bounds.is_read_only && self.is_own(path) => {
+                Some(Advice::only(READ_ONLY))
+            }
             Attempt::Read(path) | Attempt::Write(path) if self.is_own(path) => {
                 Some(Advice::only(format!("the sandbox closes `{path}`, and no key opens it")))
             }

@@ -19,7 +19,7 @@ const MIB: u64 = 1 << 20;
 fn shelf(bytes: u64) -> KeptArchives {
     let archives = Share::new(bytes, "a test");
     let budget = watch::channel(Budget { archives, ..Budget::default() }).1;
-    KeptArchives::new(budget.clone(), Admission::new(budget), &Names::new())
+    KeptArchives::new(budget.clone(), Admission::new(budget), (&Names::new(), true))
 }
 
 /// A packed repository of files with these names and lengths.
@@ -50,7 +50,7 @@ fn header(packed: &[u8]) -> RequestHeader {
 }
 
 fn way(shelf: &KeptArchives, packed: &[u8]) -> Way {
-    shelf.way(&header(packed), LIMITS, Deadline::none())
+    shelf.way((&header(packed), &Repository::Own), LIMITS, Deadline::none())
 }
 
 fn maker(shelf: &KeptArchives, packed: &[u8]) -> Box<Maker> {
@@ -121,7 +121,10 @@ async fn small_archives_and_second_makers_are_left_to_workers() {
     let [one, other] = [b'a', b'b'].map(|letter| pack(&repository(letter, 1)));
     let small = RequestHeader { size: LEAST - 1, ..header(&one) };
     for _ in 0..3 {
-        assert!(matches!(shelf.way(&small, LIMITS, Deadline::none()), Way::Worker));
+        assert!(matches!(
+            shelf.way((&small, &Repository::Own), LIMITS, Deadline::none()),
+            Way::Worker
+        ));
     }
     for packed in [&one, &other] {
         assert!(matches!(way(&shelf, packed), Way::Worker));

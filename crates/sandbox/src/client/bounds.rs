@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use super::shared::SharedRepository;
 use crate::wire::{
     message::{Grants, RequestLimits},
     plan::{CacheTask, Plan, Task},
@@ -42,6 +43,10 @@ pub struct Bounds {
     /// Time between SIGTERM and SIGKILL for a command that must end; `None`
     /// for 5 s.
     pub stop_grace: Option<Duration>,
+    /// The command may not change its repository.
+    pub is_read_only: bool,
+    /// The repository of another lease, to read instead of an own one.
+    pub repository: Option<SharedRepository>,
 }
 
 /// Directories that all requests with the same `owner` share.
@@ -124,6 +129,7 @@ impl Bounds {
             owner: self.caches.owner.clone(),
             caches: self.caches.list.iter().map(|cache| cache.name.clone()).collect(),
             limits: self.limits(),
+            repository: self.repository.as_ref().map(SharedRepository::lease),
         }
     }
 }

@@ -224,6 +224,13 @@ impl WorkerHandle {
         self.last.take()
     }
 
+    /// Tells a worker that waits for a plan that none will come, and waits for its end.
+    pub(super) async fn dismiss(self) -> Result<(), Unconfined> {
+        let Self { socket, ended, .. } = self;
+        drop(socket);
+        ended.await.map(drop).map_err(cannot("continue"))
+    }
+
     /// Returns the reason why a worker ended without an order.
     pub(super) async fn unexpected_end(&mut self) -> Unconfined {
         match (&mut self.ended).await {

@@ -157,7 +157,8 @@ impl Drop for Lease {
         let grace_ms = u32::try_from(self.grace.as_millis()).unwrap_or(u32::MAX);
         if let Some(last) = self.last.take() {
             let (lease, is_cut_off) = (self.id, self.is_cut_off);
-            last.send(Outgoing::Release { lease, grace_ms, is_cut_off });
+            let repository = self.bounds.repository.take();
+            last.send(Outgoing::Release { lease, grace_ms, is_cut_off, repository });
         }
     }
 }

@@ -24,6 +24,7 @@ use super::{
     heartbeat,
     lease::{Lease, NoLease},
     limit_watch::LimitWatch,
+    shared::SharedRepository,
     start::Spawner,
 };
 use crate::wire::{
@@ -53,17 +54,37 @@ pub struct Link {
     places: Arc<Semaphore>,
     consumption: watch::Receiver<Consumption>,
     health: watch::Receiver<Health>,
+    has_users: bool,
 }
 
 /// An order to be sent, with the receivers of its result.
 #[derive(Debug)]
 pub(super) enum Outgoing {
-    Lease { request: LeaseRequest, kind: JobKind, grants: Grants, endpoints: Endpoints },
-    Start { lease: u64, grants: Grants, endpoints: Endpoints },
-    Watch { lease: u64 },
+    Lease {
+        request: LeaseRequest,
+        kind: JobKind,
+        grants: Grants,
+        endpoints: Endpoints,
+    },
+    Start {
+        lease: u64,
+        grants: Grants,
+        endpoints: Endpoints,
+    },
+    Watch {
+        lease: u64,
+    },
     LimitTotal(TotalLimits),
-    Stop { lease: u64 },
-    Release { lease: u64, grace_ms: u32, is_cut_off: bool },
+    Stop {
+        lease: u64,
+    },
+    Release {
+        lease: u64,
+        grace_ms: u32,
+        is_cut_off: bool,
+        /// Its processes may read it until they are gone.
+        repository: Option<SharedRepository>,
+    },
 }
 
 /// A request that waits for a lease, with its permit.
@@ -81,6 +102,8 @@ struct Pending {
     jobs: HashMap<u64, oneshot::Sender<WorkerEnded>>,
     /// Receivers of exceeded limits, by lease.
     limits: HashMap<u64, oneshot::Sender<LimitExceeded>>,
+    /// Repositories that leases read which are being released.
+    repositories: HashMap<u64, SharedRepository>,
 }
 
 impl Link {
@@ -92,7 +115,8 @@ impl Link {
         let (consumption, watched) = watch::channel(Consumption::default());
         let places = Arc::new(Semaphore::new(leases));
         let (health, seen) = watch::channel(Health::default());
-        let link = Self { orders, places, consumption: watched, health: seen };
+        let has_users = spawner.abilities.tier.has_users();
+        let link = Self { orders, places, consumption: watched, health: seen, has_users };
         rustix::io::ioctl_fionbio(&spawner.control, true)?;
         // tokio has no type for SEQPACKET sockets; its datagram type works for
         // them.
@@ -120,6 +144,12 @@ impl Link {
     #[must_use]
     pub fn free_leases(&self) -> usize {
         self.places.available_permits()
+    }
+
+    /// True if no two leases have the same UID at a time.
+    #[must_use]
+    pub fn has_users(&self) -> bool {
+        self.has_users
     }
 
     /// Condition of the spawner and of its leases.
@@ -214,7 +244,8 @@ impl Driver {
             Outgoing::LimitTotal(limits) => (Order::limit_total(limits), Vec::new()),
             Outgoing::Watch { lease } => (Order::watch(lease), Vec::new()),
             Outgoing::Stop { lease } => (Order::stop(lease), Vec::new()),
-            Outgoing::Release { lease, grace_ms, is_cut_off } => {
+            Outgoing::Release { lease, grace_ms, is_cut_off, repository } => {
+                waiting.repositories.extend(repository.map(|repository| (lease, repository)));
                 (Order::release(lease, grace_ms, is_cut_off), Vec::new())
             }
         }
@@ -284,7 +315,10 @@ impl Driver {
     fn released(&self, released: Released) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.limits.remove(&released.lease);
+        let repository = waiting.repositories.remove(&released.lease);
         drop(waiting);
+        // Perhaps its last user, so that its own lease ends.
+        drop(repository);
         self.consumption.send_if_modified(|all| all.remove(released.lease));
         if self.health.send_if_modified(|health| health.heal(released.lease)) {
             info!(lease = released.lease, "the rest of a request is gone; its UID is leased again");

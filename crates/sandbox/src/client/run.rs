@@ -169,7 +169,8 @@ impl Lease {
         let room = Granted::new(Arc::clone(&command.room));
         let opened = command.ask_pass.as_ref().map(|place| place.opened.clone());
         self.begin();
-        let task = Task::Run(command.into());
+        let is_read_only = self.bounds().is_read_only;
+        let task = Task::Run(RunTask { is_read_only, ..command.into() });
         let mut worker = match self.take_worker() {
             Some(worker) => worker,
             None => WorkerHandle::start(self).await?,
@@ -297,6 +298,7 @@ impl From<Command> for RunTask {
             directory: Bytes::copy_from_slice(command.directory.as_os_str().as_bytes()),
             preserve_file_mode: command.preserve_file_mode,
             ask_pass: command.ask_pass.map(|place| place.variable).unwrap_or_default(),
+            is_read_only: false,
         }
     }
 }

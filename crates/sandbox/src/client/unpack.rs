@@ -27,6 +27,8 @@ pub struct Unpack {
     pub application: Bytes,
     /// The caller has decompressed the archive. Never so because an archive says it.
     pub is_decompressed: bool,
+    /// Other leases may read the files, once the lease is [shared](Lease::share).
+    pub is_shared: bool,
 }
 
 impl Unpack {
@@ -34,8 +36,14 @@ impl Unpack {
     #[must_use]
     pub fn all(limits: UnpackLimits) -> Self {
         let (include, application) = (Vec::new(), Bytes::new());
-        let (preserve_file_mode, is_decompressed) = (false, false);
-        Self { limits, preserve_file_mode, include, application, is_decompressed }
+        Self {
+            limits,
+            preserve_file_mode: false,
+            include,
+            application,
+            is_decompressed: false,
+            is_shared: false,
+        }
     }
 }
 
@@ -79,21 +87,26 @@ impl Lease {
     /// Starts to unpack an archive into the lease's repository. Only possible
     /// once, and before any command.
     pub async fn unpack(&mut self, unpack: Unpack) -> Result<Unpacking<'_>, Unconfined> {
-        let Unpack { limits, preserve_file_mode, include, application, is_decompressed } = unpack;
-        let UnpackLimits { bytes: max_bytes, files: max_entries } = limits;
-        let task = UnpackTask {
-            preserve_file_mode,
-            max_bytes,
-            max_entries,
-            include,
-            application,
-            is_decompressed,
-        };
+        let task = UnpackTask::from(unpack);
         let worker = self.take_worker();
         let mut worker =
             worker.ok_or_else(|| cannot("unpack an archive")("one is there already"))?;
         worker.tell(&self.bounds().plan(Task::Unpack(task))).await;
         Ok(Unpacking { lease: self, worker })
+    }
+}
+
+impl From<Unpack> for UnpackTask {
+    fn from(unpack: Unpack) -> Self {
+        Self {
+            preserve_file_mode: unpack.preserve_file_mode,
+            max_bytes: unpack.limits.bytes,
+            max_entries: unpack.limits.files,
+            include: unpack.include,
+            application: unpack.application,
+            is_decompressed: unpack.is_decompressed,
+            is_shared: unpack.is_shared,
+        }
     }
 }
 

@@ -173,6 +173,23 @@ impl Policy {
         }
     }
 
+    /// Lets this process and its descendants change only what is below `writable`, and
+    /// devices. What [`Self::enforce`] denies stays denied.
+    pub(crate) fn restrict_changes(
+        &self,
+        writable: impl Iterator<Item = PathBuf>,
+    ) -> Result<(), NoPolicy> {
+        let ruleset = Ruleset::default().set_compatibility(CompatLevel::BestEffort);
+        let mut created = ruleset.handle_access(change())?.create()?;
+        for path in writable.chain(DEVICES.map(PathBuf::from)) {
+            // What does not exist needs no rule.
+            let Ok(place) = open(&path) else { continue };
+            created = created.add_rule(PathBeneath::new(&place, of_kind(&place, change())))?;
+        }
+        created.restrict_self()?;
+        Ok(())
+    }
+
     /// Runs in a child. Returns the version of Landlock that the kernel
     /// enforces; 0 for none.
     pub(crate) fn probe() -> i32 {
@@ -198,6 +215,11 @@ fn device() -> BitFlags<AccessFs> {
 /// All rights except creating devices and sending them ioctls.
 fn write() -> BitFlags<AccessFs> {
     AccessFs::from_all(NEWEST) & !(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev)
+}
+
+/// Rights to change files and directories.
+fn change() -> BitFlags<AccessFs> {
+    AccessFs::from_write(NEWEST) & !(AccessFs::IoctlDev | AccessFs::ResolveUnix)
 }
 
 /// The kernel rejects rights for directories in rules for files.

@@ -19,7 +19,7 @@ use std::{
 
 use nix::{
     errno::Errno,
-    unistd::{Pid, Uid, geteuid},
+    unistd::{Gid, Pid, Uid, geteuid},
 };
 
 use self::{
@@ -48,7 +48,7 @@ use crate::{
         tier::{Tier, TierName},
         usage::TotalLimits,
     },
-    worker::{Channels, Job, Tenant, WorkerContext},
+    worker::{Channels, Job, REPOSITORY, SharedTree, Tenant, WorkerContext},
 };
 
 /// This part of the slots is kept for owners that have no ending lease.
@@ -204,6 +204,10 @@ impl Leases {
         if let Err(error) = self.prepared.root.renew() {
             return self.refuse(job, &error.to_string());
         }
+        let repository = match self.shared_repository(&grants) {
+            Ok(repository) => repository,
+            Err(why) => return self.refuse(job, why),
+        };
         let shared = match self.share(&grants) {
             Ok(shared) => shared,
             Err(error) => return self.refuse(job, &format!("its caches: {error}")),
@@ -218,7 +222,7 @@ impl Leases {
         lease.shared = shared.clone().or(lease.shared.take());
         let root = &self.prepared.root;
         let workspace = root.path.join(&lease.workspace);
-        let tenant = Tenant { user, workspace, shared, limits: grants.limits };
+        let tenant = Tenant { user, workspace, shared, repository, limits: grants.limits };
         let context = WorkerContext {
             fork: self.fork,
             tier: self.prepared.tier,
@@ -261,6 +265,18 @@ impl Leases {
         }
         let Prepared { caches, uids, .. } = &mut self.prepared;
         caches.prepare(grants, uids.as_mut()).map(Some)
+    }
+
+    /// The repository of another lease that a worker reads. Its group is a leased UID,
+    /// so no other request has it.
+    fn shared_repository(&self, grants: &Grants) -> Result<Option<SharedTree>, &'static str> {
+        let Some(id) = grants.repository else { return Ok(None) };
+        let slot = self.slots.find(id).and_then(|index| self.slots.leased(index));
+        let (lease, user) = slot.ok_or("the repository that it shares is gone")?;
+        let workspace = self.prepared.root.path.join(&lease.workspace);
+        let group = user.map(|pair| Gid::from_raw(pair.tenant.as_raw()));
+        let group = group.ok_or("a repository is shared only between separate UIDs")?;
+        Ok(Some(SharedTree { path: workspace.join(REPOSITORY), group }))
     }
 
     /// Refuses a job for lack of a process, and ends the request that has them.

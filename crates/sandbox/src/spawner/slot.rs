@@ -170,6 +170,15 @@ impl Slots {
         self.all.get(index).and_then(|slot| slot.uids)
     }
 
+    /// The lease of a slot and its UIDs, unless it is being released.
+    pub(super) fn leased(&self, index: usize) -> Option<(&LeaseRecord, Option<UidPair>)> {
+        let slot = self.all.get(index)?;
+        match &slot.state {
+            SlotState::Leased(lease) => Some((lease, slot.uids)),
+            SlotState::Free { .. } | SlotState::Releasing { .. } => None,
+        }
+    }
+
     /// The lease of a slot, unless it is being released.
     pub(super) fn lease_mut(&mut self, index: usize) -> Option<&mut LeaseRecord> {
         match &mut self.all.get_mut(index)?.state {

@@ -167,6 +167,9 @@ pub(crate) struct Grants {
     /// Paths to read that may be missing.
     #[prost(string, repeated, tag = "6")]
     pub(crate) secrets: Vec<String>,
+    /// Lease that holds the repository to read, instead of one of its own.
+    #[prost(uint64, optional, tag = "7")]
+    pub(crate) repository: Option<u64>,
 }
 
 /// Limits of all processes and files of a request together; `None` for no

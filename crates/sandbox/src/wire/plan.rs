@@ -115,6 +115,9 @@ pub(crate) struct UnpackTask {
     /// The supervisor has decompressed the archive.
     #[prost(bool, tag = "6")]
     pub(crate) is_decompressed: bool,
+    /// Other leases may read the repository, and no command runs under this one.
+    #[prost(bool, tag = "7")]
+    pub(crate) is_shared: bool,
 }
 
 /// Become a command.
@@ -143,6 +146,9 @@ pub(crate) struct RunTask {
     /// Variable for the path at which to ask for git credentials; empty for none.
     #[prost(string, tag = "7")]
     pub(crate) ask_pass: String,
+    /// Deny changes of the repository.
+    #[prost(bool, tag = "8")]
+    pub(crate) is_read_only: bool,
 }
 
 /// Message from a worker to the supervisor.

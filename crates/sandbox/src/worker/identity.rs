@@ -2,7 +2,8 @@
 
 use std::{
     collections::BTreeSet,
-    io,
+    ffi::OsStr,
+    fs, io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::PathBuf,
 };
@@ -32,7 +33,7 @@ use crate::{
         fork,
         limits::{self, ProcessLimits},
         oom,
-        policy::ExtraAccess,
+        policy::{ExtraAccess, Policy},
         privilege::drop_capabilities,
     },
     wire::{message::JobKind, plan::Plan, shared::SharedCaches, tier::Tier},
@@ -79,25 +80,28 @@ pub(super) fn assume(
 
 /// A worker that can access only what its tenant may.
 #[derive(Debug)]
-pub(super) struct Confined {
+pub(super) struct Confined<'c> {
     workspace: OwnedFd,
+    policy: Option<&'c Policy>,
+    /// Directories outside the workspace that it may change.
+    writable: Vec<PathBuf>,
 }
 
-impl Confined {
+impl<'c> Confined<'c> {
     /// Restricts files, sockets and system calls as the plan says, and closes
     /// all descriptors of the spawner.
     pub(super) fn enter(
-        context: &WorkerContext<'_>,
+        context: &WorkerContext<'c>,
         workspace: OwnedFd,
         access: Access<'_>,
         channels: &Channels,
     ) -> Result<Self, JobError> {
+        let mut extra = ExtraAccess::from(access);
+        if context.tier == Tier::Namespaces {
+            extra.read.push(PROCESSES.into());
+            extra.write.extend(SCRATCH.map(PathBuf::from));
+        }
         if let Some(policy) = context.policy {
-            let mut extra = ExtraAccess::from(access);
-            if context.tier == Tier::Namespaces {
-                extra.read.push(PROCESSES.into());
-                extra.write.extend(SCRATCH.map(PathBuf::from));
-            }
             let restricted = policy.enforce(workspace.as_fd(), &extra);
             restricted.map_err(io::Error::other).map_err(step("restrict files"))?;
         }
@@ -120,7 +124,21 @@ impl Confined {
         .map_err(step("filter system calls"))?;
         // The spawner blocks signals; programs expect none to be blocked.
         SigSet::all().thread_unblock().map_err(step("unblock signals"))?;
-        Ok(Self { workspace })
+        Ok(Self { workspace, policy: context.policy, writable: extra.write })
+    }
+
+    /// Denies changes of the repository for ever. The worker that unpacks it cannot be
+    /// denied them from the start.
+    pub(super) fn keep_repository(&self, tenant: &Tenant) -> Result<(), JobError> {
+        let Some(policy) = self.policy else { return Ok(()) };
+        let names = fs::read_dir(&tenant.workspace).map_err(step("list the workspace"))?;
+        let others = names.flatten().map(|entry| entry.path());
+        let others = others.filter(|path| path.file_name() != Some(OsStr::new(REPOSITORY)));
+        // A rule for `/tmp` would also be one for a workspace below it.
+        let is_apart = |path: &&PathBuf| !tenant.workspace.starts_with(path);
+        let writable = others.chain(self.writable.iter().filter(is_apart).cloned());
+        let restricted = policy.restrict_changes(writable).map_err(io::Error::other);
+        restricted.map_err(step("make the repository read-only"))
     }
 
     pub(super) fn workspace(&self) -> BorrowedFd<'_> {
@@ -151,8 +169,10 @@ pub(super) struct Access<'r> {
 
 impl From<Access<'_>> for ExtraAccess {
     fn from(Access { tenant, read_paths, plan, .. }: Access<'_>) -> Self {
+        let repository = tenant.repository.iter().map(|shared| shared.path.clone());
+        let read_paths = read_paths.iter().map(|read_paths| read_paths.real.clone());
         Self {
-            read: read_paths.iter().map(|read_paths| read_paths.real.clone()).collect(),
+            read: read_paths.chain(repository).collect(),
             write: tenant.shared.iter().flat_map(SharedCaches::paths).collect(),
             ports: (!plan.any_port)
                 .then(|| plan.ports.iter().filter_map(|port| u16::try_from(*port).ok()).collect()),

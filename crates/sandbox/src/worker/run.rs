@@ -15,7 +15,7 @@ use bytes::Bytes;
 use cmp_go::errno_text;
 use nix::{
     errno::Errno,
-    fcntl::{OFlag, OpenHow, ResolveFlag, openat},
+    fcntl::{OFlag, OpenHow, ResolveFlag, open, openat},
     sys::stat::Mode,
     unistd::{chdir, dup2_stderr, dup2_stdin, dup2_stdout, execve, fchdir, pipe2},
 };
@@ -34,7 +34,7 @@ use crate::{
 /// Replaces this process by a command. The supervisor gets the read ends of its
 /// output pipes.
 pub(super) fn become_command(
-    confined: &Confined,
+    confined: &Confined<'_>,
     (has_sockets, tenant, caches): (bool, &Tenant, &[Bytes]),
     task: &RunTask,
     socket: &UnixStream,
@@ -53,8 +53,14 @@ pub(super) fn become_command(
     chdir("/").map_err(step("leave the workspace"))?;
     let path = lookup::look_up(program, &task.search).map_err(JobError::Command)?;
     let failed = |errno| JobError::Command(start_error(&path, errno, task));
-    let repository = openat(confined.workspace(), REPOSITORY, DIRECTORY, Mode::empty())
-        .map_err(step("open the repository"))?;
+    if task.is_read_only && tenant.repository.is_none() {
+        confined.keep_repository(tenant)?;
+    }
+    let repository = match &tenant.repository {
+        Some(shared) => open(&shared.path, DIRECTORY, Mode::empty()),
+        None => openat(confined.workspace(), REPOSITORY, DIRECTORY, Mode::empty()),
+    };
+    let repository = repository.map_err(step("open the repository"))?;
     enter(&repository, &task.directory).map_err(failed)?;
     connect(socket, ask_pass.as_ref().map(|place| &*place.descriptors).unwrap_or_default())?;
     let path = CString::new(path.as_os_str().as_bytes());

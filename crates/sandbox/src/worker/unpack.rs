@@ -19,8 +19,10 @@ use cmp_go::errno_text;
 use nix::{
     errno::Errno,
     fcntl::{OFlag, openat},
-    sys::stat::Mode,
+    sys::stat::{FchmodatFlags, Mode, fchmod, fchmodat},
+    unistd::{fchown, getegid},
 };
+
 use rustix::{buffer::spare_capacity, io::read};
 
 use super::{
@@ -62,7 +64,21 @@ pub(super) fn unpack(
         piece.clear();
     }
     let unpacker = reader.finish().map_err(|error| refused(error, full.get()))?;
-    unpacker.finish().map_err(|error| refused(error, full.get()))
+    let result = unpacker.finish().map_err(|error| refused(error, full.get()))?;
+    if task.is_shared {
+        share(workspace).map_err(step("share the repository"))?;
+    }
+    Ok(result)
+}
+
+/// Lets the workspace's own group read the repository. No command has this group as
+/// its own, because none runs in this workspace.
+fn share(workspace: BorrowedFd<'_>) -> Result<(), Errno> {
+    let read = Mode::S_IRGRP | Mode::S_IXGRP;
+    // It was created with the group of the spawner.
+    fchown(workspace, None, Some(getegid()))?;
+    fchmodat(workspace, REPOSITORY, Mode::S_IRWXU | read, FchmodatFlags::FollowSymlink)?;
+    fchmod(workspace, Mode::S_IRWXU | Mode::S_IXGRP)
 }
 
 /// The archive is not at fault if the volume is full.
@@ -77,6 +93,7 @@ fn refused(error: impl std::error::Error, full: Option<Errno>) -> JobError {
 struct Unpacker {
     tree: RepositoryTree,
     preserve_file_mode: bool,
+    is_shared: bool,
     selection: Selection,
     left_out: u64,
     dangling: String,
@@ -99,6 +116,7 @@ impl Unpacker {
         Ok(Self {
             tree,
             preserve_file_mode: task.preserve_file_mode,
+            is_shared: task.is_shared,
             selection,
             left_out: 0,
             dangling: String::new(),
@@ -147,7 +165,7 @@ impl Unpacker {
     }
 
     fn directory(&mut self, path: &EntryPath, preserved: Option<u32>) -> Result<(), Refusal> {
-        let mode = directory_mode(preserved);
+        let mode = self.mode(directory_mode(preserved));
         let is_new = self.tree.directory(path, mode | Mode::S_IRWXU).map_err(|error| {
             let (path, errno) = blamed(path, error);
             Refusal::Directory { path, cause: self.cause(errno) }
@@ -158,6 +176,11 @@ impl Unpacker {
             self.defer(path, mode - Mode::S_IWGRP - Mode::S_IWOTH)?;
         }
         Ok(())
+    }
+
+    /// The mode of a file that has this one in the archive.
+    fn mode(&self, archived: Mode) -> Mode {
+        if self.is_shared { readable_as_by_owner(archived) } else { archived }
     }
 
     fn defer(&mut self, path: &EntryPath, mode: Mode) -> Result<(), Refusal> {
@@ -173,6 +196,7 @@ impl Unpacker {
 
     fn file(&mut self, path: &EntryPath, preserved: Option<u32>) -> Result<(), Refusal> {
         let mode = preserved.map_or(FILE, |bits| Mode::from_bits_truncate(bits & 0o777));
+        let mode = self.mode(mode);
         let path_text = shown(path);
         let file = self.tree.create(path, mode).map_err(|error| {
             let (path, errno) = blamed(path, error);
@@ -272,6 +296,13 @@ impl Sink for Unpacker {
     fn extension(&mut self, size: u64) -> Result<(), Refusal> {
         self.counter.count_dropped(size)
     }
+}
+
+/// The mode with which the group may do what the owner may, but nothing else than
+/// read and execute.
+fn readable_as_by_owner(mode: Mode) -> Mode {
+    let owner = mode.bits() & (Mode::S_IRUSR | Mode::S_IXUSR).bits();
+    Mode::from_bits_truncate(mode.bits() & !0o077 | owner >> 3)
 }
 
 /// The target of a link by its text alone.

@@ -8,9 +8,10 @@ use crate::plugin::manifest::{InvalidManifest, Step};
 
 /// `spec.workspace`, field for field.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 pub(in crate::plugin::manifest) struct WorkspaceManifest {
     include: Vec<String>,
+    pub(in crate::plugin::manifest) read_only: bool,
 }
 
 impl WorkspaceManifest {

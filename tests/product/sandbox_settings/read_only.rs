@@ -1,0 +1,144 @@
+//! Repositories that commands cannot change, and that requests share.
+
+use std::fs;
+
+use crate::sandbox_settings::bench::{Bench, Rendered, Server, tiers};
+
+const READ_ONLY: &str = "  workspace: {readOnly: true}";
+
+/// Bytes of noise, so that the archive is worth sharing.
+const NOISE: usize = 600 << 10;
+
+/// Requests until a repository is shared: one has its own, one unpacks the shared
+/// one, and one reads it.
+const REQUESTS: usize = 3;
+
+/// Tries to change the repository in every way, and prints the ways that succeeded.
+/// A chmod(2) of its own files is no change of them.
+const CHANGE: &str = r#"
+chmod -R 777 . 2>&-
+done=
+try() { if (eval "$1") 2>&-; then done="$done $1;"; fi; }
+try 'echo changed >> x'
+try ': > x'
+try 'echo new > new'
+try 'rm x'
+try 'mv x y'
+try 'mv x "$TMPDIR/x"'
+try 'mkdir directory'
+try 'ln -s x link'
+try 'ln x hard'
+try 'ln x "$TMPDIR/hard" && echo changed >> "$TMPDIR/hard"'
+try 'echo new > "$TMPDIR/new"; mv "$TMPDIR/new" x'
+try 'mkfifo pipe'
+try 'truncate -s 0 x'
+echo new > "$TMPDIR/own"; mv "$TMPDIR/own" "$HOME/own"; rm "$HOME/own"
+echo 'kind: A'; echo "done: '$done'"; echo "x: '$(cat x)'"; echo "at: '$PWD'"
+"#;
+
+/// A server whose application has this text in `x`.
+fn serve(tier: &str, script: &str) -> (Bench, Server) {
+    let bench = Bench::new(READ_ONLY, script);
+    let mut state = 1_u64;
+    let noise = (0..NOISE).map(|_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        state.to_be_bytes()[0]
+    });
+    fs::write(bench.path("app/noise"), noise.collect::<Vec<u8>>()).unwrap();
+    let server = bench.serve(tier, &[]);
+    (bench, server)
+}
+
+fn ask(bench: &Bench) -> Vec<Rendered> {
+    (0..REQUESTS).map(|_| bench.ask("tried", &[])).collect()
+}
+
+fn has_users(tier: &str) -> bool {
+    ["uid", "namespaces"].contains(&tier)
+}
+
+/// The tiers that can refuse changes.
+fn strict() -> impl Iterator<Item = &'static str> {
+    tiers().into_iter().filter(|tier| *tier != "none")
+}
+
+#[test]
+fn no_command_changes_the_repository_and_later_requests_share_it() {
+    for tier in strict() {
+        let (bench, mut server) = serve(tier, CHANGE);
+        let rendered = ask(&bench);
+        for one in &rendered {
+            assert_eq!(
+                (one.value("done"), one.value("x")),
+                (String::new(), "x".to_owned()),
+                "{tier}"
+            );
+        }
+        let at: Vec<_> = rendered.iter().map(|one| one.value("at")).collect();
+        assert_ne!(at[0], at[1], "{tier}");
+        assert_eq!(at[1] == at[2], has_users(tier), "{tier}: {at:?}");
+        server.stop();
+        let left = fs::read_dir(bench.path("work/_cmp_server")).unwrap().flatten();
+        let left: Vec<_> = left.filter(|entry| entry.path().is_dir()).collect();
+        assert!(left.iter().all(|entry| entry.file_name() == "caches"), "{tier}: {left:?}");
+    }
+}
+
+#[test]
+fn the_error_of_a_refused_change_names_the_key() {
+    for tier in strict() {
+        let (bench, _server) = serve(tier, "echo new > new");
+        for one in ask(&bench) {
+            let error = one.error();
+            assert!(error.contains("spec.workspace.readOnly"), "{tier}: {error}");
+        }
+    }
+}
+
+#[test]
+fn requests_with_another_archive_cannot_read_a_shared_one() {
+    for tier in strict().filter(|tier| has_users(tier)) {
+        let print =
+            "echo 'kind: A'; echo \"at: '$PWD'\"; echo \"got: '$(cat $(cat x)/noise | wc -c)'\"";
+        let (bench, _server) = serve(tier, print);
+        let shared = ask(&bench).pop().unwrap().value("at");
+        fs::create_dir(bench.path("spy")).unwrap();
+        fs::copy(bench.path("app/noise"), bench.path("spy/noise")).unwrap();
+        fs::write(bench.path("spy/x"), &shared).unwrap();
+        for _ in 0..REQUESTS {
+            let spied = bench.ask_for("spy", "tried", &[]);
+            assert_eq!(spied.value("got"), "0", "{tier}: {}", spied.stderr);
+            assert_ne!(spied.value("at"), shared, "{tier}");
+        }
+    }
+}
+
+#[test]
+fn modes_that_are_preserved_let_readers_do_what_the_owner_may() {
+    use std::os::unix::fs::PermissionsExt;
+    for tier in strict() {
+        let bench = Bench::new(
+            &format!("{READ_ONLY}\n  preserveFileMode: true"),
+            "echo 'kind: A'; echo \"run: '$(./run)'\"; echo \"open: '$(cat open/file)'\"; \
+             echo \"closed: '$(cat closed 2>/dev/null)'\"; echo \"at: '$PWD'\"",
+        );
+        let path = |name: &str| bench.path("app").join(name);
+        fs::create_dir(path("open")).unwrap();
+        fs::write(path("run"), "#!/bin/sh\necho ran").unwrap();
+        fs::write(path("open/file"), "text").unwrap();
+        fs::write(path("closed"), "text").unwrap();
+        fs::write(path("noise"), vec![b'x'; NOISE << 9]).unwrap();
+        for (name, mode) in
+            [("run", 0o700), ("open/file", 0o602), ("open", 0o700), ("closed", 0o022)]
+        {
+            fs::set_permissions(path(name), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let _server = bench.serve(tier, &[]);
+        let rendered = ask(&bench);
+        for one in &rendered {
+            let values = ["run", "open", "closed"].map(|key| one.value(key));
+            assert_eq!(values, ["ran", "text", ""], "{tier}");
+        }
+        assert_eq!(rendered[1].value("at") == rendered[2].value("at"), has_users(tier), "{tier}");
+    }
+}
