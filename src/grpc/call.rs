@@ -203,13 +203,14 @@ impl Call {
         ]
         .map(|phase| progress.time_in(phase).map(milliseconds));
         let (uid, reason) = (progress.uid, progress.reason.as_deref());
+        let repository = progress.is_repository_shared.then_some("shared");
         let phase = end.error.map(|_| last.map_or("open", Phase::as_str));
         macro_rules! line {
             ($log:ident, $($target:tt)*) => {
                 $log!(
                     $($target)* outcome, grpc.code = code, took_ms, queue_ms, receive_ms, init_ms,
-                    generate_ms, discover_ms, parameters_ms, split_ms, received_bytes, uid, reason,
-                    phase, error = end.error, "request"
+                    generate_ms, discover_ms, parameters_ms, split_ms, received_bytes, uid,
+                    repository, reason, phase, error = end.error, "request"
                 )
             };
         }

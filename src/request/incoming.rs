@@ -167,6 +167,7 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
         if let Repository::Shared(files) = repository {
             self.pass_on(Discard, limits, context).await?;
             context.progress.unpacked = Some(files.unpacked().clone());
+            context.progress.is_repository_shared = true;
             return Ok(Received::new(lease, self.header, None).reading(Arc::clone(files)));
         }
         let killed = defaults.oom.read();

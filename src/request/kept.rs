@@ -11,6 +11,7 @@ mod maker;
 mod repository;
 
 use std::{
+    collections::HashSet,
     fs::File,
     iter,
     num::NonZeroUsize,
@@ -60,6 +61,9 @@ const MAX_SEEN: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 /// Archives that are decompressed to be kept, at a time.
 const MAKERS: usize = 1;
 
+/// Repositories that are unpacked for several requests, at a time.
+const UNPACKERS: usize = 4;
+
 /// SHA-256 in hex.
 type Checksum = [u8; 64];
 
@@ -77,8 +81,7 @@ struct Shelf {
     admission: Admission,
     threads: Threads,
     makers: Arc<Semaphore>,
-    /// Repositories that are unpacked for several requests, at a time.
-    unpacking: Arc<Semaphore>,
+    unpackers: Arc<Semaphore>,
     /// Requests have separate UIDs, so that one can have files that no other may change.
     has_users: bool,
 }
@@ -88,6 +91,8 @@ struct Table {
     seen: LruCache<Checksum, Seen>,
     kept: LruCache<Checksum, (Arc<KeptArchive>, Instant)>,
     repositories: LruCache<RepositoryKey, (Arc<KeptRepository>, Instant)>,
+    /// Those that are being unpacked.
+    unpacking: HashSet<RepositoryKey>,
 }
 
 /// A checksum that a request stated.
@@ -154,6 +159,7 @@ impl KeptArchives {
             seen: LruCache::new(MAX_SEEN),
             kept: LruCache::unbounded(),
             repositories: LruCache::unbounded(),
+            unpacking: HashSet::new(),
         };
         Self(Arc::new(Shelf {
             table: Mutex::new(table),
@@ -162,7 +168,7 @@ impl KeptArchives {
             admission,
             threads: names.threads.clone(),
             makers: Arc::new(Semaphore::new(MAKERS)),
-            unpacking: Arc::new(Semaphore::new(MAKERS)),
+            unpackers: Arc::new(Semaphore::new(UNPACKERS)),
             has_users,
         }))
     }
@@ -247,10 +253,9 @@ impl KeptArchives {
                 table.kept.pop(&checksum);
                 continue;
             }
-            let idle = table.repositories.iter().rev();
-            let mut idle = idle.filter(|(_, (kept, _))| Arc::strong_count(kept) == 1);
-            let Some(key) = idle.next().map(|(key, _)| *key) else { return false };
-            table.repositories.pop(&key);
+            if !table.drop_repository() {
+                return false;
+            }
         }
         self.0.used.fetch_add(bytes, Ordering::Relaxed);
         true

@@ -37,6 +37,8 @@ pub struct Progress {
     pub received: u64,
     /// Files and bytes unpacked.
     pub unpacked: Option<Unpacked>,
+    /// An earlier request has unpacked them, and others may read them too.
+    pub is_repository_shared: bool,
     /// The UID of its commands.
     pub uid: Option<u32>,
     /// The reason of discovery by names for its answer.

@@ -28,6 +28,11 @@ generate:
   args: ['cd ..; printf "{\"files\":\"%s\"}" "$(find . -type f -exec cat {} + | sha256sum)$(find . | LC_ALL=C sort | tr "\n" " ")"; for f in $(find . -type f); do echo changed > $f; chmod 777 $f; done; rm -rf app; mkdir added']
 `}
 
+// sharing is summing with a repository that requests share. It tries to change it.
+var sharing = plugin.Definition{Name: "sharing", Spec: strings.Replace(summing.Spec,
+	"    printf", "    (chmod -R 777 .; for f in $(find . -type f); do echo changed > $f; rm -f $f; done; touch added) 2>/dev/null\n    printf", 1) +
+	"workspace: {readOnly: true}\n"}
+
 // repeated is a repository that is large enough to be kept, packed as Argo CD does.
 // Its first file has the given text.
 func repeated(t *testing.T, text string) (tree.Files, client.Packed) {
@@ -147,10 +152,18 @@ func TestOursKeptArchivesCannotBePoisoned(t *testing.T) {
 	needsOurs(t)
 	files, packed := repeated(t, "text: honest")
 	_, other := repeated(t, "text: hostile")
-	s := ours(t, summing)
-	c := s.dial(t, summing)
 	packed.Metadata.GetMetadata().AppRelPath = "."
-	sent, expected := packed.Messages(), sumOf(files)
+	for _, d := range []plugin.Definition{summing, sharing} {
+		t.Run(d.Name, func(t *testing.T) { cannotBePoisoned(t, d, sumOf(files), packed, other) })
+	}
+}
+
+// cannotBePoisoned answers those who send the whole archive, whatever others send with
+// its checksum.
+func cannotBePoisoned(t *testing.T, d plugin.Definition, expected string, packed, other client.Packed) {
+	s := ours(t, d)
+	c := s.dial(t, d)
+	sent := packed.Messages()
 	changed := bytes.Clone(packed.Chunks[len(packed.Chunks)/2].GetFile().GetChunk())
 	changed[0] ^= 1
 	half := len(packed.Chunks) / 2
@@ -188,12 +201,13 @@ func TestOursKeptArchivesCannotBePoisoned(t *testing.T) {
 func TestOursKeepsManyArchivesAtATime(t *testing.T) {
 	needsOurs(t)
 	const archives = 12
-	s := ours(t, summing)
+	s := ours(t, summing, sharing)
 	var group sync.WaitGroup
-	for i := range archives {
+	for i := range 2 * archives {
+		d := []plugin.Definition{summing, sharing}[i%2]
 		files, packed := repeated(t, fmt.Sprintf("text: %d", i))
 		packed.Metadata.GetMetadata().AppRelPath = "."
-		c := s.dial(t, summing)
+		c := s.dial(t, d)
 		group.Go(func() {
 			for range 3 {
 				reply, err := c.Raw(within(t, callWithin), client.Generate, packed.Messages()...)

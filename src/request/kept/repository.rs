@@ -1,15 +1,15 @@
 //! Repositories that several requests read, if their plugin changes none.
 //!
-//! A request that sends an archive again unpacks it under a lease of its own, and
-//! later requests that have sent the same bytes read the files there. No command runs
-//! under that lease, so nobody can change them.
+//! The first request unpacks it under a lease of its own, and later requests that have
+//! sent the same bytes read the files there. No command runs under that lease, so
+//! nobody can change them.
 
-use std::{fmt, num::NonZeroUsize, sync::Arc};
+use std::sync::Arc;
 
 use cmp_sandbox::{SharedRepository, Unpacked};
 use tokio::{sync::OwnedSemaphorePermit, time::Instant};
 
-use super::{Checksum, IDLE, KeptArchives, LEAST, Room};
+use super::{Checksum, KeptArchives, LEAST, Room, Table};
 use crate::{plugin::PluginDefinition, request::incoming::RequestHeader, volume::WorkVolume};
 
 /// This part of the leases is for repositories.
@@ -33,7 +33,8 @@ pub(in crate::request) enum Repository {
     Shared(Arc<KeptRepository>),
 }
 
-/// The right to unpack a repository for several requests. One at a time has it.
+/// The right to unpack a repository for several requests, which one at a time has.
+#[derive(Debug)]
 pub(in crate::request) struct Turn {
     shelf: KeptArchives,
     key: RepositoryKey,
@@ -65,38 +66,43 @@ impl KeptArchives {
         }
         let key = (checksum, plugin.preserve_file_mode);
         let mut table = self.table();
-        let now = Instant::now();
         if let Some((repository, used)) = table.repositories.get_mut(&key) {
-            *used = now;
+            *used = Instant::now();
             return Repository::Shared(Arc::clone(repository));
         }
-        let seen = table.seen.get(&checksum).filter(|seen| now - seen.at < IDLE);
-        if seen.is_none_or(|seen| seen.is_unfit) || self.most_repositories().is_none() {
+        let is_unfit = table.seen.peek(&checksum).is_some_and(|seen| seen.is_unfit);
+        if is_unfit || self.most_repositories() == 0 || table.unpacking.contains(&key) {
             return Repository::Own;
         }
-        drop(table);
-        let permit = Arc::clone(&self.0.unpacking).try_acquire_owned().ok();
-        let turn = permit.map(|permit| Turn { shelf: self.clone(), key, _permit: permit });
-        turn.map_or(Repository::Own, Repository::New)
+        let Ok(permit) = Arc::clone(&self.0.unpackers).try_acquire_owned() else {
+            return Repository::Own;
+        };
+        table.unpacking.insert(key);
+        Repository::New(Turn { shelf: self.clone(), key, _permit: permit })
     }
 
     /// Removes the repositories that no request reads if the volume has little space.
     pub(in crate::request) async fn give_space(&self, volume: &WorkVolume) {
-        if self.table().repositories.is_empty() || !volume.is_scarce().await {
-            return;
-        }
-        let mut table = self.table();
-        let unused = |repository: &Arc<KeptRepository>| Arc::strong_count(repository) == 1;
-        let kept = table.repositories.iter().filter(|(_, (repository, _))| unused(repository));
-        let keys: Vec<_> = kept.map(|(key, _)| *key).collect();
-        for key in &keys {
-            table.repositories.pop(key);
+        if !self.table().repositories.is_empty() && volume.is_scarce().await {
+            let mut table = self.table();
+            while table.drop_repository() {}
         }
     }
 
-    /// Repositories that may be kept; `None` with few leases.
-    fn most_repositories(&self) -> Option<NonZeroUsize> {
-        NonZeroUsize::new((self.0.budget.borrow().leases.amount / PART) as usize)
+    /// Repositories that may be kept.
+    fn most_repositories(&self) -> usize {
+        (self.0.budget.borrow().leases.amount / PART) as usize
+    }
+}
+
+impl Table {
+    /// Drops the repository that was not used for the longest time. Those in use stay.
+    /// Returns false if there is none.
+    pub(super) fn drop_repository(&mut self) -> bool {
+        let mut oldest = self.repositories.iter().rev();
+        let unused = oldest.find(|(_, (repository, _))| Arc::strong_count(repository) == 1);
+        let Some(key) = unused.map(|(key, _)| *key) else { return false };
+        self.repositories.pop(&key).is_some()
     }
 }
 
@@ -108,18 +114,23 @@ impl Turn {
         files: SharedRepository,
         unpacked: Unpacked,
     ) -> Arc<KeptRepository> {
-        let Self { shelf, key, .. } = self;
-        let mut room = Room::new(shelf.clone());
+        let mut room = Room::new(self.shelf.clone());
         let has_room = room.grow(unpacked.bytes.saturating_add(unpacked.files * ENTRY));
         let kept = Arc::new(KeptRepository { files, unpacked, _room: room });
-        if let Some(most) = shelf.most_repositories().filter(|_| has_room) {
-            let mut table = shelf.table();
-            while table.repositories.len() >= most.get() {
-                table.repositories.pop_lru();
-            }
-            table.repositories.put(key, (Arc::clone(&kept), Instant::now()));
+        let most = self.shelf.most_repositories();
+        let mut table = self.shelf.table();
+        let has_place = table.repositories.len() < most || table.drop_repository();
+        if has_room && has_place {
+            table.repositories.put(self.key, (Arc::clone(&kept), Instant::now()));
         }
+        drop(table);
         kept
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.shelf.table().unpacking.remove(&self.key);
     }
 }
 
@@ -142,11 +153,5 @@ impl Repository {
             Self::Shared(kept) => Some(kept.files()),
             Self::Own | Self::New(_) => None,
         }
-    }
-}
-
-impl fmt::Debug for Turn {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Turn").finish_non_exhaustive()
     }
 }

@@ -31,6 +31,10 @@ var globbed = plugin.Definition{Name: "globbed", Spec: "generate: {command: [sh,
 // The peer ignores this and unpacks everything.
 var sliced = plugin.Definition{Name: "sliced", Spec: "generate: {command: [sh, -c, cat *.yaml]}\nworkspace: {include: [\".\"]}"}
 
+// reading is the same plugin, but changes nothing in the repository, so that its
+// requests may share it. The peer ignores this and unpacks everything.
+var reading = plugin.Definition{Name: "reading", Spec: "generate: {command: [sh, -c, cat *.yaml]}\nworkspace: {readOnly: true}"}
+
 // load is one repository, packed in advance, because packing is the client's work.
 type load struct {
 	files, unpacked int

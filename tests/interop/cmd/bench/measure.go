@@ -130,14 +130,14 @@ func race(s settings, l loads, contestants []contestant, results []*result) (fai
 
 // runner is a contestant's running server.
 type runner struct {
-	server      sut.Server
-	named, glob *client.Client
-	result      *result
-	contestant  string
+	server               sut.Server
+	named, glob, reading *client.Client
+	result               *result
+	contestant           string
 }
 
 func newRunner(c contestant, into *result) (*runner, error) {
-	server, err := c.start(measured, globbed, sliced)
+	server, err := c.start(measured, globbed, sliced, reading)
 	if err != nil {
 		return nil, err
 	}
@@ -146,6 +146,9 @@ func newRunner(c contestant, into *result) (*runner, error) {
 		return nil, errors.Join(err, server.Stop())
 	}
 	if r.glob, err = dial(server, globbed); err != nil {
+		return nil, errors.Join(err, server.Stop())
+	}
+	if r.reading, err = dial(server, reading); err != nil {
 		return nil, errors.Join(err, server.Stop())
 	}
 	return r, nil
@@ -160,6 +163,7 @@ func dial(server sut.Server, d plugin.Definition) (*client.Client, error) {
 func (r *runner) close() error {
 	r.named.Close()
 	r.glob.Close()
+	r.reading.Close()
 	return r.server.Stop()
 }
 
@@ -178,12 +182,14 @@ type step struct {
 func steps(s settings, l loads) []step {
 	named := func(r *runner) *client.Client { return r.named }
 	glob := func(r *runner) *client.Client { return r.glob }
+	reading := func(r *runner) *client.Client { return r.reading }
 	all := []step{
 		{"generate small", named, client.Generate, l.small, s.small, false},
 		{"match small, fileName", named, client.Match, l.small, s.small, false},
 		{"match small, glob", glob, client.Match, l.small, s.small, false},
 		{"match small, glob, never seen", glob, client.Match, l.small, s.small, true},
 		{"generate large", named, client.Generate, l.large, s.large, false},
+		{"generate large, readOnly", reading, client.Generate, l.large, s.large, false},
 		{"generate large, never seen", named, client.Generate, l.large, s.large, true},
 		{"match large, fileName", named, client.Match, l.large, s.large, false},
 		{"match large, glob", glob, client.Match, l.large, s.large, false},
@@ -248,7 +254,10 @@ func crowds(s settings, l loads) []crowd {
 	}
 	all = append(all,
 		crowd{"16 applications of one commit", measured, l.large, atOnce, applications},
-		crowd{"16 applications of one commit, include", sliced, l.large, atOnce, applications})
+		crowd{"16 applications of one commit, include", sliced, l.large, atOnce, applications},
+		crowd{"16 applications of one commit, readOnly", reading, l.large, atOnce, applications},
+		crowd{"64 applications of one commit", measured, l.large, atOnce, 4 * applications},
+		crowd{"64 applications of one commit, readOnly", reading, l.large, atOnce, 4 * applications})
 	if s.only == "" {
 		return all
 	}
