@@ -343,7 +343,8 @@ impl Pipeline {
         }
         general.read = self.present(general.read).await;
         let mut bounds = command::bounds((&general, &self.defaults.inherited), &context.plugin);
-        let repository = self.kept.repository(&incoming.header, &context.plugin);
+        let who = (&*context.plugin, &context.deadline);
+        let repository = self.kept.repository(&incoming.header, who).await;
         bounds.repository = repository.files();
         let wait = context.deadline.before_reading(incoming.unread(self.limits));
         let lease = self.lease(bounds, &wait).await?;

@@ -11,7 +11,7 @@ mod maker;
 mod repository;
 
 use std::{
-    collections::HashSet,
+    collections::HashMap,
     fs::File,
     iter,
     num::NonZeroUsize,
@@ -92,7 +92,7 @@ struct Table {
     kept: LruCache<Checksum, (Arc<KeptArchive>, Instant)>,
     repositories: LruCache<RepositoryKey, (Arc<KeptRepository>, Instant)>,
     /// Those that are being unpacked.
-    unpacking: HashSet<RepositoryKey>,
+    unpacking: HashMap<RepositoryKey, watch::Receiver<()>>,
 }
 
 /// A checksum that a request stated.
@@ -159,7 +159,7 @@ impl KeptArchives {
             seen: LruCache::new(MAX_SEEN),
             kept: LruCache::unbounded(),
             repositories: LruCache::unbounded(),
-            unpacking: HashSet::new(),
+            unpacking: HashMap::new(),
         };
         Self(Arc::new(Shelf {
             table: Mutex::new(table),

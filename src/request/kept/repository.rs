@@ -4,16 +4,29 @@
 //! sent the same bytes read the files there. No command runs under that lease, so
 //! nobody can change them.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use cmp_sandbox::{SharedRepository, Unpacked};
-use tokio::{sync::OwnedSemaphorePermit, time::Instant};
+use tokio::{
+    sync::{OwnedSemaphorePermit, watch},
+    time::{Instant, timeout_at},
+};
 
-use super::{Checksum, KeptArchives, LEAST, Room, Table};
-use crate::{plugin::PluginDefinition, request::incoming::RequestHeader, volume::WorkVolume};
+use super::{Checksum, IDLE, KeptArchives, LEAST, Room, Seen, Table};
+use crate::{
+    plugin::PluginDefinition,
+    request::{deadline::Deadline, incoming::RequestHeader},
+    volume::WorkVolume,
+};
 
 /// This part of the leases is for repositories.
 const PART: u32 = 8;
+
+/// Longest wait for another request to unpack the same archive.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A request waits at most this part of the time that it has left.
+const PART_OF_DEADLINE: u32 = 4;
 
 /// Bytes that a file or directory takes beside its contents, on average.
 const ENTRY: u64 = 4 << 10;
@@ -39,6 +52,15 @@ pub(in crate::request) struct Turn {
     shelf: KeptArchives,
     key: RepositoryKey,
     _permit: OwnedSemaphorePermit,
+    /// Dropped last, when others can see the result.
+    _end: watch::Sender<()>,
+}
+
+/// A look at the repositories.
+enum Found {
+    Repository(Repository),
+    /// Another request unpacks it. The channel closes when that ends.
+    Unpacking(watch::Receiver<()>),
 }
 
 /// A repository that requests read.
@@ -50,35 +72,58 @@ pub(in crate::request) struct KeptRepository {
 }
 
 impl KeptArchives {
-    /// The repository for a request that has not sent its archive yet.
-    pub(in crate::request) fn repository(
+    /// The repository for a request that has not sent its archive yet. While another
+    /// request unpacks it, this one waits, but not for long: the other client may be
+    /// slow.
+    pub(in crate::request) async fn repository(
         &self,
         header: &RequestHeader,
-        plugin: &PluginDefinition,
+        (plugin, deadline): (&PluginDefinition, &Deadline),
     ) -> Repository {
-        let is_whole = plugin.read_only && plugin.include.is_empty();
-        let checksum = Checksum::try_from(&*header.checksum);
-        let (true, Ok(checksum)) = (is_whole && self.0.has_users, checksum) else {
-            return Repository::Own;
-        };
-        if header.size < LEAST || self.in_use() > self.share() {
-            return Repository::Own;
+        let Some(key) = self.key(header, plugin) else { return Repository::Own };
+        let left = deadline.instant().map(|at| at.saturating_duration_since(Instant::now().into()));
+        let patience = left.map_or(PATIENCE, |left| PATIENCE.min(left / PART_OF_DEADLINE));
+        let until = Instant::now() + patience;
+        loop {
+            let mut unpacking = match self.take_repository(key) {
+                Found::Repository(repository) => return repository,
+                Found::Unpacking(end) => end,
+            };
+            // The end of its turn closes the channel.
+            if timeout_at(until, unpacking.changed()).await.is_err() {
+                return Repository::Own;
+            }
         }
-        let key = (checksum, plugin.preserve_file_mode);
+    }
+
+    /// The key of a repository that may be shared.
+    fn key(&self, header: &RequestHeader, plugin: &PluginDefinition) -> Option<RepositoryKey> {
+        let is_whole = plugin.read_only && plugin.include.is_empty();
+        let may_be_shared = is_whole && self.0.has_users && header.size >= LEAST;
+        let checksum = Checksum::try_from(&*header.checksum).ok().filter(|_| may_be_shared)?;
+        Some((checksum, plugin.preserve_file_mode))
+    }
+
+    fn take_repository(&self, key: RepositoryKey) -> Found {
         let mut table = self.table();
         if let Some((repository, used)) = table.repositories.get_mut(&key) {
             *used = Instant::now();
-            return Repository::Shared(Arc::clone(repository));
+            return Found::Repository(Repository::Shared(Arc::clone(repository)));
         }
-        let is_unfit = table.seen.peek(&checksum).is_some_and(|seen| seen.is_unfit);
-        if is_unfit || self.most_repositories() == 0 || table.unpacking.contains(&key) {
-            return Repository::Own;
+        if let Some(end) = table.unpacking.get(&key) {
+            return Found::Unpacking(end.clone());
         }
-        let Ok(permit) = Arc::clone(&self.0.unpackers).try_acquire_owned() else {
-            return Repository::Own;
+        let seen = table.seen.peek(&key.0).filter(|seen| seen.at.elapsed() < IDLE);
+        let has_room = self.most_repositories() > 0 && self.in_use() <= self.share();
+        let may_try = has_room && seen.is_none_or(|seen| !seen.is_unfit);
+        let permit = Arc::clone(&self.0.unpackers).try_acquire_owned().ok();
+        let Some(permit) = permit.filter(|_| may_try) else {
+            return Found::Repository(Repository::Own);
         };
-        table.unpacking.insert(key);
-        Repository::New(Turn { shelf: self.clone(), key, _permit: permit })
+        let (end, ended) = watch::channel(());
+        table.unpacking.insert(key, ended);
+        let turn = Turn { shelf: self.clone(), key, _permit: permit, _end: end };
+        Found::Repository(Repository::New(turn))
     }
 
     /// Removes the repositories that no request reads if the volume has little space.
@@ -120,8 +165,12 @@ impl Turn {
         let most = self.shelf.most_repositories();
         let mut table = self.shelf.table();
         let has_place = table.repositories.len() < most || table.drop_repository();
+        let now = Instant::now();
         if has_room && has_place {
-            table.repositories.put(self.key, (Arc::clone(&kept), Instant::now()));
+            table.repositories.put(self.key, (Arc::clone(&kept), now));
+        } else {
+            // Others need not wait for it in vain.
+            table.seen.put(self.key.0, Seen { at: now, is_unfit: true });
         }
         drop(table);
         kept

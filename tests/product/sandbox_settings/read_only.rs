@@ -1,10 +1,13 @@
 //! Repositories that commands cannot change, and that requests share.
 
-use std::fs;
+use std::{fs, thread};
 
 use crate::sandbox_settings::bench::{Bench, Rendered, Server, tiers};
 
 const READ_ONLY: &str = "  workspace: {readOnly: true}";
+
+/// Words in the log line of a request that reads the files of an earlier one.
+const SHARED: &str = "\"repository\":\"shared\"";
 
 /// Bytes of noise, so that the archive is worth sharing.
 const NOISE: usize = 600 << 10;
@@ -76,12 +79,31 @@ fn no_command_changes_the_repository_and_later_requests_share_it() {
         let at: Vec<_> = rendered.iter().map(|one| one.value("at")).collect();
         let is_shared = has_users(tier) && bytes > 0;
         assert_eq!(at.iter().all(|path| path == &at[0]), is_shared, "{tier}: {at:?}");
-        let shared = server.log().matches("\"repository\":\"shared\"").count();
+        let shared = server.log().matches(SHARED).count();
         assert_eq!(shared, if is_shared { REQUESTS - 1 } else { 0 }, "{tier}");
         server.stop();
         let left = fs::read_dir(bench.path("work/_cmp_server")).unwrap().flatten();
         let left: Vec<_> = left.filter(|entry| entry.path().is_dir()).collect();
         assert!(left.iter().all(|entry| entry.file_name() == "caches"), "{tier}: {left:?}");
+    }
+}
+
+#[test]
+fn requests_at_the_same_time_share_one_repository() {
+    const CROWD: usize = 8;
+    for tier in strict().filter(|tier| has_users(tier)) {
+        let script = "echo 'kind: A'; echo \"at: '$PWD'\"; echo \"noise: '$(wc -c < noise)'\"";
+        let (bench, server) = serve(tier, script, NOISE);
+        let places: Vec<_> = thread::scope(|scope| {
+            let ask = || bench.ask("tried", &[]);
+            let asked: Vec<_> = (0..CROWD).map(|_| scope.spawn(ask)).collect();
+            asked.into_iter().map(|one| one.join().unwrap()).collect()
+        });
+        for one in &places {
+            assert_eq!(one.value("noise"), NOISE.to_string(), "{tier}");
+            assert_eq!(one.value("at"), places[0].value("at"), "{tier}");
+        }
+        assert_eq!(server.log().matches(SHARED).count(), CROWD - 1, "{tier}");
     }
 }
 
