@@ -51,8 +51,8 @@ pub struct Budget {
     /// Bytes that the supervisor may hold at a time for outputs and everything
     /// that is made of them, all requests together.
     pub response: Share<u64>,
-    /// Bytes of decompressed archives that are kept for later requests, minus those of
-    /// requests that wait: [`Self::archives_beside`].
+    /// Bytes of decompressed archives that are kept for later requests, and of
+    /// repositories that they share, minus those of requests that wait: [`Self::archives_beside`].
     pub archives: Share<u64>,
     /// Flow-control window in bytes of a request.
     pub window: Share<u32>,

@@ -31,6 +31,7 @@ mod printable;
 mod processors;
 mod progress;
 mod proxy;
+mod received;
 mod said;
 mod threads;
 mod workspace;
@@ -70,9 +71,10 @@ pub use self::{
     observed::{Observation, Sighting},
     path::{AppPath, IllegalAppPath},
     progress::{Phase, Progress, RequestContext},
+    received::Received,
     said::Said,
     threads::MAX_CONVERSIONS,
-    workspace::{CommandDefaults, Received, RunError, Workspace},
+    workspace::{CommandDefaults, RunError, Workspace},
 };
 use crate::{
     access::is_missing,

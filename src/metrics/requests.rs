@@ -64,12 +64,12 @@ pub(super) static RECEIVED: Family = family(
 pub(super) static UNPACKED: Family = family(
     ("argocd_cmp_stream_unpacked_bytes", BYTES),
     &[Dimension::Plugin],
-    "Size of the files in archives that were unpacked.",
+    "Size of the files in archives that were unpacked, or whose files are shared.",
 );
 pub(super) static FILES: Family = family(
     ("argocd_cmp_stream_files", NUMBERS),
     &[Dimension::Plugin],
-    "Files, directories and links in archives that were unpacked.",
+    "Files, directories and links in archives that were unpacked, or whose files are shared.",
 );
 pub(super) static STREAM_ERRORS: Family = family(
     ("argocd_cmp_stream_errors_total", Kind::Counter),

@@ -16,7 +16,8 @@ use super::{
     index::{NameIndexer, Names, NotIndexed},
     kept::{KeptArchives, Repository, Unseen, Way},
     progress::{Phase, RequestContext},
-    workspace::{CommandDefaults, Received},
+    received::Received,
+    workspace::CommandDefaults,
 };
 use crate::{
     container::OomKill,

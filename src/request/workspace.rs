@@ -22,11 +22,10 @@ use super::{
     excess::Excess,
     git_credentials::{Asker, CredentialHelper, GitCredentials},
     hint::{Evidence, Hint, Reach},
-    incoming::RequestHeader,
     kept::KeptRepository,
     memory::NoMemory,
     observed::Observation,
-    path::{AppPath, IllegalAppPath},
+    path::AppPath,
     printable,
     progress::{Phase, Progress, RequestContext},
     said::Said,
@@ -40,16 +39,6 @@ use crate::{
     volume::LastSpace,
 };
 
-/// An archive that has arrived completely and has the stated checksum.
-#[derive(Debug)]
-pub struct Received {
-    lease: Lease,
-    header: RequestHeader,
-    turn: Option<LastSpace>,
-    /// The repository that it reads, if it has none of its own.
-    repository: Option<Arc<KeptRepository>>,
-}
-
 /// An unpacked repository, the application in it, and the UID for its commands.
 #[derive(Debug)]
 pub struct Workspace {
@@ -59,10 +48,17 @@ pub struct Workspace {
     defaults: Arc<CommandDefaults>,
     /// Credentials that the commands may ask for.
     credentials: Option<Arc<GitCredentials>>,
-    /// Kept as long as the files.
-    _turn: Option<LastSpace>,
-    /// In use as long as the commands may read it.
-    _repository: Option<Arc<KeptRepository>>,
+    _held: Held,
+}
+
+/// Things that are kept as long as a request's files.
+#[derive(Debug)]
+#[expect(dead_code, reason = "kept until the end")]
+pub(super) struct Held {
+    /// The turn to use the last space of the volume.
+    pub(super) turn: Option<LastSpace>,
+    /// The repository that the request reads, if it has none of its own.
+    pub(super) repository: Option<Arc<KeptRepository>>,
 }
 
 /// The supervisor's settings for all commands.
@@ -89,55 +85,6 @@ pub struct CommandDefaults {
     pub budget: watch::Receiver<Budget>,
     /// Processes that the kernel has killed for lack of memory.
     pub oom: OomCounter,
-}
-
-impl Received {
-    pub(super) fn new(lease: Lease, header: RequestHeader, turn: Option<LastSpace>) -> Self {
-        Self { lease, header, turn, repository: None }
-    }
-
-    /// The same, if it reads the files of another lease.
-    pub(super) fn reading(self, repository: Arc<KeptRepository>) -> Self {
-        Self { repository: Some(repository), ..self }
-    }
-
-    /// Its lease, and the rest of it with another one.
-    pub(super) fn replace_lease(self) -> (Lease, impl FnOnce(Lease) -> Self) {
-        let Self { lease, header, turn, repository } = self;
-        (lease, move |lease| Self { lease, header, turn, repository })
-    }
-
-    /// Finds the application for generate and parameters.
-    pub fn settle(self, defaults: &Arc<CommandDefaults>) -> Result<Workspace, IllegalAppPath> {
-        let application = AppPath::new(&self.header.directory)?;
-        Ok(self.settle_in(application, defaults))
-    }
-
-    /// Finds the application for discovery. This cannot fail.
-    #[must_use]
-    pub fn settle_rooted(self, defaults: &Arc<CommandDefaults>) -> Workspace {
-        let application = AppPath::rooted(&self.header.directory);
-        self.settle_in(application, defaults)
-    }
-
-    fn settle_in(self, application: AppPath, defaults: &Arc<CommandDefaults>) -> Workspace {
-        let mut environment = self.header.environment;
-        // Relative to the archive, which need not be the whole repository; the
-        // repository is what ARGOCD_APP_SOURCE_PATH is relative to.
-        let relative = application.as_path().as_os_str().as_encoded_bytes();
-        environment.push([b"ARGOCD_APP_TARBALL_REL_PATH=", relative].concat().into());
-        let defaults = Arc::clone(defaults);
-        let Self { lease, turn, repository, .. } = self;
-        Workspace {
-            lease,
-            application,
-            environment,
-            defaults,
-            credentials: None,
-            _turn: turn,
-            _repository: repository,
-        }
-    }
 }
 
 /// Reasons why a command failed. The texts are Argo CD's.
@@ -239,6 +186,17 @@ pub enum RunError {
 }
 
 impl Workspace {
+    /// The workspace of a lease, whose files stay as long as `held`.
+    pub(super) fn new(
+        (lease, application): (Lease, AppPath),
+        environment: Vec<Bytes>,
+        defaults: &Arc<CommandDefaults>,
+        held: Held,
+    ) -> Self {
+        let defaults = Arc::clone(defaults);
+        Self { lease, application, environment, defaults, credentials: None, _held: held }
+    }
+
     /// Lets the commands ask for the git credentials that the repo-server offers.
     #[must_use]
     pub(super) fn with_git_credentials(mut self, context: &RequestContext) -> Self {

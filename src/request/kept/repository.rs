@@ -204,3 +204,6 @@ impl Repository {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -173,23 +173,6 @@ impl Policy {
         }
     }
 
-    /// Lets this process and its descendants change only what is below `writable`, and
-    /// devices. What [`Self::enforce`] denies stays denied.
-    pub(crate) fn restrict_changes(
-        &self,
-        writable: impl Iterator<Item = PathBuf>,
-    ) -> Result<(), NoPolicy> {
-        let ruleset = Ruleset::default().set_compatibility(CompatLevel::BestEffort);
-        let mut created = ruleset.handle_access(change())?.create()?;
-        for path in writable.chain(DEVICES.map(PathBuf::from)) {
-            // What does not exist needs no rule.
-            let Ok(place) = open(&path) else { continue };
-            created = created.add_rule(PathBeneath::new(&place, of_kind(&place, change())))?;
-        }
-        created.restrict_self()?;
-        Ok(())
-    }
-
     /// Runs in a child. Returns the version of Landlock that the kernel
     /// enforces; 0 for none.
     pub(crate) fn probe() -> i32 {
@@ -201,6 +184,22 @@ impl Policy {
             Ok(LandlockStatus::Available { effective_abi, .. }) => effective_abi as i32,
             Ok(LandlockStatus::NotEnabled | LandlockStatus::NotImplemented) | Err(_) => 0,
         }
+    }
+}
+
+/// Lets this process and its descendants change only what is below `writable`, and
+/// devices. What [`Policy::enforce`] denies stays denied.
+pub(crate) fn restrict_changes(writable: impl Iterator<Item = PathBuf>) -> Result<(), NoPolicy> {
+    let ruleset = Ruleset::default().set_compatibility(CompatLevel::BestEffort);
+    let mut created = ruleset.handle_access(change())?.create()?;
+    for path in writable.chain(DEVICES.map(PathBuf::from)) {
+        // A path that does not exist needs no rule.
+        let Ok(place) = open(&path) else { continue };
+        created = created.add_rule(PathBeneath::new(&place, of_kind(&place, change())))?;
+    }
+    match created.restrict_self()?.ruleset {
+        RulesetStatus::NotEnforced => Err(NoPolicy::NotEnforced),
+        RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => Ok(()),
     }
 }
 

@@ -33,7 +33,7 @@ use crate::{
         fork,
         limits::{self, ProcessLimits},
         oom,
-        policy::{ExtraAccess, Policy},
+        policy::{ExtraAccess, restrict_changes},
         privilege::drop_capabilities,
     },
     wire::{message::JobKind, plan::Plan, shared::SharedCaches, tier::Tier},
@@ -80,18 +80,19 @@ pub(super) fn assume(
 
 /// A worker that can access only what its tenant may.
 #[derive(Debug)]
-pub(super) struct Confined<'c> {
+pub(super) struct Confined {
     workspace: OwnedFd,
-    policy: Option<&'c Policy>,
+    /// The kernel restricts files.
+    has_policy: bool,
     /// Directories outside the workspace that it may change.
     writable: Vec<PathBuf>,
 }
 
-impl<'c> Confined<'c> {
+impl Confined {
     /// Restricts files, sockets and system calls as the plan says, and closes
     /// all descriptors of the spawner.
     pub(super) fn enter(
-        context: &WorkerContext<'c>,
+        context: &WorkerContext<'_>,
         workspace: OwnedFd,
         access: Access<'_>,
         channels: &Channels,
@@ -124,20 +125,22 @@ impl<'c> Confined<'c> {
         .map_err(step("filter system calls"))?;
         // The spawner blocks signals; programs expect none to be blocked.
         SigSet::all().thread_unblock().map_err(step("unblock signals"))?;
-        Ok(Self { workspace, policy: context.policy, writable: extra.write })
+        Ok(Self { workspace, has_policy: context.policy.is_some(), writable: extra.write })
     }
 
     /// Denies changes of the repository for ever. The worker that unpacks it cannot be
     /// denied them from the start.
     pub(super) fn keep_repository(&self, tenant: &Tenant) -> Result<(), JobError> {
-        let Some(policy) = self.policy else { return Ok(()) };
+        if !self.has_policy {
+            return Ok(());
+        }
         let names = fs::read_dir(&tenant.workspace).map_err(step("list the workspace"))?;
         let others = names.flatten().map(|entry| entry.path());
         let others = others.filter(|path| path.file_name() != Some(OsStr::new(REPOSITORY)));
         // A rule for `/tmp` would also be one for a workspace below it.
         let is_apart = |path: &&PathBuf| !tenant.workspace.starts_with(path);
         let writable = others.chain(self.writable.iter().filter(is_apart).cloned());
-        let restricted = policy.restrict_changes(writable).map_err(io::Error::other);
+        let restricted = restrict_changes(writable).map_err(io::Error::other);
         restricted.map_err(step("make the repository read-only"))
     }
 

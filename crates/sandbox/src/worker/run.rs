@@ -34,7 +34,7 @@ use crate::{
 /// Replaces this process by a command. The supervisor gets the read ends of its
 /// output pipes.
 pub(super) fn become_command(
-    confined: &Confined<'_>,
+    confined: &Confined,
     (has_sockets, tenant, caches): (bool, &Tenant, &[Bytes]),
     task: &RunTask,
     socket: &UnixStream,

@@ -1,0 +1,99 @@
+//! Which requests share a repository, and which ones wait for it.
+
+use std::pin::pin;
+
+use tokio::time::{advance, timeout};
+
+use super::*;
+use crate::{
+    budget::{Budget, Share},
+    plugin,
+    request::{admission::Admission, index::Names},
+};
+
+const MIB: u64 = 1 << 20;
+
+const READ_ONLY: &str = "workspace: {readOnly: true}";
+
+fn shelf(leases: u32, has_users: bool) -> KeptArchives {
+    let budget = Budget {
+        archives: Share::new(MIB, "a test"),
+        leases: Share::new(leases, "a test"),
+        ..Budget::default()
+    };
+    let budget = watch::channel(budget).1;
+    KeptArchives::new(budget.clone(), Admission::new(budget), (&Names::new(), has_users))
+}
+
+fn definition(spec: &str) -> PluginDefinition {
+    let text = format!(
+        "kind: ConfigManagementPlugin\nmetadata: {{name: x}}\nspec:\n  generate: {{command: [x]}}\n  \
+         {spec}"
+    );
+    plugin::read(text.as_bytes()).unwrap()
+}
+
+fn header(letter: char, size: u64) -> RequestHeader {
+    let checksum = String::from(letter).repeat(64).into();
+    RequestHeader { checksum, size, ..RequestHeader::default() }
+}
+
+async fn ask(shelf: &KeptArchives, spec: &str, header: RequestHeader) -> Repository {
+    shelf.repository(&header, (&definition(spec), &Deadline::none())).await
+}
+
+#[tokio::test]
+async fn a_repository_is_shared_only_if_its_plugin_changes_nothing_and_needs_all() {
+    for (spec, leases, has_users, size, is_shared) in [
+        (READ_ONLY, 8, true, LEAST, true),
+        ("", 8, true, LEAST, false),
+        ("workspace: {readOnly: true, include: ['.']}", 8, true, LEAST, false),
+        (READ_ONLY, 8, false, LEAST, false),
+        (READ_ONLY, 8, true, LEAST - 1, false),
+        (READ_ONLY, PART - 1, true, LEAST, false),
+    ] {
+        let got = ask(&shelf(leases, has_users), spec, header('a', size)).await;
+        assert_eq!(matches!(got, Repository::New(_)), is_shared, "{spec} {leases} {size}: {got:?}");
+    }
+    let short = RequestHeader { checksum: "abc".into(), ..header('a', LEAST) };
+    assert!(matches!(ask(&shelf(8, true), READ_ONLY, short).await, Repository::Own));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_waits_for_the_one_that_unpacks_its_archive_and_for_no_other() {
+    let shelf = shelf(8, true);
+    let first = ask(&shelf, READ_ONLY, header('a', LEAST)).await;
+    assert!(matches!(ask(&shelf, READ_ONLY, header('b', LEAST)).await, Repository::New(_)));
+    let mut second = pin!(ask(&shelf, READ_ONLY, header('a', LEAST)));
+    assert!(timeout(Duration::ZERO, &mut second).await.is_err());
+    // The first one fails, so the second one unpacks the archive.
+    drop(first);
+    assert!(matches!(second.await, Repository::New(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_client_delays_others_only_briefly() {
+    let shelf = shelf(8, true);
+    let _first = ask(&shelf, READ_ONLY, header('a', LEAST)).await;
+    let patient = pin!(ask(&shelf, READ_ONLY, header('a', LEAST)));
+    let began = Instant::now();
+    assert!(matches!(patient.await, Repository::Own));
+    assert_eq!(began.elapsed(), PATIENCE);
+    let left = PATIENCE;
+    let (plugin, hurried) = (definition(READ_ONLY), Deadline::new(None, Some(left)));
+    let began = Instant::now();
+    let header = header('a', LEAST);
+    assert!(matches!(shelf.repository(&header, (&plugin, &hurried)).await, Repository::Own));
+    assert!(began.elapsed() <= left / PART_OF_DEADLINE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_archive_that_does_not_fit_is_tried_again_after_a_while() {
+    let shelf = shelf(8, true);
+    let at = Instant::now();
+    let checksum = Checksum::try_from(&*header('a', LEAST).checksum).unwrap();
+    shelf.table().seen.put(checksum, Seen { at, is_unfit: true });
+    assert!(matches!(ask(&shelf, READ_ONLY, header('a', LEAST)).await, Repository::Own));
+    advance(IDLE).await;
+    assert!(matches!(ask(&shelf, READ_ONLY, header('a', LEAST)).await, Repository::New(_)));
+}
