@@ -1,6 +1,6 @@
 //! Repositories that commands cannot change, and that requests share.
 
-use std::{fs, thread};
+use std::{fs, os::unix::fs::MetadataExt, path::PathBuf, thread};
 
 use crate::sandbox_settings::bench::{Bench, Rendered, Server, tiers};
 
@@ -132,6 +132,44 @@ fn requests_with_another_archive_cannot_read_a_shared_one() {
             let spied = bench.ask_for("spy", "tried", &[]);
             assert_eq!(spied.value("got"), "0", "{tier}: {}", spied.stderr);
             assert_ne!(spied.value("at"), shared, "{tier}");
+        }
+    }
+}
+
+/// Changes of contents, names, modes, owners, times and attributes.
+const HOSTILE: &str = r#"
+for file in x noise .; do
+  chmod 777 $file; chmod u+s $file; chown $(id -u) $file; chgrp $(id -G | tr ' ' '\n' | tail -1) $file
+  touch -d 2001-01-01 $file; setfattr -n user.a -v b $file; truncate -s 1 $file; dd if=/dev/zero of=$file
+  mv $file gone; rm -rf $file; ln -f $file "$TMPDIR/hard"; echo changed >> "$TMPDIR/hard"
+done
+mkdir ../added; mount --bind / .; echo 'kind: A'; echo "at: '$PWD'"
+"#;
+
+/// Everything about the files that a request can see.
+const SURVEY: &str = "echo 'kind: A'; echo \"at: '$PWD'\"; echo \"id: '$(id -u)'\"; \
+                      echo \"seen: '$(find .. -printf '%p %m %U %G %T@ %s %n,'; cat x noise | cksum)'\"";
+
+#[test]
+fn a_hostile_request_leaves_shared_files_as_they_were() {
+    for tier in strict().filter(|tier| has_users(tier)) {
+        let (bench, server) = serve(tier, SURVEY, NOISE);
+        drop(server);
+        bench.add("hostile", READ_ONLY, HOSTILE);
+        let _server = bench.serve(tier, &[]);
+        let before = bench.ask("tried", &[]);
+        let hostile = bench.ask("hostile", &[]);
+        let after = bench.ask("tried", &[]);
+        assert_eq!(hostile.value("at"), before.value("at"), "{tier}");
+        assert_eq!(after.value("at"), before.value("at"), "{tier}");
+        assert_eq!(after.value("seen"), before.value("seen"), "{tier}");
+        // Also without Landlock, only the group of this lease gets in.
+        let repository = PathBuf::from(before.value("at"));
+        let workspace = repository.parent().unwrap().metadata().unwrap();
+        let (uid, gid) = (workspace.uid(), workspace.gid());
+        assert_eq!((workspace.mode() & 0o7777, uid), (0o710, gid), "{tier}");
+        for reader in [before, after] {
+            assert_ne!(reader.value("id"), uid.to_string(), "{tier}");
         }
     }
 }
