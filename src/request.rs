@@ -118,6 +118,8 @@ struct Admitted {
     permit: Permit,
     lease: Lease,
     repository: Repository,
+    /// Access and limits of its commands.
+    bounds: Bounds,
 }
 
 /// The error of each step of a request.
@@ -271,7 +273,7 @@ impl Pipeline {
     async fn receive<C: ChunkStream>(
         &self,
         incoming: Incoming<'_, C>,
-        Admitted { permit, lease, repository }: Admitted,
+        Admitted { permit, lease, repository, bounds }: Admitted,
         context: &mut RequestContext,
     ) -> Result<(Permit, Received), RequestError> {
         let settings = (self.limits, &*self.defaults, (&self.volume, &self.kept));
@@ -284,7 +286,8 @@ impl Pipeline {
         };
         match (repository, context.progress.unpacked.clone()) {
             (Repository::New(turn), Some(unpacked)) => {
-                let received = self.share(received, (turn, unpacked), (&permit, context)).await?;
+                let shared = (turn, unpacked, bounds);
+                let received = self.share(received, shared, (&permit, context)).await?;
                 Ok((permit, received))
             }
             _ => Ok((permit, received)),
@@ -296,11 +299,10 @@ impl Pipeline {
     async fn share(
         &self,
         received: Received,
-        (turn, unpacked): (Turn, Unpacked),
+        (turn, unpacked, mut bounds): (Turn, Unpacked, Bounds),
         (permit, context): (&Permit, &mut RequestContext),
     ) -> Result<Received, RequestError> {
         let (lease, received) = received.replace_lease();
-        let mut bounds = lease.bounds().clone();
         let shared = lease.share().await.map_err(ReceiveError::from)?;
         let repository = turn.keep(shared, unpacked);
         bounds.repository = Some(repository.files());
@@ -349,10 +351,14 @@ impl Pipeline {
         let repository = self.kept.repository(&incoming.header, who).await;
         bounds.repository = repository.files();
         let wait = context.deadline.before_reading(incoming.unread(self.limits));
-        let lease = self.lease(bounds, &wait).await?;
+        let first = match repository {
+            Repository::New(_) => bounds.for_unpacking(),
+            Repository::Own | Repository::Shared(_) => bounds.clone(),
+        };
+        let lease = self.lease(first, &wait).await?;
         permit.bind(lease.id());
         context.progress.uid = Some(lease.uid());
-        Ok(Admitted { permit, lease, repository })
+        Ok(Admitted { permit, lease, repository, bounds })
     }
 
     /// The paths of `--read` that exist. One that does not reveals nothing; one that

@@ -93,6 +93,13 @@ impl Bounds {
         paths.map(PathBuf::as_path)
     }
 
+    /// The bounds of a lease under which no command runs: only the limits.
+    #[must_use]
+    pub fn for_unpacking(&self) -> Self {
+        let Self { memory, processes, file_size, disk, files, cpu_seconds, .. } = *self;
+        Self { memory, processes, file_size, disk, files, cpu_seconds, ..Self::default() }
+    }
+
     pub(super) fn plan(&self, task: Task) -> Plan {
         let (ports, any_port) = match &self.network {
             Network::Ports(ports) => (ports.iter().copied().map(u32::from).collect(), false),

@@ -99,7 +99,7 @@ async fn is_pending(mut future: Pin<&mut impl Future>) -> bool {
 
 /// Takes a while for each release. Tells each lease, and whether another release was
 /// ordered meanwhile.
-fn release_slowly(control: &OwnedFd, heard: &mpsc::UnboundedSender<(u64, bool)>) {
+fn release_slowly(control: &OwnedFd, heard: &mpsc::Sender<(u64, bool)>) {
     let mut lease = 0;
     let report = |event| channel::send(control, &SpawnerReport::from(event), &[]).unwrap();
     while let Some((order, _)) = channel::receive::<Order>(control).unwrap() {
@@ -117,7 +117,7 @@ fn release_slowly(control: &OwnedFd, heard: &mpsc::UnboundedSender<(u64, bool)>)
                     is_hurried = matches!(order.what, Some(OrderKind::Release(_)));
                 }
                 report(SpawnerEvent::Released(Released { lease: released.lease }));
-                heard.send((released.lease, is_hurried)).unwrap();
+                heard.blocking_send((released.lease, is_hurried)).unwrap();
             }
             _ => {}
         }
@@ -128,7 +128,7 @@ fn release_slowly(control: &OwnedFd, heard: &mpsc::UnboundedSender<(u64, bool)>)
 async fn a_repository_outlives_every_process_that_may_read_it() {
     let (control, theirs) = channel::packet_pair().unwrap();
     let (link, driver) = Link::new(Spawner { control, abilities: abilities(2) }).unwrap();
-    let (tell, mut heard) = mpsc::unbounded_channel();
+    let (tell, mut heard) = mpsc::channel(4);
     thread::spawn(move || release_slowly(&theirs, &tell));
     let mut drivers = JoinSet::new();
     drivers.spawn(driver);
