@@ -27,6 +27,13 @@ const LOW_BYTES: u64 = 32 << 20;
 const LOW_INODES: u64 = 1000;
 const LOW_PART: u64 = 20;
 
+/// Files that no request uses at the moment are removed below these marks, long before
+/// a request would miss their space: removing them takes a while. On a small volume, a
+/// part of it counts.
+const SPARE_BYTES: u64 = 1 << 30;
+const SPARE_INODES: u64 = 100_000;
+const SPARE_PART: u64 = 4;
+
 /// Longest wait of a request for space; others that end give theirs back.
 const WAIT: Duration = Duration::from_secs(10);
 
@@ -142,11 +149,9 @@ impl WorkVolume {
         space
     }
 
-    /// True if requests have to wait for its space, or soon will.
-    pub(crate) async fn is_scarce(&self) -> bool {
-        let Some(space) = self.recent().await else { return false };
-        let is_last = |memory| space.bytes == memory && space.free_bytes < memory / LAST_PART;
-        space.low().is_some() || self.memory().is_some_and(is_last)
+    /// True if requests may need space that is only kept for speed.
+    pub(crate) async fn is_tight(&self) -> bool {
+        self.recent().await.is_some_and(Space::is_tight)
     }
 
     /// Does work with files of the volume, which may not answer.
@@ -272,6 +277,12 @@ impl Space {
         (self.free_inodes? < inodes).then(|| format!("fewer than {inodes} inodes are free"))
     }
 
+    fn is_tight(self) -> bool {
+        let inodes = self.inodes.zip(self.free_inodes);
+        self.free_bytes < SPARE_BYTES.min(self.bytes / SPARE_PART)
+            || inodes.is_some_and(|(all, free)| free < SPARE_INODES.min(all / SPARE_PART))
+    }
+
     /// The numbers, for a check.
     pub(crate) fn describe(self, path: &Path) -> String {
         let low = self.low().map_or(String::new(), |low| format!("; requests wait because {low}"));
@@ -318,6 +329,17 @@ mod tests {
         assert_eq!(Space { free_inodes: None, inodes: None, ..SPACE }.low(), None);
         let small = Space { free_bytes: 1 << 20, bytes: 16 << 20, ..SPACE };
         assert_eq!(small.low(), None);
+    }
+
+    #[test]
+    fn a_volume_is_tight_long_before_it_is_low() {
+        let wide = Space { free_bytes: 1 << 28, ..SPACE };
+        assert!(!wide.is_tight());
+        assert!(Space { free_bytes: (1 << 28) - 1, ..wide }.is_tight());
+        assert!(Space { free_inodes: Some(2499), ..wide }.is_tight());
+        assert!(!Space { free_inodes: None, inodes: None, ..wide }.is_tight());
+        let large = Space { free_bytes: SPARE_BYTES, bytes: 1 << 40, ..SPACE };
+        assert!(!large.is_tight() && Space { free_bytes: SPARE_BYTES - 1, ..large }.is_tight());
     }
 
     #[test]

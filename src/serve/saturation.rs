@@ -16,6 +16,7 @@ use crate::{
         admission::{Admission, Load},
     },
     state::State,
+    volume::WorkVolume,
 };
 
 /// Time between two measurements.
@@ -28,6 +29,7 @@ pub(super) struct Saturation {
     admission: Admission,
     converter: Converter,
     archives: KeptArchives,
+    volume: WorkVolume,
     room: Room,
     states: Receiver<State>,
     metrics: Metrics,
@@ -40,6 +42,7 @@ impl Saturation {
             admission: common.pipeline.admission.clone(),
             converter: common.pipeline.converter.clone(),
             archives: common.pipeline.kept.clone(),
+            volume: common.pipeline.volume.clone(),
             room: common.room.clone(),
             states,
             metrics: common.metrics.clone(),
@@ -53,6 +56,7 @@ impl Saturation {
         loop {
             ticks.tick().await;
             self.archives.sweep();
+            self.archives.give_space(&self.volume).await;
             for (resource, amount) in self.measure() {
                 self.metrics.budget_used(resource, amount);
             }

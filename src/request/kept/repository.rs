@@ -127,8 +127,8 @@ impl KeptArchives {
     }
 
     /// Removes the repositories that no request reads if the volume has little space.
-    pub(in crate::request) async fn give_space(&self, volume: &WorkVolume) {
-        if !self.table().repositories.is_empty() && volume.is_scarce().await {
+    pub(crate) async fn give_space(&self, volume: &WorkVolume) {
+        if !self.table().repositories.is_empty() && volume.is_tight().await {
             let mut table = self.table();
             while table.drop_repository() {}
         }
