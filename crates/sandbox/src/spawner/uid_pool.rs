@@ -256,7 +256,9 @@ mod tests {
         assert_eq!(uids.pairs, [pair]);
         assert!(!uids.claim_left(first + 1), "claimed");
         assert!(!uids.claim_left(first - 1), "not of the range");
-        assert!(uids.claim_left(first + 4));
+        // Children of other tests inherit the claims of this process, and may outlive
+        // one call.
+        assert!((0..20).any(|_| uids.claim_left(first + 4)));
         uids.leave().unwrap();
         drop(other);
     }
