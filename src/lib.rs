@@ -66,6 +66,7 @@ pub mod plugin;
 mod plural;
 pub mod probe;
 mod programs;
+mod ready;
 pub mod recent;
 pub mod request;
 pub mod serve;

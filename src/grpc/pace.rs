@@ -1,10 +1,13 @@
 //! Notices a client that stops sending.
 
-use std::time::Duration;
+use std::{pin::pin, task::Poll, time::Duration};
 
 use tokio::time::{Instant, timeout};
 
-use crate::request::{BrokenStream, STALL_BYTES};
+use crate::{
+    ready::poll_once,
+    request::{BrokenStream, STALL_BYTES},
+};
 
 /// The time that a client has left to send its next bytes.
 ///
@@ -24,6 +27,10 @@ impl Pace {
 
     /// Waits for the client.
     pub(super) async fn wait<F: Future>(&mut self, next: F) -> Result<F::Output, BrokenStream> {
+        let mut next = pin!(next);
+        if let Poll::Ready(next) = poll_once(next.as_mut()).await {
+            return Ok(next);
+        }
         let began = Instant::now();
         let result = timeout(self.left, next).await;
         self.left = self.left.saturating_sub(began.elapsed());

@@ -2,11 +2,15 @@
 
 use std::{
     fmt,
+    pin::pin,
+    task::Poll,
     time::{Duration, Instant},
 };
 
 use thiserror::Error;
 use tokio::time::{Instant as TokioInstant, timeout_at};
+
+use crate::ready::poll_once;
 
 /// The part of a client's deadline that is kept for sending the answer. Argo CD's value.
 const ANSWER_BUFFER: Duration = Duration::from_millis(100);
@@ -126,6 +130,10 @@ impl Deadline {
 
     /// Waits for `work`, but not beyond the deadline.
     pub async fn limit<F: Future>(&self, work: F) -> Result<F::Output, DeadlinePassed> {
+        let mut work = pin!(work);
+        if let Poll::Ready(done) = poll_once(work.as_mut()).await {
+            return Ok(done);
+        }
         match self.earliest() {
             Some(limit) => {
                 timeout_at(limit.at.into(), work).await.map_err(|_elapsed| DeadlinePassed(*self))
