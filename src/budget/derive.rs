@@ -57,8 +57,8 @@ const USEFUL_MEMORY: u64 = 128 * MIB;
 const MOST_REPOSITORY: u64 = 4096 * MIB;
 const MOST_REPOSITORY_FILES: u64 = 500_000;
 
-/// Window of a stream: the smallest that HTTP/2 clients expect. A larger one does
-/// not make uploads on a local socket faster.
+/// Window of a stream: the smallest that HTTP/2 clients expect. The share for archives
+/// lends wider ones while it has room.
 const WINDOW: u32 = 64 << 10;
 
 /// Memory of a waiting request without its window: connection, task and headers.

@@ -32,11 +32,16 @@ use crate::{
     budget::Budget,
     metrics::PluginMetrics,
     plugin::{PluginDefinition, PluginName},
+    request::KeptArchives,
 };
 
 /// Flow-control window of a connection in bytes. It is much larger than that of
 /// a stream, so h2 does not take many small queued frames for an attack.
 const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
+
+/// Flow-control window in bytes of a stream while there is memory for it. With the
+/// smallest one, client and server wait for each other every 64 KiB.
+const WIDE_WINDOW: u32 = 256 * 1024;
 
 /// Concurrent calls on one connection. Argo CD makes one at a time.
 const MAX_STREAMS: u32 = 256;
@@ -50,6 +55,8 @@ pub(super) struct Server {
     routes: Routes,
     http: http2::Builder<Tasks>,
     budget: watch::Receiver<Budget>,
+    /// Lends memory for wide windows.
+    archives: KeptArchives,
     tasks: TaskTracker,
     room: Room,
 }
@@ -97,8 +104,14 @@ impl Server {
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_concurrent_streams(MAX_STREAMS)
             .max_header_list_size(MAX_HEADERS);
-        let (budget, room) = (common.pipeline.budget.clone(), common.room.clone());
-        Ok(Self { routes, http, budget, tasks: common.connections.clone(), room })
+        Ok(Self {
+            routes,
+            http,
+            budget: common.pipeline.budget.clone(),
+            archives: common.pipeline.kept.clone(),
+            tasks: common.connections.clone(),
+            room: common.room.clone(),
+        })
     }
 
     /// Room for connections.
@@ -118,14 +131,16 @@ impl Server {
                 answer.map(|answer| encoded::send(unknown::explain(path.path(), answer)))
             }
         });
-        // The memory that the unread archive of a waiting request may use. A larger
-        // window would not make the transfer through a local socket faster.
+        // The memory that the unread archive of a waiting request may use.
+        let lent = self.archives.lend(WIDE_WINDOW.into());
+        let narrow = self.budget.borrow().window.amount;
         let mut http = self.http.clone();
-        http.initial_stream_window_size(self.budget.borrow().window.amount);
+        http.initial_stream_window_size(if lent.is_some() { WIDE_WINDOW } else { narrow });
         let connection = http.serve_connection(TokioIo::new(Repaired::new(stream)), service);
         // At once: otherwise more clients are accepted before this task runs.
         let (room, place) = (self.room.clone(), self.room.try_enter());
         self.tasks.spawn(async move {
+            let _lent = lent;
             let _place = match place {
                 Some(place) => place,
                 None => room.enter().await,

@@ -76,6 +76,8 @@ struct Shelf {
     table: Mutex<Table>,
     /// Bytes of all archives that are kept, still in use, or being made.
     used: AtomicU64,
+    /// Bytes that are lent for something else.
+    lent: AtomicU64,
     budget: watch::Receiver<Budget>,
     /// Knows how many requests wait.
     admission: Admission,
@@ -140,6 +142,13 @@ pub(super) struct Unseen {
     bytes: u64,
 }
 
+/// Memory for something else than archives, given back when this is dropped.
+#[derive(Debug)]
+pub struct Lent {
+    shelf: KeptArchives,
+    bytes: u64,
+}
+
 /// Memory of an archive, given back when this is dropped.
 #[derive(Debug)]
 struct Room {
@@ -164,6 +173,7 @@ impl KeptArchives {
         Self(Arc::new(Shelf {
             table: Mutex::new(table),
             used: AtomicU64::new(0),
+            lent: AtomicU64::new(0),
             budget,
             admission,
             threads: names.threads.clone(),
@@ -220,7 +230,17 @@ impl KeptArchives {
         self.take(0);
     }
 
-    /// Bytes of memory in use.
+    /// Lends memory for something else while half of the share is free.
+    #[must_use]
+    pub fn lend(&self, bytes: u64) -> Option<Lent> {
+        let most = (self.whole_share() / 2).saturating_sub(self.in_use());
+        let lent = self.0.lent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |lent| {
+            lent.checked_add(bytes).filter(|lent| *lent <= most)
+        });
+        lent.is_ok().then(|| Lent { shelf: self.clone(), bytes })
+    }
+
+    /// Bytes of memory of archives and repositories.
     #[must_use]
     pub fn in_use(&self) -> u64 {
         self.0.used.load(Ordering::Relaxed)
@@ -238,6 +258,10 @@ impl KeptArchives {
 
     /// Bytes that all archives may have now.
     fn share(&self) -> u64 {
+        self.whole_share().saturating_sub(self.0.lent.load(Ordering::Relaxed))
+    }
+
+    fn whole_share(&self) -> u64 {
         let waiting = self.0.admission.load().waiting;
         self.0.budget.borrow().archives_beside(waiting)
     }
@@ -321,6 +345,12 @@ impl Room {
             self.bytes += more;
         }
         is_enough
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.shelf.0.lent.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 

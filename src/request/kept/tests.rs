@@ -157,6 +157,19 @@ async fn all_archives_together_have_a_bound() {
     assert!(shelf.in_use() <= 8 * MIB);
 }
 
+#[tokio::test]
+async fn memory_is_lent_while_half_of_it_is_free() {
+    let (shelf, packed) = (shelf(8 * MIB), pack(&repository(b'a', MIB)));
+    let lent: Vec<_> = iter::from_fn(|| shelf.lend(MIB)).collect();
+    assert_eq!(lent.len(), 4);
+    assert_eq!(shelf.in_use(), 0, "no archive");
+    drop(lent);
+    assert!(shelf.lend(4 * MIB).is_some());
+    keep(&shelf, &packed).await;
+    assert!(kept(&shelf, &packed).is_some());
+    assert!(shelf.lend(4 * MIB).is_none() && shelf.lend(MIB).is_some());
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_archive_that_nobody_uses_is_dropped() {
     let (shelf, packed) = (shelf(64 * MIB), pack(&repository(b'a', MIB)));
