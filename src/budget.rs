@@ -52,7 +52,7 @@ pub struct Budget {
     /// that is made of them, all requests together.
     pub response: Share<u64>,
     /// Bytes of decompressed archives that are kept for later requests, and of
-    /// repositories that they share, minus those of requests that wait: [`Self::archives_beside`].
+    /// repositories in memory that they share, minus those of requests that wait: [`Self::archives_beside`].
     pub archives: Share<u64>,
     /// Flow-control window in bytes of a request.
     pub window: Share<u32>,

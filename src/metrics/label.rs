@@ -156,7 +156,7 @@ values! {
 values! {
     /// A resource that all requests share.
     Shared {
-        /// Bytes of decompressed archives that are kept, and of repositories that requests share.
+        /// Bytes of decompressed archives that are kept, and of repositories in memory that requests share.
         Archives = "archives",
         /// Connections of clients.
         Connections = "connections",

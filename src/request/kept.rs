@@ -78,6 +78,8 @@ struct Shelf {
     used: AtomicU64,
     /// Bytes that are lent for something else.
     lent: AtomicU64,
+    /// Bytes of all repositories on a disk.
+    on_disk: AtomicU64,
     budget: watch::Receiver<Budget>,
     /// Knows how many requests wait.
     admission: Admission,
@@ -174,6 +176,7 @@ impl KeptArchives {
             table: Mutex::new(table),
             used: AtomicU64::new(0),
             lent: AtomicU64::new(0),
+            on_disk: AtomicU64::new(0),
             budget,
             admission,
             threads: names.threads.clone(),
@@ -269,7 +272,7 @@ impl KeptArchives {
     /// Takes memory, of the archives that were not used for the longest time if there
     /// is too little. Those in use stay. Returns false if it is not enough.
     fn take(&self, bytes: u64) -> bool {
-        let share = self.share();
+        let (share, in_memory) = (self.share(), self.0.budget.borrow().in_memory);
         let mut table = self.table();
         while self.0.used.load(Ordering::Relaxed).saturating_add(bytes) > share {
             let idle = table.kept.iter().rev().find(|(_, (kept, _))| Arc::strong_count(kept) == 1);
@@ -277,7 +280,7 @@ impl KeptArchives {
                 table.kept.pop(&checksum);
                 continue;
             }
-            if !table.drop_repository() {
+            if !in_memory || !table.drop_repository() {
                 return false;
             }
         }

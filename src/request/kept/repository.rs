@@ -4,7 +4,10 @@
 //! sent the same bytes read the files there. No command runs under that lease, so
 //! nobody can change them.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use cmp_sandbox::{SharedRepository, Unpacked};
 use tokio::{
@@ -21,6 +24,9 @@ use crate::{
 
 /// This part of the leases is for repositories.
 const PART: u32 = 8;
+
+/// All repositories together have this part of the disk of all requests.
+const PART_OF_DISK: u64 = 4;
 
 /// Longest wait for another request to unpack the same archive.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -68,7 +74,18 @@ enum Found {
 pub(in crate::request) struct KeptRepository {
     files: SharedRepository,
     unpacked: Unpacked,
-    _room: Room,
+    _space: Space,
+}
+
+/// The space of a repository, given back when this is dropped.
+#[derive(Debug)]
+enum Space {
+    /// Of the share for archives, if the work volume is in memory.
+    Memory(#[expect(dead_code, reason = "kept until the end")] Room),
+    Disk {
+        shelf: KeptArchives,
+        bytes: u64,
+    },
 }
 
 impl KeptArchives {
@@ -114,8 +131,8 @@ impl KeptArchives {
             return Found::Unpacking(end.clone());
         }
         let seen = table.seen.peek(&key.0).filter(|seen| seen.at.elapsed() < IDLE);
-        let has_room = self.most_repositories() > 0 && self.in_use() <= self.share();
-        let may_try = has_room && seen.is_none_or(|seen| !seen.is_unfit);
+        let has_place = self.most_repositories() > 0;
+        let may_try = has_place && seen.is_none_or(|seen| !seen.is_unfit);
         let permit = Arc::clone(&self.0.unpackers).try_acquire_owned().ok();
         let Some(permit) = permit.filter(|_| may_try) else {
             return Found::Repository(Repository::Own);
@@ -159,9 +176,9 @@ impl Turn {
         files: SharedRepository,
         unpacked: Unpacked,
     ) -> Arc<KeptRepository> {
-        let mut room = Room::new(self.shelf.clone());
-        let has_room = room.grow(unpacked.bytes.saturating_add(unpacked.files * ENTRY));
-        let kept = Arc::new(KeptRepository { files, unpacked, _room: room });
+        let bytes = unpacked.bytes.saturating_add(unpacked.files * ENTRY);
+        let (space, has_room) = Space::take(&self.shelf, bytes);
+        let kept = Arc::new(KeptRepository { files, unpacked, _space: space });
         let most = self.shelf.most_repositories();
         let mut table = self.shelf.table();
         let has_place = table.repositories.len() < most || table.drop_repository();
@@ -174,6 +191,41 @@ impl Turn {
         }
         drop(table);
         kept
+    }
+}
+
+impl Space {
+    /// Takes space, of repositories that nobody uses if there is too little. The result
+    /// is empty, and false, if it is not enough.
+    fn take(shelf: &KeptArchives, bytes: u64) -> (Self, bool) {
+        let (in_memory, disk) = {
+            let budget = shelf.0.budget.borrow();
+            (budget.in_memory, budget.disk.amount)
+        };
+        if in_memory {
+            let mut room = Room::new(shelf.clone());
+            let has_room = room.grow(bytes);
+            return (Self::Memory(room), has_room);
+        }
+        let take = |used: u64| used.checked_add(bytes).filter(|used| *used <= disk / PART_OF_DISK);
+        let on_disk = &shelf.0.on_disk;
+        while on_disk.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err() {
+            if !shelf.table().drop_repository() {
+                return (Self::Disk { shelf: shelf.clone(), bytes: 0 }, false);
+            }
+        }
+        (Self::Disk { shelf: shelf.clone(), bytes }, true)
+    }
+}
+
+impl Drop for Space {
+    fn drop(&mut self) {
+        match self {
+            Self::Memory(_) => {}
+            Self::Disk { shelf, bytes } => {
+                shelf.0.on_disk.fetch_sub(*bytes, Ordering::Relaxed);
+            }
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Which requests share a repository, and which ones wait for it.
 
-use std::pin::pin;
+use std::{iter, pin::pin};
 
 use tokio::time::{advance, timeout};
 
@@ -85,6 +85,26 @@ async fn a_slow_client_delays_others_only_briefly() {
     let header = header('a', LEAST);
     assert!(matches!(shelf.repository(&header, (&plugin, &hurried)).await, Repository::Own));
     assert!(began.elapsed() <= left / PART_OF_DEADLINE);
+}
+
+#[tokio::test]
+async fn repositories_have_a_part_of_the_disk_or_of_the_memory() {
+    for (in_memory, most) in [(false, 4), (true, 1)] {
+        let budget = Budget {
+            archives: Share::new(MIB, "a test"),
+            disk: Share::new(16 * MIB, "a test"),
+            in_memory,
+            ..Budget::default()
+        };
+        let budget = watch::channel(budget).1;
+        let shelf =
+            KeptArchives::new(budget.clone(), Admission::new(budget), (&Names::new(), true));
+        let take = || Some(Space::take(&shelf, MIB)).filter(|(_, has_room)| *has_room);
+        let taken: Vec<_> = iter::from_fn(take).collect();
+        assert_eq!((taken.len(), take().is_some()), (most, false), "{in_memory}");
+        drop(taken);
+        assert!(take().is_some(), "{in_memory}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
