@@ -18,6 +18,7 @@ mod discovery;
 mod encrypted;
 mod excess;
 mod files;
+mod fingerprint;
 mod git_credentials;
 mod hint;
 mod incoming;
@@ -58,6 +59,7 @@ pub use self::{
     discovery::{IndexedArchive, MatchAnswer, MatchCache, Undecided},
     encrypted::Encrypted,
     excess::Excess,
+    fingerprint::Fingerprints,
     git_credentials::{CredentialHelper, GitCredentials, Relay},
     hint::{Advice, Hint, Opening, Reach},
     incoming::{
@@ -98,6 +100,8 @@ pub struct Pipeline {
     pub cache: MatchCache,
     /// Threads and memory for indexes of names.
     pub names: Names,
+    /// Archives that have arrived before.
+    pub fingerprints: Fingerprints,
     /// Archives that several requests send.
     pub kept: KeptArchives,
     /// Converts the outputs of commands.

@@ -53,8 +53,8 @@ use crate::{
     plugin::PluginName,
     recent::Recent,
     request::{
-        ArchiveLimits, CommandDefaults, Converter, CredentialHelper, KeptArchives, MatchCache,
-        Names, Pipeline, Reach,
+        ArchiveLimits, CommandDefaults, Converter, CredentialHelper, Fingerprints, KeptArchives,
+        MatchCache, Names, Pipeline, Reach,
         admission::{Admission, Lanes},
     },
     shutdown::Shutdown,
@@ -343,6 +343,7 @@ fn pipeline(
         budget: budget.clone(),
         own: Lanes::new(now.queue.amount),
         cache: MatchCache::default(),
+        fingerprints: Fingerprints::default(),
         names,
         converter,
         volume: WorkVolume::new(config.work_dir()).within(budget.clone()),

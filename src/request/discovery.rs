@@ -14,8 +14,8 @@ use lru::LruCache;
 use thiserror::Error;
 
 use super::{
-    RequestError, deadline::DeadlinePassed, incoming::RequestHeader, memory::Charge,
-    progress::RequestContext, threads::Threads,
+    RequestError, checksum::Checksum, deadline::DeadlinePassed, incoming::RequestHeader,
+    memory::Charge, progress::RequestContext, threads::Threads,
 };
 use crate::plugin::{Discovery, PluginDefinition};
 
@@ -32,9 +32,6 @@ const FEW_NAMES: usize = 1000;
 
 /// The thing that a request waited for if its deadline passed meanwhile.
 const DECISION: &str = "the decision of its discovery rule";
-
-/// Length of a checksum in bytes: SHA-256 in hex.
-const CHECKSUM: usize = 64;
 
 /// The answer to the key whether a plugin claims an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,7 +175,8 @@ pub(super) struct MatchKey {
 impl MatchKey {
     /// `None` if the key is too long, or the checksum cannot be right.
     pub(super) fn new(header: &RequestHeader, pattern: Pattern<'_>) -> Option<Self> {
-        let kept = header.checksum.len() == CHECKSUM && header.directory.len() <= MAX_DIRECTORY;
+        let kept = header.checksum.len() == size_of::<Checksum>()
+            && header.directory.len() <= MAX_DIRECTORY;
         let (kind, pattern) = pattern.source();
         // Copy, because the bytes are part of a larger message.
         kept.then(|| Self {

@@ -13,6 +13,7 @@ use super::{
     discovery::IndexedArchive,
     excess::{self, Excess},
     files::{KeepingSink, VolumeSink},
+    fingerprint::Fingerprints,
     index::{NameIndexer, Names, NotIndexed},
     kept::{KeptArchives, Repository, Unseen, Way},
     progress::{Phase, RequestContext},
@@ -86,6 +87,7 @@ pub struct Incoming<'c, C> {
     /// The client's description of the request.
     pub header: RequestHeader,
     chunks: &'c mut C,
+    known: Fingerprints,
 }
 
 /// Limits for an archive.
@@ -142,9 +144,9 @@ pub enum ReceiveError {
 }
 
 impl<'c, C: ChunkStream> Incoming<'c, C> {
-    /// Creates a request from its header.
-    pub fn new(header: RequestHeader, chunks: &'c mut C) -> Self {
-        Self { header, chunks }
+    /// Creates a request from its header. `known` are archives of earlier requests.
+    pub fn new(header: RequestHeader, chunks: &'c mut C, known: Fingerprints) -> Self {
+        Self { header, chunks, known }
     }
 
     /// Bytes of the archive that are expected. The client may state any number.
@@ -258,7 +260,7 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
         context: &mut RequestContext,
     ) -> Result<T, ReceiveError> {
         let RequestContext { deadline, progress, .. } = context;
-        let mut reader = ChecksumReader::new(taker);
+        let mut reader = ChecksumReader::new(taker, &self.header, &self.known);
         while let Some(chunk) = deadline.limit(self.chunks.next()).await?? {
             progress.received += chunk.len() as u64;
             if let Some(evidence) = &mut progress.evidence {
@@ -274,7 +276,7 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
         if progress.received > limits.archive {
             return Err(ReceiveError::Large { limit: limits.archive });
         }
-        Ok(deadline.limit(reader.verify(&self.header.checksum)).await??)
+        Ok(deadline.limit(reader.verify(&self.header.checksum, &self.known)).await??)
     }
 }
 
@@ -359,7 +361,7 @@ mod tests {
                 progress: Progress::default(),
             };
             let mut chunks = OneChunk(Some(vec![0; length].into()));
-            let mut incoming = Incoming::new(header, &mut chunks);
+            let mut incoming = Incoming::new(header, &mut chunks, Fingerprints::default());
             let passed_on = incoming.pass_on(Stuck, LIMITS, &mut context).await;
             assert!(matches!(passed_on, Err(ReceiveError::Deadline(_))), "{length} bytes");
         }

@@ -40,6 +40,7 @@ pub(super) use self::{
 };
 use super::{
     admission::Admission,
+    checksum::Checksum,
     deadline::{Deadline, DeadlinePassed},
     incoming::RequestHeader,
     index::Names,
@@ -63,9 +64,6 @@ const MAKERS: usize = 1;
 
 /// Repositories that are unpacked for several requests, at a time.
 const UNPACKERS: usize = 4;
-
-/// SHA-256 in hex.
-type Checksum = [u8; 64];
 
 /// The archives that are kept. Cheap to clone.
 #[derive(Clone, Debug)]

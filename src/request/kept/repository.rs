@@ -15,10 +15,10 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::{Checksum, IDLE, KeptArchives, LEAST, Room, Seen, Table};
+use super::{IDLE, KeptArchives, LEAST, Room, Seen, Table};
 use crate::{
     plugin::PluginDefinition,
-    request::{deadline::Deadline, incoming::RequestHeader},
+    request::{checksum::Checksum, deadline::Deadline, incoming::RequestHeader},
     volume::WorkVolume,
 };
 
