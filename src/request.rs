@@ -28,6 +28,7 @@ mod manifests;
 mod memory;
 mod observed;
 mod path;
+mod piece_thread;
 mod printable;
 mod processors;
 mod progress;

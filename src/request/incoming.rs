@@ -209,7 +209,7 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
                 let both = KeepingSink { files, maker: Some(maker) };
                 let KeepingSink { files, maker } = self.pass_on(both, limits, context).await?;
                 if let Some(maker) = maker {
-                    maker.finish();
+                    maker.finish().await;
                 }
                 Ok((files, Unseen::default()))
             }
@@ -236,7 +236,7 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
         context.progress.enter(Phase::Receive);
         let indexer = NameIndexer::new(limits.unpacked, names, context.deadline);
         let indexer = self.pass_on(indexer, limits, context).await?;
-        Ok(IndexedArchive::new(indexer.finish()?, self.header.directory))
+        Ok(IndexedArchive::new(indexer.finish().await?, self.header.directory))
     }
 
     /// Reads the archive only to verify its checksum.

@@ -4,9 +4,9 @@ use super::{
     checksum::PieceSink,
     deadline::Deadline,
     memory::{Charge, NoMemory, ResponseMemory},
+    piece_thread::PieceThread,
     threads::Threads,
 };
-use bytes::Bytes;
 use cmp_archive::{
     ArchiveError, Entry, EntryCounter, EntryKind, EntryPath, Reader, Refusal, Sink, UnpackLimit,
     UnpackLimits,
@@ -51,9 +51,7 @@ impl Default for Names {
 
 /// Indexes the names in an archive and drops the contents.
 pub(super) struct NameIndexer {
-    /// Not here while another thread reads a piece.
-    reader: Option<Indexing>,
-    names: Names,
+    thread: PieceThread<Indexing>,
     charge: Charge,
     deadline: Deadline,
 }
@@ -66,22 +64,27 @@ impl NameIndexer {
         let bounds = IndexLimits::default();
         let bounds = IndexLimits { entries: bounds.entries.min(entries), ..bounds };
         let sink = IndexSink { index: FileIndex::new(bounds), counter: EntryCounter::new(limits) };
-        let (reader, charge) = (Some(Ok(Box::new(Reader::new(sink)))), names.memory.charge());
-        Self { reader, names: names.clone(), charge, deadline }
+        let reader: Indexing = Ok(Box::new(Reader::new(sink)));
+        let thread = PieceThread::new(reader, names.threads.clone(), deadline);
+        Self { thread, charge: names.memory.charge(), deadline }
     }
 
     /// Ends the archive and returns the index.
-    pub(super) fn finish(self) -> Result<(FileIndex, Charge), NotIndexed> {
+    pub(super) async fn finish(mut self) -> Result<(FileIndex, Charge), NotIndexed> {
+        // The caller notices the deadline.
+        let _ = self.charge().await;
         // It is gone only if this request ended while a piece was read.
-        let reader = self.reader.unwrap_or_else(|| Err(ArchiveError::Listing(GONE.to_owned())));
+        let gone = || Err(ArchiveError::Listing(GONE.to_owned()));
+        let reader = self.thread.finish().await.unwrap_or_else(gone);
         Ok((reader?.finish()?.index, self.charge))
     }
 
-    /// Charges the memory of the names so far.
-    async fn charge(&mut self) -> Result<(), NoMemory> {
-        let read = self.reader.as_ref().and_then(|reader| reader.as_ref().ok());
-        let memory = read.map_or(0, |reader| reader.sink().index.heap_bytes());
-        self.charge.grow(memory, &self.deadline).await
+    /// Charges the memory of the names so far. Returns false if the index needs no
+    /// more pieces.
+    async fn charge(&mut self) -> Result<bool, NoMemory> {
+        let Some(Ok(reader)) = self.thread.reader().await else { return Ok(false) };
+        let memory = reader.sink().index.heap_bytes();
+        self.charge.grow(memory, &self.deadline).await.map(|()| true)
     }
 }
 
@@ -94,21 +97,16 @@ fn push(reader: &mut Indexing, piece: &[u8]) {
 
 impl PieceSink for NameIndexer {
     async fn take(&mut self, piece: &[u8]) -> bool {
-        let Some(mut reader) = self.reader.take() else { return false };
-        let reader = if piece.len() <= IMMEDIATE {
-            push(&mut reader, piece);
-            Ok(reader)
-        } else {
-            let piece = Bytes::copy_from_slice(piece);
-            let reading = self.names.threads.run(piece.len(), &self.deadline, move |_| {
-                push(&mut reader, &piece);
-                reader
-            });
-            reading.await
-        };
-        self.reader = reader.ok();
         // The caller notices the deadline too.
-        self.charge().await.is_ok() && matches!(self.reader, Some(Ok(_)))
+        if !self.charge().await.unwrap_or(false) {
+            return false;
+        }
+        if piece.len() > IMMEDIATE {
+            self.thread.read(piece, push).await;
+        } else if let Some(reader) = self.thread.reader().await {
+            push(reader, piece);
+        }
+        true
     }
 }
 

@@ -5,8 +5,11 @@ use std::{
     future::pending, panic::resume_unwind, sync::Arc, thread::available_parallelism, time::Instant,
 };
 
-use tokio::{sync::Semaphore, task::spawn_blocking};
-use tokio_util::sync::CancellationToken;
+use tokio::{
+    sync::Semaphore,
+    task::{JoinHandle, spawn_blocking},
+};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::deadline::{Deadline, DeadlinePassed};
 
@@ -23,6 +26,14 @@ const SHORT: usize = 1 << 20;
 pub(super) struct Threads {
     short: Arc<Semaphore>,
     long: Arc<Semaphore>,
+}
+
+/// Work that has a thread. Dropping it tells the work to stop.
+#[derive(Debug)]
+pub(super) struct Running<T> {
+    task: JoinHandle<T>,
+    deadline: Deadline,
+    _abandon: DropGuard,
 }
 
 /// Tells running work when to stop: at the deadline, or when nobody waits for its
@@ -54,26 +65,44 @@ impl Threads {
         Self { short: Arc::new(Semaphore::new(each)), long: Arc::new(Semaphore::new(each)) }
     }
 
-    /// Does `work`, whose input has `bytes`, and returns its result.
-    ///
-    /// Work that goes on after the deadline, or after this future is dropped, keeps
-    /// its thread until it asks [`Stop`].
+    /// Does `work`, whose input has `bytes`, and returns its result. See
+    /// [`Threads::start`].
     pub(super) async fn run<T: Send + 'static>(
         &self,
         bytes: usize,
         deadline: &Deadline,
         work: impl FnOnce(&Stop) -> T + Send + 'static,
     ) -> Result<T, DeadlinePassed> {
+        self.start(bytes, deadline, work).await?.result().await
+    }
+
+    /// Waits for a thread and starts `work`, whose input has `bytes`.
+    ///
+    /// Work that goes on after the deadline, or after its [`Running`] is dropped,
+    /// keeps its thread until it asks [`Stop`].
+    pub(super) async fn start<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        deadline: &Deadline,
+        work: impl FnOnce(&Stop) -> T + Send + 'static,
+    ) -> Result<Running<T>, DeadlinePassed> {
         let lane = if bytes <= SHORT { &self.short } else { &self.long };
         let place = deadline.limit(Arc::clone(lane).acquire_owned()).await?;
         let abandoned = CancellationToken::new();
-        let _abandon = abandoned.clone().drop_guard();
+        let abandon = abandoned.clone().drop_guard();
         let stop = Stop { abandoned, at: deadline.instant() };
         let task = spawn_blocking(move || {
             let _place = place;
             work(&stop)
         });
-        match deadline.limit(task).await? {
+        Ok(Running { task, deadline: *deadline, _abandon: abandon })
+    }
+}
+
+impl<T> Running<T> {
+    /// Waits for the result. The future can be dropped and the method called again.
+    pub(super) async fn result(&mut self) -> Result<T, DeadlinePassed> {
+        match self.deadline.limit(&mut self.task).await? {
             Ok(result) => Ok(result),
             Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
             // The supervisor is ending, and this future will be dropped.

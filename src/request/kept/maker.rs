@@ -2,13 +2,12 @@
 
 use std::{fs::File, io::Write};
 
-use bytes::Bytes;
 use cmp_archive::{Entry, EntryCounter, EntryKind, EntryPath, Reader, Sink, UnpackLimits};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{Checksum, KeptArchive, KeptArchives, Listing, Room};
-use crate::request::deadline::Deadline;
+use crate::request::{deadline::Deadline, piece_thread::PieceThread};
 
 /// Memory that an archive takes at a time.
 const STEP: u64 = 1 << 20;
@@ -18,9 +17,7 @@ const STEP: u64 = 1 << 20;
 pub(in crate::request) struct Maker {
     shelf: KeptArchives,
     checksum: Checksum,
-    /// Not here after an error, or while another thread reads a piece.
-    reader: Option<Box<Reader<Recorder>>>,
-    deadline: Deadline,
+    thread: PieceThread<Option<Box<Reader<Recorder>>>>,
     _turn: OwnedSemaphorePermit,
 }
 
@@ -49,26 +46,32 @@ impl Maker {
             room: Room::new(shelf.clone()),
         };
         let reader = Some(Box::new(Reader::new(recorder)));
-        Some(Self { shelf, checksum, reader, deadline, _turn: turn })
+        let thread = PieceThread::new(reader, shelf.0.threads.clone(), deadline);
+        Some(Self { shelf, checksum, thread, _turn: turn })
     }
 
     /// Reads the next piece.
     pub(in crate::request) async fn push(&mut self, piece: &[u8]) {
-        let Some(mut reader) = self.reader.take() else { return };
-        let (length, piece) = (piece.len(), Bytes::copy_from_slice(piece));
-        let read = move |_: &_| reader.push(&piece).is_ok().then_some(reader);
         // The caller notices the deadline too.
-        let read = self.shelf.0.threads.run(length, &self.deadline, read).await;
-        self.reader = read.ok().flatten();
+        if let Some(Some(_)) = self.thread.reader().await {
+            self.thread.read(piece, push).await;
+        }
     }
 
     /// Keeps the archive, which was sent completely and has the stated checksum.
-    pub(in crate::request) fn finish(self) {
-        let Self { shelf, checksum, reader, .. } = self;
-        match reader.and_then(|reader| reader.finish().ok()?.seal()) {
+    pub(in crate::request) async fn finish(self) {
+        let Self { shelf, checksum, thread, .. } = self;
+        match thread.finish().await.flatten().and_then(|reader| reader.finish().ok()?.seal()) {
             Some(archive) => shelf.keep(checksum, archive),
             None => shelf.give_up(checksum),
         }
+    }
+}
+
+/// Reads a piece. The reader is gone after an error.
+fn push(reader: &mut Option<Box<Reader<Recorder>>>, piece: &[u8]) {
+    if let Some(Err(_unfit)) = reader.as_mut().map(|reader| reader.push(piece)) {
+        *reader = None;
     }
 }
 

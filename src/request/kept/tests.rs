@@ -67,7 +67,7 @@ async fn keep(shelf: &KeptArchives, packed: &[u8]) {
     for piece in packed.chunks(1000) {
         maker.push(piece).await;
     }
-    maker.finish();
+    maker.finish().await;
 }
 
 fn kept(shelf: &KeptArchives, packed: &[u8]) -> Option<Arc<KeptArchive>> {
@@ -109,7 +109,7 @@ async fn other_bytes_are_never_kept() {
         assert!(matches!(way(&shelf, stated), Way::Worker));
         let mut maker = maker(&shelf, stated);
         maker.push(sent).await;
-        maker.finish();
+        maker.finish().await;
         assert!(matches!(way(&shelf, stated), Way::Worker), "it is not tried again");
     }
     assert_eq!(shelf.in_use(), 0);
