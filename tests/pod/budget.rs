@@ -22,11 +22,8 @@ fn the_budget_follows_a_container_that_is_resized() {
     let (_, plugins) = pod.network().ask("GET", "/plugins", PATIENCE).unwrap();
     let origin = "container limit 2Gi (cgroup v1 memory.limit_in_bytes) minus 256Mi for";
     assert!(plugins.contains(origin), "{plugins}");
-    let log = pod.log();
-    assert!(
-        log.contains(origin) && log.contains("the container's resources are shared out"),
-        "{log}"
-    );
+    pod.says("the container's resources are shared out");
+    pod.says(origin);
     pod.assert_baseline();
 }
 
@@ -45,7 +42,7 @@ fn more_clients_than_descriptors_wait_instead_of_failing() {
     let errors: Vec<_> = calls.into_iter().filter_map(|call| call.wait().err()).collect();
     assert_eq!(errors, [""; 0]);
     assert!(pod.metric("argocd_cmp_connections_waiting_total") > Some(0.0));
-    assert!(pod.log().contains("raise RLIMIT_NOFILE"), "{}", pod.log());
+    pod.says("raise RLIMIT_NOFILE");
     pod.assert_baseline();
 }
 
@@ -73,7 +70,7 @@ fn the_largest_request_is_ended_when_all_together_exceed_the_budget() {
     ] {
         assert!(error.contains(text), "{error}");
     }
-    assert!(pod.log().contains(r#""outcome":"resource_limit""#), "{}", pod.log());
+    pod.says(r#""outcome":"resource_limit""#);
     for call in small {
         assert_eq!(call.wait(), Ok(vec!["{}".to_owned()]));
     }

@@ -187,7 +187,7 @@ impl Running {
         self.parts.volume.used()
     }
 
-    /// Everything that the product has logged.
+    /// Everything that the product has logged and runc has passed on.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.parts.bundle.at("log")).unwrap_or_default()
     }
@@ -221,6 +221,12 @@ impl Running {
             assert!(Instant::now() < end, "timed out waiting for {name}\n{}", self.log());
             thread::sleep(PAUSE);
         }
+    }
+
+    /// Waits until the log has a text. runc copies the log, so a line may arrive here
+    /// after the answer that it is about.
+    pub(crate) fn says(&self, text: &str) {
+        self.until(text, |pod| pod.log().contains(text));
     }
 
     /// Waits until the container uses no more than before the test, and panics if

@@ -31,7 +31,7 @@ fn a_worker_that_is_killed_while_it_unpacks_is_explained() {
                   the container reached its memory limit of 256Mi (cgroup v1 ";
     assert!(error.contains(reason), "{error}");
     assert!(error.contains("--max-repository"), "{error}");
-    assert!(pod.log().contains(r#""outcome":"signaled""#), "{}", pod.log());
+    pod.says(r#""outcome":"signaled""#);
     assert!(pod.request("victim").generate().is_ok());
     pod.assert_baseline();
 }
