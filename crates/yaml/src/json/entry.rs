@@ -24,12 +24,10 @@ impl Entry {
     /// Compares two keys by their unescaped bytes, as Go does.
     pub(super) fn compare(self, other: Self, raw: &[u8]) -> Ordering {
         let (key, other) = (self.key(raw), other.key(raw));
-        let mut pairs = key.iter().zip(other);
-        match pairs.find(|(one, other)| one != other || **one == b'\\') {
-            None => key.len().cmp(&other.len()),
-            Some((b'\\', _) | (_, b'\\')) => unescape(key).cmp(&unescape(other)),
-            Some((one, other)) => one.cmp(other),
+        if [key, other].iter().any(|key| memchr::memchr(b'\\', key).is_some()) {
+            return unescape(key).cmp(&unescape(other));
         }
+        key.cmp(other)
     }
 }
 
