@@ -16,6 +16,6 @@ pub use self::{
     ids::{IdRange, id_map, ipc_owners, is_mapped},
     mappings::{Mappings, Object},
     mounts::{Mount, mounts, parse_mounts},
-    process::{children, descriptor_path, is_gone, pids, threads},
+    process::{ChildList, children, descriptor_path, is_gone, pids, threads},
     stat::Stat,
 };

@@ -1,6 +1,10 @@
 //! Lists of processes, threads and children.
 
-use std::{fs, io, os::fd::AsRawFd};
+use std::{
+    fs::{self, File},
+    io,
+    os::{fd::AsRawFd, unix::fs::FileExt},
+};
 
 /// Error numbers with which the kernel says that a process has ended.
 const ENOENT: i32 = 2;
@@ -37,6 +41,45 @@ pub fn children() -> Vec<i32> {
     list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
+/// Longest list of children in bytes: about ten thousand.
+const MAX_CHILDREN: usize = 64 << 10;
+
+/// The kernel's list of the children of one thread, kept open.
+#[derive(Debug)]
+pub struct ChildList(File);
+
+impl ChildList {
+    /// Opens the list of the calling thread. Kernels without `CONFIG_PROC_CHILDREN`
+    /// have none.
+    pub fn open() -> io::Result<Self> {
+        File::open("/proc/thread-self/children").map(Self)
+    }
+
+    /// All children that nobody has waited for yet. The list is complete if the thread
+    /// itself calls this, because only it could wait for one meanwhile.
+    pub fn read(&self) -> io::Result<Vec<u32>> {
+        let mut text = vec![0; 4096];
+        let mut end = 0;
+        loop {
+            let place = text.get_mut(end..).unwrap_or_default();
+            match self.0.read_at(place, end as u64)? {
+                0 => break,
+                length => end += length,
+            }
+            if end == text.len() {
+                if end >= MAX_CHILDREN {
+                    return Err(io::ErrorKind::OutOfMemory.into());
+                }
+                text.resize(2 * end, 0);
+            }
+        }
+        text.truncate(end);
+        let text = String::from_utf8(text).map_err(io::Error::other)?;
+        let numbers = text.split_whitespace().map(str::parse);
+        numbers.collect::<Result<_, _>>().map_err(io::Error::other)
+    }
+}
+
 /// A path that leads to the file behind an open descriptor of this process.
 #[must_use]
 pub fn descriptor_path(descriptor: &impl AsRawFd) -> String {
@@ -56,6 +99,28 @@ mod tests {
         let own = std::process::id();
         assert!(pids().unwrap().contains(&own));
         assert!(threads(own).unwrap().contains(&own));
+    }
+
+    #[test]
+    fn a_child_is_listed_until_it_has_been_waited_for() {
+        let list = ChildList::open().unwrap();
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        assert!(list.read().unwrap().contains(&child.id()));
+        child.wait().unwrap();
+        assert!(!list.read().unwrap().contains(&child.id()));
+    }
+
+    #[test]
+    fn many_children_are_all_listed() {
+        let list = ChildList::open().unwrap();
+        let start = |_| std::process::Command::new("true").spawn().unwrap();
+        let mut children: Vec<_> = (0..1_000).map(start).collect();
+        let listed = list.read().unwrap();
+        assert!(children.iter().all(|child| listed.contains(&child.id())));
+        for child in &mut children {
+            child.wait().unwrap();
+        }
+        assert_eq!(list.read().unwrap(), []);
     }
 
     #[test]

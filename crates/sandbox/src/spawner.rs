@@ -11,8 +11,11 @@ mod census;
 mod cgroup;
 mod claims;
 mod clean;
+mod cleaner;
 mod demote;
+mod descendants;
 mod duty;
+mod employment;
 mod guard;
 mod kill;
 mod leases;
@@ -160,6 +163,15 @@ struct EventLoop {
     leases: Leases,
 }
 
+/// Things that have arrived.
+#[derive(Clone, Copy, Debug)]
+struct Arrived {
+    order: bool,
+    signal: bool,
+    /// A message of a child.
+    message: bool,
+}
+
 impl EventLoop {
     /// Executes orders until the supervisor closes its end.
     fn serve(mut self) -> io::Result<()> {
@@ -178,11 +190,11 @@ impl EventLoop {
         let mut orders = 0;
         loop {
             let sleep = if orders == 0 { LONGEST_SLEEP } else { Duration::ZERO };
-            let ordered = self.wait(Instant::now() + sleep, PollFlags::POLLIN)?;
-            self.handle_signals()?;
+            let ready = self.wait(Instant::now() + sleep, PollFlags::POLLIN)?;
+            self.handle_signals(ready)?;
             // A request waits for the end of its command, and nobody for the upkeep.
             self.send_reports()?;
-            if ordered {
+            if ready.order {
                 if !self.handle_order()? {
                     return Ok(());
                 }
@@ -203,16 +215,15 @@ impl EventLoop {
         let until = Instant::now() + RELEASE_TIMEOUT;
         self.leases.release_all();
         while self.leases.any_releasing() && Instant::now() < until {
-            self.wait(until, PollFlags::empty())?;
-            self.handle_signals()?;
+            let ready = self.wait(until, PollFlags::empty())?;
+            self.handle_signals(ready)?;
             self.leases.advance(Instant::now());
         }
         Ok(())
     }
 
-    /// Sleeps until an order or a signal arrives or something is due. Returns
-    /// true if there is an order.
-    fn wait(&self, until: Instant, orders: PollFlags) -> io::Result<bool> {
+    /// Sleeps until an order, a signal or a child's message arrives or something is due.
+    fn wait(&self, until: Instant, orders: PollFlags) -> io::Result<Arrived> {
         let until = self.leases.due().map_or(until, |due| due.min(until));
         let sleep = until.saturating_duration_since(Instant::now());
         // Rounded up: a wake-up too early would repeat itself.
@@ -228,22 +239,28 @@ impl EventLoop {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error.into()),
         }
-        Ok(watched.first().and_then(PollFd::any).unwrap_or(true))
+        let mut any = watched.iter().map(|watched| watched.any().unwrap_or(true));
+        let (order, signal) = (any.next().unwrap_or(true), any.next().unwrap_or(true));
+        Ok(Arrived { order, signal, message: any.any(|any| any) })
     }
 
-    /// Collects children that ended or stopped.
-    fn handle_signals(&mut self) -> io::Result<()> {
-        // The content of a signal does not matter: one may stand for many
-        // children.
-        while self.signals.read_signal()?.is_some() {}
-        while let Some(reaped) = fork::reap() {
-            self.leases.reaped(reaped);
+    /// Collects children that ended or stopped, and the messages of others.
+    fn handle_signals(&mut self, Arrived { signal, message, .. }: Arrived) -> io::Result<()> {
+        if signal {
+            // The content of a signal does not matter: one may stand for many
+            // children.
+            while self.signals.read_signal()?.is_some() {}
+            while let Some(reaped) = fork::reap() {
+                self.leases.reaped(reaped);
+            }
+            let look = WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG;
+            while let Ok(WaitStatus::Stopped(pid, _)) = waitid(Id::All, look) {
+                self.leases.stopped(pid);
+            }
         }
-        let look = WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG;
-        while let Ok(WaitStatus::Stopped(pid, _)) = waitid(Id::All, look) {
-            self.leases.stopped(pid);
+        if signal || message {
+            self.leases.hear();
         }
-        self.leases.hear();
         Ok(())
     }
 
@@ -285,12 +302,10 @@ impl EventLoop {
     }
 }
 
-/// The worker's descriptors, in the order in which they were sent.
+/// The worker's descriptors.
 fn channels(descriptors: Vec<OwnedFd>) -> io::Result<Channels> {
-    let mut descriptors = descriptors.into_iter();
-    let socket = descriptors.next();
-    let socket = socket.ok_or_else(|| io::Error::other("an order for a worker has no socket"))?;
-    Ok(Channels { socket: socket.into(), archive: descriptors.next().map(Into::into) })
+    let channels = Channels::of(descriptors.into_iter());
+    channels.ok_or_else(|| io::Error::other("an order for a worker has no socket"))
 }
 
 fn is_gone(error: &io::Error) -> bool {

@@ -32,7 +32,10 @@ use std::{
     convert::Infallible,
     fs::File,
     io::{self, Write},
-    os::{fd::BorrowedFd, unix::net::UnixStream},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::net::UnixStream,
+    },
     path::{Path, PathBuf},
 };
 
@@ -51,7 +54,10 @@ use self::{
 };
 pub use self::{lookup::look_up, modes::closed_by_mode, read_paths::DEFINITIONS};
 use crate::{
-    kernel::{fork::SingleThreaded, policy::Policy},
+    kernel::{
+        fork::SingleThreaded,
+        policy::{Draft, Policy},
+    },
     wire::{
         message::{Grants, JobKind, RequestLimits},
         plan::{self, Answer, CanaryResult, Failed, Plan, Reply, Task},
@@ -61,7 +67,7 @@ use crate::{
 };
 
 /// Data that all workers of a spawner share.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct WorkerContext<'s> {
     pub(super) fork: SingleThreaded,
     pub(super) tier: Tier,
@@ -139,6 +145,8 @@ pub(super) struct Job<'j> {
     groups: BTreeSet<u32>,
     /// The caches to make views of.
     views: Option<ViewSources>,
+    /// The ruleset that was begun before the job came.
+    draft: Option<Draft>,
 }
 
 /// A worker's connections to the supervisor.
@@ -151,6 +159,19 @@ pub(super) struct Channels {
     pub(super) archive: Option<File>,
 }
 
+impl Channels {
+    /// The descriptors in the order in which they were sent; `None` if there is none.
+    pub(super) fn of(mut descriptors: impl Iterator<Item = OwnedFd>) -> Option<Self> {
+        let socket = descriptors.next()?.into();
+        Some(Self { socket, archive: descriptors.next().map(Into::into) })
+    }
+
+    /// The same descriptors, to send them.
+    pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        [self.socket.as_fd()].into_iter().chain(self.archive.as_ref().map(AsFd::as_fd))
+    }
+}
+
 impl<'j> Job<'j> {
     pub(super) fn new(
         context: &'j WorkerContext<'j>,
@@ -160,7 +181,12 @@ impl<'j> Job<'j> {
     ) -> Self {
         let views = ViewSources::open(context, tenant);
         let (read_paths, groups) = (Vec::new(), BTreeSet::new());
-        Self { context, tenant, kind, channels, read_paths, groups, views }
+        Self { context, tenant, kind, channels, read_paths, groups, views, draft: None }
+    }
+
+    /// The same job with a ruleset of the [policy](WorkerContext::policy).
+    pub(super) fn with_draft(self, draft: Option<Draft>) -> Self {
+        Self { draft, ..self }
     }
 
     /// Runs in a child of the spawner and returns its exit code.
@@ -205,6 +231,7 @@ impl<'j> Job<'j> {
             views.make(&self.tenant.workspace).map_err(step("make views of the caches"))?;
         }
         let mut plan = self.next_plan()?;
+        let draft = self.draft.take();
         let has_sockets = context.tier != Tier::Landlock && self.groups.is_empty();
         let (tenant, read_paths) = (self.tenant, self.read_paths.as_slice());
         let access = Access { tenant, read_paths, plan: &plan, has_sockets };
@@ -212,7 +239,7 @@ impl<'j> Job<'j> {
             // Later, the filter denies it.
             ptrace::traceme().map_err(step("let its parent observe it"))?;
         }
-        let confined = Confined::enter(context, workspace, access, &self.channels)?;
+        let confined = Confined::enter(context, (workspace, draft), access, &self.channels)?;
         let archive = self.channels.archive.take();
         if self.kind == JobKind::Unpack {
             let filled = context.skeleton.fill(Path::new(HOME), &self.read_paths);

@@ -44,7 +44,7 @@ pub struct Lease {
     last: Option<mpsc::OwnedPermit<Outgoing>>,
     /// Time between SIGTERM and SIGKILL if the lease is dropped now.
     grace: Duration,
-    /// A command has not ended by itself.
+    /// No command has ended by itself, or the last one has not.
     is_cut_off: bool,
     /// Access and limits of all commands.
     bounds: Bounds,
@@ -75,7 +75,7 @@ impl Lease {
             orders,
             last,
             grace,
-            is_cut_off: false,
+            is_cut_off: true,
             bounds,
             worker,
             limit_watch,

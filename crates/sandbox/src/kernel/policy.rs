@@ -8,7 +8,7 @@ mod mounts;
 
 use std::{
     collections::BTreeSet,
-    fs::File,
+    fs::{self, File},
     io,
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
@@ -19,7 +19,8 @@ use std::{
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, LandlockStatus, NetPort,
-    PathBeneath, RestrictionStatus, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus, Scope,
+    PathBeneath, RestrictionStatus, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr,
+    RulesetStatus, Scope,
 };
 use nix::libc::{O_CLOEXEC, O_PATH};
 use thiserror::Error;
@@ -56,6 +57,9 @@ const MACHINE: [&str; 13] = [
 /// Paths that all tenants may access.
 #[derive(Debug)]
 pub(crate) struct Policy {
+    /// Paths of the image and of programs.
+    image: Vec<PathBuf>,
+    /// The same and others, without those that lie below another one.
     places: Vec<OpenedPath>,
     /// Mount points in the image that all tenants may read.
     readable_mounts: Vec<PathBuf>,
@@ -64,11 +68,13 @@ pub(crate) struct Policy {
 /// A path that stays open, so that it cannot be replaced.
 #[derive(Debug)]
 struct OpenedPath {
-    path: PathBuf,
     opened: OwnedFd,
     rights: BitFlags<AccessFs>,
-    is_image: bool,
 }
+
+/// A ruleset with the rules that all tenants have, which a worker completes.
+#[derive(Debug)]
+pub(crate) struct Draft(RulesetCreated);
 
 /// Access of a single worker in addition to the policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -111,21 +117,27 @@ impl Policy {
             !hidden.iter().any(|hidden| hidden.starts_with(path) || path.starts_with(hidden))
         };
         let programs = search.iter().filter(is_shown).cloned();
-        let image = image.into_iter().chain(programs).map(|path| (path, read(), true));
-        let machine = MACHINE.iter().map(|path| (PathBuf::from(path), read(), false));
-        let devices = DEVICES.iter().map(|path| (PathBuf::from(path), device(), false));
+        let image: Vec<PathBuf> = image.into_iter().chain(programs).collect();
+        let places = outermost(&image).into_iter().map(|path| (path, read()));
+        let machine = MACHINE.iter().map(|path| (PathBuf::from(path), read()));
+        let devices = DEVICES.iter().map(|path| (PathBuf::from(path), device()));
         // A path that does not exist needs no rule.
-        let places = image.chain(machine).chain(devices).filter_map(|(path, rights, is_image)| {
+        let places = places.chain(machine).chain(devices).filter_map(|(path, rights)| {
             let opened = open(&path).ok()?;
-            Some(OpenedPath { rights: of_kind(&opened, rights), path, opened, is_image })
+            Some(OpenedPath { rights: of_kind(&opened, rights), opened })
         });
         let readable_mounts = mounts.readable.into_iter().collect();
-        Ok(Self { places: places.collect(), readable_mounts })
+        Ok(Self { places: places.collect(), image, readable_mounts })
     }
 
     /// Paths of the image and of programs.
     pub(crate) fn image(&self) -> impl Iterator<Item = &Path> {
-        self.places.iter().filter(|place| place.is_image).map(|place| place.path.as_path())
+        self.image.iter().map(PathBuf::as_path)
+    }
+
+    /// Descriptors that [`Self::draft`] needs.
+    pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.places.iter().map(|place| place.opened.as_fd())
     }
 
     /// Mount points in the image that all tenants may read.
@@ -133,23 +145,33 @@ impl Policy {
         self.readable_mounts.iter().map(PathBuf::as_path)
     }
 
-    /// Restricts this process and its descendants permanently.
-    pub(crate) fn enforce(
-        &self,
-        workspace: BorrowedFd<'_>,
-        extra: &ExtraAccess,
-    ) -> Result<RestrictionStatus, NoPolicy> {
+    /// Begins a ruleset. `has_ports` restricts the TCP ports.
+    pub(crate) fn draft(&self, has_ports: bool) -> Result<Draft, NoPolicy> {
         let mut ruleset = Ruleset::default()
             .set_compatibility(CompatLevel::BestEffort)
             .handle_access(AccessFs::from_all(NEWEST))?
             .scope(Scope::from_all(NEWEST))?;
-        if extra.ports.is_some() {
+        if has_ports {
             ruleset = ruleset.handle_access(AccessNet::from_all(NEWEST))?;
         }
-        let mut created = ruleset.create()?.add_rule(PathBeneath::new(workspace, write()))?;
+        let mut created = ruleset.create()?;
         for place in &self.places {
             created = created.add_rule(PathBeneath::new(place.opened.as_fd(), place.rights))?;
         }
+        Ok(Draft(created))
+    }
+
+    /// Restricts this process and its descendants permanently. A draft must restrict
+    /// the TCP ports, and is not used if all are allowed.
+    pub(crate) fn enforce(
+        &self,
+        draft: Option<Draft>,
+        workspace: BorrowedFd<'_>,
+        extra: &ExtraAccess,
+    ) -> Result<RestrictionStatus, NoPolicy> {
+        let draft = draft.filter(|_| extra.ports.is_some());
+        let Draft(mut created) = draft.map_or_else(|| self.draft(extra.ports.is_some()), Ok)?;
+        created = created.add_rule(PathBeneath::new(workspace, write()))?;
         for (paths, rights) in [(&extra.read, read()), (&extra.write, write())] {
             for path in paths {
                 let place = match open(path) {
@@ -203,6 +225,22 @@ pub(crate) fn restrict_changes(writable: impl Iterator<Item = PathBuf>) -> Resul
     }
 }
 
+/// The paths that do not lie below another one of them. A rule for a directory covers
+/// everything below it.
+fn outermost(paths: &[PathBuf]) -> Vec<PathBuf> {
+    let mut real: Vec<PathBuf> =
+        paths.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
+    // A directory comes before everything below it.
+    real.sort_unstable();
+    let mut outermost: Vec<PathBuf> = Vec::new();
+    for path in real {
+        if !outermost.last().is_some_and(|outer| path.starts_with(outer)) {
+            outermost.push(path);
+        }
+    }
+    outermost
+}
+
 fn read() -> BitFlags<AccessFs> {
     AccessFs::from_read(NEWEST)
 }
@@ -248,9 +286,23 @@ mod tests {
         let workspace = tempfile::tempdir().unwrap();
         let opened = open(workspace.path()).unwrap();
         let restricted = thread::spawn(move || {
-            Policy::new(&[], &[], &[])?.enforce(opened.as_fd(), &extra).map(drop)
+            Policy::new(&[], &[], &[])?.enforce(None, opened.as_fd(), &extra).map(drop)
         });
         restricted.join().unwrap()
+    }
+
+    #[test]
+    fn paths_below_others_need_no_rule() {
+        let top = tempfile::tempdir().unwrap();
+        let top = top.path().canonicalize().unwrap();
+        for name in ["usr/bin", "usr/lib", "usr-local", "etc"] {
+            fs::create_dir_all(top.join(name)).unwrap();
+        }
+        std::os::unix::fs::symlink("usr/bin", top.join("bin")).unwrap();
+        let paths = ["bin", "usr-local", "etc", "usr", "usr/lib", "usr", "missing"];
+        let paths = paths.map(|name| top.join(name));
+        assert_eq!(outermost(&paths), ["etc", "usr", "usr-local"].map(|name| top.join(name)));
+        assert_eq!(outermost(&paths[..2]), ["usr/bin", "usr-local"].map(|name| top.join(name)));
     }
 
     #[test]

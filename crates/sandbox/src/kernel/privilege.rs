@@ -5,6 +5,7 @@ use nix::{
     sys::prctl,
     unistd::{Gid, Uid, geteuid, getresuid, setfsuid, setgroups, setresgid, setresuid},
 };
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 use thiserror::Error;
 
 /// The supervisor could not drop its privileges, so it must not serve.
@@ -55,10 +56,14 @@ pub fn as_user<T>(user: Option<u32>, act: impl FnOnce() -> T) -> T {
 
 /// Drops all capabilities and checks that they are gone.
 pub(crate) fn drop_capabilities() -> Result<(), Errno> {
-    use caps::CapSet::{Effective, Inheritable, Permitted};
-    for set in [Effective, Permitted, Inheritable] {
-        caps::clear(None, set).map_err(|_refused| Errno::EPERM)?;
-    }
-    let left = caps::read(None, Permitted).map_err(|_unreadable| Errno::EPERM)?;
-    if left.is_empty() { Ok(()) } else { Err(Errno::EPERM) }
+    keep_capabilities(CapabilitySet::empty())
+}
+
+/// Drops all capabilities except these, and checks that the others are gone.
+pub(crate) fn keep_capabilities(kept: CapabilitySet) -> Result<(), Errno> {
+    let (effective, permitted, inheritable) = (kept, kept, CapabilitySet::empty());
+    let wanted = CapabilitySets { effective, permitted, inheritable };
+    let errno = |error: rustix::io::Errno| Errno::from_raw(error.raw_os_error());
+    set_capabilities(None, wanted).map_err(errno)?;
+    if capabilities(None).map_err(errno)? == wanted { Ok(()) } else { Err(Errno::EPERM) }
 }

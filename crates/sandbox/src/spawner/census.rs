@@ -44,6 +44,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The spawner's end.
 #[derive(Debug)]
 pub(super) struct Census {
+    pid: Pid,
     socket: OwnedFd,
     asked: Option<Instant>,
     rows: Vec<Row>,
@@ -152,8 +153,12 @@ impl Census {
         let (socket, theirs) = channel::packet_pair()?;
         rustix::io::ioctl_fionbio(&socket, true)?;
         let spawner = Pid::this();
-        fork.fork(|| i32::from(run(&theirs, equipment, spawner).is_err()))?;
-        Ok(Self { socket, asked: None, rows: Vec::new() })
+        let pid = fork.fork(|| i32::from(run(&theirs, equipment, spawner).is_err()))?;
+        Ok(Self { pid, socket, asked: None, rows: Vec::new() })
+    }
+
+    pub(super) fn pid(&self) -> Pid {
+        self.pid
     }
 
     /// Orders a pass, unless one runs already.
@@ -267,7 +272,7 @@ mod tests {
     fn an_answer_in_parts_arrives_whole() {
         let (socket, theirs) = channel::packet_pair().unwrap();
         rustix::io::ioctl_fionbio(&socket, true).unwrap();
-        let mut census = Census { socket, asked: None, rows: Vec::new() };
+        let mut census = Census { pid: Pid::this(), socket, asked: None, rows: Vec::new() };
         census.ask(Ask { sockets: true }, Instant::now()).unwrap();
         assert!(census.is_asked() && census.receive().unwrap().is_none());
         channel::send(&theirs, &Part { rows: vec![most()], end: None }, &[]).unwrap();

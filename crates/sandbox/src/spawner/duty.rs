@@ -3,16 +3,19 @@
 #![expect(clippy::too_many_arguments, reason = "of the code that prost derives")]
 
 use std::{
-    ffi::OsStr,
-    os::{fd::OwnedFd, unix::ffi::OsStrExt},
+    ffi::{CStr, OsStr},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
     time::{Duration, SystemTime},
 };
 
 use nix::unistd::{Gid, Uid};
 use prost::{Message, Oneof};
 
-use super::{clean, kill, process_check::ProcessCheck, uid_pool::UidPair};
-use crate::wire::shared::SharedCaches;
+use super::{clean, employment::Employment, kill, process_check::ProcessCheck, uid_pool::UidPair};
+use crate::{kernel::policy::Draft, wire::shared::SharedCaches, worker::WorkerContext};
 
 /// Exit code of a process that got an order it cannot understand.
 const MISUNDERSTOOD: i32 = 125;
@@ -20,7 +23,7 @@ const MISUNDERSTOOD: i32 = 125;
 /// One order; a process gets only one.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Duty {
-    #[prost(oneof = "DutyKind", tags = "1, 2, 3")]
+    #[prost(oneof = "DutyKind", tags = "1, 2, 3, 4")]
     what: Option<DutyKind>,
 }
 
@@ -35,6 +38,9 @@ enum DutyKind {
     /// End a lease.
     #[prost(message, tag = "3")]
     End(EndDuty),
+    /// Become a worker.
+    #[prost(message, boxed, tag = "4")]
+    Work(Box<Employment>),
 }
 
 /// Encoded form of [`UidPair`].
@@ -77,14 +83,21 @@ pub(super) struct EndDuty {
     caches: Option<CacheDuty>,
 }
 
+/// Encoded form of [`SharedCaches`].
 #[derive(Clone, PartialEq, Message)]
-struct CacheDuty {
+pub(super) struct CacheSet {
     #[prost(uint32, optional, tag = "1")]
     group: Option<u32>,
     #[prost(bytes = "vec", tag = "2")]
     directory: Vec<u8>,
     #[prost(string, repeated, tag = "3")]
     names: Vec<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct CacheDuty {
+    #[prost(message, required, tag = "1")]
+    shared: CacheSet,
     /// Microseconds after the epoch.
     #[prost(uint64, optional, tag = "4")]
     since_us: Option<u64>,
@@ -142,15 +155,38 @@ impl Duty {
         Self { what: Some(DutyKind::End(duty)) }
     }
 
+    pub(super) fn work(employment: Employment) -> Self {
+        Self { what: Some(DutyKind::Work(employment.into())) }
+    }
+
+    /// Returns true for the order to become a worker.
+    pub(super) fn is_work(&self) -> bool {
+        matches!(self.what, Some(DutyKind::Work(_)))
+    }
+
+    /// Name of the process, for people.
+    pub(super) fn name(&self) -> &'static CStr {
+        if self.is_work() { c"cmp-worker" } else { c"cmp-ender" }
+    }
+
     /// Runs in the standby process and returns its exit code.
-    pub(super) fn perform(self, socket: &OwnedFd, descriptors: Vec<OwnedFd>) -> i32 {
-        let Some(root) = descriptors.into_iter().next() else { return MISUNDERSTOOD };
+    pub(super) fn perform(
+        self,
+        socket: &OwnedFd,
+        descriptors: Vec<OwnedFd>,
+        (context, draft): (WorkerContext<'_>, Option<Draft>),
+    ) -> i32 {
+        let mut descriptors = descriptors.into_iter();
+        let Some(root) = descriptors.next() else { return MISUNDERSTOOD };
         match self.what {
             Some(DutyKind::Sweep(uids)) => kill::sweep(uids.into()),
             Some(DutyKind::Stop(StopDuty { uids, grace_ms })) => {
                 kill::stop(uids.into(), Duration::from_millis(grace_ms))
             }
             Some(DutyKind::End(duty)) => clean::end(&duty, &root, socket),
+            Some(DutyKind::Work(employment)) => employment
+                .begin(WorkerContext { root: root.as_fd(), ..context }, draft, descriptors)
+                .unwrap_or(MISUNDERSTOOD),
             None => MISUNDERSTOOD,
         }
     }
@@ -171,12 +207,8 @@ impl EndDuty {
 
     pub(super) fn caches(&self) -> Option<HandOver> {
         let duty = self.caches.clone()?;
-        let CacheDuty { group, directory, names, since_us, measure, is_whole } = duty;
-        let shared = SharedCaches {
-            group: group.map(Gid::from_raw),
-            directory: OsStr::from_bytes(&directory).into(),
-            names,
-        };
+        let CacheDuty { shared, since_us, measure, is_whole } = duty;
+        let shared = shared.into();
         let since = since_us.map(|us| SystemTime::UNIX_EPOCH + Duration::from_micros(us));
         Some(HandOver { shared, since, measure, is_whole })
     }
@@ -186,13 +218,25 @@ impl From<HandOver> for CacheDuty {
     fn from(HandOver { shared, since, measure, is_whole }: HandOver) -> Self {
         let since = since.and_then(|since| since.duration_since(SystemTime::UNIX_EPOCH).ok());
         Self {
-            group: shared.group.map(Gid::as_raw),
-            directory: shared.directory.as_os_str().as_bytes().to_owned(),
-            names: shared.names,
+            shared: shared.into(),
             since_us: since.and_then(|since| u64::try_from(since.as_micros()).ok()),
             measure,
             is_whole,
         }
+    }
+}
+
+impl From<SharedCaches> for CacheSet {
+    fn from(SharedCaches { group, directory, names }: SharedCaches) -> Self {
+        let directory = directory.as_os_str().as_bytes().to_owned();
+        Self { group: group.map(Gid::as_raw), directory, names }
+    }
+}
+
+impl From<CacheSet> for SharedCaches {
+    fn from(CacheSet { group, directory, names }: CacheSet) -> Self {
+        let directory = OsStr::from_bytes(&directory).into();
+        Self { group: group.map(Gid::from_raw), directory, names }
     }
 }
 

@@ -1,6 +1,7 @@
 //! All leases, their workers and other children.
 
 mod children;
+mod clean;
 mod enclose;
 mod measure;
 mod passes;
@@ -29,6 +30,9 @@ use self::{
 };
 use super::{
     caches::NoCache,
+    cleaner::Cleaner,
+    duty::Duty,
+    employment::Employment,
     no_process,
     pressure::Pressure,
     process_check::ProcessCheck,
@@ -48,7 +52,7 @@ use crate::{
         tier::{Tier, TierName},
         usage::TotalLimits,
     },
-    worker::{Channels, Job, REPOSITORY, SharedTree, Tenant, WorkerContext},
+    worker::{Channels, Job, REPOSITORY, SharedTree, Tenant},
 };
 
 /// This part of the slots is kept for owners that have no ending lease.
@@ -62,6 +66,8 @@ pub(super) struct Leases {
     children: BTreeMap<Pid, ChildRole>,
     /// Processes that stand by to end leases.
     reserve: Reserve,
+    /// The process that removes the files of most leases.
+    cleaner: Cleaner,
     /// Leases whose files are being removed.
     turns: Turns,
     /// Directories that an earlier spawner left behind.
@@ -90,6 +96,7 @@ impl Leases {
             slots,
             children: BTreeMap::new(),
             reserve: Reserve::new(fork),
+            cleaner: Cleaner::new(fork),
             turns: Turns::default(),
             stale: Vec::new(),
             queue: VecDeque::new(),
@@ -100,6 +107,8 @@ impl Leases {
             orphans: Orphans::default(),
         };
         leases.begin_passes();
+        // If it fails, the first lease tries again.
+        let _ = leases.cleaner.start(leases.prepared.cleaner_rights());
         leases
     }
 
@@ -220,31 +229,24 @@ impl Leases {
         }
         let Some(lease) = self.slots.lease_mut(index) else { return };
         lease.shared = shared.clone().or(lease.shared.take());
-        let root = &self.prepared.root;
-        let workspace = root.path.join(&lease.workspace);
+        let workspace = self.prepared.root.path.join(&lease.workspace);
         let tenant = Tenant { user, workspace, shared, repository, limits: grants.limits };
-        let context = WorkerContext {
-            fork: self.fork,
-            tier: self.prepared.tier,
-            policy: self.prepared.policy.as_ref(),
-            paths: &self.prepared.paths,
-            pod_groups: &self.prepared.pod_groups,
-            skeleton: &self.prepared.skeleton,
-            root: root.directory.as_fd(),
-            root_path: &root.path,
-            is_filtered: self.prepared.is_filtered,
-            observes: self.prepared.observes,
-        };
-        let uids = self.prepared.uids.as_ref();
-        let work = || {
+        let kit = self.prepared.kit(self.fork);
+        let work = |channels| {
             // The child could outlive this process, and so would its claims. A
             // worker verifies its groups later.
-            let _ = uids.map(UidPool::leave);
-            Job::new(&context, &tenant, kind, channels).start(&grants)
+            let _ = kit.uids.map(UidPool::leave);
+            Job::new(&kit.worker, &tenant, kind, channels).start(&grants)
         };
-        let forked = match (&self.prepared.cgroups, &lease.cgroup) {
-            (Ok(cgroups), Some(cgroup)) => cgroups.fork(cgroup, work),
-            _ => self.fork.fork(work),
+        let forked = if let (Ok(cgroups), Some(cgroup)) = (&self.prepared.cgroups, &lease.cgroup) {
+            // It must start inside.
+            cgroups.fork(cgroup, || work(channels))
+        } else {
+            let employment = Employment::new(kind, &lease.workspace, &tenant, grants.clone());
+            let own = [self.prepared.root.directory.as_fd()].into_iter();
+            let descriptors: Vec<_> = own.chain(channels.descriptors()).collect();
+            let standby = self.reserve.employ(&Duty::work(employment), &descriptors);
+            standby.map_or_else(|| self.fork.fork(|| work(channels)), Ok)
         };
         match forked {
             Ok(pid) => {
@@ -342,14 +344,14 @@ impl Leases {
         self.look(now);
         self.pass_if_due(now);
         self.serve_queue(now);
-        self.reserve.fill(self.prepared.uids.as_ref(), now);
+        self.reserve.fill(self.prepared.kit(self.fork), now);
     }
 
     /// Makes sure that a process stands by to end the lease, before anything of
     /// its tenant can run.
     fn promise_end(&mut self, index: usize) -> io::Result<()> {
         if let Some(lease) = self.slots.lease_mut(index).filter(|lease| !lease.has_promise) {
-            self.reserve.promise(self.prepared.uids.as_ref())?;
+            self.reserve.promise(self.prepared.kit(self.fork))?;
             lease.has_promise = true;
         }
         Ok(())

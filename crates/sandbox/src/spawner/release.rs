@@ -112,6 +112,11 @@ impl Release {
         matches!(self.phase, Phase::Killing(since) if now - since > WORKER_PATIENCE)
     }
 
+    /// Returns true until an attempt to end the lease has failed.
+    pub(super) fn is_first(&self) -> bool {
+        self.failures == 0
+    }
+
     /// Marks the lease as quarantined. Returns false if it already is.
     pub(super) fn quarantine(&mut self) -> bool {
         !std::mem::replace(&mut self.is_quarantined, true)

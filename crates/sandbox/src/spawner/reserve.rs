@@ -1,12 +1,13 @@
-//! Processes that stand by to end requests.
+//! Processes that stand by to end requests, and to become workers.
 //!
 //! Tenants can use up all processes of the container, and fork(2) then fails.
 //! The spawner therefore creates the process that ends a lease before the
-//! lease's first worker. It blocks until its order arrives, and has the
+//! lease's first worker. Further ones become workers, so that a request does not
+//! wait for a fork. Each blocks until its order arrives, and has the
 //! spawner's rights until then, but it has read nothing else.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeSet, VecDeque},
     ffi::CStr,
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -20,13 +21,24 @@ use nix::{
 
 use super::{backoff::Backoff, duty::Duty, uid_pool::UidPool};
 use crate::{
-    kernel::fork::{SingleThreaded, close_all_but},
+    kernel::{
+        fork::{SingleThreaded, close_all_but},
+        policy::Policy,
+    },
     wire::channel,
+    worker::WorkerContext,
 };
 
-/// Processes on standby in addition to one for each lease. They stop commands
-/// and kill leftovers between commands.
+/// Processes on standby in addition to one for each lease: they become workers, stop
+/// commands, and kill leftovers between commands.
 const SPARE: usize = 2;
+
+/// The same while requests come. The next request often begins before the last one
+/// has ended.
+const SPARE_IN_USE: usize = 4;
+
+/// Time without a new lease after which processes that are too many end.
+const UNUSED: Duration = Duration::from_secs(10);
 
 /// Longest time without a new process on standby after a promise, while there is
 /// one to spare. The start of a request is not the time for another fork; its end
@@ -46,11 +58,22 @@ struct Standby {
     orders: OwnedFd,
 }
 
+/// Everything that such a process needs for its order.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kit<'k> {
+    pub(super) worker: WorkerContext<'k>,
+    pub(super) uids: Option<&'k UidPool>,
+}
+
 /// All processes that wait for their orders.
 #[derive(Debug)]
 pub(super) struct Reserve {
     fork: SingleThreaded,
     idle: VecDeque<Standby>,
+    /// Processes that were too many and are about to end.
+    retired: BTreeSet<Pid>,
+    /// Time of the last promise.
+    used: Option<Instant>,
     /// Leases that one of these processes will end.
     promised: usize,
     attempts: u32,
@@ -69,16 +92,26 @@ pub(super) struct Ordered {
 
 impl Reserve {
     pub(super) fn new(fork: SingleThreaded) -> Self {
-        Self { fork, idle: VecDeque::new(), promised: 0, attempts: 0, retry: None, postponed: None }
+        Self {
+            fork,
+            idle: VecDeque::new(),
+            retired: BTreeSet::new(),
+            used: None,
+            promised: 0,
+            attempts: 0,
+            retry: None,
+            postponed: None,
+        }
     }
 
     /// Promises a process for the end of a lease. Creates it if necessary.
-    pub(super) fn promise(&mut self, uids: Option<&UidPool>) -> io::Result<()> {
+    pub(super) fn promise(&mut self, kit: Kit<'_>) -> io::Result<()> {
         if self.idle.len() <= self.promised {
-            self.create(uids)?;
+            self.create(kit)?;
         }
         self.promised += 1;
-        self.postponed = Some(Instant::now() + POSTPONED);
+        let now = Instant::now();
+        (self.used, self.postponed) = (Some(now), Some(now + POSTPONED));
         Ok(())
     }
 
@@ -94,9 +127,9 @@ impl Reserve {
         &mut self,
         duty: &Duty,
         root: BorrowedFd<'_>,
-        uids: Option<&UidPool>,
+        kit: Kit<'_>,
     ) -> io::Result<Ordered> {
-        let ordered = self.order(duty, root, uids)?;
+        let ordered = self.order(duty, &[root], kit)?;
         self.forgo();
         Ok(ordered)
     }
@@ -106,12 +139,30 @@ impl Reserve {
         &mut self,
         duty: &Duty,
         root: BorrowedFd<'_>,
-        uids: Option<&UidPool>,
+        kit: Kit<'_>,
     ) -> io::Result<Ordered> {
         if self.idle.len() <= self.promised {
-            self.create(uids)?;
+            self.create(kit)?;
         }
-        self.order(duty, root, uids)
+        self.order(duty, &[root], kit)
+    }
+
+    /// Lets a process that is not promised to a lease become a worker; `None` if there
+    /// is none.
+    pub(super) fn employ(&mut self, duty: &Duty, descriptors: &[BorrowedFd<'_>]) -> Option<Pid> {
+        while self.idle.len() > self.promised {
+            let Standby { pid, orders } = self.idle.pop_front()?;
+            // If it has ended, the next one gets the order.
+            if channel::send(&orders, duty, descriptors).is_ok() {
+                return Some(pid);
+            }
+        }
+        None
+    }
+
+    /// Returns true if this process stands by or did so before.
+    pub(super) fn has(&self, pid: Pid) -> bool {
+        self.idle.iter().any(|standby| standby.pid == pid) || self.retired.contains(&pid)
     }
 
     /// Removes a process that ended without an order. Returns false for other
@@ -119,11 +170,12 @@ impl Reserve {
     pub(super) fn remove(&mut self, pid: Pid) -> bool {
         let before = self.idle.len();
         self.idle.retain(|standby| standby.pid != pid);
-        self.idle.len() < before
+        self.idle.len() < before || self.retired.remove(&pid)
     }
 
-    /// Creates missing processes if it is time to.
-    pub(super) fn fill(&mut self, uids: Option<&UidPool>, now: Instant) {
+    /// Creates missing processes if it is time to, and lets those end that are too
+    /// many.
+    pub(super) fn fill(&mut self, kit: Kit<'_>, now: Instant) {
         if self.retry.is_some_and(|retry| retry > now) {
             return;
         }
@@ -131,75 +183,109 @@ impl Reserve {
         if self.is_postponed(now) {
             return;
         }
-        while self.idle.len() < self.promised + SPARE {
-            if self.create(uids).is_err() {
+        let wanted = self.wanted(now);
+        while self.idle.len() < wanted {
+            if self.create(kit).is_err() {
                 self.retry = Some(now + FORK_AGAIN.pause(self.attempts));
                 self.attempts = self.attempts.saturating_add(1);
                 return;
             }
         }
         self.attempts = 0;
+        if !self.is_in_use(now) {
+            // Each ends when its connection is closed.
+            self.retired.extend(self.idle.drain(wanted..).map(|standby| standby.pid));
+        }
     }
 
-    /// Time of the next attempt to create missing processes.
+    /// Time of the next attempt to create missing processes, or to end some.
     pub(super) fn due(&self) -> Option<Instant> {
-        let is_missing = self.idle.len() < self.promised + SPARE;
-        self.retry.or(self.postponed.filter(|_| is_missing))
+        let unused = self.used.map(|used| used + UNUSED);
+        let is_missing = self.idle.len() < self.promised + SPARE_IN_USE;
+        let missing = self.postponed.filter(|_| is_missing);
+        let surplus = unused.filter(|_| self.idle.len() > self.promised + SPARE);
+        self.retry.or([missing, surplus].into_iter().flatten().min())
     }
 
     fn is_postponed(&self, now: Instant) -> bool {
         self.idle.len() > self.promised && self.postponed.is_some_and(|until| until > now)
     }
 
+    fn is_in_use(&self, now: Instant) -> bool {
+        self.used.is_some_and(|used| now < used + UNUSED)
+    }
+
+    fn wanted(&self, now: Instant) -> usize {
+        self.promised + if self.is_in_use(now) { SPARE_IN_USE } else { SPARE }
+    }
+
     fn order(
         &mut self,
         duty: &Duty,
-        root: BorrowedFd<'_>,
-        uids: Option<&UidPool>,
+        descriptors: &[BorrowedFd<'_>],
+        kit: Kit<'_>,
     ) -> io::Result<Ordered> {
         loop {
             let Some(Standby { pid, orders }) = self.idle.pop_front() else {
-                self.create(uids)?;
+                self.create(kit)?;
                 continue;
             };
             // If it has ended, the next one gets the order.
-            if channel::send(&orders, duty, &[root]).is_ok() {
+            if channel::send(&orders, duty, descriptors).is_ok() {
                 return Ok(Ordered { pid, socket: orders });
             }
         }
     }
 
-    fn create(&mut self, uids: Option<&UidPool>) -> io::Result<()> {
+    fn create(&mut self, kit: Kit<'_>) -> io::Result<()> {
         let (orders, theirs) = channel::packet_pair()?;
         let spawner = Pid::this();
-        let pid = self.fork.fork(|| stand_by(&theirs, spawner, uids))?;
+        let pid = self.fork.fork(|| stand_by(&theirs, spawner, kit))?;
         self.idle.push_back(Standby { pid, orders });
         Ok(())
     }
 }
 
+/// A process could not prepare for its order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unfit {
+    /// It can still become a worker, which takes the same steps again and tells which
+    /// one fails.
+    ForEnding,
+    ForEverything,
+}
+
 /// Runs in a child.
-fn stand_by(orders: &OwnedFd, spawner: Pid, uids: Option<&UidPool>) -> i32 {
-    if prepare(orders, spawner, uids).is_err() {
+fn stand_by(orders: &OwnedFd, spawner: Pid, kit: Kit<'_>) -> i32 {
+    let prepared = prepare(orders, spawner, kit);
+    if prepared == Err(Unfit::ForEverything) {
         return UNFIT;
     }
+    // Most of a worker's rules are the same. If this fails, the worker tells why.
+    let draft = kit.worker.policy.and_then(|policy| policy.draft(true).ok());
     match channel::receive::<Duty>(orders) {
+        Ok(Some((duty, _))) if prepared.is_err() && !duty.is_work() => UNFIT,
         Ok(Some((duty, descriptors))) => {
-            rename(c"cmp-ender");
-            duty.perform(orders, descriptors)
+            rename(duty.name());
+            duty.perform(orders, descriptors, (kit.worker, draft))
         }
-        // The spawner is gone.
+        // The spawner is gone, or has no use for this process.
         Ok(None) | Err(_) => 0,
     }
 }
 
-fn prepare(orders: &OwnedFd, spawner: Pid, uids: Option<&UidPool>) -> io::Result<()> {
+/// Each of the last two steps makes sure that this process ends with the spawner.
+fn prepare(orders: &OwnedFd, spawner: Pid, kit: Kit<'_>) -> Result<(), Unfit> {
     rename(c"cmp-standby");
+    let left = kit.uids.map_or(Ok(()), UidPool::leave);
+    let bound = prctl::set_pdeathsig(Signal::SIGKILL);
     // Descriptors of other requests would stay open for the time of the wait.
-    close_all_but([orders.as_fd()])?;
-    uids.map_or(Ok(()), UidPool::leave)?;
-    prctl::set_pdeathsig(Signal::SIGKILL)?;
-    if getppid() == spawner { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
+    let places = kit.worker.policy.into_iter().flat_map(Policy::descriptors);
+    let closed = close_all_but(places.chain([orders.as_fd()]));
+    if getppid() != spawner || (bound.is_err() && closed.is_err()) {
+        return Err(Unfit::ForEverything);
+    }
+    if left.is_ok() && bound.is_ok() && closed.is_ok() { Ok(()) } else { Err(Unfit::ForEnding) }
 }
 
 /// Sets the name that `ps` and `top` show.

@@ -2,10 +2,11 @@
 
 use std::{
     fs, io,
-    os::fd::OwnedFd,
+    os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
 };
 
+use cmp_procfs::ChildList;
 use nix::{
     sys::{
         statfs::{TMPFS_MAGIC, fstatfs},
@@ -19,8 +20,10 @@ use super::{
     caches::{self, CacheRoot},
     census,
     cgroup::{Cgroups, NoCgroups},
+    cleaner, descendants,
     pressure::ContainerMemory,
     process_check::ProcessCheck,
+    reserve::Kit,
     root::{self, NoWorkspaceRoot, WorkspaceRoot},
     uid_pool::{NoUids, UidPool},
 };
@@ -37,7 +40,7 @@ use crate::{
         skeleton::{HomePart, Skeleton},
         tier::{Demand, Tier, TierName},
     },
-    worker::{HomeContents, PathRules, PodGroups, namespaces},
+    worker::{HomeContents, PathRules, PodGroups, WorkerContext, namespaces},
 };
 
 /// First version of Landlock that covers signals and abstract sockets (Linux
@@ -51,6 +54,8 @@ pub(super) struct Prepared {
     pub(super) uids: Option<UidPool>,
     /// Method to find out whether a UID owns processes.
     pub(super) process_check: ProcessCheck,
+    /// The kernel's list of the spawner's children, if it shows what requests leave.
+    pub(super) children: Option<ChildList>,
     pub(super) root: WorkspaceRoot,
     pub(super) caches: CacheRoot,
     /// Paths that no request may access.
@@ -121,6 +126,31 @@ pub(super) enum Unavailable {
     CacheRoot { path: PathBuf, error: io::Error },
     #[error("cannot create namespaces: {0}: add capability SYS_ADMIN")]
     Namespaces(io::Error),
+}
+
+impl Prepared {
+    /// Everything that processes on standby need.
+    pub(super) fn kit(&self, fork: SingleThreaded) -> Kit<'_> {
+        let worker = WorkerContext {
+            fork,
+            tier: self.tier,
+            policy: self.policy.as_ref(),
+            paths: &self.paths,
+            pod_groups: &self.pod_groups,
+            skeleton: &self.skeleton,
+            root: self.root.directory.as_fd(),
+            root_path: &self.root.path,
+            is_filtered: self.is_filtered,
+            observes: self.observes,
+        };
+        Kit { worker, uids: self.uids.as_ref() }
+    }
+
+    /// Rights of the process that removes files.
+    pub(super) fn cleaner_rights(&self) -> cleaner::Rights<'_> {
+        let within = self.policy.as_ref().map(|_| self.root.path.as_path());
+        cleaner::Rights { uids: self.uids.as_ref(), within }
+    }
 }
 
 impl NotPrepared {
@@ -247,6 +277,7 @@ fn build(
         tier,
         uids,
         process_check,
+        children: descendants::list(fork),
         root,
         caches,
         paths,

@@ -68,9 +68,9 @@ pub(super) struct LeaseRecord {
     pub(super) has_promise: bool,
     /// The process that ends the lease waits for the last worker.
     pub(super) awaits_workers: bool,
-    /// Caches of its commands, which the cleaner hands on.
+    /// Caches of its commands, which the process that ends the lease hands on.
     pub(super) shared: Option<SharedCaches>,
-    /// A command did not end by itself.
+    /// No command has ended by itself, or the last one has not.
     pub(super) is_cut_off: bool,
     /// A worker that waits until the previous command's leftovers are killed.
     pub(super) pending: Option<PendingWorker>,

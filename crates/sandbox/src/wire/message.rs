@@ -214,7 +214,7 @@ pub(crate) struct ReleaseOrder {
     /// Time between SIGTERM and SIGKILL; 0 for SIGKILL at once.
     #[prost(uint32, tag = "2")]
     pub(crate) grace_ms: u32,
-    /// A command did not end by itself, so its files may be half written.
+    /// No command has ended by itself, or the last one has not: its files may be half written.
     #[prost(bool, tag = "3")]
     pub(crate) is_cut_off: bool,
 }

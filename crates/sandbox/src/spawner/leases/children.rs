@@ -86,6 +86,8 @@ impl Leases {
             Some(ChildRole::Meter(look)) => self.measured(&look, &reaped, now),
             Some(ChildRole::Demoter { .. }) => {}
             None if self.reserve.remove(reaped.pid) => {}
+            None if self.cleaner.is(reaped.pid) => self.cleaner_ended(),
+            None if self.is_census(reaped.pid) => {}
             // A tenant's orphan; the spawner adopted it as the nearest subreaper.
             None => self.orphans.all += 1,
         }
@@ -110,7 +112,7 @@ impl Leases {
             | ChildRole::Demoter { .. }
             | ChildRole::Meter(_) => None,
         });
-        enders.chain(self.census_socket())
+        enders.chain(self.census_socket()).chain(self.cleaner.socket())
     }
 
     /// Handles the messages of children.
@@ -124,6 +126,7 @@ impl Leases {
                 None => {}
             }
         }
+        self.hear_cleaner();
         for turns in waiting {
             match self.slots.any_lease_mut(turns) {
                 // A worker that was just forked still has the spawner's UID and

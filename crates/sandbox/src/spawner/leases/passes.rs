@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nix::unistd::{SysconfVar, sysconf};
+use nix::unistd::{Pid, SysconfVar, sysconf};
 
 use super::Leases;
 use crate::spawner::census::{Ask, Census, Equipment, Survey, Volume};
@@ -120,6 +120,11 @@ impl Leases {
     /// The socket on which results of passes arrive.
     pub(super) fn census_socket(&self) -> Option<BorrowedFd<'_>> {
         self.passes.census.as_ref().map(Census::socket)
+    }
+
+    /// Returns true if this is the process that makes passes.
+    pub(super) fn is_census(&self, pid: Pid) -> bool {
+        self.passes.census.as_ref().is_some_and(|census| census.pid() == pid)
     }
 
     /// Uses a result that has arrived, and orders a pass if one is due.

@@ -71,8 +71,9 @@ impl Leases {
         }
     }
 
-    /// Kills the workers. A process of the reserve kills the tenant's other
-    /// processes and removes the files.
+    /// Kills the workers. If nothing else of the tenant runs, the cleaner removes the
+    /// files. Otherwise, a process of the reserve kills the other processes and removes
+    /// them.
     fn end(&mut self, index: usize) {
         self.order_workers(index, Signal::SIGKILL);
         let now = Instant::now();
@@ -93,7 +94,7 @@ impl Leases {
             // Two killers of one lease could kill each other.
             return self.slots.set_wake(index, now + AFTER_SIGNAL);
         }
-        if self.has_ender(index) {
+        if self.has_ender(index) || self.cleaner.works_on(index) || self.clean(index) {
             return;
         }
         match self.order_end(index) {
@@ -133,11 +134,11 @@ impl Leases {
         });
         let is_promised = std::mem::take(&mut lease.has_promise);
         let root = self.prepared.root.directory.as_fd();
-        let pool = self.prepared.uids.as_ref();
+        let kit = self.prepared.kit(self.fork);
         if !is_promised {
-            return self.reserve.spare(&duty, root, pool);
+            return self.reserve.spare(&duty, root, kit);
         }
-        let ordered = self.reserve.redeem(&duty, root, pool);
+        let ordered = self.reserve.redeem(&duty, root, kit);
         if ordered.is_err()
             && let Some(lease) = self.slots.any_lease_mut(index)
         {

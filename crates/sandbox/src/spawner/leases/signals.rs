@@ -23,6 +23,10 @@ impl Leases {
             // Guards forward it.
             return self.swept(slot);
         };
+        let lease = self.slots.lease_mut(slot);
+        if lease.is_some_and(|lease| lease.workers.is_empty()) && self.has_no_orphans() {
+            return self.swept(slot);
+        }
         let role = ChildRole::Sweeper { slot };
         if let Err(error) = self.order_killer(role, &Duty::sweep(pair)) {
             self.refuse_pending(slot, &no_process::reason(&error));
@@ -44,7 +48,7 @@ impl Leases {
 
     fn order_killer(&mut self, role: ChildRole, duty: &Duty) -> io::Result<()> {
         let root = self.prepared.root.directory.as_fd();
-        let ordered = self.reserve.spare(duty, root, self.prepared.uids.as_ref())?;
+        let ordered = self.reserve.spare(duty, root, self.prepared.kit(self.fork))?;
         self.children.insert(ordered.pid, role);
         Ok(())
     }

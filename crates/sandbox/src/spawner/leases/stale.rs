@@ -108,7 +108,7 @@ impl Leases {
             caches: None,
         });
         let root = self.prepared.root.directory.as_fd();
-        let ordered = self.reserve.spare(&duty, root, self.prepared.uids.as_ref());
+        let ordered = self.reserve.spare(&duty, root, self.prepared.kit(self.fork));
         if let Ok(Ordered { pid, socket }) = ordered {
             stale.state = StaleState::Removing;
             self.children
