@@ -1,6 +1,6 @@
 //! A request that is still arriving: its header, and then its archive.
 
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{borrow::Cow, pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use cmp_archive::{Selection, UnpackLimits};
@@ -195,8 +195,8 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
         Ok(Received::new(lease, self.header, turn))
     }
 
-    /// Passes the files on in one of the ways, those of a kept archive only after the
-    /// request has sent it too. Returns what the worker does not see.
+    /// Passes the files on in one of the ways, those of a kept archive while the request
+    /// sends it too. Returns what the worker does not see.
     async fn fill<'v>(
         &mut self,
         mut files: VolumeSink<'v>,
@@ -214,17 +214,38 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
                 Ok((files, Unseen::default()))
             }
             Way::Kept(archive) => {
-                self.pass_on(Discard, limits, context).await?;
-                let (include, directory) = (&context.plugin.include, &self.header.directory);
-                let selection = Selection::read(include, directory);
-                let selection = selection.map_err(|e| ReceiveError::Archive(e.to_string()))?;
-                let deadline = &context.deadline;
-                let needed = Arc::clone(&archive).needed(selection, (kept, deadline)).await?;
-                let unseen = needed.unseen;
-                deadline.limit(files.send(&archive, &needed.parts)).await?;
-                Ok((files, unseen))
+                let selection = Selection::read(&context.plugin.include, &self.header.directory);
+                let deadline = context.deadline;
+                let writing = async {
+                    let selection = selection.map_err(|e| ReceiveError::Archive(e.to_string()))?;
+                    let needed = Arc::clone(&archive).needed(selection, (kept, &deadline)).await?;
+                    deadline.limit(files.send(&archive, &needed.parts)).await?;
+                    Ok((files, needed.unseen))
+                };
+                self.verify_while(writing, limits, context).await
             }
         }
+    }
+
+    /// Verifies the archive, and meanwhile does `work` that must not be used before. A
+    /// wrong archive ends it.
+    async fn verify_while<T>(
+        &mut self,
+        work: impl Future<Output = Result<T, ReceiveError>>,
+        limits: ArchiveLimits,
+        context: &mut RequestContext,
+    ) -> Result<T, ReceiveError> {
+        let (mut work, mut verified) = (pin!(work), pin!(self.pass_on(Discard, limits, context)));
+        let done = tokio::select! {
+            biased;
+            verified = &mut verified => {
+                verified?;
+                return work.await;
+            }
+            done = &mut work => done,
+        };
+        verified.await?;
+        done
     }
 
     /// Indexes the names in the archive; writes nothing to disk.
@@ -344,22 +365,53 @@ mod tests {
         }
     }
 
+    fn context() -> RequestContext {
+        RequestContext {
+            plugin: Arc::new(read_first(DEFINITION).definition.unwrap()),
+            redactor: Arc::default(),
+            deadline: Deadline::new(Some(Duration::from_secs(2)), None),
+            progress: Progress::default(),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_on_a_kept_archive_counts_only_if_the_archive_is_right() {
+        let right =
+            Bytes::from_static(b"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+        let pause = Duration::from_millis(10);
+        for (checksum, is_right) in [(right, true), (Bytes::from_static(b"other"), false)] {
+            for work in [Duration::ZERO, pause] {
+                let header = RequestHeader { checksum: checksum.clone(), ..Default::default() };
+                let mut chunks = OneChunk(None);
+                let mut incoming = Incoming::new(header, &mut chunks, Fingerprints::default());
+                let work = async {
+                    tokio::time::sleep(work).await;
+                    Ok(7)
+                };
+                let done = incoming.verify_while(work, LIMITS, &mut context()).await;
+                match done {
+                    Ok(done) => assert!(is_right && done == 7),
+                    Err(error) => assert!(!is_right && matches!(error, ReceiveError::Checksum)),
+                }
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_error_of_work_does_not_hide_a_wrong_archive() {
+        let mut chunks = OneChunk(Some(Bytes::from_static(b"x")));
+        let mut incoming =
+            Incoming::new(RequestHeader::default(), &mut chunks, Fingerprints::default());
+        let work = async { Err::<(), _>(ReceiveError::Archive("refused".to_owned())) };
+        let done = incoming.verify_while(work, LIMITS, &mut context()).await;
+        assert!(matches!(done, Err(ReceiveError::Checksum)), "{done:?}");
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_worker_that_reads_nothing_ends_at_the_deadline() {
         for length in [1, 1 << 19] {
-            let header = RequestHeader {
-                application: "app".to_owned(),
-                directory: Bytes::new(),
-                checksum: Bytes::new(),
-                size: 0,
-                environment: Vec::new(),
-            };
-            let mut context = RequestContext {
-                plugin: Arc::new(read_first(DEFINITION).definition.unwrap()),
-                redactor: Arc::default(),
-                deadline: Deadline::new(Some(Duration::from_secs(2)), None),
-                progress: Progress::default(),
-            };
+            let header = RequestHeader { application: "app".to_owned(), ..Default::default() };
+            let mut context = context();
             let mut chunks = OneChunk(Some(vec![0; length].into()));
             let mut incoming = Incoming::new(header, &mut chunks, Fingerprints::default());
             let passed_on = incoming.pass_on(Stuck, LIMITS, &mut context).await;

@@ -2,8 +2,8 @@
 //!
 //! Argo CD sends the whole repository for each application of a commit. From the
 //! second request on, the supervisor keeps what it has decompressed, and later
-//! requests with the same checksum write their files from there. A request gets it
-//! only after it has sent all bytes itself and they have this checksum. Nothing that
+//! requests with the same checksum write their files from there, while they send all
+//! bytes themselves. No command starts before these have the checksum. Nothing that
 //! a worker made is ever kept.
 
 mod listing;
