@@ -1,0 +1,87 @@
+use std::{future::pending, sync::Arc};
+
+use super::*;
+use crate::{
+    plugin::read_first,
+    request::{Deadline, Progress},
+};
+
+const DEFINITION: &[u8] = b"apiVersion: argoproj.io/v1alpha1\n\
+    kind: ConfigManagementPlugin\n\
+    metadata: {name: p}\n\
+    spec: {generate: {command: [cat]}}\n";
+
+const LIMITS: ArchiveLimits =
+    ArchiveLimits { archive: 1 << 20, unpacked: UnpackLimits { bytes: 1, files: 1 } };
+
+/// A client that sends one chunk.
+struct OneChunk(Option<Bytes>);
+
+impl ChunkStream for OneChunk {
+    async fn next(&mut self) -> Result<Option<Bytes>, BrokenStream> {
+        Ok(self.0.take())
+    }
+}
+
+/// A worker that reads nothing.
+struct Stuck;
+
+impl PieceSink for Stuck {
+    async fn take(&mut self, _piece: &[u8]) -> bool {
+        pending().await
+    }
+}
+
+fn context() -> RequestContext {
+    RequestContext {
+        plugin: Arc::new(read_first(DEFINITION).definition.unwrap()),
+        redactor: Arc::default(),
+        deadline: Deadline::new(Some(Duration::from_secs(2)), None),
+        progress: Progress::default(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_on_a_kept_archive_counts_only_if_the_archive_is_right() {
+    let right =
+        Bytes::from_static(b"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    let pause = Duration::from_millis(10);
+    for (checksum, is_right) in [(right, true), (Bytes::from_static(b"other"), false)] {
+        for work in [Duration::ZERO, pause] {
+            let header = RequestHeader { checksum: checksum.clone(), ..Default::default() };
+            let mut chunks = OneChunk(None);
+            let mut incoming = Incoming::new(header, &mut chunks, Fingerprints::default());
+            let work = async {
+                tokio::time::sleep(work).await;
+                Ok(7)
+            };
+            let done = incoming.verify_while(work, LIMITS, &mut context()).await;
+            match done {
+                Ok(done) => assert!(is_right && done == 7),
+                Err(error) => assert!(!is_right && matches!(error, ReceiveError::Checksum)),
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_of_work_does_not_hide_a_wrong_archive() {
+    let mut chunks = OneChunk(Some(Bytes::from_static(b"x")));
+    let mut incoming =
+        Incoming::new(RequestHeader::default(), &mut chunks, Fingerprints::default());
+    let work = async { Err::<(), _>(ReceiveError::Archive("refused".to_owned())) };
+    let done = incoming.verify_while(work, LIMITS, &mut context()).await;
+    assert!(matches!(done, Err(ReceiveError::Checksum)), "{done:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_reads_nothing_ends_at_the_deadline() {
+    for length in [1, 1 << 19] {
+        let header = RequestHeader { application: "app".to_owned(), ..Default::default() };
+        let mut context = context();
+        let mut chunks = OneChunk(Some(vec![0; length].into()));
+        let mut incoming = Incoming::new(header, &mut chunks, Fingerprints::default());
+        let passed_on = incoming.pass_on(Stuck, LIMITS, &mut context).await;
+        assert!(matches!(passed_on, Err(ReceiveError::Deadline(_))), "{length} bytes");
+    }
+}
