@@ -68,7 +68,7 @@ impl ChildList {
             }
             if end == text.len() {
                 if end >= MAX_CHILDREN {
-                    return Err(io::ErrorKind::OutOfMemory.into());
+                    return Err(io::ErrorKind::FileTooLarge.into());
                 }
                 text.resize(2 * end, 0);
             }

@@ -14,7 +14,10 @@ use std::{
 
 use nix::{
     errno::Errno,
-    sys::{prctl, signal::Signal},
+    sys::{
+        prctl,
+        signal::{Signal, kill},
+    },
     unistd::{Pid, Uid, geteuid, getppid, setfsuid},
 };
 use prost::Message;
@@ -42,6 +45,10 @@ const TURN: Duration = Duration::from_millis(20);
 /// Most requests that wait for it. Further ones are ended by standby processes.
 const MOST: usize = 32;
 
+/// Longest wait for an answer, for example while a volume does not answer. Standby
+/// processes then end the requests.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// Shortest time between two attempts to start it.
 const START_AGAIN: Duration = Duration::from_secs(1);
 
@@ -56,6 +63,8 @@ pub(super) struct Cleaner {
     /// Slots whose files it removes.
     slots: BTreeSet<usize>,
     started: Option<Instant>,
+    /// Time of its last answer, or of the first order after it.
+    moved: Instant,
 }
 
 #[derive(Debug)]
@@ -99,7 +108,8 @@ pub(super) struct Leftover<'l> {
 
 impl Cleaner {
     pub(super) fn new(fork: SingleThreaded) -> Self {
-        Self { fork, process: None, slots: BTreeSet::new(), started: None }
+        let (slots, moved) = (BTreeSet::new(), Instant::now());
+        Self { fork, process: None, slots, started: None, moved }
     }
 
     /// Starts the process, unless it runs or an attempt has just failed.
@@ -128,6 +138,9 @@ impl Cleaner {
             workspace: files.workspace.to_owned(),
         };
         channel::send(&running.socket, &order, &[files.root])?;
+        if self.slots.is_empty() {
+            self.moved = Instant::now();
+        }
         self.slots.insert(files.slot);
         Ok(())
     }
@@ -138,6 +151,7 @@ impl Cleaner {
         let mut answer = [0; ANSWER];
         match recv(&running.socket, &mut answer, RecvFlags::DONTWAIT) {
             Ok((ANSWER, _)) => {
+                self.moved = Instant::now();
                 let (slot, is_empty) = decode(answer)?;
                 self.slots.remove(&slot).then_some((slot, is_empty))
             }
@@ -160,6 +174,25 @@ impl Cleaner {
     pub(super) fn ended(&mut self) -> BTreeSet<usize> {
         self.process = None;
         std::mem::take(&mut self.slots)
+    }
+
+    /// Time at which its answer is overdue.
+    pub(super) fn due(&self) -> Option<Instant> {
+        (!self.slots.is_empty()).then(|| self.moved + PATIENCE)
+    }
+
+    /// Gives a process up whose answer is overdue. Returns the slots with which it did
+    /// not finish. If it still removes files of one, those have a name that is never
+    /// used again.
+    pub(super) fn give_up(&mut self, now: Instant) -> BTreeSet<usize> {
+        if self.due().is_none_or(|due| due > now) {
+            return BTreeSet::new();
+        }
+        if let Some(running) = &self.process {
+            // If the kernel cannot end it now, it ends later.
+            let _ = kill(running.pid, Signal::SIGKILL);
+        }
+        self.ended()
     }
 
     /// The socket on which answers arrive, while some are expected.

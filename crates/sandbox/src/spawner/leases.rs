@@ -136,7 +136,13 @@ impl Leases {
     pub(super) fn due(&self) -> Option<Instant> {
         let reusable = self.next_order().and_then(|_| self.slots.next_reusable());
         let slots = self.slots.iter().filter_map(|(_, slot)| slot.wake());
-        let own = [self.stale_due(), self.reserve.due(), self.pass_due(), self.pressure.due()];
+        let own = [
+            self.stale_due(),
+            self.reserve.due(),
+            self.pass_due(),
+            self.pressure.due(),
+            self.cleaner.due(),
+        ];
         slots.chain(reusable).chain(own.into_iter().flatten()).min()
     }
 
@@ -339,6 +345,7 @@ impl Leases {
                 self.step(index, |release| release.waited(now));
             }
         }
+        self.give_cleaner_up(now);
         self.retry_stale(now);
         self.serve_turns();
         self.look(now);

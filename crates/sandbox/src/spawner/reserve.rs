@@ -148,8 +148,11 @@ impl Reserve {
     }
 
     /// Lets a process that is not promised to a lease become a worker; `None` if there
-    /// is none.
+    /// is none, or if the order is too long.
     pub(super) fn employ(&mut self, duty: &Duty, descriptors: &[BorrowedFd<'_>]) -> Option<Pid> {
+        if !channel::fits(duty) {
+            return None;
+        }
         while self.idle.len() > self.promised {
             let Standby { pid, orders } = self.idle.pop_front()?;
             // If it has ended, the next one gets the order.
@@ -191,7 +194,7 @@ impl Reserve {
                 return;
             }
         }
-        self.attempts = 0;
+        (self.attempts, self.postponed) = (0, None);
         if !self.is_in_use(now) {
             // Each ends when its connection is closed.
             self.retired.extend(self.idle.drain(wanted..).map(|standby| standby.pid));

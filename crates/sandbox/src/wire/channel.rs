@@ -29,6 +29,11 @@ pub(crate) fn stream_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?)
 }
 
+/// Returns true if a message is short enough to be sent.
+pub(crate) fn fits(message: &impl Message) -> bool {
+    message.encoded_len() <= MAX_MESSAGE
+}
+
 /// Sends one message. The kernel duplicates the descriptors for the receiver.
 pub(crate) fn send(
     socket: impl AsFd,
