@@ -18,7 +18,7 @@ const MEMORY_DIVISOR: u64 = 8;
 const MOST_MEMORY: u64 = 1536 * MIB;
 
 /// Processes and threads of supervisor and spawner: the supervisor has 21 threads
-/// (`serve/threads.rs`), the spawner is one process with four standbys, a census, a
+/// (`serve/threads.rs`), the spawner is one process with two standbys, a census, a
 /// meter, a cleaner and four enders. The rest is for probes and commands of people.
 const PROCESSES: u64 = 64;
 

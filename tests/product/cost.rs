@@ -90,16 +90,41 @@ fn a_small_request_needs_one_process_and_few_system_calls() {
     assert!(own <= MAX_CALLS, "{own} system calls for each request: {calls:?}");
 }
 
+/// A request that outlasts the time after which spare processes end.
+#[test]
+fn a_long_request_needs_few_processes_and_no_processor_time_of_the_spawner() {
+    if !rustix::process::getuid().is_root() {
+        return skip("needs root: requests have UIDs of their own");
+    }
+    let bench = Bench::new("", "sleep 13; echo 'kind: A'");
+    let server = bench.serve("uid", &[]);
+    let spawner = server.spawner().as_raw_nonzero().get();
+    bench.ask("tried", &[]).manifests();
+    let standing_by = children(spawner, &STANDING_BY[..1]).len();
+    assert!((1..=2).contains(&standing_by), "{standing_by} processes stand by");
+    let stat = fs::read_to_string(format!("/proc/{spawner}/stat")).unwrap();
+    let fields = stat.rsplit(')').next().unwrap().split_whitespace();
+    let ticks: u64 = fields.skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum();
+    // A hundred make a second. It needs less than a fifth of one, or, if it never
+    // sleeps, all that it gets.
+    assert!(ticks < 100, "the spawner took {ticks} ticks for one request");
+}
+
 /// The supervisor, the spawner, and what stands by for requests.
 fn serving(server: &Server) -> Vec<i32> {
     let spawner = server.spawner().as_raw_nonzero().get();
-    let children = fs::read_to_string(format!("/proc/{spawner}/task/{spawner}/children")).unwrap();
-    let stands_by = |pid: &i32| {
+    let own = [server.pid().cast_signed(), spawner].into_iter();
+    own.chain(children(spawner, &STANDING_BY)).collect()
+}
+
+/// Children of a process that have one of these names.
+fn children(parent: i32, names: &[&str]) -> Vec<i32> {
+    let list = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
+    let is_named = |pid: &i32| {
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        STANDING_BY.contains(&name.trim_end())
+        names.contains(&name.trim_end())
     };
-    let children = children.split_whitespace().map(|pid| pid.parse().unwrap()).filter(stands_by);
-    [server.pid().cast_signed(), spawner].into_iter().chain(children).collect()
+    list.split_whitespace().map(|pid| pid.parse().unwrap()).filter(is_named).collect()
 }
 
 /// Waits until these processes are traced.

@@ -54,10 +54,7 @@ use self::{
 };
 pub use self::{lookup::look_up, modes::closed_by_mode, read_paths::DEFINITIONS};
 use crate::{
-    kernel::{
-        fork::SingleThreaded,
-        policy::{Draft, Policy},
-    },
+    kernel::{fork::SingleThreaded, policy::Policy},
     wire::{
         message::{Grants, JobKind, RequestLimits},
         plan::{self, Answer, CanaryResult, Failed, Plan, Reply, Task},
@@ -145,8 +142,6 @@ pub(super) struct Job<'j> {
     groups: BTreeSet<u32>,
     /// The caches to make views of.
     views: Option<ViewSources>,
-    /// The ruleset that was begun before the job came.
-    draft: Option<Draft>,
 }
 
 /// A worker's connections to the supervisor.
@@ -181,12 +176,7 @@ impl<'j> Job<'j> {
     ) -> Self {
         let views = ViewSources::open(context, tenant);
         let (read_paths, groups) = (Vec::new(), BTreeSet::new());
-        Self { context, tenant, kind, channels, read_paths, groups, views, draft: None }
-    }
-
-    /// The same job with a ruleset of the [policy](WorkerContext::policy).
-    pub(super) fn with_draft(self, draft: Option<Draft>) -> Self {
-        Self { draft, ..self }
+        Self { context, tenant, kind, channels, read_paths, groups, views }
     }
 
     /// Runs in a child of the spawner and returns its exit code.
@@ -231,7 +221,6 @@ impl<'j> Job<'j> {
             views.make(&self.tenant.workspace).map_err(step("make views of the caches"))?;
         }
         let mut plan = self.next_plan()?;
-        let draft = self.draft.take();
         let has_sockets = context.tier != Tier::Landlock && self.groups.is_empty();
         let (tenant, read_paths) = (self.tenant, self.read_paths.as_slice());
         let access = Access { tenant, read_paths, plan: &plan, has_sockets };
@@ -239,7 +228,7 @@ impl<'j> Job<'j> {
             // Later, the filter denies it.
             ptrace::traceme().map_err(step("let its parent observe it"))?;
         }
-        let confined = Confined::enter(context, (workspace, draft), access, &self.channels)?;
+        let confined = Confined::enter(context, workspace, access, &self.channels)?;
         let archive = self.channels.archive.take();
         if self.kind == JobKind::Unpack {
             let filled = context.skeleton.fill(Path::new(HOME), &self.read_paths);

@@ -19,8 +19,7 @@ use std::{
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, LandlockStatus, NetPort,
-    PathBeneath, RestrictionStatus, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr,
-    RulesetStatus, Scope,
+    PathBeneath, RestrictionStatus, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus, Scope,
 };
 use nix::libc::{O_CLOEXEC, O_PATH};
 use thiserror::Error;
@@ -71,10 +70,6 @@ struct OpenedPath {
     opened: OwnedFd,
     rights: BitFlags<AccessFs>,
 }
-
-/// A ruleset with the rules that all tenants have, which a worker completes.
-#[derive(Debug)]
-pub(crate) struct Draft(RulesetCreated);
 
 /// Access of a single worker in addition to the policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -135,7 +130,7 @@ impl Policy {
         self.image.iter().map(PathBuf::as_path)
     }
 
-    /// Descriptors that [`Self::draft`] needs.
+    /// Descriptors that [`Self::enforce`] needs.
     pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.places.iter().map(|place| place.opened.as_fd())
     }
@@ -145,33 +140,23 @@ impl Policy {
         self.readable_mounts.iter().map(PathBuf::as_path)
     }
 
-    /// Begins a ruleset. `has_ports` restricts the TCP ports.
-    pub(crate) fn draft(&self, has_ports: bool) -> Result<Draft, NoPolicy> {
+    /// Restricts this process and its descendants permanently.
+    pub(crate) fn enforce(
+        &self,
+        workspace: BorrowedFd<'_>,
+        extra: &ExtraAccess,
+    ) -> Result<RestrictionStatus, NoPolicy> {
         let mut ruleset = Ruleset::default()
             .set_compatibility(CompatLevel::BestEffort)
             .handle_access(AccessFs::from_all(NEWEST))?
             .scope(Scope::from_all(NEWEST))?;
-        if has_ports {
+        if extra.ports.is_some() {
             ruleset = ruleset.handle_access(AccessNet::from_all(NEWEST))?;
         }
-        let mut created = ruleset.create()?;
+        let mut created = ruleset.create()?.add_rule(PathBeneath::new(workspace, write()))?;
         for place in &self.places {
             created = created.add_rule(PathBeneath::new(place.opened.as_fd(), place.rights))?;
         }
-        Ok(Draft(created))
-    }
-
-    /// Restricts this process and its descendants permanently. A draft must restrict
-    /// the TCP ports, and is not used if all are allowed.
-    pub(crate) fn enforce(
-        &self,
-        draft: Option<Draft>,
-        workspace: BorrowedFd<'_>,
-        extra: &ExtraAccess,
-    ) -> Result<RestrictionStatus, NoPolicy> {
-        let draft = draft.filter(|_| extra.ports.is_some());
-        let Draft(mut created) = draft.map_or_else(|| self.draft(extra.ports.is_some()), Ok)?;
-        created = created.add_rule(PathBeneath::new(workspace, write()))?;
         for (paths, rights) in [(&extra.read, read()), (&extra.write, write())] {
             for path in paths {
                 let place = match open(path) {
@@ -286,7 +271,7 @@ mod tests {
         let workspace = tempfile::tempdir().unwrap();
         let opened = open(workspace.path()).unwrap();
         let restricted = thread::spawn(move || {
-            Policy::new(&[], &[], &[])?.enforce(None, opened.as_fd(), &extra).map(drop)
+            Policy::new(&[], &[], &[])?.enforce(opened.as_fd(), &extra).map(drop)
         });
         restricted.join().unwrap()
     }

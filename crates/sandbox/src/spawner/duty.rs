@@ -4,6 +4,7 @@
 
 use std::{
     ffi::{CStr, OsStr},
+    mem::ManuallyDrop,
     os::{
         fd::{AsFd, OwnedFd},
         unix::ffi::OsStrExt,
@@ -15,7 +16,7 @@ use nix::unistd::{Gid, Uid};
 use prost::{Message, Oneof};
 
 use super::{clean, employment::Employment, kill, process_check::ProcessCheck, uid_pool::UidPair};
-use crate::{kernel::policy::Draft, wire::shared::SharedCaches, worker::WorkerContext};
+use crate::{wire::shared::SharedCaches, worker::WorkerContext};
 
 /// Exit code of a process that got an order it cannot understand.
 const MISUNDERSTOOD: i32 = 125;
@@ -174,7 +175,7 @@ impl Duty {
         self,
         socket: &OwnedFd,
         descriptors: Vec<OwnedFd>,
-        (context, draft): (WorkerContext<'_>, Option<Draft>),
+        context: WorkerContext<'_>,
     ) -> i32 {
         let mut descriptors = descriptors.into_iter();
         let Some(root) = descriptors.next() else { return MISUNDERSTOOD };
@@ -184,9 +185,12 @@ impl Duty {
                 kill::stop(uids.into(), Duration::from_millis(grace_ms))
             }
             Some(DutyKind::End(duty)) => clean::end(&duty, &root, socket),
-            Some(DutyKind::Work(employment)) => employment
-                .begin(WorkerContext { root: root.as_fd(), ..context }, draft, descriptors)
-                .unwrap_or(MISUNDERSTOOD),
+            Some(DutyKind::Work(employment)) => {
+                // The worker closes it with all others, so it must not be closed again.
+                let root = ManuallyDrop::new(root);
+                let context = WorkerContext { root: root.as_fd(), ..context };
+                employment.begin(context, descriptors).unwrap_or(MISUNDERSTOOD)
+            }
             None => MISUNDERSTOOD,
         }
     }

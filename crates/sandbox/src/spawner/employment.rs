@@ -10,7 +10,6 @@ use prost::Message;
 
 use super::duty::CacheSet;
 use crate::{
-    kernel::policy::Draft,
     wire::message::{Grants, JobKind},
     worker::{Channels, Job, SharedTree, Tenant, WorkerContext},
 };
@@ -65,7 +64,6 @@ impl Employment {
     pub(super) fn begin(
         self,
         context: WorkerContext<'_>,
-        draft: Option<Draft>,
         channels: impl Iterator<Item = OwnedFd>,
     ) -> Option<i32> {
         let channels = Channels::of(channels)?;
@@ -80,7 +78,6 @@ impl Employment {
             }),
             limits: self.grants.limits,
         };
-        let job = Job::new(&context, &tenant, kind, channels).with_draft(draft);
-        Some(job.start(&self.grants))
+        Some(Job::new(&context, &tenant, kind, channels).start(&self.grants))
     }
 }

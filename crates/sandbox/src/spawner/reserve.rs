@@ -33,10 +33,6 @@ use crate::{
 /// commands, and kill leftovers between commands.
 const SPARE: usize = 2;
 
-/// The same while requests come. The next request often begins before the last one
-/// has ended.
-const SPARE_IN_USE: usize = 4;
-
 /// Time without a new lease after which processes that are too many end.
 const UNUSED: Duration = Duration::from_secs(10);
 
@@ -186,7 +182,7 @@ impl Reserve {
         if self.is_postponed(now) {
             return;
         }
-        let wanted = self.wanted(now);
+        let wanted = self.promised + SPARE;
         while self.idle.len() < wanted {
             if self.create(kit).is_err() {
                 self.retry = Some(now + FORK_AGAIN.pause(self.attempts));
@@ -204,7 +200,7 @@ impl Reserve {
     /// Time of the next attempt to create missing processes, or to end some.
     pub(super) fn due(&self) -> Option<Instant> {
         let unused = self.used.map(|used| used + UNUSED);
-        let is_missing = self.idle.len() < self.promised + SPARE_IN_USE;
+        let is_missing = self.idle.len() < self.promised + SPARE;
         let missing = self.postponed.filter(|_| is_missing);
         let surplus = unused.filter(|_| self.idle.len() > self.promised + SPARE);
         self.retry.or([missing, surplus].into_iter().flatten().min())
@@ -216,10 +212,6 @@ impl Reserve {
 
     fn is_in_use(&self, now: Instant) -> bool {
         self.used.is_some_and(|used| now < used + UNUSED)
-    }
-
-    fn wanted(&self, now: Instant) -> usize {
-        self.promised + if self.is_in_use(now) { SPARE_IN_USE } else { SPARE }
     }
 
     fn order(
@@ -264,13 +256,11 @@ fn stand_by(orders: &OwnedFd, spawner: Pid, kit: Kit<'_>) -> i32 {
     if prepared == Err(Unfit::ForEverything) {
         return UNFIT;
     }
-    // Most of a worker's rules are the same. If this fails, the worker tells why.
-    let draft = kit.worker.policy.and_then(|policy| policy.draft(true).ok());
     match channel::receive::<Duty>(orders) {
         Ok(Some((duty, _))) if prepared.is_err() && !duty.is_work() => UNFIT,
         Ok(Some((duty, descriptors))) => {
             rename(duty.name());
-            duty.perform(orders, descriptors, (kit.worker, draft))
+            duty.perform(orders, descriptors, kit.worker)
         }
         // The spawner is gone, or has no use for this process.
         Ok(None) | Err(_) => 0,

@@ -33,7 +33,7 @@ use crate::{
         fork,
         limits::{self, ProcessLimits},
         oom,
-        policy::{Draft, ExtraAccess, restrict_changes},
+        policy::{ExtraAccess, restrict_changes},
         privilege::drop_capabilities,
     },
     wire::{message::JobKind, plan::Plan, shared::SharedCaches, tier::Tier},
@@ -93,7 +93,7 @@ impl Confined {
     /// all descriptors of the spawner.
     pub(super) fn enter(
         context: &WorkerContext<'_>,
-        (workspace, draft): (OwnedFd, Option<Draft>),
+        workspace: OwnedFd,
         access: Access<'_>,
         channels: &Channels,
     ) -> Result<Self, JobError> {
@@ -103,7 +103,7 @@ impl Confined {
             extra.write.extend(SCRATCH.map(PathBuf::from));
         }
         if let Some(policy) = context.policy {
-            let restricted = policy.enforce(draft, workspace.as_fd(), &extra);
+            let restricted = policy.enforce(workspace.as_fd(), &extra);
             restricted.map_err(io::Error::other).map_err(step("restrict files"))?;
         }
         let archive = channels.archive.as_ref().map(AsFd::as_fd);
