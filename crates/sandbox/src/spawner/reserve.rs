@@ -33,8 +33,9 @@ use crate::{
 /// commands, and kill leftovers between commands.
 const SPARE: usize = 2;
 
-/// Time without a new lease after which processes that are too many end.
-const UNUSED: Duration = Duration::from_secs(10);
+/// Time without a new lease after which processes that are too many end. Longer than
+/// the pauses of a repo-server that works through its applications.
+const UNUSED: Duration = Duration::from_secs(2);
 
 /// Longest time without a new process on standby after a promise, while there is
 /// one to spare. The start of a request is not the time for another fork; its end
