@@ -23,7 +23,7 @@ use nix::{
     unistd::{fchown, getegid},
 };
 
-use rustix::{buffer::spare_capacity, io::read};
+use rustix::io::read;
 
 use super::{
     JobError, REPOSITORY, step,
@@ -34,6 +34,11 @@ use crate::wire::plan::{UnpackResult, UnpackTask};
 /// Bytes read from the pipe at a time. With less, a worker that reads a kept archive
 /// and the supervisor would wait for each other more often.
 const PIECE: usize = 256 * 1024;
+
+/// Multiple at which a piece begins in memory. The C library places it 16 bytes behind
+/// the beginning of a page, where AMD's processors take three times as long to copy
+/// whole pages to.
+const ALIGNMENT: usize = 4096;
 
 /// Mode of files if modes are not preserved: not executable.
 const FILE: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR).union(Mode::S_IRGRP).union(Mode::S_IROTH);
@@ -58,10 +63,15 @@ pub(super) fn unpack(
     let full = Rc::clone(&unpacker.full);
     let mut reader =
         if task.is_decompressed { Reader::decompressed(unpacker) } else { Reader::new(unpacker) };
-    let mut piece = Vec::with_capacity(PIECE);
-    while read(&archive, spare_capacity(&mut piece)).map_err(step("read the archive"))? > 0 {
-        reader.push(&piece).map_err(|error| refused(error, full.get()))?;
-        piece.clear();
+    let mut memory = vec![0; ALIGNMENT + PIECE];
+    let start = memory.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
+    let piece = &mut memory[start..][..PIECE];
+    loop {
+        let length = read(&archive, &mut *piece).map_err(step("read the archive"))?;
+        if length == 0 {
+            break;
+        }
+        reader.push(&piece[..length]).map_err(|error| refused(error, full.get()))?;
     }
     let unpacker = reader.finish().map_err(|error| refused(error, full.get()))?;
     let result = unpacker.finish().map_err(|error| refused(error, full.get()))?;
