@@ -112,6 +112,12 @@ impl Release {
         matches!(self.phase, Phase::Killing(since) if now - since > WORKER_PATIENCE)
     }
 
+    /// Returns true for so long after SIGKILL, while no attempt to end the lease has
+    /// failed.
+    pub(super) fn is_new(&self, now: Instant, time: Duration) -> bool {
+        matches!(self.phase, Phase::Killing(since) if now < since + time) && self.is_first()
+    }
+
     /// Returns true until an attempt to end the lease has failed.
     pub(super) fn is_first(&self) -> bool {
         self.failures == 0
@@ -177,6 +183,15 @@ mod tests {
     fn a_quarantine_begins_once() {
         let (mut release, _) = Release::begin(Instant::now(), GRACE, true);
         assert!(release.quarantine() && !release.quarantine() && release.is_quarantined());
+    }
+
+    #[test]
+    fn a_release_is_new_until_a_time_has_passed_or_an_attempt_has_failed() {
+        let now = Instant::now();
+        let (mut release, _) = Release::begin(now, Duration::ZERO, true);
+        assert!(release.is_new(now, GRACE) && !release.is_new(now + GRACE, GRACE));
+        release.ended(now, Remaining::Unknown);
+        assert!(!release.is_new(now, GRACE));
     }
 
     #[test]

@@ -32,6 +32,10 @@ const AFTER_SIGNAL: Duration = Duration::from_millis(1);
 /// Time between two rounds of SIGKILL to workers.
 const KILL_AGAIN: Duration = Duration::from_millis(100);
 
+/// Longest wait for a worker whose command has ended by itself. In namespaces, the
+/// command's end is known before that of the processes around it.
+const WORKER_END: Duration = Duration::from_millis(20);
+
 /// Files whose directories were changed this long before a lease may still
 /// belong to it, because clocks of file systems are coarse.
 const CLOCK_MARGIN: Duration = Duration::from_secs(2);
@@ -83,6 +87,9 @@ impl Leases {
         });
         let Some(pids) = pids else { return };
         if !pids.is_empty() {
+            if self.ends_by_itself(index, now) {
+                return self.slots.set_wake(index, now + WORKER_END);
+            }
             self.slots.set_wake(index, now + KILL_AGAIN);
             if self.slots.release_mut(index).is_some_and(|release| release.is_overdue(now)) {
                 self.quarantine(index, Some(&Word::Processes(pids)));
@@ -109,6 +116,13 @@ impl Leases {
                 self.step(index, |release| release.ended(now, Remaining::Unknown));
             }
         }
+    }
+
+    /// Returns true if the last command ended by itself, and its worker just now does.
+    fn ends_by_itself(&mut self, index: usize, now: Instant) -> bool {
+        let is_new =
+            self.slots.release_mut(index).is_some_and(|release| release.is_new(now, WORKER_END));
+        is_new && self.slots.any_lease_mut(index).is_some_and(|lease| !lease.is_cut_off)
     }
 
     /// Gives the order to end a lease to a process of the reserve.
