@@ -40,7 +40,7 @@ use crate::{
         skeleton::{HomePart, Skeleton},
         tier::{Demand, Tier, TierName},
     },
-    worker::{HomeContents, PathRules, PodGroups, WorkerContext, namespaces},
+    worker::{HomeContents, PathRules, PodGroups, WorkerContext, namespaces, namespaces::Masks},
 };
 
 /// First version of Landlock that covers signals and abstract sockets (Linux
@@ -65,6 +65,9 @@ pub(super) struct Prepared {
     /// Files of the image for the HOME of each request.
     pub(super) skeleton: HomeContents,
     pub(super) policy: Option<Policy>,
+    /// What the container's runtime has mounted over parts of `/proc`, if requests have
+    /// mounts of their own.
+    pub(super) masks: Masks,
     /// Version of Landlock that the kernel enforces; 0 for none.
     pub(super) landlock: i32,
     /// Reasons why stronger tiers are not available.
@@ -140,6 +143,7 @@ impl Prepared {
             skeleton: &self.skeleton,
             root: self.root.directory.as_fd(),
             root_path: &self.root.path,
+            masks: &self.masks,
             is_filtered: self.is_filtered,
             observes: self.observes,
         };
@@ -263,6 +267,8 @@ fn build(
     let is_open =
         |path: &Path| policy.iter().flat_map(Policy::image).any(|at| path.starts_with(at));
     skeleton.hold(is_open, |path| root::read_as(setup.shared_uid, path));
+    let unread = |error| NotPrepared::ReleaseStep { step: "read the mounts below /proc", error };
+    let masks = (tier == Tier::Namespaces).then(Masks::read).transpose().map_err(unread)?;
     let census_user = shared.is_none().then(|| Uid::from_raw(setup.shared_uid));
     let memory = if cgroups.is_ok() { None } else { ContainerMemory::find() };
     // The filter forbids it.
@@ -284,6 +290,7 @@ fn build(
         pod_groups,
         skeleton,
         policy,
+        masks: masks.unwrap_or_default(),
         landlock,
         missing,
         cgroups,

@@ -15,6 +15,7 @@ use std::{
 };
 
 use nix::{
+    errno::Errno,
     sched::{CloneFlags, unshare},
     sys::{
         prctl,
@@ -24,6 +25,12 @@ use nix::{
     unistd::{getppid, setsid},
 };
 
+use rustix::{
+    fs::CWD,
+    mount::{OpenTreeFlags, open_tree},
+};
+
+pub(crate) use self::masks::Masks;
 use super::{
     Job,
     watch::{KILL_ORDER, SignalScope, end_as, watched},
@@ -35,9 +42,14 @@ const NEW: CloneFlags = CloneFlags::CLONE_NEWPID
     .union(CloneFlags::CLONE_NEWIPC)
     .union(CloneFlags::CLONE_NEWUTS);
 
-/// Tests whether namespaces can be created here.
+/// Tests whether namespaces can be created here, and mounts in them.
 pub(crate) fn probe(fork: SingleThreaded) -> io::Result<()> {
-    let child = fork.fork(|| unshare(NEW).map_or_else(|errno| errno as i32, |()| 0))?;
+    let attempt = || {
+        unshare(NEW)?;
+        open_tree(CWD, "/", OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC)
+            .map_err(|error| Errno::from_raw(error.raw_os_error()))
+    };
+    let child = fork.fork(|| attempt().map_or_else(|errno| errno as i32, |_mount| 0))?;
     let status = waitpid(child, None)?;
     if let WaitStatus::Exited(_, errno) = status {
         return if errno == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(errno)) };

@@ -40,20 +40,20 @@ impl Accounts {
         Self(with_own.into_iter().filter(|(_, text)| text.len() <= MAX_BYTES).collect())
     }
 
-    /// Mounts them below the new root.
-    pub(super) fn apply(&self, frame: &Path) -> io::Result<()> {
-        let new = frame.join(NEW);
+    /// Mounts them below the new root, which is the working directory.
+    pub(super) fn apply(&self) -> io::Result<()> {
+        let new = Path::new(NEW);
         for (path, text) in &self.0 {
-            let target = below(frame, path);
-            if !is_file(&target) {
+            let target = below(path);
+            if !is_file(target) {
                 continue;
             }
-            fs::write(&new, text)?;
+            fs::write(new, text)?;
             let (nowhere, flags) = (None::<&str>, MsFlags::MS_NOSUID | MsFlags::MS_NODEV);
-            mount(Some(&new), &target, nowhere, MsFlags::MS_BIND, nowhere)?;
+            mount(Some(new), target, nowhere, MsFlags::MS_BIND, nowhere)?;
             let again = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY;
-            mount(nowhere, &target, nowhere, again | flags, nowhere)?;
-            fs::remove_file(&new)?;
+            mount(nowhere, target, nowhere, again | flags, nowhere)?;
+            fs::remove_file(new)?;
         }
         Ok(())
     }

@@ -17,8 +17,8 @@ const PROC: &str = "/proc";
 const EMPTY: &str = "size=4k,nr_inodes=2,mode=555";
 
 /// The mounts below `/proc` of this process.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Masks(Vec<(PathBuf, Mask)>);
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Masks(Vec<(PathBuf, Mask)>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mask {
@@ -29,8 +29,8 @@ enum Mask {
 }
 
 impl Masks {
-    /// Reads them before the mounts are replaced.
-    pub(super) fn read() -> io::Result<Self> {
+    /// Reads them.
+    pub(crate) fn read() -> io::Result<Self> {
         mounts().map(|mounts| Self::of(&mounts))
     }
 

@@ -18,7 +18,12 @@ use nix::{
     unistd::{chdir, chroot, pivot_root},
 };
 
-use super::{accounts::Accounts, copies::Copy, masks::Masks};
+use rustix::{
+    fs::{CWD, FileType, fstat},
+    mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree},
+};
+
+use super::{accounts::Accounts, copies::Copy};
 use crate::worker::{
     Job, Tenant, WorkerContext,
     modes::{self, Reader},
@@ -37,7 +42,7 @@ const RUN: &str = "/var/run";
 const FRAME: &str = "size=1m,mode=755";
 
 /// Directory of the new root in which copies are made.
-const COPIES: &str = "/.copies";
+const COPIES: &str = ".copies";
 
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
@@ -59,18 +64,7 @@ pub(super) struct InnerContext<'s> {
 
 impl InnerContext<'_> {
     pub(super) fn context(&self) -> WorkerContext<'_> {
-        WorkerContext {
-            fork: self.outer.fork,
-            tier: self.outer.tier,
-            policy: self.outer.policy,
-            paths: self.outer.paths,
-            pod_groups: self.outer.pod_groups,
-            skeleton: self.outer.skeleton,
-            root: self.root.as_fd(),
-            root_path: self.outer.root_path,
-            is_filtered: self.outer.is_filtered,
-            observes: self.outer.observes,
-        }
+        WorkerContext { root: self.root.as_fd(), ..*self.outer }
     }
 }
 
@@ -79,29 +73,28 @@ pub(super) fn arrange<'s>(job: &Job<'s>) -> io::Result<InnerContext<'s>> {
     let context = job.context;
     let nowhere = None::<&str>;
     mount(nowhere, "/", nowhere, MsFlags::MS_REC | MsFlags::MS_PRIVATE, nowhere)?;
-    let work = BindSource::open(context.root_path)?;
+    let work = Source::open(context.root_path)?;
     let image = image(context);
     let further = further(job, &image)?;
-    let masks = Masks::read()?;
     let accounts = Accounts::read(job.tenant);
     // The new root is mounted over the directory of workspaces, which always
     // exists.
-    let frame = context.root_path;
-    scratch(frame, FRAME)?;
-    devices(&below(frame, Path::new("/dev")))?;
-    directory(&below(frame, Path::new("/tmp")))?;
-    scratch(&below(frame, Path::new("/tmp")), SCRATCH)?;
-    let proc = below(frame, Path::new("/proc"));
-    directory(&proc)?;
-    mount(Some("proc"), &proc, Some("proc"), inert(), nowhere)?;
-    masks.apply(&proc)?;
+    scratch(context.root_path, FRAME)?;
+    chdir(context.root_path)?;
+    devices(Path::new("dev"))?;
+    directory(Path::new("tmp"))?;
+    scratch(Path::new("tmp"), SCRATCH)?;
+    let proc = Path::new("proc");
+    directory(proc)?;
+    mount(Some("proc"), proc, Some("proc"), inert(), nowhere)?;
+    context.masks.apply(proc)?;
     // After the mounts above: many of these paths are below `/tmp`.
     for (path, part) in image.into_iter().chain(further) {
-        part.put(&below(frame, &path), &below(frame, Path::new(COPIES)))?;
+        part.put(below(&path), Path::new(COPIES))?;
     }
-    accounts.apply(frame)?;
-    work.bind(&below(frame, context.root_path), MsFlags::empty())?;
-    enter(frame)?;
+    accounts.apply()?;
+    work.bind(below(context.root_path), MsFlags::empty())?;
+    enter()?;
     let flags = OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let root = open(context.root_path, flags, Mode::empty())?;
     Ok(InnerContext { outer: context, root })
@@ -156,7 +149,7 @@ fn further(job: &Job<'_>, image: &[(PathBuf, Part)]) -> io::Result<Vec<(PathBuf,
         }
     }
     for path in job.tenant.shared.iter().flat_map(SharedCaches::paths) {
-        let source = BindSource::open(&path)?;
+        let source = Source::open(&path)?;
         parts.push((path, Part::Shared(source)));
     }
     Ok(parts)
@@ -165,10 +158,10 @@ fn further(job: &Job<'_>, image: &[(PathBuf, Part)]) -> io::Result<Vec<(PathBuf,
 /// A path of the new root.
 enum Part {
     Link(PathBuf),
-    Bound(BindSource),
+    Bound(Source),
     Copied(Copy),
     /// A cache, mounted writable.
-    Shared(BindSource),
+    Shared(Source),
     Gone,
 }
 
@@ -176,7 +169,7 @@ impl Part {
     fn of(path: &Path) -> Self {
         match fs::read_link(path) {
             Ok(target) => Self::Link(target),
-            Err(_) => BindSource::open(path).map_or(Self::Gone, Self::Bound),
+            Err(_) => Source::open(path).map_or(Self::Gone, Self::Bound),
         }
     }
 
@@ -186,7 +179,7 @@ impl Part {
             tenant.user.and_then(|user| modes::itself(path, &Reader::alone(user.as_raw())));
         let part = match closed {
             Some(_) => Copy::read(path).map(Self::Copied),
-            None => BindSource::open(path).map(Self::Bound),
+            None => Source::open(path).map(Self::Bound),
         };
         match part {
             // Unmounted since it was resolved.
@@ -209,19 +202,21 @@ impl Part {
     }
 }
 
-/// A file or directory that can be bind-mounted after its path is covered.
-struct BindSource {
-    descriptor: OwnedFd,
+/// A file or directory that can be mounted again after its path is covered.
+struct Source {
+    mount: OwnedFd,
     is_directory: bool,
 }
 
-impl BindSource {
+impl Source {
     fn open(path: &Path) -> io::Result<Self> {
-        let is_directory = fs::metadata(path)?.is_dir();
-        let descriptor = open(path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())?;
-        Ok(Self { descriptor, is_directory })
+        let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+        let mount = open_tree(CWD, path, flags)?;
+        let is_directory = FileType::from_raw_mode(fstat(&mount)?.st_mode).is_dir();
+        Ok(Self { mount, is_directory })
     }
 
+    /// Mounts it without device files, and without programs that give rights.
     fn bind(&self, target: &Path, access: MsFlags) -> io::Result<()> {
         if self.is_directory {
             directory(target)?;
@@ -231,24 +226,27 @@ impl BindSource {
                 File::create(target)?;
             }
         }
+        self.put(target)?;
         let nowhere = None::<&str>;
-        let source = cmp_procfs::descriptor_path(&self.descriptor);
-        mount(Some(source.as_str()), target, nowhere, MsFlags::MS_BIND, nowhere)?;
         let again = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | access;
         let flags = again | MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
         Ok(mount(nowhere, target, nowhere, flags, nowhere)?)
+    }
+
+    /// Mounts it at a path that exists.
+    fn put(&self, target: &Path) -> io::Result<()> {
+        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+        Ok(move_mount(&self.mount, "", CWD, target, flags)?)
     }
 }
 
 fn devices(dev: &Path) -> io::Result<()> {
     directory(dev)?;
     for name in DEVICES {
-        let Ok(device) = BindSource::open(&Path::new("/dev").join(name)) else { continue };
+        let Ok(device) = Source::open(&Path::new("/dev").join(name)) else { continue };
         let target = dev.join(name);
         File::create(&target)?;
-        let source = cmp_procfs::descriptor_path(&device.descriptor);
-        let nowhere = None::<&str>;
-        mount(Some(source.as_str()), &target, nowhere, MsFlags::MS_BIND, nowhere)?;
+        device.put(&target)?;
     }
     for (name, target) in DESCRIPTORS {
         symlink(target, dev.join(name))?;
@@ -258,9 +256,8 @@ fn devices(dev: &Path) -> io::Result<()> {
     scratch(&shm, SCRATCH)
 }
 
-/// Makes `frame` the root directory and detaches the old root.
-fn enter(frame: &Path) -> io::Result<()> {
-    chdir(frame)?;
+/// Makes the working directory the root directory and detaches the old root.
+fn enter() -> io::Result<()> {
     if pivot_root(".", ".").is_ok() {
         // The old root is mounted over the new one now.
         umount2(".", MntFlags::MNT_DETACH)?;
@@ -287,7 +284,7 @@ pub(super) fn directory(path: &Path) -> io::Result<()> {
     fs::create_dir_all(path)
 }
 
-/// The path of the new root, before it is the root.
-pub(super) fn below(frame: &Path, path: &Path) -> PathBuf {
-    frame.join(path.strip_prefix("/").unwrap_or(path))
+/// The path in the new root, which is the working directory.
+pub(super) fn below(path: &Path) -> &Path {
+    path.strip_prefix("/").unwrap_or(path)
 }
