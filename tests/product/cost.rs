@@ -11,6 +11,7 @@ use std::{
 use crate::{
     sandbox_settings::bench::{Bench, Server},
     skip::skip,
+    spawned::children,
     tool,
 };
 
@@ -137,16 +138,6 @@ fn serving(server: &Server) -> Vec<i32> {
     let spawner = server.spawner().as_raw_nonzero().get();
     let own = [server.pid().cast_signed(), spawner].into_iter();
     own.chain(children(spawner, &STANDING_BY)).collect()
-}
-
-/// Children of a process that have one of these names.
-fn children(parent: i32, names: &[&str]) -> Vec<i32> {
-    let list = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
-    let is_named = |pid: &i32| {
-        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        names.contains(&name.trim_end())
-    };
-    list.split_whitespace().map(|pid| pid.parse().unwrap()).filter(is_named).collect()
 }
 
 /// Waits until these processes are traced.

@@ -3,6 +3,7 @@
 
 #![cfg(test)]
 
+mod cleaner;
 mod command_line;
 mod cost;
 mod definition_properties;
@@ -19,5 +20,6 @@ mod reload;
 mod sandbox_settings;
 mod schema;
 mod skip;
+mod spawned;
 mod tool;
 mod verdicts;

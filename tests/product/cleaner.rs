@@ -1,0 +1,89 @@
+//! The process that removes the files of ended requests, when it fails.
+
+use std::{
+    fs, thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::{
+    sandbox_settings::bench::{Bench, Server},
+    skip::skip,
+    spawned::children,
+};
+
+/// More than the spawner waits for an answer of the cleaner, and for a new one.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Name of the process.
+const CLEANER: [&str; 1] = ["cmp-cleaner"];
+
+#[test]
+fn requests_end_without_a_cleaner_that_was_killed() {
+    let Some((bench, server, cleaner)) = start("echo x >file") else { return };
+    kill_process(cleaner, Signal::KILL).unwrap();
+    for _ in 0..3 {
+        bench.ask("tried", &[]).manifests();
+    }
+    until("no workspace is left", || workspaces(&bench) == 0);
+    until("there is another cleaner", || {
+        bench.ask("tried", &[]).manifests();
+        cleaners(&server).is_some_and(|now| now != cleaner)
+    });
+    until("no workspace is left", || workspaces(&bench) == 0);
+}
+
+#[test]
+fn requests_end_without_a_cleaner_that_does_not_answer() {
+    let Some((bench, server, cleaner)) = start("echo x >file") else { return };
+    kill_process(cleaner, Signal::STOP).unwrap();
+    for _ in 0..3 {
+        bench.ask("tried", &[]).manifests();
+    }
+    assert_ne!(workspaces(&bench), 0, "the cleaner was not stopped");
+    until("no workspace is left", || workspaces(&bench) == 0);
+    until("there is another cleaner", || {
+        bench.ask("tried", &[]).manifests();
+        cleaners(&server).is_some_and(|now| now != cleaner)
+    });
+}
+
+#[test]
+fn the_cleaner_does_not_keep_requests_with_many_files() {
+    let Some((bench, server, cleaner)) = start("seq 20000 | xargs touch") else { return };
+    until("no workspace is left", || workspaces(&bench) == 0);
+    assert_eq!(cleaners(&server), Some(cleaner), "the cleaner has ended");
+}
+
+/// A server in tier `uid` that has answered a request with this script, and its cleaner.
+fn start(script: &str) -> Option<(Bench, Server, Pid)> {
+    if !rustix::process::getuid().is_root() {
+        skip("needs root: requests have UIDs of their own");
+        return None;
+    }
+    let bench = Bench::new("", &format!("{script}; echo 'kind: A'"));
+    let server = bench.serve("uid", &[]);
+    bench.ask("tried", &[]).manifests();
+    let cleaner = cleaners(&server).expect("a cleaner");
+    Some((bench, server, cleaner))
+}
+
+fn cleaners(server: &Server) -> Option<Pid> {
+    let spawner = server.spawner().as_raw_nonzero().get();
+    children(spawner, &CLEANER).first().copied().and_then(Pid::from_raw)
+}
+
+/// Workspaces of requests that have not ended.
+fn workspaces(bench: &Bench) -> usize {
+    fs::read_dir(bench.path("work/_cmp_server")).unwrap().count()
+}
+
+#[track_caller]
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < end, "waited {PATIENCE:?} until {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
