@@ -38,8 +38,8 @@ const SPARE: usize = 2;
 const UNUSED: Duration = Duration::from_secs(2);
 
 /// Longest time without a new process on standby after a promise, while there is
-/// one to spare. The start of a request is not the time for another fork; its end
-/// is.
+/// one for each promise. The start of a request is not the time for another fork; its
+/// end is.
 const POSTPONED: Duration = Duration::from_millis(20);
 
 /// Pauses between two attempts to create a process.
@@ -208,7 +208,7 @@ impl Reserve {
     }
 
     fn is_postponed(&self, now: Instant) -> bool {
-        self.idle.len() > self.promised && self.postponed.is_some_and(|until| until > now)
+        self.idle.len() >= self.promised && self.postponed.is_some_and(|until| until > now)
     }
 
     fn is_in_use(&self, now: Instant) -> bool {
