@@ -18,6 +18,7 @@ use crate::{arena::USERS, emulate, setting::Setting};
 
 pub(super) const FACTS: &[Fact] = &[
     ("a_failed_setup_step_prevents_serving", each_step),
+    ("a_denied_mount_prevents_serving_in_namespaces", no_mounts),
     ("an_unchanged_uid_is_detected", lying_setuid),
     ("an_unchanged_gid_is_detected", lying_setgid),
     ("remaining_supplementary_groups_are_detected", lying_setgroups),
@@ -62,6 +63,28 @@ fn each_step() -> Result<(), String> {
             let is_told = text.contains(step) || call == libc::SYS_setsid;
             check(code.is_some_and(|code| code > 0) && is_told, || {
                 format!("expected a failure to {step}, got {code:?}: {text}")
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// System calls that a profile of a container or an old kernel may deny, and texts of
+/// the errors.
+const MOUNTS: [(i64, &str); 4] = [
+    (libc::SYS_unshare, "cannot create namespaces"),
+    (libc::SYS_open_tree, "cannot create namespaces"),
+    (libc::SYS_mount, "set up namespaces"),
+    (libc::SYS_move_mount, "set up namespaces"),
+];
+
+fn no_mounts() -> Result<(), String> {
+    let stage = Stage::new(Setting::Namespaces);
+    for (call, how) in MOUNTS {
+        for error in [libc::EPERM, libc::ENOSYS] {
+            let (code, text) = stage.refusal(stage.under(&fault(call, error, None)))?;
+            check(code.is_some_and(|code| code > 0) && text.contains(how), || {
+                format!("expected an error with {how:?}, got {code:?}: {text}")
             })?;
         }
     }
