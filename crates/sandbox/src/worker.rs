@@ -77,7 +77,7 @@ pub(super) struct WorkerContext<'s> {
     /// Directory of all workspaces.
     pub(super) root: BorrowedFd<'s>,
     pub(super) root_path: &'s Path,
-    /// What the container's runtime has mounted over parts of `/proc`.
+    /// Mounts of the container's runtime over parts of `/proc`.
     pub(super) masks: &'s namespaces::Masks,
     /// The spawner has installed the filter of system calls for all workers.
     pub(super) is_filtered: bool,

@@ -65,8 +65,8 @@ pub(super) struct Prepared {
     /// Files of the image for the HOME of each request.
     pub(super) skeleton: HomeContents,
     pub(super) policy: Option<Policy>,
-    /// What the container's runtime has mounted over parts of `/proc`, if requests have
-    /// mounts of their own.
+    /// Mounts of the container's runtime over parts of `/proc`, if requests have mounts
+    /// of their own.
     pub(super) masks: Masks,
     /// Version of Landlock that the kernel enforces; 0 for none.
     pub(super) landlock: i32,
