@@ -1,20 +1,15 @@
 //! The process that removes the files of ended requests, when it fails.
 
-use std::{
-    fs, thread,
-    time::{Duration, Instant},
-};
+use std::fs;
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
+    reload::server::eventually,
     sandbox_settings::bench::{Bench, Server},
     skip::skip,
     spawned::children,
 };
-
-/// More than the spawner waits for an answer of the cleaner, and for a new one.
-const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Name of the process.
 const CLEANER: [&str; 1] = ["cmp-cleaner"];
@@ -26,12 +21,7 @@ fn requests_end_without_a_cleaner_that_was_killed() {
     for _ in 0..3 {
         bench.ask("tried", &[]).manifests();
     }
-    until("no workspace is left", || workspaces(&bench) == 0);
-    until("there is another cleaner", || {
-        bench.ask("tried", &[]).manifests();
-        cleaners(&server).is_some_and(|now| now != cleaner)
-    });
-    until("no workspace is left", || workspaces(&bench) == 0);
+    is_replaced(&bench, &server, cleaner);
 }
 
 #[test]
@@ -42,17 +32,13 @@ fn requests_end_without_a_cleaner_that_does_not_answer() {
         bench.ask("tried", &[]).manifests();
     }
     assert_ne!(workspaces(&bench), 0, "the cleaner was not stopped");
-    until("no workspace is left", || workspaces(&bench) == 0);
-    until("there is another cleaner", || {
-        bench.ask("tried", &[]).manifests();
-        cleaners(&server).is_some_and(|now| now != cleaner)
-    });
+    is_replaced(&bench, &server, cleaner);
 }
 
 #[test]
-fn the_cleaner_does_not_keep_requests_with_many_files() {
+fn requests_end_with_more_files_than_the_cleaner_removes() {
     let Some((bench, server, cleaner)) = start("seq 20000 | xargs touch") else { return };
-    until("no workspace is left", || workspaces(&bench) == 0);
+    eventually("the end of all workspaces", || workspaces(&bench) == 0);
     assert_eq!(cleaners(&server), Some(cleaner), "the cleaner has ended");
 }
 
@@ -69,6 +55,17 @@ fn start(script: &str) -> Option<(Bench, Server, Pid)> {
     Some((bench, server, cleaner))
 }
 
+/// Waits until the workspaces of its requests are gone, and those of another cleaner.
+#[track_caller]
+fn is_replaced(bench: &Bench, server: &Server, cleaner: Pid) {
+    eventually("the end of all workspaces", || workspaces(bench) == 0);
+    eventually("another cleaner", || {
+        bench.ask("tried", &[]).manifests();
+        cleaners(server).is_some_and(|now| now != cleaner)
+    });
+    eventually("the end of all workspaces", || workspaces(bench) == 0);
+}
+
 fn cleaners(server: &Server) -> Option<Pid> {
     let spawner = server.spawner().as_raw_nonzero().get();
     children(spawner, &CLEANER).first().copied().and_then(Pid::from_raw)
@@ -77,13 +74,4 @@ fn cleaners(server: &Server) -> Option<Pid> {
 /// Workspaces of requests that have not ended.
 fn workspaces(bench: &Bench) -> usize {
     fs::read_dir(bench.path("work/_cmp_server")).unwrap().count()
-}
-
-#[track_caller]
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < end, "waited {PATIENCE:?} until {what}");
-        thread::sleep(Duration::from_millis(10));
-    }
 }

@@ -108,11 +108,7 @@ fn a_long_request_needs_few_processes_and_no_processor_time_of_the_spawner() {
     if !rustix::process::getuid().is_root() {
         return skip("needs root: requests have UIDs of their own");
     }
-    let bench = Bench::new("", "sleep 4; echo 'kind: A'");
-    let server = bench.serve("uid", &[]);
-    let spawner = server.spawner().as_raw_nonzero().get();
-    bench.ask("tried", &[]).manifests();
-    wait_until_two_stand_by(spawner);
+    let (_server, spawner) = two_stand_by_after("sleep 4");
     let stat = fs::read_to_string(format!("/proc/{spawner}/stat")).unwrap();
     let fields = stat.rsplit(')').next().unwrap().split_whitespace();
     let ticks: u64 = fields.skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum();
@@ -127,21 +123,25 @@ fn processes_that_a_slow_request_needed_end_soon() {
         return skip("needs root: requests have UIDs of their own");
     }
     // Longer than the spawner waits with its next process.
-    let bench = Bench::new("", "sleep 0.3; echo 'kind: A'");
+    two_stand_by_after("sleep 0.3");
+}
+
+/// Starts a server that renders with this script once, and waits until two processes
+/// stand by, less long than tests that count processes or descriptors. Returns the
+/// spawner, too.
+#[track_caller]
+fn two_stand_by_after(script: &str) -> (Server, i32) {
+    let bench = Bench::new("", &format!("{script}; echo 'kind: A'"));
     let server = bench.serve("uid", &[]);
     let spawner = server.spawner().as_raw_nonzero().get();
     bench.ask("tried", &[]).manifests();
-    wait_until_two_stand_by(spawner);
-}
-
-/// Waits less long than tests that count processes or descriptors.
-fn wait_until_two_stand_by(spawner: i32) {
     let standing_by = || children(spawner, &STANDING_BY[..1]).len();
     let until = Instant::now() + Duration::from_secs(6);
     while standing_by() != 2 {
         assert!(Instant::now() < until, "{} processes stand by", standing_by());
         thread::sleep(Duration::from_millis(10));
     }
+    (server, spawner)
 }
 
 /// The supervisor, the spawner, and what stands by for requests.

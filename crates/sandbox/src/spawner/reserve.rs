@@ -33,8 +33,8 @@ use crate::{
 /// commands, and kill leftovers between commands.
 const SPARE: usize = 2;
 
-/// Time without a new lease after which processes that are too many end. Longer than
-/// the pauses of a repo-server that works through its applications.
+/// Time without a new lease after which processes that are too many end. Requests that
+/// follow each other sooner need them again.
 const UNUSED: Duration = Duration::from_secs(2);
 
 /// Longest time without a new process on standby after a promise, while there is

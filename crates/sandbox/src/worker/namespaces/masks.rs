@@ -29,7 +29,7 @@ enum Mask {
 }
 
 impl Masks {
-    /// Reads them.
+    /// Reads those of the container, before this process has mounts of its own.
     pub(crate) fn read() -> io::Result<Self> {
         mounts().map(|mounts| Self::of(&mounts))
     }
