@@ -175,7 +175,7 @@ func besideClients(c contestant, clients int, step step) (got point, failure err
 		group.Go(func() { failures[i] = generateUntil(stop, r, step.load) })
 	}
 	err = r.measure(step)
-	peak := proc.Memory(r.server.Processes(), "VmHWM")
+	peak := proc.PeakMemory(r.server.Processes())
 	close(stop)
 	group.Wait()
 	if err := errors.Join(append(failures, err)...); err != nil {

@@ -320,7 +320,7 @@ func (r *runner) memory(l load) error {
 	ticker := time.NewTicker(sampleEvery)
 	defer ticker.Stop()
 	for {
-		r.result.peak = max(r.result.peak, proc.Memory(r.server.Processes(), "VmHWM"))
+		r.result.peak = max(r.result.peak, proc.PeakMemory(r.server.Processes()))
 		select {
 		case err := <-done:
 			return err

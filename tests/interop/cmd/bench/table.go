@@ -40,7 +40,7 @@ func rows(s settings) []row {
 		{"10 plugins, idle, resident", "MB", func(r *result) float64 { return float64(r.idleRSS) / 1e6 }},
 		{"10 plugins, idle, proportional", "MB", func(r *result) float64 { return float64(r.idlePSS) / 1e6 }},
 	}, calls, []row{
-		{"peak memory of all processes (VmHWM)", "MB", func(r *result) float64 { return float64(r.peak) / 1e6 }},
+		{"peak memory of all processes, shared pages once", "MB", func(r *result) float64 { return float64(r.peak) / 1e6 }},
 	})
 }
 

@@ -85,20 +85,44 @@ func CPU(entries []Entry) time.Duration {
 	return time.Duration(ticks) * time.Second / userHz
 }
 
-// ProportionalMemory is the memory of processes, with each shared page divided
-// by the number of its users. Only root may read it for processes of other UIDs.
+// ProportionalMemory is the sum of ProportionalMemoryOf over processes.
 func ProportionalMemory(entries []Entry) int64 {
 	var sum int64
 	for _, entry := range entries {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", entry.Pid))
-		if err != nil {
-			continue
+		sum += ProportionalMemoryOf(entry.Pid)
+	}
+	return sum
+}
+
+// ProportionalMemoryOf is the memory of a process, with each shared page divided by
+// the number of its users; 0 if the process is gone. Only root may read it for a
+// process of another UID.
+func ProportionalMemoryOf(pid int) int64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, isPSS := strings.CutPrefix(line, "Pss:"); isPSS {
+			return Status{"Pss": strings.TrimSpace(value)}.Bytes("Pss")
 		}
-		for line := range strings.Lines(string(text)) {
-			if value, isPSS := strings.CutPrefix(line, "Pss:"); isPSS {
-				sum += Status{"Pss": strings.TrimSpace(value)}.Bytes("Pss")
-			}
-		}
+	}
+	return 0
+}
+
+// PeakMemoryOf is at least the most memory that a process had: what it has now, with
+// shared pages divided by the number of their users, and all that it had more before.
+// The sum over processes counts a page once that a hundred of them share.
+func PeakMemoryOf(pid int) int64 {
+	status := StatusOf(pid)
+	return ProportionalMemoryOf(pid) + status.Bytes("VmHWM") - status.Bytes("VmRSS")
+}
+
+// PeakMemory is the sum of PeakMemoryOf over processes.
+func PeakMemory(entries []Entry) int64 {
+	var sum int64
+	for _, entry := range entries {
+		sum += PeakMemoryOf(entry.Pid)
 	}
 	return sum
 }
