@@ -29,9 +29,9 @@ const MAX_TIMES: usize = 3;
 /// announcement is the largest.
 const VALUE: usize = 640;
 
-/// Largest output in bytes that is converted at once: going to another thread
-/// would take longer.
-const IMMEDIATE: usize = 4 << 10;
+/// Largest output in bytes that is converted at once, which takes up to 0.3 ms. Two
+/// threads would have to wake up to convert it elsewhere.
+const IMMEDIATE: usize = 32 << 10;
 
 /// Converts outputs. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -81,7 +81,11 @@ impl Converter {
             // A few aliases may stand for megabytes, so this stops when it is asked.
             match Manifests::parse(&output, limit, &mut |_| false) {
                 Err(InvalidOutput::Stopped) => {}
-                done => return Ok(done?.examined(suspects)),
+                done => {
+                    let manifests = done?.examined(suspects);
+                    charge.grow(manifests.size(), deadline).await?;
+                    return Ok(manifests.with_charge(charge));
+                }
             }
         }
         let output = Arc::new(with_line_end(output));
