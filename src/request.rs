@@ -8,6 +8,7 @@
 
 pub mod admission;
 pub mod announcement;
+mod arrival;
 mod captured;
 mod checksum;
 mod command;
@@ -146,7 +147,7 @@ pub enum RequestError {
     },
     /// The archive was not received.
     #[error(transparent)]
-    Receive(#[from] ReceiveError),
+    Receive(ReceiveError),
     /// The application's directory is outside the repository.
     #[error(transparent)]
     Settle(#[from] IllegalAppPath),
@@ -170,6 +171,12 @@ pub enum RequestError {
     Announcements(#[from] InvalidAnnouncements),
 }
 
+impl From<ReceiveError> for RequestError {
+    fn from(error: ReceiveError) -> Self {
+        if let ReceiveError::Full(full) = error { full.into() } else { Self::Receive(error) }
+    }
+}
+
 impl RequestError {
     /// Maps a passed deadline to the thing that was awaited.
     pub fn late(awaited: &'static str) -> impl FnOnce(DeadlinePassed) -> Self {
@@ -188,7 +195,8 @@ impl Pipeline {
         let _own = self.admit_own(&incoming, context).await?;
         let admitted = self.admit(Class::Generate, &incoming, context).await?;
         let (_permit, received) = self.receive(incoming, admitted, context).await?;
-        let mut workspace = received.settle(&self.defaults)?.with_git_credentials(context);
+        let workspace = received.settle(&self.defaults, context).await?;
+        let mut workspace = workspace.with_git_credentials(context);
         if let Some(init) = &plugin.init {
             workspace.run(init, (Phase::Init, self.converter.room()), context).await?;
         }
@@ -263,18 +271,19 @@ impl Pipeline {
         let _own = self.admit_own(&incoming, context).await?;
         let admitted = self.admit(Class::Generate, &incoming, context).await?;
         let (_permit, received) = self.receive(incoming, admitted, context).await?;
-        let mut workspace = received.settle(&self.defaults)?;
-        let printed = match &plugin.dynamic {
-            Some(command) => Some(
-                workspace.run(command, (Phase::Parameters, self.converter.room()), context).await?,
-            ),
-            None => None,
+        let printed = if let Some(command) = &plugin.dynamic {
+            let mut workspace = received.settle(&self.defaults, context).await?;
+            let room = self.converter.room();
+            Some(workspace.run(command, (Phase::Parameters, room), context).await?)
+        } else {
+            let received = received.unpacked(&self.defaults, context).await?;
+            received.settle(&self.defaults, context).await?;
+            None
         };
-        drop(workspace);
         self.converter.announce(printed, &plugin, (encode, &context.deadline)).await
     }
 
-    /// Unpacks the archive. A full volume is not the archive's fault.
+    /// Unpacks the archive, or reads the files of an earlier one.
     async fn receive<C: ChunkStream>(
         &self,
         incoming: Incoming<'_, C>,
@@ -282,21 +291,17 @@ impl Pipeline {
         context: &mut RequestContext,
     ) -> Result<(Permit, Received), RequestError> {
         let settings = (self.limits, &*self.defaults, (&self.volume, &self.kept));
-        let received = match incoming.receive((lease, &repository), settings, context).await {
-            Err(ReceiveError::Unconfined(error)) if error.is_full() => {
-                return Err(self.volume.full(&error.to_string()).await.into());
-            }
-            Err(ReceiveError::Full(full)) => return Err(full.into()),
-            received => received?,
-        };
-        match (repository, context.progress.unpacked.clone()) {
-            (Repository::New(turn), Some(unpacked)) => {
+        let received = incoming.receive((lease, &repository), settings, context).await?;
+        let Repository::New(turn) = repository else { return Ok((permit, received)) };
+        let received = received.unpacked(&self.defaults, context).await?;
+        let received = match context.progress.unpacked.clone() {
+            Some(unpacked) => {
                 let shared = (turn, unpacked, bounds);
-                let received = self.share(received, shared, (&permit, context)).await?;
-                Ok((permit, received))
+                self.share(received, shared, (&permit, context)).await?
             }
-            _ => Ok((permit, received)),
-        }
+            None => received,
+        };
+        Ok((permit, received))
     }
 
     /// Lets later requests read the repository too. Commands of this one get a lease

@@ -4,10 +4,11 @@ use std::{borrow::Cow, pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use cmp_archive::{Selection, UnpackLimits};
-use cmp_sandbox::{Lease, NotUnpacked, Unconfined, Unpack};
+use cmp_sandbox::{Lease, Unconfined, Unpack};
 use thiserror::Error;
 
 use super::{
+    arrival::Arrival,
     checksum::{ChecksumReader, Discard, PieceSink, WrongChecksum},
     deadline::DeadlinePassed,
     discovery::IndexedArchive,
@@ -154,8 +155,9 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
         self.header.size.min(limits.archive)
     }
 
-    /// Unpacks the archive while it arrives, then verifies its checksum. An archive
-    /// whose files are there already is only verified.
+    /// Unpacks the archive while it arrives, then verifies its checksum. The worker may
+    /// still unpack the last of it. An archive whose files are there already is only
+    /// verified.
     pub(super) async fn receive(
         mut self,
         (mut lease, repository): (Lease, &Repository),
@@ -188,11 +190,9 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
         let files = VolumeSink::new(unpacking, (volume, kept), context.deadline);
         let (files, unseen) = self.fill(files, (way, kept), (limits, context)).await?;
         let (unpacking, turn) = files.finish()?;
-        let unpacked = context.deadline.limit(unpacking.finish()).await?;
-        let unpacked =
-            unpacked.map_err(|error| ReceiveError::not_unpacked(error, killed, defaults))?;
-        context.progress.unpacked = Some(unseen.add_to(unpacked));
-        Ok(Received::new(lease, self.header, turn))
+        unpacking.complete();
+        let arrival = Arrival { unseen, killed, volume: volume.clone() };
+        Ok(Received::new(lease, self.header, turn).arriving(arrival))
     }
 
     /// Passes the files on in one of the ways, those of a kept archive while the request
@@ -310,22 +310,6 @@ impl From<WrongChecksum> for ReceiveError {
 impl From<NotIndexed> for ReceiveError {
     fn from(error: NotIndexed) -> Self {
         Self::Archive(error.to_string())
-    }
-}
-
-impl ReceiveError {
-    /// `killed` is the number of processes that the kernel had killed before.
-    fn not_unpacked(error: NotUnpacked, killed: u64, defaults: &CommandDefaults) -> Self {
-        match error {
-            NotUnpacked::Refused(text) => Self::Archive(text),
-            NotUnpacked::Killed(end) => Self::Killed {
-                excess: end
-                    .and_then(|end| Excess::of(end, &defaults.budget.borrow()))
-                    .map(Box::new),
-                oom: defaults.oom.since(killed),
-            },
-            NotUnpacked::Unconfined(unconfined) => Self::Unconfined(unconfined),
-        }
     }
 }
 

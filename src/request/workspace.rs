@@ -15,6 +15,8 @@ use tokio::sync::watch;
 use tracing::warn;
 
 use super::{
+    RequestError,
+    arrival::Arrival,
     captured::{Captured, OutputRoom},
     command::CommandSettings,
     command_clock::{CommandClock, timeout_passed},
@@ -39,10 +41,12 @@ use crate::{
     volume::LastSpace,
 };
 
-/// An unpacked repository, the application in it, and the UID for its commands.
+/// A repository, the application in it, and the UID for its commands.
 #[derive(Debug)]
 pub struct Workspace {
     lease: Lease,
+    /// `None` if the repository is unpacked.
+    arrival: Option<Arrival>,
     application: AppPath,
     environment: Vec<Bytes>,
     defaults: Arc<CommandDefaults>,
@@ -186,15 +190,15 @@ pub enum RunError {
 }
 
 impl Workspace {
-    /// The workspace of a lease, whose files stay as long as `held`.
+    /// The workspace of a lease, whose files stay as long as what is held.
     pub(super) fn new(
-        (lease, application): (Lease, AppPath),
+        application: AppPath,
         environment: Vec<Bytes>,
         defaults: &Arc<CommandDefaults>,
-        held: Held,
+        (lease, arrival, held): (Lease, Option<Arrival>, Held),
     ) -> Self {
-        let defaults = Arc::clone(defaults);
-        Self { lease, application, environment, defaults, credentials: None, _held: held }
+        let (defaults, credentials) = (Arc::clone(defaults), None);
+        Self { lease, arrival, application, environment, defaults, credentials, _held: held }
     }
 
     /// Lets the commands ask for the git credentials that the repo-server offers.
@@ -217,15 +221,15 @@ impl Workspace {
         line: &CommandLine,
         (phase, room): (Phase, Arc<OutputRoom>),
         context: &mut RequestContext,
-    ) -> Result<Captured, RunError> {
-        context.progress.enter(phase);
-        if context.deadline.instant().is_some_and(|at| at <= Instant::now()) {
-            return Err(DeadlinePassed(context.deadline).into());
+    ) -> Result<Captured, RequestError> {
+        if context.progress.trace.is_some() {
+            // The command gets the name of its phase's span, so the phase begins first.
+            self.begin(phase, context).await?;
         }
         let CommandSettings { inherited, max_output } =
             CommandSettings::new(&self.defaults, &context.plugin);
         let environment = context.progress.environment(&self.environment, line);
-        let command = |ask_pass| Command {
+        let command = Command {
             words: line.words().map(|word| Bytes::copy_from_slice(word.as_bytes())).collect(),
             inherited,
             environment,
@@ -235,20 +239,17 @@ impl Workspace {
             max_output,
             room: Arc::clone(&room) as Arc<dyn Room>,
             redactor: Arc::clone(&context.redactor),
-            ask_pass,
+            ask_pass: None,
         };
         let killed = self.defaults.oom.read();
-        let clock = CommandClock::start(self.defaults.timeout, context);
-        let run = |place| self.lease.run(command(place), clock.instant);
-        let output = GitCredentials::answer_while(self.credentials.as_ref(), run).await;
-        let bounds = self.lease.bounds();
-        let unpacked = context.progress.unpacked.as_ref();
-        let not_run = |error| RunError::not_run(error, (bounds, unpacked), &self.defaults);
-        let output = output.map_err(not_run)?;
+        let credentials = self.credentials.clone();
+        let run = |ask_pass| self.execute(Command { ask_pass, ..command }, phase, context);
+        let executed = GitCredentials::answer_while(credentials.as_ref(), run).await;
+        let (clock, output) = executed?;
         if output.termination == Termination::Deadline
             && let Some(memory) = room.missing()
         {
-            return Err(memory.missing(DeadlinePassed(context.deadline)).into());
+            return Err(RunError::from(memory.missing(DeadlinePassed(context.deadline))).into());
         }
         let limits = &context.plugin.limits;
         self.account(&output, (phase, max_output, limits), &mut context.progress);
@@ -260,7 +261,7 @@ impl Workspace {
         let plugin = &context.plugin;
         let oom = (end != Termination::Exit(0)).then(|| self.defaults.oom.since(killed)).flatten();
         let oom = oom.as_ref();
-        let unpacked = context.progress.unpacked.as_ref();
+        let (bounds, unpacked) = (self.lease.bounds(), context.progress.unpacked.as_ref());
         let (text, reach) = (&said.all(), &self.defaults.reach);
         let evidence = Evidence { plugin, bounds, end, usage, text, reach, oom, unpacked };
         let hint = if end == Termination::Exit(0) {
@@ -272,7 +273,41 @@ impl Workspace {
             Hint::new(&evidence)
         };
         let excess = Excess::of(end, &self.defaults.budget.borrow());
-        result((output, said), line, (clock, excess, hint)).map(|text| room.close(text))
+        Ok(room.close(result((output, said), line, (clock, excess, hint))?))
+    }
+
+    /// Runs a command as soon as the repository is complete. Its worker knows it before,
+    /// and need not wait for this process to wake up.
+    async fn execute(
+        &mut self,
+        command: Command,
+        phase: Phase,
+        context: &mut RequestContext,
+    ) -> Result<(CommandClock, Output), RequestError> {
+        let ordered = context.deadline.limit(self.lease.order(command)).await;
+        let ordered = ordered.map_err(RunError::from)?.map_err(RunError::from)?;
+        self.begin(phase, context).await?;
+        let clock = CommandClock::start(self.defaults.timeout, context);
+        let output = self.lease.run(ordered, clock.instant).await;
+        let state = (self.lease.bounds(), context.progress.unpacked.as_ref());
+        let output = output.map_err(|error| RunError::not_run(error, state, &self.defaults))?;
+        Ok((clock, output))
+    }
+
+    /// Waits until the repository is complete, and begins a command's phase.
+    async fn begin(
+        &mut self,
+        phase: Phase,
+        context: &mut RequestContext,
+    ) -> Result<(), RequestError> {
+        if let Some(arrival) = self.arrival.take() {
+            arrival.end((&mut self.lease, &self.defaults), context).await?;
+        }
+        context.progress.enter(phase);
+        if context.deadline.instant().is_some_and(|at| at <= Instant::now()) {
+            return Err(RunError::from(DeadlinePassed(context.deadline)).into());
+        }
+        Ok(())
     }
 }
 

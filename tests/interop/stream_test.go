@@ -53,6 +53,7 @@ func TestAMalformedStreamIsRefused(t *testing.T) {
 		{"metadata only", []client.Message{whole[0]}, receiving + "file checksum validation error"},
 		{"archive cut on the way", whole[:len(whole)-1], receiving + "file checksum validation error"},
 		{"not gzip", archived(bytes.Repeat([]byte("not gzip "), 100)), decompressing + "error reading file: gzip: invalid header"},
+		{"not gzip, and an application outside", client.Whole("../outside", bytes.Repeat([]byte("not gzip "), 100)), decompressing + "error reading file: gzip: invalid header"},
 		{"short", archived([]byte{0x1f, 0x8b}), decompressing + "error reading file: unexpected EOF"},
 		{"empty archive", archived(nil), decompressing + "error reading file: EOF"},
 		{"not tar", archived(tree.Gzip(bytes.Repeat([]byte("not a tar header"), 100))), decompressing + "error while iterating on tar reader: archive/tar: invalid tar header"},

@@ -33,7 +33,7 @@ pub use self::{
     link::{Link, SpawnerGone},
     redact::Redactor,
     room::{FIRST_OUTPUT, Room},
-    run::{Command, NotRun, Output, Termination, Usage},
+    run::{Command, NotRun, Ordered, Output, Termination, Usage},
     shared::SharedRepository,
     start::{Abilities, NotStarted, SPAWNER, Setup, Shortfall, Spawner, SpawnerProcess},
     stderr::OUTPUT_TARGET,

@@ -21,7 +21,7 @@ pub use self::{
     client::{
         Abilities, AskPass, AskPassPlace, Bounds, Cache, Caches, Command, Consumption, Excerpt,
         FIRST_OUTPUT, Health, Lease, Link, Network, NoLease, NotProven, NotRun, NotStarted,
-        NotUnpacked, OUTPUT_TARGET, Output, Redactor, RequestUsage, Room, SPAWNER, Setup,
+        NotUnpacked, OUTPUT_TARGET, Ordered, Output, Redactor, RequestUsage, Room, SPAWNER, Setup,
         SharedRepository, Shortfall, Spawner, SpawnerGone, SpawnerProcess, Termination, Unconfined,
         Unpack, Unpacked, Unpacking, Usage,
     },

@@ -67,6 +67,8 @@ pub(super) struct WorkerHandle {
     ended: oneshot::Receiver<WorkerEnded>,
     /// Bytes received that are not a complete reply yet.
     buffer: Vec<u8>,
+    /// Descriptors received, until their reply is read.
+    descriptors: Vec<OwnedFd>,
     /// News about the command's processes.
     observed: Observed,
     /// The last reply after the command was started.
@@ -121,6 +123,7 @@ impl WorkerHandle {
             socket,
             ended,
             buffer: Vec::new(),
+            descriptors: Vec::new(),
             observed: Observed::default(),
             last: None,
             silent: false,
@@ -182,7 +185,14 @@ impl WorkerHandle {
 
     /// Returns the worker's next reply and its descriptors; `None` at the end.
     pub(super) async fn reply(&mut self) -> io::Result<Option<(Answer, Vec<OwnedFd>)>> {
-        reply(&self.socket, &mut self.buffer).await
+        let Some((answer, more)) = reply(&self.socket, &mut self.buffer).await? else {
+            return Ok(None);
+        };
+        self.descriptors.extend(more);
+        // Two replies may arrive together, and only this one has descriptors.
+        let is_theirs = matches!(answer, Answer::Running(_));
+        let theirs = if is_theirs { std::mem::take(&mut self.descriptors) } else { Vec::new() };
+        Ok(Some((answer, theirs)))
     }
 
     /// Waits for the end of the command. The guard reports it if the tier has
@@ -314,6 +324,23 @@ mod tests {
     };
 
     use super::*;
+    use crate::wire::plan::{RawUsage, UnpackResult};
+
+    #[tokio::test]
+    async fn the_descriptors_of_two_replies_that_arrive_together_are_of_the_second() {
+        let (mut worker, endpoints) = WorkerHandle::new(JobKind::Run).unwrap();
+        let theirs = &endpoints.descriptors[0];
+        let frame = |answer| plan::frame(&Reply { answer: Some(answer) });
+        let unpacked = frame(Answer::Unpacked(UnpackResult::default()));
+        channel::send_bytes(theirs, &unpacked, &[]).unwrap();
+        let running = frame(Answer::Running(RawUsage::default()));
+        channel::send_bytes(theirs, &running, &[theirs.as_fd(), theirs.as_fd()]).unwrap();
+        let (first, none) = worker.reply().await.unwrap().unwrap();
+        assert!(matches!(first, Answer::Unpacked(_)) && none.is_empty());
+        let (second, both) = worker.reply().await.unwrap().unwrap();
+        assert!(matches!(second, Answer::Running(_)));
+        assert_eq!(both.len(), 2);
+    }
 
     #[tokio::test]
     async fn a_wide_pipe_takes_a_long_part_before_anything_is_read() {

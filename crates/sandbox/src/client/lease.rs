@@ -48,7 +48,7 @@ pub struct Lease {
     is_cut_off: bool,
     /// Access and limits of all commands.
     bounds: Bounds,
-    /// The first worker, until it becomes a command.
+    /// The worker that is to become a command.
     worker: Option<WorkerHandle>,
     /// Reports the usage of the request, and that it exceeded a limit.
     limit_watch: LimitWatch,
@@ -113,13 +113,12 @@ impl Lease {
         &mut self.limit_watch
     }
 
-    /// Takes the first worker, if it has not become a command yet.
+    /// Takes the worker that is to become a command, if there is one.
     pub(super) fn take_worker(&mut self) -> Option<WorkerHandle> {
         self.worker.take()
     }
 
-    /// Stores the first worker, which has unpacked the archive and waits for a
-    /// command.
+    /// Stores a worker that unpacks the archive, waits for a command, or has one.
     pub(super) fn keep_worker(&mut self, worker: WorkerHandle) {
         self.worker = Some(worker);
     }

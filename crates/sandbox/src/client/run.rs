@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 use nix::sys::signal::Signal;
 use thiserror::Error;
-use tokio::time::timeout_at;
+use tokio::{sync::mpsc, time::timeout_at};
 
 use super::{
     ask_pass::{AskPass, AskPassPlace},
@@ -70,6 +70,16 @@ pub struct Command {
     pub redactor: Arc<Redactor>,
     /// The place to ask for git credentials, if the command may.
     pub ask_pass: Option<AskPassPlace>,
+}
+
+/// A command whose worker has its plan.
+#[derive(Debug)]
+pub struct Ordered {
+    max_output: usize,
+    room: Arc<dyn Room>,
+    redactor: Arc<Redactor>,
+    /// Gets the place to ask for git credentials, once there is one.
+    opened: Option<mpsc::Sender<AskPass>>,
 }
 
 /// The result of a command that ran.
@@ -156,19 +166,15 @@ pub enum NotRun {
 }
 
 impl Lease {
-    /// Runs a command until it ends, or stops it when `deadline` passes.
-    ///
-    /// If the future is dropped, the command gets SIGTERM, and later SIGKILL.
-    pub async fn run(
-        &mut self,
-        command: Command,
-        deadline: Option<Instant>,
-    ) -> Result<Output, NotRun> {
-        let started = Instant::now();
-        let (max_output, redactor) = (command.max_output, Arc::clone(&command.redactor));
-        let room = Granted::new(Arc::clone(&command.room));
-        let opened = command.ask_pass.as_ref().map(|place| place.opened.clone());
-        self.begin();
+    /// Tells a worker its command. It starts at once, or as soon as the archive is
+    /// unpacked. [`Self::run`] follows it; without that, it is killed with the lease.
+    pub async fn order(&mut self, command: Command) -> Result<Ordered, Unconfined> {
+        let ordered = Ordered {
+            max_output: command.max_output,
+            room: Arc::clone(&command.room),
+            redactor: Arc::clone(&command.redactor),
+            opened: command.ask_pass.as_ref().map(|place| place.opened.clone()),
+        };
         let is_read_only = self.bounds().is_read_only;
         let task = Task::Run(RunTask { is_read_only, ..command.into() });
         let mut worker = match self.take_worker() {
@@ -176,6 +182,24 @@ impl Lease {
             None => WorkerHandle::start(self).await?,
         };
         worker.tell(&self.bounds().plan(task)).await;
+        self.keep_worker(worker);
+        Ok(ordered)
+    }
+
+    /// Follows a command until it ends, or stops it when `deadline` passes.
+    ///
+    /// If the future is dropped, the command gets SIGTERM, and later SIGKILL.
+    pub async fn run(
+        &mut self,
+        ordered: Ordered,
+        deadline: Option<Instant>,
+    ) -> Result<Output, NotRun> {
+        let started = Instant::now();
+        let Ordered { max_output, room, redactor, opened } = ordered;
+        let room = Granted::new(room);
+        self.begin();
+        let worker = self.take_worker();
+        let mut worker = worker.ok_or_else(|| cannot("run a command")("it has no worker"))?;
         let begun = match deadline {
             Some(deadline) => timeout_at(deadline.into(), streams(&mut worker)).await.ok(),
             None => Some(streams(&mut worker).await),

@@ -110,7 +110,7 @@ impl From<Unpack> for UnpackTask {
     }
 }
 
-impl Unpacking<'_> {
+impl<'l> Unpacking<'l> {
     /// Sends a piece of the archive; waits for the worker to read. After an
     /// error, the worker reads no more, and [`Self::finish`] returns the
     /// reason.
@@ -128,13 +128,29 @@ impl Unpacking<'_> {
         self.worker.send(file, part).await
     }
 
-    /// Ends the archive and waits for the result.
-    pub async fn finish(mut self) -> Result<Unpacked, NotUnpacked> {
+    /// Ends the archive. The worker may still unpack it: [`Lease::unpacked`] has the
+    /// result.
+    pub fn complete(mut self) -> &'l mut Lease {
         self.worker.complete();
-        let reply = self.worker.reply().await.map_err(cannot("receive a worker's reply"))?;
+        self.lease.keep_worker(self.worker);
+        self.lease
+    }
+
+    /// Ends the archive and waits for the result.
+    pub async fn finish(self) -> Result<Unpacked, NotUnpacked> {
+        self.complete().unpacked().await
+    }
+}
+
+impl Lease {
+    /// Waits until the archive is unpacked, once it is complete.
+    pub async fn unpacked(&mut self) -> Result<Unpacked, NotUnpacked> {
+        let worker = self.take_worker();
+        let mut worker = worker.ok_or_else(|| cannot("unpack an archive")("there is none"))?;
+        let reply = worker.reply().await.map_err(cannot("receive a worker's reply"))?;
         match reply.map(|(answer, _)| answer) {
             Some(Answer::Unpacked(unpacked)) => {
-                self.lease.keep_worker(self.worker);
+                self.keep_worker(worker);
                 let UnpackResult { entries: files, bytes, left_out, dangling } = unpacked;
                 let dangling = Some(dangling).filter(|link| !link.is_empty());
                 Ok(Unpacked { files, bytes, left_out, dangling })
@@ -148,15 +164,14 @@ impl Unpacking<'_> {
                 | Answer::NotStarted(_)
                 | Answer::Observed(_),
             )
-            | None => Err(self.unexpected_end().await),
+            | None => Err(self.not_unpacked(worker.unexpected_end().await)),
         }
     }
 
-    async fn unexpected_end(&mut self) -> NotUnpacked {
-        let error = self.worker.unexpected_end().await;
+    fn not_unpacked(&mut self, error: Unconfined) -> NotUnpacked {
         if error.is_killed() {
             // The spawner reports an exceeded limit before the end of the worker.
-            NotUnpacked::Killed(self.lease.limit_watch().reported())
+            NotUnpacked::Killed(self.limit_watch().reported())
         } else {
             NotUnpacked::Unconfined(error)
         }
