@@ -10,8 +10,8 @@ use crate::volume::WorkVolume;
 
 /// An archive whose checksum is right, and that a worker unpacks.
 ///
-/// Until its [`end`](Self::end), nothing of the request has an answer. Meanwhile the
-/// worker can be told its command, which it then starts without asking.
+/// Its worker can be told a command meanwhile, which it starts at once when the files
+/// are there. The request fails if its [`end`](Self::end) does.
 #[derive(Debug)]
 pub(super) struct Arrival {
     /// What the worker does not see.

@@ -22,7 +22,9 @@ import (
 // settings are the number and size of the measurements.
 type settings struct {
 	ours, isolation, base string
-	rounds, small, large  int
+	// earlier is another cmp-supervisor to compare ours with; empty for none.
+	earlier              string
+	rounds, small, large int
 	// only is the label of the one step to measure, for profilers; empty measures everything.
 	only string
 	// peer measures argocd-cmp-server too.
@@ -37,6 +39,7 @@ func main() {
 	proc.BeGuard()
 	var s settings
 	flag.StringVar(&s.ours, "ours", os.Getenv("CMP_SUPERVISOR_BIN"), "path of cmp-supervisor; empty measures the peer alone")
+	flag.StringVar(&s.earlier, "earlier", "", "path of another cmp-supervisor to compare with, as of an earlier commit")
 	flag.StringVar(&s.isolation, "isolation", os.Getenv("CMP_SUPERVISOR_ISOLATION"), "value of --isolation; empty leaves the choice to cmp-supervisor")
 	flag.StringVar(&s.base, "dir", proc.FastDirectory(), "directory of repositories and work directories")
 	flag.IntVar(&s.rounds, "rounds", 3, "number of rounds, in which the servers take turns")
@@ -111,7 +114,7 @@ type contestant struct {
 	start starter
 }
 
-// line is the list of contestants: the peer, and ours if its path is given.
+// line is the list of contestants: the peer, and the others whose paths are given.
 func line(s settings, directory string) ([]contestant, error) {
 	module, err := os.Getwd()
 	if err != nil {
@@ -129,8 +132,13 @@ func line(s settings, directory string) ([]contestant, error) {
 	if s.peer {
 		all = append(all, contestant{"peer", peerStarter(binary, directory)})
 	}
-	if s.ours != "" {
-		all = append(all, contestant{"ours", oursStarter(sut.Options{Binary: s.ours, Isolation: s.isolation}, directory)})
+	for _, one := range [][2]string{{"earlier", s.earlier}, {"ours", s.ours}} {
+		if name, binary := one[0], one[1]; binary != "" {
+			all = append(all, contestant{name, oursStarter(sut.Options{Binary: binary, Isolation: s.isolation}, directory)})
+		}
+	}
+	if len(all) == 0 {
+		return nil, errors.New("there is nothing to measure: set CMP_SUPERVISOR_BIN or -ours to a path, or leave out -peer=false")
 	}
 	return all, nil
 }

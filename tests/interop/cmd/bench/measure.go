@@ -89,8 +89,8 @@ func idle(c contestant) (got *result, failure error) {
 	return got, nil
 }
 
-// race lets the contestants take turns, so that other load on the machine
-// affects all of them.
+// race lets the contestants take turns, and another one begin each round, so that
+// other load on the machine affects all of them.
 func race(s settings, l loads, contestants []contestant, results []*result) (failure error) {
 	runners := make([]*runner, len(contestants))
 	for i, c := range contestants {
@@ -101,16 +101,18 @@ func race(s settings, l loads, contestants []contestant, results []*result) (fai
 		defer func() { failure = errors.Join(failure, r.close()) }()
 		runners[i] = r
 	}
-	for range s.rounds {
+	for round := range s.rounds {
+		first := round % len(runners)
+		turns := slices.Concat(runners[first:], runners[:first])
 		for _, step := range steps(s, l) {
-			for _, r := range runners {
+			for _, r := range turns {
 				if err := r.measure(step); err != nil {
 					return err
 				}
 			}
 		}
 		for _, crowd := range crowds(s, l) {
-			for _, r := range runners {
+			for _, r := range turns {
 				if err := r.together(crowd); err != nil {
 					return err
 				}

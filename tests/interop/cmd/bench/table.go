@@ -73,8 +73,8 @@ func printTable(out io.Writer, s settings, contestants []contestant, results []*
 	for _, c := range contestants {
 		header = append(header, fmt.Sprintf("%10s", c.name))
 	}
-	if len(results) > 1 {
-		header = append(header, " ours/peer")
+	for _, c := range contestants[1:] {
+		header = append(header, fmt.Sprintf("%10s", c.name+"/"+contestants[0].name))
 	}
 	fmt.Fprintln(table, strings.Join(header, "\t"))
 	for _, each := range rows(s) {
@@ -82,8 +82,8 @@ func printTable(out io.Writer, s settings, contestants []contestant, results []*
 		for _, r := range results {
 			cells = append(cells, fmt.Sprintf("%10.2f", each.of(r)))
 		}
-		if len(results) > 1 {
-			cells = append(cells, fmt.Sprintf("%9.2f×", each.of(results[1])/each.of(results[0])))
+		for _, r := range results[1:] {
+			cells = append(cells, fmt.Sprintf("%9.2f×", each.of(r)/each.of(results[0])))
 		}
 		fmt.Fprintln(table, strings.Join(cells, "\t"))
 	}
