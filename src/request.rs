@@ -293,14 +293,11 @@ impl Pipeline {
         let settings = (self.limits, &*self.defaults, (&self.volume, &self.kept));
         let received = incoming.receive((lease, &repository), settings, context).await?;
         let Repository::New(turn) = repository else { return Ok((permit, received)) };
-        let received = received.unpacked(&self.defaults, context).await?;
-        let received = match context.progress.unpacked.clone() {
-            Some(unpacked) => {
-                let shared = (turn, unpacked, bounds);
-                self.share(received, shared, (&permit, context)).await?
-            }
-            None => received,
-        };
+        let mut received = received.unpacked(&self.defaults, context).await?;
+        if let Some(unpacked) = context.progress.unpacked.clone() {
+            let shared = (turn, unpacked, bounds);
+            received = self.share(received, shared, (&permit, context)).await?;
+        }
         Ok((permit, received))
     }
 

@@ -14,7 +14,7 @@ use crate::volume::WorkVolume;
 /// are there. The request fails if its [`end`](Self::end) does.
 #[derive(Debug)]
 pub(super) struct Arrival {
-    /// What the worker does not see.
+    /// Entries that the worker does not see.
     pub(super) unseen: Unseen,
     /// Processes that the kernel had killed for lack of memory before.
     pub(super) killed: u64,

@@ -24,12 +24,12 @@ use super::{
     excess::Excess,
     git_credentials::{Asker, CredentialHelper, GitCredentials},
     hint::{Evidence, Hint, Reach},
-    kept::KeptRepository,
     memory::NoMemory,
     observed::Observation,
     path::AppPath,
     printable,
     progress::{Phase, Progress, RequestContext},
+    received::Held,
     said::Said,
 };
 use crate::{
@@ -38,7 +38,6 @@ use crate::{
     metrics::RequestLimit,
     plugin::{CommandLine, Limits},
     settings::OUTPUT,
-    volume::LastSpace,
 };
 
 /// A repository, the application in it, and the UID for its commands.
@@ -53,16 +52,6 @@ pub struct Workspace {
     /// Credentials that the commands may ask for.
     credentials: Option<Arc<GitCredentials>>,
     _held: Held,
-}
-
-/// Things that are kept as long as a request's files.
-#[derive(Debug)]
-#[expect(dead_code, reason = "kept until the end")]
-pub(super) struct Held {
-    /// The turn to use the last space of the volume.
-    pub(super) turn: Option<LastSpace>,
-    /// The repository that the request reads, if it has none of its own.
-    pub(super) repository: Option<Arc<KeptRepository>>,
 }
 
 /// The supervisor's settings for all commands.
