@@ -19,8 +19,8 @@ use crate::{
 /// Requests of the test: what the supervisor does beside requests hardly counts.
 const REQUESTS: usize = 20;
 
-/// Times that they are counted. The cheapest counts.
-const ROUNDS: usize = 3;
+/// Most times that they are counted, until once they are cheap.
+const ROUNDS: usize = 12;
 
 /// Most processes for each request: the one that stands by to become the worker of a
 /// later request.
@@ -67,8 +67,9 @@ fn a_small_request_needs_one_process_and_few_system_calls() {
     }
     // On a busy machine, traced requests reach times after which more is done for them.
     let is_small = |(forks, own): (usize, usize)| forks <= MAX_FORKS && own <= MAX_CALLS;
-    let costs: Vec<_> = (0..ROUNDS).map(|_| cost(&strace, &bench, &server)).collect();
-    assert!(costs.iter().copied().any(is_small), "processes and system calls: {costs:?}");
+    let counted = (0..ROUNDS).map(|_| cost(&strace, &bench, &server));
+    let too_many: Vec<_> = counted.take_while(|cost| !is_small(*cost)).collect();
+    assert!(too_many.len() < ROUNDS, "processes and system calls: {too_many:?}");
 }
 
 /// Processes and system calls for each request, of this many requests.
