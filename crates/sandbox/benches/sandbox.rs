@@ -155,10 +155,8 @@ async fn request(link: &Link) -> (Duration, Duration) {
     unpacking.finish().await.expect("an unpacked archive");
     // Only the command is compared with the plain start, which unpacks nothing.
     let began = Instant::now();
-    let output = {
-        let ordered = lease.order(command()).await.expect("a worker");
-        lease.run(ordered, None).await.expect("an output")
-    };
+    let ordered = lease.order(command()).await.expect("a worker");
+    let output = lease.run(ordered, None).await.expect("an output");
     assert_eq!(output.termination, cmp_sandbox::Termination::Exit(0));
     drop(lease);
     (began.elapsed(), asked.elapsed())

@@ -99,6 +99,9 @@ const SIGKILL: i32 = Signal::SIGKILL as i32;
 /// Linux lets a user's pipes have 64 MiB in all, so 128 requests may have this much.
 const WIDE_PIPE: i32 = 512 << 10;
 
+/// A worker sends descriptors with one reply only.
+const TOO_MANY: &str = "it sent more descriptors than one reply has";
+
 /// Bytes received at a time; replies are far shorter.
 const PIECE: usize = 16 * 1024;
 
@@ -189,6 +192,9 @@ impl WorkerHandle {
             return Ok(None);
         };
         self.descriptors.extend(more);
+        if self.descriptors.len() > channel::MAX_DESCRIPTORS {
+            return Err(io::Error::other(TOO_MANY));
+        }
         // Two replies may arrive together, and only this one has descriptors.
         let is_theirs = matches!(answer, Answer::Running(_));
         let theirs = if is_theirs { std::mem::take(&mut self.descriptors) } else { Vec::new() };
@@ -272,6 +278,9 @@ async fn reply(
         };
         let Some(more) = received else { return Ok(None) };
         descriptors.extend(more);
+        if descriptors.len() > channel::MAX_DESCRIPTORS {
+            return Err(io::Error::other(TOO_MANY));
+        }
     }
 }
 
@@ -340,6 +349,18 @@ mod tests {
         let (second, both) = worker.reply().await.unwrap().unwrap();
         assert!(matches!(second, Answer::Running(_)));
         assert_eq!(both.len(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_worker_cannot_fill_the_table_of_descriptors() {
+        let (mut worker, endpoints) = WorkerHandle::new(JobKind::Run).unwrap();
+        let theirs = &endpoints.descriptors[0];
+        // The beginning of a message of 256 bytes.
+        for byte in [0, 0, 1, 0, 0] {
+            channel::send_bytes(theirs, &[byte], &[theirs.as_fd()]).unwrap();
+        }
+        let error = worker.reply().await.unwrap_err();
+        assert_eq!(error.to_string(), TOO_MANY);
     }
 
     #[tokio::test]

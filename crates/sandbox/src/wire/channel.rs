@@ -17,7 +17,7 @@ const MAX_MESSAGE: usize = 16 * 1024;
 
 /// Most descriptors in one message: two outputs of a command, and two pipes to ask
 /// for git credentials.
-const MAX_DESCRIPTORS: usize = 4;
+pub(crate) const MAX_DESCRIPTORS: usize = 4;
 
 /// Creates a pair of connected sockets that preserve message boundaries.
 pub(crate) fn packet_pair() -> io::Result<(OwnedFd, OwnedFd)> {
