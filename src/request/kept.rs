@@ -100,9 +100,12 @@ struct Table {
 /// A checksum that a request stated.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
+    /// The time of the last request that stated it.
     at: Instant,
-    /// The archive could not be kept; it is not tried again.
-    is_unfit: bool,
+    /// The time at which the archive could not be kept.
+    unfit: Option<Instant>,
+    /// The time at which its files could not be shared.
+    unshared: Option<Instant>,
 }
 
 /// The way to the files of a request.
@@ -198,16 +201,14 @@ impl KeptArchives {
             return Way::Worker;
         }
         let mut table = self.table();
-        let now = Instant::now();
         if let Some((archive, used)) = table.kept.get_mut(&checksum) {
-            *used = now;
+            *used = Instant::now();
             return Way::Kept(Arc::clone(archive));
         }
-        let known = table.seen.get(&checksum).filter(|seen| now - seen.at < IDLE).copied();
-        let is_unfit = known.is_some_and(|seen| seen.is_unfit);
-        table.seen.put(checksum, Seen { at: now, is_unfit });
+        let is_worth_it = table.seen.peek(&checksum).is_some_and(Seen::is_worth_keeping);
+        table.seen_now(checksum);
         drop(table);
-        if known.is_none() || is_unfit || matches!(repository, Repository::New(_)) {
+        if !is_worth_it || matches!(repository, Repository::New(_)) {
             return Way::Worker;
         }
         let Ok(turn) = Arc::clone(&self.0.makers).try_acquire_owned() else { return Way::Worker };
@@ -218,15 +219,11 @@ impl KeptArchives {
     /// Drops archives that nobody has used for a while, or that waiting requests leave
     /// no memory for.
     pub fn sweep(&self) {
-        let now = Instant::now();
-        let is_idle = |used: Instant| now - used >= IDLE;
         let mut table = self.table();
-        while table.kept.peek_lru().is_some_and(|(_, (_, used))| is_idle(*used)) {
+        while table.kept.peek_lru().is_some_and(|(_, (_, used))| !is_recent(*used)) {
             table.kept.pop_lru();
         }
-        while table.repositories.peek_lru().is_some_and(|(_, (_, used))| is_idle(*used)) {
-            table.repositories.pop_lru();
-        }
+        table.drop_idle_repositories();
         drop(table);
         self.take(0);
     }
@@ -253,8 +250,7 @@ impl KeptArchives {
 
     /// Remembers that an archive cannot be kept.
     fn give_up(&self, checksum: Checksum) {
-        let seen = Seen { at: Instant::now(), is_unfit: true };
-        self.table().seen.put(checksum, seen);
+        self.table().seen_now(checksum).unfit = Some(Instant::now());
     }
 
     /// Bytes that all archives may have now.
@@ -289,6 +285,34 @@ impl KeptArchives {
     fn table(&self) -> MutexGuard<'_, Table> {
         self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl Table {
+    /// Remembers that a checksum was stated.
+    fn seen_now(&mut self, checksum: Checksum) -> &mut Seen {
+        let at = Instant::now();
+        let seen =
+            self.seen.get_or_insert_mut(checksum, || Seen { at, unfit: None, unshared: None });
+        seen.at = at;
+        seen
+    }
+}
+
+impl Seen {
+    /// The archive comes again, and was not found too large a short while ago.
+    fn is_worth_keeping(&self) -> bool {
+        is_recent(self.at) && !self.unfit.is_some_and(is_recent)
+    }
+
+    /// There was no room to share its files a short while ago.
+    fn is_unshared(&self) -> bool {
+        self.unshared.is_some_and(is_recent)
+    }
+}
+
+/// True for a time less than [`IDLE`] ago.
+fn is_recent(at: Instant) -> bool {
+    at.elapsed() < IDLE
 }
 
 impl KeptArchive {

@@ -15,7 +15,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::{IDLE, KeptArchives, LEAST, Room, Seen, Table};
+use super::{KeptArchives, LEAST, Room, Seen, Table, is_recent};
 use crate::{
     plugin::PluginDefinition,
     request::{checksum::Checksum, deadline::Deadline, incoming::RequestHeader},
@@ -130,9 +130,8 @@ impl KeptArchives {
         if let Some(end) = table.unpacking.get(&key) {
             return Found::Unpacking(end.clone());
         }
-        let seen = table.seen.peek(&key.0).filter(|seen| seen.at.elapsed() < IDLE);
-        let has_place = self.most_repositories() > 0;
-        let may_try = has_place && seen.is_none_or(|seen| !seen.is_unfit);
+        let is_unshared = table.seen.peek(&key.0).is_some_and(Seen::is_unshared);
+        let may_try = self.most_repositories() > 0 && !is_unshared;
         let permit = Arc::clone(&self.0.unpackers).try_acquire_owned().ok();
         let Some(permit) = permit.filter(|_| may_try) else {
             return Found::Repository(Repository::Own);
@@ -168,6 +167,22 @@ impl Table {
     }
 }
 
+impl Table {
+    /// Drops the repositories that no request has read for a while. To read one for
+    /// longer than that is to use it.
+    pub(super) fn drop_idle_repositories(&mut self) {
+        for (_, (repository, used)) in &mut self.repositories {
+            if Arc::strong_count(repository) > 1 {
+                *used = Instant::now();
+            }
+        }
+        let idle = self.repositories.iter().filter(|(_, (_, used))| !is_recent(*used));
+        for key in idle.map(|(key, _)| *key).collect::<Vec<_>>() {
+            self.repositories.pop(&key);
+        }
+    }
+}
+
 impl Turn {
     /// Keeps the repository, whose archive was sent completely and has the stated
     /// checksum. If there is no room for it, only this request reads it.
@@ -187,7 +202,7 @@ impl Turn {
             table.repositories.put(self.key, (Arc::clone(&kept), now));
         } else {
             // Others need not wait for it in vain.
-            table.seen.put(self.key.0, Seen { at: now, is_unfit: true });
+            table.seen_now(self.key.0).unshared = Some(now);
         }
         drop(table);
         kept

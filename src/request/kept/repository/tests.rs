@@ -4,11 +4,17 @@ use std::{iter, pin::pin};
 
 use tokio::time::{advance, timeout};
 
+use cmp_archive::UnpackLimits;
+
 use super::*;
 use crate::{
     budget::{Budget, Share},
     plugin,
-    request::{admission::Admission, index::Names},
+    request::{
+        admission::Admission,
+        index::Names,
+        kept::{IDLE, Way},
+    },
 };
 
 const MIB: u64 = 1 << 20;
@@ -36,6 +42,12 @@ fn definition(spec: &str) -> PluginDefinition {
 fn header(letter: char, size: u64) -> RequestHeader {
     let checksum = String::from(letter).repeat(64).into();
     RequestHeader { checksum, size, ..RequestHeader::default() }
+}
+
+/// The way of a request that has a repository of its own.
+fn way(shelf: &KeptArchives, letter: char) -> Way {
+    let limits = UnpackLimits { bytes: MIB, files: 1 };
+    shelf.way((&header(letter, LEAST), &Repository::Own), limits, Deadline::none())
 }
 
 async fn ask(shelf: &KeptArchives, spec: &str, header: RequestHeader) -> Repository {
@@ -110,10 +122,25 @@ async fn repositories_have_a_part_of_the_disk_or_of_the_memory() {
 #[tokio::test(start_paused = true)]
 async fn an_archive_that_does_not_fit_is_tried_again_after_a_while() {
     let shelf = shelf(8, true);
-    let at = Instant::now();
     let checksum = Checksum::try_from(&*header('a', LEAST).checksum).unwrap();
-    shelf.table().seen.put(checksum, Seen { at, is_unfit: true });
-    assert!(matches!(ask(&shelf, READ_ONLY, header('a', LEAST)).await, Repository::Own));
-    advance(IDLE).await;
+    shelf.table().seen_now(checksum).unshared = Some(Instant::now());
+    for _ in 0..2 {
+        assert!(matches!(ask(&shelf, READ_ONLY, header('a', LEAST)).await, Repository::Own));
+        // Requests that go on asking do not prolong it.
+        way(&shelf, 'a');
+        advance(IDLE / 2).await;
+    }
     assert!(matches!(ask(&shelf, READ_ONLY, header('a', LEAST)).await, Repository::New(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_archive_too_large_for_memory_can_be_shared_and_the_other_way_round() {
+    let shelf = shelf(8, true);
+    let checksum = |letter| Checksum::try_from(&*header(letter, LEAST).checksum).unwrap();
+    shelf.give_up(checksum('a'));
+    assert!(matches!(way(&shelf, 'a'), Way::Worker));
+    assert!(matches!(ask(&shelf, READ_ONLY, header('a', LEAST)).await, Repository::New(_)));
+    shelf.table().seen_now(checksum('b')).unshared = Some(Instant::now());
+    assert!(matches!(ask(&shelf, READ_ONLY, header('b', LEAST)).await, Repository::Own));
+    assert!(matches!(way(&shelf, 'b'), Way::Keep(_)));
 }
