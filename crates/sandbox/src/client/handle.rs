@@ -105,6 +105,10 @@ const TOO_MANY: &str = "it sent more descriptors than one reply has";
 /// Bytes received at a time; replies are far shorter.
 const PIECE: usize = 16 * 1024;
 
+/// Pieces of the last news at most: 1 MiB, more than the buffer of a socket holds. A
+/// process that the command left behind could go on writing.
+const LAST_PIECES: usize = 64;
+
 impl WorkerHandle {
     /// Creates the handle and the endpoints that an order for this worker
     /// carries.
@@ -225,7 +229,9 @@ impl WorkerHandle {
     /// The news about the command's processes so far. Those that the runtime has not
     /// noticed yet are read too.
     pub(super) fn take_observed(&mut self) -> Observed {
-        while let Ok(Some(_)) = receive(self.socket.as_fd(), &mut self.buffer) {}
+        for _ in 0..LAST_PIECES {
+            let Ok(Some(_)) = receive(self.socket.as_fd(), &mut self.buffer) else { break };
+        }
         while let Ok(Some(reply)) = take_frame(&mut self.buffer) {
             match reply.answer {
                 Some(Answer::Observed(news)) => self.observed.add(news),

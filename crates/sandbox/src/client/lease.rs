@@ -44,11 +44,11 @@ pub struct Lease {
     last: Option<mpsc::OwnedPermit<Outgoing>>,
     /// Time between SIGTERM and SIGKILL if the lease is dropped now.
     grace: Duration,
-    /// No command has ended by itself, or the last one has not.
+    /// A command may have started, and has not ended by itself; also before the first one.
     is_cut_off: bool,
     /// Access and limits of all commands.
     bounds: Bounds,
-    /// The worker that is to become a command.
+    /// The worker that unpacks the archive, waits for a command, or has one.
     worker: Option<WorkerHandle>,
     /// Reports the usage of the request, and that it exceeded a limit.
     limit_watch: LimitWatch,
@@ -113,12 +113,12 @@ impl Lease {
         &mut self.limit_watch
     }
 
-    /// Takes the worker that is to become a command, if there is one.
+    /// Takes the worker that unpacks the archive, waits for a command, or has one.
     pub(super) fn take_worker(&mut self) -> Option<WorkerHandle> {
         self.worker.take()
     }
 
-    /// Stores a worker that unpacks the archive, waits for a command, or has one.
+    /// Stores such a worker.
     pub(super) fn keep_worker(&mut self, worker: WorkerHandle) {
         self.worker = Some(worker);
     }
@@ -133,11 +133,16 @@ impl Lease {
         self.orders.send(order).await.map_err(|_closed| SpawnerGone)
     }
 
+    /// Marks a command as one that may start: until it has ended by itself, the files
+    /// that it writes are not whole.
+    pub(super) fn incomplete(&mut self) {
+        self.is_cut_off = true;
+    }
+
     /// Marks a command as running: if the lease is dropped now, the command
     /// gets SIGTERM and some time to end.
     pub(super) fn begin(&mut self) {
         self.grace = self.bounds.stop_grace.unwrap_or(STOP_GRACE);
-        self.is_cut_off = true;
     }
 
     /// Marks the command as ended by itself: the files that it wrote are whole.

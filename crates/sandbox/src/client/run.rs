@@ -91,7 +91,8 @@ pub struct Output {
     pub stderr: Box<Excerpt>,
     /// The end of the command: exit code, signal or limit.
     pub termination: Termination,
-    /// Time from the order to start the command until its end.
+    /// Time from the end of the archive, or from the order if it had ended before, until
+    /// the command's end.
     pub took: Duration,
     /// Usage; `None` if the command had not ended yet.
     pub usage: Option<Usage>,
@@ -181,6 +182,7 @@ impl Lease {
             Some(worker) => worker,
             None => WorkerHandle::start(self).await?,
         };
+        self.incomplete();
         worker.tell(&self.bounds().plan(task)).await;
         self.keep_worker(worker);
         Ok(ordered)

@@ -118,7 +118,7 @@ pub struct Shortfall {
     pub tier: Tier,
     /// The missing requirement.
     pub need: Need,
-    /// Why it is not.
+    /// Why it is not met.
     pub reason: String,
 }
 

@@ -70,7 +70,7 @@ pub(super) struct LeaseRecord {
     pub(super) awaits_workers: bool,
     /// Caches of its commands, which the process that ends the lease hands on.
     pub(super) shared: Option<SharedCaches>,
-    /// No command has ended by itself, or the last one has not.
+    /// A command may have started, and has not ended by itself; also before the first one.
     pub(super) is_cut_off: bool,
     /// A worker that waits until the previous command's leftovers are killed.
     pub(super) pending: Option<PendingWorker>,
@@ -275,7 +275,7 @@ impl Slots {
             has_promise: false,
             awaits_workers: false,
             shared: None,
-            is_cut_off: false,
+            is_cut_off: true,
             cgroup: None,
             pending: None,
             since: SystemTime::now(),

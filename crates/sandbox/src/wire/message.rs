@@ -1,8 +1,8 @@
 //! Messages between the supervisor and the spawner.
 //!
 //! The spawner has privileges, so it learns as little as possible: the lease,
-//! the kind of job, and times. Commands, environments and the paths in them go
-//! directly to the worker.
+//! the kind of job, times, and the limits, paths and caches that the definition grants.
+//! Commands, environments and the paths in them go directly to the worker.
 
 #![expect(clippy::too_many_arguments, reason = "of the code that prost derives")]
 
