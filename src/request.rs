@@ -2,9 +2,8 @@
 //!
 //! A request is a chain of values, and only the previous step can create the
 //! next value. [`Incoming`] and a [`Lease`] become [`Received`] if the checksum
-//! is right, then a [`Workspace`] if the application is inside the repository.
-//! A workspace runs commands, and [`Manifests`] are parsed from their output.
-//! Steps in another order do not compile.
+//! is right, then a [`Workspace`] if the application is inside the repository. It
+//! runs commands, and [`Manifests`] are parsed from their output.
 
 pub mod admission;
 pub mod announcement;
@@ -283,7 +282,7 @@ impl Pipeline {
         self.converter.announce(printed, &plugin, (encode, &context.deadline)).await
     }
 
-    /// Unpacks the archive, or reads the files of an earlier one.
+    /// Receives the archive, or finds the files of an earlier one.
     async fn receive<C: ChunkStream>(
         &self,
         incoming: Incoming<'_, C>,
@@ -309,14 +308,14 @@ impl Pipeline {
         (turn, unpacked, mut bounds): (Turn, Unpacked, Bounds),
         (permit, context): (&Permit, &mut RequestContext),
     ) -> Result<Received, RequestError> {
-        let (lease, received) = received.replace_lease();
+        let (lease, with_lease) = received.replace_lease();
         let shared = lease.share().await.map_err(ReceiveError::from)?;
         let repository = turn.keep(shared, unpacked);
         bounds.repository = Some(repository.files());
         let lease = self.lease(bounds, &context.deadline).await?;
         permit.bind(lease.id());
         context.progress.uid = Some(lease.uid());
-        Ok(received(lease).reading(repository))
+        Ok(with_lease(lease).reading(repository))
     }
 
     async fn lease(&self, bounds: Bounds, deadline: &Deadline) -> Result<Lease, RequestError> {
@@ -345,19 +344,20 @@ impl Pipeline {
     ) -> Result<Admitted, RequestError> {
         context.progress.enter(Phase::Queue);
         let wait = context.deadline.before_reading(incoming.unread(self.limits));
-        self.kept.give_space(&self.volume).await;
+        let space = wait.limit(self.kept.give_space(&self.volume)).await;
+        space.map_err(RequestError::late("the work volume"))?;
         self.volume.wait("the request did not start", wait.instant()).await?;
         let permit = self.permit(class, incoming, context).await?;
         let mut general = self.budget.borrow().each.bounds(&self.defaults.bounds);
         if class == Class::Generate && context.plugin.provide_git_credentials {
             general.read.push(self.defaults.helper.program.clone());
         }
-        general.read = self.present(general.read).await;
+        let present = wait.limit(self.present(general.read)).await;
+        general.read = present.map_err(RequestError::late("the paths of --read"))?;
         let mut bounds = command::bounds((&general, &self.defaults.inherited), &context.plugin);
         let who = (&*context.plugin, &context.deadline);
         let repository = self.kept.repository(&incoming.header, who).await;
         bounds.repository = repository.files();
-        let wait = context.deadline.before_reading(incoming.unread(self.limits));
         let first = match repository {
             Repository::New(_) => bounds.for_unpacking(),
             Repository::Own | Repository::Shared(_) => bounds.clone(),

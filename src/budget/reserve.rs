@@ -17,7 +17,7 @@ const MEMORY_DIVISOR: u64 = 8;
 /// clients (512 MiB), and 16 indexes of names of 40 MB each.
 const MOST_MEMORY: u64 = 1536 * MIB;
 
-/// Processes and threads of supervisor and spawner: the supervisor has 21 threads
+/// Processes and threads of supervisor and spawner: the supervisor has 23 threads
 /// (`serve/threads.rs`), the spawner is one process with two standbys, a census, a
 /// meter, a cleaner and four enders. The rest is for probes and commands of people.
 const PROCESSES: u64 = 64;

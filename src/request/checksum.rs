@@ -8,8 +8,9 @@ use sha2::{Digest, Sha256};
 
 use super::{fingerprint::Fingerprints, incoming::RequestHeader};
 
-/// Bytes that are collected before they pass on. Chunks have 1 KiB by default,
-/// and one system call for each would cost more than all other work.
+/// Bytes that are collected before they pass on, and the longest piece. Chunks have
+/// 1 KiB by default, and one system call for each would cost more than all other work;
+/// one chunk can also have 100 MiB.
 const BUFFER: usize = 64 * 1024;
 
 /// A checksum as a client states it: SHA-256 in lower-case hexadecimal digits.
@@ -93,10 +94,15 @@ impl<T: PieceSink> ChecksumReader<T> {
         Self { sink, proof, buffer, closed: false }
     }
 
-    pub(super) async fn push(&mut self, chunk: &[u8]) {
-        self.buffer.extend_from_slice(chunk);
-        if self.buffer.len() >= BUFFER {
-            self.flush().await;
+    pub(super) async fn push(&mut self, mut chunk: &[u8]) {
+        while !chunk.is_empty() {
+            let room = BUFFER - self.buffer.len();
+            let (now, later) = chunk.split_at(room.min(chunk.len()));
+            self.buffer.extend_from_slice(now);
+            if self.buffer.len() == BUFFER {
+                self.flush().await;
+            }
+            chunk = later;
         }
     }
 
@@ -159,6 +165,33 @@ mod tests {
             for other in [&archive[..MIB], &[&archive[..], b"x"].concat(), &vec![6; MIB + 1]] {
                 assert!(!is_right(&header, other, &known).await);
             }
+        }
+    }
+
+    /// The pieces that a reader got.
+    struct Pieces(Vec<Vec<u8>>);
+
+    impl PieceSink for Pieces {
+        async fn take(&mut self, piece: &[u8]) -> bool {
+            self.0.push(piece.to_vec());
+            true
+        }
+    }
+
+    #[tokio::test]
+    async fn pieces_are_bounded_however_long_the_chunks_are() {
+        let archive: Vec<u8> = (0..=u8::MAX).cycle().take(3 * BUFFER + 7).collect();
+        let header = header(&archive);
+        for length in [1, 1000, BUFFER - 1, BUFFER, BUFFER + 1, archive.len()] {
+            let known = Fingerprints::default();
+            let mut reader = ChecksumReader::new(Pieces(Vec::new()), &header, &known);
+            for chunk in archive.chunks(length) {
+                reader.push(chunk).await;
+            }
+            let Pieces(pieces) = reader.verify(&header.checksum, &known).await.ok().unwrap();
+            let lengths: Vec<_> = pieces.iter().map(Vec::len).collect();
+            assert_eq!(lengths, [BUFFER, BUFFER, BUFFER, 7], "{length}");
+            assert!(pieces.concat() == archive, "{length}");
         }
     }
 

@@ -29,9 +29,13 @@ const MAX_TIMES: usize = 3;
 /// announcement is the largest.
 const VALUE: usize = 640;
 
-/// Largest output in bytes that is converted at once, which takes up to 0.3 ms. Two
-/// threads would have to wake up to convert it elsewhere.
+/// Largest output in bytes that is split into manifests at once, which takes up to
+/// 0.3 ms. Two threads would have to wake up to convert it elsewhere.
 const IMMEDIATE: usize = 32 << 10;
+
+/// The same for announcements. They are not charged, and each value of one or two
+/// characters takes [`VALUE`] bytes.
+const IMMEDIATE_VALUES: usize = 4 << 10;
 
 /// Converts outputs. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -49,8 +53,8 @@ enum Attempt {
 }
 
 impl Converter {
-    /// As many threads as there are processors, the budget's memory for responses,
-    /// and answers of at most `max_answer` bytes.
+    /// As many threads as there are processors, up to a limit, the budget's memory for
+    /// responses, and answers of at most `max_answer` bytes.
     #[must_use]
     pub fn new(budget: watch::Receiver<Budget>, max_answer: usize) -> Self {
         let (threads, memory) = (Threads::of_processors(), ResponseMemory::new(budget));
@@ -149,7 +153,7 @@ impl Converter {
     ) -> Result<Bytes, RequestError> {
         let (printed, charge) = printed.map(|output| (output.text, output.charge)).unzip();
         let length = printed.as_ref().map_or(0, Vec::len);
-        if length <= IMMEDIATE {
+        if length <= IMMEDIATE_VALUES {
             return Ok(encode(announce(printed.as_deref(), &plugin.announcements)?).into());
         }
         let late = || RequestError::late(CONVERSION);

@@ -33,7 +33,7 @@ const FEW_NAMES: usize = 1000;
 /// The thing that a request waited for if its deadline passed meanwhile.
 const DECISION: &str = "the decision of its discovery rule";
 
-/// The answer to the key whether a plugin claims an application.
+/// The answer to the question whether a plugin claims an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MatchAnswer {
     /// The plugin claims the application.

@@ -29,14 +29,14 @@ pub(super) type NotIndexed = ArchiveError<Refusal>;
 /// Threads and memory for indexes of names, all requests together.
 #[derive(Clone, Debug)]
 pub struct Names {
-    /// Threads for the indexes, and for deciding patterns.
+    /// Threads for the indexes, for deciding patterns, and for kept archives.
     pub(super) threads: Threads,
     /// Memory of the indexes. It is separate: discovery must not wait for answers.
     memory: ResponseMemory,
 }
 
 impl Names {
-    /// As many threads as there are processors.
+    /// As many threads as there are processors, up to a limit.
     #[must_use]
     pub fn new() -> Self {
         Self { threads: Threads::of_processors(), memory: ResponseMemory::fixed(MEMORY) }

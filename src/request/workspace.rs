@@ -160,7 +160,7 @@ pub enum RunError {
         /// The limit in bytes.
         limit: usize,
     },
-    /// The request used more memory, disk or files than its limit.
+    /// The request used more of something than its limit, or could not be measured.
     #[error("`{command}` was stopped: {excess}{}", shown(hint.as_ref()))]
     Excess {
         /// The command, printable.
@@ -179,7 +179,7 @@ pub enum RunError {
 }
 
 impl Workspace {
-    /// The workspace of a lease, whose files stay as long as what is held.
+    /// The workspace of a lease. What is held is kept as long as its files.
     pub(super) fn new(
         application: AppPath,
         environment: Vec<Bytes>,

@@ -20,9 +20,10 @@ const MAX_THREADS: usize = 4;
 /// Threads for outputs: short ones, long ones, and those of discovery by names.
 const FOR_OUTPUTS: usize = 3 * MAX_CONVERSIONS;
 
-/// Threads for files: definitions, the container's limits, the work volume, and the
-/// directories of the supervisor. One that does not answer keeps one thread.
-const FOR_FILES: usize = 4;
+/// Threads for files: definitions, the container's limits, the work volume, the
+/// directories of the supervisor, paths of `--read`, and bundles. Each of them that does
+/// not answer keeps one thread.
+const FOR_FILES: usize = 6;
 
 /// An idle thread stays. Requests may have taken all processes of the container
 /// when it would be needed again.
