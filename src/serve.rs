@@ -54,8 +54,7 @@ use crate::{
     recent::Recent,
     request::{
         ArchiveLimits, CommandDefaults, Converter, CredentialHelper, Fingerprints, KeptArchives,
-        MatchCache, Names, Pipeline, Reach,
-        admission::{Admission, Lanes},
+        MatchCache, Names, Pipeline, Reach, admission::Admission,
     },
     shutdown::Shutdown,
     state::{State, measure},
@@ -339,9 +338,9 @@ fn pipeline(
     Pipeline {
         kept: KeptArchives::new(budget.clone(), admission.clone(), (&names, link.has_users())),
         link,
+        own: admission.lanes(),
         admission,
         budget: budget.clone(),
-        own: Lanes::new(now.queue.amount),
         cache: MatchCache::default(),
         fingerprints: Fingerprints::default(),
         names,

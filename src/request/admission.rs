@@ -7,7 +7,10 @@ mod lanes;
 mod refusal;
 mod schedule;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use cmp_sandbox::Consumption;
 use tokio::sync::{oneshot, watch};
@@ -35,6 +38,8 @@ pub struct Admission(Arc<Mutex<State>>);
 struct State {
     schedule: Schedule<oneshot::Sender<()>>,
     budget: watch::Receiver<Budget>,
+    /// Requests that wait in the lanes of their plugins.
+    in_lanes: Arc<AtomicUsize>,
 }
 
 /// The right of one request to run, or its place in the queue. Dropping it admits
@@ -78,7 +83,15 @@ impl Admission {
     #[must_use]
     pub fn new(budget: watch::Receiver<Budget>) -> Self {
         let schedule = Schedule::new(Capacity::from(&*budget.borrow()));
-        Self(Arc::new(Mutex::new(State { schedule, budget })))
+        Self(Arc::new(Mutex::new(State { schedule, budget, in_lanes: Arc::default() })))
+    }
+
+    /// Lanes of plugins that limit their own requests. At most as many requests as the
+    /// queue holds wait there, and above that one of each plugin.
+    #[must_use]
+    pub fn lanes(&self) -> Lanes {
+        let state = self.state();
+        Lanes::new(state.schedule.capacity().queue, Arc::clone(&state.in_lanes))
     }
 
     /// Counts a plugin among those that are served.
@@ -139,8 +152,8 @@ impl Admission {
         Ok((permit, admitted, deadline.before_reading_all(own, unread)))
     }
 
-    /// Numbers of requests that run and that wait, in the class with most of
-    /// them.
+    /// Numbers of requests that run and that wait, in the class with most of them.
+    /// Those that wait for places of their own plugin count too.
     #[must_use]
     pub fn load(&self) -> Load {
         let state = self.state();
@@ -151,7 +164,8 @@ impl Admission {
         };
         Load {
             running: most(&|class| state.schedule.running(class)),
-            waiting: most(&|class| state.schedule.waiting(class)),
+            waiting: most(&|class| state.schedule.waiting(class))
+                + state.in_lanes.load(Ordering::Relaxed),
         }
     }
 

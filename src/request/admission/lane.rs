@@ -15,6 +15,8 @@ use crate::{plugin::PluginName, request::deadline::Deadline};
 pub(super) struct Lane {
     places: Arc<Semaphore>,
     waiting: Arc<AtomicUsize>,
+    /// Those that wait in all lanes.
+    all_waiting: Arc<AtomicUsize>,
     pub(super) limit: usize,
     max_waiting: usize,
     plugin: PluginName,
@@ -25,10 +27,16 @@ pub(super) struct Lane {
 pub struct Place(#[expect(dead_code, reason = "held, not used")] OwnedSemaphorePermit);
 
 impl Lane {
-    /// Places for `limit` running and `max_waiting` waiting requests.
-    pub(super) fn new(plugin: &PluginName, limit: usize, max_waiting: usize) -> Self {
-        let places = Arc::new(Semaphore::new(limit));
-        Self { places, waiting: Arc::default(), limit, max_waiting, plugin: plugin.clone() }
+    /// Places for `limit` running requests. At most `max_waiting` wait in all lanes,
+    /// and above that one in each.
+    pub(super) fn new(
+        plugin: &PluginName,
+        limit: usize,
+        (max_waiting, all_waiting): (usize, &Arc<AtomicUsize>),
+    ) -> Self {
+        let (places, waiting) = (Arc::new(Semaphore::new(limit)), Arc::default());
+        let (plugin, all_waiting) = (plugin.clone(), Arc::clone(all_waiting));
+        Self { places, waiting, all_waiting, limit, max_waiting, plugin }
     }
 
     /// Waits for a place, in the order of arrival.
@@ -36,8 +44,9 @@ impl Lane {
         if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
             return Ok(Place(place));
         }
-        let waiter = Waiter::new(&self.waiting);
-        if waiter.number > self.max_waiting {
+        let waiter = Waiter::new([&self.waiting, &self.all_waiting]);
+        let [own, all] = waiter.numbers;
+        if own > self.max_waiting || (all > self.max_waiting && own > 1) {
             return Err(self.full());
         }
         match wait.limit(Arc::clone(&self.places).acquire_owned()).await {
@@ -62,21 +71,24 @@ impl Lane {
     }
 }
 
-/// Counts as a waiting request until it is dropped.
+/// Counts as a waiting request, in its lane and in all lanes, until it is dropped.
 struct Waiter<'w> {
-    waiting: &'w AtomicUsize,
-    number: usize,
+    counters: [&'w AtomicUsize; 2],
+    numbers: [usize; 2],
 }
 
 impl<'w> Waiter<'w> {
-    fn new(waiting: &'w AtomicUsize) -> Self {
-        Self { waiting, number: waiting.fetch_add(1, Ordering::Relaxed) + 1 }
+    fn new(counters: [&'w AtomicUsize; 2]) -> Self {
+        let numbers = counters.map(|counter| counter.fetch_add(1, Ordering::Relaxed) + 1);
+        Self { counters, numbers }
     }
 }
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        for counter in self.counters {
+            counter.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -87,7 +99,8 @@ mod tests {
     use super::*;
 
     fn lane(limit: usize, max_waiting: usize) -> Lane {
-        Lane::new(&PluginName::new("p", "").unwrap(), limit, max_waiting)
+        let plugin = PluginName::new("p", "").unwrap();
+        Lane::new(&plugin, limit, (max_waiting, &Arc::default()))
     }
 
     #[tokio::test(start_paused = true)]
@@ -117,7 +130,9 @@ mod tests {
             let mut second = Box::pin(lane.enter(&deadline));
             assert!(is_pending(second.as_mut()).await);
         }
-        assert_eq!(lane.waiting.load(Ordering::Relaxed), 0);
+        for counter in [&lane.waiting, &lane.all_waiting] {
+            assert_eq!(counter.load(Ordering::Relaxed), 0);
+        }
     }
 
     /// Polls a future once; true if it is still pending.

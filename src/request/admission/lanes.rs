@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicUsize},
 };
 
 use super::{
@@ -17,15 +17,17 @@ use crate::{
 /// One lane for each plugin that sets a limit. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Lanes {
-    lanes: Arc<Mutex<HashMap<PluginName, Lane>>>,
+    each: Arc<Mutex<HashMap<PluginName, Lane>>>,
     max_waiting: usize,
+    /// Requests that wait in all lanes.
+    waiting: Arc<AtomicUsize>,
 }
 
 impl Lanes {
-    /// Lanes in which `max_waiting` requests may wait.
-    #[must_use]
-    pub fn new(max_waiting: usize) -> Self {
-        Self { lanes: Arc::default(), max_waiting }
+    /// Lanes in which `max_waiting` requests may wait, and above that one in each.
+    /// `waiting` counts them.
+    pub(super) fn new(max_waiting: usize, waiting: Arc<AtomicUsize>) -> Self {
+        Self { each: Arc::default(), max_waiting, waiting }
     }
 
     /// Waits for a place in the plugin's own lane, if it has one.
@@ -43,13 +45,13 @@ impl Lanes {
     /// The plugin's lane. A changed limit creates a new lane; requests in the old
     /// one stay there until they end.
     fn lane(&self, plugin: &PluginName, limit: usize) -> Lane {
-        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lanes = self.each.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(lane) = lanes.get(plugin).filter(|lane| lane.limit == limit) {
             return lane.clone();
         }
         // Remove the lanes of plugins that are gone or idle.
         lanes.retain(|_, lane| !lane.is_idle());
-        let lane = Lane::new(plugin, limit, self.max_waiting);
+        let lane = Lane::new(plugin, limit, (self.max_waiting, &self.waiting));
         lanes.insert(plugin.clone(), lane.clone());
         lane
     }
@@ -57,7 +59,9 @@ impl Lanes {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{sync::atomic::Ordering, time::Duration};
+
+    use tokio::time::timeout;
 
     use super::*;
     use crate::plugin;
@@ -76,7 +80,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn requests_wait_only_for_those_of_their_own_plugin() {
-        let lanes = Lanes::new(1);
+        let lanes = Lanes::new(1, Arc::default());
         let (one, other) = (plugin("one", "{requests: 1}"), plugin("other", "{requests: 1}"));
         let _first = lanes.enter(&one, &deadline()).await.unwrap();
         let _second = lanes.enter(&other, &deadline()).await.unwrap();
@@ -88,21 +92,47 @@ mod tests {
         assert!(error.contains("spec.limits.requests"), "{error}");
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn all_lanes_share_the_places_of_those_who_wait_but_the_first_in_each() {
+        let lanes = Lanes::new(2, Arc::default());
+        let plugins = ["one", "other"].map(|name| plugin(name, "{requests: 1}"));
+        let mut held = Vec::new();
+        for plugin in &plugins {
+            held.push(lanes.enter(plugin, &deadline()).await.unwrap());
+        }
+        let [one, other] = &plugins;
+        let deadlines = [deadline(), deadline(), deadline()];
+        let mut waiting = [one, one, other]
+            .into_iter()
+            .zip(&deadlines)
+            .map(|(plugin, until)| Box::pin(lanes.enter(plugin, until)))
+            .collect::<Vec<_>>();
+        for one in &mut waiting {
+            assert!(timeout(Duration::ZERO, one).await.is_err());
+        }
+        for plugin in &plugins {
+            let refused = lanes.enter(plugin, &deadline()).await;
+            assert!(matches!(refused, Err(NoPermit::Full { waiting: 2, .. })), "{refused:?}");
+        }
+        drop(waiting);
+        assert_eq!(lanes.waiting.load(Ordering::Relaxed), 0);
+    }
+
     #[tokio::test]
     async fn without_a_limit_there_is_no_lane() {
-        let lanes = Lanes::new(0);
+        let lanes = Lanes::new(0, Arc::default());
         assert!(lanes.enter(&plugin("x", "{}"), &deadline()).await.unwrap().is_none());
-        assert!(lanes.lanes.lock().unwrap().is_empty());
+        assert!(lanes.each.lock().unwrap().is_empty());
     }
 
     #[tokio::test]
     async fn a_new_limit_applies_at_once_and_idle_lanes_are_removed() {
-        let lanes = Lanes::new(0);
+        let lanes = Lanes::new(0, Arc::default());
         drop(lanes.enter(&plugin("gone", "{requests: 1}"), &deadline()).await.unwrap());
         let _first = lanes.enter(&plugin("x", "{requests: 1}"), &deadline()).await.unwrap();
         let full = lanes.enter(&plugin("x", "{requests: 1}"), &deadline()).await;
         assert!(matches!(full, Err(NoPermit::Full { .. })), "{full:?}");
         assert!(lanes.enter(&plugin("x", "{requests: 2}"), &deadline()).await.is_ok());
-        assert_eq!(lanes.lanes.lock().unwrap().len(), 1);
+        assert_eq!(lanes.each.lock().unwrap().len(), 1);
     }
 }
