@@ -11,7 +11,8 @@
 //! 2. [`loader`] reads the definitions and passes them on as a set of
 //!    [`plugin::PluginDefinition`].
 //! 3. [`supervisor`] compares the set with the served plugins, and creates and
-//!    removes sockets. `grpc/bind.rs` creates a socket and accepts connections.
+//!    removes sockets. `grpc/bind.rs` creates a socket, and
+//!    `grpc/acceptor.rs` accepts connections.
 //! 4. `grpc/connection.rs` serves a connection. `grpc/authority.rs` repairs the
 //!    `:authority` that Argo CD's client sends.
 //! 5. `grpc/service.rs` receives the call. `grpc/call.rs` counts and logs it.

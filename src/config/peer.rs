@@ -16,8 +16,7 @@ use super::{Http, LogFilter, LogFormat, Otlp, PEER_CONFIG, PEER_FILE, Ratio, Ser
 use crate::settings::HTTP;
 
 /// Variables of argocd-cmp-server without an effect here.
-const UNUSED: [&str; 4] = [
-    "ARGOCD_ENABLE_GRPC_TIME_HISTOGRAM",
+const UNUSED: [&str; 3] = [
     "ARGOCD_GRPC_KEEP_ALIVE_MIN",
     "ARGOCD_LOG_FORMAT_ENABLE_FULL_TIMESTAMP",
     "ARGOCD_LOG_FORMAT_TIMESTAMP",
