@@ -19,12 +19,13 @@ const (
 	pluginsDir  = "../../plugins.d"
 	examplesDir = "../../plugins.d/examples"
 	toolsDir    = "../../target/tools"
+	nodeModules = toolsDir + "/node/node_modules"
 )
 
 // example is a definition of plugins.d with the application that belongs to it.
 type example struct {
 	name string
-	// programs are those that it needs besides a shell.
+	// programs are those that it needs besides a shell, and modules of Node.js.
 	programs []string
 	// source is what the Application sets, without the name of the plugin.
 	source v1alpha1.ApplicationSourcePlugin
@@ -56,7 +57,7 @@ var examples = []example{
 	{name: "tanka", programs: []string{"tk"}, isDiscovered: true, contains: "Service"},
 	{name: "cue", programs: []string{"cue"}, isDiscovered: true, contains: "cue-green"},
 	{name: "ytt", programs: []string{"ytt"}, isDiscovered: true, contains: "ytt-443"},
-	{name: "cdk8s", programs: []string{"node"}, isDiscovered: true, contains: "cdk8s-green"},
+	{name: "cdk8s", programs: []string{"node", "cdk8s"}, isDiscovered: true, contains: "cdk8s-green"},
 	{name: "envsubst", programs: []string{"envsubst"}, isDiscovered: true, contains: `"region":"eu"`, source: v1alpha1.ApplicationSourcePlugin{
 		Env: v1alpha1.Env{{Name: "REGION", Value: "eu"}},
 	}},
@@ -109,9 +110,8 @@ func provideTools(t *testing.T, bin string) {
 		must(t, err)
 		must(t, os.WriteFile(link, content, 0o755))
 	}
-	modules := filepath.Join(toolsDir, "node/node_modules")
-	if _, err := os.Stat(modules); err == nil {
-		must(t, os.CopyFS(filepath.Join(bin, "node_modules"), os.DirFS(modules)))
+	if _, err := os.Stat(nodeModules); err == nil {
+		must(t, os.CopyFS(filepath.Join(bin, "node_modules"), os.DirFS(nodeModules)))
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	t.Setenv("NODE_PATH", filepath.Join(bin, "node_modules"))
@@ -120,7 +120,9 @@ func provideTools(t *testing.T, bin string) {
 func missingPrograms(e example) []string {
 	var missing []string
 	for _, program := range e.programs {
-		if _, err := exec.LookPath(program); err != nil {
+		_, err := exec.LookPath(program)
+		_, notBuilt := os.Stat(filepath.Join(nodeModules, program))
+		if err != nil && notBuilt != nil {
 			missing = append(missing, program)
 		}
 	}
