@@ -13,8 +13,9 @@ const LEAST_MEMORY: u64 = 96 * MIB;
 /// more clients, whose windows are in the supervisor.
 const MEMORY_DIVISOR: u64 = 8;
 
-/// More memory than this the supervisor cannot use: windows of all waiting
-/// clients (512 MiB), and 16 indexes of names of 40 MB each.
+/// More memory than this the supervisor cannot use: windows of all clients that wait
+/// (512 MiB), of as many that wait for places of their own plugins, and indexes of
+/// names (64 MiB).
 const MOST_MEMORY: u64 = 1536 * MIB;
 
 /// Processes and threads of supervisor and spawner: the supervisor has 23 threads

@@ -6,7 +6,7 @@ use super::charge::Charge;
 use crate::budget::Budget;
 
 /// Concurrent requests that are answered by names. More than the processors can
-/// handle would not help, and each index of names may take 40 MB.
+/// handle would not help, and all indexes of names together have 64 MiB.
 const MAX_NAME_REQUESTS: usize = 16;
 
 /// Discovery by a command always has this part of the budget, as a divisor.
