@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use cmp_yaml::stream;
 use tokio::sync::watch;
 
 use super::{
@@ -11,9 +12,9 @@ use super::{
     captured::{Captured, OutputRoom},
     deadline::{Deadline, DeadlinePassed},
     encrypted::Suspects,
-    manifests::{InvalidOutput, Manifests, charged},
+    manifests::{InvalidOutput, Manifests, Part, charged},
     memory::ResponseMemory,
-    threads::Threads,
+    threads::{Stop, Threads},
 };
 use crate::{
     budget::Budget,
@@ -33,8 +34,12 @@ const VALUE: usize = 640;
 /// 0.3 ms. Two threads would have to wake up to convert it elsewhere.
 const IMMEDIATE: usize = 32 << 10;
 
-/// The same for announcements. They are not charged, and each value of one or two
-/// characters takes [`VALUE`] bytes.
+/// Shortest output in bytes whose halves are converted at the same time. It takes
+/// some milliseconds; below, another thread would hardly be worth its wake-up.
+const HALVED: usize = 256 << 10;
+
+/// The same as [`IMMEDIATE`] for announcements. They are not charged, and each value of
+/// one or two characters takes [`VALUE`] bytes.
 const IMMEDIATE_VALUES: usize = 4 << 10;
 
 /// Converts outputs. Cheap to clone.
@@ -96,6 +101,12 @@ impl Converter {
         let useful = MAX_TIMES * limit.max(length);
         let most = useful.min(self.memory.most());
         let mut granted = most.min(MAX_TIMES * length);
+        charge.grow(granted, deadline).await?;
+        if let Some(manifests) = self.halves((&output, suspects), granted, deadline).await {
+            drop(output);
+            charge.shrink(manifests.size());
+            return Ok(manifests.with_charge(charge));
+        }
         loop {
             charge.grow(granted, deadline).await?;
             match self.attempt((&output, suspects), granted, deadline).await? {
@@ -116,6 +127,34 @@ impl Converter {
                 Attempt::Needs(needed) => granted = most.min(2 * needed),
             }
         }
+    }
+
+    /// Converts both halves of a long output at the same time within `granted` bytes of
+    /// memory, if two threads are free. `None` if that is not possible, also for an error:
+    /// the conversion of the whole tells it.
+    async fn halves(
+        &self,
+        (output, suspects): (&Arc<Vec<u8>>, Suspects),
+        granted: usize,
+        deadline: &Deadline,
+    ) -> Option<Manifests> {
+        let (limit, length) = (self.max_answer, output.len());
+        let is_long = length >= HALVED;
+        let [first, second] = is_long.then(|| stream::halves(output)).flatten()?;
+        let each = granted.saturating_sub(length) / 2;
+        let half = |part| {
+            let output = Arc::clone(output);
+            move |stop: &Stop| {
+                let mut goes_on = |used| used <= each && !stop.is_due();
+                Part::parse((&output, part), limit, &mut goes_on)
+            }
+        };
+        let mut second = self.threads.start_second(length, deadline, half(second))?;
+        let first = self.threads.run(length, deadline, half(first));
+        let (first, second) = tokio::join!(first, second.result());
+        let parts = [first.ok()??, second.ok()??];
+        let join = move |_: &_| Manifests::of(parts, limit).map(|all| all.examined(suspects));
+        self.threads.run(length, deadline, join).await.ok()?
     }
 
     /// Converts an output within `granted` bytes of memory.
@@ -233,6 +272,30 @@ mod tests {
         let output = "a: b\n---\n".repeat(10_000).into_bytes();
         let manifests = split(&converter(AMPLE), output, &Deadline::none()).await.unwrap();
         assert_eq!((manifests.len(), manifests.size()), (10_000, 110_000));
+    }
+
+    #[tokio::test]
+    async fn halves_are_converted_together_if_two_threads_are_free() {
+        let two = Converter { threads: Threads::new(2), ..converter(AMPLE) };
+        let output = || "a: 1\n---\nb: [2]\n---\n".repeat(HALVED / 18).into_bytes();
+        assert!(output().len() >= HALVED);
+        let none = (Deadline::none(), Suspects::default());
+        let long = Arc::new(output());
+        let halves = |converter: Converter| {
+            let long = &long;
+            async move { converter.halves((long, none.1), MAX_TIMES * LIMIT, &none.0).await }
+        };
+        assert!(halves(converter(AMPLE)).await.is_none());
+        let together = halves(two.clone()).await.unwrap();
+        let whole = split(&converter(AMPLE), output(), &none.0).await.unwrap();
+        assert_eq!((together.len(), together.into_message()), (whole.len(), whole.into_message()));
+        // The error of the second half is the error of the whole.
+        let wrong = [output(), b"a: [\n".to_vec()].concat();
+        let [one, other] = [two, converter(AMPLE)].map(|converter| {
+            let wrong = wrong.clone();
+            async move { split(&converter, wrong, &none.0).await.unwrap_err().to_string() }
+        });
+        assert_eq!(one.await, other.await);
     }
 
     #[tokio::test]

@@ -1,12 +1,12 @@
 //! Parses a command's output into manifests.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, ops::Range};
 
 use bytes::Bytes;
 use cmp_yaml::{
     Cause,
     portable::portable,
-    stream::{self, Receiver, read_stdout},
+    stream::{self, Receiver, read_part, read_stdout},
 };
 use thiserror::Error;
 
@@ -117,6 +117,15 @@ impl Manifests {
         Ok(Self { message: message.into(), count: writer.count, encrypted: None })
     }
 
+    /// The manifests of two parts, if their message has at most `limit` bytes.
+    pub(super) fn of([mut first, second]: [Part; 2], limit: usize) -> Option<Self> {
+        let length = first.message.len() + second.message.len();
+        first.message.reserve_exact(second.message.len());
+        first.message.extend_from_slice(&second.message);
+        let (message, count) = (first.message.into(), first.count + second.count);
+        (length <= limit).then_some(Self { message, count, encrypted: None })
+    }
+
     /// Returns an error if there are fewer than `wanted`.
     pub fn at_least(self, wanted: usize) -> Result<Self, InvalidOutput> {
         let got = self.len();
@@ -169,6 +178,27 @@ impl Manifests {
     #[must_use]
     pub fn into_message(self) -> Bytes {
         self.message
+    }
+}
+
+/// The manifests of a part of an output.
+#[derive(Debug)]
+pub(super) struct Part {
+    message: Vec<u8>,
+    count: usize,
+}
+
+impl Part {
+    /// Splits a part, as [`Manifests::parse`] does. `None` if that fails: the error is
+    /// that of the whole.
+    pub(super) fn parse(
+        part: (&[u8], Range<usize>),
+        limit: usize,
+        watch: &mut dyn FnMut(usize) -> bool,
+    ) -> Option<Self> {
+        let (mut message, mut writer) = (Vec::new(), MessageWriter { watch, count: 0 });
+        read_part(part, limit, &mut message, &mut writer).ok()?;
+        Some(Self { message, count: writer.count })
     }
 }
 

@@ -86,8 +86,35 @@ impl Threads {
         deadline: &Deadline,
         work: impl FnOnce(&Stop) -> T + Send + 'static,
     ) -> Result<Running<T>, DeadlinePassed> {
-        let lane = if bytes <= SHORT { &self.short } else { &self.long };
-        let place = deadline.limit(Arc::clone(lane).acquire_owned()).await?;
+        let place = deadline.limit(Arc::clone(self.lane(bytes)).acquire_owned()).await?;
+        Ok(Running::new(place, deadline, work))
+    }
+
+    /// Starts `work` if two threads are free, for this and for other work beside it.
+    pub(super) fn start_second<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        deadline: &Deadline,
+        work: impl FnOnce(&Stop) -> T + Send + 'static,
+    ) -> Option<Running<T>> {
+        let lane = self.lane(bytes);
+        let is_second = lane.available_permits() > 1;
+        let place = Arc::clone(lane).try_acquire_owned().ok().filter(|_| is_second)?;
+        Some(Running::new(place, deadline, work))
+    }
+
+    fn lane(&self, bytes: usize) -> &Arc<Semaphore> {
+        if bytes <= SHORT { &self.short } else { &self.long }
+    }
+}
+
+impl<T: Send + 'static> Running<T> {
+    /// Starts work, which keeps its place until it ends.
+    fn new(
+        place: impl Send + 'static,
+        deadline: &Deadline,
+        work: impl FnOnce(&Stop) -> T + Send + 'static,
+    ) -> Self {
         let abandoned = CancellationToken::new();
         let abandon = abandoned.clone().drop_guard();
         let stop = Stop { abandoned, at: deadline.instant() };
@@ -95,7 +122,7 @@ impl Threads {
             let _place = place;
             work(&stop)
         });
-        Ok(Running { task, deadline: *deadline, _abandon: abandon })
+        Self { task, deadline: *deadline, _abandon: abandon }
     }
 }
 

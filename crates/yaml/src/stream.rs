@@ -61,6 +61,32 @@ pub fn read_stdout(
     Reader::new((stdout, end), max_bytes, text, receiver).read()
 }
 
+/// Finds two parts of a command's standard output whose manifests, one after the other,
+/// are those of the whole. They are of similar length, and [`read_part`] reads them.
+///
+/// `None` if no separator is near the middle, or if the output starts like JSON, whose
+/// values are not separated.
+#[must_use]
+pub fn halves(stdout: &[u8]) -> Option<[Range<usize>; 2]> {
+    if starts_like_json(stdout) {
+        return None;
+    }
+    let end = stdout.len() - usize::from(stdout.ends_with(b"\n"));
+    let separator = chunks::separator_near(&stdout[..end], end / 2)?;
+    Some([0..separator.start, separator.end..end])
+}
+
+/// Appends the manifests in a part of a command's standard output, as [`read_stdout`]
+/// does. Numbers of documents in errors begin with the part.
+pub fn read_part(
+    (stdout, part): (&[u8], Range<usize>),
+    max_bytes: usize,
+    text: &mut Vec<u8>,
+    receiver: &mut dyn Receiver,
+) -> Result<(), Error> {
+    Reader::new((stdout, part.end), max_bytes, text, receiver).read_yaml(part.start, None)
+}
+
 /// The manifests in a command's standard output; see [`read_stdout`].
 pub fn stdout_manifests(stdout: &[u8], max_bytes: usize) -> Result<Vec<Bytes>, Error> {
     collect(|text, list| read_stdout(stdout, max_bytes, text, list))

@@ -1,11 +1,29 @@
 //! Splits an output at its separators.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, ops::Range};
 
 use memchr::memmem;
 
 use super::space_len;
 use crate::error::shown;
+
+/// A line that separates two documents, with the end of the line before it.
+const SEPARATOR: &[u8] = b"\n---\n";
+
+/// Bytes in which a separator near a place is looked for.
+const NEAR: usize = 64 * 1024;
+
+/// Finds a line after `place` that ends one document and begins the next, whatever
+/// comes before and after.
+pub(super) fn separator_near(text: &[u8], place: usize) -> Option<Range<usize>> {
+    let window = &text[place..text.len().min(place + NEAR)];
+    memmem::find_iter(window, SEPARATOR).find_map(|found| {
+        let start = place + found + 1;
+        let line = memchr::memrchr(b'\n', &text[..start - 1]).map_or(0, |end| end + 1);
+        // A separator right after another one belongs to the text behind it.
+        (!text[line..].starts_with(b"---")).then_some(start..start + SEPARATOR.len() - 1)
+    })
+}
 
 /// The text of one document.
 pub(super) struct Chunk<'a> {

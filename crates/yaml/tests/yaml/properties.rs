@@ -1,5 +1,7 @@
 //! Properties of all inputs.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use cmp_yaml::{Converter, portable::portable, stream};
 use proptest::{collection::vec, prelude::*, sample::select};
@@ -140,6 +142,58 @@ fn json_text() -> impl Strategy<Value = String> {
     })
 }
 
+/// Lines that separate documents, almost do, or change what follows.
+const LINES: &[&str] = &[
+    "---",
+    "---",
+    "---",
+    "---\r",
+    "--- ",
+    "--- # c",
+    "---x",
+    " ---",
+    "--",
+    "",
+    "\r",
+    "...",
+    "null",
+    "a: b",
+    "a:",
+    "  - c",
+    "- |+",
+    "  text",
+    "- 'x",
+    "y'",
+    "{a: b}",
+    "{\"a\": 1}",
+    "- &a x",
+    "- *a",
+    "# comment",
+    "%YAML 1.1",
+    "%a b",
+    "a: [",
+    "]",
+];
+
+/// The manifests of a part.
+#[derive(Default)]
+struct Texts(Vec<String>);
+
+impl stream::Receiver for Texts {
+    fn manifest(&mut self, text: &mut Vec<u8>, start: usize) {
+        self.0.push(String::from_utf8_lossy(&text[start..]).into_owned());
+    }
+
+    fn goes_on(&mut self, _memory: usize) -> bool {
+        true
+    }
+}
+
+fn part(output: &[u8], part: Range<usize>) -> Result<Vec<String>, stream::Error> {
+    let (mut text, mut texts) = (Vec::new(), Texts::default());
+    stream::read_part((output, part), MAX_BYTES, &mut text, &mut texts).map(|()| texts.0)
+}
+
 /// Compares numbers by value, because YAML does not keep their spelling.
 fn by_value(value: Value) -> Value {
     match value {
@@ -195,6 +249,18 @@ proptest! {
         }
         if let Ok(Some(tree)) = cmp_yaml::tree(&output) {
             prop_assert!(tree.root().span().start.offset <= output.len());
+        }
+    }
+
+    #[test]
+    fn halves_have_the_manifests_of_the_whole(lines in vec(select(LINES), 0..40), is_ended: bool) {
+        let output = lines.join("\n") + if is_ended { "\n" } else { "" };
+        let output = output.as_bytes();
+        if let Some(halves) = stream::halves(output) {
+            let whole = stream::stdout_manifests(output, MAX_BYTES);
+            let both: Result<Vec<_>, _> = halves.into_iter().map(|half| part(output, half)).collect();
+            let whole = whole.map(|all| all.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect::<Vec<_>>());
+            prop_assert_eq!(whole.ok(), both.ok().map(|both| both.concat()));
         }
     }
 
