@@ -103,18 +103,17 @@ impl Manifests {
         limit: usize,
         watch: &mut dyn FnMut(usize) -> bool,
     ) -> Result<Self, InvalidOutput> {
-        let (mut message, mut writer) = (Vec::new(), MessageWriter { watch, count: 0 });
-        read_stdout(output, limit, &mut message, &mut writer).map_err(|error| {
-            match error.yaml().map(cmp_yaml::Error::cause) {
+        let part = Part::read(watch, |text, writer| read_stdout(output, limit, text, writer));
+        let Part { mut message, count } =
+            part.map_err(|error| match error.yaml().map(cmp_yaml::Error::cause) {
                 Some(Cause::Limit) => InvalidOutput::Large { limit },
                 Some(Cause::Stopped) => InvalidOutput::Stopped,
                 Some(Cause::Encoding | Cause::Syntax | Cause::Value | Cause::Json) | None => {
                     InvalidOutput::Unreadable(error)
                 }
-            }
-        })?;
+            })?;
         message.shrink_to_fit();
-        Ok(Self { message: message.into(), count: writer.count, encrypted: None })
+        Ok(Self { message: message.into(), count, encrypted: None })
     }
 
     /// The manifests of two parts, if their message has at most `limit` bytes.
@@ -181,7 +180,7 @@ impl Manifests {
     }
 }
 
-/// The manifests of a part of an output.
+/// The manifests of an output or of a part of it, as a message that may still grow.
 #[derive(Debug)]
 pub(super) struct Part {
     message: Vec<u8>,
@@ -196,9 +195,16 @@ impl Part {
         limit: usize,
         watch: &mut dyn FnMut(usize) -> bool,
     ) -> Option<Self> {
+        Self::read(watch, |text, writer| read_part(part, limit, text, writer)).ok()
+    }
+
+    fn read<'w>(
+        watch: &'w mut dyn FnMut(usize) -> bool,
+        read: impl FnOnce(&mut Vec<u8>, &mut MessageWriter<'w>) -> Result<(), stream::Error>,
+    ) -> Result<Self, stream::Error> {
         let (mut message, mut writer) = (Vec::new(), MessageWriter { watch, count: 0 });
-        read_part(part, limit, &mut message, &mut writer).ok()?;
-        Some(Self { message, count: writer.count })
+        read(&mut message, &mut writer)?;
+        Ok(Self { message, count: writer.count })
     }
 }
 

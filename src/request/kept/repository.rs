@@ -165,9 +165,7 @@ impl Table {
         let Some(key) = unused.map(|(key, _)| *key) else { return false };
         self.repositories.pop(&key).is_some()
     }
-}
 
-impl Table {
     /// Drops the repositories that no request has read for a while. To read one for
     /// longer than that is to use it.
     pub(super) fn drop_idle_repositories(&mut self) {

@@ -10,16 +10,19 @@ use crate::error::shown;
 /// A line that separates two documents, with the end of the line before it.
 const SEPARATOR: &[u8] = b"\n---\n";
 
-/// Bytes in which a separator near a place is looked for.
+/// Bytes after a place in which a separator is looked for, and before it in which the
+/// line before the separator begins.
 const NEAR: usize = 64 * 1024;
 
 /// Finds a line after `place` that ends one document and begins the next, whatever
 /// comes before and after.
 pub(super) fn separator_near(text: &[u8], place: usize) -> Option<Range<usize>> {
     let window = &text[place..text.len().min(place + NEAR)];
+    let from = place.saturating_sub(NEAR);
     memmem::find_iter(window, SEPARATOR).find_map(|found| {
         let start = place + found + 1;
-        let line = memchr::memrchr(b'\n', &text[..start - 1]).map_or(0, |end| end + 1);
+        let before = memchr::memrchr(b'\n', &text[from..start - 1]);
+        let line = before.map(|end| from + end + 1).or((from == 0).then_some(0))?;
         // A separator right after another one belongs to the text behind it.
         (!text[line..].starts_with(b"---")).then_some(start..start + SEPARATOR.len() - 1)
     })

@@ -194,6 +194,15 @@ fn part(output: &[u8], part: Range<usize>) -> Result<Vec<String>, stream::Error>
     stream::read_part((output, part), MAX_BYTES, &mut text, &mut texts).map(|()| texts.0)
 }
 
+#[test]
+fn a_separator_behind_a_line_of_unknown_beginning_is_no_middle() {
+    for (beginning, is_known) in [("# ", true), ("--- # ", false)] {
+        let line = beginning.to_owned() + &"x".repeat(if is_known { 1000 } else { 200_000 });
+        let output = format!("a: b\n{line}\n---\n%a: b\n");
+        assert_eq!(stream::halves(output.as_bytes()).is_some(), is_known, "{beginning}");
+    }
+}
+
 /// Compares numbers by value, because YAML does not keep their spelling.
 fn by_value(value: Value) -> Value {
     match value {

@@ -2,9 +2,8 @@
 
 use std::{iter, pin::pin};
 
-use tokio::time::{advance, timeout};
-
 use cmp_archive::UnpackLimits;
+use tokio::time::{advance, timeout};
 
 use super::*;
 use crate::{
