@@ -18,7 +18,7 @@ use std::{io, net::SocketAddr, path::PathBuf, pin::pin, sync::Arc, time::Duratio
 use cmp_archive::UnpackLimits;
 use cmp_sandbox::{
     Abilities, Link, NotDropped, NotProven, NotStarted, Redactor, Setup, Spawner, SpawnerGone,
-    Tier, drop_privileges,
+    Tier, drop_privileges, give_back_large_buffers,
 };
 use thiserror::Error;
 use tokio::{
@@ -150,6 +150,7 @@ pub fn serve(config: &Serve) -> Result<(), NotServing> {
 }
 
 fn start(config: &Serve) -> Result<(), NotServing> {
+    give_back_large_buffers();
     raise_descriptors();
     directories(config).restore();
     let resources = Resources::read(config);

@@ -1,8 +1,10 @@
 //! Mechanisms of the kernel for confinement: system call filter, Landlock
-//! rules, limits, OOM scores, capabilities, and the only unsafe file, which forks.
+//! rules, limits, OOM scores and capabilities, and the only unsafe files: one forks, one
+//! sets up the heap.
 
 pub(crate) mod filter;
 pub(crate) mod fork;
+pub(crate) mod heap;
 pub(crate) mod limits;
 pub(crate) mod oom;
 pub(crate) mod policy;

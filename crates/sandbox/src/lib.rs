@@ -25,7 +25,10 @@ pub use self::{
         SharedRepository, Shortfall, Spawner, SpawnerGone, SpawnerProcess, Termination, Unconfined,
         Unpack, Unpacked, Unpacking, Usage,
     },
-    kernel::privilege::{NotDropped, as_user, drop_privileges},
+    kernel::{
+        heap::give_back_large_buffers,
+        privilege::{NotDropped, as_user, drop_privileges},
+    },
     readable::{Closing, Readable},
     spawner::spawner_main,
     wire::{

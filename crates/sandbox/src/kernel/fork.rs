@@ -1,4 +1,4 @@
-//! All unsafe code: creating processes and waiting for them.
+//! Unsafe code: creating processes and waiting for them.
 //!
 //! Only the spawner and its children fork. They have one thread and no async
 //! runtime, so a forked child may allocate and use the standard library
