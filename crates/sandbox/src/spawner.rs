@@ -57,7 +57,7 @@ use nix::{
 
 pub(crate) use self::{
     caches::NAME as CACHES,
-    root::NAME as ROOT,
+    root::{FRAME, NAME as ROOT},
     setup::{home_contents, path_rules, policy},
 };
 use self::{leases::Leases, setup::NotPrepared};

@@ -77,8 +77,8 @@ pub(super) struct WorkerContext<'s> {
     /// Directory of all workspaces.
     pub(super) root: BorrowedFd<'s>,
     pub(super) root_path: &'s Path,
-    /// Mounts of the container's runtime over parts of `/proc`.
-    pub(super) masks: &'s namespaces::Masks,
+    /// The part that the roots of requests have in common, if they have roots.
+    pub(super) roots: &'s namespaces::Roots,
     /// The spawner has installed the filter of system calls for all workers.
     pub(super) is_filtered: bool,
     /// Accesses that the kernel refuses to commands are reported.

@@ -22,6 +22,10 @@ use crate::kernel::privilege::as_user;
 /// Name of the directory below the work directory; Argo CD uses the same.
 pub(crate) const NAME: &str = "_cmp_server";
 
+/// Name of the directory, beside that of workspaces, at which the common part of the
+/// roots of requests is mounted. Only the spawner and its children see the mount.
+pub(crate) const FRAME: &str = "_cmp_root";
+
 /// Every tenant may enter, none may list. The group may write, because a worker
 /// creates its workspace with it.
 const MODE: u32 = 0o771;

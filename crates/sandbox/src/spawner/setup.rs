@@ -40,7 +40,7 @@ use crate::{
         skeleton::{HomePart, Skeleton},
         tier::{Demand, Tier, TierName},
     },
-    worker::{HomeContents, PathRules, PodGroups, WorkerContext, namespaces, namespaces::Masks},
+    worker::{HomeContents, PathRules, PodGroups, WorkerContext, namespaces, namespaces::Roots},
 };
 
 /// First version of Landlock that covers signals and abstract sockets (Linux
@@ -65,9 +65,8 @@ pub(super) struct Prepared {
     /// Files of the image for the HOME of each request.
     pub(super) skeleton: HomeContents,
     pub(super) policy: Option<Policy>,
-    /// Mounts of the container's runtime over parts of `/proc`, if requests have mounts
-    /// of their own.
-    pub(super) masks: Masks,
+    /// The part that the roots of requests have in common, if they have roots.
+    pub(super) roots: Roots,
     /// Version of Landlock that the kernel enforces; 0 for none.
     pub(super) landlock: i32,
     /// Reasons why stronger tiers are not available.
@@ -103,6 +102,8 @@ pub(super) enum NotPrepared {
     Root(#[from] NoWorkspaceRoot),
     #[error("cannot {step}: {error}")]
     ReleaseStep { step: &'static str, error: io::Error },
+    #[error("cannot set up namespaces: {0}: allow mounts in the container's profiles")]
+    Roots(io::Error),
     #[error(transparent)]
     Policy(#[from] NoPolicy),
     #[error(transparent)]
@@ -143,7 +144,7 @@ impl Prepared {
             skeleton: &self.skeleton,
             root: self.root.directory.as_fd(),
             root_path: &self.root.path,
-            masks: &self.masks,
+            roots: &self.roots,
             is_filtered: self.is_filtered,
             observes: self.observes,
         };
@@ -247,6 +248,9 @@ fn build(
     let process_check = process_check.unwrap_or(ProcessCheck::Listing);
     let shared = uids.is_none().then_some(setup.shared_uid);
     let work_dir = Path::new(&setup.work_dir);
+    let has_roots = tier == Tier::Namespaces;
+    let separated = has_roots.then(namespaces::separate_mounts).transpose();
+    separated.map_err(NotPrepared::Roots)?;
     let root = WorkspaceRoot::make(work_dir, shared)?;
     let (path, _) = root::make(&work_dir.join(caches::NAME), caches::MODE, shared)?;
     let caches = CacheRoot::new(path);
@@ -259,7 +263,8 @@ fn build(
         };
         become_user(Uid::from_raw(uid)).map_err(failed)?;
     }
-    let paths = path_rules(setup, [root.path.clone(), caches.path.clone()]);
+    let frame = root.path.with_file_name(root::FRAME);
+    let paths = path_rules(setup, [root.path.clone(), caches.path.clone(), frame.clone()]);
     let is_restricted = tier != Tier::None && landlock > 0;
     let mut skeleton = home_contents(setup);
     let policy = is_restricted.then(|| policy(setup, &paths, &skeleton)).transpose()?;
@@ -267,8 +272,8 @@ fn build(
     let is_open =
         |path: &Path| policy.iter().flat_map(Policy::image).any(|at| path.starts_with(at));
     skeleton.hold(is_open, |path| root::read_as(setup.shared_uid, path));
-    let unread = |error| NotPrepared::ReleaseStep { step: "read the mounts below /proc", error };
-    let masks = (tier == Tier::Namespaces).then(Masks::read).transpose().map_err(unread)?;
+    let make_roots = || Roots::make(policy.as_ref(), frame, [&root.path, &caches.path]);
+    let roots = has_roots.then(make_roots).transpose().map_err(NotPrepared::Roots)?;
     let census_user = shared.is_none().then(|| Uid::from_raw(setup.shared_uid));
     let memory = if cgroups.is_ok() { None } else { ContainerMemory::find() };
     // The filter forbids it.
@@ -290,7 +295,7 @@ fn build(
         pod_groups,
         skeleton,
         policy,
-        masks: masks.unwrap_or_default(),
+        roots: roots.unwrap_or_default(),
         landlock,
         missing,
         cgroups,
@@ -333,7 +338,7 @@ fn filters_workers(cgroups: &Result<Cgroups, NoCgroups>) -> bool {
 }
 
 /// The paths that tenants may not read, and `own` paths of the sandbox.
-pub(crate) fn path_rules(setup: &SetupOrder, own: [PathBuf; 2]) -> PathRules {
+pub(crate) fn path_rules(setup: &SetupOrder, own: [PathBuf; 3]) -> PathRules {
     let paths = |list: &[String]| list.iter().map(PathBuf::from).collect::<Vec<_>>();
     PathRules {
         hidden: both(paths(&setup.hidden).into_iter().chain(own).collect()),

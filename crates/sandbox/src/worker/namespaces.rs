@@ -6,7 +6,9 @@
 
 mod accounts;
 mod copies;
+mod frame;
 mod masks;
+mod part;
 mod root;
 
 use std::{
@@ -30,7 +32,7 @@ use rustix::{
     mount::{OpenTreeFlags, open_tree},
 };
 
-pub(crate) use self::masks::Masks;
+pub(crate) use self::frame::{Roots, separate_mounts};
 use super::{
     Job,
     watch::{KILL_ORDER, SignalScope, end_as, watched},

@@ -9,7 +9,7 @@ use std::{
 
 use nix::mount::{MsFlags, mount};
 
-use super::root::below;
+use super::frame::below;
 use crate::{
     wire::account::Account,
     worker::{HOME, Tenant},
@@ -21,8 +21,8 @@ const GROUP: &str = "/etc/group";
 /// Longest file of accounts. The image's own file is visible if it is longer.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// Name of a new file until it is mounted.
-const NEW: &str = ".accounts";
+/// Name of a new file below the new root until it is mounted.
+const NEW: &str = "tmp/.accounts";
 
 /// The files of accounts and their paths.
 #[derive(Debug)]
@@ -63,12 +63,19 @@ fn read(path: &str) -> String {
     String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
 }
 
-/// True for a file at which another one can be mounted. It is created in an image
-/// without `/etc`; links could lead out of the new root.
-fn is_file(path: &Path) -> bool {
-    if fs::symlink_metadata(path).is_err() {
-        let made = path.parent().map_or(Ok(()), fs::create_dir_all);
-        return made.and_then(|()| fs::File::create_new(path)).is_ok();
+/// Creates the files in an image without them, so that others can be mounted there.
+pub(super) fn make_files() {
+    for path in [PASSWD, GROUP].map(|path| below(Path::new(path))) {
+        if fs::symlink_metadata(path).is_err() {
+            let made = path.parent().map_or(Ok(()), fs::create_dir_all);
+            // Without it, the request has no account.
+            let _ = made.and_then(|()| fs::File::create_new(path));
+        }
     }
+}
+
+/// True for a file at which another one can be mounted. Links could lead out of the
+/// new root.
+fn is_file(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|about| about.is_file())
 }

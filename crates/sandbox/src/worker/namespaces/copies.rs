@@ -13,7 +13,7 @@ use std::{
 
 use nix::mount::{MsFlags, mount};
 
-use super::root::{directory, inert, scratch};
+use super::frame::{directory, inert, scratch};
 use crate::worker::modes;
 
 /// Options of the file system of copies. Kubernetes limits a Secret to 1 MiB.

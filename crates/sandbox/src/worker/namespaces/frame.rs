@@ -1,0 +1,244 @@
+//! The frame of a root, and the parts of the image in it.
+//!
+//! The roots of most requests differ only in their workspaces, `/tmp`, `/dev/shm` and
+//! `/proc`. All else is mounted once and is read-only; the mounts of a new request
+//! contain a copy of these mounts.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::unix::fs::{DirBuilderExt, MetadataExt, symlink},
+    path::{Path, PathBuf},
+};
+
+use nix::{
+    mount::{MsFlags, mount},
+    sched::{CloneFlags, unshare},
+    unistd::chdir,
+};
+
+use super::{
+    accounts,
+    masks::Masks,
+    part::{Part, Source},
+};
+use crate::kernel::policy::Policy;
+
+/// Usually a link to `/run`, which is no part of the image. Paths to read are
+/// often named through it.
+const RUN: &str = "/var/run";
+
+/// Options of the frame itself, which has mount points only.
+pub(super) const FRAME: &str = "size=1m,mode=755";
+
+/// Mode of the directory at which the common frame is mounted.
+const MODE: u32 = 0o700;
+
+/// Options of `/tmp` and `/dev/shm` of a request.
+const SCRATCH: &str = "size=64m,nr_inodes=10k,mode=1777";
+
+/// Directories that each request has for itself.
+const PRIVATE: [&str; 3] = ["/tmp", "/dev", "/proc"];
+
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+
+/// Names below `/dev` that lead to a process's own descriptors.
+const DESCRIPTORS: [(&str, &str); 4] = [
+    ("fd", "/proc/self/fd"),
+    ("stdin", "/proc/self/fd/0"),
+    ("stdout", "/proc/self/fd/1"),
+    ("stderr", "/proc/self/fd/2"),
+];
+
+/// The part of a root that all requests have in common.
+#[derive(Debug, Default)]
+pub(crate) struct Roots {
+    /// Paths of the image. Those inside another one are mounts: only the top of a tree
+    /// becomes read-only when it is bound.
+    image: Vec<PathBuf>,
+    /// Mounts of the container's runtime over parts of `/proc`.
+    masks: Masks,
+    /// The frame that is mounted already, unless the image has parts in a directory that
+    /// each request has for itself.
+    common: Option<Common>,
+}
+
+/// A frame with the whole image, which nobody can change.
+#[derive(Debug)]
+struct Common {
+    path: PathBuf,
+    /// Its file system.
+    device: u64,
+    /// The directory of all caches.
+    caches: PathBuf,
+}
+
+impl Roots {
+    /// Mounts the common frame at `path`. All requests get mount points for `workspaces`
+    /// and for `caches`.
+    pub(crate) fn make(
+        policy: Option<&Policy>,
+        path: PathBuf,
+        [workspaces, caches]: [&Path; 2],
+    ) -> io::Result<Self> {
+        let mut roots = Self { image: image(policy), masks: Masks::read()?, common: None };
+        let is_private = |path: &PathBuf| PRIVATE.iter().any(|private| path.starts_with(private));
+        if roots.image.iter().any(is_private) {
+            return Ok(roots);
+        }
+        make_directory(&path)?;
+        lay(&path)?;
+        fill(roots.parts())?;
+        for point in [workspaces, caches] {
+            directory(below(point))?;
+        }
+        // Mounts that the container gets later are no part of the image.
+        propagate(".", MsFlags::MS_PRIVATE)?;
+        let (nowhere, closed) = (None::<&str>, MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY);
+        mount(nowhere, ".", nowhere, closed | inert(), nowhere)?;
+        let device = fs::metadata(".")?.dev();
+        chdir("/")?;
+        roots.common = Some(Common { path, device, caches: caches.to_owned() });
+        Ok(roots)
+    }
+
+    /// True for a path that every root has.
+    pub(super) fn has(&self, path: &Path) -> bool {
+        self.image.iter().any(|part| path.starts_with(part))
+    }
+
+    /// Makes a frame with the image and `further` parts the working directory. A new one
+    /// is mounted at `target` if the common one has no mount points for them.
+    pub(super) fn enter(&self, further: Vec<(PathBuf, Part)>, target: &Path) -> io::Result<()> {
+        if let Some(common) = self.common.as_ref().filter(|common| common.suits(&further))
+            && common.enter()
+        {
+            self.separate()?;
+            if !further.is_empty() {
+                directory(below(&common.caches))?;
+                scratch(below(&common.caches), FRAME)?;
+            }
+            return fill(further.into_iter());
+        }
+        // Opened before the frame covers anything.
+        let image: Vec<_> = self.parts().collect();
+        lay(target)?;
+        self.separate()?;
+        // Many of these paths are below `/tmp`.
+        fill(image.into_iter().chain(further))
+    }
+
+    fn parts(&self) -> impl Iterator<Item = (PathBuf, Part)> {
+        self.image.iter().map(|path| (path.clone(), Part::of(path)))
+    }
+
+    /// Mounts the directories that each request has for itself.
+    fn separate(&self) -> io::Result<()> {
+        scratch(Path::new("tmp"), SCRATCH)?;
+        scratch(Path::new("dev/shm"), SCRATCH)?;
+        let proc = Path::new("proc");
+        mount(Some("proc"), proc, Some("proc"), inert(), None::<&str>)?;
+        self.masks.apply(proc)
+    }
+}
+
+impl Common {
+    /// True if there are mount points for these parts.
+    fn suits(&self, further: &[(PathBuf, Part)]) -> bool {
+        further.iter().all(|(path, _)| path.starts_with(&self.caches))
+    }
+
+    /// Makes it the working directory. Its mount is gone if somebody has removed the
+    /// directory.
+    fn enter(&self) -> bool {
+        chdir(&self.path).is_ok() && fs::metadata(".").is_ok_and(|about| about.dev() == self.device)
+    }
+}
+
+/// Gives this process mounts of its own, which follow those of the container. Files
+/// cannot be moved between directories that were opened before and after.
+pub(crate) fn separate_mounts() -> io::Result<()> {
+    unshare(CloneFlags::CLONE_NEWNS)?;
+    propagate("/", MsFlags::MS_SLAVE)
+}
+
+/// The parts of the image. Parts inside another part are left out, unless they are
+/// mounts.
+fn image(policy: Option<&Policy>) -> Vec<PathBuf> {
+    let mut paths: Vec<&Path> = policy.iter().flat_map(|policy| policy.image()).collect();
+    paths.sort_unstable();
+    let mut parts: Vec<&Path> = Vec::new();
+    for path in paths {
+        if !parts.iter().any(|outer| path.starts_with(outer)) {
+            parts.push(path);
+        }
+    }
+    let mounts = policy.iter().flat_map(|policy| policy.readable_mounts());
+    let is_inner = |point: &&Path| parts.iter().any(|outer| point.starts_with(outer));
+    let inner: Vec<_> = mounts.filter(is_inner).filter(|point| !parts.contains(point)).collect();
+    let run = fs::read_link(RUN).is_ok().then(|| Path::new(RUN));
+    parts.into_iter().chain(inner).chain(run).map(Path::to_owned).collect()
+}
+
+/// Makes the directory of the common frame if it is missing. A link is refused: anybody
+/// may have made it while no supervisor ran.
+fn make_directory(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(MODE).create(path)?;
+    let is_directory = fs::symlink_metadata(path)?.is_dir();
+    if is_directory { Ok(()) } else { Err(io::ErrorKind::NotADirectory.into()) }
+}
+
+/// Mounts an empty frame at `target` and makes it the working directory.
+fn lay(target: &Path) -> io::Result<()> {
+    scratch(target, FRAME)?;
+    chdir(target)?;
+    directory(Path::new("tmp"))?;
+    directory(Path::new("proc"))?;
+    devices(Path::new("dev"))
+}
+
+/// Puts parts into the frame that is the working directory.
+fn fill(parts: impl Iterator<Item = (PathBuf, Part)>) -> io::Result<()> {
+    for (path, part) in parts {
+        part.put(below(&path))?;
+    }
+    accounts::make_files();
+    Ok(())
+}
+
+fn devices(dev: &Path) -> io::Result<()> {
+    directory(dev)?;
+    for name in DEVICES {
+        let Ok(device) = Source::open(&Path::new("/dev").join(name)) else { continue };
+        let target = dev.join(name);
+        File::create(&target)?;
+        device.put(&target)?;
+    }
+    for (name, target) in DESCRIPTORS {
+        symlink(target, dev.join(name))?;
+    }
+    directory(&dev.join("shm"))
+}
+
+/// Decides how all mounts at and below a path follow others.
+pub(super) fn propagate(path: &str, way: MsFlags) -> io::Result<()> {
+    let nowhere = None::<&str>;
+    Ok(mount(nowhere, path, nowhere, MsFlags::MS_REC | way, nowhere)?)
+}
+
+pub(super) fn scratch(target: &Path, options: &str) -> io::Result<()> {
+    Ok(mount(Some("tmpfs"), target, Some("tmpfs"), inert(), Some(options))?)
+}
+
+pub(super) fn inert() -> MsFlags {
+    MsFlags::MS_NOSUID | MsFlags::MS_NODEV
+}
+
+pub(super) fn directory(path: &Path) -> io::Result<()> {
+    fs::create_dir_all(path)
+}
+
+/// The path in the new root, which is the working directory.
+pub(super) fn below(path: &Path) -> &Path {
+    path.strip_prefix("/").unwrap_or(path)
+}
