@@ -102,7 +102,7 @@ pub(super) enum NotPrepared {
     Root(#[from] NoWorkspaceRoot),
     #[error("cannot {step}: {error}")]
     ReleaseStep { step: &'static str, error: io::Error },
-    #[error("cannot set up namespaces: {0}: allow mounts in the container's profiles")]
+    #[error("cannot set up namespaces: {0}{advice}", advice = mount_advice(.0))]
     Roots(io::Error),
     #[error(transparent)]
     Policy(#[from] NoPolicy),
@@ -186,6 +186,11 @@ impl Unavailable {
             | Self::CacheRoot { .. } => Need::Other,
         }
     }
+}
+
+fn mount_advice(error: &io::Error) -> &'static str {
+    let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
+    if is_denied { ": allow mounts in the container's profiles" } else { "" }
 }
 
 fn sentences(tiers: &[(Tier, Unavailable)]) -> Vec<String> {

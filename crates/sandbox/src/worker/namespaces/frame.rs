@@ -183,9 +183,12 @@ fn image(policy: Option<&Policy>) -> Vec<PathBuf> {
 /// Makes the directory of the common frame if it is missing. A link is refused: anybody
 /// may have made it while no supervisor ran.
 fn make_directory(path: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(MODE).create(path)?;
-    let is_directory = fs::symlink_metadata(path)?.is_dir();
-    if is_directory { Ok(()) } else { Err(io::ErrorKind::NotADirectory.into()) }
+    let made = fs::DirBuilder::new().recursive(true).mode(MODE).create(path);
+    if made.is_ok() && fs::symlink_metadata(path)?.is_dir() {
+        return Ok(());
+    }
+    let error = made.err().unwrap_or_else(|| io::ErrorKind::NotADirectory.into());
+    Err(io::Error::new(error.kind(), format!("{}: {error}: remove it", path.display())))
 }
 
 /// Mounts an empty frame at `target` and makes it the working directory.
