@@ -21,12 +21,12 @@ fn requests_have_a_frame_in_common_that_nobody_can_change() {
     bench.add("caching", CACHES, &format!("{SCRIPT}; echo x > \"$STORE/x\""));
     bench.add("reading", &format!("  sandbox: {{read: [{}]}}", data.display()), SCRIPT);
     let server = bench.serve("namespaces", &[]);
-    let root = |plugin| bench.ask(plugin, &[]).value("root").clone();
+    let root = |plugin| bench.ask(plugin, &[]).value("root");
     let common = root("tried");
     assert_eq!([root("tried"), root("caching")], [common.clone(), common.clone()]);
     // No root has mount points of all definitions.
     assert_ne!(root("reading"), common);
-    let options = bench.ask("tried", &[]).value("options").clone();
+    let options = bench.ask("tried", &[]).value("options");
     assert!(options.split(',').any(|option| option == "ro"), "{options}");
     // Its mount ends with the directory, which only a person removes.
     fs::remove_dir(bench.path("work/_cmp_root")).unwrap();
