@@ -13,7 +13,7 @@ use super::{
     deadline::{Deadline, DeadlinePassed},
     encrypted::Suspects,
     manifests::{InvalidOutput, Manifests, Part, charged},
-    memory::ResponseMemory,
+    memory::{Charge, ResponseMemory},
     threads::{Stop, Threads},
 };
 use crate::{
@@ -98,25 +98,42 @@ impl Converter {
             }
         }
         let output = Arc::new(with_line_end(output));
-        let useful = MAX_TIMES * limit.max(length);
-        let most = useful.min(self.memory.most());
-        let mut granted = most.min(MAX_TIMES * length);
+        let granted = self.most(length).min(MAX_TIMES * length);
         charge.grow(granted, deadline).await?;
-        if let Some(manifests) = self.halves((&output, suspects), granted, deadline).await {
-            drop(output);
-            charge.shrink(manifests.size());
-            return Ok(manifests.with_charge(charge));
-        }
+        let manifests = match self.halves((&output, suspects), granted, deadline).await {
+            Some(manifests) => manifests,
+            None => self.whole((&output, suspects), (granted, &mut charge), deadline).await?,
+        };
+        drop(output);
+        charge.shrink(manifests.size());
+        Ok(manifests.with_charge(charge))
+    }
+
+    /// Memory in bytes that could help to convert an output.
+    fn useful(&self, length: usize) -> usize {
+        MAX_TIMES * self.max_answer.max(length)
+    }
+
+    /// The part of it that there is.
+    fn most(&self, length: usize) -> usize {
+        self.useful(length).min(self.memory.most())
+    }
+
+    /// Converts an output, first within `granted` bytes of memory, and within more if it
+    /// needs them.
+    async fn whole(
+        &self,
+        (output, suspects): (&Arc<Vec<u8>>, Suspects),
+        (mut granted, charge): (usize, &mut Charge),
+        deadline: &Deadline,
+    ) -> Result<Manifests, RequestError> {
+        let length = output.len();
+        let most = self.most(length);
         loop {
             charge.grow(granted, deadline).await?;
-            match self.attempt((&output, suspects), granted, deadline).await? {
-                Attempt::Done(done) => {
-                    let manifests = done?;
-                    drop(output);
-                    charge.shrink(manifests.size());
-                    return Ok(manifests.with_charge(charge));
-                }
-                Attempt::Needs(needed) if needed > useful => {
+            match self.attempt((output, suspects), granted, deadline).await? {
+                Attempt::Done(done) => return Ok(done?),
+                Attempt::Needs(needed) if needed > self.useful(length) => {
                     return Err(InvalidOutput::Memory { limit: most }.into());
                 }
                 Attempt::Needs(needed) if needed > most => {
