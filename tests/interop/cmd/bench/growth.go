@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,13 +18,14 @@ import (
 	"cmp-supervisor/tests/interop/internal/tree"
 )
 
-// growthPlugins, growthArchives, growthManifests and growthClients are the sizes to
-// measure: numbers of plugins, bytes of archives, numbers of manifests, and clients
-// that generate while another one matches.
+// growthPlugins, growthArchives, growthManifests, growthCopies and growthClients are the
+// sizes to measure: numbers of plugins, bytes of archives, numbers of manifests, copies of
+// Argo CD's CRDs, and clients that generate while another one matches.
 var (
 	growthPlugins   = []int{1, 10, 50, 100}
 	growthArchives  = []int{1e6, 10e6, 50e6, 200e6}
-	growthManifests = []int{10, 100, 1000, 10_000}
+	growthManifests = []int{10, 100, 1000, 10_000, 45_000}
+	growthCopies    = []int{1, 2, 4}
 	growthClients   = []int{0, 1, 4, 16, 64}
 )
 
@@ -80,7 +82,18 @@ func curves(s settings, directory string) []curve {
 			return ofLoad(c, calls(l, s.large, client.Generate))
 		}},
 		{"manifests", "peak MB", growthManifests, func(c contestant, manifests int) (point, error) {
-			l, err := newManifests(fresh(), manifests)
+			l, err := newManifests(fresh(), configMaps(manifests))
+			if err != nil {
+				return point{}, err
+			}
+			return ofLoad(c, calls(l, s.large, client.Generate))
+		}},
+		{"copies of Argo CD's CRDs", "peak MB", growthCopies, func(c contestant, copies int) (point, error) {
+			text, err := resourceDefinitions()
+			if err != nil {
+				return point{}, err
+			}
+			l, err := newManifests(fresh(), strings.Repeat(text, copies))
 			if err != nil {
 				return point{}, err
 			}
@@ -102,20 +115,50 @@ func calls(l load, number int, method client.Method) step {
 	return step{"growth", named, method, l, number, true}
 }
 
-// newManifests is an application of one file with many documents.
-func newManifests(root string, manifests int) (load, error) {
+// configMaps is a text of many small documents.
+func configMaps(number int) string {
 	var text strings.Builder
-	for i := range manifests {
+	for i := range number {
 		fmt.Fprintf(&text, "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: app-%d, labels: {app: app}}\ndata: {key: value, other: \"%d\"}\n", i, i)
 	}
+	return text.String()
+}
+
+// resourceDefinitions is the text of the CRDs in Argo CD's module, 1.4 MB of three documents.
+func resourceDefinitions() (string, error) {
+	module, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/argoproj/argo-cd/v3").Output()
+	if err != nil {
+		return "", fmt.Errorf("cannot find the module of Argo CD: %w", err)
+	}
+	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(module)), "manifests", "crds", "*-crd.yaml"))
+	if err != nil {
+		return "", err
+	}
+	var text strings.Builder
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return "", err
+		}
+		text.WriteString("---\n")
+		text.Write(content)
+	}
+	if text.Len() == 0 {
+		return "", errors.New("the module of Argo CD has no CRDs")
+	}
+	return text.String(), nil
+}
+
+// newManifests is an application of one file, which the measured plugin prints.
+func newManifests(root, text string) (load, error) {
 	if err := os.Mkdir(root, 0o755); err != nil {
 		return load{}, err
 	}
-	if err := tree.Write(root, tree.Files{"app/app.yaml": text.String()}); err != nil {
+	if err := tree.Write(root, tree.Files{"app/app.yaml": text}); err != nil {
 		return load{}, err
 	}
 	packed, err := client.App{Root: root, Path: filepath.Join(root, "app")}.Pack()
-	return load{1, text.Len(), packed}, err
+	return load{1, len(text), packed}, err
 }
 
 // amongPlugins measures one of many plugins, and the memory of all before any call.

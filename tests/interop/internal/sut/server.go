@@ -58,14 +58,15 @@ func NewFolders(base string) (Folders, error) {
 		return Folders{}, err
 	}
 	f := Folders{
-		Plugins: filepath.Join(root, "plugins"), Sockets: filepath.Join(root, "sockets"),
+		// As in a Pod, not next to the work directory: the watch of the parent reports each opening in it.
+		Plugins: filepath.Join(root, "config", "plugins"), Sockets: filepath.Join(root, "sockets"),
 		Work: filepath.Join(root, "work"), Temporary: filepath.Join(root, "tmp"),
 	}
 	// Sets the mode exactly, because MkdirTemp uses its own.
 	if err := os.Chmod(root, 0o755); err != nil {
 		return Folders{}, err
 	}
-	if err := os.Mkdir(f.Plugins, 0o755); err != nil {
+	if err := os.MkdirAll(f.Plugins, 0o755); err != nil {
 		return Folders{}, err
 	}
 	for _, dir := range []string{f.Sockets, f.Work, f.Temporary} {
