@@ -62,7 +62,8 @@ pub fn read_stdout(
 }
 
 /// Finds two parts of a command's standard output whose manifests, one after the other,
-/// are those of the whole. They are of similar length, and [`read_part`] reads them.
+/// are those of the whole. They are as similar in length as its documents allow, and
+/// [`read_part`] reads them.
 ///
 /// `None` if no separator is near the middle, or if the output starts like JSON, whose
 /// values are not separated.
@@ -72,7 +73,7 @@ pub fn halves(stdout: &[u8]) -> Option<[Range<usize>; 2]> {
         return None;
     }
     let end = stdout.len() - usize::from(stdout.ends_with(b"\n"));
-    let separator = chunks::separator_near(&stdout[..end], end / 2)?;
+    let separator = chunks::separator_near_middle(&stdout[..end])?;
     Some([0..separator.start, separator.end..end])
 }
 

@@ -197,10 +197,18 @@ fn part(output: &[u8], part: Range<usize>) -> Result<Vec<String>, stream::Error>
 #[test]
 fn a_separator_behind_a_line_of_unknown_beginning_is_no_middle() {
     for (beginning, is_known) in [("# ", true), ("--- # ", false)] {
-        let rest = "x".repeat(if is_known { 1000 } else { 100_000 });
+        let rest = "x".repeat(if is_known { 1000 } else { 2 << 20 });
         let output = format!("a: b\n{beginning}{rest}\n---\n{rest}\n");
         assert_eq!(stream::halves(output.as_bytes()).is_some(), is_known, "{beginning}");
     }
+}
+
+#[test]
+fn the_separator_nearest_to_the_middle_divides_an_output() {
+    let output = |lengths: [usize; 3]| lengths.map(|length| "x".repeat(length)).join("\n---\n");
+    let firsts = [[400, 600, 20], [200, 200, 600], [100, 900, 100], [500, 300, 300]]
+        .map(|lengths| stream::halves(output(lengths).as_bytes()).map(|[first, _]| first.end));
+    assert_eq!(firsts, [Some(401), Some(406), None, Some(501)]);
 }
 
 /// Compares numbers by value, because YAML does not keep their spelling.
