@@ -165,7 +165,10 @@ impl fmt::Display for Deadline {
                 )
             }
             Clock::Plugin => {
-                write!(formatter, "the plugin's own spec.limits.timeout of {granted:.1}s passed")
+                write!(
+                    formatter,
+                    "the plugin's own spec.limits.timeout of {granted:.1}s passed: raise it"
+                )
             }
         }
     }

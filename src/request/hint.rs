@@ -70,6 +70,8 @@ pub(super) struct Evidence<'e> {
     pub(super) bounds: &'e Bounds,
     pub(super) end: Termination,
     pub(super) usage: Option<Usage>,
+    /// The time that the command ran, and that its request waited for a place before.
+    pub(super) times: (Duration, Duration),
     /// The command's standard error, and its standard output if that is no manifest.
     pub(super) text: &'e str,
     /// Paths and ports that the sandbox lets it reach.
@@ -92,7 +94,8 @@ impl Hint {
         };
         let known = by_end.or_else(|| evidence.by_signal()).or_else(|| evidence.by_words());
         let known = known.or_else(|| ssh::advice(evidence.text));
-        known.or_else(|| evidence.by_crash()).or_else(|| evidence.by_wait()).map(Self)
+        let known = known.or_else(|| evidence.by_crash());
+        known.or_else(|| evidence.by_queue()).or_else(|| evidence.by_wait()).map(Self)
     }
 
     /// Returns a hint if a command succeeded although the sandbox refused something.
@@ -228,161 +231,4 @@ impl fmt::Display for Hint {
 }
 
 #[cfg(test)]
-mod tests {
-    use cmp_sandbox::{Network, Readable};
-
-    use super::*;
-    use crate::{container::Bound, plugin};
-
-    fn hint(limits: &str, end: Termination, stderr: &str) -> String {
-        hint_with(limits, end, stderr, None)
-    }
-
-    fn hint_with(limits: &str, end: Termination, stderr: &str, oom: Option<&OomKill>) -> String {
-        let text = format!(
-            "kind: ConfigManagementPlugin\nmetadata: {{name: x}}\nspec: {{generate: {{command: \
-             [x]}}, limits: {limits}}}"
-        );
-        let plugin = plugin::read(text.as_bytes()).unwrap();
-        let bounds = Bounds {
-            memory: Some(1),
-            processes: Some(2),
-            file_size: Some(3),
-            cpu_seconds: Some(4),
-            network: Network::Ports(vec![22, 443]),
-            ..Bounds::default()
-        };
-        let second = Duration::from_secs(1);
-        let usage = Some(Usage { user: second, system: second, max_rss: 0 });
-        let reach = Reach { readable: Some(Readable::fixed(&["/usr"], &[])), filters_ports: true };
-        let (plugin, bounds, reach) = (&plugin, &bounds, &reach);
-        let unpacked = Some(Unpacked { files: 9, bytes: 9, left_out: 7, dangling: None });
-        let unpacked = unpacked.as_ref();
-        let evidence = Evidence { plugin, bounds, end, usage, text: stderr, reach, oom, unpacked };
-        Hint::new(&evidence).map_or(String::new(), |hint| hint.to_string())
-    }
-
-    fn signal(number: i32) -> Termination {
-        Termination::Signal { number, core: false }
-    }
-
-    #[test]
-    fn a_silent_program_may_lack_memory() {
-        let hint = |stderr| hint("{memory: 1}", Termination::Deadline, stderr);
-        let text = " [it wrote nothing and hardly ran, possibly for lack of memory: each of its \
-                    processes may have 1 bytes of memory: raise the plugin's spec.limits.memory]";
-        assert_eq!(hint(""), text);
-        assert_eq!(hint("connecting"), "");
-    }
-
-    #[test]
-    fn a_missing_file_may_be_left_out() {
-        let hint = hint("{}", Termination::Exit(1), "cat: common.yaml: No such file or directory");
-        assert!(hint.contains("7 of the repository's 9 files and directories"), "{hint}");
-        assert!(hint.contains("spec.workspace.include"), "{hint}");
-    }
-
-    #[test]
-    fn a_limits_signal_names_the_limit_and_the_remedy() {
-        for end in [signal(SIGXCPU), Termination::Exit(152)] {
-            let text = hint("{}", end, "");
-            assert_eq!(
-                text,
-                " [a process reached the limit of 4s of processor time: raise --max-cpu, or give \
-                 the plugin a spec.limits.cpu]"
-            );
-        }
-        let text = hint("{fileSize: 3}", signal(SIGXFSZ), "");
-        assert!(
-            text.ends_with("limit of 3 bytes: raise the plugin's spec.limits.fileSize]"),
-            "{text}"
-        );
-    }
-
-    #[test]
-    fn a_kill_for_lack_of_memory_names_the_containers_limit() {
-        let limit = |is_own| Bound { amount: 256 << 20, source: "a file".to_owned(), is_own };
-        for end in [signal(SIGKILL), Termination::Exit(SHELL + SIGKILL)] {
-            let text = |is_own| {
-                let kill = OomKill { limit: limit(is_own) };
-                hint_with("{cpu: unlimited}", end, "", Some(&kill))
-            };
-            let own = "because the container reached its memory limit of 256Mi (a file): raise";
-            assert!(text(true).contains(own), "{}", text(true));
-            assert!(text(false).contains("and the node has 256Mi (a file)"), "{}", text(false));
-        }
-    }
-
-    #[test]
-    fn a_crash_with_little_memory_gets_a_hint() {
-        for end in [signal(11), signal(6), Termination::Exit(133)] {
-            let text = hint("{memory: 1}", end, "");
-            assert!(text.ends_with("1 bytes: raise the plugin's spec.limits.memory]"), "{text}");
-        }
-        assert_eq!(hint("{}", signal(15), ""), "", "a signal from outside");
-    }
-
-    #[test]
-    fn a_limit_of_the_request_names_the_remedy() {
-        for (what, key, flag) in [
-            (ExceededLimit::Memory, "memory", "--max-memory"),
-            (ExceededLimit::Disk, "disk", "--max-disk"),
-            (ExceededLimit::Files, "files", "--max-files"),
-            (ExceededLimit::Processes, "processes", "--max-processes"),
-        ] {
-            let end = Termination::LimitExceeded { what, limit: Some(7), used: None };
-            let general = format!(" [raise {flag}, or give the plugin a spec.limits.{key}]");
-            assert_eq!(hint("{}", end, "no space left on device"), general);
-            let own = format!(" [raise the plugin's spec.limits.{key}]");
-            assert_eq!(hint(&format!("{{{key}: 7}}"), end, ""), own);
-        }
-        let end = |what| Termination::LimitExceeded { what, limit: Some(7), used: Some(5) };
-        for (what, limit, key) in [
-            (ExceededLimit::TotalMemory, "resources.limits.memory", "spec.limits.memory"),
-            (ExceededLimit::TotalProcesses, "podPidsLimit", "spec.limits.processes"),
-        ] {
-            let text = hint("{}", end(what), "");
-            assert!(text.contains(limit) && text.contains(key), "{text}");
-            assert!(text.contains("--max-requests"), "{text}");
-        }
-        let hidden = hint(
-            "{}",
-            Termination::LimitExceeded { what: ExceededLimit::Unmeasured, limit: None, used: None },
-            "",
-        );
-        assert!(hidden.contains("spec.limits.{memory, disk, files}"), "{hidden}");
-    }
-
-    #[test]
-    fn messages_of_failed_calls_name_the_limit() {
-        for (stderr, expected) in [
-            ("sh: 1: Cannot fork", "--max-processes"),
-            ("fork/exec /bin/x: resource temporarily unavailable", "--max-processes"),
-            ("fatal error: runtime: out of memory", "--max-memory"),
-            ("MemoryError", "--max-memory"),
-            ("cat: write error: File too large", "--max-file-size"),
-            ("mkdir: No space left on device", "--work-dir"),
-            (
-                "dial tcp 1.2.3.4:8080: connect: permission denied",
-                "TCP port 8080: it may connect to ports 22, 443: add",
-            ),
-        ] {
-            let text = hint("{}", Termination::Exit(1), stderr);
-            assert!(text.contains(expected), "{stderr}: {text}");
-        }
-    }
-
-    #[test]
-    fn a_kill_from_outside_gets_its_own_hint() {
-        assert!(hint("{}", signal(SIGKILL), "").contains("memory limit"));
-    }
-
-    #[test]
-    fn an_ordinary_failure_has_no_hint() {
-        for stderr in
-            ["no such chart", "open x: permission denied", "u@h: Permission denied (publickey)"]
-        {
-            assert_eq!(hint("{}", Termination::Exit(1), stderr), "");
-        }
-    }
-}
+mod tests;

@@ -240,19 +240,19 @@ impl Workspace {
         {
             return Err(RunError::from(memory.missing(DeadlinePassed(context.deadline))).into());
         }
-        let limits = &context.plugin.limits;
-        self.account(&output, (phase, max_output, limits), &mut context.progress);
+        let plugin = &context.plugin;
+        self.account(&output, (phase, max_output, &plugin.limits), &mut context.progress);
         let mut said = Said::new(&output.stderr);
         if phase == Phase::Init {
             said = said.with_output(&output.stdout, &context.redactor);
         }
         let (end, usage) = (output.termination, output.usage);
-        let plugin = &context.plugin;
+        let times = (output.took, context.progress.time_in(Phase::Queue).unwrap_or_default());
         let oom = (end != Termination::Exit(0)).then(|| self.defaults.oom.since(killed)).flatten();
         let oom = oom.as_ref();
         let (bounds, unpacked) = (self.lease.bounds(), context.progress.unpacked.as_ref());
         let (text, reach) = (&said.all(), &self.defaults.reach);
-        let evidence = Evidence { plugin, bounds, end, usage, text, reach, oom, unpacked };
+        let evidence = Evidence { plugin, bounds, end, usage, times, text, reach, oom, unpacked };
         let hint = if end == Termination::Exit(0) {
             if let Some(hint) = Hint::of_success(&evidence).filter(|_| !said.is_empty()) {
                 warn!(error = %hint, "a command succeeded although the sandbox refused something");

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     plugin::Limits,
-    settings::{CPU, DISK, FILE_SIZE, FILES, MEMORY, OUTPUT, PROCESSES},
+    settings::{CPU, DISK, FILE_SIZE, FILES, MAX_REQUESTS, MEMORY, OUTPUT, PROCESSES, REQUESTS},
 };
 
 /// Signals that end programs which do not check for failed allocations:
@@ -26,6 +26,9 @@ const WAITING: u64 = 128 << 20;
 
 /// A program that waits for memory has used less processor time than this.
 const IDLE: Duration = Duration::from_secs(3);
+
+/// A program that ran for less than this may just be slow.
+const LONG: Duration = Duration::from_secs(10);
 
 /// The number and the key of a limit that a command has reached; `None` if it has no
 /// such limit.
@@ -119,11 +122,23 @@ impl Evidence<'_> {
         })
     }
 
-    /// A silent program that did nothing may wait for memory.
+    /// A command that was stopped may have lost its time to the wait of its request.
+    pub(super) fn by_queue(&self) -> Option<String> {
+        let (ran, waited) = self.times;
+        let is_cause = self.end == Termination::Deadline && waited > ran;
+        let own = self.plugin.limits.requests.is_some();
+        let remedy = if own { REQUESTS.raise(true) } else { MAX_REQUESTS.raise(true) };
+        is_cause.then(|| {
+            let waited = waited.as_secs_f64();
+            format!("its request had waited {waited:.1}s for a free place before: {remedy}")
+        })
+    }
+
+    /// A silent program that did nothing for long may wait for memory.
     pub(super) fn by_wait(&self) -> Option<String> {
         let used = self.usage.map_or(Duration::ZERO, |usage| usage.user + usage.system);
         let is_idle = self.text.trim().is_empty() && used < IDLE;
-        let is_stopped = self.end == Termination::Deadline;
+        let is_stopped = self.end == Termination::Deadline && self.times.0 >= LONG;
         let is_small = self.bounds.memory.is_some_and(|memory| memory < WAITING);
         if !(is_stopped && is_idle && is_small) {
             return None;

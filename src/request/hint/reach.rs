@@ -87,8 +87,8 @@ impl Reach {
                 if is_named(Path::new(text)) || readable.is_open(Path::new(text)) =>
             {
                 Some(Advice::only(format!(
-                    "the sandbox lets it read `{text}` if the mode of the file does, and not change \
-                     it: {WRITABLE}"
+                    "the sandbox allows reading `{text}` as far as the file's mode does, and not \
+                     changing it: {WRITABLE}"
                 )))
             }
             Denial::Path(text) => Some(opened(readable, text)),
@@ -113,9 +113,14 @@ impl Reach {
 /// The advice about a closed path.
 fn opened(readable: &Readable, text: &str) -> Advice {
     let path = Path::new(text);
-    let is_temporary = |path: &Path| TEMPORARY.iter().any(|shared| path.starts_with(shared));
-    let rest = if is_temporary(path) { "for temporary files, use $TMPDIR" } else { WRITABLE };
+    let is_temporary = TEMPORARY.iter().any(|shared| path.starts_with(shared));
+    let rest = if is_temporary { "for temporary files, use $TMPDIR" } else { WRITABLE };
     match readable.closing(path) {
+        // Usually a file that it wants to create: a path to read must exist.
+        Closing::Key if is_temporary => Advice::only(format!(
+            "the sandbox closes `{text}`: {rest}; to let it read a file that is there already, add \
+             it to spec.sandbox.read or --read"
+        )),
         Closing::Key => Advice::by(
             Opening::Read(text.to_owned()),
             format!(
@@ -180,17 +185,17 @@ mod tests {
               /secrets/age to spec.sandbox.read",
             ),
             ("cat: /secrets/age: No such file or directory", "hides the mount /secrets: to let"),
-            ("touch: cannot touch '/usr/x': Permission denied", "not change it: it can write only"),
+            ("touch: cannot touch '/usr/x': Permission denied", "changing it: it can write only"),
             (
                 "bash: line 1: /usr/x: Read-only file system",
                 "write-protects `/usr/x`: it can write",
             ),
             (
                 "PermissionError: [Errno 13] Permission denied: '/tmp/x'",
-                "add /tmp/x to spec.sandbox.read or --read; for temporary files, use $TMPDIR",
+                "closes `/tmp/x`: for temporary files, use $TMPDIR; to let it read a file that is",
             ),
-            ("cat: /data/key: Permission denied", "if the mode of the file does"),
-            ("cat: /named/key: Permission denied", "if the mode of the file does"),
+            ("cat: /data/key: Permission denied", "as far as the file's mode does"),
+            ("cat: /named/key: Permission denied", "as far as the file's mode does"),
             ("cat: /tokens/x: Permission denied", "everybody who can change a rendered repository"),
             ("dial unix /run/agent: connect: permission denied", "no key opens it"),
         ] {

@@ -20,10 +20,10 @@ pub(super) fn separator_near_middle(text: &[u8]) -> Option<Range<usize>> {
     let (place, near) = (text.len() / 2, NEAR.min(text.len() / 8 * 3));
     let (from, to) = (place - near, place + near);
     let separator = |start: usize| separator_at(text, start + 1);
-    let before = memmem::rfind_iter(&text[from..place], SEPARATOR)
-        .find_map(|found| separator(from + found));
-    let after = memmem::find_iter(&text[place..to], SEPARATOR)
-        .find_map(|found| separator(place + found));
+    let before =
+        memmem::rfind_iter(&text[from..place], SEPARATOR).find_map(|found| separator(from + found));
+    let after =
+        memmem::find_iter(&text[place..to], SEPARATOR).find_map(|found| separator(place + found));
     before.into_iter().chain(after).min_by_key(|line| line.start.abs_diff(place))
 }
 

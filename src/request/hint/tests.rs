@@ -1,0 +1,174 @@
+use cmp_sandbox::{Network, Readable};
+
+use super::*;
+use crate::{container::Bound, plugin};
+
+fn hint(limits: &str, end: Termination, stderr: &str) -> String {
+    hint_with(limits, end, stderr, None)
+}
+
+fn hint_with(limits: &str, end: Termination, stderr: &str, oom: Option<&OomKill>) -> String {
+    hint_after([90, 0], (limits, end), stderr, oom)
+}
+
+/// The hint if a command ran for some seconds, and its request had waited for others.
+fn hint_after(
+    seconds: [u64; 2],
+    (limits, end): (&str, Termination),
+    stderr: &str,
+    oom: Option<&OomKill>,
+) -> String {
+    let text = format!(
+        "kind: ConfigManagementPlugin\nmetadata: {{name: x}}\nspec: {{generate: {{command: \
+         [x]}}, limits: {limits}}}"
+    );
+    let plugin = plugin::read(text.as_bytes()).unwrap();
+    let bounds = Bounds {
+        memory: Some(1),
+        processes: Some(2),
+        file_size: Some(3),
+        cpu_seconds: Some(4),
+        network: Network::Ports(vec![22, 443]),
+        ..Bounds::default()
+    };
+    let second = Duration::from_secs(1);
+    let usage = Some(Usage { user: second, system: second, max_rss: 0 });
+    let reach = Reach { readable: Some(Readable::fixed(&["/usr"], &[])), filters_ports: true };
+    let (plugin, bounds, reach) = (&plugin, &bounds, &reach);
+    let unpacked = Some(Unpacked { files: 9, bytes: 9, left_out: 7, dangling: None });
+    let unpacked = unpacked.as_ref();
+    let (text, times) = (stderr, seconds.map(Duration::from_secs).into());
+    let evidence = Evidence { plugin, bounds, end, usage, times, text, reach, oom, unpacked };
+    Hint::new(&evidence).map_or(String::new(), |hint| hint.to_string())
+}
+
+fn signal(number: i32) -> Termination {
+    Termination::Signal { number, core: false }
+}
+
+#[test]
+fn a_silent_program_may_lack_memory() {
+    let hint = |stderr| hint("{memory: 1}", Termination::Deadline, stderr);
+    let text = " [it wrote nothing and hardly ran, possibly for lack of memory: each of its \
+                processes may have 1 bytes of memory: raise the plugin's spec.limits.memory]";
+    assert_eq!(hint(""), text);
+    assert_eq!(hint("connecting"), "");
+}
+
+#[test]
+fn a_program_that_was_stopped_soon_may_just_be_slow() {
+    let hint = |seconds, limits| hint_after(seconds, (limits, Termination::Deadline), "", None);
+    assert_eq!(hint([9, 8], "{memory: 1}"), "");
+    let waited = hint([2, 3], "{memory: 1}");
+    assert!(waited.contains("waited 3.0s for a free place before: raise --max-req"), "{waited}");
+    let waited = hint([2, 3], "{requests: 1}");
+    assert!(waited.contains("before: raise the plugin's spec.limits.requests"), "{waited}");
+}
+
+#[test]
+fn a_missing_file_may_be_left_out() {
+    let hint = hint("{}", Termination::Exit(1), "cat: common.yaml: No such file or directory");
+    assert!(hint.contains("7 of the repository's 9 files and directories"), "{hint}");
+    assert!(hint.contains("spec.workspace.include"), "{hint}");
+}
+
+#[test]
+fn a_limits_signal_names_the_limit_and_the_remedy() {
+    for end in [signal(SIGXCPU), Termination::Exit(152)] {
+        let text = hint("{}", end, "");
+        assert_eq!(
+            text,
+            " [a process reached the limit of 4s of processor time: raise --max-cpu, or give \
+             the plugin a spec.limits.cpu]"
+        );
+    }
+    let text = hint("{fileSize: 3}", signal(SIGXFSZ), "");
+    assert!(text.ends_with("limit of 3 bytes: raise the plugin's spec.limits.fileSize]"), "{text}");
+}
+
+#[test]
+fn a_kill_for_lack_of_memory_names_the_containers_limit() {
+    let limit = |is_own| Bound { amount: 256 << 20, source: "a file".to_owned(), is_own };
+    for end in [signal(SIGKILL), Termination::Exit(SHELL + SIGKILL)] {
+        let text = |is_own| {
+            let kill = OomKill { limit: limit(is_own) };
+            hint_with("{cpu: unlimited}", end, "", Some(&kill))
+        };
+        let own = "because the container reached its memory limit of 256Mi (a file): raise";
+        assert!(text(true).contains(own), "{}", text(true));
+        assert!(text(false).contains("and the node has 256Mi (a file)"), "{}", text(false));
+    }
+}
+
+#[test]
+fn a_crash_with_little_memory_gets_a_hint() {
+    for end in [signal(11), signal(6), Termination::Exit(133)] {
+        let text = hint("{memory: 1}", end, "");
+        assert!(text.ends_with("1 bytes: raise the plugin's spec.limits.memory]"), "{text}");
+    }
+    assert_eq!(hint("{}", signal(15), ""), "", "a signal from outside");
+}
+
+#[test]
+fn a_limit_of_the_request_names_the_remedy() {
+    for (what, key, flag) in [
+        (ExceededLimit::Memory, "memory", "--max-memory"),
+        (ExceededLimit::Disk, "disk", "--max-disk"),
+        (ExceededLimit::Files, "files", "--max-files"),
+        (ExceededLimit::Processes, "processes", "--max-processes"),
+    ] {
+        let end = Termination::LimitExceeded { what, limit: Some(7), used: None };
+        let general = format!(" [raise {flag}, or give the plugin a spec.limits.{key}]");
+        assert_eq!(hint("{}", end, "no space left on device"), general);
+        let own = format!(" [raise the plugin's spec.limits.{key}]");
+        assert_eq!(hint(&format!("{{{key}: 7}}"), end, ""), own);
+    }
+    let end = |what| Termination::LimitExceeded { what, limit: Some(7), used: Some(5) };
+    for (what, limit, key) in [
+        (ExceededLimit::TotalMemory, "resources.limits.memory", "spec.limits.memory"),
+        (ExceededLimit::TotalProcesses, "podPidsLimit", "spec.limits.processes"),
+    ] {
+        let text = hint("{}", end(what), "");
+        assert!(text.contains(limit) && text.contains(key), "{text}");
+        assert!(text.contains("--max-requests"), "{text}");
+    }
+    let hidden = hint(
+        "{}",
+        Termination::LimitExceeded { what: ExceededLimit::Unmeasured, limit: None, used: None },
+        "",
+    );
+    assert!(hidden.contains("spec.limits.{memory, disk, files}"), "{hidden}");
+}
+
+#[test]
+fn messages_of_failed_calls_name_the_limit() {
+    for (stderr, expected) in [
+        ("sh: 1: Cannot fork", "--max-processes"),
+        ("fork/exec /bin/x: resource temporarily unavailable", "--max-processes"),
+        ("fatal error: runtime: out of memory", "--max-memory"),
+        ("MemoryError", "--max-memory"),
+        ("cat: write error: File too large", "--max-file-size"),
+        ("mkdir: No space left on device", "--work-dir"),
+        (
+            "dial tcp 1.2.3.4:8080: connect: permission denied",
+            "TCP port 8080: it may connect to ports 22, 443: add",
+        ),
+    ] {
+        let text = hint("{}", Termination::Exit(1), stderr);
+        assert!(text.contains(expected), "{stderr}: {text}");
+    }
+}
+
+#[test]
+fn a_kill_from_outside_gets_its_own_hint() {
+    assert!(hint("{}", signal(SIGKILL), "").contains("memory limit"));
+}
+
+#[test]
+fn an_ordinary_failure_has_no_hint() {
+    for stderr in
+        ["no such chart", "open x: permission denied", "u@h: Permission denied (publickey)"]
+    {
+        assert_eq!(hint("{}", Termination::Exit(1), stderr), "");
+    }
+}
