@@ -27,7 +27,7 @@ mod version;
 mod wire;
 
 pub use ask_pass::{Answer, ask, relay};
-pub use bind::{Binder, Common};
+pub use bind::{Binder, Common, directory_remedy};
 pub use client::{Client, ClientError, Configuration, Parcel, Refusal};
 pub use room::Room;
 pub use stream::Drains;

@@ -37,6 +37,7 @@
 //! - [`git_ask_pass`] answers git's questions for credentials.
 //! - [`install`] copies the program into another container's directory.
 //! - [`hidden`] finds paths that plugins may miss.
+//! - [`terminal`] makes texts of others safe to print.
 //! - `programs` finds the programs of plugins' commands.
 //! - `access` gives access to our directories back, and `accept` waits if connections
 //!   cannot be accepted.
@@ -76,6 +77,7 @@ pub mod shutdown;
 pub mod state;
 pub mod status;
 pub mod supervisor;
+pub mod terminal;
 pub mod traces;
 mod upkeep;
 pub mod validate;

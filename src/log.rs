@@ -35,6 +35,7 @@ use tracing_subscriber::{
 use crate::{
     config::{LogFilter, LogFormat},
     event,
+    terminal::printable,
 };
 
 /// Changes the filter of the log. Cheap to clone.
@@ -225,12 +226,14 @@ fn bare(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Quotes a text with blanks, so that lines can be parsed.
+/// Quotes a text with blanks or control characters, so that lines can be parsed.
 fn quoted(value: &Value) -> String {
-    match value.as_str() {
-        Some(text) if !text.is_empty() && !text.contains([' ', '"', '=', '\n']) => text.to_owned(),
+    let is_special = |c: char| c.is_control() || [' ', '"', '='].contains(&c);
+    let text = match value.as_str() {
+        Some(text) if !text.is_empty() && !text.contains(is_special) => text.to_owned(),
         _ => value.to_string(),
-    }
+    };
+    printable(&text).into_owned()
 }
 
 impl Visit for LogFields {

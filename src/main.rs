@@ -21,6 +21,7 @@ use cmp_supervisor::{
     probe::probe,
     serve::{NotServing, serve},
     status::{Condition, status},
+    terminal::printable,
     validate,
 };
 
@@ -307,7 +308,7 @@ fn end(config: &Serve, error: &NotServing, code: u8) -> ExitCode {
 
 #[expect(clippy::print_stderr, reason = "the error goes to standard error")]
 fn fail(error: &dyn std::error::Error, code: u8) -> ExitCode {
-    eprintln!("error: {error}");
+    eprintln!("error: {}", printable(&error.to_string()));
     ExitCode::from(code)
 }
 

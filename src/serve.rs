@@ -46,7 +46,7 @@ use crate::{
     config::{self, Serve},
     container::{OomCounter, raise_descriptors},
     event::{self, Event},
-    grpc::{Binder, Common, Drains, Room, relay},
+    grpc::{Binder, Common, Drains, Room, directory_remedy, relay},
     loader::{NoSnapshot, Prompt},
     log::{self, LogControl},
     metrics::Metrics,
@@ -103,17 +103,12 @@ pub enum NotServing {
     #[error("the plugin's definition is not valid")]
     Definition,
     /// The directory for sockets cannot be used.
-    #[error(
-        "{path}: cannot create sockets: {error}: make the directory writable by UID {uid}, or \
-         choose another with --socket-dir"
-    )]
+    #[error("{}: cannot create sockets: {error}: {}", path.display(), directory_remedy(error))]
     Sockets {
         /// The directory.
         path: PathBuf,
         /// The reason.
         error: io::Error,
-        /// The UID of the supervisor.
-        uid: u32,
     },
     /// The socket of the only plugin cannot be created.
     #[error("cannot serve plugin {0}: {1}")]
@@ -240,10 +235,9 @@ async fn run(
     let (connections, calls) = (common.connections.clone(), common.calls.clone());
     let (cut_off, volume) = (common.cut_off.clone(), common.pipeline.volume.clone());
     let saturation = Saturation::new(link.clone(), &common, state.subscribe());
-    let binder = Binder::new(&config.socket_dir(), common).map_err(|error| {
-        NotServing::Sockets { path: config.socket_dir(), error, uid: config.run_as_uid }
-    })?;
     let socket_dir = config.socket_dir();
+    let binder = Binder::new(&socket_dir, common)
+        .map_err(|error| NotServing::Sockets { path: socket_dir.clone(), error })?;
     tokio::select! {
         gone = &mut driver => return Err(gone.into()),
         proven = link.try_sandbox(abilities, &socket_dir) => proven?,

@@ -14,7 +14,7 @@ use super::{
     directory::{Directory, Stored},
     record::Record,
 };
-use crate::config::TextFormat;
+use crate::{config::TextFormat, terminal::printable};
 
 /// A bundle cannot be shown.
 #[derive(Debug, Error)]
@@ -107,7 +107,8 @@ pub fn show(directory: &Directory, id: &str) -> Result<String, BundleError> {
     let mut text = serde_json::to_string_pretty(&bundle.record).unwrap_or_default();
     text.push('\n');
     for (name, content) in &bundle.outputs {
-        let content = printable(&String::from_utf8_lossy(content));
+        let content = String::from_utf8_lossy(content);
+        let content = printable(&content);
         // Writing to a String cannot fail.
         let _ = write!(text, "\n--- {name}\n{content}");
         if !content.ends_with('\n') {
@@ -154,10 +155,4 @@ fn is_gone(record: &Result<Record, BundleError>) -> bool {
 
 fn failed(stored: &Stored, error: NotBundle) -> BundleError {
     BundleError::Bundle { path: stored.path.display().to_string(), error }
-}
-
-/// A text without codes that control the terminal.
-fn printable(text: &str) -> String {
-    let is_bad = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
-    text.chars().map(|c| if is_bad(c) { '\u{fffd}' } else { c }).collect()
 }

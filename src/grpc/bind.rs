@@ -93,9 +93,8 @@ impl Binder {
     pub fn new(directory: &Path, common: Common) -> io::Result<Self> {
         let length = directory.as_os_str().len();
         if length > MAX_DIRECTORY {
-            return Err(io::Error::other(format!(
-                "its path has {length} bytes; the limit is {MAX_DIRECTORY}"
-            )));
+            let text = format!("its path has {length} bytes; the limit is {MAX_DIRECTORY}");
+            return Err(io::Error::new(io::ErrorKind::InvalidFilename, text));
         }
         restore(directory, DIRECTORY_MODE)?;
         let staging = Mutex::new(Arc::new(Staging::new(directory)?));
@@ -135,13 +134,29 @@ impl Binder {
         }
         Ok(path)
     }
+
+    /// An error of the directory, with its path and the remedy.
+    fn unusable(&self, error: &io::Error) -> io::Error {
+        let (directory, remedy) = (self.directory.display(), directory_remedy(error));
+        io::Error::other(format!("{directory}: cannot create sockets: {error}: {remedy}"))
+    }
+}
+
+/// The remedy for a directory in which sockets cannot be created.
+#[must_use]
+pub fn directory_remedy(error: &io::Error) -> String {
+    if error.kind() == io::ErrorKind::InvalidFilename {
+        return "choose a directory with a shorter path with --socket-dir".to_owned();
+    }
+    let user = rustix::process::geteuid();
+    format!("make the directory writable by UID {user}, or choose another with --socket-dir")
 }
 
 impl Bind for Binder {
     async fn bind(&self, definition: Arc<PluginDefinition>) -> io::Result<Listener> {
         let path = self.path(&definition.name)?;
-        let staging = self.staging()?;
-        let (socket, staged) = Self::stage(&staging)?;
+        let staging = self.staging().map_err(|error| self.unusable(&error))?;
+        let (socket, staged) = Self::stage(&staging).map_err(|error| self.unusable(&error))?;
         let metrics = self.common.metrics.plugin(definition.name.as_str());
         let server = Server::new(&self.common, &definition.name, metrics)?;
         let (mut listener, definitions, retired) = Listener::new(definition);

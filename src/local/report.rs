@@ -8,6 +8,7 @@ use crate::{
     event::{Event, PhaseTime},
     metrics::Method,
     request::Phase,
+    terminal::printable,
 };
 
 /// Writes progress to standard error. Standard output is for the result.
@@ -56,7 +57,7 @@ impl Report {
                 vec![self.warning(&format!("cannot serve plugin `{name}`: {reason}"))]
             }
             Event::PluginOutput { text, .. } => {
-                vec![format!("{} {text}", self.painted("2", "        |"))]
+                vec![format!("{} {}", self.painted("2", "        |"), printable(&text.to_string()))]
             }
             Event::Request { plugin, method, outcome, took_ms, phases, uid, reason } => {
                 let is_shown = |time: &&PhaseTime| time.phase != Phase::Queue;
@@ -76,11 +77,11 @@ impl Report {
     }
 
     fn stepped(&self, step: &str, detail: &str) -> String {
-        format!("{} {detail}", self.painted("1;32", &format!("{step:>9}")))
+        format!("{} {}", self.painted("1;32", &format!("{step:>9}")), printable(detail))
     }
 
     fn warning(&self, text: &str) -> String {
-        format!("{} {text}", self.painted("1;33", "  warning"))
+        format!("{} {}", self.painted("1;33", "  warning"), printable(text))
     }
 
     fn painted(&self, code: &str, text: &str) -> String {

@@ -108,7 +108,9 @@ impl fmt::Display for Diagnostic {
         if let Some(region) = self.region {
             write!(formatter, "line {}, column {}: ", region.line, region.column)?;
         }
-        write!(formatter, "{}: {}", self.code, self.message)
+        write!(formatter, "{}: {}", self.code, self.message)?;
+        // Only the label tells which values are valid.
+        if self.code == Code::InvalidValue { write!(formatter, ": {}", self.label) } else { Ok(()) }
     }
 }
 

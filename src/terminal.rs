@@ -1,0 +1,33 @@
+//! Texts of others on a terminal.
+
+use std::borrow::Cow;
+
+/// Characters that change the direction of a text, so that it shows other words than it has.
+const DIRECTIONS: [char; 12] = [
+    '\u{61c}', '\u{200e}', '\u{200f}', '\u{202a}', '\u{202b}', '\u{202c}', '\u{202d}', '\u{202e}',
+    '\u{2066}', '\u{2067}', '\u{2068}', '\u{2069}',
+];
+
+/// The text without characters that control a terminal. Line breaks and tabs stay.
+#[must_use]
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let is_bad = |c: char| c.is_control() && !matches!(c, '\n' | '\t') || DIRECTIONS.contains(&c);
+    if text.contains(is_bad) { text.replace(is_bad, "\u{fffd}").into() } else { text.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_controls_the_terminal() {
+        for (text, expected) in [
+            ("a\tb\nü", "a\tb\nü"),
+            ("\u{1b}[31mred\u{7}", "\u{fffd}[31mred\u{fffd}"),
+            ("\u{9b}1m\r\u{7f}", "\u{fffd}1m\u{fffd}\u{fffd}"),
+            ("p\u{202e}q", "p\u{fffd}q"),
+        ] {
+            assert_eq!(printable(text), expected);
+        }
+    }
+}
