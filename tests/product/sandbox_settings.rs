@@ -13,6 +13,7 @@ mod git_credentials;
 mod grouped;
 mod healing;
 mod home;
+mod in_flight;
 mod included;
 mod limits;
 mod mounted;

@@ -23,6 +23,9 @@ const MIB: u64 = 1024 * 1024;
 const MAX_STACK: u64 = 64 * MIB;
 const STACK: u64 = 8 * MIB;
 
+/// Descriptors of a command.
+const DESCRIPTORS: u64 = 4096;
+
 /// CPU seconds between SIGXCPU, which reports the limit, and SIGKILL. Without
 /// them, neither the program nor its user would learn of the limit.
 const CPU_GRACE: u64 = 2;
@@ -40,7 +43,8 @@ impl ProcessLimits {
             (Resource::RLIMIT_MSGQUEUE, 0),
             (Resource::RLIMIT_MEMLOCK, 64 * 1024),
             (Resource::RLIMIT_SIGPENDING, 1024),
-            (Resource::RLIMIT_NOFILE, 4096),
+            // As many as the container allows, until a command starts.
+            (Resource::RLIMIT_NOFILE, u64::MAX),
             (Resource::RLIMIT_STACK, MAX_STACK),
             // Tenants cannot raise their priority again.
             (Resource::RLIMIT_NICE, 0),
@@ -80,6 +84,18 @@ impl ProcessLimits {
         }
         Ok(())
     }
+}
+
+/// Limits the descriptors of this process and its descendants.
+///
+/// For all processes of a UID together, the kernel counts the descriptors in messages that
+/// nobody has received, and compares the number with the limit of whoever sends the next
+/// one. In tiers without separate UIDs, a tenant that reaches its own limit must not stop
+/// the spawner and workers from sending theirs, so it has at most half of their limit.
+pub(crate) fn lower_descriptors() -> Result<(), Errno> {
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    let limit = DESCRIPTORS.min(hard / 2);
+    setrlimit(Resource::RLIMIT_NOFILE, limit, limit)
 }
 
 /// Lowers the priority of this process and its descendants below that of

@@ -151,10 +151,10 @@ impl Reserve {
             return None;
         }
         while self.idle.len() > self.promised {
-            let Standby { pid, orders } = self.idle.pop_front()?;
-            // If it has ended, the next one gets the order.
-            if channel::send(&orders, duty, descriptors).is_ok() {
-                return Some(pid);
+            match self.offer(duty, descriptors)? {
+                Ok(ordered) => return Some(ordered.pid),
+                Err(error) if is_gone(&error) => {}
+                Err(_) => return None,
             }
         }
         None
@@ -222,15 +222,29 @@ impl Reserve {
         kit: Kit<'_>,
     ) -> io::Result<Ordered> {
         loop {
-            let Some(Standby { pid, orders }) = self.idle.pop_front() else {
-                self.create(kit)?;
-                continue;
-            };
-            // If it has ended, the next one gets the order.
-            if channel::send(&orders, duty, descriptors).is_ok() {
-                return Ok(Ordered { pid, socket: orders });
+            match self.offer(duty, descriptors) {
+                None => self.create(kit)?,
+                Some(Err(error)) if is_gone(&error) => {}
+                Some(ordered) => return ordered,
             }
         }
+    }
+
+    /// Gives an order to the process that has stood by for longest. It keeps standing by if
+    /// the order cannot be sent.
+    fn offer(
+        &mut self,
+        duty: &Duty,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Option<io::Result<Ordered>> {
+        let Standby { pid, orders } = self.idle.pop_front()?;
+        Some(match channel::send(&orders, duty, descriptors) {
+            Err(error) if !is_gone(&error) => {
+                self.idle.push_front(Standby { pid, orders });
+                Err(error)
+            }
+            sent => sent.map(|()| Ordered { pid, socket: orders }),
+        })
     }
 
     fn create(&mut self, kit: Kit<'_>) -> io::Result<()> {
@@ -240,6 +254,11 @@ impl Reserve {
         self.idle.push_back(Standby { pid, orders });
         Ok(())
     }
+}
+
+/// True if an order was not sent because the process has ended.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
 /// A process could not prepare for its order.

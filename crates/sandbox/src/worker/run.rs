@@ -63,6 +63,7 @@ pub(super) fn become_command(
     let repository = repository.map_err(step("open the repository"))?;
     enter(&repository, &task.directory).map_err(failed)?;
     connect(socket, ask_pass.as_ref().map(|place| &*place.descriptors).unwrap_or_default())?;
+    limits::lower_descriptors().map_err(step("limit descriptors"))?;
     let path = CString::new(path.as_os_str().as_bytes());
     let path = path.map_err(|_nul| JobError::Command("exec: invalid argument".to_owned()))?;
     execve(&path, &arguments, &variables).map_err(failed)
