@@ -74,8 +74,8 @@ fn each_step() -> Result<(), String> {
 const MOUNTS: [(i64, &str); 4] = [
     (libc::SYS_unshare, "cannot create namespaces"),
     (libc::SYS_open_tree, "cannot create namespaces"),
-    (libc::SYS_mount, "set up namespaces"),
-    (libc::SYS_move_mount, "set up namespaces"),
+    (libc::SYS_mount, "cannot create namespaces"),
+    (libc::SYS_move_mount, "cannot create namespaces"),
 ];
 
 fn no_mounts() -> Result<(), String> {

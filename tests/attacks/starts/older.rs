@@ -55,11 +55,17 @@ fn one_user() -> Result<(), String> {
 /// The kernel parameter `lsm=` without Landlock: its system calls exist but fail.
 fn switched_off() -> Result<(), String> {
     let off = fault(LANDLOCK_CREATE_RULESET, libc::EOPNOTSUPP, None);
-    let stage = Stage::new(Setting::Uid);
-    let (code, text) = stage.refusal(stage.under(&off))?;
-    let is_told = text.contains("--accept-no-landlock");
-    check(code == Some(NO_ISOLATION) && is_told, || format!("{code:?}: {text}"))?;
-    let mut accepting = stage.options.command();
-    accepting.arg("--accept-no-landlock");
-    stage.start(around(&accepting, &off)).map(drop)
+    for setting in [Setting::Uid, Setting::Namespaces] {
+        let stage = Stage::new(setting);
+        let (code, text) = stage.refusal(stage.under(&off))?;
+        let is_told = text.contains("--accept-no-landlock");
+        check(code == Some(NO_ISOLATION) && is_told, || format!("{setting}, {code:?}: {text}"))?;
+        stage.add("reads", "cat /etc/hostname >&2; echo '{said: served}'");
+        let mut accepting = stage.options.command();
+        accepting.arg("--accept-no-landlock");
+        let _supervisor = stage.start(around(&accepting, &off))?;
+        let said = stage.ask_once("reads").map_err(|why| format!("{setting}: {why}"))?;
+        check(said == "served", || format!("{setting}: {said}"))?;
+    }
+    Ok(())
 }

@@ -128,7 +128,7 @@ pub(super) enum Unavailable {
     OldLandlock(i32),
     #[error("cannot read the groups of caches in {path}: {error}")]
     CacheRoot { path: PathBuf, error: io::Error },
-    #[error("cannot create namespaces: {0}: add capability SYS_ADMIN")]
+    #[error("cannot create namespaces: {0}: add capability SYS_ADMIN, and allow mounts")]
     Namespaces(io::Error),
 }
 
@@ -254,8 +254,7 @@ fn build(
     let shared = uids.is_none().then_some(setup.shared_uid);
     let work_dir = Path::new(&setup.work_dir);
     let has_roots = tier == Tier::Namespaces;
-    let separated = has_roots.then(namespaces::separate_mounts).transpose();
-    separated.map_err(NotPrepared::Roots)?;
+    has_roots.then(namespaces::separate_mounts).transpose().map_err(NotPrepared::Roots)?;
     let root = WorkspaceRoot::make(work_dir, shared)?;
     let (path, _) = root::make(&work_dir.join(caches::NAME), caches::MODE, shared)?;
     let caches = CacheRoot::new(path);
@@ -272,7 +271,9 @@ fn build(
     let paths = path_rules(setup, [root.path.clone(), caches.path.clone(), frame.clone()]);
     let is_restricted = tier != Tier::None && landlock > 0;
     let mut skeleton = home_contents(setup);
-    let policy = is_restricted.then(|| policy(setup, &paths, &skeleton)).transpose()?;
+    // Roots have its paths, also without Landlock.
+    let is_needed = is_restricted || has_roots;
+    let policy = is_needed.then(|| policy(setup, &paths, &skeleton)).transpose()?;
     skeleton.add_mounts(policy.iter().flat_map(Policy::readable_mounts));
     let is_open =
         |path: &Path| policy.iter().flat_map(Policy::image).any(|at| path.starts_with(at));
@@ -299,7 +300,7 @@ fn build(
         paths,
         pod_groups,
         skeleton,
-        policy,
+        policy: policy.filter(|_| is_restricted),
         roots: roots.unwrap_or_default(),
         landlock,
         missing,

@@ -14,10 +14,12 @@ mod root;
 use std::{
     io::{self, Read, Write},
     os::unix::net::UnixStream,
+    path::Path,
 };
 
 use nix::{
     errno::Errno,
+    mount::MsFlags,
     sched::{CloneFlags, unshare},
     sys::{
         prctl,
@@ -27,12 +29,8 @@ use nix::{
     unistd::{getppid, setsid},
 };
 
-use rustix::{
-    fs::CWD,
-    mount::{OpenTreeFlags, open_tree},
-};
-
 pub(crate) use self::frame::{Roots, separate_mounts};
+use self::part::Source;
 use super::{
     Job,
     watch::{KILL_ORDER, SignalScope, end_as, watched},
@@ -46,12 +44,16 @@ const NEW: CloneFlags = CloneFlags::CLONE_NEWPID
 
 /// Tests whether namespaces can be created here, and mounts in them.
 pub(crate) fn probe(fork: SingleThreaded) -> io::Result<()> {
-    let attempt = || {
+    let attempt = || -> io::Result<()> {
         unshare(NEW)?;
-        open_tree(CWD, "/", OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC)
-            .map_err(|error| Errno::from_raw(error.raw_os_error()))
+        frame::propagate("/", MsFlags::MS_SLAVE)?;
+        let tree = Source::open(Path::new("/"))?;
+        let target = Path::new("/proc");
+        frame::scratch(target, frame::FRAME)?;
+        tree.put(target)
     };
-    let child = fork.fork(|| attempt().map_or_else(|errno| errno as i32, |_mount| 0))?;
+    let number = |error: io::Error| error.raw_os_error().unwrap_or(Errno::EIO as i32);
+    let child = fork.fork(|| attempt().map_or_else(number, |()| 0))?;
     let status = waitpid(child, None)?;
     if let WaitStatus::Exited(_, errno) = status {
         return if errno == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(errno)) };

@@ -176,7 +176,9 @@ fn image(policy: Option<&Policy>) -> Vec<PathBuf> {
     let mounts = policy.iter().flat_map(|policy| policy.readable_mounts());
     let is_inner = |point: &&Path| parts.iter().any(|outer| point.starts_with(outer));
     let inner: Vec<_> = mounts.filter(is_inner).filter(|point| !parts.contains(point)).collect();
-    let run = fs::read_link(RUN).is_ok().then(|| Path::new(RUN));
+    // A part that is named through it has made it a directory.
+    let is_free = !parts.iter().any(|part| part.starts_with(RUN));
+    let run = (is_free && fs::read_link(RUN).is_ok()).then(|| Path::new(RUN));
     parts.into_iter().chain(inner).chain(run).map(Path::to_owned).collect()
 }
 
@@ -203,7 +205,9 @@ fn lay(target: &Path) -> io::Result<()> {
 /// Puts parts into the frame that is the working directory.
 fn fill(parts: impl Iterator<Item = (PathBuf, Part)>) -> io::Result<()> {
     for (path, part) in parts {
-        part.put(below(&path))?;
+        let failed =
+            |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+        part.put(below(&path)).map_err(failed)?;
     }
     accounts::make_files();
     Ok(())
