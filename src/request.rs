@@ -309,7 +309,8 @@ impl Pipeline {
         (permit, context): (&Permit, &mut RequestContext),
     ) -> Result<Received, RequestError> {
         let (lease, with_lease) = received.replace_lease();
-        let shared = lease.share().await.map_err(ReceiveError::from)?;
+        let shared = context.deadline.limit(lease.share()).await.map_err(ReceiveError::from)?;
+        let shared = shared.map_err(ReceiveError::from)?;
         let repository = turn.keep(shared, unpacked);
         bounds.repository = Some(repository.files());
         let lease = self.lease(bounds, &context.deadline).await?;

@@ -119,18 +119,16 @@ impl Converter {
         self.useful(length).min(self.memory.most())
     }
 
-    /// Converts an output, first within `granted` bytes of memory, and within more if it
-    /// needs them.
+    /// Converts an output, first within the `granted` bytes that it is charged for, and
+    /// within more if it needs them.
     async fn whole(
         &self,
         (output, suspects): (&Arc<Vec<u8>>, Suspects),
         (mut granted, charge): (usize, &mut Charge),
         deadline: &Deadline,
     ) -> Result<Manifests, RequestError> {
-        let length = output.len();
-        let most = self.most(length);
+        let (length, most) = (output.len(), self.most(output.len()));
         loop {
-            charge.grow(granted, deadline).await?;
             match self.attempt((output, suspects), granted, deadline).await? {
                 Attempt::Done(done) => return Ok(done?),
                 Attempt::Needs(needed) if needed > self.useful(length) => {
@@ -143,6 +141,7 @@ impl Converter {
                 // The conversion starts again. Doubling bounds the repetitions.
                 Attempt::Needs(needed) => granted = most.min(2 * needed),
             }
+            charge.grow(granted, deadline).await?;
         }
     }
 
@@ -168,8 +167,10 @@ impl Converter {
         };
         let mut second = self.threads.start_second(length, deadline, half(second))?;
         let first = self.threads.run(length, deadline, half(first));
-        let (first, second) = tokio::join!(first, second.result());
-        let parts = [first.ok()??, second.ok()??];
+        // The first error ends both.
+        let first = async { first.await.ok().flatten().ok_or(()) };
+        let second = async { second.result().await.ok().flatten().ok_or(()) };
+        let parts = tokio::try_join!(first, second).ok()?.into();
         let join = move |_: &_| Manifests::of(parts, limit).map(|all| all.examined(suspects));
         self.threads.run(length, deadline, join).await.ok()?
     }

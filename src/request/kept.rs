@@ -8,11 +8,11 @@
 
 mod listing;
 mod maker;
+mod pages;
 mod repository;
 
 use std::{
     collections::HashMap,
-    fs::File,
     iter,
     num::NonZeroUsize,
     ops::Range,
@@ -32,8 +32,7 @@ use tokio::{
     time::Instant,
 };
 
-use self::listing::Listing;
-use self::repository::RepositoryKey;
+use self::{listing::Listing, pages::Pages, repository::RepositoryKey};
 pub(super) use self::{
     maker::Maker,
     repository::{KeptRepository, Repository, Turn},
@@ -122,8 +121,7 @@ pub(super) enum Way {
 /// A decompressed archive.
 #[derive(Debug)]
 pub(super) struct KeptArchive {
-    /// In memory, and sealed: nobody can change it.
-    file: File,
+    pages: Pages,
     length: u64,
     listing: Listing,
     _room: Room,
@@ -197,7 +195,8 @@ impl KeptArchives {
     ) -> Way {
         let Ok(checksum) = Checksum::try_from(&*header.checksum) else { return Way::Worker };
         // Requests that wait need the memory, and more uses would keep it longer.
-        if header.size < LEAST || self.in_use() > self.share() {
+        let share = self.share();
+        if !(LEAST..=share).contains(&header.size) || self.in_use() > share {
             return Way::Worker;
         }
         let mut table = self.table();
@@ -318,7 +317,7 @@ fn is_recent(at: Instant) -> bool {
 impl KeptArchive {
     /// The file with the decompressed bytes.
     pub(super) fn file(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+        self.pages.as_fd()
     }
 
     /// Finds the parts that a plugin needs.
@@ -365,7 +364,8 @@ impl Room {
     /// Grows to `bytes`. Returns false if there is no memory.
     fn grow(&mut self, bytes: u64) -> bool {
         let more = bytes.saturating_sub(self.bytes);
-        let is_enough = more == 0 || self.shelf.take(more);
+        // If it can never fit, others need not make room.
+        let is_enough = more == 0 || (bytes <= self.shelf.share() && self.shelf.take(more));
         if is_enough {
             self.bytes += more;
         }

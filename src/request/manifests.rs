@@ -118,11 +118,13 @@ impl Manifests {
 
     /// The manifests of two parts, if their message has at most `limit` bytes.
     pub(super) fn of([mut first, second]: [Part; 2], limit: usize) -> Option<Self> {
-        let length = first.message.len() + second.message.len();
+        if first.message.len() + second.message.len() > limit {
+            return None;
+        }
         first.message.reserve_exact(second.message.len());
         first.message.extend_from_slice(&second.message);
         let (message, count) = (first.message.into(), first.count + second.count);
-        (length <= limit).then_some(Self { message, count, encrypted: None })
+        Some(Self { message, count, encrypted: None })
     }
 
     /// Returns an error if there are fewer than `wanted`.

@@ -37,7 +37,7 @@ mod uid_pool;
 mod word;
 
 use std::{
-    io,
+    io, iter,
     os::fd::{AsFd, OwnedFd},
     time::{Duration, Instant},
 };
@@ -230,17 +230,18 @@ impl EventLoop {
         let millis = sleep.as_nanos().div_ceil(1_000_000);
         let timeout = PollTimeout::try_from(i32::try_from(millis).unwrap_or(i32::MAX))
             .unwrap_or(PollTimeout::MAX);
-        let mut watched = vec![
-            PollFd::new(self.control.as_fd(), orders),
-            PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
-        ];
-        watched.extend(self.leases.sockets().map(|socket| PollFd::new(socket, PollFlags::POLLIN)));
+        // Without a supervisor, its end would be told again and again.
+        let control = (!orders.is_empty()).then(|| PollFd::new(self.control.as_fd(), orders));
+        let others = iter::once(self.signals.as_fd()).chain(self.leases.sockets());
+        let others = others.map(|socket| PollFd::new(socket, PollFlags::POLLIN));
+        let mut watched: Vec<_> = control.into_iter().chain(others).collect();
         match poll(&mut watched, timeout) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error.into()),
         }
         let mut any = watched.iter().map(|watched| watched.any().unwrap_or(true));
-        let (order, signal) = (any.next().unwrap_or(true), any.next().unwrap_or(true));
+        let order = !orders.is_empty() && any.next().unwrap_or(true);
+        let signal = any.next().unwrap_or(true);
         Ok(Arrived { order, signal, message: any.any(|any| any) })
     }
 

@@ -6,7 +6,7 @@ use cmp_archive::{Entry, EntryCounter, EntryKind, EntryPath, Reader, Sink, Unpac
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{Checksum, KeptArchive, KeptArchives, Listing, Room};
+use super::{Checksum, KeptArchive, KeptArchives, Listing, Pages, Room};
 use crate::request::{deadline::Deadline, piece_thread::PieceThread};
 
 /// Memory that an archive takes at a time.
@@ -93,7 +93,7 @@ impl Recorder {
         let Self { file, length, listing, room, .. } = self;
         let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
         fcntl_add_seals(&file, seals).ok()?;
-        Some(KeptArchive { file, length, listing, _room: room })
+        Some(KeptArchive { pages: Pages::of(file), length, listing, _room: room })
     }
 
     /// Takes memory for more bytes of the archive.

@@ -194,9 +194,8 @@ impl Turn {
         let kept = Arc::new(KeptRepository { files, unpacked, _space: space });
         let most = self.shelf.most_repositories();
         let mut table = self.shelf.table();
-        let has_place = table.repositories.len() < most || table.drop_repository();
         let now = Instant::now();
-        if has_room && has_place {
+        if has_room && (table.repositories.len() < most || table.drop_repository()) {
             table.repositories.put(self.key, (Arc::clone(&kept), now));
         } else {
             // Others need not wait for it in vain.
