@@ -216,13 +216,13 @@ impl LocalError {
             Self::NoMatch { .. } | Self::Unclaimed { .. } => 4,
             Self::Client(ClientError::Status(status)) => status.exit_code(),
             Self::Failed { error, .. } => error.exit_code(),
-            Self::Private(_) | Self::Unisolated => 7,
+            Self::Private(_) | Self::Unisolated | Self::Client(ClientError::Connect { .. }) => 7,
             Self::Directory { .. }
             | Self::Outside { .. }
             | Self::Application { .. }
             | Self::Pack(_)
             | Self::Bundle { .. }
-            | Self::Client(ClientError::Connect { .. } | ClientError::Archive(_))
+            | Self::Client(ClientError::Archive(_))
             | Self::NoPlugin { .. }
             | Self::NoPlugins { .. }
             | Self::Unhealthy { .. }

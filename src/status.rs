@@ -128,7 +128,7 @@ fn head(summary: &Summary) -> String {
     let mut text = format!("{ready}, {watching}, generation {}", summary.generation);
     if let Some(at) = &summary.last_success {
         // Writing to a String cannot fail.
-        let _ = write!(text, ", all valid at {at}");
+        let _ = write!(text, ", last all valid at {at}");
     }
     text.push('\n');
     text

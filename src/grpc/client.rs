@@ -90,13 +90,21 @@ pub enum ClientError {
 
 /// An error that a plugin answered with.
 #[derive(Debug, Error)]
-#[error("{}", .0.message())]
+#[error("{}{}", .0.message(), if self.is_broken() { BROKEN } else { "" })]
 pub struct Refusal(Box<Status>);
+
+/// The addition to an error of the connection.
+const BROKEN: &str = ": the connection to the supervisor broke: its log may tell why";
 
 impl Refusal {
     /// The code of the answer.
     pub(super) fn code(&self) -> Code {
         self.0.code()
+    }
+
+    /// True if there was no answer. Answers of a server have no cause.
+    fn is_broken(&self) -> bool {
+        Error::source(&*self.0).is_some()
     }
 
     /// Exit code of a program that got this answer: 5 if the plugin failed, 6 for
@@ -106,7 +114,9 @@ impl Refusal {
         let code = self.0.code();
         if code == Code::DeadlineExceeded {
             6
-        } else if matches!(code, Code::Internal | Code::ResourceExhausted | Code::Unavailable) {
+        } else if self.is_broken()
+            || matches!(code, Code::Internal | Code::ResourceExhausted | Code::Unavailable)
+        {
             7
         } else {
             5

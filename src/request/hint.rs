@@ -110,7 +110,13 @@ impl Hint {
         text: &str,
         unpacked: Option<&Unpacked>,
     ) -> Option<Self> {
-        reach.refusal(bounds, text).or_else(|| left_out(text, unpacked)).map(Self)
+        let refused = reach.refusal(bounds, text).or_else(|| left_out(text, unpacked));
+        refused.or_else(|| absent(text)).map(Self)
+    }
+
+    /// The sentence.
+    pub(super) fn text(&self) -> &str {
+        &self.0
     }
 }
 
@@ -206,6 +212,13 @@ fn together(limit: &str, row: &Setting) -> String {
          plugin's spec.limits.requests), or limit each of them with spec.limits.{}",
         row.key_name()
     )
+}
+
+/// The remedy for a program that is not installed.
+fn absent(text: &str) -> Option<String> {
+    let is_absent = text.ends_with("executable file not found in $PATH");
+    is_absent
+        .then(|| "put the program into the image, or mount it into a directory of PATH".to_owned())
 }
 
 /// A sentence about a file that is missing because the definition leaves it out.

@@ -255,7 +255,10 @@ impl Workspace {
         let evidence = Evidence { plugin, bounds, end, usage, times, text, reach, oom, unpacked };
         let hint = if end == Termination::Exit(0) {
             if let Some(hint) = Hint::of_success(&evidence).filter(|_| !said.is_empty()) {
-                warn!(error = %hint, "a command succeeded although the sandbox refused something");
+                warn!(
+                    error = hint.text(),
+                    "a command succeeded although the sandbox refused something"
+                );
             }
             None
         } else {

@@ -31,10 +31,10 @@ fn wrong_arguments_are_refused() {
         (&["--repo-root", plugins.to_str().unwrap()], 1, "set --repo-root to a parent directory"),
         (
             &["--socket", "/nope"],
-            1,
+            7,
             "/nope: cannot connect: No such file or directory (os error 2)",
         ),
-        (&["--socket", "/etc/hostname"], 1, "no server listens on it"),
+        (&["--socket", "/etc/hostname"], 7, "no server listens on it"),
         (&["--plugin", "other"], 1, "no plugin `other`: available plugins: tried"),
     ] {
         let error = refused(&bench, arguments, code);

@@ -111,11 +111,14 @@ fn start_error(path: &Path, errno: Errno, task: &RunTask) -> String {
     if is_missing && path.exists() {
         return format!("{error} (is the application directory `{directory}` in the repository?)");
     }
-    if errno == Errno::EACCES && path.exists() && !task.preserve_file_mode {
-        return format!(
-            "{error} (files of the repository are not executable: set preserveFileMode, or name \
-             the interpreter)"
-        );
+    if errno == Errno::EACCES && path.exists() {
+        let remedy = if task.preserve_file_mode {
+            "the file is not executable: make it executable in Git, or name the interpreter"
+        } else {
+            "files of the repository are not executable: set preserveFileMode, or name the \
+             interpreter"
+        };
+        return format!("{error} ({remedy})");
     }
     if errno == Errno::ENOEXEC {
         return format!("{error} (a script needs a first line like `#!/bin/sh`)");
