@@ -10,6 +10,7 @@ mod ssh;
 use std::{fmt, time::Duration};
 
 use cmp_sandbox::{Bounds, ExceededLimit, KernelLimit, Termination, Unpacked, Usage};
+use tracing::warn;
 
 pub(crate) use self::denial::ASK_PASS_SOCKET;
 pub(super) use self::limit::{exceeded, reached};
@@ -114,9 +115,9 @@ impl Hint {
         refused.or_else(|| absent(text)).map(Self)
     }
 
-    /// The sentence.
-    pub(super) fn text(&self) -> &str {
-        &self.0
+    /// Logs the hint to a command that succeeded.
+    pub(super) fn warn(&self) {
+        warn!(error = self.0, "a command succeeded although the sandbox refused something");
     }
 }
 

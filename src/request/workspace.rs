@@ -12,7 +12,6 @@ use cmp_sandbox::{
 };
 use thiserror::Error;
 use tokio::sync::watch;
-use tracing::warn;
 
 use super::{
     RequestError,
@@ -255,10 +254,7 @@ impl Workspace {
         let evidence = Evidence { plugin, bounds, end, usage, times, text, reach, oom, unpacked };
         let hint = if end == Termination::Exit(0) {
             if let Some(hint) = Hint::of_success(&evidence).filter(|_| !said.is_empty()) {
-                warn!(
-                    error = hint.text(),
-                    "a command succeeded although the sandbox refused something"
-                );
+                hint.warn();
             }
             None
         } else {
