@@ -116,11 +116,10 @@ fn opened(readable: &Readable, text: &str) -> Advice {
     let is_temporary = TEMPORARY.iter().any(|shared| path.starts_with(shared));
     let rest = if is_temporary { "for temporary files, use $TMPDIR" } else { WRITABLE };
     match readable.closing(path) {
-        // Usually a file that it wants to create: a path to read must exist.
-        Closing::Key if is_temporary => Advice::only(format!(
-            "the sandbox closes `{text}`: {rest}; to let it read a file that is there already, add \
-             it to spec.sandbox.read or --read"
-        )),
+        // A file that it wants to create: a path to read must exist.
+        Closing::Key if is_temporary && !readable.sees(path) => {
+            Advice::only(format!("the sandbox closes `{text}`: {rest}"))
+        }
         Closing::Key => Advice::by(
             Opening::Read(text.to_owned()),
             format!(
@@ -191,8 +190,8 @@ mod tests {
                 "write-protects `/usr/x`: it can write",
             ),
             (
-                "PermissionError: [Errno 13] Permission denied: '/tmp/x'",
-                "closes `/tmp/x`: for temporary files, use $TMPDIR; to let it read a file that is",
+                "PermissionError: [Errno 13] Permission denied: '/tmp/to-create'",
+                "closes `/tmp/to-create`: for temporary files, use $TMPDIR",
             ),
             ("cat: /data/key: Permission denied", "as far as the file's mode does"),
             ("cat: /named/key: Permission denied", "as far as the file's mode does"),
@@ -201,6 +200,15 @@ mod tests {
         ] {
             assert!(refusal(text).contains(expected), "{text}: {}", refusal(text));
         }
+    }
+
+    #[test]
+    fn a_temporary_file_that_exists_can_be_named() {
+        let file = tempfile::NamedTempFile::new_in("/tmp").unwrap();
+        let path = file.path().display();
+        let text = refusal(&format!("open {path}: permission denied"));
+        let key = format!("add {path} to spec.sandbox.read or --read; for temporary files, use");
+        assert!(text.contains(&key), "{text}");
     }
 
     #[test]

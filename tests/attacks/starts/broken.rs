@@ -79,7 +79,7 @@ const MOUNTS: [(i64, &str); 4] = [
 ];
 
 fn no_mounts() -> Result<(), String> {
-    let stage = Stage::new(Setting::Namespaces);
+    let mut stage = Stage::new(Setting::Namespaces);
     for (call, how) in MOUNTS {
         for error in [libc::EPERM, libc::ENOSYS] {
             let (code, text) = stage.refusal(stage.under(&fault(call, error, None)))?;
@@ -87,6 +87,12 @@ fn no_mounts() -> Result<(), String> {
                 format!("expected an error with {how:?}, got {code:?}: {text}")
             })?;
         }
+    }
+    stage.options.isolation = "auto";
+    for (call, _) in MOUNTS {
+        let supervisor = stage.start(stage.under(&fault(call, libc::EPERM, None)))?;
+        let text = supervisor.text();
+        check(text.contains("\"isolation\":\"uid\""), || format!("{call}: {text}"))?;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use std::{
 
 use nix::mount::{MsFlags, mount};
 
-use super::frame::below;
+use super::frame::{below, remount};
 use crate::{
     wire::account::Account,
     worker::{HOME, Tenant},
@@ -49,10 +49,8 @@ impl Accounts {
                 continue;
             }
             fs::write(new, text)?;
-            let (nowhere, flags) = (None::<&str>, MsFlags::MS_NOSUID | MsFlags::MS_NODEV);
-            mount(Some(new), target, nowhere, MsFlags::MS_BIND, nowhere)?;
-            let again = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY;
-            mount(nowhere, target, nowhere, again | flags, nowhere)?;
+            mount(Some(new), target, None::<&str>, MsFlags::MS_BIND, None::<&str>)?;
+            remount(target, MsFlags::MS_RDONLY)?;
             fs::remove_file(new)?;
         }
         Ok(())

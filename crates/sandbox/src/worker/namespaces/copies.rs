@@ -11,9 +11,9 @@ use std::{
     path::Path,
 };
 
-use nix::mount::{MsFlags, mount};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
 
-use super::frame::{directory, inert, scratch};
+use super::frame::{directory, remount, scratch};
 use crate::worker::modes;
 
 /// Options of the file system of copies. Kubernetes limits a Secret to 1 MiB.
@@ -55,7 +55,7 @@ impl Copy {
                 for (name, text) in files {
                     fs::write(target.join(name), text)?;
                 }
-                close(target)
+                remount(target, MsFlags::MS_RDONLY)
             }
             Self::File(text) => {
                 target.parent().map_or(Ok(()), directory)?;
@@ -68,8 +68,8 @@ impl Copy {
                 fs::write(&file, text)?;
                 let nowhere = None::<&str>;
                 mount(Some(&file), target, nowhere, MsFlags::MS_BIND, nowhere)?;
-                close(target)?;
-                nix::mount::umount2(volumes, nix::mount::MntFlags::MNT_DETACH)?;
+                remount(target, MsFlags::MS_RDONLY)?;
+                umount2(volumes, MntFlags::MNT_DETACH)?;
                 fs::remove_dir(volumes)
             }
         }
@@ -81,10 +81,4 @@ fn read(path: &Path, left: &mut u64) -> io::Result<Vec<u8>> {
     let length = File::open(path)?.take(*left + 1).read_to_end(&mut text)? as u64;
     *left = left.checked_sub(length).ok_or(io::ErrorKind::FileTooLarge)?;
     Ok(text)
-}
-
-fn close(target: &Path) -> io::Result<()> {
-    let nowhere = None::<&str>;
-    let again = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY;
-    Ok(mount(nowhere, target, nowhere, again | inert(), nowhere)?)
 }

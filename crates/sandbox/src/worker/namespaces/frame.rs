@@ -89,6 +89,7 @@ impl Roots {
         make_directory(&path)?;
         lay(&path)?;
         fill(roots.parts())?;
+        accounts::make_files();
         for point in [workspaces, caches] {
             directory(below(point))?;
         }
@@ -125,7 +126,9 @@ impl Roots {
         lay(target)?;
         self.separate()?;
         // Many of these paths are below `/tmp`.
-        fill(image.into_iter().chain(further))
+        fill(image.into_iter().chain(further))?;
+        accounts::make_files();
+        Ok(())
     }
 
     fn parts(&self) -> impl Iterator<Item = (PathBuf, Part)> {
@@ -209,7 +212,6 @@ fn fill(parts: impl Iterator<Item = (PathBuf, Part)>) -> io::Result<()> {
             |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
         part.put(below(&path)).map_err(failed)?;
     }
-    accounts::make_files();
     Ok(())
 }
 
@@ -235,6 +237,13 @@ pub(super) fn propagate(path: &str, way: MsFlags) -> io::Result<()> {
 
 pub(super) fn scratch(target: &Path, options: &str) -> io::Result<()> {
     Ok(mount(Some("tmpfs"), target, Some("tmpfs"), inert(), Some(options))?)
+}
+
+/// Changes the options of a mount, which gets neither device files nor programs that give
+/// rights.
+pub(super) fn remount(target: &Path, options: MsFlags) -> io::Result<()> {
+    let (nowhere, again) = (None::<&str>, MsFlags::MS_BIND | MsFlags::MS_REMOUNT);
+    Ok(mount(nowhere, target, nowhere, again | inert() | options, nowhere)?)
 }
 
 pub(super) fn inert() -> MsFlags {

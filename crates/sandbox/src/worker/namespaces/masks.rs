@@ -11,6 +11,8 @@ use std::{
 use cmp_procfs::{Mount, mounts};
 use nix::mount::{MsFlags, mount};
 
+use super::frame::remount;
+
 const PROC: &str = "/proc";
 
 /// Options of an empty directory over a hidden one.
@@ -76,9 +78,7 @@ impl Masks {
 fn bind(source: &Path, target: &Path, access: MsFlags) -> io::Result<()> {
     let nowhere = None::<&str>;
     mount(Some(source), target, nowhere, MsFlags::MS_BIND, nowhere)?;
-    let again = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | access;
-    let flags = again | MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
-    Ok(mount(nowhere, target, nowhere, flags, nowhere)?)
+    remount(target, access | MsFlags::MS_NOEXEC)
 }
 
 #[cfg(test)]

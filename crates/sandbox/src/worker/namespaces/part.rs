@@ -7,13 +7,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nix::mount::{MsFlags, mount};
+use nix::mount::MsFlags;
 use rustix::{
     fs::{CWD, FileType, fstat},
     mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree},
 };
 
-use super::{copies::Copy, frame::directory};
+use super::{
+    copies::Copy,
+    frame::{directory, remount},
+};
 use crate::worker::{
     Tenant,
     modes::{self, Reader},
@@ -94,10 +97,7 @@ impl Source {
             }
         }
         self.put(target)?;
-        let nowhere = None::<&str>;
-        let again = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | access;
-        let flags = again | MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
-        Ok(mount(nowhere, target, nowhere, flags, nowhere)?)
+        remount(target, access)
     }
 
     /// Mounts it at a path that exists.
