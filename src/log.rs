@@ -4,6 +4,7 @@
 //! fields of the event and of its call, sorted.
 
 use std::{
+    borrow::Cow,
     error::Error,
     fmt::{self, Write as _},
     io::{self, IsTerminal, Write as _},
@@ -229,9 +230,9 @@ fn bare(value: &Value) -> String {
 /// Quotes a text with blanks or control characters, so that lines can be parsed.
 fn quoted(value: &Value) -> String {
     let is_special = |c: char| c.is_control() || [' ', '"', '='].contains(&c);
-    let text = match value.as_str() {
-        Some(text) if !text.is_empty() && !text.contains(is_special) => text.to_owned(),
-        _ => value.to_string(),
+    let text: Cow<'_, str> = match value.as_str() {
+        Some(text) if !text.is_empty() && !text.contains(is_special) => text.into(),
+        _ => value.to_string().into(),
     };
     printable(&text).into_owned()
 }
@@ -302,6 +303,15 @@ mod tests {
         let (plugin, stream) = ("p".to_owned(), event::Stream::Stderr);
         let output = event::Event::PluginOutput { plugin, stream, text: "s".into() };
         assert_eq!(said.into_event(Level::INFO, OUTPUT_TARGET), Some(output));
+    }
+
+    #[test]
+    fn text_lines_have_no_codes_for_a_terminal() {
+        for (value, quoted_value) in
+            [("\u{1b}[31m", r#""\u001b[31m""#), ("\u{9b}1m", "\"\u{fffd}1m\""), ("plain", "plain")]
+        {
+            assert_eq!(quoted(&value.into()), quoted_value);
+        }
     }
 
     #[test]

@@ -104,6 +104,10 @@ impl Binder {
 
     /// The directory for new sockets; created again if it was removed.
     fn staging(&self) -> io::Result<Arc<Staging>> {
+        self.present_staging().map_err(|error| self.unusable(&error))
+    }
+
+    fn present_staging(&self) -> io::Result<Arc<Staging>> {
         let mut staging = self.staging.lock().unwrap_or_else(PoisonError::into_inner);
         if !staging.is_present() {
             // If this fails, the next line has the reason.
@@ -155,7 +159,7 @@ pub fn directory_remedy(error: &io::Error) -> String {
 impl Bind for Binder {
     async fn bind(&self, definition: Arc<PluginDefinition>) -> io::Result<Listener> {
         let path = self.path(&definition.name)?;
-        let staging = self.staging().map_err(|error| self.unusable(&error))?;
+        let staging = self.staging()?;
         let (socket, staged) = Self::stage(&staging).map_err(|error| self.unusable(&error))?;
         let metrics = self.common.metrics.plugin(definition.name.as_str());
         let server = Server::new(&self.common, &definition.name, metrics)?;

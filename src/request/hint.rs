@@ -18,7 +18,10 @@ pub use self::{
     advice::{Advice, Opening},
     reach::Reach,
 };
-use super::excess;
+use super::{
+    excess,
+    progress::{Phase, Progress},
+};
 use crate::{
     container::OomKill,
     plugin::PluginDefinition,
@@ -71,8 +74,7 @@ pub(super) struct Evidence<'e> {
     pub(super) bounds: &'e Bounds,
     pub(super) end: Termination,
     pub(super) usage: Option<Usage>,
-    /// The time that the command ran, and that its request waited for a place before.
-    pub(super) times: (Duration, Duration),
+    pub(super) times: Times,
     /// The command's standard error, and its standard output if that is no manifest.
     pub(super) text: &'e str,
     /// Paths and ports that the sandbox lets it reach.
@@ -81,6 +83,22 @@ pub(super) struct Evidence<'e> {
     pub(super) oom: Option<&'e OomKill>,
     /// The repository as it was unpacked.
     pub(super) unpacked: Option<&'e Unpacked>,
+}
+
+/// The times of a command.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    /// The time that it ran.
+    ran: Duration,
+    /// The time that its request waited for a place before.
+    waited: Duration,
+}
+
+impl Times {
+    /// The times of a command that ran for `ran`.
+    pub(super) fn new(ran: Duration, progress: &Progress) -> Self {
+        Self { ran, waited: progress.time_in(Phase::Queue).unwrap_or_default() }
+    }
 }
 
 impl Hint {

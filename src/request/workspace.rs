@@ -22,7 +22,7 @@ use super::{
     deadline::{Deadline, DeadlinePassed},
     excess::Excess,
     git_credentials::{Asker, CredentialHelper, GitCredentials},
-    hint::{Evidence, Hint, Reach},
+    hint::{Evidence, Hint, Reach, Times},
     memory::NoMemory,
     observed::Observation,
     path::AppPath,
@@ -246,7 +246,7 @@ impl Workspace {
             said = said.with_output(&output.stdout, &context.redactor);
         }
         let (end, usage) = (output.termination, output.usage);
-        let times = (output.took, context.progress.time_in(Phase::Queue).unwrap_or_default());
+        let times = Times::new(output.took, &context.progress);
         let oom = (end != Termination::Exit(0)).then(|| self.defaults.oom.since(killed)).flatten();
         let oom = oom.as_ref();
         let (bounds, unpacked) = (self.lease.bounds(), context.progress.unpacked.as_ref());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use cmp_sandbox::{Bounds, ExceededLimit, KernelLimit, Termination};
 
 use super::{
-    Evidence,
+    Evidence, Times,
     advice::{Advice, Opening},
 };
 use crate::{
@@ -124,7 +124,7 @@ impl Evidence<'_> {
 
     /// A command that was stopped may have lost its time to the wait of its request.
     pub(super) fn by_queue(&self) -> Option<String> {
-        let (ran, waited) = self.times;
+        let Times { ran, waited } = self.times;
         let is_cause = self.end == Termination::Deadline && waited > ran;
         let own = self.plugin.limits.requests.is_some();
         let remedy = if own { REQUESTS.raise(true) } else { MAX_REQUESTS.raise(true) };
@@ -138,7 +138,7 @@ impl Evidence<'_> {
     pub(super) fn by_wait(&self) -> Option<String> {
         let used = self.usage.map_or(Duration::ZERO, |usage| usage.user + usage.system);
         let is_idle = self.text.trim().is_empty() && used < IDLE;
-        let is_stopped = self.end == Termination::Deadline && self.times.0 >= LONG;
+        let is_stopped = self.end == Termination::Deadline && self.times.ran >= LONG;
         let is_small = self.bounds.memory.is_some_and(|memory| memory < WAITING);
         if !(is_stopped && is_idle && is_small) {
             return None;

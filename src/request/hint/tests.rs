@@ -37,7 +37,8 @@ fn hint_after(
     let (plugin, bounds, reach) = (&plugin, &bounds, &reach);
     let unpacked = Some(Unpacked { files: 9, bytes: 9, left_out: 7, dangling: None });
     let unpacked = unpacked.as_ref();
-    let (text, times) = (stderr, seconds.map(Duration::from_secs).into());
+    let [ran, waited] = seconds.map(Duration::from_secs);
+    let (text, times) = (stderr, Times { ran, waited });
     let evidence = Evidence { plugin, bounds, end, usage, times, text, reach, oom, unpacked };
     Hint::new(&evidence).map_or(String::new(), |hint| hint.to_string())
 }

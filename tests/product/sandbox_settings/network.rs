@@ -29,7 +29,8 @@ print("udp:", tried(datagram))
 print("tcp6:", tried(lambda: socket.socket(socket.AF_INET6, socket.SOCK_STREAM)))
 "#;
 
-fn has_python() -> bool {
+/// True if Python is here, which programs of plugins are written in.
+pub(super) fn has_python() -> bool {
     let found = Command::new("python3").arg("-V").output().is_ok();
     if !found {
         skip("needs python3");

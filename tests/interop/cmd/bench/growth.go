@@ -66,6 +66,13 @@ func growth(s settings, directory string) error {
 func curves(s settings, directory string) []curve {
 	fresh := func() string { return filepath.Join(directory, "growth-"+proc.Token()) }
 	small := func() (load, error) { return newLoad(fresh(), smallFiles, smallBytes) }
+	printed := func(c contestant, text string) (point, error) {
+		l, err := newManifests(fresh(), text)
+		if err != nil {
+			return point{}, err
+		}
+		return ofLoad(c, calls(l, s.large, client.Generate))
+	}
 	return []curve{
 		{"plugins", "idle MB", growthPlugins, func(c contestant, plugins int) (point, error) {
 			l, err := small()
@@ -82,22 +89,14 @@ func curves(s settings, directory string) []curve {
 			return ofLoad(c, calls(l, s.large, client.Generate))
 		}},
 		{"manifests", "peak MB", growthManifests, func(c contestant, manifests int) (point, error) {
-			l, err := newManifests(fresh(), configMaps(manifests))
-			if err != nil {
-				return point{}, err
-			}
-			return ofLoad(c, calls(l, s.large, client.Generate))
+			return printed(c, configMaps(manifests))
 		}},
 		{"copies of Argo CD's CRDs", "peak MB", growthCopies, func(c contestant, copies int) (point, error) {
 			text, err := resourceDefinitions()
 			if err != nil {
 				return point{}, err
 			}
-			l, err := newManifests(fresh(), strings.Repeat(text, copies))
-			if err != nil {
-				return point{}, err
-			}
-			return ofLoad(c, calls(l, s.large, client.Generate))
+			return printed(c, strings.Repeat(text, copies))
 		}},
 		{"clients that generate while one matches", "peak MB", growthClients, func(c contestant, clients int) (point, error) {
 			l, err := small()
