@@ -24,10 +24,15 @@ impl Entry {
     /// Compares two keys by their unescaped bytes, as Go does.
     pub(super) fn compare(self, other: Self, raw: &[u8]) -> Ordering {
         let (key, other) = (self.key(raw), other.key(raw));
-        if [key, other].iter().any(|key| memchr::memchr(b'\\', key).is_some()) {
+        let Some(at) = key.iter().zip(other).position(|(one, other)| one != other) else {
+            // One of them is the other's beginning. An escape is whole in both.
+            return key.len().cmp(&other.len());
+        };
+        // The digits of `\u` are in the order of their characters.
+        if key[..at].ends_with(b"\\") || key[at] == b'\\' || other[at] == b'\\' {
             return unescape(key).cmp(&unescape(other));
         }
-        key.cmp(other)
+        key[at].cmp(&other[at])
     }
 }
 
@@ -68,4 +73,39 @@ fn unescape_one<'a>(escape: &'a [u8], bytes: &mut Vec<u8>) -> &'a [u8] {
     };
     bytes.push(byte);
     rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::text, *};
+
+    /// The keys `one` and `other` as the writer leaves them.
+    fn entries(one: &str, other: &str) -> ([Entry; 2], Vec<u8>) {
+        let mut raw = Vec::new();
+        let entries = [one, other].map(|key| {
+            let start = Offset::new(raw.len());
+            text::write(key.as_bytes(), &mut raw);
+            raw.push(b':');
+            Entry { start, value: Offset::new(raw.len()), end: Offset::new(raw.len()) }
+        });
+        (entries, raw)
+    }
+
+    #[test]
+    fn keys_are_in_the_order_of_their_unescaped_bytes() {
+        let characters = [
+            "", "a", "z", "u", "\"", "\\", "\n", "\t", "\u{1}", "\u{10}", "\u{2028}", "\u{2029}",
+            "é",
+        ];
+        let keys: Vec<_> = characters
+            .iter()
+            .flat_map(|first| characters.map(|second| format!("{first}{second}")))
+            .collect();
+        for one in &keys {
+            for other in &keys {
+                let ([first, second], raw) = entries(one, other);
+                assert_eq!(first.compare(second, &raw), one.cmp(other), "{one:?}, {other:?}");
+            }
+        }
+    }
 }
