@@ -79,6 +79,7 @@ pub mod status;
 pub mod supervisor;
 pub mod terminal;
 pub mod traces;
+mod unwatched;
 mod upkeep;
 pub mod validate;
 pub mod volume;

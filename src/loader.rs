@@ -51,7 +51,7 @@ use crate::{
     event::{self, Event, TOLD},
     hidden::Watched,
     metrics::{Metrics, Reload},
-    plugin::{Catalog, Problem, Severity},
+    plugin::{Catalog, Code, Problem, Severity},
     state::{Kept, State},
 };
 
@@ -168,7 +168,9 @@ impl Loader {
         let (catalog, problems) = self.ledger.update(snapshot.files);
         let is_complete = || self.reader.places.is_complete();
         let catalog = self.only_plugin.endow(catalog, self.ledger.defined(), is_complete);
-        warnings.extend(self.ledger.warnings().iter().cloned());
+        // The length of a socket's path, with the real directory, is checked when it is created.
+        let warned = self.ledger.warnings().iter();
+        warnings.extend(warned.filter(|warned| warned.problem.code != Code::SocketPath).cloned());
         self.log(&problems, &warnings);
         let bad: Vec<_> = problems.iter().map(|problem| problem.file.as_str()).collect();
         self.history.record(read, &bad);
@@ -204,11 +206,13 @@ impl Loader {
     fn keep(&mut self, reason: String, left: Option<Duration>) {
         let seconds_left = left.map(|left| left.as_secs());
         let is_known = self.state.borrow().kept.as_ref().is_some_and(|kept| kept.reason == reason);
-        if !is_known {
+        let desired = self.state.borrow().desired.clone();
+        if !is_known && desired.is_empty() {
+            warn!(reason, "serving no plugin until the definitions can be read");
+        } else if !is_known {
             warn!(reason, seconds_left, "keeping the last definitions");
         }
         let kept = Some(Kept { reason, seconds_left });
-        let desired = self.state.borrow().desired.clone();
         self.publish(&desired, |_, state| State {
             result: Reload::Rejected,
             kept,

@@ -9,7 +9,7 @@ use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::Notify;
 use tracing::{info, warn};
 
-use crate::plugin::SOCKET_SUFFIX;
+use crate::{plugin::SOCKET_SUFFIX, unwatched::Unwatched};
 
 /// Watches the directory. A notification is only a hint: sockets are also
 /// examined at regular intervals.
@@ -42,7 +42,7 @@ impl SocketWatch {
         let added = self.add(&mut state.watcher);
         match &added {
             Err(error) if !state.failed => {
-                warn!(%error, "cannot watch the directory of sockets: examining it at intervals");
+                warn!(error = %Unwatched(error), "cannot watch the directory of sockets: examining it at intervals");
             }
             Ok(()) if state.failed => info!("watching the directory of sockets again"),
             Ok(()) | Err(_) => {}

@@ -14,7 +14,10 @@ use tokio::sync::mpsc;
 use tracing::{info, warn};
 
 use super::Places;
-use crate::metrics::{Metrics, WatchError};
+use crate::{
+    metrics::{Metrics, WatchError},
+    unwatched::Unwatched,
+};
 
 /// Watches the places of definitions. A notification is only a hint, because
 /// definitions are also read at regular intervals.
@@ -51,7 +54,7 @@ impl Watch {
         if text != self.last_error {
             if let Some(error) = &error {
                 self.metrics.watch_error(reason(error));
-                warn!(%error, "cannot watch the plugins directory: reading it every second instead");
+                warn!(error = %Unwatched(error), "cannot watch the plugins directory: reading it every second instead");
             } else {
                 info!("watching the plugins directory again");
             }

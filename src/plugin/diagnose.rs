@@ -136,6 +136,10 @@ fn syntax(error: &cmp_yaml::Error, locator: &Locator<'_>) -> Diagnostic {
         None => problem,
     };
     let diagnostic = Diagnostic::new(code, shown(problem)).at(Some(region));
+    if code == Code::TooComplex {
+        return diagnostic
+            .help("write values out instead of using aliases, and nest fewer of them");
+    }
     let line = locator.passage.line(at);
     if line.starts_with(b"\t") || line.trim_ascii_start().is_empty() && line.contains(&b'\t') {
         return diagnostic.help("indent with spaces: YAML does not allow tabs");

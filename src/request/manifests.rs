@@ -108,9 +108,14 @@ impl Manifests {
             part.map_err(|error| match error.yaml().map(cmp_yaml::Error::cause) {
                 Some(Cause::Limit) => InvalidOutput::Large { limit },
                 Some(Cause::Stopped) => InvalidOutput::Stopped,
-                Some(Cause::Encoding | Cause::Syntax | Cause::Value | Cause::Json) | None => {
-                    InvalidOutput::Unreadable(error)
-                }
+                Some(
+                    Cause::Encoding
+                    | Cause::Syntax
+                    | Cause::Value
+                    | Cause::Json
+                    | Cause::Complexity,
+                )
+                | None => InvalidOutput::Unreadable(error),
             })?;
         message.shrink_to_fit();
         Ok(Self { message: message.into(), count, encrypted: None })

@@ -36,6 +36,8 @@ pub enum Cause {
     Value,
     /// The value has no JSON form.
     Json,
+    /// Nesting or aliases exceed a limit that go-yaml has too.
+    Complexity,
     /// The document exceeds a limit of this crate. go-yaml has no such limit.
     Limit,
     /// The caller stopped the conversion.
@@ -85,6 +87,12 @@ impl Error {
     /// A value that JSON cannot express. `text` is the complete message.
     pub(super) fn json(text: String, place: Option<Place>) -> Self {
         Self::new(text, place, Cause::Json)
+    }
+
+    /// The same error as one of [`Cause::Complexity`].
+    pub(super) fn of_complexity(mut self) -> Self {
+        self.0.cause = Cause::Complexity;
+        self
     }
 
     /// The document or its JSON exceeds a limit.

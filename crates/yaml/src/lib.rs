@@ -38,10 +38,10 @@
 //! |---|---|---|
 //! | input | [`MAX_DOCUMENT_BYTES`] | [`Cause::Limit`] |
 //! | JSON | the caller's, at most 512 MiB; [`DEFAULT_MAX_OUTPUT_BYTES`] for [`to_json`] | [`Cause::Limit`] |
-//! | nesting | 10,000, as in go-yaml | [`Cause::Syntax`] |
+//! | nesting | 10,000, as in go-yaml | [`Cause::Complexity`] |
 //! | nodes of a tree | [`tree::MAX_NODES`] | [`Cause::Limit`] |
 //! | `%TAG` directives | 10,000 | [`Cause::Syntax`] |
-//! | aliases | a share of all nodes, as in go-yaml | [`Cause::Value`] |
+//! | aliases | a share of all nodes, as in go-yaml | [`Cause::Complexity`] |
 //!
 //! # Design
 //!

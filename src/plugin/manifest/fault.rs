@@ -75,7 +75,9 @@ impl InvalidManifest {
         match self {
             Self::Yaml(error) => match error.cause() {
                 cmp_yaml::Cause::Encoding => Code::Encoding,
-                cmp_yaml::Cause::Limit | cmp_yaml::Cause::Stopped => Code::TooComplex,
+                cmp_yaml::Cause::Complexity | cmp_yaml::Cause::Limit | cmp_yaml::Cause::Stopped => {
+                    Code::TooComplex
+                }
                 cmp_yaml::Cause::Syntax | cmp_yaml::Cause::Value | cmp_yaml::Cause::Json => {
                     Code::Syntax
                 }

@@ -83,7 +83,8 @@ impl Writer {
         self.counted.nodes = self.counted.nodes.saturating_add(nodes);
         self.counted.aliased = self.counted.aliased.saturating_add(aliased);
         if self.counted.is_excessive() {
-            self.fail(Error::value("document contains excessive aliasing", Place::default()));
+            let error = Error::value("document contains excessive aliasing", Place::default());
+            self.fail(error.of_complexity());
         }
     }
 

@@ -84,6 +84,6 @@ impl Scanner<'_> {
 
     /// The error for nesting beyond [`MAX_DEPTH`].
     pub(super) fn too_deep(&self) -> Error {
-        self.error(&format!("exceeded max depth of {MAX_DEPTH}"))
+        self.error(&format!("exceeded max depth of {MAX_DEPTH}")).of_complexity()
     }
 }
