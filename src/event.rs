@@ -43,7 +43,7 @@ pub const TOLD: &str = "told";
 
 /// A report from a private supervisor to the command that started it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "event", rename_all = "snake_case")]
+#[serde(tag = "event", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum Event {
     /// The supervisor has tried all definitions, and the sockets of the served
     /// plugins answer.
@@ -167,6 +167,7 @@ pub enum Stream {
 
 /// Duration of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PhaseTime {
     /// The phase.
     pub phase: Phase,

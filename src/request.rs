@@ -56,7 +56,7 @@ use self::{
 pub(crate) use self::{checksum::hex, hint::ASK_PASS_SOCKET};
 pub use self::{
     convert::{Converter, EncodeAnnouncements},
-    deadline::{Clock, Deadline, DeadlinePassed},
+    deadline::{CLIENT_REMEDY, Clock, Deadline, DeadlinePassed},
     discovery::{IndexedArchive, MatchAnswer, MatchCache, Undecided},
     encrypted::Encrypted,
     excess::Excess,

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use tonic::{Code, Status};
 
 use super::{
-    client::{ClientError, channel},
+    client::{ClientError, Refusal, channel},
     wire::askpass::{
         CredentialsRequest, CredentialsResponse, ask_pass_service_client::AskPassServiceClient,
     },
@@ -62,7 +62,8 @@ pub async fn ask(place: &Path, nonce: Bytes) -> Result<Answer, ClientError> {
 async fn get(socket: &Path, nonce: Bytes) -> Result<CredentialsResponse, ClientError> {
     let mut client =
         AskPassServiceClient::new(channel(socket).await?).max_decoding_message_size(MAX_ANSWER);
-    Ok(client.get_credentials(CredentialsRequest { nonce }).await?.into_inner())
+    let answer = client.get_credentials(CredentialsRequest { nonce }).await;
+    Ok(answer.map_err(|status| Refusal::new(status, socket))?.into_inner())
 }
 
 /// Asks the repo-server for the credentials of a request.

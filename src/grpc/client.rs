@@ -2,7 +2,7 @@
 
 use std::{
     error::Error,
-    io,
+    fmt, io,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -13,7 +13,7 @@ use thiserror::Error;
 use tokio::{io::AsyncRead, net::UnixStream};
 use tokio_stream::Stream;
 use tonic::{
-    Code, Request, Status,
+    Code, Request, Response, Status,
     transport::{Channel, Endpoint},
 };
 use tower::service_fn;
@@ -25,7 +25,7 @@ use super::wire::{
         config_management_plugin_service_client::ConfigManagementPluginServiceClient,
     },
 };
-use crate::plugin::Announcement;
+use crate::{plugin::Announcement, request::CLIENT_REMEDY};
 
 /// Bytes of the archive in one message. Argo CD sends 1 KiB; the protocol limits
 /// only the size of a message.
@@ -39,6 +39,7 @@ const MAX_HEADERS: u32 = 1024 * 1024;
 #[derive(Clone, Debug)]
 pub struct Client {
     inner: ConfigManagementPluginServiceClient<Channel>,
+    socket: PathBuf,
 }
 
 /// The content of a request: a packed repository and an application in it.
@@ -88,30 +89,48 @@ pub enum ClientError {
     Status(#[from] Refusal),
 }
 
-/// An error that a plugin answered with.
+/// An error that a plugin answered with, or of the connection.
 #[derive(Debug, Error)]
-#[error("{}{}", .0.message(), if self.is_broken() { BROKEN } else { "" })]
-pub struct Refusal(Box<Status>);
+pub struct Refusal {
+    status: Box<Status>,
+    socket: PathBuf,
+}
 
-/// The addition to an error of the connection.
-const BROKEN: &str = ": the connection to the supervisor broke: its log may tell why";
+impl fmt::Display for Refusal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.status.message();
+        if self.is_broken() {
+            let socket = self.socket.display();
+            return write!(
+                formatter,
+                "{text}: the connection to {socket} broke: the supervisor's log may tell why"
+            );
+        }
+        // The client whose deadline passed is this program.
+        formatter.write_str(&text.replace(CLIENT_REMEDY, "raise --timeout"))
+    }
+}
 
 impl Refusal {
+    pub(super) fn new(status: Status, socket: &Path) -> Self {
+        Self { status: Box::new(status), socket: socket.to_owned() }
+    }
+
     /// The code of the answer.
     pub(super) fn code(&self) -> Code {
-        self.0.code()
+        self.status.code()
     }
 
     /// True if there was no answer. Answers of a server have no cause.
     fn is_broken(&self) -> bool {
-        Error::source(&*self.0).is_some()
+        Error::source(&*self.status).is_some()
     }
 
     /// Exit code of a program that got this answer: 5 if the plugin failed, 6 for
     /// a deadline, 7 if the sandbox or the server failed.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
-        let code = self.0.code();
+        let code = self.status.code();
         if code == Code::DeadlineExceeded {
             6
         } else if self.is_broken()
@@ -124,18 +143,12 @@ impl Refusal {
     }
 }
 
-impl From<Status> for ClientError {
-    fn from(status: Status) -> Self {
-        Self::Status(Refusal(Box::new(status)))
-    }
-}
-
 impl Client {
     /// Connects to a socket.
     pub async fn connect(socket: &Path) -> Result<Self, ClientError> {
         let inner = ConfigManagementPluginServiceClient::new(channel(socket).await?)
             .max_decoding_message_size(usize::MAX);
-        Ok(Self { inner })
+        Ok(Self { inner, socket: socket.to_owned() })
     }
 
     /// Succeeds if the socket answers a health check.
@@ -148,30 +161,35 @@ impl Client {
 
     /// Asks for the plugin's configuration.
     pub async fn check(&mut self) -> Result<Configuration, ClientError> {
-        let answer = self.inner.check_plugin_configuration(()).await?;
-        Ok(Configuration { discovery: answer.into_inner().is_discovery_configured })
+        let answer = self.inner.check_plugin_configuration(()).await;
+        let answer = self.taken(answer)?;
+        Ok(Configuration { discovery: answer.is_discovery_configured })
     }
 
     /// Renders an application. Returns the manifests as JSON.
     pub async fn generate(&mut self, parcel: &Parcel) -> Result<Vec<Bytes>, ClientError> {
         let request = request(parcel).await?;
-        let answer = self.inner.generate_manifest(request).await?;
-        Ok(answer.into_inner().manifests)
+        let answer = self.inner.generate_manifest(request).await;
+        Ok(self.taken(answer)?.manifests)
     }
 
     /// Asks whether the plugin claims an application.
     pub async fn matches(&mut self, parcel: &Parcel) -> Result<bool, ClientError> {
         let request = request(parcel).await?;
-        let answer = self.inner.match_repository(request).await?;
-        Ok(answer.into_inner().is_supported)
+        let answer = self.inner.match_repository(request).await;
+        Ok(self.taken(answer)?.is_supported)
     }
 
     /// Lists the parameters an application may set.
     pub async fn announce(&mut self, parcel: &Parcel) -> Result<Vec<Announcement>, ClientError> {
         let request = request(parcel).await?;
-        let answer = self.inner.get_parameters_announcement(request).await?;
-        let announcements = answer.into_inner().parameter_announcements;
+        let answer = self.inner.get_parameters_announcement(request).await;
+        let announcements = self.taken(answer)?.parameter_announcements;
         Ok(announcements.into_iter().map(Into::into).collect())
+    }
+
+    fn taken<T>(&self, answer: Result<Response<T>, Status>) -> Result<T, Refusal> {
+        answer.map(Response::into_inner).map_err(|status| Refusal::new(status, &self.socket))
     }
 }
 
@@ -246,4 +264,33 @@ fn messages(
         Some(AppStreamRequest { request: Some(Piece(File { chunk })) })
     });
     tokio_stream::StreamExt::chain(header, pieces)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_is_raised_where_this_program_gets_it() {
+        let passed = Status::deadline_exceeded(format!("it passed: {CLIENT_REMEDY} (plugin p)"));
+        let refusal = Refusal::new(passed, Path::new("p.sock"));
+        assert_eq!(refusal.to_string(), "it passed: raise --timeout (plugin p)");
+        assert_eq!(refusal.exit_code(), 6);
+    }
+
+    #[tokio::test]
+    async fn a_broken_connection_names_its_socket() {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("p.sock");
+        let listener = tokio::net::UnixListener::bind(&socket).unwrap();
+        let server = tokio::spawn(async move { drop(listener.accept().await) });
+        let mut client = Client::connect(&socket).await.unwrap();
+        server.await.unwrap();
+        let Err(ClientError::Status(refusal)) = client.check().await else {
+            panic!("an answer of nobody");
+        };
+        let text = refusal.to_string();
+        assert!(text.contains(&format!("{} broke", socket.display())), "{text}");
+        assert_eq!(refusal.exit_code(), 7, "{text}");
+    }
 }

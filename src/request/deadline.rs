@@ -143,6 +143,10 @@ impl Deadline {
     }
 }
 
+/// What extends the deadline of Argo CD's client.
+pub const CLIENT_REMEDY: &str =
+    "raise controller.repo.server.timeout.seconds and server.repo.server.timeout.seconds";
+
 /// Shortest time in seconds that the text mentions.
 const SHOWN_DRAIN: f64 = 0.1;
 
@@ -159,10 +163,7 @@ impl fmt::Display for Deadline {
                 if drain >= SHOWN_DRAIN {
                     write!(formatter, ", minus {drain:.1}s to read the rest of the archive,")?;
                 }
-                formatter.write_str(
-                    " passed: raise controller.repo.server.timeout.seconds and \
-                     server.repo.server.timeout.seconds",
-                )
+                write!(formatter, " passed: {CLIENT_REMEDY}")
             }
             Clock::Plugin => {
                 write!(

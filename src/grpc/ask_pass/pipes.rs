@@ -15,7 +15,7 @@ use std::{
 
 use bytes::{Buf, Bytes};
 use cmp_sandbox::ANSWERS;
-use prost::Message;
+use prost::{DecodeError, Message};
 use rustix::fs::{FlockOperation, flock};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -26,7 +26,7 @@ use tonic::{Code, Status};
 
 use super::{Answer, fetch};
 use crate::{
-    grpc::{ClientError, wire::askpass::CredentialsResponse},
+    grpc::{ClientError, Refusal, wire::askpass::CredentialsResponse},
     request::GitCredentials,
 };
 
@@ -81,10 +81,12 @@ pub(super) async fn ask(path: &Path) -> Result<Answer, ClientError> {
     let (code, body) = asked.map_err(failed)?;
     let code = Code::from_i32(code.into());
     if code != Code::Ok {
-        return Err(Status::new(code, String::from_utf8_lossy(&body)).into());
+        let refused = Status::new(code, String::from_utf8_lossy(&body));
+        return Err(Refusal::new(refused, path).into());
     }
     let answer = CredentialsResponse::decode(body);
-    Ok(answer.map_err(|error| Status::internal(error.to_string()))?.into())
+    let unreadable = |error: DecodeError| Status::internal(error.to_string());
+    Ok(answer.map_err(|error| Refusal::new(unreadable(error), path))?.into())
 }
 
 async fn converse(path: &Path) -> io::Result<(u8, Bytes)> {
