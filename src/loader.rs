@@ -249,7 +249,7 @@ impl Loader {
                 plugin: None,
                 file: Some(file.as_str().into()),
                 line: problem.region.map(|region| region.line),
-                reason: problem.to_string().into(),
+                reason: problem.with_help().into(),
             });
         }
         for Problem { file, place, problem, .. } in warnings.iter().filter(is_new) {

@@ -95,6 +95,12 @@ impl Diagnostic {
         Self { help: Some(help.into()), ..self }
     }
 
+    /// The diagnostic and its remedy in one line.
+    #[must_use]
+    pub fn with_help(&self) -> String {
+        self.help.as_ref().map_or_else(|| self.to_string(), |help| format!("{self}: {help}"))
+    }
+
     /// Severity of its code.
     #[must_use]
     pub fn severity(&self) -> Severity {

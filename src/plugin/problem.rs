@@ -24,12 +24,13 @@ impl Problem {
         Self { file: file.into(), place: Place::default(), stale: false, problem }
     }
 
-    /// The problem in one line, without the file's name.
+    /// The problem and its remedy in one line, without the file's name.
     #[must_use]
     pub fn text(&self) -> String {
+        let problem = self.problem.with_help();
         match self.place.to_string() {
-            none if none.is_empty() => self.problem.to_string(),
-            place => format!("{place}: {}", self.problem),
+            none if none.is_empty() => problem,
+            place => format!("{place}: {problem}"),
         }
     }
 }

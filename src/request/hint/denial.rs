@@ -67,9 +67,16 @@ const ADDRESSES: [&str; 4] = ["dial tcp ", "connect eacces ", "connecting to ", 
 
 /// Refused accesses in a text, in its order.
 pub(super) fn denials(text: &str) -> Vec<Denial> {
-    let connects = text.contains(".connect(");
+    let traced = Traced { connect: text.contains(".connect("), bind: text.contains(".bind(") };
     let text = unwrapped(text);
-    text.lines().filter_map(|line| denial(line, &line.to_ascii_lowercase(), connects)).collect()
+    text.lines().filter_map(|line| denial(line, &line.to_ascii_lowercase(), traced)).collect()
+}
+
+/// Calls in the trace of a text. Python's error does not name the call that failed.
+#[derive(Clone, Copy)]
+struct Traced {
+    connect: bool,
+    bind: bool,
 }
 
 /// The text without the line breaks of sops, which puts its errors into a column of
@@ -84,8 +91,8 @@ fn unwrapped(text: &str) -> String {
     joined
 }
 
-/// Decides about one line. `connects` is true if another line calls connect(2).
-fn denial(line: &str, lower: &str, connects: bool) -> Option<Denial> {
+/// Decides about one line.
+fn denial(line: &str, lower: &str, traced: Traced) -> Option<Denial> {
     if line.contains(ASK_PASS_SOCKET) {
         return None;
     }
@@ -100,13 +107,14 @@ fn denial(line: &str, lower: &str, connects: bool) -> Option<Denial> {
         }
         let path = path(line, at);
         let is_connection = says(&CONNECTION) && !says(&["dial unix", "dial udp"]);
-        let is_bare = connects && lower.trim_end().ends_with("[errno 13] permission denied");
+        let is_bare = lower.trim_end().ends_with("[errno 13] permission denied");
         return match path {
             Some(path) if says(&["dial unix", "connect eacces /"]) => Some(Denial::Socket(path)),
             Some(path) => Some(Denial::Path(path)),
-            None if is_connection || is_bare => {
+            None if is_connection || is_bare && traced.connect => {
                 Some(Denial::Connect { port: port(lower), is_certain: true })
             }
+            None if is_bare && traced.bind => Some(Denial::Listen),
             None => None,
         };
     }
@@ -273,6 +281,7 @@ mod tests {
         }
         let trace = "    sock.connect(sa)\nPermissionError: [Errno 13] Permission denied\n";
         assert_eq!(denials(trace), [Denial::Connect { port: None, is_certain: true }]);
+        assert_eq!(denials(&trace.replace("connect", "bind")), [Denial::Listen]);
     }
 
     #[test]
