@@ -283,9 +283,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("p.sock");
         let listener = tokio::net::UnixListener::bind(&socket).unwrap();
-        let server = tokio::spawn(async move { drop(listener.accept().await) });
-        let mut client = Client::connect(&socket).await.unwrap();
-        server.await.unwrap();
+        let (client, accepted) = tokio::join!(Client::connect(&socket), listener.accept());
+        drop((accepted, listener));
+        let mut client = client.unwrap();
         let Err(ClientError::Status(refusal)) = client.check().await else {
             panic!("an answer of nobody");
         };
