@@ -107,6 +107,10 @@ pub enum Code {
     SharedPath,
     /// Discovery of applications that Argo CD renders itself.
     Ordinary,
+    /// A variable where no shell replaces it.
+    Literal,
+    /// A command line in one word.
+    Unsplit,
     /// A `plugin.yaml` in a directory with other definitions.
     OtherFiles,
     /// A file that cannot be read.
@@ -121,7 +125,7 @@ pub enum Code {
 
 impl Code {
     /// All codes with their numbers, severities and titles.
-    pub const ALL: [(Self, u16, Severity, &'static str); 43] = [
+    pub const ALL: [(Self, u16, Severity, &'static str); 45] = [
         (Self::Syntax, 101, Severity::Error, "invalid YAML"),
         (Self::Encoding, 102, Severity::Error, "invalid text encoding"),
         (Self::Empty, 103, Severity::Error, "an empty file"),
@@ -171,6 +175,8 @@ impl Code {
         (Self::HiddenPath, 313, Severity::Note, "a path that plugins may not read"),
         (Self::SharedPath, 314, Severity::Warning, "a fixed path in a shared directory"),
         (Self::Ordinary, 315, Severity::Warning, "a discovery of what Argo CD renders itself"),
+        (Self::Literal, 316, Severity::Warning, "a variable outside a shell"),
+        (Self::Unsplit, 317, Severity::Warning, "a command line in one word"),
         (Self::Unreadable, 404, Severity::Error, "a file that cannot be read"),
         (Self::Ignored, 405, Severity::Note, "an ignored entry"),
         (Self::Program, 407, Severity::Warning, "a program that cannot run here"),

@@ -5,12 +5,16 @@ use cmp_discovery::PatternKind;
 use super::{
     Code, Diagnostic, InvalidManifest, InvalidName,
     locator::Locator,
-    manifest::{Finding, FindingKind, KIND, Step, at, section_of},
+    manifest::{Finding, FindingKind, KIND, Step, at, sections_of},
     suggestion::nearest,
 };
 
 /// Keys of plugins in `argocd-cm`, which Argo CD 2.8 removed.
 const LEGACY_KEYS: [&str; 2] = ["lockRepo", "allowConcurrency"];
+
+/// The remedy for variables as containers have them.
+const ENV: &str = "set variables in the container, or in the command; `spec.sandbox.env` names \
+                   those of the container that the commands get";
 
 /// Longest text of a definition, in characters, that a message repeats.
 const MAX_SHOWN: usize = 160;
@@ -111,10 +115,14 @@ pub(super) fn warning(finding: &Finding, locator: &Locator<'_>) -> Option<Diagno
             let diagnostic = Diagnostic::new(Code::UnknownKey, unknown)
                 .label("ignored")
                 .note("Argo CD silently ignores unknown keys");
-            match (nearest(key, known), section_of(key)) {
+            let parent = path.split_last().map_or("".into(), |(_, parent)| at(parent));
+            match (nearest(key, known), sections_of(key, (parent, among)).as_slice()) {
                 (Some(meant), _) => diagnostic.help(format!("did you mean `{meant}`?")),
-                (None, Some(section)) => diagnostic.help(format!("move it to `{section}`")),
-                (None, None) => diagnostic,
+                (None, []) => diagnostic,
+                (None, _) if key == "env" => diagnostic.help(ENV),
+                (None, sections) => {
+                    diagnostic.help(format!("move it to `{}`", sections.join("` or `")))
+                }
             }
         }
     };
@@ -140,11 +148,25 @@ fn syntax(error: &cmp_yaml::Error, locator: &Locator<'_>) -> Diagnostic {
         return diagnostic
             .help("write values out instead of using aliases, and nest fewer of them");
     }
-    let line = locator.passage.line(at);
-    if line.starts_with(b"\t") || line.trim_ascii_start().is_empty() && line.contains(&b'\t') {
-        return diagnostic.help("indent with spaces: YAML does not allow tabs");
+    let line = String::from_utf8_lossy(locator.passage.line(at));
+    Diagnostic { help: remedy(&line).map(str::to_owned), ..diagnostic }
+}
+
+/// The remedy for a line that is not YAML.
+fn remedy(line: &str) -> Option<&'static str> {
+    if line.starts_with('\t') || line.trim().is_empty() && line.contains('\t') {
+        return Some("indent with spaces: YAML does not allow tabs");
     }
-    diagnostic
+    if line.contains("{{") {
+        return Some(
+            "render the template first, or put it into quotes if it belongs to the command",
+        );
+    }
+    let item = line.trim_start().trim_start_matches("- ");
+    let value = item.split_once(": ").map_or(item, |(_, value)| value.trim_start());
+    value
+        .starts_with(['*', '%', '@', '`'])
+        .then_some("put the value into quotes, because of its first character")
 }
 
 fn wrong_type(path: &[Step], wanted: &str, found: &str, locator: &Locator<'_>) -> Diagnostic {
@@ -165,6 +187,9 @@ fn wrong_type(path: &[Step], wanted: &str, found: &str, locator: &Locator<'_>) -
             Some("write a list: [\"…\"]".to_owned())
         }
         ("a list of strings", Some(text)) => Some(format!("write a list: {}", as_list(text))),
+        ("a string", None) if is_split(path, locator) => {
+            Some("put the whole item into quotes: `: ` in it makes it a map".to_owned())
+        }
         _ => None,
     };
     let message = format!("{} must be {wanted}, found {found}", shown(&name));
@@ -174,12 +199,21 @@ fn wrong_type(path: &[Step], wanted: &str, found: &str, locator: &Locator<'_>) -
     Diagnostic { help, ..diagnostic }
 }
 
+/// True if the value is an item of a list, and a map because of a colon in its line.
+fn is_split(path: &[Step], locator: &Locator<'_>) -> bool {
+    let line = || Some(locator.passage.line(locator.node(path)?.span().start.offset));
+    matches!(path.last(), Some(Step::Index(_)))
+        && line()
+            .is_some_and(|line| !line.trim_ascii_end().ends_with(b":") && !line.contains(&b'{'))
+}
+
 /// A command line as a YAML list: its words, or a call of the shell if it has
-/// quotes or other special characters.
-fn as_list(text: &str) -> String {
+/// quotes, other special characters, or a variable before the program.
+pub(super) fn as_list(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || " -_./=:@%+".contains(c);
     let words: Vec<_> = text.split_whitespace().collect();
-    if text.chars().all(is_plain) {
+    let is_set = words.first().is_some_and(|first| first.contains('='));
+    if text.chars().all(is_plain) && !is_set {
         shown(&format!("[{}]", words.join(", ")))
     } else {
         "[sh, -c, \"…\"]".into()

@@ -2,6 +2,7 @@
 
 mod announcements;
 mod ordinary;
+mod outside;
 mod repeated;
 mod scratch;
 mod script;
@@ -54,6 +55,7 @@ pub(super) fn lint(
             shell(&given, failure, locator, &mut found);
             found.extend(silent(&given, path, locator));
         }
+        found.extend(outside::lint(&words, locator));
         found.extend(secret(&words, locator));
         found.extend(scratch::lint(definition, &words, locator));
     }

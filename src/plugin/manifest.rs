@@ -16,7 +16,7 @@ use serde_json::Value;
 
 pub use self::{fault::InvalidManifest, schema::schema, shape::Step};
 pub(super) use self::{
-    fields::section_of,
+    fields::sections_of,
     shape::{Finding, FindingKind, at, folds_to},
     typed::KIND,
 };

@@ -143,7 +143,7 @@ impl Deadline {
     }
 }
 
-/// What extends the deadline of Argo CD's client.
+/// The settings that extend the deadline of Argo CD's client.
 pub const CLIENT_REMEDY: &str =
     "raise controller.repo.server.timeout.seconds and server.repo.server.timeout.seconds";
 

@@ -55,8 +55,8 @@ const OWNED: [(&str, &[&str]); 6] = [
     ("opentelemetry", &["traces"]),
     ("opentelemetry_otlp", &["traces"]),
     ("opentelemetry_sdk", &["traces"]),
-    // Definitions, and sockets.
-    ("notify", &["loader", "grpc"]),
+    // Definitions, sockets, and the errors of both.
+    ("notify", &["loader", "grpc", "unwatched"]),
     ("metrics_exporter_prometheus", &["metrics"]),
 ];
 

@@ -174,7 +174,7 @@ fn start(header: [u8; 10]) -> Result<Stage, InvalidGzip> {
     Ok(Part::first(flags).map_or(Stage::Body, |part| Stage::Optional { flags, part }))
 }
 
-/// What a member's trailer states about its data.
+/// The facts about a member's data that its trailer states.
 #[derive(Default)]
 struct Data {
     /// Not `flate2::Crc`, which takes four times as long with zlib-rs.

@@ -169,6 +169,40 @@ fn diagnostics_are_bounded_and_include_all_errors() {
     assert_eq!(errors.count(), 1);
 }
 
+/// The remedies of the diagnostics of a `spec`.
+fn remedies(spec: &str) -> String {
+    let text = format!("kind: ConfigManagementPlugin\nmetadata: {{name: a}}\nspec:\n{spec}\n");
+    let diagnostics = read_all(text.as_bytes()).swap_remove(0).diagnostics;
+    diagnostics.into_iter().filter_map(|diagnostic| diagnostic.help).collect()
+}
+
+#[test]
+fn a_key_in_the_wrong_section_is_sent_to_the_nearest_one_that_has_it() {
+    let rest = "  generate: {command: [a]}";
+    for (spec, section) in [
+        ("  discover:\n    command: [a]", "`spec.discover.find`"),
+        ("  command: [a]", "`spec.init` or `spec.generate`"),
+        ("  timeout: 3s", "`spec.limits`"),
+        ("  env: [{name: A, value: b}]", "set variables in the container"),
+    ] {
+        let remedies = remedies(&format!("{spec}\n{rest}"));
+        assert!(remedies.contains(section), "{spec}: {remedies}");
+    }
+}
+
+#[test]
+fn text_that_yaml_reads_otherwise_has_a_remedy() {
+    for (spec, remedy) in [
+        ("  generate: {command: [a, {{ .Values.x }}]}", "render the template"),
+        ("  discover:\n    fileName: *.yaml", "into quotes, because of its first"),
+        ("  generate:\n    command:\n    - echo \"a: b\"", "the whole item"),
+        ("\tgenerate: {}", "indent with spaces"),
+    ] {
+        let remedies = remedies(spec);
+        assert!(remedies.contains(remedy), "{spec}: {remedies}");
+    }
+}
+
 #[test]
 fn deep_nesting_and_many_aliases_are_errors() {
     let deep = format!("kind: ConfigManagementPlugin\nx: {}", "[".repeat(50_000));

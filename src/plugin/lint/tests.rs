@@ -59,6 +59,24 @@ fn other_discovery_methods_are_reported_as_unused() {
 }
 
 #[test]
+fn what_only_a_shell_understands_is_reported_outside_one() {
+    assert_eq!(generate("[helm, template, $ARGOCD_APP_NAME]"), ["CMP0316 6:31"]);
+    assert_eq!(generate("[helm, '--set=a=${ARGOCD_ENV_A}']"), ["CMP0316 6:21"]);
+    assert_eq!(generate("['helm template .']"), ["CMP0317 6:15"]);
+    assert_eq!(generate("[A=b helm, template]"), ["CMP0317 6:15"]);
+    assert_eq!(generate("[sh, 'helm template .']"), ["CMP0317 6:19"]);
+    for fine in [
+        "[sh, -ec, 'helm template \"$ARGOCD_APP_NAME\" .']",
+        "[bash, '/opt/my tools/run']",
+        "['/opt/my tools/run', x]",
+        "[envsubst, $ARGOCD_APP_NAME]",
+        "[helm, template, '$5']",
+    ] {
+        assert!(generate(fine).is_empty(), "{fine}: {:?}", generate(fine));
+    }
+}
+
+#[test]
 fn secrets_in_a_definition_are_reported() {
     assert_eq!(generate("[helm, --password=hunter2]"), ["CMP0309 6:21"]);
     assert_eq!(generate("[sh, -c, 'vault login --token s.abc']"), ["CMP0309 6:36"]);

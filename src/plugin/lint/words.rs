@@ -39,13 +39,16 @@ pub(super) struct Given<'w, 'v> {
     pub(super) has_pipefail: bool,
 }
 
+/// The name of a program that is a shell.
+pub(super) fn shell<'v>(program: &Word<'v>) -> Option<&'v str> {
+    let name = program.text.rsplit('/').next().unwrap_or_default();
+    SHELLS.contains(&name).then_some(name)
+}
+
 /// Finds the script of `sh -c script rest…`, with any options.
 pub(super) fn given<'w, 'v>(words: &'w [Word<'v>]) -> Option<Given<'w, 'v>> {
     let (program, arguments) = words.split_first()?;
-    let name = program.text.rsplit('/').next().unwrap_or_default();
-    if !SHELLS.contains(&name) {
-        return None;
-    }
+    shell(program)?;
     let is_script = |word: &Word<'_>| {
         let letters = word.text.strip_prefix('-').unwrap_or_default();
         letters.ends_with('c') && letters.bytes().all(|byte| byte.is_ascii_lowercase())

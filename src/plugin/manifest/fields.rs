@@ -277,23 +277,32 @@ const fn ours(name: &'static str, fields: &'static [Field]) -> Struct {
     Struct { name, fields, unknown: Unknown::Refused }
 }
 
-/// The outermost section of `spec` that has a key of this name. Metadata is not
-/// searched, because it belongs to Kubernetes and has many keys.
-pub(in crate::plugin) fn section_of(key: &str) -> Option<String> {
-    let mut open = vec![("spec".to_owned(), &SPEC)];
+/// A section and its path.
+type Section = (String, &'static Struct);
+
+/// The sections that have a key of this name: the outermost ones inside the section
+/// where the key was found, or else inside `spec`. Metadata is not searched,
+/// because it belongs to Kubernetes and has many keys.
+pub(in crate::plugin) fn sections_of(key: &str, found_in: Section) -> Vec<String> {
+    let starts = [inside(&found_in), vec![("spec".to_owned(), &SPEC)]];
+    let found = starts.into_iter().map(|start| outermost(key, start));
+    found.into_iter().find(|sections| !sections.is_empty()).unwrap_or_default()
+}
+
+fn outermost(key: &str, mut open: Vec<Section>) -> Vec<String> {
+    let has_key =
+        |(_, section): &&Section| section.fields.iter().any(|field| folds_to(key, field.name));
     while !open.is_empty() {
-        let has_key = |(_, section): &&(String, &Struct)| {
-            section.fields.iter().any(|field| folds_to(key, field.name))
-        };
-        if let Some((path, _)) = open.iter().find(has_key) {
-            return Some(path.clone());
+        let found: Vec<_> = open.iter().filter(has_key).map(|(path, _)| path.clone()).collect();
+        if !found.is_empty() {
+            return found;
         }
-        let inside = open.iter().flat_map(|(path, section)| {
-            let fields = section.fields.iter();
-            fields
-                .filter_map(move |field| Some((format!("{path}.{}", field.name), field.inside()?)))
-        });
-        open = inside.collect();
+        open = open.iter().flat_map(inside).collect();
     }
-    None
+    Vec::new()
+}
+
+fn inside((path, section): &Section) -> Vec<Section> {
+    let fields = section.fields.iter();
+    fields.filter_map(|field| Some((format!("{path}.{}", field.name), field.inside()?))).collect()
 }
