@@ -22,9 +22,8 @@ impl Said {
 
     /// Adds the end of the standard output, without secrets.
     pub(super) fn with_output(self, stdout: &[u8], redactor: &Redactor) -> Self {
-        let shown = redactor.bytes(stdout);
-        let end = shown.get(shown.len().saturating_sub(MAX_STDOUT)..).unwrap_or_default();
-        Self { stdout: String::from_utf8_lossy(end).trim().to_owned(), ..self }
+        let end = redactor.end(stdout, MAX_STDOUT);
+        Self { stdout: String::from_utf8_lossy(&end).trim().to_owned(), ..self }
     }
 
     /// Everything, for hints.

@@ -191,6 +191,19 @@ fn an_error_names_the_limit_of_disk() {
     }
 }
 
+/// The command itself ends before anybody would look at it.
+#[test]
+fn processes_that_hold_the_output_of_a_command_that_ended_are_measured() {
+    for tier in tiers() {
+        let fill = "for i in 1 2 3 4; do head -c 1000000 /dev/zero > $i; done";
+        let script = format!("({fill}; while :; do echo '# x'; sleep 0.3; done) & exit 0");
+        let bench = Bench::new("  limits: {disk: 3Mi, timeout: 15s}", &script);
+        let rendered = bench.render(tier, &[]);
+        let error = rendered.error();
+        assert!(error.contains("took more than 3Mi of disk"), "{tier}: {error}");
+    }
+}
+
 #[test]
 fn an_error_names_the_limit_of_files() {
     for tier in tiers() {

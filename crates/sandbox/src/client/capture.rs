@@ -72,9 +72,10 @@ impl Capture {
         }
     }
 
-    /// True if the command has ended, even if its output is not complete.
-    pub(super) fn has_ended(&self) -> bool {
-        self.ended.is_some()
+    /// True if the command has ended and its output is complete. Until then, it or
+    /// what it has left behind runs.
+    pub(super) fn is_complete(&self) -> bool {
+        self.ended.is_some() && !self.stdout.is_open() && !self.stderr.is_open()
     }
 
     /// Waits until the command ends, `until`, or until it has written much, and looks
@@ -95,7 +96,7 @@ impl Capture {
                 () = sleep_until(until.into()) => {}
             }
         }
-        let mut left = if self.has_ended() { PIECES } else { 0 };
+        let mut left = if self.ended.is_some() { PIECES } else { 0 };
         while left > 0 && self.has_room() && self.read_rest().map_err(cannot(READ))? {
             left -= 1;
         }
@@ -120,7 +121,7 @@ impl Capture {
         let mut heard = Instant::now();
         let mut rest = None;
         let mut piece = Vec::with_capacity(PIECE);
-        while self.ended.is_none() || self.stdout.is_open() || self.stderr.is_open() {
+        while !self.is_complete() {
             if self.output.len() > self.max_output {
                 return Ok(Some(Termination::OutputLimit { limit: self.max_output }));
             }

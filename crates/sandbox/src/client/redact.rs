@@ -127,9 +127,24 @@ impl Redactor {
     /// their number and to the number of known values.
     #[must_use]
     pub fn bytes(&self, text: &[u8]) -> Vec<u8> {
-        let mut shown = Vec::with_capacity(text.len());
-        let mut at = 0;
-        for Range { start, end } in self.spans(text) {
+        self.bytes_from(0, text)
+    }
+
+    /// Returns the last `length` bytes with credentials masked. Only they and
+    /// [`MAX_LENGTH`] bytes before them are searched: a credential that begins before
+    /// them is masked too.
+    #[must_use]
+    pub fn end(&self, text: &[u8], length: usize) -> Vec<u8> {
+        let from = text.len().saturating_sub(length + MAX_LENGTH);
+        let searched = text.get(from..).unwrap_or_default();
+        self.bytes_from(searched.len().saturating_sub(length), searched)
+    }
+
+    /// The bytes from this position on, with credentials masked that end behind it.
+    fn bytes_from(&self, from: usize, text: &[u8]) -> Vec<u8> {
+        let mut shown = Vec::with_capacity(text.len() - from);
+        let mut at = from;
+        for Range { start, end } in self.spans(text).into_iter().filter(|span| span.end > from) {
             shown.extend_from_slice(text.get(at..start).unwrap_or_default());
             shown.extend_from_slice(MASK.as_bytes());
             at = end;
@@ -262,6 +277,21 @@ mod tests {
     fn overlapping_values_become_one_mask() {
         let redactor = redactor(&["A_TOKEN=abcdef", "B_TOKEN=cdefgh", "C_TOKEN=abcdefgh"]);
         assert_eq!(redactor.text("xabcdefghx"), "x***x");
+    }
+
+    #[test]
+    fn credentials_that_reach_into_the_end_are_masked() {
+        let redactor = redactor(&["A_TOKEN=hunter22"]);
+        for before in 0..12 {
+            let text =
+                ["-".repeat(2 * MAX_LENGTH).as_str(), "hunter22", &"=".repeat(before)].concat();
+            let end = String::from_utf8(redactor.end(text.as_bytes(), 10)).unwrap();
+            let masked = if before < 10 { "***" } else { "" };
+            let (head, tail) =
+                ("-".repeat(2_usize.saturating_sub(before)), "=".repeat(before.min(10)));
+            assert_eq!(end, format!("{head}{masked}{tail}"), "{before}");
+        }
+        assert_eq!(redactor.end(b"x hunter22", 100), b"x ***");
     }
 
     #[test]

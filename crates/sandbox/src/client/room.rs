@@ -7,14 +7,14 @@ use std::{
     sync::Arc,
 };
 
-/// Bytes that are asked for at first. Most commands print less, so a caller can
-/// grant this much at any time.
+/// Bytes that are never asked for. Most commands print less, so a caller grants this
+/// much at any time.
 pub const FIRST_OUTPUT: usize = 256 << 10;
 
 /// Bytes that are asked for at a time after that.
 const STEP: usize = 1 << 20;
 
-/// Grants memory for outputs.
+/// Grants memory for outputs beyond [`FIRST_OUTPUT`].
 pub trait Room: fmt::Debug + Send + Sync {
     /// Waits until the output may have this number of bytes.
     fn grow(self: Arc<Self>, bytes: usize) -> Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -29,7 +29,7 @@ pub(super) struct Granted {
 
 impl Granted {
     pub(super) fn new(room: Arc<dyn Room>) -> Self {
-        Self { room, bytes: 0, asked: None }
+        Self { room, bytes: FIRST_OUTPUT, asked: None }
     }
 
     /// True if there is room for this number of bytes. Otherwise asks for it.
@@ -50,7 +50,7 @@ impl Granted {
     }
 
     fn next(&self) -> usize {
-        if self.bytes == 0 { FIRST_OUTPUT } else { self.bytes + STEP }
+        self.bytes + STEP
     }
 }
 
@@ -85,17 +85,18 @@ mod tests {
     async fn room_is_asked_for_in_steps() {
         let room = Arc::new(Once::default());
         let mut granted = Granted::new(Arc::clone(&room) as Arc<dyn Room>);
-        assert!(!granted.holds(1));
-        granted.granted().await;
         assert!(granted.holds(FIRST_OUTPUT));
-        assert_eq!(room.0.load(Ordering::Relaxed), FIRST_OUTPUT);
+        assert_eq!(room.0.load(Ordering::Relaxed), 0, "the first bytes are not asked for");
         assert!(!granted.holds(FIRST_OUTPUT + 1));
+        granted.granted().await;
+        assert!(granted.holds(FIRST_OUTPUT + STEP));
+        assert!(!granted.holds(FIRST_OUTPUT + STEP + 1));
         tokio::select! {
             biased;
             () = granted.granted() => unreachable!("it is not granted"),
             () = std::future::ready(()) => {}
         }
         assert!(!granted.holds(1), "the wish is still open");
-        assert_eq!(room.0.load(Ordering::Relaxed), FIRST_OUTPUT + STEP);
+        assert_eq!(room.0.load(Ordering::Relaxed), FIRST_OUTPUT + 2 * STEP);
     }
 }

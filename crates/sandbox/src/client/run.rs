@@ -248,7 +248,7 @@ impl Lease {
                 return Ok(excess);
             }
         }
-        if !capture.has_ended() {
+        if !capture.is_complete() {
             // Not before the command starts: until then, the worker's process is closed
             // to the meter. If the spawner is gone, the command ends anyway.
             let _ = self.send(Outgoing::Watch { lease: self.id() }).await;
