@@ -3,11 +3,13 @@
 use std::{
     fs::{self, Permissions},
     os::unix::fs::PermissionsExt,
+    path::Path,
+    process::Command,
     thread,
     time::{Duration, Instant},
 };
 
-use crate::sandbox_settings::bench::Bench;
+use crate::sandbox_settings::bench::{Bench, tiers};
 
 /// Time limit of a wait.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -58,6 +60,29 @@ fn a_command_has_the_time_to_end_that_the_operator_grants() {
         assert!(Instant::now() < end, "killed too early");
         thread::sleep(Duration::from_millis(50));
     }
+}
+
+#[test]
+fn a_command_that_has_time_to_end_keeps_its_limits() {
+    let fill = "for i in 1 2 3 4; do head -c 1000000 /dev/zero > late-$i; done";
+    let script = format!("trap '{fill}; while :; do sleep 1; done' TERM; sleep 60 & wait");
+    for tier in tiers() {
+        let bench = Bench::new("  limits: {disk: 3Mi}", &script);
+        let bench = bench.with("ARGOCD_EXEC_FATAL_TIMEOUT", "10m");
+        let _server = bench.serve(tier, &["--exec-timeout", "500ms"]);
+        let rendered = bench.ask("tried", &["--timeout", "60s"]);
+        assert!(rendered.error().contains("timeout of 0.5s"), "{tier}: {}", rendered.stderr);
+        let end = Instant::now() + PATIENCE;
+        while has_file(&bench.path("work"), "late-1") {
+            assert!(Instant::now() < end, "{tier}: it still has its files");
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+fn has_file(directory: &Path, name: &str) -> bool {
+    let found = Command::new("find").arg(directory).args(["-name", name]).output().unwrap();
+    !found.stdout.is_empty()
 }
 
 #[test]

@@ -115,6 +115,20 @@ impl Slot {
         }
     }
 
+    /// The processes of its lease may work.
+    fn is_working(&self) -> bool {
+        match &self.state {
+            SlotState::Leased(_) => true,
+            SlotState::Releasing { release, .. } => release.is_stopping(),
+            SlotState::Free { .. } => false,
+        }
+    }
+
+    /// The lease whose processes may work.
+    pub(super) fn working(&self) -> Option<&LeaseRecord> {
+        self.lease().filter(|_| self.is_working())
+    }
+
     /// The lease, even if it is being released.
     pub(super) fn lease(&self) -> Option<&LeaseRecord> {
         match &self.state {
@@ -185,6 +199,16 @@ impl Slots {
             SlotState::Leased(lease) => Some(lease),
             SlotState::Free { .. } | SlotState::Releasing { .. } => None,
         }
+    }
+
+    /// The lease of a slot whose processes may work: also while it is being released,
+    /// between SIGTERM and SIGKILL.
+    pub(super) fn working_mut(&mut self, index: usize) -> Option<&mut LeaseRecord> {
+        let slot = self.all.get_mut(index)?;
+        if !slot.is_working() {
+            return None;
+        }
+        self.any_lease_mut(index)
     }
 
     /// The lease of a slot, even if it is being released.

@@ -19,7 +19,7 @@ use crate::{
         cgroup::RequestCgroup,
         meter::{self, Earlier, MeterIdentity, Reading, Subject},
         schedule::{Pass, Schedule},
-        slot::{LeaseRecord, SlotState},
+        slot::LeaseRecord,
         uid_pool::UidPair,
     },
     wire::{
@@ -62,7 +62,7 @@ impl Leases {
         let mut is_watching = false;
         for slot in 0..self.slots.len() {
             let key = self.slots.uids(slot).map(|pair| pair.tenant.as_raw());
-            let Some(lease) = self.slots.lease_mut(slot) else { continue };
+            let Some(lease) = self.slots.working_mut(slot) else { continue };
             let LeaseRecord { schedule: Some(schedule), tally, workers, cgroup, .. } = lease else {
                 continue;
             };
@@ -111,7 +111,7 @@ impl Leases {
         let earlier = self.earlier(slot);
         let pair = self.slots.uids(slot);
         let identity = pair.map(|UidPair { killer, tenant }| MeterIdentity { own: killer, tenant });
-        let Some(lease) = self.slots.lease_mut(slot) else { return };
+        let Some(lease) = self.slots.working_mut(slot) else { return };
         let Some(schedule) = lease.schedule.as_mut() else { return };
         let Some(limits) = schedule.take_due(pass) else { return };
         // The container may have no process or descriptor left. The pass still
@@ -161,7 +161,7 @@ impl Leases {
         let RunningMeter { slot, lease: id, began, result } = meter_run;
         let reading = Reading::receive(result);
         let cost = reaped.user + reaped.system;
-        let lease = self.slots.lease_mut(*slot).filter(|lease| lease.id == *id);
+        let lease = self.slots.working_mut(*slot).filter(|lease| lease.id == *id);
         let Some(LeaseRecord { schedule: Some(schedule), tally, .. }) = lease else { return };
         if let Some(gauge) = reading.gauge() {
             tally.measured(gauge);
@@ -181,22 +181,28 @@ impl Leases {
             limit: None,
             used: None,
         }));
+        self.end_grace(id);
+    }
+
+    /// Ends the grace of a lease that is being released. The supervisor has finished with
+    /// it, and would not end it.
+    pub(super) fn end_grace(&mut self, id: u64) {
+        let Some(slot) = self.slots.find(id) else { return };
+        if self.slots.release_mut(slot).is_some_and(|release| release.is_stopping()) {
+            self.step(slot, |release| release.stopped(Instant::now()));
+        }
     }
 
     /// Leases whose commands run and that have not exceeded a limit.
     pub(super) fn active(&self) -> impl Iterator<Item = &LeaseRecord> {
-        self.slots.iter().filter_map(|(_, slot)| match &slot.state {
-            SlotState::Leased(lease) => {
-                lease.schedule.as_ref().is_some_and(Schedule::is_active).then_some(lease)
-            }
-            SlotState::Free { .. } | SlotState::Releasing { .. } => None,
-        })
+        let working = self.slots.iter().filter_map(|(_, slot)| slot.working());
+        working.filter(|lease| lease.schedule.as_ref().is_some_and(Schedule::is_active))
     }
 
     fn report_usage(&mut self) {
         let mut changed = Vec::new();
         for slot in 0..self.slots.len() {
-            if let Some(lease) = self.slots.lease_mut(slot) {
+            if let Some(lease) = self.slots.working_mut(slot) {
                 changed.extend(lease.tally.report(lease.id));
             }
         }

@@ -40,7 +40,8 @@ impl Leases {
         self.sacrifice(victim);
         // The supervisor releases the lease, but its processes may fill the
         // container until then.
-        if let Some(slot) = self.slots.find(victim.lease) {
+        let slot = self.slots.find(victim.lease);
+        if let Some(slot) = slot.filter(|slot| self.slots.leased(*slot).is_some()) {
             self.sweep(slot);
         }
     }
@@ -56,7 +57,7 @@ impl Leases {
 
     fn sacrifice(&mut self, victim: Victim) {
         let slot = self.slots.find(victim.lease);
-        let lease = slot.and_then(|slot| self.slots.lease_mut(slot));
+        let lease = slot.and_then(|slot| self.slots.working_mut(slot));
         if let Some(schedule) = lease.and_then(|lease| lease.schedule.as_mut()) {
             schedule.end();
         }
@@ -66,5 +67,6 @@ impl Leases {
             limit: Some(victim.limit),
             used: Some(victim.used),
         }));
+        self.end_grace(victim.lease);
     }
 }

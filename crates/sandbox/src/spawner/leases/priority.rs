@@ -16,7 +16,7 @@ impl Leases {
         let processors = thread::available_parallelism().map_or(1, NonZero::get);
         let others = self.active().filter(|lease| lease.tally.running() > 0).count();
         for slot in 0..self.slots.len() {
-            let Some(lease) = self.slots.lease_mut(slot) else { continue };
+            let Some(lease) = self.slots.working_mut(slot) else { continue };
             let (cpu, running) = (lease.tally.cpu(), lease.tally.running());
             let demand =
                 Demand { processors: processors as u64, cpu, running, has_others: others > 1 };
@@ -29,7 +29,7 @@ impl Leases {
     /// `crowded` is the number of processors if the request is a crowd.
     fn lower(&mut self, slot: usize, crowded: Option<usize>) {
         let uids = self.slots.uids(slot);
-        let Some(lease) = self.slots.lease_mut(slot) else { return };
+        let Some(lease) = self.slots.working_mut(slot) else { return };
         let workers: Vec<Pid> = lease.workers.keys().copied().collect();
         let pen = crowded.and_then(|processors| demote::pen(processors, slot));
         // If the container has no process left, the next pass tries again.
