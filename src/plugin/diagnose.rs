@@ -115,8 +115,8 @@ pub(super) fn warning(finding: &Finding, locator: &Locator<'_>) -> Option<Diagno
             let diagnostic = Diagnostic::new(Code::UnknownKey, unknown)
                 .label("ignored")
                 .note("Argo CD silently ignores unknown keys");
-            let parent = path.split_last().map_or("".into(), |(_, parent)| at(parent));
-            match (nearest(key, known), sections_of(key, (parent, among)).as_slice()) {
+            let parent = path.split_last().map_or_else(String::new, |(_, parent)| at(parent));
+            match (nearest(key, known), sections_of(key, &(parent, among)).as_slice()) {
                 (Some(meant), _) => diagnostic.help(format!("did you mean `{meant}`?")),
                 (None, []) => diagnostic,
                 (None, _) if key == "env" => diagnostic.help(ENV),

@@ -30,6 +30,10 @@ const MAX_DIRECTORY: usize = 1024;
 /// would take longer.
 const FEW_NAMES: usize = 1000;
 
+/// Bytes of other work that take as long as the search of one name. 20,000 names are
+/// short work then; more can take seconds.
+const BYTES_OF_NAME: usize = 50;
+
 /// The thing that a request waited for if its deadline passed meanwhile.
 const DECISION: &str = "the decision of its discovery rule";
 
@@ -134,9 +138,9 @@ impl IndexedArchive {
             }
         }
         let passed = || RequestError::late(DECISION)(DeadlinePassed(context.deadline));
-        let decided = threads.run(entries, &context.deadline, move |stop| {
-            decide(&self, &plugin, &|| !stop.is_due())
-        });
+        let size = entries.saturating_mul(BYTES_OF_NAME);
+        let decided = threads
+            .run(size, &context.deadline, move |stop| decide(&self, &plugin, &|| !stop.is_due()));
         let decided = decided.await.map_err(RequestError::late(DECISION))?;
         decided.map_err(|error| if error.is_stopped() { passed() } else { error.into() })
     }

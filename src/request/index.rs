@@ -14,7 +14,8 @@ use cmp_archive::{
 use cmp_discovery::{EntryError, FileIndex, IndexLimits};
 
 /// Largest piece that is read at once, in bytes. It may unpack to a thousand times
-/// as much, which takes a few milliseconds.
+/// as much, which takes a few milliseconds. So do the lookups that a small index may
+/// have.
 const IMMEDIATE: usize = 4 * 1024;
 
 /// Memory in bytes for all indexes of names. The largest takes 40 MB.

@@ -25,9 +25,17 @@ const MAX_ENTRIES: usize = 500_000;
 /// the largest index. Real repositories repeat most names.
 const MAX_NAME_BYTES: usize = 16 << 20;
 
-/// Default limit of component lookups: forty for each entry of the largest
-/// index. They take about one second.
+/// Default limit of component lookups, which is that of the largest index. They take
+/// about one second.
 const MAX_LOOKUPS: u64 = 20_000_000;
+
+/// Lookups that each index may have. They take two milliseconds, as long as those of
+/// an index that is built on a thread that serves connections.
+const FIRST_LOOKUPS: u64 = 100_000;
+
+/// Lookups that each entry adds. Without it, a few hundred links through long chains
+/// of links would take a second.
+const LOOKUPS_OF_EACH: u64 = 40;
 
 /// Limits of one index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +46,8 @@ pub struct IndexLimits {
     /// Bytes of all distinct names and link targets.
     pub name_bytes: usize,
     /// Number of components looked up to resolve names and links. An entry in
-    /// the same directory as the one before needs no lookup.
+    /// the same directory as the one before needs no lookup. Small indexes have
+    /// fewer: 100,000, and 40 for each entry.
     pub lookups: u64,
 }
 
@@ -62,7 +71,7 @@ pub struct FileIndex {
     /// hashes collide.
     multiplier: u64,
     limits: IndexLimits,
-    lookups_left: u64,
+    lookups: u64,
     recent: entries::RecentDirectory,
 }
 
@@ -127,7 +136,7 @@ impl FileIndex {
             names,
             multiplier: RandomState::new().hash_one(()) | 1,
             limits,
-            lookups_left: limits.lookups,
+            lookups: 0,
             recent: entries::RecentDirectory::default(),
         }
     }
@@ -274,10 +283,10 @@ impl FileIndex {
     }
 
     fn spend_lookups(&mut self, components: u64) -> Result<(), EntryError> {
-        let left = self.lookups_left.checked_sub(components);
-        self.lookups_left =
-            left.ok_or(EntryError::TooManyLookups { limit: self.limits.lookups })?;
-        Ok(())
+        let earned = FIRST_LOOKUPS + LOOKUPS_OF_EACH * self.nodes.len() as u64;
+        let limit = self.limits.lookups.min(earned);
+        self.lookups = self.lookups.saturating_add(components);
+        if self.lookups <= limit { Ok(()) } else { Err(EntryError::TooManyLookups { limit }) }
     }
 
     fn node(&self, id: NodeId) -> &Node {

@@ -283,8 +283,8 @@ type Section = (String, &'static Struct);
 /// The sections that have a key of this name: the outermost ones inside the section
 /// where the key was found, or else inside `spec`. Metadata is not searched,
 /// because it belongs to Kubernetes and has many keys.
-pub(in crate::plugin) fn sections_of(key: &str, found_in: Section) -> Vec<String> {
-    let starts = [inside(&found_in), vec![("spec".to_owned(), &SPEC)]];
+pub(in crate::plugin) fn sections_of(key: &str, found_in: &Section) -> Vec<String> {
+    let starts = [inside(found_in), vec![("spec".to_owned(), &SPEC)]];
     let found = starts.into_iter().map(|start| outermost(key, start));
     found.into_iter().find(|sections| !sections.is_empty()).unwrap_or_default()
 }

@@ -118,6 +118,18 @@ fn lookups_beyond_the_limit_are_refused() {
 }
 
 #[test]
+fn a_few_entries_may_have_few_lookups() {
+    let mut index = FileIndex::default();
+    let deep = "x/".repeat(1000);
+    index.add_directory(deep.as_bytes()).unwrap();
+    let mut link =
+        |number: u32| index.add_symlink(format!("l{number}").as_bytes(), deep.as_bytes());
+    let refused = (0..10_000).find_map(|number| link(number).err());
+    let Some(EntryError::TooManyLookups { limit }) = refused else { panic!("{refused:?}") };
+    assert!((100_000..200_000).contains(&limit), "{limit}");
+}
+
+#[test]
 fn an_entry_needs_at_most_64_bytes() {
     let mut index = FileIndex::default();
     for chart in 0..4_000 {

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, fmt};
 
 /// Bytes kept of each end. Error texts travel in HTTP/2 headers, and clients
 /// accept only some tens of kilobytes of headers.
-const EACH: usize = 16 * 1024;
+pub(super) const EACH: usize = 16 * 1024;
 
 /// The first and the last 16 KiB of all bytes that were pushed.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +25,12 @@ impl Excerpt {
         self.tail.drain(..dropped);
         self.tail.extend(kept);
         self.left_out += (dropped + rest.len() - kept.len()) as u64;
+    }
+
+    /// Appends the end of the text, before which as many bytes more were left out.
+    pub(super) fn end(&mut self, end: &[u8], left_out: u64) {
+        self.left_out += left_out + self.tail.len() as u64;
+        self.tail = end.iter().copied().collect();
     }
 }
 

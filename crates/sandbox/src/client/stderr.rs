@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tracing::info;
 
-use super::excerpt::Excerpt;
+use super::excerpt::{EACH, Excerpt};
 use crate::client::redact::{MAX_LENGTH, Redactor};
 
 /// Target of log lines that carry one line of a command's standard error in the
@@ -21,6 +21,13 @@ const MAX_LINES: usize = 1000;
 /// Most bytes of an unfinished line that are held back before a part is shown.
 const MAX_PENDING: usize = 4 * MAX_LENGTH;
 
+/// Most bytes that are searched for credentials as they come: as many as the log takes.
+/// Searching takes the supervisor's time, not that of the command.
+const MAX_SEARCHED: usize = MAX_LINE * MAX_LINES;
+
+/// Bytes of the rest that are kept: its end, and a credential that reaches into it.
+const MAX_LATE: usize = EACH + MAX_LENGTH;
+
 /// The standard error of a command so far.
 #[derive(Debug)]
 pub(super) struct Stderr {
@@ -29,15 +36,29 @@ pub(super) struct Stderr {
     pending: Vec<u8>,
     excerpt: Box<Excerpt>,
     lines: LogLines,
+    searched: usize,
+    /// What came after [`MAX_SEARCHED`] bytes.
+    late: Late,
 }
 
 impl Stderr {
     pub(super) fn new(redactor: Arc<Redactor>) -> Self {
-        Self { redactor, pending: Vec::new(), excerpt: Box::default(), lines: LogLines::default() }
+        Self {
+            redactor,
+            pending: Vec::new(),
+            excerpt: Box::default(),
+            lines: LogLines::default(),
+            searched: 0,
+            late: Late::default(),
+        }
     }
 
     /// Appends bytes.
     pub(super) fn push(&mut self, bytes: &[u8]) {
+        if self.searched > MAX_SEARCHED {
+            return self.late.push(bytes);
+        }
+        self.searched += bytes.len();
         self.pending.extend_from_slice(bytes);
         if let Some(at) = memchr::memrchr(b'\n', &self.pending) {
             self.show(at + 1);
@@ -49,7 +70,16 @@ impl Stderr {
 
     /// Shows the rest and returns the excerpt.
     pub(super) fn finish(mut self) -> Excerpt {
-        self.show(self.pending.len());
+        let Late { kept, dropped } = std::mem::take(&mut self.late);
+        if dropped == 0 {
+            self.pending.extend(kept);
+            self.show(self.pending.len());
+        } else {
+            // A credential may begin in the pending line, whose rest is not there.
+            let hidden = self.pending.len() + kept.len().saturating_sub(EACH);
+            self.excerpt.end(&self.redactor.end(&kept, EACH), dropped + hidden as u64);
+            self.lines.stop();
+        }
         self.lines.finish();
         *self.excerpt
     }
@@ -68,6 +98,26 @@ impl Stderr {
         let shown = self.redactor.bytes(&std::mem::replace(&mut self.pending, rest));
         self.excerpt.push(&shown);
         self.lines.push(&shown);
+    }
+}
+
+/// The end of what is not searched as it comes.
+#[derive(Debug, Default)]
+struct Late {
+    kept: Vec<u8>,
+    /// Bytes before it.
+    dropped: u64,
+}
+
+impl Late {
+    fn push(&mut self, bytes: &[u8]) {
+        self.kept.extend_from_slice(bytes);
+        // Not for each piece, because the rest is moved.
+        if self.kept.len() > 2 * MAX_LATE {
+            let dropped = self.kept.len() - MAX_LATE;
+            self.kept.drain(..dropped);
+            self.dropped += dropped as u64;
+        }
     }
 }
 
@@ -100,13 +150,24 @@ impl LogLines {
         let line = String::from_utf8_lossy(&self.partial);
         match self.logged {
             ..=MAX_LINES => info!(target: OUTPUT_TARGET, stderr = line.trim_end(), "plugin"),
-            count if count == MAX_LINES + 1 => {
-                info!(limit = MAX_LINES, "the command writes more lines than are logged");
-            }
+            count if count == MAX_LINES + 1 => told_enough(),
             _ => {}
         }
         self.partial.clear();
     }
+
+    /// Logs no more.
+    fn stop(&mut self) {
+        self.partial.clear();
+        if self.logged <= MAX_LINES {
+            self.logged = MAX_LINES + 1;
+            told_enough();
+        }
+    }
+}
+
+fn told_enough() {
+    info!(limit = MAX_LINES, "the command writes more lines than are logged");
 }
 
 #[cfg(test)]
@@ -134,6 +195,26 @@ mod tests {
             let tail = "=".repeat(2 * MAX_LENGTH);
             let text = said(&[&head, "hunter22hunter22", &tail]);
             assert_eq!(text, format!("{head}***{tail}"), "{before}");
+        }
+    }
+
+    #[test]
+    fn of_very_much_text_only_the_ends_are_shown_and_credentials_are_masked() {
+        let line = ["-".repeat(1000).as_str(), "\n"].concat();
+        let lines = line.repeat(3 * MAX_SEARCHED / line.len());
+        let text = said(&[lines.as_str(), "cut hunter22", &lines, "hunter22hunter22 last"]);
+        assert!(text.starts_with("---") && text.ends_with("\n*** last"), "{}", text.len());
+        assert!(text.contains("bytes left out") && !text.contains("hunter"));
+        let once = said(&[&lines[..MAX_SEARCHED], "x hunter22", "hunter22 y"]);
+        assert!(once.ends_with("x *** y"));
+    }
+
+    #[test]
+    fn memory_for_much_text_is_bounded() {
+        let mut stderr = Stderr::new(Arc::default());
+        for _ in 0..1000 {
+            stderr.push(&[b'\n'; 10_000]);
+            assert!(stderr.late.kept.len() <= 2 * MAX_LATE);
         }
     }
 
