@@ -31,7 +31,7 @@ use self::{
     asked::Asked,
     difference::difference,
     report::Report,
-    target::{Claim, Observation, Target, ask, choose, wanted},
+    target::{Chosen, Claim, Observation, Target, ask, choose, wanted},
 };
 pub use self::{
     compare::compare, doctor::doctor, interrupt::interrupted, manifest::NoApplication,
@@ -247,16 +247,28 @@ pub async fn render(
     let plugin = plugin.as_deref();
     let target = Target::open((options, Observation::Off), plugin, &mut report).await?;
     let rendered = target.with(&mut report, async |sockets| {
-        let (name, mut client) = choose(plugin, sockets, parcel).await?;
-        let manifests = client.generate(parcel).await?;
-        let again = if twice { Some(client.generate(parcel).await?) } else { None };
-        Ok((name, manifests, again))
+        let mut chosen = choose(plugin, sockets, parcel).await?;
+        let manifests = chosen.client.generate(parcel).await?;
+        let again = if twice { Some(chosen.client.generate(parcel).await?) } else { None };
+        Ok((chosen, manifests, again))
     });
-    let (name, manifests, again) = rendered.await?;
+    let (Chosen { name, needs_name, .. }, manifests, again) = rendered.await?;
     let count = plural(manifests.len(), "manifest");
     report.step("rendered", &format!("{count} by plugin {name}"));
     if manifests.is_empty() {
         report.warn("no manifests: with automated pruning Argo CD would delete the application");
+    }
+    if needs_name {
+        report.warn(&format!(
+            "the discovery of {name} does not claim this application: Argo CD uses it only if the \
+             Application names it"
+        ));
+    }
+    if let Some(number) = show::first_stranger(&manifests) {
+        report.warn(&format!(
+            "manifest {number} is no Kubernetes object: it needs apiVersion and kind, and Argo CD \
+             cannot apply it"
+        ));
     }
     let text = show::manifests(&manifests, format)?;
     let again = again.map(|again| show::manifests(&again, format)).transpose()?;
@@ -299,7 +311,7 @@ pub async fn parameters(options: &Application, format: OutputFormat) -> Result<(
     let plugin = plugin.as_deref();
     let target = Target::open((options, Observation::Off), plugin, &mut report).await?;
     let announced = target.with(&mut report, async |sockets| {
-        let (_, mut client) = choose(plugin, sockets, parcel).await?;
+        let Chosen { mut client, .. } = choose(plugin, sockets, parcel).await?;
         Ok(client.announce(parcel).await?)
     });
     show::print(&show::announcements(announced.await?, format)?)

@@ -9,6 +9,17 @@ use serde_json::{Value, json};
 use super::{LocalError, document::document, target::Claim};
 use crate::{config::OutputFormat, grpc::ClientError, plugin::Announcement};
 
+/// The number, from 1, of the first manifest that is no Kubernetes object.
+pub(super) fn first_stranger(manifests: &[Bytes]) -> Option<usize> {
+    let is_object = |manifest: &Bytes| {
+        let value: Option<Value> = serde_json::from_slice(manifest).ok();
+        ["apiVersion", "kind"]
+            .iter()
+            .all(|key| value.as_ref().is_some_and(|value| value.get(key).is_some()))
+    };
+    manifests.iter().position(|manifest| !is_object(manifest)).map(|at| at + 1)
+}
+
 /// Manifests as a stream of YAML documents, or as a JSON list.
 pub(super) fn manifests(manifests: &[Bytes], format: OutputFormat) -> Result<String, LocalError> {
     let values: Vec<Value> = manifests
