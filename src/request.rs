@@ -16,6 +16,7 @@ mod convert;
 mod deadline;
 mod discovery;
 mod encrypted;
+mod error;
 mod excess;
 mod files;
 mod fingerprint;
@@ -34,6 +35,7 @@ mod processors;
 mod progress;
 mod proxy;
 mod received;
+mod run_error;
 mod said;
 mod threads;
 mod workspace;
@@ -41,14 +43,12 @@ mod workspace;
 use std::{path::PathBuf, sync::Arc};
 
 use bytes::Bytes;
-use cmp_sandbox::{Bounds, Lease, Link, NoLease, Unpacked};
-use thiserror::Error;
+use cmp_sandbox::{Bounds, Lease, Link, Unpacked};
 use tokio::sync::watch;
 use tracing::warn;
 
 use self::{
     admission::{Admission, Class, Entry, Lanes, NoPermit, Permit, Place},
-    announcement::InvalidAnnouncements,
     discovery::{MatchKey, Pattern},
     encrypted::Suspects,
     kept::{Repository, Turn},
@@ -59,6 +59,7 @@ pub use self::{
     deadline::{CLIENT_REMEDY, Clock, Deadline, DeadlinePassed},
     discovery::{IndexedArchive, MatchAnswer, MatchCache, Undecided},
     encrypted::Encrypted,
+    error::RequestError,
     excess::Excess,
     fingerprint::Fingerprints,
     git_credentials::{CredentialHelper, GitCredentials, Relay},
@@ -75,15 +76,16 @@ pub use self::{
     path::{AppPath, IllegalAppPath},
     progress::{Phase, Progress, RequestContext},
     received::Received,
+    run_error::RunError,
     said::Said,
     threads::MAX_CONVERSIONS,
-    workspace::{CommandDefaults, RunError, Workspace},
+    workspace::{CommandDefaults, Workspace},
 };
 use crate::{
     access::is_missing,
     budget::Budget,
     plugin::Discovery,
-    volume::{FileThread, FullVolume, WorkVolume},
+    volume::{FileThread, WorkVolume},
 };
 
 /// Serves requests. Cheap to clone.
@@ -125,62 +127,6 @@ struct Admitted {
     repository: Repository,
     /// Access and limits of its commands.
     bounds: Bounds,
-}
-
-/// The error of each step of a request.
-#[derive(Debug, Error)]
-pub enum RequestError {
-    /// No place became free.
-    #[error(transparent)]
-    Admission(#[from] NoPermit),
-    /// The spawner is gone, or the sandbox failed.
-    #[error(transparent)]
-    Lease(#[from] NoLease),
-    /// The deadline passed before the request had everything that it needs to start.
-    #[error("{passed}; until then the request waited for {awaited}")]
-    Late {
-        /// The thing that did not arrive.
-        awaited: &'static str,
-        /// The deadline.
-        passed: DeadlinePassed,
-    },
-    /// The archive was not received.
-    #[error(transparent)]
-    Receive(ReceiveError),
-    /// The application's directory is outside the repository.
-    #[error(transparent)]
-    Settle(#[from] IllegalAppPath),
-    /// Discovery by names failed.
-    #[error(transparent)]
-    Undecided(#[from] Undecided),
-    /// A command failed.
-    #[error(transparent)]
-    Run(#[from] RunError),
-    /// The work volume has no space.
-    #[error(transparent)]
-    Volume(#[from] FullVolume),
-    /// There was no memory for the command's output.
-    #[error(transparent)]
-    Memory(#[from] NoMemory),
-    /// The command's output is not a list of manifests.
-    #[error(transparent)]
-    Output(#[from] InvalidOutput),
-    /// The parameter announcements are invalid.
-    #[error(transparent)]
-    Announcements(#[from] InvalidAnnouncements),
-}
-
-impl From<ReceiveError> for RequestError {
-    fn from(error: ReceiveError) -> Self {
-        if let ReceiveError::Full(full) = error { full.into() } else { Self::Receive(error) }
-    }
-}
-
-impl RequestError {
-    /// Maps a passed deadline to the thing that was awaited.
-    pub fn late(awaited: &'static str) -> impl FnOnce(DeadlinePassed) -> Self {
-        move |passed| Self::Late { awaited, passed }
-    }
 }
 
 impl Pipeline {

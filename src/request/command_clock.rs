@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{
-    deadline::Deadline, hint::Hint, progress::RequestContext, said::Said, workspace::RunError,
+    deadline::Deadline, hint::Hint, progress::RequestContext, run_error::RunError, said::Said,
 };
 use crate::settings::EXEC_TIMEOUT;
 

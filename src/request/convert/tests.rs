@@ -1,0 +1,136 @@
+use std::time::Duration;
+
+use super::*;
+use crate::plugin::read_first;
+
+const LIMIT: usize = 1 << 20;
+const AMPLE: u64 = 1 << 30;
+
+fn converter(memory: u64) -> Converter {
+    Converter { threads: Threads::new(1), memory: ResponseMemory::fixed(memory), max_answer: LIMIT }
+}
+
+async fn split(
+    converter: &Converter,
+    output: Vec<u8>,
+    deadline: &Deadline,
+) -> Result<Manifests, RequestError> {
+    converter.split(converter.room().close(output), Suspects::default(), deadline).await
+}
+
+/// Short entries need many times their size.
+fn small_parts(bytes: usize) -> Vec<u8> {
+    format!("{{{}}}", "a,".repeat(bytes / 2)).into_bytes()
+}
+
+#[tokio::test]
+async fn a_large_output_is_split() {
+    let output = "a: b\n---\n".repeat(10_000).into_bytes();
+    let manifests = split(&converter(AMPLE), output, &Deadline::none()).await.unwrap();
+    assert_eq!((manifests.len(), manifests.size()), (10_000, 110_000));
+}
+
+#[tokio::test]
+async fn halves_are_converted_together_if_two_threads_are_free() {
+    let two = Converter { threads: Threads::new(2), ..converter(AMPLE) };
+    let output = || "a: 1\n---\nb: [2]\n---\n".repeat(HALVED / 18).into_bytes();
+    assert!(output().len() >= HALVED);
+    let none = (Deadline::none(), Suspects::default());
+    let long = Arc::new(output());
+    let halves = |converter: Converter| {
+        let long = &long;
+        async move { converter.halves((long, none.1), MAX_TIMES * LIMIT, &none.0).await }
+    };
+    assert!(halves(converter(AMPLE)).await.is_none());
+    let together = halves(two.clone()).await.unwrap();
+    let whole = split(&converter(AMPLE), output(), &none.0).await.unwrap();
+    assert_eq!((together.len(), together.into_message()), (whole.len(), whole.into_message()));
+    // The error of the second half is the error of the whole.
+    let wrong = [output(), b"a: [\n".to_vec()].concat();
+    let [one, other] = [two, converter(AMPLE)].map(|converter| {
+        let wrong = wrong.clone();
+        async move { split(&converter, wrong, &none.0).await.unwrap_err().to_string() }
+    });
+    assert_eq!(one.await, other.await);
+}
+
+#[tokio::test]
+async fn a_short_output_that_becomes_large_is_split_too() {
+    let aliases = "*a,".repeat(400);
+    let output = format!("- &a {}\n- [{aliases}]\n", "x".repeat(2000)).into_bytes();
+    assert!(output.len() < IMMEDIATE);
+    let manifests = split(&converter(AMPLE), output, &Deadline::none()).await.unwrap();
+    assert!(manifests.size() > 400 * 2000);
+}
+
+#[tokio::test]
+async fn more_memory_is_granted_than_three_times_the_output() {
+    let output = small_parts(LIMIT / 8);
+    let manifests = split(&converter(AMPLE), output, &Deadline::none()).await.unwrap();
+    assert_eq!(manifests.len(), 1);
+}
+
+#[tokio::test]
+async fn an_output_that_needs_too_much_memory_is_an_error() {
+    let split = split(&converter(AMPLE), small_parts(LIMIT), &Deadline::none()).await;
+    let error = split.unwrap_err().to_string();
+    assert!(error.contains("more than 3 MiB of memory"), "{error}");
+}
+
+#[tokio::test]
+async fn an_output_that_the_container_cannot_hold_is_an_error_at_once() {
+    let response = crate::budget::Share::new(1 << 20, "a small container");
+    let (_resize, budget) = watch::channel(Budget { response, ..Budget::default() });
+    let output = small_parts(LIMIT / 8);
+    let converter = Converter { memory: ResponseMemory::new(budget), ..converter(AMPLE) };
+    let mut captured = converter.room().close(output);
+    captured.charge = ResponseMemory::fixed(AMPLE).charge();
+    let error = converter
+        .split(captured, Suspects::default(), &Deadline::none())
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("that one output may have (a small container): raise"), "{error}");
+}
+
+#[tokio::test]
+async fn an_answer_keeps_its_memory_until_it_is_sent() {
+    let converter = converter(2 << 20);
+    let output = || format!("\"{}\"\n", "x".repeat(1 << 20)).into_bytes();
+    let soon = || Deadline::new(None, Some(Duration::from_millis(100)));
+    let first = split(&converter, output(), &Deadline::none()).await;
+    assert!(first.is_err(), "with its header it is longer than an answer");
+    let output = || format!("\"{}\"\n", "x".repeat(999_999)).into_bytes();
+    let first = split(&converter, output(), &Deadline::none()).await.unwrap();
+    let second = split(&converter, output(), &Deadline::none()).await.unwrap();
+    let third = split(&converter, output(), &Deadline::none()).await.unwrap();
+    let messages = [first, second, third].map(Manifests::into_message);
+    let late = split(&converter, output(), &soon()).await.unwrap_err().to_string();
+    assert!(late.contains("may take 2 MiB together"), "{late}");
+    drop(messages);
+    split(&converter, output(), &Deadline::none()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_conversion_ends_at_its_deadline() {
+    let passed = Deadline::new(None, Some(Duration::ZERO));
+    let output = "1\n---\n".repeat(100_000).into_bytes();
+    let error = split(&converter(AMPLE), output, &passed).await.unwrap_err().to_string();
+    assert!(error.starts_with("context deadline exceeded"), "{error}");
+}
+
+#[tokio::test]
+async fn many_announcements_are_read_within_the_memory() {
+    let text =
+        b"kind: ConfigManagementPlugin\nmetadata: {name: x}\nspec: {generate: {command: [x]}}";
+    let plugin = Arc::new(read_first(text).definition.unwrap());
+    let (converter, encode) = (converter(AMPLE), (|all| vec![0; all.len()]) as EncodeAnnouncements);
+    let announce = async |count: usize| {
+        let list = vec!["{\"name\":\"a\"}"; count].join(",");
+        let printed = Some(converter.room().close(format!("[{list}]").into_bytes()));
+        converter.announce(printed, &plugin, (encode, &Deadline::none())).await
+    };
+    assert_eq!(announce(1000).await.unwrap().len(), 1000);
+    let error = announce(20_000).await.unwrap_err().to_string();
+    assert!(error.contains("more than 3 MiB of memory"), "{error}");
+}

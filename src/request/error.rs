@@ -1,0 +1,67 @@
+//! The error of a request, from whichever step.
+
+use cmp_sandbox::NoLease;
+use thiserror::Error;
+
+use super::{
+    admission::NoPermit, announcement::InvalidAnnouncements, deadline::DeadlinePassed,
+    discovery::Undecided, incoming::ReceiveError, manifests::InvalidOutput, memory::NoMemory,
+    path::IllegalAppPath, run_error::RunError,
+};
+use crate::volume::FullVolume;
+
+/// The error of each step of a request.
+#[derive(Debug, Error)]
+pub enum RequestError {
+    /// No place became free.
+    #[error(transparent)]
+    Admission(#[from] NoPermit),
+    /// The spawner is gone, or the sandbox failed.
+    #[error(transparent)]
+    Lease(#[from] NoLease),
+    /// The deadline passed before the request had everything that it needs to start.
+    #[error("{passed}; until then the request waited for {awaited}")]
+    Late {
+        /// The thing that did not arrive.
+        awaited: &'static str,
+        /// The deadline.
+        passed: DeadlinePassed,
+    },
+    /// The archive was not received.
+    #[error(transparent)]
+    Receive(ReceiveError),
+    /// The application's directory is outside the repository.
+    #[error(transparent)]
+    Settle(#[from] IllegalAppPath),
+    /// Discovery by names failed.
+    #[error(transparent)]
+    Undecided(#[from] Undecided),
+    /// A command failed.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The work volume has no space.
+    #[error(transparent)]
+    Volume(#[from] FullVolume),
+    /// There was no memory for the command's output.
+    #[error(transparent)]
+    Memory(#[from] NoMemory),
+    /// The command's output is not a list of manifests.
+    #[error(transparent)]
+    Output(#[from] InvalidOutput),
+    /// The parameter announcements are invalid.
+    #[error(transparent)]
+    Announcements(#[from] InvalidAnnouncements),
+}
+
+impl From<ReceiveError> for RequestError {
+    fn from(error: ReceiveError) -> Self {
+        if let ReceiveError::Full(full) = error { full.into() } else { Self::Receive(error) }
+    }
+}
+
+impl RequestError {
+    /// Maps a passed deadline to the thing that was awaited.
+    pub fn late(awaited: &'static str) -> impl FnOnce(DeadlinePassed) -> Self {
+        move |passed| Self::Late { awaited, passed }
+    }
+}
