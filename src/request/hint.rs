@@ -21,6 +21,7 @@ pub use self::{
 use super::{
     excess,
     progress::{Phase, Progress},
+    said::Said,
 };
 use crate::{
     container::OomKill,
@@ -102,8 +103,20 @@ impl Times {
 }
 
 impl Hint {
+    /// Returns a hint for the error of a command. A command that succeeded has no error, so
+    /// its hint is logged, unless it wrote nothing.
+    pub(super) fn of_end(evidence: &Evidence<'_>, said: &Said) -> Option<Self> {
+        if evidence.end != Termination::Exit(0) {
+            return Self::new(evidence);
+        }
+        if let Some(hint) = Self::of_success(evidence).filter(|_| !said.is_empty()) {
+            hint.warn();
+        }
+        None
+    }
+
     /// Returns a hint if the evidence suggests a limit.
-    pub(super) fn new(evidence: &Evidence<'_>) -> Option<Self> {
+    fn new(evidence: &Evidence<'_>) -> Option<Self> {
         let by_end = match evidence.end {
             Termination::LimitExceeded { what, .. } => Some(evidence.excess(what)),
             Termination::Exit(_)
@@ -118,7 +131,7 @@ impl Hint {
     }
 
     /// Returns a hint if a command succeeded although the sandbox refused something.
-    pub(super) fn of_success(evidence: &Evidence<'_>) -> Option<Self> {
+    fn of_success(evidence: &Evidence<'_>) -> Option<Self> {
         evidence.refusal().map(Self)
     }
 
@@ -134,7 +147,7 @@ impl Hint {
     }
 
     /// Logs the hint to a command that succeeded.
-    pub(super) fn warn(&self) {
+    fn warn(&self) {
         warn!(error = self.0, "a command succeeded although the sandbox refused something");
     }
 }

@@ -148,14 +148,7 @@ impl Workspace {
         let (bounds, unpacked) = (self.lease.bounds(), context.progress.unpacked.as_ref());
         let (text, reach) = (&said.all(), &self.defaults.reach);
         let evidence = Evidence { plugin, bounds, end, usage, times, text, reach, oom, unpacked };
-        let hint = if end == Termination::Exit(0) {
-            if let Some(hint) = Hint::of_success(&evidence).filter(|_| !said.is_empty()) {
-                hint.warn();
-            }
-            None
-        } else {
-            Hint::new(&evidence)
-        };
+        let hint = Hint::of_end(&evidence, &said);
         let excess = Excess::of(end, &self.defaults.budget.borrow());
         Ok(room.close(result((output, said), line, (clock, excess, hint))?))
     }
