@@ -1,4 +1,4 @@
-//! Serves a request: turns an archive into manifests, a match answer or announcements.
+//! Serves a request: turns an archive into manifests, a verdict or announcements.
 //!
 //! A request is a chain of values, and only the previous step can create the
 //! next value. [`Incoming`] and a [`Lease`] become [`Received`] if the checksum
@@ -57,7 +57,7 @@ pub(crate) use self::{checksum::hex, hint::ASK_PASS_SOCKET};
 pub use self::{
     convert::{Converter, EncodeAnnouncements},
     deadline::{CLIENT_REMEDY, Clock, Deadline, DeadlinePassed},
-    discovery::{IndexedArchive, MatchAnswer, MatchCache, Undecided},
+    discovery::{IndexedArchive, MatchCache, Undecided, Verdict},
     encrypted::Encrypted,
     error::RequestError,
     excess::Excess,
@@ -99,7 +99,7 @@ pub struct Pipeline {
     pub admission: Admission,
     /// Places of plugins that limit their own requests.
     pub own: Lanes,
-    /// Recent answers of discovery by names.
+    /// Recent verdicts of discovery by names.
     pub cache: MatchCache,
     /// Threads and memory for indexes of names.
     pub names: Names,
@@ -165,7 +165,7 @@ impl Pipeline {
         &self,
         incoming: Incoming<'_, C>,
         context: &mut RequestContext,
-    ) -> Result<MatchAnswer, RequestError> {
+    ) -> Result<Verdict, RequestError> {
         let plugin = Arc::clone(&context.plugin);
         if let Some(Discovery::Command(command)) = &plugin.discovery {
             let admitted = self.admit(Class::Discover, &incoming, context).await?;
@@ -173,7 +173,7 @@ impl Pipeline {
             let mut workspace = received.settle_rooted(&self.defaults);
             let output =
                 workspace.run(command, (Phase::Discover, self.converter.room()), context).await?;
-            return Ok(MatchAnswer::new(!matches!(output.text.as_slice(), b"" | b"\n")));
+            return Ok(Verdict::of_rule(!matches!(output.text.as_slice(), b"" | b"\n")));
         }
         let _permit = self.permit(Class::Names, &incoming, context).await?;
         self.match_names(incoming, context).await
@@ -184,25 +184,25 @@ impl Pipeline {
         &self,
         incoming: Incoming<'_, C>,
         context: &mut RequestContext,
-    ) -> Result<MatchAnswer, RequestError> {
+    ) -> Result<Verdict, RequestError> {
         let plugin = Arc::clone(&context.plugin);
         let Some(pattern) = plugin.discovery.as_ref().and_then(Pattern::of) else {
             incoming.index_names((self.limits, &self.names), context).await?;
-            return Ok(MatchAnswer::NO_DISCOVERY);
+            return Ok(Verdict::NoRule);
         };
         let key = MatchKey::new(&incoming.header, pattern);
-        if let Some(answer) = key.as_ref().and_then(|key| self.cache.get(key)) {
+        if let Some(verdict) = key.as_ref().and_then(|key| self.cache.get(key)) {
             incoming.verify(self.limits, context).await?;
-            return Ok(answer);
+            return Ok(verdict);
         }
         let indexed = incoming.index_names((self.limits, &self.names), context).await?;
         context.progress.enter(Phase::Discover);
-        let (answer, reason) = indexed.matches(&self.names.threads, context).await?;
+        let (verdict, reason) = indexed.matches(&self.names.threads, context).await?;
         context.progress.reason = Some(reason);
         if let Some(key) = key {
-            self.cache.keep(key, answer);
+            self.cache.keep(key, verdict);
         }
-        Ok(answer)
+        Ok(verdict)
     }
 
     /// Lists the parameters an application may set, as a message.

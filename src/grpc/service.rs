@@ -26,7 +26,7 @@ use super::{
 use crate::{
     metrics::{Method, Outcome},
     plugin::Announcement,
-    request::{Incoming, Pipeline, ReceiveError, RequestError, admission::Membership},
+    request::{Incoming, Pipeline, ReceiveError, RequestError, Verdict, admission::Membership},
 };
 
 /// Serves one plugin.
@@ -139,10 +139,13 @@ impl ConfigManagementPluginService for PluginService {
         self.call(Method::Match, request, async |incoming, call| {
             let verdict = self.pipeline.matches(incoming, &mut call.context).await?;
             let response = RepositoryResponse {
-                is_supported: verdict.supported,
-                is_discovery_enabled: verdict.discovery,
+                is_supported: verdict == Verdict::Claimed,
+                is_discovery_enabled: verdict != Verdict::NoRule,
             };
-            let outcome = if verdict.supported { Outcome::Ok } else { Outcome::NoMatch };
+            let outcome = match verdict {
+                Verdict::Claimed => Outcome::Ok,
+                Verdict::Unclaimed | Verdict::NoRule => Outcome::NoMatch,
+            };
             Ok((response, outcome))
         })
         .await

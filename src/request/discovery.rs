@@ -1,4 +1,4 @@
-//! Discovery by names, with a cache of its answers.
+//! Discovery by names, with a cache of its verdicts.
 
 use std::{
     num::NonZeroUsize,
@@ -19,9 +19,9 @@ use super::{
 };
 use crate::plugin::{Discovery, PluginDefinition};
 
-/// Number of cached answers: enough for ten plugins and a hundred applications.
+/// Number of cached verdicts: enough for ten plugins and a hundred applications.
 /// With the longest keys they take 5 MB.
-const MAX_ANSWERS: NonZeroUsize = NonZeroUsize::new(1000).unwrap();
+const MAX_VERDICTS: NonZeroUsize = NonZeroUsize::new(1000).unwrap();
 
 /// Longest application directory in a cached key, in bytes.
 const MAX_DIRECTORY: usize = 1024;
@@ -37,21 +37,21 @@ const BYTES_OF_NAME: usize = 50;
 /// The thing that a request waited for if its deadline passed meanwhile.
 const DECISION: &str = "the decision of its discovery rule";
 
-/// The answer to the question whether a plugin claims an application.
+/// The answer of discovery: whether a plugin claims an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MatchAnswer {
-    /// The plugin claims the application.
-    pub supported: bool,
-    /// The plugin has a discovery rule.
-    pub discovery: bool,
+pub enum Verdict {
+    /// The plugin's discovery rule claims the application.
+    Claimed,
+    /// The rule does not claim it.
+    Unclaimed,
+    /// The plugin has no discovery rule.
+    NoRule,
 }
 
-impl MatchAnswer {
-    /// The answer of a plugin without a discovery rule.
-    pub(super) const NO_DISCOVERY: Self = Self { supported: false, discovery: false };
-
-    pub(super) const fn new(supported: bool) -> Self {
-        Self { supported, discovery: true }
+impl Verdict {
+    /// The verdict of a rule.
+    pub(super) const fn of_rule(is_claimed: bool) -> Self {
+        if is_claimed { Self::Claimed } else { Self::Unclaimed }
     }
 }
 
@@ -124,10 +124,10 @@ impl IndexedArchive {
         self,
         threads: &Threads,
         context: &RequestContext,
-    ) -> Result<(MatchAnswer, String), RequestError> {
+    ) -> Result<(Verdict, String), RequestError> {
         let decide = |names: &Self, plugin: &PluginDefinition, watch: &Watch<'_>| {
             let pattern = plugin.discovery.as_ref().and_then(Pattern::of);
-            let none = || Ok((MatchAnswer::NO_DISCOVERY, String::new()));
+            let none = || Ok((Verdict::NoRule, String::new()));
             pattern.map_or_else(none, |pattern| names.decide(pattern, watch))
         };
         let (plugin, entries) = (Arc::clone(&context.plugin), self.names.len());
@@ -150,24 +150,24 @@ impl IndexedArchive {
         &self,
         pattern: Pattern<'_>,
         watch: &Watch<'_>,
-    ) -> Result<(MatchAnswer, String), Undecided> {
+    ) -> Result<(Verdict, String), Undecided> {
         let application = AppDirectory::resolve(&self.names, &self.directory).map_err(|error| {
             Undecided::Directory { directory: ShownPath::new(&self.directory), error }
         })?;
-        let verdict = match pattern {
+        let decision = match pattern {
             Pattern::FileName(pattern) => pattern.decide(&self.names, &application, watch)?,
             Pattern::Glob(pattern) => pattern.decide(&self.names, &application, watch)?,
         };
-        let reason = verdict.explain(&self.names, &application).to_string();
-        Ok((MatchAnswer::new(verdict.is_match()), reason))
+        let reason = decision.explain(&self.names, &application).to_string();
+        Ok((Verdict::of_rule(decision.is_match()), reason))
     }
 }
 
-/// The key of a cached answer.
+/// The key of a cached verdict.
 ///
 /// It contains the archive's checksum. Only a client that has sent the whole
 /// archive can read or create an entry for it. So no client learns about, or
-/// changes, the answer for another client's archive.
+/// changes, the verdict for another client's archive.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct MatchKey {
     checksum: Bytes,
@@ -192,25 +192,25 @@ impl MatchKey {
     }
 }
 
-/// Recent answers; the least recently used is removed first. Cheap to clone.
+/// Recent verdicts; the least recently used is removed first. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct MatchCache(Arc<Mutex<LruCache<MatchKey, MatchAnswer>>>);
+pub struct MatchCache(Arc<Mutex<LruCache<MatchKey, Verdict>>>);
 
 impl Default for MatchCache {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(LruCache::new(MAX_ANSWERS))))
+        Self(Arc::new(Mutex::new(LruCache::new(MAX_VERDICTS))))
     }
 }
 
 impl MatchCache {
-    pub(super) fn get(&self, key: &MatchKey) -> Option<MatchAnswer> {
-        let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        answers.get(key).copied()
+    pub(super) fn get(&self, key: &MatchKey) -> Option<Verdict> {
+        let mut verdicts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        verdicts.get(key).copied()
     }
 
-    pub(super) fn keep(&self, key: MatchKey, answer: MatchAnswer) {
-        let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        answers.put(key, answer);
+    pub(super) fn keep(&self, key: MatchKey, verdict: Verdict) {
+        let mut verdicts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        verdicts.put(key, verdict);
     }
 }
 
@@ -228,11 +228,11 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_needs_the_same_archive_directory_and_pattern() {
+    fn a_verdict_needs_the_same_archive_directory_and_pattern() {
         let (one, other) = ("1".repeat(64), "2".repeat(64));
         let cache = MatchCache::default();
-        cache.keep(key(&one, "app", "x").unwrap(), MatchAnswer::new(true));
-        assert_eq!(cache.get(&key(&one, "app", "x").unwrap()), Some(MatchAnswer::new(true)));
+        cache.keep(key(&one, "app", "x").unwrap(), Verdict::Claimed);
+        assert_eq!(cache.get(&key(&one, "app", "x").unwrap()), Some(Verdict::Claimed));
         for (checksum, directory, pattern) in
             [(&other, "app", "x"), (&one, "app2", "x"), (&one, "app", "y")]
         {
@@ -242,11 +242,11 @@ mod tests {
     }
 
     #[test]
-    fn the_least_recently_used_answer_is_removed_first() {
+    fn the_least_recently_used_verdict_is_removed_first() {
         let cache = MatchCache::default();
         let numbered = |number| key(&format!("{number:064}"), "", "x").unwrap();
-        for number in 0..=MAX_ANSWERS.get() {
-            cache.keep(numbered(number), MatchAnswer::new(true));
+        for number in 0..=MAX_VERDICTS.get() {
+            cache.keep(numbered(number), Verdict::Claimed);
             cache.get(&numbered(0));
         }
         assert!(cache.get(&numbered(0)).is_some());
