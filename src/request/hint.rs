@@ -70,7 +70,7 @@ pub struct Hint(String);
 
 /// The facts about a command's end.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Evidence<'e> {
+pub(super) struct Facts<'e> {
     pub(super) plugin: &'e PluginDefinition,
     pub(super) bounds: &'e Bounds,
     pub(super) end: Termination,
@@ -105,34 +105,34 @@ impl Times {
 impl Hint {
     /// Returns a hint for the error of a command. A command that succeeded has no error, so
     /// its hint is logged, unless it wrote nothing.
-    pub(super) fn of_end(evidence: &Evidence<'_>, said: &Said) -> Option<Self> {
-        if evidence.end != Termination::Exit(0) {
-            return Self::new(evidence);
+    pub(super) fn of_end(facts: &Facts<'_>, said: &Said) -> Option<Self> {
+        if facts.end != Termination::Exit(0) {
+            return Self::new(facts);
         }
-        if let Some(hint) = Self::of_success(evidence).filter(|_| !said.is_empty()) {
+        if let Some(hint) = Self::of_success(facts).filter(|_| !said.is_empty()) {
             hint.warn();
         }
         None
     }
 
-    /// Returns a hint if the evidence suggests a limit.
-    fn new(evidence: &Evidence<'_>) -> Option<Self> {
-        let by_end = match evidence.end {
-            Termination::LimitExceeded { what, .. } => Some(evidence.excess(what)),
+    /// Returns a hint if the facts suggest a limit.
+    fn new(facts: &Facts<'_>) -> Option<Self> {
+        let by_end = match facts.end {
+            Termination::LimitExceeded { what, .. } => Some(facts.excess(what)),
             Termination::Exit(_)
             | Termination::Signal { .. }
             | Termination::Deadline
             | Termination::OutputLimit { .. } => None,
         };
-        let known = by_end.or_else(|| evidence.by_signal()).or_else(|| evidence.by_words());
-        let known = known.or_else(|| ssh::advice(evidence.text));
-        let known = known.or_else(|| evidence.by_crash());
-        known.or_else(|| evidence.by_queue()).or_else(|| evidence.by_wait()).map(Self)
+        let known = by_end.or_else(|| facts.by_signal()).or_else(|| facts.by_words());
+        let known = known.or_else(|| ssh::advice(facts.text));
+        let known = known.or_else(|| facts.by_crash());
+        known.or_else(|| facts.by_queue()).or_else(|| facts.by_wait()).map(Self)
     }
 
     /// Returns a hint if a command succeeded although the sandbox refused something.
-    fn of_success(evidence: &Evidence<'_>) -> Option<Self> {
-        evidence.refusal().map(Self)
+    fn of_success(facts: &Facts<'_>) -> Option<Self> {
+        facts.refusal().map(Self)
     }
 
     /// Returns a hint if a program could not be started: `text` is the error.
@@ -152,7 +152,7 @@ impl Hint {
     }
 }
 
-impl Evidence<'_> {
+impl Facts<'_> {
     /// The remedy for a limit of the whole request.
     fn excess(&self, what: ExceededLimit) -> String {
         let limits = &self.plugin.limits;

@@ -18,7 +18,7 @@ use super::{
     deadline::DeadlinePassed,
     excess::Excess,
     git_credentials::{Asker, CredentialHelper, GitCredentials},
-    hint::{Evidence, Hint, Reach, Times},
+    hint::{Facts, Hint, Reach, Times},
     observed::Observation,
     path::AppPath,
     progress::{Phase, Progress, RequestContext},
@@ -147,8 +147,8 @@ impl Workspace {
         let oom = oom.as_ref();
         let (bounds, unpacked) = (self.lease.bounds(), context.progress.unpacked.as_ref());
         let (text, reach) = (&said.all(), &self.defaults.reach);
-        let evidence = Evidence { plugin, bounds, end, usage, times, text, reach, oom, unpacked };
-        let hint = Hint::of_end(&evidence, &said);
+        let facts = Facts { plugin, bounds, end, usage, times, text, reach, oom, unpacked };
+        let hint = Hint::of_end(&facts, &said);
         let excess = Excess::of(end, &self.defaults.budget.borrow());
         Ok(room.close(result((output, said), line, (clock, excess, hint))?))
     }

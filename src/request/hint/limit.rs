@@ -5,7 +5,7 @@ use std::time::Duration;
 use cmp_sandbox::{Bounds, ExceededLimit, KernelLimit, Termination};
 
 use super::{
-    Evidence, Times,
+    Facts, Times,
     advice::{Advice, Opening},
 };
 use crate::{
@@ -103,7 +103,7 @@ pub(in crate::request) fn exceeded(
     Some((what, Advice::by(opening, format!("{fact}: {}", row.raise(own)))))
 }
 
-impl Evidence<'_> {
+impl Facts<'_> {
     /// A sentence about a limit that the kernel enforces.
     pub(super) fn limit(&self, limit: KernelLimit) -> Option<String> {
         reached(limit, self.bounds, &self.plugin.limits).map(|advice| advice.text)

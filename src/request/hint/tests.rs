@@ -39,8 +39,8 @@ fn hint_after(
     let unpacked = unpacked.as_ref();
     let [ran, waited] = seconds.map(Duration::from_secs);
     let (text, times) = (stderr, Times { ran, waited });
-    let evidence = Evidence { plugin, bounds, end, usage, times, text, reach, oom, unpacked };
-    Hint::new(&evidence).map_or(String::new(), |hint| hint.to_string())
+    let facts = Facts { plugin, bounds, end, usage, times, text, reach, oom, unpacked };
+    Hint::new(&facts).map_or(String::new(), |hint| hint.to_string())
 }
 
 fn signal(number: i32) -> Termination {
