@@ -51,6 +51,7 @@ use self::{
     admission::{Admission, Class, Entry, Lanes, NoPermit, Permit, Place},
     discovery::{MatchKey, Pattern},
     encrypted::Suspects,
+    incoming::ReceiveResources,
     kept::{Repository, Turn},
 };
 pub(crate) use self::{checksum::hex, hint::ASK_PASS_SOCKET};
@@ -235,8 +236,13 @@ impl Pipeline {
         Admitted { permit, lease, repository, bounds }: Admitted,
         context: &mut RequestContext,
     ) -> Result<(Permit, Received), RequestError> {
-        let settings = (self.limits, &*self.defaults, (&self.volume, &self.kept));
-        let received = incoming.receive((lease, &repository), settings, context).await?;
+        let resources = ReceiveResources {
+            limits: self.limits,
+            oom: &self.defaults.oom,
+            volume: &self.volume,
+            kept: &self.kept,
+        };
+        let received = incoming.receive((lease, &repository), resources, context).await?;
         let Repository::New(turn) = repository else { return Ok((permit, received)) };
         let mut received = received.unpacked(&self.defaults, context).await?;
         if let Some(unpacked) = context.progress.unpacked.clone() {

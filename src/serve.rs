@@ -8,6 +8,7 @@ mod http;
 mod loading;
 mod parts;
 mod paths;
+mod recorders;
 mod resources;
 mod saturation;
 mod sockets;
@@ -35,6 +36,7 @@ use self::{
     loading::loader,
     parts::Parts,
     paths::{directories, upkeep, warn_of_static_mounts},
+    recorders::Recorders,
     resources::Resources,
     saturation::Saturation,
     sockets::{only_owners_remove, prepare_sockets},
@@ -42,7 +44,7 @@ use self::{
 use crate::{
     admin::Sources,
     budget::Budget,
-    bundle::{Keeper, Keeping, NoDirectory},
+    bundle::{Keeper, NoDirectory},
     config::{self, Serve},
     container::{OomCounter, raise_descriptors},
     event::{self, Event},
@@ -173,14 +175,14 @@ fn start(config: &Serve) -> Result<(), NotServing> {
         let settings = config.without_effect.join(", ");
         warn!(settings, "these are accepted as by argocd-cmp-server, but have no effect");
     }
-    let kept = failed::keeper(config, failed);
+    let (keeper, keeping) = failed::keeper(config, failed);
     let runtime = threads::runtime()?;
     let traces = {
         let _entered = runtime.enter();
         Traces::open(config.otlp.collector().as_ref())
     };
-    let kept = (kept, traces.tracer());
-    let result = runtime.block_on(run((config, kept), (spawner, log), (&abilities, resources)));
+    let recorders = Recorders { keeper, keeping, tracer: traces.tracer() };
+    let result = runtime.block_on(run(config, recorders, (spawner, log), (&abilities, resources)));
     traces.close();
     // The runtime ends the remaining requests; closing the link ends their leases.
     runtime.shutdown_timeout(LAST_TASKS);
@@ -214,7 +216,8 @@ fn setup(config: &Serve, leases: u32) -> Result<Setup, NotServing> {
 
 /// Opens all resources that may fail, then serves.
 async fn run(
-    (config, ((keeper, keeping), tracer)): (&Serve, ((Keeper, Option<Keeping>), Tracer)),
+    config: &Serve,
+    Recorders { keeper, keeping, tracer }: Recorders,
     (spawner, log): (Spawner, LogControl),
     (abilities, resources): (&Abilities, Resources),
 ) -> Result<(), NotServing> {
@@ -229,8 +232,8 @@ async fn run(
     abilities::measure(abilities, &metrics);
     let (link, driver) = Link::new(spawner)?;
     let mut driver = pin!(threads::drive(driver));
-    let outputs = (metrics.clone(), resources.subscribe());
-    let common = common((config, reach), (keeper, tracer), (link.clone(), outputs));
+    let pipeline = pipeline((config, reach), link.clone(), resources.subscribe());
+    let common = common(config, pipeline, (keeper, tracer), metrics.clone());
     let (admission, recent) = (common.pipeline.admission.clone(), common.recent.clone());
     let (connections, calls) = (common.connections.clone(), common.calls.clone());
     let (cut_off, volume) = (common.cut_off.clone(), common.pipeline.volume.clone());
@@ -299,13 +302,14 @@ fn start_empty(config: &Serve, state: &watch::Sender<State>) -> Result<(), NotSe
 }
 
 fn common(
-    (config, reach): (&Serve, Arc<Reach>),
+    config: &Serve,
+    pipeline: Pipeline,
     (keeper, tracer): (Keeper, Tracer),
-    (link, (metrics, budget)): (Link, (Metrics, watch::Receiver<Budget>)),
+    metrics: Metrics,
 ) -> Common {
-    let connections = budget.borrow().connections.amount;
+    let connections = pipeline.budget.borrow().connections.amount;
     Common {
-        pipeline: pipeline((config, reach), link, budget),
+        pipeline,
         max_message: config.max_message(),
         drains: Drains::default(),
         stream_timeout: config.stream_timeout.0,

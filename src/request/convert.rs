@@ -50,6 +50,14 @@ pub struct Converter {
     max_answer: usize,
 }
 
+/// An output to convert.
+#[derive(Clone)]
+struct Conversion {
+    output: Arc<Vec<u8>>,
+    /// Tools whose leftovers are looked for in its manifests.
+    suspects: Suspects,
+}
+
 /// The end of one attempt to convert an output.
 enum Attempt {
     Done(Result<Manifests, InvalidOutput>),
@@ -97,14 +105,14 @@ impl Converter {
                 }
             }
         }
-        let output = Arc::new(with_line_end(output));
+        let conversion = Conversion { output: Arc::new(with_line_end(output)), suspects };
         let granted = self.most(length).min(MAX_TIMES * length);
         charge.grow(granted, deadline).await?;
-        let manifests = match self.halves((&output, suspects), granted, deadline).await {
+        let manifests = match self.halves(&conversion, granted, deadline).await {
             Some(manifests) => manifests,
-            None => self.whole((&output, suspects), (granted, &mut charge), deadline).await?,
+            None => self.whole(&conversion, (granted, &mut charge), deadline).await?,
         };
-        drop(output);
+        drop(conversion);
         charge.shrink(manifests.size());
         Ok(manifests.with_charge(charge))
     }
@@ -123,13 +131,14 @@ impl Converter {
     /// within more if it needs them.
     async fn whole(
         &self,
-        (output, suspects): (&Arc<Vec<u8>>, Suspects),
+        conversion: &Conversion,
         (mut granted, charge): (usize, &mut Charge),
         deadline: &Deadline,
     ) -> Result<Manifests, RequestError> {
-        let (length, most) = (output.len(), self.most(output.len()));
+        let length = conversion.output.len();
+        let most = self.most(length);
         loop {
-            match self.attempt((output, suspects), granted, deadline).await? {
+            match self.attempt(conversion, granted, deadline).await? {
                 Attempt::Done(done) => return Ok(done?),
                 Attempt::Needs(needed) if needed > self.useful(length) => {
                     return Err(InvalidOutput::Memory { limit: most }.into());
@@ -150,11 +159,12 @@ impl Converter {
     /// the conversion of the whole tells it.
     async fn halves(
         &self,
-        (output, suspects): (&Arc<Vec<u8>>, Suspects),
+        conversion: &Conversion,
         granted: usize,
         deadline: &Deadline,
     ) -> Option<Manifests> {
-        let (limit, length) = (self.max_answer, output.len());
+        let Conversion { output, suspects } = conversion;
+        let (limit, length, suspects) = (self.max_answer, output.len(), *suspects);
         let is_long = length >= HALVED;
         let [first, second] = is_long.then(|| stream::halves(output)).flatten()?;
         let each = granted.saturating_sub(length) / 2;
@@ -178,12 +188,12 @@ impl Converter {
     /// Converts an output within `granted` bytes of memory.
     async fn attempt(
         &self,
-        (output, suspects): (&Arc<Vec<u8>>, Suspects),
+        conversion: &Conversion,
         granted: usize,
         deadline: &Deadline,
     ) -> Result<Attempt, RequestError> {
-        let (limit, output) = (self.max_answer, Arc::clone(output));
-        let length = output.len();
+        let Conversion { output, suspects } = conversion.clone();
+        let (limit, length) = (self.max_answer, output.len());
         let attempt = self.threads.run(length, deadline, move |stop| {
             let mut needed = 0;
             let mut watch = |used| {

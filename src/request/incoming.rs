@@ -19,10 +19,9 @@ use super::{
     kept::{KeptArchives, Repository, Unseen, Way},
     progress::{Phase, RequestContext},
     received::Received,
-    workspace::CommandDefaults,
 };
 use crate::{
-    container::OomKill,
+    container::{OomCounter, OomKill},
     settings::{MAX_ARCHIVE, MEMORY, STREAM_TIMEOUT},
     volume::{FullVolume, WorkVolume},
 };
@@ -100,6 +99,19 @@ pub struct ArchiveLimits {
     pub unpacked: UnpackLimits,
 }
 
+/// The resources of the supervisor for an archive that is unpacked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReceiveResources<'p> {
+    /// Limits for the archive.
+    pub(super) limits: ArchiveLimits,
+    /// Processes that the kernel has killed for lack of memory.
+    pub(super) oom: &'p OomCounter,
+    /// The volume of the workspace.
+    pub(super) volume: &'p WorkVolume,
+    /// Archives that several requests send.
+    pub(super) kept: &'p KeptArchives,
+}
+
 /// Reasons why an archive was not received. The texts are Argo CD's, if it has one.
 #[derive(Debug, Error)]
 pub enum ReceiveError {
@@ -161,11 +173,7 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
     pub(super) async fn receive(
         mut self,
         (mut lease, repository): (Lease, &Repository),
-        (limits, defaults, (volume, kept)): (
-            ArchiveLimits,
-            &CommandDefaults,
-            (&WorkVolume, &KeptArchives),
-        ),
+        ReceiveResources { limits, oom, volume, kept }: ReceiveResources<'_>,
         context: &mut RequestContext,
     ) -> Result<Received, ReceiveError> {
         context.progress.enter(Phase::Receive);
@@ -175,7 +183,7 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
             context.progress.is_repository_shared = true;
             return Ok(Received::new(lease, self.header, None).reading(Arc::clone(files)));
         }
-        let killed = defaults.oom.read();
+        let killed = oom.read();
         let way = kept.way((&self.header, repository), limits.unpacked, context.deadline);
         let unpack = Unpack {
             limits: limits.unpacked,

@@ -35,21 +35,21 @@ async fn halves_are_converted_together_if_two_threads_are_free() {
     let two = Converter { threads: Threads::new(2), ..converter(AMPLE) };
     let output = || "a: 1\n---\nb: [2]\n---\n".repeat(HALVED / 18).into_bytes();
     assert!(output().len() >= HALVED);
-    let none = (Deadline::none(), Suspects::default());
-    let long = Arc::new(output());
+    let none = Deadline::none();
+    let long = Conversion { output: Arc::new(output()), suspects: Suspects::default() };
     let halves = |converter: Converter| {
-        let long = &long;
-        async move { converter.halves((long, none.1), MAX_TIMES * LIMIT, &none.0).await }
+        let (long, none) = (&long, &none);
+        async move { converter.halves(long, MAX_TIMES * LIMIT, none).await }
     };
     assert!(halves(converter(AMPLE)).await.is_none());
     let together = halves(two.clone()).await.unwrap();
-    let whole = split(&converter(AMPLE), output(), &none.0).await.unwrap();
+    let whole = split(&converter(AMPLE), output(), &none).await.unwrap();
     assert_eq!((together.len(), together.into_message()), (whole.len(), whole.into_message()));
     // The error of the second half is the error of the whole.
     let wrong = [output(), b"a: [\n".to_vec()].concat();
     let [one, other] = [two, converter(AMPLE)].map(|converter| {
         let wrong = wrong.clone();
-        async move { split(&converter, wrong, &none.0).await.unwrap_err().to_string() }
+        async move { split(&converter, wrong, &none).await.unwrap_err().to_string() }
     });
     assert_eq!(one.await, other.await);
 }
