@@ -136,12 +136,12 @@ impl Converter {
         deadline: &Deadline,
     ) -> Result<Manifests, RequestError> {
         let length = conversion.output.len();
-        let most = self.most(length);
+        let (useful, most) = (self.useful(length), self.most(length));
         loop {
             match self.attempt(conversion, granted, deadline).await? {
                 Attempt::Done(done) => return Ok(done?),
-                Attempt::Needs(needed) if needed > self.useful(length) => {
-                    return Err(InvalidOutput::Memory { limit: most }.into());
+                Attempt::Needs(needed) if needed > useful => {
+                    return Err(InvalidOutput::Memory { limit: useful }.into());
                 }
                 Attempt::Needs(needed) if needed > most => {
                     let origin = self.memory.origin();

@@ -54,7 +54,8 @@ pub enum InvalidOutput {
     /// Its conversion needs too much memory.
     #[error(
         "the plugin's output needs more than {} MiB of memory while it is converted to manifests, \
-         because its documents consist of very many small parts", limit >> 20
+         because its documents consist of very many small parts: print less, or raise \
+         ARGOCD_GRPC_MAX_SIZE_MB on the sidecar", limit >> 20
     )]
     Memory {
         /// The limit in bytes.

@@ -72,9 +72,15 @@ async fn more_memory_is_granted_than_three_times_the_output() {
 
 #[tokio::test]
 async fn an_output_that_needs_too_much_memory_is_an_error() {
-    let split = split(&converter(AMPLE), small_parts(LIMIT), &Deadline::none()).await;
-    let error = split.unwrap_err().to_string();
+    let split_by = async |converter| split(&converter, small_parts(LIMIT), &Deadline::none()).await;
+    let error = split_by(converter(AMPLE)).await.unwrap_err().to_string();
     assert!(error.contains("more than 3 MiB of memory"), "{error}");
+    assert!(
+        error.ends_with("print less, or raise ARGOCD_GRPC_MAX_SIZE_MB on the sidecar"),
+        "{error}"
+    );
+    // The remedy helps.
+    split_by(Converter { max_answer: 64 * LIMIT, ..converter(AMPLE) }).await.unwrap();
 }
 
 #[tokio::test]
