@@ -51,11 +51,11 @@ mod tests {
 
     const SHORT: Duration = Duration::from_millis(50);
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_part_that_ends_early_is_noticed() {
         let parts = Parts::new(CancellationToken::new());
         parts.run("short", ready(()));
-        parts.lost().await;
+        timeout(SHORT, parts.lost()).await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]
