@@ -161,6 +161,10 @@ impl Metrics {
         self.gauge(family, labels).set(f64::from(u8::from(set)));
     }
 
+    fn amount(&self, family: &Family, labels: &[Label], amount: u64) {
+        self.gauge(family, labels).set(rounded(amount));
+    }
+
     fn describe(&self) {
         for family in FAMILIES {
             let (name, about) = (family.name.into(), family.about.into());
@@ -173,6 +177,12 @@ impl Metrics {
             }
         }
     }
+}
+
+/// A value for Prometheus; exact up to 53 bits, as counts and hashes are.
+#[expect(clippy::cast_precision_loss, reason = "a larger amount need not be exact")]
+fn rounded(amount: u64) -> f64 {
+    amount as f64
 }
 
 /// The key of a series.

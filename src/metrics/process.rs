@@ -42,7 +42,6 @@ impl Metrics {
 
     /// Reads the figures of this process. They keep their values if `/proc` is not
     /// available.
-    #[expect(clippy::cast_precision_loss, reason = "a gauge need not be exact")]
     pub(super) fn read_process(&self) {
         if let Ok(stat) = Stat::of(process::id()) {
             self.counter(&CPU, &[]).absolute(stat.ticks.saturating_mul(TICK));
@@ -58,7 +57,7 @@ impl Metrics {
             (&MAX, limit),
         ] {
             if let Some(value) = value {
-                self.gauge(family, &[]).set(value as f64);
+                self.amount(family, &[], value);
             }
         }
     }

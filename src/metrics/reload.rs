@@ -201,12 +201,11 @@ impl Metrics {
     }
 
     /// Sets the state of all definitions.
-    #[expect(clippy::cast_precision_loss, reason = "counts and 48-bit numbers are exact")]
     pub fn configured(&self, configured: &Configured) {
         let Configured { generation, hash, diagnostics, good_since, emptied, is_good } = configured;
-        self.gauge(&GENERATION, &[]).set(*generation as f64);
-        self.gauge(&HASH, &[]).set(*hash as f64);
-        self.gauge(&DIAGNOSTICS, &[Dimension::Severity.is("error")]).set(*diagnostics as f64);
+        self.amount(&GENERATION, &[], *generation);
+        self.amount(&HASH, &[], *hash);
+        self.amount(&DIAGNOSTICS, &[Dimension::Severity.is("error")], *diagnostics as u64);
         self.flag(&KEPT, &[], *emptied);
         self.flag(&SUCCESSFUL, &[], *is_good);
         let since_epoch = good_since.and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
@@ -236,9 +235,8 @@ impl Metrics {
     }
 
     /// Sets the number of plugins in a state.
-    #[expect(clippy::cast_precision_loss, reason = "there are not so many plugins")]
     pub fn plugins(&self, state: PluginState, count: usize) {
-        self.gauge(&PLUGINS, &[Dimension::State.is(state.as_str())]).set(count as f64);
+        self.amount(&PLUGINS, &[Dimension::State.is(state.as_str())], count as u64);
     }
 
     /// Hides the series of a removed plugin after some minutes.

@@ -8,6 +8,7 @@ use super::{
     CpuMode, Dimension, Family, Kill, Kind, Method, Outcome, Phase, PluginMetrics, RequestLimit,
     StreamFault, Timer, family,
     family::{BYTES, NUMBERS, RATIOS, SECONDS},
+    rounded,
     timeouts::{Timeout, possible},
 };
 
@@ -279,11 +280,6 @@ impl PluginMetrics {
     fn cpu_of(&self, mode: CpuMode) -> Counter {
         self.metrics.counter(&CPU, &[self.label(), Dimension::CpuMode.is(mode.as_str())])
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a histogram need not be exact")]
-fn rounded(amount: u64) -> f64 {
-    amount as f64
 }
 
 #[cfg(test)]

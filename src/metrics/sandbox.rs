@@ -88,12 +88,11 @@ impl Metrics {
 
     /// Sets the space of the work volume in bytes, and its free files. A volume
     /// without a number of files has no series for them.
-    #[expect(clippy::cast_precision_loss, reason = "a gauge need not be exact")]
     pub fn work_volume(&self, (free, size): (u64, u64), free_inodes: Option<u64>) {
-        self.gauge(&FREE_BYTES, &[]).set(free as f64);
-        self.gauge(&SIZE, &[]).set(size as f64);
+        self.amount(&FREE_BYTES, &[], free);
+        self.amount(&SIZE, &[], size);
         if let Some(free) = free_inodes {
-            self.gauge(&FREE_INODES, &[]).set(free as f64);
+            self.amount(&FREE_INODES, &[], free);
         }
     }
 }

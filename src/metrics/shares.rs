@@ -30,27 +30,23 @@ pub(super) static CONNECTIONS: Family = family(
 
 impl Metrics {
     /// Sets what all requests may use together of a resource.
-    #[expect(clippy::cast_precision_loss, reason = "rounded is precise enough")]
     pub fn budget(&self, resource: Shared, amount: u64) {
-        self.gauge(&BUDGET, &[Dimension::Shared.is(resource.as_str())]).set(amount as f64);
+        self.amount(&BUDGET, &[Dimension::Shared.is(resource.as_str())], amount);
     }
 
     /// Sets what all requests use together of a resource.
-    #[expect(clippy::cast_precision_loss, reason = "rounded is precise enough")]
     pub fn budget_used(&self, resource: Shared, amount: u64) {
-        self.gauge(&BUDGET_USED, &[Dimension::Shared.is(resource.as_str())]).set(amount as f64);
+        self.amount(&BUDGET_USED, &[Dimension::Shared.is(resource.as_str())], amount);
     }
 
     /// Sets a limit of the container.
-    #[expect(clippy::cast_precision_loss, reason = "rounded is precise enough")]
     pub fn container_limit(&self, resource: Contained, amount: u64) {
-        self.gauge(&LIMIT, &[Dimension::Contained.is(resource.as_str())]).set(amount as f64);
+        self.amount(&LIMIT, &[Dimension::Contained.is(resource.as_str())], amount);
     }
 
     /// Sets what the container uses of a resource.
-    #[expect(clippy::cast_precision_loss, reason = "rounded is precise enough")]
     pub fn container_used(&self, resource: Contained, amount: u64) {
-        self.gauge(&USED, &[Dimension::Contained.is(resource.as_str())]).set(amount as f64);
+        self.amount(&USED, &[Dimension::Contained.is(resource.as_str())], amount);
     }
 
     /// Counts a connection that has to wait for a descriptor.
