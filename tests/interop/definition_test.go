@@ -114,15 +114,7 @@ func TestInvalidDefinitionsAreRefusedWithAReason(t *testing.T) {
 		for name, bad := range invalid {
 			files[strings.ReplaceAll(name, " ", "-")+".yaml"] = bad.text
 		}
-		options.Prepare = written(files)
-		good := plugin.Shell("good", "true")
-		s, _ := launched(t, options, good)
-		if err := sut.Ready(s, good); err != nil {
-			t.Fatal(err)
-		}
-		if names := sockets(t, s); len(names) != 1 {
-			t.Errorf("expected the socket of good alone, got %q", names)
-		}
+		s := refusing(t, options, files)
 		for name, bad := range invalid {
 			file := strings.ReplaceAll(name, " ", "-") + ".yaml"
 			if !toldAbout(s.Log(), file, bad.says) {
@@ -130,6 +122,22 @@ func TestInvalidDefinitionsAreRefusedWithAReason(t *testing.T) {
 			}
 		}
 	})
+}
+
+// refusing starts ours with a valid definition and these files, and expects it to serve
+// the valid one alone.
+func refusing(t *testing.T, options sut.Options, files map[string]string) subject {
+	t.Helper()
+	options.Prepare = written(files)
+	good := plugin.Shell("good", "true")
+	s, _ := launched(t, options, good)
+	if err := sut.Ready(s, good); err != nil {
+		t.Fatal(err)
+	}
+	if names := sockets(t, s); len(names) != 1 {
+		t.Errorf("expected the socket of good alone, got %q", names)
+	}
+	return s
 }
 
 // toldAbout is true if one line contains both texts.

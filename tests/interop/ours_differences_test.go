@@ -7,7 +7,6 @@ import (
 
 	"cmp-supervisor/tests/interop/internal/client"
 	"cmp-supervisor/tests/interop/internal/plugin"
-	"cmp-supervisor/tests/interop/internal/sut"
 	"cmp-supervisor/tests/interop/internal/tree"
 
 	"google.golang.org/grpc/codes"
@@ -127,16 +126,7 @@ func TestOursRefusesDefinitionsAsDocumented(t *testing.T) {
 		got, err := theirs.generate(t, d, repo)
 		rendered(t, got, err, `{"kind":"A"}`)
 	}
-	options := needsOurs(t)
-	options.Prepare = written(texts)
-	good := plugin.Shell("good", "true")
-	s, _ := launched(t, options, good)
-	if err := sut.Ready(s, good); err != nil {
-		t.Fatal(err)
-	}
-	if names := sockets(t, s); len(names) != 1 {
-		t.Errorf("expected the socket of good alone, got %q", names)
-	}
+	s := refusing(t, needsOurs(t), texts)
 	for name, refused := range onlyTheirs {
 		if !toldAbout(s.Log(), name+".yaml", refused.says) {
 			t.Errorf("%s: expected a line of the log with %q", name, refused.says)
