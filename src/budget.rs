@@ -28,6 +28,10 @@ pub struct Share<T> {
     pub origin: Cow<'static, str>,
 }
 
+/// The part of the disk, as a divisor, that requests leave free. It is above the
+/// low-water mark of the volume, which is 1/20 and at most 32 MiB.
+const FREE_PART_OF_DISK: u64 = 16;
+
 /// The parts of the container that requests share.
 ///
 /// A resized container changes it; get it anew from the `watch` for each decision.
@@ -160,6 +164,13 @@ impl Budget {
     #[must_use]
     pub fn shared_response(&self) -> u64 {
         reserve::shared(self.response.amount)
+    }
+
+    /// Bytes of `disk` that all requests may use together. If they used all, those of
+    /// other plugins could not begin.
+    #[must_use]
+    pub fn shared_disk(&self) -> u64 {
+        self.disk.amount - self.disk.amount / FREE_PART_OF_DISK
     }
 
     /// Bytes of decompressed archives beside a number of waiting requests.

@@ -106,6 +106,8 @@ values! {
         TotalMemory = "total_memory",
         /// All requests had too many processes, and this one the most.
         TotalProcesses = "total_processes",
+        /// The files of all requests took too much space, and those of this one the most.
+        TotalDisk = "total_disk",
         /// It could not be measured.
         Unmeasured = "unmeasured",
     }

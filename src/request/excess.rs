@@ -56,6 +56,7 @@ impl Excess {
             ExceededLimit::TotalProcesses => {
                 Some((budget.processes.amount, &budget.processes.origin))
             }
+            ExceededLimit::TotalDisk => Some((budget.shared_disk(), &budget.disk.origin)),
             ExceededLimit::Memory
             | ExceededLimit::Disk
             | ExceededLimit::Files
@@ -77,6 +78,7 @@ impl Excess {
             ExceededLimit::Processes => Kill::Processes,
             ExceededLimit::TotalMemory => Kill::TotalMemory,
             ExceededLimit::TotalProcesses => Kill::TotalProcesses,
+            ExceededLimit::TotalDisk => Kill::TotalDisk,
             ExceededLimit::Unmeasured => Kill::Unmeasured,
         }
     }
@@ -131,6 +133,10 @@ impl fmt::Display for Excess {
                 let limit = self.limit(&PROCESSES);
                 let most = format!("had more than the {limit} processes and threads");
                 self.total(formatter, &most, self.used.map(|used| used.to_string()))
+            }
+            ExceededLimit::TotalDisk => {
+                let most = format!("exceeded the {} of disk", self.limit(&DISK));
+                self.total(formatter, &most, self.used.map(budget::show))
             }
             ExceededLimit::Unmeasured => formatter.write_str(
                 "its use of memory and disk could not be measured: it hides processes or files, \

@@ -165,6 +165,7 @@ impl Facts<'_> {
             ExceededLimit::TotalProcesses => {
                 together("limit of processes (the kubelet's podPidsLimit)", &PROCESSES)
             }
+            ExceededLimit::TotalDisk => together("work volume (sizeLimit of its emptyDir)", &DISK),
             ExceededLimit::Unmeasured => {
                 let keys = [&MEMORY, &DISK, &FILES].map(Setting::key_name).join(", ");
                 format!("nothing is measured if each of spec.limits.{{{keys}}} is unlimited")

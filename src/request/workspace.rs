@@ -235,6 +235,7 @@ fn exceeded(end: Termination) -> Option<RequestLimit> {
             ExceededLimit::Processes => Some(RequestLimit::Processes),
             ExceededLimit::TotalMemory
             | ExceededLimit::TotalProcesses
+            | ExceededLimit::TotalDisk
             | ExceededLimit::Unmeasured => None,
         },
         Termination::Exit(_) | Termination::Signal { .. } | Termination::Deadline => None,

@@ -119,6 +119,7 @@ impl Resources {
         let limits = TotalLimits {
             memory: Some(budget.memory.amount),
             processes: Some(budget.processes.amount),
+            disk: Some(budget.shared_disk()).filter(|bytes| *bytes > 0),
             volume_is_memory: budget.in_memory,
             container: Some(self.container.memory.amount).filter(|_| self.container.memory.is_own),
         };

@@ -94,6 +94,7 @@ pub(in crate::request) fn exceeded(
                 }
                 ExceededLimit::TotalMemory
                 | ExceededLimit::TotalProcesses
+                | ExceededLimit::TotalDisk
                 | ExceededLimit::Unmeasured => return None,
             }
         }

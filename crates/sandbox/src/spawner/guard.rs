@@ -31,6 +31,7 @@ pub(super) fn victim(
     largest(limit, ExceededLimit::TotalMemory, requests, memory)
         .map(|victim| Victim { limit: limits.memory.unwrap_or_default(), ..victim })
         .or_else(|| largest(limits.processes, ExceededLimit::TotalProcesses, requests, processes))
+        .or_else(|| largest(limits.disk, ExceededLimit::TotalDisk, requests, |usage| usage.disk))
 }
 
 /// Fewer processes of a request are never the reason why the kernel refuses one.
@@ -92,6 +93,9 @@ mod tests {
         assert_eq!(of(in_memory), Some((2, ExceededLimit::TotalMemory, 70)));
         let processes = TotalLimits { processes: Some(7), ..memory(100) };
         assert_eq!(of(processes), Some((2, ExceededLimit::TotalProcesses, 5)));
+        let disk = |disk| TotalLimits { disk: Some(disk), ..memory(100) };
+        assert_eq!(of(disk(30)), None);
+        assert_eq!(of(disk(29)), Some((2, ExceededLimit::TotalDisk, 30)));
         assert_eq!(of(TotalLimits::default()), None);
         let full = victim(&memory(1000), &requests(), true).unwrap();
         assert_eq!((full.lease, full.limit, full.used), (1, 1000, 60));

@@ -17,6 +17,8 @@ pub enum ExceededLimit {
     TotalMemory,
     /// Processes of all requests together; this request had the most.
     TotalProcesses,
+    /// Disk space of all requests together; this request used the most.
+    TotalDisk,
     /// Unknown: the usage could not be measured several times in a row.
     Unmeasured,
 }
@@ -45,6 +47,7 @@ pub(crate) enum ExceededLimitName {
     TotalMemory = 4,
     TotalProcesses = 5,
     Processes = 6,
+    TotalDisk = 7,
 }
 
 impl From<ExceededLimit> for ExceededLimitName {
@@ -57,6 +60,7 @@ impl From<ExceededLimit> for ExceededLimitName {
             ExceededLimit::Processes => Self::Processes,
             ExceededLimit::TotalMemory => Self::TotalMemory,
             ExceededLimit::TotalProcesses => Self::TotalProcesses,
+            ExceededLimit::TotalDisk => Self::TotalDisk,
         }
     }
 }
@@ -71,6 +75,7 @@ impl From<ExceededLimitName> for ExceededLimit {
             ExceededLimitName::Processes => Self::Processes,
             ExceededLimitName::TotalMemory => Self::TotalMemory,
             ExceededLimitName::TotalProcesses => Self::TotalProcesses,
+            ExceededLimitName::TotalDisk => Self::TotalDisk,
         }
     }
 }

@@ -344,6 +344,7 @@ impl RequestLimits {
             ExceededLimit::Processes => self.processes,
             ExceededLimit::TotalMemory
             | ExceededLimit::TotalProcesses
+            | ExceededLimit::TotalDisk
             | ExceededLimit::Unmeasured => None,
         }
     }

@@ -27,6 +27,9 @@ pub struct TotalLimits {
     /// Bytes of memory of the whole container, if it has a limit.
     #[prost(uint64, optional, tag = "4")]
     pub container: Option<u64>,
+    /// Bytes of disk.
+    #[prost(uint64, optional, tag = "5")]
+    pub disk: Option<u64>,
 }
 
 /// Usage of one request; the fields are those of
