@@ -19,6 +19,8 @@ spec:
   generate: {command: [TOOL]}
 ";
 
+const PROGRAM: &str = env!("CARGO_BIN_EXE_cmp-supervisor");
+
 /// Exit codes: a check failed; the isolation is not available.
 const UNHEALTHY: i32 = 1;
 const UNISOLATED: i32 = 7;
@@ -43,7 +45,11 @@ impl Place {
     }
 
     fn examine(&self, isolation: &str) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
+        self.examine_with(Command::new(PROGRAM), isolation)
+    }
+
+    /// Appends the arguments to a command that runs the program.
+    fn examine_with(&self, mut command: Command, isolation: &str) -> Output {
         command.args(["doctor", "--output", "json", "--isolation", isolation]);
         for (flag, name) in
             [("--plugins-dir", "plugins.d"), ("--socket-dir", "sockets"), ("--work-dir", "work")]
@@ -113,6 +119,31 @@ fn a_missing_work_directory_is_not_a_failure_of_isolation() {
     fs::write(place.at("work"), "").unwrap();
     let output = place.examine("auto");
     let text = format!("not tested: cannot use the work directory {}", place.at("work").display());
+    assert!(has(&findings(&output), "failure", &text), "{output:?}");
+    assert_eq!(output.status.code(), Some(UNHEALTHY));
+}
+
+#[test]
+fn a_read_only_mount_is_a_failure_whatever_its_mode() {
+    if !rustix::process::geteuid().is_root() {
+        skip("only root mounts");
+        return;
+    }
+    let place = Place::new("sh");
+    fs::remove_dir(place.at("work")).unwrap();
+    let script = "mount -t tmpfs -o ro,mode=1777 none sockets && exec \"$0\" \"$@\"";
+    let mut command = Command::new("unshare");
+    command.current_dir(place.0.path()).args(["--mount", "sh", "-c", script, PROGRAM]);
+    let output = place.examine_with(command, "none");
+    let found = findings(&output);
+    assert!(has(&found, "failure", "sockets is mounted read-only"), "{found:#?}");
+    assert!(!has(&found, "failure", "work: "), "{found:#?}");
+
+    let script = "mount -t tmpfs -o ro none . && exec \"$0\" \"$@\"";
+    let mut command = Command::new("unshare");
+    command.current_dir(place.0.path()).args(["--mount", "sh", "-c", script, PROGRAM]);
+    let text = format!("work is missing, and {} is mounted read-only", place.0.path().display());
+    let output = place.examine_with(command, "none");
     assert!(has(&findings(&output), "failure", &text), "{output:?}");
     assert_eq!(output.status.code(), Some(UNHEALTHY));
 }

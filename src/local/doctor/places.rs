@@ -6,7 +6,7 @@ use std::{
     path::{self, Path, PathBuf},
 };
 
-use rustix::fs::{Access, access, statfs};
+use rustix::fs::{Access, StatVfsMountFlags, access, statfs, statvfs};
 
 use super::Check;
 use crate::{
@@ -74,8 +74,27 @@ fn unreadable(directory: &Path, uid: u32) -> Vec<PathBuf> {
     paths.filter(is_closed).collect()
 }
 
+/// The reason why nothing can be created in a directory whose mount, or the one it would be
+/// created on, is read-only. Modes do not show this.
+fn read_only(path: &Path) -> Option<String> {
+    let (shown, existing) = (path.display(), present(path));
+    let flags = statvfs(&existing).ok()?.f_flag;
+    let existing = existing.display();
+    match path.exists() {
+        _ if !flags.contains(StatVfsMountFlags::RDONLY) => None,
+        true => Some(format!("{shown} is mounted read-only")),
+        false => Some(format!("{shown} is missing, and {existing} is mounted read-only")),
+    }
+}
+
 fn sockets(path: &Path, uid: u32) -> Check {
     let shown = path.display();
+    if let Some(reason) = read_only(path) {
+        return Check::failure(format!("sockets: {reason}")).remedy(
+            "mount the repo-server's volume `plugins` there without `readOnly: true`, or set \
+             --socket-dir",
+        );
+    }
     match fs::metadata(path) {
         Ok(about) if may(path, &about, uid, WRITE) => {
             Check::fine(format!("sockets: {shown} can be written to by UID {uid}"))
@@ -103,6 +122,10 @@ pub(super) fn present(path: &Path) -> PathBuf {
 
 fn work(path: &Path, largest: Option<u64>) -> Vec<Check> {
     let shown = path.display();
+    if let Some(reason) = read_only(path) {
+        let remedy = "mount an emptyDir there without `readOnly: true`, or set --work-dir";
+        return vec![Check::failure(format!("work: {reason}")).remedy(remedy)];
+    }
     let about = match statfs(present(path)) {
         Ok(about) => about,
         Err(error) => {
