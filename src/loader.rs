@@ -45,7 +45,7 @@ use self::{
 pub(crate) use self::{
     ignored::{Exclusion, Ignored},
     ledger::Ledger,
-    snapshot::{Snapshot, Source},
+    snapshot::{Snapshot, Source, is_definition},
 };
 use crate::{
     event::{self, Event, TOLD},

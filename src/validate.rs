@@ -7,6 +7,7 @@ mod annotation;
 mod excerpt;
 mod explain;
 mod input;
+mod keys;
 mod machine;
 mod paint;
 
@@ -77,9 +78,10 @@ impl Validation {
         let mut ledger = Ledger::new(Tier::Namespaces);
         let files = inputs.iter().filter(|input| input.kind != InputKind::Ignored);
         let files: Vec<_> = files.map(|input| (input.path.clone(), input.readings())).collect();
-        let programs = missing_programs(&files);
+        let mut advice = missing_programs(&files);
+        advice.extend(files.iter().flat_map(|(file, readings)| keys::ignored(file, readings)));
         let (catalog, mut problems) = ledger.take(files.into_iter());
-        problems.extend(programs);
+        problems.extend(advice);
         problems.extend(ledger.warnings().iter().cloned());
         problems.extend(inputs.iter().filter_map(Input::note));
         problems.extend(reload.iter().flat_map(ReloadPreview::problems));

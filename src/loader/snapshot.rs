@@ -172,7 +172,8 @@ fn unmanaged(root: BorrowedFd<'_>) -> io::Result<Vec<Ignored>> {
     Ok(names.map(ignored).collect())
 }
 
-fn is_definition(name: &str) -> bool {
+/// True if a file of this name is read as definitions.
+pub(crate) fn is_definition(name: &str) -> bool {
     let extension = Path::new(name).extension().and_then(|extension| extension.to_str());
     extension.is_some_and(|extension| cmp_sandbox::DEFINITIONS.contains(&extension))
 }

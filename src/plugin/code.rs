@@ -121,11 +121,13 @@ pub enum Code {
     Program,
     /// Less isolation than the definition requires.
     Isolation,
+    /// A definition under a `ConfigMap` key that becomes no definition file.
+    IgnoredKey,
 }
 
 impl Code {
     /// All codes with their numbers, severities and titles.
-    pub const ALL: [(Self, u16, Severity, &'static str); 45] = [
+    pub const ALL: [(Self, u16, Severity, &'static str); 46] = [
         (Self::Syntax, 101, Severity::Error, "invalid YAML"),
         (Self::Encoding, 102, Severity::Error, "invalid text encoding"),
         (Self::Empty, 103, Severity::Error, "an empty file"),
@@ -181,6 +183,7 @@ impl Code {
         (Self::Ignored, 405, Severity::Note, "an ignored entry"),
         (Self::Program, 407, Severity::Warning, "a program that cannot run here"),
         (Self::Isolation, 408, Severity::Error, "less isolation than required"),
+        (Self::IgnoredKey, 409, Severity::Warning, "a ConfigMap key that is ignored as a file"),
     ];
 
     /// The code's severity.

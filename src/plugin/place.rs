@@ -33,10 +33,20 @@ impl Place {
         inner.0.starts_with(&self.0)
     }
 
+    /// The key of the `ConfigMap` that it is in, with the place of this key.
+    #[must_use]
+    pub fn key(&self) -> Option<(&str, Self)> {
+        let index = self.0.iter().position(|part| matches!(part, Part::Key(_)))?;
+        match self.0.get(index)? {
+            Part::Key(key) => Some((key, Self(self.0.iter().take(index + 1).cloned().collect()))),
+            Part::Document(_) | Part::Item(_) => None,
+        }
+    }
+
     /// True for a place inside a `ConfigMap`.
     #[must_use]
     pub fn is_wrapped(&self) -> bool {
-        self.0.iter().any(|part| matches!(part, Part::Key(_)))
+        self.key().is_some()
     }
 }
 
