@@ -262,12 +262,12 @@ async fn run(
     let upkept = (link.clone(), state.clone(), metrics.clone());
     parts.run("saturation", saturation.follow());
     parts.run("upkeep", upkeep(config, abilities, volume, upkept).run());
-    parts.run("bundles", failed::keep(keeping, stop.clone()));
+    let bundles = failed::keep(keeping, &parts);
     parts.run("metrics", measure(state.subscribe(), metrics.clone()));
     parts.tasks().spawn(reload_on_sighup(prompt, stop.clone()));
     parts.tasks().spawn(report_ready(state.clone(), socket_dir, ready(abilities)));
     let states = state.subscribe();
-    let shutdown = Shutdown { state, stop, calls, connections, cut_off };
+    let shutdown = Shutdown { state, stop, calls, connections, cut_off, bundles };
     let result = tokio::select! {
         gone = &mut driver => Err(gone.into()),
         // argocd-cmp-server also ends if its only plugin cannot be served.

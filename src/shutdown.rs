@@ -19,6 +19,9 @@ const BETWEEN_CALLS: Duration = Duration::from_secs(1);
 /// Longest wait for the answers to requests that were cut off.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
+/// Longest wait for the bundles of the last failed requests.
+const LAST_BUNDLES: Duration = Duration::from_secs(2);
+
 /// The parts to stop.
 #[derive(Debug)]
 pub struct Shutdown {
@@ -32,6 +35,28 @@ pub struct Shutdown {
     pub connections: TaskTracker,
     /// Cuts off running calls.
     pub cut_off: CancellationToken,
+    /// Writes the bundles of failed requests.
+    pub bundles: LastTask,
+}
+
+/// A task that is needed until all requests have ended.
+#[derive(Debug, Default)]
+pub struct LastTask {
+    /// Tells the task that no further request runs.
+    pub stop: CancellationToken,
+    /// Owns the task.
+    pub tasks: TaskTracker,
+}
+
+impl LastTask {
+    /// Ends the task and waits for it, up to [`LAST_BUNDLES`].
+    async fn end(&self) {
+        self.stop.cancel();
+        self.tasks.close();
+        if timeout(LAST_BUNDLES, self.tasks.wait()).await.is_err() {
+            warn!(limit = ?LAST_BUNDLES, "the last failed requests are not kept: writing them takes too long");
+        }
+    }
 }
 
 impl Shutdown {
@@ -49,6 +74,12 @@ impl Shutdown {
         // 2. No more reloads, and the sockets are removed.
         self.stop.cancel();
         // 3. Running requests finish.
+        self.drain(&mut signals, grace).await;
+        // 4. The last failed requests are kept.
+        self.bundles.end().await;
+    }
+
+    async fn drain(&self, signals: &mut StopSignals, grace: Duration) {
         let finished = tokio::select! {
             finished = timeout(grace, self.finish()) => finished.is_ok(),
             () = signals.wait() => false,

@@ -60,33 +60,39 @@ impl Keeper {
     /// Takes a failed request. If too many wait, it is dropped with a warning.
     pub fn keep(&self, failed: Failed) {
         let Some((sender, _)) = &self.0 else { return };
-        if let Err(
-            TrySendError::Full(Failed { entry, .. }) | TrySendError::Closed(Failed { entry, .. }),
-        ) = sender.try_send(failed)
-        {
-            let Entry { plugin, request_id, .. } = entry;
-            warn!(
-                plugin,
-                request_id,
-                limit = QUEUE,
-                "a failed request is not kept: too many wait to be written"
-            );
+        match sender.try_send(failed) {
+            Ok(()) => {}
+            Err(TrySendError::Full(Failed { entry, .. })) => {
+                let Entry { plugin, request_id, .. } = entry;
+                warn!(
+                    plugin,
+                    request_id,
+                    limit = QUEUE,
+                    "a failed request is not kept: too many wait to be written"
+                );
+            }
+            Err(TrySendError::Closed(Failed { entry, .. })) => {
+                let Entry { plugin, request_id, .. } = entry;
+                warn!(plugin, request_id, "a failed request is not kept: the supervisor ends");
+            }
         }
     }
 }
 
 impl Keeping {
-    /// Writes bundles until the supervisor stops, and then those that wait.
-    pub async fn run(mut self, stop: CancellationToken) {
+    /// Writes bundles until no request runs any more, and then those that wait.
+    pub async fn run(mut self, drained: CancellationToken) {
         let directory = self.directory.clone();
         let tidied = self.files.run(move || directory.tidy()).await;
         if let Err(error) = tidied.flatten() {
             let directory = self.directory.path().display();
             warn!(%directory, %error, "cannot remove old bundles of failed requests");
         }
-        while let Some(failed) = stop.run_until_cancelled(self.failed.recv()).await.flatten() {
+        while let Some(failed) = drained.run_until_cancelled(self.failed.recv()).await.flatten() {
             self.write(failed).await;
         }
+        // A request that fails from now on is told that it is too late.
+        self.failed.close();
         while let Ok(failed) = self.failed.try_recv() {
             self.write(failed).await;
         }

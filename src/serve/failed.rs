@@ -3,13 +3,13 @@
 use std::{fs, path::PathBuf};
 
 use cmp_sandbox::Tier;
-use tokio_util::sync::CancellationToken;
 
-use super::NotServing;
+use super::{NotServing, parts::Parts};
 use crate::{
     bundle::{Directory, Keeper, Keeping},
     config::Serve,
     evidence::DIRECTORY,
+    shutdown::LastTask,
 };
 
 /// Creates the directory, if failed requests are to be kept and not every plugin could
@@ -34,12 +34,18 @@ pub(super) fn keeper(config: &Serve, directory: Option<Directory>) -> (Keeper, O
     (keeper, Some(keeping))
 }
 
-/// Writes failed requests until the supervisor stops.
-pub(super) async fn keep(keeping: Option<Keeping>, stop: CancellationToken) {
-    match keeping {
-        Some(keeping) => keeping.run(stop).await,
-        None => stop.cancelled().await,
-    }
+/// Writes failed requests until [`Shutdown`](crate::shutdown::Shutdown) ends the returned task.
+pub(super) fn keep(keeping: Option<Keeping>, parts: &Parts) -> LastTask {
+    let last = LastTask::default();
+    let drained = last.stop.clone();
+    let kept = async {
+        match keeping {
+            Some(keeping) => keeping.run(drained).await,
+            None => drained.cancelled_owned().await,
+        }
+    };
+    parts.run("bundles", last.tasks.track_future(kept));
+    last
 }
 
 fn path(config: &Serve) -> PathBuf {

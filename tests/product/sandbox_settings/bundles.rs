@@ -5,11 +5,16 @@ use std::{
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::PathBuf,
     process::Command,
+    thread,
+    time::{Duration, Instant},
 };
 
 use serde_json::Value;
 
-use super::bench::{Bench, Server, tiers};
+use super::{
+    bench::{Bench, Server, tiers},
+    healing::sleeps,
+};
 use crate::skip::skip;
 
 /// A name that says nothing, and values that must not be kept.
@@ -35,15 +40,15 @@ pub(super) fn bundle(bench: &Bench, arguments: &[&str]) -> Vec<u8> {
 
 /// Waits for a number of bundles.
 pub(super) fn listed(bench: &Bench, wanted: usize) -> Vec<Value> {
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_secs(20);
     loop {
         let list: Vec<Value> =
             serde_json::from_slice(&bundle(bench, &["list", "-o", "json"])).unwrap();
         if list.len() == wanted {
             return list;
         }
-        assert!(std::time::Instant::now() < until, "{list:?}");
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert!(Instant::now() < until, "{list:?}");
+        thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -111,14 +116,14 @@ fn long_variables_displace_no_secret() {
 
 /// Waits for a line of the server's log.
 fn logged(server: &Server, message: &str) -> Value {
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_secs(20);
     loop {
         let log = server.log();
         if let Some(line) = log.lines().find(|line| line.contains(message)) {
             return serde_json::from_str(line).unwrap();
         }
-        assert!(std::time::Instant::now() < until, "no {message}: {log}");
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert!(Instant::now() < until, "no {message}: {log}");
+        thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -144,6 +149,28 @@ fn the_log_names_the_request_whose_bundle_cannot_be_kept() {
     assert_ne!(refused["request_id"], kept["request_id"]);
     assert!(refused["directory"].as_str().unwrap().ends_with("work/_cmp_failed"), "{refused}");
     assert!(refused["error"].is_string(), "{refused}");
+}
+
+#[test]
+fn a_request_that_fails_while_the_supervisor_stops_is_kept() {
+    let Some(tier) = isolated() else { return };
+    // No other program of this machine sleeps for exactly this time.
+    let time = format!("2.{}", std::process::id());
+    let bench = bench(&format!("sleep {time}; exit 3"));
+    let mut server = bench.serve(tier, &["--keep-failed", "2"]);
+    thread::scope(|scope| {
+        let asked = scope.spawn(|| bench.ask("tried", &[]));
+        let until = Instant::now() + Duration::from_secs(20);
+        while !sleeps(&time) {
+            assert!(Instant::now() < until, "no command: {}", server.log());
+            thread::sleep(Duration::from_millis(10));
+        }
+        server.stop();
+        let asked = asked.join().unwrap();
+        assert!(asked.error().contains("exit status 3"), "{}", asked.stderr);
+    });
+    assert_eq!(listed(&bench, 1)[0]["outcome"], "exit_nonzero", "{}", server.log());
+    assert!(!server.log().contains("is not kept"), "{}", server.log());
 }
 
 /// Runs the binary as root with the capabilities of the shipped manifests only.

@@ -66,11 +66,16 @@ fn a_request_that_is_cut_off_by_the_end_of_the_supervisor_is_told_so() {
 /// True if the spawner has a child that sleeps.
 fn is_running(server: &Server) -> bool {
     let _ = server.spawner();
+    sleeps(&time())
+}
+
+/// True if a process sleeps for this time.
+pub(super) fn sleeps(time: &str) -> bool {
     let names = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
         let line = fs::read(entry.path().join("cmdline")).ok()?;
         Some(String::from_utf8_lossy(&line).into_owned())
     });
-    let sleep = format!("sleep\u{0}{}\u{0}", time());
+    let sleep = format!("sleep\u{0}{time}\u{0}");
     names.into_iter().any(|line| line == sleep)
 }
 
