@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, DirEntry, File, Metadata},
-    io::{self, BufWriter, Read, Seek, Write},
+    io::{self, BufWriter, ErrorKind, Read, Seek, Write},
     os::unix::fs::{FileTypeExt, MetadataExt},
     path::{Path, PathBuf},
 };
@@ -97,6 +97,12 @@ pub enum NotPacked {
         /// The directory.
         root: PathBuf,
     },
+    /// The archive cannot be written to a temporary file.
+    #[error(
+        "cannot write the archive of the repository to a temporary file: {0}: set TMPDIR to a \
+         directory that you can write to and that has enough space"
+    )]
+    Temporary(io::Error),
     /// A path is too deep for `serve`.
     #[error(
         "{path}: a path in a repository can have at most {limit} components: set a smaller --repo-root"
@@ -109,6 +115,17 @@ pub enum NotPacked {
     },
 }
 
+impl NotPacked {
+    /// An error while a path is packed. Only writing the archive needs space.
+    fn of(path: PathBuf, error: io::Error) -> Self {
+        if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {
+            Self::Temporary(error)
+        } else {
+            Self::Io { path, error }
+        }
+    }
+}
+
 impl Pack {
     /// Packs everything below `root`, sorted by name. Links are packed as links;
     /// sockets, FIFOs and devices are skipped. A path with more than `MAX_DEPTH`
@@ -116,9 +133,9 @@ impl Pack {
     pub(super) fn new(root: &Path, codec: Codec) -> Result<Self, NotPacked> {
         let at = |path: &Path| {
             let path = path.to_owned();
-            move |error| NotPacked::Io { path, error }
+            move |error| NotPacked::of(path, error)
         };
-        let file = NamedTempFile::new().map_err(at(root))?;
+        let file = NamedTempFile::new().map_err(NotPacked::Temporary)?;
         let encoder = Compressor::new(BufWriter::new(file), codec).map_err(at(root))?;
         let mut packer = Packer { builder: Builder::new(encoder), files: 0 };
         let about = fs::metadata(root).map_err(at(root))?;
@@ -155,7 +172,7 @@ impl<W: Write> Packer<W> {
     /// components; `MAX_DEPTH` bounds the recursion.
     fn walk(&mut self, root: &Path, relative: &Path, depth: usize) -> Result<(), NotPacked> {
         let directory = root.join(relative);
-        let failed = |error| NotPacked::Io { path: directory.clone(), error };
+        let failed = |error| NotPacked::of(directory.clone(), error);
         let mut entries: Vec<DirEntry> =
             fs::read_dir(&directory).and_then(Iterator::collect).map_err(failed)?;
         entries.sort_unstable_by_key(DirEntry::file_name);
@@ -164,7 +181,7 @@ impl<W: Write> Packer<W> {
             if depth > MAX_DEPTH {
                 return Err(NotPacked::Deep { path: entry.path(), limit: MAX_DEPTH });
             }
-            let failed = |error| NotPacked::Io { path: entry.path(), error };
+            let failed = |error| NotPacked::of(entry.path(), error);
             let about = entry.metadata().map_err(failed)?;
             self.entry(&entry, &name, &about).map_err(failed)?;
             if about.is_dir() {
@@ -261,6 +278,14 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let error = Pack::new(root.path(), Codec::Gzip).unwrap_err().to_string();
         assert!(error.starts_with("no files to send("), "{error}");
+    }
+
+    #[test]
+    fn a_full_volume_is_no_error_of_the_repository() {
+        let full = NotPacked::of("app".into(), ErrorKind::StorageFull.into()).to_string();
+        assert!(full.contains("set TMPDIR") && !full.contains("app"), "{full}");
+        let closed = NotPacked::of("app".into(), ErrorKind::PermissionDenied.into()).to_string();
+        assert!(closed.starts_with("app: "), "{closed}");
     }
 
     #[test]

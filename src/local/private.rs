@@ -24,7 +24,7 @@ use crate::{
     config::Application,
     event::{Event, Events},
     loader::{Exclusion, Ignored, NoSnapshot, Snapshot, Source},
-    plugin::{PluginDefinition, read_all},
+    plugin::{MAX_SOCKET_PATH, PluginName, read_all},
 };
 
 /// Time limit for a private supervisor's start.
@@ -35,6 +35,11 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Pause between two signals to a supervisor that is dropped.
 const SIGNAL_PAUSE: Duration = Duration::from_millis(50);
+
+/// Names of its directory and of the one for sockets. They are short, so that each plugin
+/// whose socket fits into Argo CD's directory can be served below `/tmp`.
+const PREFIX: &str = "cmp-";
+const SOCKETS: &str = "s";
 
 /// A private supervisor, which ends when this is dropped.
 #[derive(Debug)]
@@ -52,9 +57,25 @@ pub enum NotPrivate {
     /// The operating system refused.
     #[error("cannot start a private supervisor: {0}")]
     Io(#[from] io::Error),
+    /// Its directory cannot be created.
+    #[error(
+        "cannot start a private supervisor: {0}: set TMPDIR to a directory that you can write to"
+    )]
+    Temporary(io::Error),
     /// The definitions cannot be read.
-    #[error(transparent)]
+    #[error("{0}: set --plugins-dir to the directory of your definitions")]
     Definitions(#[from] NoSnapshot),
+    /// No plugin's socket fits into its directory.
+    #[error(
+        "cannot serve plugin `{plugin}` here: the path of its socket would have {length} bytes, and \
+         the limit is {MAX_SOCKET_PATH}: set TMPDIR to a shorter path, or shorten the name"
+    )]
+    LongPath {
+        /// The plugin.
+        plugin: PluginName,
+        /// Length of the path in bytes.
+        length: usize,
+    },
     /// It reported the reason.
     #[error("{reason}")]
     Failed {
@@ -82,12 +103,14 @@ impl Private {
     ) -> Result<Self, NotPrivate> {
         let isolation = options.isolation;
         let timeout = format!("{}ms", options.timeout.0.as_millis());
-        let directory = TempDir::with_prefix("cmp-supervisor-")?;
+        let directory = TempDir::with_prefix(PREFIX).map_err(NotPrivate::Temporary)?;
         // The UIDs of requests must be able to enter it.
         fs::set_permissions(directory.path(), Permissions::from_mode(0o711))?;
         let plugins = options.plugins_dir();
-        let Copies { directory: copies, mut left_out, scripts } =
+        let Copies { directory: copies, mut left_out, scripts, plugins: wanted } =
             copy_definitions(&plugins, directory.path(), plugin, report)?;
+        let sockets = directory.path().join(SOCKETS);
+        check_paths(&sockets, wanted)?;
         let mut command = Command::new("/proc/self/exe");
         command
             .envs(environment.iter().map(|(name, value)| (name, value)))
@@ -95,7 +118,7 @@ impl Private {
             .arg("--plugins-dir")
             .arg(copies)
             .arg("--socket-dir")
-            .arg(directory.path().join("sockets"))
+            .arg(sockets)
             .arg("--work-dir")
             .arg(directory.path())
             .args(["--http", "off", "--admin-http", "off"])
@@ -143,7 +166,7 @@ impl Private {
 
     /// The directory of its sockets.
     pub(super) fn sockets(&self) -> PathBuf {
-        self.directory.path().join("sockets")
+        self.directory.path().join(SOCKETS)
     }
 
     /// Definitions that it does not serve, each with its file and the reason.
@@ -227,6 +250,21 @@ struct Copies {
     left_out: Vec<String>,
     /// Files beside the definitions, which commands may read where they are.
     scripts: Vec<PathBuf>,
+    /// Names of the plugins.
+    plugins: Vec<PluginName>,
+}
+
+/// Returns an error if no plugin can have a socket in this directory: the supervisor would
+/// not become ready.
+fn check_paths(sockets: &Path, names: Vec<PluginName>) -> Result<(), NotPrivate> {
+    let length = |name: &PluginName| sockets.join(name.socket_file()).as_os_str().len();
+    let shortest = names.into_iter().min_by_key(length).map(|plugin| (length(&plugin), plugin));
+    match shortest {
+        Some((length, plugin)) if length > MAX_SOCKET_PATH => {
+            Err(NotPrivate::LongPath { plugin, length })
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// Copies definitions to a directory that the supervisor can read, because it
@@ -243,15 +281,15 @@ fn copy_definitions(
     let is_script = |entry: &&Ignored| entry.reason == Exclusion::Extension;
     let scripts = snapshot.ignored.iter().filter(is_script).map(|entry| from.join(&entry.name));
     let scripts = scripts.collect();
-    let is_named = |definition: PluginDefinition| named == Some(definition.name.as_str());
-    let defines = |source: &Source| {
-        let readings = source.text.as_ref().map(|text| read_all(text)).unwrap_or_default();
-        readings.into_iter().filter_map(|reading| reading.definition).any(is_named)
-    };
-    if snapshot.files.iter().any(defines) {
+    let is_wanted = |name: &PluginName| named == Some(name.as_str());
+    let defines = |source: &Source| defined(source).iter().any(is_wanted);
+    let is_defined = snapshot.files.iter().any(defines);
+    if is_defined {
         snapshot.files.retain(defines);
         snapshot.ignored.clear();
     }
+    let plugins = snapshot.files.iter().flat_map(defined);
+    let plugins = plugins.filter(|name| !is_defined || is_wanted(name)).collect();
     let copies = to.join("plugins.d");
     let volume = copies.join("..copied");
     let mut left_out = Vec::new();
@@ -278,5 +316,29 @@ fn copy_definitions(
     for entry in &snapshot.ignored {
         report.step("ignored", &format!("{}: {}", entry.name, entry.reason));
     }
-    Ok(Copies { directory: copies, left_out, scripts })
+    Ok(Copies { directory: copies, left_out, scripts, plugins })
+}
+
+/// Names of the plugins that a file defines.
+fn defined(source: &Source) -> Vec<PluginName> {
+    let readings = source.text.as_ref().map(|text| read_all(text)).unwrap_or_default();
+    readings.into_iter().filter_map(|reading| Some(reading.definition?.name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plugin::DEFAULT_SOCKET_DIR;
+
+    #[test]
+    fn a_name_that_fits_into_argo_cds_directory_fits_below_tmp() {
+        let sockets = Path::new("/tmp").join(format!("{PREFIX}123456")).join(SOCKETS);
+        let name = |length| PluginName::new(&"n".repeat(length), "").unwrap();
+        let longest = MAX_SOCKET_PATH - DEFAULT_SOCKET_DIR.len() - "/.sock".len();
+        assert!(check_paths(&sockets, vec![name(longest)]).is_ok());
+        let error = check_paths(&sockets, vec![name(200), name(100)]).unwrap_err().to_string();
+        assert!(error.contains("would have 123 bytes"), "{error}");
+        assert!(check_paths(&sockets, vec![name(200), name(2)]).is_ok());
+        assert!(check_paths(&sockets, vec![]).is_ok());
+    }
 }

@@ -1,6 +1,6 @@
 //! `render` and its kin, where definitions are not valid.
 
-use std::{fs, process::Command};
+use std::{fs, path::Path, process::Command};
 
 const BROKEN: &str = "
 apiVersion: argoproj.io/v1alpha1
@@ -45,4 +45,49 @@ fn an_error_about_an_absent_plugin_names_them_too() {
     for text in ["no plugin `broken`", "good", "one.yaml", "must be a list of strings"] {
         assert!(error.contains(text), "no {text} in: {error}");
     }
+}
+
+/// A run of `render` with one plugin in a new directory: its error, and its exit code.
+fn rendered(name: &str, set: impl FnOnce(&mut Command, &Path)) -> (String, Option<i32>) {
+    let place = tempfile::tempdir().unwrap();
+    let good = BROKEN.replace("broken", name).replace("sh}", "['true']}");
+    fs::write(place.path().join("good.yaml"), good).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
+    command.args(["render", "--isolation", "none", "--plugins-dir"]).args([place.path(); 2]);
+    set(&mut command, place.path());
+    let output = command.output().unwrap();
+    (String::from_utf8(output.stderr).unwrap(), output.status.code())
+}
+
+#[test]
+fn a_temporary_directory_that_cannot_be_used_is_named_with_its_variable() {
+    let (error, code) = rendered("good", |command, _| {
+        command.env("TMPDIR", "/no/such");
+    });
+    assert!(error.contains("/no/such/") && error.contains("set TMPDIR"), "{error}");
+    assert_eq!(code, Some(1));
+}
+
+#[test]
+fn a_socket_whose_path_is_too_long_is_an_error_at_once() {
+    let name = "n".repeat(70);
+    let (error, code) = rendered(&name, |command, place| {
+        let long = place.join("d".repeat(40));
+        fs::create_dir(&long).unwrap();
+        command.env("TMPDIR", long);
+    });
+    let start = format!("error: cannot serve plugin `{name}` here: the path of its socket ");
+    assert!(error.contains(&start) && error.contains("set TMPDIR to a shorter"), "{error}");
+    assert_eq!(code, Some(7));
+}
+
+#[test]
+fn a_missing_plugins_directory_is_an_error_with_the_flag() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
+    command.args(["render", "src", "--plugins-dir", "/no/such"]);
+    let output = command.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("/no/such: cannot list the plugins directory"), "{error}");
+    assert!(error.contains(": set --plugins-dir to the directory of your definitions"), "{error}");
+    assert_eq!(output.status.code(), Some(7));
 }
