@@ -31,14 +31,32 @@ impl UnpackLimit {
         }
     }
 
-    /// Unit of the limit.
-    pub(super) fn unit(self) -> &'static str {
+    /// The limit with its unit, as flags and manifests write it.
+    pub(super) fn amount(self, limit: u64) -> String {
+        let is_whole = |(_, unit): &&(&str, u64)| limit >= *unit && limit.is_multiple_of(*unit);
         match self {
-            Self::Bytes => "bytes",
-            Self::Files => "files",
+            Self::Bytes => UNITS.iter().find(is_whole).map_or_else(
+                || format!("{limit} bytes"),
+                |(suffix, unit)| format!("{}{suffix} of files", limit / unit),
+            ),
+            Self::Files => format!("{limit} files"),
+        }
+    }
+
+    /// A remedy beside the flag. The supervisor derives the limit of bytes from the volume,
+    /// and no flag enlarges a volume.
+    pub(super) fn other_remedy(self) -> &'static str {
+        match self {
+            Self::Bytes => {
+                "; if the volume of the work directory is not larger, raise its sizeLimit too"
+            }
+            Self::Files => "",
         }
     }
 }
+
+/// Units of bytes, largest first.
+const UNITS: [(&str, u64); 3] = [("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)];
 
 /// Largest number of bytes of one path. Linux accepts no longer ones.
 pub const MAX_PATH_BYTES: usize = 4095;

@@ -89,9 +89,9 @@ pub enum Refusal {
     },
     /// The archive exceeds a limit.
     #[error(
-        "the archive holds more than {limit} {}: raise --{}, or exclude files with \
-         --plugin-tar-exclude on the repo-server",
-        what.unit(), what.flag()
+        "the archive holds more than {}: raise --{}, or exclude files with --plugin-tar-exclude on \
+         the repo-server{}",
+        what.amount(*limit), what.flag(), what.other_remedy()
     )]
     Limit {
         /// The limit.
@@ -99,4 +99,23 @@ pub enum Refusal {
         /// The kind of limit.
         what: UnpackLimit,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_of_bytes_has_kubernetes_unit_and_names_the_volume() {
+        let text = |limit, what| Refusal::Limit { limit, what }.to_string();
+        let bytes = text(8 << 20, UnpackLimit::Bytes);
+        let start = "the archive holds more than 8Mi of files: raise --max-repository, or exclude";
+        assert!(bytes.starts_with(start) && bytes.contains("raise its sizeLimit"), "{bytes}");
+        let odd = text(1001, UnpackLimit::Bytes);
+        assert!(odd.starts_with("the archive holds more than 1001 bytes: "), "{odd}");
+        let files = text(10, UnpackLimit::Files);
+        let start =
+            "the archive holds more than 10 files: raise --max-repository-files, or exclude";
+        assert!(files.starts_with(start) && !files.contains("sizeLimit"), "{files}");
+    }
 }
