@@ -5,6 +5,7 @@ use std::time::SystemTime;
 use serde_json::json;
 
 use super::*;
+use crate::budget::Budget;
 use crate::plugin::{Code, Diagnostic, Place, catalog_of as catalog};
 
 fn problem(file: &str, stale: bool, text: &str) -> Problem {
@@ -160,4 +161,25 @@ fn a_supervisor_that_stops_or_serves_nothing_is_not_ready() {
 fn a_reason_of_several_lines_is_one_line_of_the_page() {
     let check = Check { name: "x".to_owned(), ok: false, detail: "a\nb".to_owned() };
     assert_eq!(print("readyz", &[check]), "[-]x failed: a b\nreadyz check failed\n");
+}
+
+#[test]
+fn every_check_and_key_is_documented() {
+    let page = include_str!("../../docs/reload.md");
+    let (states, _) = tokio::sync::watch::channel(ready());
+    for component in
+        [Component::Spawner, Component::Leases, Component::WorkVolume, Component::Sockets]
+    {
+        report(&states, component, Condition::Good(String::new()));
+    }
+    let state = states.borrow().clone();
+    for check in state.readiness().into_iter().chain(state.liveness()) {
+        assert!(page.contains(&format!("\n| `{}` | ", check.name)), "{}", check.name);
+    }
+    let keys = page.lines().find(|line| line.starts_with("| `GET /plugins` |")).unwrap();
+    let summary = Summary { budget: Some(Budget::default()), ..Summary::from(&state) };
+    let summary = serde_json::to_value(summary).unwrap();
+    for key in summary.as_object().unwrap().keys().filter(|key| *key != "plugins") {
+        assert!(keys.contains(&format!("`{key}`")), "{key}");
+    }
 }
