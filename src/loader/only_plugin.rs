@@ -65,7 +65,11 @@ impl OnlyPlugin {
             return;
         }
         if let Some((plugin, secrets)) = &owner {
-            info!(plugin, ?secrets, "the only plugin may read the Secrets of the container");
+            info!(
+                plugin,
+                secrets = listed(secrets),
+                "the only plugin may read the Secrets of the container"
+            );
         } else {
             let until_restart = self.had_more;
             warn!(
@@ -83,6 +87,11 @@ impl OnlyPlugin {
     pub(super) fn waits(&self) -> bool {
         self.is_waiting
     }
+}
+
+/// Paths in one field of the log.
+fn listed(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -105,6 +114,11 @@ mod tests {
             owners.map(|plugin| plugin.name.to_string()).collect()
         };
         steps.iter().map(step).collect()
+    }
+
+    #[test]
+    fn paths_are_logged_as_operators_write_them() {
+        assert_eq!(listed(&["/a".into(), "/b c".into()]), "/a, /b c");
     }
 
     #[test]
