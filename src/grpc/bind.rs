@@ -152,6 +152,11 @@ pub fn directory_remedy(error: &io::Error) -> String {
     if error.kind() == io::ErrorKind::InvalidFilename {
         return "choose a directory with a shorter path with --socket-dir".to_owned();
     }
+    if error.kind() == io::ErrorKind::NotFound {
+        return "create the directory or mount a volume there, for example the repo-server's \
+                volume `plugins`, or choose another with --socket-dir"
+            .to_owned();
+    }
     let user = rustix::process::geteuid();
     format!("make the directory writable by UID {user}, or choose another with --socket-dir")
 }
@@ -217,5 +222,18 @@ impl Bind for Binder {
 
     async fn changed(&self) {
         self.watch.changed().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_remedy_for_a_directory_fits_its_error() {
+        let remedy = |kind| directory_remedy(&io::Error::from(kind));
+        assert!(remedy(io::ErrorKind::NotFound).starts_with("create the directory or mount "));
+        assert!(remedy(io::ErrorKind::PermissionDenied).starts_with("make the directory writable"));
+        assert!(remedy(io::ErrorKind::InvalidFilename).contains("shorter path"));
     }
 }
