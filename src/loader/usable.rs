@@ -36,7 +36,7 @@ impl Usability {
             .filter_map(|plugin| {
                 let missing = programs::missing(plugin, search);
                 let text = |one: &programs::MissingProgram| {
-                    format!("every request that needs it fails: {one}: {}", one.remedy())
+                    format!("{one}, and every request that needs it fails: {}", one.remedy())
                 };
                 let reasons: Vec<_> = missing.iter().map(text).collect();
                 (!reasons.is_empty()).then(|| (plugin.name.clone(), reasons))
@@ -58,5 +58,20 @@ impl Usability {
         for plugin in self.known.keys().filter(is_healed) {
             info!(%plugin, "a plugin is up again: its programs can run");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plugin::catalog_of;
+
+    #[test]
+    fn a_missing_program_is_named_before_what_follows() {
+        let found = Usability::new("/no/such".into()).examine(&catalog_of(&["a"]));
+        let [reasons] = &found.into_values().collect::<Vec<_>>()[..] else { panic!("one plugin") };
+        let (reason, _) =
+            reasons[0].split_once(", and every request that needs it fails: put ").unwrap();
+        assert!(reason.starts_with("spec.generate.command: `"), "{reason}");
     }
 }
