@@ -197,7 +197,7 @@ impl LogFields {
             }),
             _ if level > Level::WARN => None,
             _ => {
-                let parts = ["message", "file", "error"].map(text);
+                let parts = ["message", "check", "file", "reason", "error"].map(text);
                 let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
                 Some(event::Event::Warning { text: parts.join(": ").into() })
             }
@@ -294,6 +294,11 @@ mod tests {
         let event = |level, target| fields().into_event(level, target);
         let text = "hello: a \"b\"".into();
         assert_eq!(event(Level::WARN, "x"), Some(event::Event::Warning { text }));
+        let failed = [("message", "fails"), ("reason", "gone"), ("check", "work-volume")];
+        let failed = failed.map(|(name, value)| (name.to_owned(), value.into()));
+        let failed = LogFields(Map::from_iter(failed)).into_event(Level::WARN, "x");
+        let text = "fails: work-volume: gone".into();
+        assert_eq!(failed, Some(event::Event::Warning { text }));
         assert_eq!(event(Level::INFO, "x"), None);
         assert_eq!(event(Level::WARN, event::TOLD), None);
         let said = LogFields(Map::from_iter([

@@ -1,12 +1,17 @@
 //! A thread for files that may not answer, for example on a network volume.
 
 use std::{
+    future::pending,
     io::{self, ErrorKind},
     sync::Arc,
     time::Duration,
 };
 
-use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
+use tokio::{
+    sync::Semaphore,
+    task::{JoinHandle, spawn_blocking},
+    time::timeout,
+};
 
 /// Longest wait for an answer.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -32,9 +37,18 @@ impl FileThread {
                 let _turn = turn;
                 work()
             });
-            task.await.map_err(io::Error::other)
+            result(task).await
         };
         timeout(ANSWER, done).await.unwrap_or_else(|_elapsed| Err(silent()))
+    }
+}
+
+/// The result of the work. A runtime that ends cancels work that has not begun; this is no
+/// error of the files, and nobody waits for the result any more.
+async fn result<T>(task: JoinHandle<T>) -> io::Result<T> {
+    match task.await {
+        Err(error) if error.is_cancelled() => pending().await,
+        ended => ended.map_err(io::Error::other),
     }
 }
 
@@ -48,6 +62,13 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn work_that_the_end_of_the_runtime_cancels_is_no_error_of_its_files() {
+        let task = tokio_util::task::TaskTracker::new().spawn(pending::<()>());
+        task.abort();
+        assert!(timeout(ANSWER, result(task)).await.is_err());
+    }
 
     #[tokio::test]
     async fn work_that_hangs_is_named_and_holds_up_nobody_for_longer() {

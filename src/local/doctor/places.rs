@@ -137,17 +137,19 @@ fn work(path: &Path, largest: Option<u64>) -> Vec<Check> {
     let block = u64::try_from(about.f_bsize).unwrap_or_default();
     let free = about.f_bavail.saturating_mul(block);
     let place = if in_memory { "in memory" } else { "on a disk" };
-    let text = format!("work: {shown} is {place} with {} MiB free", free / MIB);
-    let mut checks = vec![if in_memory {
-        Check::fine(text)
-    } else {
-        Check::note(text)
-            .remedy("use emptyDir: {medium: Memory}, which is faster for many small files")
-    }];
+    let mut checks = Vec::new();
     if !path.exists() {
         let text = format!("work: {shown} is missing; `serve` will create it");
         checks.push(Check::warning(text).remedy("mount an emptyDir there, or set --work-dir"));
     }
+    let volume = present(path);
+    let text = format!("work: {} is {place} with {} MiB free", volume.display(), free / MIB);
+    checks.push(if in_memory {
+        Check::fine(text)
+    } else {
+        Check::note(text)
+            .remedy("use emptyDir: {medium: Memory}, which is faster for many small files")
+    });
     if let Some(largest) = largest.filter(|largest| free < *largest) {
         let text = format!(
             "a repository can have up to {} MiB, which is more than the free space",
@@ -192,6 +194,17 @@ mod tests {
         // Without root, the check is for the test's own UID, which owns the directory.
         let is_root = rustix::process::geteuid().is_root();
         assert_eq!(state(0o755), if is_root { Grade::Failure } else { Grade::Fine });
+    }
+
+    #[test]
+    fn a_missing_work_directory_is_told_first_and_nothing_is_said_of_its_content() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("missing");
+        let checks = work(&path, None);
+        let [missing, volume] = &checks[..] else { panic!("{checks:?}") };
+        assert!(missing.text.starts_with(&format!("work: {} is missing", path.display())));
+        let start = format!("work: {} is ", directory.path().display());
+        assert!(volume.text.starts_with(&start), "{}", volume.text);
     }
 
     #[test]
