@@ -200,6 +200,13 @@ impl fmt::Display for CallError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Header(error) => error.fmt(formatter),
+            Self::Request(error @ RequestError::Announcements(InvalidAnnouncements::Output(_))) => {
+                write!(
+                    formatter,
+                    "{error}: spec.parameters.dynamic.command must print a JSON list and nothing else, for \
+                 example [{{\"name\": \"replicas\", \"string\": \"2\"}}]"
+                )
+            }
             Self::Request(error) => error.fmt(formatter),
             Self::CutOff => formatter.write_str(
                 "the supervisor was told to stop and cut the request off, because it had not ended \
@@ -220,5 +227,21 @@ impl fmt::Display for CallError {
 impl<E: Into<RequestError>> From<E> for CallError {
     fn from(error: E) -> Self {
         Self::Request(error.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::announcement::announce;
+
+    #[test]
+    fn parameters_that_are_not_json_have_argo_cds_error_and_the_form_that_is_expected() {
+        let error = CallError::from(announce(Some(b"nope"), &[]).unwrap_err()).to_string();
+        let argo_cds = "error unmarshaling dynamic parameter output into \
+                        ParametersAnnouncementResponse: invalid character 'o' in literal null \
+                        (expecting 'u'): ";
+        assert!(error.starts_with(argo_cds), "{error}");
+        assert!(error.contains("parameters.dynamic.command must print a JSON list"), "{error}");
     }
 }
