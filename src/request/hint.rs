@@ -26,7 +26,7 @@ use super::{
 use crate::{
     container::OomKill,
     plugin::PluginDefinition,
-    settings::{DISK, FILE_SIZE, FILES, MEMORY, PROCESSES, Setting},
+    settings::{DISK, FILE_SIZE, FILES, MEMORY, OUTPUT, PROCESSES, Setting},
 };
 
 /// Signals of limits, and the base of a shell's exit codes for signals.
@@ -119,10 +119,8 @@ impl Hint {
     fn new(facts: &Facts<'_>) -> Option<Self> {
         let by_end = match facts.end {
             Termination::LimitExceeded { what, .. } => Some(facts.excess(what)),
-            Termination::Exit(_)
-            | Termination::Signal { .. }
-            | Termination::Deadline
-            | Termination::OutputLimit { .. } => None,
+            Termination::OutputLimit { .. } => Some(facts.output()),
+            Termination::Exit(_) | Termination::Signal { .. } | Termination::Deadline => None,
         };
         let known = by_end.or_else(|| facts.by_signal()).or_else(|| facts.by_words());
         let known = known.or_else(|| ssh::advice(facts.text));
@@ -171,6 +169,17 @@ impl Facts<'_> {
                 format!("nothing is measured if each of spec.limits.{{{keys}}} is unlimited")
             }
         }
+    }
+
+    /// The remedy for an output that was too long. A plugin's own limit is usually below
+    /// that of an answer.
+    fn output(&self) -> String {
+        let is_own = self.plugin.limits.output.is_some();
+        let raise = OUTPUT.raise(is_own);
+        if is_own {
+            return raise;
+        }
+        format!("{raise}, and raise ARGOCD_GRPC_MAX_SIZE_MB on the sidecar and on the repo-server")
     }
 
     /// The signal that ended the command, or a command in its shell.

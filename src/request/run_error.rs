@@ -87,15 +87,16 @@ pub enum RunError {
     TooLate(#[from] DeadlinePassed),
     /// The command's output is longer than the limit.
     #[error(
-        "`{command}` was stopped: it wrote more than {}: {}, and raise ARGOCD_GRPC_MAX_SIZE_MB on \
-         both sides",
-        OUTPUT.say(*limit as u64), OUTPUT.raise(false)
+        "`{command}` was stopped: it wrote more than {}{}",
+        OUTPUT.say(*limit as u64), shown(hint.as_ref())
     )]
     OutputLimit {
         /// The command, printable.
         command: String,
         /// The limit in bytes.
         limit: usize,
+        /// The setting that raises the limit.
+        hint: Option<Hint>,
     },
     /// The request used more of something than its limit, or could not be measured.
     #[error("`{command}` was stopped: {excess}{}", shown(hint.as_ref()))]
@@ -153,7 +154,7 @@ pub(super) fn result(
         Termination::Deadline | Termination::LimitExceeded { .. } => {
             Err(clock.passed((command, said), took, hint))
         }
-        Termination::OutputLimit { limit } => Err(RunError::OutputLimit { command, limit }),
+        Termination::OutputLimit { limit } => Err(RunError::OutputLimit { command, limit, hint }),
     }
 }
 

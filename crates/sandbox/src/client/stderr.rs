@@ -21,9 +21,9 @@ const MAX_LINES: usize = 1000;
 /// Most bytes of an unfinished line that are held back before a part is shown.
 const MAX_PENDING: usize = 4 * MAX_LENGTH;
 
-/// Most bytes that are searched for credentials as they come: as many as the log takes.
-/// Searching takes the supervisor's time, not that of the command.
-const MAX_SEARCHED: usize = MAX_LINE * MAX_LINES;
+/// Most bytes that are searched for credentials as they come, and logged: a kilobyte for
+/// each line. Searching takes the supervisor's time, not that of the command.
+const MAX_SEARCHED: usize = MAX_LINES << 10;
 
 /// Bytes of the rest that are kept: its end, and a credential that reaches into it.
 const MAX_LATE: usize = EACH + MAX_LENGTH;
@@ -37,7 +37,7 @@ pub(super) struct Stderr {
     excerpt: Box<Excerpt>,
     lines: LogLines,
     searched: usize,
-    /// What came after [`MAX_SEARCHED`] bytes.
+    /// The bytes after the first [`MAX_SEARCHED`].
     late: Late,
 }
 
@@ -174,7 +174,7 @@ fn told_enough() {
 mod tests {
     use super::*;
 
-    fn said(pieces: &[&str]) -> String {
+    fn said<'p>(pieces: impl IntoIterator<Item = &'p str>) -> String {
         let redactor = Redactor::default().with([&b"GIT_TOKEN=hunter22hunter22"[..]]);
         let mut stderr = Stderr::new(Arc::new(redactor));
         for piece in pieces {
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_credential_split_over_several_reads_is_masked() {
-        assert_eq!(said(&["one\na hunter", "22hunt", "er22 b\ntwo"]), "one\na *** b\ntwo");
+        assert_eq!(said(["one\na hunter", "22hunt", "er22 b\ntwo"]), "one\na *** b\ntwo");
     }
 
     #[test]
@@ -193,20 +193,21 @@ mod tests {
         for before in 0..40 {
             let head = "-".repeat(MAX_PENDING - MAX_LENGTH - before);
             let tail = "=".repeat(2 * MAX_LENGTH);
-            let text = said(&[&head, "hunter22hunter22", &tail]);
+            let text = said([&*head, "hunter22hunter22", &*tail]);
             assert_eq!(text, format!("{head}***{tail}"), "{before}");
         }
     }
 
     #[test]
     fn of_very_much_text_only_the_ends_are_shown_and_credentials_are_masked() {
-        let line = ["-".repeat(1000).as_str(), "\n"].concat();
-        let lines = line.repeat(3 * MAX_SEARCHED / line.len());
-        let text = said(&[lines.as_str(), "cut hunter22", &lines, "hunter22hunter22 last"]);
-        assert!(text.starts_with("---") && text.ends_with("\n*** last"), "{}", text.len());
-        assert!(text.contains("bytes left out") && !text.contains("hunter"));
-        let once = said(&[&lines[..MAX_SEARCHED], "x hunter22", "hunter22 y"]);
-        assert!(once.ends_with("x *** y"));
+        let line = ["-".repeat(1023).as_str(), "\n"].concat();
+        let lines = || std::iter::repeat_n(line.as_str(), MAX_SEARCHED / line.len());
+        let end = ["cut hunter22", "hunter22 ", "and hunter22hunter22 last"];
+        let long = said(lines().chain(lines()).chain(["hunter22"]).chain(lines()).chain(end));
+        assert!(long.starts_with("---") && long.ends_with("-\ncut *** and *** last"));
+        assert!(long.contains("bytes left out") && !long.contains("hunter"));
+        let barely = said(lines().chain(["\n"]).chain(end));
+        assert!(barely.ends_with("\n\ncut *** and *** last"));
     }
 
     #[test]

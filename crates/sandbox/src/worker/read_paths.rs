@@ -47,7 +47,10 @@ pub(super) struct Granted {
 /// Reasons why a path must not be read.
 #[derive(Debug, Error)]
 pub(super) enum NotReadable {
-    #[error("cannot make `{path}` readable (spec.sandbox.read or --read): {error}")]
+    #[error(
+        "cannot make `{path}` readable (spec.sandbox.read or --read): {error}: mount it, or remove \
+         it there"
+    )]
     Missing { path: PathBuf, error: io::Error },
     #[error(
         "cannot make `{path}` readable (spec.sandbox.read or --read): it would expose {hidden}, \
