@@ -31,7 +31,7 @@ use self::{
     asked::Asked,
     difference::difference,
     report::Report,
-    target::{Chosen, Claim, Observation, Target, ask, choose, wanted},
+    target::{Claim, Observation, Target, ask, choose, is_unclaimed, wanted},
 };
 pub use self::{
     compare::compare, doctor::doctor, interrupt::interrupted, manifest::NoApplication,
@@ -247,12 +247,14 @@ pub async fn render(
     let plugin = plugin.as_deref();
     let target = Target::open((options, Observation::Off), plugin, &mut report).await?;
     let rendered = target.with(&mut report, async |sockets| {
-        let mut chosen = choose(plugin, sockets, parcel).await?;
-        let manifests = chosen.client.generate(parcel).await?;
-        let again = if twice { Some(chosen.client.generate(parcel).await?) } else { None };
-        Ok((chosen, manifests, again))
+        let (name, mut client) = choose(plugin, sockets, parcel).await?;
+        let manifests = client.generate(parcel).await?;
+        let again = if twice { Some(client.generate(parcel).await?) } else { None };
+        let is_named = plugin.is_some() || options.socket.is_some();
+        let needs_name = !is_named && is_unclaimed(sockets, parcel).await;
+        Ok((name, (manifests, again), needs_name))
     });
-    let (Chosen { name, needs_name, .. }, manifests, again) = rendered.await?;
+    let (name, (manifests, again), needs_name) = rendered.await?;
     let count = plural(manifests.len(), "manifest");
     report.step("rendered", &format!("{count} by plugin {name}"));
     if manifests.is_empty() {
@@ -311,7 +313,7 @@ pub async fn parameters(options: &Application, format: OutputFormat) -> Result<(
     let plugin = plugin.as_deref();
     let target = Target::open((options, Observation::Off), plugin, &mut report).await?;
     let announced = target.with(&mut report, async |sockets| {
-        let Chosen { mut client, .. } = choose(plugin, sockets, parcel).await?;
+        let (_, mut client) = choose(plugin, sockets, parcel).await?;
         Ok(client.announce(parcel).await?)
     });
     show::print(&show::announcements(announced.await?, format)?)

@@ -16,7 +16,7 @@ use super::{
     private::{NotPrivate, Private},
     report::Report,
     show,
-    target::{Chosen, Claim, Observation, Sockets, Target, ask, choose},
+    target::{Claim, Observation, Sockets, Target, ask, choose},
 };
 use crate::{
     config::{Application, Comparison, OutputFormat},
@@ -120,7 +120,7 @@ async fn after(
             .await?;
     let target = Target::Private(Box::new(private), plugins.path().to_owned());
     let work = async |sockets: &Sockets| {
-        let Chosen { client, .. } = choose(name, sockets, parcel).await?;
+        let (_, client) = choose(name, sockets, parcel).await?;
         text(client, parcel).await
     };
     target.with(report, work).await

@@ -10,7 +10,7 @@ use super::{
     proposal::Proposal,
     report::Report,
     show,
-    target::{Chosen, Observation, Target, choose},
+    target::{Observation, Target, choose},
 };
 use crate::{
     config::{Application, OutputFormat},
@@ -32,7 +32,7 @@ pub async fn observe(options: &Application, format: OutputFormat) -> Result<(), 
     let plugin = plugin.as_deref();
     let target = Target::open((options, Observation::On), plugin, &mut report).await?;
     let rendered = target.with(&mut report, async |sockets| {
-        let Chosen { name, mut client, .. } = choose(plugin, sockets, parcel).await?;
+        let (name, mut client) = choose(plugin, sockets, parcel).await?;
         let manifests = client.generate(parcel).await;
         Ok((name, manifests))
     });

@@ -107,35 +107,29 @@ fn list(directory: &Path) -> Result<Sockets, LocalError> {
     Ok(sockets)
 }
 
-/// The plugin that renders an application.
-pub(super) struct Chosen {
-    pub(super) name: String,
-    pub(super) client: Client,
-    /// Argo CD uses it for this application only if the Application names it.
-    pub(super) needs_name: bool,
-}
-
 /// The named plugin, or else the first one that claims the application.
 pub(super) async fn choose(
     named: Option<&str>,
     sockets: &Sockets,
     parcel: &Parcel,
-) -> Result<Chosen, LocalError> {
+) -> Result<(String, Client), LocalError> {
     let sockets = wanted(named, sockets)?;
-    // A named or only plugin is used whatever its discovery says.
+    // A named or only plugin is used without discovery.
     if let [(name, path)] = sockets {
-        let claim = if named.is_none() { ask(path, parcel).await } else { Ok(Claim::ByName) };
-        let client = Client::connect(path).await?;
-        let needs_name = !matches!(claim, Ok(Claim::Match | Claim::ByName));
-        return Ok(Chosen { name: name.clone(), client, needs_name });
+        return Ok((name.clone(), Client::connect(path).await?));
     }
     for (name, path) in sockets {
         if matches!(ask(path, parcel).await?, Claim::Match) {
-            let client = Client::connect(path).await?;
-            return Ok(Chosen { name: name.clone(), client, needs_name: false });
+            return Ok((name.clone(), Client::connect(path).await?));
         }
     }
     Err(LocalError::NoMatch { known: names(sockets) })
+}
+
+/// True if the only plugin has discovery, which does not claim the application.
+pub(super) async fn is_unclaimed(sockets: &Sockets, parcel: &Parcel) -> bool {
+    let [(_, path)] = sockets.as_slice() else { return false };
+    !matches!(ask(path, parcel).await, Ok(Claim::Match | Claim::ByName))
 }
 
 /// The named plugin, or all plugins.

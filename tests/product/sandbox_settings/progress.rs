@@ -19,7 +19,7 @@ fn steady(text: &str) -> String {
 
 #[test]
 fn phases_output_and_the_uid_are_reported() {
-    let script = "echo \"with $ARGOCD_ENV_API_TOKEN\" >&2; echo 'kind: A'";
+    let script = "echo \"with $ARGOCD_ENV_API_TOKEN\" >&2; echo 'kind: A\napiVersion: v1'";
     for tier in tiers() {
         let bench = Bench::new("  init: {command: [sh, -c, 'echo first >&2']}", script);
         fs::write(bench.path("plugins/broken.yaml"), "kind: ConfigManagementPlugin\n").unwrap();
@@ -32,9 +32,11 @@ fn phases_output_and_the_uid_are_reported() {
         let told = if tier == "none" { told.strip_prefix(warning).unwrap() } else { told };
         let expected =
             "  warning invalid plugin definition: broken.yaml: line 1, column 1: CMP0105: \
-             metadata.name should be non-empty
+             metadata.name should be non-empty: set a name: Applications use it in \
+             spec.source.plugin.name
   warning invalid plugin definition: broken.yaml: line 1, column 1: CMP0107: spec.generate command \
-             should be non-empty
+             should be non-empty: set the command that prints manifests: generate: {command: [sh, \
+             -c, \"…\"]}
         | first
         | with ***
   receive N ms
