@@ -131,7 +131,7 @@ impl Redactor {
     }
 
     /// Returns the last `length` bytes with credentials masked. Only they and
-    /// [`MAX_LENGTH`] bytes before them are searched: a credential that begins before
+    /// 4 KiB before them are searched: a credential that begins before
     /// them is masked too.
     #[must_use]
     pub fn end(&self, text: &[u8], length: usize) -> Vec<u8> {
