@@ -42,7 +42,7 @@ func TestOursIsNotExhaustedByAnArchive(t *testing.T) {
 	const (
 		mostBytes, mostFiles = 8 << 20, 20_000
 		tooMany              = "more than 20000 files: raise --max-repository-files"
-		tooMuch              = "more than 8388608 bytes: raise --max-repository"
+		tooMuch              = "more than 8Mi of files: raise --max-repository"
 	)
 	options := needsOurs(t)
 	options.Arguments = []string{"--max-repository", fmt.Sprint(mostBytes), "--max-repository-files", fmt.Sprint(mostFiles)}
