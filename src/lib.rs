@@ -30,6 +30,9 @@
 //!   supervisor.
 //! - [`traces`] sends spans of calls and phases to a collector.
 //! - [`evidence`] copies running requests, and [`bundle`] keeps those that fail.
+//! - [`container`] reads the container's limits, [`budget`] shares them out, and [`settings`]
+//!   is the table of all flags and keys.
+//! - [`volume`] and `upkeep` watch the work volume and the supervisor's directories.
 //! - [`validate`] checks definitions; [`status`] and [`probe`] ask a running supervisor.
 //! - [`local`] runs `render`, `match`, `params` and `doctor` with a private
 //!   supervisor, which reports to it by [`event`].

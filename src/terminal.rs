@@ -11,8 +11,14 @@ const DIRECTIONS: [char; 12] = [
 /// The text without characters that control a terminal. Line breaks and tabs stay.
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
-    let is_bad = |c: char| c.is_control() && !matches!(c, '\n' | '\t') || DIRECTIONS.contains(&c);
+    let is_bad = |c: char| is_unsafe(c) && !matches!(c, '\n' | '\t');
     if text.contains(is_bad) { text.replace(is_bad, "\u{fffd}").into() } else { text.into() }
+}
+
+/// True for characters that control a terminal, line breaks and tabs among them.
+#[must_use]
+pub fn is_unsafe(character: char) -> bool {
+    character.is_control() || DIRECTIONS.contains(&character)
 }
 
 #[cfg(test)]

@@ -42,12 +42,6 @@ impl Place {
             Part::Document(_) | Part::Item(_) => None,
         }
     }
-
-    /// True for a place inside a `ConfigMap`.
-    #[must_use]
-    pub fn is_wrapped(&self) -> bool {
-        self.key().is_some()
-    }
 }
 
 /// Empty for the first document of a file, where most definitions are.
@@ -77,6 +71,6 @@ mod tests {
         assert_eq!(first.to_string(), "");
         let key = first.with(Part::Key("a.yaml".into()));
         assert_eq!(key.with(Part::Document(2)).to_string(), "data[a.yaml], document 2");
-        assert!(first.holds(&key) && !key.holds(&first) && key.is_wrapped());
+        assert!(first.holds(&key) && !key.holds(&first));
     }
 }

@@ -9,6 +9,7 @@ use super::{
 use crate::{
     plugin::{Diagnostic, Problem, Region, Related, Severity},
     plural::plural,
+    terminal::is_unsafe,
 };
 
 /// Longest part of a line that is shown, in characters.
@@ -138,7 +139,7 @@ struct Marks<'m> {
 fn shown(character: char) -> String {
     match character {
         '\t' => TAB.to_owned(),
-        control if control.is_control() => '\u{fffd}'.to_string(),
+        control if is_unsafe(control) => '\u{fffd}'.to_string(),
         other => other.to_string(),
     }
 }

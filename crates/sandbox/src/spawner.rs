@@ -112,7 +112,7 @@ pub(super) fn run(control: OwnedFd) -> io::Result<()> {
 fn begin() -> Result<(SingleThreaded, SignalFd), NotPrepared> {
     let fork = SingleThreaded::check().map_err(NotPrepared::Threads)?;
     let step = "leave the session of the supervisor";
-    let signals = detach().map_err(|error| NotPrepared::ReleaseStep { step, error })?;
+    let signals = detach().map_err(|error| NotPrepared::Step { step, error })?;
     know_processor();
     Ok((fork, signals))
 }

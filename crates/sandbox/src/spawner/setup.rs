@@ -101,7 +101,7 @@ pub(super) enum NotPrepared {
     #[error(transparent)]
     Root(#[from] NoWorkspaceRoot),
     #[error("cannot {step}: {error}")]
-    ReleaseStep { step: &'static str, error: io::Error },
+    Step { step: &'static str, error: io::Error },
     #[error("cannot set up namespaces: {0}{advice}", advice = mount_advice(.0))]
     Roots(io::Error),
     #[error(transparent)]
@@ -261,7 +261,7 @@ fn build(
     // Before the spawner becomes another user and denies itself system calls.
     let cgroups = cgroups(fork, setup, &root, shared)?;
     if let Some(uid) = shared {
-        let failed = |error: nix::Error| NotPrepared::ReleaseStep {
+        let failed = |error: nix::Error| NotPrepared::Step {
             step: "switch to the shared UID",
             error: error.into(),
         };
@@ -390,7 +390,7 @@ fn both(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
 }
 
 fn landlock_version(fork: SingleThreaded) -> Result<i32, NotPrepared> {
-    let failed = |error| NotPrepared::ReleaseStep { step: "probe Landlock", error };
+    let failed = |error| NotPrepared::Step { step: "probe Landlock", error };
     let child = fork.fork(Policy::probe).map_err(failed)?;
     match waitpid(child, None) {
         Ok(WaitStatus::Exited(_, version)) => Ok(version),

@@ -54,7 +54,7 @@ impl Leases {
     /// argocd-cmp-server. Processes that run as the owners remove directories,
     /// because nobody else can; they run in the background.
     pub(in crate::spawner) fn remove_stale(&mut self) -> Result<(), NotPrepared> {
-        let failed = |error| NotPrepared::ReleaseStep { step: "clear the work directory", error };
+        let failed = |error| NotPrepared::Step { step: "clear the work directory", error };
         let Prepared { root, uids, .. } = &mut self.prepared;
         for entry in fs::read_dir(&root.path).map_err(failed)? {
             let entry = entry.map_err(failed)?;
