@@ -318,6 +318,8 @@ impl Leases {
 
     pub(super) fn release(&mut self, lease: u64, grace: Duration, is_cut_off: bool) {
         let Some(index) = self.slots.find(lease) else { return };
+        // The supervisor remembers each worker until it hears of its end.
+        self.refuse_pending(index, "the request has ended");
         if let Some(lease) = self.slots.lease_mut(index) {
             lease.is_cut_off = is_cut_off;
         }

@@ -59,7 +59,7 @@ impl Leases {
         self.refuse_pending(slot, "leftover processes of an earlier command cannot be killed");
     }
 
-    fn refuse_pending(&mut self, slot: usize, why: &str) {
+    pub(super) fn refuse_pending(&mut self, slot: usize, why: &str) {
         let waiting = self.slots.lease_mut(slot).and_then(|lease| lease.pending.take());
         if let Some(worker) = waiting {
             self.refuse(worker.job, why);
