@@ -21,7 +21,7 @@ impl Display for Unwatched<'_> {
             ),
             ErrorKind::Io(error) => error.fmt(formatter),
             ErrorKind::Generic(text) => formatter.write_str(text),
-            ErrorKind::InvalidConfig(_) => formatter.write_str("notify cannot be set up so"),
+            ErrorKind::InvalidConfig(_) => formatter.write_str("the settings of the watch are invalid"),
         }
     }
 }

@@ -29,8 +29,8 @@ const MAX_NAME_BYTES: usize = 16 << 20;
 /// about one second.
 const MAX_LOOKUPS: u64 = 20_000_000;
 
-/// Lookups that each index may have. They take two milliseconds, as long as those of
-/// an index that is built on a thread that serves connections.
+/// Lookups that each index may have, however small. They take two milliseconds, because
+/// small indexes are built on threads that serve connections.
 const FIRST_LOOKUPS: u64 = 100_000;
 
 /// Lookups that each entry adds. Without it, a few hundred links through long chains

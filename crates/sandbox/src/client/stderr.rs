@@ -167,7 +167,8 @@ impl LogLines {
 }
 
 fn told_enough() {
-    info!(limit = MAX_LINES, "the command writes more lines than are logged");
+    let (lines, bytes) = (MAX_LINES, MAX_SEARCHED);
+    info!(lines, bytes, "the command writes more to standard error than is logged");
 }
 
 #[cfg(test)]
