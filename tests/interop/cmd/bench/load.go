@@ -20,20 +20,26 @@ const (
 	filesPerDirectory      = 20
 )
 
-// measured is the plugin of every measurement: a shell that prints the 20 files of
+// command is the command of every measurement: a shell that prints the 20 files of
 // the application.
-var measured = plugin.Definition{Name: "measured", Spec: "generate: {command: [sh, -c, cat *.yaml]}\ndiscover: {fileName: app.yaml}"}
+var command = []string{"sh", "-c", "cat *.yaml"}
+
+// generates is the part of a definition that runs it.
+var generates = "generate: {command: [" + strings.Join(command, ", ") + "]}\n"
+
+// measured is the plugin of every measurement for which nothing else is said.
+var measured = plugin.Definition{Name: "measured", Spec: generates + "discover: {fileName: app.yaml}"}
 
 // globbed is the same plugin, but discovers by a glob.
-var globbed = plugin.Definition{Name: "globbed", Spec: "generate: {command: [sh, -c, cat *.yaml]}\ndiscover: {find: {glob: '**/app.yaml'}}"}
+var globbed = plugin.Definition{Name: "globbed", Spec: generates + "discover: {find: {glob: '**/app.yaml'}}"}
 
 // sliced is the same plugin, but has only the application's directory unpacked.
 // The peer ignores this and unpacks everything.
-var sliced = plugin.Definition{Name: "sliced", Spec: "generate: {command: [sh, -c, cat *.yaml]}\nworkspace: {include: [\".\"]}"}
+var sliced = plugin.Definition{Name: "sliced", Spec: generates + "workspace: {include: [\".\"]}"}
 
 // reading is the same plugin, but changes nothing in the repository, so that its
 // requests may share it. The peer ignores this and unpacks everything.
-var reading = plugin.Definition{Name: "reading", Spec: "generate: {command: [sh, -c, cat *.yaml]}\nworkspace: {readOnly: true}"}
+var reading = plugin.Definition{Name: "reading", Spec: generates + "workspace: {readOnly: true}"}
 
 // load is one repository, packed in advance, because packing is the client's work.
 type load struct {
@@ -41,7 +47,10 @@ type load struct {
 	packed          client.Packed
 }
 
-type loads struct{ small, large load }
+type loads struct {
+	small, large load
+	alone        *alone
+}
 
 func newLoads(directory string) (loads, error) {
 	small, err := newLoad(filepath.Join(directory, "small"), smallFiles, smallBytes)
@@ -49,27 +58,39 @@ func newLoads(directory string) (loads, error) {
 		return loads{}, err
 	}
 	large, err := newLoad(filepath.Join(directory, "large"), largeFiles, largeBytes)
-	return loads{small, large}, err
+	if err != nil {
+		return loads{}, err
+	}
+	alone, err := newAlone(filepath.Join(directory, "alone"))
+	return loads{small, large, alone}, err
 }
 
 func newLoad(root string, files, bytes int) (load, error) {
-	if err := os.Mkdir(root, 0o755); err != nil {
+	if err := writeFiles(root, files, bytes); err != nil {
 		return load{}, err
 	}
-	contents := tree.Files{directory(0) + "/app.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: app\ndata:\n" + lines(newSource(0), bytes)}
-	for i := 1; i < files; i++ {
-		contents[fmt.Sprintf("%s/file-%d.yaml", directory(i), i)] = "data:\n" + lines(newSource(i), bytes)
-	}
-	if err := tree.Write(root, contents); err != nil {
-		return load{}, err
-	}
-	packed, err := client.App{Root: root, Path: filepath.Join(root, directory(0))}.Pack()
+	packed, err := client.App{Root: root, Path: filepath.Join(root, applicationDirectory)}.Pack()
 	if err != nil {
 		return load{}, err
 	}
 	// From here on, only the archive is needed.
 	return load{files, files * bytes, packed}, os.RemoveAll(root)
 }
+
+// writeFiles writes a repository.
+func writeFiles(root string, files, bytes int) error {
+	if err := os.Mkdir(root, 0o755); err != nil {
+		return err
+	}
+	contents := tree.Files{applicationDirectory + "/app.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: app\ndata:\n" + lines(newSource(0), bytes)}
+	for i := 1; i < files; i++ {
+		contents[fmt.Sprintf("%s/file-%d.yaml", directory(i), i)] = "data:\n" + lines(newSource(i), bytes)
+	}
+	return tree.Write(root, contents)
+}
+
+// applicationDirectory is where the application is in its repository.
+var applicationDirectory = directory(0)
 
 // directory is the directory of a file. The first one is the application's.
 func directory(file int) string { return fmt.Sprintf("dir-%03d", file/filesPerDirectory) }

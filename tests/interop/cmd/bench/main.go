@@ -102,6 +102,7 @@ func run(s settings) error {
 		return err
 	}
 	printTable(os.Stdout, s, contestants, results)
+	loads.alone.print(os.Stdout)
 	if s.ours == "" {
 		fmt.Println("\ncmp-supervisor was not measured: set CMP_SUPERVISOR_BIN or -ours to its path.")
 	}

@@ -104,6 +104,9 @@ func race(s settings, l loads, contestants []contestant, results []*result) (fai
 	for round := range s.rounds {
 		first := round % len(runners)
 		turns := slices.Concat(runners[first:], runners[:first])
+		if err := l.alone.measure(s.small); err != nil {
+			return err
+		}
 		for _, step := range steps(s, l) {
 			for _, r := range turns {
 				if err := r.measure(step); err != nil {
