@@ -252,8 +252,8 @@ impl Pipeline {
         Ok((permit, received))
     }
 
-    /// Lets later requests read the repository too. Commands of this one get a lease
-    /// of their own, so that they cannot change it.
+    /// Lets later requests read the repository too, if there is room for it. Commands of
+    /// this one then get a lease of their own, so that they cannot change it.
     async fn share(
         &self,
         received: Received,
@@ -261,9 +261,14 @@ impl Pipeline {
         (permit, context): (&Permit, &mut RequestContext),
     ) -> Result<Received, RequestError> {
         let (lease, with_lease) = received.replace_lease();
+        let Some(space) = turn.space(&unpacked) else {
+            // The files count for the limits of this request.
+            let own = context.deadline.limit(lease.keep_own(bounds)).await;
+            return Ok(with_lease(own.map_err(ReceiveError::from)?.map_err(ReceiveError::from)?));
+        };
         let shared = context.deadline.limit(lease.share()).await.map_err(ReceiveError::from)?;
         let shared = shared.map_err(ReceiveError::from)?;
-        let repository = turn.keep(shared, unpacked);
+        let repository = turn.keep(shared, unpacked, space);
         bounds.repository = Some(repository.files());
         let lease = self.lease(bounds, &context.deadline).await?;
         permit.bind(lease.id());

@@ -152,7 +152,7 @@ pub struct Lent {
 
 /// Memory of an archive, given back when this is dropped.
 #[derive(Debug)]
-struct Room {
+pub(super) struct Room {
     shelf: KeptArchives,
     bytes: u64,
 }

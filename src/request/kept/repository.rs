@@ -79,7 +79,7 @@ pub(in crate::request) struct KeptRepository {
 
 /// The space of a repository, given back when this is dropped.
 #[derive(Debug)]
-enum Space {
+pub(in crate::request) enum Space {
     /// Of the share for archives, if the work volume is in memory.
     Memory(#[expect(dead_code, reason = "kept until the end")] Room),
     Disk {
@@ -157,6 +157,11 @@ impl KeptArchives {
 }
 
 impl Table {
+    /// True if one more repository can be kept. Drops one that nobody uses if there are `most`.
+    fn has_place(&mut self, most: usize) -> bool {
+        self.repositories.len() < most || self.drop_repository()
+    }
+
     /// Drops the repository that was not used for the longest time. Those in use stay.
     /// Returns false if there is none.
     pub(super) fn drop_repository(&mut self) -> bool {
@@ -182,24 +187,31 @@ impl Table {
 }
 
 impl Turn {
+    /// Takes the space of the repository. If there is none, only this request reads it.
+    pub(in crate::request) fn space(&self, unpacked: &Unpacked) -> Option<Space> {
+        let has_place = self.shelf.table().has_place(self.shelf.most_repositories());
+        let bytes = unpacked.bytes.saturating_add(unpacked.files * ENTRY);
+        let space = has_place.then(|| Space::take(&self.shelf, bytes)).flatten();
+        if space.is_none() {
+            // Others need not wait for it in vain.
+            self.shelf.table().seen_now(self.key.0).unshared = Some(Instant::now());
+        }
+        space
+    }
+
     /// Keeps the repository, whose archive was sent completely and has the stated
-    /// checksum. If there is no room for it, only this request reads it.
+    /// checksum. Only this request reads it if others have taken the last place meanwhile.
     pub(in crate::request) fn keep(
         self,
         files: SharedRepository,
         unpacked: Unpacked,
+        space: Space,
     ) -> Arc<KeptRepository> {
-        let bytes = unpacked.bytes.saturating_add(unpacked.files * ENTRY);
-        let (space, has_room) = Space::take(&self.shelf, bytes);
         let kept = Arc::new(KeptRepository { files, unpacked, _space: space });
         let most = self.shelf.most_repositories();
         let mut table = self.shelf.table();
-        let now = Instant::now();
-        if has_room && (table.repositories.len() < most || table.drop_repository()) {
-            table.repositories.put(self.key, (Arc::clone(&kept), now));
-        } else {
-            // Others need not wait for it in vain.
-            table.seen_now(self.key.0).unshared = Some(now);
+        if table.has_place(most) {
+            table.repositories.put(self.key, (Arc::clone(&kept), Instant::now()));
         }
         drop(table);
         kept
@@ -207,26 +219,25 @@ impl Turn {
 }
 
 impl Space {
-    /// Takes space, of repositories that nobody uses if there is too little. The result
-    /// is empty, and false, if it is not enough.
-    fn take(shelf: &KeptArchives, bytes: u64) -> (Self, bool) {
+    /// Takes space, of repositories that nobody uses if there is too little; `None` if
+    /// that is not enough.
+    fn take(shelf: &KeptArchives, bytes: u64) -> Option<Self> {
         let (in_memory, disk) = {
             let budget = shelf.0.budget.borrow();
             (budget.in_memory, budget.disk.amount)
         };
         if in_memory {
             let mut room = Room::new(shelf.clone());
-            let has_room = room.grow(bytes);
-            return (Self::Memory(room), has_room);
+            return room.grow(bytes).then_some(Self::Memory(room));
         }
         let take = |used: u64| used.checked_add(bytes).filter(|used| *used <= disk / PART_OF_DISK);
         let on_disk = &shelf.0.on_disk;
         while on_disk.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err() {
             if !shelf.table().drop_repository() {
-                return (Self::Disk { shelf: shelf.clone(), bytes: 0 }, false);
+                return None;
             }
         }
-        (Self::Disk { shelf: shelf.clone(), bytes }, true)
+        Some(Self::Disk { shelf: shelf.clone(), bytes })
     }
 }
 

@@ -2,12 +2,15 @@
 
 use std::{
     fs,
-    os::unix::fs::MetadataExt,
-    path::PathBuf,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    process::Command,
     sync::atomic::{AtomicU32, Ordering},
     thread,
+    time::{Duration, Instant},
 };
 
+use rustix::fs::OFlags;
 use serde_json::Value;
 
 use crate::sandbox_settings::bench::{Bench, Rendered, Server, tiers};
@@ -59,16 +62,25 @@ static NEXT_UID: AtomicU32 = AtomicU32::new(72_000);
 /// A server, and an application with this much noise.
 fn serve(tier: &str, script: &str, bytes: usize) -> (Bench, Server) {
     let bench = Bench::new(READ_ONLY, script);
+    fs::write(bench.path("app/noise"), noise(bytes)).unwrap();
+    let server = bench.serve(tier, &["--uid-range", &range(UIDS)]);
+    (bench, server)
+}
+
+/// Bytes that cannot be compressed.
+fn noise(bytes: usize) -> Vec<u8> {
     let mut state = 1_u64;
-    let noise = (0..bytes).map(|_| {
+    let byte = |_| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         state.to_be_bytes()[0]
-    });
-    fs::write(bench.path("app/noise"), noise.collect::<Vec<u8>>()).unwrap();
-    let first = NEXT_UID.fetch_add(UIDS, Ordering::Relaxed);
-    let range = format!("{first}-{}", first + UIDS - 1);
-    let server = bench.serve(tier, &["--uid-range", &range]);
-    (bench, server)
+    };
+    (0..bytes).map(byte).collect()
+}
+
+/// A range of UIDs that no other server has.
+fn range(uids: u32) -> String {
+    let first = NEXT_UID.fetch_add(uids, Ordering::Relaxed);
+    format!("{first}-{}", first + uids - 1)
 }
 
 fn ask(bench: &Bench) -> Vec<Rendered> {
@@ -236,5 +248,62 @@ fn modes_that_are_preserved_let_readers_do_what_the_owner_may() {
             assert_eq!(values, ["ran", "text", ""], "{tier}");
         }
         assert_eq!(rendered[0].value("at") == rendered[1].value("at"), has_users(tier), "{tier}");
+    }
+}
+
+/// UIDs of a server that has place for one shared repository.
+const UIDS_FOR_ONE: u32 = 32;
+
+/// Bytes of the repository that finds no place, and of the files that its command writes.
+const PART_OF_LIMIT: usize = 12 << 20;
+
+#[test]
+fn a_repository_that_finds_no_place_counts_for_its_request() {
+    for tier in strict().filter(|tier| has_users(tier)) {
+        let bench = Bench::new("", "");
+        for (name, zeros) in [("app", 0), ("large", PART_OF_LIMIT)] {
+            let application = bench.path(name);
+            fs::create_dir_all(&application).unwrap();
+            fs::write(application.join("noise"), noise(NOISE)).unwrap();
+            fs::write(application.join("zeros"), vec![0; zeros]).unwrap();
+        }
+        let gate = bench.path("gate");
+        fs::create_dir(&gate).unwrap();
+        assert!(Command::new("mkfifo").arg(gate.join("pipe")).status().unwrap().success());
+        let (gate, pipe) = (gate.display().to_string(), gate.join("pipe"));
+        let spec = format!("{READ_ONLY}\n  sandbox: {{read: [{gate}]}}\n  limits: {{disk: 20Mi}}");
+        let script = format!(
+            "if test -s zeros; then head -c {PART_OF_LIMIT} zeros > \"$TMPDIR/more\"; sleep 10; \
+             else cat {gate}/pipe; fi; echo 'kind: A'; echo \"ids: '$(stat -c %u .) $(id -u)'\""
+        );
+        bench.add("tried", &spec, &script);
+        let _server = bench.serve(tier, &["--uid-range", &range(UIDS_FOR_ONE)]);
+        thread::scope(|scope| {
+            let first = scope.spawn(|| bench.ask("tried", &[]));
+            let hold = hold(&pipe);
+            let second = bench.ask_for("large", "tried", &[]);
+            drop(hold);
+            let ids = first.join().unwrap().value("ids");
+            let (owner, user) = ids.split_once(' ').unwrap();
+            assert_ne!(owner, user, "{tier}: the first repository has no place either");
+            let error = second.error();
+            assert!(error.contains("its files took more than 20Mi of disk"), "{tier}: {error}");
+        });
+    }
+}
+
+/// `O_NONBLOCK`: without a reader, opening a pipe fails instead of waiting.
+const NONBLOCK: i32 = OFlags::NONBLOCK.bits().cast_signed();
+
+/// Waits until a command reads from a pipe; it goes on when the result is dropped.
+fn hold(pipe: &Path) -> fs::File {
+    let open = || fs::OpenOptions::new().write(true).custom_flags(NONBLOCK).open(pipe);
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        match open() {
+            Ok(file) => return file,
+            Err(error) => assert!(Instant::now() < until, "{error}"),
+        }
+        thread::sleep(Duration::from_millis(10));
     }
 }

@@ -85,9 +85,15 @@ impl Lease {
 
     /// Adds the first worker and the access and limits of all commands.
     pub(super) fn with(mut self, worker: WorkerHandle, bounds: Bounds) -> Self {
-        self.limit_watch.limit(bounds.limits());
-        (self.worker, self.bounds) = (Some(worker), bounds);
+        self.worker = Some(worker);
+        self.bound(bounds);
         self
+    }
+
+    /// Sets the access and limits of all later commands.
+    pub(super) fn bound(&mut self, bounds: Bounds) {
+        self.limit_watch.limit(bounds.limits());
+        self.bounds = bounds;
     }
 
     /// UID that commands run under.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{handle::Unconfined, lease::Lease};
+use super::{bounds::Bounds, handle::Unconfined, lease::Lease};
 
 /// The repository of a lease under which no command runs. Leases whose
 /// [`Bounds`](crate::Bounds) name it can read its files; nobody can change them.
@@ -20,6 +20,17 @@ impl Lease {
             worker.dismiss().await?;
         }
         Ok(SharedRepository(Arc::new(self)))
+    }
+
+    /// Keeps the repository, which was unpacked for other leases, for commands of this one
+    /// with these bounds. Waits until the worker that unpacked it has ended: it could only
+    /// unpack.
+    pub async fn keep_own(mut self, bounds: Bounds) -> Result<Self, Unconfined> {
+        if let Some(worker) = self.take_worker() {
+            worker.dismiss().await?;
+        }
+        self.bound(bounds);
+        Ok(self)
     }
 }
 

@@ -81,8 +81,8 @@ pub(super) fn unpack(
     Ok(result)
 }
 
-/// Lets the workspace's own group read the repository. No command has this group as
-/// its own, because none runs in this workspace.
+/// Lets the workspace's own group read the repository. No command of another request has
+/// this group unless it may read the repository.
 fn share(workspace: BorrowedFd<'_>) -> Result<(), Errno> {
     let read = Mode::S_IRGRP | Mode::S_IXGRP;
     // It was created with the group of the spawner.
