@@ -145,7 +145,7 @@ impl Admission {
         let Some((ticket, unread)) = entered else {
             let waiting = self.state().schedule.capacity().queue;
             let obstacle = self.obstacle(class, plugin);
-            return Err(NoPermit::Full { obstacle, waiting });
+            return Err(NoPermit::Full { obstacle, waiting, own: None });
         };
         let own = entry.unread;
         let permit = Permit { admission: self.clone(), class, plugin: plugin.clone(), ticket };

@@ -47,18 +47,19 @@ impl Lane {
         let waiter = Waiter::new([&self.waiting, &self.all_waiting]);
         let [own, all] = waiter.numbers;
         if own > self.max_waiting || (all > self.max_waiting && own > 1) {
-            return Err(self.full());
+            return Err(self.full(own - 1));
         }
         match wait.limit(Arc::clone(&self.places).acquire_owned()).await {
             Ok(Ok(place)) => Ok(Place(place)),
             // The semaphore is never closed.
-            Ok(Err(_)) => Err(self.full()),
+            Ok(Err(_)) => Err(self.full(own - 1)),
             Err(passed) => Err(NoPermit::Deadline { obstacle: self.obstacle(), passed }),
         }
     }
 
-    fn full(&self) -> NoPermit {
-        NoPermit::Full { obstacle: self.obstacle(), waiting: self.max_waiting }
+    fn full(&self, own: usize) -> NoPermit {
+        let (waiting, own) = (self.max_waiting, Some(own));
+        NoPermit::Full { obstacle: self.obstacle(), waiting, own }
     }
 
     fn obstacle(&self) -> Obstacle {

@@ -110,9 +110,14 @@ mod tests {
         for one in &mut waiting {
             assert!(timeout(Duration::ZERO, one).await.is_err());
         }
-        for plugin in &plugins {
-            let refused = lanes.enter(plugin, &deadline()).await;
-            assert!(matches!(refused, Err(NoPermit::Full { waiting: 2, .. })), "{refused:?}");
+        for (plugin, own) in plugins.iter().zip([2, 1]) {
+            let refused = lanes.enter(plugin, &deadline()).await.unwrap_err().to_string();
+            let expected = format!(
+                "too many requests: the limit is 1 request of plugin {} at a time, and {own} \
+                 waiting (at most 2 of all plugins): ",
+                plugin.name
+            );
+            assert!(refused.starts_with(&expected), "{refused}");
         }
         drop(waiting);
         assert_eq!(lanes.waiting.load(Ordering::Relaxed), 0);

@@ -68,13 +68,15 @@ pub enum Obstacle {
 #[derive(Debug, Error)]
 pub enum NoPermit {
     /// Too many requests wait already.
-    #[error("too many requests: {obstacle}, and {waiting} waiting: {}, or {}",
-        obstacle.remedy(), MAX_QUEUE.raise(false))]
+    #[error("too many requests: {obstacle}, and {}: {}, or {}",
+        queue(*waiting, *own), obstacle.remedy(), MAX_QUEUE.raise(false))]
     Full {
         /// The limit that they wait for.
         obstacle: Obstacle,
-        /// Number of requests that may wait.
+        /// Number of requests that may wait, of all plugins.
         waiting: usize,
+        /// Those of the plugin that wait, if they wait for its own places.
+        own: Option<usize>,
     },
     /// The deadline passed before a place was free.
     #[error("no free place: {obstacle} ({}): {passed}", obstacle.remedy())]
@@ -151,6 +153,14 @@ fn derived(origin: &str, remedy: &str) -> String {
         return remedy.to_owned();
     }
     format!("it comes from {origin}: {remedy}")
+}
+
+/// The requests that wait.
+fn queue(all: usize, own: Option<usize>) -> String {
+    match own {
+        None => format!("{all} waiting"),
+        Some(own) => format!("{own} waiting (at most {all} of all plugins)"),
+    }
 }
 
 fn counted(running: usize) -> String {
