@@ -290,7 +290,7 @@ impl Pipeline {
     ) -> Result<Option<Place>, NoPermit> {
         context.progress.enter(Phase::Queue);
         let wait = context.deadline.before_reading(incoming.unread(self.limits));
-        self.own.enter(&context.plugin, &wait).await
+        self.own.enter(&context.newest, &wait).await
     }
 
     /// Takes a place, then a UID, so that a waiting request holds no UID.

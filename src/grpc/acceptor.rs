@@ -9,14 +9,14 @@ use std::{
 
 use tokio::{
     net::{UnixListener, UnixStream, unix::SocketAddr},
-    sync::{oneshot, watch},
+    sync::oneshot,
     time::{Instant, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::{connection::Server, staging::Staging};
-use crate::{accept::AcceptErrors, plugin::PluginDefinition, supervisor::FileIdentity};
+use crate::{accept::AcceptErrors, request::admission::NewestDefinition, supervisor::FileIdentity};
 
 /// After the file is removed, the socket closes once no client has come for this
 /// time. A client may have resolved the name without having connected yet.
@@ -62,7 +62,7 @@ impl Drop for PublishedSocket {
 pub(super) struct Acceptor {
     pub(super) socket: UnixListener,
     pub(super) server: Server,
-    pub(super) definitions: watch::Receiver<Arc<PluginDefinition>>,
+    pub(super) definitions: NewestDefinition,
     pub(super) retired: CancellationToken,
     /// The socket's file, as soon as it is visible.
     pub(super) shown: oneshot::Receiver<PublishedSocket>,
@@ -111,6 +111,6 @@ impl Acceptor {
     }
 
     fn spawn_connection(&self, stream: UnixStream) {
-        self.server.serve(stream, Arc::clone(&self.definitions.borrow()));
+        self.server.serve(stream, self.definitions.clone());
     }
 }

@@ -15,6 +15,7 @@ use tracing::{Span, field::Empty, info, info_span, warn};
 
 use super::{
     cause::{self, Cause},
+    connection::Definitions,
     observed,
     status::{Account, CallError},
 };
@@ -70,8 +71,9 @@ impl Call {
         request: &Request<T>,
         cut_off: CancellationToken,
     ) -> Result<Self, Status> {
-        let pinned = request.extensions().get::<Arc<PluginDefinition>>();
-        let plugin = pinned.ok_or_else(|| Status::internal("a connection without a plugin"))?;
+        let pinned = request.extensions().get::<Definitions>();
+        let Definitions { pinned: plugin, newest } =
+            pinned.ok_or_else(|| Status::internal("a connection without a plugin"))?;
         let granted = timeout(request.metadata());
         ledger.metrics.begun(method);
         let evidence = ledger.keeper.evidence().filter(|_| method != Method::Check);
@@ -85,6 +87,7 @@ impl Call {
             span,
             context: RequestContext {
                 plugin: Arc::clone(plugin),
+                newest: newest.clone(),
                 redactor: Arc::default(),
                 deadline: Deadline::new(granted, plugin.limits.timeout),
                 progress,

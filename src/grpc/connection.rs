@@ -32,7 +32,7 @@ use crate::{
     budget::Budget,
     metrics::PluginMetrics,
     plugin::{PluginDefinition, PluginName},
-    request::KeptArchives,
+    request::{KeptArchives, admission::NewestDefinition},
 };
 
 /// Flow-control window of a connection in bytes. It is much larger than that of
@@ -48,6 +48,14 @@ const MAX_STREAMS: u32 = 256;
 
 /// Longest headers of one call in bytes; equal to the limit of the authority repair.
 const MAX_HEADERS: u32 = 64 * 1024;
+
+/// The definitions that the calls of one connection use.
+#[derive(Clone, Debug)]
+pub(super) struct Definitions {
+    /// The one with which it was accepted.
+    pub(super) pinned: Arc<PluginDefinition>,
+    pub(super) newest: NewestDefinition,
+}
 
 /// Serves connections of one plugin.
 #[derive(Clone, Debug)]
@@ -121,10 +129,12 @@ impl Server {
 
     /// Serves a connection to its end. All its calls use the same definition, so
     /// discovery and generate cannot disagree.
-    pub(super) fn serve(&self, stream: UnixStream, definition: Arc<PluginDefinition>) {
+    pub(super) fn serve(&self, stream: UnixStream, newest: NewestDefinition) {
         let routes = self.routes.clone();
+        let pinned = Arc::clone(&newest.borrow());
+        let definitions = Definitions { pinned, newest };
         let service = service_fn(move |mut request: Request<hyper::body::Incoming>| {
-            request.extensions_mut().insert(Arc::clone(&definition));
+            request.extensions_mut().insert(definitions.clone());
             let (path, call) = (request.uri().clone(), routes.clone());
             async move {
                 let answer = call.oneshot(request.map(Body::new)).await;

@@ -24,7 +24,7 @@ use self::{
 };
 pub use self::{
     lane::Place,
-    lanes::Lanes,
+    lanes::{Lanes, NewestDefinition},
     refusal::{NoPermit, Obstacle},
 };
 use super::deadline::Deadline;

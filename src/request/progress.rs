@@ -8,7 +8,9 @@ use std::{
 use bytes::Bytes;
 use cmp_sandbox::{Network, Redactor, Unpacked, Usage};
 
-use super::{deadline::Deadline, encrypted::Encrypted, observed::Observation};
+use super::{
+    admission::NewestDefinition, deadline::Deadline, encrypted::Encrypted, observed::Observation,
+};
 pub use crate::metrics::Phase;
 use crate::{
     evidence::Evidence,
@@ -22,6 +24,8 @@ use crate::{
 pub struct RequestContext {
     /// The definition with which its connection was accepted.
     pub plugin: Arc<PluginDefinition>,
+    /// The plugin's newest definition, for the limit of its requests on all connections.
+    pub newest: NewestDefinition,
     /// Masks secrets in its texts.
     pub redactor: Arc<Redactor>,
     /// The time at which it must end.

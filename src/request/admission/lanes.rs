@@ -5,6 +5,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError, atomic::AtomicUsize},
 };
 
+use tokio::sync::watch;
+
 use super::{
     lane::{Lane, Place},
     refusal::NoPermit,
@@ -13,6 +15,10 @@ use crate::{
     plugin::{PluginDefinition, PluginName},
     request::Deadline,
 };
+
+/// The newest definition of a served plugin; the last one when it is no longer served.
+/// Connections keep older ones, but all requests of a plugin share its places.
+pub type NewestDefinition = watch::Receiver<Arc<PluginDefinition>>;
 
 /// One lane for each plugin that sets a limit. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -30,30 +36,36 @@ impl Lanes {
         Self { each: Arc::default(), max_waiting, waiting }
     }
 
-    /// Waits for a place in the plugin's own lane, if it has one.
+    /// Waits for a place in the plugin's own lane, if its newest definition sets a limit.
     pub async fn enter(
         &self,
-        plugin: &PluginDefinition,
+        newest: &NewestDefinition,
         wait: &Deadline,
     ) -> Result<Option<Place>, NoPermit> {
-        match plugin.limits.requests {
-            Some(limit) => self.lane(&plugin.name, limit as usize).enter(wait).await.map(Some),
+        match self.lane(newest) {
+            Some(lane) => lane.enter(wait).await.map(Some),
             None => Ok(None),
         }
     }
 
     /// The plugin's lane. A changed limit creates a new lane; requests in the old
     /// one stay there until they end.
-    fn lane(&self, plugin: &PluginName, limit: usize) -> Lane {
+    fn lane(&self, newest: &NewestDefinition) -> Option<Lane> {
         let mut lanes = self.each.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(lane) = lanes.get(plugin).filter(|lane| lane.limit == limit) {
-            return lane.clone();
+        // Not before the lock: a request with an older limit could come later.
+        let is_retired = newest.has_changed().is_err();
+        let plugin = Arc::clone(&newest.borrow());
+        let limit = plugin.limits.requests? as usize;
+        // The plugin may be served again, with another limit.
+        let is_right = |lane: &&Lane| is_retired || lane.limit == limit;
+        if let Some(lane) = lanes.get(&plugin.name).filter(is_right) {
+            return Some(lane.clone());
         }
         // Remove the lanes of plugins that are gone or idle.
         lanes.retain(|_, lane| !lane.is_idle());
-        let lane = Lane::new(plugin, limit, (self.max_waiting, &self.waiting));
-        lanes.insert(plugin.clone(), lane.clone());
-        lane
+        let lane = Lane::new(&plugin.name, limit, (self.max_waiting, &self.waiting));
+        lanes.insert(plugin.name.clone(), lane.clone());
+        Some(lane)
     }
 }
 
@@ -66,12 +78,16 @@ mod tests {
     use super::*;
     use crate::plugin;
 
-    fn plugin(name: &str, limits: &str) -> PluginDefinition {
+    fn definition(name: &str, limits: &str) -> Arc<PluginDefinition> {
         let text = format!(
             "kind: ConfigManagementPlugin\nmetadata: {{name: {name}}}\nspec: {{generate: \
              {{command: [x]}}, limits: {limits}}}"
         );
-        plugin::read(text.as_bytes()).unwrap()
+        Arc::new(plugin::read(text.as_bytes()).unwrap())
+    }
+
+    fn plugin(name: &str, limits: &str) -> NewestDefinition {
+        watch::channel(definition(name, limits)).1
     }
 
     fn deadline() -> Deadline {
@@ -115,7 +131,7 @@ mod tests {
             let expected = format!(
                 "too many requests: the limit is 1 request of plugin {} at a time, and {own} \
                  waiting (at most 2 of all plugins): ",
-                plugin.name
+                plugin.borrow().name
             );
             assert!(refused.starts_with(&expected), "{refused}");
         }
@@ -134,10 +150,24 @@ mod tests {
     async fn a_new_limit_applies_at_once_and_idle_lanes_are_removed() {
         let lanes = Lanes::new(0, Arc::default());
         drop(lanes.enter(&plugin("gone", "{requests: 1}"), &deadline()).await.unwrap());
-        let _first = lanes.enter(&plugin("x", "{requests: 1}"), &deadline()).await.unwrap();
-        let full = lanes.enter(&plugin("x", "{requests: 1}"), &deadline()).await;
+        let (reload, newest) = watch::channel(definition("x", "{requests: 1}"));
+        let _first = lanes.enter(&newest, &deadline()).await.unwrap();
+        let full = lanes.enter(&newest, &deadline()).await;
         assert!(matches!(full, Err(NoPermit::Full { .. })), "{full:?}");
-        assert!(lanes.enter(&plugin("x", "{requests: 2}"), &deadline()).await.is_ok());
+        reload.send_replace(definition("x", "{requests: 2}"));
+        assert!(lanes.enter(&newest, &deadline()).await.is_ok());
         assert_eq!(lanes.each.lock().unwrap().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_retired_definition_does_not_bring_its_limit_back() {
+        let lanes = Lanes::new(0, Arc::default());
+        let (_reload, again) = watch::channel(definition("x", "{requests: 1}"));
+        let retired = plugin("x", "{requests: 2}");
+        let _first = lanes.enter(&again, &deadline()).await.unwrap();
+        for newest in [&retired, &again] {
+            let full = lanes.enter(newest, &deadline()).await;
+            assert!(matches!(full, Err(NoPermit::Full { .. })), "{full:?}");
+        }
     }
 }

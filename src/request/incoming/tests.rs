@@ -1,5 +1,7 @@
 use std::{future::pending, sync::Arc};
 
+use tokio::sync::watch;
+
 use super::*;
 use crate::{
     plugin::read_first,
@@ -33,8 +35,10 @@ impl PieceSink for Stuck {
 }
 
 fn context() -> RequestContext {
+    let plugin = Arc::new(read_first(DEFINITION).definition.unwrap());
     RequestContext {
-        plugin: Arc::new(read_first(DEFINITION).definition.unwrap()),
+        newest: watch::channel(Arc::clone(&plugin)).1,
+        plugin,
         redactor: Arc::default(),
         deadline: Deadline::new(Some(Duration::from_secs(2)), None),
         progress: Progress::default(),

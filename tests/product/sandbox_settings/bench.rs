@@ -9,7 +9,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use cmp_supervisor::grpc::Parcel;
 use rustix::process::Pid;
+use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 use crate::skip::skip;
@@ -134,6 +136,28 @@ impl Bench {
             .args(["-o", "json"])
             .args(arguments);
         command.output().unwrap().into()
+    }
+
+    /// The application as a client in this process sends it.
+    pub(crate) fn parcel(&self) -> Parcel {
+        let archive = self.path("archive.tgz");
+        if !archive.exists() {
+            let mut tar = Command::new("tar");
+            tar.arg("-czf").arg(&archive).arg("-C").arg(self.path("app")).arg(".");
+            assert!(tar.status().unwrap().success());
+        }
+        let bytes = fs::read(&archive).unwrap();
+        let digest = Sha256::digest(&bytes);
+        Parcel {
+            application: "app".to_owned(),
+            directory: b".".to_vec(),
+            environment: Vec::new(),
+            archive,
+            size: bytes.len() as u64,
+            checksum: digest.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}")),
+            trace: None,
+            timeout: Duration::from_mins(1),
+        }
     }
 
     fn command(&self, verb: &str) -> Command {

@@ -4,10 +4,9 @@ mod attacks;
 mod repo_server;
 pub(super) mod web;
 
-use std::{fs, os::unix::fs::chown, path::Path, process::Command, time::Duration};
+use std::{os::unix::fs::chown, path::Path, process::Command};
 
 use cmp_supervisor::grpc::{Client, Parcel};
-use sha2::{Digest, Sha256};
 
 use self::repo_server::{RepoServer, variables};
 use crate::{
@@ -48,24 +47,7 @@ impl Site {
 
     /// Sends a request with these variables.
     fn ask(&self, environment: Vec<(String, String)>) -> Result<String, String> {
-        let archive = self.bench.path("archive.tgz");
-        if !archive.exists() {
-            let mut tar = Command::new("tar");
-            tar.arg("-czf").arg(&archive).arg("-C").arg(self.bench.path("app")).arg(".");
-            assert!(tar.status().unwrap().success());
-        }
-        let bytes = fs::read(&archive).unwrap();
-        let digest = Sha256::digest(&bytes);
-        let parcel = Parcel {
-            application: "app".to_owned(),
-            directory: b".".to_vec(),
-            environment,
-            archive,
-            size: bytes.len() as u64,
-            checksum: digest.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}")),
-            trace: None,
-            timeout: Duration::from_mins(1),
-        };
+        let parcel = Parcel { environment, ..self.bench.parcel() };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let asked = async {
             let mut client = Client::connect(&self.bench.path("sockets/tried.sock")).await?;

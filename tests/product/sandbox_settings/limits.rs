@@ -6,9 +6,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use cmp_supervisor::grpc::{Client, Parcel};
 use rustix::process::{Signal, kill_process};
 
-use crate::sandbox_settings::bench::{Bench, tiers};
+use crate::{
+    reload::server::eventually,
+    sandbox_settings::bench::{Bench, tiers},
+};
 
 const FINE: &str = "echo 'kind: A'";
 
@@ -82,6 +86,29 @@ fn a_request_without_a_place_names_the_plugins_limit() {
             "{error}"
         );
         assert!(error.contains("spec.limits.requests"), "{error}");
+    });
+}
+
+#[test]
+fn a_changed_limit_of_requests_counts_on_old_connections_too() {
+    let script = "sleep 4; echo 'kind: A'";
+    let bench = Bench::new("  limits: {requests: 2}", script);
+    let server = bench.serve("none", &[]);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let socket = bench.path("sockets/tried.sock");
+    let mut old = runtime.block_on(Client::connect(&socket)).unwrap();
+    runtime.block_on(old.check()).unwrap();
+    bench.add("tried", "  limits: {requests: 1}", script);
+    eventually("a reload", || server.log().contains("serving a changed definition"));
+    let parcel = Parcel { timeout: Duration::from_secs(1), ..bench.parcel() };
+    thread::scope(|scope| {
+        scope.spawn(|| bench.ask("tried", &[]));
+        thread::sleep(Duration::from_millis(500));
+        let error = runtime.block_on(old.generate(&parcel)).unwrap_err().to_string();
+        assert!(
+            error.contains("no free place: the limit is 1 request of plugin tried at a time"),
+            "{error}"
+        );
     });
 }
 
