@@ -303,6 +303,7 @@ fn is_foreign(fault: &InvalidManifest, faults: usize) -> bool {
         | InvalidManifest::Unknown { .. }
         | InvalidManifest::Value { .. }
         | InvalidManifest::Name(_)
+        | InvalidManifest::Nul { .. }
         | InvalidManifest::Pattern(_) => false,
     }
 }

@@ -69,6 +69,8 @@ pub enum Code {
     NoDefinition,
     /// Too many definitions in one file.
     TooMany,
+    /// A NUL byte in a command.
+    Nul,
     /// Two plugins with the same socket name.
     DuplicateSocket,
     /// A name that cannot be a file name.
@@ -127,7 +129,7 @@ pub enum Code {
 
 impl Code {
     /// All codes with their numbers, severities and titles.
-    pub const ALL: [(Self, u16, Severity, &'static str); 46] = [
+    pub const ALL: [(Self, u16, Severity, &'static str); 47] = [
         (Self::Syntax, 101, Severity::Error, "invalid YAML"),
         (Self::Encoding, 102, Severity::Error, "invalid text encoding"),
         (Self::Empty, 103, Severity::Error, "an empty file"),
@@ -157,6 +159,7 @@ impl Code {
         ),
         (Self::NoDefinition, 118, Severity::Error, "no plugin definition found"),
         (Self::TooMany, 119, Severity::Error, "too many definitions in one file"),
+        (Self::Nul, 120, Severity::Error, "a NUL byte in a command"),
         (Self::DuplicateSocket, 201, Severity::Error, "two plugins with the same socket name"),
         (Self::Name, 202, Severity::Error, "a name that cannot be a file name"),
         (Self::SocketPath, 203, Severity::Warning, "a socket path that is too long"),

@@ -72,6 +72,7 @@ pub(super) fn fault(fault: &InvalidManifest, locator: &Locator<'_>) -> Diagnosti
                 .at(locator.value(&path))
                 .label(format!("expected {expected}"))
         }
+        InvalidManifest::Nul { .. } => nul(&path, locator),
         InvalidManifest::Name(error) => name(error, locator),
         InvalidManifest::Pattern(error) => {
             let region = locator.node(&path).map(|node| {
@@ -246,9 +247,22 @@ fn required(fault: &InvalidManifest, locator: &Locator<'_>) -> Diagnostic {
         | InvalidManifest::Type { .. }
         | InvalidManifest::Unknown { .. }
         | InvalidManifest::Value { .. }
+        | InvalidManifest::Nul { .. }
         | InvalidManifest::Name(_)
         | InvalidManifest::Pattern(_) => diagnostic,
     }
+}
+
+fn nul(path: &[Step], locator: &Locator<'_>) -> Diagnostic {
+    let part = locator.node(path).and_then(|node| {
+        let start = node.text()?.find('\0')?;
+        Some(locator.part(node, start, start + 1))
+    });
+    Diagnostic::new(Code::Nul, format!("`{}` has a NUL byte", at(path)))
+        .at(part.or_else(|| locator.value(path)))
+        .label("NUL")
+        .note("a process cannot get one, so every request that runs the command would fail")
+        .help("remove it, or write the word in single quotes: the command then gets `\\0`")
 }
 
 fn name(error: &InvalidName, locator: &Locator<'_>) -> Diagnostic {

@@ -107,6 +107,7 @@ var onlyTheirs = map[string]struct{ spec, says string }{
 	"variable":        {"discover: {find: {glob: '$HOME/*'}}\n", "names an environment variable"},
 	"property":        {"discover: {find: {glob: 'x/[\\p{Greek}]*'}}\n", "Unicode properties"},
 	"long":            {"discover: {fileName: '" + strings.Repeat("x", 4097) + "'}\n", "4096"},
+	"nul":             {"parameters: {dynamic: {command: [echo, \"\\0\"]}}\n", "has a NUL byte"},
 	"sandbox":         {"sandbox: {raed: [/x]}\n", "spec.sandbox.raed"},
 	"workspace":       {"workspace: {inclde: [x]}\n", "spec.workspace.inclde"},
 	"limits":          {"limits: {memry: 1Mi}\n", "spec.limits.memry"},

@@ -18,6 +18,7 @@ const SHOWN: &[(&str, &[&str])] = &[
     ("an invalid pattern", &["TestOursRefusesDefinitionsAsDocumented"]),
     ("`$NAME` as a component", &["TestOursRefusesDefinitionsAsDocumented"]),
     ("`\\p{…}` in a character class", &["TestOursRefusesDefinitionsAsDocumented"]),
+    ("a NUL byte in a command", &["TestOursRefusesDefinitionsAsDocumented"]),
     ("an unknown key inside `spec.sandbox`", &["TestOursRefusesDefinitionsAsDocumented"]),
     (
         "two definitions with one name",

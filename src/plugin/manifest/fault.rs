@@ -60,6 +60,12 @@ pub enum InvalidManifest {
         /// Valid values, in words.
         expected: String,
     },
+    /// A word of a command has a NUL byte, which ends each argument of a process.
+    #[error("{} has a NUL byte: a process cannot get one", at(path))]
+    Nul {
+        /// Path of the word.
+        path: Vec<Step>,
+    },
     /// The name cannot be the name of a socket.
     #[error(transparent)]
     Name(#[from] InvalidName),
@@ -93,6 +99,7 @@ impl InvalidManifest {
             Self::NoGenerate => Code::NoGenerate,
             Self::Unknown { .. } => Code::UnknownOwnKey,
             Self::Value { .. } => Code::InvalidValue,
+            Self::Nul { .. } => Code::Nul,
             Self::Name(_) => Code::Name,
             Self::Pattern(_) => Code::Pattern,
         }
@@ -104,9 +111,10 @@ impl InvalidManifest {
         let keys = |path: &str| path.split('.').map(|key| Step::Key(key.to_owned())).collect();
         match self {
             Self::Yaml(_) | Self::Json(_) | Self::Printed(_) => Vec::new(),
-            Self::Type { path, .. } | Self::Unknown { path, .. } | Self::Value { path, .. } => {
-                path.clone()
-            }
+            Self::Type { path, .. }
+            | Self::Unknown { path, .. }
+            | Self::Value { path, .. }
+            | Self::Nul { path } => path.clone(),
             Self::NoName => keys("metadata.name"),
             Self::Kind { .. } => keys("kind"),
             Self::NoGenerate => keys("spec.generate.command"),

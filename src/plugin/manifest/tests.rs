@@ -6,7 +6,10 @@ use cmp_discovery::FileNamePattern;
 use cmp_sandbox::{Network, Tier};
 
 use super::*;
-use crate::{plugin::Discovery, settings::Limit};
+use crate::{
+    plugin::{Code, Discovery},
+    settings::Limit,
+};
 
 fn definition(spec: &str) -> Result<PluginDefinition, InvalidManifest> {
     let head = "kind: ConfigManagementPlugin\nmetadata: {name: p}\nspec:\n";
@@ -39,6 +42,42 @@ fn a_pattern_that_never_matches_is_refused() {
         let spec = format!("  generate: {{command: [a]}}\n  discover: {{{discover}}}");
         let error = definition(&spec).unwrap_err().to_string();
         assert!(error.starts_with("error finding "), "{error}");
+    }
+}
+
+#[test]
+fn a_nul_in_a_command_is_refused_at_its_word() {
+    for (spec, path) in [
+        (r#"generate: {command: ["a\0"]}"#, "spec.generate.command[0]"),
+        (r#"generate: {command: [a], args: [b, "c\0d"]}"#, "spec.generate.args[1]"),
+        (r#"generate: {command: [a]}, init: {command: [a, b, "\0"]}"#, "spec.init.command[2]"),
+        (
+            r#"generate: {command: [a]}, discover: {find: {command: ["\0"]}}"#,
+            "spec.discover.find.command[0]",
+        ),
+        (
+            r#"generate: {command: [a]}, parameters: {dynamic: {command: ["\0"]}}"#,
+            "spec.parameters.dynamic.command[0]",
+        ),
+    ] {
+        let text = format!("kind: ConfigManagementPlugin\nmetadata: {{name: p}}\nspec: {{{spec}}}");
+        let error = read(text.as_bytes()).unwrap_err();
+        assert_eq!((error.code(), at(&error.path())), (Code::Nul, path.to_owned()), "{error}");
+    }
+}
+
+#[test]
+fn a_nul_in_a_path_or_a_name_is_refused() {
+    for (ours, text) in [
+        (r#"{read: ["/a\0"]}"#, "spec.sandbox.read[0]: expected a path without NUL"),
+        (
+            r#"{caches: [{name: "a\0", env: X}]}"#,
+            "spec.sandbox.caches[0].name: expected a file name",
+        ),
+    ] {
+        let error = definition(&format!("  generate: {{command: [a]}}\n  sandbox: {ours}"));
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains(text), "{error}");
     }
 }
 

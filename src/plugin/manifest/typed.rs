@@ -6,7 +6,7 @@ use cmp_discovery::{FileNamePattern, GlobPattern, InvalidPattern};
 use serde::Deserialize;
 
 use super::{
-    InvalidManifest,
+    InvalidManifest, Step,
     extension::{LimitsManifest, SandboxManifest, WorkspaceManifest},
 };
 use crate::plugin::{Announcement, CommandLine, Discovery, PluginDefinition, PluginName};
@@ -91,6 +91,7 @@ impl PluginManifest {
     /// name, discovery, and cmp-supervisor's own sections.
     pub(super) fn define(self) -> Result<PluginDefinition, Vec<InvalidManifest>> {
         let Self { kind, metadata, spec } = self;
+        let nuls = spec.nuls();
         let mut faults = Faults(Vec::new());
         faults.collect(if metadata.name.is_empty() {
             Err(InvalidManifest::NoName)
@@ -104,6 +105,7 @@ impl PluginManifest {
         });
         let generate = faults.collect(spec.generate.line().ok_or(InvalidManifest::NoGenerate));
         let name = faults.collect(PluginName::new(&metadata.name, &spec.version));
+        faults.0.extend(nuls);
         let discovery = faults.collect(spec.discover.first());
         let sandbox = spec.sandbox.define(&mut faults.0);
         let read_only = spec.workspace.read_only;
@@ -138,6 +140,29 @@ struct Faults(Vec<InvalidManifest>);
 impl Faults {
     fn collect<T>(&mut self, result: Result<T, impl Into<InvalidManifest>>) -> Option<T> {
         result.map_err(|fault| self.0.push(fault.into())).ok()
+    }
+}
+
+impl Spec {
+    /// The first word with a NUL byte in each list of words of a command.
+    fn nuls(&self) -> Vec<InvalidManifest> {
+        let (find, dynamic) = (&self.discover.find, &self.parameters.dynamic);
+        let lists = [
+            ("spec.init.command", &self.init.command),
+            ("spec.init.args", &self.init.args),
+            ("spec.generate.command", &self.generate.command),
+            ("spec.generate.args", &self.generate.args),
+            ("spec.discover.find.command", &find.command),
+            ("spec.discover.find.args", &find.args),
+            ("spec.parameters.dynamic.command", &dynamic.command),
+            ("spec.parameters.dynamic.args", &dynamic.args),
+        ];
+        let nul = |(path, words): (&str, &Vec<String>)| {
+            let index = words.iter().position(|word| word.contains('\0'))?;
+            let keys = path.split('.').map(|key| Step::Key(key.to_owned()));
+            Some(InvalidManifest::Nul { path: keys.chain([Step::Index(index)]).collect() })
+        };
+        lists.into_iter().filter_map(nul).collect()
     }
 }
 

@@ -104,6 +104,9 @@ fn network(value: &Value) -> Option<Network> {
 
 /// The paths that are expected instead of one that must not be read.
 fn unreadable(path: &str) -> Option<&'static str> {
+    if path.contains('\0') {
+        return Some("a path without NUL");
+    }
     let path = Path::new(path);
     let is_above = |closed: &&str| Path::new(closed).starts_with(path);
     let is_around = |closed: &&str| path.starts_with(closed) || is_above(closed);
@@ -141,7 +144,7 @@ fn caches(manifests: Vec<Option<CacheManifest>>, judge: &mut Judge<'_>) -> Vec<C
 fn is_name(name: &str) -> bool {
     let mut components = Path::new(name).components();
     matches!((components.next(), components.next()), (Some(Component::Normal(_)), None))
-        && !name.contains('/')
+        && !name.contains(['/', '\0'])
         && name.len() <= MAX_NAME
 }
 
