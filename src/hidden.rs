@@ -260,7 +260,8 @@ mod tests {
         let at = |text: &str| text.replace("TOP", top.to_str().unwrap());
         let (open, mount) = (at("TOP/open"), at("TOP/mount"));
         let readable = Readable::fixed(&[&open], &[&mount]);
-        let reach = Arc::new(Reach { readable: Some(readable), filters_ports: true });
+        let reach =
+            Arc::new(Reach { readable: Some(readable), filters_ports: true, ..Reach::default() });
         let variables: Vec<_> = variables.iter().map(|entry| Bytes::from(at(entry))).collect();
         let plugin = |(index, sandbox): (usize, &&str)| {
             let text = format!(
@@ -309,7 +310,8 @@ mod tests {
     #[test]
     fn secrets_belong_to_the_only_plugin() {
         let readable = Readable::fixed(&[], &["/secret"]);
-        let reach = Arc::new(Reach { readable: Some(readable), filters_ports: true });
+        let reach =
+            Arc::new(Reach { readable: Some(readable), filters_ports: true, ..Reach::default() });
         let watched = Watched::new(reach, Vec::new(), &[]);
         let secrets = |names: &[&str], defined| {
             let catalog = watched.endow(crate::plugin::catalog_of(names), defined);

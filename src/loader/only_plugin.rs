@@ -105,7 +105,7 @@ mod tests {
     /// definitions, and true if the directories are complete.
     fn endowed(steps: &[(&[&str], usize, bool)]) -> Vec<String> {
         let readable = Some(Readable::fixed(&[], &["/secret"]));
-        let reach = Arc::new(Reach { readable, filters_ports: true });
+        let reach = Arc::new(Reach { readable, filters_ports: true, ..Reach::default() });
         let watched = Arc::new(Watched::new(reach, Vec::new(), &[]));
         let mut only = OnlyPlugin::new(watched);
         let step = |(names, defined, is_complete): &(&[&str], usize, bool)| {

@@ -45,5 +45,6 @@ pub(crate) fn reach(config: &Serve, (tier, landlock): (Tier, i32)) -> Reach {
     let failed = |error| warn!(%error, "cannot find out what plugins may read");
     let setup = setup(config, NO_LEASES).ok();
     let readable = setup.and_then(|setup| Readable::find(&setup).map_err(failed).ok());
-    Reach { readable, filters_ports: landlock >= FILTERS_PORTS }
+    let hides_closed = tier == Tier::Namespaces;
+    Reach { readable, filters_ports: landlock >= FILTERS_PORTS, hides_closed }
 }

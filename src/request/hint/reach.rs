@@ -13,6 +13,9 @@ use super::{
 /// Directories for temporary files, which the sandbox replaces.
 const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 
+/// Directories of the image that are closed, with the files of its users.
+const HOMES: [&str; 2] = ["/home", "/root"];
+
 /// Places that a command can write to.
 const WRITABLE: &str =
     "it can write only to its repository, $HOME, $TMPDIR and spec.sandbox.caches";
@@ -24,6 +27,8 @@ pub struct Reach {
     pub readable: Option<Readable>,
     /// The sandbox refuses TCP ports.
     pub filters_ports: bool,
+    /// Closed paths do not exist for commands, instead of being refused.
+    pub hides_closed: bool,
 }
 
 impl Reach {
@@ -95,25 +100,41 @@ impl Reach {
             Denial::Write(text) => {
                 Some(Advice::only(format!("the sandbox write-protects `{text}`: {WRITABLE}")))
             }
-            Denial::Absent(text) if !is_named(Path::new(text)) => {
-                let mount = readable.closed_mount(Path::new(text))?.display();
-                Some(Advice::by(
-                    Opening::Read(text.clone()),
-                    format!(
-                        "the sandbox hides the mount {mount}: to let it read `{text}`, add {text} to \
-                         spec.sandbox.read or --read"
-                    ),
-                ))
-            }
+            Denial::Absent(text) if !is_named(Path::new(text)) => self.hidden_path(readable, text),
             Denial::Absent(_) | Denial::Connect { .. } | Denial::Listen => None,
         }
     }
+
+    /// The advice about a path that is not there, if that may be because of the sandbox.
+    /// This does not access the path: commands would learn from the error whether it exists.
+    fn hidden_path(&self, readable: &Readable, text: &str) -> Option<Advice> {
+        let path = Path::new(text);
+        let what = if let Some(mount) = readable.closed_mount(path) {
+            format!("the mount {}: to let it read `{text}`", mount.display())
+        } else {
+            let home = closed_home(readable, path).filter(|_| self.hides_closed)?;
+            format!("{home}: if `{text}` is in the image and it needs that")
+        };
+        let key = Opening::Read(text.to_owned());
+        let advice = format!("the sandbox hides {what}, add {text} to spec.sandbox.read or --read");
+        Some(Advice::by(key, advice))
+    }
+}
+
+fn is_temporary(path: &Path) -> bool {
+    TEMPORARY.iter().any(|shared| path.starts_with(shared))
+}
+
+/// The closed directory of the image that holds a path.
+fn closed_home(readable: &Readable, path: &Path) -> Option<&'static str> {
+    let home = HOMES.into_iter().find(|home| path.starts_with(home) && path != Path::new(home))?;
+    (!readable.is_open(path) && !readable.is_own(path)).then_some(home)
 }
 
 /// The advice about a closed path.
 fn opened(readable: &Readable, text: &str) -> Advice {
     let path = Path::new(text);
-    let is_temporary = TEMPORARY.iter().any(|shared| path.starts_with(shared));
+    let is_temporary = is_temporary(path);
     let rest = if is_temporary { "for temporary files, use $TMPDIR" } else { WRITABLE };
     match readable.closing(path) {
         // A file that it wants to create: a path to read must exist.
@@ -142,8 +163,8 @@ mod tests {
     use super::*;
 
     fn refusal(text: &str) -> String {
-        let readable = Readable::fixed(&["/usr", "/etc/ssl"], &["/secrets", "/work"]);
-        let reach = Reach { readable: Some(readable), filters_ports: true };
+        let readable = Readable::fixed(&["/usr", "/etc/ssl", "/home/open"], &["/secrets", "/work"]);
+        let reach = Reach { readable: Some(readable), filters_ports: true, hides_closed: true };
         let (network, read) = (Network::Ports(vec![22, 443]), vec!["/data".into()]);
         let bounds = Bounds { network, read, named: vec!["/named".into()], ..Bounds::default() };
         reach.refusal(&bounds, text).unwrap_or_default()
@@ -184,6 +205,11 @@ mod tests {
               /secrets/age to spec.sandbox.read",
             ),
             ("cat: /secrets/age: No such file or directory", "hides the mount /secrets: to let"),
+            (
+                "cat: /home/argocd/key: No such file or directory",
+                "hides /home: if `/home/argocd/key` is in the image and it needs that, add \
+                 /home/argocd/key to spec.sandbox.read",
+            ),
             ("touch: cannot touch '/usr/x': Permission denied", "changing it: it can write only"),
             (
                 "bash: line 1: /usr/x: Read-only file system",
@@ -216,6 +242,8 @@ mod tests {
         for text in [
             "cat: /usr/x: No such file or directory",
             "cat: /nowhere/x: No such file or directory",
+            "cat: /home/open/x: No such file or directory",
+            "cat: /home: No such file or directory",
             "open /work/_cmp_server/1/repo/x: permission denied",
             "open ./x: permission denied",
         ] {

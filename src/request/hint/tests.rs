@@ -33,7 +33,11 @@ fn hint_after(
     };
     let second = Duration::from_secs(1);
     let usage = Some(Usage { user: second, system: second, max_rss: 0 });
-    let reach = Reach { readable: Some(Readable::fixed(&["/usr"], &[])), filters_ports: true };
+    let reach = Reach {
+        readable: Some(Readable::fixed(&["/usr"], &[])),
+        filters_ports: true,
+        ..Reach::default()
+    };
     let (plugin, bounds, reach) = (&plugin, &bounds, &reach);
     let unpacked = Some(Unpacked { files: 9, bytes: 9, left_out: 7, dangling: None });
     let unpacked = unpacked.as_ref();

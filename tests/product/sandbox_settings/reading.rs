@@ -21,7 +21,11 @@ struct Data {
 
 impl Data {
     fn new(name: &str) -> Self {
-        let path = PathBuf::from(format!("/srv/cmp-settings-{name}-{}", std::process::id()));
+        Self::at("/srv", name)
+    }
+
+    fn at(parent: &str, name: &str) -> Self {
+        let path = PathBuf::from(format!("{parent}/cmp-settings-{name}-{}", std::process::id()));
         fs::create_dir_all(&path).unwrap();
         fs::write(path.join("file"), "told").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -66,6 +70,22 @@ fn a_path_that_is_not_listed_cannot() {
         bench.add("tried", "", &script(&path));
         let data = bench.render(tier, &[]).value("data");
         assert!(data.starts_with("cat: "), "{tier}: {data}");
+    }
+}
+
+#[test]
+fn a_command_that_misses_a_closed_path_learns_its_key() {
+    for tier in tiers().into_iter().filter(|tier| *tier != "none") {
+        let data = Data::at("/home", tier);
+        let file = data.path.join("file").display().to_string();
+        let rendered = Bench::new("", &format!("cat {file}")).render(tier, &[]);
+        let error = rendered.error();
+        assert!(error.contains(&format!("add {file} to spec.sandbox.read")), "{tier}: {error}");
+        // The error does not tell a command that cannot see it whether a file exists.
+        let missing = data.path.join("none").display().to_string();
+        let rendered = Bench::new("", &format!("cat {missing}")).render(tier, &[]);
+        let has_hint = rendered.error().contains("spec.sandbox.read");
+        assert_eq!(has_hint, tier == "namespaces", "{tier}: {}", rendered.error());
     }
 }
 
