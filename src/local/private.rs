@@ -113,6 +113,8 @@ impl Private {
         check_paths(&sockets, wanted)?;
         let mut command = Command::new("/proc/self/exe");
         command
+            // A sidecar has none, and shells look at that directory.
+            .env_remove("OLDPWD")
             .envs(environment.iter().map(|(name, value)| (name, value)))
             .arg("serve")
             .arg("--plugins-dir")

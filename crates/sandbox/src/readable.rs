@@ -61,10 +61,11 @@ impl Readable {
         if self.rules.closes(path) { Closing::Always } else { Closing::Key }
     }
 
-    /// Returns true if a path exists. This accesses the path.
+    /// Returns true if a path exists, or may exist where this process cannot look. This
+    /// accesses the path.
     #[must_use]
-    pub fn sees(&self, path: &Path) -> bool {
-        path.symlink_metadata().is_ok()
+    pub fn may_exist(&self, path: &Path) -> bool {
+        !path.symlink_metadata().is_err_and(|error| error.kind() != io::ErrorKind::PermissionDenied)
     }
 
     /// Applies the rules to the mounts of this process.

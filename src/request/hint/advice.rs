@@ -83,9 +83,11 @@ impl Reach {
         }
     }
 
-    /// The advice about a file that is missing in the sandbox, if it exists outside.
+    /// The advice about a file that is missing in the sandbox, if it may exist outside.
+    /// `render --observe` looks again, with more rights.
     fn hidden(&self, bounds: &Bounds, path: &str) -> Option<Advice> {
-        let exists = self.readable.as_ref().is_some_and(|readable| readable.sees(Path::new(path)));
+        let exists =
+            self.readable.as_ref().is_some_and(|readable| readable.may_exist(Path::new(path)));
         let absent = || self.path(bounds, &Denial::Absent(path.to_owned()));
         let closed = || self.path(bounds, &Denial::Path(path.to_owned()));
         if exists { absent().or_else(closed) } else { None }

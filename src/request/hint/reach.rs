@@ -138,7 +138,7 @@ fn opened(readable: &Readable, text: &str) -> Advice {
     let rest = if is_temporary { "for temporary files, use $TMPDIR" } else { WRITABLE };
     match readable.closing(path) {
         // A file that it wants to create: a path to read must exist.
-        Closing::Key if is_temporary && !readable.sees(path) => {
+        Closing::Key if is_temporary && !readable.may_exist(path) => {
             Advice::only(format!("the sandbox closes `{text}`: {rest}"))
         }
         Closing::Key => Advice::by(

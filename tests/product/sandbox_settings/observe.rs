@@ -136,6 +136,36 @@ fn a_plugin_that_uses_no_network_needs_none() {
 }
 
 #[test]
+fn a_file_in_a_directory_that_only_root_enters_is_proposed() {
+    if !geteuid().is_root() {
+        return skip("needs root, which owns the directory");
+    }
+    for tier in closing() {
+        let trial = Trial::new("cat FILE; echo 'kind: A'");
+        let data = trial.bench.path("data");
+        fs::set_permissions(&data, fs::Permissions::from_mode(0o700)).unwrap();
+        let (found, rendered) = trial.observe(tier, &[]);
+        let expected = json!([trial.file()]);
+        assert_eq!(found["spec"]["sandbox"]["read"], expected, "{tier}: {}", rendered.stderr);
+    }
+}
+
+/// Shells look at it when they start.
+#[test]
+fn the_last_directory_of_the_users_shell_is_no_path_of_the_plugin() {
+    if !Path::new("/bin/bash").exists() {
+        return skip("needs bash, which looks at OLDPWD");
+    }
+    for tier in closing() {
+        let mut trial = Trial::new("bash -c \"echo 'kind: A'; false\"");
+        let last = trial.bench.path("data").display().to_string();
+        trial.bench = trial.bench.with("OLDPWD", &last);
+        let (found, rendered) = trial.observe(tier, &[]);
+        assert_eq!(found["spec"].get("sandbox"), None, "{tier}: {found} {}", rendered.stderr);
+    }
+}
+
+#[test]
 fn a_cache_is_proposed_for_downloads() {
     if !Path::new("/bin/bash").exists() {
         return skip("needs bash, which can connect");
