@@ -1,6 +1,7 @@
 //! Discovery by names, with a cache of its verdicts.
 
 use std::{
+    fmt,
     num::NonZeroUsize,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -36,6 +37,9 @@ const BYTES_OF_NAME: usize = 50;
 
 /// The thing that a request waited for if its deadline passed meanwhile.
 const DECISION: &str = "the decision of its discovery rule";
+
+/// Most characters of a pattern in the reason of an answer.
+const MAX_SHOWN: usize = 160;
 
 /// The answer of discovery: whether a plugin claims an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +82,20 @@ impl<'d> Pattern<'d> {
             Self::FileName(pattern) => (PatternKind::FileName, pattern.as_str()),
             Self::Glob(pattern) => (PatternKind::Glob, pattern.as_str()),
         }
+    }
+}
+
+/// The key and its value, which is cut if it is long: ``discover.fileName `*.yaml` ``.
+impl fmt::Display for Pattern<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, text) = self.source();
+        let key = match kind {
+            PatternKind::FileName => "discover.fileName",
+            PatternKind::Glob => "discover.find.glob",
+        };
+        let shown: String = text.chars().take(MAX_SHOWN).collect();
+        let rest = if shown.len() < text.len() { "…" } else { "" };
+        write!(formatter, "{key} `{}{rest}`", ShownPath::new(shown.as_bytes()))
     }
 }
 
@@ -158,7 +176,12 @@ impl IndexedArchive {
             Pattern::FileName(pattern) => pattern.decide(&self.names, &application, watch)?,
             Pattern::Glob(pattern) => pattern.decide(&self.names, &application, watch)?,
         };
-        let reason = decision.explain(&self.names, &application).to_string();
+        let explanation = decision.explain(&self.names, &application);
+        let reason = if decision.is_match() {
+            format!("{explanation} {pattern}")
+        } else {
+            format!("{pattern} {explanation}")
+        };
         Ok((Verdict::of_rule(decision.is_match()), reason))
     }
 }
@@ -239,6 +262,19 @@ mod tests {
             let key = key(checksum, directory, pattern).unwrap();
             assert_eq!(cache.get(&key), None, "{key:?}");
         }
+    }
+
+    #[test]
+    fn a_reason_names_the_pattern_and_cuts_it() {
+        let shown = |text: &str| {
+            let pattern = FileNamePattern::new(text).unwrap();
+            Pattern::FileName(&pattern).to_string()
+        };
+        assert_eq!(shown("Chart\t.yaml"), "discover.fileName `Chart\\t.yaml`");
+        let long = shown(&"ä".repeat(MAX_SHOWN + 1));
+        assert_eq!(long, format!("discover.fileName `{}…`", "ä".repeat(MAX_SHOWN)));
+        let glob = GlobPattern::new("**/x").unwrap();
+        assert_eq!(Pattern::Glob(&glob).to_string(), "discover.find.glob `**/x`");
     }
 
     #[test]

@@ -4,4 +4,5 @@ mod application;
 mod broken;
 mod deterministic;
 mod interrupted;
+mod matching;
 mod namesake;
