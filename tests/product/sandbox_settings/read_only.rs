@@ -203,7 +203,7 @@ fn a_hostile_request_leaves_shared_files_as_they_were() {
         let (bench, server) = serve(tier, SURVEY, NOISE);
         drop(server);
         bench.add("hostile", READ_ONLY, HOSTILE);
-        let _server = bench.serve(tier, &[]);
+        let _server = bench.serve(tier, &["--uid-range", &range(UIDS)]);
         let before = bench.ask("tried", &[]);
         let hostile = bench.ask("hostile", &[]);
         let after = bench.ask("tried", &[]);
@@ -241,7 +241,7 @@ fn modes_that_are_preserved_let_readers_do_what_the_owner_may() {
         {
             fs::set_permissions(path(name), fs::Permissions::from_mode(mode)).unwrap();
         }
-        let _server = bench.serve(tier, &[]);
+        let _server = bench.serve(tier, &["--uid-range", &range(UIDS)]);
         let rendered = ask(&bench);
         for one in &rendered {
             let values = ["run", "open", "closed"].map(|key| one.value(key));
