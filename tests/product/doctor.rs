@@ -149,14 +149,19 @@ fn a_read_only_mount_is_a_failure_whatever_its_mode() {
 }
 
 #[test]
-fn a_missing_path_in_sandbox_read_is_a_failure() {
-    let place = Place::new("sh");
+fn each_missing_path_in_sandbox_read_is_a_failure_beside_missing_tools() {
+    let place = Place::new("no-such-tool");
     let definition = fs::read_to_string(place.at("plugins.d/tool.yaml")).unwrap();
-    let reading = definition + "  sandbox: {read: [/no/such]}\n";
-    fs::write(place.at("plugins.d/tool.yaml"), reading.replace("TOOL", "sh")).unwrap();
+    let reading = definition + "  sandbox: {read: [/no/such, /usr, /no/more]}\n";
+    fs::write(place.at("plugins.d/tool.yaml"), reading).unwrap();
     let output = place.examine("auto");
-    let text = "tool: every request will fail: spec.sandbox.read: /no/such: No such file";
-    assert!(has(&findings(&output), "failure", text), "{output:?}");
+    for path in ["/no/such", "/no/more"] {
+        let text =
+            format!("tool: every request will fail: spec.sandbox.read: {path}: No such file");
+        assert!(has(&findings(&output), "failure", &text), "{output:?}");
+    }
+    assert!(!has(&findings(&output), "failure", "spec.sandbox.read: /usr"), "{output:?}");
+    assert!(has(&findings(&output), "failure", "`no-such-tool` is not in PATH"), "{output:?}");
     assert!(matches!(output.status.code(), Some(UNHEALTHY | UNISOLATED)), "{output:?}");
 }
 

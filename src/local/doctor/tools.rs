@@ -28,9 +28,9 @@ pub(super) fn look(options: &Serve, tier: Tier, reach: Reach) -> Vec<Check> {
         checks.push(Check::warning("no plugin is defined").remedy(VALIDATE));
     }
     let search = config::search();
-    let examine = |plugin: &PluginDefinition| {
-        let unserved = isolation(plugin, tier).or_else(|| reading(plugin));
-        unserved.map_or_else(|| tools(plugin, &search), |check| vec![check])
+    let examine = |plugin: &PluginDefinition| match isolation(plugin, tier) {
+        Some(unserved) => vec![unserved],
+        None => reading(plugin).into_iter().chain(tools(plugin, &search)).collect(),
     };
     checks.extend(catalog.iter().flat_map(|plugin| examine(plugin)));
     let errors = problems.iter().filter(|one| one.problem.severity() == Severity::Error).count();
@@ -80,12 +80,15 @@ fn isolation(plugin: &PluginDefinition, tier: Tier) -> Option<Check> {
     Some(Check::failure(text).remedy("change --isolation, or minimumIsolation in the definition"))
 }
 
-/// Check of a plugin with a missing path in `spec.sandbox.read`.
-fn reading(plugin: &PluginDefinition) -> Option<Check> {
-    let missing = |path: &String| fs::metadata(path).err().map(|error| format!("{path}: {error}"));
-    let missing = plugin.sandbox.read.iter().find_map(missing)?;
-    let text = format!("{}: every request will fail: spec.sandbox.read: {missing}", plugin.name);
-    Some(Check::failure(text).remedy("mount it, or remove it from the definition"))
+/// Checks of a plugin with missing paths in `spec.sandbox.read`.
+fn reading(plugin: &PluginDefinition) -> Vec<Check> {
+    let missing = |path: &String| {
+        let error = fs::metadata(path).err()?;
+        let name = &plugin.name;
+        let text = format!("{name}: every request will fail: spec.sandbox.read: {path}: {error}");
+        Some(Check::failure(text).remedy("mount it, or remove it from the definition"))
+    };
+    plugin.sandbox.read.iter().filter_map(missing).collect()
 }
 
 fn tools(plugin: &PluginDefinition, search: &[u8]) -> Vec<Check> {
