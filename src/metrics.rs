@@ -16,21 +16,23 @@ mod queue;
 mod reload;
 mod requests;
 mod sandbox;
+mod series;
 mod shares;
 mod table;
 mod timeouts;
-mod tombstone;
 
-use std::{fmt, sync::Arc, time::Instant};
+use std::{fmt, iter::once, sync::Arc, time::Instant};
 
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder};
-use metrics_exporter_prometheus::{
-    Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder,
-};
 
 use self::{
-    applications::Applications, family::family, openmetrics::Exemplars, plugins::Infos,
-    queue::Queues, requests::BUILD_INFO, tombstone::Tombstones,
+    applications::Applications,
+    family::family,
+    openmetrics::Exemplars,
+    plugins::Infos,
+    queue::Queues,
+    requests::BUILD_INFO,
+    series::{PluginSeries, Series},
 };
 pub use self::{
     applications::Cost,
@@ -52,9 +54,9 @@ const METADATA: Metadata<'static> = Metadata::new("argocd_cmp", Level::INFO, Non
 /// All metrics. Cheap to clone.
 #[derive(Clone)]
 pub struct Metrics {
-    recorder: Arc<PrometheusRecorder>,
-    handle: PrometheusHandle,
-    gone: Tombstones,
+    /// The series of one plugin in [`PluginMetrics`], and those of no plugin elsewhere.
+    series: Series,
+    plugins: PluginSeries,
     infos: Infos,
     queues: Queues,
     applications: Applications,
@@ -86,18 +88,15 @@ impl Metrics {
     /// Creates the metrics, all at zero.
     #[must_use]
     pub fn new() -> Self {
-        let recorder = Arc::new(with_buckets(PrometheusBuilder::new()).build_recorder());
         let metrics = Self {
-            handle: recorder.handle(),
-            recorder,
-            gone: Tombstones::default(),
+            series: Series::new(),
+            plugins: PluginSeries::default(),
             infos: Infos::default(),
             queues: Queues::default(),
             applications: Applications::default(),
             exemplars: Exemplars::default(),
             has_grpc_times: false,
         };
-        metrics.describe();
         let build = [Label::new("version", env!("CARGO_PKG_VERSION"))];
         metrics.gauge(&BUILD_INFO, &build).set(1.0);
         metrics.initialise_reload();
@@ -116,9 +115,9 @@ impl Metrics {
     #[must_use]
     pub fn render(&self) -> String {
         self.read_process();
-        let page = page::in_seconds(&self.handle.render(), &FAMILIES);
         let now = Instant::now();
-        self.gone.hide(page + &self.infos.page(), now) + &self.applications.page(now)
+        let pages: Vec<_> = self.shown(now).map(|series| series.handle.render()).collect();
+        page::joined(&pages, &FAMILIES) + &self.infos.page() + &self.applications.page(now)
     }
 
     /// The same in the format OpenMetrics, with traces as examples of durations.
@@ -130,31 +129,39 @@ impl Metrics {
     /// Folds samples into buckets. Call it every few seconds: each sample takes
     /// memory until then.
     pub fn upkeep(&self) {
-        self.handle.run_upkeep();
+        self.shown(Instant::now()).for_each(|series| series.handle.run_upkeep());
     }
 
     /// The metrics of a plugin. All counters and gauges exist from the start, because
     /// a rate needs the zero before the first event.
     #[must_use]
     pub fn plugin(&self, plugin: &str) -> PluginMetrics {
-        self.gone.remove(plugin);
-        let metrics = PluginMetrics { metrics: self.clone(), plugin: plugin.into() };
+        let metrics = PluginMetrics { metrics: self.of(plugin), plugin: plugin.into() };
         metrics.initialise();
         metrics.initialise_grpc();
         self.applications.begin(&metrics.plugin);
         metrics
     }
 
+    /// Metrics that record the series of a plugin, which is defined now.
+    fn of(&self, plugin: &str) -> Self {
+        Self { series: self.plugins.of(plugin), ..self.clone() }
+    }
+
+    fn shown(&self, now: Instant) -> impl Iterator<Item = Series> {
+        once(self.series.clone()).chain(self.plugins.shown(now))
+    }
+
     fn counter(&self, family: &Family, labels: &[Label]) -> Counter {
-        self.recorder.register_counter(&key(family, labels), &METADATA)
+        self.series.recorder.register_counter(&key(family, labels), &METADATA)
     }
 
     fn gauge(&self, family: &Family, labels: &[Label]) -> Gauge {
-        self.recorder.register_gauge(&key(family, labels), &METADATA)
+        self.series.recorder.register_gauge(&key(family, labels), &METADATA)
     }
 
     fn histogram(&self, family: &Family, labels: &[Label]) -> Histogram {
-        self.recorder.register_histogram(&key(family, labels), &METADATA)
+        self.series.recorder.register_histogram(&key(family, labels), &METADATA)
     }
 
     fn flag(&self, family: &Family, labels: &[Label], set: bool) {
@@ -163,19 +170,6 @@ impl Metrics {
 
     fn amount(&self, family: &Family, labels: &[Label], amount: u64) {
         self.gauge(family, labels).set(rounded(amount));
-    }
-
-    fn describe(&self) {
-        for family in FAMILIES {
-            let (name, about) = (family.name.into(), family.about.into());
-            match family.kind {
-                Kind::Counter | Kind::SecondsCounter => {
-                    self.recorder.describe_counter(name, None, about);
-                }
-                Kind::Gauge => self.recorder.describe_gauge(name, None, about),
-                Kind::Histogram(_) => self.recorder.describe_histogram(name, None, about),
-            }
-        }
     }
 }
 
@@ -193,17 +187,6 @@ fn key(family: &Family, labels: &[Label]) -> Key {
         family.name
     );
     Key::from_parts(family.name, labels.to_vec())
-}
-
-fn with_buckets(builder: PrometheusBuilder) -> PrometheusBuilder {
-    FAMILIES.iter().fold(builder, |builder, family| match family.kind {
-        Kind::Histogram(bounds) => {
-            let matcher = Matcher::Full(family.name.to_owned());
-            // This fails only for an empty list of bounds.
-            builder.set_buckets_for_metric(matcher, bounds).unwrap_or_default()
-        }
-        Kind::Counter | Kind::SecondsCounter | Kind::Gauge => builder,
-    })
 }
 
 impl PluginMetrics {

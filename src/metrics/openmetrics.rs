@@ -93,7 +93,7 @@ impl PluginMetrics {
     pub fn exemplar(&self, method: Method, took: Duration, trace_id: String) {
         let exemplar = Exemplar { trace_id, took, at: SystemTime::now() };
         self.metrics.exemplars.keep((&self.plugin, method), exemplar);
-        if self.metrics.gone.has(&self.plugin) {
+        if self.metrics.plugins.is_gone(&self.plugin) {
             self.metrics.exemplars.forget(&self.plugin);
         }
     }

@@ -1,32 +1,38 @@
-//! The page for Prometheus: corrections of the exporter's text.
+//! The page for Prometheus, made of the pages of several recorders.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use super::family::{Family, Kind};
 
 /// Microseconds in a second.
 const MICROS: f64 = 1_000_000.0;
 
-/// Converts the values of [`Kind::SecondsCounter`] to seconds.
-pub(super) fn in_seconds(page: &str, families: &[&Family]) -> String {
-    let counters = families.iter().filter(|family| family.kind == Kind::SecondsCounter);
-    let names: Vec<_> = counters.map(|family| family.name).collect();
-    let is_of = |line: &str, name: &&str| {
-        line.strip_prefix(*name).is_some_and(|rest| rest.starts_with(['{', ' ']))
-    };
-    let mut converted = String::with_capacity(page.len());
-    for line in page.split_inclusive('\n') {
-        let sample = names.iter().find(|name| is_of(line, name));
-        match sample.and_then(|_| line.trim_end().rsplit_once(' ')) {
-            Some((series, micros)) => {
-                let seconds = micros.parse::<f64>().unwrap_or_default() / MICROS;
-                // Writing to a String cannot fail.
-                let _ = writeln!(converted, "{series} {seconds}");
-            }
-            None => converted.push_str(line),
-        }
+/// One page with the series of all pages: each family once, in this order.
+pub(super) fn joined(pages: &[String], families: &[&Family]) -> String {
+    // A recorder ends each family with an empty line, and escapes the lines of labels.
+    let blocks = pages.iter().flat_map(|page| page.split("\n\n"));
+    let mut all = BTreeMap::<&str, Vec<&str>>::new();
+    for (declaration, samples) in blocks.filter_map(|block| block.split_once('\n')) {
+        let name = declaration.split(' ').nth(2).unwrap_or_default();
+        all.entry(name).or_default().push(samples);
     }
-    converted
+    let mut joined = String::with_capacity(pages.iter().map(String::len).sum());
+    for Family { name, kind, about, .. } in families {
+        let Some(samples) = all.get(name) else { continue };
+        // Writing to a String cannot fail.
+        let _ = writeln!(joined, "# HELP {name} {about}\n# TYPE {name} {}", kind.word());
+        for line in samples.iter().flat_map(|samples| samples.lines()) {
+            match line.rsplit_once(' ').filter(|_| *kind == Kind::SecondsCounter) {
+                Some((series, micros)) => {
+                    let seconds = micros.parse::<f64>().unwrap_or_default() / MICROS;
+                    let _ = writeln!(joined, "{series} {seconds}");
+                }
+                None => joined.extend([line, "\n"]),
+            }
+        }
+        joined.push('\n');
+    }
+    joined
 }
 
 /// A value of a label, as the page has it.
@@ -40,12 +46,20 @@ mod tests {
     use crate::metrics::family::family;
 
     #[test]
-    fn only_counters_of_seconds_are_converted() {
-        let cpu = family(("cpu_seconds_total", Kind::SecondsCounter), &[], "");
-        let other = family(("cpu_seconds_total_more", Kind::Counter), &[], "");
-        let page = "# HELP cpu_seconds_total x\ncpu_seconds_total{a=\"b 1\"} 1500000\n\
-                    cpu_seconds_total_more 1500000\n";
-        let expected = page.replace("} 1500000", "} 1.5");
-        assert_eq!(in_seconds(page, &[&cpu, &other]), expected);
+    fn each_family_is_there_once_with_the_series_of_all_pages() {
+        let cpu = family(("cpu_seconds_total", Kind::SecondsCounter), &[], "Time.");
+        let other = family(("other_total", Kind::Counter), &[], "Others.");
+        let none = family(("none", Kind::Gauge), &[], "None.");
+        let pages = [
+            "# TYPE other_total counter\nother_total 1500000\n\n\
+             # TYPE cpu_seconds_total counter\ncpu_seconds_total{a=\"b 1\"} 1500000\n\n"
+                .to_owned(),
+            "# TYPE cpu_seconds_total counter\ncpu_seconds_total{a=\"c\"} 0\n\n".to_owned(),
+        ];
+        let expected = "# HELP cpu_seconds_total Time.\n# TYPE cpu_seconds_total counter\n\
+                        cpu_seconds_total{a=\"b 1\"} 1.5\ncpu_seconds_total{a=\"c\"} 0\n\n\
+                        # HELP other_total Others.\n# TYPE other_total counter\n\
+                        other_total 1500000\n\n";
+        assert_eq!(joined(&pages, &[&cpu, &none, &other]), expected);
     }
 }

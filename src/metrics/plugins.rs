@@ -60,7 +60,7 @@ impl Infos {
 impl Metrics {
     /// Sets whether the plugin's socket answers and its programs exist.
     pub fn plugin_up(&self, plugin: &str, up: bool) {
-        self.flag(&PLUGIN_UP, &[Label::new("plugin", plugin.to_owned())], up);
+        self.of(plugin).flag(&PLUGIN_UP, &[Label::new("plugin", plugin.to_owned())], up);
     }
 
     /// Sets the definition of a plugin.

@@ -239,22 +239,23 @@ impl Metrics {
         self.amount(&PLUGINS, &[Dimension::State.is(state.as_str())], count as u64);
     }
 
-    /// Hides the series of a removed plugin after some minutes.
+    /// Removes the series of a removed plugin after some minutes.
     pub fn plugin_gone(&self, plugin: &str) {
         self.plugin_state(plugin, None);
         self.infos.forget(plugin);
         self.applications.forget(plugin);
-        self.gone.add(plugin, Instant::now());
+        self.plugins.end(plugin, Instant::now());
         // Last: a request that ends later finds the plugin gone.
         self.exemplars.forget(plugin);
     }
 
     /// Sets the state of one plugin. Each state has a series; one of them is 1.
     pub fn plugin_state(&self, plugin: &str, state: Option<PluginState>) {
+        let metrics = self.of(plugin);
         for each in PluginState::ALL {
             let plugin = Label::new("plugin", plugin.to_owned());
             let labels = [plugin, Dimension::State.is(each.as_str())];
-            self.flag(&PLUGIN_STATE, &labels, state == Some(each));
+            metrics.flag(&PLUGIN_STATE, &labels, state == Some(each));
         }
     }
 
