@@ -77,6 +77,12 @@ impl Staging {
         if !FileIdentity::of(path).is_ok_and(|now| now == file) {
             return Ok(false);
         }
+        if let Some(sockets) = self.path.parent()
+            && !self.is_present()
+        {
+            // Somebody removed the directory after the file was created in it.
+            return Self::new(sockets)?.remove(path, file);
+        }
         let away = self.path();
         fs::rename(path, &away)?;
         if FileIdentity::of(&away)? == file {
@@ -167,5 +173,16 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
         assert!(staging.remove(&path, FileIdentity::of(&path).unwrap()).unwrap());
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_file_is_removed_although_the_directory_for_it_is_gone() {
+        let sockets = tempfile::tempdir().unwrap();
+        let staging = Staging::new(sockets.path()).unwrap();
+        let path = sockets.path().join("a.sock");
+        fs::write(&path, "").unwrap();
+        fs::remove_dir(staging.directory()).unwrap();
+        assert!(staging.remove(&path, FileIdentity::of(&path).unwrap()).unwrap());
+        assert_eq!(entries(sockets.path()), 0);
     }
 }

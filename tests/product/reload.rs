@@ -16,3 +16,4 @@ pub(crate) mod server;
 mod silent;
 mod sockets;
 mod steps;
+mod stops;
