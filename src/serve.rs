@@ -58,7 +58,7 @@ use crate::{
         ArchiveLimits, CommandDefaults, Converter, CredentialHelper, Fingerprints, KeptArchives,
         MatchCache, Names, Pipeline, Reach, admission::Admission,
     },
-    shutdown::Shutdown,
+    shutdown::{Shutdown, StopSignals},
     state::{State, measure},
     supervisor::Supervisor,
     traces::{Tracer, Traces},
@@ -221,6 +221,7 @@ async fn run(
     (spawner, log): (Spawner, LogControl),
     (abilities, resources): (&Abilities, Resources),
 ) -> Result<(), NotServing> {
+    let mut signals = StopSignals::new()?;
     let metrics = Metrics::new().with_grpc_times(config.has_grpc_times());
     let places = config.places();
     let reach = Arc::new(reach(config, (abilities.tier, abilities.landlock)));
@@ -244,6 +245,7 @@ async fn run(
     tokio::select! {
         gone = &mut driver => return Err(gone.into()),
         proven = link.try_sandbox(abilities, &socket_dir) => proven?,
+        () = signals.during_start() => return Ok(()),
     }
     let listeners = Listeners::open(config)?;
     let supervisor = Supervisor::new(binder, state.clone());
@@ -273,7 +275,7 @@ async fn run(
         // argocd-cmp-server also ends if its only plugin cannot be served.
         failure = unserved(states), if config.single.is_some() => Err(failure),
         () = parts.lost() => Err(NotServing::PartLost),
-        () = shutdown.on_signal(config.drain_timeout.0) => Ok(()),
+        () = shutdown.on_signal(signals, config.drain_timeout.0) => Ok(()),
     };
     // The spawner ends when the last link is dropped.
     drop(link);

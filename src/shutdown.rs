@@ -60,13 +60,9 @@ impl LastTask {
 }
 
 impl Shutdown {
-    /// Waits for SIGTERM or SIGINT, then stops in order. Running requests get
-    /// `grace`; a second signal ends it at once.
-    pub async fn on_signal(self, grace: Duration) {
-        let Ok(mut signals) = StopSignals::new() else {
-            warn!("cannot wait for signals: only SIGKILL stops this process");
-            return std::future::pending().await;
-        };
+    /// Waits for a signal, then stops in order. Running requests get `grace`; a
+    /// second signal ends it at once.
+    pub async fn on_signal(self, mut signals: StopSignals, grace: Duration) {
         signals.wait().await;
         info!(grace = ?grace, "stopping");
         // 1. Kubernetes sends no more requests.
@@ -112,18 +108,27 @@ impl Shutdown {
     }
 }
 
-/// The signals that stop the program.
-struct StopSignals {
+/// The signals that stop the program, SIGTERM and SIGINT, from now on. Before, the
+/// kernel keeps them from a process with PID 1, which a container's first one has.
+#[derive(Debug)]
+pub struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl StopSignals {
-    fn new() -> std::io::Result<Self> {
+    /// Begins to receive signals. Call this within the runtime.
+    pub fn new() -> std::io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
         })
+    }
+
+    /// Waits for a signal while nothing is served yet.
+    pub async fn during_start(&mut self) {
+        self.wait().await;
+        info!("stopping before anything is served");
     }
 
     async fn wait(&mut self) {

@@ -210,7 +210,8 @@ impl fmt::Display for CallError {
             Self::Request(error) => error.fmt(formatter),
             Self::CutOff => formatter.write_str(
                 "the supervisor was told to stop and cut the request off, because it had not ended \
-                 within --drain-timeout: Argo CD renders the application again at its next refresh",
+                 within --drain-timeout or before a second signal: Argo CD renders the application \
+                 again at its next refresh",
             ),
             Self::Large { bytes, limit } => write!(
                 formatter,
@@ -243,5 +244,11 @@ mod tests {
                         (expecting 'u'): ";
         assert!(error.starts_with(argo_cds), "{error}");
         assert!(error.contains("parameters.dynamic.command must print a JSON list"), "{error}");
+    }
+
+    #[test]
+    fn the_error_of_a_request_that_was_cut_off_has_both_reasons() {
+        let error = CallError::CutOff.to_string();
+        assert!(error.contains("within --drain-timeout or before a second signal"), "{error}");
     }
 }

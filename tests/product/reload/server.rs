@@ -92,6 +92,18 @@ impl Folders {
     }
 
     fn start_at(&self, command: &mut Command, http: SocketAddr, arguments: &[&str]) -> Server {
+        let server = self.begin(command, http, arguments);
+        server.says("\"msg\":\"ready\"");
+        server
+    }
+
+    /// Starts a supervisor and does not wait for it.
+    pub(crate) fn begin(
+        &self,
+        command: &mut Command,
+        http: SocketAddr,
+        arguments: &[&str],
+    ) -> Server {
         // Supervisors must not share a work directory.
         let work = tempfile::tempdir_in(self.root.path()).unwrap().keep();
         command
@@ -115,9 +127,7 @@ impl Folders {
         thread::spawn(move || {
             stderr.lines().map_while(Result::ok).for_each(|l| drop(sender.send(l)));
         });
-        let server = Server { child, http, lines };
-        server.says("\"msg\":\"ready\"");
-        server
+        Server { child, http, lines }
     }
 }
 
@@ -145,9 +155,10 @@ impl Server {
         writeln!(self.child.stdin.as_mut().unwrap(), "{line}").unwrap();
     }
 
-    /// Waits for the process to end.
-    pub(crate) fn ends(&mut self) {
+    /// Waits for the process to end; returns its exit code.
+    pub(crate) fn ends(&mut self) -> Option<i32> {
         eventually("its end", || self.child.try_wait().unwrap().is_some());
+        self.child.wait().unwrap().code()
     }
 
     /// Sends an HTTP request; returns status and body.

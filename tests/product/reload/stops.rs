@@ -1,6 +1,6 @@
 //! Supervisors that are told to stop.
 
-use std::fs;
+use std::{fs, net::SocketAddr, process::Command};
 
 use rustix::process::Signal;
 
@@ -12,6 +12,20 @@ use crate::reload::{
 fn files(folders: &Folders) -> Vec<String> {
     let entries = fs::read_dir(folders.sockets()).unwrap();
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+#[test]
+fn a_signal_during_the_start_ends_it_in_order() {
+    let folders = Folders::new();
+    write(&folders.plugins(), "a.yaml", &definition("a", "x"));
+    for _ in 0..5 {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
+        let mut server = folders.begin(&mut command, SocketAddr::from(([127, 0, 0, 1], 0)), &[]);
+        server.says("definitions changed");
+        server.signal(Signal::TERM);
+        assert_eq!(server.ends(), Some(0));
+        assert!(files(&folders).is_empty(), "{:?}", files(&folders));
+    }
 }
 
 #[test]
