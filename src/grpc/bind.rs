@@ -149,12 +149,25 @@ impl Binder {
 /// The remedy for a directory in which sockets cannot be created.
 #[must_use]
 pub fn directory_remedy(error: &io::Error) -> String {
-    if error.kind() == io::ErrorKind::InvalidFilename {
+    let kind = error.kind();
+    if kind == io::ErrorKind::InvalidFilename {
         return "choose a directory with a shorter path with --socket-dir".to_owned();
     }
-    if error.kind() == io::ErrorKind::NotFound {
+    if kind == io::ErrorKind::NotADirectory {
+        return "choose a directory with --socket-dir".to_owned();
+    }
+    if kind == io::ErrorKind::NotFound {
         return "create the directory or mount a volume there, for example the repo-server's \
                 volume `plugins`, or choose another with --socket-dir"
+            .to_owned();
+    }
+    if kind == io::ErrorKind::ReadOnlyFilesystem {
+        return "mount a volume there without `readOnly: true`, or choose another with --socket-dir"
+            .to_owned();
+    }
+    if kind == io::ErrorKind::StorageFull {
+        return "its volume has no space or no inodes left: remove files from it, or raise its \
+                sizeLimit"
             .to_owned();
     }
     let user = rustix::process::geteuid();
@@ -235,5 +248,10 @@ mod tests {
         assert!(remedy(io::ErrorKind::NotFound).starts_with("create the directory or mount "));
         assert!(remedy(io::ErrorKind::PermissionDenied).starts_with("make the directory writable"));
         assert!(remedy(io::ErrorKind::InvalidFilename).contains("shorter path"));
+        assert!(remedy(io::ErrorKind::NotADirectory).starts_with("choose a directory"));
+        assert!(remedy(io::ErrorKind::StorageFull).contains("no inodes left: remove files"));
+        assert!(
+            remedy(io::ErrorKind::ReadOnlyFilesystem).starts_with("mount a volume there without")
+        );
     }
 }

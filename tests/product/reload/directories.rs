@@ -4,14 +4,19 @@ use std::{
     fs::{self, OpenOptions},
     io::Write as _,
     os::unix::fs::symlink,
+    process::Command,
     time::Duration,
 };
 
 use cmp_supervisor::{loader::Prompt, state::State};
+use rustix::process::geteuid;
 use tokio::{sync::watch::Receiver, task::JoinHandle, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::reload::loaded::{Loaded, definition, served};
+use crate::reload::{
+    loaded::{Loaded, definition, served},
+    server::Folders,
+};
 
 /// Time limit for a change that the kernel reports.
 const SOON: Duration = Duration::from_secs(3);
@@ -156,4 +161,19 @@ async fn a_directory_without_changes_is_not_read_again() {
     let looked = timeout(Duration::from_secs(2), states.changed()).await;
     assert!(looked.is_err(), "the loader read the directory without a reason");
     followed.end().await;
+}
+
+#[test]
+fn a_work_directory_that_is_a_file_is_refused_with_its_flag() {
+    let folders = Folders::new();
+    let tiers = if geteuid().is_root() { &["none", "uid"][..] } else { &["none"] };
+    for tier in tiers {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
+        command.args(["serve", "--http", "off", "--accept-no-isolation", "--isolation", tier]);
+        command.arg("--plugins-dir").arg(folders.plugins());
+        let output = command.arg("--work-dir").arg(folders.programs().join("x")).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(78), "{text}");
+        assert!(text.contains("programs/x/_cmp_") && text.contains(" --work-dir"), "{text}");
+    }
 }

@@ -36,7 +36,10 @@ const OWN: u32 = 0o700;
 /// Reasons why there is no directory for workspaces.
 #[derive(Debug, Error)]
 pub(super) enum NoWorkspaceRoot {
-    #[error("{path}: {error}: the work directory must be writable by UID {uid}")]
+    #[error(
+        "{path}: {error}: make the work directory writable by UID {uid}, or choose another with \
+         --work-dir"
+    )]
     Io { path: PathBuf, error: io::Error, uid: Uid },
     #[error("{path} is used by another supervisor: give each its own --work-dir")]
     Taken { path: PathBuf },

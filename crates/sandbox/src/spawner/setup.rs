@@ -126,7 +126,7 @@ pub(super) enum Unavailable {
         "Landlock version {LANDLOCK_TIER} is needed (Linux 6.12), but this kernel has version {0}"
     )]
     OldLandlock(i32),
-    #[error("cannot read the groups of caches in {path}: {error}")]
+    #[error("cannot read the groups of caches in {path}: {error}: set another --work-dir")]
     CacheRoot { path: PathBuf, error: io::Error },
     #[error("cannot create namespaces: {0}: add capability SYS_ADMIN, and allow mounts")]
     Namespaces(io::Error),
