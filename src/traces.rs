@@ -93,7 +93,7 @@ fn provider(collector: &Collector) -> Result<SdkTracerProvider, String> {
     }
     let sender = opentelemetry_otlp::SpanExporter::builder()
         .with_tonic()
-        .with_endpoint(format!("http://{}", collector.address))
+        .with_endpoint(endpoint(&collector.address)?)
         .with_timeout(SEND_TIMEOUT)
         .with_metadata(metadata(&collector.headers)?)
         .build()
@@ -115,6 +115,19 @@ fn provider(collector: &Collector) -> Result<SdkTracerProvider, String> {
         .build())
 }
 
+/// The collector's address as a URL. With a scheme before it, the library would take
+/// that for the host, and each message would fail.
+fn endpoint(address: &str) -> Result<String, String> {
+    let port = |(host, port): (&str, &str)| (!host.contains('/')).then(|| port.parse().ok());
+    let port: Option<u16> = address.rsplit_once(':').and_then(port).flatten();
+    let url = port.map(|_| format!("http://{address}"));
+    url.ok_or_else(|| {
+        "expected HOST:PORT without a scheme or a path, for example otel-collector:4317: correct \
+         --otlp-address"
+            .to_owned()
+    })
+}
+
 /// The headers of messages. Errors do not show values, which may be secret.
 fn metadata(headers: &[(String, String)]) -> Result<MetadataMap, String> {
     let mut metadata = MetadataMap::new();
@@ -125,4 +138,17 @@ fn metadata(headers: &[(String, String)]) -> Result<MetadataMap, String> {
         metadata.insert(key.map_err(|_error| bad())?, value.map_err(|_error| bad())?);
     }
     Ok(metadata)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_a_host_and_a_port() {
+        assert_eq!(endpoint("[::1]:4317"), Ok("http://[::1]:4317".to_owned()));
+        for wrong in ["http://collector:4317", "collector", "collector:4317/v1", "collector:otlp"] {
+            assert!(endpoint(wrong).is_err_and(|e| e.contains("HOST:PORT")), "{wrong}");
+        }
+    }
 }
