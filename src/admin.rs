@@ -5,6 +5,7 @@ mod connections;
 mod events;
 mod listener;
 mod page;
+mod scrapes;
 mod stream;
 
 use std::{convert::Infallible, net::IpAddr, sync::Arc, time::Duration};
@@ -19,14 +20,14 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
-pub use self::listener::listen;
 use self::{
     answer::{Answer, Encoding},
     connections::{Connections, Place},
     events::{Live, MAX_LISTENERS},
-    page::{Detail, Format, Page},
+    page::{Detail, Page},
     stream::WatchedStream,
 };
+pub use self::{listener::listen, scrapes::Scrapes};
 use crate::{
     accept::AcceptErrors,
     config::LogFilter,
@@ -91,6 +92,8 @@ pub struct Sources {
     pub prompt: Prompt,
     /// Changes the log's filter.
     pub log: LogControl,
+    /// Makes pages of metrics.
+    pub scrapes: Scrapes,
 }
 
 impl Admin {
@@ -137,7 +140,7 @@ impl Admin {
                 }
                 let answer = match page {
                     Ok(Page::SetLogLevel) => admin.set_log_level(request.into_body()).await,
-                    Ok(page) => admin.answer(page).await,
+                    Ok(page) => admin.answer(page, encoding).await,
                     Err((status, refusal)) => Answer::text(status, refusal),
                 };
                 Ok::<_, Infallible>(answer.encode(encoding))
@@ -155,12 +158,14 @@ impl Admin {
         }
     }
 
-    async fn answer(self, page: Page) -> Answer {
-        let Sources { metrics, states, recent, log, .. } = &self.sources;
+    async fn answer(self, page: Page, encoding: Encoding) -> Answer {
+        let Sources { states, recent, log, scrapes, .. } = &self.sources;
         match page {
             Page::Status => Answer::html(STATUS_PAGE),
-            Page::Metrics(Format::Prometheus) => Answer::text(StatusCode::OK, metrics.render()),
-            Page::Metrics(Format::OpenMetrics) => Answer::openmetrics(metrics.render_openmetrics()),
+            Page::Metrics(format) => {
+                let page = scrapes.page(format, encoding).await;
+                page.map_or_else(stopping, |page| Answer::metrics(page, format, encoding))
+            }
             Page::Alive(detail) => probed("livez", &states.borrow().liveness(), detail),
             Page::Ready(detail) => probed("readyz", &states.borrow().readiness(), detail),
             Page::Plugins => Answer::json(StatusCode::OK, &self.summary(&states.borrow())),
@@ -206,7 +211,7 @@ impl Admin {
         };
         match timeout(RELOAD_TIMEOUT, self.clone().reload()).await {
             Ok(Some(state)) => Answer::json(status(state.result), &self.summary(&state)),
-            Ok(None) => Answer::text(StatusCode::SERVICE_UNAVAILABLE, "stopping"),
+            Ok(None) => stopping(),
             Err(_slow) => Answer::text(
                 StatusCode::GATEWAY_TIMEOUT,
                 "the reload takes too long: look at /plugins later",
@@ -222,6 +227,10 @@ impl Admin {
         let state = self.sources.states.wait_for(State::is_settled).await.ok()?.clone();
         Some(State { result, ..state })
     }
+}
+
+fn stopping() -> Answer {
+    Answer::text(StatusCode::SERVICE_UNAVAILABLE, "stopping")
 }
 
 /// The answer to a probe. A failed one always has the reasons.

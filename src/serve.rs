@@ -42,7 +42,7 @@ use self::{
     sockets::{only_owners_remove, prepare_sockets},
 };
 use crate::{
-    admin::Sources,
+    admin::{Scrapes, Sources},
     budget::Budget,
     bundle::{Keeper, NoDirectory},
     config::{self, Serve},
@@ -258,7 +258,7 @@ async fn run(
     parts.run("loader", following);
     parts.run("admission", admission.follow(link.consumption(), stop.clone()));
     let shown = (metrics.clone(), state.subscribe(), recent);
-    listeners.serve(&sources(shown, (prompt.clone(), log)), &parts);
+    listeners.serve(&sources(shown, (prompt.clone(), log))?, &parts);
     let resizing = resources.follow((link.clone(), state.clone(), metrics.clone()), stop.clone());
     parts.run("container", resizing);
     let upkept = (link.clone(), state.clone(), metrics.clone());
@@ -286,8 +286,9 @@ async fn run(
 fn sources(
     (metrics, states, recent): (Metrics, watch::Receiver<State>, Recent),
     (prompt, log): (Prompt, LogControl),
-) -> Sources {
-    Sources { metrics, states, recent, prompt, log }
+) -> io::Result<Sources> {
+    let scrapes = Scrapes::start(metrics.clone())?;
+    Ok(Sources { metrics, states, recent, prompt, log, scrapes })
 }
 
 /// Starts without a plugin if there is none. argocd-cmp-server also ends if its only

@@ -8,13 +8,13 @@ use http_body_util::{Either, Full};
 use hyper::body::Bytes;
 use serde::Serialize;
 
-use super::events::Events;
+use super::{events::Events, page::Format};
 
 /// Shorter bodies are not compressed; they fit into a packet anyway.
 const LEAST: usize = 1024;
 
 /// Encoding of an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Encoding {
     Plain,
     Gzip,
@@ -26,49 +26,54 @@ pub(super) struct Answer {
     status: StatusCode,
     kind: &'static str,
     body: Either<Bytes, Events>,
+    /// The encoding that the body has already.
+    encoding: Encoding,
 }
 
 impl Answer {
-    pub(super) fn text(status: StatusCode, body: impl Into<Bytes>) -> Self {
-        Self {
-            status,
-            kind: "text/plain; version=0.0.4; charset=utf-8",
-            body: Either::Left(body.into()),
-        }
+    fn new(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Self {
+        Self { status, kind, body: Either::Left(body.into()), encoding: Encoding::Plain }
     }
 
-    pub(super) fn openmetrics(page: String) -> Self {
-        let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-        Self { status: StatusCode::OK, kind, body: Either::Left(page.into()) }
+    pub(super) fn text(status: StatusCode, body: impl Into<Bytes>) -> Self {
+        Self::new(status, "text/plain; version=0.0.4; charset=utf-8", body)
+    }
+
+    /// A page of metrics that has its encoding already.
+    pub(super) fn metrics(page: Bytes, format: Format, encoding: Encoding) -> Self {
+        let kind = match format {
+            Format::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+            Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        };
+        Self { encoding, ..Self::new(StatusCode::OK, kind, page) }
     }
 
     /// An answer that never ends.
     pub(super) fn events(events: Events) -> Self {
-        Self { status: StatusCode::OK, kind: "text/event-stream", body: Either::Right(events) }
+        let body = Either::Right(events);
+        Self { body, ..Self::new(StatusCode::OK, "text/event-stream", "") }
     }
 
     pub(super) fn html(page: &'static str) -> Self {
-        let body = Either::Left(Bytes::from_static(page.as_bytes()));
-        Self { status: StatusCode::OK, kind: "text/html; charset=utf-8", body }
+        Self::new(StatusCode::OK, "text/html; charset=utf-8", page)
     }
 
     pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Self {
         match serde_json::to_vec_pretty(value) {
-            Ok(body) => Self { status, kind: "application/json", body: Either::Left(body.into()) },
+            Ok(body) => Self::new(status, "application/json", body),
             Err(error) => Self::text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
         }
     }
 
     /// The answer for a client that takes this encoding.
     pub(super) fn encode(self, encoding: Encoding) -> Response<Either<Full<Bytes>, Events>> {
-        let Self { status, kind, body } = self;
+        let Self { status, kind, body, encoding: own } = self;
+        let is_due = own == Encoding::Plain && encoding == Encoding::Gzip;
         let compressed = match &body {
-            Either::Left(body) if encoding == Encoding::Gzip && body.len() >= LEAST => {
-                compress(body)
-            }
+            Either::Left(body) if is_due && body.len() >= LEAST => compress(body),
             Either::Left(_) | Either::Right(_) => None,
         };
-        let is_compressed = compressed.is_some();
+        let is_compressed = own == Encoding::Gzip || compressed.is_some();
         let mut response = Response::new(match (compressed, body) {
             (Some(bytes), _) | (None, Either::Left(bytes)) => Either::Left(Full::new(bytes)),
             (None, Either::Right(events)) => Either::Right(events),
@@ -102,7 +107,8 @@ fn is_gzip(item: &str) -> bool {
     name.trim().eq_ignore_ascii_case("gzip") && weight.is_ok_and(|weight| weight > 0.0)
 }
 
-fn compress(body: &[u8]) -> Option<Bytes> {
+/// Compresses a body with gzip.
+pub(super) fn compress(body: &[u8]) -> Option<Bytes> {
     let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 8), Compression::fast());
     // Writing to a `Vec` cannot fail.
     encoder.write_all(body).ok()?;

@@ -29,7 +29,7 @@ pub(super) enum Page {
 }
 
 /// The format of metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Format {
     Prometheus,
     OpenMetrics,

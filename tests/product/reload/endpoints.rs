@@ -1,6 +1,12 @@
 //! The HTTP endpoints, the signal and the subcommand of a running supervisor.
 
-use std::{fs, process::Command};
+use std::{
+    fs,
+    process::Command,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -196,4 +202,35 @@ fn status_prints_text_and_json() {
     assert!(code == 1 && text.contains("stale"), "{code} {text}");
     drop(server);
     assert_eq!(status(&["--http", &http]).0, 7);
+}
+
+#[test]
+fn clients_that_read_metrics_without_a_pause_do_not_delay_health() {
+    let folders = Folders::new();
+    for number in 0..100 {
+        let name = format!("p{number}");
+        write(&folders.plugins(), &format!("{name}.yaml"), &definition(&name, "x"));
+    }
+    let server = folders.serve();
+    let (http, stop) = (server.http, AtomicBool::new(false));
+    let mut times = thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    assert_eq!(Server::ask_at(http, "GET", "/metrics").0, 200);
+                }
+            });
+        }
+        let times = [(); 20].map(|()| {
+            let start = Instant::now();
+            let (status, _) = Server::ask_at(http, "GET", "/livez");
+            (start.elapsed(), status)
+        });
+        stop.store(true, Ordering::Relaxed);
+        times
+    });
+    times.sort();
+    // Otherwise seconds, because each page takes some hundred milliseconds.
+    assert!(times[10].0 < Duration::from_millis(200), "{times:?}");
+    assert!(times.iter().all(|(_, status)| *status == 200), "{times:?}");
 }

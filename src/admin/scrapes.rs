@@ -1,0 +1,113 @@
+//! Pages of metrics. Each takes time in proportion to the number of plugins, and all of
+//! the cluster may ask for them. So one thread makes them, and not those that serve
+//! connections; all clients that wait for the same page get it together.
+
+use std::{io, thread};
+
+use hyper::body::Bytes;
+use tokio::sync::{mpsc, oneshot};
+
+use super::{
+    answer::{Encoding, compress},
+    page::Format,
+};
+use crate::metrics::Metrics;
+
+/// Most waiting clients; further ones wait for a place.
+const MAX_WAITING: usize = 64;
+
+/// All kinds of pages.
+const KINDS: [Kind; 4] = [
+    (Format::Prometheus, Encoding::Plain),
+    (Format::Prometheus, Encoding::Gzip),
+    (Format::OpenMetrics, Encoding::Plain),
+    (Format::OpenMetrics, Encoding::Gzip),
+];
+
+type Kind = (Format, Encoding);
+
+/// A client that waits.
+type Waiting = (Kind, oneshot::Sender<Bytes>);
+
+/// Asks the thread for pages, which ends with the last of these. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Scrapes(mpsc::Sender<Waiting>);
+
+impl Scrapes {
+    /// Starts the thread.
+    pub fn start(metrics: Metrics) -> io::Result<Self> {
+        let (sender, waiting) = mpsc::channel(MAX_WAITING);
+        let serve = move || serve(&metrics, waiting);
+        thread::Builder::new().name("metrics".to_owned()).spawn(serve)?;
+        Ok(Self(sender))
+    }
+
+    /// A page that is not older than this call; `None` if the thread has ended.
+    pub(super) async fn page(&self, format: Format, encoding: Encoding) -> Option<Bytes> {
+        let (answer, page) = oneshot::channel();
+        self.0.send(((format, encoding), answer)).await.ok()?;
+        page.await.ok()
+    }
+}
+
+/// Makes each page once for all clients that wait at its beginning.
+fn serve(metrics: &Metrics, mut waiting: mpsc::Receiver<Waiting>) {
+    let mut all = Vec::new();
+    while waiting.blocking_recv_many(&mut all, MAX_WAITING) > 0 {
+        all.retain(|(_, answer)| !answer.is_closed());
+        for kind in KINDS {
+            let mut of_kind = all.extract_if(.., |(wanted, _)| *wanted == kind).peekable();
+            let Some(page) = of_kind.peek().and_then(|_| make(metrics, kind)) else { continue };
+            for (_, answer) in of_kind {
+                // The client may have gone away.
+                let _ = answer.send(page.clone());
+            }
+        }
+    }
+}
+
+fn make(metrics: &Metrics, (format, encoding): Kind) -> Option<Bytes> {
+    let page = match format {
+        Format::Prometheus => metrics.render(),
+        Format::OpenMetrics => metrics.render_openmetrics(),
+    };
+    match encoding {
+        Encoding::Plain => Some(page.into()),
+        Encoding::Gzip => compress(page.as_bytes()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use tokio::task::JoinSet;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn clients_that_wait_get_the_same_page() {
+        let scrapes = Scrapes::start(Metrics::new()).unwrap();
+        let mut clients = JoinSet::new();
+        for _ in 0..50 {
+            let scrapes = scrapes.clone();
+            clients.spawn(async move { scrapes.page(Format::OpenMetrics, Encoding::Plain).await });
+        }
+        let pages =
+            clients.join_all().await.into_iter().map(|page| page.unwrap().as_ptr() as usize);
+        // The first client may come before all others.
+        assert!(pages.collect::<BTreeSet<_>>().len() < 10);
+    }
+
+    #[tokio::test]
+    async fn each_page_is_new() {
+        let metrics = Metrics::new();
+        let scrapes = Scrapes::start(metrics.clone()).unwrap();
+        for size in [1, 2] {
+            metrics.work_volume((0, size), None);
+            let page = scrapes.page(Format::Prometheus, Encoding::Plain).await.unwrap();
+            let line = format!("size_bytes {size}\n");
+            assert!(std::str::from_utf8(&page).unwrap().contains(&line));
+        }
+    }
+}
