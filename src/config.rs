@@ -19,6 +19,7 @@ mod passwd;
 mod peer;
 mod probe;
 mod serve;
+mod source;
 mod status;
 mod target;
 mod validate;
@@ -48,6 +49,7 @@ pub use self::{
     peer::{NotPeer, PEER_NAME, Peer},
     probe::{Check, Probe},
     serve::Serve,
+    source::with_variable,
     status::Status,
     target::Target,
     validate::{Explain, ReportFormat, Validate},

@@ -10,7 +10,7 @@ use cmp_supervisor::{
     bundle,
     config::{
         Application, Bundle, BundleAction, Explain, GitAskPass, Install, Migrate, NotPeer,
-        OutputFormat, Passwd, Peer, Probe, Serve, Status, TextFormat, Validate,
+        OutputFormat, Passwd, Peer, Probe, Serve, Status, TextFormat, Validate, with_variable,
     },
     git_ask_pass::{self, answer},
     install::install,
@@ -131,7 +131,8 @@ fn main() -> ExitCode {
     if Peer::is_meant() {
         return serve_as_peer();
     }
-    match Cli::parse().verb {
+    let cli = Cli::try_parse().unwrap_or_else(|error| with_variable(error).exit());
+    match cli.verb {
         Verb::Serve(config) => match serve(&config) {
             Ok(()) => ExitCode::SUCCESS,
             // An event has reported the error.

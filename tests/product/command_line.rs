@@ -6,3 +6,4 @@ mod deterministic;
 mod interrupted;
 mod matching;
 mod namesake;
+mod variables;
