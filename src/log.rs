@@ -3,12 +3,15 @@
 //! JSON lines have the keys of Argo CD's logs (`level`, `msg`, `time`), and the
 //! fields of the event and of its call, sorted.
 
+mod queue;
+
 use std::{
     borrow::Cow,
     error::Error,
     fmt::{self, Write as _},
     io::{self, IsTerminal, Write as _},
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use cmp_sandbox::OUTPUT_TARGET;
@@ -33,11 +36,18 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
+use self::queue::Queue;
 use crate::{
     config::{LogFilter, LogFormat},
     event,
     terminal::printable,
 };
+
+/// The lines of the log of this process.
+static LINES: Queue = Queue::new();
+
+/// Time limit for the last lines to be written when the program ends.
+const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// Changes the filter of the log. Cheap to clone.
 #[derive(Clone)]
@@ -71,12 +81,28 @@ impl LogControl {
 }
 
 /// Starts to log to standard error. Call it once.
-#[must_use]
-pub fn init(format: Option<LogFormat>, filter: LogFilter) -> LogControl {
+pub fn init(format: Option<LogFormat>, filter: LogFilter) -> io::Result<LogControl> {
     let (targets, handle) = reload::Layer::new(filter.targets());
-    let lines = LogLayer { sink: Sink::Log(chosen(format)) };
+    let format = chosen(format);
+    LINES.start(move |dropped| lost(format, dropped))?;
+    let lines = LogLayer { sink: Sink::Log(format) };
     tracing_subscriber::registry().with(lines.with_filter(targets)).init();
-    LogControl { filter: Arc::new(Mutex::new(filter)), handle: Some(handle) }
+    Ok(LogControl { filter: Arc::new(Mutex::new(filter)), handle: Some(handle) })
+}
+
+/// Waits until all lines are written, up to [`LAST_LINES`]; returns false if nobody
+/// reads them.
+pub fn flush() -> bool {
+    LINES.flush(LAST_LINES)
+}
+
+/// The line that tells of lines that were dropped.
+fn lost(format: LogFormat, lines: u64) -> String {
+    let mut fields = LogFields::default();
+    let text = "log lines were dropped: standard error is read too slowly";
+    fields.0.insert("message".to_owned(), text.into());
+    fields.0.insert("lines".to_owned(), lines.into());
+    fields.into_line(format, "warning")
 }
 
 /// Writes the error that ends the program as the last line of the log. It may be
@@ -84,12 +110,11 @@ pub fn init(format: Option<LogFormat>, filter: LogFilter) -> LogControl {
 pub fn fatal(format: Option<LogFormat>, error: &dyn Error) {
     let mut fields = LogFields::default();
     fields.0.insert("message".to_owned(), error.to_string().into());
-    let line = match chosen(format) {
-        LogFormat::Json => fields.into_json("fatal"),
-        LogFormat::Text => fields.into_text("fatal"),
-    };
-    // If the log cannot be written, nothing can report it.
-    let _ = io::stderr().lock().write_all(line.as_bytes());
+    let line = fields.into_line(chosen(format), "fatal");
+    if flush() {
+        // If the log cannot be written, nothing can report it.
+        let _ = io::stderr().lock().write_all(line.as_bytes());
+    }
 }
 
 fn chosen(format: Option<LogFormat>) -> LogFormat {
@@ -149,8 +174,7 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for LogLayer {
         event.record(&mut fields);
         let metadata = event.metadata();
         let line = match self.sink {
-            Sink::Log(LogFormat::Json) => fields.into_json(word(*metadata.level())),
-            Sink::Log(LogFormat::Text) => fields.into_text(word(*metadata.level())),
+            Sink::Log(format) => fields.into_line(format, word(*metadata.level())),
             Sink::Events => {
                 if let Some(event) = fields.into_event(*metadata.level(), metadata.target()) {
                     event::tell(|| event);
@@ -158,12 +182,18 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for LogLayer {
                 return;
             }
         };
-        // If the log cannot be written, nothing can report it.
-        let _ = io::stderr().lock().write_all(line.as_bytes());
+        LINES.push(&line);
     }
 }
 
 impl LogFields {
+    fn into_line(self, format: LogFormat, level: &str) -> String {
+        match format {
+            LogFormat::Json => self.into_json(level),
+            LogFormat::Text => self.into_text(level),
+        }
+    }
+
     fn into_json(mut self, level: &str) -> String {
         let message = self.0.remove("message").unwrap_or_default();
         self.0.insert("level".to_owned(), level.into());

@@ -160,7 +160,7 @@ fn start(config: &Serve) -> Result<(), NotServing> {
     let log = if config.events {
         log::init_events()
     } else {
-        log::init(config.log_format, config.log_filter())
+        log::init(config.log_format, config.log_filter())?
     };
     let abilities = spawner.abilities().clone();
     abilities::log(&abilities);
@@ -187,6 +187,7 @@ fn start(config: &Serve) -> Result<(), NotServing> {
     // The runtime ends the remaining requests; closing the link ends their leases.
     runtime.shutdown_timeout(LAST_TASKS);
     process.wait(SPAWNER_TIMEOUT);
+    log::flush();
     result
 }
 

@@ -6,7 +6,7 @@ use std::{
     net::{SocketAddr, TcpListener, TcpStream},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, ChildStderr, Command, Stdio},
     sync::mpsc::{Receiver, channel},
     thread,
     time::{Duration, Instant},
@@ -104,6 +104,23 @@ impl Folders {
         http: SocketAddr,
         arguments: &[&str],
     ) -> Server {
+        let (mut server, stderr) = self.begin_unread(command, http, arguments);
+        let (sender, lines) = channel();
+        thread::spawn(move || {
+            let lines = BufReader::new(stderr).lines();
+            lines.map_while(Result::ok).for_each(|l| drop(sender.send(l)));
+        });
+        server.lines = lines;
+        server
+    }
+
+    /// The same with a log that nobody reads.
+    pub(crate) fn begin_unread(
+        &self,
+        command: &mut Command,
+        http: SocketAddr,
+        arguments: &[&str],
+    ) -> (Server, ChildStderr) {
         // Supervisors must not share a work directory.
         let work = tempfile::tempdir_in(self.root.path()).unwrap().keep();
         command
@@ -122,12 +139,8 @@ impl Folders {
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        let (sender, lines) = channel();
-        let stderr = BufReader::new(child.stderr.take().unwrap());
-        thread::spawn(move || {
-            stderr.lines().map_while(Result::ok).for_each(|l| drop(sender.send(l)));
-        });
-        Server { child, http, lines }
+        let stderr = child.stderr.take().unwrap();
+        (Server { child, http, lines: channel().1 }, stderr)
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::{fs, net::SocketAddr, process::Command};
 
-use rustix::process::Signal;
+use rustix::{io::ioctl_fionread, process::Signal};
 
 use crate::reload::{
+    client::{Fate, connect},
     loaded::definition,
     server::{Folders, eventually, write},
 };
@@ -41,5 +42,24 @@ fn sockets_are_removed_although_the_hidden_directory_was() {
     eventually("the socket to go", || !folders.socket("gone").exists());
     server.signal(Signal::TERM);
     server.ends();
+    assert!(files(&folders).is_empty(), "{:?}", files(&folders));
+}
+
+#[test]
+fn a_log_that_nobody_reads_stops_nothing() {
+    let folders = Folders::new();
+    write(&folders.plugins(), "a.yaml", &definition("a", "x"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
+    let http = SocketAddr::from(([127, 0, 0, 1], 0));
+    let (mut server, log) = folders.begin_unread(&mut command, http, &["--log-level", "trace"]);
+    let socket = folders.socket("a");
+    eventually("the socket", || connect(&socket) == Fate::Served);
+    // They write several times the 64 KiB that a pipe holds.
+    for _ in 0..300 {
+        assert_eq!(connect(&socket), Fate::Served);
+    }
+    assert!(ioctl_fionread(&log).unwrap() > 16_384, "the log is too short");
+    server.signal(Signal::TERM);
+    assert_eq!(server.ends(), Some(0));
     assert!(files(&folders).is_empty(), "{:?}", files(&folders));
 }
