@@ -31,7 +31,7 @@ pub use code::{Code, Severity};
 pub use definition::{CommandLine, Discovery, PluginDefinition};
 pub use diagnostic::{Diagnostic, Region, Related};
 pub(crate) use document::split as documents;
-pub use manifest::{InvalidManifest, Step, read, read_announcements, schema};
+pub use manifest::{InvalidManifest, Step, read_announcements, schema};
 pub use name::{DEFAULT_SOCKET_DIR, InvalidName, MAX_SOCKET_PATH, PluginName, SOCKET_SUFFIX};
 pub use place::{Part, Place};
 pub use problem::Problem;

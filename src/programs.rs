@@ -170,7 +170,7 @@ mod tests {
             "kind: ConfigManagementPlugin\nmetadata: {{name: x}}\nspec: {{generate: {{command: \
              ['{program}']}}, init: {{command: [sh]}}}}"
         );
-        let plugin = plugin::read(text.as_bytes()).unwrap();
+        let plugin = plugin::read_first(text.as_bytes()).definition.unwrap();
         let search = format!("/bin:{}", search.display());
         missing(&plugin, search.as_bytes()).iter().map(ToString::to_string).collect()
     }

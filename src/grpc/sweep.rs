@@ -57,7 +57,7 @@ mod tests {
     use std::{os::unix::net::UnixListener, sync::Arc};
 
     use super::*;
-    use crate::plugin::read;
+    use crate::plugin::read_first;
 
     #[tokio::test]
     async fn sweep_removes_only_dead_sockets_without_a_plugin() {
@@ -70,7 +70,8 @@ mod tests {
         fs::write(path("file.sock"), "").unwrap();
         let text = "kind: ConfigManagementPlugin\nmetadata: {name: defined}\n\
                     spec: {generate: {command: [x]}}";
-        let catalog = Catalog::from_iter([Arc::new(read(text.as_bytes()).unwrap())]);
+        let catalog =
+            Catalog::from_iter([Arc::new(read_first(text.as_bytes()).definition.unwrap())]);
         sweep(sockets.path(), &catalog).await.unwrap();
         let mut left: Vec<_> = fs::read_dir(sockets.path())
             .unwrap()

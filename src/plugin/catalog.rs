@@ -48,7 +48,7 @@ pub(crate) fn catalog_of(names: &[&str]) -> Catalog {
             "kind: ConfigManagementPlugin\nmetadata: {{name: {name}}}\n\
              spec: {{generate: {{command: [x]}}}}"
         );
-        Arc::new(super::read(text.as_bytes()).unwrap())
+        Arc::new(super::read_first(text.as_bytes()).definition.unwrap())
     };
     names.iter().map(definition).collect()
 }

@@ -30,16 +30,6 @@ use super::{Announcement, PluginDefinition};
 /// 1 MiB of a `ConfigMap`, but aliases can repeat parts of it.
 const MAX_JSON_BYTES: usize = 4 << 20;
 
-/// Reads the first document of a plugin.yaml the way Argo CD does.
-pub fn read(text: &[u8]) -> Result<PluginDefinition, InvalidManifest> {
-    let Checked { definition, faults, .. } = check(&value(text)?);
-    match (definition, faults.into_iter().next()) {
-        (Some(definition), None) => Ok(definition),
-        (_, Some(fault)) => Err(fault),
-        (None, None) => Err(InvalidManifest::NoGenerate),
-    }
-}
-
 /// The first document of a text as JSON, as Argo CD converts it.
 pub(super) fn value(text: &[u8]) -> Result<Value, InvalidManifest> {
     let mut json = Vec::new();

@@ -117,7 +117,7 @@ mod tests {
             "kind: ConfigManagementPlugin\nmetadata: {{name: x}}\nspec:\n  generate: {{command: \
              [x]}}\n  {spec}"
         );
-        plugin::read(text.as_bytes()).unwrap()
+        plugin::read_first(text.as_bytes()).definition.unwrap()
     }
 
     fn settings(spec: &str) -> CommandSettings {

@@ -224,7 +224,7 @@ mod tests {
             "kind: ConfigManagementPlugin\nmetadata: {{name: x}}\nspec: {{generate: {{command: \
              [sh, -c, '{command}']}}}}"
         );
-        let suspects = Suspects::of(&plugin::read(text.as_bytes()).unwrap());
+        let suspects = Suspects::of(&plugin::read_first(text.as_bytes()).definition.unwrap());
         suspects.find(manifests.concat().as_bytes(), manifests.iter().map(|text| text.as_bytes()))
     }
 

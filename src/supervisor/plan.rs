@@ -34,14 +34,14 @@ pub fn plan(served: &Catalog, desired: &Catalog) -> Vec<Action> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plugin::read;
+    use crate::plugin::read_first;
 
     fn definition(name: &str, command: &str) -> Arc<PluginDefinition> {
         let text = format!(
             "kind: ConfigManagementPlugin\nmetadata: {{name: {name}}}\n\
              spec: {{generate: {{command: [{command}]}}}}"
         );
-        Arc::new(read(text.as_bytes()).unwrap())
+        Arc::new(read_first(text.as_bytes()).definition.unwrap())
     }
 
     fn catalog(definitions: &[(&str, &str)]) -> Catalog {

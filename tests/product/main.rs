@@ -9,6 +9,7 @@ mod cost;
 mod definition_properties;
 mod diagnostics;
 mod doctor;
+mod documents;
 mod entrances;
 mod examples;
 mod image;

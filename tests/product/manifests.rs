@@ -16,7 +16,10 @@ use cmp_supervisor::{
 use serde_json::Value;
 
 use self::keys::unknown_keys;
-use crate::kubernetes::objects::{Object, overlays};
+use crate::{
+    documents::documents,
+    kubernetes::objects::{Object, overlays},
+};
 
 const MIB: u64 = 1 << 20;
 
@@ -27,13 +30,6 @@ pub(crate) fn deploy() -> PathBuf {
 fn files(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
-}
-
-/// The documents of a text, as Argo CD and Kubernetes read YAML.
-pub(crate) fn documents(text: &str) -> Vec<Value> {
-    let parts = text.split("\n---\n").filter(|part| !part.trim().is_empty());
-    let json = parts.map(|part| cmp_yaml::to_json(part.as_bytes()).unwrap());
-    json.map(|json| serde_json::from_slice(&json).unwrap()).collect()
 }
 
 /// All values in a document, itself included.
@@ -102,7 +98,7 @@ fn every_file_is_valid_and_fits_the_program() {
     let mut found = 0;
     for path in files(&deploy()) {
         let place = path.display().to_string();
-        for document in documents(&fs::read_to_string(&path).unwrap()) {
+        for document in documents(&fs::read(&path).unwrap()) {
             // The parts of patches are checked after kustomize has put them together.
             if !document.is_array() {
                 assert_sound(&document, &place);

@@ -9,6 +9,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use self::result::{fixture, migrated, of, output, program, refused};
+use crate::documents::documents;
 
 #[test]
 fn wrong_arguments_would_be_noticed() {
@@ -119,7 +120,7 @@ fn an_image_volume_brings_a_whole_image() {
 #[test]
 fn a_json_patch_stays_a_json_patch() {
     let output = output(&[fixture("json-patch.yaml").to_str().unwrap()], "");
-    let documents = result::documents(&String::from_utf8(output.stdout).unwrap());
+    let documents = documents(&output.stdout);
     let [config_map, patch] = &documents[..] else { panic!("two documents") };
     assert_eq!(config_map["metadata"], json!({"name": "argocd-cmp-plugins"}));
     let operations = patch.as_array().unwrap();

@@ -5,11 +5,25 @@
 //! A command's output, as Argo CD splits and converts it:
 //!
 //! ```
-//! use cmp_yaml::stream;
+//! use cmp_yaml::stream::{self, Receiver};
+//!
+//! struct Count(usize);
+//!
+//! impl Receiver for Count {
+//!     fn manifest(&mut self, _text: &mut Vec<u8>, _start: usize) {
+//!         self.0 += 1;
+//!     }
+//!
+//!     fn goes_on(&mut self, _memory: usize) -> bool {
+//!         true
+//!     }
+//! }
 //!
 //! let output = b"kind: Service\n---\nkind: Deployment\n";
-//! let manifests = stream::manifests(output, 1 << 20)?;
-//! assert_eq!(manifests[1], r#"{"kind":"Deployment"}"#);
+//! let (mut text, mut count) = (Vec::new(), Count(0));
+//! stream::read_stdout(output, 1 << 20, &mut text, &mut count)?;
+//! assert_eq!(text, br#"{"kind":"Service"}{"kind":"Deployment"}"#);
+//! assert_eq!(count.0, 2);
 //! # Ok::<(), stream::Error>(())
 //! ```
 //!

@@ -13,8 +13,6 @@ mod syntax;
 
 use std::ops::Range;
 
-use bytes::Bytes;
-
 pub use self::error::{Error, MAX_EXCERPT_BYTES};
 use self::{
     chunks::{Chunk, Chunks},
@@ -86,39 +84,6 @@ pub fn read_part(
     receiver: &mut dyn Receiver,
 ) -> Result<(), Error> {
     Reader::new((stdout, part.end), max_bytes, text, receiver).read_yaml(part.start, None)
-}
-
-/// The manifests in a command's standard output; see [`read_stdout`].
-pub fn stdout_manifests(stdout: &[u8], max_bytes: usize) -> Result<Vec<Bytes>, Error> {
-    collect(|text, list| read_stdout(stdout, max_bytes, text, list))
-}
-
-/// The manifests in an output, whose last line break counts.
-pub fn manifests(output: &[u8], max_bytes: usize) -> Result<Vec<Bytes>, Error> {
-    collect(|text, list| Reader::new((output, output.len()), max_bytes, text, list).read())
-}
-
-/// The range of each manifest.
-#[derive(Default)]
-struct List(Vec<Range<usize>>);
-
-impl Receiver for List {
-    fn manifest(&mut self, text: &mut Vec<u8>, start: usize) {
-        self.0.push(start..text.len());
-    }
-
-    fn goes_on(&mut self, _memory: usize) -> bool {
-        true
-    }
-}
-
-fn collect(
-    read: impl FnOnce(&mut Vec<u8>, &mut List) -> Result<(), Error>,
-) -> Result<Vec<Bytes>, Error> {
-    let (mut text, mut list) = (Vec::new(), List::default());
-    read(&mut text, &mut list)?;
-    let text = Bytes::from(text);
-    Ok(list.0.into_iter().map(|range| text.slice(range)).collect())
 }
 
 struct Reader<'a> {

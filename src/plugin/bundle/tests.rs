@@ -1,7 +1,6 @@
 //! Reading of all kinds of files.
 
 use super::*;
-use crate::plugin::read;
 
 /// A definition in one line.
 fn plugin(name: &str) -> String {
@@ -35,7 +34,6 @@ fn one_definition_is_read_as_argo_cd_reads_it() {
     ] {
         let readings = read_all(text.as_bytes());
         assert_eq!(readings.len(), 1, "{text}");
-        assert_eq!(readings[0].definition, read(text.as_bytes()).ok(), "{text}");
         assert_eq!(readings[0].definition, read_first(text.as_bytes()).definition, "{text}");
     }
 }

@@ -11,9 +11,87 @@ use crate::{
     settings::Limit,
 };
 
+/// Errors that argocd-cmp-server accepts and we refuse: the change to a good
+/// definition, and our message.
+const REFUSED: [(&str, &str, &str); 6] = [
+    // argocd-cmp-server would create the socket in another directory.
+    ("name: good", "name: ../good", "contains '/', which cannot be part of a socket's file name"),
+    ("version: v1", "version: a/b", "contains '/', which cannot be part of a socket's file name"),
+    // No file can have this name, so argocd-cmp-server fails to create the socket.
+    ("name: good", r#"name: "a\0b""#, "cannot be part of a socket's file name"),
+    // argocd-cmp-server answers each discovery with an error, and Argo CD then
+    // applies the raw files.
+    ("fileName: x", "fileName: 'a[]'", "syntax error in pattern"),
+    ("fileName: x", "find: {glob: '**/[z-a]'}", "error parsing regexp"),
+    // A key of ours: misspelt, it would set no limit.
+    ("version: v1", "limits: {memry: 1Gi}", "unknown key spec.limits.memry"),
+];
+
+/// Definitions of our own, with the result of argocd-cmp-server 3.5: the
+/// socket's name or the error.
+const OURS: [(&str, &str); 21] = [
+    ("", "invalid plugin configuration file. metadata.name should be non-empty"),
+    ("a: b\nKIND name: a", "yaml: line 2: mapping values are not allowed in this context"),
+    (
+        "metadata: {name: a}",
+        "invalid plugin configuration file. kind should be ConfigManagementPlugin, found ",
+    ),
+    (
+        "KIND\nmetadata: {name: a}",
+        "invalid plugin configuration file. spec.generate command should be non-empty",
+    ),
+    ("KIND\nmetadata: {name: a}\nGOOD", "a.sock"),
+    ("KIND\nmetadata: {name: a}\nGOOD\n---\n{", "a.sock"),
+    (
+        "KIND\nmetadata: {name: a, labels: {b: yes}}\nGOOD",
+        "json: cannot unmarshal bool into Go struct field ObjectMeta.metadata.labels of type string",
+    ),
+    ("KIND\nMetaData: {NAME: a}\nGOOD", "a.sock"),
+    ("KIND\nmetadata: {name: a, name: b}\nGOOD", "b.sock"),
+    (
+        "KIND\nmetadata: {name: 1}\nGOOD",
+        "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.name of type string",
+    ),
+    (
+        "KIND\nmetadata: {name: null}\nGOOD",
+        "invalid plugin configuration file. metadata.name should be non-empty",
+    ),
+    (
+        "KIND\nmetadata: {name: a}\nspec: {version: 1e3, generate: {command: [x]}}",
+        "json: cannot unmarshal number into Go struct field PluginConfigSpec.spec.version of type string",
+    ),
+    ("KIND\nmetadata: {name: a}\nspec: {version: 1.0.0, generate: {command: [x]}}", "a-1.0.0.sock"),
+    (
+        "KIND\nmetadata: {name: a}\nspec: {generate: {command: x}}",
+        "json: cannot unmarshal string into Go struct field Command.spec.generate.command of type []string",
+    ),
+    (
+        "KIND\nmetadata: {name: a}\nspec: {generate: {command: [x, on]}}",
+        "json: cannot unmarshal bool into Go struct field Command.spec.generate.command of type string",
+    ),
+    ("KIND\nmetadata: {name: a}\nspec: {generate: {command: [x, null]}}", "a.sock"),
+    ("KIND\nmetadata: {name: a}\nspec: {generate: {command: ['']}}", "a.sock"),
+    (
+        "KIND\nmetadata: {name: a}\nspec: {generate: {args: [x]}}",
+        "invalid plugin configuration file. spec.generate command should be non-empty",
+    ),
+    ("KIND\nmetadata: {name: a}\nspec: {preserveFileMode: on, generate: {command: [x]}}", "a.sock"),
+    (
+        "KIND\nmetadata: {name: a}\nspec: {preserveFileMode: 'on', generate: {command: [x]}}",
+        "json: cannot unmarshal string into Go struct field PluginConfigSpec.spec.preserveFileMode of type bool",
+    ),
+    ("[]", "json: cannot unmarshal array into Go value of type plugin.PluginConfig"),
+];
+
+/// The definition, or the error that Argo CD would report.
+fn read(text: &str) -> Result<PluginDefinition, InvalidManifest> {
+    let Checked { definition, faults, .. } = check(&value(text.as_bytes())?);
+    definition.ok_or_else(|| faults.into_iter().next().unwrap())
+}
+
 fn definition(spec: &str) -> Result<PluginDefinition, InvalidManifest> {
     let head = "kind: ConfigManagementPlugin\nmetadata: {name: p}\nspec:\n";
-    read(format!("{head}{spec}").as_bytes())
+    read(&format!("{head}{spec}"))
 }
 
 #[test]
@@ -23,8 +101,33 @@ fn argo_cds_checks_are_made_in_its_order() {
         ("metadata: {name: a}\nkind: Pod", "kind should be ConfigManagementPlugin, found Pod"),
         ("metadata: {name: a}\nkind: ConfigManagementPlugin", "spec.generate command"),
     ] {
-        let error = read(text.as_bytes()).unwrap_err().to_string();
+        let error = read(text).unwrap_err().to_string();
         assert!(error.contains(message), "{error}");
+    }
+}
+
+#[test]
+fn definitions_that_fail_later_in_argo_cd_are_refused() {
+    let good = "kind: ConfigManagementPlugin\nmetadata:\n  name: good\nspec:\n  version: v1\n  \
+                discover:\n    fileName: x\n  generate: {command: [x]}\n";
+    assert!(read(good).is_ok());
+    for (from, to, reason) in REFUSED {
+        let error = read(&good.replace(from, to)).unwrap_err().to_string();
+        assert!(error.contains(reason), "{to}: {error}");
+    }
+}
+
+#[test]
+fn our_definitions_have_the_result_of_argo_cd() {
+    for (text, verdict) in OURS {
+        let text = text
+            .replace("KIND", "kind: ConfigManagementPlugin")
+            .replace("GOOD", "spec: {generate: {command: [x]}}");
+        let ours = match read(&text) {
+            Ok(definition) => definition.name.socket_file(),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(ours, verdict, "{text}");
     }
 }
 
@@ -61,7 +164,7 @@ fn a_nul_in_a_command_is_refused_at_its_word() {
         ),
     ] {
         let text = format!("kind: ConfigManagementPlugin\nmetadata: {{name: p}}\nspec: {{{spec}}}");
-        let error = read(text.as_bytes()).unwrap_err();
+        let error = read(&text).unwrap_err();
         assert_eq!((error.code(), at(&error.path())), (Code::Nul, path.to_owned()), "{error}");
     }
 }

@@ -83,7 +83,7 @@ mod tests {
             "kind: ConfigManagementPlugin\nmetadata: {{name: {name}}}\nspec: {{generate: \
              {{command: [x]}}, limits: {limits}}}"
         );
-        Arc::new(plugin::read(text.as_bytes()).unwrap())
+        Arc::new(plugin::read_first(text.as_bytes()).definition.unwrap())
     }
 
     fn plugin(name: &str, limits: &str) -> NewestDefinition {

@@ -22,7 +22,7 @@ fn hint_after(
         "kind: ConfigManagementPlugin\nmetadata: {{name: x}}\nspec: {{generate: {{command: \
          [x]}}, limits: {limits}}}"
     );
-    let plugin = plugin::read(text.as_bytes()).unwrap();
+    let plugin = plugin::read_first(text.as_bytes()).definition.unwrap();
     let bounds = Bounds {
         memory: Some(1),
         processes: Some(2),

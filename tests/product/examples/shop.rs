@@ -11,6 +11,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::{
+    documents::documents,
     sandbox_settings::bench::{Bench, Rendered, Server},
     skip::skip,
     tool::{self, MACHINE},
@@ -19,9 +20,6 @@ use crate::{
 /// Tools that no package registry has in a form that a test can build in time. They
 /// are tested where somebody has put them into `target/tools/bin`.
 const ELSEWHERE: [&str; 2] = ["argocd-vault-plugin", "vault"];
-
-/// Largest output of a tool.
-const MAX_OUTPUT: usize = 1 << 20;
 
 /// A definition and its application.
 #[derive(Clone, Copy)]
@@ -244,8 +242,7 @@ impl Shop {
             assert!(output.status.success(), "{} {phase}: {stderr}", example.name);
             stdout = output.stdout;
         }
-        let manifests = cmp_yaml::stream::stdout_manifests(&stdout, MAX_OUTPUT).unwrap();
-        manifests.iter().map(|manifest| serde_json::from_slice(manifest).unwrap()).collect()
+        documents(&stdout)
     }
 }
 

@@ -8,12 +8,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::{
-    manifests::{deploy, documents},
-    migrate::result,
-    skip::skip,
-    tool,
-};
+use crate::{documents::documents, manifests::deploy, migrate::result, skip::skip, tool};
 
 /// Kinds of other projects, which Kubernetes has no types for.
 const CUSTOM: [&str; 1] = ["PodMonitor"];
@@ -84,7 +79,7 @@ fn values() -> Option<Vec<Object>> {
 /// Deployments that argocd-operator would make.
 fn operators() -> Vec<Object> {
     let file = deploy().join("operator/argocd.yaml");
-    let shipped = documents(&fs::read_to_string(&file).unwrap());
+    let shipped = documents(&fs::read(&file).unwrap());
     let migrated = result::of("operator.yaml", &[]).documents;
     let of = |place: String, documents: Vec<Value>| {
         documents.into_iter().map(move |value| Object {
@@ -134,7 +129,7 @@ fn tool(name: &str) -> Option<PathBuf> {
 }
 
 fn objects(place: &str, text: &str) -> Vec<Object> {
-    let values = documents(text).into_iter();
+    let values = documents(text.as_bytes()).into_iter();
     let known = values.filter(|value| CUSTOM.iter().all(|kind| value["kind"] != *kind));
     known.map(|value| Object { place: place.to_owned(), value }).collect()
 }

@@ -11,6 +11,8 @@ use std::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::documents::documents;
+
 pub(crate) fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/product/migrate").join(name)
 }
@@ -34,19 +36,12 @@ pub(crate) fn output(arguments: &[&str], input: &str) -> Output {
     child.wait_with_output().unwrap()
 }
 
-pub(crate) fn documents(text: &str) -> Vec<Value> {
-    let parts = text.split("\n---\n").filter(|part| !part.trim().is_empty());
-    let json = parts.map(|part| cmp_yaml::to_json(part.as_bytes()).unwrap());
-    json.map(|json| serde_json::from_slice(&json).unwrap()).collect()
-}
-
 #[track_caller]
 pub(crate) fn migrated(arguments: &[&str], input: &str) -> Migrated {
     let output = output(arguments, input);
     let report = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "{report}");
-    let documents = documents(&String::from_utf8(output.stdout).unwrap());
-    Migrated { documents: documents.into_iter().map(applied).collect(), report }
+    Migrated { documents: documents(&output.stdout).into_iter().map(applied).collect(), report }
 }
 
 /// A JSON patch, applied to a Deployment with empty lists; other documents as they are.

@@ -1,19 +1,19 @@
 //! Errors, limits, memory and trees.
 
-use bytes::Bytes;
 use cmp_yaml::{
     Cause, Converter,
     stream::{self, MAX_EXCERPT_BYTES},
     tree::{Node, Shape},
 };
 
+use crate::output::manifests;
+
 fn error(document: &str) -> cmp_yaml::Error {
     cmp_yaml::to_json(document.as_bytes()).expect_err("a mistake")
 }
 
 fn stream_error(output: &str) -> stream::Error {
-    let output = Bytes::copy_from_slice(output.as_bytes());
-    stream::stdout_manifests(&output, 1 << 20).expect_err("a mistake")
+    manifests(output.as_bytes(), 1 << 20).expect_err("a mistake")
 }
 
 #[test]
@@ -109,9 +109,9 @@ fn an_excerpt_is_short_and_contains_the_error() {
 
 #[test]
 fn the_output_limit_applies_to_all_documents_together() {
-    let output = Bytes::from("a: 123456\n---\n".repeat(10));
-    assert_eq!(stream::manifests(&output, 120).map(|manifests| manifests.len()), Ok(10));
-    let error = stream::manifests(&output, 119).expect_err("too much");
+    let output = "a: 123456\n---\n".repeat(10);
+    assert_eq!(manifests(output.as_bytes(), 120).map(|manifests| manifests.len()), Ok(10));
+    let error = manifests(output.as_bytes(), 119).expect_err("too much");
     assert_eq!(error.document(), 10);
     assert_eq!(error.yaml().map(cmp_yaml::Error::cause), Some(Cause::Limit));
 }

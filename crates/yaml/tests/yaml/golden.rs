@@ -3,9 +3,9 @@
 use std::{fs, path::Path};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use bytes::Bytes;
-use cmp_yaml::stream;
 use serde_json::Value;
+
+use crate::output::manifests;
 
 const MAX_BYTES: usize = 100 << 20;
 
@@ -18,11 +18,10 @@ const PREFIX: &str = "failed to unmarshal manifest: ";
 /// One row of test data.
 struct Row {
     name: String,
-    input: Bytes,
+    /// A command's output.
+    stdout: Vec<u8>,
     manifests: Vec<Vec<u8>>,
     error: Option<String>,
-    /// The input is a command's output, which loses its last line break.
-    is_stdout: bool,
 }
 
 impl Row {
@@ -31,12 +30,13 @@ impl Row {
         if row.get("nondeterministic").and_then(Value::as_bool) == Some(true) {
             return None;
         }
-        let is_stdout = row.get("stdout").is_some();
         let text = |key: &str| row.get(key).and_then(Value::as_str);
         let bytes = |key: &str| text(key).map(|text| text.as_bytes().to_vec());
         let decoded =
             |key: &str| text(key).map(|text| BASE64_STANDARD.decode(text).expect("base64"));
-        let input = bytes("stdout").or_else(|| bytes("input")).or_else(|| decoded("input_b64"));
+        // All of an input counts; a command's output loses its last line break.
+        let input = bytes("input").or_else(|| decoded("input_b64"));
+        let stdout = bytes("stdout").or_else(|| input.map(|input| [&input, &b"\n"[..]].concat()));
         let list = |key: &str| row.get(key).and_then(Value::as_array);
         let strings = |items: &Vec<Value>| -> Vec<String> {
             items.iter().map(|item| item.as_str().expect("a string").to_owned()).collect()
@@ -50,16 +50,14 @@ impl Row {
         };
         Some(Self {
             name: text("name").or_else(|| text("id")).unwrap_or_default().to_owned(),
-            input: Bytes::from(input.expect("an input")),
+            stdout: stdout.expect("an output"),
             manifests,
             error: text("error").or_else(|| text("err")).map(str::to_owned),
-            is_stdout,
         })
     }
 
-    fn run(&self) -> Result<Vec<Bytes>, String> {
-        let read = if self.is_stdout { stream::stdout_manifests } else { stream::manifests };
-        read(&self.input, MAX_BYTES).map_err(|error| format!("{PREFIX}{error}"))
+    fn run(&self) -> Result<Vec<Vec<u8>>, String> {
+        manifests(&self.stdout, MAX_BYTES).map_err(|error| format!("{PREFIX}{error}"))
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod engine;
 mod golden;
+mod output;
 mod portable;
 mod properties;
 mod rules;

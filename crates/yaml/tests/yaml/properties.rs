@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
-use bytes::Bytes;
 use cmp_yaml::{Converter, portable::portable, stream};
 use proptest::{collection::vec, prelude::*, sample::select};
 use serde_json::Value;
+
+use crate::output::{Texts, manifests};
 
 const MAX_BYTES: usize = 1 << 20;
 
@@ -175,21 +176,7 @@ const LINES: &[&str] = &[
     "]",
 ];
 
-/// The manifests of a part.
-#[derive(Default)]
-struct Texts(Vec<String>);
-
-impl stream::Receiver for Texts {
-    fn manifest(&mut self, text: &mut Vec<u8>, start: usize) {
-        self.0.push(String::from_utf8_lossy(&text[start..]).into_owned());
-    }
-
-    fn goes_on(&mut self, _memory: usize) -> bool {
-        true
-    }
-}
-
-fn part(output: &[u8], part: Range<usize>) -> Result<Vec<String>, stream::Error> {
+fn part(output: &[u8], part: Range<usize>) -> Result<Vec<Vec<u8>>, stream::Error> {
     let (mut text, mut texts) = (Vec::new(), Texts::default());
     stream::read_part((output, part), MAX_BYTES, &mut text, &mut texts).map(|()| texts.0)
 }
@@ -246,25 +233,24 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_panic_or_exceed_the_limit(bytes in vec(any::<u8>(), 0..400)) {
-        let output = Bytes::from(bytes);
+    fn no_bytes_panic_or_exceed_the_limit(output in vec(any::<u8>(), 0..400)) {
         let mut json = Vec::new();
         let _ = Converter::new(MAX_BYTES).convert(&output, &mut json);
         prop_assert!(json.len() <= MAX_BYTES);
         let _ = cmp_yaml::tree(&output);
-        if let Ok(manifests) = stream::stdout_manifests(&output, MAX_BYTES) {
-            prop_assert!(manifests.iter().map(Bytes::len).sum::<usize>() <= MAX_BYTES.max(output.len()));
+        if let Ok(manifests) = manifests(&output, MAX_BYTES) {
+            prop_assert!(manifests.iter().map(Vec::len).sum::<usize>() <= MAX_BYTES.max(output.len()));
         }
     }
 
     #[test]
     fn no_text_panics(output in yaml_like()) {
-        let output = Bytes::from(output.into_bytes());
-        match stream::stdout_manifests(&output, MAX_BYTES) {
-            Ok(manifests) => prop_assert!(manifests.iter().all(|json| !json.is_empty() && json != "null")),
+        let output = output.as_bytes();
+        match manifests(output, MAX_BYTES) {
+            Ok(manifests) => prop_assert!(manifests.iter().all(|json| !json.is_empty() && json != b"null")),
             Err(error) => prop_assert!(error.line() <= output.split(|&byte| byte == b'\n').count()),
         }
-        if let Ok(Some(tree)) = cmp_yaml::tree(&output) {
+        if let Ok(Some(tree)) = cmp_yaml::tree(output) {
             prop_assert!(tree.root().span().start.offset <= output.len());
         }
     }
@@ -274,9 +260,8 @@ proptest! {
         let output = lines.join("\n") + if is_ended { "\n" } else { "" };
         let output = output.as_bytes();
         if let Some(halves) = stream::halves(output) {
-            let whole = stream::stdout_manifests(output, MAX_BYTES);
+            let whole = manifests(output, MAX_BYTES);
             let both: Result<Vec<_>, _> = halves.into_iter().map(|half| part(output, half)).collect();
-            let whole = whole.map(|all| all.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect::<Vec<_>>());
             prop_assert_eq!(whole.ok(), both.ok().map(|both| both.concat()));
         }
     }

@@ -6,16 +6,13 @@ mod odds;
 mod scalars;
 mod structure;
 
-use bytes::Bytes;
-use cmp_yaml::stream;
+use crate::output::manifests;
 
 /// A command's output and its manifests, or the error without Argo CD's prefix.
 type Row = (&'static str, Result<&'static [&'static str], &'static str>);
 
 fn read(stdout: &str) -> Result<Vec<String>, String> {
-    let stdout = Bytes::copy_from_slice(stdout.as_bytes());
-    let manifests =
-        stream::stdout_manifests(&stdout, 1 << 20).map_err(|error| error.to_string())?;
+    let manifests = manifests(stdout.as_bytes(), 1 << 20).map_err(|error| error.to_string())?;
     Ok(manifests.iter().map(|json| String::from_utf8_lossy(json).into_owned()).collect())
 }
 

@@ -35,7 +35,7 @@ fn definition(spec: &str) -> PluginDefinition {
         "kind: ConfigManagementPlugin\nmetadata: {{name: x}}\nspec:\n  generate: {{command: [x]}}\n  \
          {spec}"
     );
-    plugin::read(text.as_bytes()).unwrap()
+    plugin::read_first(text.as_bytes()).definition.unwrap()
 }
 
 fn header(letter: char, size: u64) -> RequestHeader {
