@@ -1,7 +1,6 @@
 //! Patterns of `spec.discover.find.glob`, with the rules of go-zglob 0.0.6.
 
 mod class;
-mod environment;
 mod expression;
 mod program;
 mod syntax;
@@ -59,30 +58,11 @@ impl GlobPattern {
     /// Compiles a pattern, which is relative to an application. A component
     /// that is an environment variable is an error.
     pub fn new(pattern: &str) -> Result<Self, InvalidPattern> {
-        Self::compile(pattern, None)
-    }
-
-    /// Compiles a pattern with environment variables.
-    ///
-    /// The component `$NAME` is replaced by the value of `NAME`, or removed if
-    /// there is none. `$(NAME)` uses the variable with the name `(NAME)`,
-    /// parentheses included.
-    pub fn with_environment(
-        pattern: &str,
-        variable: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Self, InvalidPattern> {
-        Self::compile(pattern, Some(variable))
-    }
-
-    fn compile(
-        pattern: &str,
-        variable: Option<environment::Lookup<'_>>,
-    ) -> Result<Self, InvalidPattern> {
         let compiled = if pattern.len() > MAX_PATTERN_BYTES {
             let limit = MAX_PATTERN_BYTES;
             Err(Fault { offset: limit, fault: PatternFault::TooLong { limit } })
         } else {
-            compile(pattern, variable)
+            compile(pattern)
         };
         let (root, search) = compiled.map_err(|Fault { offset, fault }| InvalidPattern {
             kind: PatternKind::Glob,
@@ -155,6 +135,11 @@ impl GlobPattern {
 }
 
 impl Location {
+    fn new(climbs: usize, components: &[(&str, usize)]) -> Self {
+        let names: Vec<&str> = components.iter().map(|&(name, _)| name).collect();
+        Self { climbs, below: names.join("/") }
+    }
+
     /// The path in the repository, or `None` if it is above the root.
     fn seen_from(&self, app: &AppDirectory) -> Option<Vec<u8>> {
         let mut path = path::ascend(app.path(), self.climbs)?.to_vec();
@@ -165,46 +150,53 @@ impl Location {
     }
 }
 
-impl From<&RelativePattern<'_>> for Location {
-    fn from(pattern: &RelativePattern<'_>) -> Self {
-        let names: Vec<&str> = pattern.components.iter().map(|&(name, _)| name).collect();
-        Self { climbs: pattern.climbs, below: names.join("/") }
-    }
-}
-
 /// An error and its byte offset in the pattern.
 struct Fault {
     offset: usize,
     fault: PatternFault,
 }
 
-fn compile(
-    pattern: &str,
-    variable: Option<environment::Lookup<'_>>,
-) -> Result<(Location, Option<CompiledGlob>), Fault> {
-    let cleaned = RelativePattern::clean(pattern);
-    let is_meta = |&(name, _): &(&str, usize)| name.contains(['*', '{']);
-    let Some(literals) = cleaned.components.iter().position(is_meta) else {
-        return Ok(((&cleaned).into(), None));
-    };
-    let expanded = environment::expand(&cleaned.components, variable)?;
-    let mut whole = RelativePattern { climbs: cleaned.climbs, components: Vec::new() };
-    let mut root = Location::from(&whole);
-    for (position, (value, offset)) in expanded.iter().enumerate() {
-        if position == literals {
-            root = Location::from(&whole);
-        }
-        value.split('/').for_each(|component| whole.push(component, *offset));
+fn compile(pattern: &str) -> Result<(Location, Option<CompiledGlob>), Fault> {
+    let RelativePattern { climbs, components } = RelativePattern::clean(pattern);
+    let is_literal = |&&(name, _): &&(&str, usize)| !name.contains(['*', '{']);
+    let literals = components.iter().take_while(is_literal).count();
+    let (literal, rest) = components.split_at(literals);
+    let root = Location::new(climbs, literal);
+    if rest.is_empty() {
+        return Ok((root, None));
     }
-    let expression = Expression::write(&whole.components);
+    if let Some(&(_, offset)) = components.iter().find(|&&(name, _)| is_variable(name)) {
+        return Err(Fault { offset, fault: PatternFault::Variable });
+    }
+    let expression = Expression::write(&components);
     let program = Program::compile(&expression)?;
     let mistaken_way = expression.mistaken_way();
-    Ok((root, Some(CompiledGlob { climbs: whole.climbs, program, mistaken_way })))
+    Ok((root, Some(CompiledGlob { climbs, program, mistaken_way })))
+}
+
+/// True for a component that go-zglob replaces by a variable's value: `$NAME` or
+/// `$(NAME)`, with a name of at least two letters.
+fn is_variable(component: &str) -> bool {
+    let Some(asked) = component.strip_prefix('$') else { return false };
+    let bare = asked.strip_prefix('(').map_or(Some(asked), |rest| rest.strip_suffix(')'));
+    bare.is_some_and(|name| {
+        name.len() > 1
+            && name.starts_with(|first: char| first.is_ascii_alphabetic())
+            && name.chars().all(|character| character.is_ascii_alphanumeric() || character == '_')
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_whole_component_is_a_variable() {
+        assert!(is_variable("$HOME") && is_variable("$(HOME)"));
+        for literal in ["HOME", "$H", "$1A", "$_A", "$HOME.d", "x$HOME", "$(HOME", "$", "$HÖ"] {
+            assert!(!is_variable(literal), "{literal}");
+        }
+    }
 
     #[test]
     fn a_decision_that_needs_too_many_steps_is_an_error() {

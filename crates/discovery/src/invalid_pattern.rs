@@ -28,7 +28,7 @@ pub enum PatternFault {
     /// `\p` in a class of a glob.
     #[error("classes of Unicode properties are not supported")]
     UnicodeClass,
-    /// A component `$NAME` or `$(NAME)`, but no environment was given.
+    /// A component `$NAME` or `$(NAME)`, which would be a variable of the server.
     #[error("a component that names an environment variable is not expanded")]
     Variable,
     /// The pattern is longer than a path may be.

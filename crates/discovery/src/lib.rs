@@ -18,8 +18,7 @@
 //!   `[` or `*` in a directory's name changes the pattern.
 //! - `..` stays inside the repository. Above it nothing matches. Argo CD
 //!   searches the parents of its work directory.
-//! - `$NAME` as a component of a glob is refused unless an environment is given
-//!   ([`GlobPattern::with_environment`]). The server's variables contain
+//! - `$NAME` as a component of a glob is refused. The server's variables contain
 //!   credentials, and error texts would return them to the client.
 //! - `\p{…}` in a class is refused, because it would need the Unicode tables.
 //! - Work and memory are bounded: [`MatchCause::TooMuchWork`], [`IndexLimits`]

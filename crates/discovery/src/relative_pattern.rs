@@ -23,7 +23,7 @@ impl<'a> RelativePattern<'a> {
     }
 
     /// Appends a component. It may be empty, `.` or `..`.
-    pub(super) fn push(&mut self, component: &'a str, offset: usize) {
+    fn push(&mut self, component: &'a str, offset: usize) {
         match component {
             "" | "." => {}
             ".." => {

@@ -2,7 +2,7 @@
 
 use cmp_discovery::{FileNamePattern, GlobPattern, PatternFault};
 
-use crate::archive::{app, file_name, glob, index};
+use crate::archive::{file_name, glob, index};
 
 #[test]
 fn an_invalid_file_name_is_reported_at_its_offset() {
@@ -85,7 +85,7 @@ fn the_path_of_an_application_is_literal() {
 }
 
 #[test]
-fn a_variable_is_refused_unless_an_environment_is_given() {
+fn a_variable_is_refused() {
     for (pattern, offset) in [("$HOME/*", 0), ("a/$(HOME)/*", 2)] {
         let error = GlobPattern::new(pattern).unwrap_err();
         assert_eq!((error.offset, error.fault), (offset, PatternFault::Variable), "{pattern}");
@@ -95,28 +95,6 @@ fn a_variable_is_refused_unless_an_environment_is_given() {
     for pattern in ["$H/*", "$HOME.d/*", "[$]HOME/*", "$HOME"] {
         assert!(GlobPattern::new(pattern).is_ok(), "{pattern}");
     }
-}
-
-#[test]
-fn variables_are_expanded_as_in_go_zglob() {
-    let index = index(&["g/a/b/x.yaml", "g/x.json", "root/y"]);
-    let environment = |name: &str| match name {
-        "WAY" => Some("(\"a/./b\")".to_owned()),
-        "UP" => Some("..".to_owned()),
-        "HOME" => Some("/root".to_owned()),
-        _ => None,
-    };
-    let decide = |pattern: &str| {
-        let pattern = GlobPattern::with_environment(pattern, &environment).unwrap();
-        let decision = pattern.decide(&index, &app(&index, "g"), &|| true);
-        decision.map(|decision| decision.is_match()).map_err(|error| error.cause.to_string())
-    };
-    assert_eq!(decide("$WAY/*.yaml"), Ok(true));
-    assert_eq!(decide("$UP/r*"), Ok(true));
-    assert_eq!(decide("$UNSET/*.json"), Ok(true), "an unset variable is removed");
-    assert_eq!(decide("$(WAY)/*.json"), Ok(true), "the parentheses are part of the name");
-    assert_eq!(decide("*/$UP/x*"), Ok(true), "`..` in a value removes the component before it");
-    assert_eq!(decide("$HOME/*"), Err("stat g/root: no such file or directory".to_owned()));
 }
 
 #[test]
