@@ -38,7 +38,7 @@ pub use self::{
     application::Application,
     bundle::{Bundle, BundleAction},
     fields::Fields,
-    git_ask_pass::{GitAskPass, NONCE},
+    git_ask_pass::GitAskPass,
     home::skeleton,
     install::Install,
     log_filter::{LogFilter, NoLogFilter},

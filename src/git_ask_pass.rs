@@ -10,8 +10,9 @@ use std::{
 use thiserror::Error;
 
 use crate::{
-    config::{GitAskPass, NONCE},
+    config::GitAskPass,
     grpc::{Answer, ClientError, ask},
+    request::NONCE_VARIABLE,
 };
 
 /// Exit code of every failure, as Argo CD's.
@@ -25,7 +26,7 @@ pub enum NotAnswered {
     Arguments(usize),
     /// The variable is missing: the repository needs no password, or the plugin
     /// does not ask for credentials.
-    #[error("{NONCE} is not set")]
+    #[error("{NONCE_VARIABLE} is not set")]
     Nonce,
     /// git asks for something else, such as an answer of ssh.
     #[error("unknown credential type '{0}'")]

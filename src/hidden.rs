@@ -13,7 +13,7 @@ use cmp_sandbox::Readable;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    plugin::{Catalog, Code, PluginDefinition, Severity},
+    plugin::{Catalog, Code, PluginDefinition, Severity, TOKENS},
     request::Reach,
 };
 
@@ -68,9 +68,6 @@ const OTHERS: [&str; 15] = [
     "PARAM_*",
     "CMP_SUPERVISOR_*",
 ];
-
-/// Directories of tokens.
-const TOKENS: [&str; 2] = ["/run/secrets", "/var/run/secrets"];
 
 /// Most paths in one variable.
 const MAX_PATHS: usize = 16;

@@ -35,5 +35,6 @@ pub use manifest::{InvalidManifest, Step, read_announcements, schema};
 pub use name::{DEFAULT_SOCKET_DIR, InvalidName, MAX_SOCKET_PATH, PluginName, SOCKET_SUFFIX};
 pub use place::{Part, Place};
 pub use problem::Problem;
+pub(crate) use sandbox::TOKENS;
 pub use sandbox::{Limits, Sandbox};
 pub use variable::VariablePattern;

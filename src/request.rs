@@ -54,7 +54,11 @@ use self::{
     incoming::ReceiveResources,
     kept::{Repository, Turn},
 };
-pub(crate) use self::{checksum::hex, hint::ASK_PASS_SOCKET};
+pub(crate) use self::{
+    checksum::hex,
+    git_credentials::{DEFAULT_ASK_SOCKET, NONCE_VARIABLE, SOCKET_VARIABLE},
+    hint::ASK_PASS_SOCKET,
+};
 pub use self::{
     convert::{Converter, EncodeAnnouncements},
     deadline::{CLIENT_REMEDY, Clock, Deadline, DeadlinePassed},

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use cmp_sandbox::most_leases;
+
 use super::{
     Budget, Each, Given, Share,
     reserve::{self, MIB, Memory, RESPONSE_FACTOR},
@@ -11,12 +13,6 @@ use crate::{
     container::{Container, PROCESSOR, Volume},
     settings::Limit,
 };
-
-/// One of this many UIDs is reserved for groups of caches, as in the spawner.
-const GROUPS: u32 = 8;
-
-/// UIDs of a lease.
-const UIDS_PER_LEASE: u32 = 2;
 
 /// The others are left to `doctor`, `render` and a successor in the same
 /// container: leases are 3/4 of what the range allows.
@@ -51,7 +47,7 @@ const MOST_FILE_SIZE: u64 = 4096 * MIB;
 
 /// A request gets half of what there is, or this much memory if there is less:
 /// many tools need it to start.
-const USEFUL_MEMORY: u64 = 128 * MIB;
+pub(super) const USEFUL_MEMORY: u64 = 128 * MIB;
 
 /// Largest repository by default.
 const MOST_REPOSITORY: u64 = 4096 * MIB;
@@ -124,7 +120,7 @@ fn processors(container: &Container) -> Option<u64> {
 
 /// Most leases: the spawner's number if it is known, and else the wanted one.
 fn leases(given: &Given) -> Share<u32> {
-    let pairs = (given.uids - given.uids / GROUPS) / UIDS_PER_LEASE;
+    let pairs = most_leases(given.uids);
     let (part, of) = LEASE_PART;
     let derived = (pairs / of * part).max(1);
     let wanted = match given.requests {

@@ -2,17 +2,14 @@
 
 use super::{
     Budget, Given,
-    derive::{LEAST_MEMORY, LEAST_PROCESSES},
-    reserve::{self, MIB, Memory},
+    derive::{LEAST_MEMORY, LEAST_PROCESSES, USEFUL_MEMORY},
+    reserve::{self, Memory},
     show,
 };
 use crate::container::Container;
 
 /// Fewer requests at a time are too few for a repo-server.
 const FEW_REQUESTS: u64 = 4;
-
-/// One request with less memory than this cannot run common tools.
-const USEFUL_MEMORY: u64 = 128 * MIB;
 
 /// One sentence for each setting that does not fit.
 pub(super) fn warnings(budget: &Budget, container: &Container, given: &Given) -> Vec<String> {

@@ -11,15 +11,7 @@ use bytes::Bytes;
 use clap::Args;
 
 use super::path_variable;
-
-/// The variable with the proof that a command may ask.
-pub const NONCE: &str = "ARGOCD_GIT_ASKPASS_NONCE";
-
-/// The variable with the path of the socket.
-const SOCKET: &str = "ARGOCD_ASK_PASS_SOCK";
-
-/// Argo CD's default for that path.
-const DEFAULT_SOCKET: &str = "/tmp/reposerver-ask-pass.sock";
+use crate::request::{DEFAULT_ASK_SOCKET, NONCE_VARIABLE, SOCKET_VARIABLE};
 
 /// The names under which this program behaves as Argo CD's helper.
 const NAMES: [&str; 2] = ["argocd-git-ask-pass", VERB];
@@ -56,13 +48,13 @@ impl GitAskPass {
     /// The proof that this command may ask.
     #[must_use]
     pub fn nonce(&self) -> Option<Bytes> {
-        let nonce = env::var_os(NONCE).filter(|nonce| !nonce.is_empty())?;
+        let nonce = env::var_os(NONCE_VARIABLE).filter(|nonce| !nonce.is_empty())?;
         Some(nonce.into_vec().into())
     }
 
     /// The socket or pipe to ask at.
     #[must_use]
     pub fn socket(&self) -> PathBuf {
-        path_variable(SOCKET).unwrap_or_else(|| DEFAULT_SOCKET.into())
+        path_variable(SOCKET_VARIABLE).unwrap_or_else(|| DEFAULT_ASK_SOCKET.into())
     }
 }

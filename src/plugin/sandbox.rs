@@ -12,7 +12,7 @@ use crate::settings::Limit;
 
 /// Directories of tokens. A plugin may read a path below them, but neither all of
 /// it nor a directory above.
-pub(super) const TOKENS: [&str; 2] = ["/run/secrets", "/var/run/secrets"];
+pub(crate) const TOKENS: [&str; 2] = ["/run/secrets", "/var/run/secrets"];
 
 /// `spec.sandbox`. A key that is left out takes the value of the matching flag
 /// of `serve`.

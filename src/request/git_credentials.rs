@@ -25,12 +25,14 @@ use cmp_sandbox::{AskPass, AskPassPlace, Redactor};
 use tokio::sync::mpsc;
 use tracing::warn;
 
-/// The repo-server's variables.
-const NONCE: &str = "ARGOCD_GIT_ASKPASS_NONCE";
-const SOCKET: &str = "ARGOCD_ASK_PASS_SOCK";
+/// Argo CD's variable with the proof that a command may ask.
+pub(crate) const NONCE_VARIABLE: &str = "ARGOCD_GIT_ASKPASS_NONCE";
 
-/// The repo-server's socket if it does not name one.
-const DEFAULT_SOCKET: &str = "/tmp/reposerver-ask-pass.sock";
+/// Argo CD's variable with the path of the socket to ask at.
+pub(crate) const SOCKET_VARIABLE: &str = "ARGOCD_ASK_PASS_SOCK";
+
+/// Argo CD's default for the path of the socket.
+pub(crate) const DEFAULT_ASK_SOCKET: &str = "/tmp/reposerver-ask-pass.sock";
 
 /// The program that git starts to ask.
 const PROGRAM: &str = "GIT_ASKPASS";
@@ -83,13 +85,15 @@ impl GitCredentials {
         CredentialHelper { program, relay }: &CredentialHelper,
         asker: Asker,
     ) -> Option<Self> {
-        let nonce = last(environment, NONCE).filter(|nonce| !nonce.is_empty())?;
-        let socket = last(environment, SOCKET).filter(|path| !path.is_empty());
-        let socket = socket.unwrap_or_else(|| Bytes::from_static(DEFAULT_SOCKET.as_bytes()));
+        let nonce = last(environment, NONCE_VARIABLE).filter(|nonce| !nonce.is_empty())?;
+        let socket = last(environment, SOCKET_VARIABLE).filter(|path| !path.is_empty());
+        let socket = socket.unwrap_or_else(|| Bytes::from_static(DEFAULT_ASK_SOCKET.as_bytes()));
         let own = Bytes::from(format!("{:032x}", rand::random::<u128>()));
-        environment.retain(|entry| ![NONCE, SOCKET, PROGRAM].iter().any(|name| is(entry, name)));
+        environment.retain(|entry| {
+            ![NONCE_VARIABLE, SOCKET_VARIABLE, PROGRAM].iter().any(|name| is(entry, name))
+        });
         let program = [PROGRAM.as_bytes(), b"=", program.as_os_str().as_bytes()].concat();
-        let nonce_entry = [NONCE.as_bytes(), b"=", &own].concat();
+        let nonce_entry = [NONCE_VARIABLE.as_bytes(), b"=", &own].concat();
         environment.extend([program.into(), nonce_entry.into(), Bytes::from(NAME)]);
         let Asker { user, redactor } = asker;
         redactor.learn(&own);
@@ -158,7 +162,7 @@ impl GitCredentials {
     ) -> T {
         let Some(credentials) = credentials else { return run(None).await };
         let (opened, mut places) = mpsc::channel(1);
-        let running = run(Some(AskPassPlace { variable: SOCKET.to_owned(), opened }));
+        let running = run(Some(AskPassPlace { variable: SOCKET_VARIABLE.to_owned(), opened }));
         let answering = async {
             if let Some(place) = places.recv().await {
                 (credentials.relay)(place, Arc::clone(credentials)).await;
@@ -253,7 +257,7 @@ mod tests {
     #[test]
     fn answers_are_masked_and_questions_are_counted() {
         let taken = take(&["ARGOCD_GIT_ASKPASS_NONCE=n"]).0.unwrap();
-        assert_eq!(taken.socket(), Path::new(DEFAULT_SOCKET));
+        assert_eq!(taken.socket(), Path::new(DEFAULT_ASK_SOCKET));
         taken.learn(b"me", b"hunter22");
         assert_eq!(taken.redactor.text("hunter22 bWU6aHVudGVyMjI="), "*** ***");
         assert!((0..MAX_QUESTIONS).all(|_| taken.count().is_ok()));

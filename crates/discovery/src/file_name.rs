@@ -9,13 +9,11 @@ use search::Search;
 
 use cmp_go::path;
 
+use super::invalid_pattern::MAX_PATTERN_BYTES;
 use super::match_error::{MatchError, PatternKind};
 use super::relative_pattern::RelativePattern;
 use super::steps::{Steps, Watch};
 use super::{AppDirectory, Decision, FileIndex, InvalidPattern, PatternFault};
-
-/// Longest pattern in bytes. Linux has the same limit for paths (`PATH_MAX`).
-const MAX_PATTERN_BYTES: usize = 4096;
 
 /// A compiled `fileName`.
 ///

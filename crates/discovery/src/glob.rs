@@ -13,13 +13,11 @@ use walk::{Scope, Walk};
 use super::decision::ShownPath;
 use cmp_go::path;
 
+use super::invalid_pattern::MAX_PATTERN_BYTES;
 use super::match_error::{MatchCause, MatchError, PatternKind};
 use super::relative_pattern::RelativePattern;
 use super::steps::{Steps, Watch};
 use super::{AppDirectory, Decision, FileIndex, InvalidPattern, LookupError, PatternFault};
-
-/// Longest pattern in bytes. Linux has the same limit for paths (`PATH_MAX`).
-const MAX_PATTERN_BYTES: usize = 4096;
 
 /// A compiled `find.glob`.
 ///

@@ -2,6 +2,9 @@
 
 use super::PatternKind;
 
+/// Longest pattern in bytes. Linux has the same limit for paths (`PATH_MAX`).
+pub(super) const MAX_PATTERN_BYTES: usize = 4096;
+
 /// A pattern that is invalid for every request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("error finding {kind} match for pattern {pattern:?}: {fault}")]

@@ -30,7 +30,7 @@ pub use self::{
         privilege::{NotDropped, as_user, drop_privileges},
     },
     readable::{Closing, Readable},
-    spawner::spawner_main,
+    spawner::{most_leases, spawner_main},
     wire::{
         account::Account,
         ask_pass::ANSWERS,

@@ -10,14 +10,11 @@ use cmp_procfs::Mount;
 
 use crate::{
     client::Setup,
-    kernel::policy::mount_points,
+    kernel::policy::{KERNEL, mount_points},
     spawner::{CACHES, FRAME, ROOT, home_contents, path_rules, policy},
     wire::message::SetupOrder,
     worker::PathRules,
 };
-
-/// Directories of kernel file systems, whose mounts are nobody's data.
-const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
 
 /// File system of Secrets and tokens.
 const MEMORY: &str = "tmpfs";

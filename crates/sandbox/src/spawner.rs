@@ -55,6 +55,7 @@ use nix::{
     unistd::{chdir, setsid},
 };
 
+pub use self::uid_pool::most_leases;
 pub(crate) use self::{
     caches::NAME as CACHES,
     root::{FRAME, NAME as ROOT},

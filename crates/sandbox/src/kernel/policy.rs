@@ -25,7 +25,7 @@ use nix::libc::{O_CLOEXEC, O_PATH};
 use thiserror::Error;
 
 use self::mounts::Mounts;
-pub(crate) use self::mounts::mount_points;
+pub(crate) use self::mounts::{KERNEL, mount_points};
 
 /// The newest version of Landlock that was tested. On an older kernel, fewer
 /// rights are enforced; [`Policy::probe`] returns its version.

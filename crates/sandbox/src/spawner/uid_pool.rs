@@ -35,9 +35,23 @@ pub(super) enum NoUids {
 /// One of this many IDs of the range is reserved for groups of caches.
 const GROUPS: u32 = 8;
 
+/// The UIDs of a [`UidPair`].
+const UIDS_PER_LEASE: u32 = 2;
+
 /// If other supervisors use the range and fewer UIDs are free than wanted, this
 /// part of them is left to further ones.
 const LEFT: usize = 4;
+
+/// Most leases of a range with `count` UIDs.
+#[must_use]
+pub fn most_leases(count: u32) -> u32 {
+    for_users(count) / UIDS_PER_LEASE
+}
+
+/// IDs of a range that are not left to groups of caches.
+fn for_users(count: u32) -> u32 {
+    count - count / GROUPS
+}
 
 /// UIDs that no other supervisor in this PID namespace leases while this value
 /// lives.
@@ -78,9 +92,9 @@ impl UidPool {
         let owned = owned();
         // The end of the range is left to groups of caches, also to those of other
         // supervisors.
-        let for_users = count - count / GROUPS;
+        let for_users = for_users(count);
         let last_user = first.saturating_add(for_users.saturating_sub(1));
-        let wanted = for_users.min(2 * wanted) as usize;
+        let wanted = for_users.min(UIDS_PER_LEASE * wanted) as usize;
         let choose = |seen: &Seen| {
             let is_free = |uid: &u32| {
                 let is_used = seen.used.contains(uid) || seen.claimed.contains(uid);

@@ -11,7 +11,7 @@ use prost::{Message, Oneof};
 pub(crate) const MAX_REFUSALS: usize = 256;
 
 /// Most ports that are reported as used.
-const MAX_PORTS: usize = 64;
+pub(crate) const MAX_PORTS: usize = 64;
 
 /// Most caches that are reported as used. Fewer are known.
 const MAX_CACHES: usize = 32;

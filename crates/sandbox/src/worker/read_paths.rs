@@ -15,10 +15,7 @@ use super::{
     groups::{NoGroup, PodGroups},
     modes::{self, ClosedFile, Reader},
 };
-use crate::wire::message::Grants;
-
-/// Kernel file systems, which show all processes and the machine.
-pub(super) const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
+use crate::{kernel::policy::KERNEL, wire::message::Grants};
 
 /// Most files beside definitions. A `ConfigMap` of 1 MiB rarely has more than ten.
 const MAX_SCRIPTS: usize = 256;

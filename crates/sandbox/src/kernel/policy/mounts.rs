@@ -15,8 +15,9 @@ use cmp_procfs::Mount;
 const NEVER: [&str; 9] =
     ["/proc", "/sys", "/dev", "/run", "/tmp", "/home", "/root", "/var/run", "/var/tmp"];
 
-/// Directories below which no mount is readable.
-const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
+/// Directories of kernel file systems, which show all processes and the machine. No mount
+/// below them is readable.
+pub(crate) const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
 
 /// Directories in which single paths of the image may be readable.
 const HOMES: [&str; 2] = ["/home", "/root"];

@@ -15,13 +15,13 @@ use super::{
     used::Used,
 };
 use crate::{
-    kernel::policy::{Policy, mount_points},
+    kernel::policy::{KERNEL, Policy, mount_points},
     wire::{
         plan::Answer,
         refusal::{Attempt, KernelLimit, MAX_REFUSALS, News, NewsKind, Refusal, Totals},
         tier::Tier,
     },
-    worker::{Job, WorkerContext, read_paths::KERNEL},
+    worker::{Job, WorkerContext},
 };
 
 /// Errors of a refused access.

@@ -13,11 +13,13 @@ use super::{
     registers::Registers,
     tracee::Tracee,
 };
-use crate::{wire::refusal::NewsKind, worker::HOME};
+use crate::{
+    wire::refusal::{MAX_PORTS, NewsKind},
+    worker::HOME,
+};
 
-/// Most sockets whose types are remembered, and most ports.
+/// Most sockets whose types are remembered.
 const MAX_SOCKETS: usize = 1024;
-const MAX_PORTS: usize = 64;
 
 /// Bits of the type of a socket; the others are flags.
 const KIND: i32 = 0xf;
