@@ -1,62 +1,11 @@
-//! Limits of an archive and the counter that checks them.
+//! Counts the entries of an archive.
 
-use super::{Entry, EntryKind, Refusal};
-
-/// Limits of an archive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UnpackLimits {
-    /// Bytes of all file contents. Dropped data have a second limit of the same
-    /// size.
-    pub bytes: u64,
-    /// Number of files, directories and links.
-    pub files: u64,
-}
-
-/// A limit of [`UnpackLimits`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UnpackLimit {
-    /// The limit of bytes.
-    Bytes,
-    /// The limit of files, directories and links.
-    Files,
-}
-
-impl UnpackLimit {
-    /// The flag that raises the limit, without dashes.
-    #[must_use]
-    pub const fn flag(self) -> &'static str {
-        match self {
-            Self::Bytes => "max-repository",
-            Self::Files => "max-repository-files",
-        }
-    }
-
-    /// The limit with its unit, as flags and manifests write it.
-    pub(super) fn amount(self, limit: u64) -> String {
-        let is_whole = |(_, unit): &&(&str, u64)| limit >= *unit && limit.is_multiple_of(*unit);
-        match self {
-            Self::Bytes => UNITS.iter().find(is_whole).map_or_else(
-                || format!("{limit} bytes"),
-                |(suffix, unit)| format!("{}{suffix} of files", limit / unit),
-            ),
-            Self::Files => format!("{limit} files"),
-        }
-    }
-
-    /// A remedy beside the flag. The supervisor derives the limit of bytes from the volume,
-    /// and no flag enlarges a volume.
-    pub(super) fn other_remedy(self) -> &'static str {
-        match self {
-            Self::Bytes => {
-                "; if the volume of the work directory is not larger, raise its sizeLimit too"
-            }
-            Self::Files => "",
-        }
-    }
-}
-
-/// Units of bytes, largest first.
-const UNITS: [(&str, u64); 3] = [("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)];
+use super::{
+    header::BLOCK,
+    limits::{UnpackLimit, UnpackLimits},
+    refusal::Refusal,
+    tar::{Entry, EntryKind},
+};
 
 /// Largest number of bytes of one path. Linux accepts no longer ones.
 pub const MAX_PATH_BYTES: usize = 4095;
@@ -77,9 +26,6 @@ pub struct EntryCounter {
     /// Bytes of data that are read and dropped, with their headers.
     dropped: u64,
 }
-
-/// Size in bytes of an entry's header.
-const HEADER: u64 = 512;
 
 impl EntryCounter {
     /// A counter that starts at zero.
@@ -114,7 +60,7 @@ impl EntryCounter {
     /// Counts dropped data and their header. They need a limit, because a few
     /// compressed bytes can stand for any amount of data.
     pub fn count_dropped(&mut self, size: u64) -> Result<(), Refusal> {
-        self.dropped = self.dropped.saturating_add(size).saturating_add(HEADER);
+        self.dropped = self.dropped.saturating_add(size).saturating_add(BLOCK as u64);
         self.measure(self.dropped)
     }
 

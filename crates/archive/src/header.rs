@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::tar::InvalidTar;
+use super::invalid_tar::InvalidTar;
 
 /// Size in bytes of a block. A tar archive consists of blocks.
 pub(super) const BLOCK: usize = 512;

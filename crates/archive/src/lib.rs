@@ -9,7 +9,7 @@
 //!
 //! Read the modules in this order: `reader`, `compression` with `gzip` and
 //! `zstd`, `tar` with `header` and `pax`, then the parts that sinks use:
-//! `path`, `selection`, `counter` and `refusal`.
+//! `path`, `selection`, `limits`, `refusal` and `counter`.
 
 #![forbid(unsafe_code)]
 
@@ -17,6 +17,8 @@ mod compression;
 mod counter;
 mod gzip;
 mod header;
+mod invalid_tar;
+mod limits;
 mod path;
 mod pax;
 mod reader;
@@ -26,8 +28,9 @@ mod tar;
 mod zstd;
 
 pub use compression::InvalidCompression;
-pub use counter::{EntryCounter, MAX_DEPTH, MAX_PATH_BYTES, UnpackLimit, UnpackLimits};
+pub use counter::{EntryCounter, MAX_DEPTH, MAX_PATH_BYTES};
 pub use gzip::InvalidGzip;
+pub use limits::{UnpackLimit, UnpackLimits};
 pub use path::{EntryPath, Escape};
 pub use reader::{ArchiveError, Reader};
 pub use refusal::Refusal;

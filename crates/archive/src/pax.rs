@@ -1,6 +1,6 @@
 //! Records of PAX extended headers.
 
-use super::tar::InvalidTar;
+use super::invalid_tar::InvalidTar;
 
 /// The values of extended headers for the next entry.
 #[derive(Debug, Default)]

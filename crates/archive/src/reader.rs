@@ -4,7 +4,8 @@ use thiserror::Error;
 
 use super::{
     compression::{Decompressor, InvalidCompression},
-    tar::{Failure, InvalidTar, Sink, TarWalk},
+    invalid_tar::InvalidTar,
+    tar::{Failure, Sink, TarWalk},
 };
 
 /// The reason why an archive could not be read.

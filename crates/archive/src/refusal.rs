@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::UnpackLimit;
+use super::limits::UnpackLimit;
 
 /// The reason why an entry, and with it the archive, is refused. The first
 /// words are Argo CD's. Paths are relative to the repository. Argo CD's error

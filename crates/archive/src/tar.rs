@@ -1,27 +1,10 @@
 //! Reads tar entries from an archive that arrives in pieces.
 
-use thiserror::Error;
-
 use super::{
     header::{BLOCK, Header, sparse_map_continues, text},
+    invalid_tar::InvalidTar,
     pax::Extended,
 };
-
-/// The reason why bytes are not a tar archive. The texts are those of Go's
-/// `archive/tar`, except for `Sparse`.
-#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-pub(super) enum InvalidTar {
-    #[error("archive/tar: invalid tar header")]
-    Header,
-    #[error("archive/tar: header field too long")]
-    Long,
-    #[error("unexpected EOF")]
-    Truncated,
-    /// Only `tar --sparse` writes such files. They are refused because their
-    /// holes can have any size.
-    #[error("the archive holds a sparse file, which is not supported: pack it without --sparse")]
-    Sparse,
-}
 
 /// The type of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,20 +3,20 @@
 #![expect(clippy::too_many_arguments, reason = "of the code that prost derives")]
 
 use std::{
-    ffi::{CStr, OsStr},
+    ffi::CStr,
     mem::ManuallyDrop,
-    os::{
-        fd::{AsFd, OwnedFd},
-        unix::ffi::OsStrExt,
-    },
+    os::fd::{AsFd, OwnedFd},
     time::{Duration, SystemTime},
 };
 
-use nix::unistd::{Gid, Uid};
+use nix::unistd::Uid;
 use prost::{Message, Oneof};
 
 use super::{clean, employment::Employment, kill, process_check::ProcessCheck, uid_pool::UidPair};
-use crate::{wire::shared::SharedCaches, worker::WorkerContext};
+use crate::{
+    wire::shared::{CacheSet, SharedCaches},
+    worker::WorkerContext,
+};
 
 /// Exit code of a process that got an order it cannot understand.
 const MISUNDERSTOOD: i32 = 125;
@@ -82,17 +82,6 @@ pub(super) struct EndDuty {
     listing: bool,
     #[prost(message, optional, tag = "5")]
     caches: Option<CacheDuty>,
-}
-
-/// Encoded form of [`SharedCaches`].
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct CacheSet {
-    #[prost(uint32, optional, tag = "1")]
-    group: Option<u32>,
-    #[prost(bytes = "vec", tag = "2")]
-    directory: Vec<u8>,
-    #[prost(string, repeated, tag = "3")]
-    names: Vec<String>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -230,20 +219,6 @@ impl From<HandOver> for CacheDuty {
     }
 }
 
-impl From<SharedCaches> for CacheSet {
-    fn from(SharedCaches { group, directory, names }: SharedCaches) -> Self {
-        let directory = directory.as_os_str().as_bytes().to_owned();
-        Self { group: group.map(Gid::as_raw), directory, names }
-    }
-}
-
-impl From<CacheSet> for SharedCaches {
-    fn from(CacheSet { group, directory, names }: CacheSet) -> Self {
-        let directory = OsStr::from_bytes(&directory).into();
-        Self { group: group.map(Gid::from_raw), directory, names }
-    }
-}
-
 impl From<UidPair> for TenantPair {
     fn from(UidPair { killer, tenant }: UidPair) -> Self {
         Self { killer: killer.as_raw(), tenant: tenant.as_raw() }
@@ -258,6 +233,8 @@ impl From<TenantPair> for UidPair {
 
 #[cfg(test)]
 mod tests {
+    use nix::unistd::Gid;
+
     use super::*;
 
     #[test]

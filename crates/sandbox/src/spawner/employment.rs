@@ -8,9 +8,11 @@ use std::{
 use nix::unistd::{Gid, Uid};
 use prost::Message;
 
-use super::duty::CacheSet;
 use crate::{
-    wire::message::{Grants, JobKind},
+    wire::{
+        message::{Grants, JobKind},
+        shared::CacheSet,
+    },
     worker::{Channels, Job, SharedTree, Tenant, WorkerContext},
 };
 

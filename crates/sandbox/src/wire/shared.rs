@@ -1,11 +1,13 @@
 //! Directories that requests of one plugin share.
 
 use std::{
-    os::fd::AsFd,
+    ffi::OsStr,
+    os::{fd::AsFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
 };
 
 use nix::unistd::Gid;
+use prost::Message;
 use rustix::fs::{XattrFlags, fsetxattr};
 
 /// Mode of a cache: the group may do everything, and new files get the group.
@@ -46,6 +48,31 @@ impl SharedCaches {
     /// Returns the absolute paths of all caches.
     pub(crate) fn paths(&self) -> impl Iterator<Item = PathBuf> {
         self.names.iter().map(|name| self.directory.join(name))
+    }
+}
+
+/// Encoded form of [`SharedCaches`].
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct CacheSet {
+    #[prost(uint32, optional, tag = "1")]
+    group: Option<u32>,
+    #[prost(bytes = "vec", tag = "2")]
+    directory: Vec<u8>,
+    #[prost(string, repeated, tag = "3")]
+    names: Vec<String>,
+}
+
+impl From<SharedCaches> for CacheSet {
+    fn from(SharedCaches { group, directory, names }: SharedCaches) -> Self {
+        let directory = directory.as_os_str().as_bytes().to_owned();
+        Self { group: group.map(Gid::as_raw), directory, names }
+    }
+}
+
+impl From<CacheSet> for SharedCaches {
+    fn from(CacheSet { group, directory, names }: CacheSet) -> Self {
+        let directory = OsStr::from_bytes(&directory).into();
+        Self { group: group.map(Gid::from_raw), directory, names }
     }
 }
 
