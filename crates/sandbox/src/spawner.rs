@@ -22,6 +22,7 @@ mod leases;
 mod leftovers;
 mod meter;
 mod no_process;
+mod not_prepared;
 mod pressure;
 mod priority;
 mod process_check;
@@ -61,7 +62,7 @@ pub(crate) use self::{
     root::{FRAME, NAME as ROOT},
     setup::{home_contents, path_rules, policy},
 };
-use self::{leases::Leases, setup::NotPrepared};
+use self::{leases::Leases, not_prepared::NotPrepared};
 use crate::{
     kernel::{
         fork::{self, SingleThreaded},

@@ -1,7 +1,7 @@
 //! Prepares everything that must exist before the first lease.
 
 use std::{
-    fs, io,
+    fs,
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
 };
@@ -14,38 +14,33 @@ use nix::{
     },
     unistd::{Uid, geteuid, getppid},
 };
-use thiserror::Error;
 
 use super::{
     caches::{self, CacheRoot},
     census,
     cgroup::{Cgroups, NoCgroups},
     cleaner, descendants,
+    not_prepared::{LANDLOCK_TIER, NotPrepared, Unavailable, sentences},
     pressure::ContainerMemory,
     process_check::ProcessCheck,
     reserve::Kit,
-    root::{self, NoWorkspaceRoot, WorkspaceRoot},
-    uid_pool::{NoUids, UidPool},
+    root::{self, WorkspaceRoot},
+    uid_pool::UidPool,
 };
 use crate::{
     kernel::{
-        filter::{self, NotInstalled},
+        filter,
         fork::SingleThreaded,
         policy::{NoPolicy, Policy},
         privilege::become_user,
     },
     wire::{
         message::{HomePartOrder, SetupOrder},
-        shortage::{Need, Shortage, Unfitness},
         skeleton::{HomePart, Skeleton},
-        tier::{Demand, Tier, TierName},
+        tier::{Demand, Tier},
     },
     worker::{HomeContents, PathRules, PodGroups, WorkerContext, namespaces, namespaces::Roots},
 };
-
-/// First version of Landlock that covers signals and abstract sockets (Linux
-/// 6.12). Requests with the same UID need it to be isolated.
-const LANDLOCK_TIER: i32 = 6;
 
 /// Everything that leases and workers need.
 #[derive(Debug)]
@@ -85,53 +80,6 @@ pub(super) struct Prepared {
     pub(super) memory: Option<ContainerMemory>,
 }
 
-/// Reasons why none of the requested tiers is available.
-#[derive(Debug, Error)]
-pub(super) enum NotPrepared {
-    #[error(
-        "the requested isolation is not available here: {}: provide what is missing, or choose \
-         another --isolation", sentences(.0).join("; ")
-    )]
-    Tiers(Vec<(Tier, Unavailable)>),
-    #[error(
-        "the spawner must have one thread: {0}: under an emulator such as qemu-user, which adds a \
-         thread, nothing can be isolated: use a binary for this machine's architecture"
-    )]
-    Threads(io::Error),
-    #[error(transparent)]
-    Root(#[from] NoWorkspaceRoot),
-    #[error("cannot {step}: {error}")]
-    Step { step: &'static str, error: io::Error },
-    #[error("cannot set up namespaces: {0}{advice}", advice = mount_advice(.0))]
-    Roots(io::Error),
-    #[error(transparent)]
-    Policy(#[from] NoPolicy),
-    #[error(transparent)]
-    Filter(#[from] NotInstalled),
-    #[error("--request-cgroups require: {0}; or set --request-cgroups auto")]
-    Cgroups(NoCgroups),
-}
-
-/// Reasons why one tier is not available.
-#[derive(Debug, Error)]
-pub(super) enum Unavailable {
-    #[error(transparent)]
-    Uids(#[from] NoUids),
-    #[error(
-        "the kernel has no Landlock: boot it with `lsm=landlock,…`, or accept separate UIDs as the \
-         only isolation with --accept-no-landlock"
-    )]
-    NoLandlock,
-    #[error(
-        "Landlock version {LANDLOCK_TIER} is needed (Linux 6.12), but this kernel has version {0}"
-    )]
-    OldLandlock(i32),
-    #[error("cannot read the groups of caches in {path}: {error}: set another --work-dir")]
-    CacheRoot { path: PathBuf, error: io::Error },
-    #[error("cannot create namespaces: {0}: add capability SYS_ADMIN, and allow mounts")]
-    Namespaces(io::Error),
-}
-
 impl Prepared {
     /// Everything that processes on standby need.
     pub(super) fn kit(&self, fork: SingleThreaded) -> Kit<'_> {
@@ -156,45 +104,6 @@ impl Prepared {
         let within = self.policy.as_ref().map(|_| self.root.path.as_path());
         cleaner::Rights { uids: self.uids.as_ref(), within }
     }
-}
-
-impl NotPrepared {
-    /// The same for the supervisor.
-    pub(super) fn tell(&self) -> Unfitness {
-        let tiers = if let Self::Tiers(tiers) = self { tiers.as_slice() } else { &[] };
-        let shortage = |(tier, why): &(Tier, Unavailable)| Shortage {
-            tier: TierName::from(*tier).into(),
-            need: why.need().into(),
-            reason: why.to_string(),
-        };
-        Unfitness { reason: self.to_string(), shortages: tiers.iter().map(shortage).collect() }
-    }
-}
-
-impl Unavailable {
-    fn need(&self) -> Need {
-        match self {
-            Self::Uids(NoUids::Capability(_)) | Self::Namespaces(_) => Need::Capability,
-            Self::NoLandlock | Self::OldLandlock(_) => Need::Landlock,
-            Self::Uids(
-                NoUids::Capabilities(_)
-                | NoUids::Unmapped { .. }
-                | NoUids::NoneFree { .. }
-                | NoUids::Read { .. }
-                | NoUids::Claim(_),
-            )
-            | Self::CacheRoot { .. } => Need::Other,
-        }
-    }
-}
-
-fn mount_advice(error: &io::Error) -> &'static str {
-    let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
-    if is_denied { ": allow mounts in the container's profiles" } else { "" }
-}
-
-fn sentences(tiers: &[(Tier, Unavailable)]) -> Vec<String> {
-    tiers.iter().map(|(tier, why)| format!("{tier}: {why}")).collect()
 }
 
 /// Prepares the first requested tier that is fully available.

@@ -1,0 +1,105 @@
+//! The reasons why the requested isolation is not available.
+
+use std::{io, path::PathBuf};
+
+use thiserror::Error;
+
+use super::{cgroup::NoCgroups, root::NoWorkspaceRoot, uid_pool::NoUids};
+use crate::{
+    kernel::{filter::NotInstalled, policy::NoPolicy},
+    wire::{
+        shortage::{Need, Shortage, Unfitness},
+        tier::{Tier, TierName},
+    },
+};
+
+/// First version of Landlock that covers signals and abstract sockets (Linux
+/// 6.12). Requests with the same UID need it to be isolated.
+pub(super) const LANDLOCK_TIER: i32 = 6;
+
+/// Reasons why none of the requested tiers is available.
+#[derive(Debug, Error)]
+pub(super) enum NotPrepared {
+    #[error(
+        "the requested isolation is not available here: {}: provide what is missing, or choose \
+         another --isolation", sentences(.0).join("; ")
+    )]
+    Tiers(Vec<(Tier, Unavailable)>),
+    #[error(
+        "the spawner must have one thread: {0}: under an emulator such as qemu-user, which adds a \
+         thread, nothing can be isolated: use a binary for this machine's architecture"
+    )]
+    Threads(io::Error),
+    #[error(transparent)]
+    Root(#[from] NoWorkspaceRoot),
+    #[error("cannot {step}: {error}")]
+    Step { step: &'static str, error: io::Error },
+    #[error("cannot set up namespaces: {0}{advice}", advice = mount_advice(.0))]
+    Roots(io::Error),
+    #[error(transparent)]
+    Policy(#[from] NoPolicy),
+    #[error(transparent)]
+    Filter(#[from] NotInstalled),
+    #[error("--request-cgroups require: {0}; or set --request-cgroups auto")]
+    Cgroups(NoCgroups),
+}
+
+/// Reasons why one tier is not available.
+#[derive(Debug, Error)]
+pub(super) enum Unavailable {
+    #[error(transparent)]
+    Uids(#[from] NoUids),
+    #[error(
+        "the kernel has no Landlock: boot it with `lsm=landlock,…`, or accept separate UIDs as the \
+         only isolation with --accept-no-landlock"
+    )]
+    NoLandlock,
+    #[error(
+        "Landlock version {LANDLOCK_TIER} is needed (Linux 6.12), but this kernel has version {0}"
+    )]
+    OldLandlock(i32),
+    #[error("cannot read the groups of caches in {path}: {error}: set another --work-dir")]
+    CacheRoot { path: PathBuf, error: io::Error },
+    #[error("cannot create namespaces: {0}: add capability SYS_ADMIN, and allow mounts")]
+    Namespaces(io::Error),
+}
+
+impl NotPrepared {
+    /// The same for the supervisor.
+    pub(super) fn tell(&self) -> Unfitness {
+        let tiers = if let Self::Tiers(tiers) = self { tiers.as_slice() } else { &[] };
+        let shortage = |(tier, why): &(Tier, Unavailable)| Shortage {
+            tier: TierName::from(*tier).into(),
+            need: why.need().into(),
+            reason: why.to_string(),
+        };
+        Unfitness { reason: self.to_string(), shortages: tiers.iter().map(shortage).collect() }
+    }
+}
+
+impl Unavailable {
+    fn need(&self) -> Need {
+        match self {
+            Self::Uids(NoUids::Capability(_)) | Self::Namespaces(_) => Need::Capability,
+            Self::NoLandlock | Self::OldLandlock(_) => Need::Landlock,
+            Self::Uids(
+                NoUids::Capabilities(_)
+                | NoUids::Unmapped { .. }
+                | NoUids::NoneFree { .. }
+                | NoUids::Read { .. }
+                | NoUids::Claim(_),
+            )
+            | Self::CacheRoot { .. } => Need::Other,
+        }
+    }
+}
+
+fn mount_advice(error: &io::Error) -> &'static str {
+    let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
+    if is_denied { ": allow mounts in the container's profiles" } else { "" }
+}
+
+/// One sentence for each tier.
+pub(super) fn sentences(tiers: &[(Tier, Unavailable)]) -> Vec<String> {
+    tiers.iter().map(|(tier, why)| format!("{tier}: {why}")).collect()
+}
