@@ -15,11 +15,10 @@ use nix::{
 use rustix::process::setpriority_process;
 
 use super::{
-    duty::{EndDuty, HandOver},
+    duty::{EndDuty, HandOver, Owner},
     kill::{become_killer, end_until_gone},
     process_check::{ProcessCheck, has_nproc_mark, has_visible_process, visible_processes},
     release::Remaining,
-    uid_pool::UidPair,
     word::{MAX_PIDS, Word, wait_for_turn},
 };
 use crate::{
@@ -57,7 +56,7 @@ pub(super) fn found(status: i32) -> Remaining {
 pub(super) fn end(duty: &EndDuty, root: &OwnedFd, socket: &OwnedFd) -> i32 {
     let caches = duty.caches();
     let group = caches.as_ref().and_then(|caches| caches.shared.group);
-    if let Some(tenant) = duty.owner()
+    if let Some(tenant) = duty.owner().uid()
         && let Err(code) = end_processes(duty, tenant, group, socket)
     {
         return code;
@@ -84,11 +83,13 @@ fn end_processes(
 ) -> Result<(), i32> {
     become_member(tenant, group).map_err(|_refused| PROCESSES)?;
     let process_check = duty.process_check();
-    let ended = match duty.killing_uid().map(|killer| UidPair { killer, tenant }) {
-        Some(uids) => become_killer(uids)
+    let ended = match duty.owner() {
+        Owner::Leased(uids) => become_killer(uids)
             .and_then(|()| end_until_gone(uids, process_check))
             .and_then(|()| become_tenant(tenant)),
-        None => become_tenant(tenant).and_then(|()| has_none(tenant, process_check)),
+        Owner::Former(_) | Owner::Spawner => {
+            become_tenant(tenant).and_then(|()| has_none(tenant, process_check))
+        }
     };
     ended.map_err(|_left| {
         let left = visible_processes(tenant, MAX_PIDS);

@@ -110,13 +110,21 @@ pub(super) struct HandOver {
     pub(super) is_whole: bool,
 }
 
+/// The UID that owns the files of a workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// The spawner's: there is one UID for all requests.
+    Spawner,
+    /// One that an earlier spawner leased. Its processes have been killed.
+    Former(Uid),
+    /// A tenant, whose processes the killer ends.
+    Leased(UidPair),
+}
+
 /// A lease to end.
 #[derive(Debug)]
 pub(super) struct Ending<'e> {
-    /// UID of the killer; `None` if nothing must be killed.
-    pub(super) killer: Option<Uid>,
-    /// UID that owns the files; `None` for that of the spawner.
-    pub(super) tenant: Option<Uid>,
+    pub(super) owner: Owner,
     pub(super) workspace: &'e str,
     pub(super) has_turn: bool,
     pub(super) process_check: ProcessCheck,
@@ -135,8 +143,8 @@ impl Duty {
 
     pub(super) fn end(ending: Ending<'_>) -> Self {
         let duty = EndDuty {
-            killer: ending.killer.map(Uid::as_raw),
-            tenant: ending.tenant.map(Uid::as_raw),
+            killer: ending.owner.killer().map(Uid::as_raw),
+            tenant: ending.owner.uid().map(Uid::as_raw),
             workspace: ending.workspace.to_owned(),
             has_turn: ending.has_turn,
             listing: ending.process_check == ProcessCheck::Listing,
@@ -185,13 +193,31 @@ impl Duty {
     }
 }
 
-impl EndDuty {
-    pub(super) fn killing_uid(&self) -> Option<Uid> {
-        self.killer.map(Uid::from_raw)
+impl Owner {
+    /// The UID; `None` for the spawner's own.
+    pub(super) fn uid(self) -> Option<Uid> {
+        match self {
+            Self::Spawner => None,
+            Self::Former(owner) => Some(owner),
+            Self::Leased(uids) => Some(uids.tenant),
+        }
     }
 
-    pub(super) fn owner(&self) -> Option<Uid> {
-        self.tenant.map(Uid::from_raw)
+    fn killer(self) -> Option<Uid> {
+        match self {
+            Self::Spawner | Self::Former(_) => None,
+            Self::Leased(uids) => Some(uids.killer),
+        }
+    }
+}
+
+impl EndDuty {
+    pub(super) fn owner(&self) -> Owner {
+        match (self.killer.map(Uid::from_raw), self.tenant.map(Uid::from_raw)) {
+            (_, None) => Owner::Spawner,
+            (None, Some(owner)) => Owner::Former(owner),
+            (Some(killer), Some(tenant)) => Owner::Leased(UidPair { killer, tenant }),
+        }
     }
 
     pub(super) fn process_check(&self) -> ProcessCheck {
@@ -239,7 +265,7 @@ mod tests {
 
     #[test]
     fn an_order_to_end_a_lease_keeps_all_parts() {
-        let (killer, tenant) = (Some(Uid::from_raw(7)), Some(Uid::from_raw(8)));
+        let uids = UidPair { killer: Uid::from_raw(7), tenant: Uid::from_raw(8) };
         let since = SystemTime::UNIX_EPOCH + Duration::from_micros(1_700_000_000_000_001);
         let shared = SharedCaches {
             group: Some(Gid::from_raw(9)),
@@ -249,8 +275,7 @@ mod tests {
         let caches =
             HandOver { shared: shared.clone(), since: Some(since), measure: true, is_whole: true };
         let duty = Duty::end(Ending {
-            killer,
-            tenant,
+            owner: Owner::Leased(uids),
             workspace: "name",
             has_turn: true,
             process_check: ProcessCheck::Listing,
@@ -258,7 +283,7 @@ mod tests {
         });
         let decoded = Duty::decode(duty.encode_to_vec().as_slice()).unwrap();
         let Some(DutyKind::End(end)) = decoded.what else { panic!("another order") };
-        assert_eq!((end.killing_uid(), end.owner()), (killer, tenant));
+        assert_eq!(end.owner(), Owner::Leased(uids));
         assert_eq!(end.process_check(), ProcessCheck::Listing);
         let HandOver { shared: handed, since: then, measure, is_whole } = end.caches().unwrap();
         assert_eq!((handed, then), (shared, Some(since)));

@@ -14,7 +14,7 @@ use nix::{
 use super::{ChildRole, Leases};
 use crate::{
     spawner::{
-        duty::{Duty, Ending, HandOver},
+        duty::{Duty, Ending, HandOver, Owner},
         release::{Release, ReleaseStep, Remaining},
         reserve::Ordered,
         slot::LeaseRecord,
@@ -139,8 +139,7 @@ impl Leases {
         let measure =
             lease.shared.as_ref().is_some_and(|shared| caches.take_due(shared, Instant::now()));
         let duty = Duty::end(Ending {
-            killer: uids.map(|uids| uids.killer),
-            tenant: uids.map(|uids| uids.tenant),
+            owner: uids.map_or(Owner::Spawner, Owner::Leased),
             workspace: &lease.workspace,
             has_turn,
             process_check: self.prepared.process_check,

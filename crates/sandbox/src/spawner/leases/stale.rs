@@ -12,7 +12,7 @@ use super::{ChildRole, Leases};
 use crate::{
     spawner::{
         backoff::Backoff,
-        duty::{Duty, Ending},
+        duty::{Duty, Ending, Owner},
         leftovers,
         not_prepared::NotPrepared,
         release::Remaining,
@@ -101,8 +101,7 @@ impl Leases {
         let turns = self.slots.len() + index;
         let Some(stale) = self.stale.get_mut(index) else { return };
         let duty = Duty::end(Ending {
-            killer: None,
-            tenant: stale.owner,
+            owner: stale.owner.map_or(Owner::Spawner, Owner::Former),
             workspace: &stale.name,
             has_turn: self.turns.take(turns),
             process_check: self.prepared.process_check,
