@@ -9,7 +9,7 @@ const MAX_REFUSALS: usize = 1024;
 
 /// The end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum RunEnd {
     Rendered,
     Failed,
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{
     LocalError,
     asked::Asked,
-    findings::Verdict,
+    findings::RunEnd,
     proposal::Proposal,
     report::Report,
     show,
@@ -37,12 +37,12 @@ pub async fn observe(options: &Application, format: OutputFormat) -> Result<(), 
         Ok((name, manifests))
     });
     let (name, manifests) = rendered.await?;
-    let verdict = if manifests.is_ok() { Verdict::Rendered } else { Verdict::Failed };
+    let end = if manifests.is_ok() { RunEnd::Rendered } else { RunEnd::Failed };
     let result = manifests.map(|manifests| {
         let count = plural(manifests.len(), "manifest");
         report.step("rendered", &format!("{count} by plugin {name}"));
     });
-    let proposal = Proposal::new(report.findings.of(&name), (name, verdict));
+    let proposal = Proposal::new(report.findings.of(&name), (name, end));
     for line in proposal.refusals() {
         report.step("refused", &line);
     }

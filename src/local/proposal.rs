@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::{
     LocalError,
     document::document,
-    findings::{Seen, Verdict},
+    findings::{RunEnd, Seen},
     show,
 };
 use crate::{
@@ -37,7 +37,7 @@ const OUTPUT_STEP: u64 = MIB;
 #[derive(Debug)]
 pub(super) struct Proposal {
     plugin: String,
-    verdict: Verdict,
+    end: RunEnd,
     tier: Option<Tier>,
     /// Refusals that made a process fail.
     needed: Vec<Refused>,
@@ -51,14 +51,14 @@ impl Proposal {
     /// Decides which refusals matter. Programs look for many files in vain, so a
     /// refusal matters if its process has failed. If the run failed and none has, any
     /// may matter.
-    pub(super) fn new(seen: Seen, (plugin, verdict): (String, Verdict)) -> Self {
+    pub(super) fn new(seen: Seen, (plugin, end): (String, RunEnd)) -> Self {
         let Seen { tier, refused, used } = seen;
         let refused: Vec<_> = refused.into_iter().filter(exists).collect();
         let has_culprit = refused.iter().any(|refused| refused.has_failed);
         let matters =
-            |refused: &Refused| refused.has_failed || verdict == Verdict::Failed && !has_culprit;
+            |refused: &Refused| refused.has_failed || end == RunEnd::Failed && !has_culprit;
         let (needed, tried) = refused.into_iter().partition(matters);
-        Self { plugin, verdict, tier, needed, tried, used }
+        Self { plugin, end, tier, needed, tried, used }
     }
 
     /// The refusals, one line each. Those that neither matter nor have a remedy share
@@ -97,7 +97,7 @@ impl Proposal {
                 path.display()
             )
         }));
-        if self.verdict == Verdict::Failed && self.sandbox(&self.needed).is_some() {
+        if self.end == RunEnd::Failed && self.sandbox(&self.needed).is_some() {
             remarks.push(
                 "the first refusal may have ended the command: put the keys into the definition and \
                  run this again until nothing is refused"
@@ -190,7 +190,7 @@ impl Proposal {
 
     /// The ports that a complete run used, if the plugin may connect to more.
     fn least_network(&self) -> Option<Value> {
-        let used = self.used.as_ref().filter(|_| self.verdict == Verdict::Rendered)?;
+        let used = self.used.as_ref().filter(|_| self.end == RunEnd::Rendered)?;
         let own = used.ports.as_ref().map(|ports| ports.iter().copied().collect());
         if !used.is_online {
             return (own != Some(BTreeSet::new())).then(|| "none".into());
@@ -220,7 +220,7 @@ impl Proposal {
 
     /// `spec.limits`, if the run was complete.
     fn limits(&self) -> Option<Value> {
-        let used = self.used.as_ref().filter(|_| self.verdict == Verdict::Rendered)?;
+        let used = self.used.as_ref().filter(|_| self.end == RunEnd::Rendered)?;
         let limits = [
             (&MEMORY, used.memory, MEMORY_STEP),
             (&PROCESSES, used.processes, PROCESSES_STEP),
@@ -238,9 +238,9 @@ impl Proposal {
             return String::new();
         };
         let (memory, output) = (rounded(&MEMORY, *memory), rounded(&OUTPUT, *output));
-        let note = match self.verdict {
-            Verdict::Rendered => "the limits are twice as much, rounded up",
-            Verdict::Failed => "it failed, so there are no limits",
+        let note = match self.end {
+            RunEnd::Rendered => "the limits are twice as much, rounded up",
+            RunEnd::Failed => "it failed, so there are no limits",
         };
         format!(
             "# It used {memory} of memory, {processes} processes and threads, and {output} of \
