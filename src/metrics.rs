@@ -46,6 +46,7 @@ pub use self::{
     queue::{Queue, Waiting},
     reload::{Configured, PluginState, Reload, WatchError},
     requests::Ended,
+    sandbox::VolumeSpace,
     table::FAMILIES,
 };
 

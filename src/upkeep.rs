@@ -16,7 +16,7 @@ use tracing::warn;
 
 use crate::{
     access::restore,
-    metrics::Metrics,
+    metrics::{Metrics, VolumeSpace},
     state::{Component, Condition, State, report},
     volume::{FileThread, WorkVolume},
 };
@@ -97,7 +97,11 @@ impl Upkeep {
         }
         match self.volume.space().await {
             Ok(space) => {
-                self.metrics.work_volume((space.free_bytes, space.bytes), space.free_inodes);
+                self.metrics.work_volume(VolumeSpace {
+                    free_bytes: space.free_bytes,
+                    size_bytes: space.bytes,
+                    free_inodes: space.free_inodes,
+                });
                 Condition::Good(space.describe(self.volume.path()))
             }
             Err(error) => self.bad(&error),

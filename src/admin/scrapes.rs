@@ -84,6 +84,7 @@ mod tests {
     use tokio::task::JoinSet;
 
     use super::*;
+    use crate::metrics::VolumeSpace;
 
     #[tokio::test]
     async fn clients_that_wait_get_the_same_page() {
@@ -103,10 +104,10 @@ mod tests {
     async fn each_page_is_new() {
         let metrics = Metrics::new();
         let scrapes = Scrapes::start(metrics.clone()).unwrap();
-        for size in [1, 2] {
-            metrics.work_volume((0, size), None);
+        for size_bytes in [1, 2] {
+            metrics.work_volume(VolumeSpace { free_bytes: 0, size_bytes, free_inodes: None });
             let page = scrapes.page(Format::Prometheus, Encoding::Plain).await.unwrap();
-            let line = format!("size_bytes {size}\n");
+            let line = format!("size_bytes {size_bytes}\n");
             assert!(std::str::from_utf8(&page).unwrap().contains(&line));
         }
     }

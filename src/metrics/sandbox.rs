@@ -50,6 +50,17 @@ pub(super) static ORPHANS: Family = family(
     "Ended processes whose parent had ended before them and that the spawner collected.",
 );
 
+/// Space of the work volume.
+#[derive(Clone, Copy, Debug)]
+pub struct VolumeSpace {
+    /// Free bytes.
+    pub free_bytes: u64,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// Files that can still be created; `None` if the volume does not count them.
+    pub free_inodes: Option<u64>,
+}
+
 impl Metrics {
     /// Sets the isolation tier and the number of leases.
     pub fn isolated(&self, isolation: &'static str, leases: u32) {
@@ -86,12 +97,12 @@ impl Metrics {
         self.counter(&ORPHANS, &[]).absolute(total);
     }
 
-    /// Sets the space of the work volume in bytes, and its free files. A volume
-    /// without a number of files has no series for them.
-    pub fn work_volume(&self, (free, size): (u64, u64), free_inodes: Option<u64>) {
-        self.amount(&FREE_BYTES, &[], free);
-        self.amount(&SIZE, &[], size);
-        if let Some(free) = free_inodes {
+    /// Sets the space of the work volume. A volume without a number of files has no
+    /// series for them.
+    pub fn work_volume(&self, space: VolumeSpace) {
+        self.amount(&FREE_BYTES, &[], space.free_bytes);
+        self.amount(&SIZE, &[], space.size_bytes);
+        if let Some(free) = space.free_inodes {
             self.amount(&FREE_INODES, &[], free);
         }
     }
