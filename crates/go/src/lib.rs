@@ -12,6 +12,6 @@ mod words;
 
 pub use self::{
     expand::expand,
-    quote::quote,
+    quote::{quote, quote_byte},
     words::{errno_text, signal_text},
 };

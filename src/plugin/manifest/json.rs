@@ -185,23 +185,9 @@ impl Scanner<'_> {
     }
 }
 
-/// Go's text for an unexpected byte, shown as the character with its number.
+/// Go's text for an unexpected byte.
 fn invalid(byte: u8, context: &str) -> String {
-    let shown = match byte {
-        b'\'' => "\\'".to_owned(),
-        b'\\' => "\\\\".to_owned(),
-        0x07 => "\\a".to_owned(),
-        0x08 => "\\b".to_owned(),
-        b'\t' => "\\t".to_owned(),
-        b'\n' => "\\n".to_owned(),
-        0x0B => "\\v".to_owned(),
-        0x0C => "\\f".to_owned(),
-        b'\r' => "\\r".to_owned(),
-        0..0x20 | 0x7F => format!("\\x{byte:02x}"),
-        0x80..=0xA0 | 0xAD => format!("\\u{byte:04x}"),
-        _ => char::from(byte).to_string(),
-    };
-    format!("invalid character '{shown}' {context}")
+    format!("invalid character {} {context}", cmp_go::quote_byte(byte))
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use cmp_go::quote_byte;
+
 use super::MAX_JSON_DEPTH;
 
 /// The reason why a text is not JSON.
@@ -23,29 +25,10 @@ impl Syntax {
         match self {
             Self::UnexpectedEnd => "unexpected EOF".to_owned(),
             Self::Invalid { offset, byte, context } => {
-                let text = format!("invalid character {} {context}", quoted(*byte));
+                let text = format!("invalid character {} {context}", quote_byte(*byte));
                 if with_offset { format!("json: offset {}: {text}", offset + 1) } else { text }
             }
         }
-    }
-}
-
-/// A byte in Go's quotes. Go formats it as if it were a character.
-fn quoted(byte: u8) -> String {
-    match byte {
-        b'\'' => r"'\''".to_owned(),
-        b'"' => "'\"'".to_owned(),
-        b'\\' => r"'\\'".to_owned(),
-        0x07 => r"'\a'".to_owned(),
-        0x08 => r"'\b'".to_owned(),
-        0x0C => r"'\f'".to_owned(),
-        b'\n' => r"'\n'".to_owned(),
-        b'\r' => r"'\r'".to_owned(),
-        b'\t' => r"'\t'".to_owned(),
-        0x0B => r"'\v'".to_owned(),
-        0..0x20 | 0x7F => format!(r"'\x{byte:02x}'"),
-        0x80..=0xA0 | 0xAD => format!(r"'\u{byte:04x}'"),
-        _ => format!("'{}'", char::from(byte)),
     }
 }
 
