@@ -27,10 +27,7 @@ pub fn drop_privileges(uid: u32) -> Result<(), NotDropped> {
 
 pub(crate) fn become_user(user: Uid) -> Result<(), Errno> {
     if geteuid().is_root() && !user.is_root() {
-        let group = Gid::from_raw(user.as_raw());
-        setgroups(&[])?;
-        setresgid(group, group, group)?;
-        setresuid(user, user, user)?;
+        change_user(user, &[])?;
         let now = getresuid()?;
         if [now.real, now.effective, now.saved] != [user; 3] {
             return Err(Errno::EPERM);
@@ -41,6 +38,20 @@ pub(crate) fn become_user(user: Uid) -> Result<(), Errno> {
     // Other processes of the same UID cannot read the supervisor's memory or
     // environment.
     prctl::set_dumpable(false)
+}
+
+/// Switches to a UID and its groups permanently.
+pub(crate) fn change_user(user: Uid, further: &[Gid]) -> Result<(), Errno> {
+    change_groups(user, further)?;
+    setresuid(user, user, user)
+}
+
+/// Leaves all groups but that of `user` and `further` ones. Later, another UID has no
+/// right to do so.
+pub(crate) fn change_groups(user: Uid, further: &[Gid]) -> Result<(), Errno> {
+    let group = Gid::from_raw(user.as_raw());
+    setgroups(further)?;
+    setresgid(group, group, group)
 }
 
 /// Runs `act` with the file system UID of a user, if this process is root. Only this

@@ -21,7 +21,7 @@ use nix::{
         prctl,
         signal::{SigSet, Signal},
     },
-    unistd::{Gid, Pid, Uid, getppid, setgroups, setresgid, setresuid},
+    unistd::{Pid, Uid, getppid},
 };
 use prost::Message;
 
@@ -29,7 +29,7 @@ pub(super) use self::sockets::open as open_sockets;
 use crate::{
     kernel::{
         fork::{self, SingleThreaded},
-        privilege::drop_capabilities,
+        privilege::{change_user, drop_capabilities},
     },
     wire::channel,
 };
@@ -233,10 +233,7 @@ fn run(socket: &OwnedFd, equipment: &Equipment<'_>, spawner: Pid) -> io::Result<
 
 fn become_powerless(user: Option<Uid>) -> Result<(), Errno> {
     if let Some(user) = user {
-        let group = Gid::from_raw(user.as_raw());
-        setgroups(&[])?;
-        setresgid(group, group, group)?;
-        setresuid(user, user, user)?;
+        change_user(user, &[])?;
     }
     drop_capabilities()
 }

@@ -10,7 +10,7 @@ use std::{
 use nix::{
     errno::Errno,
     sys::resource::{Resource, setrlimit},
-    unistd::{Gid, Uid, setgroups, setresgid, setresuid},
+    unistd::{Gid, Uid, setresuid},
 };
 use rustix::process::setpriority_process;
 
@@ -22,7 +22,7 @@ use super::{
     word::{MAX_PIDS, Word, wait_for_turn},
 };
 use crate::{
-    kernel::privilege::drop_capabilities,
+    kernel::privilege::{change_groups, drop_capabilities},
     worker::{
         remove::{self, STOPPED},
         share, view,
@@ -107,9 +107,7 @@ fn has_none(tenant: Uid, process_check: ProcessCheck) -> Result<(), Errno> {
 
 fn become_member(tenant: Uid, further: Option<Gid>) -> Result<(), Errno> {
     setrlimit(Resource::RLIMIT_NPROC, 0, 0)?;
-    let group = Gid::from_raw(tenant.as_raw());
-    setgroups(further.as_slice())?;
-    setresgid(group, group, group)
+    change_groups(tenant, further.as_slice())
 }
 
 fn become_tenant(user: Uid) -> Result<(), Errno> {

@@ -11,7 +11,7 @@ use nix::{
         resource::{Resource, setrlimit},
         signal::{Signal, kill},
     },
-    unistd::{Gid, Pid, ResUid, getresuid, setgroups, setresgid, setresuid},
+    unistd::{Pid, ResUid, getresuid, setresuid},
 };
 
 use super::{
@@ -19,7 +19,7 @@ use super::{
     process_check::{ProcessCheck, has_nproc_mark, has_visible_process},
     uid_pool::UidPair,
 };
-use crate::kernel::privilege::drop_capabilities;
+use crate::kernel::privilege::{change_groups, drop_capabilities};
 
 /// Exit code of a killer that lacked the rights to kill.
 const UNFIT: i32 = 1;
@@ -81,8 +81,7 @@ pub(super) fn end_until_gone(uids: UidPair, process_check: ProcessCheck) -> Resu
 
 /// Drops all privileges and groups; see [`become_killer`].
 pub(super) fn drop_rights(uids: UidPair) -> Result<(), Errno> {
-    let group = Gid::from_raw(uids.killer.as_raw());
-    setgroups(&[]).and_then(|()| setresgid(group, group, group))?;
+    change_groups(uids.killer, &[])?;
     become_killer(uids)
 }
 

@@ -14,12 +14,12 @@ use nix::{
         resource::{Resource, setrlimit},
         wait::{WaitStatus, waitpid},
     },
-    unistd::{Gid, Uid, execve, setgroups, setresgid, setresuid},
+    unistd::{Uid, execve},
 };
 
 use crate::kernel::{
     fork::{SingleThreaded, close_all_but},
-    privilege::drop_capabilities,
+    privilege::{change_user, drop_capabilities},
 };
 
 /// Methods to find out.
@@ -74,10 +74,7 @@ fn become_user(user: Uid) -> Result<(), Errno> {
     // and execve(2) then returns EAGAIN. This takes two system calls. Reading
     // /proc takes ten microseconds for each process of the node.
     setrlimit(Resource::RLIMIT_NPROC, 0, 0)?;
-    let group = Gid::from_raw(user.as_raw());
-    setgroups(&[])?;
-    setresgid(group, group, group)?;
-    setresuid(user, user, user)?;
+    change_user(user, &[])?;
     drop_capabilities()
 }
 

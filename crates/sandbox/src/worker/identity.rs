@@ -16,10 +16,7 @@ use nix::{
         signal::{SigSet, Signal},
         stat::{Mode, mkdirat},
     },
-    unistd::{
-        Gid, Pid, Uid, fchdir, getppid, getresgid, getresuid, setfsuid, setgroups, setresgid,
-        setresuid, setsid,
-    },
+    unistd::{Gid, Pid, Uid, fchdir, getppid, getresgid, getresuid, setfsuid, setresuid, setsid},
 };
 use rustix::process::getgroups;
 
@@ -34,7 +31,7 @@ use crate::{
         limits::{self, ProcessLimits},
         oom,
         policy::{ExtraAccess, restrict_changes},
-        privilege::drop_capabilities,
+        privilege::{change_user, drop_capabilities},
     },
     wire::{message::JobKind, plan::Plan, shared::SharedCaches, tier::Tier},
 };
@@ -201,13 +198,6 @@ pub(super) fn become_tenant(tenant: &Tenant, parent: Pid) -> Result<(), Errno> {
     drop_capabilities()?;
     prctl::set_no_new_privs()?;
     die_with(parent)
-}
-
-fn change_user(user: Uid, further: &[Gid]) -> Result<(), Errno> {
-    let group = Gid::from_raw(user.as_raw());
-    setgroups(further)?;
-    setresgid(group, group, group)?;
-    setresuid(user, user, user)
 }
 
 /// Checks all IDs, and tries to become root again.

@@ -4,10 +4,10 @@ use caps::{CapSet, Capability};
 use nix::{
     errno::Errno,
     sys::prctl,
-    unistd::{Gid, Uid, getresuid, setfsgid, setfsuid, setgroups, setresgid, setresuid},
+    unistd::{Gid, Uid, getresuid, setfsgid, setfsuid, setresuid},
 };
 
-use crate::kernel::privilege::drop_capabilities;
+use crate::kernel::privilege::{change_groups, drop_capabilities};
 
 /// The meter's own UID, and the tenant's UID for access to files.
 ///
@@ -26,9 +26,7 @@ impl MeterIdentity {
     /// tenant's caches.
     pub(super) fn assume(self, further: Option<Gid>) -> Result<(), Errno> {
         let Self { own, tenant } = self;
-        let group = Gid::from_raw(own.as_raw());
-        setgroups(further.as_slice())?;
-        setresgid(group, group, group)?;
+        change_groups(own, further.as_slice())?;
         // The capability to set the file system UID is needed once more.
         prctl::set_keepcaps(true)?;
         setresuid(own, own, own)?;
