@@ -4,7 +4,7 @@
 use cmp_discovery::{AppDirectory, FileIndex, FileNamePattern, GlobPattern};
 use proptest::prelude::*;
 
-use crate::naive::{self, Answer, Kind, Tree};
+use crate::naive::{self, Answer, Files, Kind, Tree};
 
 /// Few names, so that entries often have the same one.
 const NAMES: [&str; 15] = [
@@ -127,22 +127,32 @@ proptest! {
         patterns in prop::collection::vec(pattern(), 8),
     ) {
         let (index, tree) = unpack(&entries)?;
-        let resolved = AppDirectory::resolve(&index, app.as_bytes()).ok();
-        let expected = naive::app_directory(&tree, app.as_bytes());
-        prop_assert_eq!(resolved.as_ref().map(AppDirectory::path), expected.as_deref());
-        let Some(app) = resolved else { return Ok(()) };
-        for pattern in patterns {
-            let expected = naive::file_name(&tree, app.path(), &pattern);
-            prop_assert_eq!(file_name(&index, &app, &pattern), expected, "fileName: {}", pattern);
-            let expected = naive::glob(&tree, app.path(), &pattern);
-            if expected != Answer::Unknown {
-                prop_assert_eq!(glob(&index, &app, &pattern), expected, "find.glob: {}", pattern);
-            }
-        }
+        compare(&index, &tree, (&app, &patterns))?;
     }
 }
 
-pub(crate) fn file_name(index: &FileIndex, app: &AppDirectory, pattern: &str) -> Answer {
+/// Checks that an index finds what a naive search of the same files finds.
+pub(crate) fn compare(
+    index: &FileIndex,
+    files: &impl Files,
+    (app, patterns): (&str, &[String]),
+) -> Result<(), TestCaseError> {
+    let resolved = AppDirectory::resolve(index, app.as_bytes()).ok();
+    let expected = naive::app_directory(files, app.as_bytes());
+    prop_assert_eq!(resolved.as_ref().map(AppDirectory::path), expected.as_deref());
+    let Some(app) = resolved else { return Ok(()) };
+    for pattern in patterns {
+        let expected = naive::file_name(files, app.path(), pattern);
+        prop_assert_eq!(file_name(index, &app, pattern), expected, "fileName: {}", pattern);
+        let expected = naive::glob(files, app.path(), pattern);
+        if expected != Answer::Unknown {
+            prop_assert_eq!(glob(index, &app, pattern), expected, "find.glob: {}", pattern);
+        }
+    }
+    Ok(())
+}
+
+fn file_name(index: &FileIndex, app: &AppDirectory, pattern: &str) -> Answer {
     let Ok(pattern) = FileNamePattern::new(pattern) else { return Answer::Fails };
     match pattern.decide(index, app, &|| true) {
         Ok(decision) if decision.is_match() => Answer::Match,
@@ -151,7 +161,7 @@ pub(crate) fn file_name(index: &FileIndex, app: &AppDirectory, pattern: &str) ->
     }
 }
 
-pub(crate) fn glob(index: &FileIndex, app: &AppDirectory, pattern: &str) -> Answer {
+fn glob(index: &FileIndex, app: &AppDirectory, pattern: &str) -> Answer {
     let Ok(pattern) = GlobPattern::new(pattern) else { return Answer::Fails };
     match pattern.decide(index, app, &|| true) {
         Ok(decision) if decision.is_match() => Answer::Match,

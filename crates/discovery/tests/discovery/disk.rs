@@ -6,11 +6,11 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use cmp_discovery::{AppDirectory, FileIndex};
+use cmp_discovery::FileIndex;
 use proptest::prelude::*;
 
-use crate::agreement::{Entry, entries, file_name, glob, path, pattern};
-use crate::naive::{self, Answer, Files, Kind};
+use crate::agreement::{Entry, compare, entries, path, pattern};
+use crate::naive::{self, Files, Kind};
 
 /// A directory whose parents have names that no entry has, so a path out of the
 /// directory and back never exists by accident.
@@ -132,17 +132,6 @@ proptest! {
                 break;
             }
         }
-        let resolved = AppDirectory::resolve(&index, app.as_bytes()).ok();
-        let expected = naive::app_directory(&disk, app.as_bytes());
-        prop_assert_eq!(resolved.as_ref().map(AppDirectory::path), expected.as_deref());
-        let Some(app) = resolved else { return Ok(()) };
-        for pattern in patterns {
-            let expected = naive::file_name(&disk, app.path(), &pattern);
-            prop_assert_eq!(file_name(&index, &app, &pattern), expected, "fileName: {}", pattern);
-            let expected = naive::glob(&disk, app.path(), &pattern);
-            if expected != Answer::Unknown {
-                prop_assert_eq!(glob(&index, &app, &pattern), expected, "find.glob: {}", pattern);
-            }
-        }
+        compare(&index, &disk, (&app, &patterns))?;
     }
 }
