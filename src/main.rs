@@ -245,34 +245,16 @@ fn serve_as_peer() -> ExitCode {
 }
 
 fn run(work: impl Future<Output = Result<(), LocalError>>) -> ExitCode {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    // On a signal, dropping the work removes its supervisor and its files.
-    let work = async {
-        tokio::select! {
-            biased;
-            signal = local::interrupted() => Err(signal),
-            result = work => result,
-        }
-    };
-    match runtime.map(|runtime| runtime.block_on(work)) {
-        Ok(Ok(())) => ExitCode::SUCCESS,
-        Ok(Err(error)) => fail(&error, error.exit_code()),
+    match block_on(unless_interrupted(work)) {
+        Ok(Ok(Ok(()))) => ExitCode::SUCCESS,
+        Ok(Ok(Err(error)) | Err(error)) => fail(&error, error.exit_code()),
         Err(error) => fail(&error, INTERNAL),
     }
 }
 
 /// Shows the status. The exit code is 1 if a plugin is not served as defined.
 fn show_status(config: &Status) -> ExitCode {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    // On a signal, dropping the work gives the terminal back.
-    let work = async {
-        tokio::select! {
-            biased;
-            signal = local::interrupted() => Err(signal),
-            result = status(config) => Ok(result),
-        }
-    };
-    match runtime.map(|runtime| runtime.block_on(work)) {
+    match block_on(unless_interrupted(status(config))) {
         Ok(Ok(Ok(Condition::Healthy))) => ExitCode::SUCCESS,
         Ok(Ok(Ok(Condition::Degraded))) => ExitCode::from(1),
         Ok(Ok(Err(error))) => fail(&error, NO_ANSWER),
@@ -283,8 +265,7 @@ fn show_status(config: &Status) -> ExitCode {
 
 /// Answers git's prompt with the exit codes of Argo CD's program.
 fn answer_git(question: &GitAskPass) -> ExitCode {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    match runtime.map(|runtime| runtime.block_on(answer(question))) {
+    match block_on(answer(question)) {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(error)) => fail(&error, git_ask_pass::FAILED),
         Err(error) => fail(&error, git_ask_pass::FAILED),
@@ -293,8 +274,7 @@ fn answer_git(question: &GitAskPass) -> ExitCode {
 
 /// Makes a health check. The exit code is 1 if it fails.
 fn check_health(config: &Probe) -> ExitCode {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    match runtime.map(|runtime| runtime.block_on(probe(config))) {
+    match block_on(probe(config)) {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(error)) => fail(&error, 1),
         Err(error) => fail(&error, 1),
@@ -305,6 +285,22 @@ fn check_health(config: &Probe) -> ExitCode {
 fn end(config: &Serve, error: &NotServing, code: u8) -> ExitCode {
     log::fatal(config.log_format(), error);
     ExitCode::from(code)
+}
+
+/// Does `work` unless a signal comes. Dropping it removes its supervisor and its files,
+/// and gives the terminal back.
+async fn unless_interrupted<T>(work: impl Future<Output = T>) -> Result<T, LocalError> {
+    tokio::select! {
+        biased;
+        signal = local::interrupted() => Err(signal),
+        result = work => Ok(result),
+    }
+}
+
+/// Does `work` on this thread. An error means that the runtime did not start.
+fn block_on<T>(work: impl Future<Output = T>) -> io::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    Ok(runtime.block_on(work))
 }
 
 #[expect(clippy::print_stderr, reason = "the error goes to standard error")]
