@@ -39,6 +39,14 @@ pub struct Entry {
     pub link: Vec<u8>,
 }
 
+impl Entry {
+    /// True for the root of the archive, which tar can pack as `.` or `./`.
+    #[must_use]
+    pub fn is_root(&self) -> bool {
+        matches!(self.name.as_slice(), b"." | b"./")
+    }
+}
+
 /// Receives the entries of an archive. An error ends the reading.
 pub trait Sink {
     /// The reason why the sink refuses an entry.

@@ -119,7 +119,7 @@ impl Sink for Recorder {
 
     /// Refuses what the worker would refuse, because it does not see all entries.
     fn entry(&mut self, entry: &Entry) -> Result<(), Unfit> {
-        if matches!(entry.name.as_slice(), b"." | b"./") {
+        if entry.is_root() {
             return Ok(());
         }
         self.counter.count(entry).map_err(|_refusal| Unfit)?;

@@ -268,7 +268,7 @@ impl Sink for Unpacker {
     type Error = Refusal;
 
     fn entry(&mut self, entry: &Entry) -> Result<(), Refusal> {
-        if matches!(entry.name.as_slice(), b"." | b"./") {
+        if entry.is_root() {
             return Ok(());
         }
         self.counter.count(entry)?;
