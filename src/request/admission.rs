@@ -142,14 +142,13 @@ impl Admission {
             let ticket = schedule.enter(&Ask { class, plugin, unread }, admit);
             ticket.map(|ticket| (ticket, schedule.unread(class)))
         });
-        let Some((ticket, unread)) = entered else {
+        let Some((ticket, all_unread)) = entered else {
             let waiting = self.state().schedule.capacity().queue;
             let obstacle = self.obstacle(class, plugin);
             return Err(NoPermit::Full { obstacle, waiting, own: None });
         };
-        let own = entry.unread;
         let permit = Permit { admission: self.clone(), class, plugin: plugin.clone(), ticket };
-        Ok((permit, admitted, deadline.before_reading_all(own, unread)))
+        Ok((permit, admitted, deadline.before_reading_all(unread, all_unread)))
     }
 
     /// Numbers of requests that run and that wait, in the class with most of them.

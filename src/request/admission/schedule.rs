@@ -226,21 +226,23 @@ impl<W> Schedule<W> {
         if own == 0 && self.fits_now(class, plugin) {
             return None;
         }
-        let (charged, room) = (lane.charged, self.room(class));
         let reserve = Self::floor(class).times(reserved as u64);
-        let needed = charged.plus(self.expected(class, plugin)).plus(reserve);
+        self.shortage(class, lane.charged.plus(self.expected(class, plugin)).plus(reserve))
+    }
+
+    /// The part of a class's budget that is smaller than needed.
+    fn shortage(&self, class: Class, needed: Charge) -> Option<Obstacle> {
+        let (lane, room, origins) = (self.lane(class), self.room(class), &self.capacity.origins);
+        let running = lane.running;
         if needed.memory > room.memory {
-            let (charged, budget) = (charged.memory, room.memory);
-            let origin = self.capacity.origins.memory.clone();
+            let (charged, budget) = (lane.charged.memory, room.memory);
+            let origin = origins.memory.clone();
             return Some(Obstacle::Memory { running, charged, budget, origin });
         }
-        let (charged, budget) = (charged.processes, room.processes);
-        let origin = || self.capacity.origins.processes.clone();
-        (needed.processes > budget).then(|| Obstacle::Processes {
-            running,
-            charged,
-            budget,
-            origin: origin(),
+        let (charged, budget) = (lane.charged.processes, room.processes);
+        (needed.processes > budget).then(|| {
+            let origin = origins.processes.clone();
+            Obstacle::Processes { running, charged, budget, origin }
         })
     }
 

@@ -6,6 +6,7 @@ use cmp_sandbox::{Attempt, Bounds, Refusal};
 use serde::{Deserialize, Serialize};
 
 use super::{READ_ONLY, denial::Denial, reach::Reach};
+use crate::settings::Setting;
 
 /// The key of a definition that opens something.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -33,6 +34,12 @@ pub struct Advice {
 impl Advice {
     pub(super) fn by(opening: Opening, text: String) -> Self {
         Self { text, opening: Some(opening) }
+    }
+
+    /// The advice to raise a limit. `own` is true if the plugin's definition sets it.
+    pub(super) fn raise(row: &Setting, own: bool, fact: &str) -> Self {
+        let text = format!("{fact}: {}", row.raise(own));
+        Self::by(Opening::Limit(row.key_name().to_owned()), text)
     }
 
     pub(super) fn only(text: impl Into<String>) -> Self {

@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use cmp_sandbox::{Bounds, ExceededLimit, KernelLimit, Termination};
 
-use super::{
-    Facts, Times,
-    advice::{Advice, Opening},
-};
+use super::{Facts, Times, advice::Advice};
 use crate::{
     plugin::Limits,
     settings::{CPU, DISK, FILE_SIZE, FILES, MAX_REQUESTS, MEMORY, OUTPUT, PROCESSES, REQUESTS},
@@ -37,27 +34,27 @@ pub(in crate::request) fn reached(
     bounds: &Bounds,
     limits: &Limits,
 ) -> Option<Advice> {
-    let (row, own) = match limit {
-        KernelLimit::Processes => (&PROCESSES, limits.processes.is_some()),
-        KernelLimit::Memory => (&MEMORY, limits.memory.is_some()),
-        KernelLimit::FileSize => (&FILE_SIZE, limits.file_size.is_some()),
-        KernelLimit::Cpu => (&CPU, limits.cpu.is_some()),
-    };
-    let fact = match limit {
+    let (fact, row, own) = match limit {
         KernelLimit::Processes => {
-            format!("it may have {} processes and threads at a time", bounds.processes?)
+            let fact = format!("it may have {} processes and threads at a time", bounds.processes?);
+            (fact, &PROCESSES, limits.processes.is_some())
         }
         KernelLimit::Memory => {
-            format!("each of its processes may have {} of memory", row.say(bounds.memory?))
+            let limit = MEMORY.say(bounds.memory?);
+            let fact = format!("each of its processes may have {limit} of memory");
+            (fact, &MEMORY, limits.memory.is_some())
         }
-        KernelLimit::FileSize => format!("a file may have {}", row.say(bounds.file_size?)),
+        KernelLimit::FileSize => {
+            let fact = format!("a file may have {}", FILE_SIZE.say(bounds.file_size?));
+            (fact, &FILE_SIZE, limits.file_size.is_some())
+        }
         KernelLimit::Cpu => {
-            let limit = row.say(bounds.cpu_seconds?);
-            format!("a process reached the limit of {limit} of processor time")
+            let limit = CPU.say(bounds.cpu_seconds?);
+            let fact = format!("a process reached the limit of {limit} of processor time");
+            (fact, &CPU, limits.cpu.is_some())
         }
     };
-    let text = format!("{fact}: {}", row.raise(own));
-    Some(Advice::by(Opening::Limit(row.key_name().to_owned()), text))
+    Some(Advice::raise(row, own, &fact))
 }
 
 /// The access that a measured limit refused to a command, in words, and the number and
@@ -100,8 +97,7 @@ pub(in crate::request) fn exceeded(
         }
         Termination::Exit(_) | Termination::Signal { .. } | Termination::Deadline => return None,
     };
-    let opening = Opening::Limit(row.key_name().to_owned());
-    Some((what, Advice::by(opening, format!("{fact}: {}", row.raise(own)))))
+    Some((what, Advice::raise(row, own, &fact)))
 }
 
 impl Facts<'_> {
