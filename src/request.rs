@@ -62,7 +62,7 @@ pub(crate) use self::{
 pub use self::{
     convert::{Converter, EncodeAnnouncements},
     deadline::{CLIENT_REMEDY, Clock, Deadline, DeadlinePassed},
-    discovery::{IndexedArchive, MatchCache, Undecided, Verdict},
+    discovery::{MatchCache, Undecided, Verdict},
     encrypted::Encrypted,
     error::RequestError,
     excess::Excess,
@@ -78,7 +78,7 @@ pub use self::{
     manifests::{InvalidOutput, Manifests},
     memory::NoMemory,
     observed::{Observation, Sighting},
-    path::{AppPath, IllegalAppPath},
+    path::IllegalAppPath,
     progress::{Phase, Progress, RequestContext},
     received::Received,
     run_error::RunError,
@@ -89,7 +89,7 @@ pub use self::{
 use crate::{
     access::is_missing,
     budget::Budget,
-    plugin::Discovery,
+    plugin::{Discovery, PluginDefinition},
     volume::{FileThread, WorkVolume},
 };
 
@@ -274,15 +274,23 @@ impl Pipeline {
         let shared = shared.map_err(ReceiveError::from)?;
         let repository = turn.keep(shared, unpacked, space);
         bounds.repository = Some(repository.files());
-        let lease = self.lease(bounds, &context.deadline).await?;
-        permit.bind(lease.id());
-        context.progress.uid = Some(lease.uid());
+        let RequestContext { deadline, progress, .. } = context;
+        let lease = self.lease(bounds, deadline, (permit, progress)).await?;
         Ok(with_lease(lease).reading(repository))
     }
 
-    async fn lease(&self, bounds: Bounds, deadline: &Deadline) -> Result<Lease, RequestError> {
-        let lease = deadline.limit(self.link.lease(bounds)).await;
-        Ok(lease.map_err(RequestError::late("a free UID"))??)
+    /// Takes a UID, by which the request is measured from here on.
+    async fn lease(
+        &self,
+        bounds: Bounds,
+        wait: &Deadline,
+        (permit, progress): (&Permit, &mut Progress),
+    ) -> Result<Lease, RequestError> {
+        let lease = wait.limit(self.link.lease(bounds)).await;
+        let lease = lease.map_err(RequestError::late("a free UID"))??;
+        permit.bind(lease.id());
+        progress.uid = Some(lease.uid());
+        Ok(lease)
     }
 
     /// Waits for one of the plugin's own places. Discovery does not take one,
@@ -306,17 +314,9 @@ impl Pipeline {
     ) -> Result<Admitted, RequestError> {
         context.progress.enter(Phase::Queue);
         let wait = context.deadline.before_reading(incoming.unread(self.limits));
-        let space = wait.limit(self.kept.give_space(&self.volume)).await;
-        space.map_err(RequestError::late("the work volume"))?;
-        self.volume.wait("the request did not start", wait.instant()).await?;
+        self.wait_for_space(&wait).await?;
         let permit = self.permit(class, incoming, context).await?;
-        let mut general = self.budget.borrow().each.bounds(&self.defaults.bounds);
-        if class == Class::Generate && context.plugin.provide_git_credentials {
-            general.read.push(self.defaults.helper.program.clone());
-        }
-        let present = wait.limit(self.present(general.read)).await;
-        general.read = present.map_err(RequestError::late("the paths of --read"))?;
-        let mut bounds = command::bounds((&general, &self.defaults.inherited), &context.plugin);
+        let mut bounds = self.bounds(class, &context.plugin, &wait).await?;
         let who = (&*context.plugin, &context.deadline);
         let repository = self.kept.repository(&incoming.header, who).await;
         bounds.repository = repository.files();
@@ -324,10 +324,31 @@ impl Pipeline {
             Repository::New(_) => bounds.for_unpacking(),
             Repository::Own | Repository::Shared(_) => bounds.clone(),
         };
-        let lease = self.lease(first, &wait).await?;
-        permit.bind(lease.id());
-        context.progress.uid = Some(lease.uid());
+        let lease = self.lease(first, &wait, (&permit, &mut context.progress)).await?;
         Ok(Admitted { permit, lease, repository, bounds })
+    }
+
+    /// Waits until the work volume has space for a request.
+    async fn wait_for_space(&self, wait: &Deadline) -> Result<(), RequestError> {
+        let space = wait.limit(self.kept.give_space(&self.volume)).await;
+        space.map_err(RequestError::late("the work volume"))?;
+        Ok(self.volume.wait("the request did not start", wait.instant()).await?)
+    }
+
+    /// Access and limits of a plugin's commands.
+    async fn bounds(
+        &self,
+        class: Class,
+        plugin: &PluginDefinition,
+        wait: &Deadline,
+    ) -> Result<Bounds, RequestError> {
+        let mut general = self.budget.borrow().each.bounds(&self.defaults.bounds);
+        if class == Class::Generate && plugin.provide_git_credentials {
+            general.read.push(self.defaults.helper.program.clone());
+        }
+        let present = wait.limit(self.present(general.read)).await;
+        general.read = present.map_err(RequestError::late("the paths of --read"))?;
+        Ok(command::bounds((&general, &self.defaults.inherited), plugin))
     }
 
     /// The paths of `--read` that exist. One that does not reveals nothing; one that

@@ -42,6 +42,12 @@ const HALVED: usize = 256 << 10;
 /// one or two characters takes [`VALUE`] bytes.
 const IMMEDIATE_VALUES: usize = 4 << 10;
 
+/// The thing that a request waited for if its deadline passed meanwhile.
+const CONVERSION: &str = "the conversion of its command's output";
+
+/// Encodes announcements as the answer's message.
+pub type EncodeAnnouncements = fn(Vec<Announcement>) -> Vec<u8>;
+
 /// Converts outputs. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Converter {
@@ -93,18 +99,11 @@ impl Converter {
         deadline: &Deadline,
     ) -> Result<Manifests, RequestError> {
         let Captured { text: output, mut charge } = output;
-        let (limit, length) = (self.max_answer, output.len());
-        if length <= IMMEDIATE {
-            // A few aliases may stand for megabytes, so this stops when it is asked.
-            match Manifests::parse(&output, limit, &mut |_| false) {
-                Err(InvalidOutput::Stopped) => {}
-                done => {
-                    let manifests = done?.examined(suspects);
-                    charge.grow(manifests.size(), deadline).await?;
-                    return Ok(manifests.with_charge(charge));
-                }
-            }
+        if let Some(manifests) = self.at_once(&output, suspects)? {
+            charge.grow(manifests.size(), deadline).await?;
+            return Ok(manifests.with_charge(charge));
         }
+        let length = output.len();
         let conversion = Conversion { output: Arc::new(with_line_end(output)), suspects };
         let granted = self.most(length).min(MAX_TIMES * length);
         charge.grow(granted, deadline).await?;
@@ -117,12 +116,28 @@ impl Converter {
         Ok(manifests.with_charge(charge))
     }
 
+    /// Splits a short output on this thread. `None` if it is long, or if this takes long.
+    fn at_once(
+        &self,
+        output: &[u8],
+        suspects: Suspects,
+    ) -> Result<Option<Manifests>, InvalidOutput> {
+        if output.len() > IMMEDIATE {
+            return Ok(None);
+        }
+        // A few aliases may stand for megabytes, so this stops when it is asked.
+        match Manifests::parse(output, self.max_answer, &mut |_| false) {
+            Err(InvalidOutput::Stopped) => Ok(None),
+            done => Ok(Some(done?.examined(suspects))),
+        }
+    }
+
     /// Memory in bytes that could help to convert an output.
     fn useful(&self, length: usize) -> usize {
         MAX_TIMES * self.max_answer.max(length)
     }
 
-    /// The part of it that there is.
+    /// The same, but at most the memory that one request can have now.
     fn most(&self, length: usize) -> usize {
         self.useful(length).min(self.memory.most())
     }
@@ -243,12 +258,6 @@ impl Converter {
         Ok(charged(message.into(), charge))
     }
 }
-
-/// Encodes announcements as the answer's message.
-pub type EncodeAnnouncements = fn(Vec<Announcement>) -> Vec<u8>;
-
-/// The thing that a request waited for if its deadline passed meanwhile.
-const CONVERSION: &str = "the conversion of its command's output";
 
 /// With a line break at the end, the last document need not be copied to get one.
 fn with_line_end(mut output: Vec<u8>) -> Vec<u8> {

@@ -75,14 +75,14 @@ impl Deadline {
     /// The deadline for a wait, after which `unread` bytes of the request's archive
     /// must be read. While a client still sends, it does not see the answer.
     #[must_use]
-    pub fn before_reading(&self, unread: u64) -> Self {
+    pub(super) fn before_reading(&self, unread: u64) -> Self {
         self.before_reading_all(unread, unread)
     }
 
     /// The same if `all` bytes must be read of the archives of all waiting requests,
     /// this one included.
     #[must_use]
-    pub fn before_reading_all(&self, unread: u64, all: u64) -> Self {
+    pub(super) fn before_reading_all(&self, unread: u64, all: u64) -> Self {
         let granted = self.client.unwrap_or_default();
         let needed = |bytes: u64| Duration::from_millis(bytes.saturating_mul(1000) / DRAIN_RATE);
         let own = needed(unread).min(granted / MAX_DRAIN_DIVISOR);
@@ -91,7 +91,7 @@ impl Deadline {
 
     /// The time at which work must stop.
     #[must_use]
-    pub fn instant(&self) -> Option<Instant> {
+    pub(super) fn instant(&self) -> Option<Instant> {
         self.earliest().map(|limit| limit.at)
     }
 

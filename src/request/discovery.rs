@@ -101,7 +101,7 @@ impl fmt::Display for Pattern<'_> {
 
 /// The names in a complete archive, and the application's directory.
 #[derive(Debug)]
-pub struct IndexedArchive {
+pub(super) struct IndexedArchive {
     names: FileIndex,
     directory: Bytes,
     /// The memory of the names.

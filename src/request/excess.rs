@@ -87,7 +87,7 @@ impl Excess {
         self.limit.map(|limit| row.say(limit)).unwrap_or_default()
     }
 
-    /// A limit of all requests together. `most` has a place for the number.
+    /// A limit of all requests together. `most` says which one, with its number.
     fn total(
         &self,
         formatter: &mut Formatter<'_>,

@@ -257,7 +257,7 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
     }
 
     /// Indexes the names in the archive; writes nothing to disk.
-    pub async fn index_names(
+    pub(super) async fn index_names(
         mut self,
         (limits, names): (ArchiveLimits, &Names),
         context: &mut RequestContext,
@@ -269,7 +269,7 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
     }
 
     /// Reads the archive only to verify its checksum.
-    pub async fn verify(
+    pub(super) async fn verify(
         mut self,
         limits: ArchiveLimits,
         context: &mut RequestContext,

@@ -11,7 +11,7 @@ use thiserror::Error;
 
 /// The application's directory: relative, and lexically inside the repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AppPath(PathBuf);
+pub(super) struct AppPath(PathBuf);
 
 /// The directory is outside the repository. The text is Argo CD's.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct IllegalAppPath {
 impl AppPath {
     /// Joins a path to the root lexically, as for generate and parameters.
     /// Symbolic links are followed later, when the directory is entered.
-    pub fn new(path: &[u8]) -> Result<Self, IllegalAppPath> {
+    pub(super) fn new(path: &[u8]) -> Result<Self, IllegalAppPath> {
         match EntryPath::new(path) {
             Ok(inside) => Ok(Self(inside.as_path().to_owned())),
             Err(_escape) => {
@@ -35,13 +35,13 @@ impl AppPath {
     /// Takes a path unchanged, as for discovery. The repository is then the root
     /// of the file system, so `..` cannot leave it.
     #[must_use]
-    pub fn rooted(path: &[u8]) -> Self {
+    pub(super) fn rooted(path: &[u8]) -> Self {
         Self(PathBuf::from(OsStr::from_bytes(if path.is_empty() { b"." } else { path })))
     }
 
     /// The path, relative to the repository.
     #[must_use]
-    pub fn as_path(&self) -> &Path {
+    pub(super) fn as_path(&self) -> &Path {
         &self.0
     }
 }

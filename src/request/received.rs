@@ -71,7 +71,7 @@ impl Received {
 
     /// Finds the application for generate and parameters. An archive that cannot be
     /// unpacked is the first error, as in Argo CD.
-    pub async fn settle(
+    pub(super) async fn settle(
         self,
         defaults: &Arc<CommandDefaults>,
         context: &mut RequestContext,
@@ -87,7 +87,7 @@ impl Received {
 
     /// Finds the application for discovery. This cannot fail.
     #[must_use]
-    pub fn settle_rooted(self, defaults: &Arc<CommandDefaults>) -> Workspace {
+    pub(super) fn settle_rooted(self, defaults: &Arc<CommandDefaults>) -> Workspace {
         let application = AppPath::rooted(&self.header.directory);
         self.settle_in(application, defaults)
     }

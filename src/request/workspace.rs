@@ -21,17 +21,12 @@ use super::{
     hint::{Facts, Hint, Reach, Times},
     observed::Observation,
     path::AppPath,
-    progress::{Phase, Progress, RequestContext},
+    progress::{Phase, RequestContext},
     received::Held,
     run_error::{RunError, result},
     said::Said,
 };
-use crate::{
-    budget::Budget,
-    container::OomCounter,
-    metrics::RequestLimit,
-    plugin::{CommandLine, Limits},
-};
+use crate::{budget::Budget, container::OomCounter, metrics::RequestLimit, plugin::CommandLine};
 
 /// A repository, the application in it, and the UID for its commands.
 #[derive(Debug)]
@@ -74,7 +69,7 @@ pub struct CommandDefaults {
 }
 
 impl Workspace {
-    /// The workspace of a lease. What is held is kept as long as its files.
+    /// The workspace of a lease. It keeps `held` as long as its files.
     pub(super) fn new(
         application: AppPath,
         environment: Vec<Bytes>,
@@ -110,22 +105,8 @@ impl Workspace {
             // The command gets the name of its phase's span, so the phase begins first.
             self.begin(phase, context).await?;
         }
-        let CommandSettings { inherited, max_output } =
-            CommandSettings::new(&self.defaults, &context.plugin);
-        let environment = context.progress.environment(&self.environment, line);
-        let command = Command {
-            words: line.words().map(|word| Bytes::copy_from_slice(word.as_bytes())).collect(),
-            inherited,
-            environment,
-            search: self.defaults.search.clone(),
-            directory: self.application.as_path().to_owned(),
-            preserve_file_mode: context.plugin.preserve_file_mode,
-            max_output,
-            room: Arc::clone(&room) as Arc<dyn Room>,
-            redactor: Arc::clone(&context.redactor),
-            ask_pass: None,
-        };
-        let killed = self.defaults.oom.read();
+        let command = self.command(line, &room, context);
+        let (killed, max_output) = (self.defaults.oom.read(), command.max_output);
         let credentials = self.credentials.clone();
         let run = |ask_pass| self.execute(Command { ask_pass, ..command }, phase, context);
         let executed = GitCredentials::answer_while(credentials.as_ref(), run).await;
@@ -135,22 +116,37 @@ impl Workspace {
         {
             return Err(RunError::from(memory.missing(DeadlinePassed(context.deadline))).into());
         }
-        let plugin = &context.plugin;
-        self.account(&output, (phase, max_output, &plugin.limits), &mut context.progress);
+        self.account(&output, (phase, max_output), context);
         let mut said = Said::new(&output.stderr);
         if phase == Phase::Init {
             said = said.with_output(&output.stdout, &context.redactor);
         }
-        let (end, usage) = (output.termination, output.usage);
-        let times = Times::new(output.took, &context.progress);
-        let oom = (end != Termination::Exit(0)).then(|| self.defaults.oom.since(killed)).flatten();
-        let oom = oom.as_ref();
-        let (bounds, unpacked) = (self.lease.bounds(), context.progress.unpacked.as_ref());
-        let (text, reach) = (&said.all(), &self.defaults.reach);
-        let facts = Facts { plugin, bounds, end, usage, times, text, reach, oom, unpacked };
-        let hint = Hint::of_end(&facts, &said);
-        let excess = Excess::of(end, &self.defaults.budget.borrow());
+        let hint = self.hint(&output, &said, (killed, context));
+        let excess = Excess::of(output.termination, &self.defaults.budget.borrow());
         Ok(room.close(result((output, said), line, (clock, excess, hint))?))
+    }
+
+    /// A command of the plugin, whose output is charged to `room`.
+    fn command(
+        &self,
+        line: &CommandLine,
+        room: &Arc<OutputRoom>,
+        context: &mut RequestContext,
+    ) -> Command {
+        let CommandSettings { inherited, max_output } =
+            CommandSettings::new(&self.defaults, &context.plugin);
+        Command {
+            words: line.words().map(|word| Bytes::copy_from_slice(word.as_bytes())).collect(),
+            inherited,
+            environment: context.progress.environment(&self.environment, line),
+            search: self.defaults.search.clone(),
+            directory: self.application.as_path().to_owned(),
+            preserve_file_mode: context.plugin.preserve_file_mode,
+            max_output,
+            room: Arc::clone(room) as Arc<dyn Room>,
+            redactor: Arc::clone(&context.redactor),
+            ask_pass: None,
+        }
     }
 
     /// Runs a command as soon as the repository is complete. Its worker knows it before,
@@ -186,22 +182,45 @@ impl Workspace {
         }
         Ok(())
     }
-}
 
-impl Workspace {
+    /// Guesses the limit that a command reached. `killed` is the number of processes that
+    /// the kernel had killed for lack of memory before.
+    fn hint(
+        &self,
+        output: &Output,
+        said: &Said,
+        (killed, context): (u64, &RequestContext),
+    ) -> Option<Hint> {
+        let has_failed = output.termination != Termination::Exit(0);
+        let oom = has_failed.then(|| self.defaults.oom.since(killed)).flatten();
+        let facts = Facts {
+            plugin: &context.plugin,
+            bounds: self.lease.bounds(),
+            end: output.termination,
+            usage: output.usage,
+            times: Times::new(output.took, &context.progress),
+            text: &said.all(),
+            reach: &self.defaults.reach,
+            oom: oom.as_ref(),
+            unpacked: context.progress.unpacked.as_ref(),
+        };
+        Hint::of_end(&facts, said)
+    }
+
     /// Records the resources that a command used.
     fn account(
         &self,
         output: &Output,
-        (phase, max_output, limits): (Phase, usize, &Limits),
-        progress: &mut Progress,
+        (phase, max_output): (Phase, usize),
+        context: &mut RequestContext,
     ) {
+        let RequestContext { plugin, progress, .. } = context;
         if let Some(evidence) = &mut progress.evidence {
             evidence.command(phase, (&output.stdout, output.stderr.to_string()));
             evidence.bounded(self.lease.bounds(), max_output);
         }
         progress.usage.extend(output.usage.map(|usage| (phase, usage)));
-        let sandbox = (&*self.defaults.reach, self.lease.bounds(), limits);
+        let sandbox = (&*self.defaults.reach, self.lease.bounds(), &plugin.limits);
         progress.network.clone_from(&self.lease.bounds().network);
         progress.observed.extend(Observation::new(phase, output, sandbox));
         let (used, bounds) = (self.lease.usage(), self.lease.bounds());
