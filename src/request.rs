@@ -14,6 +14,7 @@ mod command;
 mod command_clock;
 mod convert;
 mod deadline;
+mod defaults;
 mod discovery;
 mod encrypted;
 mod error;
@@ -21,6 +22,7 @@ mod excess;
 mod files;
 mod fingerprint;
 mod git_credentials;
+mod header;
 mod hint;
 mod incoming;
 mod index;
@@ -34,6 +36,7 @@ mod printable;
 mod processors;
 mod progress;
 mod proxy;
+mod receive_error;
 mod received;
 mod run_error;
 mod said;
@@ -62,17 +65,16 @@ pub(crate) use self::{
 pub use self::{
     convert::{Converter, EncodeAnnouncements},
     deadline::{CLIENT_REMEDY, Clock, Deadline, DeadlinePassed},
+    defaults::CommandDefaults,
     discovery::{MatchCache, Undecided, Verdict},
     encrypted::Encrypted,
     error::RequestError,
     excess::Excess,
     fingerprint::Fingerprints,
     git_credentials::{CredentialHelper, GitCredentials, Relay},
+    header::RequestHeader,
     hint::{Advice, Hint, Opening, Reach},
-    incoming::{
-        ArchiveLimits, BrokenStream, ChunkStream, Incoming, ReceiveError, RequestHeader,
-        STALL_BYTES,
-    },
+    incoming::{ArchiveLimits, ChunkStream, Incoming},
     index::Names,
     kept::KeptArchives,
     manifests::{InvalidOutput, Manifests},
@@ -80,11 +82,12 @@ pub use self::{
     observed::{Observation, Sighting},
     path::IllegalAppPath,
     progress::{Phase, Progress, RequestContext},
+    receive_error::{BrokenStream, ReceiveError, STALL_BYTES},
     received::Received,
     run_error::RunError,
     said::Said,
     threads::MAX_CONVERSIONS,
-    workspace::{CommandDefaults, Workspace},
+    workspace::Workspace,
 };
 use crate::{
     access::is_missing,

@@ -3,8 +3,8 @@
 use cmp_sandbox::{Lease, NotUnpacked};
 
 use super::{
-    excess::Excess, incoming::ReceiveError, kept::Unseen, progress::RequestContext,
-    workspace::CommandDefaults,
+    defaults::CommandDefaults, excess::Excess, kept::Unseen, progress::RequestContext,
+    receive_error::ReceiveError,
 };
 use crate::volume::WorkVolume;
 

@@ -6,15 +6,12 @@ use blake3::{Hash, Hasher};
 use bytes::BytesMut;
 use sha2::{Digest, Sha256};
 
-use super::{fingerprint::Fingerprints, incoming::RequestHeader};
+use super::{fingerprint::Fingerprints, header::RequestHeader};
 
 /// Bytes that are collected before they pass on, and the longest piece. Chunks have
 /// 1 KiB by default, and one system call for each would cost more than all other work;
 /// one chunk can also have 100 MiB.
 const BUFFER: usize = 64 * 1024;
-
-/// A checksum as a client states it: SHA-256 in lower-case hexadecimal digits.
-pub(super) type Checksum = [u8; 64];
 
 /// The reader of an archive.
 pub(super) trait PieceSink: Send {

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use cmp_sandbox::{Bounds, Caches, Network};
 
-use super::{processors, proxy, workspace::CommandDefaults};
+use super::{defaults::CommandDefaults, processors, proxy};
 use crate::{plugin::PluginDefinition, settings::Limit};
 
 /// Environment and output limit of a plugin's commands.

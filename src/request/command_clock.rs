@@ -2,18 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use super::{
-    deadline::Deadline, hint::Hint, progress::RequestContext, run_error::RunError, said::Said,
-};
-use crate::settings::EXEC_TIMEOUT;
+use super::{deadline::Deadline, progress::RequestContext};
 
 /// The end of a command, and the setting that it follows from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CommandClock {
     pub(super) instant: Option<Instant>,
-    deadline: Deadline,
+    pub(super) deadline: Deadline,
     /// The command's own timeout, if it passes before the deadline.
-    timeout: Option<Duration>,
+    pub(super) timeout: Option<Duration>,
 }
 
 impl CommandClock {
@@ -29,28 +26,4 @@ impl CommandClock {
             None => Self { instant: deadline.instant(), deadline, timeout: None },
         }
     }
-
-    /// The error of a command that was stopped by this clock.
-    pub(super) fn passed(
-        self,
-        (command, said): (String, Box<Said>),
-        after: Duration,
-        hint: Option<Hint>,
-    ) -> RunError {
-        let (deadline, command, hint) =
-            (self.deadline, command.into_boxed_str(), hint.map(Box::new));
-        match self.timeout {
-            Some(limit) => RunError::Timeout { command, said, after, limit, hint },
-            None => RunError::Deadline { command, said, after, deadline, hint },
-        }
-    }
-}
-
-pub(super) fn timeout_passed(limit: Duration) -> String {
-    let flag = EXEC_TIMEOUT.raise(false);
-    format!(
-        "the command's timeout of {:.1}s passed: {flag} (or $ARGOCD_EXEC_TIMEOUT), or give the \
-         plugin a spec.limits.timeout",
-        limit.as_secs_f64()
-    )
 }

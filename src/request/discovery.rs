@@ -15,8 +15,12 @@ use lru::LruCache;
 use thiserror::Error;
 
 use super::{
-    RequestError, checksum::Checksum, deadline::DeadlinePassed, incoming::RequestHeader,
-    memory::Charge, progress::RequestContext, threads::Threads,
+    RequestError,
+    deadline::DeadlinePassed,
+    header::{Checksum, RequestHeader},
+    memory::Charge,
+    progress::RequestContext,
+    threads::Threads,
 };
 use crate::plugin::{Discovery, PluginDefinition};
 

@@ -5,8 +5,8 @@ use thiserror::Error;
 
 use super::{
     admission::NoPermit, announcement::InvalidAnnouncements, deadline::DeadlinePassed,
-    discovery::Undecided, incoming::ReceiveError, manifests::InvalidOutput, memory::NoMemory,
-    path::IllegalAppPath, run_error::RunError,
+    discovery::Undecided, manifests::InvalidOutput, memory::NoMemory, path::IllegalAppPath,
+    receive_error::ReceiveError, run_error::RunError,
 };
 use crate::volume::FullVolume;
 

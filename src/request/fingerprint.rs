@@ -13,7 +13,7 @@ use std::{
 use blake3::{Hash, Hasher};
 use lru::LruCache;
 
-use super::checksum::Checksum;
+use super::header::Checksum;
 
 /// Number of archives that are recognized: more than are sent again and again at
 /// the same time. They take 0.2 MB.

@@ -18,11 +18,7 @@ pub use self::{
     advice::{Advice, Opening},
     reach::Reach,
 };
-use super::{
-    excess,
-    progress::{Phase, Progress},
-    said::Said,
-};
+use super::{excess, said::Said};
 use crate::{
     container::OomKill,
     plugin::PluginDefinition,
@@ -90,16 +86,9 @@ pub(super) struct Facts<'e> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
     /// The time that it ran.
-    ran: Duration,
+    pub(super) ran: Duration,
     /// The time that its request waited for a place before.
-    waited: Duration,
-}
-
-impl Times {
-    /// The times of a command that ran for `ran`.
-    pub(super) fn new(ran: Duration, progress: &Progress) -> Self {
-        Self { ran, waited: progress.time_in(Phase::Queue).unwrap_or_default() }
-    }
+    pub(super) waited: Duration,
 }
 
 impl Hint {

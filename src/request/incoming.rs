@@ -1,84 +1,30 @@
 //! A request that is still arriving: its header, and then its archive.
 
-use std::{borrow::Cow, pin::pin, sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc};
 
 use bytes::Bytes;
 use cmp_archive::{Selection, UnpackLimits};
-use cmp_sandbox::{Lease, Unconfined, Unpack};
-use thiserror::Error;
+use cmp_sandbox::{Lease, Unpack};
 
 use super::{
     arrival::Arrival,
-    checksum::{ChecksumReader, Discard, PieceSink, WrongChecksum},
-    deadline::DeadlinePassed,
+    checksum::{ChecksumReader, Discard, PieceSink},
     discovery::IndexedArchive,
-    excess::{self, Excess},
     files::{KeepingSink, VolumeSink},
     fingerprint::Fingerprints,
-    index::{NameIndexer, Names, NotIndexed},
+    header::RequestHeader,
+    index::{NameIndexer, Names},
     kept::{KeptArchives, Repository, Unseen, Way},
     progress::{Phase, RequestContext},
+    receive_error::{BrokenStream, ReceiveError},
     received::Received,
 };
-use crate::{
-    container::{OomCounter, OomKill},
-    settings::{MAX_ARCHIVE, MEMORY, STREAM_TIMEOUT},
-    volume::{FullVolume, WorkVolume},
-};
-
-/// Bytes that a client must send within the time limit for a stream, unless the
-/// archive ends before. One byte now and then would otherwise hold a place.
-pub const STALL_BYTES: u64 = 64 << 10;
+use crate::{container::OomCounter, volume::WorkVolume};
 
 /// The source of an archive's chunks.
 pub trait ChunkStream: Send {
     /// The next chunk, `None` at the end.
     fn next(&mut self) -> impl Future<Output = Result<Option<Bytes>, BrokenStream>> + Send;
-}
-
-/// Reasons why the stream ended early. The texts are Argo CD's.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum BrokenStream {
-    /// The client disconnected or cancelled the call.
-    #[error("stream Recv error: {0}")]
-    Transport(String),
-    /// A message is not a chunk.
-    #[error("stream request file is nil")]
-    NoChunk,
-    /// The client sent too little for too long.
-    #[error(
-        "the client sent less than {} in {:.1}s: {}",
-        MEMORY.say(STALL_BYTES), limit.as_secs_f64(), STREAM_TIMEOUT.raise(false)
-    )]
-    Stalled {
-        /// The time limit.
-        limit: Duration,
-    },
-}
-
-/// The client's description of the request.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RequestHeader {
-    /// Last component of the application's directory.
-    pub application: String,
-    /// The application's directory, relative to the repository. Not trustworthy.
-    pub directory: Bytes,
-    /// SHA-256 of the compressed archive in lower-case hex.
-    pub checksum: Bytes,
-    /// Length of the compressed archive in bytes, as the client states it.
-    pub size: u64,
-    /// `NAME=VALUE`, in order.
-    pub environment: Vec<Bytes>,
-}
-
-impl RequestHeader {
-    /// Argo CD's name of the application; without it, its directory's name.
-    #[must_use]
-    pub fn application_name(&self) -> Cow<'_, str> {
-        let value =
-            self.environment.iter().find_map(|entry| entry.strip_prefix(b"ARGOCD_APP_NAME="));
-        value.map_or(Cow::Borrowed(&self.application), String::from_utf8_lossy)
-    }
 }
 
 /// A request whose header has been read, and whose archive has not.
@@ -110,50 +56,6 @@ pub(super) struct ReceiveResources<'p> {
     pub(super) volume: &'p WorkVolume,
     /// Archives that several requests send.
     pub(super) kept: &'p KeptArchives,
-}
-
-/// Reasons why an archive was not received. The texts are Argo CD's, if it has one.
-#[derive(Debug, Error)]
-pub enum ReceiveError {
-    /// The stream ended early.
-    #[error("error receiving tgz file: {0}")]
-    Stream(#[from] BrokenStream),
-    /// The deadline passed before the archive was complete.
-    #[error("error receiving tgz file: stream context error: {0}")]
-    Deadline(#[from] DeadlinePassed),
-    /// The archive does not have the client's checksum.
-    #[error("error receiving tgz file: file checksum validation error")]
-    Checksum,
-    /// The archive is larger than allowed.
-    #[error(
-        "error receiving tgz file: the archive is larger than {}: {}, or exclude files with \
-         --plugin-tar-exclude on the repo-server",
-        MAX_ARCHIVE.say(*limit), MAX_ARCHIVE.raise(false)
-    )]
-    Large {
-        /// The limit in bytes.
-        limit: u64,
-    },
-    /// The archive cannot be unpacked.
-    #[error("error decompressing tgz file: {0}")]
-    Archive(String),
-    /// The process that unpacks the archive was killed.
-    #[error(
-        "error decompressing tgz file: the process that unpacks the archive was killed: {}",
-        excess::unpacking(excess.as_deref(), oom.as_ref())
-    )]
-    Killed {
-        /// The limit that the request exceeded.
-        excess: Option<Box<Excess>>,
-        /// The kernel has killed a process for lack of memory meanwhile.
-        oom: Option<OomKill>,
-    },
-    /// The work volume has no space for the repository.
-    #[error(transparent)]
-    Full(#[from] FullVolume),
-    /// The sandbox failed.
-    #[error(transparent)]
-    Unconfined(#[from] Unconfined),
 }
 
 impl<'c, C: ChunkStream> Incoming<'c, C> {
@@ -306,18 +208,6 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
             return Err(ReceiveError::Large { limit: limits.archive });
         }
         Ok(deadline.limit(reader.verify(&self.header.checksum, &self.known)).await??)
-    }
-}
-
-impl From<WrongChecksum> for ReceiveError {
-    fn from(_wrong: WrongChecksum) -> Self {
-        Self::Checksum
-    }
-}
-
-impl From<NotIndexed> for ReceiveError {
-    fn from(error: NotIndexed) -> Self {
-        Self::Archive(error.to_string())
     }
 }
 

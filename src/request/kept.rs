@@ -39,9 +39,8 @@ pub(super) use self::{
 };
 use super::{
     admission::Admission,
-    checksum::Checksum,
     deadline::{Deadline, DeadlinePassed},
-    incoming::RequestHeader,
+    header::{Checksum, RequestHeader},
     index::Names,
     threads::Threads,
 };

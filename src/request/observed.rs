@@ -4,11 +4,8 @@ use std::collections::BTreeSet;
 
 use cmp_sandbox::{Attempt, Bounds, KernelLimit, Output, Refusal};
 
-use super::{
-    hint::{Advice, Reach, exceeded, reached},
-    progress::Phase,
-};
-use crate::plugin::Limits;
+use super::hint::{Advice, Reach, exceeded, reached};
+use crate::{metrics::Phase, plugin::Limits};
 
 /// The program that exceeds a limit of the whole request.
 const REQUEST: &str = "its processes";

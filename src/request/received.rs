@@ -7,11 +7,12 @@ use cmp_sandbox::Lease;
 use super::{
     RequestError,
     arrival::Arrival,
-    incoming::RequestHeader,
+    defaults::CommandDefaults,
+    header::RequestHeader,
     kept::KeptRepository,
     path::AppPath,
     progress::RequestContext,
-    workspace::{CommandDefaults, Workspace},
+    workspace::{Held, Workspace},
 };
 use crate::volume::LastSpace;
 
@@ -23,16 +24,6 @@ pub struct Received {
     /// `None` if its files are there.
     arrival: Option<Arrival>,
     held: Held,
-}
-
-/// Things that are kept as long as a request's files.
-#[derive(Debug)]
-#[expect(dead_code, reason = "kept until the end")]
-pub(super) struct Held {
-    /// The turn to use the last space of the volume.
-    pub(super) turn: Option<LastSpace>,
-    /// The repository that the request reads, if it has none of its own.
-    pub(super) repository: Option<Arc<KeptRepository>>,
 }
 
 impl Received {

@@ -6,16 +6,19 @@ use cmp_sandbox::{Bounds, NotRun, Output, Termination, Unconfined, Unpacked};
 use thiserror::Error;
 
 use super::{
-    command_clock::{CommandClock, timeout_passed},
+    command_clock::CommandClock,
     deadline::{Deadline, DeadlinePassed},
+    defaults::CommandDefaults,
     excess::Excess,
     hint::Hint,
     memory::NoMemory,
     printable,
     said::Said,
-    workspace::CommandDefaults,
 };
-use crate::{plugin::CommandLine, settings::OUTPUT};
+use crate::{
+    plugin::CommandLine,
+    settings::{EXEC_TIMEOUT, OUTPUT},
+};
 
 /// Reasons why a command failed. The texts are Argo CD's.
 #[derive(Debug, Error)]
@@ -131,6 +134,20 @@ impl RunError {
             NotRun::Unconfined(unconfined) => Self::Unconfined(unconfined),
         }
     }
+
+    /// The error of a command that its clock stopped.
+    fn late(
+        clock: CommandClock,
+        (command, said): (String, Box<Said>),
+        (after, hint): (Duration, Option<Hint>),
+    ) -> Self {
+        let CommandClock { deadline, timeout, .. } = clock;
+        let (command, hint) = (command.into_boxed_str(), hint.map(Box::new));
+        match timeout {
+            Some(limit) => Self::Timeout { command, said, after, limit, hint },
+            None => Self::Deadline { command, said, after, deadline, hint },
+        }
+    }
 }
 
 /// Returns the output of a successful command, or else the error.
@@ -152,10 +169,19 @@ pub(super) fn result(
             Err(RunError::Signal { command, signal: cmp_go::signal_text(number, core), said, hint })
         }
         Termination::Deadline | Termination::LimitExceeded { .. } => {
-            Err(clock.passed((command, said), took, hint))
+            Err(RunError::late(clock, (command, said), (took, hint)))
         }
         Termination::OutputLimit { limit } => Err(RunError::OutputLimit { command, limit, hint }),
     }
+}
+
+fn timeout_passed(limit: Duration) -> String {
+    let flag = EXEC_TIMEOUT.raise(false);
+    format!(
+        "the command's timeout of {:.1}s passed: {flag} (or $ARGOCD_EXEC_TIMEOUT), or give the \
+         plugin a spec.limits.timeout",
+        limit.as_secs_f64()
+    )
 }
 
 fn shown(hint: Option<&Hint>) -> String {

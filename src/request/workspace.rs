@@ -1,13 +1,9 @@
 //! A request's repository on disk, and the commands that run in it.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
-use cmp_sandbox::{Bounds, Command, ExceededLimit, Lease, Output, Redactor, Room, Termination};
-use tokio::sync::watch;
+use cmp_sandbox::{Command, ExceededLimit, Lease, Output, Room, Termination};
 
 use super::{
     RequestError,
@@ -16,17 +12,18 @@ use super::{
     command::CommandSettings,
     command_clock::CommandClock,
     deadline::DeadlinePassed,
+    defaults::CommandDefaults,
     excess::Excess,
-    git_credentials::{Asker, CredentialHelper, GitCredentials},
-    hint::{Facts, Hint, Reach, Times},
+    git_credentials::{Asker, GitCredentials},
+    hint::{Facts, Hint, Times},
+    kept::KeptRepository,
     observed::Observation,
     path::AppPath,
     progress::{Phase, RequestContext},
-    received::Held,
     run_error::{RunError, result},
     said::Said,
 };
-use crate::{budget::Budget, container::OomCounter, metrics::RequestLimit, plugin::CommandLine};
+use crate::{metrics::RequestLimit, plugin::CommandLine, volume::LastSpace};
 
 /// A repository, the application in it, and the UID for its commands.
 #[derive(Debug)]
@@ -42,30 +39,14 @@ pub struct Workspace {
     _held: Held,
 }
 
-/// The supervisor's settings for all commands.
-#[derive(Clone, Debug)]
-pub struct CommandDefaults {
-    /// Variables that plugins may see, as `NAME=VALUE`.
-    pub inherited: Vec<Bytes>,
-    /// The search path for programs.
-    pub search: Bytes,
-    /// Longest standard output of a command in bytes.
-    pub max_output: usize,
-    /// Masks the secret variables in texts.
-    pub redactor: Redactor,
-    /// Longest duration of a command of a plugin without a timeout; `None` for
-    /// no limit.
-    pub timeout: Option<Duration>,
-    /// Default limits, paths and network of commands.
-    pub bounds: Bounds,
-    /// Paths and ports that the sandbox lets commands reach.
-    pub reach: Arc<Reach>,
-    /// Answers git's questions for credentials.
-    pub helper: CredentialHelper,
-    /// Shares of all requests together, whose origins errors name.
-    pub budget: watch::Receiver<Budget>,
-    /// Processes that the kernel has killed for lack of memory.
-    pub oom: OomCounter,
+/// Things that are kept as long as a request's files.
+#[derive(Debug)]
+#[expect(dead_code, reason = "kept until the end")]
+pub(super) struct Held {
+    /// The turn to use the last space of the volume.
+    pub(super) turn: Option<LastSpace>,
+    /// The repository that the request reads, if it has none of its own.
+    pub(super) repository: Option<Arc<KeptRepository>>,
 }
 
 impl Workspace {
@@ -198,7 +179,10 @@ impl Workspace {
             bounds: self.lease.bounds(),
             end: output.termination,
             usage: output.usage,
-            times: Times::new(output.took, &context.progress),
+            times: Times {
+                ran: output.took,
+                waited: context.progress.time_in(Phase::Queue).unwrap_or_default(),
+            },
             text: &said.all(),
             reach: &self.defaults.reach,
             oom: oom.as_ref(),

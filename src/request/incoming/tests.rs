@@ -1,4 +1,4 @@
-use std::{future::pending, sync::Arc};
+use std::{future::pending, sync::Arc, time::Duration};
 
 use tokio::sync::watch;
 

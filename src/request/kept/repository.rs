@@ -18,7 +18,10 @@ use tokio::{
 use super::{KeptArchives, LEAST, Room, Seen, Table, is_recent};
 use crate::{
     plugin::PluginDefinition,
-    request::{checksum::Checksum, deadline::Deadline, incoming::RequestHeader},
+    request::{
+        deadline::Deadline,
+        header::{Checksum, RequestHeader},
+    },
     volume::WorkVolume,
 };
 
