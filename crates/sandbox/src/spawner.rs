@@ -16,6 +16,7 @@ mod demote;
 mod descendants;
 mod duty;
 mod employment;
+mod end_duty;
 mod guard;
 mod kill;
 mod leases;

@@ -15,7 +15,7 @@ use nix::{
 use rustix::process::setpriority_process;
 
 use super::{
-    duty::{EndDuty, HandOver, Owner},
+    end_duty::{EndDuty, HandOver, Owner},
     kill::{become_killer, end_until_gone},
     process_check::{ProcessCheck, has_nproc_mark, has_visible_process, visible_processes},
     release::Remaining,

@@ -29,7 +29,7 @@ use nix::{
 
 pub(super) use self::{
     identity::MeterIdentity,
-    processes::tenant_threads,
+    processes::{THREAD, tenant_threads},
     report::{Gauge, Measurement, Reading},
 };
 use self::{totals::Totals, tree::TreeWalk};

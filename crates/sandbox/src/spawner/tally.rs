@@ -4,12 +4,9 @@ use std::time::Duration;
 
 use super::{
     census::{Row, Volume},
-    meter::Gauge,
+    meter::{Gauge, THREAD},
 };
 use crate::wire::{message::RequestLimits, usage::LeaseUsage};
-
-/// Memory of the kernel for each thread: its stack and records.
-pub(super) const THREAD: u64 = 32 << 10;
 
 /// A limit is near if the work volume has grown by this part of the rest.
 const NEAR: u64 = 2;

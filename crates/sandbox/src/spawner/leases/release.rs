@@ -14,7 +14,8 @@ use nix::{
 use super::{ChildRole, Leases};
 use crate::{
     spawner::{
-        duty::{Duty, Ending, HandOver, Owner},
+        duty::Duty,
+        end_duty::{Ending, HandOver, Owner},
         release::{Release, ReleaseStep, Remaining},
         reserve::Ordered,
         slot::LeaseRecord,

@@ -12,7 +12,8 @@ use super::{ChildRole, Leases};
 use crate::{
     spawner::{
         backoff::Backoff,
-        duty::{Duty, Ending, Owner},
+        duty::Duty,
+        end_duty::{Ending, Owner},
         leftovers,
         not_prepared::NotPrepared,
         release::Remaining,

@@ -12,7 +12,9 @@ use super::{
     Subject,
     totals::{Memory, Totals, Unreadable},
 };
-use crate::spawner::tally::THREAD;
+
+/// Memory of the kernel for each thread: its stack and records.
+pub(in crate::spawner) const THREAD: u64 = 32 << 10;
 
 /// Less memory than this need not be exact.
 const WORTHWHILE: u64 = 32 << 20;
