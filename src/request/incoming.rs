@@ -75,9 +75,10 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
     pub(super) async fn receive(
         mut self,
         (mut lease, repository): (Lease, &Repository),
-        ReceiveResources { limits, oom, volume, kept }: ReceiveResources<'_>,
+        resources: ReceiveResources<'_>,
         context: &mut RequestContext,
     ) -> Result<Received, ReceiveError> {
+        let ReceiveResources { limits, oom, volume, kept } = resources;
         context.progress.enter(Phase::Receive);
         if let Repository::Shared(files) = repository {
             self.pass_on(Discard, limits, context).await?;
@@ -98,7 +99,7 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
         let unpacking = lease.unpack(unpack);
         let unpacking = context.deadline.limit(unpacking).await??;
         let files = VolumeSink::new(unpacking, (volume, kept), context.deadline);
-        let (files, unseen) = self.fill(files, (way, kept), (limits, context)).await?;
+        let (files, unseen) = self.fill((files, way), resources, context).await?;
         let (unpacking, turn) = files.finish()?;
         unpacking.complete();
         let arrival = Arrival { unseen, killed, volume: volume.clone() };
@@ -109,9 +110,9 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
     /// sends it too. Returns what the worker does not see.
     async fn fill<'v>(
         &mut self,
-        mut files: VolumeSink<'v>,
-        (way, kept): (Way, &KeptArchives),
-        (limits, context): (ArchiveLimits, &mut RequestContext),
+        (mut files, way): (VolumeSink<'v>, Way),
+        ReceiveResources { limits, kept, .. }: ReceiveResources<'_>,
+        context: &mut RequestContext,
     ) -> Result<(VolumeSink<'v>, Unseen), ReceiveError> {
         match way {
             Way::Worker => Ok((self.pass_on(files, limits, context).await?, Unseen::default())),
