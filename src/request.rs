@@ -86,7 +86,7 @@ pub use self::{
     received::Received,
     run_error::RunError,
     said::Said,
-    threads::MAX_CONVERSIONS,
+    threads::most_threads,
     workspace::Workspace,
 };
 use crate::{

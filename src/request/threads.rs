@@ -14,7 +14,10 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::deadline::{Deadline, DeadlinePassed};
 
 /// Most threads for each kind of work, however many processors there are.
-pub const MAX_CONVERSIONS: usize = 4;
+const MAX_EACH: usize = 4;
+
+/// Kinds of work that have threads: outputs and names, each of them short and long.
+const KINDS: usize = 4;
 
 /// Largest input of a short piece of work in bytes. It takes about 10 ms.
 const SHORT: usize = 1 << 20;
@@ -44,6 +47,17 @@ pub(super) struct Stop {
     at: Option<Instant>,
 }
 
+/// The number of threads that all kinds of work can have together.
+#[must_use]
+pub fn most_threads() -> usize {
+    KINDS * each()
+}
+
+/// The number of threads that each kind of work can have.
+fn each() -> usize {
+    available_parallelism().map_or(1, usize::from).min(MAX_EACH)
+}
+
 impl Stop {
     /// True if the work has to stop.
     pub(super) fn is_due(&self) -> bool {
@@ -56,7 +70,7 @@ impl Threads {
     /// long work.
     #[must_use]
     pub(super) fn of_processors() -> Self {
-        Self::new(available_parallelism().map_or(1, usize::from).min(MAX_CONVERSIONS))
+        Self::new(each())
     }
 
     /// At most `each` threads for short work, and as many for long work.

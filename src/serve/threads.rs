@@ -11,14 +11,11 @@ use cmp_sandbox::SpawnerGone;
 use tokio::runtime::{Builder, Runtime};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-use crate::request::MAX_CONVERSIONS;
+use crate::request::most_threads;
 
 /// Threads for connections and requests. The workers do the work; more threads
 /// only cost memory.
 const MAX_THREADS: usize = 4;
-
-/// Threads for outputs: short ones, long ones, and those of discovery by names.
-const FOR_OUTPUTS: usize = 3 * MAX_CONVERSIONS;
 
 /// Threads for files: definitions, the container's limits, the work volume, the
 /// directories of the supervisor, paths of `--read`, and bundles. Each of them that does
@@ -32,7 +29,7 @@ const KEPT: Duration = Duration::from_hours(24 * 365);
 /// Starts all threads that the supervisor will ever have.
 pub(super) fn runtime() -> io::Result<Runtime> {
     let threads = available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
-    let blocking = FOR_OUTPUTS + FOR_FILES;
+    let blocking = blocking_threads();
     let runtime = Builder::new_multi_thread()
         .worker_threads(threads)
         .max_blocking_threads(blocking)
@@ -46,6 +43,11 @@ pub(super) fn runtime() -> io::Result<Runtime> {
         runtime.spawn_blocking(move || all.wait());
     }
     Ok(runtime)
+}
+
+/// Threads for work that blocks: in proportion to a tenant's data, or with files.
+fn blocking_threads() -> usize {
+    most_threads() + FOR_FILES
 }
 
 /// Runs the driver of the connection to the spawner as a task. In the main thread,
@@ -75,7 +77,7 @@ mod tests {
         runtime.block_on(runtime.spawn_blocking(|| ())).unwrap();
         let tasks = fs::read_dir("/proc/self/task").unwrap();
         let before: BTreeSet<_> = tasks.map(|task| task.unwrap().file_name()).collect();
-        let all = Arc::new(Barrier::new(FOR_OUTPUTS + FOR_FILES));
+        let all = Arc::new(Barrier::new(blocking_threads()));
         let work = || {
             let all = Arc::clone(&all);
             runtime.spawn_blocking(move || {
@@ -83,7 +85,7 @@ mod tests {
                 own_id()
             })
         };
-        let works: Vec<_> = (0..FOR_OUTPUTS + FOR_FILES).map(|_| work()).collect();
+        let works: Vec<_> = (0..blocking_threads()).map(|_| work()).collect();
         for one in works {
             let id = runtime.block_on(one).unwrap();
             assert!(before.contains(&id), "{id:?} is a new thread");
