@@ -42,7 +42,8 @@ use crate::{
 /// and must not take all connections away from probes.
 const MAX_RELOADS: usize = 8;
 
-/// Bytes that a connection may buffer; also the limit for the head of a request.
+/// Bytes that a connection may buffer. The head of a request can be longer by what is
+/// read at once, at most as much again.
 const MAX_BUFFER: usize = 64 * 1024;
 
 /// Time limit for a reload, including the new sockets.
