@@ -109,6 +109,9 @@ func run(s settings) error {
 	return nil
 }
 
+// uidsOfEarlier are as many UIDs as another cmp-supervisor has by default, but others.
+const uidsOfEarlier = "70000-70477"
+
 // contestant is one server to measure.
 type contestant struct {
 	name  string
@@ -133,10 +136,14 @@ func line(s settings, directory string) ([]contestant, error) {
 	if s.peer {
 		all = append(all, contestant{"peer", peerStarter(binary, directory)})
 	}
-	for _, one := range [][2]string{{"earlier", s.earlier}, {"ours", s.ours}} {
-		if name, binary := one[0], one[1]; binary != "" {
-			all = append(all, contestant{name, oursStarter(sut.Options{Binary: binary, Isolation: s.isolation}, directory)})
-		}
+	ours := sut.Options{Binary: s.ours, Isolation: s.isolation}
+	// With the same UIDs, the one that starts last would have fewer leases.
+	earlier := sut.Options{Binary: s.earlier, Isolation: s.isolation, Arguments: []string{"--uid-range", uidsOfEarlier}}
+	if s.earlier != "" {
+		all = append(all, contestant{"earlier", oursStarter(earlier, directory)})
+	}
+	if s.ours != "" {
+		all = append(all, contestant{"ours", oursStarter(ours, directory)})
 	}
 	if len(all) == 0 {
 		return nil, errors.New("there is nothing to measure: set CMP_SUPERVISOR_BIN or -ours to a path, or leave out -peer=false")
