@@ -90,7 +90,7 @@ pub fn init(format: Option<LogFormat>, filter: LogFilter) -> io::Result<LogContr
     Ok(LogControl { filter: Arc::new(Mutex::new(filter)), handle: Some(handle) })
 }
 
-/// Waits until all lines are written, up to [`LAST_LINES`]; returns false if nobody
+/// Waits until all lines are written, for at most a second; returns false if nobody
 /// reads them.
 pub fn flush() -> bool {
     LINES.flush(LAST_LINES)

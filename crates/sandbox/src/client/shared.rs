@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{bounds::Bounds, handle::Unconfined, lease::Lease};
 
 /// The repository of a lease under which no command runs. Leases whose
-/// [`Bounds`](crate::Bounds) name it can read its files; nobody can change them.
+/// [`Bounds`] name it can read its files; nobody can change them.
 ///
 /// The files are removed when the last clone is dropped, and every lease that could
 /// read them has been released.
