@@ -16,6 +16,10 @@ use super::{FAMILIES, Kind};
 /// scrapes read its last requests.
 const SHOWN: Duration = Duration::from_mins(5);
 
+/// Most removed plugins that are shown; the first one that was removed goes first. All
+/// definitions of a directory can be replaced at once.
+const MOST_GONE: usize = 100;
+
 /// Series that are removed together, because a recorder cannot delete single ones.
 /// Cheap to clone.
 #[derive(Clone)]
@@ -51,11 +55,19 @@ impl PluginSeries {
         entry.series.clone()
     }
 
-    /// Removes a plugin's series after [`SHOWN`], unless the plugin returns.
+    /// Removes a plugin's series after [`SHOWN`], unless the plugin returns, or when
+    /// [`MOST_GONE`] others are removed.
     pub(super) fn end(&self, plugin: &str, now: Instant) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(entry) = all.get_mut(plugin) {
             entry.gone = Some(now);
+        }
+        let gone = all.iter().filter_map(|(plugin, entry)| Some((entry.gone?, plugin.clone())));
+        let gone: Vec<_> = gone.collect();
+        if gone.len() > MOST_GONE
+            && let Some((_, first)) = gone.into_iter().min()
+        {
+            all.remove(&first);
         }
     }
 
@@ -98,6 +110,20 @@ mod tests {
         assert_eq!(all.shown(start + SHOWN / 2).len(), 2);
         assert_eq!(all.shown(start + SHOWN).len(), 1);
         assert!(recorder.upgrade().is_none() && all.is_gone("gone") && !all.is_gone("here"));
+    }
+
+    #[test]
+    fn only_the_last_removed_plugins_are_shown() {
+        let (all, start) = (PluginSeries::default(), Instant::now());
+        drop(all.of("here"));
+        for number in 0..MOST_GONE + 20 {
+            let name = format!("p{number}");
+            drop(all.of(&name));
+            all.end(&name, start + Duration::from_millis(number as u64));
+        }
+        assert_eq!(all.shown(start).len(), 1 + MOST_GONE);
+        let names: Vec<_> = all.0.lock().unwrap().keys().cloned().collect();
+        assert!(names.contains(&"p20".to_owned()) && !names.contains(&"p19".to_owned()));
     }
 
     #[test]
