@@ -10,6 +10,7 @@ use std::{
     error::Error,
     fmt::{self, Write as _},
     io::{self, IsTerminal, Write as _},
+    panic,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -85,9 +86,21 @@ pub fn init(format: Option<LogFormat>, filter: LogFilter) -> io::Result<LogContr
     let (targets, handle) = reload::Layer::new(filter.targets());
     let format = chosen(format);
     LINES.start(move |dropped| lost(format, dropped))?;
+    flush_before_panics();
     let lines = LogLayer { sink: Sink::Log(format) };
     tracing_subscriber::registry().with(lines.with_filter(targets)).init();
     Ok(LogControl { filter: Arc::new(Mutex::new(filter)), handle: Some(handle) })
+}
+
+/// Writes the lines that lead to a panic, which ends the process, before its report. If
+/// nobody reads them, the report would wait for ever.
+fn flush_before_panics() {
+    let report = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        if flush() {
+            report(info);
+        }
+    }));
 }
 
 /// Waits until all lines are written, for at most a second; returns false if nobody
@@ -99,7 +112,7 @@ pub fn flush() -> bool {
 /// The line that tells of lines that were dropped.
 fn lost(format: LogFormat, lines: u64) -> String {
     let mut fields = LogFields::default();
-    let text = "log lines were dropped: standard error is read too slowly";
+    let text = "log lines were dropped: standard error is read too slowly, and 1 MiB waited";
     fields.0.insert("message".to_owned(), text.into());
     fields.0.insert("lines".to_owned(), lines.into());
     fields.into_line(format, "warning")
