@@ -27,7 +27,7 @@ use self::{
 use crate::{
     config::{self, ReportFormat, Validate},
     loader::Ledger,
-    plugin::{Catalog, Code, Diagnostic, Problem, Reading, Severity},
+    plugin::{Catalog, Code, Diagnostic, Problem, Reading, Region, Severity},
     programs,
 };
 
@@ -127,19 +127,27 @@ fn missing_programs(files: &[(String, Vec<Reading>)]) -> Vec<Problem> {
     let all = files.iter().flat_map(|(file, readings)| readings.iter().map(move |one| (file, one)));
     let found = all.flat_map(|(file, reading)| {
         let missing = reading.definition.iter().flat_map(|one| programs::missing(one, &search));
-        missing.map(move |missing| {
+        missing.filter_map(move |missing| {
             let mut regions = reading.program_regions.iter();
             let region = regions.find(|(key, _)| *key == missing.key).map(|(_, region)| *region);
+            if reading.diagnostics.iter().any(|other| is_no_program(other, region)) {
+                return None;
+            }
             let problem = Diagnostic::new(Code::Program, missing.to_string())
                 .at(region)
                 .label("cannot run on this machine")
                 .note("in a sidecar that lacks it too, every request that needs it fails, and the plugin is not up")
                 .help(missing.remedy());
             let (file, place) = (file.clone(), reading.place.clone());
-            Problem { file, place, stale: false, problem }
+            Some(Problem { file, place, stale: false, problem })
         })
     });
     found.collect()
+}
+
+/// True if a diagnostic says that the first word of a command cannot be a program.
+fn is_no_program(found: &Diagnostic, word: Option<Region>) -> bool {
+    matches!(found.code, Code::Literal | Code::Unsplit) && found.region == word
 }
 
 /// Writes a result to standard output. A closed pipe is no error.

@@ -180,7 +180,7 @@ impl Code {
         (Self::HiddenPath, 313, Severity::Note, "a path that plugins may not read"),
         (Self::SharedPath, 314, Severity::Warning, "a fixed path in a shared directory"),
         (Self::Ordinary, 315, Severity::Warning, "a discovery of what Argo CD renders itself"),
-        (Self::Literal, 316, Severity::Warning, "a variable outside a shell"),
+        (Self::Literal, 316, Severity::Warning, "shell syntax outside a shell"),
         (Self::Unsplit, 317, Severity::Warning, "a command line in one word"),
         (Self::Unreadable, 404, Severity::Error, "a file that cannot be read"),
         (Self::Ignored, 405, Severity::Note, "an ignored entry"),

@@ -9,13 +9,22 @@ const VARIABLES: [&str; 3] = ["$ARGOCD_", "${ARGOCD_", "$(ARGOCD_"];
 /// Programs that replace variables in their arguments themselves.
 const REPLACING: [&str; 1] = ["envsubst"];
 
-/// Warns of a variable, or else of a command line in one word.
+/// Words that join or redirect commands. Not `;`, which `find -exec` takes.
+const OPERATORS: [&str; 6] = ["|", "||", "&&", ">", ">>", "<"];
+
+/// Commands that exist only inside a shell.
+const BUILTINS: [&str; 8] = ["cd", "export", "set", "source", "eval", "exec", "if", "for"];
+
+/// Warns of a command line in one word, or else of shell syntax or a variable.
 pub(super) fn lint(words: &[Word<'_>], locator: &Locator<'_>) -> Option<Diagnostic> {
     let (program, arguments) = words.split_first()?;
     if shell(program).is_some() {
         return unsplit_script(arguments, given(words).is_some(), locator);
     }
-    unsplit_command(program, locator).or_else(|| variable(program, arguments, locator))
+    unsplit_command(program, locator)
+        .or_else(|| builtin(program, locator))
+        .or_else(|| operator(program, arguments, locator))
+        .or_else(|| variable(program, arguments, locator))
 }
 
 fn unsplit_command(program: &Word<'_>, locator: &Locator<'_>) -> Option<Diagnostic> {
@@ -42,19 +51,43 @@ fn unsplit(word: &Word<'_>, locator: &Locator<'_>) -> Diagnostic {
         .note("no shell splits the words of a command, so every request that needs it fails")
 }
 
+fn builtin(program: &Word<'_>, locator: &Locator<'_>) -> Option<Diagnostic> {
+    BUILTINS.contains(&program.text).then(|| {
+        literal(program, "a command of the shell", locator)
+            .label("no program has this name")
+            .note("no shell runs this command, so every request that needs it fails")
+    })
+}
+
+fn operator(
+    program: &Word<'_>,
+    arguments: &[Word<'_>],
+    locator: &Locator<'_>,
+) -> Option<Diagnostic> {
+    let word = arguments.iter().find(|word| OPERATORS.contains(&word.text))?;
+    let note = format!("no shell runs this command: `{}` gets this text", name(program));
+    Some(literal(word, "shell syntax outside a shell", locator).note(note))
+}
+
 fn variable(
     program: &Word<'_>,
     arguments: &[Word<'_>],
     locator: &Locator<'_>,
 ) -> Option<Diagnostic> {
-    let name = program.text.rsplit('/').next().unwrap_or_default();
     let is_variable = |word: &&Word<'_>| VARIABLES.iter().any(|begin| word.text.contains(begin));
-    let word = arguments.iter().find(is_variable).filter(|_| !REPLACING.contains(&name))?;
-    Some(
-        Diagnostic::new(Code::Literal, "a variable outside a shell")
-            .at(locator.value(&word.path))
-            .label("passed as it is written")
-            .note(format!("no shell replaces variables here: `{name}` gets this text"))
-            .help("put the command into a script, with the variable in quotes: [sh, -c, \"…\"]"),
-    )
+    let word = arguments.iter().find(is_variable)?;
+    let note = format!("no shell replaces variables here: `{}` gets this text", name(program));
+    (!REPLACING.contains(&name(program)))
+        .then(|| literal(word, "a variable outside a shell", locator).note(note))
+}
+
+fn name<'v>(program: &Word<'v>) -> &'v str {
+    program.text.rsplit('/').next().unwrap_or_default()
+}
+
+fn literal(word: &Word<'_>, title: &str, locator: &Locator<'_>) -> Diagnostic {
+    Diagnostic::new(Code::Literal, title)
+        .at(locator.value(&word.path))
+        .label("passed as it is written")
+        .help("put the command into a script, with variables in quotes: [sh, -c, \"…\"]")
 }

@@ -62,6 +62,8 @@ fn other_discovery_methods_are_reported_as_unused() {
 fn what_only_a_shell_understands_is_reported_outside_one() {
     assert_eq!(generate("[helm, template, $ARGOCD_APP_NAME]"), ["CMP0316 6:31"]);
     assert_eq!(generate("[helm, '--set=a=${ARGOCD_ENV_A}']"), ["CMP0316 6:21"]);
+    assert_eq!(generate("[helm, template, ., '|', envsubst]"), ["CMP0316 6:34"]);
+    assert_eq!(generate("[export, A=$ARGOCD_ENV_A;, helm]"), ["CMP0316 6:15"]);
     assert_eq!(generate("['helm template .']"), ["CMP0317 6:15"]);
     assert_eq!(generate("[A=b helm, template]"), ["CMP0317 6:15"]);
     assert_eq!(generate("[sh, 'helm template .']"), ["CMP0317 6:19"]);
@@ -70,6 +72,7 @@ fn what_only_a_shell_understands_is_reported_outside_one() {
         "[bash, '/opt/my tools/run']",
         "['/opt/my tools/run', x]",
         "[envsubst, $ARGOCD_APP_NAME]",
+        "[find, ., -exec, cat, '{}', ;]",
         "[helm, template, '$5']",
     ] {
         assert!(generate(fine).is_empty(), "{fine}: {:?}", generate(fine));
