@@ -30,6 +30,9 @@ pub const MAX_DEFINITIONS: usize = 100;
 /// Number of the first definition that argocd-cmp-server would not read.
 const SECOND: usize = 2;
 
+/// The key of argocd-cm that had a list of plugins before definitions were files.
+const OLD_LIST: &str = "configManagementPlugins:";
+
 /// Result of reading one part of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
@@ -236,9 +239,17 @@ impl Bundle {
             1 if !self.has_containers => read_first(text),
             _ => {
                 let message = format!("no {KIND} in this file");
-                let help =
-                    "add a definition with `kind: ConfigManagementPlugin`, or give another file";
-                let region = File(text).region(0, usize::MAX);
+                let old = std::str::from_utf8(text).ok().and_then(|text| text.find(OLD_LIST));
+                let help = match old {
+                    Some(_) => {
+                        "Argo CD 2.8 and later ignore this key of argocd-cm: make a definition of each item, \
+                                with `kind: ConfigManagementPlugin`, its name in metadata and its commands in spec"
+                    }
+                    None => {
+                        "add a definition with `kind: ConfigManagementPlugin`, or give another file"
+                    }
+                };
+                let region = File(text).region(old.unwrap_or(0), usize::MAX);
                 faulty(Diagnostic::new(Code::NoDefinition, message).at(Some(region)).help(help))
             }
         }
