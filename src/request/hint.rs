@@ -247,9 +247,15 @@ fn together(limit: &str, row: &Setting) -> String {
 
 /// The remedy for a program that is not installed.
 fn absent(text: &str) -> Option<String> {
-    let is_absent = text.ends_with("executable file not found in $PATH");
-    is_absent
-        .then(|| "put the program into the image, or mount it into a directory of PATH".to_owned())
+    let is_path = text.starts_with("fork/exec /") && text.ends_with("no such file or directory");
+    let place = if text.ends_with("executable file not found in $PATH") {
+        "into a directory of PATH"
+    } else if is_path {
+        "there; if it is there, it is a script whose interpreter is missing"
+    } else {
+        return None;
+    };
+    Some(format!("put the program into the image, or mount it {place}"))
 }
 
 /// A sentence about a file that is missing because the definition leaves it out.

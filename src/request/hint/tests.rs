@@ -177,3 +177,15 @@ fn an_ordinary_failure_has_no_hint() {
         assert_eq!(hint("{}", Termination::Exit(1), stderr), "");
     }
 }
+
+#[test]
+fn a_missing_program_has_a_remedy_by_name_and_by_path() {
+    let remedy = |text| absent(text).unwrap_or_default();
+    let by_name = remedy("exec: \"jb\": executable file not found in $PATH");
+    assert!(by_name.ends_with("into a directory of PATH"), "{by_name}");
+    let by_path = remedy("fork/exec /opt/jb: no such file or directory");
+    assert!(by_path.contains("mount it there"), "{by_path}");
+    for other in ["fork/exec ./x: no such file or directory", "fork/exec /x: permission denied"] {
+        assert_eq!(remedy(other), "");
+    }
+}
