@@ -304,7 +304,10 @@ fn advise(host: &Host, blueprint: &Blueprint<'_>, report: &mut Report) {
     let requirement = match shape.profile {
         Profile::Uid => "the namespace must allow the Pod Security standard `baseline`",
         Profile::Restricted => "nodes need Linux 6.12 or newer",
-        Profile::Namespaces => "the namespace must allow the Pod Security standard `privileged`",
+        Profile::Namespaces => {
+            "the namespace must allow the Pod Security standard `privileged`; set hostUsers: false \
+             for the Pod, or SYS_ADMIN counts on the node"
+        }
     };
     let native = match shape.kind {
         SidecarKind::Native => ", and Kubernetes must be 1.29 or newer",

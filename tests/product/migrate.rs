@@ -175,6 +175,13 @@ fn a_token_that_plugins_may_use_is_reported() {
 }
 
 #[test]
+fn rights_that_count_on_the_node_are_reported() {
+    let report = of("chart.yaml", &["--profile", "namespaces"]).report;
+    assert!(report.contains("set hostUsers: false for the Pod"), "{report}");
+    assert!(!of("chart.yaml", &[]).report.contains("hostUsers"));
+}
+
+#[test]
 fn a_resource_of_the_operator_needs_no_rights() {
     let result = of("operator.yaml", &[]);
     let resource = &result.documents[1];
