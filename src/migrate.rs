@@ -290,13 +290,16 @@ fn advise(host: &Host, blueprint: &Blueprint<'_>, report: &mut Report) {
     report.next(match host.form {
         Form::Chart => {
             "upgrade the release with the result as the last --values file, or merge it into yours"
+                .to_owned()
         }
-        Form::Operator => "apply the result with kubectl apply",
-        Form::JsonPatch => "put the ConfigMap and the patch in place of yours",
-        Form::Workload => {
-            "live objects: kubectl replace -f RESULT. Kustomize: give migrate your patch instead, \
-             and put the result in its place"
-        }
+        Form::Operator => "apply the result with kubectl apply".to_owned(),
+        Form::JsonPatch => "put the ConfigMap and the patch in place of yours".to_owned(),
+        // `replace` creates nothing, and `apply` leaves containers that it does not know.
+        Form::Workload => format!(
+            "live objects: kubectl create configmap {}, and then kubectl replace -f RESULT. \
+             Kustomize: give migrate your patch instead, and put the result in its place",
+            options.config_map
+        ),
     });
     if options.image == container::NAME {
         report.next(format!("name the image of `{}` with --image", container::INSTALLER));

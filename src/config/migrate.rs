@@ -22,7 +22,7 @@ Exit codes: 0 written, 1 something is missing or not valid, 2 usage. Further one
 results differ, 4 no plugin claims the application, 5 a plugin fails, 7 the isolation is not available.
 
 Examples:
-  kubectl get deployment/argocd-repo-server configmaps -n argocd -o yaml | cmp-supervisor migrate
+  kubectl get deployments,configmaps -n argocd -o yaml | cmp-supervisor migrate > new.yaml
   cmp-supervisor migrate values.yaml > cmp-supervisor-values.yaml
   cmp-supervisor migrate repo-server-patch.yaml plugins/*.yaml --profile restricted
   cmp-supervisor migrate values.yaml --check apps/shop > cmp-supervisor-values.yaml")]

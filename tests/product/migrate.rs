@@ -103,6 +103,7 @@ fn the_report_names_resources_and_removed_parts() {
         "300m before",
         "HOME was removed",
         "helmfile-plugin, sops-plugin",
+        "kubectl create configmap argocd-cmp-plugins, and then kubectl replace",
     ] {
         assert!(report.contains(text), "no {text} in {report}");
     }
