@@ -12,7 +12,9 @@ use clap::{
 use thiserror::Error;
 use tracing_subscriber::filter::LevelFilter;
 
-use super::{Http, LogFilter, LogFormat, Otlp, PEER_CONFIG, PEER_FILE, Ratio, Serve};
+use super::{
+    Http, LogFilter, LogFormat, Otlp, PEER_CONFIG, PEER_FILE, Ratio, Serve, source::with_variable,
+};
 use crate::settings::HTTP;
 
 /// Variables of argocd-cmp-server without an effect here.
@@ -29,6 +31,9 @@ pub const PEER_NAME: &str = "argocd-cmp-server";
 #[derive(Debug, Parser)]
 #[command(name = PEER_NAME, version, about = "cmp-supervisor, serving as argocd-cmp-server")]
 #[command(args_override_self = true)]
+#[command(after_help = "\
+Flags of `cmp-supervisor serve` are variables here: errors that name --max-memory mean
+CMP_SUPERVISOR_MAX_MEMORY.")]
 pub struct Peer {
     /// Directory of plugin.yaml
     #[arg(long, value_name = "DIR", default_value = PEER_CONFIG)]
@@ -99,7 +104,8 @@ impl Peer {
         // Like argocd-cmp-server: the format first, then the level.
         let log_format = peer.log_format()?;
         let log_level = peer.log_level()?;
-        let Alone { serve } = Alone::try_parse_from(["cmp-supervisor"]).map_err(NotPeer::of)?;
+        let Alone { serve } = Alone::try_parse_from(["cmp-supervisor"])
+            .map_err(|error| NotPeer::of(with_variable(error)))?;
         let asked_for_http = env::var_os(HTTP.variable()).is_some();
         Ok(Serve {
             http: if asked_for_http { serve.http } else { Http::Off },
@@ -195,7 +201,16 @@ fn cobra(error: &clap::Error) -> String {
         }
         (ErrorKind::ValueValidation, Some(_)) => {
             let reason = error.source().map(ToString::to_string).unwrap_or_default();
-            format!("invalid argument {value:?} for {flag:?} flag: {reason}")
+            let origin = match error.get(ContextKind::Suggested) {
+                Some(ContextValue::StyledStrs(texts)) => {
+                    texts.first().map(|text| format!(": {text}"))
+                }
+                _ => None,
+            };
+            format!(
+                "invalid argument {value:?} for {flag:?} flag: {reason}{}",
+                origin.unwrap_or_default()
+            )
         }
         _ => {
             let rendered = error.to_string();

@@ -122,6 +122,16 @@ fn wrong_flags_end_with_1_in_the_peers_words() {
 }
 
 #[test]
+fn our_flags_are_variables() {
+    let place = Place::new("a");
+    let text = "invalid argument \"1x\" for \"--max-memory\" flag: expected a size, for example 512Mi \
+                or 2G, or unlimited: the value comes from the variable CMP_SUPERVISOR_MAX_MEMORY";
+    refuses(place.command(&[]).env("CMP_SUPERVISOR_MAX_MEMORY", "1x"), 1, text);
+    let help = place.command(&["--help"]).output().unwrap().stdout;
+    assert!(String::from_utf8(help).unwrap().contains("CMP_SUPERVISOR_MAX_MEMORY"));
+}
+
+#[test]
 fn a_wrong_log_level_ends_with_20() {
     let place = Place::new("a");
     let text = "not a valid logrus Level: \"bogus\"";
