@@ -165,7 +165,7 @@ fn a_reason_of_several_lines_is_one_line_of_the_page() {
 
 #[test]
 fn every_check_and_key_is_documented() {
-    let page = include_str!("../../docs/reload.md");
+    let page = include_str!("../../docs/http.md");
     let (states, _) = tokio::sync::watch::channel(ready());
     for component in
         [Component::Spawner, Component::Leases, Component::WorkVolume, Component::Sockets]
