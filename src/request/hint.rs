@@ -251,7 +251,7 @@ fn absent(text: &str) -> Option<String> {
     let place = if text.ends_with("executable file not found in $PATH") {
         "into a directory of PATH"
     } else if is_path {
-        "there; if it is there, it is a script whose interpreter is missing"
+        "there"
     } else {
         return None;
     };

@@ -1,6 +1,9 @@
 //! Error texts and logs, and the secrets that they must not contain.
 
-use std::fs;
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+};
 
 use crate::sandbox_settings::bench::Bench;
 
@@ -21,6 +24,20 @@ fn an_error_of_init_names_init() {
     let bench = Bench::new("  init: {command: [sh, -c, 'exit 4']}", "true");
     let rendered = bench.render("none", &[]);
     assert!(rendered.error().contains("phase init"), "{}", rendered.stderr);
+}
+
+#[test]
+fn a_script_without_its_interpreter_is_told_from_a_missing_program() {
+    let init =
+        |program: &str| format!("  preserveFileMode: true\n  init: {{command: [{program}]}}");
+    let bench = Bench::new(&init("./run"), "true");
+    let script = bench.path("app/run");
+    fs::write(&script, "#!/no/such/interpreter\n").unwrap();
+    fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
+    let rendered = bench.render("none", &[]);
+    assert!(rendered.error().contains("but not its interpreter"), "{}", rendered.stderr);
+    let rendered = Bench::new(&init("/no/such/program"), "true").render("none", &[]);
+    assert!(rendered.error().contains("or mount it there"), "{}", rendered.stderr);
 }
 
 #[test]

@@ -61,7 +61,8 @@ pub(super) fn become_command(
         None => openat(confined.workspace(), REPOSITORY, DIRECTORY, Mode::empty()),
     };
     let repository = repository.map_err(step("open the repository"))?;
-    enter(&repository, &task.directory).map_err(failed)?;
+    enter(&repository, &task.directory)
+        .map_err(|errno| JobError::Command(entry_error(&path, errno, task)))?;
     connect(socket, ask_pass.as_ref().map(|place| &*place.descriptors).unwrap_or_default())?;
     limits::lower_descriptors().map_err(step("limit descriptors"))?;
     let path = CString::new(path.as_os_str().as_bytes());
@@ -103,13 +104,28 @@ fn connect(socket: &UnixStream, further: &[OwnedFd]) -> Result<(), JobError> {
     dup2_stderr(&into_stderr).map_err(step(pipes))
 }
 
+/// Go's text for a program that does not start.
+fn fork_exec(path: &Path, errno: Errno) -> String {
+    format!("fork/exec {}: {}", path.display(), errno_text(errno as i32))
+}
+
+/// Go's text for a directory that cannot be entered, with the usual reason.
+fn entry_error(path: &Path, errno: Errno, task: &RunTask) -> String {
+    let (error, directory) = (fork_exec(path, errno), String::from_utf8_lossy(&task.directory));
+    if matches!(errno, Errno::ENOENT | Errno::ENOTDIR) {
+        return format!("{error} (is the application directory `{directory}` in the repository?)");
+    }
+    error
+}
+
 /// Go's text for a program that does not start, with the usual reason.
 fn start_error(path: &Path, errno: Errno, task: &RunTask) -> String {
-    let error = format!("fork/exec {}: {}", path.display(), errno_text(errno as i32));
-    let directory = String::from_utf8_lossy(&task.directory);
-    let is_missing = matches!(errno, Errno::ENOENT | Errno::ENOTDIR);
-    if is_missing && path.exists() {
-        return format!("{error} (is the application directory `{directory}` in the repository?)");
+    let error = fork_exec(path, errno);
+    if errno == Errno::ENOENT && path.exists() {
+        return format!(
+            "{error} (the file exists, but not its interpreter: the one in a script's first line, \
+             or the loader of another C library)"
+        );
     }
     if errno == Errno::EACCES && path.exists() {
         let remedy = if task.preserve_file_mode {
