@@ -104,4 +104,5 @@ pub(crate) const ALL: &[Scenario] = &[
         NODE,
         node::the_api_server_accepts_every_overlay,
     ),
+    scenario("a_migration_replaces_the_sidecars", NODE, node::a_migration_replaces_the_sidecars),
 ];

@@ -153,7 +153,7 @@ fn daemon(name: &str, arguments: &[&str]) -> Child {
 }
 
 /// Runs a program that ends by itself.
-fn run(name: &str, arguments: &[&str], input: &str) -> Result<String, String> {
+pub(crate) fn run(name: &str, arguments: &[&str], input: &str) -> Result<String, String> {
     let mut command = Command::new(format!("/usr/bin/{name}"));
     command.args(arguments).env("PATH", "/usr/bin:/bin").env("HOME", "/root");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

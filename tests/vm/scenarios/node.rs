@@ -127,7 +127,7 @@ const CUSTOM: &str = "kind: PodMonitor\n";
 
 pub(super) fn the_api_server_accepts_every_overlay() {
     pod();
-    node::kubectl(&["create", "namespace", "argocd"], "").unwrap();
+    namespace();
     let overlays = fs::read_dir(Path::new(node::KUSTOMIZE).join("overlays")).unwrap();
     let overlays: Vec<PathBuf> = overlays.map(|entry| entry.unwrap().path()).collect();
     assert!(overlays.len() > 4, "{overlays:?}");
@@ -138,5 +138,39 @@ pub(super) fn the_api_server_accepts_every_overlay() {
         let apply = ["apply", "--dry-run=server", "--validate=strict", "-f", "-"];
         let answer = node::kubectl(&apply, &documents);
         assert!(answer.is_ok(), "{}: {answer:?}", overlay.display());
+    }
+}
+
+/// The commands of `docs/migrate.md`, for a Deployment that was applied on the server.
+pub(super) fn a_migration_replaces_the_sidecars() {
+    pod();
+    namespace();
+    let written_by_a_server = ["resourceVersion: \"1234\"", "uid:", "last-applied-configuration"];
+    let is_ours = |line: &&str| !written_by_a_server.iter().any(|text| line.contains(text));
+    let sidecars = include_str!("../../product/migrate/deployment.yaml");
+    let sidecars = sidecars.lines().filter(is_ours).collect::<Vec<_>>().join("\n");
+    node::kubectl(&["apply", "--server-side", "-f", "-"], &sidecars).unwrap();
+    let live = ["get", "deployments,configmaps", "-n", "argocd", "-o", "yaml"];
+    let live = node::kubectl(&live, "").unwrap();
+    let migrated = node::run("cmp-supervisor", &["migrate"], &live).unwrap();
+    let create = ["create", "configmap", "argocd-cmp-plugins", "-n", "argocd"];
+    node::kubectl(&create, "").unwrap();
+    node::kubectl(&["replace", "-f", "-"], &migrated).unwrap();
+    let of = |object: &str, path: &str| {
+        node::kubectl(&["get", object, "-n", "argocd", "-o", &format!("jsonpath={path}")], "")
+    };
+    let deployment = "deployment/argocd-repo-server";
+    let containers = of(deployment, "{.spec.template.spec.containers[*].name}");
+    assert_eq!(containers.unwrap(), "argocd-repo-server");
+    let first = of(deployment, "{.spec.template.spec.initContainers[-1].name}");
+    assert_eq!(first.unwrap(), "cmp-supervisor");
+    let definitions = of("configmap/argocd-cmp-plugins", "{.data}").unwrap();
+    assert!(definitions.contains("kind: ConfigManagementPlugin"), "{definitions}");
+}
+
+/// Creates the namespace of Argo CD, unless another scenario has.
+fn namespace() {
+    if node::kubectl(&["get", "namespace", "argocd"], "").is_err() {
+        node::kubectl(&["create", "namespace", "argocd"], "").unwrap();
     }
 }
