@@ -11,6 +11,7 @@ mod paths;
 mod recorders;
 mod resources;
 mod saturation;
+mod signals;
 mod sockets;
 mod threads;
 
@@ -22,12 +23,9 @@ use cmp_sandbox::{
     Tier, drop_privileges, give_back_large_buffers,
 };
 use thiserror::Error;
-use tokio::{
-    signal::unix::{SignalKind, signal},
-    sync::watch,
-};
+use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tracing::{info, warn};
+use tracing::warn;
 
 pub(crate) use self::loading::reach;
 use self::{
@@ -39,6 +37,7 @@ use self::{
     recorders::Recorders,
     resources::Resources,
     saturation::Saturation,
+    signals::Signals,
     sockets::{only_owners_remove, prepare_sockets},
 };
 use crate::{
@@ -58,7 +57,7 @@ use crate::{
         ArchiveLimits, CommandDefaults, Converter, CredentialHelper, Fingerprints, KeptArchives,
         MatchCache, Names, Pipeline, Reach, admission::Admission,
     },
-    shutdown::{Shutdown, StopSignals},
+    shutdown::Shutdown,
     state::{State, measure},
     supervisor::Supervisor,
     traces::{Tracer, Traces},
@@ -147,6 +146,7 @@ pub fn serve(config: &Serve) -> Result<(), NotServing> {
 }
 
 fn start(config: &Serve) -> Result<(), NotServing> {
+    let signals = Signals::listen()?;
     give_back_large_buffers();
     raise_descriptors();
     directories(config).restore();
@@ -182,7 +182,8 @@ fn start(config: &Serve) -> Result<(), NotServing> {
         Traces::open(config.otlp.collector().as_ref())
     };
     let recorders = Recorders { keeper, keeping, tracer: traces.tracer() };
-    let result = runtime.block_on(run(config, recorders, (spawner, log), (&abilities, resources)));
+    let parts = (spawner, log, signals);
+    let result = runtime.block_on(run(config, recorders, parts, (&abilities, resources)));
     traces.close();
     // The runtime ends the remaining requests; closing the link ends their leases.
     runtime.shutdown_timeout(LAST_TASKS);
@@ -219,10 +220,9 @@ fn setup(config: &Serve, leases: u32) -> Result<Setup, NotServing> {
 async fn run(
     config: &Serve,
     Recorders { keeper, keeping, tracer }: Recorders,
-    (spawner, log): (Spawner, LogControl),
+    (spawner, log, mut signals): (Spawner, LogControl, Signals),
     (abilities, resources): (&Abilities, Resources),
 ) -> Result<(), NotServing> {
-    let mut signals = StopSignals::new()?;
     let metrics = Metrics::new().with_grpc_times(config.has_grpc_times());
     let places = config.places();
     let reach = Arc::new(reach(config, (abilities.tier, abilities.landlock)));
@@ -244,9 +244,10 @@ async fn run(
     let binder = Binder::new(&socket_dir, common)
         .map_err(|error| NotServing::Sockets { path: socket_dir.clone(), error })?;
     tokio::select! {
+        biased;
+        () = signals.stop.during_start() => return Ok(()),
         gone = &mut driver => return Err(gone.into()),
         proven = link.try_sandbox(abilities, &socket_dir) => proven?,
-        () = signals.during_start() => return Ok(()),
     }
     let listeners = Listeners::open(config)?;
     let supervisor = Supervisor::new(binder, state.clone());
@@ -267,7 +268,7 @@ async fn run(
     parts.run("upkeep", upkeep(config, abilities, volume, upkept).run());
     let bundles = failed::keep(keeping, &parts);
     parts.run("metrics", measure(state.subscribe(), metrics.clone()));
-    parts.tasks().spawn(reload_on_sighup(prompt, stop.clone()));
+    parts.tasks().spawn(signals.reload.follow(prompt, stop.clone()));
     parts.tasks().spawn(report_ready(state.clone(), socket_dir, ready(abilities)));
     let states = state.subscribe();
     let shutdown = Shutdown { state, stop, calls, connections, cut_off, bundles };
@@ -276,7 +277,7 @@ async fn run(
         // argocd-cmp-server also ends if its only plugin cannot be served.
         failure = unserved(states), if config.single.is_some() => Err(failure),
         () = parts.lost() => Err(NotServing::PartLost),
-        () = shutdown.on_signal(signals, config.drain_timeout.0) => Ok(()),
+        () = shutdown.on_signal(signals.stop, config.drain_timeout.0) => Ok(()),
     };
     // The spawner ends when the last link is dropped.
     drop(link);
@@ -384,17 +385,4 @@ fn failed(error: &NotServing) -> Event {
         tried.clone_from(shortfalls);
     }
     Event::Failed { reason: error.to_string().into(), shortfalls: tried }
-}
-
-/// Reloads the definitions on SIGHUP.
-async fn reload_on_sighup(prompt: Prompt, stop: CancellationToken) {
-    let Ok(mut signals) = signal(SignalKind::hangup()) else { return };
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            received = signals.recv() => if received.is_none() { return },
-        }
-        info!("reloading the definitions: received SIGHUP");
-        prompt.hint();
-    }
 }

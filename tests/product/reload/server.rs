@@ -159,6 +159,11 @@ impl Server {
         panic!("it never said {text}, but:\n{}", all.join("\n"));
     }
 
+    /// Its process ID.
+    pub(crate) fn id(&self) -> i32 {
+        Pid::from_child(&self.child).as_raw_pid()
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }

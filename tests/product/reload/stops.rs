@@ -1,13 +1,16 @@
 //! Supervisors that are told to stop.
 
-use std::{fs, net::SocketAddr, process::Command};
+use std::{fs, net::SocketAddr, process::Command, time::Instant};
 
 use rustix::{io::ioctl_fionread, process::Signal};
 
-use crate::reload::{
-    client::{Fate, connect},
-    loaded::definition,
-    server::{Folders, eventually, write},
+use crate::{
+    reload::{
+        client::{Fate, connect},
+        loaded::definition,
+        server::{Folders, PATIENCE, Server, eventually, write},
+    },
+    spawned::children,
 };
 
 fn files(folders: &Folders) -> Vec<String> {
@@ -27,6 +30,40 @@ fn a_signal_during_the_start_ends_it_in_order() {
         assert_eq!(server.ends(), Some(0));
         assert!(files(&folders).is_empty(), "{:?}", files(&folders));
     }
+}
+
+/// Begins a supervisor and waits until it has started its spawner.
+fn begin(folders: &Folders) -> Server {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
+    let server = folders.begin(&mut command, SocketAddr::from(([127, 0, 0, 1], 0)), &[]);
+    let until = Instant::now() + PATIENCE;
+    // Nothing sleeps here: the spawner is ready within milliseconds.
+    while children(server.id(), &["cmp-supervisor", "exe"]).is_empty() {
+        assert!(Instant::now() < until, "it starts no spawner");
+    }
+    server
+}
+
+#[test]
+fn a_signal_in_the_first_moments_ends_it_in_order() {
+    let folders = Folders::new();
+    write(&folders.plugins(), "a.yaml", &definition("a", "x"));
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut server = begin(&folders);
+        server.signal(signal);
+        assert_eq!(server.ends(), Some(0));
+        assert!(files(&folders).is_empty(), "{:?}", files(&folders));
+    }
+}
+
+#[test]
+fn a_reload_in_the_first_moments_does_not_end_it() {
+    let folders = Folders::new();
+    let mut server = begin(&folders);
+    server.signal(Signal::HUP);
+    server.says("received SIGHUP");
+    server.signal(Signal::TERM);
+    assert_eq!(server.ends(), Some(0));
 }
 
 #[test]
