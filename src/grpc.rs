@@ -12,6 +12,7 @@ mod client;
 mod connection;
 mod encoded;
 mod health;
+mod leftovers;
 mod observed;
 mod occupant;
 mod pace;

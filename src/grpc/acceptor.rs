@@ -1,7 +1,7 @@
 //! Accepts the connections of one plugin's socket.
 
 use std::{
-    fs, io,
+    fs, io, mem,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -15,7 +15,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::{connection::Server, staging::Staging};
+use super::{connection::Server, leftovers::Leftovers, staging::Staging};
 use crate::{accept::AcceptErrors, request::admission::NewestDefinition, supervisor::FileIdentity};
 
 /// After the file is removed, the socket closes once no client has come for this
@@ -34,14 +34,19 @@ pub(super) struct PublishedSocket {
     path: PathBuf,
     file: FileIdentity,
     staging: Arc<Staging>,
+    leftovers: Leftovers,
 }
 
 impl PublishedSocket {
     /// Moves a listening socket to its final path, over any file that is there.
-    pub(super) fn new(path: PathBuf, staged: &Path, staging: Arc<Staging>) -> io::Result<Self> {
+    pub(super) fn new(
+        path: PathBuf,
+        staged: &Path,
+        (staging, leftovers): (Arc<Staging>, Leftovers),
+    ) -> io::Result<Self> {
         let file = FileIdentity::of(staged)?;
         fs::rename(staged, &path)?;
-        Ok(Self { path, file, staging })
+        Ok(Self { path, file, staging, leftovers })
     }
 
     pub(super) fn file(&self) -> FileIdentity {
@@ -53,7 +58,8 @@ impl Drop for PublishedSocket {
     fn drop(&mut self) {
         // A successor may have put its own socket at this path.
         if let Err(error) = self.staging.remove(&self.path, self.file) {
-            warn!(path = %self.path.display(), %error, "cannot remove a plugin's socket");
+            warn!(path = %self.path.display(), %error, "cannot remove a plugin's socket yet");
+            self.leftovers.add(mem::take(&mut self.path), self.file);
         }
     }
 }

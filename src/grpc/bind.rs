@@ -17,6 +17,7 @@ use super::{
     acceptor::{Acceptor, PublishedSocket},
     client::Client,
     connection::Server,
+    leftovers::Leftovers,
     occupant::examine,
     room::Room,
     socket_watch::SocketWatch,
@@ -85,6 +86,7 @@ pub struct Binder {
     directory: PathBuf,
     common: Common,
     staging: Mutex<Arc<Staging>>,
+    leftovers: Leftovers,
     watch: SocketWatch,
 }
 
@@ -98,8 +100,8 @@ impl Binder {
         }
         restore(directory, DIRECTORY_MODE)?;
         let staging = Mutex::new(Arc::new(Staging::new(directory)?));
-        let watch = SocketWatch::new(directory);
-        Ok(Self { directory: directory.to_owned(), common, staging, watch })
+        let (directory, watch) = (directory.to_owned(), SocketWatch::new(directory));
+        Ok(Self { directory, common, staging, leftovers: Leftovers::default(), watch })
     }
 
     /// The directory for new sockets; created again if it was removed.
@@ -188,7 +190,8 @@ impl Bind for Binder {
         // A socket without an answer stays hidden: its clients would wait for ever.
         let probe = timeout(PROBE_TIMEOUT, Client::probe(&staged)).await;
         let answers = probe.map_err(io::Error::from).flatten();
-        let shown = answers.and_then(|()| PublishedSocket::new(path, &staged, staging));
+        let kept = (staging, self.leftovers.clone());
+        let shown = answers.and_then(|()| PublishedSocket::new(path, &staged, kept));
         let shown = shown.inspect_err(|_| {
             // If this fails too, the file is removed with its directory.
             let _ = fs::remove_file(&staged);
@@ -209,7 +212,7 @@ impl Bind for Binder {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
-        self.staging()?;
+        self.leftovers.remove(&*self.staging()?);
         self.watch.renew();
         Ok(())
     }

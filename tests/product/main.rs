@@ -16,6 +16,7 @@ mod image;
 mod kubernetes;
 mod manifests;
 mod migrate;
+mod mounted;
 mod observed;
 mod reload;
 mod sandbox_settings;

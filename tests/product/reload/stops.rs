@@ -2,14 +2,19 @@
 
 use std::{fs, net::SocketAddr, process::Command, time::Instant};
 
-use rustix::{io::ioctl_fionread, process::Signal};
+use rustix::{
+    io::ioctl_fionread,
+    process::{Signal, geteuid},
+};
 
 use crate::{
+    mounted::InMemory,
     reload::{
         client::{Fate, connect},
         loaded::definition,
         server::{Folders, PATIENCE, Server, eventually, write},
     },
+    skip::skip,
     spawned::children,
 };
 
@@ -80,6 +85,27 @@ fn sockets_are_removed_although_the_hidden_directory_was() {
     server.signal(Signal::TERM);
     server.ends();
     assert!(files(&folders).is_empty(), "{:?}", files(&folders));
+}
+
+#[test]
+fn a_socket_is_removed_as_soon_as_its_directory_is_writable_again() {
+    if !geteuid().is_root() {
+        return skip("needs root, to mount");
+    }
+    let folders = Folders::new();
+    let sockets = folders.sockets();
+    let mounted = InMemory::at(&sockets, "mode=0777");
+    for plugin in ["gone", "stays"] {
+        write(&folders.plugins(), &format!("{plugin}.yaml"), &definition(plugin, "x"));
+    }
+    let server = folders.serve();
+    mounted.become_writable(false);
+    fs::remove_file(folders.plugins().join("gone.yaml")).unwrap();
+    server.says("cannot remove a plugin's socket");
+    assert!(folders.socket("gone").exists());
+    mounted.become_writable(true);
+    eventually("the socket to go", || !folders.socket("gone").exists());
+    assert_eq!(connect(&folders.socket("stays")), Fate::Served);
 }
 
 #[test]
