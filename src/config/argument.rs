@@ -257,7 +257,13 @@ mod tests {
             ("--http", "here", "<ADDR>': expected an IP address or localhost with a port, for ex"),
             ("--network", "ssh", "<PORTS>': expected TCP ports, for example 22,443, or any, or n"),
             ("--uid-range", "5", "<FIRST-LAST>': expected FIRST-LAST, for example 60706-61183"),
-            ("--run-as-uid", "me", "<UID>': expected a whole number, for example 64\n"),
+            (
+                "--uid-range",
+                "1-4294967294",
+                "(FIRST above 0, LAST above FIRST and below 4294967294, ",
+            ),
+            ("--run-as-uid", "me", "<UID>': expected a whole number from 0 to 4294967294\n"),
+            ("--run-as-uid", "4294967295", "<UID>': expected a whole number from 0 to 4294967294"),
             ("--isolation", "some", "'--isolation <ISOLATION>'\n  [possible values: auto, names"),
         ] {
             let error = serve(&[&format!("{flag}={value}")]).unwrap_err();

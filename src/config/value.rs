@@ -172,7 +172,8 @@ impl FromStr for Ports {
 /// Why a range is none.
 #[derive(Debug, Error)]
 #[error(
-    "expected FIRST-LAST, for example 60706-61183 (FIRST above 0, LAST above FIRST, at most 65534 UIDs)"
+    "expected FIRST-LAST, for example 60706-61183 (FIRST above 0, LAST above FIRST and below \
+     4294967294, at most 65534 UIDs)"
 )]
 pub struct NoRange;
 

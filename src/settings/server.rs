@@ -3,7 +3,7 @@
 #![expect(missing_docs, reason = "a row says what it is")]
 
 use super::{
-    Amount, COUNT, Heading, Kind,
+    Amount, Heading, Kind,
     Kind::{Address, Caches, Directory, Isolation, Paths, Ports, Switch, Uids, Variables, Word},
     Setting, Unit, setting,
 };
@@ -15,6 +15,14 @@ const FAILED: Kind =
 /// A number of applications.
 const APPLICATIONS: Kind =
     Kind::Amount(Amount { unit: Unit::Count, least: 0, most: 1000, may_be_unlimited: false });
+
+/// A UID. The kernel takes the largest 32-bit number for "no change".
+const UID: Kind = Kind::Amount(Amount {
+    unit: Unit::Count,
+    least: 0,
+    most: u32::MAX as u64 - 1,
+    may_be_unlimited: false,
+});
 
 /// Default directory of plugin definitions.
 pub const DEFAULT_PLUGINS_DIR: &str = "/home/argocd/cmp-server/plugins.d";
@@ -82,7 +90,7 @@ pub static UID_RANGE: Setting = setting(Heading::Isolation, Uids)
     .default("60706-61183")
     .about("UIDs for requests, two for each; nothing else may use them");
 
-pub static RUN_AS_UID: Setting = setting(Heading::Isolation, COUNT)
+pub static RUN_AS_UID: Setting = setting(Heading::Isolation, UID)
     .flag("run-as-uid", "CMP_SUPERVISOR_RUN_AS_UID")
     .default("999")
     .about("UID to switch to when started as root; the repo-server's, so that it can connect");
