@@ -356,6 +356,8 @@ fn pipeline(
             unpacked: UnpackLimits {
                 bytes: size(now.each.repository.amount),
                 files: size(now.each.repository_files.amount),
+                is_volume: config.max_repository.is_none()
+                    && now.each.repository.amount == Some(now.disk.amount),
             },
         },
         defaults: Arc::new(CommandDefaults {

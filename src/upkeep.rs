@@ -116,7 +116,7 @@ impl Upkeep {
     async fn try_workspace(&self) -> Result<(), String> {
         let attempt = async {
             let mut lease = self.link.lease(Bounds::default()).await.map_err(|e| e.to_string())?;
-            let nothing = UnpackLimits { bytes: 0, files: 0 };
+            let nothing = UnpackLimits { bytes: 0, files: 0, is_volume: false };
             let unpacking = lease.unpack(Unpack::all(nothing)).await.map_err(|e| e.to_string())?;
             match unpacking.finish().await {
                 // Nothing was sent, which is no archive.

@@ -78,7 +78,7 @@ fn amounts_out_of_bounds_are_refused_with_the_bounds() {
 
 #[test]
 fn refusals_of_archives_name_flags_that_exist() {
-    let limits = cmp_archive::UnpackLimits { bytes: 1, files: 1 };
+    let limits = cmp_archive::UnpackLimits { bytes: 1, files: 1, is_volume: false };
     for (size, count, row) in [(2, 1, &MAX_REPOSITORY), (0, 2, &MAX_REPOSITORY_FILES)] {
         let kind = cmp_archive::EntryKind::File { size };
         let entry = cmp_archive::Entry { name: b"f".to_vec(), kind, mode: 0, link: Vec::new() };

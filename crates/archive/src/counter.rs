@@ -67,7 +67,9 @@ impl EntryCounter {
     fn measure(&self, bytes: u64) -> Result<(), Refusal> {
         let limit = self.limits.bytes;
         if bytes > limit {
-            return Err(Refusal::Limit { limit, what: UnpackLimit::Bytes });
+            let is_volume = self.limits.is_volume;
+            let what = if is_volume { UnpackLimit::Volume } else { UnpackLimit::Bytes };
+            return Err(Refusal::Limit { limit, what });
         }
         Ok(())
     }
@@ -104,7 +106,7 @@ fn check_path(name: &[u8]) -> Result<(), Refusal> {
 mod tests {
     use super::*;
 
-    const LIMITS: UnpackLimits = UnpackLimits { bytes: 10, files: 3 };
+    const LIMITS: UnpackLimits = UnpackLimits { bytes: 10, files: 3, is_volume: false };
 
     fn file(size: u64) -> Entry {
         Entry { name: b"f".to_vec(), kind: EntryKind::File { size }, mode: 0, link: Vec::new() }

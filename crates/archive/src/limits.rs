@@ -1,5 +1,7 @@
 //! Limits of an archive.
 
+use std::fmt;
+
 /// Limits of an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnpackLimits {
@@ -8,6 +10,8 @@ pub struct UnpackLimits {
     pub bytes: u64,
     /// Number of files, directories and links.
     pub files: u64,
+    /// True if `bytes` is the size of the work volume, and nobody has set it.
+    pub is_volume: bool,
 }
 
 /// A limit of [`UnpackLimits`].
@@ -15,6 +19,8 @@ pub struct UnpackLimits {
 pub enum UnpackLimit {
     /// The limit of bytes.
     Bytes,
+    /// The limit of bytes, if it is the size of the work volume.
+    Volume,
     /// The limit of files, directories and links.
     Files,
 }
@@ -24,7 +30,7 @@ impl UnpackLimit {
     #[must_use]
     pub const fn flag(self) -> &'static str {
         match self {
-            Self::Bytes => "max-repository",
+            Self::Bytes | Self::Volume => "max-repository",
             Self::Files => "max-repository-files",
         }
     }
@@ -33,7 +39,7 @@ impl UnpackLimit {
     pub(super) fn amount(self, limit: u64) -> String {
         let is_whole = |(_, unit): &&(&str, u64)| limit >= *unit && limit.is_multiple_of(*unit);
         match self {
-            Self::Bytes => UNITS.iter().find(is_whole).map_or_else(
+            Self::Bytes | Self::Volume => UNITS.iter().find(is_whole).map_or_else(
                 || format!("{limit} bytes"),
                 |(suffix, unit)| format!("{}{suffix} of files", limit / unit),
             ),
@@ -41,15 +47,15 @@ impl UnpackLimit {
         }
     }
 
-    /// A remedy beside the flag. The supervisor derives the limit of bytes from the volume,
-    /// and no flag enlarges a volume.
-    pub(super) fn other_remedy(self) -> &'static str {
-        match self {
-            Self::Bytes => {
-                "; if the volume of the work directory is not larger, raise its sizeLimit too"
-            }
-            Self::Files => "",
-        }
+    /// The remedy. No flag enlarges a volume.
+    pub(super) fn remedy(self) -> impl fmt::Display {
+        fmt::from_fn(move |text| match self {
+            Self::Bytes | Self::Files => write!(text, "raise --{}", self.flag()),
+            Self::Volume => text.write_str(
+                "the work directory's volume holds no more for requests: raise its sizeLimit, and \
+                 the container's memory limit if it is in memory",
+            ),
+        })
     }
 }
 

@@ -89,9 +89,9 @@ pub enum Refusal {
     },
     /// The archive exceeds a limit.
     #[error(
-        "the archive holds more than {}: raise --{}, or exclude files with --plugin-tar-exclude on \
-         the repo-server{}",
-        what.amount(*limit), what.flag(), what.other_remedy()
+        "the archive holds more than {}: {}, or exclude files with --plugin-tar-exclude on the \
+         repo-server",
+        what.amount(*limit), what.remedy()
     )]
     Limit {
         /// The limit.
@@ -106,11 +106,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_of_bytes_has_kubernetes_unit_and_names_the_volume() {
+    fn a_limit_has_kubernetes_unit_and_the_remedy_of_its_origin() {
         let text = |limit, what| Refusal::Limit { limit, what }.to_string();
         let bytes = text(8 << 20, UnpackLimit::Bytes);
         let start = "the archive holds more than 8Mi of files: raise --max-repository, or exclude";
-        assert!(bytes.starts_with(start) && bytes.contains("raise its sizeLimit"), "{bytes}");
+        assert!(bytes.starts_with(start) && !bytes.contains("sizeLimit"), "{bytes}");
+        let volume = text(8 << 20, UnpackLimit::Volume);
+        let start = "the archive holds more than 8Mi of files: the work directory's volume holds";
+        assert!(volume.starts_with(start) && volume.contains("raise its sizeLimit"), "{volume}");
+        assert!(!volume.contains("--max-repository"), "{volume}");
         let odd = text(1001, UnpackLimit::Bytes);
         assert!(odd.starts_with("the archive holds more than 1001 bytes: "), "{odd}");
         let files = text(10, UnpackLimit::Files);

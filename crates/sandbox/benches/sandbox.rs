@@ -149,7 +149,7 @@ fn start() -> Duration {
 async fn request(link: &Link) -> (Duration, Duration) {
     let asked = Instant::now();
     let mut lease = link.lease(Bounds::default()).await.expect("a lease");
-    let limits = UnpackLimits { bytes: 1 << 20, files: 10 };
+    let limits = UnpackLimits { bytes: 1 << 20, files: 10, is_volume: false };
     let mut unpacking = lease.unpack(Unpack::all(limits)).await.expect("a worker");
     unpacking.write(&empty_archive()).await.expect("an archive");
     unpacking.finish().await.expect("an unpacked archive");
@@ -165,7 +165,7 @@ async fn request(link: &Link) -> (Duration, Duration) {
 /// Memory of a first worker that waits for its archive, or of its guard.
 async fn worker(link: &Link, spawner: &str) -> String {
     let mut lease = link.lease(Bounds::default()).await.expect("a lease");
-    let limits = UnpackLimits { bytes: 1 << 20, files: 10 };
+    let limits = UnpackLimits { bytes: 1 << 20, files: 10, is_volume: false };
     let unpacking = lease.unpack(Unpack::all(limits)).await.expect("a worker");
     tokio::time::sleep(Duration::from_millis(100)).await;
     let resident = resident(&child_of(spawner));

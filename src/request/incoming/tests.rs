@@ -13,8 +13,10 @@ const DEFINITION: &[u8] = b"apiVersion: argoproj.io/v1alpha1\n\
     metadata: {name: p}\n\
     spec: {generate: {command: [cat]}}\n";
 
-const LIMITS: ArchiveLimits =
-    ArchiveLimits { archive: 1 << 20, unpacked: UnpackLimits { bytes: 1, files: 1 } };
+const LIMITS: ArchiveLimits = ArchiveLimits {
+    archive: 1 << 20,
+    unpacked: UnpackLimits { bytes: 1, files: 1, is_volume: false },
+};
 
 /// A client that sends one chunk.
 struct OneChunk(Option<Bytes>);

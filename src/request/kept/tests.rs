@@ -12,7 +12,7 @@ use tokio::time::advance;
 use super::*;
 use crate::{budget::Share, request::hex};
 
-const LIMITS: UnpackLimits = UnpackLimits { bytes: 1 << 30, files: 1000 };
+const LIMITS: UnpackLimits = UnpackLimits { bytes: 1 << 30, files: 1000, is_volume: false };
 
 const MIB: u64 = 1 << 20;
 

@@ -1,17 +1,20 @@
 //! `spec.limits`.
 
 use std::{
+    fs::{self, File},
     process::Command,
     thread,
     time::{Duration, Instant},
 };
 
 use cmp_supervisor::grpc::{Client, Parcel};
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Signal, geteuid, kill_process};
 
 use crate::{
+    mounted::InMemory,
     reload::server::eventually,
     sandbox_settings::bench::{Bench, tiers},
+    skip::skip,
 };
 
 const FINE: &str = "echo 'kind: A'";
@@ -34,6 +37,30 @@ fn too_much_output_stops_a_plugin() {
     let error = rendered.error();
     let own = "it wrote more than 1Ki [raise the plugin's spec.limits.output]";
     assert!(error.contains(own), "{error}");
+}
+
+#[test]
+fn the_remedy_for_a_large_repository_fits_the_origin_of_the_limit() {
+    if !geteuid().is_root() {
+        return skip("needs root, to mount");
+    }
+    let bench = Bench::new("", FINE);
+    File::create(bench.path("app/large")).and_then(|file| file.set_len(32 << 20)).unwrap();
+    let work = bench.path("work");
+    fs::create_dir(&work).unwrap();
+    let _volume = InMemory::at(&work, "size=16m,mode=0777");
+    let error = |arguments: &[&str]| {
+        let mut server = bench.serve("none", arguments);
+        let rendered = bench.ask("tried", &[]);
+        server.stop();
+        rendered.error().to_owned()
+    };
+    let of_volume = error(&[]);
+    assert!(of_volume.contains("volume holds no more for requests: raise its"), "{of_volume}");
+    assert!(!of_volume.contains("--max-repository"), "{of_volume}");
+    let of_flag = error(&["--max-repository", "1Mi"]);
+    assert!(of_flag.contains("more than 1Mi of files: raise --max-repository, or"), "{of_flag}");
+    assert!(!of_flag.contains("volume"), "{of_flag}");
 }
 
 #[test]

@@ -106,6 +106,7 @@ impl From<Unpack> for UnpackTask {
             application: unpack.application,
             is_decompressed: unpack.is_decompressed,
             is_shared: unpack.is_shared,
+            is_volume: unpack.limits.is_volume,
         }
     }
 }

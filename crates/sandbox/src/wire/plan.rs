@@ -96,6 +96,7 @@ pub(crate) struct CanaryTask {
 
 /// Unpack the archive that comes through its own pipe. Another plan follows.
 #[derive(Clone, PartialEq, Message)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct UnpackTask {
     /// Keep the permission bits of files and directories.
     #[prost(bool, tag = "1")]
@@ -118,6 +119,9 @@ pub(crate) struct UnpackTask {
     /// Other leases may read the repository, and no command runs under this one.
     #[prost(bool, tag = "7")]
     pub(crate) is_shared: bool,
+    /// The limit of bytes is the size of the work volume.
+    #[prost(bool, tag = "8")]
+    pub(crate) is_volume: bool,
 }
 
 /// Become a command.

@@ -120,7 +120,11 @@ struct Unpacker {
 
 impl Unpacker {
     fn new(tree: RepositoryTree, task: &UnpackTask) -> Result<Self, JobError> {
-        let limits = UnpackLimits { bytes: task.max_bytes, files: task.max_entries };
+        let limits = UnpackLimits {
+            bytes: task.max_bytes,
+            files: task.max_entries,
+            is_volume: task.is_volume,
+        };
         let selection = Selection::read(&task.include, &task.application);
         let selection = selection.map_err(|error| JobError::Refused(error.to_string()))?;
         Ok(Self {

@@ -45,7 +45,7 @@ fn header(letter: char, size: u64) -> RequestHeader {
 
 /// The way of a request that has a repository of its own.
 fn way(shelf: &KeptArchives, letter: char) -> Way {
-    let limits = UnpackLimits { bytes: MIB, files: 1 };
+    let limits = UnpackLimits { bytes: MIB, files: 1, is_volume: false };
     shelf.way((&header(letter, LEAST), &Repository::Own), limits, Deadline::none())
 }
 
