@@ -26,7 +26,10 @@ pub enum NotAnswered {
     Arguments(usize),
     /// The variable is missing: the repository needs no password, or the plugin
     /// does not ask for credentials.
-    #[error("{NONCE_VARIABLE} is not set")]
+    #[error(
+        "{NONCE_VARIABLE} is not set: set provideGitCreds: true in the plugin's definition; if it \
+         is set, the repo-server has no password for this repository: add one to Argo CD"
+    )]
     Nonce,
     /// git asks for something else, such as an answer of ssh.
     #[error("unknown credential type '{0}'")]

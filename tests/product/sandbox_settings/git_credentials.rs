@@ -228,7 +228,10 @@ fn the_helper_has_the_exit_codes_of_argo_cd() {
     for (output, expected) in [
         (run(helper, &[], true), "expected 1 argument, got 0"),
         (run(helper, &["Username", "b"], true), "expected 1 argument, got 2"),
-        (run(helper, &["Username"], false), "ARGOCD_GIT_ASKPASS_NONCE is not set"),
+        (
+            run(helper, &["Username"], false),
+            "ARGOCD_GIT_ASKPASS_NONCE is not set: set provideGitCreds: ",
+        ),
         (run("", &["git-ask-pass", "Username"], false), "ARGOCD_GIT_ASKPASS_NONCE is not set"),
         (run(helper, &["git-ask-pass", "Username"], false), "ARGOCD_GIT_ASKPASS_NONCE is not set"),
         (run(helper, &["Username"], true), "plugin with provideGitCreds can ask"),
