@@ -3,6 +3,7 @@
 //! JSON lines have the keys of Argo CD's logs (`level`, `msg`, `time`), and the
 //! fields of the event and of its call, sorted.
 
+mod panics;
 mod queue;
 
 use std::{
@@ -10,7 +11,6 @@ use std::{
     error::Error,
     fmt::{self, Write as _},
     io::{self, IsTerminal, Write as _},
-    panic,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -86,21 +86,10 @@ pub fn init(format: Option<LogFormat>, filter: LogFilter) -> io::Result<LogContr
     let (targets, handle) = reload::Layer::new(filter.targets());
     let format = chosen(format);
     LINES.start(move |dropped| lost(format, dropped))?;
-    flush_before_panics();
+    panics::flush_first();
     let lines = LogLayer { sink: Sink::Log(format) };
     tracing_subscriber::registry().with(lines.with_filter(targets)).init();
     Ok(LogControl { filter: Arc::new(Mutex::new(filter)), handle: Some(handle) })
-}
-
-/// Writes the lines that lead to a panic, which ends the process, before its report. If
-/// nobody reads them, the report would wait for ever.
-fn flush_before_panics() {
-    let report = panic::take_hook();
-    panic::set_hook(Box::new(move |info| {
-        if flush() {
-            report(info);
-        }
-    }));
 }
 
 /// Waits until all lines are written, for at most a second; returns false if nobody
