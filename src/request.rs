@@ -46,7 +46,7 @@ mod workspace;
 use std::{path::PathBuf, sync::Arc};
 
 use bytes::Bytes;
-use cmp_sandbox::{Bounds, Lease, Link, Unpacked};
+use cmp_sandbox::{Bounds, Lease, Link, Unconfined, Unpacked};
 use tokio::sync::watch;
 use tracing::warn;
 
@@ -270,12 +270,11 @@ impl Pipeline {
         let (lease, with_lease) = received.replace_lease();
         let Some(space) = turn.space(&unpacked) else {
             // The files count for the limits of this request.
-            let own = context.deadline.limit(lease.keep_own(bounds)).await;
-            return Ok(with_lease(own.map_err(ReceiveError::from)?.map_err(ReceiveError::from)?));
+            let lease = in_time(context.deadline.limit(lease.keep_own(bounds)).await)?;
+            return Ok(with_lease(lease));
         };
-        let shared = context.deadline.limit(lease.share()).await.map_err(ReceiveError::from)?;
-        let shared = shared.map_err(ReceiveError::from)?;
-        let repository = turn.keep(shared, unpacked, space);
+        let files = in_time(context.deadline.limit(lease.share()).await)?;
+        let repository = turn.keep(files, unpacked, space);
         bounds.repository = Some(repository.files());
         let RequestContext { deadline, progress, .. } = context;
         let lease = self.lease(bounds, deadline, (permit, progress)).await?;
@@ -382,4 +381,9 @@ impl Pipeline {
         let unread = incoming.unread(self.limits);
         self.admission.enter(Entry { class, plugin, unread, deadline }).await
     }
+}
+
+/// The result of work of the sandbox that has a deadline.
+fn in_time<T>(done: Result<Result<T, Unconfined>, DeadlinePassed>) -> Result<T, ReceiveError> {
+    Ok(done??)
 }
