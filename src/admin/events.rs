@@ -8,7 +8,7 @@ use std::{
     fmt::Write as _,
     mem,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -16,9 +16,10 @@ use std::{
 use hyper::body::{Body, Bytes, Frame};
 use serde::Serialize;
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::{Instant, Interval, MissedTickBehavior, interval},
+    sync::{Mutex, OwnedSemaphorePermit, Semaphore},
+    time::{Instant, sleep_until},
 };
+use tokio_util::sync::ReusableBoxFuture;
 
 use super::Sources;
 use crate::state::Summary;
@@ -35,20 +36,6 @@ const SILENCE: Duration = Duration::from_secs(5);
 
 /// Requests in the first event, and most in each other: as many as the page shows.
 const MAX_REQUESTS: usize = 100;
-
-/// Metrics that the page shows.
-const SHOWN: [&str; 7] = [
-    "argocd_cmp_build_info",
-    "argocd_cmp_budget",
-    "argocd_cmp_budget_used",
-    "argocd_cmp_isolation",
-    "argocd_cmp_sandbox_feature",
-    "argocd_cmp_requests_in_flight",
-    "argocd_cmp_requests_waiting",
-];
-
-/// Metrics with a series for each plugin, of which a missing one counts as zero.
-const PER_PLUGIN: [&str; 2] = ["argocd_cmp_requests_in_flight", "argocd_cmp_requests_waiting"];
 
 /// The places of listeners, and the state that all of them get. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -72,7 +59,7 @@ struct Facts {
 pub(super) struct Events {
     live: Live,
     sources: Sources,
-    clock: Interval,
+    next: ReusableBoxFuture<'static, Facts>,
     told_at: Instant,
     /// The summary, the plugins and the metrics that were sent last.
     sent: [Arc<str>; 3],
@@ -89,55 +76,46 @@ impl Live {
     /// The events for a new listener, if there is a place for it.
     pub(super) fn listen(&self, sources: &Sources) -> Option<Events> {
         let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
-        let mut clock = interval(INTERVAL);
-        clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (live, sources, now) = (self.clone(), sources.clone(), Instant::now());
+        let next = ReusableBoxFuture::new(live.clone().facts(sources.clone(), now));
         Some(Events {
-            live: self.clone(),
-            sources: sources.clone(),
-            clock,
-            told_at: Instant::now(),
+            live,
+            sources,
+            next,
+            told_at: now,
             sent: Default::default(),
             seen: None,
             _place: place,
         })
     }
 
-    /// The state, which is read again if it is old.
-    fn facts(&self, sources: &Sources) -> Facts {
-        let mut facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The state, not before this time. It is read again if it is old.
+    async fn facts(self, sources: Sources, at: Instant) -> Facts {
+        sleep_until(at).await;
+        let mut facts = self.facts.lock().await;
         let now = Instant::now();
         // Listeners have clocks of their own, so half an interval counts as new.
         let is_new = |facts: &&Facts| now.duration_since(facts.read_at) < INTERVAL / 2;
         if let Some(facts) = facts.as_ref().filter(is_new) {
             return facts.clone();
         }
-        facts.insert(Facts::read(sources, now)).clone()
+        facts.insert(Facts::read(&sources, now).await).clone()
     }
 }
 
 impl Facts {
-    fn read(sources: &Sources, read_at: Instant) -> Self {
+    async fn read(sources: &Sources, read_at: Instant) -> Self {
         let mut summary = Summary::from(&*sources.states.borrow()).with_queues(&sources.metrics);
         let plugins = mem::take(&mut summary.plugins);
+        // The thread ends with the supervisor.
+        let metrics = sources.scrapes.shown().await.unwrap_or_default();
         Self {
             read_at,
             summary: json(&summary).into(),
             plugins: json(&plugins).into(),
-            metrics: shown(&sources.metrics.render()).into(),
+            metrics: String::from_utf8_lossy(&metrics).into(),
         }
     }
-}
-
-/// The lines of a page of metrics that the status page needs.
-fn shown(page: &str) -> String {
-    let is_shown = |line: &&str| {
-        let name = line.split(['{', ' ']).next().unwrap_or_default();
-        SHOWN.contains(&name) && !(PER_PLUGIN.contains(&name) && line.ends_with(" 0"))
-    };
-    let mut lines: Vec<_> = page.lines().filter(is_shown).collect();
-    // The exporter has them in any order.
-    lines.sort_unstable();
-    lines.join("\n")
 }
 
 /// All types here have only keys and values that JSON has.
@@ -147,8 +125,8 @@ fn json(value: &impl Serialize) -> String {
 
 impl Events {
     /// The changes since the last call; `None` if there are none and nothing is due.
-    fn changes(&mut self) -> Option<String> {
-        let Facts { summary, plugins, metrics, .. } = self.live.facts(&self.sources);
+    fn changes(&mut self, facts: Facts) -> Option<String> {
+        let Facts { summary, plugins, metrics, .. } = facts;
         let mut text = String::new();
         let facts = [("summary", summary), ("plugins", plugins), ("metrics", metrics)];
         for ((name, fact), sent) in facts.into_iter().zip(&mut self.sent) {
@@ -188,8 +166,11 @@ impl Body for Events {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         loop {
-            ready!(self.clock.poll_tick(context));
-            if let Some(text) = self.changes() {
+            let facts = ready!(self.next.poll(context));
+            let at = Instant::now() + INTERVAL;
+            let next = self.live.clone().facts(self.sources.clone(), at);
+            self.next.set(next);
+            if let Some(text) = self.changes(facts) {
                 self.told_at = Instant::now();
                 return Poll::Ready(Some(Ok(Frame::data(text.into()))));
             }
@@ -200,18 +181,6 @@ impl Body for Events {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_what_the_page_shows_is_sent() {
-        let page = "# HELP argocd_cmp_budget x\n\
-                    argocd_cmp_requests_in_flight{plugin=\"a\"} 0\n\
-                    argocd_cmp_requests_in_flight{plugin=\"b\"} 10\n\
-                    argocd_cmp_budget{resource=\"disk\"} 0\n\
-                    argocd_cmp_requests_total{plugin=\"b\"} 7\n";
-        let expected = "argocd_cmp_budget{resource=\"disk\"} 0\n\
-                        argocd_cmp_requests_in_flight{plugin=\"b\"} 10";
-        assert_eq!(shown(page), expected);
-    }
 
     #[test]
     fn data_of_several_lines_stays_one_event() {

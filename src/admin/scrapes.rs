@@ -17,14 +17,36 @@ use crate::metrics::Metrics;
 const MAX_WAITING: usize = 64;
 
 /// All kinds of pages.
-const KINDS: [Kind; 4] = [
-    (Format::Prometheus, Encoding::Plain),
-    (Format::Prometheus, Encoding::Gzip),
-    (Format::OpenMetrics, Encoding::Plain),
-    (Format::OpenMetrics, Encoding::Gzip),
+const KINDS: [Kind; 5] = [
+    Kind::All(Format::Prometheus, Encoding::Plain),
+    Kind::All(Format::Prometheus, Encoding::Gzip),
+    Kind::All(Format::OpenMetrics, Encoding::Plain),
+    Kind::All(Format::OpenMetrics, Encoding::Gzip),
+    Kind::Shown,
 ];
 
-type Kind = (Format, Encoding);
+/// Metrics that the status page shows.
+const SHOWN: [&str; 7] = [
+    "argocd_cmp_build_info",
+    "argocd_cmp_budget",
+    "argocd_cmp_budget_used",
+    "argocd_cmp_isolation",
+    "argocd_cmp_sandbox_feature",
+    "argocd_cmp_requests_in_flight",
+    "argocd_cmp_requests_waiting",
+];
+
+/// Metrics with a series for each plugin, of which a missing one counts as zero.
+const PER_PLUGIN: [&str; 2] = ["argocd_cmp_requests_in_flight", "argocd_cmp_requests_waiting"];
+
+/// A kind of page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// All metrics.
+    All(Format, Encoding),
+    /// Those of the status page, in an order that does not change.
+    Shown,
+}
 
 /// A client that waits.
 type Waiting = (Kind, oneshot::Sender<Bytes>);
@@ -44,8 +66,17 @@ impl Scrapes {
 
     /// A page that is not older than this call; `None` if the thread has ended.
     pub(super) async fn page(&self, format: Format, encoding: Encoding) -> Option<Bytes> {
+        self.ask(Kind::All(format, encoding)).await
+    }
+
+    /// The lines that the status page needs; `None` as for a page.
+    pub(super) async fn shown(&self) -> Option<Bytes> {
+        self.ask(Kind::Shown).await
+    }
+
+    async fn ask(&self, kind: Kind) -> Option<Bytes> {
         let (answer, page) = oneshot::channel();
-        self.0.send(((format, encoding), answer)).await.ok()?;
+        self.0.send((kind, answer)).await.ok()?;
         page.await.ok()
     }
 }
@@ -66,7 +97,10 @@ fn serve(metrics: &Metrics, mut waiting: mpsc::Receiver<Waiting>) {
     }
 }
 
-fn make(metrics: &Metrics, (format, encoding): Kind) -> Option<Bytes> {
+fn make(metrics: &Metrics, kind: Kind) -> Option<Bytes> {
+    let Kind::All(format, encoding) = kind else {
+        return Some(shown(&metrics.render()).into());
+    };
     let page = match format {
         Format::Prometheus => metrics.render(),
         Format::OpenMetrics => metrics.render_openmetrics(),
@@ -75,6 +109,18 @@ fn make(metrics: &Metrics, (format, encoding): Kind) -> Option<Bytes> {
         Encoding::Plain => Some(page.into()),
         Encoding::Gzip => compress(page.as_bytes()),
     }
+}
+
+/// The lines of a page of metrics that the status page needs.
+fn shown(page: &str) -> String {
+    let is_shown = |line: &&str| {
+        let name = line.split(['{', ' ']).next().unwrap_or_default();
+        SHOWN.contains(&name) && !(PER_PLUGIN.contains(&name) && line.ends_with(" 0"))
+    };
+    let mut lines: Vec<_> = page.lines().filter(is_shown).collect();
+    // The exporter has them in any order.
+    lines.sort_unstable();
+    lines.join("\n")
 }
 
 #[cfg(test)]
@@ -98,6 +144,18 @@ mod tests {
             clients.join_all().await.into_iter().map(|page| page.unwrap().as_ptr() as usize);
         // The first client may come before all others.
         assert!(pages.collect::<BTreeSet<_>>().len() < 10);
+    }
+
+    #[test]
+    fn only_what_the_status_page_shows_is_sent_to_it() {
+        let page = "# HELP argocd_cmp_budget x\n\
+                    argocd_cmp_requests_in_flight{plugin=\"a\"} 0\n\
+                    argocd_cmp_requests_in_flight{plugin=\"b\"} 10\n\
+                    argocd_cmp_budget{resource=\"disk\"} 0\n\
+                    argocd_cmp_requests_total{plugin=\"b\"} 7\n";
+        let expected = "argocd_cmp_budget{resource=\"disk\"} 0\n\
+                        argocd_cmp_requests_in_flight{plugin=\"b\"} 10";
+        assert_eq!(shown(page), expected);
     }
 
     #[tokio::test]

@@ -1,8 +1,10 @@
 //! The status page follows the supervisor by server-sent events.
 
 use std::{
+    fs,
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
+    path::PathBuf,
 };
 
 use rustix::{
@@ -48,6 +50,27 @@ pub(crate) fn read(listener: &mut impl BufRead, start: &str) -> String {
             return line;
         }
     }
+}
+
+/// Times that the thread for pages of metrics has waited for the next client.
+fn pages_made(observed: &Observed) -> u64 {
+    let tasks = fs::read_dir(format!("/proc/{}/task", observed.server.id())).unwrap();
+    let is_it = |task: &PathBuf| fs::read_to_string(task.join("comm")).unwrap() == "metrics\n";
+    let task = tasks.map(|task| task.unwrap().path()).find(is_it).unwrap();
+    let status = fs::read_to_string(task.join("status")).unwrap();
+    let waits = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    waits.unwrap().trim().parse().unwrap()
+}
+
+#[test]
+fn metrics_of_events_are_made_by_the_thread_that_makes_pages() {
+    let observed = Observed::new(&[("good", "echo 'kind: A'")], &[]);
+    let before = pages_made(&observed);
+    let mut listener = listener(&observed);
+    let first = read(&mut listener, "event: metrics");
+    assert_eq!(first.trim_end(), "event: metrics");
+    assert!(read(&mut listener, "data: argocd_cmp_build_info").contains("version="));
+    eventually("the thread", || pages_made(&observed) > before + 2);
 }
 
 #[test]
