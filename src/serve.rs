@@ -33,7 +33,7 @@ use self::{
     http::Listeners,
     loading::loader,
     parts::Parts,
-    paths::{directories, upkeep, warn_of_static_mounts},
+    paths::{directories, upkeep, warn_of_missing_paths, warn_of_static_mounts},
     recorders::Recorders,
     resources::Resources,
     saturation::Saturation,
@@ -239,6 +239,7 @@ async fn run(
     let (admission, recent) = (common.pipeline.admission.clone(), common.recent.clone());
     let (connections, calls) = (common.connections.clone(), common.calls.clone());
     let (cut_off, volume) = (common.cut_off.clone(), common.pipeline.volume.clone());
+    let looking = warn_of_missing_paths(config.bounds().read, common.pipeline.files.clone());
     let saturation = Saturation::new(link.clone(), &common, state.subscribe());
     let socket_dir = config.socket_dir();
     let binder = Binder::new(&socket_dir, common)
@@ -261,14 +262,14 @@ async fn run(
     parts.run("admission", admission.follow(link.consumption(), stop.clone()));
     let shown = (metrics.clone(), state.subscribe(), recent);
     listeners.serve(&sources(shown, (prompt.clone(), log))?, &parts);
-    let resizing = resources.follow((link.clone(), state.clone(), metrics.clone()), stop.clone());
-    parts.run("container", resizing);
-    let upkept = (link.clone(), state.clone(), metrics.clone());
+    let shared = (link.clone(), state.clone(), metrics.clone());
+    parts.run("container", resources.follow(shared.clone(), stop.clone()));
     parts.run("saturation", saturation.follow());
-    parts.run("upkeep", upkeep(config, abilities, volume, upkept).run());
+    parts.run("upkeep", upkeep(config, abilities, volume, shared).run());
     let bundles = failed::keep(keeping, &parts);
     parts.run("metrics", measure(state.subscribe(), metrics.clone()));
     parts.tasks().spawn(signals.reload.follow(prompt, stop.clone()));
+    parts.tasks().spawn(looking);
     parts.tasks().spawn(report_ready(state.clone(), socket_dir, ready(abilities)));
     let states = state.subscribe();
     let shutdown = Shutdown { state, stop, calls, connections, cut_off, bundles };

@@ -6,7 +6,7 @@ use cmp_sandbox::{Readable, Tier};
 use tokio::sync::watch;
 use tracing::warn;
 
-use super::{paths::warn_of_missing_paths, setup};
+use super::setup;
 use crate::{
     config::{self, Serve},
     hidden::Watched,
@@ -31,7 +31,6 @@ pub(super) fn loader(
     metrics.show_applications(config.metrics_per_application as usize);
     let (places, grace, read) = (config.places(), config.empty_grace.0, config.bounds().read);
     let (loader, state) = Loader::new(places, tier, grace, metrics.clone());
-    warn_of_missing_paths(&read);
     let watched = Watched::new(Arc::clone(reach), read, &config::inherited());
     (loader.with_programs(config::search()).with_paths(watched), state)
 }

@@ -13,7 +13,7 @@ use crate::{
     metrics::Metrics,
     state::State,
     upkeep::{Directories, Upkeep},
-    volume::WorkVolume,
+    volume::{FileThread, WorkVolume},
 };
 
 /// Directories in the work directory, from the outside in.
@@ -36,13 +36,22 @@ pub(super) fn upkeep(
     Upkeep { directories, workspaces, volume, link, states, metrics }
 }
 
-/// Warns of paths of `--read` that do not exist. Each request checks again.
-pub(super) fn warn_of_missing_paths(read: &[PathBuf]) {
-    for path in read.iter().filter(|path| is_missing(path)) {
-        warn!(
-            path = %path.display(),
-            "a path of --read does not exist: requests run without it until it exists"
-        );
+/// Warns of paths of `--read` that do not exist, and of the first one that does not
+/// answer. Each request checks again.
+pub(super) async fn warn_of_missing_paths(read: Vec<PathBuf>, files: FileThread) {
+    for path in read {
+        let (shown, look) = (path.display().to_string(), move || is_missing(&path));
+        match files.run(look).await {
+            Ok(false) => {}
+            Ok(true) => warn!(
+                path = shown,
+                "a path of --read does not exist: requests run without it until it exists"
+            ),
+            Err(error) => {
+                warn!(path = shown, %error, "the paths of --read are closed until they answer");
+                return;
+            }
+        }
     }
 }
 

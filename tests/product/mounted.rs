@@ -1,10 +1,14 @@
-//! Directories in memory.
+//! File systems of tests. They need root.
 
-use std::path::Path;
+use std::{
+    fs::File,
+    os::fd::AsRawFd,
+    path::{Path, PathBuf},
+};
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 
-/// A directory in memory, which is unmounted when this value is dropped. It needs root.
+/// A directory in memory, which is unmounted when this value is dropped.
 pub(crate) struct InMemory<'p>(&'p Path);
 
 impl<'p> InMemory<'p> {
@@ -23,5 +27,31 @@ impl<'p> InMemory<'p> {
 impl Drop for InMemory<'_> {
     fn drop(&mut self) {
         umount2(self.0, MntFlags::MNT_DETACH).unwrap();
+    }
+}
+
+/// A file system in user space whose server never answers.
+pub(crate) struct Silent {
+    server: Option<File>,
+    point: PathBuf,
+}
+
+impl Silent {
+    /// Mounts it; `None` without `/dev/fuse`.
+    pub(crate) fn mount(point: &Path) -> Option<Self> {
+        let server = File::options().read(true).write(true).open("/dev/fuse").ok()?;
+        let descriptor = server.as_raw_fd();
+        let options = format!("fd={descriptor},rootmode=40000,user_id=0,group_id=0,allow_other");
+        let none = Some("silent");
+        mount(none, point, Some("fuse"), MsFlags::empty(), Some(options.as_str())).ok()?;
+        Some(Self { server: Some(server), point: point.to_owned() })
+    }
+}
+
+impl Drop for Silent {
+    fn drop(&mut self) {
+        // All calls that wait fail now.
+        self.server = None;
+        umount2(&self.point, MntFlags::MNT_DETACH).unwrap();
     }
 }

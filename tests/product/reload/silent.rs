@@ -1,45 +1,14 @@
-//! A work volume that does not answer.
+//! Volumes that do not answer.
 
-use std::{
-    fs::{self, File},
-    os::fd::AsRawFd,
-    path::{Path, PathBuf},
-};
+use std::{fs, net::SocketAddr, path::PathBuf, process::Command};
 
-use nix::{
-    mount::{MntFlags, MsFlags, mount, umount2},
-    unistd::geteuid,
-};
+use rustix::process::geteuid;
 
 use crate::{
+    mounted::Silent,
     reload::server::{Folders, eventually, write},
     skip::skip,
 };
-
-/// A file system in user space whose server never answers.
-struct Silent {
-    server: Option<File>,
-    point: PathBuf,
-}
-
-impl Silent {
-    fn mount(point: &Path) -> Option<Self> {
-        let server = File::options().read(true).write(true).open("/dev/fuse").ok()?;
-        let descriptor = server.as_raw_fd();
-        let options = format!("fd={descriptor},rootmode=40000,user_id=0,group_id=0,allow_other");
-        let none = Some("silent");
-        mount(none, point, Some("fuse"), MsFlags::empty(), Some(options.as_str())).ok()?;
-        Some(Self { server: Some(server), point: point.to_owned() })
-    }
-}
-
-impl Drop for Silent {
-    fn drop(&mut self) {
-        // All calls that wait fail now.
-        self.server = None;
-        umount2(&self.point, MntFlags::MNT_DETACH).unwrap();
-    }
-}
 
 #[test]
 fn a_work_volume_that_does_not_answer_is_named_and_stops_nothing_else() {
@@ -69,4 +38,32 @@ fn a_work_volume_that_does_not_answer_is_named_and_stops_nothing_else() {
     }
     drop(silent);
     eventually("readiness", || server.ask("GET", "/readyz").0 == 200);
+}
+
+#[test]
+fn a_path_of_read_that_does_not_answer_is_named_and_holds_up_nothing() {
+    if !geteuid().is_root() {
+        return skip("needs root, to mount");
+    }
+    let folders = Folders::new();
+    let text = "kind: ConfigManagementPlugin\nmetadata: {name: a}\n\
+                spec: {generate: {command: [echo, 'kind: A']}}\n";
+    write(&folders.plugins(), "a.yaml", text);
+    let place = tempfile::tempdir().unwrap();
+    let Some(_silent) = Silent::mount(place.path()) else { return skip("needs /dev/fuse") };
+    let path = place.path().join("below").display().to_string();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
+    let http = SocketAddr::from(([127, 0, 0, 1], 0));
+    let server = folders.begin(&mut command, http, &["--read", &path]);
+    server.says("\"msg\":\"ready\"");
+    let line = server.says("the paths of --read are closed until they answer");
+    assert!(line.contains(&path) && line.contains("no answer within 5 s"), "{line}");
+    let output = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"))
+        .args(["render", "--socket"])
+        .arg(folders.socket("a"))
+        .arg(folders.plugins())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    server.says("the paths of --read are closed for this request");
 }

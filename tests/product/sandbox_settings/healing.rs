@@ -34,7 +34,7 @@ fn a_missing_path_of_the_operator_is_a_warning_and_is_read_once_it_exists() {
         let bench = bench.with("CMP_SUPERVISOR_READ", &path.display().to_string());
         let server = bench.serve(tier, &[]);
         assert_eq!(bench.ask("tried", &[]).value("data"), "", "{tier}");
-        assert!(server.log().contains("a path of --read does not exist"), "{}", server.log());
+        eventually("the warning", || server.log().contains("a path of --read does not exist"));
         fs::create_dir(&path).unwrap();
         fs::write(path.join("file"), "told").unwrap();
         assert_eq!(bench.ask("tried", &[]).value("data"), "told", "{tier}");
