@@ -300,7 +300,10 @@ async fn unless_interrupted<T>(work: impl Future<Output = T>) -> Result<T, Local
 /// Does `work` on this thread. An error means that the runtime did not start.
 fn block_on<T>(work: impl Future<Output = T>) -> io::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    Ok(runtime.block_on(work))
+    let result = runtime.block_on(work);
+    // Looks at storage that does not answer never end.
+    runtime.shutdown_background();
+    Ok(result)
 }
 
 #[expect(clippy::print_stderr, reason = "the error goes to standard error")]

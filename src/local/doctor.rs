@@ -4,6 +4,7 @@
 //! attacks of the trial.
 
 mod accounts;
+mod answer;
 mod check;
 mod isolation;
 mod limits;
@@ -15,10 +16,7 @@ use cmp_sandbox::Tier;
 
 use self::check::{Check, Checks, Section};
 use super::{LocalError, show};
-use crate::{
-    config::{Serve, TextFormat},
-    serve::reach,
-};
+use crate::config::{Serve, TextFormat};
 
 /// Checks the environment with these options of `serve`, and prints the result.
 pub async fn doctor(options: &Serve, format: TextFormat) -> Result<(), LocalError> {
@@ -35,10 +33,9 @@ pub async fn doctor(options: &Serve, format: TextFormat) -> Result<(), LocalErro
             (true, Tier::Namespaces, 0)
         }
     };
-    let (budget, resources) = limits::container(options);
-    checks.add(Section::Places, places::look(options, &budget));
-    let tools = tools::look(options, tier, reach(options, (tier, landlock)));
-    checks.add(Section::Plugins, tools);
+    let (budget, resources) = limits::container(options).await;
+    checks.add(Section::Places, places::look(options, &budget).await);
+    checks.add(Section::Plugins, tools::look(options, (tier, landlock)).await);
     checks.add(Section::Container, resources);
     checks.add(Section::Limits, limits::look(options, &budget));
     let text = match format {

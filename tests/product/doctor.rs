@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::skip::skip;
+use crate::{mounted::Silent, skip::skip};
 
 const DEFINITION: &str = "
 apiVersion: argoproj.io/v1alpha1
@@ -188,4 +188,31 @@ fn doctor_leaves_no_files() {
 #[test]
 fn no_isolation_must_be_accepted_explicitly() {
     assert_eq!(Place::new("sh").examine("none").status.code(), Some(UNISOLATED));
+}
+
+#[test]
+fn paths_that_do_not_answer_are_named_and_the_others_checked() {
+    if !rustix::process::geteuid().is_root() {
+        return skip("needs root, to mount");
+    }
+    let place = Place::new("sh");
+    let silent = place.at("silent");
+    fs::create_dir(&silent).unwrap();
+    let Some(_silent) = Silent::mount(&silent) else { return skip("needs /dev/fuse") };
+    let (path, none) = (silent.join("below"), place.at("none"));
+    let definition = DEFINITION.replace("TOOL", "sh").replace("name: tool", "name: reader");
+    let reading = format!("  sandbox: {{read: [{}]}}\n", path.display());
+    fs::write(place.at("plugins.d/reader.yaml"), definition + &reading).unwrap();
+    let mut command = Command::new(PROGRAM);
+    command.args(["doctor", "--output", "json", "--isolation", "landlock"]);
+    command.arg("--plugins-dir").arg(place.at("plugins.d"));
+    command.arg("--socket-dir").arg(&path).arg("--work-dir").arg(&path);
+    command.arg("--read").arg(&path).arg("--read").arg(&none);
+    let found = findings(&command.output().unwrap());
+    let silence = format!("{}: no answer within 5 s", path.display());
+    for what in ["sockets", "work", "read", "reader: spec.sandbox.read"] {
+        assert!(has(&found, "failure", &format!("{what}: {silence}")), "{what}: {found:#?}");
+    }
+    assert!(has(&found, "failure", &format!("read: {}: No such file", none.display())));
+    assert!(has(&found, "fine", "tool: sh"), "{found:#?}");
 }

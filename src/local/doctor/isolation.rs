@@ -4,13 +4,14 @@ use std::{
     fs::{self, Permissions},
     io,
     os::unix::fs::PermissionsExt,
+    path::Path,
 };
 
 use cmp_sandbox::{Need, Tier};
 use tempfile::TempDir;
 use tokio::process::Command;
 
-use super::{Check, accounts, places::present};
+use super::{Check, accounts, answer::answer, places::present};
 use crate::{
     config::{Isolation, RequestCgroups, Serve},
     event::Event,
@@ -61,11 +62,11 @@ pub(super) async fn look(options: &Serve) -> Result<TierChecks, Check> {
     let mut checks = Vec::new();
     let mut available: Vec<Available> = Vec::new();
     for tier in Isolation::AUTO.tiers() {
-        let directory = prepare(options).map_err(|error| {
-            let path = options.work_dir();
-            let text =
-                format!("not tested: cannot use the work directory {}: {error}", path.display());
-            Check::failure(text).remedy("mount an emptyDir there, or set --work-dir")
+        let work = options.work_dir();
+        let subject = format!("not tested: cannot use the work directory {}", work.display());
+        let directory = answer(&subject, move || prepare(&work)).await?.map_err(|error| {
+            Check::failure(format!("{subject}: {error}"))
+                .remedy("mount an emptyDir there, or set --work-dir")
         })?;
         match attempt(options, tier, directory).await {
             Ok(tier) => {
@@ -216,8 +217,8 @@ async fn attempt(
 }
 
 /// Creates temporary directories next to the work directory of `serve`.
-fn prepare(options: &Serve) -> io::Result<TempDir> {
-    let directory = TempDir::with_prefix_in("cmp-doctor-", present(&options.work_dir()))?;
+fn prepare(work: &Path) -> io::Result<TempDir> {
+    let directory = TempDir::with_prefix_in("cmp-doctor-", present(work))?;
     // The UIDs of requests must be able to enter it.
     fs::set_permissions(directory.path(), Permissions::from_mode(0o711))?;
     for (name, mode) in [("plugins.d", 0o755), ("sockets", 0o777), ("work", 0o777)] {

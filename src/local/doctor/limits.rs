@@ -1,6 +1,8 @@
 //! The container's limits, the budget, and the limits in force, with these options.
 
-use super::Check;
+use std::path::Path;
+
+use super::{Check, answer::answer};
 use crate::{
     budget::Budget,
     config::Serve,
@@ -9,14 +11,20 @@ use crate::{
 };
 
 /// Limits of the container and what follows from them.
-pub(super) fn container(options: &Serve) -> (Budget, Vec<Check>) {
+pub(super) async fn container(options: &Serve) -> (Budget, Vec<Check>) {
     raise_descriptors();
-    let container = Container::read(&options.work_dir());
+    let work = options.work_dir();
+    let subject = format!("the volume of {}", work.display());
+    let (container, silent) = match answer(subject, move || Container::read(&work)).await {
+        Ok(container) => (container, None),
+        // Nothing is known of the volume then.
+        Err(silent) => (Container::read(Path::new("")), Some(silent)),
+    };
     let budget = Budget::derive(&container, &options.given());
     let share = |(name, amount, origin): (&str, String, &str)| {
         Check::note(format!("{name}: {amount} ({origin})"))
     };
-    let mut checks: Vec<_> = budget.rows().map(share).into();
+    let mut checks: Vec<_> = silent.into_iter().chain(budget.rows().map(share)).collect();
     checks.push(Check::note(format!(
         "processors: {} ({})",
         container.processors(),

@@ -8,7 +8,7 @@ use std::{
 
 use rustix::fs::{Access, StatVfsMountFlags, access, statfs, statvfs};
 
-use super::Check;
+use super::{Check, answer::checks};
 use crate::{
     budget::Budget,
     config::Serve,
@@ -26,19 +26,36 @@ const READ: u32 = 0o4;
 const ENTER: u32 = 0o1;
 const WRITE: u32 = 0o2;
 
-pub(super) fn look(options: &Serve, budget: &Budget) -> Vec<Check> {
+pub(super) async fn look(options: &Serve, budget: &Budget) -> Vec<Check> {
+    let (uid, largest) = (options.run_as_uid, budget.each.repository.amount);
     let mut checks = Vec::new();
     let places = options.places();
-    for directory in places.directory.iter().chain(places.single.iter().filter(|p| p.exists())) {
-        checks.extend(plugins(directory, options.run_as_uid));
+    if let Some(directory) = places.directory.clone() {
+        checks.extend(at("definitions", directory, move |path| plugins(path, uid)).await);
+    }
+    if let Some(file) = places.single.clone() {
+        let look = move |path: &Path| if path.exists() { plugins(path, uid) } else { Vec::new() };
+        checks.extend(at("definitions", file, look).await);
     }
     // If mountinfo cannot be read, this check is skipped.
     let mounts = static_mounts(&places).unwrap_or_default();
     checks.extend(mounts.iter().map(|mount| Check::warning(mount.to_string())));
-    checks.push(sockets(&options.socket_dir(), options.run_as_uid));
-    checks.extend(work(&options.work_dir(), budget.each.repository.amount));
-    checks.extend(options.read.iter().filter_map(|path| read(path)));
+    let look = move |path: &Path| vec![sockets(path, uid)];
+    checks.extend(at("sockets", options.socket_dir(), look).await);
+    checks.extend(at("work", options.work_dir(), move |path| work(path, largest)).await);
+    for path in options.read.clone() {
+        checks.extend(at("read", path, |path| read(path).into_iter().collect()).await);
+    }
     checks
+}
+
+/// Looks at a path, which may not answer.
+async fn at(
+    what: &str,
+    path: PathBuf,
+    look: impl FnOnce(&Path) -> Vec<Check> + Send + 'static,
+) -> Vec<Check> {
+    checks(format!("{what}: {}", path.display()), move || look(&path)).await
 }
 
 fn plugins(path: &Path, uid: u32) -> Vec<Check> {

@@ -4,37 +4,60 @@ use std::{fs, path::PathBuf, sync::Arc};
 
 use cmp_sandbox::Tier;
 
-use super::{Check, check::Grade};
+use super::{
+    Check,
+    answer::{self, answer},
+    check::Grade,
+};
 use crate::{
     config::{self, Serve},
     hidden::{HiddenPath, Watched},
     loader::read_once,
-    plugin::{Catalog, Code, PluginDefinition, Problem, Severity},
+    plugin::{Catalog, Code, PluginDefinition, PluginName, Problem, Severity},
     programs::{self, MissingProgram},
     request::Reach,
+    serve::reach,
 };
 
 /// Remedy for definitions that are not served.
 const VALIDATE: &str = "run `cmp-supervisor validate` for details";
 
-/// `tier` is the isolation that `serve` would use, and `reach` what it opens.
-pub(super) fn look(options: &Serve, tier: Tier, reach: Reach) -> Vec<Check> {
-    let (catalog, problems) = match read_once(options.places()) {
-        Ok(read) => read,
-        Err(error) => return vec![Check::failure(error.to_string())],
+/// `tier` is the isolation that `serve` would use, with this version of Landlock.
+pub(super) async fn look(options: &Serve, (tier, landlock): (Tier, i32)) -> Vec<Check> {
+    let places = options.places();
+    let (catalog, problems) = match answer("definitions", move || read_once(places)).await {
+        Ok(Ok(read)) => read,
+        Ok(Err(error)) => return vec![Check::failure(error.to_string())],
+        Err(silent) => return vec![silent],
     };
     let mut checks: Vec<_> = problems.iter().filter_map(left_out).collect();
     if catalog.is_empty() {
         checks.push(Check::warning("no plugin is defined").remedy(VALIDATE));
     }
-    let search = config::search();
-    let examine = |plugin: &PluginDefinition| match isolation(plugin, tier) {
-        Some(unserved) => vec![unserved],
-        None => reading(plugin).into_iter().chain(tools(plugin, &search)).collect(),
-    };
-    checks.extend(catalog.iter().flat_map(|plugin| examine(plugin)));
+    for plugin in catalog.iter() {
+        match isolation(plugin, tier) {
+            Some(unserved) => checks.push(unserved),
+            None => checks.extend(examine(plugin).await),
+        }
+    }
     let errors = problems.iter().filter(|one| one.problem.severity() == Severity::Error).count();
-    checks.extend(hidden(options, reach, (catalog, errors)));
+    let options = options.clone();
+    let look = move || hidden(&options, reach(&options, (tier, landlock)), (catalog, errors));
+    checks.extend(answer::checks("paths that plugins may not read", look).await);
+    checks
+}
+
+/// Checks of the paths and programs of a plugin.
+async fn examine(plugin: &Arc<PluginDefinition>) -> Vec<Check> {
+    let (name, mut checks) = (&plugin.name, Vec::new());
+    for path in plugin.sandbox.read.clone() {
+        let (owner, subject) = (name.clone(), format!("{name}: spec.sandbox.read: {path}"));
+        let look = move || missing(&owner, &path).into_iter().collect();
+        checks.extend(answer::checks(subject, look).await);
+    }
+    let (plugin, search) = (Arc::clone(plugin), config::search());
+    let subject = format!("{name}: programs in PATH ({})", String::from_utf8_lossy(&search));
+    checks.extend(answer::checks(subject, move || tools(&plugin, &search)).await);
     checks
 }
 
@@ -80,15 +103,11 @@ fn isolation(plugin: &PluginDefinition, tier: Tier) -> Option<Check> {
     Some(Check::failure(text).remedy("change --isolation, or minimumIsolation in the definition"))
 }
 
-/// Checks of a plugin with missing paths in `spec.sandbox.read`.
-fn reading(plugin: &PluginDefinition) -> Vec<Check> {
-    let missing = |path: &String| {
-        let error = fs::metadata(path).err()?;
-        let name = &plugin.name;
-        let text = format!("{name}: every request will fail: spec.sandbox.read: {path}: {error}");
-        Some(Check::failure(text).remedy("mount it, or remove it from the definition"))
-    };
-    plugin.sandbox.read.iter().filter_map(missing).collect()
+/// Check of a path in `spec.sandbox.read` that is missing.
+fn missing(name: &PluginName, path: &str) -> Option<Check> {
+    let error = fs::metadata(path).err()?;
+    let text = format!("{name}: every request will fail: spec.sandbox.read: {path}: {error}");
+    Some(Check::failure(text).remedy("mount it, or remove it from the definition"))
 }
 
 fn tools(plugin: &PluginDefinition, search: &[u8]) -> Vec<Check> {
