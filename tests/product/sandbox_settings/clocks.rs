@@ -9,7 +9,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::sandbox_settings::bench::{Bench, tiers};
+use rustix::process::geteuid;
+
+use crate::{
+    mounted::Silent,
+    sandbox_settings::{
+        bench::{Bench, tiers},
+        healing::sleeps,
+    },
+    skip::skip,
+};
 
 /// Time limit of a wait.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -92,4 +101,56 @@ fn variables_of_argo_cd_that_cannot_be_read_are_reported() {
     assert_eq!(bench.ask("tried", &[]).value("kind"), "A");
     let reason = "ARGOCD_EXEC_TIMEOUT is \\\"90\\\": expected a duration, for example 90s";
     assert!(server.log().contains(reason), "{}", server.log());
+}
+
+/// A plugin whose requests have 4 s.
+fn add_timed(bench: &Bench, name: &str, spec: &str) {
+    let text = format!(
+        "kind: ConfigManagementPlugin\nmetadata: {{name: {name}}}\nspec: {{{spec}, limits: {{timeout: \
+         4s}}}}\n"
+    );
+    fs::write(bench.path("plugins").join(format!("{name}.yaml")), text).unwrap();
+}
+
+/// The worker of such a request never says that its command runs. In `namespaces`, its root
+/// is made of earlier mounts.
+#[test]
+fn a_worker_that_waits_for_storage_ends_at_the_deadline_and_holds_up_no_other() {
+    if !geteuid().is_root() {
+        return skip("needs root, to mount");
+    }
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("below").display().to_string();
+    let time = format!("2.{}", std::process::id());
+    for tier in tiers().into_iter().filter(|tier| *tier != "namespaces") {
+        fs::create_dir_all(&path).unwrap();
+        let bench = Bench::new("", "echo 'kind: A'");
+        let read = format!("generate: {{command: ['true']}}, sandbox: {{read: [{path}]}}");
+        add_timed(&bench, "program", &format!("generate: {{command: [{path}]}}"));
+        add_timed(&bench, "reader", &read);
+        add_timed(&bench, "second", &format!("init: {{command: [sleep, '{time}']}}, {read}"));
+        let server = bench.serve(tier, &[]);
+        let (silent, second) = thread::scope(|scope| {
+            let second = scope.spawn(|| bench.ask("second", &["--timeout", "60s"]));
+            let end = Instant::now() + PATIENCE;
+            while !sleeps(&time) {
+                assert!(Instant::now() < end, "{tier}: init does not run");
+            }
+            (Silent::mount(place.path()), second.join().unwrap())
+        });
+        let Some(_silent) = silent else { return skip("needs /dev/fuse") };
+        let asked = |plugin| bench.ask(plugin, &["--timeout", "60s"]);
+        for (plugin, phase, rendered) in [
+            ("second", "generate", second),
+            ("reader", "receive", asked("reader")),
+            ("program", "generate", asked("program")),
+        ] {
+            let expected = format!(
+                "the plugin's own spec.limits.timeout of 4.0s passed: raise it (plugin {plugin}, \
+                 application app, phase {phase})"
+            );
+            assert!(rendered.error().contains(&expected), "{tier}: {}", rendered.stderr);
+            assert_eq!(bench.ask("tried", &[]).value("kind"), "A", "{tier}: {}", server.log());
+        }
+    }
 }
