@@ -9,6 +9,7 @@ mod hiding;
 mod history;
 mod ignored;
 mod ledger;
+mod looks;
 mod mount;
 mod only_plugin;
 mod places;
@@ -19,6 +20,7 @@ mod usable;
 mod watch;
 
 use std::{
+    io,
     sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
@@ -38,6 +40,7 @@ use self::{
     grace::{Decision, Grace},
     hiding::Hiding,
     history::{Digests, History, digests},
+    looks::{Found, Looks},
     only_plugin::OnlyPlugin,
     places::PlacesReader,
     usable::Usability,
@@ -70,8 +73,8 @@ pub struct Loader {
     watching: bool,
     /// Problems that were logged last time, so that each is logged once.
     logged: Vec<String>,
-    usability: Usability,
-    hiding: Hiding,
+    /// `None` if nobody looks.
+    looks: Option<Looks>,
     only_plugin: OnlyPlugin,
 }
 
@@ -113,26 +116,19 @@ impl Loader {
             last: None,
             watching: false,
             logged: Vec::new(),
-            usability: Usability::default(),
-            hiding: Hiding::default(),
+            looks: None,
             only_plugin: OnlyPlugin::default(),
         };
         (loader, state)
     }
 
-    /// At each read, also looks for the programs of commands in this `PATH`.
-    #[must_use]
-    pub fn with_programs(self, search: Bytes) -> Self {
-        Self { usability: Usability::new(search), ..self }
-    }
-
-    /// At each read, also looks for paths that plugins may miss, and gives the only
-    /// plugin the Secrets of the container.
-    #[must_use]
-    pub(crate) fn with_paths(self, watched: Watched) -> Self {
+    /// At each read, also looks for the programs of commands in the `PATH` `search`, and for
+    /// paths that plugins may miss, and gives the only plugin the Secrets of the container.
+    pub(crate) fn looking(self, search: Bytes, watched: Watched) -> io::Result<Self> {
         let watched = Arc::new(watched);
         let only_plugin = OnlyPlugin::new(Arc::clone(&watched));
-        Self { hiding: Hiding::new(watched), only_plugin, ..self }
+        let looks = Looks::start(Usability::new(search), Hiding::new(watched))?;
+        Ok(Self { looks: Some(looks), only_plugin, ..self })
     }
 
     /// Reads all definitions once. If reading fails, the definitions stay as they
@@ -223,8 +219,8 @@ impl Loader {
     /// Publishes a change of the state, after which `desired` are the definitions.
     fn publish(&mut self, desired: &Catalog, change: impl FnOnce(&Self, &mut State) -> State) {
         // Not while the state is locked, because this accesses files.
-        let unusable = self.usability.examine(desired);
-        let hidden = self.hiding.examine(desired);
+        let look = |looks: &mut Looks| looks.examine(desired);
+        let Found { unusable, hidden } = self.looks.as_mut().map(look).unwrap_or_default();
         self.state.send_modify(|state| {
             *state = change(self, state);
             state.unusable = unusable;

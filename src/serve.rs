@@ -226,7 +226,7 @@ async fn run(
     let metrics = Metrics::new().with_grpc_times(config.has_grpc_times());
     let places = config.places();
     let reach = Arc::new(reach(config, (abilities.tier, abilities.landlock)));
-    let (mut loader, state) = loader((config, &reach), abilities.tier, &metrics);
+    let (mut loader, state) = loader((config, &reach), abilities.tier, &metrics)?;
     loader.load()?;
     let static_mounts = warn_of_static_mounts(&places, &metrics);
     state.send_modify(|state| state.static_mounts = static_mounts);

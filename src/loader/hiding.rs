@@ -11,24 +11,22 @@ use crate::{
 };
 
 /// Looks for hidden paths.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Hiding {
-    /// `None` if nothing is looked for.
-    watched: Option<Arc<Watched>>,
+    watched: Arc<Watched>,
     /// The result of the last look, so that each path is logged once.
     known: Vec<HiddenPath>,
 }
 
 impl Hiding {
     pub(super) fn new(watched: Arc<Watched>) -> Self {
-        Self { watched: Some(watched), ..Self::default() }
+        Self { watched, known: Vec::new() }
     }
 
     /// Finds the paths that are hidden from plugins. Files in a volume appear and
     /// disappear, so this is repeated at each read.
     pub(super) fn examine(&mut self, catalog: &Catalog) -> Vec<HiddenPath> {
-        let Some(watched) = &self.watched else { return Vec::new() };
-        let found = watched.hidden(catalog);
+        let found = self.watched.hidden(catalog);
         for hidden in found.iter().filter(|hidden| !self.known.contains(hidden)) {
             let HiddenPath { code, message, help, .. } = hidden;
             // `render` shows a hint if the path is missed.

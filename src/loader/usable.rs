@@ -14,27 +14,26 @@ use crate::{
 pub(super) type Unusable = BTreeMap<PluginName, Vec<String>>;
 
 /// Looks for the programs of plugins.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Usability {
-    /// The `PATH` of commands; `None` if programs are not looked for.
-    search: Option<Bytes>,
+    /// The `PATH` of commands.
+    search: Bytes,
     /// The result of the last look, so that each change is logged once.
     known: Unusable,
 }
 
 impl Usability {
     pub(super) fn new(search: Bytes) -> Self {
-        Self { search: Some(search), known: Unusable::default() }
+        Self { search, known: Unusable::default() }
     }
 
     /// Looks for all programs. A program can appear or disappear without a change of
     /// a definition, so this is repeated at each read.
     pub(super) fn examine(&mut self, catalog: &Catalog) -> Unusable {
-        let Some(search) = &self.search else { return Unusable::default() };
         let found: Unusable = catalog
             .iter()
             .filter_map(|plugin| {
-                let missing = programs::missing(plugin, search);
+                let missing = programs::missing(plugin, &self.search);
                 let text = |one: &programs::MissingProgram| {
                     format!("{one}, and every request that needs it fails: {}", one.remedy())
                 };

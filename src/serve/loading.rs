@@ -1,6 +1,6 @@
 //! A loader that also looks for programs and for hidden paths.
 
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use cmp_sandbox::{Readable, Tier};
 use tokio::sync::watch;
@@ -27,12 +27,12 @@ pub(super) fn loader(
     (config, reach): (&Serve, &Arc<Reach>),
     tier: Tier,
     metrics: &Metrics,
-) -> (Loader, watch::Sender<State>) {
+) -> io::Result<(Loader, watch::Sender<State>)> {
     metrics.show_applications(config.metrics_per_application as usize);
     let (places, grace, read) = (config.places(), config.empty_grace.0, config.bounds().read);
     let (loader, state) = Loader::new(places, tier, grace, metrics.clone());
     let watched = Watched::new(Arc::clone(reach), read, &config::inherited());
-    (loader.with_programs(config::search()).with_paths(watched), state)
+    Ok((loader.looking(config::search(), watched)?, state))
 }
 
 /// Paths and ports that the sandbox lets plugins reach, in this tier and with this version of

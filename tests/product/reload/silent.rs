@@ -6,7 +6,11 @@ use rustix::process::geteuid;
 
 use crate::{
     mounted::Silent,
-    reload::server::{Folders, eventually, write},
+    reload::{
+        client::{Fate, connect},
+        loaded::definition,
+        server::{Folders, eventually, write},
+    },
     skip::skip,
 };
 
@@ -66,4 +70,27 @@ fn a_path_of_read_that_does_not_answer_is_named_and_holds_up_nothing() {
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     server.says("the paths of --read are closed for this request");
+}
+
+#[test]
+fn programs_and_paths_that_do_not_answer_hold_up_no_definition() {
+    if !geteuid().is_root() {
+        return skip("needs root, to mount");
+    }
+    let folders = Folders::new();
+    // Programs below /tmp may be created later, so nobody looks for them.
+    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let Some(silent) = Silent::mount(place.path()) else { return skip("needs /dev/fuse") };
+    let path = place.path().join("below").display().to_string();
+    write(&folders.plugins(), "silent.yaml", &definition("silent", &path));
+    write(&folders.plugins(), "a.yaml", &definition("a", "x"));
+    let server = folders.serve();
+    eventually("a socket", || connect(&folders.socket("a")) == Fate::Served);
+    write(&folders.plugins(), "b.yaml", &definition("b", "x"));
+    eventually("a new socket", || connect(&folders.socket("b")) == Fate::Served);
+    drop(silent);
+    eventually("the missing program", || {
+        let page = server.ask("GET", "/plugins").1;
+        page.contains(&format!("`{path}` does not exist"))
+    });
 }
