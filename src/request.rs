@@ -195,15 +195,15 @@ impl Pipeline {
     ) -> Result<Verdict, RequestError> {
         let plugin = Arc::clone(&context.plugin);
         let Some(pattern) = plugin.discovery.as_ref().and_then(Pattern::of) else {
-            incoming.index_names((self.limits, &self.names), context).await?;
+            incoming.index_names(&self.names, context).await?;
             return Ok(Verdict::NoRule);
         };
         let key = MatchKey::new(&incoming.header, pattern);
         if let Some(verdict) = key.as_ref().and_then(|key| self.cache.get(key)) {
-            incoming.verify(self.limits, context).await?;
+            incoming.verify(context).await?;
             return Ok(verdict);
         }
-        let indexed = incoming.index_names((self.limits, &self.names), context).await?;
+        let indexed = incoming.index_names(&self.names, context).await?;
         context.progress.enter(Phase::Discover);
         let (verdict, reason) = indexed.matches(&self.names.threads, context).await?;
         context.progress.reason = Some(reason);
@@ -243,12 +243,8 @@ impl Pipeline {
         Admitted { permit, lease, repository, bounds }: Admitted,
         context: &mut RequestContext,
     ) -> Result<(Permit, Received), RequestError> {
-        let resources = ReceiveResources {
-            limits: self.limits,
-            oom: &self.defaults.oom,
-            volume: &self.volume,
-            kept: &self.kept,
-        };
+        let resources =
+            ReceiveResources { oom: &self.defaults.oom, volume: &self.volume, kept: &self.kept };
         let received = incoming.receive((lease, &repository), resources, context).await?;
         let Repository::New(turn) = repository else { return Ok((permit, received)) };
         let mut received = received.unpacked(&self.defaults, context).await?;
@@ -303,7 +299,7 @@ impl Pipeline {
         context: &mut RequestContext,
     ) -> Result<Option<Place>, NoPermit> {
         context.progress.enter(Phase::Queue);
-        let wait = context.deadline.before_reading(incoming.unread(self.limits));
+        let wait = context.deadline.before_reading(incoming.unread());
         self.own.enter(&context.newest, &wait).await
     }
 
@@ -315,7 +311,7 @@ impl Pipeline {
         context: &mut RequestContext,
     ) -> Result<Admitted, RequestError> {
         context.progress.enter(Phase::Queue);
-        let wait = context.deadline.before_reading(incoming.unread(self.limits));
+        let wait = context.deadline.before_reading(incoming.unread());
         self.wait_for_space(&wait).await?;
         let permit = self.permit(class, incoming, context).await?;
         let mut bounds = self.bounds(class, &context.plugin, &wait).await?;
@@ -378,7 +374,7 @@ impl Pipeline {
     ) -> Result<Permit, NoPermit> {
         context.progress.enter(Phase::Queue);
         let (plugin, deadline) = (&context.plugin.name, &context.deadline);
-        let unread = incoming.unread(self.limits);
+        let unread = incoming.unread();
         self.admission.enter(Entry { class, plugin, unread, deadline }).await
     }
 }

@@ -77,8 +77,8 @@ impl PluginService {
             let begun = deadline.limit(inbound.begin()).await;
             let begun = begun.map_err(RequestError::late("the first bytes of the archive"))?;
             begun.map_err(ReceiveError::from)?;
-            let known = self.pipeline.fingerprints.clone();
-            work(Incoming::new(header, &mut inbound, known), &mut call).await
+            let (known, limits) = (self.pipeline.fingerprints.clone(), self.pipeline.limits);
+            work(Incoming::new(header, &mut inbound, known, limits), &mut call).await
         }
         .instrument(span);
         let result = tokio::select! {

@@ -34,6 +34,7 @@ pub struct Incoming<'c, C> {
     pub header: RequestHeader,
     chunks: &'c mut C,
     known: Fingerprints,
+    limits: ArchiveLimits,
 }
 
 /// Limits for an archive.
@@ -48,8 +49,6 @@ pub struct ArchiveLimits {
 /// The resources of the supervisor for an archive that is unpacked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReceiveResources<'p> {
-    /// Limits for the archive.
-    pub(super) limits: ArchiveLimits,
     /// Processes that the kernel has killed for lack of memory.
     pub(super) oom: &'p OomCounter,
     /// The volume of the workspace.
@@ -60,13 +59,18 @@ pub(super) struct ReceiveResources<'p> {
 
 impl<'c, C: ChunkStream> Incoming<'c, C> {
     /// Creates a request from its header. `known` are archives of earlier requests.
-    pub fn new(header: RequestHeader, chunks: &'c mut C, known: Fingerprints) -> Self {
-        Self { header, chunks, known }
+    pub fn new(
+        header: RequestHeader,
+        chunks: &'c mut C,
+        known: Fingerprints,
+        limits: ArchiveLimits,
+    ) -> Self {
+        Self { header, chunks, known, limits }
     }
 
     /// Bytes of the archive that are expected. The client may state any number.
-    pub(super) fn unread(&self, limits: ArchiveLimits) -> u64 {
-        self.header.size.min(limits.archive)
+    pub(super) fn unread(&self) -> u64 {
+        self.header.size.min(self.limits.archive)
     }
 
     /// Unpacks the archive while it arrives, then verifies its checksum. The worker may
@@ -78,18 +82,18 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
         resources: ReceiveResources<'_>,
         context: &mut RequestContext,
     ) -> Result<Received, ReceiveError> {
-        let ReceiveResources { limits, oom, volume, kept } = resources;
+        let ReceiveResources { oom, volume, kept } = resources;
         context.progress.enter(Phase::Receive);
         if let Repository::Shared(files) = repository {
-            self.pass_on(Discard, limits, context).await?;
+            self.pass_on(Discard, context).await?;
             context.progress.unpacked = Some(files.unpacked().clone());
             context.progress.is_repository_shared = true;
             return Ok(Received::new(lease, self.header, None).reading(Arc::clone(files)));
         }
         let killed = oom.read();
-        let way = kept.way((&self.header, repository), limits.unpacked, context.deadline);
+        let way = kept.way((&self.header, repository), self.limits.unpacked, context.deadline);
         let unpack = Unpack {
-            limits: limits.unpacked,
+            limits: self.limits.unpacked,
             preserve_file_mode: context.plugin.preserve_file_mode,
             include: context.plugin.include.clone(),
             application: self.header.directory.clone(),
@@ -99,7 +103,7 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
         let unpacking = lease.unpack(unpack);
         let unpacking = context.deadline.limit(unpacking).await??;
         let files = VolumeSink::new(unpacking, (volume, kept), context.deadline);
-        let (files, unseen) = self.fill((files, way), resources, context).await?;
+        let (files, unseen) = self.fill((files, way), kept, context).await?;
         let (unpacking, turn) = files.finish()?;
         unpacking.complete();
         let arrival = Arrival { unseen, killed, volume: volume.clone() };
@@ -111,14 +115,14 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
     async fn fill<'v>(
         &mut self,
         (mut files, way): (VolumeSink<'v>, Way),
-        ReceiveResources { limits, kept, .. }: ReceiveResources<'_>,
+        kept: &KeptArchives,
         context: &mut RequestContext,
     ) -> Result<(VolumeSink<'v>, Unseen), ReceiveError> {
         match way {
-            Way::Worker => Ok((self.pass_on(files, limits, context).await?, Unseen::default())),
+            Way::Worker => Ok((self.pass_on(files, context).await?, Unseen::default())),
             Way::Keep(maker) => {
                 let both = KeepingSink { files, maker: Some(maker) };
-                let KeepingSink { files, maker } = self.pass_on(both, limits, context).await?;
+                let KeepingSink { files, maker } = self.pass_on(both, context).await?;
                 if let Some(maker) = maker {
                     maker.finish().await;
                 }
@@ -133,7 +137,7 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
                     deadline.limit(files.send(&archive, &needed.parts)).await?;
                     Ok((files, needed.unseen))
                 };
-                self.verify_while(writing, limits, context).await
+                self.verify_while(writing, context).await
             }
         }
     }
@@ -143,10 +147,9 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
     async fn verify_while<T>(
         &mut self,
         work: impl Future<Output = Result<T, ReceiveError>>,
-        limits: ArchiveLimits,
         context: &mut RequestContext,
     ) -> Result<T, ReceiveError> {
-        let (mut work, mut verified) = (pin!(work), pin!(self.pass_on(Discard, limits, context)));
+        let (mut work, mut verified) = (pin!(work), pin!(self.pass_on(Discard, context)));
         let done = tokio::select! {
             biased;
             verified = &mut verified => {
@@ -162,23 +165,19 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
     /// Indexes the names in the archive; writes nothing to disk.
     pub(super) async fn index_names(
         mut self,
-        (limits, names): (ArchiveLimits, &Names),
+        names: &Names,
         context: &mut RequestContext,
     ) -> Result<IndexedArchive, ReceiveError> {
         context.progress.enter(Phase::Receive);
-        let indexer = NameIndexer::new(limits.unpacked, names, context.deadline);
-        let indexer = self.pass_on(indexer, limits, context).await?;
+        let indexer = NameIndexer::new(self.limits.unpacked, names, context.deadline);
+        let indexer = self.pass_on(indexer, context).await?;
         Ok(IndexedArchive::new(indexer.finish().await?, self.header.directory))
     }
 
     /// Reads the archive only to verify its checksum.
-    pub(super) async fn verify(
-        mut self,
-        limits: ArchiveLimits,
-        context: &mut RequestContext,
-    ) -> Result<(), ReceiveError> {
+    pub(super) async fn verify(mut self, context: &mut RequestContext) -> Result<(), ReceiveError> {
         context.progress.enter(Phase::Receive);
-        self.pass_on(Discard, limits, context).await.map(drop)
+        self.pass_on(Discard, context).await.map(drop)
     }
 
     /// Passes the archive on while it arrives, then verifies its checksum.
@@ -188,7 +187,6 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
     async fn pass_on<T: PieceSink>(
         &mut self,
         taker: T,
-        limits: ArchiveLimits,
         context: &mut RequestContext,
     ) -> Result<T, ReceiveError> {
         let RequestContext { deadline, progress, .. } = context;
@@ -198,15 +196,15 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
             if let Some(evidence) = &mut progress.evidence {
                 evidence.archive.push(&chunk);
             }
-            if progress.received <= limits.archive {
+            if progress.received <= self.limits.archive {
                 deadline.limit(reader.push(&chunk)).await?;
             }
         }
         if let Some(evidence) = &mut progress.evidence {
             evidence.archive.complete();
         }
-        if progress.received > limits.archive {
-            return Err(ReceiveError::Large { limit: limits.archive });
+        if progress.received > self.limits.archive {
+            return Err(ReceiveError::Large { limit: self.limits.archive });
         }
         Ok(deadline.limit(reader.verify(&self.header.checksum, &self.known)).await??)
     }

@@ -36,6 +36,10 @@ impl PieceSink for Stuck {
     }
 }
 
+fn incoming(header: RequestHeader, chunks: &mut OneChunk) -> Incoming<'_, OneChunk> {
+    Incoming::new(header, chunks, Fingerprints::default(), LIMITS)
+}
+
 fn context() -> RequestContext {
     let plugin = Arc::new(read_first(DEFINITION).definition.unwrap());
     RequestContext {
@@ -56,12 +60,12 @@ async fn work_on_a_kept_archive_counts_only_if_the_archive_is_right() {
         for work in [Duration::ZERO, pause] {
             let header = RequestHeader { checksum: checksum.clone(), ..Default::default() };
             let mut chunks = OneChunk(None);
-            let mut incoming = Incoming::new(header, &mut chunks, Fingerprints::default());
+            let mut incoming = incoming(header, &mut chunks);
             let work = async {
                 tokio::time::sleep(work).await;
                 Ok(7)
             };
-            let done = incoming.verify_while(work, LIMITS, &mut context()).await;
+            let done = incoming.verify_while(work, &mut context()).await;
             match done {
                 Ok(done) => assert!(is_right && done == 7),
                 Err(error) => assert!(!is_right && matches!(error, ReceiveError::Checksum)),
@@ -73,10 +77,9 @@ async fn work_on_a_kept_archive_counts_only_if_the_archive_is_right() {
 #[tokio::test(start_paused = true)]
 async fn an_error_of_work_does_not_hide_a_wrong_archive() {
     let mut chunks = OneChunk(Some(Bytes::from_static(b"x")));
-    let mut incoming =
-        Incoming::new(RequestHeader::default(), &mut chunks, Fingerprints::default());
+    let mut incoming = incoming(RequestHeader::default(), &mut chunks);
     let work = async { Err::<(), _>(ReceiveError::Archive("refused".to_owned())) };
-    let done = incoming.verify_while(work, LIMITS, &mut context()).await;
+    let done = incoming.verify_while(work, &mut context()).await;
     assert!(matches!(done, Err(ReceiveError::Checksum)), "{done:?}");
 }
 
@@ -86,8 +89,8 @@ async fn a_worker_that_reads_nothing_ends_at_the_deadline() {
         let header = RequestHeader { application: "app".to_owned(), ..Default::default() };
         let mut context = context();
         let mut chunks = OneChunk(Some(vec![0; length].into()));
-        let mut incoming = Incoming::new(header, &mut chunks, Fingerprints::default());
-        let passed_on = incoming.pass_on(Stuck, LIMITS, &mut context).await;
+        let mut incoming = incoming(header, &mut chunks);
+        let passed_on = incoming.pass_on(Stuck, &mut context).await;
         assert!(matches!(passed_on, Err(ReceiveError::Deadline(_))), "{length} bytes");
     }
 }
