@@ -7,8 +7,8 @@
 
 pub mod admission;
 pub mod announcement;
-mod arrival;
 mod captured;
+mod checkout;
 mod checksum;
 mod command;
 mod command_clock;
@@ -52,9 +52,10 @@ use tracing::warn;
 
 use self::{
     admission::{Admission, Class, Entry, Lanes, NoPermit, Permit, Place},
+    checkout::Checkout,
     discovery::{MatchKey, Pattern},
     encrypted::Suspects,
-    incoming::ReceiveResources,
+    incoming::Destination,
     kept::{Repository, Turn},
 };
 pub(crate) use self::{
@@ -148,7 +149,7 @@ impl Pipeline {
         let _own = self.admit_own(&incoming, context).await?;
         let admitted = self.admit(Class::Generate, &incoming, context).await?;
         let (_permit, received) = self.receive(incoming, admitted, context).await?;
-        let workspace = received.settle(&self.defaults, context).await?;
+        let workspace = received.settle(context).await?;
         let mut workspace = workspace.with_git_credentials(context);
         if let Some(init) = &plugin.init {
             workspace.run(init, (Phase::Init, self.converter.room()), context).await?;
@@ -178,7 +179,7 @@ impl Pipeline {
         if let Some(Discovery::Command(command)) = &plugin.discovery {
             let admitted = self.admit(Class::Discover, &incoming, context).await?;
             let (_permit, received) = self.receive(incoming, admitted, context).await?;
-            let mut workspace = received.settle_rooted(&self.defaults);
+            let mut workspace = received.settle_rooted();
             let output =
                 workspace.run(command, (Phase::Discover, self.converter.room()), context).await?;
             return Ok(Verdict::of_rule(!matches!(output.text.as_slice(), b"" | b"\n")));
@@ -225,12 +226,12 @@ impl Pipeline {
         let admitted = self.admit(Class::Generate, &incoming, context).await?;
         let (_permit, received) = self.receive(incoming, admitted, context).await?;
         let printed = if let Some(command) = &plugin.dynamic {
-            let mut workspace = received.settle(&self.defaults, context).await?;
+            let mut workspace = received.settle(context).await?;
             let room = self.converter.room();
             Some(workspace.run(command, (Phase::Parameters, room), context).await?)
         } else {
-            let received = received.unpacked(&self.defaults, context).await?;
-            received.settle(&self.defaults, context).await?;
+            let received = received.unpacked(context).await?;
+            received.settle(context).await?;
             None
         };
         self.converter.announce(printed, &plugin, (encode, &context.deadline)).await
@@ -243,11 +244,12 @@ impl Pipeline {
         Admitted { permit, lease, repository, bounds }: Admitted,
         context: &mut RequestContext,
     ) -> Result<(Permit, Received), RequestError> {
-        let resources =
-            ReceiveResources { oom: &self.defaults.oom, volume: &self.volume, kept: &self.kept };
-        let received = incoming.receive((lease, &repository), resources, context).await?;
+        let checkout = Checkout::new(lease, &self.defaults);
+        let destination =
+            Destination { repository: &repository, volume: &self.volume, kept: &self.kept };
+        let received = incoming.receive(checkout, destination, context).await?;
         let Repository::New(turn) = repository else { return Ok((permit, received)) };
-        let mut received = received.unpacked(&self.defaults, context).await?;
+        let mut received = received.unpacked(context).await?;
         if let Some(unpacked) = context.progress.unpacked.clone() {
             let shared = (turn, unpacked, bounds);
             received = self.share(received, shared, (&permit, context)).await?;

@@ -4,10 +4,10 @@ use std::{pin::pin, sync::Arc};
 
 use bytes::Bytes;
 use cmp_archive::{Selection, UnpackLimits};
-use cmp_sandbox::{Lease, Unpack};
+use cmp_sandbox::Unpack;
 
 use super::{
-    arrival::Arrival,
+    checkout::{Arrival, Checkout},
     checksum::{ChecksumReader, Discard, PieceSink},
     discovery::IndexedArchive,
     files::{KeepingSink, VolumeSink},
@@ -19,7 +19,7 @@ use super::{
     receive_error::{BrokenStream, ReceiveError},
     received::Received,
 };
-use crate::{container::OomCounter, volume::WorkVolume};
+use crate::volume::WorkVolume;
 
 /// The source of an archive's chunks.
 pub trait ChunkStream: Send {
@@ -46,11 +46,10 @@ pub struct ArchiveLimits {
     pub unpacked: UnpackLimits,
 }
 
-/// The resources of the supervisor for an archive that is unpacked.
+/// The places for the files of an archive.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ReceiveResources<'p> {
-    /// Processes that the kernel has killed for lack of memory.
-    pub(super) oom: &'p OomCounter,
+pub(super) struct Destination<'p> {
+    pub(super) repository: &'p Repository,
     /// The volume of the workspace.
     pub(super) volume: &'p WorkVolume,
     /// Archives that several requests send.
@@ -78,19 +77,20 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
     /// verified.
     pub(super) async fn receive(
         mut self,
-        (mut lease, repository): (Lease, &Repository),
-        resources: ReceiveResources<'_>,
+        mut checkout: Checkout,
+        destination: Destination<'_>,
         context: &mut RequestContext,
     ) -> Result<Received, ReceiveError> {
-        let ReceiveResources { oom, volume, kept } = resources;
+        let Destination { repository, volume, kept } = destination;
         context.progress.enter(Phase::Receive);
         if let Repository::Shared(files) = repository {
             self.pass_on(Discard, context).await?;
             context.progress.unpacked = Some(files.unpacked().clone());
             context.progress.is_repository_shared = true;
-            return Ok(Received::new(lease, self.header, None).reading(Arc::clone(files)));
+            checkout.repository = Some(Arc::clone(files));
+            return Ok(Received::new(self.header, checkout));
         }
-        let killed = oom.read();
+        let killed = checkout.defaults.oom.read();
         let way = kept.way((&self.header, repository), self.limits.unpacked, context.deadline);
         let unpack = Unpack {
             limits: self.limits.unpacked,
@@ -100,14 +100,14 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
             is_decompressed: matches!(way, Way::Kept(_)),
             is_shared: matches!(repository, Repository::New(_)),
         };
-        let unpacking = lease.unpack(unpack);
+        let unpacking = checkout.lease.unpack(unpack);
         let unpacking = context.deadline.limit(unpacking).await??;
         let files = VolumeSink::new(unpacking, (volume, kept), context.deadline);
         let (files, unseen) = self.fill((files, way), kept, context).await?;
         let (unpacking, turn) = files.finish()?;
         unpacking.complete();
         let arrival = Arrival { unseen, killed, volume: volume.clone() };
-        Ok(Received::new(lease, self.header, turn).arriving(arrival))
+        Ok(Received::new(self.header, Checkout { arrival: Some(arrival), turn, ..checkout }))
     }
 
     /// Passes the files on in one of the ways, those of a kept archive while the request

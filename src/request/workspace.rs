@@ -3,62 +3,39 @@
 use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
-use cmp_sandbox::{Command, ExceededLimit, Lease, Output, Room, Termination};
+use cmp_sandbox::{Command, ExceededLimit, Output, Room, Termination};
 
 use super::{
     RequestError,
-    arrival::Arrival,
     captured::{Captured, OutputRoom},
+    checkout::Checkout,
     command::CommandSettings,
     command_clock::CommandClock,
     deadline::DeadlinePassed,
-    defaults::CommandDefaults,
     excess::Excess,
     git_credentials::{Asker, GitCredentials},
     hint::{Facts, Hint, Times},
-    kept::KeptRepository,
     observed::Observation,
     path::AppPath,
     progress::{Phase, RequestContext},
     run_error::{RunError, result},
     said::Said,
 };
-use crate::{metrics::RequestLimit, plugin::CommandLine, volume::LastSpace};
+use crate::{metrics::RequestLimit, plugin::CommandLine};
 
 /// A repository, the application in it, and the UID for its commands.
 #[derive(Debug)]
 pub struct Workspace {
-    lease: Lease,
-    /// `None` if the repository is unpacked.
-    arrival: Option<Arrival>,
+    checkout: Checkout,
     application: AppPath,
     environment: Vec<Bytes>,
-    defaults: Arc<CommandDefaults>,
     /// Credentials that the commands may ask for.
     credentials: Option<Arc<GitCredentials>>,
-    _held: Held,
-}
-
-/// Things that are kept as long as a request's files.
-#[derive(Debug)]
-#[expect(dead_code, reason = "kept until the end")]
-pub(super) struct Held {
-    /// The turn to use the last space of the volume.
-    pub(super) turn: Option<LastSpace>,
-    /// The repository that the request reads, if it has none of its own.
-    pub(super) repository: Option<Arc<KeptRepository>>,
 }
 
 impl Workspace {
-    /// The workspace of a lease. It keeps `held` as long as its files.
-    pub(super) fn new(
-        application: AppPath,
-        environment: Vec<Bytes>,
-        defaults: &Arc<CommandDefaults>,
-        (lease, arrival, held): (Lease, Option<Arrival>, Held),
-    ) -> Self {
-        let (defaults, credentials) = (Arc::clone(defaults), None);
-        Self { lease, arrival, application, environment, defaults, credentials, _held: held }
+    pub(super) fn new(checkout: Checkout, application: AppPath, environment: Vec<Bytes>) -> Self {
+        Self { checkout, application, environment, credentials: None }
     }
 
     /// Lets the commands ask for the git credentials that the repo-server offers.
@@ -66,8 +43,8 @@ impl Workspace {
     pub(super) fn with_git_credentials(mut self, context: &RequestContext) -> Self {
         if context.plugin.provide_git_credentials {
             let redactor = Arc::clone(&context.redactor);
-            let asker = Asker { user: self.lease.uid(), redactor };
-            let helper = &self.defaults.helper;
+            let asker = Asker { user: self.checkout.lease.uid(), redactor };
+            let helper = &self.checkout.defaults.helper;
             let taken = GitCredentials::take(&mut self.environment, helper, asker);
             self.credentials = taken.map(Arc::new);
         }
@@ -87,7 +64,7 @@ impl Workspace {
             self.begin(phase, context).await?;
         }
         let command = self.command(line, &room, context);
-        let (killed, max_output) = (self.defaults.oom.read(), command.max_output);
+        let (killed, max_output) = (self.checkout.defaults.oom.read(), command.max_output);
         let credentials = self.credentials.clone();
         let run = |ask_pass| self.execute(Command { ask_pass, ..command }, phase, context);
         let executed = GitCredentials::answer_while(credentials.as_ref(), run).await;
@@ -103,7 +80,7 @@ impl Workspace {
             said = said.with_output(&output.stdout, &context.redactor);
         }
         let hint = self.hint(&output, &said, (killed, context));
-        let excess = Excess::of(output.termination, &self.defaults.budget.borrow());
+        let excess = Excess::of(output.termination, &self.checkout.defaults.budget.borrow());
         Ok(room.close(result((output, said), line, (clock, excess, hint))?))
     }
 
@@ -115,12 +92,12 @@ impl Workspace {
         context: &mut RequestContext,
     ) -> Command {
         let CommandSettings { inherited, max_output } =
-            CommandSettings::new(&self.defaults, &context.plugin);
+            CommandSettings::new(&self.checkout.defaults, &context.plugin);
         Command {
             words: line.words().map(|word| Bytes::copy_from_slice(word.as_bytes())).collect(),
             inherited,
             environment: context.progress.environment(&self.environment, line),
-            search: self.defaults.search.clone(),
+            search: self.checkout.defaults.search.clone(),
             directory: self.application.as_path().to_owned(),
             preserve_file_mode: context.plugin.preserve_file_mode,
             max_output,
@@ -138,13 +115,14 @@ impl Workspace {
         phase: Phase,
         context: &mut RequestContext,
     ) -> Result<(CommandClock, Output), RequestError> {
-        let ordered = context.deadline.limit(self.lease.order(command)).await;
+        let ordered = context.deadline.limit(self.checkout.lease.order(command)).await;
         let ordered = ordered.map_err(RunError::from)?.map_err(RunError::from)?;
         self.begin(phase, context).await?;
-        let clock = CommandClock::start(self.defaults.timeout, context);
-        let output = self.lease.run(ordered, clock.instant).await;
-        let state = (self.lease.bounds(), context.progress.unpacked.as_ref());
-        let output = output.map_err(|error| RunError::not_run(error, state, &self.defaults))?;
+        let Checkout { lease, defaults, .. } = &mut self.checkout;
+        let clock = CommandClock::start(defaults.timeout, context);
+        let output = lease.run(ordered, clock.instant).await;
+        let state = (lease.bounds(), context.progress.unpacked.as_ref());
+        let output = output.map_err(|error| RunError::not_run(error, state, defaults))?;
         Ok((clock, output))
     }
 
@@ -154,9 +132,7 @@ impl Workspace {
         phase: Phase,
         context: &mut RequestContext,
     ) -> Result<(), RequestError> {
-        if let Some(arrival) = self.arrival.take() {
-            arrival.end((&mut self.lease, &self.defaults), context).await?;
-        }
+        self.checkout.unpacked(context).await?;
         context.progress.enter(phase);
         if context.deadline.instant().is_some_and(|at| at <= Instant::now()) {
             return Err(RunError::from(DeadlinePassed(context.deadline)).into());
@@ -172,11 +148,12 @@ impl Workspace {
         said: &Said,
         (killed, context): (u64, &RequestContext),
     ) -> Option<Hint> {
+        let Checkout { lease, defaults, .. } = &self.checkout;
         let has_failed = output.termination != Termination::Exit(0);
-        let oom = has_failed.then(|| self.defaults.oom.since(killed)).flatten();
+        let oom = has_failed.then(|| defaults.oom.since(killed)).flatten();
         let facts = Facts {
             plugin: &context.plugin,
-            bounds: self.lease.bounds(),
+            bounds: lease.bounds(),
             end: output.termination,
             usage: output.usage,
             times: Times {
@@ -184,7 +161,7 @@ impl Workspace {
                 waited: context.progress.time_in(Phase::Queue).unwrap_or_default(),
             },
             text: &said.all(),
-            reach: &self.defaults.reach,
+            reach: &defaults.reach,
             oom: oom.as_ref(),
             unpacked: context.progress.unpacked.as_ref(),
         };
@@ -199,15 +176,16 @@ impl Workspace {
         context: &mut RequestContext,
     ) {
         let RequestContext { plugin, progress, .. } = context;
+        let Checkout { lease, defaults, .. } = &self.checkout;
+        let (used, bounds) = (lease.usage(), lease.bounds());
         if let Some(evidence) = &mut progress.evidence {
             evidence.command(phase, (&output.stdout, output.stderr.to_string()));
-            evidence.bounded(self.lease.bounds(), max_output);
+            evidence.bounded(bounds, max_output);
         }
         progress.usage.extend(output.usage.map(|usage| (phase, usage)));
-        let sandbox = (&*self.defaults.reach, self.lease.bounds(), &plugin.limits);
-        progress.network.clone_from(&self.lease.bounds().network);
+        progress.network.clone_from(&bounds.network);
+        let sandbox = (&*defaults.reach, bounds, &plugin.limits);
         progress.observed.extend(Observation::new(phase, output, sandbox));
-        let (used, bounds) = (self.lease.usage(), self.lease.bounds());
         // Short commands are never measured, but the kernel tells their memory.
         let memory = used.peak_memory.max(output.usage.map_or(0, |usage| usage.max_rss));
         progress.peak_memory = progress.peak_memory.max(memory);

@@ -1,0 +1,73 @@
+//! The files of a request, and the UID that its commands run under.
+
+use std::sync::Arc;
+
+use cmp_sandbox::{Lease, NotUnpacked};
+
+use super::{
+    defaults::CommandDefaults,
+    excess::Excess,
+    kept::{KeptRepository, Unseen},
+    progress::RequestContext,
+    receive_error::ReceiveError,
+};
+use crate::volume::{LastSpace, WorkVolume};
+
+/// The files of a request, which its worker may still unpack.
+///
+/// The worker can be told a command meanwhile, which it starts at once when the files
+/// are there. The request fails if [`unpacked`](Self::unpacked) does.
+#[derive(Debug)]
+pub(super) struct Checkout {
+    pub(super) lease: Lease,
+    pub(super) defaults: Arc<CommandDefaults>,
+    /// `None` if the files are there.
+    pub(super) arrival: Option<Arrival>,
+    /// The turn to use the last space of the volume. It is kept as long as the files.
+    pub(super) turn: Option<LastSpace>,
+    /// The repository that the request reads, if it has none of its own.
+    pub(super) repository: Option<Arc<KeptRepository>>,
+}
+
+/// An archive whose checksum is right, and that a worker unpacks.
+#[derive(Debug)]
+pub(super) struct Arrival {
+    /// Entries that the worker does not see.
+    pub(super) unseen: Unseen,
+    /// Processes that the kernel had killed for lack of memory before.
+    pub(super) killed: u64,
+    pub(super) volume: WorkVolume,
+}
+
+impl Checkout {
+    /// The files of a lease, of which there are none yet.
+    pub(super) fn new(lease: Lease, defaults: &Arc<CommandDefaults>) -> Self {
+        let defaults = Arc::clone(defaults);
+        Self { lease, defaults, arrival: None, turn: None, repository: None }
+    }
+
+    /// Waits until the archive is unpacked. A full volume is not the archive's fault.
+    pub(super) async fn unpacked(
+        &mut self,
+        context: &mut RequestContext,
+    ) -> Result<(), ReceiveError> {
+        let Some(Arrival { unseen, killed, volume }) = self.arrival.take() else { return Ok(()) };
+        match context.deadline.limit(self.lease.unpacked()).await? {
+            Ok(unpacked) => {
+                context.progress.unpacked = Some(unseen.add_to(unpacked));
+                Ok(())
+            }
+            Err(NotUnpacked::Unconfined(error)) if error.is_full() => {
+                Err(volume.full(&error.to_string()).await.into())
+            }
+            Err(NotUnpacked::Unconfined(error)) => Err(error.into()),
+            Err(NotUnpacked::Refused(text)) => Err(ReceiveError::Archive(text)),
+            Err(NotUnpacked::Killed(end)) => Err(ReceiveError::Killed {
+                excess: end
+                    .and_then(|end| Excess::of(end, &self.defaults.budget.borrow()))
+                    .map(Box::new),
+                oom: self.defaults.oom.since(killed),
+            }),
+        }
+    }
+}
