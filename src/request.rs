@@ -85,7 +85,7 @@ pub use self::{
     progress::{Phase, Progress, RequestContext},
     receive_error::{BrokenStream, ReceiveError, STALL_BYTES},
     received::Received,
-    run_error::RunError,
+    run_error::{FailedCommand, Failure, RunError},
     said::Said,
     threads::most_threads,
     workspace::Workspace,

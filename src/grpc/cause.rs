@@ -6,7 +6,8 @@ use super::status::CallError;
 use crate::{
     metrics::{GrpcCode, Kill, StreamFault, Timer},
     request::{
-        BrokenStream, Clock, Deadline, Excess, NoMemory, ReceiveError, RequestError, RunError,
+        BrokenStream, Clock, Deadline, Excess, Failure, NoMemory, ReceiveError, RequestError,
+        RunError,
     },
 };
 
@@ -45,16 +46,15 @@ impl Cause {
 
 fn killed(error: &RunError) -> Option<Kill> {
     match error {
-        RunError::Deadline { deadline, .. } => Some(late(deadline)),
+        RunError::Failed(command) => match &command.failure {
+            Failure::Deadline(deadline) => Some(late(deadline)),
+            Failure::Timeout(_) => Some(Kill::ExecTimeout),
+            Failure::OutputLimit(_) => Some(Kill::OutputLimit),
+            Failure::Excess(excess) => Some(excess.kill()),
+            Failure::Exit(_) | Failure::Signal(_) => None,
+        },
         RunError::Memory(NoMemory { passed, .. }) => Some(late(&passed.0)),
-        RunError::Timeout { .. } => Some(Kill::ExecTimeout),
-        RunError::OutputLimit { .. } => Some(Kill::OutputLimit),
-        RunError::Excess { excess, .. } => Some(excess.kill()),
-        RunError::Start { .. }
-        | RunError::Exit { .. }
-        | RunError::Signal { .. }
-        | RunError::TooLate(_)
-        | RunError::Unconfined(_) => None,
+        RunError::Start { .. } | RunError::TooLate(_) | RunError::Unconfined(_) => None,
     }
 }
 

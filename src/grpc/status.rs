@@ -9,8 +9,8 @@ use super::stream::NoHeader;
 use crate::{
     metrics::{Method, Outcome, Timer},
     request::{
-        BrokenStream, Deadline, InvalidOutput, NoMemory, ReceiveError, RequestError, RunError,
-        admission::NoPermit, announcement::InvalidAnnouncements,
+        BrokenStream, Deadline, Failure, InvalidOutput, NoMemory, ReceiveError, RequestError,
+        RunError, admission::NoPermit, announcement::InvalidAnnouncements,
     },
 };
 
@@ -125,21 +125,13 @@ impl CallError {
             | RequestError::Run(
                 RunError::TooLate(passed) | RunError::Memory(NoMemory { passed, .. }),
             ) => late(&passed.0),
-            RequestError::Run(RunError::Deadline { deadline, .. }) => late(deadline),
-            RequestError::Run(RunError::Timeout { .. }) => {
-                Account { outcome: Outcome::Deadline, clock: Some(Timer::Command) }
-            }
             RequestError::Lease(NoLease::SpawnerGone | NoLease::Unconfined(_))
             | RequestError::Run(RunError::Unconfined(_)) => plain(Outcome::Sandbox),
             RequestError::Volume(_) => plain(Outcome::VolumeFull),
             RequestError::Receive(error) => not_received(error),
             RequestError::Settle(_) | RequestError::Undecided(_) => plain(Outcome::BadStream),
-            RequestError::Run(RunError::Start { .. } | RunError::Exit { .. }) => {
-                plain(Outcome::ExitNonzero)
-            }
-            RequestError::Run(RunError::Signal { .. }) => plain(Outcome::Signaled),
-            RequestError::Run(RunError::OutputLimit { .. }) => plain(Outcome::OutputLimit),
-            RequestError::Run(RunError::Excess { .. }) => plain(Outcome::ResourceLimit),
+            RequestError::Run(RunError::Start { .. }) => plain(Outcome::ExitNonzero),
+            RequestError::Run(RunError::Failed(command)) => failed(&command.failure),
             RequestError::Output(InvalidOutput::Memory { .. } | InvalidOutput::NoRoom { .. })
             | RequestError::Announcements(InvalidAnnouncements::Memory { .. }) => {
                 plain(Outcome::OutputLimit)
@@ -149,6 +141,18 @@ impl CallError {
                 InvalidAnnouncements::Output(_) | InvalidAnnouncements::Null { .. },
             ) => plain(Outcome::BadOutput),
         }
+    }
+}
+
+/// The values under which a command is counted that failed.
+fn failed(failure: &Failure) -> Account {
+    match failure {
+        Failure::Exit(_) => Account::plain(Outcome::ExitNonzero),
+        Failure::Signal(_) => Account::plain(Outcome::Signaled),
+        Failure::Deadline(deadline) => Account::late(deadline),
+        Failure::Timeout(_) => Account { outcome: Outcome::Deadline, clock: Some(Timer::Command) },
+        Failure::OutputLimit(_) => Account::plain(Outcome::OutputLimit),
+        Failure::Excess(_) => Account::plain(Outcome::ResourceLimit),
     }
 }
 

@@ -1,8 +1,11 @@
 //! The error of a command.
 
-use std::time::Duration;
+use std::{
+    fmt::{self, Formatter},
+    time::Duration,
+};
 
-use cmp_sandbox::{Bounds, NotRun, Output, Termination, Unconfined, Unpacked};
+use cmp_sandbox::{Bounds, NotRun, Termination, Unconfined, Unpacked};
 use thiserror::Error;
 
 use super::{
@@ -12,11 +15,10 @@ use super::{
     excess::Excess,
     hint::Hint,
     memory::NoMemory,
-    printable,
     said::Said,
 };
 use crate::{
-    plugin::CommandLine,
+    budget::Budget,
     settings::{EXEC_TIMEOUT, OUTPUT},
 };
 
@@ -31,86 +33,12 @@ pub enum RunError {
         /// The thing that the sandbox refused.
         hint: Option<Hint>,
     },
-    /// The exit code is not 0.
-    #[error("`{command}` failed exit status {code}{said}{}", shown(hint.as_ref()))]
-    Exit {
-        /// The command, printable.
-        command: String,
-        /// The exit code.
-        code: i32,
-        /// The texts that the command wrote.
-        said: Box<Said>,
-        /// The limit that it may have reached.
-        hint: Option<Hint>,
-    },
-    /// A signal ended the command, and we did not send it.
-    #[error("`{command}` failed signal: {signal}{said}{}", shown(hint.as_ref()))]
-    Signal {
-        /// The command, printable.
-        command: String,
-        /// The signal's name in Go.
-        signal: String,
-        /// The texts that the command wrote.
-        said: Box<Said>,
-        /// The limit that it may have reached.
-        hint: Option<Hint>,
-    },
-    /// The command was stopped at the deadline.
-    #[error("`{command}` failed signal: killed{said}: stopped after {:.1}s: {deadline}{}",
-        after.as_secs_f64(), shown(hint.as_deref()))]
-    Deadline {
-        /// The command, printable.
-        command: Box<str>,
-        /// The texts that the command wrote.
-        said: Box<Said>,
-        /// The time that it ran.
-        after: Duration,
-        /// The deadline.
-        deadline: Deadline,
-        /// The limit that it may have reached.
-        hint: Option<Box<Hint>>,
-    },
-    /// The command was stopped at its own timeout.
-    #[error("`{command}` failed signal: killed{said}: stopped after {:.1}s: {}{}",
-        after.as_secs_f64(), timeout_passed(*limit), shown(hint.as_deref()))]
-    Timeout {
-        /// The command, printable.
-        command: Box<str>,
-        /// The texts that the command wrote.
-        said: Box<Said>,
-        /// The time that it ran.
-        after: Duration,
-        /// The timeout.
-        limit: Duration,
-        /// The limit that it may have reached.
-        hint: Option<Box<Hint>>,
-    },
+    /// The command ended with an error, or was stopped.
+    #[error(transparent)]
+    Failed(#[from] Box<FailedCommand>),
     /// The deadline passed before the command could start.
     #[error(transparent)]
     TooLate(#[from] DeadlinePassed),
-    /// The command's output is longer than the limit.
-    #[error(
-        "`{command}` was stopped: it wrote more than {}{}",
-        OUTPUT.say(*limit as u64), shown(hint.as_ref())
-    )]
-    OutputLimit {
-        /// The command, printable.
-        command: String,
-        /// The limit in bytes.
-        limit: usize,
-        /// The setting that raises the limit.
-        hint: Option<Hint>,
-    },
-    /// The request used more of something than its limit, or could not be measured.
-    #[error("`{command}` was stopped: {excess}{}", shown(hint.as_ref()))]
-    Excess {
-        /// The command, printable.
-        command: String,
-        /// The limit.
-        excess: Box<Excess>,
-        /// The setting that raises the limit.
-        hint: Option<Hint>,
-    },
     /// The deadline passed while the output waited for memory.
     #[error(transparent)]
     Memory(#[from] NoMemory),
@@ -119,11 +47,44 @@ pub enum RunError {
     Unconfined(#[from] Unconfined),
 }
 
+/// A command that ran and failed.
+#[derive(Debug, Error)]
+pub struct FailedCommand {
+    /// The command, printable.
+    pub command: String,
+    /// The reason.
+    pub failure: Failure,
+    /// The texts that the command wrote.
+    pub said: Said,
+    /// The time that it ran.
+    pub after: Duration,
+    /// The limit that it may have reached, or the setting that raises the limit.
+    pub hint: Option<Hint>,
+}
+
+/// Reasons why a command that ran has failed.
+#[derive(Clone, Debug)]
+pub enum Failure {
+    /// The exit code is not 0.
+    Exit(i32),
+    /// This signal, by its name in Go, ended the command, and we did not send it.
+    Signal(String),
+    /// The command was stopped at the deadline.
+    Deadline(Deadline),
+    /// The command was stopped at its own timeout.
+    Timeout(Duration),
+    /// The command's output is longer than this limit in bytes.
+    OutputLimit(usize),
+    /// The request used more of something than its limit, or could not be measured.
+    Excess(Excess),
+}
+
 impl RunError {
     /// The error of a command that did not start.
     pub(super) fn not_run(
         error: NotRun,
-        (bounds, unpacked): (&Bounds, Option<&Unpacked>),
+        bounds: &Bounds,
+        unpacked: Option<&Unpacked>,
         defaults: &CommandDefaults,
     ) -> Self {
         match error {
@@ -134,44 +95,50 @@ impl RunError {
             NotRun::Unconfined(unconfined) => Self::Unconfined(unconfined),
         }
     }
+}
 
-    /// The error of a command that its clock stopped.
-    fn late(
-        clock: CommandClock,
-        (command, said): (String, Box<Said>),
-        (after, hint): (Duration, Option<Hint>),
-    ) -> Self {
-        let CommandClock { deadline, timeout, .. } = clock;
-        let (command, hint) = (command.into_boxed_str(), hint.map(Box::new));
-        match timeout {
-            Some(limit) => Self::Timeout { command, said, after, limit, hint },
-            None => Self::Deadline { command, said, after, deadline, hint },
+impl Failure {
+    /// The failure of a command with this end; `None` if it succeeded. `clock` has stopped
+    /// it, if something did that is no limit.
+    pub(super) fn of(end: Termination, clock: &CommandClock, budget: &Budget) -> Option<Self> {
+        if let Some(excess) = Excess::of(end, budget) {
+            return Some(Self::Excess(excess));
+        }
+        match end {
+            Termination::Exit(0) => None,
+            Termination::Exit(code) => Some(Self::Exit(code)),
+            Termination::Signal { number, core } => {
+                Some(Self::Signal(cmp_go::signal_text(number, core)))
+            }
+            Termination::Deadline | Termination::LimitExceeded { .. } => {
+                Some(clock.timeout.map_or(Self::Deadline(clock.deadline), Self::Timeout))
+            }
+            Termination::OutputLimit { limit } => Some(Self::OutputLimit(limit)),
         }
     }
 }
 
-/// Returns the output of a successful command, or else the error.
-pub(super) fn result(
-    (output, said): (Output, Said),
-    line: &CommandLine,
-    (clock, excess, hint): (CommandClock, Option<Excess>, Option<Hint>),
-) -> Result<Vec<u8>, RunError> {
-    let Output { stdout, termination: end, took, .. } = output;
-    let said = Box::new(said);
-    let command = printable::command_line(line.words());
-    if let Some(excess) = excess {
-        return Err(RunError::Excess { command, excess: excess.into(), hint });
-    }
-    match end {
-        Termination::Exit(0) => Ok(stdout),
-        Termination::Exit(code) => Err(RunError::Exit { command, code, said, hint }),
-        Termination::Signal { number, core } => {
-            Err(RunError::Signal { command, signal: cmp_go::signal_text(number, core), said, hint })
-        }
-        Termination::Deadline | Termination::LimitExceeded { .. } => {
-            Err(RunError::late(clock, (command, said), (took, hint)))
-        }
-        Termination::OutputLimit { limit } => Err(RunError::OutputLimit { command, limit, hint }),
+impl fmt::Display for FailedCommand {
+    fn fmt(&self, text: &mut Formatter<'_>) -> fmt::Result {
+        let Self { command, failure, said, after, hint } = self;
+        let after = after.as_secs_f64();
+        write!(text, "`{command}` ")?;
+        match failure {
+            Failure::Exit(code) => write!(text, "failed exit status {code}{said}"),
+            Failure::Signal(signal) => write!(text, "failed signal: {signal}{said}"),
+            Failure::Deadline(deadline) => {
+                write!(text, "failed signal: killed{said}: stopped after {after:.1}s: {deadline}")
+            }
+            Failure::Timeout(limit) => {
+                let passed = timeout_passed(*limit);
+                write!(text, "failed signal: killed{said}: stopped after {after:.1}s: {passed}")
+            }
+            Failure::OutputLimit(limit) => {
+                write!(text, "was stopped: it wrote more than {}", OUTPUT.say(*limit as u64))
+            }
+            Failure::Excess(excess) => write!(text, "was stopped: {excess}"),
+        }?;
+        text.write_str(&shown(hint.as_ref()))
     }
 }
 

@@ -12,13 +12,13 @@ use super::{
     command::CommandSettings,
     command_clock::CommandClock,
     deadline::DeadlinePassed,
-    excess::Excess,
     git_credentials::{Asker, GitCredentials},
     hint::{Facts, Hint, Times},
     observed::Observation,
     path::AppPath,
+    printable,
     progress::{Phase, RequestContext},
-    run_error::{RunError, result},
+    run_error::{FailedCommand, Failure, RunError},
     said::Said,
 };
 use crate::{metrics::RequestLimit, plugin::CommandLine};
@@ -80,8 +80,13 @@ impl Workspace {
             said = said.with_output(&output.stdout, &context.redactor);
         }
         let hint = self.hint(&output, &said, (killed, context));
-        let excess = Excess::of(output.termination, &self.checkout.defaults.budget.borrow());
-        Ok(room.close(result((output, said), line, (clock, excess, hint))?))
+        let budget = &self.checkout.defaults.budget;
+        let Some(failure) = Failure::of(output.termination, &clock, &budget.borrow()) else {
+            return Ok(room.close(output.stdout));
+        };
+        let command = printable::command_line(line.words());
+        let failed = FailedCommand { command, failure, said, after: output.took, hint };
+        Err(RunError::from(Box::new(failed)).into())
     }
 
     /// A command of the plugin, whose output is charged to `room`.
@@ -121,9 +126,9 @@ impl Workspace {
         let Checkout { lease, defaults, .. } = &mut self.checkout;
         let clock = CommandClock::start(defaults.timeout, context);
         let output = lease.run(ordered, clock.instant).await;
-        let state = (lease.bounds(), context.progress.unpacked.as_ref());
-        let output = output.map_err(|error| RunError::not_run(error, state, defaults))?;
-        Ok((clock, output))
+        let (bounds, unpacked) = (lease.bounds(), context.progress.unpacked.as_ref());
+        let not_run = |error| RunError::not_run(error, bounds, unpacked, defaults);
+        Ok((clock, output.map_err(not_run)?))
     }
 
     /// Waits until the repository is complete, and begins a command's phase.
