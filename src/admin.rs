@@ -132,7 +132,7 @@ impl Admin {
     async fn serve(self, stream: TcpStream, peer: IpAddr, mut place: Place) {
         let progress = place.progress();
         let service = service_fn(|request: Request<Incoming>| {
-            let page = Page::of(&request, (self.audience, peer));
+            let page = Page::of(&request, self.audience, peer);
             let encoding = Encoding::accepted(request.headers());
             let (admin, progress) = (self.clone(), progress.clone());
             async move {

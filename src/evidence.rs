@@ -107,7 +107,7 @@ impl Evidence {
     }
 
     /// Copies the outputs of a command.
-    pub fn command(&mut self, phase: Phase, (stdout, stderr): (&[u8], String)) {
+    pub fn command(&mut self, phase: Phase, stdout: &[u8], stderr: String) {
         let short = shorten(stdout, MAX_OUTPUT);
         let stdout_bytes = stdout.len();
         let stdout = self.copies.take(short);

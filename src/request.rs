@@ -317,8 +317,8 @@ impl Pipeline {
         self.wait_for_space(&wait).await?;
         let permit = self.permit(class, incoming, context).await?;
         let mut bounds = self.bounds(class, &context.plugin, &wait).await?;
-        let who = (&*context.plugin, &context.deadline);
-        let repository = self.kept.repository(&incoming.header, who).await;
+        let RequestContext { plugin, deadline, .. } = &*context;
+        let repository = self.kept.repository(&incoming.header, plugin, deadline).await;
         bounds.repository = repository.files();
         let first = match repository {
             Repository::New(_) => bounds.for_unpacking(),
@@ -348,7 +348,7 @@ impl Pipeline {
         }
         let present = wait.limit(self.present(general.read)).await;
         general.read = present.map_err(RequestError::late("the paths of --read"))?;
-        Ok(command::bounds((&general, &self.defaults.inherited), plugin))
+        Ok(command::bounds(&general, &self.defaults.inherited, plugin))
     }
 
     /// The paths of `--read` that exist. One that does not reveals nothing; one that

@@ -341,7 +341,7 @@ fn pipeline(
     let converter = Converter::new(budget.clone(), config.max_message());
     let (admission, names) = (Admission::new(budget.clone()), Names::new());
     Pipeline {
-        kept: KeptArchives::new(budget.clone(), admission.clone(), (&names, link.has_users())),
+        kept: KeptArchives::new(budget.clone(), admission.clone(), &names, link.has_users()),
         link,
         own: admission.lanes(),
         admission,

@@ -47,7 +47,8 @@ pub(super) enum Detail {
 impl Page {
     pub(super) fn of<B>(
         request: &Request<B>,
-        (audience, peer): (Audience, IpAddr),
+        audience: Audience,
+        peer: IpAddr,
     ) -> Result<Self, Refusal> {
         let is_reading = matches!(*request.method(), Method::GET | Method::HEAD);
         let is_posting = *request.method() == Method::POST;
@@ -73,13 +74,14 @@ impl Page {
             };
             return Err((StatusCode::METHOD_NOT_ALLOWED, refusal));
         }
-        page.allowed(request.headers(), (audience, peer))
+        page.allowed(request.headers(), audience, peer)
     }
 
     fn allowed(
         self,
         headers: &HeaderMap,
-        (audience, peer): (Audience, IpAddr),
+        audience: Audience,
+        peer: IpAddr,
     ) -> Result<Self, Refusal> {
         let is_order = matches!(self, Self::Reload | Self::SetLogLevel);
         let is_near = peer.to_canonical().is_loopback();
@@ -143,12 +145,12 @@ mod tests {
     use super::*;
 
     fn page(method: &str, path: &str, peer: &str) -> Result<Page, u16> {
-        page_for(Audience::Everybody, (method, path), peer)
+        page_for(Audience::Everybody, method, path, peer)
     }
 
-    fn page_for(audience: Audience, (method, path): (&str, &str), peer: &str) -> Result<Page, u16> {
+    fn page_for(audience: Audience, method: &str, path: &str, peer: &str) -> Result<Page, u16> {
         let request = Request::builder().method(method).uri(path).body(()).unwrap();
-        let page = Page::of(&request, (audience, peer.parse().unwrap()));
+        let page = Page::of(&request, audience, peer.parse().unwrap());
         page.map_err(|(status, _)| status.as_u16())
     }
 
@@ -200,14 +202,14 @@ mod tests {
             ("GET", "/requests", Page::Requests),
         ] {
             for peer in ["127.0.0.1", "10.0.0.1"] {
-                assert_eq!(page_for(Audience::Public, (method, path), peer), Err(403), "{path}");
-                let answer = page_for(Audience::Operators, (method, path), peer);
+                assert_eq!(page_for(Audience::Public, method, path, peer), Err(403), "{path}");
+                let answer = page_for(Audience::Operators, method, path, peer);
                 assert_eq!(answer, Ok(page), "{path}");
             }
         }
         for path in ["/", "/metrics", "/livez", "/readyz", "/startupz", "/plugins", "/events"] {
             for audience in [Audience::Public, Audience::Operators] {
-                assert!(page_for(audience, ("GET", path), "10.0.0.1").is_ok(), "{path}");
+                assert!(page_for(audience, "GET", path, "10.0.0.1").is_ok(), "{path}");
             }
         }
     }
@@ -223,7 +225,7 @@ mod tests {
             ("*/*", Format::Prometheus),
         ] {
             let request = Request::get("/metrics").header("Accept", accept).body(()).unwrap();
-            let page = Page::of(&request, (Audience::Public, "10.0.0.1".parse().unwrap()));
+            let page = Page::of(&request, Audience::Public, "10.0.0.1".parse().unwrap());
             assert_eq!(page, Ok(Page::Metrics(format)), "{accept}");
         }
     }
@@ -235,7 +237,7 @@ mod tests {
                 let request = Request::post(path).header("Origin", "http://evil.example");
                 let request = request.body(()).unwrap();
                 let near = "127.0.0.1".parse().unwrap();
-                assert_eq!(Page::of(&request, (audience, near)).unwrap_err().0, 403);
+                assert_eq!(Page::of(&request, audience, near).unwrap_err().0, 403);
             }
         }
     }

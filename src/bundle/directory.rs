@@ -128,7 +128,7 @@ impl Directory {
 
     /// Removes the oldest bundles until number and bytes are within their bounds, and
     /// writes one. `at` is its time in milliseconds.
-    pub fn keep(&self, (at, id): (u64, &str), content: &[u8]) -> io::Result<()> {
+    pub fn keep(&self, at: u64, id: &str, content: &[u8]) -> io::Result<()> {
         close(&self.path)?;
         self.make_room(content.len() as u64)?;
         let name = format!("{at:015}_{id}");
@@ -206,7 +206,7 @@ mod tests {
 
     fn keep(directory: &Directory, number: u64, bytes: usize) {
         let id = format!("x-{number}");
-        directory.keep((number, &id), &vec![0; bytes]).unwrap();
+        directory.keep(number, &id, &vec![0; bytes]).unwrap();
     }
 
     fn ids(directory: &Directory) -> Vec<String> {
@@ -239,7 +239,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let directory = directory(root.path(), 3);
         fs::create_dir_all(directory.path().join("000000000000001_x.tar/x")).unwrap();
-        assert!(directory.keep((1, "x"), b"text").is_err());
+        assert!(directory.keep(1, "x", b"text").is_err());
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
     }
 

@@ -103,7 +103,7 @@ impl Keeping {
         let plugin = failed.entry.plugin.clone();
         let kept = id.clone();
         let write =
-            move || archive::pack(&failed).and_then(|bundle| directory.keep((now(), &id), &bundle));
+            move || archive::pack(&failed).and_then(|bundle| directory.keep(now(), &id, &bundle));
         match self.files.run(write).await.flatten() {
             Ok(()) => info!(request_id = kept, plugin, "kept a bundle of the failed request"),
             Err(error) => {

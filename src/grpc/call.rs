@@ -166,7 +166,7 @@ impl Call {
             self.ledger.metrics.exemplar(self.method, self.context.deadline.elapsed(), id);
         }
         if let Some(trace) = progress.trace.take() {
-            trace.end(end.code, (end.account.outcome, self.application.as_deref()));
+            trace.end(end.code, end.account.outcome, self.application.as_deref());
         }
         self.count(&end, last);
         observed::tell(&self.context);

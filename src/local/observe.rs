@@ -42,7 +42,7 @@ pub async fn observe(options: &Application, format: OutputFormat) -> Result<(), 
         let count = plural(manifests.len(), "manifest");
         report.step("rendered", &format!("{count} by plugin {name}"));
     });
-    let proposal = Proposal::new(report.findings.of(&name), (name, end));
+    let proposal = Proposal::new(report.findings.of(&name), name, end);
     for line in proposal.refusals() {
         report.step("refused", &line);
     }

@@ -51,7 +51,7 @@ impl Proposal {
     /// Decides which refusals matter. Programs look for many files in vain, so a
     /// refusal matters if its process has failed. If the run failed and none has, any
     /// may matter.
-    pub(super) fn new(seen: Seen, (plugin, end): (String, RunEnd)) -> Self {
+    pub(super) fn new(seen: Seen, plugin: String, end: RunEnd) -> Self {
         let Seen { tier, refused, used } = seen;
         let refused: Vec<_> = refused.into_iter().filter(exists).collect();
         let has_culprit = refused.iter().any(|refused| refused.has_failed);

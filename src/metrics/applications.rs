@@ -116,7 +116,7 @@ impl Applications {
         if table.most == 0 {
             return;
         }
-        table.meet(&name, (cost, now));
+        table.meet(&name, cost, now);
         match table.known.get_mut(&name).and_then(|known| known.shown.as_mut()) {
             Some(sum) => sum.add(cost),
             None => table.others.entry(name.0).or_default().add(cost),
@@ -172,7 +172,7 @@ impl Sum {
 
 impl Table {
     /// Notes the cost of an application, and gives it series if it costs enough.
-    fn meet(&mut self, name: &Name, (cost, now): (Cost, Instant)) {
+    fn meet(&mut self, name: &Name, cost: Cost, now: Instant) {
         let most = self.most;
         if !self.known.contains_key(name) && self.known.len() >= most * REMEMBERED {
             let forgotten = self.cheapest(now, |known| known.shown.is_none());

@@ -26,7 +26,7 @@ struct Exemplar {
 }
 
 impl Exemplars {
-    fn keep(&self, (plugin, method): (&str, Method), exemplar: Exemplar) {
+    fn keep(&self, plugin: &str, method: Method, exemplar: Exemplar) {
         let series = start(plugin) + &bucket(method, exemplar.took);
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.insert(series, exemplar);
@@ -92,7 +92,7 @@ impl PluginMetrics {
     /// removed plugin, whose last requests end later, would stay for ever.
     pub fn exemplar(&self, method: Method, took: Duration, trace_id: String) {
         let exemplar = Exemplar { trace_id, took, at: SystemTime::now() };
-        self.metrics.exemplars.keep((&self.plugin, method), exemplar);
+        self.metrics.exemplars.keep(&self.plugin, method, exemplar);
         if self.metrics.plugins.is_gone(&self.plugin) {
             self.metrics.exemplars.forget(&self.plugin);
         }

@@ -39,10 +39,7 @@ fn inherited(all: &[Bytes], plugin: &PluginDefinition) -> impl Iterator<Item = B
 
 /// Paths, network and resource limits of a plugin's commands. `variables` are those
 /// of the sidecar.
-pub(super) fn bounds(
-    (general, variables): (&Bounds, &[Bytes]),
-    plugin: &PluginDefinition,
-) -> Bounds {
+pub(super) fn bounds(general: &Bounds, variables: &[Bytes], plugin: &PluginDefinition) -> Bounds {
     let (sandbox, limits) = (&plugin.sandbox, &plugin.limits);
     let or = |own: Option<Limit>, general| own.map_or(general, |limit| limit.0);
     Bounds {
@@ -125,7 +122,7 @@ mod tests {
     }
 
     fn bounded(spec: &str) -> Bounds {
-        bounds((&defaults().bounds, &[]), &plugin(spec))
+        bounds(&defaults().bounds, &[], &plugin(spec))
     }
 
     #[test]
@@ -180,7 +177,7 @@ mod tests {
     #[test]
     fn ports_of_proxies_that_the_plugin_sees_are_added() {
         let variables = [Bytes::from_static(b"HTTPS_PROXY=http://proxy:3128")];
-        let network = |spec: &str| bounds((&defaults().bounds, &variables), &plugin(spec)).network;
+        let network = |spec: &str| bounds(&defaults().bounds, &variables, &plugin(spec)).network;
         assert_eq!(network(""), Network::Ports(vec![443, 3128]));
         assert_eq!(network("sandbox: {network: [22]}"), Network::Ports(vec![22, 3128]));
         assert_eq!(network("sandbox: {env: [HOME]}"), Network::Ports(vec![443]));

@@ -34,7 +34,8 @@ pub(super) struct VolumeSink<'r> {
 impl<'r> VolumeSink<'r> {
     pub(super) fn new(
         unpacking: Unpacking<'r>,
-        (volume, kept): (&'r WorkVolume, &'r KeptArchives),
+        volume: &'r WorkVolume,
+        kept: &'r KeptArchives,
         deadline: Deadline,
     ) -> Self {
         Self { unpacking, volume, kept, deadline, unseen: 0, full: None, turn: None }

@@ -102,7 +102,7 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
         };
         let unpacking = checkout.lease.unpack(unpack);
         let unpacking = context.deadline.limit(unpacking).await??;
-        let files = VolumeSink::new(unpacking, (volume, kept), context.deadline);
+        let files = VolumeSink::new(unpacking, volume, kept, context.deadline);
         let (files, unseen) = self.fill((files, way), kept, context).await?;
         let (unpacking, turn) = files.finish()?;
         unpacking.complete();
@@ -133,7 +133,7 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
                 let deadline = context.deadline;
                 let writing = async {
                     let selection = selection.map_err(|e| ReceiveError::Archive(e.to_string()))?;
-                    let needed = Arc::clone(&archive).needed(selection, (kept, &deadline)).await?;
+                    let needed = Arc::clone(&archive).needed(selection, kept, &deadline).await?;
                     deadline.limit(files.send(&archive, &needed.parts)).await?;
                     Ok((files, needed.unseen))
                 };

@@ -162,7 +162,8 @@ impl KeptArchives {
     pub fn new(
         budget: watch::Receiver<Budget>,
         admission: Admission,
-        (names, has_users): (&Names, bool),
+        names: &Names,
+        has_users: bool,
     ) -> Self {
         let table = Table {
             seen: LruCache::new(MAX_SEEN),
@@ -323,7 +324,8 @@ impl KeptArchive {
     pub(super) async fn needed(
         self: Arc<Self>,
         selection: Selection,
-        (kept, deadline): (&KeptArchives, &Deadline),
+        kept: &KeptArchives,
+        deadline: &Deadline,
     ) -> Result<Needed, DeadlinePassed> {
         if selection.is_everything() {
             return Ok(Needed::everything(self.length));

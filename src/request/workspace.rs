@@ -184,7 +184,7 @@ impl Workspace {
         let Checkout { lease, defaults, .. } = &self.checkout;
         let (used, bounds) = (lease.usage(), lease.bounds());
         if let Some(evidence) = &mut progress.evidence {
-            evidence.command(phase, (&output.stdout, output.stderr.to_string()));
+            evidence.command(phase, &output.stdout, output.stderr.to_string());
             evidence.bounded(bounds, max_output);
         }
         progress.usage.extend(output.usage.map(|usage| (phase, usage)));

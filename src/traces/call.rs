@@ -114,7 +114,7 @@ impl Trace {
     }
 
     /// Ends the call.
-    pub fn end(mut self, code: GrpcCode, (outcome, application): (Outcome, Option<&str>)) {
+    pub fn end(mut self, code: GrpcCode, outcome: Outcome, application: Option<&str>) {
         self.leave();
         let span = self.call.span();
         span.set_attribute(KeyValue::new("rpc.grpc.status_code", number(code)));

@@ -32,7 +32,8 @@ impl Lane {
     pub(super) fn new(
         plugin: &PluginName,
         limit: usize,
-        (max_waiting, all_waiting): (usize, &Arc<AtomicUsize>),
+        max_waiting: usize,
+        all_waiting: &Arc<AtomicUsize>,
     ) -> Self {
         let (places, waiting) = (Arc::new(Semaphore::new(limit)), Arc::default());
         let (plugin, all_waiting) = (plugin.clone(), Arc::clone(all_waiting));
@@ -101,7 +102,7 @@ mod tests {
 
     fn lane(limit: usize, max_waiting: usize) -> Lane {
         let plugin = PluginName::new("p", "").unwrap();
-        Lane::new(&plugin, limit, (max_waiting, &Arc::default()))
+        Lane::new(&plugin, limit, max_waiting, &Arc::default())
     }
 
     #[tokio::test(start_paused = true)]

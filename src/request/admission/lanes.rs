@@ -63,7 +63,7 @@ impl Lanes {
         }
         // Remove the lanes of plugins that are gone or idle.
         lanes.retain(|_, lane| !lane.is_idle());
-        let lane = Lane::new(&plugin.name, limit, (self.max_waiting, &self.waiting));
+        let lane = Lane::new(&plugin.name, limit, self.max_waiting, &self.waiting);
         lanes.insert(plugin.name.clone(), lane.clone());
         Some(lane)
     }

@@ -98,7 +98,8 @@ impl KeptArchives {
     pub(in crate::request) async fn repository(
         &self,
         header: &RequestHeader,
-        (plugin, deadline): (&PluginDefinition, &Deadline),
+        plugin: &PluginDefinition,
+        deadline: &Deadline,
     ) -> Repository {
         let Some(key) = self.key(header, plugin) else { return Repository::Own };
         let left = deadline.instant().map(|at| at.saturating_duration_since(Instant::now().into()));

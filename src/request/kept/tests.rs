@@ -19,7 +19,7 @@ const MIB: u64 = 1 << 20;
 fn shelf(bytes: u64) -> KeptArchives {
     let archives = Share::new(bytes, "a test");
     let budget = watch::channel(Budget { archives, ..Budget::default() }).1;
-    KeptArchives::new(budget.clone(), Admission::new(budget), (&Names::new(), true))
+    KeptArchives::new(budget.clone(), Admission::new(budget), &Names::new(), true)
 }
 
 /// A packed repository of files with these names and lengths.
@@ -88,7 +88,7 @@ async fn an_archive_that_comes_again_is_kept_and_sealed() {
     keep(&shelf, &packed).await;
     let archive = kept(&shelf, &packed).unwrap();
     let everything = Selection::default();
-    let needed = Arc::clone(&archive).needed(everything, (&shelf, &Deadline::none())).await;
+    let needed = Arc::clone(&archive).needed(everything, &shelf, &Deadline::none()).await;
     assert_eq!(needed.unwrap(), Needed::everything(archive.length));
     let mut bytes = vec![0; tar.len()];
     file(&archive).read_exact_at(&mut bytes, 0).unwrap();
@@ -265,7 +265,7 @@ proptest! {
             keep(&shelf, &packed).await;
             let archive = kept(&shelf, &packed).unwrap();
             let until = Deadline::none();
-            let needed = Arc::clone(&archive).needed(selection.clone(), (&shelf, &until)).await;
+            let needed = Arc::clone(&archive).needed(selection.clone(), &shelf, &until).await;
             (archive, needed.unwrap())
         });
         let mut parts = Vec::new();

@@ -27,7 +27,7 @@ fn shelf(leases: u32, has_users: bool) -> KeptArchives {
         ..Budget::default()
     };
     let budget = watch::channel(budget).1;
-    KeptArchives::new(budget.clone(), Admission::new(budget), (&Names::new(), has_users))
+    KeptArchives::new(budget.clone(), Admission::new(budget), &Names::new(), has_users)
 }
 
 fn definition(spec: &str) -> PluginDefinition {
@@ -50,7 +50,7 @@ fn way(shelf: &KeptArchives, letter: char) -> Way {
 }
 
 async fn ask(shelf: &KeptArchives, spec: &str, header: RequestHeader) -> Repository {
-    shelf.repository(&header, (&definition(spec), &Deadline::none())).await
+    shelf.repository(&header, &definition(spec), &Deadline::none()).await
 }
 
 #[tokio::test]
@@ -94,7 +94,7 @@ async fn a_slow_client_delays_others_only_briefly() {
     let (plugin, hurried) = (definition(READ_ONLY), Deadline::new(None, Some(left)));
     let began = Instant::now();
     let header = header('a', LEAST);
-    assert!(matches!(shelf.repository(&header, (&plugin, &hurried)).await, Repository::Own));
+    assert!(matches!(shelf.repository(&header, &plugin, &hurried).await, Repository::Own));
     assert!(began.elapsed() <= left / PART_OF_DEADLINE);
 }
 
@@ -108,8 +108,7 @@ async fn repositories_have_a_part_of_the_disk_or_of_the_memory() {
             ..Budget::default()
         };
         let budget = watch::channel(budget).1;
-        let shelf =
-            KeptArchives::new(budget.clone(), Admission::new(budget), (&Names::new(), true));
+        let shelf = KeptArchives::new(budget.clone(), Admission::new(budget), &Names::new(), true);
         let take = || Space::take(&shelf, MIB);
         let taken: Vec<_> = iter::from_fn(take).collect();
         assert_eq!((taken.len(), take().is_some()), (most, false), "{in_memory}");
