@@ -79,7 +79,7 @@ impl Error {
     }
 
     /// A scalar that its explicit tag does not allow.
-    pub(super) fn wrong_tag(text: &[u8], (found, tag): (Tag, Tag), place: Place) -> Self {
+    pub(super) fn wrong_tag(text: &[u8], found: Tag, tag: Tag, place: Place) -> Self {
         let (found, text, tag) = (found.short(), shown(text), tag.short());
         Self::value(&format!("cannot decode {found} `{text}` as a {tag}"), place)
     }

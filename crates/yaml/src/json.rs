@@ -27,7 +27,7 @@ use self::{
 };
 use super::{
     error::Error,
-    event::{Event, EventKind, Scalar, Tag},
+    event::{Event, EventKind, Scalar},
     float,
     offset::Offset,
     parser::Parser,
@@ -207,7 +207,10 @@ impl Writer {
                 self.count(1, 0);
                 let value = match scalar::resolve(scalar, text) {
                     Ok(value) => value,
-                    Err(found) => self.refuse_tag(scalar.tag, found, (text, place)),
+                    Err(found) => {
+                        self.fail(Error::wrong_tag(text, found, scalar.tag, place));
+                        Value::Null
+                    }
                 };
                 if value == Value::Binary {
                     let bytes = self.decode(text, place);
@@ -244,11 +247,6 @@ impl Writer {
             self.fail(Error::value("!!binary value contains invalid base64 data", place));
             Vec::new()
         })
-    }
-
-    fn refuse_tag(&mut self, tag: Tag, found: Tag, (text, place): (&[u8], Place)) -> Value {
-        self.fail(Error::wrong_tag(text, (found, tag), place));
-        Value::Null
     }
 
     fn fail(&mut self, error: Error) {

@@ -58,7 +58,7 @@ impl Sights {
 
     /// True if a refused path is the request's own, or if a missing one is missing
     /// for everybody.
-    fn hides_nothing_at(&self, path: &Path, (access, errno): (Access, Errno)) -> bool {
+    fn hides_nothing_at(&self, path: &Path, access: Access, errno: Errno) -> bool {
         let is_own = self.is_own(path) && access != Access::Execute;
         is_own || errno == Errno::ENOENT && !self.may_hide(path)
     }
@@ -149,7 +149,7 @@ impl Notes {
             }
             // A connection that fails, or is not complete yet, needs its port too.
             _ => {
-                if let Some(what) = self.used.by(tracee, (call, end)) {
+                if let Some(what) = self.used.by(tracee, call, end) {
                     job.answer(news(what));
                 }
             }
@@ -218,7 +218,7 @@ impl Notes {
             && (REFUSED.contains(&errno) || self.is_absence(access, errno))
         {
             let path = tracee.path(at)?;
-            let is_told = !self.sights.hides_nothing_at(Path::new(&path), (access, errno));
+            let is_told = !self.sights.hides_nothing_at(Path::new(&path), access, errno);
             return is_told.then(|| access.of(path));
         }
         if !REFUSED.contains(&errno) {

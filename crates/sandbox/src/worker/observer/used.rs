@@ -60,11 +60,7 @@ impl Used {
     }
 
     /// News of a call that was not refused.
-    pub(super) fn by(
-        &mut self,
-        tracee: Tracee,
-        (call, end): (Call, Registers),
-    ) -> Option<NewsKind> {
+    pub(super) fn by(&mut self, tracee: Tracee, call: Call, end: Registers) -> Option<NewsKind> {
         match call {
             Call::Socket { family: libc::AF_INET | libc::AF_INET6, kind } => {
                 let socket = (tracee.process(), end.descriptor()?);
