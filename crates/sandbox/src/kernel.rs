@@ -2,6 +2,7 @@
 //! rules, limits, OOM scores and capabilities, and the only unsafe files: one forks, one
 //! sets up the heap.
 
+pub(crate) mod entries;
 pub(crate) mod filter;
 pub(crate) mod fork;
 pub(crate) mod heap;

@@ -124,7 +124,7 @@ fn end_files(
     let mut pause = || turns.pass();
     if let Some(HandOver { shared, since, measure, is_whole }) = caches {
         if is_whole {
-            view::merge(&shared, (root, &duty.workspace), &mut pause)?;
+            view::merge(&shared, root, &duty.workspace, &mut pause)?;
         }
         share::hand_on(&shared, share::Extent { since, measure }, &mut pause)?;
     }

@@ -8,18 +8,17 @@ use std::{
 use nix::{
     dir::{Dir, Entry, Type},
     errno::Errno,
-    fcntl::{OFlag, openat, renameat},
+    fcntl::{openat, renameat},
     sys::stat::{FchmodatFlags, Mode, fchmod, fchmodat, fstat},
     unistd::{UnlinkatFlags, unlinkat},
 };
 use rand::RngExt;
 
+use crate::kernel::entries::LIST;
+
 /// Most entries to list before they are removed. It bounds memory for
 /// directories with many files.
 const BATCH: usize = 4096;
-
-const LIST: OFlag =
-    OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
 
 /// Called between two steps, so that a removal can wait for others. Its only error
 /// is [`STOPPED`], which ends the removal.

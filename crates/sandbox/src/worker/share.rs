@@ -12,14 +12,13 @@ use std::{
     fs::File,
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    path::Path,
     time::{Duration, SystemTime},
 };
 
 use nix::{
     dir::{Dir, Type},
     errno::Errno,
-    fcntl::{AtFlags, OFlag, openat},
+    fcntl::AtFlags,
     sys::{
         stat::{FchmodatFlags, FileStat, Mode, SFlag, fchmodat, fstat, fstatat},
         statvfs::fstatvfs,
@@ -28,7 +27,10 @@ use nix::{
 };
 
 use super::remove::{self, Pause};
-use crate::wire::shared::SharedCaches;
+use crate::{
+    kernel::entries::{LIST, kind},
+    wire::shared::SharedCaches,
+};
 
 /// A cache that exceeds this size is emptied. Otherwise caches would grow until
 /// the volume is full.
@@ -105,7 +107,7 @@ fn hand_on_one(
     pause: &mut Pause<'_>,
 ) -> io::Result<()> {
     let owner = File::open(&shared.directory)?;
-    let cache = open(owner.as_fd(), Path::new(name))?;
+    let cache = Dir::openat(&owner, name, LIST, Mode::empty())?;
     let left = largest.in_volume(cache.as_fd());
     let mut walk = CacheWalk { group: shared.group, extent, left, visited: 0, pause };
     match walk.enter(cache, 0) {
@@ -201,7 +203,7 @@ impl CacheWalk<'_, '_> {
         if depth >= MAX_DEPTH {
             return Err(Stop::Full);
         }
-        match open_entry(parent, name) {
+        match Dir::openat(parent, name, LIST, Mode::empty()) {
             Ok(inner) => self.enter(inner, depth + 1),
             Err(_) => Ok(()),
         }
@@ -242,26 +244,12 @@ pub(super) fn time(seconds: i64, nanos: i64) -> SystemTime {
     SystemTime::UNIX_EPOCH + seconds + Duration::from_nanos(nanos.unsigned_abs())
 }
 
-pub(super) fn kind(about: &FileStat) -> SFlag {
-    SFlag::from_bits_truncate(about.st_mode) & SFlag::S_IFMT
-}
-
-const LIST: OFlag =
-    OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
-
-fn open(parent: BorrowedFd<'_>, name: &Path) -> io::Result<Dir> {
-    Ok(Dir::from_fd(openat(parent, name, LIST, Mode::empty())?)?)
-}
-
-fn open_entry(parent: BorrowedFd<'_>, name: &CStr) -> Result<Dir, Errno> {
-    Dir::openat(parent, name, LIST, Mode::empty())
-}
-
 #[cfg(test)]
 mod tests {
     use std::{
         fs::{self, Permissions},
         os::unix::fs::PermissionsExt,
+        path::Path,
     };
 
     use nix::unistd::getegid;

@@ -20,6 +20,7 @@ use nix::{
 };
 
 use super::beneath;
+use crate::kernel::entries::kind;
 
 /// Most links to follow on one path, as in Go's `filepath.EvalSymlinks`.
 const MAX_LINKS: usize = 255;
@@ -157,7 +158,7 @@ impl RepositoryTree {
         while let Some(component) = ahead.pop_front() {
             let Ok(next) = at.join(component.as_bytes()) else { return Ok(Resolved::Outside) };
             let kind = match fstatat(&self.root, next.as_path(), AtFlags::AT_SYMLINK_NOFOLLOW) {
-                Ok(found) => SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT,
+                Ok(found) => kind(&found),
                 Err(Errno::ENOENT) => return Ok(Resolved::Missing),
                 Err(error) => return Err(error),
             };

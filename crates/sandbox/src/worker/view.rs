@@ -43,9 +43,12 @@ use super::{
     remove::{self, Pause},
     share,
 };
-use crate::wire::{
-    message::RequestLimits,
-    shared::{self, SharedCaches},
+use crate::{
+    kernel::entries::{HANDLE, LIST, kind},
+    wire::{
+        message::RequestLimits,
+        shared::{self, SharedCaches},
+    },
 };
 
 /// Most entries of a cache with views. A view costs time for each entry.
@@ -60,12 +63,6 @@ const MAX_COPIED: u64 = 32 << 20;
 
 /// Deepest level. Each level needs descriptors.
 const MAX_DEPTH: usize = 64;
-
-const HANDLE: OFlag =
-    OFlag::O_PATH.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
-
-const LIST: OFlag =
-    OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
 
 /// Flags to read a file. Another request may have replaced it by a FIFO.
 const READ: OFlag =
@@ -147,10 +144,9 @@ impl Size {
     /// that is removed again. Directories that cannot be listed count as empty.
     fn count(&mut self, cache: BorrowedFd<'_>, depth: usize) -> Result<(), Errno> {
         let depth = depth.checked_sub(1).ok_or(Errno::E2BIG)?;
-        let counted = each(cache, &mut |name, about| {
-            self.take(about)?;
-            let inner = (share::kind(about) == SFlag::S_IFDIR)
-                .then(|| openat(cache, name, LIST, Mode::empty()).ok());
+        let counted = each(cache, &mut |entry| {
+            self.take(entry.about)?;
+            let inner = (kind(entry.about) == SFlag::S_IFDIR).then(|| entry.open(LIST).ok());
             inner.flatten().map_or(Ok(()), |inner| self.count(inner.as_fd(), depth))
         });
         if counted == Err(Errno::E2BIG) { counted } else { Ok(()) }
@@ -194,22 +190,22 @@ impl Left {
         depth: usize,
     ) -> Result<(), Errno> {
         let depth = depth.checked_sub(1).ok_or(Errno::E2BIG)?;
-        let filled = each(cache, &mut |name, about| {
-            self.size.take(about)?;
-            match share::kind(about) {
+        let filled = each(cache, &mut |entry| {
+            self.size.take(entry.about)?;
+            match kind(entry.about) {
                 SFlag::S_IFDIR => {
-                    if let Ok(inner) = openat(cache, name, LIST, Mode::empty()) {
-                        mkdirat(view, name, Mode::S_IRWXU | Mode::S_IRWXG)?;
-                        let made = openat(view, name, LIST, Mode::empty())?;
+                    if let Ok(inner) = entry.open(LIST) {
+                        mkdirat(view, entry.name, Mode::S_IRWXU | Mode::S_IRWXG)?;
+                        let made = openat(view, entry.name, LIST, Mode::empty())?;
                         self.fill(made.as_fd(), inner.as_fd(), depth)?;
                     }
                     Ok(())
                 }
-                SFlag::S_IFREG => self.add_file(view, cache, (name, about)),
+                SFlag::S_IFREG => self.add_file(view, entry),
                 SFlag::S_IFLNK => {
-                    let _ = readlinkat(cache, name)
-                        .and_then(|target| symlinkat(&*target, view, name))
-                        .and_then(|()| keep_time(view, name, about));
+                    let _ = readlinkat(cache, entry.name)
+                        .and_then(|target| symlinkat(&*target, view, entry.name))
+                        .and_then(|()| keep_time(view, entry));
                     Ok(())
                 }
                 _ => Ok(()),
@@ -224,42 +220,34 @@ impl Left {
 
     /// A view without a file that the cache has would be half of it, which is worse
     /// than none.
-    fn add_file(
-        &mut self,
-        view: BorrowedFd<'_>,
-        cache: BorrowedFd<'_>,
-        (name, about): (&CStr, &FileStat),
-    ) -> Result<(), Errno> {
+    fn add_file(&mut self, view: BorrowedFd<'_>, entry: Entry<'_>) -> Result<(), Errno> {
+        let Entry { parent, name, about } = entry;
         let size = u64::try_from(about.st_size).unwrap_or(u64::MAX);
         if let Some(rest) = self.copied.checked_sub(size) {
-            if copy(view, cache, (name, about)).is_ok() {
+            if copy(view, entry).is_ok() {
                 self.copied = rest;
                 return Ok(());
             }
             let _ = unlinkat(view, name, UnlinkatFlags::NoRemoveDir);
         }
-        match linkat(cache, name, view, name, AtFlags::empty()) {
+        match linkat(parent, name, view, name, AtFlags::empty()) {
             Err(Errno::ENOENT) => Ok(()),
             linked => linked,
         }
     }
 }
 
-fn copy(
-    view: BorrowedFd<'_>,
-    cache: BorrowedFd<'_>,
-    (name, about): (&CStr, &FileStat),
-) -> io::Result<()> {
-    let mut from = File::from(openat(cache, name, READ, Mode::empty())?);
+fn copy(view: BorrowedFd<'_>, entry: Entry<'_>) -> io::Result<()> {
+    let mut from = File::from(entry.open(READ)?);
     let create = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC;
-    let mut into = File::from(openat(view, name, create, Mode::S_IRWXU)?);
-    io::copy(&mut io::Read::take(&mut from, about.st_size.unsigned_abs()), &mut into)?;
-    into.set_permissions(Permissions::from_mode(about.st_mode & 0o777))?;
-    Ok(keep_time(view, name, about)?)
+    let mut into = File::from(openat(view, entry.name, create, Mode::S_IRWXU)?);
+    io::copy(&mut io::Read::take(&mut from, entry.about.st_size.unsigned_abs()), &mut into)?;
+    into.set_permissions(Permissions::from_mode(entry.about.st_mode & 0o777))?;
+    Ok(keep_time(view, entry)?)
 }
 
 /// Tells copies from files that the request has changed.
-fn keep_time(view: BorrowedFd<'_>, name: &CStr, about: &FileStat) -> Result<(), Errno> {
+fn keep_time(view: BorrowedFd<'_>, Entry { name, about, .. }: Entry<'_>) -> Result<(), Errno> {
     let modified = TimeSpec::new(about.st_mtime, about.st_mtime_nsec);
     utimensat(view, name, &modified, &modified, UtimensatFlags::NoFollowSymlink)
 }
@@ -269,7 +257,8 @@ fn keep_time(view: BorrowedFd<'_>, name: &CStr, about: &FileStat) -> Result<(), 
 /// make the next request slower.
 pub(crate) fn merge(
     shared: &SharedCaches,
-    (root, workspace): (&OwnedFd, &str),
+    root: &OwnedFd,
+    workspace: &str,
     pause: &mut Pause<'_>,
 ) -> Result<(), Errno> {
     let open = |name| openat(root, &Path::new(workspace).join(name), HANDLE, Mode::empty());
@@ -302,15 +291,15 @@ impl Merge<'_, '_> {
     /// nobody meets a closed one in the cache. Entries that cannot be moved are
     /// lost.
     fn add(&mut self, cache: BorrowedFd<'_>, view: BorrowedFd<'_>) -> Result<(), Errno> {
-        let added = each(view, &mut |name, about| {
+        let added = each(view, &mut |entry| {
             (self.pause)()?;
-            if about.st_uid != geteuid().as_raw() {
+            if entry.about.st_uid != geteuid().as_raw() {
                 return Ok(());
             }
-            match share::kind(about) {
-                SFlag::S_IFDIR => self.add_directory(cache, view, (name, about)),
-                SFlag::S_IFREG | SFlag::S_IFLNK if self.is_news(cache, view, (name, about)) => {
-                    let _ = renameat(view, name, cache, name);
+            match kind(entry.about) {
+                SFlag::S_IFDIR => self.add_directory(cache, entry),
+                SFlag::S_IFREG | SFlag::S_IFLNK if self.is_news(cache, entry) => {
+                    let _ = renameat(view, entry.name, cache, entry.name);
                     Ok(())
                 }
                 _ => Ok(()),
@@ -319,23 +308,18 @@ impl Merge<'_, '_> {
         if added == Err(remove::STOPPED) { added } else { Ok(()) }
     }
 
-    fn add_directory(
-        &mut self,
-        cache: BorrowedFd<'_>,
-        view: BorrowedFd<'_>,
-        (name, about): (&CStr, &FileStat),
-    ) -> Result<(), Errno> {
+    fn add_directory(&mut self, cache: BorrowedFd<'_>, entry: Entry<'_>) -> Result<(), Errno> {
+        let Entry { parent, name, about } = entry;
         // Its owner needs the right to write to move it, and to move its entries.
         let mode = Mode::from_bits_truncate(about.st_mode & 0o7777);
         if !mode.contains(Mode::S_IRWXU) {
-            let _ = fchmodat(view, name, mode | Mode::S_IRWXU, FchmodatFlags::NoFollowSymlink);
+            let _ = fchmodat(parent, name, mode | Mode::S_IRWXU, FchmodatFlags::NoFollowSymlink);
         }
         // Fails if the cache has this directory and it is not empty.
-        if renameat(view, name, cache, name).is_ok() {
+        if renameat(parent, name, cache, name).is_ok() {
             return Ok(());
         }
-        let inner = |outer| openat(outer, name, LIST, Mode::empty());
-        match (inner(cache), inner(view)) {
+        match (openat(cache, name, LIST, Mode::empty()), entry.open(LIST)) {
             (Ok(cache), Ok(view)) => self.add(cache.as_fd(), view.as_fd()),
             _ => Ok(()),
         }
@@ -344,14 +328,10 @@ impl Merge<'_, '_> {
     /// Returns false for a file that came from the cache and is unchanged: another
     /// request may have replaced it there meanwhile. A new file may have an old time
     /// of modification, as `tar` and `curl -R` set it.
-    fn is_news(
-        &self,
-        cache: BorrowedFd<'_>,
-        view: BorrowedFd<'_>,
-        (name, about): (&CStr, &FileStat),
-    ) -> bool {
+    fn is_news(&self, cache: BorrowedFd<'_>, entry: Entry<'_>) -> bool {
+        let Entry { parent, name, about } = entry;
         share::time(about.st_mtime, about.st_mtime_nsec) >= self.made
-            || born(view, name).is_some_and(|born| born > self.made)
+            || born(parent, name).is_some_and(|born| born > self.made)
             || fstatat(cache, name, AtFlags::AT_SYMLINK_NOFOLLOW).is_err()
     }
 }
@@ -366,20 +346,34 @@ fn born(directory: BorrowedFd<'_>, name: &CStr) -> Option<SystemTime> {
     Some(share::time(time.tv_sec, time.tv_nsec.into()))
 }
 
+/// An entry of a directory.
+#[derive(Clone, Copy)]
+struct Entry<'e> {
+    parent: BorrowedFd<'e>,
+    name: &'e CStr,
+    about: &'e FileStat,
+}
+
+impl Entry<'_> {
+    fn open(&self, flags: OFlag) -> Result<OwnedFd, Errno> {
+        openat(self.parent, self.name, flags, Mode::empty())
+    }
+}
+
 /// Calls `act` for each entry of a directory.
 fn each(
-    directory: BorrowedFd<'_>,
-    act: &mut dyn FnMut(&CStr, &FileStat) -> Result<(), Errno>,
+    parent: BorrowedFd<'_>,
+    act: &mut dyn FnMut(Entry<'_>) -> Result<(), Errno>,
 ) -> Result<(), Errno> {
-    let mut listing = Dir::openat(directory, c".", LIST, Mode::empty())?;
+    let mut listing = Dir::openat(parent, c".", LIST, Mode::empty())?;
     for entry in listing.iter() {
         let entry = entry?;
         let name = entry.file_name();
         if matches!(name.to_bytes(), b"." | b"..") {
             continue;
         }
-        if let Ok(about) = fstatat(directory, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
-            act(name, &about)?;
+        if let Ok(about) = fstatat(parent, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
+            act(Entry { parent, name, about: &about })?;
         }
     }
     Ok(())

@@ -16,7 +16,7 @@ use std::{
 use nix::{
     dir::Dir,
     errno::Errno,
-    fcntl::{AT_FDCWD, AtFlags, OFlag, open, openat},
+    fcntl::{AT_FDCWD, AtFlags, open, openat},
     sys::stat::{FchmodatFlags, FileStat, Mode, SFlag, fchmodat, fstat, fstatat},
     unistd::{Uid, geteuid},
 };
@@ -25,6 +25,7 @@ use super::{
     Earlier, Subject,
     totals::{Excess, Totals},
 };
+use crate::kernel::entries::{HANDLE, LIST, kind};
 
 /// Size in bytes of the unit of `st_blocks`, on every file system.
 pub(super) const BLOCK: u64 = 512;
@@ -37,12 +38,6 @@ const MAX_OPEN: usize = 1024;
 
 /// Most directories to remember. Others may be counted twice if they are moved.
 const MAX_REMEMBERED: usize = 500_000;
-
-const HANDLE: OFlag =
-    OFlag::O_PATH.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
-
-const LIST: OFlag =
-    OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
 
 /// Resolution of file timestamps: one tick of the kernel.
 const TICK: Duration = Duration::from_millis(20);
@@ -317,10 +312,6 @@ fn stamp(time: SystemTime) -> Stamp {
 
 fn identity(about: &FileStat) -> (u64, u64) {
     (about.st_dev, about.st_ino)
-}
-
-fn kind(about: &FileStat) -> SFlag {
-    SFlag::from_bits_truncate(about.st_mode) & SFlag::S_IFMT
 }
 
 fn unreadable(_unseen: Errno) -> Stop {

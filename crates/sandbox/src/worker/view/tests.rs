@@ -60,7 +60,7 @@ impl Place {
     }
 
     fn merge(&self) {
-        merge(&self.shared, (&self.root(), "w"), &mut || Ok(())).unwrap();
+        merge(&self.shared, &self.root(), "w", &mut || Ok(())).unwrap();
     }
 }
 
