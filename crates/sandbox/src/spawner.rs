@@ -182,7 +182,7 @@ impl EventLoop {
         self.end_all()?;
         match served {
             // A connection that closes mid-message counts as closed.
-            Err(error) if is_gone(&error) => Ok(()),
+            Err(error) if channel::is_closed(&error) => Ok(()),
             served => served,
         }
     }
@@ -310,10 +310,6 @@ impl EventLoop {
 fn channels(descriptors: Vec<OwnedFd>) -> io::Result<Channels> {
     let channels = Channels::of(descriptors.into_iter());
     channels.ok_or_else(|| io::Error::other("an order for a worker has no socket"))
-}
-
-fn is_gone(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ use tokio::{
     sync::oneshot,
 };
 
-use super::{bounds::Bounds, lease::Lease, link::Outgoing};
+use super::bounds::Bounds;
 use crate::wire::{
     channel,
     message::{Grants, JobKind, WorkerEnded},
@@ -137,15 +137,6 @@ impl WorkerHandle {
             archive,
         };
         Ok((worker, Endpoints { descriptors, ended: told }))
-    }
-
-    /// Starts another worker under `lease`.
-    pub(super) async fn start(lease: &Lease) -> Result<Self, Unconfined> {
-        let grants = grants(lease.bounds())?;
-        let (worker, endpoints) = Self::new(JobKind::Run)?;
-        let order = Outgoing::Start { lease: lease.id(), grants, endpoints };
-        lease.send(order).await.map_err(cannot("start a worker"))?;
-        Ok(worker)
     }
 
     /// Sends a plan to the worker.

@@ -16,7 +16,7 @@ use super::{
     ask_pass::{AskPass, AskPassPlace},
     capture::Capture,
     excerpt::Excerpt,
-    handle::{Unconfined, WorkerHandle, cannot},
+    handle::{self, Unconfined, WorkerHandle, cannot},
     lease::Lease,
     link::Outgoing,
     output_pipe::OutputPipe,
@@ -26,6 +26,7 @@ use crate::{
     client::redact::Redactor,
     wire::{
         exceeded::ExceededLimit,
+        message::JobKind,
         plan::{Answer, RawUsage, RunTask, Task},
         refusal::Observed,
     },
@@ -180,12 +181,20 @@ impl Lease {
         let task = Task::Run(RunTask { is_read_only, ..command.into() });
         let mut worker = match self.take_worker() {
             Some(worker) => worker,
-            None => WorkerHandle::start(self).await?,
+            None => self.start_worker().await?,
         };
         self.incomplete();
         worker.tell(&self.bounds().plan(task)).await;
         self.keep_worker(worker);
         Ok(ordered)
+    }
+
+    async fn start_worker(&self) -> Result<WorkerHandle, Unconfined> {
+        let grants = handle::grants(self.bounds())?;
+        let (worker, endpoints) = WorkerHandle::new(JobKind::Run)?;
+        let order = Outgoing::Start { lease: self.id(), grants, endpoints };
+        self.send(order).await.map_err(cannot("start a worker"))?;
+        Ok(worker)
     }
 
     /// Follows a command until it ends, or stops it when `deadline` passes.

@@ -153,7 +153,7 @@ impl Reserve {
         while self.idle.len() > self.promised {
             match self.offer(duty, descriptors)? {
                 Ok(ordered) => return Some(ordered.pid),
-                Err(error) if is_gone(&error) => {}
+                Err(error) if channel::is_closed(&error) => {}
                 Err(_) => return None,
             }
         }
@@ -224,7 +224,7 @@ impl Reserve {
         loop {
             match self.offer(duty, descriptors) {
                 None => self.create(kit)?,
-                Some(Err(error)) if is_gone(&error) => {}
+                Some(Err(error)) if channel::is_closed(&error) => {}
                 Some(ordered) => return ordered,
             }
         }
@@ -239,7 +239,7 @@ impl Reserve {
     ) -> Option<io::Result<Ordered>> {
         let Standby { pid, orders } = self.idle.pop_front()?;
         Some(match channel::send(&orders, duty, descriptors) {
-            Err(error) if !is_gone(&error) => {
+            Err(error) if !channel::is_closed(&error) => {
                 self.idle.push_front(Standby { pid, orders });
                 Err(error)
             }
@@ -254,11 +254,6 @@ impl Reserve {
         self.idle.push_back(Standby { pid, orders });
         Ok(())
     }
-}
-
-/// True if an order was not sent because the process has ended.
-fn is_gone(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
 /// A process could not prepare for its order.

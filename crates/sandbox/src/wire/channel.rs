@@ -48,6 +48,11 @@ pub(crate) fn send(
     send_bytes(socket, &bytes, descriptors)
 }
 
+/// True if a message was not sent because the receiver has closed its end.
+pub(crate) fn is_closed(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+}
+
 /// Sends bytes and descriptors together.
 pub(crate) fn send_bytes(
     socket: impl AsFd,
