@@ -12,6 +12,7 @@ mod heartbeat;
 mod lease;
 mod limit_watch;
 mod link;
+mod output;
 mod output_pipe;
 mod redact;
 mod room;
@@ -31,9 +32,10 @@ pub use self::{
     health::Health,
     lease::{Lease, NoLease},
     link::{Link, SpawnerGone},
+    output::{Output, Termination, Usage},
     redact::Redactor,
     room::{FIRST_OUTPUT, Room},
-    run::{Command, NotRun, Ordered, Output, Termination, Usage},
+    run::{Command, NotRun, Ordered},
     shared::SharedRepository,
     start::{Abilities, NotStarted, SPAWNER, Setup, Shortfall, Spawner, SpawnerProcess},
     stderr::OUTPUT_TARGET,

@@ -15,9 +15,9 @@ use tracing::warn;
 use super::{
     handle::{Unconfined, WorkerHandle, cannot},
     limit_watch::LimitWatch,
+    output::{Output, Termination, Usage},
     output_pipe::{OutputPipe, PIECE},
     room::Granted,
-    run::{Output, Termination, Usage},
     stderr::Stderr,
 };
 use crate::{

@@ -6,7 +6,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::{
     consumption::{Consumption, RequestUsage},
-    run::Termination,
+    output::Termination,
 };
 use crate::wire::{exceeded::LimitExceeded, message::RequestLimits};
 

@@ -8,27 +8,24 @@ use std::{
 };
 
 use bytes::Bytes;
-use nix::sys::signal::Signal;
 use thiserror::Error;
 use tokio::{sync::mpsc, time::timeout_at};
 
 use super::{
     ask_pass::{AskPass, AskPassPlace},
     capture::Capture,
-    excerpt::Excerpt,
     handle::{self, Unconfined, WorkerHandle, cannot},
     lease::Lease,
     link::Outgoing,
+    output::{Output, Termination},
     output_pipe::OutputPipe,
     room::{Granted, Room},
 };
 use crate::{
     client::redact::Redactor,
     wire::{
-        exceeded::ExceededLimit,
         message::JobKind,
         plan::{Answer, RawUsage, RunTask, Task},
-        refusal::Observed,
     },
 };
 
@@ -81,79 +78,6 @@ pub struct Ordered {
     redactor: Arc<Redactor>,
     /// Gets the place to ask for git credentials, once there is one.
     opened: Option<mpsc::Sender<AskPass>>,
-}
-
-/// The result of a command that ran.
-#[derive(Clone, Debug)]
-pub struct Output {
-    /// Standard output.
-    pub stdout: Vec<u8>,
-    /// Beginning and end of standard error.
-    pub stderr: Box<Excerpt>,
-    /// The end of the command: exit code, signal or limit.
-    pub termination: Termination,
-    /// Time from the end of the archive, or from the order if it had ended before, until
-    /// the command's end.
-    pub took: Duration,
-    /// Usage; `None` if the command had not ended yet.
-    pub usage: Option<Usage>,
-    /// Accesses that the kernel refused, if commands are observed.
-    pub observed: Observed,
-}
-
-impl Output {
-    /// The result if the worker ended before the command started.
-    fn before_start(termination: Termination, took: Duration) -> Self {
-        let (stdout, stderr) = (Vec::new(), Box::default());
-        let observed = Observed::default();
-        Self { stdout, stderr, termination, took, usage: None, observed }
-    }
-}
-
-/// The way a command ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Termination {
-    /// It exited with this code.
-    Exit(i32),
-    /// A signal killed it.
-    Signal {
-        /// Number of the signal.
-        number: i32,
-        /// Memory was written to a core file.
-        core: bool,
-    },
-    /// We stopped it because the deadline passed.
-    Deadline,
-    /// We stopped it because its standard output exceeded the limit.
-    OutputLimit {
-        /// The limit in bytes.
-        limit: usize,
-    },
-    /// We stopped it because its request exceeded a limit.
-    LimitExceeded {
-        /// Kind of the limit.
-        what: ExceededLimit,
-        /// The limit in bytes, files or processes; `None` if it could not be
-        /// measured. For a limit of all requests together, this is their limit.
-        limit: Option<u64>,
-        /// The part of this request in a limit of all requests together.
-        used: Option<u64>,
-    },
-}
-
-impl Termination {
-    const KILLED: Self = Self::Signal { number: Signal::SIGKILL as i32, core: false };
-}
-
-/// CPU time and memory of a command and its children.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Usage {
-    /// CPU time in user mode.
-    pub user: Duration,
-    /// CPU time in the kernel.
-    pub system: Duration,
-    /// Largest resident set of one process in bytes.
-    pub max_rss: u64,
 }
 
 /// Reasons why a command did not run.

@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::{
     handle::{Unconfined, WorkerHandle, cannot},
     lease::Lease,
-    run::Termination,
+    output::Termination,
 };
 use crate::wire::plan::{Answer, Task, UnpackResult, UnpackTask};
 
