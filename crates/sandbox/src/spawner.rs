@@ -17,6 +17,7 @@ mod descendants;
 mod duty;
 mod employment;
 mod end_duty;
+mod end_report;
 mod guard;
 mod kill;
 mod leases;
@@ -36,7 +37,6 @@ mod slot;
 mod tally;
 mod turns;
 mod uid_pool;
-mod word;
 
 use std::{
     io, iter,

@@ -16,10 +16,10 @@ use rustix::process::setpriority_process;
 
 use super::{
     end_duty::{EndDuty, HandOver, Owner},
+    end_report::{EndReport, MAX_PIDS, wait_for_turn},
     kill::{become_killer, end_until_gone},
     process_check::{ProcessCheck, has_nproc_mark, has_visible_process, visible_processes},
     release::Remaining,
-    word::{MAX_PIDS, Word, wait_for_turn},
 };
 use crate::{
     kernel::privilege::{change_groups, drop_capabilities},
@@ -69,7 +69,7 @@ pub(super) fn end(duty: &EndDuty, root: &OwnedFd, socket: &OwnedFd) -> i32 {
         Ok(()) => NOTHING,
         Err(error) => {
             // The exit code says it too.
-            let _ = Word::Files(error as i32).tell(socket);
+            let _ = EndReport::Files(error as i32).send(socket);
             FILES
         }
     }
@@ -94,7 +94,7 @@ fn end_processes(
     ended.map_err(|_left| {
         let left = visible_processes(tenant, MAX_PIDS);
         // The exit code says it too.
-        let _ = Word::Processes(left).tell(socket);
+        let _ = EndReport::Processes(left).send(socket);
         PROCESSES
     })
 }
@@ -151,7 +151,7 @@ impl Turns<'_> {
 
     fn wait(&mut self) -> Result<(), Errno> {
         let gone = |_| STOPPED;
-        Word::Waiting.tell(self.socket).map_err(gone)?;
+        EndReport::Waiting.send(self.socket).map_err(gone)?;
         if !wait_for_turn(self.socket) {
             return Err(STOPPED);
         }

@@ -12,7 +12,7 @@ use crate::{
     kernel::fork::Reaped,
     spawner::{
         clean,
-        word::{Line, Word},
+        end_report::{EndReport, EnderSocket},
     },
     wire::message::{SpawnerEvent, WorkerEnded},
 };
@@ -37,9 +37,9 @@ pub(super) enum ChildRole {
     /// is that of its turns.
     Ender {
         turns: usize,
-        line: Line,
+        socket: EnderSocket,
         /// Its last message: what is left.
-        left: Option<Word>,
+        left: Option<EndReport>,
     },
     Meter(RunningMeter),
     /// Lowers the priority of a slot's tenant.
@@ -78,9 +78,9 @@ impl Leases {
                 self.swept(slot);
             }
             Some(ChildRole::Stopper { slot }) => self.stopped_gently(slot, now),
-            Some(ChildRole::Ender { turns, mut line, left }) => {
+            Some(ChildRole::Ender { turns, mut socket, left }) => {
                 self.turns.end(turns);
-                let left = std::iter::from_fn(|| line.hear()).last().or(left);
+                let left = std::iter::from_fn(|| socket.receive()).last().or(left);
                 self.ended(turns, (clean::found(reaped.status), left.as_ref()), now);
             }
             Some(ChildRole::Meter(look)) => self.measured(&look, &reaped, now),
@@ -105,7 +105,7 @@ impl Leases {
     /// Connections of children that may send a message.
     pub(in crate::spawner) fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let enders = self.children.values().filter_map(|child| match child {
-            ChildRole::Ender { line, .. } => line.watched(),
+            ChildRole::Ender { socket, .. } => socket.watched(),
             ChildRole::Worker { .. }
             | ChildRole::Sweeper { .. }
             | ChildRole::Stopper { .. }
@@ -119,10 +119,12 @@ impl Leases {
     pub(in crate::spawner) fn hear(&mut self) {
         let mut waiting = Vec::new();
         for child in self.children.values_mut() {
-            let ChildRole::Ender { turns, line, left } = child else { continue };
-            match line.hear() {
-                Some(Word::Waiting) => waiting.push(*turns),
-                Some(word @ (Word::Processes(_) | Word::Files(_))) => *left = Some(word),
+            let ChildRole::Ender { turns, socket, left } = child else { continue };
+            match socket.receive() {
+                Some(EndReport::Waiting) => waiting.push(*turns),
+                Some(report @ (EndReport::Processes(_) | EndReport::Files(_))) => {
+                    *left = Some(report);
+                }
                 None => {}
             }
         }
@@ -142,9 +144,9 @@ impl Leases {
     pub(super) fn serve_turns(&mut self) {
         while let Some(next) = self.turns.next() {
             let is_next = |child: &&ChildRole| matches!(child, ChildRole::Ender { turns, .. } if *turns == next);
-            if let Some(ChildRole::Ender { line, .. }) = self.children.values().find(is_next) {
+            if let Some(ChildRole::Ender { socket, .. }) = self.children.values().find(is_next) {
                 // If it has ended, its end is handled soon.
-                let _ = line.give_turn();
+                let _ = socket.give_turn();
             } else {
                 self.turns.end(next);
             }

@@ -16,10 +16,10 @@ use crate::{
     spawner::{
         duty::Duty,
         end_duty::{Ending, HandOver, Owner},
+        end_report::{EndReport, EnderSocket},
         release::{Release, ReleaseStep, Remaining},
         reserve::Ordered,
         slot::LeaseRecord,
-        word::{Line, Word},
     },
     wire::{
         message::{Released, SpawnerEvent},
@@ -93,7 +93,7 @@ impl Leases {
             }
             self.slots.set_wake(index, now + KILL_AGAIN);
             if self.slots.release_mut(index).is_some_and(|release| release.is_overdue(now)) {
-                self.quarantine(index, Some(&Word::Processes(pids)));
+                self.quarantine(index, Some(&EndReport::Processes(pids)));
             }
             if !has_uids {
                 return;
@@ -109,7 +109,7 @@ impl Leases {
             Ok(Ordered { pid, socket }) => {
                 self.children.insert(
                     pid,
-                    ChildRole::Ender { turns: index, line: Line::new(socket), left: None },
+                    ChildRole::Ender { turns: index, socket: EnderSocket::new(socket), left: None },
                 );
             }
             Err(_none_to_be_had) => {
@@ -166,7 +166,7 @@ impl Leases {
     pub(super) fn ended(
         &mut self,
         turns: usize,
-        (found, left): (Remaining, Option<&Word>),
+        (found, left): (Remaining, Option<&EndReport>),
         now: Instant,
     ) {
         if let Some(index) = turns.checked_sub(self.slots.len()) {
@@ -179,14 +179,14 @@ impl Leases {
     }
 
     /// Reports once that a lease cannot be ended now.
-    fn quarantine(&mut self, index: usize, left: Option<&Word>) {
+    fn quarantine(&mut self, index: usize, left: Option<&EndReport>) {
         let uid = self.slots.uids(index).map(|pair| pair.tenant.as_raw());
         let is_new = self.slots.release_mut(index).is_some_and(Release::quarantine);
         let Some(lease) = self.slots.any_lease_mut(index).filter(|_| is_new) else { return };
         let (processes, errno) = match left {
-            Some(Word::Processes(pids)) => (pids.clone(), 0),
-            Some(Word::Files(errno)) => (Vec::new(), *errno),
-            Some(Word::Waiting) | None => (Vec::new(), 0),
+            Some(EndReport::Processes(pids)) => (pids.clone(), 0),
+            Some(EndReport::Files(errno)) => (Vec::new(), *errno),
+            Some(EndReport::Waiting) | None => (Vec::new(), 0),
         };
         let (lease, workspace) = (lease.id, lease.workspace.clone());
         let event = Quarantined { lease, uid, processes, errno, workspace };
@@ -211,7 +211,7 @@ impl Leases {
         let (id, name, has_promise) = (lease.id, lease.workspace.clone(), lease.has_promise);
         let lease_caches = lease.shared.clone();
         if let Err(errno) = self.remove_directory(&name) {
-            self.quarantine(index, Some(&Word::Files(errno as i32)));
+            self.quarantine(index, Some(&EndReport::Files(errno as i32)));
             return self.step(index, |release| release.ended(now, Remaining::Files));
         }
         self.disclose(index);

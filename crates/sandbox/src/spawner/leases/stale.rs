@@ -14,12 +14,12 @@ use crate::{
         backoff::Backoff,
         duty::Duty,
         end_duty::{Ending, Owner},
+        end_report::EnderSocket,
         leftovers,
         not_prepared::NotPrepared,
         release::Remaining,
         reserve::Ordered,
         setup::Prepared,
-        word::Line,
     },
     wire::message::SpawnerEvent,
 };
@@ -112,8 +112,10 @@ impl Leases {
         let ordered = self.reserve.spare(&duty, root, self.prepared.kit(self.fork));
         if let Ok(Ordered { pid, socket }) = ordered {
             stale.state = StaleState::Removing;
-            self.children
-                .insert(pid, ChildRole::Ender { turns, line: Line::new(socket), left: None });
+            self.children.insert(
+                pid,
+                ChildRole::Ender { turns, socket: EnderSocket::new(socket), left: None },
+            );
         } else {
             self.turns.end(turns);
             stale.postpone(now);

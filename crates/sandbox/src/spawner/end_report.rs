@@ -27,7 +27,7 @@ const TURN: [u8; 1] = [1];
 
 /// A message from a process that ends a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Word {
+pub(super) enum EndReport {
     /// It has killed all processes and waits for its turn to work on files.
     Waiting,
     /// These processes are left.
@@ -36,9 +36,9 @@ pub(super) enum Word {
     Files(i32),
 }
 
-impl Word {
+impl EndReport {
     /// Sends this message. An error means that the spawner is gone.
-    pub(super) fn tell(&self, spawner: impl AsFd) -> io::Result<()> {
+    pub(super) fn send(&self, spawner: impl AsFd) -> io::Result<()> {
         send(spawner, &self.encode(), SendFlags::NOSIGNAL)?;
         Ok(())
     }
@@ -76,21 +76,21 @@ impl Word {
 
 /// The spawner's end of the connection to such a process.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct EnderSocket {
     socket: OwnedFd,
     is_open: bool,
 }
 
-impl Line {
+impl EnderSocket {
     pub(super) fn new(socket: OwnedFd) -> Self {
         Self { socket, is_open: true }
     }
 
     /// Returns the next message, or `None` if there is none yet.
-    pub(super) fn hear(&mut self) -> Option<Word> {
+    pub(super) fn receive(&mut self) -> Option<EndReport> {
         let mut bytes = [0; LENGTH];
         match recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT) {
-            Ok((LENGTH, _)) => Word::decode(bytes),
+            Ok((LENGTH, _)) => EndReport::decode(bytes),
             Ok((1.., _)) | Err(Errno::AGAIN | Errno::INTR) => None,
             Ok((0, _)) | Err(_) => {
                 self.is_open = false;
@@ -132,37 +132,37 @@ mod tests {
     #[test]
     fn messages_arrive_as_they_were_sent() {
         let (spawner, process) = packet_pair().unwrap();
-        let mut line = Line::new(spawner);
-        assert_eq!(line.hear(), None);
+        let mut ender = EnderSocket::new(spawner);
+        assert_eq!(ender.receive(), None);
         let pids = (1..12).collect();
-        for word in [Word::Waiting, Word::Processes(pids), Word::Files(13)] {
-            word.tell(&process).unwrap();
+        for report in [EndReport::Waiting, EndReport::Processes(pids), EndReport::Files(13)] {
+            report.send(&process).unwrap();
         }
-        assert_eq!(line.hear(), Some(Word::Waiting));
-        assert_eq!(line.hear(), Some(Word::Processes((1..9).collect())));
-        assert_eq!(line.hear(), Some(Word::Files(13)));
+        assert_eq!(ender.receive(), Some(EndReport::Waiting));
+        assert_eq!(ender.receive(), Some(EndReport::Processes((1..9).collect())));
+        assert_eq!(ender.receive(), Some(EndReport::Files(13)));
         send(&process, &[0; LENGTH], SendFlags::empty()).unwrap();
-        assert_eq!(line.hear(), None, "an unknown kind");
-        assert!(line.watched().is_some());
+        assert_eq!(ender.receive(), None, "an unknown kind");
+        assert!(ender.watched().is_some());
     }
 
     #[test]
-    fn a_line_is_not_watched_after_its_process_has_ended() {
+    fn a_socket_is_not_watched_after_its_process_has_ended() {
         let (spawner, process) = packet_pair().unwrap();
-        let mut line = Line::new(spawner);
-        Word::Waiting.tell(&process).unwrap();
+        let mut ender = EnderSocket::new(spawner);
+        EndReport::Waiting.send(&process).unwrap();
         drop(process);
-        assert_eq!(line.hear(), Some(Word::Waiting), "sent before the end");
-        assert_eq!((line.hear(), line.watched().is_some()), (None, false));
+        assert_eq!(ender.receive(), Some(EndReport::Waiting), "sent before the end");
+        assert_eq!((ender.receive(), ender.watched().is_some()), (None, false));
     }
 
     #[test]
     fn a_process_waits_for_its_turn_until_the_spawner_is_gone() {
         let (spawner, process) = packet_pair().unwrap();
-        let line = Line::new(spawner);
-        line.give_turn().unwrap();
+        let ender = EnderSocket::new(spawner);
+        ender.give_turn().unwrap();
         assert!(wait_for_turn(&process));
-        drop(line);
+        drop(ender);
         assert!(!wait_for_turn(&process));
     }
 }
