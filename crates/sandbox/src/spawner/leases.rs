@@ -1,8 +1,8 @@
 //! All leases, their workers and other children.
 
+mod cgroup;
 mod children;
 mod clean;
-mod enclose;
 mod measure;
 mod passes;
 mod pressed;
@@ -230,7 +230,7 @@ impl Leases {
         if let Err(error) = self.promise_end(index) {
             return self.refuse_process(job, &error);
         }
-        if let Err(error) = self.enclose(index, grants.limits) {
+        if let Err(error) = self.create_cgroup(index, grants.limits) {
             return self.refuse(job, &format!("its cgroup: {error}"));
         }
         let Some(lease) = self.slots.lease_mut(index) else { return };

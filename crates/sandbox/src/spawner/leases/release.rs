@@ -214,7 +214,7 @@ impl Leases {
             self.quarantine(index, Some(&EndReport::Files(errno as i32)));
             return self.step(index, |release| release.ended(now, Remaining::Files));
         }
-        self.disclose(index);
+        self.remove_cgroup(index);
         if has_promise {
             self.reserve.forgo();
         }

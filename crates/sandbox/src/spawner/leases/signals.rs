@@ -72,7 +72,7 @@ impl Leases {
     pub(super) fn order_workers(&mut self, slot: usize, signal: Signal) {
         let is_final = signal == Signal::SIGKILL;
         if is_final {
-            self.kill_enclosed(slot);
+            self.kill_cgroup(slot);
         }
         let order = match self.prepared.tier {
             // SIGKILL would end only the monitor or guard, so it gets an order

@@ -21,7 +21,7 @@ impl Leases {
     }
 
     /// Creates the cgroup of a lease, unless it has one or requests have none.
-    pub(super) fn enclose(&mut self, slot: usize, limits: RequestLimits) -> io::Result<()> {
+    pub(super) fn create_cgroup(&mut self, slot: usize, limits: RequestLimits) -> io::Result<()> {
         let Ok(cgroups) = &mut self.prepared.cgroups else { return Ok(()) };
         let Some(lease) = self.slots.lease_mut(slot) else { return Ok(()) };
         if lease.cgroup.is_none() {
@@ -32,7 +32,7 @@ impl Leases {
 
     /// Kills all processes in the cgroup of a lease. This needs no process of
     /// ours and cannot miss one.
-    pub(super) fn kill_enclosed(&mut self, slot: usize) {
+    pub(super) fn kill_cgroup(&mut self, slot: usize) {
         if let Some(cgroup) = self.slots.any_lease_mut(slot).and_then(|lease| lease.cgroup.as_ref())
         {
             cgroup.kill();
@@ -53,7 +53,7 @@ impl Leases {
     }
 
     /// Removes the cgroup of a lease that ends.
-    pub(super) fn disclose(&mut self, slot: usize) {
+    pub(super) fn remove_cgroup(&mut self, slot: usize) {
         let Ok(cgroups) = &mut self.prepared.cgroups else { return };
         let lease = self.slots.any_lease_mut(slot);
         if let Some(cgroup) = lease.and_then(|lease| lease.cgroup.take()) {
