@@ -106,7 +106,8 @@ impl Leases {
             total: TotalLimits::default(),
             orphans: Orphans::default(),
         };
-        leases.begin_passes();
+        // There is certainly room for a process now.
+        leases.start_census();
         // If it fails, the first lease tries again.
         let _ = leases.cleaner.start(leases.prepared.cleaner_rights());
         leases
@@ -139,7 +140,7 @@ impl Leases {
         let own = [
             self.stale_due(),
             self.reserve.due(),
-            self.pass_due(),
+            self.passes.due(),
             self.pressure.due(),
             self.cleaner.due(),
         ];
@@ -347,7 +348,8 @@ impl Leases {
                 self.step(index, |release| release.waited(now));
             }
         }
-        self.give_cleaner_up(now);
+        let unfinished = self.cleaner.give_up(now);
+        self.end_unfinished(unfinished);
         self.retry_stale(now);
         self.serve_turns();
         self.look(now);

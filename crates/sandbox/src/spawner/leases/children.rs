@@ -73,7 +73,8 @@ impl Leases {
             Some(ChildRole::Worker { slot, job }) => self.worker_ended(slot, job, reaped),
             Some(ChildRole::Sweeper { slot }) => {
                 if reaped.status != 0 {
-                    self.missed(slot);
+                    let why = "leftover processes of an earlier command cannot be killed";
+                    self.refuse_pending(slot, why);
                 }
                 self.swept(slot);
             }
@@ -81,12 +82,15 @@ impl Leases {
             Some(ChildRole::Ender { turns, mut socket, left }) => {
                 self.turns.end(turns);
                 let left = std::iter::from_fn(|| socket.receive()).last().or(left);
-                self.ended(turns, (clean::found(reaped.status), left.as_ref()), now);
+                self.ended(turns, clean::found(reaped.status), left.as_ref());
             }
             Some(ChildRole::Meter(look)) => self.measured(&look, &reaped, now),
             Some(ChildRole::Demoter { .. }) => {}
             None if self.reserve.remove(reaped.pid) => {}
-            None if self.cleaner.is(reaped.pid) => self.cleaner_ended(),
+            None if self.cleaner.is(reaped.pid) => {
+                let unfinished = self.cleaner.ended();
+                self.end_unfinished(unfinished);
+            }
             None if self.is_census(reaped.pid) => {}
             // A tenant's orphan; the spawner adopted it as the nearest subreaper.
             None => self.orphans.all += 1,

@@ -50,19 +50,8 @@ impl Leases {
         }
     }
 
-    /// Ends the leases with which the cleaner did not finish before its own end.
-    pub(super) fn cleaner_ended(&mut self) {
-        let unfinished = self.cleaner.ended();
-        self.end_unfinished(unfinished);
-    }
-
-    /// Ends the leases with which the cleaner does not finish in time.
-    pub(super) fn give_cleaner_up(&mut self, now: Instant) {
-        let unfinished = self.cleaner.give_up(now);
-        self.end_unfinished(unfinished);
-    }
-
-    fn end_unfinished(&mut self, slots: BTreeSet<usize>) {
+    /// Ends the leases with which the cleaner does not finish.
+    pub(super) fn end_unfinished(&mut self, slots: BTreeSet<usize>) {
         for slot in slots {
             self.step(slot, |release| release.ended(Instant::now(), Remaining::Unknown));
         }

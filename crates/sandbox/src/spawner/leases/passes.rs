@@ -105,18 +105,14 @@ impl Passes {
         self.next = is_busy.map(|_| now + pause.min(LONGEST));
     }
 
-    fn due(&self) -> Option<Instant> {
+    /// Time of the next pass.
+    pub(super) fn due(&self) -> Option<Instant> {
         let asked = self.census.as_ref().and_then(Census::patience);
         asked.or(self.next)
     }
 }
 
 impl Leases {
-    /// Time of the next pass.
-    pub(super) fn pass_due(&self) -> Option<Instant> {
-        self.passes.due()
-    }
-
     /// The socket on which results of passes arrive.
     pub(super) fn census_socket(&self) -> Option<BorrowedFd<'_>> {
         self.passes.census.as_ref().map(Census::socket)
@@ -139,7 +135,7 @@ impl Leases {
             return self.surveyed(&Survey::default(), now);
         }
         if self.passes.census.is_none() {
-            self.passes.census = self.start_census();
+            self.start_census();
         }
         let is_asked = self.passes.sockets.is_some_and(|asked| now < asked + SOCKETS);
         let ask = Ask { sockets: self.passes.was_busy && !is_asked };
@@ -166,12 +162,8 @@ impl Leases {
         }
     }
 
-    /// Starts the child now, while there is certainly room for a process.
-    pub(super) fn begin_passes(&mut self) {
-        self.passes.census = self.start_census();
-    }
-
-    fn start_census(&self) -> Option<Census> {
+    /// Starts the child that makes passes.
+    pub(super) fn start_census(&mut self) {
         let prepared = &self.prepared;
         let tenants = |pool: &crate::spawner::uid_pool::UidPool| {
             pool.pairs.iter().map(|pair| pair.tenant.as_raw()).collect::<BTreeSet<_>>()
@@ -182,6 +174,6 @@ impl Leases {
             root: prepared.root.directory.as_fd(),
             diagnostics: prepared.diagnostics.as_ref().map(AsFd::as_fd),
         };
-        Census::start(self.fork, &equipment).ok()
+        self.passes.census = Census::start(self.fork, &equipment).ok();
     }
 }

@@ -163,12 +163,8 @@ impl Leases {
 
     /// Handles the end of a process that ended a lease or removed a directory
     /// of an earlier spawner.
-    pub(super) fn ended(
-        &mut self,
-        turns: usize,
-        (found, left): (Remaining, Option<&EndReport>),
-        now: Instant,
-    ) {
+    pub(super) fn ended(&mut self, turns: usize, found: Remaining, left: Option<&EndReport>) {
+        let now = Instant::now();
         if let Some(index) = turns.checked_sub(self.slots.len()) {
             return self.stale_ended(index, found, now);
         }

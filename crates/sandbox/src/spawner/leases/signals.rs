@@ -53,12 +53,6 @@ impl Leases {
         Ok(())
     }
 
-    /// Refuses the pending worker, because leftovers of the previous command
-    /// could not be killed.
-    pub(super) fn missed(&mut self, slot: usize) {
-        self.refuse_pending(slot, "leftover processes of an earlier command cannot be killed");
-    }
-
     pub(super) fn refuse_pending(&mut self, slot: usize, why: &str) {
         let waiting = self.slots.lease_mut(slot).and_then(|lease| lease.pending.take());
         if let Some(worker) = waiting {
