@@ -13,6 +13,7 @@ use crate::{
     spawner::{
         clean,
         end_report::{EndReport, EnderSocket},
+        turns::Ended,
     },
     wire::message::{SpawnerEvent, WorkerEnded},
 };
@@ -33,10 +34,9 @@ pub(super) enum ChildRole {
     Stopper {
         slot: usize,
     },
-    /// Ends a lease, or removes a directory of an earlier spawner. The number
-    /// is that of its turns.
+    /// Ends a lease, or removes a directory of an earlier spawner.
     Ender {
-        turns: usize,
+        ended: Ended,
         socket: EnderSocket,
         /// Its last message: what is left.
         left: Option<EndReport>,
@@ -79,10 +79,10 @@ impl Leases {
                 self.swept(slot);
             }
             Some(ChildRole::Stopper { slot }) => self.stopped_gently(slot, now),
-            Some(ChildRole::Ender { turns, mut socket, left }) => {
-                self.turns.end(turns);
+            Some(ChildRole::Ender { ended, mut socket, left }) => {
+                self.turns.end(ended);
                 let left = std::iter::from_fn(|| socket.receive()).last().or(left);
-                self.ended(turns, clean::found(reaped.status), left.as_ref());
+                self.ended(ended, clean::found(reaped.status), left.as_ref());
             }
             Some(ChildRole::Meter(look)) => self.measured(&look, &reaped, now),
             Some(ChildRole::Demoter { .. }) => {}
@@ -123,9 +123,9 @@ impl Leases {
     pub(in crate::spawner) fn hear(&mut self) {
         let mut waiting = Vec::new();
         for child in self.children.values_mut() {
-            let ChildRole::Ender { turns, socket, left } = child else { continue };
+            let ChildRole::Ender { ended, socket, left } = child else { continue };
             match socket.receive() {
-                Some(EndReport::Waiting) => waiting.push(*turns),
+                Some(EndReport::Waiting) => waiting.push(*ended),
                 Some(report @ (EndReport::Processes(_) | EndReport::Files(_))) => {
                     *left = Some(report);
                 }
@@ -133,12 +133,16 @@ impl Leases {
             }
         }
         self.hear_cleaner();
-        for turns in waiting {
-            match self.slots.any_lease_mut(turns) {
+        for ended in waiting {
+            let lease = match ended {
+                Ended::Lease(slot) => self.slots.any_lease_mut(slot),
+                Ended::Stale(_) => None,
+            };
+            match lease {
                 // A worker that was just forked still has the spawner's UID and
                 // could create files after the cleanup.
                 Some(lease) if !lease.workers.is_empty() => lease.awaits_workers = true,
-                Some(_) | None => self.turns.wait(turns),
+                Some(_) | None => self.turns.wait(ended),
             }
         }
         self.serve_turns();
@@ -147,7 +151,7 @@ impl Leases {
     /// Gives turns to processes that wait for them.
     pub(super) fn serve_turns(&mut self) {
         while let Some(next) = self.turns.next() {
-            let is_next = |child: &&ChildRole| matches!(child, ChildRole::Ender { turns, .. } if *turns == next);
+            let is_next = |child: &&ChildRole| matches!(child, ChildRole::Ender { ended, .. } if *ended == next);
             if let Some(ChildRole::Ender { socket, .. }) = self.children.values().find(is_next) {
                 // If it has ended, its end is handled soon.
                 let _ = socket.give_turn();
@@ -161,7 +165,7 @@ impl Leases {
         if let Some(lease) = self.slots.any_lease_mut(index) {
             lease.workers.remove(&reaped.pid);
             if lease.workers.is_empty() && std::mem::take(&mut lease.awaits_workers) {
-                self.turns.wait(index);
+                self.turns.wait(Ended::Lease(index));
                 self.serve_turns();
             }
         }

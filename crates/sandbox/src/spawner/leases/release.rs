@@ -20,6 +20,7 @@ use crate::{
         release::{Release, ReleaseStep, Remaining},
         reserve::Ordered,
         slot::LeaseRecord,
+        turns::Ended,
     },
     wire::{
         message::{Released, SpawnerEvent},
@@ -109,11 +110,15 @@ impl Leases {
             Ok(Ordered { pid, socket }) => {
                 self.children.insert(
                     pid,
-                    ChildRole::Ender { turns: index, socket: EnderSocket::new(socket), left: None },
+                    ChildRole::Ender {
+                        ended: Ended::Lease(index),
+                        socket: EnderSocket::new(socket),
+                        left: None,
+                    },
                 );
             }
             Err(_none_to_be_had) => {
-                self.turns.end(index);
+                self.turns.end(Ended::Lease(index));
                 self.step(index, |release| release.ended(now, Remaining::Unknown));
             }
         }
@@ -135,7 +140,7 @@ impl Leases {
         let Some(lease) = self.slots.any_lease_mut(index) else {
             return Err(std::io::ErrorKind::NotFound.into());
         };
-        let has_turn = lease.workers.is_empty() && self.turns.take(index);
+        let has_turn = lease.workers.is_empty() && self.turns.take(Ended::Lease(index));
         let caches = &mut self.prepared.caches;
         let measure =
             lease.shared.as_ref().is_some_and(|shared| caches.take_due(shared, Instant::now()));
@@ -163,15 +168,16 @@ impl Leases {
 
     /// Handles the end of a process that ended a lease or removed a directory
     /// of an earlier spawner.
-    pub(super) fn ended(&mut self, turns: usize, found: Remaining, left: Option<&EndReport>) {
+    pub(super) fn ended(&mut self, ended: Ended, found: Remaining, left: Option<&EndReport>) {
         let now = Instant::now();
-        if let Some(index) = turns.checked_sub(self.slots.len()) {
-            return self.stale_ended(index, found, now);
-        }
+        let slot = match ended {
+            Ended::Lease(slot) => slot,
+            Ended::Stale(index) => return self.stale_ended(index, found, now),
+        };
         if matches!(found, Remaining::Processes | Remaining::Files) {
-            self.quarantine(turns, left);
+            self.quarantine(slot, left);
         }
-        self.step(turns, |release| release.ended(now, found));
+        self.step(slot, |release| release.ended(now, found));
     }
 
     /// Reports once that a lease cannot be ended now.
@@ -191,8 +197,9 @@ impl Leases {
 
     /// Returns true if a process works on the end of the lease.
     pub(super) fn has_ender(&self, index: usize) -> bool {
+        let lease = Ended::Lease(index);
         let ends =
-            |child: &ChildRole| matches!(child, ChildRole::Ender { turns, .. } if *turns == index);
+            |child: &ChildRole| matches!(child, ChildRole::Ender { ended, .. } if *ended == lease);
         self.children.values().any(ends)
     }
 

@@ -20,6 +20,7 @@ use crate::{
         release::Remaining,
         reserve::Ordered,
         setup::Prepared,
+        turns::Ended,
     },
     wire::message::SpawnerEvent,
 };
@@ -99,12 +100,12 @@ impl Leases {
     }
 
     fn remove_one(&mut self, index: usize, now: Instant) {
-        let turns = self.slots.len() + index;
+        let ended = Ended::Stale(index);
         let Some(stale) = self.stale.get_mut(index) else { return };
         let duty = Duty::end(Ending {
             owner: stale.owner.map_or(Owner::Spawner, Owner::Former),
             workspace: &stale.name,
-            has_turn: self.turns.take(turns),
+            has_turn: self.turns.take(ended),
             process_check: self.prepared.process_check,
             caches: None,
         });
@@ -114,10 +115,10 @@ impl Leases {
             stale.state = StaleState::Removing;
             self.children.insert(
                 pid,
-                ChildRole::Ender { turns, socket: EnderSocket::new(socket), left: None },
+                ChildRole::Ender { ended, socket: EnderSocket::new(socket), left: None },
             );
         } else {
-            self.turns.end(turns);
+            self.turns.end(ended);
             stale.postpone(now);
         }
     }
