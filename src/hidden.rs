@@ -240,7 +240,7 @@ fn is_data(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plugin::{Reading, read_all};
+    use crate::plugin::definition_of;
 
     /// Directories with a key, and the paths that are hidden from plugins with these
     /// `spec.sandbox`.
@@ -261,12 +261,8 @@ mod tests {
             Arc::new(Reach { readable: Some(readable), filters_ports: true, ..Reach::default() });
         let variables: Vec<_> = variables.iter().map(|entry| Bytes::from(at(entry))).collect();
         let plugin = |(index, sandbox): (usize, &&str)| {
-            let text = format!(
-                "kind: ConfigManagementPlugin\nmetadata: {{name: p{index}}}\nspec: {{generate: \
-                 {{command: [x]}}, sandbox: {sandbox}}}"
-            );
-            let mut readings: Vec<Reading> = read_all(at(&text).as_bytes());
-            Arc::new(readings.remove(0).definition.unwrap())
+            let spec = format!("sandbox: {}", at(sandbox));
+            Arc::new(definition_of(&format!("p{index}"), &spec))
         };
         let catalog: Catalog = sandboxes.iter().enumerate().map(plugin).collect();
         let found = Watched::new(reach, Vec::new(), &variables).hidden(&catalog);

@@ -26,7 +26,7 @@ pub use announcement::Announcement;
 pub use bundle::{MAX_DEFINITIONS, Reading, read_all, read_first};
 pub use catalog::Catalog;
 #[cfg(test)]
-pub(crate) use catalog::catalog_of;
+pub(crate) use catalog::{catalog_of, definition_of};
 pub use code::{Code, Severity};
 pub use definition::{CommandLine, Discovery, PluginDefinition};
 pub use diagnostic::{Diagnostic, Region, Related};

@@ -54,10 +54,10 @@ fn is_defined(entry: &DirEntry, catalog: &Catalog) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::{os::unix::net::UnixListener, sync::Arc};
+    use std::os::unix::net::UnixListener;
 
     use super::*;
-    use crate::plugin::read_first;
+    use crate::plugin::catalog_of;
 
     #[tokio::test]
     async fn sweep_removes_only_dead_sockets_without_a_plugin() {
@@ -68,11 +68,7 @@ mod tests {
         }
         let _living = UnixListener::bind(path("living.sock")).unwrap();
         fs::write(path("file.sock"), "").unwrap();
-        let text = "kind: ConfigManagementPlugin\nmetadata: {name: defined}\n\
-                    spec: {generate: {command: [x]}}";
-        let catalog =
-            Catalog::from_iter([Arc::new(read_first(text.as_bytes()).definition.unwrap())]);
-        sweep(sockets.path(), &catalog).await.unwrap();
+        sweep(sockets.path(), &catalog_of(&["defined"])).await.unwrap();
         let mut left: Vec<_> = fs::read_dir(sockets.path())
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())

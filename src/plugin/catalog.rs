@@ -43,12 +43,15 @@ impl FromIterator<Arc<PluginDefinition>> for Catalog {
 /// A catalog of plugins with these names, for tests.
 #[cfg(test)]
 pub(crate) fn catalog_of(names: &[&str]) -> Catalog {
-    let definition = |name: &&str| {
-        let text = format!(
-            "kind: ConfigManagementPlugin\nmetadata: {{name: {name}}}\n\
-             spec: {{generate: {{command: [x]}}}}"
-        );
-        Arc::new(super::read_first(text.as_bytes()).definition.unwrap())
-    };
-    names.iter().map(definition).collect()
+    names.iter().map(|name| Arc::new(definition_of(name, ""))).collect()
+}
+
+/// A definition with further keys of `spec`, in flow style, for tests.
+#[cfg(test)]
+pub(crate) fn definition_of(name: &str, spec: &str) -> PluginDefinition {
+    let text = format!(
+        "kind: ConfigManagementPlugin\nmetadata: {{name: {name}}}\n\
+         spec: {{generate: {{command: [x]}}, {spec}}}"
+    );
+    super::read_first(text.as_bytes()).definition.unwrap()
 }

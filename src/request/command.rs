@@ -79,7 +79,8 @@ mod tests {
     use tokio::sync::watch;
 
     use crate::{
-        budget::Budget, container::OomCounter, plugin, request::git_credentials::CredentialHelper,
+        budget::Budget, container::OomCounter, plugin::definition_of,
+        request::git_credentials::CredentialHelper,
     };
 
     fn defaults() -> CommandDefaults {
@@ -110,11 +111,7 @@ mod tests {
     }
 
     fn plugin(spec: &str) -> PluginDefinition {
-        let text = format!(
-            "kind: ConfigManagementPlugin\nmetadata: {{name: x}}\nspec:\n  generate: {{command: \
-             [x]}}\n  {spec}"
-        );
-        plugin::read_first(text.as_bytes()).definition.unwrap()
+        definition_of("x", spec)
     }
 
     fn settings(spec: &str) -> CommandSettings {

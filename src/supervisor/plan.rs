@@ -34,18 +34,14 @@ pub fn plan(served: &Catalog, desired: &Catalog) -> Vec<Action> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plugin::read_first;
+    use crate::plugin::definition_of;
 
-    fn definition(name: &str, command: &str) -> Arc<PluginDefinition> {
-        let text = format!(
-            "kind: ConfigManagementPlugin\nmetadata: {{name: {name}}}\n\
-             spec: {{generate: {{command: [{command}]}}}}"
-        );
-        Arc::new(read_first(text.as_bytes()).definition.unwrap())
+    fn definition(name: &str, init: &str) -> Arc<PluginDefinition> {
+        Arc::new(definition_of(name, &format!("init: {{command: [{init}]}}")))
     }
 
     fn catalog(definitions: &[(&str, &str)]) -> Catalog {
-        definitions.iter().map(|(name, command)| definition(name, command)).collect()
+        definitions.iter().map(|(name, init)| definition(name, init)).collect()
     }
 
     #[test]

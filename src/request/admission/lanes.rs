@@ -76,14 +76,10 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::plugin;
+    use crate::plugin::definition_of;
 
     fn definition(name: &str, limits: &str) -> Arc<PluginDefinition> {
-        let text = format!(
-            "kind: ConfigManagementPlugin\nmetadata: {{name: {name}}}\nspec: {{generate: \
-             {{command: [x]}}, limits: {limits}}}"
-        );
-        Arc::new(plugin::read_first(text.as_bytes()).definition.unwrap())
+        Arc::new(definition_of(name, &format!("limits: {limits}")))
     }
 
     fn plugin(name: &str, limits: &str) -> NewestDefinition {

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::plugin::read_first;
+use crate::plugin::definition_of;
 
 const LIMIT: usize = 1 << 20;
 const AMPLE: u64 = 1 << 30;
@@ -127,9 +127,7 @@ async fn a_conversion_ends_at_its_deadline() {
 
 #[tokio::test]
 async fn many_announcements_are_read_within_the_memory() {
-    let text =
-        b"kind: ConfigManagementPlugin\nmetadata: {name: x}\nspec: {generate: {command: [x]}}";
-    let plugin = Arc::new(read_first(text).definition.unwrap());
+    let plugin = Arc::new(definition_of("x", ""));
     let (converter, encode) = (converter(AMPLE), (|all| vec![0; all.len()]) as EncodeAnnouncements);
     let announce = async |count: usize| {
         let list = vec!["{\"name\":\"a\"}"; count].join(",");

@@ -1,7 +1,7 @@
 use cmp_sandbox::{Network, Readable};
 
 use super::*;
-use crate::{container::Bound, plugin};
+use crate::{container::Bound, plugin::definition_of};
 
 fn hint(limits: &str, end: Termination, stderr: &str) -> String {
     hint_with(limits, end, stderr, None)
@@ -18,11 +18,7 @@ fn hint_after(
     stderr: &str,
     oom: Option<&OomKill>,
 ) -> String {
-    let text = format!(
-        "kind: ConfigManagementPlugin\nmetadata: {{name: x}}\nspec: {{generate: {{command: \
-         [x]}}, limits: {limits}}}"
-    );
-    let plugin = plugin::read_first(text.as_bytes()).definition.unwrap();
+    let plugin = definition_of("x", &format!("limits: {limits}"));
     let bounds = Bounds {
         memory: Some(1),
         processes: Some(2),

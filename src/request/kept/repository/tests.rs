@@ -8,7 +8,7 @@ use tokio::time::{advance, timeout};
 use super::*;
 use crate::{
     budget::{Budget, Share},
-    plugin,
+    plugin::definition_of,
     request::{
         admission::Admission,
         index::Names,
@@ -30,14 +30,6 @@ fn shelf(leases: u32, has_users: bool) -> KeptArchives {
     KeptArchives::new(budget.clone(), Admission::new(budget), &Names::new(), has_users)
 }
 
-fn definition(spec: &str) -> PluginDefinition {
-    let text = format!(
-        "kind: ConfigManagementPlugin\nmetadata: {{name: x}}\nspec:\n  generate: {{command: [x]}}\n  \
-         {spec}"
-    );
-    plugin::read_first(text.as_bytes()).definition.unwrap()
-}
-
 fn header(letter: char, size: u64) -> RequestHeader {
     let checksum = String::from(letter).repeat(64).into();
     RequestHeader { checksum, size, ..RequestHeader::default() }
@@ -50,7 +42,7 @@ fn way(shelf: &KeptArchives, letter: char) -> Way {
 }
 
 async fn ask(shelf: &KeptArchives, spec: &str, header: RequestHeader) -> Repository {
-    shelf.repository(&header, &definition(spec), &Deadline::none()).await
+    shelf.repository(&header, &definition_of("x", spec), &Deadline::none()).await
 }
 
 #[tokio::test]
@@ -91,7 +83,7 @@ async fn a_slow_client_delays_others_only_briefly() {
     assert!(matches!(patient.await, Repository::Own));
     assert_eq!(began.elapsed(), PATIENCE);
     let left = PATIENCE;
-    let (plugin, hurried) = (definition(READ_ONLY), Deadline::new(None, Some(left)));
+    let (plugin, hurried) = (definition_of("x", READ_ONLY), Deadline::new(None, Some(left)));
     let began = Instant::now();
     let header = header('a', LEAST);
     assert!(matches!(shelf.repository(&header, &plugin, &hurried).await, Repository::Own));
