@@ -28,8 +28,9 @@ mod version;
 mod wire;
 
 pub use ask_pass::{Answer, ask, relay};
-pub use bind::{Binder, Common, directory_remedy};
+pub use bind::{Binder, directory_remedy};
 pub use client::{Client, ClientError, Configuration, Parcel, Refusal};
 pub use room::Room;
+pub use service::Common;
 pub use stream::Drains;
 pub use sweep::sweep;

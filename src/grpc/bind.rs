@@ -10,7 +10,6 @@ use std::{
 };
 
 use tokio::{net::UnixListener, sync::oneshot, time::timeout};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::warn;
 
 use super::{
@@ -19,20 +18,14 @@ use super::{
     connection::Server,
     leftovers::Leftovers,
     occupant::examine,
-    room::Room,
+    service::Common,
     socket_watch::SocketWatch,
     staging::Staging,
-    stream::Drains,
 };
 use crate::{
     access::restore,
-    bundle::Keeper,
-    metrics::Metrics,
     plugin::{MAX_SOCKET_PATH, PluginDefinition, PluginName},
-    recent::Recent,
-    request::Pipeline,
     supervisor::{Bind, FileIdentity, Listener, LostSocket},
-    traces::Tracer,
 };
 
 /// The repo-server, which has our UID, and members of our group may connect.
@@ -50,35 +43,6 @@ const MAX_DIRECTORY: usize = MAX_SOCKET_PATH - "/.canary-0123456/socket".len();
 
 /// Longest wait for a new socket's first answer.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The parts that all plugins share.
-#[derive(Clone, Debug)]
-pub struct Common {
-    /// Serves the plugins' requests.
-    pub pipeline: Pipeline,
-    /// Counts the requests.
-    pub metrics: Metrics,
-    /// Keeps the last requests.
-    pub recent: Recent,
-    /// Keeps the last failed requests.
-    pub keeper: Keeper,
-    /// Begins the traces of requests.
-    pub tracer: Tracer,
-    /// Longest message in bytes.
-    pub max_message: usize,
-    /// Turns of ended requests whose streams are read.
-    pub drains: Drains,
-    /// Longest time in which a client sends too little.
-    pub stream_timeout: Duration,
-    /// Room for connections.
-    pub room: Room,
-    /// Owns the tasks that serve connections, so that shutdown can wait for them.
-    pub connections: TaskTracker,
-    /// Holds a token for each running call.
-    pub calls: TaskTracker,
-    /// Cancelled when the supervisor cuts off all requests.
-    pub cut_off: CancellationToken,
-}
 
 /// Serves plugins on sockets in one directory.
 #[derive(Debug)]

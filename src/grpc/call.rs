@@ -15,7 +15,6 @@ use tracing::{Span, field::Empty, info, info_span, warn};
 
 use super::{
     cause::{self, Cause},
-    connection::Definitions,
     observed,
     status::{Account, CallError},
 };
@@ -25,7 +24,7 @@ use crate::{
     metrics::{Cost, CpuMode, Ended, GrpcCode, Kill, Method, Outcome, Phase, PluginMetrics},
     plugin::PluginDefinition,
     recent::{Details, Entry, Recent},
-    request::{Deadline, Progress, RequestContext, RequestHeader},
+    request::{Deadline, Progress, RequestContext, RequestHeader, admission::NewestDefinition},
     traces::{Trace, Tracer},
 };
 
@@ -36,6 +35,14 @@ pub(super) struct Ledger {
     pub(super) recent: Recent,
     pub(super) keeper: Keeper,
     pub(super) tracer: Tracer,
+}
+
+/// The definitions that the calls of one connection use.
+#[derive(Clone, Debug)]
+pub(super) struct Definitions {
+    /// The one with which it was accepted.
+    pub(super) pinned: Arc<PluginDefinition>,
+    pub(super) newest: NewestDefinition,
 }
 
 /// A running call. It is counted and logged in every case, even if it is

@@ -14,12 +14,11 @@ use tracing::debug;
 
 use super::{
     authority::Repaired,
-    bind::Common,
-    call::Ledger,
+    call::{Definitions, Ledger},
     encoded,
     health::Health,
     room::Room,
-    service::PluginService,
+    service::{Common, PluginService},
     unknown,
     version::Version,
     wire::{
@@ -31,7 +30,7 @@ use super::{
 use crate::{
     budget::Budget,
     metrics::PluginMetrics,
-    plugin::{PluginDefinition, PluginName},
+    plugin::PluginName,
     request::{KeptArchives, admission::NewestDefinition},
 };
 
@@ -48,14 +47,6 @@ const MAX_STREAMS: u32 = 256;
 
 /// Longest headers of one call in bytes; equal to the limit of the authority repair.
 const MAX_HEADERS: u32 = 64 * 1024;
-
-/// The definitions that the calls of one connection use.
-#[derive(Clone, Debug)]
-pub(super) struct Definitions {
-    /// The one with which it was accepted.
-    pub(super) pinned: Arc<PluginDefinition>,
-    pub(super) newest: NewestDefinition,
-}
 
 /// Serves connections of one plugin.
 #[derive(Clone, Debug)]
@@ -77,19 +68,14 @@ impl Server {
     ) -> io::Result<Self> {
         let limit = common.max_message;
         let service = PluginService {
-            pipeline: common.pipeline.clone(),
+            common: common.clone(),
             membership: Arc::new(common.pipeline.admission.join(plugin)),
-            drains: common.drains.clone(),
-            stream_timeout: common.stream_timeout,
             ledger: Ledger {
                 metrics,
                 recent: common.recent.clone(),
                 keeper: common.keeper.clone(),
                 tracer: common.tracer.clone(),
             },
-            max_message: limit,
-            calls: common.calls.clone(),
-            cut_off: common.cut_off.clone(),
         };
         let plugin = ConfigManagementPluginServiceServer::new(service)
             .max_decoding_message_size(limit)

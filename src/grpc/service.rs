@@ -12,6 +12,7 @@ use tracing::{Instrument, warn};
 use super::{
     call::{Call, Ledger},
     encoded,
+    room::Room,
     status::CallError,
     stream::{Drains, Inbound},
     wire::{
@@ -24,30 +25,52 @@ use super::{
     },
 };
 use crate::{
-    metrics::{Method, Outcome},
+    bundle::Keeper,
+    metrics::{Method, Metrics, Outcome},
     plugin::Announcement,
+    recent::Recent,
     request::{Incoming, Pipeline, ReceiveError, RequestError, Verdict, admission::Membership},
+    traces::Tracer,
 };
+
+/// The parts that all plugins share.
+#[derive(Clone, Debug)]
+pub struct Common {
+    /// Serves the plugins' requests.
+    pub pipeline: Pipeline,
+    /// Counts the requests.
+    pub metrics: Metrics,
+    /// Keeps the last requests.
+    pub recent: Recent,
+    /// Keeps the last failed requests.
+    pub keeper: Keeper,
+    /// Begins the traces of requests.
+    pub tracer: Tracer,
+    /// Longest message in bytes.
+    pub max_message: usize,
+    /// Turns of ended requests whose streams are read.
+    pub drains: Drains,
+    /// Longest time in which a client sends too little.
+    pub stream_timeout: Duration,
+    /// Room for connections.
+    pub room: Room,
+    /// Owns the tasks that serve connections, so that shutdown can wait for them.
+    pub connections: TaskTracker,
+    /// Holds a token for each running call.
+    pub calls: TaskTracker,
+    /// Cancelled when the supervisor cuts off all requests.
+    pub cut_off: CancellationToken,
+}
 
 /// Serves one plugin.
 #[derive(Clone, Debug)]
 pub(super) struct PluginService {
-    pub(super) pipeline: Pipeline,
+    pub(super) common: Common,
     /// Keeps a place for the plugin.
     #[expect(dead_code, reason = "held, not used")]
     pub(super) membership: Arc<Membership>,
-    /// Turns of ended requests whose streams are read.
-    pub(super) drains: Drains,
-    /// Longest time in which a client sends too little.
-    pub(super) stream_timeout: Duration,
     /// Counts and records the calls.
     pub(super) ledger: Ledger,
-    /// Longest answer in bytes.
-    pub(super) max_message: usize,
-    /// Holds a token for each call.
-    pub(super) calls: TaskTracker,
-    /// Cancelled when the supervisor cuts off all requests.
-    pub(super) cut_off: CancellationToken,
 }
 
 /// Longest wait for the rest of an archive if the request is cut off.
@@ -64,40 +87,41 @@ impl PluginService {
         request: Messages,
         work: impl AsyncFnOnce(Incoming<'_, Inbound>, &mut Call) -> Result<(T, Outcome), CallError>,
     ) -> Result<T, Status> {
-        let _token = self.calls.token();
-        let mut call = Call::begin(method, self.ledger.clone(), &request, self.cut_off.clone())?;
-        let mut inbound = Inbound::new(request.into_inner(), self.stream_timeout);
+        let Common { pipeline, drains, stream_timeout, calls, cut_off, .. } = &self.common;
+        let _token = calls.token();
+        let mut call = Call::begin(method, self.ledger.clone(), &request, cut_off.clone())?;
+        let mut inbound = Inbound::new(request.into_inner(), *stream_timeout);
         let span = call.span();
         let running = async {
             let deadline = call.context.deadline;
             let header = deadline.limit(inbound.header()).await;
             let header = header.map_err(RequestError::late("the request's metadata"))?;
             let header = header.map_err(CallError::Header)?;
-            call.identify(&header, &self.pipeline.defaults.redactor);
+            call.identify(&header, &pipeline.defaults.redactor);
             let begun = deadline.limit(inbound.begin()).await;
             let begun = begun.map_err(RequestError::late("the first bytes of the archive"))?;
             begun.map_err(ReceiveError::from)?;
-            let (known, limits) = (self.pipeline.fingerprints.clone(), self.pipeline.limits);
+            let (known, limits) = (pipeline.fingerprints.clone(), pipeline.limits);
             work(Incoming::new(header, &mut inbound, known, limits), &mut call).await
         }
         .instrument(span);
         let result = tokio::select! {
             biased;
             result = running => result,
-            () = self.cut_off.cancelled() => Err(CallError::CutOff),
+            () = cut_off.cancelled() => Err(CallError::CutOff),
         };
-        if self.cut_off.is_cancelled() {
+        if cut_off.is_cancelled() {
             // A client that still sends sees no answer, and there is no more time.
-            let _ = timeout(LAST_DRAIN, inbound.drain(&self.drains)).await;
+            let _ = timeout(LAST_DRAIN, inbound.drain(drains)).await;
         } else {
-            inbound.drain(&self.drains).await;
+            inbound.drain(drains).await;
         }
         call.end(result)
     }
 
     /// Checks the length of a message.
     fn check(&self, message: Bytes) -> Result<(Bytes, Outcome), CallError> {
-        let (bytes, limit) = (message.len(), self.max_message);
+        let (bytes, limit) = (message.len(), self.common.max_message);
         if bytes > limit {
             Err(CallError::Large { bytes, limit })
         } else {
@@ -119,7 +143,7 @@ impl ConfigManagementPluginService for PluginService {
         request: Messages,
     ) -> Result<Response<ManifestResponse>, Status> {
         self.call(Method::Generate, request, async |incoming, call| {
-            let manifests = self.pipeline.generate(incoming, &mut call.context).await?;
+            let manifests = self.common.pipeline.generate(incoming, &mut call.context).await?;
             if let Some(found) = manifests.encrypted() {
                 warn!(error = %found, "an answer is not decrypted");
             }
@@ -137,7 +161,7 @@ impl ConfigManagementPluginService for PluginService {
         request: Messages,
     ) -> Result<Response<RepositoryResponse>, Status> {
         self.call(Method::Match, request, async |incoming, call| {
-            let verdict = self.pipeline.matches(incoming, &mut call.context).await?;
+            let verdict = self.common.pipeline.matches(incoming, &mut call.context).await?;
             let response = RepositoryResponse {
                 is_supported: verdict == Verdict::Claimed,
                 is_discovery_enabled: verdict != Verdict::NoRule,
@@ -157,7 +181,7 @@ impl ConfigManagementPluginService for PluginService {
         request: Messages,
     ) -> Result<Response<ParametersAnnouncementResponse>, Status> {
         self.call(Method::Parameters, request, async |incoming, call| {
-            self.check(self.pipeline.announce(incoming, &mut call.context, encode).await?)
+            self.check(self.common.pipeline.announce(incoming, &mut call.context, encode).await?)
         })
         .await
         .map(encoded::answer)
@@ -167,7 +191,8 @@ impl ConfigManagementPluginService for PluginService {
         &self,
         request: Request<()>,
     ) -> Result<Response<CheckPluginConfigurationResponse>, Status> {
-        let call = Call::begin(Method::Check, self.ledger.clone(), &request, self.cut_off.clone())?;
+        let (ledger, cut_off) = (self.ledger.clone(), self.common.cut_off.clone());
+        let call = Call::begin(Method::Check, ledger, &request, cut_off)?;
         let plugin = &call.context.plugin;
         let response = CheckPluginConfigurationResponse {
             is_discovery_configured: plugin.discovery.is_some(),
