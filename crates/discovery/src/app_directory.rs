@@ -1,10 +1,7 @@
 //! The application's directory in the repository.
 
-use super::index::{FileIndex, LinkAllowance, NodeId, NodeKind, ROOT, Trail};
+use super::index::{FileIndex, LinkAllowance, MAX_COMPONENT_BYTES, NodeId, NodeKind, ROOT, Trail};
 use cmp_go::path;
-
-/// Longest name of a directory, as on Linux (`NAME_MAX`).
-const MAX_COMPONENT_BYTES: usize = 255;
 
 /// An application's directory, resolved as Argo CD's `MatchRepository` does.
 ///

@@ -15,7 +15,7 @@ use names::{NameId, Names};
 
 pub use entry_error::{EntryError, MakeError};
 pub use lookup::LookupError;
-pub(super) use lookup::{LinkAllowance, Trail};
+pub(super) use lookup::{LinkAllowance, MAX_COMPONENT_BYTES, Trail};
 
 /// Default limit of entries. Directories that exist only in the names of
 /// entries count too. An index at this limit and the next one takes 40 MB.

@@ -1,13 +1,9 @@
 //! Adds entries of an archive to the tree.
 
 use super::entry_error::{EntryError, MakeError};
-use super::lookup::{LinkAllowance, Resolution, Trail};
+use super::lookup::{LinkAllowance, MAX_COMPONENT_BYTES, Resolution, Trail};
 use super::{Content, FileIndex, LookupError, NodeId, NodeKind, ROOT};
 use cmp_go::path;
-
-/// Longest name of one file or directory in bytes. The limit is Linux's
-/// (`NAME_MAX`).
-pub(super) const MAX_COMPONENT_BYTES: usize = 255;
 
 /// Longest name of an entry and longest value of a link in bytes. The limit is
 /// Linux's (`PATH_MAX` without the final NUL).

@@ -1,7 +1,11 @@
 //! Resolves paths in the tree as Linux does.
 
-use super::{FileIndex, NodeId, NodeKind, ROOT, entries::MAX_COMPONENT_BYTES};
+use super::{FileIndex, NodeId, NodeKind, ROOT};
 use cmp_go::path;
+
+/// Longest name of one file or directory in bytes. The limit is Linux's
+/// (`NAME_MAX`).
+pub(in super::super) const MAX_COMPONENT_BYTES: usize = 255;
 
 /// The reason why a path cannot be resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

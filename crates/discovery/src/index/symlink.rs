@@ -1,8 +1,8 @@
 //! Adds symbolic links of an archive to the tree.
 
-use super::entries::{MAX_COMPONENT_BYTES, MAX_PATH_BYTES, clean_name, is_root};
+use super::entries::{MAX_PATH_BYTES, clean_name, is_root};
 use super::entry_error::{EntryError, MakeError};
-use super::lookup::{LinkAllowance, Trail};
+use super::lookup::{LinkAllowance, MAX_COMPONENT_BYTES, Trail};
 use super::{Content, FileIndex, LookupError, NodeKind, ROOT};
 use cmp_go::path;
 
