@@ -13,7 +13,7 @@ mod verbs;
 pub use self::{
     archive::{Bundle, NotBundle},
     directory::{Directory, NoDirectory, Stored},
-    keep::{Failed, Keeper, Keeping},
-    record::{Archived, Printed, Record},
+    keep::{Keeper, Keeping},
+    record::{Archived, Failed, Printed, Record},
     verbs::{BundleError, get, list, show},
 };

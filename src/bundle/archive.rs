@@ -10,7 +10,7 @@ use serde_json::Value;
 use tar::{Builder, EntryType, Header};
 use thiserror::Error;
 
-use super::{keep::Failed, record::Record};
+use super::record::{Failed, Record};
 use crate::evidence::{CommandCopy, MAX_ARCHIVE};
 
 /// Names of the entries.

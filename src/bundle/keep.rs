@@ -6,13 +6,9 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::{
-    archive,
-    directory::Directory,
-    record::{Archived, Printed, Record},
-};
+use super::{archive, directory::Directory, record::Failed};
 use crate::{
-    evidence::{Copies, Evidence, NotCopied},
+    evidence::{Copies, Evidence},
     recent::Entry,
     volume::FileThread,
 };
@@ -20,15 +16,6 @@ use crate::{
 /// Failed requests that wait for their bundles to be written. Further ones are
 /// dropped.
 const QUEUE: usize = 8;
-
-/// A failed request.
-#[derive(Debug)]
-pub struct Failed {
-    /// The request, with names and errors.
-    pub entry: Entry,
-    /// Its content.
-    pub evidence: Evidence,
-}
 
 /// Takes failed requests. Cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -118,42 +105,4 @@ impl Keeping {
 fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}
-
-impl Failed {
-    /// The description of the request.
-    #[must_use]
-    pub fn record(&self) -> Record {
-        let Self { entry, evidence } = self;
-        let error = entry.error.as_ref().map(ToString::to_string);
-        let outputs = evidence.commands.iter().map(|command| Printed {
-            phase: command.phase.as_str().to_owned(),
-            stdout_bytes: command.stdout_bytes as u64,
-            is_left_out: command.stdout.is_none(),
-        });
-        let shown = Entry { error: None, application: None, ..entry.clone() };
-        Record {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            request_id: entry.request_id.clone(),
-            plugin: entry.plugin.clone(),
-            application: entry.application.clone().unwrap_or_default(),
-            error: error.unwrap_or_default(),
-            // An entry has only keys and values that JSON has.
-            request: serde_json::to_value(shown).unwrap_or_default(),
-            limits: evidence
-                .limits
-                .iter()
-                .map(|(name, limit)| ((*name).to_owned(), *limit))
-                .collect(),
-            directory: evidence.asked.directory.clone(),
-            environment: evidence.asked.environment.clone(),
-            archive: Archived {
-                sha256: evidence.asked.checksum.clone(),
-                bytes: entry.received_bytes,
-                left_out: evidence.archive.pieces().err().map(NotCopied::reason),
-            },
-            outputs: outputs.collect(),
-            outputs_left_out: None,
-        }
-    }
 }

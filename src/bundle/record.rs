@@ -5,9 +5,21 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::evidence::Variable;
+use crate::{
+    evidence::{Evidence, NotCopied, Variable},
+    recent::Entry,
+};
 
 /// A failed request.
+#[derive(Debug)]
+pub struct Failed {
+    /// The request, with names and errors.
+    pub entry: Entry,
+    /// Its content.
+    pub evidence: Evidence,
+}
+
+/// The description of a failed request.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Record {
@@ -62,4 +74,42 @@ pub struct Printed {
     /// True if there was no memory for a copy.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_left_out: bool,
+}
+
+impl Failed {
+    /// The description of the request.
+    #[must_use]
+    pub fn record(&self) -> Record {
+        let Self { entry, evidence } = self;
+        let error = entry.error.as_ref().map(ToString::to_string);
+        let outputs = evidence.commands.iter().map(|command| Printed {
+            phase: command.phase.as_str().to_owned(),
+            stdout_bytes: command.stdout_bytes as u64,
+            is_left_out: command.stdout.is_none(),
+        });
+        let shown = Entry { error: None, application: None, ..entry.clone() };
+        Record {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            request_id: entry.request_id.clone(),
+            plugin: entry.plugin.clone(),
+            application: entry.application.clone().unwrap_or_default(),
+            error: error.unwrap_or_default(),
+            // An entry has only keys and values that JSON has.
+            request: serde_json::to_value(shown).unwrap_or_default(),
+            limits: evidence
+                .limits
+                .iter()
+                .map(|(name, limit)| ((*name).to_owned(), *limit))
+                .collect(),
+            directory: evidence.asked.directory.clone(),
+            environment: evidence.asked.environment.clone(),
+            archive: Archived {
+                sha256: evidence.asked.checksum.clone(),
+                bytes: entry.received_bytes,
+                left_out: evidence.archive.pieces().err().map(NotCopied::reason),
+            },
+            outputs: outputs.collect(),
+            outputs_left_out: None,
+        }
+    }
 }
