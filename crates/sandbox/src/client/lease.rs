@@ -3,16 +3,19 @@
 use std::time::Duration;
 
 use thiserror::Error;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use super::{
     bounds::Bounds,
     consumption::RequestUsage,
-    handle::{Unconfined, WorkerHandle},
+    handle::{Endpoints, Unconfined, WorkerHandle},
     limit_watch::LimitWatch,
-    link::{Outgoing, SpawnerGone},
+    shared::SharedRepository,
 };
-use crate::wire::message::Leased;
+use crate::wire::{
+    message::{Grants, JobKind, Leased},
+    usage::TotalLimits,
+};
 
 /// Time between SIGTERM and SIGKILL for a command, unless its bounds tell
 /// another.
@@ -27,6 +30,48 @@ pub enum NoLease {
     /// The sandbox failed.
     #[error(transparent)]
     Unconfined(#[from] Unconfined),
+}
+
+/// The spawner has ended, although the supervisor still needs it.
+#[derive(Clone, Copy, Debug, Error)]
+#[error("the spawner is gone")]
+pub struct SpawnerGone;
+
+/// An order to be sent, with the receivers of its result.
+#[derive(Debug)]
+pub(super) enum Outgoing {
+    Lease {
+        request: LeaseRequest,
+        kind: JobKind,
+        grants: Grants,
+        endpoints: Endpoints,
+    },
+    Start {
+        lease: u64,
+        grants: Grants,
+        endpoints: Endpoints,
+    },
+    Watch {
+        lease: u64,
+    },
+    LimitTotal(TotalLimits),
+    Stop {
+        lease: u64,
+    },
+    Release {
+        lease: u64,
+        grace_ms: u32,
+        is_cut_off: bool,
+        /// Its processes may read it until they are gone.
+        repository: Option<SharedRepository>,
+    },
+}
+
+/// A request that waits for a lease, with its permit.
+#[derive(Debug)]
+pub(super) struct LeaseRequest {
+    pub(super) answer: oneshot::Sender<Result<Lease, NoLease>>,
+    pub(super) place: OwnedSemaphorePermit,
 }
 
 /// A UID and a directory that no other running request has.

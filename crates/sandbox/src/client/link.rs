@@ -8,21 +8,20 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use thiserror::Error;
 use tokio::{
     io::Interest,
     net::UnixDatagram,
-    sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch},
+    sync::{Semaphore, mpsc, oneshot, watch},
 };
 use tracing::{error, info, warn};
 
 use super::{
     bounds::Bounds,
     consumption::Consumption,
-    handle::{self, Endpoints, WorkerHandle},
+    handle::{self, WorkerHandle},
     health::Health,
     heartbeat,
-    lease::{Lease, NoLease},
+    lease::{Lease, LeaseRequest, NoLease, Outgoing, SpawnerGone},
     limit_watch::LimitWatch,
     shared::SharedRepository,
     start::Spawner,
@@ -30,7 +29,7 @@ use super::{
 use crate::wire::{
     channel,
     exceeded::LimitExceeded,
-    message::{Grants, JobKind, Leased, Order, Released, SpawnerEvent, SpawnerReport, WorkerEnded},
+    message::{JobKind, Leased, Order, Released, SpawnerEvent, SpawnerReport, WorkerEnded},
     quarantine::Quarantined,
     usage::TotalLimits,
 };
@@ -38,11 +37,6 @@ use crate::wire::{
 /// Orders that one lease may have in the queue: start, watch, stop, release,
 /// and the order for the next lease.
 const ORDERS_PER_LEASE: usize = 5;
-
-/// The spawner has ended, although the supervisor still needs it.
-#[derive(Clone, Copy, Debug, Error)]
-#[error("the spawner is gone")]
-pub struct SpawnerGone;
 
 /// Sends orders to the spawner. Clones are cheap. The spawner ends when the
 /// last clone and the driver are dropped.
@@ -55,43 +49,6 @@ pub struct Link {
     consumption: watch::Receiver<Consumption>,
     health: watch::Receiver<Health>,
     has_users: bool,
-}
-
-/// An order to be sent, with the receivers of its result.
-#[derive(Debug)]
-pub(super) enum Outgoing {
-    Lease {
-        request: LeaseRequest,
-        kind: JobKind,
-        grants: Grants,
-        endpoints: Endpoints,
-    },
-    Start {
-        lease: u64,
-        grants: Grants,
-        endpoints: Endpoints,
-    },
-    Watch {
-        lease: u64,
-    },
-    LimitTotal(TotalLimits),
-    Stop {
-        lease: u64,
-    },
-    Release {
-        lease: u64,
-        grace_ms: u32,
-        is_cut_off: bool,
-        /// Its processes may read it until they are gone.
-        repository: Option<SharedRepository>,
-    },
-}
-
-/// A request that waits for a lease, with its permit.
-#[derive(Debug)]
-pub(super) struct LeaseRequest {
-    answer: oneshot::Sender<Result<Lease, NoLease>>,
-    place: OwnedSemaphorePermit,
 }
 
 /// Receivers of results, by the number of the order.
