@@ -123,7 +123,7 @@ pub(super) struct KeptArchive {
     pages: Pages,
     length: u64,
     listing: Listing,
-    _room: Room,
+    _memory: ArchiveMemory,
 }
 
 /// The part of a kept archive that a request needs.
@@ -151,7 +151,7 @@ pub struct Lent {
 
 /// Memory of an archive, given back when this is dropped.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct ArchiveMemory {
     shelf: KeptArchives,
     bytes: u64,
 }
@@ -357,7 +357,7 @@ impl Unseen {
     }
 }
 
-impl Room {
+impl ArchiveMemory {
     fn new(shelf: KeptArchives) -> Self {
         Self { shelf, bytes: 0 }
     }
@@ -380,7 +380,7 @@ impl Drop for Lent {
     }
 }
 
-impl Drop for Room {
+impl Drop for ArchiveMemory {
     fn drop(&mut self) {
         self.shelf.0.used.fetch_sub(self.bytes, Ordering::Relaxed);
     }

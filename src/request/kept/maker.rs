@@ -6,7 +6,7 @@ use cmp_archive::{Entry, EntryCounter, EntryKind, EntryPath, Reader, Sink, Unpac
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{Checksum, KeptArchive, KeptArchives, Listing, Pages, Room};
+use super::{ArchiveMemory, Checksum, KeptArchive, KeptArchives, Listing, Pages};
 use crate::request::{deadline::Deadline, piece_thread::PieceThread};
 
 /// Memory that an archive takes at a time.
@@ -43,7 +43,7 @@ impl Maker {
             start: 0,
             listing: Listing::default(),
             counter: EntryCounter::new(limits),
-            room: Room::new(shelf.clone()),
+            memory: ArchiveMemory::new(shelf.clone()),
         };
         let reader = Some(Box::new(Reader::new(recorder)));
         let thread = PieceThread::new(reader, shelf.0.threads.clone(), deadline);
@@ -84,22 +84,22 @@ struct Recorder {
     start: u64,
     listing: Listing,
     counter: EntryCounter,
-    room: Room,
+    memory: ArchiveMemory,
 }
 
 impl Recorder {
     /// The archive, which nobody can change from here on.
     fn seal(self) -> Option<KeptArchive> {
-        let Self { file, length, listing, room, .. } = self;
+        let Self { file, length, listing, memory, .. } = self;
         let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
         fcntl_add_seals(&file, seals).ok()?;
-        Some(KeptArchive { pages: Pages::of(file), length, listing, _room: room })
+        Some(KeptArchive { pages: Pages::of(file), length, listing, _memory: memory })
     }
 
     /// Takes memory for more bytes of the archive.
     fn charge(&mut self, more: u64) -> Result<(), Unfit> {
         let needed = self.length + more + self.listing.heap_bytes() as u64;
-        self.room.grow(needed.next_multiple_of(STEP)).then_some(()).ok_or(Unfit)
+        self.memory.grow(needed.next_multiple_of(STEP)).then_some(()).ok_or(Unfit)
     }
 }
 

@@ -15,7 +15,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::{KeptArchives, LEAST, Room, Seen, Table, is_recent};
+use super::{ArchiveMemory, KeptArchives, LEAST, Seen, Table, is_recent};
 use crate::{
     plugin::PluginDefinition,
     request::{
@@ -84,7 +84,7 @@ pub(in crate::request) struct KeptRepository {
 #[derive(Debug)]
 pub(in crate::request) enum Space {
     /// Of the share for archives, if the work volume is in memory.
-    Memory(#[expect(dead_code, reason = "kept until the end")] Room),
+    Memory(#[expect(dead_code, reason = "kept until the end")] ArchiveMemory),
     Disk {
         shelf: KeptArchives,
         bytes: u64,
@@ -231,8 +231,8 @@ impl Space {
             (budget.in_memory, budget.disk.amount)
         };
         if in_memory {
-            let mut room = Room::new(shelf.clone());
-            return room.grow(bytes).then_some(Self::Memory(room));
+            let mut memory = ArchiveMemory::new(shelf.clone());
+            return memory.grow(bytes).then_some(Self::Memory(memory));
         }
         let take = |used: u64| used.checked_add(bytes).filter(|used| *used <= disk / PART_OF_DISK);
         let on_disk = &shelf.0.on_disk;

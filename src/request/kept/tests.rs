@@ -165,9 +165,9 @@ async fn all_archives_together_have_a_bound() {
 async fn something_that_can_never_fit_takes_no_room_from_others() {
     let (shelf, packed) = (shelf(8 * MIB), pack(&repository(b'a', 2 * MIB)));
     keep(&shelf, &packed).await;
-    let mut room = Room::new(shelf.clone());
-    assert!(!room.grow(9 * MIB) && kept(&shelf, &packed).is_some());
-    assert!(room.grow(7 * MIB) && kept(&shelf, &packed).is_none());
+    let mut memory = ArchiveMemory::new(shelf.clone());
+    assert!(!memory.grow(9 * MIB) && kept(&shelf, &packed).is_some());
+    assert!(memory.grow(7 * MIB) && kept(&shelf, &packed).is_none());
 }
 
 #[tokio::test]
