@@ -5,11 +5,19 @@ use std::{
     time::Duration,
 };
 
-use super::shared::SharedRepository;
+use prost::Message;
+
+use super::{
+    handle::{Unconfined, cannot},
+    shared::SharedRepository,
+};
 use crate::wire::{
     message::{Grants, RequestLimits},
     plan::{CacheTask, Plan, Task},
 };
+
+/// Longest encoded grants in bytes. Longer ones would not fit into an order.
+const MAX_GRANTS: usize = 12 * 1024;
 
 /// Access and limits of one command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -126,10 +134,10 @@ impl Bounds {
     }
 
     /// The part that the spawner has to set up, because a worker lacks the
-    /// rights.
-    pub(super) fn grants(&self) -> Grants {
+    /// rights. An error if it does not fit into an order.
+    pub(super) fn grants(&self) -> Result<Grants, Unconfined> {
         let text = |path: &PathBuf| path.to_string_lossy().into_owned();
-        Grants {
+        let grants = Grants {
             read: self.read.iter().map(text).collect(),
             named: self.named.iter().map(text).collect(),
             secrets: self.secrets.iter().map(text).collect(),
@@ -137,7 +145,11 @@ impl Bounds {
             caches: self.caches.list.iter().map(|cache| cache.name.clone()).collect(),
             limits: self.limits(),
             repository: self.repository.as_ref().map(SharedRepository::lease),
+        };
+        if grants.encoded_len() > MAX_GRANTS {
+            return Err(cannot("start a worker")("its paths to read are too many or too long"));
         }
+        Ok(grants)
     }
 }
 

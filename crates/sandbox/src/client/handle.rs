@@ -24,10 +24,9 @@ use tokio::{
     sync::oneshot,
 };
 
-use super::bounds::Bounds;
 use crate::wire::{
     channel,
-    message::{Grants, JobKind, WorkerEnded},
+    message::{JobKind, WorkerEnded},
     plan::{self, Answer, Exited, Failed, Plan, Reply},
     refusal::Observed,
 };
@@ -88,9 +87,6 @@ pub(super) struct Endpoints {
     /// The link reports the worker's end here.
     pub(super) ended: oneshot::Sender<WorkerEnded>,
 }
-
-/// Longest encoded grants in bytes. Longer ones would not fit into an order.
-const MAX_GRANTS: usize = 12 * 1024;
 
 const SIGKILL: i32 = Signal::SIGKILL as i32;
 
@@ -303,16 +299,6 @@ impl From<Failed> for Unconfined {
     fn from(failed: Failed) -> Self {
         Self { reason: failed.step, errno: failed.errno, is_killed: false }
     }
-}
-
-/// Returns the grants of a command, or an error if they do not fit into an
-/// order.
-pub(super) fn grants(bounds: &Bounds) -> Result<Grants, Unconfined> {
-    let grants = bounds.grants();
-    if grants.encoded_len() > MAX_GRANTS {
-        return Err(cannot("start a worker")("its paths to read are too many or too long"));
-    }
-    Ok(grants)
 }
 
 /// Maps an error of the supervisor itself to [`Unconfined`].

@@ -18,7 +18,7 @@ use tracing::{error, info, warn};
 use super::{
     bounds::Bounds,
     consumption::Consumption,
-    handle::{self, WorkerHandle},
+    handle::WorkerHandle,
     health::Health,
     heartbeat,
     lease::{Lease, LeaseRequest, NoLease, Outgoing, SpawnerGone},
@@ -130,7 +130,7 @@ impl Link {
     pub(super) async fn lease_for(&self, kind: JobKind, bounds: Bounds) -> Result<Lease, NoLease> {
         let place = Arc::clone(&self.places).acquire_owned().await;
         let place = place.map_err(|_never_closed| NoLease::SpawnerGone)?;
-        let grants = handle::grants(&bounds)?;
+        let grants = bounds.grants()?;
         let (worker, endpoints) = WorkerHandle::new(kind)?;
         let (answer, leased) = oneshot::channel();
         let order =

@@ -14,7 +14,7 @@ use tokio::{sync::mpsc, time::timeout_at};
 use super::{
     ask_pass::{AskPass, AskPassPlace},
     capture::Capture,
-    handle::{self, Unconfined, WorkerHandle, cannot},
+    handle::{Unconfined, WorkerHandle, cannot},
     lease::{Lease, Outgoing},
     output::{Output, Termination},
     output_pipe::OutputPipe,
@@ -113,7 +113,7 @@ impl Lease {
     }
 
     async fn start_worker(&self) -> Result<WorkerHandle, Unconfined> {
-        let grants = handle::grants(self.bounds())?;
+        let grants = self.bounds().grants()?;
         let (worker, endpoints) = WorkerHandle::new(JobKind::Run)?;
         let order = Outgoing::Start { lease: self.id(), grants, endpoints };
         self.send(order).await.map_err(cannot("start a worker"))?;
