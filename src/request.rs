@@ -76,7 +76,7 @@ pub use self::{
     header::RequestHeader,
     hint::{Advice, Hint, Opening, Reach},
     incoming::{ArchiveLimits, ChunkStream, Incoming},
-    index::Names,
+    index::IndexResources,
     kept::KeptArchives,
     manifests::{InvalidOutput, Manifests},
     memory::NoMemory,
@@ -111,7 +111,7 @@ pub struct Pipeline {
     /// Recent verdicts of discovery by names.
     pub cache: MatchCache,
     /// Threads and memory for indexes of names.
-    pub names: Names,
+    pub indexes: IndexResources,
     /// Archives that have arrived before.
     pub fingerprints: Fingerprints,
     /// Archives that several requests send.
@@ -196,7 +196,7 @@ impl Pipeline {
     ) -> Result<Verdict, RequestError> {
         let plugin = Arc::clone(&context.plugin);
         let Some(pattern) = plugin.discovery.as_ref().and_then(Pattern::of) else {
-            incoming.index_names(&self.names, context).await?;
+            incoming.index_names(&self.indexes, context).await?;
             return Ok(Verdict::NoRule);
         };
         let key = MatchKey::new(&incoming.header, pattern);
@@ -204,9 +204,9 @@ impl Pipeline {
             incoming.verify(context).await?;
             return Ok(verdict);
         }
-        let indexed = incoming.index_names(&self.names, context).await?;
+        let indexed = incoming.index_names(&self.indexes, context).await?;
         context.progress.enter(Phase::Discover);
-        let (verdict, reason) = indexed.matches(&self.names.threads, context).await?;
+        let (verdict, reason) = indexed.matches(&self.indexes.threads, context).await?;
         context.progress.reason = Some(reason);
         if let Some(key) = key {
             self.cache.keep(key, verdict);

@@ -54,8 +54,8 @@ use crate::{
     plugin::PluginName,
     recent::Recent,
     request::{
-        ArchiveLimits, CommandDefaults, Converter, CredentialHelper, Fingerprints, KeptArchives,
-        MatchCache, Names, Pipeline, Reach, admission::Admission,
+        ArchiveLimits, CommandDefaults, Converter, CredentialHelper, Fingerprints, IndexResources,
+        KeptArchives, MatchCache, Pipeline, Reach, admission::Admission,
     },
     shutdown::Shutdown,
     state::{State, measure},
@@ -339,16 +339,16 @@ fn pipeline(
     let now = budget.borrow().clone();
     let size = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
     let converter = Converter::new(budget.clone(), config.max_message());
-    let (admission, names) = (Admission::new(budget.clone()), Names::new());
+    let (admission, indexes) = (Admission::new(budget.clone()), IndexResources::default());
     Pipeline {
-        kept: KeptArchives::new(budget.clone(), admission.clone(), &names, link.has_users()),
+        kept: KeptArchives::new(budget.clone(), admission.clone(), &indexes, link.has_users()),
         link,
         own: admission.lanes(),
         admission,
         budget: budget.clone(),
         cache: MatchCache::default(),
         fingerprints: Fingerprints::default(),
-        names,
+        indexes,
         converter,
         volume: WorkVolume::new(config.work_dir()).within(budget.clone()),
         files: FileThread::new(),

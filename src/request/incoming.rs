@@ -13,7 +13,7 @@ use super::{
     files::{KeepingSink, VolumeSink},
     fingerprint::Fingerprints,
     header::RequestHeader,
-    index::{NameIndexer, Names},
+    index::{IndexResources, NameIndexer},
     kept::{KeptArchives, Repository, Unseen, Way},
     progress::{Phase, RequestContext},
     receive_error::{BrokenStream, ReceiveError},
@@ -165,11 +165,11 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
     /// Indexes the names in the archive; writes nothing to disk.
     pub(super) async fn index_names(
         mut self,
-        names: &Names,
+        resources: &IndexResources,
         context: &mut RequestContext,
     ) -> Result<IndexedArchive, ReceiveError> {
         context.progress.enter(Phase::Receive);
-        let indexer = NameIndexer::new(self.limits.unpacked, names, context.deadline);
+        let indexer = NameIndexer::new(self.limits.unpacked, resources, context.deadline);
         let indexer = self.pass_on(indexer, context).await?;
         Ok(IndexedArchive::new(indexer.finish().await?, self.header.directory))
     }

@@ -29,24 +29,17 @@ pub(super) type NotIndexed = ArchiveError<Refusal>;
 
 /// Threads and memory for indexes of names, all requests together.
 #[derive(Clone, Debug)]
-pub struct Names {
+pub struct IndexResources {
     /// Threads for the indexes, for deciding patterns, and for kept archives.
     pub(super) threads: Threads,
     /// Memory of the indexes. It is separate: discovery must not wait for answers.
     memory: ResponseMemory,
 }
 
-impl Names {
+impl Default for IndexResources {
     /// As many threads as there are processors, up to a limit.
-    #[must_use]
-    pub fn new() -> Self {
-        Self { threads: Threads::of_processors(), memory: ResponseMemory::fixed(MEMORY) }
-    }
-}
-
-impl Default for Names {
     fn default() -> Self {
-        Self::new()
+        Self { threads: Threads::of_processors(), memory: ResponseMemory::fixed(MEMORY) }
     }
 }
 
@@ -60,14 +53,18 @@ pub(super) struct NameIndexer {
 type Indexing = Result<Box<Reader<IndexSink>>, NotIndexed>;
 
 impl NameIndexer {
-    pub(super) fn new(limits: UnpackLimits, names: &Names, deadline: Deadline) -> Self {
+    pub(super) fn new(
+        limits: UnpackLimits,
+        resources: &IndexResources,
+        deadline: Deadline,
+    ) -> Self {
         let entries = usize::try_from(limits.files).unwrap_or(usize::MAX);
         let bounds = IndexLimits::default();
         let bounds = IndexLimits { entries: bounds.entries.min(entries), ..bounds };
         let sink = IndexSink { index: FileIndex::new(bounds), counter: EntryCounter::new(limits) };
         let reader: Indexing = Ok(Box::new(Reader::new(sink)));
-        let thread = PieceThread::new(reader, names.threads.clone(), deadline);
-        Self { thread, charge: names.memory.charge(), deadline }
+        let thread = PieceThread::new(reader, resources.threads.clone(), deadline);
+        Self { thread, charge: resources.memory.charge(), deadline }
     }
 
     /// Ends the archive and returns the index.

@@ -41,7 +41,7 @@ use super::{
     admission::Admission,
     deadline::{Deadline, DeadlinePassed},
     header::{Checksum, RequestHeader},
-    index::Names,
+    index::IndexResources,
     threads::Threads,
 };
 use crate::budget::Budget;
@@ -157,12 +157,12 @@ pub(super) struct ArchiveMemory {
 }
 
 impl KeptArchives {
-    /// Keeps nothing yet. `names` has the threads for work with archives.
+    /// Keeps nothing yet. `indexes` has the threads for work with archives.
     #[must_use]
     pub fn new(
         budget: watch::Receiver<Budget>,
         admission: Admission,
-        names: &Names,
+        indexes: &IndexResources,
         has_users: bool,
     ) -> Self {
         let table = Table {
@@ -178,7 +178,7 @@ impl KeptArchives {
             on_disk: AtomicU64::new(0),
             budget,
             admission,
-            threads: names.threads.clone(),
+            threads: indexes.threads.clone(),
             makers: Arc::new(Semaphore::new(MAKERS)),
             unpackers: Arc::new(Semaphore::new(UNPACKERS)),
             has_users,

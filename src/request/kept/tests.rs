@@ -19,7 +19,7 @@ const MIB: u64 = 1 << 20;
 fn shelf(bytes: u64) -> KeptArchives {
     let archives = Share::new(bytes, "a test");
     let budget = watch::channel(Budget { archives, ..Budget::default() }).1;
-    KeptArchives::new(budget.clone(), Admission::new(budget), &Names::new(), true)
+    KeptArchives::new(budget.clone(), Admission::new(budget), &IndexResources::default(), true)
 }
 
 /// A packed repository of files with these names and lengths.

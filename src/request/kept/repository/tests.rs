@@ -11,7 +11,7 @@ use crate::{
     plugin::definition_of,
     request::{
         admission::Admission,
-        index::Names,
+        index::IndexResources,
         kept::{IDLE, Way},
     },
 };
@@ -27,7 +27,7 @@ fn shelf(leases: u32, has_users: bool) -> KeptArchives {
         ..Budget::default()
     };
     let budget = watch::channel(budget).1;
-    KeptArchives::new(budget.clone(), Admission::new(budget), &Names::new(), has_users)
+    KeptArchives::new(budget.clone(), Admission::new(budget), &IndexResources::default(), has_users)
 }
 
 fn header(letter: char, size: u64) -> RequestHeader {
@@ -100,7 +100,12 @@ async fn repositories_have_a_part_of_the_disk_or_of_the_memory() {
             ..Budget::default()
         };
         let budget = watch::channel(budget).1;
-        let shelf = KeptArchives::new(budget.clone(), Admission::new(budget), &Names::new(), true);
+        let shelf = KeptArchives::new(
+            budget.clone(),
+            Admission::new(budget),
+            &IndexResources::default(),
+            true,
+        );
         let take = || Space::take(&shelf, MIB);
         let taken: Vec<_> = iter::from_fn(take).collect();
         assert_eq!((taken.len(), take().is_some()), (most, false), "{in_memory}");
