@@ -8,6 +8,7 @@ mod accounts;
 mod copies;
 mod frame;
 mod masks;
+mod mounts;
 mod part;
 mod root;
 
@@ -46,10 +47,10 @@ const NEW: CloneFlags = CloneFlags::CLONE_NEWPID
 pub(crate) fn probe(fork: SingleThreaded) -> io::Result<()> {
     let attempt = || -> io::Result<()> {
         unshare(NEW)?;
-        frame::propagate("/", MsFlags::MS_SLAVE)?;
+        mounts::propagate("/", MsFlags::MS_SLAVE)?;
         let tree = Source::open(Path::new("/"))?;
         let target = Path::new("/proc");
-        frame::scratch(target, frame::FRAME)?;
+        mounts::scratch(target, frame::FRAME)?;
         tree.put(target)
     };
     let number = |error: io::Error| error.raw_os_error().unwrap_or(Errno::EIO as i32);

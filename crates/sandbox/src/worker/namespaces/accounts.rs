@@ -9,7 +9,7 @@ use std::{
 
 use nix::mount::{MsFlags, mount};
 
-use super::frame::{below, remount};
+use super::mounts::{below, remount};
 use crate::{
     wire::account::Account,
     worker::{HOME, Tenant},

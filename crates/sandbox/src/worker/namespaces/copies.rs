@@ -13,7 +13,7 @@ use std::{
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 
-use super::frame::{directory, remount, scratch};
+use super::mounts::{remount, scratch};
 use crate::worker::modes;
 
 /// Options of the file system of copies. Kubernetes limits a Secret to 1 MiB.
@@ -50,7 +50,7 @@ impl Copy {
     pub(super) fn put(&self, target: &Path, volumes: &Path) -> io::Result<()> {
         match self {
             Self::Directory(files) => {
-                directory(target)?;
+                fs::create_dir_all(target)?;
                 scratch(target, VOLUME)?;
                 for (name, text) in files {
                     fs::write(target.join(name), text)?;
@@ -58,11 +58,11 @@ impl Copy {
                 remount(target, MsFlags::MS_RDONLY)
             }
             Self::File(text) => {
-                target.parent().map_or(Ok(()), directory)?;
+                target.parent().map_or(Ok(()), fs::create_dir_all)?;
                 if !target.exists() {
                     File::create(target)?;
                 }
-                directory(volumes)?;
+                fs::create_dir_all(volumes)?;
                 scratch(volumes, VOLUME)?;
                 let file = volumes.join(ONLY);
                 fs::write(&file, text)?;

@@ -20,6 +20,7 @@ use nix::{
 use super::{
     accounts,
     masks::Masks,
+    mounts::{below, inert, propagate, scratch},
     part::{Part, Source},
 };
 use crate::kernel::policy::Policy;
@@ -91,7 +92,7 @@ impl Roots {
         fill(roots.parts())?;
         accounts::make_files();
         for point in [workspaces, caches] {
-            directory(below(point))?;
+            fs::create_dir_all(below(point))?;
         }
         // Mounts that the container gets later are no part of the image.
         propagate(".", MsFlags::MS_PRIVATE)?;
@@ -116,7 +117,7 @@ impl Roots {
         {
             self.separate()?;
             if !further.is_empty() {
-                directory(below(&common.caches))?;
+                fs::create_dir_all(below(&common.caches))?;
                 scratch(below(&common.caches), FRAME)?;
             }
             return fill(further.into_iter());
@@ -200,8 +201,8 @@ fn make_directory(path: &Path) -> io::Result<()> {
 fn lay(target: &Path) -> io::Result<()> {
     scratch(target, FRAME)?;
     chdir(target)?;
-    directory(Path::new("tmp"))?;
-    directory(Path::new("proc"))?;
+    fs::create_dir_all("tmp")?;
+    fs::create_dir_all("proc")?;
     devices(Path::new("dev"))
 }
 
@@ -216,7 +217,7 @@ fn fill(parts: impl Iterator<Item = (PathBuf, Part)>) -> io::Result<()> {
 }
 
 fn devices(dev: &Path) -> io::Result<()> {
-    directory(dev)?;
+    fs::create_dir_all(dev)?;
     for name in DEVICES {
         let Ok(device) = Source::open(&Path::new("/dev").join(name)) else { continue };
         let target = dev.join(name);
@@ -226,35 +227,5 @@ fn devices(dev: &Path) -> io::Result<()> {
     for (name, target) in DESCRIPTORS {
         symlink(target, dev.join(name))?;
     }
-    directory(&dev.join("shm"))
-}
-
-/// Decides how all mounts at and below a path follow others.
-pub(super) fn propagate(path: &str, way: MsFlags) -> io::Result<()> {
-    let nowhere = None::<&str>;
-    Ok(mount(nowhere, path, nowhere, MsFlags::MS_REC | way, nowhere)?)
-}
-
-pub(super) fn scratch(target: &Path, options: &str) -> io::Result<()> {
-    Ok(mount(Some("tmpfs"), target, Some("tmpfs"), inert(), Some(options))?)
-}
-
-/// Changes the options of a mount, which gets neither device files nor programs that give
-/// rights.
-pub(super) fn remount(target: &Path, options: MsFlags) -> io::Result<()> {
-    let (nowhere, again) = (None::<&str>, MsFlags::MS_BIND | MsFlags::MS_REMOUNT);
-    Ok(mount(nowhere, target, nowhere, again | inert() | options, nowhere)?)
-}
-
-pub(super) fn inert() -> MsFlags {
-    MsFlags::MS_NOSUID | MsFlags::MS_NODEV
-}
-
-pub(super) fn directory(path: &Path) -> io::Result<()> {
-    fs::create_dir_all(path)
-}
-
-/// The path in the new root, which is the working directory.
-pub(super) fn below(path: &Path) -> &Path {
-    path.strip_prefix("/").unwrap_or(path)
+    fs::create_dir_all(dev.join("shm"))
 }

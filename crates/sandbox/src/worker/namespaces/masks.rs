@@ -11,7 +11,7 @@ use std::{
 use cmp_procfs::{Mount, mounts};
 use nix::mount::{MsFlags, mount};
 
-use super::frame::remount;
+use super::mounts::remount;
 
 const PROC: &str = "/proc";
 

@@ -13,10 +13,7 @@ use rustix::{
     mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree},
 };
 
-use super::{
-    copies::Copy,
-    frame::{directory, remount},
-};
+use super::{copies::Copy, mounts::remount};
 use crate::worker::{
     Tenant,
     modes::{self, Reader},
@@ -62,7 +59,7 @@ impl Part {
         match self {
             Self::Copied(copy) => copy.put(target, Path::new(COPIES)),
             Self::Link(value) => {
-                target.parent().map_or(Ok(()), directory)?;
+                target.parent().map_or(Ok(()), fs::create_dir_all)?;
                 symlink(value, target)
             }
             Self::Bound(source) => source.bind(target, MsFlags::MS_RDONLY),
@@ -89,9 +86,9 @@ impl Source {
     /// Mounts it without device files, and without programs that give rights.
     pub(super) fn bind(&self, target: &Path, access: MsFlags) -> io::Result<()> {
         if self.is_directory {
-            directory(target)?;
+            fs::create_dir_all(target)?;
         } else {
-            target.parent().map_or(Ok(()), directory)?;
+            target.parent().map_or(Ok(()), fs::create_dir_all)?;
             if !target.exists() {
                 File::create(target)?;
             }

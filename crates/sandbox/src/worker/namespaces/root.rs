@@ -16,7 +16,7 @@ use nix::{
 
 use super::{
     accounts::Accounts,
-    frame::{below, propagate},
+    mounts::{below, propagate},
     part::{Part, Source},
 };
 use crate::worker::{Job, WorkerContext, read_paths::ReadPath};
