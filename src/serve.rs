@@ -369,6 +369,7 @@ fn pipeline(
             timeout: config.exec_timeout(),
             bounds: config.bounds(),
             reach,
+            named: FileThread::new(),
             budget,
             oom: OomCounter::find(),
             helper: CredentialHelper { program: config::program(), relay },

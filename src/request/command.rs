@@ -80,7 +80,7 @@ mod tests {
 
     use crate::{
         budget::Budget, container::OomCounter, plugin::definition_of,
-        request::git_credentials::CredentialHelper,
+        request::git_credentials::CredentialHelper, volume::FileThread,
     };
 
     fn defaults() -> CommandDefaults {
@@ -104,6 +104,7 @@ mod tests {
                 ..Bounds::default()
             },
             reach: Arc::default(),
+            named: FileThread::new(),
             budget: watch::channel(Budget::default()).1,
             oom: OomCounter::default(),
             helper: CredentialHelper { program: "/bin/x".into(), relay: |_, _| Box::pin(async {}) },

@@ -7,7 +7,7 @@ use cmp_sandbox::{Bounds, Redactor};
 use tokio::sync::watch;
 
 use super::{git_credentials::CredentialHelper, hint::Reach};
-use crate::{budget::Budget, container::OomCounter};
+use crate::{budget::Budget, container::OomCounter, volume::FileThread};
 
 /// The supervisor's settings for all commands.
 #[derive(Clone, Debug)]
@@ -27,6 +27,8 @@ pub struct CommandDefaults {
     pub bounds: Bounds,
     /// Paths and ports that the sandbox lets commands reach.
     pub reach: Arc<Reach>,
+    /// Looks at the paths that commands name in errors.
+    pub(crate) named: FileThread,
     /// Answers git's questions for credentials.
     pub helper: CredentialHelper,
     /// Shares of all requests together, whose origins errors name.

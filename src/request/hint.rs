@@ -74,8 +74,8 @@ pub(super) struct Facts<'e> {
     pub(super) times: Times,
     /// The command's standard error, and its standard output if that is no manifest.
     pub(super) text: &'e str,
-    /// Paths and ports that the sandbox lets it reach.
-    pub(super) reach: &'e Reach,
+    /// The sentence about the path or port that the sandbox refused.
+    pub(super) refusal: Option<&'e str>,
     /// The kernel has killed a process for lack of memory meanwhile.
     pub(super) oom: Option<&'e OomKill>,
     /// The repository as it was unpacked.
@@ -98,8 +98,8 @@ impl Hint {
         if facts.end != Termination::Exit(0) {
             return Self::new(facts);
         }
-        if let Some(hint) = Self::of_success(facts).filter(|_| !said.is_empty()) {
-            hint.warn();
+        if let Some(refusal) = facts.refusal.filter(|_| !said.is_empty()) {
+            warn!(error = refusal, "a command succeeded although the sandbox refused something");
         }
         None
     }
@@ -117,11 +117,6 @@ impl Hint {
         known.or_else(|| facts.by_queue()).or_else(|| facts.by_wait()).map(Self)
     }
 
-    /// Returns a hint if a command succeeded although the sandbox refused something.
-    fn of_success(facts: &Facts<'_>) -> Option<Self> {
-        facts.refusal().map(Self)
-    }
-
     /// Returns a hint if a program could not be started: `text` is the error.
     pub(super) fn of_start(
         bounds: &Bounds,
@@ -131,11 +126,6 @@ impl Hint {
     ) -> Option<Self> {
         let refused = reach.refusal(bounds, text).or_else(|| left_out(text, unpacked));
         refused.or_else(|| absent(text)).map(Self)
-    }
-
-    /// Logs the hint to a command that succeeded.
-    fn warn(&self) {
-        warn!(error = self.0, "a command succeeded although the sandbox refused something");
     }
 }
 
@@ -225,14 +215,9 @@ impl Facts<'_> {
         if says(&["no space left on device"]) {
             return Some("the volume of --work-dir has no bytes or no inodes left".to_owned());
         }
-        let refusal = self.refusal().or_else(|| left_out(&text, self.unpacked));
+        let refusal = self.refusal.map(str::to_owned).or_else(|| left_out(&text, self.unpacked));
         let is_write = self.bounds.is_read_only && says(&REFUSED);
         refusal.or_else(|| is_write.then(|| READ_ONLY.to_owned()))
-    }
-
-    /// A sentence about a path or port that the sandbox refused.
-    fn refusal(&self) -> Option<String> {
-        self.reach.refusal(self.bounds, self.text)
     }
 }
 

@@ -79,7 +79,7 @@ impl Workspace {
         if phase == Phase::Init {
             said = said.with_output(&output.stdout, &context.redactor);
         }
-        let hint = self.hint(&output, &said, (killed, context));
+        let hint = self.hint(&output, &said, (killed, context)).await;
         let budget = &self.checkout.defaults.budget;
         let Some(failure) = Failure::of(output.termination, &clock, &budget.borrow()) else {
             return Ok(room.close(output.stdout));
@@ -147,26 +147,28 @@ impl Workspace {
 
     /// Guesses the limit that a command reached. `killed` is the number of processes that
     /// the kernel had killed for lack of memory before.
-    fn hint(
+    async fn hint(
         &self,
         output: &Output,
         said: &Said,
         (killed, context): (u64, &RequestContext),
     ) -> Option<Hint> {
         let Checkout { lease, defaults, .. } = &self.checkout;
+        let (text, bounds) = (said.all(), lease.bounds());
+        let refusal = defaults.reach.refusal_in_time(bounds, &text, &defaults.named).await;
         let has_failed = output.termination != Termination::Exit(0);
         let oom = has_failed.then(|| defaults.oom.since(killed)).flatten();
         let facts = Facts {
             plugin: &context.plugin,
-            bounds: lease.bounds(),
+            bounds,
             end: output.termination,
             usage: output.usage,
             times: Times {
                 ran: output.took,
                 waited: context.progress.time_in(Phase::Queue).unwrap_or_default(),
             },
-            text: &said.all(),
-            reach: &defaults.reach,
+            text: &text,
+            refusal: refusal.as_deref(),
             oom: oom.as_ref(),
             unpacked: context.progress.unpacked.as_ref(),
         };

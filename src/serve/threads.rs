@@ -18,9 +18,9 @@ use crate::request::most_threads;
 const MAX_THREADS: usize = 4;
 
 /// Threads for files: definitions, the container's limits, the work volume, the
-/// directories of the supervisor, paths of `--read`, and bundles. Each of them that does
-/// not answer keeps one thread.
-const FOR_FILES: usize = 6;
+/// directories of the supervisor, paths of `--read`, paths in errors, and bundles. Each of
+/// them that does not answer keeps one thread.
+const FOR_FILES: usize = 7;
 
 /// An idle thread stays. Requests may have taken all processes of the container
 /// when it would be needed again.

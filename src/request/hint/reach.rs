@@ -1,7 +1,7 @@
 //! Paths and ports that the sandbox lets a command reach, and the keys that open
 //! others.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use cmp_sandbox::{Attempt, Bounds, Closing, Network, Readable, Refusal};
 
@@ -10,6 +10,7 @@ use super::{
     advice::{Advice, Opening},
     denial::{Denial, denials},
 };
+use crate::volume::FileThread;
 
 /// Directories for temporary files, which the sandbox replaces.
 const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
@@ -40,6 +41,21 @@ impl Reach {
         let ports = denials.iter().filter_map(|denial| self.port(&bounds.network, denial));
         let paths = denials.iter().filter_map(|denial| self.path(bounds, denial));
         ports.chain(paths).next().map(|advice| advice.text)
+    }
+
+    /// The same from a thread, because a command can name a path whose storage does not
+    /// answer. There is no sentence then.
+    pub(in crate::request) async fn refusal_in_time(
+        self: &Arc<Self>,
+        bounds: &Bounds,
+        text: &str,
+        thread: &FileThread,
+    ) -> Option<String> {
+        if denials(text).is_empty() {
+            return None;
+        }
+        let (reach, bounds, text) = (Arc::clone(self), bounds.clone(), text.to_owned());
+        thread.run(move || reach.refusal(&bounds, &text)).await.ok().flatten()
     }
 
     /// The advice about an observed refusal; `None` if the sandbox has no part in it.

@@ -39,7 +39,9 @@ fn hint_after(
     let unpacked = unpacked.as_ref();
     let [ran, waited] = seconds.map(Duration::from_secs);
     let (text, times) = (stderr, Times { ran, waited });
-    let facts = Facts { plugin, bounds, end, usage, times, text, reach, oom, unpacked };
+    let refusal = reach.refusal(bounds, text);
+    let refusal = refusal.as_deref();
+    let facts = Facts { plugin, bounds, end, usage, times, text, refusal, oom, unpacked };
     Hint::new(&facts).map_or(String::new(), |hint| hint.to_string())
 }
 

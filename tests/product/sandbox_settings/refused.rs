@@ -4,9 +4,13 @@ use std::{
     fs,
     net::{SocketAddr, TcpListener},
     path::Path,
+    thread,
 };
 
+use rustix::process::geteuid;
+
 use crate::{
+    mounted::Silent,
     sandbox_settings::bench::{Bench, Rendered, tiers},
     skip::skip,
 };
@@ -66,6 +70,35 @@ fn a_closed_path_is_named_with_the_key_that_opens_it() {
             );
             assert!(!error.contains("TCP"), "{tier}: {error}");
         }
+    }
+}
+
+#[test]
+fn a_path_that_does_not_answer_holds_up_no_other_request() {
+    if !geteuid().is_root() {
+        return skip("needs root, to mount");
+    }
+    for tier in closing() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("below").display().to_string();
+        let bench = Bench::new("", "echo 'kind: A'");
+        bench.add("named", "", &format!("echo open {path}: permission denied >&2; exit 1"));
+        let server = bench.serve(tier, &[]);
+        let Some(_silent) = Silent::mount(place.path()) else { return skip("needs /dev/fuse") };
+        thread::scope(|scope| {
+            // More than threads that serve connections.
+            let named: Vec<_> = (0..5).map(|_| scope.spawn(|| bench.ask("named", &[]))).collect();
+            while named.iter().any(|asked| !asked.is_finished()) {
+                let asked = bench.ask("tried", &["--timeout", "30s"]);
+                assert_eq!(asked.value("kind"), "A", "{tier}: {}", server.log());
+            }
+            for asked in named {
+                let rendered = asked.join().unwrap();
+                let error = rendered.error();
+                let plain = format!("{path}: permission denied (plugin named");
+                assert!(error.contains(&plain), "{tier}: {error}");
+            }
+        });
     }
 }
 
