@@ -54,7 +54,7 @@ pub struct Budget {
     pub files: Share<Option<u64>>,
     /// Bytes that the supervisor may hold at a time for outputs and everything
     /// that is made of them, all requests together.
-    pub response: Share<u64>,
+    pub outputs: Share<u64>,
     /// Bytes of decompressed archives that are kept for later requests, and of
     /// repositories in memory that they share, minus those of requests that wait: [`Self::archives_beside`].
     pub archives: Share<u64>,
@@ -159,11 +159,11 @@ impl Budget {
         Self { warnings: fit::warnings(&derived, container, given), ..derived }
     }
 
-    /// Bytes of `response` that outputs share. One request that needs more than what
+    /// Bytes of `outputs` that outputs share. One request that needs more than what
     /// is free of it may have the others.
     #[must_use]
-    pub fn shared_response(&self) -> u64 {
-        reserve::shared(self.response.amount)
+    pub fn shared_outputs(&self) -> u64 {
+        reserve::shared(self.outputs.amount)
     }
 
     /// Bytes of `disk` that all requests may use together. If they used all, those of
@@ -188,7 +188,7 @@ impl Budget {
             memory,
             processes,
             disk,
-            response,
+            outputs,
             archives,
             queue,
             connections,
@@ -200,7 +200,7 @@ impl Budget {
             (Shared::Memory, memory.amount),
             (Shared::Processes, processes.amount),
             (Shared::Disk, disk.amount),
-            (Shared::Outputs, response.amount),
+            (Shared::Outputs, outputs.amount),
             (Shared::Archives, archives.amount),
             (Shared::Queue, queue.amount as u64),
             (Shared::Connections, connections.amount as u64),
@@ -218,14 +218,14 @@ impl Budget {
     #[must_use]
     pub fn rows(&self) -> [(&'static str, String, &str); 8] {
         let Self {
-            requests, memory, processes, disk, response, archives, queue, connections, ..
+            requests, memory, processes, disk, outputs, archives, queue, connections, ..
         } = self;
         [
             ("requests", requests.amount.to_string(), &requests.origin),
             ("memory", show(memory.amount), &memory.origin),
             ("processes", processes.amount.to_string(), &processes.origin),
             ("disk", show(disk.amount), &disk.origin),
-            ("outputs", show(response.amount), &response.origin),
+            ("outputs", show(outputs.amount), &outputs.origin),
             ("archives", show(archives.amount), &archives.origin),
             ("waiting requests", queue.amount.to_string(), &queue.origin),
             ("connections", connections.amount.to_string(), &connections.origin),

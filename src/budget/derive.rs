@@ -92,7 +92,7 @@ pub(super) fn derive(container: &Container, given: &Given) -> Budget {
         ),
     );
     let (disk, files) = volume(&container.volume, (memory.requests, given.bundles));
-    let response = Share::new(memory.response, format!("part of {}", memory.container()));
+    let outputs = Share::new(memory.outputs, format!("part of {}", memory.container()));
     Budget {
         window: Share::new(WINDOW, "fixed"),
         queue: queue(given, &memory),
@@ -103,7 +103,7 @@ pub(super) fn derive(container: &Container, given: &Given) -> Budget {
         disk,
         files,
         archives: archives(&memory),
-        response,
+        outputs,
         connections,
         processors: processors(container),
         in_memory,
@@ -193,7 +193,7 @@ fn each(given: &Given, memory: &Memory, processes: u64, (disk, files): (u64, Opt
     let half_disk = whole(disk / 2).max(1);
     let largest_file =
         given.disk.map_or(half_disk.min(MOST_DISK), |disk| disk.0.unwrap_or(u64::MAX));
-    let alone = memory.response - reserve::shared(memory.response);
+    let alone = memory.outputs - reserve::shared(memory.outputs);
     let output = whole(alone / RESPONSE_FACTOR).max(1);
     let number = |given: Option<u64>| given.map(|number| Limit(Some(number)));
     let half = "half of what all requests have";

@@ -136,7 +136,7 @@ fn requests(budget: &Budget, given: &Given) -> Option<String> {
 }
 
 fn outputs(budget: &Budget, given: &Given) -> Option<String> {
-    let (wanted, all) = (given.output?, budget.response.amount);
+    let (wanted, all) = (given.output?, budget.outputs.amount);
     let most = (all - reserve::shared(all)) / reserve::RESPONSE_FACTOR;
     (wanted > most).then(|| {
         format!(
@@ -145,7 +145,7 @@ fn outputs(budget: &Budget, given: &Given) -> Option<String> {
             show(wanted),
             show(wanted.saturating_mul(reserve::RESPONSE_FACTOR)),
             show(all - reserve::shared(all)),
-            budget.response.origin,
+            budget.outputs.origin,
             show(most)
         )
     })

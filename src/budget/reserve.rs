@@ -31,16 +31,16 @@ const NODE_DIVISOR: u64 = 2;
 /// No reserve takes more than this part of the container, as a divisor.
 const MOST_DIVISOR: u64 = 2;
 
-/// A response of n bytes takes up to 3n while it is parsed.
+/// An output of n bytes takes up to 3n while it is parsed.
 pub(super) const RESPONSE_FACTOR: u64 = 3;
 
 /// Outputs share this part of the memory for outputs, as a divisor. The rest is for
 /// one request that needs more than what is free.
-const SHARED_RESPONSE: u64 = 4;
+const SHARED_OUTPUTS: u64 = 4;
 
 /// Outputs get this part of the container at most, and at least, as divisors.
-const MOST_RESPONSE: u64 = 4;
-const LEAST_RESPONSE: u64 = 16;
+const MOST_OUTPUTS: u64 = 4;
+const LEAST_OUTPUTS: u64 = 16;
 
 /// Descriptors of the supervisor itself: 24 without plugins, one for the socket of
 /// each plugin, and 64 for connections of each HTTP server. The rest is an estimate.
@@ -50,7 +50,7 @@ const DESCRIPTORS: u64 = 192;
 #[derive(Debug)]
 pub(super) struct Memory {
     pub(super) reserve: u64,
-    pub(super) response: u64,
+    pub(super) outputs: u64,
     pub(super) requests: u64,
     bound: Bound,
 }
@@ -65,9 +65,9 @@ impl Memory {
         let reserve = (limit / MEMORY_DIVISOR).clamp(LEAST_MEMORY, MOST_MEMORY);
         let reserve = reserve.min(limit / MOST_DIVISOR);
         let enough = with_shared(message.saturating_mul(RESPONSE_FACTOR));
-        let response = enough.min(limit / MOST_RESPONSE).max(limit / LEAST_RESPONSE);
-        let requests = whole(limit - reserve - response);
-        Self { reserve, response, requests, bound }
+        let outputs = enough.min(limit / MOST_OUTPUTS).max(limit / LEAST_OUTPUTS);
+        let requests = whole(limit - reserve - outputs);
+        Self { reserve, outputs, requests, bound }
     }
 
     /// Leaves memory to failed requests that are kept in it.
@@ -81,11 +81,8 @@ impl Memory {
     }
 
     pub(super) fn origin(&self) -> String {
-        let (reserve, response) = (show(self.reserve), show(self.response));
-        format!(
-            "{} minus {reserve} for the supervisor and {response} for outputs",
-            self.container()
-        )
+        let (reserve, outputs) = (show(self.reserve), show(self.outputs));
+        format!("{} minus {reserve} for the supervisor and {outputs} for outputs", self.container())
     }
 
     pub(super) fn container(&self) -> String {
@@ -118,12 +115,12 @@ pub(super) fn without(bytes: u64, bundles: u64) -> u64 {
 
 /// Memory for outputs of which one request may have `alone`.
 fn with_shared(alone: u64) -> u64 {
-    alone.saturating_mul(SHARED_RESPONSE) / (SHARED_RESPONSE - 1)
+    alone.saturating_mul(SHARED_OUTPUTS) / (SHARED_OUTPUTS - 1)
 }
 
 /// The part of the memory for outputs that outputs share.
-pub(super) fn shared(response: u64) -> u64 {
-    response / SHARED_RESPONSE
+pub(super) fn shared(outputs: u64) -> u64 {
+    outputs / SHARED_OUTPUTS
 }
 
 /// The amount of a limit, or half of the node's.

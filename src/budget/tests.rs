@@ -58,7 +58,7 @@ fn containers() -> impl Strategy<Value = Container> {
 
 /// All amounts that must not shrink when the container grows.
 fn amounts(budget: &Budget) -> Vec<u64> {
-    let Budget { requests, memory, processes, disk, response, queue, each, .. } = budget;
+    let Budget { requests, memory, processes, disk, outputs, queue, each, .. } = budget;
     let limits = [
         &each.memory,
         &each.processes,
@@ -67,7 +67,7 @@ fn amounts(budget: &Budget) -> Vec<u64> {
         &each.output,
         &each.repository,
     ];
-    let mut all = vec![memory.amount, processes.amount, disk.amount, response.amount];
+    let mut all = vec![memory.amount, processes.amount, disk.amount, outputs.amount];
     all.extend([requests.amount as u64, queue.amount as u64]);
     all.extend(limits.map(|limit| limit.amount.unwrap()));
     all
@@ -77,8 +77,8 @@ proptest! {
     #[test]
     fn nobody_gets_more_than_there_is(container in containers()) {
         let budget = Budget::derive(&container, &given());
-        let Budget { requests, memory, processes, disk, response, queue, window, each, .. } = &budget;
-        let reserve = container.memory.amount - memory.amount - response.amount;
+        let Budget { requests, memory, processes, disk, outputs, queue, window, each, .. } = &budget;
+        let reserve = container.memory.amount - memory.amount - outputs.amount;
         // Half of the reserve is the supervisor's own.
         let waiting = queue.amount as u64 * u64::from(window.amount);
         prop_assert!(reserve >= (container.memory.amount / 8).min(96 * MIB));
@@ -91,9 +91,9 @@ proptest! {
         prop_assert!(each.processes.amount.unwrap() <= processes.amount / 2);
         prop_assert!(each.disk.amount.unwrap() <= disk.amount);
         prop_assert!(each.file_size.amount <= each.disk.amount);
-        let (shared, output) = (budget.shared_response(), each.output.amount.unwrap());
-        prop_assert!(output * 3 + shared <= response.amount);
-        prop_assert!(output == 100 * MIB || (output + MIB) * 3 + shared > response.amount);
+        let (shared, output) = (budget.shared_outputs(), each.output.amount.unwrap());
+        prop_assert!(output * 3 + shared <= outputs.amount);
+        prop_assert!(output == 100 * MIB || (output + MIB) * 3 + shared > outputs.amount);
         let (requests, connections) = (requests.amount as u64, budget.connections.amount as u64);
         prop_assert!(requests * DESCRIPTORS_PER_REQUEST + connections <= container.descriptors.amount);
         prop_assert!(requests * 2 <= u64::from(budget.leases.amount));
@@ -233,13 +233,13 @@ fn the_examples_in_the_docs_are_true() {
             continue;
         };
         let budget = Budget::derive(&container(limit, 4000, limit), &given());
-        let Budget { memory, each, response, queue, .. } = budget;
+        let Budget { memory, each, outputs, queue, .. } = budget;
         let shown = |bytes: Option<u64>| show(bytes.unwrap());
         let queue = queue.amount.to_string();
         let waiting = cells[5].replace(',', "");
         assert_eq!(cells[1], show(memory.amount), "{line}");
         assert_eq!(cells[2], shown(each.memory.amount), "{line}");
-        assert_eq!(cells[3], show(response.amount), "{line}");
+        assert_eq!(cells[3], show(outputs.amount), "{line}");
         assert_eq!(cells[4], shown(each.output.amount), "{line}");
         assert_eq!(waiting, queue, "{line}");
         assert_eq!(cells[6], format!("up to {}", show(memory.amount)), "{line}");
@@ -265,4 +265,14 @@ fn failed_requests_that_are_kept_leave_less_to_others() {
     assert!(
         small.warnings.iter().any(|warning| warning.starts_with("--keep-failed can take 32Mi"))
     );
+}
+
+#[test]
+fn json_names_the_parts_as_everything_else_does() {
+    let budget = Budget::derive(&container(GIB, 300, GIB), &given());
+    let json = serde_json::to_value(&budget).unwrap();
+    for (resource, _) in budget.amounts() {
+        let name = resource.as_str();
+        assert!(json[name]["amount"].is_u64(), "no {name} in {json}");
+    }
 }

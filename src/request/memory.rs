@@ -80,9 +80,9 @@ impl ResponseMemory {
     /// Memory of a fixed size in bytes, which one request at a time may exceed.
     #[must_use]
     pub(super) fn fixed(bytes: u64) -> Self {
-        let response = Share::new(bytes, "a fixed limit");
+        let outputs = Share::new(bytes, "a fixed limit");
         // The value stays although the sender is dropped.
-        let budget = watch::channel(Budget { response, ..Budget::default() }).1;
+        let budget = watch::channel(Budget { outputs, ..Budget::default() }).1;
         Self { is_open: true, ..Self::new(budget) }
     }
 
@@ -100,7 +100,7 @@ impl ResponseMemory {
     fn sizes(&self) -> Sizes {
         let budget = self.budget.borrow();
         let units = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX) / UNIT;
-        let (all, shared) = (units(budget.response.amount), units(budget.shared_response()));
+        let (all, shared) = (units(budget.outputs.amount), units(budget.shared_outputs()));
         if self.is_open {
             Sizes { shared: all.min(MAX_UNITS), alone: MAX_UNITS }
         } else {
@@ -110,7 +110,7 @@ impl ResponseMemory {
 
     /// The origin of the budget.
     pub(super) fn origin(&self) -> Cow<'static, str> {
-        self.budget.borrow().response.origin.clone()
+        self.budget.borrow().outputs.origin.clone()
     }
 
     /// Adjusts the number of units to the budget, and returns the sizes.
@@ -130,7 +130,7 @@ impl ResponseMemory {
 
     /// The error of a request whose deadline passed while it waited.
     pub(super) fn missing(&self, passed: DeadlinePassed) -> NoMemory {
-        NoMemory { passed, budget: self.budget.borrow().response.clone() }
+        NoMemory { passed, budget: self.budget.borrow().outputs.clone() }
     }
 
     /// The charge of a request that has not used anything yet.
@@ -270,7 +270,7 @@ mod tests {
     }
 
     fn budget(bytes: u64) -> Budget {
-        Budget { response: Share::new(bytes, "x"), ..Budget::default() }
+        Budget { outputs: Share::new(bytes, "x"), ..Budget::default() }
     }
 
     #[tokio::test(start_paused = true)]

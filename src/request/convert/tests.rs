@@ -85,8 +85,8 @@ async fn an_output_that_needs_too_much_memory_is_an_error() {
 
 #[tokio::test]
 async fn an_output_that_the_container_cannot_hold_is_an_error_at_once() {
-    let response = crate::budget::Share::new(1 << 20, "a small container");
-    let (_resize, budget) = watch::channel(Budget { response, ..Budget::default() });
+    let outputs = crate::budget::Share::new(1 << 20, "a small container");
+    let (_resize, budget) = watch::channel(Budget { outputs, ..Budget::default() });
     let output = small_parts(LIMIT / 8);
     let converter = Converter { memory: ResponseMemory::new(budget), ..converter(AMPLE) };
     let mut captured = converter.room().close(output);
