@@ -238,14 +238,15 @@ impl Proposal {
             return String::new();
         };
         let (memory, output) = (rounded(&MEMORY, *memory), rounded(&OUTPUT, *output));
+        let processes = match processes {
+            1 => "1 process".to_owned(),
+            more => format!("{more} processes and threads"),
+        };
         let note = match self.end {
             RunEnd::Rendered => "the limits are twice as much, rounded up",
             RunEnd::Failed => "it failed, so there are no limits",
         };
-        format!(
-            "# It used {memory} of memory, {processes} processes and threads, and {output} of \
-             output: {note}.\n"
-        )
+        format!("# It used {memory} of memory, {processes}, and {output} of output: {note}.\n")
     }
 }
 
@@ -292,4 +293,19 @@ fn limit(row: &Setting, used: u64, step: u64) -> Value {
     // A count is a number, and a size has a unit.
     let text = row.show(Limit(Some(amount)));
     text.parse::<u64>().map_or(Value::String(text), Value::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_single_process_is_one() {
+        for (processes, expected) in [(1, " 1 process, "), (2, " 2 processes and threads, ")] {
+            let used = Used { processes, ..Used::default() };
+            let seen = Seen { used: Some(used), ..Seen::default() };
+            let text = Proposal::new(seen, "a".to_owned(), RunEnd::Rendered).measured();
+            assert!(text.contains(expected), "{text}");
+        }
+    }
 }
