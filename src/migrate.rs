@@ -12,6 +12,7 @@ mod host;
 mod json_patch;
 mod mounts;
 mod plugin;
+mod remark;
 mod report;
 mod resources;
 mod sidecar;
@@ -25,7 +26,7 @@ use serde_json::{Value, json};
 pub use self::error::MigrateError;
 use self::{
     config_map::ConfigMaps,
-    container::{Blueprint, Shape},
+    container::{Blueprint, Names, Shape},
     field::text,
     host::{Form, Host, Lists},
     mounts::Mounts,
@@ -78,6 +79,9 @@ pub fn migrate(options: &Migrate) -> Result<Migrated, MigrateError> {
     let config_maps = ConfigMaps::new(&documents, &host)?;
     let lists = host.lists();
     refuse_second(&host, &lists)?;
+    if config_maps.is_taken(&options.config_map) {
+        return Err(MigrateError::ConfigMapTaken(options.config_map.clone()));
+    }
     let mut report = Report::default();
     let sources =
         Sources { volumes: &lists.volumes, config_maps: &config_maps, files: &options.definitions };
@@ -99,7 +103,7 @@ pub fn migrate(options: &Migrate) -> Result<Migrated, MigrateError> {
             "the patch has an operation at {path}: check that this position is still the right one"
         ));
     }
-    let mut mounts = Mounts::new(&lists, &config_maps);
+    let mut mounts = Mounts::new(&lists, &config_maps, host.sidecars());
     for plugin in &mut plugins {
         mounts.add(plugin, &mut report);
     }
@@ -107,16 +111,25 @@ pub fn migrate(options: &Migrate) -> Result<Migrated, MigrateError> {
     let tools = Tools::new(&mut plugins, options.tools, &mut report);
     let variables = Variables::merge(&mut plugins, &config_maps, &mut report);
     let resources = Resources::new(&mut plugins, &lists, &mut report);
-    let shape = shape(options, host.form);
+    let shape = shape(options, &host);
     let definitions = definitions(&plugins)?;
     for plugin in &plugins {
-        remark(plugin, &mut report);
+        remark::remark(plugin, &mut report);
     }
+    let names = Names::beside(&lists.volumes);
     let blueprint =
-        Blueprint { shape, options, plugins: &plugins, tools, variables, mounts, resources };
+        Blueprint { shape, options, plugins: &plugins, tools, variables, mounts, resources, names };
     let new = assemble(&blueprint, &host, &lists, &mut report);
     let manifests = write(&host, new, (&definitions, &plugins), options)?;
     advise(&host, &blueprint, &mut report);
+    let is_other = |object: &&Value| !host.is(object) && text(object, "kind") != "ConfigMap";
+    let others = documents.iter().filter(is_other).count();
+    if others > 0 {
+        report.next(format!(
+            "keep {} of the input: they stay as they are, and are not in the result",
+            plural(others, "other object")
+        ));
+    }
     let plugins = moved(&blueprint, definitions);
     Ok(Migrated { manifests, report: report.to_string(), plugins })
 }
@@ -142,15 +155,16 @@ fn refuse_second(host: &Host, lists: &Lists) -> Result<(), MigrateError> {
     }
 }
 
-fn shape(options: &Migrate, form: Form) -> Shape {
-    let (profile, kind) = match form {
+fn shape(options: &Migrate, host: &Host) -> Shape {
+    let (profile, kind) = match host.form {
         Form::Operator => (Profile::Restricted, SidecarKind::Ordinary),
         Form::Workload | Form::JsonPatch | Form::Chart => (Profile::Uid, SidecarKind::Native),
     };
     Shape {
         profile: options.profile.unwrap_or(profile),
         kind: options.sidecar.unwrap_or(kind),
-        has_random_uid: form == Form::Operator,
+        has_random_uid: host.form == Form::Operator,
+        pod_user: host.pod_user(),
     }
 }
 
@@ -172,35 +186,6 @@ fn definitions(plugins: &[Plugin]) -> Result<Vec<(String, String)>, MigrateError
     if faults.is_empty() { Ok(definitions) } else { Err(MigrateError::Definitions(faults)) }
 }
 
-/// Things of a sidecar that have no counterpart.
-fn remark(plugin: &Plugin, report: &mut Report) {
-    let name = &plugin.name;
-    if let Some(script) = plugin.sidecar.preamble() {
-        let script = script.lines().map(str::trim).collect::<Vec<_>>().join("; ");
-        report.check(format!(
-            "plugin `{name}`: its sidecar runs a script before argocd-cmp-server: move it to an \
-             init container, or to `init` of the definition: {script}"
-        ));
-    }
-    for flag in ["--otlp-address", "--otlp-headers", "--otlp-attrs"] {
-        if plugin.sidecar.flag(flag).is_some() {
-            report.check(format!(
-                "plugin `{name}`: {flag} was removed: give it to cmp-supervisor, which sends traces \
-                 of all plugins"
-            ));
-        }
-    }
-    if plugin.sidecar.field("lifecycle").is_some() {
-        report.check(format!("plugin `{name}`: the container's lifecycle hooks were removed"));
-    }
-    if edit::wants_credentials(&plugin.text) {
-        report.check(format!(
-            "plugin `{name}`: provideGitCreds needs the repo-server's socket for passwords: mount \
-             its directory at the same path as in the repo-server; an argocd binary is not needed"
-        ));
-    }
-}
-
 /// The lists without the old sidecars, and with the new one.
 fn assemble(blueprint: &Blueprint<'_>, host: &Host, old: &Lists, report: &mut Report) -> Lists {
     let mut new = old.clone();
@@ -211,7 +196,7 @@ fn assemble(blueprint: &Blueprint<'_>, host: &Host, old: &Lists, report: &mut Re
         SidecarKind::Native => new.init_containers.push(blueprint.container()),
         SidecarKind::Ordinary => new.containers.push(blueprint.container()),
     }
-    let removed = mounts::unused(old, &new, host.own_mounts());
+    let removed = mounts::unused(old, &new, &host.own_mounts());
     new.volumes.retain(|volume| !removed.iter().any(|name| name == text(volume, "name")));
     if !removed.is_empty() {
         report.change(format!("volumes without a user were removed: {}", removed.join(", ")));
@@ -258,13 +243,16 @@ fn plugins_of_chart(
     migrated: &[Plugin],
 ) -> Option<(&'static [&'static str], Value)> {
     let plugins = config_map::plugins(values)?;
-    let is_migrated = |name: &String| {
-        let definition =
-            |plugin: &&Plugin| plugin.name == *name || plugin.name.starts_with(&format!("{name}-"));
-        migrated.iter().any(|plugin| definition(&plugin))
+    let is_migrated = |(name, spec): &(&String, &Value)| {
+        let full = match text(spec, "version") {
+            "" => (*name).clone(),
+            version => format!("{name}-{version}"),
+        };
+        migrated.iter().any(|plugin| plugin.name == full)
     };
-    let removed = plugins.keys().filter(|name| is_migrated(name));
-    let nulls: serde_json::Map<_, _> = removed.map(|name| (name.clone(), Value::Null)).collect();
+    let removed = plugins.iter().filter(is_migrated);
+    let nulls: serde_json::Map<_, _> =
+        removed.map(|(name, _)| (name.clone(), Value::Null)).collect();
     let mut cmp = json!({});
     if nulls.len() == plugins.len() {
         field::set(&mut cmp, &["create"], json!(false));

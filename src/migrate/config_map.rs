@@ -48,6 +48,11 @@ impl ConfigMaps {
         Ok(Self(maps))
     }
 
+    /// True if a ConfigMap of the input has this name and at least one key.
+    pub(super) fn is_taken(&self, name: &str) -> bool {
+        self.0.iter().any(|map| map.name == name && !map.data.is_empty())
+    }
+
     pub(super) fn contains(&self, name: &str) -> bool {
         self.0.iter().any(|map| map.name == name)
     }

@@ -2,7 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::{field::set, plugin::Plugin, resources::Resources, tools::Tools, variable::Variables};
+use super::{
+    field::{set, unused},
+    plugin::Plugin,
+    resources::Resources,
+    tools::Tools,
+    variable::{LOG_FORMAT, LOG_LEVEL, Variables},
+    volume::named,
+};
 use crate::{
     config::{Migrate, Profile, SidecarKind},
     plugin::DEFAULT_SOCKET_DIR,
@@ -15,13 +22,17 @@ pub(super) const NAME: &str = "cmp-supervisor";
 /// Name of the init container that copies the program.
 pub(super) const INSTALLER: &str = "cmp-install";
 
-/// Volume of the program, of the definitions and of running requests.
+/// Volumes of the program, of the definitions and of running requests, if these names
+/// are free.
 const PROGRAM: &str = "cmp-program";
 const PLUGINS: &str = "cmp-plugins";
 const WORK: &str = "cmp-work";
 
+/// Volume of the sockets in Argo CD's manifests.
+const SOCKETS: &str = "plugins";
+
 /// Directory of the program.
-const PROGRAM_DIR: &str = "/var/run/cmp";
+pub(super) const PROGRAM_DIR: &str = "/var/run/cmp";
 
 /// Port of metrics and health.
 const PORT: u16 = 9180;
@@ -48,6 +59,24 @@ pub(super) struct Shape {
     pub(super) kind: SidecarKind,
     /// The platform chooses UIDs, as `OpenShift` does.
     pub(super) has_random_uid: bool,
+    /// UID of containers that state none.
+    pub(super) pod_user: Option<u64>,
+}
+
+/// Names of the container's own volumes.
+#[derive(Debug)]
+pub(super) struct Names {
+    program: String,
+    plugins: String,
+    work: String,
+}
+
+impl Names {
+    /// Names that no volume of the input has.
+    pub(super) fn beside(volumes: &[Value]) -> Self {
+        let name = |base| unused(base, |name| named(volumes, name).is_some());
+        Self { program: name(PROGRAM), plugins: name(PLUGINS), work: name(WORK) }
+    }
 }
 
 /// Everything that the container is made of.
@@ -60,6 +89,7 @@ pub(super) struct Blueprint<'i> {
     pub(super) variables: Variables,
     pub(super) mounts: Vec<Value>,
     pub(super) resources: Resources,
+    pub(super) names: Names,
 }
 
 impl Blueprint<'_> {
@@ -105,14 +135,15 @@ impl Blueprint<'_> {
         let mut flag = |name: &str, value: Option<&str>| {
             arguments.extend(value.map(|value| format!("{name}={value}")));
         };
-        let stated = |peer: &str| -> Vec<String> {
-            let values = self.plugins.iter().filter_map(|plugin| plugin.sidecar.flag(peer));
+        let stated = |peer: &str, variable: &str| -> Vec<String> {
+            let sidecars = self.plugins.iter().map(|plugin| &plugin.sidecar);
+            let values = sidecars.filter_map(|s| s.flag(peer).or_else(|| s.variable(variable)));
             values.map(str::to_lowercase).collect()
         };
-        let levels = stated("--loglevel");
+        let levels = stated("--loglevel", LOG_LEVEL);
         let level = LEVELS.iter().find(|(peer, _)| levels.iter().any(|level| level == peer));
         flag("--log-level", level.map(|(_, ours)| *ours));
-        let formats = stated("--logformat");
+        let formats = stated("--logformat", LOG_FORMAT);
         let format = ["text", "json"].into_iter().find(|known| formats.iter().any(|f| f == known));
         flag("--log-format", format);
         let isolation = match self.shape.profile {
@@ -132,7 +163,8 @@ impl Blueprint<'_> {
     fn uid(&self) -> u64 {
         let contexts = self.plugins.iter().filter_map(|p| p.sidecar.field("securityContext"));
         let mut users = contexts.filter_map(|context| context.get("runAsUser")?.as_u64());
-        users.find(|uid| *uid != 0).unwrap_or(REPO_SERVER)
+        let stated = users.find(|uid| *uid != 0);
+        stated.or(self.shape.pod_user.filter(|uid| *uid != 0)).unwrap_or(REPO_SERVER)
     }
 
     fn security(&self) -> Value {
@@ -166,11 +198,14 @@ impl Blueprint<'_> {
     }
 
     fn volume_mounts(&self) -> Vec<Value> {
+        let Names { program, plugins, work } = &self.names;
+        let given = self.plugins.iter().find_map(|plugin| plugin.sidecar.sockets()).cloned();
+        let usual = json!({"name": SOCKETS, "mountPath": DEFAULT_SOCKET_DIR});
         let own = [
-            json!({"name": "plugins", "mountPath": DEFAULT_SOCKET_DIR}),
-            json!({"name": PLUGINS, "mountPath": DEFAULT_PLUGINS_DIR, "readOnly": true}),
-            json!({"name": WORK, "mountPath": "/tmp"}),
-            json!({"name": PROGRAM, "mountPath": PROGRAM_DIR, "readOnly": true}),
+            given.unwrap_or(usual),
+            json!({"name": plugins, "mountPath": DEFAULT_PLUGINS_DIR, "readOnly": true}),
+            json!({"name": work, "mountPath": "/tmp"}),
+            json!({"name": program, "mountPath": PROGRAM_DIR, "readOnly": true}),
         ];
         own.into_iter().chain(self.tools.mounts.clone()).chain(self.mounts.clone()).collect()
     }
@@ -191,7 +226,7 @@ impl Blueprint<'_> {
             "name": INSTALLER,
             "image": self.options.image,
             "args": ["install", PROGRAM_DIR],
-            "volumeMounts": [{"name": PROGRAM, "mountPath": PROGRAM_DIR}],
+            "volumeMounts": [{"name": self.names.program, "mountPath": PROGRAM_DIR}],
         });
         let mut all = vec![installer];
         all.extend(self.tools.init_containers.iter().cloned());
@@ -202,10 +237,11 @@ impl Blueprint<'_> {
     }
 
     pub(super) fn volumes(&self) -> Vec<Value> {
+        let Names { program, plugins, work } = &self.names;
         let own = [
-            json!({"name": PROGRAM, "emptyDir": {}}),
-            json!({"name": PLUGINS, "configMap": {"name": self.options.config_map, "optional": true}}),
-            json!({"name": WORK, "emptyDir": self.resources.work}),
+            json!({"name": program, "emptyDir": {}}),
+            json!({"name": plugins, "configMap": {"name": self.options.config_map, "optional": true}}),
+            json!({"name": work, "emptyDir": self.resources.work}),
         ];
         own.into_iter().chain(self.tools.volumes.clone()).collect()
     }

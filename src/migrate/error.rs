@@ -39,6 +39,28 @@ pub enum MigrateError {
         /// The second one.
         second: String,
     },
+    /// Another object would undo the change.
+    #[error("{host} belongs to {owner}, which would undo the change: give that object instead")]
+    Owned {
+        /// The repo-server.
+        host: String,
+        /// Kind and name of the other object.
+        owner: String,
+    },
+    /// The input has a ConfigMap with the name of the new one.
+    #[error(
+        "the input has a ConfigMap `{0}`, which the result would replace: give the new one \
+         another name with --config-map"
+    )]
+    ConfigMapTaken(String),
+    /// `--definition` names no sidecar.
+    #[error("--definition: no sidecar is named `{name}`: expected one of {}", known.join(", "))]
+    UnknownContainer {
+        /// The name.
+        name: String,
+        /// Those of the sidecars.
+        known: Vec<String>,
+    },
     /// The repo-server has a container with our name.
     #[error("{host} already has a container `{name}`: remove it, or move the plugins by hand")]
     Taken {

@@ -70,14 +70,33 @@ pub(super) struct Host {
 impl Host {
     /// The only document with sidecars.
     pub(super) fn find(documents: &[Value]) -> Result<Self, MigrateError> {
-        let mut hosts = documents.iter().filter_map(Self::of);
+        // `kubectl get all` prints the ReplicaSets and Pods of a Deployment too.
+        let is_copy = |host: &Self| documents.iter().any(|document| host.is_owned_by(document));
+        let mut hosts = documents.iter().filter_map(Self::of).filter(|host| !is_copy(host));
         let host = hosts.next().ok_or(MigrateError::NoSidecar)?;
         match hosts.next() {
-            None => Ok(host),
+            None => host.owners().first().map_or(Ok(()), |owner| {
+                let owner = format!("{} {}", text(owner, "kind"), text(owner, "name"));
+                Err(MigrateError::Owned { host: host.name(), owner })
+            }),
             Some(second) => {
                 Err(MigrateError::Several { first: host.name(), second: second.name() })
             }
         }
+        .map(|()| host)
+    }
+
+    /// References to the objects that would undo changes.
+    fn owners(&self) -> &[Value] {
+        self.document.get("metadata").map_or(&[], |metadata| list(metadata, "ownerReferences"))
+    }
+
+    fn is_owned_by(&self, other: &Value) -> bool {
+        let name = other.get("metadata").map_or("", |metadata| text(metadata, "name"));
+        let is_other = |owner: &Value| {
+            text(owner, "kind") == text(other, "kind") && text(owner, "name") == name
+        };
+        self.owners().iter().any(is_other)
     }
 
     fn of(document: &Value) -> Option<Self> {
@@ -130,19 +149,31 @@ impl Host {
         }
     }
 
-    /// Mounts that the chart or the operator adds to the repo-server's container.
-    pub(super) fn own_mounts(&self) -> &[Value] {
-        list(self.part(), "volumeMounts")
+    /// Mounts that the chart, the operator or a JSON patch adds to the repo-server's container.
+    pub(super) fn own_mounts(&self) -> Vec<Value> {
+        self.operations()
+            .map_or_else(|| list(self.part(), "volumeMounts").to_vec(), json_patch::mounts)
     }
 
-    /// True if the repo-server's containers are told to get the service account's token.
-    /// Argo CD's own manifests refuse it.
+    /// True if the repo-server's containers get the service account's token. Argo CD's
+    /// own manifests refuse it, and the chart gives it by default.
     pub(super) fn mounts_token(&self) -> bool {
         let key = match self.form {
             Form::Workload | Form::JsonPatch | Form::Chart => "automountServiceAccountToken",
             Form::Operator => "mountsatoken",
         };
-        self.part().get(key) == Some(&Value::Bool(true))
+        let stated = self.part().get(key).and_then(Value::as_bool);
+        stated.unwrap_or(self.form == Form::Chart)
+    }
+
+    /// UID that the Pod gives to containers without one.
+    pub(super) fn pod_user(&self) -> Option<u64> {
+        self.part().pointer("/securityContext/runAsUser")?.as_u64()
+    }
+
+    /// True if a document is this one.
+    pub(super) fn is(&self, document: &Value) -> bool {
+        self.document == *document
     }
 
     /// Name for people: kind and name.

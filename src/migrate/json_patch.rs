@@ -66,6 +66,16 @@ pub(super) fn lists(patch: &[Value]) -> Lists {
     }
 }
 
+/// Mounts that a patch adds to containers by their position.
+pub(super) fn mounts(patch: &[Value]) -> Vec<Value> {
+    let is_mounts = |operation: &&Value| {
+        text(operation, "path").trim_end_matches("/-").ends_with("/volumeMounts")
+    };
+    let values = patch.iter().filter(is_mounts).map(|operation| &operation["value"]);
+    let items = values.flat_map(|value| value.as_array().cloned().unwrap_or(vec![value.clone()]));
+    items.collect()
+}
+
 /// Paths of operations on items by their position. The first container is the
 /// repo-server's own in all manifests of Argo CD.
 pub(super) fn by_position(patch: &[Value]) -> Vec<&str> {

@@ -4,14 +4,18 @@ use serde_json::{Value, json};
 
 use super::{
     config_map::ConfigMaps,
+    container::PROGRAM_DIR,
     field::{is_within, label, list, set, text, trimmed},
     host::Lists,
     plugin::{FILE, Plugin},
     report::Report,
-    sidecar::is_at,
+    sidecar::{Sidecar, is_at},
+    tools,
     volume::{VolumeKind, is_private, mounts, named},
 };
-use crate::plugin::DEFAULT_SOCKET_DIR;
+use crate::settings::DEFAULT_PLUGINS_DIR;
+/// Directories of the new container's own mounts.
+const OWN: [&str; 4] = [TEMPORARY, DEFAULT_PLUGINS_DIR, PROGRAM_DIR, tools::DIRECTORY];
 
 /// Directory of files that two sidecars mount at one path.
 const MOVED: &str = "/cmp-moved";
@@ -30,12 +34,17 @@ const SSH: &str = "/.ssh";
 pub(super) struct Mounts<'i> {
     lists: &'i Lists,
     config_maps: &'i ConfigMaps,
+    sidecars: Vec<Sidecar>,
     gathered: Vec<Value>,
 }
 
 impl<'i> Mounts<'i> {
-    pub(super) fn new(lists: &'i Lists, config_maps: &'i ConfigMaps) -> Self {
-        Self { lists, config_maps, gathered: Vec::new() }
+    pub(super) fn new(
+        lists: &'i Lists,
+        config_maps: &'i ConfigMaps,
+        sidecars: Vec<Sidecar>,
+    ) -> Self {
+        Self { lists, config_maps, sidecars, gathered: Vec::new() }
     }
 
     /// The mounts, in the order of the sidecars.
@@ -57,9 +66,8 @@ impl<'i> Mounts<'i> {
         let map = plugin.config_map.as_deref();
         let keys = map.and_then(|map| self.config_maps.keys(map)).map_or(0, Iterator::count);
         let volume = named(&self.lists.volumes, text(mount, "name"));
-        let items = volume
-            .and_then(|volume| volume.get("configMap"))
-            .map_or(0, |source| list(source, "items").len());
+        let Some(source) = volume.and_then(|volume| volume.get("configMap")) else { return false };
+        let items = list(source, "items").len();
         let config = plugin.sidecar.config_dir();
         is_at(mount, config) && (items == 1 || (items == 0 && keys <= 1))
     }
@@ -89,6 +97,7 @@ impl<'i> Mounts<'i> {
             plugin.edit.read.insert(path.clone());
             report.change(format!("plugin `{plugin_name}`: spec.sandbox.read lets it read {path}"));
         }
+        self.warn_of_readers((&name, &path), (kind, in_memory), report);
         if volume.is_some_and(is_private) {
             report.check(format!(
                 "volume `{name}`: its defaultMode lets only the owner or the group read: set \
@@ -104,10 +113,42 @@ impl<'i> Mounts<'i> {
         }
     }
 
+    /// Tells if plugins whose sidecars did not have a volume can read it now: what is
+    /// mounted read-only and not in memory.
+    fn warn_of_readers(
+        &self,
+        (name, path): (&str, &str),
+        (kind, in_memory): (VolumeKind, bool),
+        report: &mut Report,
+    ) {
+        let is_mounted = |mount: &Value| {
+            text(mount, "name") == name && mount.get("readOnly") == Some(&json!(true))
+        };
+        let is_everywhere = self.sidecars.iter().all(|s| {
+            let mut mounts = s.mounts().iter();
+            mounts.any(|mount| text(mount, "name") == name)
+        });
+        if in_memory || is_everywhere || !self.gathered.iter().any(is_mounted) {
+            return;
+        }
+        let told =
+            format!("volume `{name}` was not in all sidecars, and all plugins can read {path} now");
+        match kind {
+            VolumeKind::Public => report.change(told),
+            VolumeKind::Filled => {
+                report.check(format!("{told}: if it has credentials, set emptyDir.medium: Memory"));
+            }
+            VolumeKind::Lasting => {
+                report.check(format!("{told}: if it has credentials, move them to a Secret"));
+            }
+            VolumeKind::Hidden | VolumeKind::Scratch | VolumeKind::Unknown => {}
+        }
+    }
+
     /// Mounts it at its path, or elsewhere if the path is taken. Returns the path.
     fn place(&mut self, mut mount: Value, plugin: &mut Plugin, report: &mut Report) -> String {
         let path = trimmed(text(&mount, "mountPath")).to_owned();
-        let is_below_work = is_within(&path, TEMPORARY);
+        let is_own = OWN.iter().any(|own| is_within(&path, own));
         let taken = self.gathered.iter().find(|other| is_at(other, &path));
         let same = |other: &Value| {
             ["name", "subPath", "subPathExpr"]
@@ -116,7 +157,7 @@ impl<'i> Mounts<'i> {
         };
         match taken {
             Some(other) if same(other) => return path,
-            None if !is_below_work => {
+            None if !is_own => {
                 self.gathered.push(mount);
                 return path;
             }
@@ -139,11 +180,10 @@ impl<'i> Mounts<'i> {
 fn is_replaced(mount: &Value, plugin: &Plugin) -> bool {
     let definition = format!("{}/{FILE}", plugin.sidecar.config_dir());
     let path = trimmed(text(mount, "mountPath"));
-    is_at(mount, DEFAULT_SOCKET_DIR)
+    is_at(mount, plugin.sidecar.socket_dir())
         || is_at(mount, TEMPORARY)
         || is_at(mount, ARGOCD)
         || path == definition
-        || plugin.sidecar.program_dir() == Some(path)
 }
 
 /// A directory to which a sidecar wrote: a cache, if a variable names it.

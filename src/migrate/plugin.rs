@@ -11,6 +11,7 @@ use super::{
     field::{is_within, list, text, trimmed},
     report::Report,
     sidecar::{Sidecar, is_at},
+    volume::named,
 };
 use crate::plugin::{documents, read_first};
 
@@ -54,6 +55,7 @@ impl Plugin {
         sources: &Sources<'_>,
         report: &mut Report,
     ) -> Result<Vec<Self>, MigrateError> {
+        sources.refuse_unknown(&sidecars)?;
         let (mut plugins, mut faults) = (BTreeMap::<String, Self>::new(), Vec::new());
         let mut order = Vec::new();
         for sidecar in sidecars {
@@ -89,6 +91,17 @@ impl Plugin {
 }
 
 impl Sources<'_> {
+    fn refuse_unknown(&self, sidecars: &[Sidecar]) -> Result<(), MigrateError> {
+        let is_known = |name: &str| sidecars.iter().any(|sidecar| sidecar.name() == name);
+        match self.files.iter().find(|(name, _)| !is_known(name)) {
+            None => Ok(()),
+            Some((name, _)) => Err(MigrateError::UnknownContainer {
+                name: name.clone(),
+                known: sidecars.iter().map(|sidecar| sidecar.name().to_owned()).collect(),
+            }),
+        }
+    }
+
     fn plugin(&self, sidecar: Sidecar) -> Result<Plugin, String> {
         let (text, is_template, config_map) = self.definition(&sidecar)?;
         // argocd-cmp-server reads no other document.
@@ -110,13 +123,8 @@ impl Sources<'_> {
             let failed = |error: io::Error| format!("--definition {}: {error}", file.display());
             return read.map(|text| (text, false, None)).map_err(failed);
         }
-        let name = sidecar.name();
         let Some(Origin { config_map, key }) = self.origin(sidecar) else {
-            return Err(format!(
-                "no ConfigMap is mounted at {}/{FILE}: copy the file out of the image, and give \
-                 it with --definition {name}=FILE",
-                sidecar.config_dir()
-            ));
+            return Err(self.advice(sidecar));
         };
         if let Some(entry) = self.config_maps.entry(config_map, &key) {
             return Ok((entry.text.to_owned(), entry.is_template, Some(config_map.to_owned())));
@@ -131,24 +139,65 @@ impl Sources<'_> {
         })
     }
 
+    /// The reason why a definition that is no key of a ConfigMap cannot be found.
+    fn advice(&self, sidecar: &Sidecar) -> String {
+        let (file, name) = (format!("{}/{FILE}", sidecar.config_dir()), sidecar.name());
+        let remedy = format!("give it with --definition {name}=FILE");
+        let Some(mount) = mount(sidecar) else {
+            return format!(
+                "nothing is mounted at {file}: copy the file out of the image, and {remedy}"
+            );
+        };
+        let volume = text(mount, "name");
+        match named(self.volumes, volume) {
+            None => format!(
+                "{file} comes from the volume `{volume}`, which is not in the input: add the \
+                 manifest that defines it, or {remedy}"
+            ),
+            Some(source) => {
+                let kind = kind(source).unwrap_or("unknown");
+                format!(
+                    "{file} comes from the volume `{volume}` ({kind}), and no ConfigMap has it: \
+                     copy the file out of the container, and {remedy}"
+                )
+            }
+        }
+    }
+
     /// The ConfigMap that is mounted as the definition of a sidecar.
     fn origin(&self, sidecar: &Sidecar) -> Option<Origin<'_>> {
-        let directory = sidecar.config_dir();
-        let file = format!("{directory}/{FILE}");
-        let whole = |mount: &&Value| is_at(mount, &file);
-        let above = |mount: &&Value| is_within(directory, text(mount, "mountPath"));
-        let mounts = sidecar.mounts();
-        let mount = mounts.iter().find(whole).or_else(|| mounts.iter().find(above))?;
-        let volume = self.volumes.iter().find(|volume| text(volume, "name") == text(mount, "name"));
-        // A mount of the file names it by subPath, and a mount of a directory does not.
-        let path = match text(mount, "subPath") {
-            "" => file.strip_prefix(trimmed(text(mount, "mountPath")))?.trim_start_matches('/'),
-            path => path,
-        };
-        let projected = volume?.get("projected").map_or(&[][..], |volume| list(volume, "sources"));
-        let sources = std::iter::once(volume?).chain(projected);
-        sources.filter_map(|source| source.get("configMap")).find_map(|map| origin(map, path))
+        let file = format!("{}/{FILE}", sidecar.config_dir());
+        let mount = mount(sidecar).filter(|mount| mount.get("subPathExpr").is_none())?;
+        let volume = named(self.volumes, text(mount, "name"))?;
+        let below = file.strip_prefix(trimmed(text(mount, "mountPath")))?.trim_start_matches('/');
+        // A mount of the file names it by subPath, and a mount of a directory need not.
+        let path = [trimmed(text(mount, "subPath")), below].join("/");
+        let projected = volume.get("projected").map_or(&[][..], |volume| list(volume, "sources"));
+        let sources = std::iter::once(volume).chain(projected);
+        let maps = sources.filter_map(|source| source.get("configMap"));
+        let origins: Vec<_> = maps.filter_map(|map| origin(map, path.trim_matches('/'))).collect();
+        // The last source with a path wins.
+        let has =
+            |origin: &&Origin<'_>| self.config_maps.entry(origin.config_map, &origin.key).is_some();
+        let found = origins.iter().rposition(|origin| has(&origin)).unwrap_or_default();
+        origins.into_iter().nth(found)
     }
+}
+
+/// The mount with the definition of a sidecar.
+fn mount(sidecar: &Sidecar) -> Option<&Value> {
+    let directory = sidecar.config_dir();
+    let file = format!("{directory}/{FILE}");
+    let above = |mount: &&Value| is_within(directory, text(mount, "mountPath"));
+    let nearest = |mount: &&Value| trimmed(text(mount, "mountPath")).len();
+    let mut mounts = sidecar.mounts().iter();
+    let whole = mounts.clone().find(|mount| is_at(mount, &file));
+    whole.or_else(|| mounts.by_ref().filter(above).max_by_key(nearest))
+}
+
+/// The kind of a volume's source, as its key has it.
+fn kind(volume: &Value) -> Option<&str> {
+    volume.as_object()?.keys().map(String::as_str).find(|key| *key != "name")
 }
 
 /// The key that appears at a path of a volume.

@@ -171,7 +171,7 @@ fn at<'s>(sidecar: &'s Sidecar, pointer: &str) -> Option<&'s Value> {
 }
 
 /// A quantity of Kubernetes in its base unit: bytes or cores.
-fn quantity(value: &Value) -> Option<f64> {
+pub(super) fn quantity(value: &Value) -> Option<f64> {
     let Some(text) = value.as_str() else { return value.as_f64() };
     let unit = UNITS.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor)));
     let (number, factor) = unit.unwrap_or((text, 1.0));

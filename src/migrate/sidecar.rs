@@ -14,6 +14,9 @@ const REPO_SERVER: &str = "argocd-repo-server";
 /// Name of its container in the Helm chart.
 const REPO_SERVER_OF_CHART: &str = "repo-server";
 
+/// Variable of another directory of sockets.
+const SOCKET_DIR: &str = "ARGOCD_PLUGINSOCKFILEPATH";
+
 /// One sidecar, as it is in the manifest.
 #[derive(Clone, Debug)]
 pub(super) struct Sidecar(Value);
@@ -26,7 +29,7 @@ impl Sidecar {
         let is_named = |word: &str| word.contains(PEER_NAME);
         // An init container that copies the program names it too, and ends.
         let is_peer = sidecar.command().any(is_named);
-        let has_sockets = || sidecar.mounts().iter().any(|mount| is_at(mount, DEFAULT_SOCKET_DIR));
+        let has_sockets = || sidecar.sockets().is_some();
         let is_repo_server = name == REPO_SERVER
             || name == REPO_SERVER_OF_CHART
             || sidecar.command().any(|word| word.contains(REPO_SERVER));
@@ -47,6 +50,11 @@ impl Sidecar {
         text(&self.0, "image")
     }
 
+    /// The names of all fields.
+    pub(super) fn fields(&self) -> impl Iterator<Item = &str> {
+        self.0.as_object().into_iter().flat_map(|fields| fields.keys().map(String::as_str))
+    }
+
     pub(super) fn field(&self, key: &str) -> Option<&Value> {
         self.0.get(key)
     }
@@ -59,6 +67,13 @@ impl Sidecar {
         list(&self.0, "env")
     }
 
+    /// The value of a variable that has one in the manifest.
+    pub(super) fn variable(&self, name: &str) -> Option<&str> {
+        let mut variables = self.variables().iter();
+        let found = variables.find(|variable| text(variable, "name") == name)?;
+        Some(text(found, "value")).filter(|value| !value.is_empty())
+    }
+
     /// Sources of which every key becomes a variable.
     pub(super) fn variable_sources(&self) -> &[Value] {
         list(&self.0, "envFrom")
@@ -69,9 +84,19 @@ impl Sidecar {
         words(&self.0, "command").chain(words(&self.0, "args"))
     }
 
-    /// The value of a flag: `--name value` or `--name=value`.
+    /// Directory of the sockets.
+    pub(super) fn socket_dir(&self) -> &str {
+        trimmed(self.variable(SOCKET_DIR).unwrap_or(DEFAULT_SOCKET_DIR))
+    }
+
+    /// The mount with the sockets.
+    pub(super) fn sockets(&self) -> Option<&Value> {
+        self.mounts().iter().find(|mount| is_at(mount, self.socket_dir()))
+    }
+
+    /// The value of a flag: `--name value` or `--name=value`, also in a script.
     pub(super) fn flag(&self, name: &str) -> Option<&str> {
-        let mut words = self.command();
+        let mut words = self.command().flat_map(str::split_whitespace);
         while let Some(word) = words.next() {
             match word.strip_prefix(name).map(|rest| rest.strip_prefix('=').ok_or(rest)) {
                 Some(Ok(value)) => return Some(value),
@@ -89,13 +114,18 @@ impl Sidecar {
 
     /// A script that runs before argocd-cmp-server, if it is started by a shell.
     pub(super) fn preamble(&self) -> Option<&str> {
-        self.command().find(|word| word.contains(PEER_NAME) && word.contains([' ', ';', '\n']))
+        let is_script = |word: &&str| word.contains(PEER_NAME) && word.contains([' ', ';', '\n']);
+        let does_more = |script: &&str| {
+            let start = script.trim().trim_start_matches("exec ").trim_start();
+            !start.split(' ').next().is_some_and(|program| program.ends_with(PEER_NAME))
+                || start.contains([';', '\n', '&', '|'])
+        };
+        self.command().find(is_script).filter(does_more)
     }
 
-    /// Directory from which argocd-cmp-server is started, if it is mounted.
-    pub(super) fn program_dir(&self) -> Option<&str> {
-        let program = self.command().find(|word| word.ends_with(PEER_NAME) && !word.contains(' '));
-        program.and_then(|program| program.rsplit_once('/')).map(|(directory, _)| directory)
+    /// True if it is not visible that it starts argocd-cmp-server and nothing else.
+    pub(super) fn has_unknown_start(&self) -> bool {
+        !self.command().any(|word| word.contains(PEER_NAME))
     }
 }
 

@@ -13,7 +13,7 @@ use super::{
 use crate::{config::ToolSource, plural::plural};
 
 /// Directory with one directory of programs for each further image.
-const DIRECTORY: &str = "/cmp-tools";
+pub(super) const DIRECTORY: &str = "/cmp-tools";
 
 /// Volume of the programs that init containers copy.
 const VOLUME: &str = "cmp-tools";

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     config_map::ConfigMaps,
     edit::Edit,
-    field::{is_within, set, text},
+    field::{is_within, remove, set, text},
     plugin::Plugin,
     report::Report,
 };
@@ -20,7 +20,21 @@ const OWN: [&str; 4] = ["TMPDIR", "PWD", "ARGOCD_BINARY_NAME", "ARGOCD_CMP_WORKD
 const HOMES: [&str; 4] = ["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"];
 
 /// Variables of argocd-cmp-server that became flags.
-const FLAGS: [&str; 2] = ["ARGOCD_CMP_SERVER_LOGLEVEL", "ARGOCD_CMP_SERVER_LOGFORMAT"];
+const FLAGS: [&str; 2] = [LOG_LEVEL, LOG_FORMAT];
+pub(super) const LOG_LEVEL: &str = "ARGOCD_CMP_SERVER_LOGLEVEL";
+pub(super) const LOG_FORMAT: &str = "ARGOCD_CMP_SERVER_LOGFORMAT";
+
+/// Variables that the server itself reads.
+const SETTINGS: [&str; 8] = [
+    "ARGOCD_CMP_SERVER_OTLP_ADDRESS",
+    "ARGOCD_CMP_SERVER_OTLP_ATTRS",
+    "ARGOCD_CMP_SERVER_OTLP_HEADERS",
+    "ARGOCD_ENABLE_GRPC_TIME_HISTOGRAM",
+    "ARGOCD_EXEC_FATAL_TIMEOUT",
+    "ARGOCD_EXEC_TIMEOUT",
+    "ARGOCD_GRPC_MAX_SIZE_MB",
+    "ARGOCD_PLUGINSOCKFILEPATH",
+];
 
 /// True if the sandbox or the new container sets this variable.
 pub(super) fn is_own(name: &str) -> bool {
@@ -64,31 +78,68 @@ impl Variables {
         report: &mut Report,
     ) -> Self {
         let mut merged = Self::default();
-        for shared in collect(plugins, report) {
-            merged.add(&shared, plugins, report);
+        let found = collect(plugins, report);
+        let differing = differing(&found);
+        for shared in &found {
+            if SETTINGS.contains(&shared.name.as_str()) {
+                merged.set(shared, plugins, report);
+            } else if differing.contains(shared.name.as_str()) {
+                merged.rename((shared, &found), &differing, (plugins, report));
+            } else {
+                merged.env.extend(shared.values.values().next().cloned());
+            }
         }
         for source in plugins.iter().flat_map(|plugin| plugin.sidecar.variable_sources()) {
             if !merged.env_from.contains(source) {
                 merged.env_from.push(source.clone());
             }
         }
+        for plugin in plugins.iter() {
+            warn_of_clashes(plugin, (plugins, config_maps), report);
+        }
         merged.hide(plugins, config_maps, report);
         merged
     }
 
-    fn add(&mut self, shared: &Shared, plugins: &mut [Plugin], report: &mut Report) {
-        let Shared { name, values: each } = shared;
-        let mut values = each.values();
-        let first = values.next();
-        if let Some(value) = first.filter(|first| values.all(|value| value == *first)) {
-            self.env.push(value.clone());
-            return;
+    /// A setting of the server, which has one value for all plugins.
+    fn set(&mut self, shared: &Shared, plugins: &[Plugin], report: &mut Report) {
+        self.env.extend(shared.values.values().next().cloned());
+        if shared.differs() || shared.values.len() < plugins.len() {
+            let each = plugins.iter().enumerate().map(|(index, plugin)| {
+                let value = shared.values.get(&index);
+                let value = value.map_or("none", |value| text(value, "value"));
+                format!("{value} in `{}`", plugin.name)
+            });
+            report.check(format!(
+                "{}: one value counts for all plugins, and the first one was taken: {}",
+                shared.name,
+                each.collect::<Vec<_>>().join(", ")
+            ));
         }
+    }
+
+    /// Gives each plugin a variable of its own.
+    fn rename(
+        &mut self,
+        (shared, all): (&Shared, &[Shared]),
+        differing: &BTreeSet<&str>,
+        (plugins, report): (&mut [Plugin], &mut Report),
+    ) {
+        let Shared { name, values: each } = shared;
         for (index, value) in each {
             let Some(plugin) = plugins.get_mut(*index) else { continue };
-            let renamed = format!("{}_{name}", upper(&plugin.name));
+            let prefix = upper(&plugin.name);
+            let renamed = format!("{prefix}_{name}");
             let mut value = value.clone();
             set(&mut value, &["name"], json!(renamed));
+            let own = all.iter().filter(|other| other.values.contains_key(index));
+            for other in own.map(|other| other.name.as_str()).filter(|n| differing.contains(n)) {
+                let new = text(&value, "value")
+                    .replace(&reference(other), &reference(&format!("{prefix}_{other}")));
+                if !new.is_empty() {
+                    set(&mut value, &["value"], json!(new));
+                }
+            }
             self.env.push(value);
             plugin.edit.exports.insert(name.clone(), format!("${renamed}"));
             report.change(format!(
@@ -133,6 +184,37 @@ impl Variables {
     }
 }
 
+impl Shared {
+    fn differs(&self) -> bool {
+        let mut values = self.values.values();
+        let first = values.next();
+        values.any(|value| Some(value) != first)
+    }
+
+    fn refers_to(&self, name: &str) -> bool {
+        self.values.values().any(|value| text(value, "value").contains(&reference(name)))
+    }
+}
+
+/// The form in which Kubernetes replaces a variable in the value of another one.
+fn reference(name: &str) -> String {
+    format!("$({name})")
+}
+
+/// Names of variables with several values, and of those that refer to them.
+fn differing(found: &[Shared]) -> BTreeSet<&str> {
+    let mut names: BTreeSet<_> =
+        found.iter().filter(|shared| shared.differs()).map(|s| s.name.as_str()).collect();
+    loop {
+        let refers = |shared: &&Shared| names.iter().any(|name| shared.refers_to(name));
+        let more: BTreeSet<_> = found.iter().filter(refers).map(|s| s.name.as_str()).collect();
+        if more.is_subset(&names) {
+            return names;
+        }
+        names.extend(more);
+    }
+}
+
 /// Every variable that is kept, in the order of the first sidecar that has it.
 fn collect(plugins: &[Plugin], report: &mut Report) -> Vec<Shared> {
     let mut found: Vec<Shared> = Vec::new();
@@ -150,6 +232,14 @@ fn collect(plugins: &[Plugin], report: &mut Report) -> Vec<Shared> {
                 continue;
             }
             let mut variable = variable.clone();
+            if variable.pointer("/valueFrom/resourceFieldRef").is_some() {
+                remove(&mut variable, &["valueFrom", "resourceFieldRef", "containerName"]);
+                report.check(format!(
+                    "plugin `{}`: {name} (resourceFieldRef) is that of the new container now, for \
+                     all plugins together",
+                    plugin.name
+                ));
+            }
             if let Some(value) = variable.get("value").and_then(Value::as_str) {
                 let moved = plugin.edit.relocate(value);
                 set(&mut variable, &["value"], json!(moved));
@@ -164,6 +254,57 @@ fn collect(plugins: &[Plugin], report: &mut Report) -> Vec<Shared> {
         }
     }
     found
+}
+
+/// Tells if a variable of another sidecar can have the name of one in `envFrom`.
+fn warn_of_clashes(
+    plugin: &Plugin,
+    (plugins, config_maps): (&[Plugin], &ConfigMaps),
+    report: &mut Report,
+) {
+    let others = || plugins.iter().filter(|other| other.name != plugin.name);
+    for source in plugin.sidecar.variable_sources() {
+        let (kind, name) = source_of(source);
+        let prefix = text(source, "prefix");
+        let has_other = |other: &&Plugin, key: Option<&str>| {
+            let is_named = |v: &Value| key.is_none_or(|key| text(v, "name") == key);
+            let is_other =
+                |s: &Value| s != source && key.is_none_or(|key| may_have(s, key, config_maps));
+            other.sidecar.variables().iter().any(is_named)
+                || other.sidecar.variable_sources().iter().any(is_other)
+        };
+        let keys = config_maps.keys(name).filter(|_| kind == "ConfigMap");
+        let clashes = match keys {
+            None => others().any(|other| has_other(&other, None)),
+            Some(mut keys) => keys.any(|key| {
+                let key = format!("{prefix}{key}");
+                others().any(|other| has_other(&other, Some(&key)))
+            }),
+        };
+        if clashes {
+            report.check(format!(
+                "plugin `{}`: its variables from {kind} {name} (envFrom) may have names that \
+                 variables of other sidecars have too, and each name has one value now: give such \
+                 a variable another name, and set it in the plugin's commands",
+                plugin.name
+            ));
+        }
+    }
+}
+
+/// True if a source may make a variable of this name.
+fn may_have(source: &Value, name: &str, config_maps: &ConfigMaps) -> bool {
+    let Some(key) = name.strip_prefix(text(source, "prefix")) else { return false };
+    let (kind, map) = source_of(source);
+    let keys = config_maps.keys(map).filter(|_| kind == "ConfigMap");
+    keys.is_none_or(|mut keys| keys.any(|other| other == key))
+}
+
+/// Kind and name of a source of variables.
+fn source_of(source: &Value) -> (&'static str, &str) {
+    let kinds = [("ConfigMap", "configMapRef"), ("Secret", "secretRef")];
+    let found = kinds.into_iter().find_map(|(kind, key)| Some((kind, source.get(key)?)));
+    found.map_or(("source", ""), |(kind, reference)| (kind, text(reference, "name")))
 }
 
 /// Names of a plugin's variables in the new container.

@@ -2,6 +2,7 @@
 
 mod check;
 pub(crate) mod result;
+mod strange;
 
 use std::{fs, os::unix::fs::PermissionsExt};
 

@@ -1,0 +1,144 @@
+//! Parts of a sidecar that the new container does not have.
+
+use serde_json::{Value, json};
+
+use super::{container::NAME, edit, field::list, plugin::Plugin, report::Report};
+
+/// Fields of a container that become something else in the new one, or stay.
+const MOVED: [&str; 11] = [
+    "args",
+    "command",
+    "env",
+    "envFrom",
+    "image",
+    "imagePullPolicy",
+    "name",
+    "resources",
+    "restartPolicy",
+    "terminationMessagePolicy",
+    "volumeMounts",
+];
+
+/// Fields that the new container has for itself.
+const PROBES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
+
+/// Resources of the new container.
+const RESOURCES: [&str; 2] = ["cpu", "memory"];
+
+/// Reports everything of a sidecar that has no counterpart.
+pub(super) fn remark(plugin: &Plugin, report: &mut Report) {
+    start(plugin, report);
+    fields(plugin, report);
+    rights(plugin, report);
+    resources(plugin, report);
+    if edit::wants_credentials(&plugin.text) {
+        report.check(format!(
+            "plugin `{}`: provideGitCreds needs the repo-server's socket for passwords: mount \
+             its directory at the same path as in the repo-server; an argocd binary is not needed",
+            plugin.name
+        ));
+    }
+}
+
+/// The start of the sidecar.
+fn start(plugin: &Plugin, report: &mut Report) {
+    let name = &plugin.name;
+    if let Some(script) = plugin.sidecar.preamble() {
+        let script = script.lines().map(str::trim).collect::<Vec<_>>().join("; ");
+        report.check(format!(
+            "plugin `{name}`: its sidecar runs a script before argocd-cmp-server: move it to an \
+             init container, or to `init` of the definition: {script}"
+        ));
+    }
+    if plugin.sidecar.has_unknown_start() {
+        let words: Vec<_> = plugin.sidecar.command().collect();
+        let what = if words.is_empty() { "the image's entrypoint".into() } else { words.join(" ") };
+        report.check(format!(
+            "plugin `{name}`: cmp-supervisor is started instead of {what}: if that does more than \
+             start argocd-cmp-server, move the rest to an init container, or to `init` of the \
+             definition"
+        ));
+    }
+    for flag in ["--otlp-address", "--otlp-headers", "--otlp-attrs"] {
+        if plugin.sidecar.flag(flag).is_some() {
+            report.check(format!(
+                "plugin `{name}`: {flag} was removed: give it to cmp-supervisor, which sends traces \
+                 of all plugins"
+            ));
+        }
+    }
+}
+
+fn fields(plugin: &Plugin, report: &mut Report) {
+    let name = &plugin.name;
+    for field in plugin.sidecar.fields() {
+        if MOVED.contains(&field) || field == "securityContext" {
+            continue;
+        }
+        match field {
+            "lifecycle" => report.check(format!(
+                "plugin `{name}`: the container's lifecycle hooks were removed: move a postStart \
+                 hook to an init container"
+            )),
+            "ports" => report.check(format!(
+                "plugin `{name}`: `ports` was removed: if something listens there beside \
+                 argocd-cmp-server, give it a container of its own"
+            )),
+            probe if PROBES.contains(&probe) => report.change(format!(
+                "plugin `{name}`: {probe} was removed, because `{NAME}` has its own probes"
+            )),
+            other => report.check(format!(
+                "plugin `{name}`: `{other}` was removed: set it for `{NAME}` if the plugin needs it"
+            )),
+        }
+    }
+}
+
+/// Rights that the sidecar had beyond those of the new container's commands.
+fn rights(plugin: &Plugin, report: &mut Report) {
+    let Some(context) = plugin.sidecar.field("securityContext").and_then(Value::as_object) else {
+        return;
+    };
+    for (key, value) in context {
+        let is_usual = match key.as_str() {
+            "capabilities" => list(value, "add").is_empty(),
+            "privileged" | "allowPrivilegeEscalation" => *value == json!(false),
+            "runAsUser" => *value != json!(0),
+            "runAsNonRoot" | "readOnlyRootFilesystem" => true,
+            "seccompProfile" => value["type"] == "RuntimeDefault",
+            _ => false,
+        };
+        if !is_usual {
+            report.check(format!(
+                "plugin `{}`: securityContext.{key} {value} was removed: its commands run without \
+                 it, each request under a UID of its own",
+                plugin.name
+            ));
+        }
+    }
+}
+
+/// Resources other than memory and processors, and quantities that are no numbers.
+fn resources(plugin: &Plugin, report: &mut Report) {
+    for kind in ["limits", "requests"] {
+        let all = plugin.sidecar.field("resources").and_then(|all| all.get(kind)?.as_object());
+        for (key, value) in all.into_iter().flatten() {
+            let is_number = super::resources::quantity(value).is_some();
+            if is_number && RESOURCES.contains(&key.as_str()) {
+                continue;
+            }
+            let why = if is_number { "not added up" } else { "no number, and was not counted" };
+            report.check(format!(
+                "plugin `{}`: resources.{kind}.{key} {value} is {why}: set the sum of all sidecars \
+                 for `{NAME}`",
+                plugin.name
+            ));
+        }
+    }
+    if plugin.sidecar.field("resources").is_some_and(|all| all.get("claims").is_some()) {
+        report.check(format!(
+            "plugin `{}`: resources.claims was removed: set it for `{NAME}`",
+            plugin.name
+        ));
+    }
+}

@@ -1,0 +1,353 @@
+//! Manifests that are unlike the usual ones: nothing of them disappears without a word.
+
+use std::fs;
+
+use serde_json::json;
+
+use super::result::{Migrated, fixture, migrated, of, refused};
+
+/// Two plugins. Comments are places for more lines.
+const TWO: &str = "
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: repo}
+spec:
+  template:
+    spec:
+      #pod
+      containers:
+        - name: a
+          image: tools
+          command: [/var/run/argocd/argocd-cmp-server]
+          #a
+          volumeMounts:
+            - {name: plugins, mountPath: /home/argocd/cmp-server/plugins}
+            - {name: definitions, mountPath: /home/argocd/cmp-server/config/plugin.yaml, subPath: a.yaml}
+            #a-mounts
+        - name: b
+          image: tools
+          command: [/var/run/argocd/argocd-cmp-server]
+          #b
+          volumeMounts:
+            - {name: plugins, mountPath: /home/argocd/cmp-server/plugins}
+            - {name: definitions, mountPath: /home/argocd/cmp-server/config/plugin.yaml, subPath: b.yaml}
+      volumes:
+        - {name: plugins, emptyDir: {}}
+        - {name: definitions, configMap: {name: definitions}}
+        #volumes
+---
+kind: ConfigMap
+metadata: {name: definitions}
+data:
+  a.yaml: |
+    kind: ConfigManagementPlugin
+    metadata: {name: a}
+    spec: {generate: {command: [cat, a.yaml]}}
+  b.yaml: |
+    kind: ConfigManagementPlugin
+    metadata: {name: b}
+    spec: {generate: {command: [cat, b.yaml]}}
+";
+
+/// The manifests with lines in place of comments.
+fn with(lines: &[(&str, &str)]) -> String {
+    lines.iter().fold(TWO.to_owned(), |text, (place, line)| {
+        assert!(text.contains(&format!("#{place}\n")), "{place}");
+        text.replace(&format!("#{place}\n"), &format!("{line}\n"))
+    })
+}
+
+#[track_caller]
+fn told(lines: &[(&str, &str)], expected: &[&str]) -> Migrated {
+    let result = migrated(&[], &with(lines));
+    for text in expected {
+        assert!(result.report.contains(text), "no {text} in {}", result.report);
+    }
+    result
+}
+
+#[test]
+fn every_field_without_a_counterpart_is_named() {
+    let fields = "ports: [{containerPort: 1}]\n          workingDir: /x\n          \
+        livenessProbe: {exec: {command: [\"true\"]}}\n          lifecycle: {postStart: {}}\n          \
+        resources: {limits: {ephemeral-storage: 1Gi, memory: lots}}\n          \
+        securityContext: {privileged: true, runAsGroup: 5, runAsNonRoot: true}";
+    told(
+        &[("a", fields)],
+        &[
+            "plugin `a`: `ports` was removed",
+            "plugin `a`: `workingDir` was removed",
+            "plugin `a`: livenessProbe was removed",
+            "postStart hook",
+            "resources.limits.ephemeral-storage \"1Gi\" is not added up",
+            "resources.limits.memory \"lots\" is no number",
+            "securityContext.privileged true was removed",
+            "securityContext.runAsGroup 5 was removed",
+        ],
+    );
+    let usual =
+        "securityContext: {runAsNonRoot: true, runAsUser: 999, capabilities: {drop: [ALL]}}";
+    assert!(!told(&[("a", usual)], &[]).report.contains("securityContext."));
+}
+
+#[test]
+fn an_entrypoint_that_is_not_visible_is_named() {
+    let text = TWO.replacen("[/var/run/argocd/argocd-cmp-server]", "[/entry.sh, now]", 1);
+    let report = migrated(&[], &text).report;
+    assert!(
+        report.contains("plugin `a`: cmp-supervisor is started instead of /entry.sh now"),
+        "{report}"
+    );
+    assert!(!report.contains("plugin `b`: cmp-supervisor is started"), "{report}");
+}
+
+#[test]
+fn flags_in_a_script_count() {
+    let script = "[sh, -c, exec /var/run/argocd/argocd-cmp-server --loglevel debug]";
+    let text = TWO.replacen("[/var/run/argocd/argocd-cmp-server]", script, 1);
+    let result = migrated(&[], &text);
+    assert_eq!(result.sidecar()["args"], json!(["serve", "--log-level=debug", "--isolation=uid"]));
+    assert!(!result.report.contains("runs a script"), "{}", result.report);
+    let more = script.replace("exec", "cp /a /b &&");
+    let report = migrated(
+        &[],
+        &text.replacen(script, &format!("[sh, -c, \"{}]", &more[9..].replace(']', "\"")), 1),
+    )
+    .report;
+    assert!(report.contains("plugin `a`: its sidecar runs a script"), "{report}");
+}
+
+#[test]
+fn variables_of_the_log_become_flags() {
+    let level = "env: [{name: ARGOCD_CMP_SERVER_LOGLEVEL, value: warn}]";
+    let result = told(&[("b", level)], &[]);
+    assert_eq!(result.sidecar()["args"], json!(["serve", "--log-level=warn", "--isolation=uid"]));
+}
+
+#[test]
+fn variables_that_refer_to_others_follow_them() {
+    let env = |cluster: &str| {
+        format!("env: [{{name: C, value: {cluster}}}, {{name: URL, value: https://$(C).example}}]")
+    };
+    let result = told(&[("a", &env("one")), ("b", &env("two"))], &[]);
+    let expected = json!([
+        {"name": "A_C", "value": "one"},
+        {"name": "B_C", "value": "two"},
+        {"name": "A_URL", "value": "https://$(A_C).example"},
+        {"name": "B_URL", "value": "https://$(B_C).example"},
+    ]);
+    assert_eq!(result.sidecar()["env"], expected);
+}
+
+#[test]
+fn settings_of_the_server_are_not_given_to_one_plugin() {
+    let env = |value: &str| format!("env: [{{name: ARGOCD_EXEC_TIMEOUT, value: {value}}}]");
+    let expected = "ARGOCD_EXEC_TIMEOUT: one value counts for all plugins, and the first one was \
+                    taken: 5m in `a`, 9m in `b`";
+    let result = told(&[("a", &env("5m")), ("b", &env("9m"))], &[expected]);
+    assert_eq!(result.sidecar()["env"], json!([{"name": "ARGOCD_EXEC_TIMEOUT", "value": "5m"}]));
+    told(&[("a", &env("5m"))], &["5m in `a`, none in `b`"]);
+    assert!(!told(&[("a", &env("5m")), ("b", &env("5m"))], &[]).report.contains("counts for all"));
+}
+
+#[test]
+fn variables_of_sources_that_may_have_the_same_name_are_reported() {
+    let from = "envFrom: [{secretRef: {name: vault}}]";
+    let env = "env: [{name: TOKEN, value: x}]";
+    let clash = "plugin `a`: its variables from Secret vault (envFrom) may have names";
+    told(&[("a", from), ("b", env)], &[clash]);
+    assert!(!told(&[("a", from)], &[]).report.contains("(envFrom)"));
+    assert!(!told(&[("a", from), ("b", from)], &[]).report.contains("(envFrom)"));
+    // Keys of a ConfigMap that is in the input.
+    let from = "envFrom: [{prefix: X_, configMapRef: {name: definitions}}]";
+    assert!(!told(&[("a", from), ("b", env)], &[]).report.contains("(envFrom)"));
+    let env = "env: [{name: X_a.yaml, value: x}]";
+    told(&[("a", from), ("b", env)], &["from ConfigMap definitions (envFrom)"]);
+}
+
+#[test]
+fn a_resource_field_is_that_of_the_new_container() {
+    let env = "env: [{name: GOMEMLIMIT, valueFrom: {resourceFieldRef: {containerName: a, resource: limits.memory}}}]";
+    let result = told(&[("a", env)], &["GOMEMLIMIT (resourceFieldRef)"]);
+    let expected = json!({"resourceFieldRef": {"resource": "limits.memory"}});
+    assert_eq!(result.sidecar()["env"][0]["valueFrom"], expected);
+}
+
+#[test]
+fn volumes_that_more_plugins_can_read_are_reported() {
+    let mount = |more: &str| format!("- {{name: data, mountPath: /data{more}}}");
+    let filled = [
+        ("a-mounts", mount("")),
+        ("volumes", "- {name: data, emptyDir: {}}".into()),
+        ("pod", "initContainers: [{name: i, volumeMounts: [{name: data, mountPath: /d}]}]".into()),
+    ];
+    let filled = filled.each_ref().map(|(place, line)| (*place, line.as_str()));
+    told(
+        &filled,
+        &[
+            "volume `data` was not in all sidecars, and all plugins can read /data now: if it has credentials, set emptyDir.medium: Memory",
+        ],
+    );
+    let claim = "- {name: data, persistentVolumeClaim: {claimName: c}}";
+    let (fixed, open) = (mount(", readOnly: true"), mount(""));
+    told(&[("a-mounts", &fixed), ("volumes", claim)], &["move them to a Secret"]);
+    // A writable mount is hidden from plugins that do not name it.
+    let report = told(&[("a-mounts", &open), ("volumes", claim)], &[]).report;
+    assert!(!report.contains("not in all sidecars"), "{report}");
+    let secret = "- {name: data, secret: {secretName: s}}";
+    let result = told(&[("a-mounts", &fixed), ("volumes", secret)], &[]);
+    assert!(!result.report.contains("not in all sidecars"), "{}", result.report);
+    assert_eq!(result.definition("a.yaml")["spec"]["sandbox"], json!({"read": ["/data"]}));
+    assert_eq!(result.definition("b.yaml")["spec"].get("sandbox"), None);
+}
+
+#[test]
+fn names_of_volumes_that_are_taken_stay() {
+    let mounts = "- {name: cmp-plugins, mountPath: /home/argocd/cmp-server/plugins.d}\n            \
+        - {name: cmp-work, mountPath: /work}";
+    let volumes = "- {name: cmp-plugins, secret: {secretName: s}}\n        \
+        - {name: cmp-work, secret: {secretName: w}}";
+    let result = told(&[("a-mounts", mounts), ("volumes", volumes)], &[]);
+    result.assert_valid();
+    let volume =
+        json!({"name": "cmp-work-2", "emptyDir": {"medium": "Memory", "sizeLimit": "1280Mi"}});
+    assert!(result.list("volumes").contains(&volume), "{:?}", result.list("volumes"));
+}
+
+#[test]
+fn sockets_stay_in_their_volume_and_directory() {
+    let text = TWO.replace("{name: plugins, ", "{name: sockets, ");
+    let result = migrated(&[], &text);
+    let mount = json!({"name": "sockets", "mountPath": "/home/argocd/cmp-server/plugins"});
+    assert_eq!(result.sidecar()["volumeMounts"][0], mount);
+    let text = text.replace("cmp-server/plugins}", "other}");
+    let env = "env: [{name: ARGOCD_PLUGINSOCKFILEPATH, value: /home/argocd/other}]";
+    let result = migrated(
+        &[],
+        &text.replace("#a\n", &format!("{env}\n")).replace("#b\n", &format!("{env}\n")),
+    );
+    let mount = json!({"name": "sockets", "mountPath": "/home/argocd/other"});
+    assert_eq!(result.sidecar()["volumeMounts"][0], mount);
+}
+
+#[test]
+fn the_pod_s_user_is_that_of_sidecars_without_one() {
+    let result = told(&[("pod", "securityContext: {runAsUser: 1234}")], &[]);
+    assert!(result.sidecar()["args"].to_string().contains("--run-as-uid=1234"));
+}
+
+#[test]
+fn tools_beside_the_program_stay() {
+    let text = with(&[
+        ("a-mounts", "- {name: tools, mountPath: /tools}"),
+        ("volumes", "- {name: tools, image: {reference: x}}"),
+    ]);
+    let text = text.replacen("/var/run/argocd/argocd-cmp-server", "/tools/argocd-cmp-server", 1);
+    let mount = json!({"name": "tools", "mountPath": "/tools", "readOnly": true});
+    let result = migrated(&[], &text);
+    assert!(result.sidecar()["volumeMounts"].as_array().unwrap().contains(&mount));
+}
+
+#[test]
+fn other_objects_are_counted() {
+    let text = format!("{TWO}---\nkind: Service\nmetadata: {{name: s}}\n");
+    let report = migrated(&[], &text).report;
+    assert!(report.contains("keep 1 other object of the input"), "{report}");
+    assert!(!migrated(&[], TWO).report.contains("other object"));
+}
+
+#[test]
+fn objects_that_others_own_are_no_repo_servers_of_their_own() {
+    let owned = |owner: &str| {
+        let (workload, _) = TWO.split_once("---").unwrap();
+        workload.replace("{name: repo}", &format!("{{name: repo-1, ownerReferences: [{owner}]}}"))
+    };
+    let text = format!("{TWO}---\n{}", owned("{kind: StatefulSet, name: repo}"));
+    assert!(migrated(&[], &text).report.contains("of StatefulSet repo."));
+    let error = refused(&owned("{kind: ArgoCD, name: argocd}"), &[]);
+    assert!(
+        error.contains("StatefulSet repo-1 belongs to ArgoCD argocd, which would undo"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_config_map_in_use_is_not_replaced() {
+    let text = TWO.replace("name: definitions", "name: argocd-cmp-plugins");
+    let error = refused(&text, &[]);
+    assert!(
+        error.contains("ConfigMap `argocd-cmp-plugins`") && error.contains("--config-map"),
+        "{error}"
+    );
+    migrated(&["--config-map", "new"], &text);
+}
+
+#[test]
+fn definitions_from_elsewhere_are_refused_with_their_source() {
+    let volume = "{name: definitions, configMap: {name: definitions}}";
+    for (source, expected) in [
+        ("{name: definitions, secret: {secretName: d}}", "the volume `definitions` (secret)"),
+        ("{name: definitions, persistentVolumeClaim: {claimName: d}}", "(persistentVolumeClaim)"),
+        ("{name: other, emptyDir: {}}", "the volume `definitions`, which is not in the input"),
+    ] {
+        let error = refused(&TWO.replace(volume, source), &[]);
+        assert!(
+            error.contains("container `a`: /home/argocd/cmp-server/config/plugin.yaml comes from"),
+            "{error}"
+        );
+        assert!(error.contains(expected) && error.contains("--definition a=FILE"), "{error}");
+    }
+    let error = refused(TWO, &["--definition", "c=/dev/null"]);
+    assert!(error.contains("no sidecar is named `c`: expected one of a, b"), "{error}");
+}
+
+#[test]
+fn definitions_are_found_in_directories_and_projected_volumes() {
+    let file = "mountPath: /home/argocd/cmp-server/config/plugin.yaml, subPath: a.yaml";
+    let directory = "mountPath: /home/argocd/cmp-server/config, subPath: x";
+    let volume = "{name: definitions, configMap: {name: definitions}}";
+    let items = "{name: definitions, configMap: {name: definitions, items: \
+                 [{key: a.yaml, path: x/plugin.yaml}, {key: b.yaml, path: b.yaml}]}}";
+    let result = migrated(&[], &TWO.replace(file, directory).replace(volume, items));
+    assert_eq!(result.definition("a.yaml")["metadata"]["name"], "a");
+    let projected = "{name: definitions, projected: {sources: [{configMap: {name: other}}, \
+                     {configMap: {name: definitions}}, {secret: {name: s}}]}}";
+    let result = migrated(&[], &TWO.replace(volume, projected));
+    assert_eq!(result.definitions().len(), 2);
+}
+
+#[test]
+fn the_chart_gives_the_token_unless_told_otherwise() {
+    let token = "the token of the service account is mounted";
+    assert!(of("chart.yaml", &[]).report.contains(token));
+    let text = fs::read_to_string(fixture("chart.yaml")).unwrap();
+    let text = text.replace("  replicas: 2\n", "  automountServiceAccountToken: false\n");
+    assert!(!migrated(&[], &text).report.contains(token));
+}
+
+#[test]
+fn definitions_of_the_chart_without_a_sidecar_stay() {
+    let more = "plugins:\n      avp: {generate: {command: [a]}}\n";
+    let text = fs::read_to_string(fixture("chart.yaml")).unwrap();
+    let result = migrated(&[], &text.replacen("plugins:\n", more, 1));
+    let removed = json!({"plugins": {"avp-kustomize": null, "avp-list": null}});
+    assert_eq!(result.documents[0]["configs"]["cmp"], removed);
+}
+
+#[test]
+fn a_volume_that_a_json_patch_mounts_elsewhere_stays() {
+    let more = "- op: add\n  path: /spec/template/spec/containers/0/volumeMounts/-\n  \
+                value: {name: registry, mountPath: /r}\n";
+    let patch = fs::read_to_string(fixture("json-patch.yaml")).unwrap();
+    let with = |mount: &str| {
+        let own = "      - {mountPath: /registry, name: registry}\n";
+        let patch = patch.replace(own, "").replace("/registry/npmrc", "/x");
+        migrated(
+            &[],
+            &format!("{mount}{}", patch.replace("/tmp, name: cdk8s-tmp", "/tmp, name: registry")),
+        )
+    };
+    let registry =
+        |result: &Migrated| result.list("volumes").iter().any(|v| v["name"] == "registry");
+    assert!(registry(&with(more)) && !registry(&with("")));
+}
