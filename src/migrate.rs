@@ -120,16 +120,10 @@ pub fn migrate(options: &Migrate) -> Result<Migrated, MigrateError> {
     let blueprint =
         Blueprint { shape, options, plugins: &plugins, tools, variables, mounts, resources, names };
     let new = assemble(&blueprint, &host, &lists, &mut report);
+    let leftovers = leftovers(&plugins, &new);
     let manifests = write(&host, new, (&definitions, &plugins), options)?;
     advise(&host, &blueprint, &mut report);
-    let is_other = |object: &&Value| !host.is(object) && text(object, "kind") != "ConfigMap";
-    let others = documents.iter().filter(is_other).count();
-    if others > 0 {
-        report.next(format!(
-            "keep {} of the input: they stay as they are, and are not in the result",
-            plural(others, "other object")
-        ));
-    }
+    tell_what_stays(&host, &documents, &leftovers, &mut report);
     let plugins = moved(&blueprint, definitions);
     Ok(Migrated { manifests, report: report.to_string(), plugins })
 }
@@ -201,8 +195,29 @@ fn assemble(blueprint: &Blueprint<'_>, host: &Host, old: &Lists, report: &mut Re
     if !removed.is_empty() {
         report.change(format!("volumes without a user were removed: {}", removed.join(", ")));
     }
+    let sidecars: Vec<_> = host.sidecars();
+    let old: Vec<_> = sidecars.iter().map(Sidecar::name).collect();
+    for part in new.containers.iter_mut().chain(&mut new.init_containers).chain(&mut new.volumes) {
+        follow(part, &old);
+    }
     new.volumes.extend(blueprint.volumes());
     new
+}
+
+/// Makes references to the resources of old sidecars those of the new container.
+fn follow(part: &mut Value, old: &[&str]) {
+    match part {
+        Value::Object(members) => {
+            for (key, value) in members {
+                if key == "resourceFieldRef" && old.contains(&text(value, "containerName")) {
+                    field::set(value, &["containerName"], json!(container::NAME));
+                }
+                follow(value, old);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| follow(item, old)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 /// The ConfigMap and the document, or the values with both.
@@ -268,7 +283,7 @@ fn escaped(text: &str) -> String {
 
 /// The commands to run next.
 fn advise(host: &Host, blueprint: &Blueprint<'_>, report: &mut Report) {
-    let Blueprint { plugins, shape, options, .. } = blueprint;
+    let Blueprint { shape, options, .. } = blueprint;
     report.next(match host.form {
         Form::Chart => "check the definitions: helm template … | cmp-supervisor validate -",
         Form::Workload | Form::JsonPatch | Form::Operator => {
@@ -305,11 +320,28 @@ fn advise(host: &Host, blueprint: &Blueprint<'_>, report: &mut Report) {
         SidecarKind::Ordinary => "",
     };
     report.next(format!("{requirement}{native}; `cmp-supervisor doctor` in the Pod tells more"));
+}
+
+/// The objects of the input that the result does not replace.
+fn tell_what_stays(host: &Host, documents: &[Value], leftovers: &[String], report: &mut Report) {
+    if !leftovers.is_empty() && host.form != Form::Chart {
+        let names = leftovers.join(", ");
+        report.next(format!("later, delete the ConfigMaps of the old sidecars: {names}"));
+    }
+    let is_other = |object: &&Value| !host.is(object) && text(object, "kind") != "ConfigMap";
+    let others = documents.iter().filter(is_other).count();
+    if others > 0 {
+        let count = plural(others, "other object");
+        report.next(format!("unchanged, and therefore not in the result: {count} of the input"));
+    }
+}
+
+/// `ConfigMap`s of definitions that nothing in the result uses.
+fn leftovers(plugins: &[Plugin], new: &Lists) -> Vec<String> {
+    let objects = || new.containers.iter().chain(&new.init_containers).chain(&new.volumes);
     let mut old: Vec<_> = plugins.iter().filter_map(|plugin| plugin.config_map.clone()).collect();
+    old.retain(|name| !objects().any(|object| config_map::is_used(object, name)));
     old.sort();
     old.dedup();
-    if !old.is_empty() && host.form != Form::Chart {
-        report
-            .next(format!("later, delete the ConfigMaps of the old sidecars: {}", old.join(", ")));
-    }
+    old
 }

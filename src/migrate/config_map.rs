@@ -104,6 +104,18 @@ fn of_plugins(values: &Value) -> Result<Option<ConfigMap>, MigrateError> {
     Ok(Some(ConfigMap { name, namespace, data, is_template: false }))
 }
 
+/// True if a part of a manifest refers to a ConfigMap.
+pub(super) fn is_used(part: &Value, name: &str) -> bool {
+    const KEYS: [&str; 3] = ["configMap", "configMapKeyRef", "configMapRef"];
+    match part {
+        Value::Object(members) => members.iter().any(|(key, value)| {
+            KEYS.contains(&key.as_str()) && text(value, "name") == name || is_used(value, name)
+        }),
+        Value::Array(items) => items.iter().any(|item| is_used(item, name)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
 /// The plugins in `configs.cmp`.
 pub(super) fn plugins(values: &Value) -> Option<&serde_json::Map<String, Value>> {
     values.get("configs")?.get("cmp")?.get("plugins")?.as_object()

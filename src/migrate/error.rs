@@ -31,6 +31,13 @@ pub enum MigrateError {
          of the Helm chart argo-cd, or the ArgoCD resource, and the ConfigMaps of its plugins"
     )]
     NoSidecar,
+    /// A kustomization instead of its patch.
+    #[error(
+        "no argocd-cmp-server sidecar in the input: give the files that the kustomization names, \
+         each inline patch as a file of its own, and the ConfigMaps, or --definition for each \
+         sidecar"
+    )]
+    Kustomization,
     /// More than one repo-server has sidecars.
     #[error("{first} and {second} both have sidecars: migrate one at a time")]
     Several {

@@ -73,7 +73,13 @@ impl Host {
         // `kubectl get all` prints the ReplicaSets and Pods of a Deployment too.
         let is_copy = |host: &Self| documents.iter().any(|document| host.is_owned_by(document));
         let mut hosts = documents.iter().filter_map(Self::of).filter(|host| !is_copy(host));
-        let host = hosts.next().ok_or(MigrateError::NoSidecar)?;
+        let is_kustomization = |document: &Value| {
+            text(document, "kind") == "Kustomization" || document.get("patches").is_some()
+        };
+        let host = hosts.next().ok_or_else(|| {
+            let is_any = documents.iter().any(is_kustomization);
+            if is_any { MigrateError::Kustomization } else { MigrateError::NoSidecar }
+        })?;
         match hosts.next() {
             None => host.owners().first().map_or(Ok(()), |owner| {
                 let owner = format!("{} {}", text(owner, "kind"), text(owner, "name"));

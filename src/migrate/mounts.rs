@@ -76,7 +76,7 @@ impl<'i> Mounts<'i> {
         let (name, path) = (text(&mount, "name").to_owned(), trimmed(text(&mount, "mountPath")));
         let (plugin_name, path) = (plugin.name.clone(), path.to_owned());
         let volume = named(&self.lists.volumes, &name);
-        let kind = VolumeKind::of(volume, &self.lists.init_containers);
+        let kind = VolumeKind::of(volume, self.lists);
         match kind {
             VolumeKind::Scratch => return scratch(&path, plugin, report),
             // Commands can read files of a mount that nobody can write to.

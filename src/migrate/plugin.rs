@@ -134,7 +134,9 @@ impl Sources<'_> {
         } else {
             format!(
                 "ConfigMap `{config_map}` is not in the input: add the output of \
-                 `kubectl get configmap {config_map} -o yaml`"
+                 `kubectl get configmap {config_map} -o yaml`, or give the file with \
+                 --definition {}=FILE",
+                sidecar.name()
             )
         })
     }

@@ -342,7 +342,9 @@ fn names(plugin: &Plugin, config_maps: &ConfigMaps) -> Names {
 }
 
 fn is_secret(variable: &Value) -> bool {
+    let is_stated = variable.get("value").is_some();
     variable.pointer("/valueFrom/secretKeyRef").is_some()
+        || is_stated && cmp_sandbox::suggests_credential(text(variable, "name"))
 }
 
 /// A plugin's name as the beginning of a variable's.

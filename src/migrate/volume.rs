@@ -2,12 +2,16 @@
 
 use serde_json::Value;
 
-use super::field::{list, text};
+use super::{
+    field::{list, text},
+    host::Lists,
+    sidecar::Sidecar,
+};
 
 /// A volume, as requests see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum VolumeKind {
-    /// An init container fills it with programs or data.
+    /// Another container fills it with programs or data.
     Filled,
     /// Commands can read it without being allowed to.
     Public,
@@ -28,7 +32,7 @@ const HIDDEN: [&str; 4] = ["secret", "projected", "downwardAPI", "csi"];
 const PUBLIC: [&str; 2] = ["configMap", "image"];
 
 impl VolumeKind {
-    pub(super) fn of(volume: Option<&Value>, init_containers: &[Value]) -> Self {
+    pub(super) fn of(volume: Option<&Value>, lists: &Lists) -> Self {
         let Some(volume) = volume else { return Self::Unknown };
         let has = |key: &&str| volume.get(*key).is_some();
         if HIDDEN.iter().any(has) {
@@ -37,12 +41,19 @@ impl VolumeKind {
             Self::Public
         } else if volume.get("emptyDir").is_none() {
             Self::Lasting
-        } else if init_containers.iter().any(|container| mounts(container, text(volume, "name"))) {
+        } else if others(lists).any(|container| mounts(container, text(volume, "name"))) {
             Self::Filled
         } else {
             Self::Scratch
         }
     }
+}
+
+/// The containers that are no sidecars of plugins.
+fn others(lists: &Lists) -> impl Iterator<Item = &Value> {
+    let containers = lists.containers.iter().filter(|container| Sidecar::new(container).is_none());
+    let init = lists.init_containers.iter();
+    containers.chain(init.filter(|container| Sidecar::native(container).is_none()))
 }
 
 /// The volume of this name.

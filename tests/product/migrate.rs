@@ -3,6 +3,7 @@
 mod check;
 pub(crate) mod result;
 mod strange;
+mod variables;
 
 use std::{fs, os::unix::fs::PermissionsExt};
 

@@ -33,7 +33,7 @@ pub use self::{
     lease::{Lease, NoLease, SpawnerGone},
     link::Link,
     output::{Output, Termination, Usage},
-    redact::Redactor,
+    redact::{Redactor, suggests_credential},
     room::{FIRST_OUTPUT, Room},
     run::{Command, NotRun, Ordered},
     shared::SharedRepository,

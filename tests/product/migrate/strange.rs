@@ -58,7 +58,7 @@ fn with(lines: &[(&str, &str)]) -> String {
 }
 
 #[track_caller]
-fn told(lines: &[(&str, &str)], expected: &[&str]) -> Migrated {
+pub(super) fn told(lines: &[(&str, &str)], expected: &[&str]) -> Migrated {
     let result = migrated(&[], &with(lines));
     for text in expected {
         assert!(result.report.contains(text), "no {text} in {}", result.report);
@@ -115,62 +115,6 @@ fn flags_in_a_script_count() {
     )
     .report;
     assert!(report.contains("plugin `a`: its sidecar runs a script"), "{report}");
-}
-
-#[test]
-fn variables_of_the_log_become_flags() {
-    let level = "env: [{name: ARGOCD_CMP_SERVER_LOGLEVEL, value: warn}]";
-    let result = told(&[("b", level)], &[]);
-    assert_eq!(result.sidecar()["args"], json!(["serve", "--log-level=warn", "--isolation=uid"]));
-}
-
-#[test]
-fn variables_that_refer_to_others_follow_them() {
-    let env = |cluster: &str| {
-        format!("env: [{{name: C, value: {cluster}}}, {{name: URL, value: https://$(C).example}}]")
-    };
-    let result = told(&[("a", &env("one")), ("b", &env("two"))], &[]);
-    let expected = json!([
-        {"name": "A_C", "value": "one"},
-        {"name": "B_C", "value": "two"},
-        {"name": "A_URL", "value": "https://$(A_C).example"},
-        {"name": "B_URL", "value": "https://$(B_C).example"},
-    ]);
-    assert_eq!(result.sidecar()["env"], expected);
-}
-
-#[test]
-fn settings_of_the_server_are_not_given_to_one_plugin() {
-    let env = |value: &str| format!("env: [{{name: ARGOCD_EXEC_TIMEOUT, value: {value}}}]");
-    let expected = "ARGOCD_EXEC_TIMEOUT: one value counts for all plugins, and the first one was \
-                    taken: 5m in `a`, 9m in `b`";
-    let result = told(&[("a", &env("5m")), ("b", &env("9m"))], &[expected]);
-    assert_eq!(result.sidecar()["env"], json!([{"name": "ARGOCD_EXEC_TIMEOUT", "value": "5m"}]));
-    told(&[("a", &env("5m"))], &["5m in `a`, none in `b`"]);
-    assert!(!told(&[("a", &env("5m")), ("b", &env("5m"))], &[]).report.contains("counts for all"));
-}
-
-#[test]
-fn variables_of_sources_that_may_have_the_same_name_are_reported() {
-    let from = "envFrom: [{secretRef: {name: vault}}]";
-    let env = "env: [{name: TOKEN, value: x}]";
-    let clash = "plugin `a`: its variables from Secret vault (envFrom) may have names";
-    told(&[("a", from), ("b", env)], &[clash]);
-    assert!(!told(&[("a", from)], &[]).report.contains("(envFrom)"));
-    assert!(!told(&[("a", from), ("b", from)], &[]).report.contains("(envFrom)"));
-    // Keys of a ConfigMap that is in the input.
-    let from = "envFrom: [{prefix: X_, configMapRef: {name: definitions}}]";
-    assert!(!told(&[("a", from), ("b", env)], &[]).report.contains("(envFrom)"));
-    let env = "env: [{name: X_a.yaml, value: x}]";
-    told(&[("a", from), ("b", env)], &["from ConfigMap definitions (envFrom)"]);
-}
-
-#[test]
-fn a_resource_field_is_that_of_the_new_container() {
-    let env = "env: [{name: GOMEMLIMIT, valueFrom: {resourceFieldRef: {containerName: a, resource: limits.memory}}}]";
-    let result = told(&[("a", env)], &["GOMEMLIMIT (resourceFieldRef)"]);
-    let expected = json!({"resourceFieldRef": {"resource": "limits.memory"}});
-    assert_eq!(result.sidecar()["env"][0]["valueFrom"], expected);
 }
 
 #[test]
@@ -252,7 +196,7 @@ fn tools_beside_the_program_stay() {
 fn other_objects_are_counted() {
     let text = format!("{TWO}---\nkind: Service\nmetadata: {{name: s}}\n");
     let report = migrated(&[], &text).report;
-    assert!(report.contains("keep 1 other object of the input"), "{report}");
+    assert!(report.contains("not in the result: 1 other object of the input"), "{report}");
     assert!(!migrated(&[], TWO).report.contains("other object"));
 }
 
@@ -350,4 +294,54 @@ fn a_volume_that_a_json_patch_mounts_elsewhere_stays() {
     let registry =
         |result: &Migrated| result.list("volumes").iter().any(|v| v["name"] == "registry");
     assert!(registry(&with(more)) && !registry(&with("")));
+}
+
+#[test]
+fn a_config_map_that_is_still_mounted_is_not_to_be_deleted() {
+    assert!(
+        migrated(&[], TWO)
+            .report
+            .contains("later, delete the ConfigMaps of the old sidecars: definitions")
+    );
+    let env = "envFrom: [{configMapRef: {name: definitions}}]";
+    assert!(!told(&[("a", env)], &[]).report.contains("later, delete"));
+}
+
+#[test]
+fn a_volume_that_another_container_fills_stays() {
+    let lines = [
+        ("a-mounts", "- {name: vault, mountPath: /vault}"),
+        ("volumes", "- {name: vault, emptyDir: {medium: Memory}}"),
+        ("pod", "initContainers: []"),
+    ];
+    let agent = "      containers:\n        - {name: agent, volumeMounts: [{name: vault, mountPath: /v}]}\n";
+    let text = with(&lines);
+    let report = migrated(&[], &text).report;
+    assert!(report.contains("the writable volume at /vault was removed"), "{report}");
+    let result = migrated(&[], &text.replacen("      containers:\n", agent, 1));
+    assert!(!result.report.contains("was removed, because each"), "{}", result.report);
+    assert_eq!(result.definition("a.yaml")["spec"]["sandbox"], json!({"read": ["/vault"]}));
+}
+
+#[test]
+fn a_native_sidecar_does_not_fill_its_own_volume() {
+    let always = "restartPolicy: Always";
+    let text = with(&[("a", always), ("b", always)]);
+    let text = text.replacen("      containers:", "      initContainers:", 1);
+    let text = text
+        .replace("#a-mounts", "- {name: x, mountPath: /x}")
+        .replace("#volumes", "- {name: x, emptyDir: {}}");
+    let report = migrated(&[], &text).report;
+    assert!(
+        report.contains("replaces 2 sidecars")
+            && report.contains("the writable volume at /x was removed"),
+        "{report}"
+    );
+}
+
+#[test]
+fn a_kustomization_is_refused_with_what_to_give() {
+    let text = "kind: Kustomization\npatches: [{path: a.yaml}]\n";
+    let error = refused(text, &[]);
+    assert!(error.contains("give the files that the kustomization names"), "{error}");
 }

@@ -185,12 +185,18 @@ impl fmt::Debug for Redactor {
 fn credential(entry: &[u8]) -> Option<&[u8]> {
     let (name, value) = entry.split_at_checked(memchr(b'=', entry)?)?;
     let name = String::from_utf8_lossy(name).to_ascii_uppercase();
-    let speaks = CREDENTIALS.iter().any(|word| name.contains(word));
-    let refers = REFERENCES.iter().any(|end| name.ends_with(end));
     let value = value.get(1..).unwrap_or_default();
     // `Authorization: Bearer TOKEN`
     let last = || value.rsplit(|byte| *byte == b' ').next().unwrap_or_default();
-    (speaks && !refers).then(|| if name.ends_with(HEADER) { last() } else { value })
+    suggests_credential(&name).then(|| if name.ends_with(HEADER) { last() } else { value })
+}
+
+/// True if a variable's name suggests that its value is a credential.
+#[must_use]
+pub fn suggests_credential(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    let speaks = CREDENTIALS.iter().any(|word| name.contains(word));
+    speaks && !REFERENCES.iter().any(|end| name.ends_with(end))
 }
 
 /// Splits a value into the pieces to search for. Programs print values line by

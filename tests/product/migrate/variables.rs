@@ -1,0 +1,76 @@
+//! Variables of several sidecars in one container.
+
+use serde_json::json;
+
+use super::strange::told;
+
+#[test]
+fn variables_of_the_log_become_flags() {
+    let level = "env: [{name: ARGOCD_CMP_SERVER_LOGLEVEL, value: warn}]";
+    let result = told(&[("b", level)], &[]);
+    assert_eq!(result.sidecar()["args"], json!(["serve", "--log-level=warn", "--isolation=uid"]));
+}
+
+#[test]
+fn variables_that_refer_to_others_follow_them() {
+    let env = |cluster: &str| {
+        format!("env: [{{name: C, value: {cluster}}}, {{name: URL, value: https://$(C).example}}]")
+    };
+    let result = told(&[("a", &env("one")), ("b", &env("two"))], &[]);
+    let expected = json!([
+        {"name": "A_C", "value": "one"},
+        {"name": "B_C", "value": "two"},
+        {"name": "A_URL", "value": "https://$(A_C).example"},
+        {"name": "B_URL", "value": "https://$(B_C).example"},
+    ]);
+    assert_eq!(result.sidecar()["env"], expected);
+}
+
+#[test]
+fn settings_of_the_server_are_not_given_to_one_plugin() {
+    let env = |value: &str| format!("env: [{{name: ARGOCD_EXEC_TIMEOUT, value: {value}}}]");
+    let expected = "ARGOCD_EXEC_TIMEOUT: one value counts for all plugins, and the first one was \
+                    taken: 5m in `a`, 9m in `b`";
+    let result = told(&[("a", &env("5m")), ("b", &env("9m"))], &[expected]);
+    assert_eq!(result.sidecar()["env"], json!([{"name": "ARGOCD_EXEC_TIMEOUT", "value": "5m"}]));
+    told(&[("a", &env("5m"))], &["5m in `a`, none in `b`"]);
+    assert!(!told(&[("a", &env("5m")), ("b", &env("5m"))], &[]).report.contains("counts for all"));
+}
+
+#[test]
+fn variables_of_sources_that_may_have_the_same_name_are_reported() {
+    let from = "envFrom: [{secretRef: {name: vault}}]";
+    let env = "env: [{name: TOKEN, value: x}]";
+    let clash = "plugin `a`: its variables from Secret vault (envFrom) may have names";
+    told(&[("a", from), ("b", env)], &[clash]);
+    assert!(!told(&[("a", from)], &[]).report.contains("(envFrom)"));
+    assert!(!told(&[("a", from), ("b", from)], &[]).report.contains("(envFrom)"));
+    // Keys of a ConfigMap that is in the input.
+    let from = "envFrom: [{prefix: X_, configMapRef: {name: definitions}}]";
+    assert!(!told(&[("a", from), ("b", env)], &[]).report.contains("(envFrom)"));
+    let env = "env: [{name: X_a.yaml, value: x}]";
+    told(&[("a", from), ("b", env)], &["from ConfigMap definitions (envFrom)"]);
+}
+
+#[test]
+fn a_resource_field_is_that_of_the_new_container() {
+    let env = "env: [{name: GOMEMLIMIT, valueFrom: {resourceFieldRef: {containerName: a, resource: limits.memory}}}]";
+    let volume = "- {name: v, downwardAPI: {items: [{path: m, resourceFieldRef: {containerName: a, resource: limits.memory}}]}}";
+    let mount = "- {name: v, mountPath: /v}";
+    let lines = [("a", env), ("a-mounts", mount), ("volumes", volume)];
+    let result = told(&lines, &["GOMEMLIMIT (resourceFieldRef)"]);
+    assert!(result.list("volumes").iter().any(|volume| {
+        let item = &volume["downwardAPI"]["items"][0];
+        item["resourceFieldRef"]["containerName"] == "cmp-supervisor"
+    }));
+    let expected = json!({"resourceFieldRef": {"resource": "limits.memory"}});
+    assert_eq!(result.sidecar()["env"][0]["valueFrom"], expected);
+}
+
+#[test]
+fn values_with_the_name_of_a_credential_are_hidden_from_others() {
+    let result =
+        told(&[("a", "env: [{name: API_TOKEN, value: s3cr3t}, {name: B, value: b}]")], &[]);
+    assert_eq!(result.definition("b.yaml")["spec"]["sandbox"], json!({"env": []}));
+    assert_eq!(result.definition("a.yaml")["spec"].get("sandbox"), None);
+}
