@@ -182,6 +182,8 @@ fn rounded(amount: u64) -> f64 {
 
 /// The key of a series.
 fn key(family: &Family, labels: &[Label]) -> Key {
+    let is_listed = || FAMILIES.iter().any(|listed| listed.name == family.name);
+    debug_assert!(is_listed(), "{} is not in FAMILIES", family.name);
     debug_assert!(
         labels.iter().map(Label::key).eq(family.labels.iter().map(|label| label.name())),
         "{}: {labels:?}",

@@ -117,3 +117,12 @@ fn the_table_in_the_docs_is_up_to_date() {
         "put this between the markers in docs/confinement.md:\n\n{table}"
     );
 }
+
+#[test]
+fn the_reader_knows_the_keys_of_all_settings() {
+    let schema = crate::plugin::schema();
+    for key in ALL.iter().filter_map(|row| row.key) {
+        let place = format!("/properties/spec/properties/{}/properties/{}", key.section, key.name);
+        assert!(schema.pointer(&place).is_some(), "no {place} in plugin/manifest/fields.rs");
+    }
+}

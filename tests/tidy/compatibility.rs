@@ -207,3 +207,13 @@ fn rows_entries_and_tests_without_each_other_are_found() {
     let third = [first, ("Another", &["known"]), ("third", &["known"])];
     assert_eq!(of(&third), ["no row begins with third"]);
 }
+
+#[test]
+fn the_page_on_security_tells_the_number_of_attacks() {
+    let directory = repository().join("tests/attacks/table");
+    let files = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let texts = files.map(|file| fs::read_to_string(file).unwrap());
+    let attacks: usize = texts.map(|text| text.matches("Attack::new(").count()).sum();
+    let page = fs::read_to_string(repository().join("docs/security.md")).unwrap();
+    assert!(page.contains(&format!("runs {attacks} attacks")), "{attacks} attacks");
+}

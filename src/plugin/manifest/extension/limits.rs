@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{Judge, key};
 use crate::{
-    plugin::{manifest::InvalidManifest, sandbox::Limits},
+    plugin::{confinement::Limits, manifest::InvalidManifest},
     settings::{self, Limit, Setting},
 };
 

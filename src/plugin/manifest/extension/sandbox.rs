@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::{Judge, MAX_LIST, TOO_LONG, key};
 use crate::plugin::{
+    confinement::{Sandbox, TOKENS},
     manifest::{InvalidManifest, Step},
-    sandbox::{Sandbox, TOKENS},
     variable::VariablePattern,
 };
 
