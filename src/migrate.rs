@@ -12,6 +12,7 @@ mod host;
 mod json_patch;
 mod mounts;
 mod plugin;
+mod reference;
 mod remark;
 mod report;
 mod resources;
@@ -129,13 +130,13 @@ pub fn migrate(options: &Migrate) -> Result<Migrated, MigrateError> {
 }
 
 fn moved(blueprint: &Blueprint<'_>, definitions: Vec<(String, String)>) -> Vec<Moved> {
-    let after = variable::literal(&blueprint.variables.env);
+    let after = reference::literal(&blueprint.variables.env);
     let pairs = blueprint.plugins.iter().zip(definitions);
     let moved = pairs.map(|(plugin, (_, text))| Moved {
         name: plugin.name.clone(),
         before: plugin.text.clone(),
         after: text,
-        environment_before: variable::literal(plugin.sidecar.variables()),
+        environment_before: reference::literal(plugin.sidecar.variables()),
         environment_after: after.clone(),
     });
     moved.collect()

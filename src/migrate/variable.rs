@@ -9,6 +9,7 @@ use super::{
     edit::Edit,
     field::{is_within, remove, set, text},
     plugin::Plugin,
+    reference::reference,
     report::Report,
 };
 
@@ -46,15 +47,6 @@ fn is_temporary(variable: &Value) -> bool {
     HOMES.contains(&text(variable, "name")) && is_within(text(variable, "value"), "/tmp")
 }
 
-/// Names and values of the variables that have a value in the manifest.
-pub(super) fn literal(variables: &[Value]) -> Vec<(String, String)> {
-    let pair = |variable: &Value| {
-        let value = variable.get("value")?.as_str()?;
-        Some((text(variable, "name").to_owned(), value.to_owned()))
-    };
-    variables.iter().filter_map(pair).collect()
-}
-
 /// The variables of the new container.
 #[derive(Debug, Default)]
 pub(super) struct Variables {
@@ -78,7 +70,7 @@ impl Variables {
         report: &mut Report,
     ) -> Self {
         let mut merged = Self::default();
-        let found = collect(plugins, report);
+        let found = in_order(collect(plugins, report));
         let differing = differing(&found);
         for shared in &found {
             if SETTINGS.contains(&shared.name.as_str()) {
@@ -196,9 +188,19 @@ impl Shared {
     }
 }
 
-/// The form in which Kubernetes replaces a variable in the value of another one.
-fn reference(name: &str) -> String {
-    format!("$({name})")
+/// Kubernetes replaces references to earlier variables only, so these come first.
+fn in_order(mut rest: Vec<Shared>) -> Vec<Shared> {
+    let mut sorted = Vec::new();
+    while !rest.is_empty() {
+        let is_free = |shared: &Shared| {
+            let mut others = rest.iter().filter(|other| other.name != shared.name);
+            !others.any(|other| shared.refers_to(&other.name))
+        };
+        // Those that refer to each other keep their order.
+        let next = rest.iter().position(is_free).unwrap_or_default();
+        sorted.push(rest.remove(next));
+    }
+    sorted
 }
 
 /// Names of variables with several values, and of those that refer to them.

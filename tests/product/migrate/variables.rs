@@ -74,3 +74,15 @@ fn values_with_the_name_of_a_credential_are_hidden_from_others() {
     assert_eq!(result.definition("b.yaml")["spec"]["sandbox"], json!({"env": []}));
     assert_eq!(result.definition("a.yaml")["spec"].get("sandbox"), None);
 }
+
+#[test]
+fn variables_that_refer_to_others_come_after_them() {
+    let other = "env: [{name: C, value: c}, {name: URL, value: https://$(C).example}]";
+    let result = told(&[("a", "env: [{name: URL, value: x}]"), ("b", other)], &[]);
+    let expected = json!([
+        {"name": "C", "value": "c"},
+        {"name": "A_URL", "value": "x"},
+        {"name": "B_URL", "value": "https://$(C).example"},
+    ]);
+    assert_eq!(result.sidecar()["env"], expected);
+}
