@@ -61,8 +61,9 @@ fn read_announcements(text: &[u8]) {
 struct Portable;
 
 impl Receiver for Portable {
-    fn manifest(&mut self, text: &mut Vec<u8>, start: usize) {
+    fn manifest(&mut self, text: &mut Vec<u8>, start: usize) -> bool {
         let _ = portable(&text[start..]);
+        true
     }
 
     fn goes_on(&mut self, _memory: usize) -> bool {

@@ -17,11 +17,12 @@ struct Check {
 }
 
 impl Receiver for Check {
-    fn manifest(&mut self, text: &mut Vec<u8>, start: usize) {
+    fn manifest(&mut self, text: &mut Vec<u8>, start: usize) -> bool {
         let manifest = &text[start..];
         assert!(!manifest.is_empty() && manifest != b"null");
         assert!(manifest.len() <= self.most);
         let _ = portable(manifest);
+        true
     }
 
     fn goes_on(&mut self, _memory: usize) -> bool {

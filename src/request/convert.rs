@@ -243,7 +243,8 @@ impl Converter {
             self.threads.run(length, deadline, move |_| (values(printed.as_ref()), printed));
         let (values, printed) = counting.await.map_err(late())?;
         let limit = (MAX_TIMES * self.max_answer).min(self.memory.most());
-        let needed = length + values * VALUE;
+        // The output, its strings, and the answer.
+        let needed = MAX_TIMES * length + values * VALUE;
         if needed > limit {
             return Err(InvalidAnnouncements::Memory { limit }.into());
         }

@@ -5,7 +5,7 @@ use std::{borrow::Cow, ops::Range};
 use bytes::Bytes;
 use cmp_yaml::{
     Cause,
-    portable::portable,
+    portable::portable_watched,
     stream::{self, Receiver, read_part, read_stdout},
 };
 use thiserror::Error;
@@ -54,8 +54,8 @@ pub enum InvalidOutput {
     /// Its conversion needs too much memory.
     #[error(
         "the plugin's output needs more than {} MiB of memory while it is converted to manifests, \
-         because its documents consist of very many small parts: print less, or raise \
-         ARGOCD_GRPC_MAX_SIZE_MB on the sidecar", limit >> 20
+         because its documents consist of very many small parts, or of characters that are \
+         escaped: print less, or raise ARGOCD_GRPC_MAX_SIZE_MB on the sidecar", limit >> 20
     )]
     Memory {
         /// The limit in bytes.
@@ -257,8 +257,13 @@ struct MessageWriter<'w> {
 }
 
 impl Receiver for MessageWriter<'_> {
-    fn manifest(&mut self, text: &mut Vec<u8>, start: usize) {
-        if let Cow::Owned(other) = portable(text.get(start..).unwrap_or_default()) {
+    fn manifest(&mut self, text: &mut Vec<u8>, start: usize) -> bool {
+        // A copy replaces the manifest.
+        let all = text.len();
+        let mut watch = |copy| (self.watch)(all.max(start + copy) + copy);
+        let manifest = text.get(start..).unwrap_or_default();
+        let Some(portable) = portable_watched(manifest, &mut watch) else { return false };
+        if let Cow::Owned(other) = portable {
             text.truncate(start);
             text.extend_from_slice(&other);
         }
@@ -271,6 +276,7 @@ impl Receiver for MessageWriter<'_> {
             field.rotate_right(added);
         }
         self.count += 1;
+        true
     }
 
     fn goes_on(&mut self, memory: usize) -> bool {

@@ -8,8 +8,9 @@ const MAX_BYTES: usize = 16 << 20;
 struct Documents(Vec<Value>);
 
 impl Receiver for Documents {
-    fn manifest(&mut self, text: &mut Vec<u8>, start: usize) {
+    fn manifest(&mut self, text: &mut Vec<u8>, start: usize) -> bool {
         self.0.push(serde_json::from_slice(&text[start..]).unwrap());
+        true
     }
 
     fn goes_on(&mut self, _memory: usize) -> bool {

@@ -121,7 +121,9 @@ fn manifests() -> Bytes {
 struct OneText;
 
 impl Receiver for OneText {
-    fn manifest(&mut self, _text: &mut Vec<u8>, _start: usize) {}
+    fn manifest(&mut self, _text: &mut Vec<u8>, _start: usize) -> bool {
+        true
+    }
 
     fn goes_on(&mut self, _memory: usize) -> bool {
         true

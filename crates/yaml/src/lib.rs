@@ -10,8 +10,9 @@
 //! struct Count(usize);
 //!
 //! impl Receiver for Count {
-//!     fn manifest(&mut self, _text: &mut Vec<u8>, _start: usize) {
+//!     fn manifest(&mut self, _text: &mut Vec<u8>, _start: usize) -> bool {
 //!         self.0 += 1;
+//!         true
 //!     }
 //!
 //!     fn goes_on(&mut self, _memory: usize) -> bool {

@@ -10,7 +10,8 @@ mod string;
 
 use std::borrow::Cow;
 
-use self::string::JsonString;
+use self::string::{JsonString, Spelling};
+use crate::watch::{Watch, unwatched};
 
 /// Longest key in characters, with everything before its colon. The limit is
 /// YAML 1.1's.
@@ -21,7 +22,13 @@ const MAX_KEY_CHARACTERS: usize = 1024;
 /// result is unspecified.
 #[must_use]
 pub fn portable(json: &[u8]) -> Cow<'_, [u8]> {
-    let mut rewritten = Vec::new();
+    portable_watched(json, &mut unwatched).unwrap_or(Cow::Borrowed(json))
+}
+
+/// The same; `None` if `watch` stops it. One byte may become six, so `watch` is asked at
+/// intervals, with the bytes of the new text.
+pub fn portable_watched<'j>(json: &'j [u8], watch: &mut Watch<'_>) -> Option<Cow<'j, [u8]>> {
+    let mut rewritten = Spelling::new(watch);
     let mut kept = 0;
     let mut at = 0;
     while let Some(offset) = memchr::memchr(b'"', &json[at..]) {
@@ -33,16 +40,16 @@ pub fn portable(json: &[u8]) -> Cow<'_, [u8]> {
         if !is_long_key && !text.is_unportable {
             continue;
         }
-        rewritten.extend_from_slice(&json[kept..start]);
-        string::rewrite(&json[start..text.end], is_long_key, &mut rewritten);
+        rewritten.text.extend_from_slice(&json[kept..start]);
+        rewritten.append(&json[start..text.end], is_long_key)?;
         at = colon.filter(|_| is_long_key).unwrap_or(text.end);
         kept = at;
     }
     if kept == 0 {
-        return Cow::Borrowed(json);
+        return Some(Cow::Borrowed(json));
     }
-    rewritten.extend_from_slice(&json[kept..]);
-    Cow::Owned(rewritten)
+    rewritten.text.extend_from_slice(&json[kept..]);
+    rewritten.finish().map(Cow::Owned)
 }
 
 /// Offset of the colon after the string that ends at `end`, if the string is a

@@ -36,8 +36,8 @@ const FALLBACK_BYTES: usize = 4;
 /// Takes the manifests of an output while they are read.
 pub trait Receiver {
     /// The text from `start` on is a complete manifest. It may be changed, and
-    /// its new length counts.
-    fn manifest(&mut self, text: &mut Vec<u8>, start: usize);
+    /// its new length counts. Returns whether to go on.
+    fn manifest(&mut self, text: &mut Vec<u8>, start: usize) -> bool;
 
     /// Asked at intervals whether to go on; see [`Watch`](crate::Watch).
     fn goes_on(&mut self, memory: usize) -> bool;
@@ -143,13 +143,23 @@ impl<'a> Reader<'a> {
         let (value, start) = (&self.text[range], self.manifests.len());
         let is_due = value.len() >= VALUES || self.documents.is_multiple_of(VALUES);
         if is_due && !self.receiver.goes_on(start + value.len()) {
-            return Err(self.yaml_error(super::Error::stopped(), 0..0));
+            return Err(self.stopped());
         }
-        if value != b"null" {
-            self.manifests.extend_from_slice(value);
-            self.receiver.manifest(self.manifests, start);
+        if value == b"null" {
+            return Ok(());
         }
-        Ok(())
+        self.manifests.extend_from_slice(value);
+        self.give(start)
+    }
+
+    /// Gives the receiver the manifest that begins at `start`.
+    fn give(&mut self, start: usize) -> Result<(), Error> {
+        let goes_on = self.receiver.manifest(self.manifests, start);
+        if goes_on { Ok(()) } else { Err(self.stopped()) }
+    }
+
+    fn stopped(&self) -> Error {
+        self.yaml_error(super::Error::stopped(), 0..0)
     }
 
     /// Reads YAML from `start` on. An error in the first document is reported
@@ -187,10 +197,9 @@ impl<'a> Reader<'a> {
         }
         if json == b"null" {
             self.manifests.truncate(start);
-        } else {
-            self.receiver.manifest(self.manifests, start);
+            return Ok(());
         }
-        Ok(())
+        self.give(start)
     }
 
     /// Reports an error at the end of a document on the last line of its text,

@@ -84,6 +84,17 @@ async fn an_output_that_needs_too_much_memory_is_an_error() {
 }
 
 #[tokio::test]
+async fn characters_that_are_escaped_take_memory() {
+    let output = |bytes| format!("{{\"a\":\"{}\"}}", "\x7f".repeat(bytes)).into_bytes();
+    let split_by = async |bytes| split(&converter(AMPLE), output(bytes), &Deadline::none()).await;
+    let error = split_by(LIMIT).await.unwrap_err().to_string();
+    assert!(error.contains("more than 3 MiB of memory"), "{error}");
+    // More than three times the output is granted.
+    let manifests = split_by(LIMIT / 8).await.unwrap();
+    assert!(manifests.size() > 6 * LIMIT / 8);
+}
+
+#[tokio::test]
 async fn an_output_that_the_container_cannot_hold_is_an_error_at_once() {
     let outputs = crate::budget::Share::new(1 << 20, "a small container");
     let (_resize, budget) = watch::channel(Budget { outputs, ..Budget::default() });
@@ -129,12 +140,14 @@ async fn a_conversion_ends_at_its_deadline() {
 async fn many_announcements_are_read_within_the_memory() {
     let plugin = Arc::new(definition_of("x", ""));
     let (converter, encode) = (converter(AMPLE), (|all| vec![0; all.len()]) as EncodeAnnouncements);
-    let announce = async |count: usize| {
-        let list = vec!["{\"name\":\"a\"}"; count].join(",");
+    let announce = async |count: usize, name: &str| {
+        let list = vec![format!("{{\"name\":\"{name}\"}}"); count].join(",");
         let printed = Some(converter.room().close(format!("[{list}]").into_bytes()));
         converter.announce(printed, &plugin, (encode, &Deadline::none())).await
     };
-    assert_eq!(announce(1000).await.unwrap().len(), 1000);
-    let error = announce(20_000).await.unwrap_err().to_string();
-    assert!(error.contains("more than 3 MiB of memory"), "{error}");
+    assert_eq!(announce(1000, "a").await.unwrap().len(), 1000);
+    for (count, length) in [(20_000, 1), (1, LIMIT)] {
+        let error = announce(count, &"a".repeat(length)).await.unwrap_err().to_string();
+        assert!(error.contains("more than 3 MiB of memory"), "{error}");
+    }
 }

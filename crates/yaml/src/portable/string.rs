@@ -1,5 +1,10 @@
 //! JSON strings and their spellings that YAML refuses or changes.
 
+use crate::watch::Watch;
+
+/// Bytes of a new text after which the watch is asked.
+const INTERVAL: usize = 64 << 10;
+
 /// A string in a JSON text.
 pub(super) struct JsonString {
     /// Offset of the byte after the closing quote.
@@ -70,21 +75,51 @@ fn unportable_character(text: &[u8]) -> Option<(char, usize)> {
     }
 }
 
-/// Writes a string with quotes in a spelling that YAML accepts. `shorten` also
-/// decodes escapes.
-pub(super) fn rewrite(string: &[u8], shorten: bool, out: &mut Vec<u8>) {
-    let mut rest = string;
-    while let [byte, next @ ..] = rest {
-        let width = if *byte == b'\\' { rewrite_escape(rest, shorten, out) } else { 0 };
-        rest = if width > 0 {
-            rest.get(width..).unwrap_or_default()
-        } else if let Some((character, width)) = unportable_character(rest) {
-            out.extend_from_slice(format!("\\u{:04x}", u32::from(character)).as_bytes());
-            &rest[width..]
-        } else {
-            out.push(*byte);
-            next
-        };
+/// A text in another spelling, and its supervision.
+pub(super) struct Spelling<'w, 'f> {
+    pub(super) text: Vec<u8>,
+    /// The length at which the watch is asked.
+    due: usize,
+    watch: &'w mut Watch<'f>,
+}
+
+impl<'w, 'f> Spelling<'w, 'f> {
+    pub(super) fn new(watch: &'w mut Watch<'f>) -> Self {
+        Self { text: Vec::new(), due: INTERVAL, watch }
+    }
+
+    /// Appends a string with quotes in a spelling that YAML accepts. `shorten` also
+    /// decodes escapes. `None` if the watch stops it.
+    pub(super) fn append(&mut self, string: &[u8], shorten: bool) -> Option<()> {
+        let mut rest = string;
+        while let [byte, next @ ..] = rest {
+            let out = &mut self.text;
+            let width = if *byte == b'\\' { rewrite_escape(rest, shorten, out) } else { 0 };
+            rest = if width > 0 {
+                rest.get(width..).unwrap_or_default()
+            } else if let Some((character, width)) = unportable_character(rest) {
+                out.extend_from_slice(format!("\\u{:04x}", u32::from(character)).as_bytes());
+                &rest[width..]
+            } else {
+                out.push(*byte);
+                next
+            };
+            if self.text.len() >= self.due {
+                self.due = self.text.len() + INTERVAL;
+                self.is_granted()?;
+            }
+        }
+        Some(())
+    }
+
+    /// The whole text.
+    pub(super) fn finish(mut self) -> Option<Vec<u8>> {
+        let is_long = self.text.len() >= INTERVAL;
+        (!is_long || self.is_granted().is_some()).then_some(self.text)
+    }
+
+    fn is_granted(&mut self) -> Option<()> {
+        (self.watch)(self.text.len()).then_some(())
     }
 }
 

@@ -22,8 +22,9 @@ const MOST: u64 = 40_000;
 struct Portable;
 
 impl Receiver for Portable {
-    fn manifest(&mut self, text: &mut Vec<u8>, start: usize) {
+    fn manifest(&mut self, text: &mut Vec<u8>, start: usize) -> bool {
         let _ = portable(&text[start..]);
+        true
     }
 
     fn goes_on(&mut self, _memory: usize) -> bool {

@@ -51,8 +51,9 @@ struct Counter {
 }
 
 impl Receiver for Counter {
-    fn manifest(&mut self, _text: &mut Vec<u8>, _start: usize) {
+    fn manifest(&mut self, _text: &mut Vec<u8>, _start: usize) -> bool {
         self.manifests += 1;
+        true
     }
 
     fn goes_on(&mut self, memory: usize) -> bool {

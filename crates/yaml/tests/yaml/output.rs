@@ -7,8 +7,9 @@ use cmp_yaml::stream::{self, Error, Receiver};
 pub(crate) struct Texts(pub(crate) Vec<Vec<u8>>);
 
 impl Receiver for Texts {
-    fn manifest(&mut self, text: &mut Vec<u8>, start: usize) {
+    fn manifest(&mut self, text: &mut Vec<u8>, start: usize) -> bool {
         self.0.push(text[start..].to_vec());
+        true
     }
 
     fn goes_on(&mut self, _memory: usize) -> bool {

@@ -2,7 +2,10 @@
 
 use std::borrow::Cow;
 
-use cmp_yaml::{portable::portable, to_json};
+use cmp_yaml::{
+    portable::{portable, portable_watched},
+    to_json,
+};
 
 fn rewritten(json: &str) -> Option<String> {
     match portable(json.as_bytes()) {
@@ -50,4 +53,20 @@ fn a_long_key_is_shortened_by_decoding_its_escapes() {
 fn half_a_surrogate_pair_is_unchanged() {
     assert_eq!(rewritten(r#"{"a":"\ud83d"}"#), None);
     assert_eq!(rewritten(r#"{"a":"\ude00\ud83d"}"#), None);
+}
+
+#[test]
+fn a_spelling_that_takes_much_memory_can_be_stopped() {
+    let json = format!("[\"{}\"]", "\u{7f}".repeat(1 << 20));
+    let mut told = 0;
+    let mut grants = |most: usize| {
+        let mut watch = |memory| {
+            told = memory;
+            memory <= most
+        };
+        portable_watched(json.as_bytes(), &mut watch).map(|text| text.len())
+    };
+    assert_eq!(grants(usize::MAX), Some((6 << 20) + 4));
+    assert_eq!(grants(1 << 20), None);
+    assert!(told < 2 << 20, "{told}");
 }
