@@ -1,6 +1,10 @@
 //! Attacks through kernel features that no tenant needs.
 
-use std::{fs, os::fd::IntoRawFd};
+use std::{
+    fs,
+    net::UdpSocket,
+    os::fd::{AsRawFd, IntoRawFd},
+};
 
 use nix::{
     errno::Errno,
@@ -138,6 +142,26 @@ pub(crate) fn programs_in_kernel(_: &Targets) -> Outcome {
         ("io_uring", one(libc::SYS_io_uring_setup, &[1, pointer(&ring)])),
         ("userfaultfd", one(libc::SYS_userfaultfd, &[1])),
         ("fanotify", one(libc::SYS_fanotify_init, &[0x200, 0])),
+    ])
+}
+
+/// Rules and programs whose memory in the kernel no measurement sees.
+pub(crate) fn hidden_memory(_: &Targets) -> Outcome {
+    // struct landlock_ruleset_attr: reading files.
+    let ruleset = [4_u64, 0, 0];
+    // struct sock_filter: accept everything; struct sock_fprog: one of them.
+    let accept = [6_u64 | 0xffff << 32];
+    let program = [1, pointer(&accept)];
+    let attach = |option: i32| {
+        let socket = UdpSocket::bind(("127.0.0.1", 0)).expect("a socket");
+        let (socket, level) = (socket.as_raw_fd().unsigned_abs(), libc::SOL_SOCKET.unsigned_abs());
+        let (option, size) = (option.unsigned_abs().into(), 16);
+        let arguments = [socket.into(), level.into(), option, pointer(&program), size];
+        one(libc::SYS_setsockopt, &arguments)
+    };
+    any([
+        ("landlock", one(libc::SYS_landlock_create_ruleset, &[pointer(&ruleset), 8, 0])),
+        ("filter", attach(libc::SO_ATTACH_FILTER)),
     ])
 }
 

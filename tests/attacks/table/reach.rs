@@ -106,6 +106,7 @@ pub(super) const KERNEL: &[Attack] = &[
         ("file_setattr", Errno::ENOSYS, "Linux 6.17"),
     ]),
     Attack::new("k_programs_in_kernel", kernel::programs_in_kernel, Refused),
+    Attack::new("k_hidden_memory", kernel::hidden_memory, Refused),
     Attack::new("k_machine", kernel::machine, Refused).lacking(&[
         ("init_module", Errno::ENOSYS, "CONFIG_MODULES"),
         ("kexec_load", Errno::ENOSYS, "CONFIG_KEXEC"),

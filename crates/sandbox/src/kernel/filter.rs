@@ -156,6 +156,13 @@ pub(crate) fn forbid_internet() -> Result<(), NotInstalled> {
     seccompiler::apply_filter(&no_internet()).map_err(NotInstalled)
 }
 
+/// Denies further rules of Landlock, which workers set up and commands must not: a rule takes
+/// memory of the kernel that no measurement sees.
+pub(crate) fn forbid_rulesets() -> Result<(), NotInstalled> {
+    let unsupported = rule(libc::SYS_landlock_create_ruleset, &[], NOT_SUPPORTED);
+    seccompiler::apply_filter(&assemble(vec![unsupported], ARCHITECTURE, X32)).map_err(NotInstalled)
+}
+
 /// Denies Unix sockets except pairs of streams, and inotify, in addition to other
 /// filters: for tenants whose groups open sockets and directories of others.
 pub(crate) fn forbid_sockets() -> Result<(), NotInstalled> {
@@ -208,6 +215,7 @@ fn program(users: TenantUid) -> BpfProgram {
         // rules for signals cover them.
         rule(libc::SYS_prlimit64, &[(0, Compare::HasAny(u32::MAX), EPERM)], Action::Allow),
         sockets_of(users),
+        socket_programs(),
     ]);
     if users == TenantUid::Shared {
         rules.extend(strangers());
@@ -282,6 +290,28 @@ fn sockets_of(users: TenantUid) -> CallRule {
     rule(libc::SYS_socket, &conditions, EPERM)
 }
 
+/// Programs that filter what a socket receives take memory that no measurement sees. Their
+/// options have the numbers of others in other levels.
+fn socket_programs() -> CallRule {
+    let levels = [
+        libc::IPPROTO_IP,
+        libc::IPPROTO_TCP,
+        libc::IPPROTO_UDP,
+        libc::IPPROTO_IPV6,
+        libc::IPPROTO_ICMPV6,
+        libc::SOL_NETLINK,
+    ];
+    let programs = [
+        libc::SO_ATTACH_FILTER,
+        libc::SO_ATTACH_BPF,
+        libc::SO_ATTACH_REUSEPORT_CBPF,
+        libc::SO_ATTACH_REUSEPORT_EBPF,
+    ];
+    let levels = levels.map(|level| (1, Compare::Equals(level.unsigned_abs()), Action::Allow));
+    let programs = programs.map(|option| (2, Compare::Equals(option.unsigned_abs()), EPERM));
+    rule(libc::SYS_setsockopt, &[&levels[..], &programs].concat(), Action::Allow)
+}
+
 fn rule(call: libc::c_long, conditions: &[(u8, Compare, Action)], otherwise: Action) -> CallRule {
     let condition = |(argument, compare, action): &(u8, Compare, Action)| Condition {
         argument: *argument,
@@ -299,6 +329,8 @@ const EACCES: Action = Action::Fail(13);
 const ENOSYS: u16 = 38;
 /// Error of a kernel without the protocol; programs then use plain TCP.
 const NO_PROTOCOL: Action = Action::Fail(93);
+/// Error of a kernel whose Landlock is switched off; programs then do without.
+const NOT_SUPPORTED: Action = Action::Fail(95);
 const SET_CHILD_SUBREAPER: u32 = 36;
 const SET_DUMPABLE: u32 = 4;
 const PRIO_PROCESS: u32 = 0;

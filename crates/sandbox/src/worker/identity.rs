@@ -81,6 +81,8 @@ pub(super) struct Confined {
     workspace: OwnedFd,
     /// The kernel restricts files.
     has_policy: bool,
+    /// The kernel filters system calls.
+    is_filtered: bool,
     /// Directories outside the workspace that it may change.
     writable: Vec<PathBuf>,
 }
@@ -122,7 +124,17 @@ impl Confined {
         .map_err(step("filter system calls"))?;
         // The spawner blocks signals; programs expect none to be blocked.
         SigSet::all().thread_unblock().map_err(step("unblock signals"))?;
-        Ok(Self { workspace, has_policy: context.policy.is_some(), writable: extra.write })
+        let (has_policy, is_filtered) = (context.policy.is_some(), context.tier != Tier::None);
+        Ok(Self { workspace, has_policy, is_filtered, writable: extra.write })
+    }
+
+    /// Denies commands what workers need until now.
+    pub(super) fn finish(&self) -> Result<(), JobError> {
+        if !self.is_filtered {
+            return Ok(());
+        }
+        let forbidden = filter::forbid_rulesets().map_err(io::Error::other);
+        forbidden.map_err(step("filter system calls"))
     }
 
     /// Denies changes of the repository for ever. The worker that unpacks it cannot be

@@ -56,6 +56,7 @@ pub(super) fn become_command(
     if task.is_read_only && tenant.repository.is_none() {
         confined.keep_repository(tenant)?;
     }
+    confined.finish()?;
     let repository = match &tenant.repository {
         Some(shared) => open(&shared.path, DIRECTORY, Mode::empty()),
         None => openat(confined.workspace(), REPOSITORY, DIRECTORY, Mode::empty()),
