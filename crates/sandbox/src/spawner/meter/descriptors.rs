@@ -2,14 +2,16 @@
 
 use std::{
     collections::BTreeSet,
-    fs::{self, Metadata},
-    io,
+    fs::{self, File, Metadata},
+    io::{self, Read as _},
     os::unix::fs::{FileTypeExt, MetadataExt},
+    path::Path,
 };
 
 use cmp_procfs::{Fields, is_gone};
+use memchr::memchr_iter;
 use nix::sys::{
-    stat::fstat,
+    stat::{SFlag, fstat},
     statfs::{TMPFS_MAGIC, statfs},
 };
 
@@ -26,6 +28,17 @@ const MAX_DESCRIPTORS: u32 = 100_000;
 /// Memory of the kernel for a descriptor, and for the socket behind it.
 const DESCRIPTOR: u64 = 512;
 const SOCKET: u64 = 2048;
+
+/// Memory of the kernel for a descriptor that an instance of epoll watches. One with a
+/// thousand watches counts as one descriptor otherwise.
+const WATCH: u64 = 200;
+const EPOLL: &str = "anon_inode:[eventpoll]";
+
+/// Bytes of the lines of watches that are read at once.
+const PIECE: usize = 64 << 10;
+
+/// Most watches to read, which takes some seconds.
+const MAX_WATCHES: usize = 5_000_000;
 
 /// Least capacity of a pipe: two pages. Linux gives all pipes of a UID together
 /// 64 MiB more than that.
@@ -52,6 +65,7 @@ pub(super) fn count(subject: &Subject<'_>, processes: &[Process], totals: &mut T
         totals,
         seen: BTreeSet::new(),
         open: Open::default(),
+        epolls: Vec::new(),
         left: MAX_DESCRIPTORS,
     };
     for process in processes {
@@ -73,6 +87,7 @@ pub(super) fn count(subject: &Subject<'_>, processes: &[Process], totals: &mut T
             }
         }
     }
+    scan.watches();
     scan.open
 }
 
@@ -83,6 +98,10 @@ struct DescriptorScan<'t> {
     /// Devices and inode numbers that were counted.
     seen: BTreeSet<(u64, u64)>,
     open: Open,
+    /// Paths that tell the watches of instances of epoll. An instance has no more watches
+    /// than there are descriptors, and the kernel makes its text at once: it is read when
+    /// these are known to be few.
+    epolls: Vec<String>,
     left: u32,
 }
 
@@ -118,6 +137,12 @@ impl DescriptorScan<'_> {
     ) -> Result<(), ScanError> {
         self.totals.kernel_memory(DESCRIPTOR);
         let kind = about.file_type();
+        if about.mode() & SFlag::S_IFMT.bits() == 0 {
+            let path = format!("{directory}/fd/{number}");
+            if fs::read_link(path).is_ok_and(|target| target == Path::new(EPOLL)) {
+                self.epolls.push(format!("{directory}/fdinfo/{number}"));
+            }
+        }
         let is_nameless = about.is_file() && about.nlink() == 0;
         let is_counted = kind.is_socket() || kind.is_fifo() || is_nameless;
         if !is_counted || !self.seen.insert((about.dev(), about.ino())) {
@@ -134,6 +159,33 @@ impl DescriptorScan<'_> {
             self.file(&format!("{directory}/fd/{number}"), about)?;
         }
         Ok(())
+    }
+
+    /// Counts the watches of the instances. Each has a line, and there may be millions.
+    fn watches(&mut self) {
+        let (mut left, mut piece) = (MAX_WATCHES, vec![0; PIECE]);
+        for path in &self.epolls {
+            // One that is gone watches nothing.
+            let Ok(mut text) = File::open(path) else { continue };
+            loop {
+                let lines = match text.read(&mut piece) {
+                    Ok(0) => break,
+                    Ok(length) => {
+                        memchr_iter(b'\n', piece.get(..length).unwrap_or_default()).count()
+                    }
+                    Err(error) if is_gone(&error) => break,
+                    Err(_) => return self.totals.blind(),
+                };
+                self.totals.kernel_memory(WATCH.saturating_mul(lines as u64));
+                match left.checked_sub(lines) {
+                    Some(fewer) => left = fewer,
+                    None => return self.totals.blind(),
+                }
+                if self.totals.kernel_is_too_much() {
+                    return;
+                }
+            }
+        }
     }
 
     fn file(&mut self, path: &str, about: &Metadata) -> Result<(), Excess> {

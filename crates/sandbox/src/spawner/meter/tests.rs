@@ -314,6 +314,16 @@ fn many_pipes_and_sockets_count() {
 }
 
 #[test]
+fn watches_of_epoll_count() {
+    let watch = "import resource, select; hard = resource.getrlimit(7)[1]; \
+                 resource.setrlimit(7, (hard, hard)); \
+                 ends = [os.pipe()[0] for _ in range(500)]; \
+                 polls = [select.epoll() for _ in range(400)]; \
+                 [poll.register(end, 1) for poll in polls for end in ends]";
+    assert_memory(watch, (40, 150));
+}
+
+#[test]
 fn a_directory_that_moves_all_the_time_is_counted_at_most_once() {
     let root = TestRoot::new();
     let top = root.workspace();

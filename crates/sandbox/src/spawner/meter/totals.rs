@@ -88,6 +88,11 @@ impl Totals {
         self.kernel = self.kernel.saturating_add(bytes);
     }
 
+    /// True if the kernel's memory alone exceeds the limit.
+    pub(super) fn kernel_is_too_much(&self) -> bool {
+        self.limits.memory.is_some_and(|memory| self.kernel > memory)
+    }
+
     /// Adds files that cannot be measured.
     pub(super) fn hidden(&mut self, files: u64) {
         self.hidden = self.hidden.saturating_add(files);
