@@ -39,7 +39,8 @@ impl Reach {
     pub(super) fn refusal(&self, bounds: &Bounds, text: &str) -> Option<String> {
         let denials = denials(text);
         let ports = denials.iter().filter_map(|denial| self.port(&bounds.network, denial));
-        let paths = denials.iter().filter_map(|denial| self.path(bounds, denial));
+        let shared = denials.iter().filter(|denial| !self.is_private(bounds, denial));
+        let paths = shared.filter_map(|denial| self.path(bounds, denial));
         ports.chain(paths).next().map(|advice| advice.text)
     }
 
@@ -108,6 +109,15 @@ impl Reach {
         let absent = || self.path(bounds, &Denial::Absent(path.to_owned()));
         let closed = || self.path(bounds, &Denial::Path(path.to_owned()));
         if exists { absent().or_else(closed) } else { None }
+    }
+
+    /// True for a path in a directory for temporary files that is the request's own. A look
+    /// at the container's would tell the command if the path exists there.
+    fn is_private(&self, bounds: &Bounds, denial: &Denial) -> bool {
+        let Denial::Path(path) = denial else { return false };
+        let path = Path::new(path);
+        let is_named = bounds.readable().any(|named| path.starts_with(named));
+        self.hides_closed && is_temporary(path) && !is_named
     }
 
     fn is_own(&self, path: &str) -> bool {
@@ -236,8 +246,12 @@ mod tests {
     use super::*;
 
     fn refusal(text: &str) -> String {
+        refusal_in(true, text)
+    }
+
+    fn refusal_in(hides_closed: bool, text: &str) -> String {
         let readable = Readable::fixed(&["/usr", "/etc/ssl", "/home/open"], &["/secrets", "/work"]);
-        let reach = Reach { readable: Some(readable), filters_ports: true, hides_closed: true };
+        let reach = Reach { readable: Some(readable), filters_ports: true, hides_closed };
         let (network, read) = (Network::Ports(vec![22, 443]), vec!["/data".into()]);
         let bounds = Bounds { network, read, named: vec!["/named".into()], ..Bounds::default() };
         reach.refusal(&bounds, text).unwrap_or_default()
@@ -288,10 +302,6 @@ mod tests {
                 "bash: line 1: /usr/x: Read-only file system",
                 "write-protects `/usr/x`: it can write",
             ),
-            (
-                "PermissionError: [Errno 13] Permission denied: '/tmp/to-create'",
-                "closes `/tmp/to-create`: for temporary files, use $TMPDIR",
-            ),
             ("cat: /data/key: Permission denied", "as far as the file's mode does"),
             ("cat: /named/key: Permission denied", "as far as the file's mode does"),
             ("cat: /tokens/x: Permission denied", "everybody who can change a rendered repository"),
@@ -305,9 +315,21 @@ mod tests {
     fn a_temporary_file_that_exists_can_be_named() {
         let file = tempfile::NamedTempFile::new_in("/tmp").unwrap();
         let path = file.path().display();
-        let text = refusal(&format!("open {path}: permission denied"));
+        let text = refusal_in(false, &format!("open {path}: permission denied"));
         let key = format!("add {path} to spec.sandbox.read or --read; for temporary files, use");
         assert!(text.contains(&key), "{text}");
+        let missing = "PermissionError: [Errno 13] Permission denied: '/tmp/to-create'";
+        let expected = "closes `/tmp/to-create`: for temporary files, use $TMPDIR";
+        assert!(refusal_in(false, missing).contains(expected));
+    }
+
+    #[test]
+    fn a_command_with_its_own_tmp_does_not_learn_what_exists_in_that_of_the_container() {
+        let file = tempfile::NamedTempFile::new_in("/tmp").unwrap();
+        for path in [file.path(), Path::new("/tmp/missing")] {
+            let text = format!("open {}: permission denied", path.display());
+            assert_eq!(refusal_in(true, &text), "");
+        }
     }
 
     #[test]
