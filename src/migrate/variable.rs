@@ -25,11 +25,14 @@ const FLAGS: [&str; 2] = [LOG_LEVEL, LOG_FORMAT];
 pub(super) const LOG_LEVEL: &str = "ARGOCD_CMP_SERVER_LOGLEVEL";
 pub(super) const LOG_FORMAT: &str = "ARGOCD_CMP_SERVER_LOGFORMAT";
 
+/// Headers for a collector of traces, which often hold a token.
+const HEADERS: &str = "ARGOCD_CMP_SERVER_OTLP_HEADERS";
+
 /// Variables that the server itself reads.
 const SETTINGS: [&str; 8] = [
     "ARGOCD_CMP_SERVER_OTLP_ADDRESS",
     "ARGOCD_CMP_SERVER_OTLP_ATTRS",
-    "ARGOCD_CMP_SERVER_OTLP_HEADERS",
+    HEADERS,
     "ARGOCD_ENABLE_GRPC_TIME_HISTOGRAM",
     "ARGOCD_EXEC_FATAL_TIMEOUT",
     "ARGOCD_EXEC_TIMEOUT",
@@ -98,8 +101,7 @@ impl Variables {
         self.env.extend(shared.values.values().next().cloned());
         if shared.differs() || shared.values.len() < plugins.len() {
             let each = plugins.iter().enumerate().map(|(index, plugin)| {
-                let value = shared.values.get(&index);
-                let value = value.map_or("none", |value| text(value, "value"));
+                let value = shown(&shared.name, shared.values.get(&index));
                 format!("{value} in `{}`", plugin.name)
             });
             report.check(format!(
@@ -185,6 +187,16 @@ impl Shared {
 
     fn refers_to(&self, name: &str) -> bool {
         self.values.values().any(|value| text(value, "value").contains(&reference(name)))
+    }
+}
+
+/// The value of a setting, for the report.
+fn shown<'v>(name: &str, variable: Option<&'v Value>) -> &'v str {
+    match variable.map(|variable| text(variable, "value")) {
+        None => "none",
+        Some("") => "one from elsewhere",
+        Some(_) if name == HEADERS => "a hidden one",
+        Some(value) => value,
     }
 }
 
