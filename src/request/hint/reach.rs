@@ -37,7 +37,10 @@ impl Reach {
     /// A sentence about the first thing in a text that the sandbox refused, with the
     /// key that opens it. Ports come first: programs often probe files in vain.
     pub(super) fn refusal(&self, bounds: &Bounds, text: &str) -> Option<String> {
-        let denials = denials(text);
+        self.first(bounds, &denials(text))
+    }
+
+    fn first(&self, bounds: &Bounds, denials: &[Denial]) -> Option<String> {
         let ports = denials.iter().filter_map(|denial| self.port(&bounds.network, denial));
         let shared = denials.iter().filter(|denial| !self.is_private(bounds, denial));
         let paths = shared.filter_map(|denial| self.path(bounds, denial));
@@ -52,11 +55,12 @@ impl Reach {
         text: &str,
         thread: &FileThread,
     ) -> Option<String> {
-        if denials(text).is_empty() {
+        let denials = denials(text);
+        if denials.is_empty() {
             return None;
         }
-        let (reach, bounds, text) = (Arc::clone(self), bounds.clone(), text.to_owned());
-        thread.run(move || reach.refusal(&bounds, &text)).await.ok().flatten()
+        let (reach, bounds) = (Arc::clone(self), bounds.clone());
+        thread.run(move || reach.first(&bounds, &denials)).await.ok().flatten()
     }
 
     /// The advice about an observed refusal; `None` if the sandbox has no part in it.
