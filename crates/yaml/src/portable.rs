@@ -17,6 +17,11 @@ use crate::watch::{Watch, unwatched};
 /// YAML 1.1's.
 const MAX_KEY_CHARACTERS: usize = 1024;
 
+/// Bytes that are looked at together, enough for vector instructions. A key and the spaces
+/// before its colon end before the second quote after its first one, so they are short
+/// enough if each block has a quote.
+const BLOCK: usize = MAX_KEY_CHARACTERS / 4;
+
 /// The same JSON value in a spelling that YAML 1.1 reads alike. Borrowed if
 /// nothing had to change, which is the normal case. If `json` is not JSON, the
 /// result is unspecified.
@@ -28,6 +33,9 @@ pub fn portable(json: &[u8]) -> Cow<'_, [u8]> {
 /// The same; `None` if `watch` stops it. One byte may become six, so `watch` is asked at
 /// intervals, with the bytes of the new text.
 pub fn portable_watched<'j>(json: &'j [u8], watch: &mut Watch<'_>) -> Option<Cow<'j, [u8]>> {
+    if is_plain(json) {
+        return Some(Cow::Borrowed(json));
+    }
     let mut rewritten = Spelling::new(watch);
     let mut kept = 0;
     let mut at = 0;
@@ -36,7 +44,8 @@ pub fn portable_watched<'j>(json: &'j [u8], watch: &mut Watch<'_>) -> Option<Cow
         let text = JsonString::at(json, start);
         let colon = colon_behind(json, text.end);
         at = text.end;
-        let is_long_key = colon.is_some_and(|colon| !is_good_key(&json[start..colon]));
+        let is_long_key =
+            colon.is_some_and(|colon| !is_good_key(&json[start..colon], colon - text.end));
         if !is_long_key && !text.is_unportable {
             continue;
         }
@@ -60,9 +69,21 @@ fn colon_behind(json: &[u8], end: usize) -> Option<usize> {
     (rest[spaces] == b':').then_some(end + spaces)
 }
 
-/// YAML recognises the key. `key` includes everything before its colon.
-fn is_good_key(key: &[u8]) -> bool {
+/// YAML recognises the key. `key` includes everything before its colon, of which the last
+/// `spaces` bytes are white space.
+fn is_good_key(key: &[u8], spaces: usize) -> bool {
     let is_short = key.len() <= MAX_KEY_CHARACTERS
         || key.iter().filter(|&byte| byte & 0xC0 != 0x80).count() <= MAX_KEY_CHARACTERS;
-    is_short && memchr::memchr2(b'\n', b'\r', key).is_none()
+    is_short && !key[key.len() - spaces..].iter().any(|byte| b"\r\n".contains(byte))
+}
+
+/// Nothing has to change, as a quick look shows: no escapes, ASCII alone, and quotes near
+/// each other.
+fn is_plain(json: &[u8]) -> bool {
+    let is_plain = |byte: &u8| matches!(byte, b' '..=b'[' | b']'..=b'~');
+    json.chunks(BLOCK).all(|block| {
+        let is_last = block.len() < BLOCK;
+        block.iter().fold(true, |plain, byte| plain & is_plain(byte))
+            && (is_last || memchr::memchr(b'"', block).is_some())
+    })
 }

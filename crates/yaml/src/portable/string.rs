@@ -5,6 +5,9 @@ use crate::watch::Watch;
 /// Bytes of a new text after which the watch is asked.
 const INTERVAL: usize = 64 << 10;
 
+/// Bytes that are looked at together, enough for vector instructions.
+const BLOCK: usize = 16;
+
 /// A string in a JSON text.
 pub(super) struct JsonString {
     /// Offset of the byte after the closing quote.
@@ -19,10 +22,7 @@ impl JsonString {
         let mut is_unportable = false;
         let mut rest = &json[start + 1..];
         loop {
-            let run = rest
-                .iter()
-                .position(|&byte| matches!(byte, b'"' | b'\\' | 0x7F | 0xC2 | 0xE2 | 0xEF));
-            rest = &rest[run.unwrap_or(rest.len())..];
+            rest = &rest[ordinary(rest)..];
             let width = match rest {
                 [] => break,
                 [b'"', ..] => {
@@ -42,6 +42,17 @@ impl JsonString {
         }
         Self { end: json.len() - rest.len(), is_unportable }
     }
+}
+
+/// Length in bytes of the characters at the start of `text` that neither end the string nor
+/// need a closer look.
+fn ordinary(text: &[u8]) -> usize {
+    let ends = |byte: u8| matches!(byte, b'"' | b'\\' | 0x7F | 0xC2 | 0xE2 | 0xEF);
+    let blocks = text.chunks_exact(BLOCK);
+    let is_ordinary = |block: &&[u8]| !block.iter().fold(false, |found, &byte| found | ends(byte));
+    let length = blocks.take_while(is_ordinary).count() * BLOCK;
+    let rest = &text[length..];
+    length + rest.iter().position(|&byte| ends(byte)).unwrap_or(rest.len())
 }
 
 /// The character encoded by the surrogate pair at the start of `text`.
