@@ -9,14 +9,16 @@ pub(super) const BREAK: u8 = 1 << 1;
 pub(super) const WIDE: u8 = 1 << 2;
 /// Ends a plain scalar within `[…]` or `{…}`.
 pub(super) const FLOW: u8 = 1 << 3;
-/// Separates a key from its value if a blank or a line break follows.
-pub(super) const COLON: u8 = 1 << 4;
+/// Ends a plain scalar beside a blank: `:` before one, and `#` behind one.
+pub(super) const MARK: u8 = 1 << 4;
 /// Written as an escape by Go's JSON encoder.
 pub(super) const ESCAPED: u8 = 1 << 5;
 /// Allowed in the name of an anchor, alias, directive or tag handle.
 pub(super) const WORD: u8 = 1 << 6;
 /// Allowed in a tag's URI, in addition to `WORD` and `%`.
 pub(super) const URI: u8 = 1 << 7;
+
+const SPACES: &[u8; 8] = b"        ";
 
 pub(super) static CLASSES: [u8; 256] = classes();
 
@@ -26,13 +28,26 @@ pub(super) fn of(byte: u8) -> u8 {
     CLASSES[usize::from(byte)]
 }
 
+/// Number of spaces at the start of `text`. Indentation is compared in whole words.
+#[inline]
+pub(super) fn spaces(text: &[u8]) -> usize {
+    let mut rest = text;
+    while let Some((SPACES, next)) = rest.split_first_chunk() {
+        rest = next;
+    }
+    while let [b' ', next @ ..] = rest {
+        rest = next;
+    }
+    text.len() - rest.len()
+}
+
 const fn classes() -> [u8; 256] {
     let mut table = [0; 256];
     table = with(table, b" \t", BLANK);
     table = with(table, b"\r\n", BREAK);
     table = with(table, &[0xC2, 0xE2], WIDE);
     table = with(table, b",?[]{}", FLOW);
-    table = with(table, b":", COLON);
+    table = with(table, b":#", MARK);
     table = with(table, &[b'"', b'\\', b'<', b'>', b'&', 0xE2], ESCAPED);
     table = with(table, b";/?:@&=+$,.!~*'()[]", URI);
     let mut byte = 0;

@@ -118,18 +118,24 @@ impl Writer {
         Self { limit: limit.min(MAX_OUTPUT_BYTES), ..Self::default() }
     }
 
-    /// Appends the JSON of the parser's document to `out`.
-    pub(super) fn write(
+    /// Reads the parser's document, whose JSON will be appended to `before` bytes.
+    pub(super) fn read(
         &mut self,
-        mut parser: Parser<'_>,
+        parser: &mut Parser<'_>,
+        before: usize,
+        watch: &mut Watch<'_>,
+    ) -> Result<(), WriteError> {
+        self.clear();
+        (self.growth, self.before) = (before, before);
+        Ok(self.read_events(parser, watch)?)
+    }
+
+    /// Appends the JSON of the document that was read to `out`.
+    pub(super) fn finish(
+        &mut self,
         out: &mut Vec<u8>,
         watch: &mut Watch<'_>,
     ) -> Result<Written, WriteError> {
-        self.clear();
-        (self.growth, self.before) = (out.len(), out.len());
-        self.read(&mut parser, watch)?;
-        // Frees the buffer of a huge scalar before the text is assembled.
-        drop(parser);
         if let Some(refusal) = self.refusal.take() {
             return Err(refusal);
         }
@@ -142,7 +148,7 @@ impl Writer {
         Ok(Written { depth: self.height, has_unencodable: self.has_unencodable })
     }
 
-    fn read(&mut self, parser: &mut Parser<'_>, watch: &mut Watch<'_>) -> Result<(), Error> {
+    fn read_events(&mut self, parser: &mut Parser<'_>, watch: &mut Watch<'_>) -> Result<(), Error> {
         loop {
             let event = parser.next_event()?;
             let anchor = self.open_anchor(parser, &event);

@@ -90,7 +90,7 @@ mod token;
 pub mod tree;
 mod watch;
 
-use std::borrow::Cow;
+use std::{borrow::Cow, mem};
 
 pub use self::{
     error::{Cause, Error},
@@ -139,6 +139,7 @@ pub fn tree(document: &[u8]) -> Result<Option<Tree<'_>>, Error> {
 /// Converts documents and reuses its buffers between them.
 #[derive(Debug)]
 pub struct Converter {
+    parser: parser::Buffers,
     writer: Writer,
 }
 
@@ -148,7 +149,7 @@ impl Converter {
     /// by an upper bound of their size. Values above 512 MiB count as 512 MiB.
     #[must_use]
     pub fn new(max_bytes: usize) -> Self {
-        Self { writer: Writer::new(max_bytes) }
+        Self { parser: parser::Buffers::default(), writer: Writer::new(max_bytes) }
     }
 
     /// Appends the JSON of the first document to `out`. After an error, `out`
@@ -165,7 +166,11 @@ impl Converter {
     ) -> Result<Written, Error> {
         let start = out.len();
         let source = Source::new(document)?;
-        let facts = match self.writer.write(Parser::new(&source), out, watch) {
+        let mut parser = Parser::new(&source, mem::take(&mut self.parser));
+        let read = self.writer.read(&mut parser, start, watch);
+        // Frees the buffer of a huge scalar before the text is assembled.
+        self.parser = parser.into_buffers();
+        let facts = match read.and_then(|()| self.writer.finish(out, watch)) {
             Ok(facts) => facts,
             Err(WriteError::Error(error)) => return Err(error),
             Err(WriteError::Key(place)) => {

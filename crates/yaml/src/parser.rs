@@ -17,9 +17,12 @@ use super::{
     event::{Event, EventKind, Scalar},
     place::Place,
     reader::Source,
-    scanner::Scanner,
+    scanner::{self, Scanner},
     token::{Text, Token, TokenKind},
 };
+
+/// Largest memory that is kept for the next document, in bytes.
+const MAX_KEPT_BYTES: usize = 1 << 20;
 
 /// The grammar rule that reads the next token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +51,13 @@ enum State {
     FlowValueMissing,
 }
 
+/// Memory of a parser, for the next one.
+#[derive(Debug, Default)]
+pub(super) struct Buffers {
+    scanner: scanner::Buffers,
+    states: Vec<State>,
+}
+
 /// Reads events from tokens. Nesting uses heap memory, not the stack.
 #[derive(Debug)]
 pub(super) struct Parser<'a> {
@@ -59,13 +69,23 @@ pub(super) struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    pub(super) fn new(source: &'a Source<'_>) -> Self {
+    pub(super) fn new(source: &'a Source<'_>, buffers: Buffers) -> Self {
+        let Buffers { scanner, states } = buffers;
         Self {
-            scanner: Scanner::new(source),
+            scanner: Scanner::new(source, scanner),
             state: State::StreamStart,
-            states: Vec::new(),
+            states,
             directives: Directives::default(),
         }
+    }
+
+    /// The buffers for the next parser, without those that a large document needed.
+    pub(super) fn into_buffers(mut self) -> Buffers {
+        if self.memory() > MAX_KEPT_BYTES {
+            return Buffers::default();
+        }
+        self.states.clear();
+        Buffers { scanner: self.scanner.into_buffers(), states: self.states }
     }
 
     /// The characters of an event. They are valid until the next event.
@@ -149,6 +169,11 @@ impl<'a> Parser<'a> {
         let token = self.peek()?;
         if ends(token.kind) {
             return self.empty(next);
+        }
+        // Most nodes are scalars, which end at once.
+        if let TokenKind::Scalar(style) = token.kind {
+            self.state = next;
+            return Ok(self.taken(node::scalar(token.text, None, style), token));
         }
         self.states.push(next);
         self.node_from(token, context)

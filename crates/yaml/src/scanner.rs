@@ -17,7 +17,7 @@ mod tag;
 
 use self::{keys::Keys, queue::Queue};
 use super::{
-    class::{self, BLANK, BREAK, break_len},
+    class::{self, BLANK, BREAK, WIDE, break_len},
     error::Error,
     place::Place,
     reader::Source,
@@ -32,6 +32,15 @@ pub(super) const MAX_DEPTH: usize = 10_000;
 const LOOKAHEAD: usize = 4;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// Memory of a scanner, for the next one. Its buffers are empty.
+#[derive(Debug, Default)]
+pub(super) struct Buffers {
+    queue: Queue,
+    indents: Vec<Option<usize>>,
+    keys: Keys,
+    scratch: Vec<u8>,
+}
 
 /// Reads tokens from a document.
 #[derive(Debug)]
@@ -64,24 +73,34 @@ pub(super) struct Scanner<'a> {
 }
 
 impl<'a> Scanner<'a> {
-    pub(super) fn new(source: &'a Source<'_>) -> Self {
+    pub(super) fn new(source: &'a Source<'_>, buffers: Buffers) -> Self {
+        let Buffers { queue, indents, keys, scratch } = buffers;
         Self {
             input: &source.text,
             fault: source.fault.as_ref(),
             at: 0,
             line: 0,
             line_start: 0,
-            queue: Queue::default(),
+            queue,
             flow_depth: 0,
             indent: None,
-            indents: Vec::new(),
-            keys: Keys::default(),
+            indents,
+            keys,
             is_key_allowed: true,
-            scratch: Vec::new(),
+            scratch,
             looks_ahead: false,
             loses_characters: source.text.starts_with(BYTE_ORDER_MARK),
-            wide: if source.has_rare_breaks { class::WIDE } else { 0 },
+            wide: if source.has_rare_breaks { WIDE } else { 0 },
         }
+    }
+
+    pub(super) fn into_buffers(self) -> Buffers {
+        let Self { mut queue, mut indents, mut keys, mut scratch, .. } = self;
+        queue.clear();
+        indents.clear();
+        keys.clear();
+        scratch.clear();
+        Buffers { queue, indents, keys, scratch }
     }
 
     /// Memory in bytes, without the document.
@@ -221,8 +240,11 @@ impl<'a> Scanner<'a> {
         loop {
             self.skip_mark();
             self.skip_separation();
-            if self.byte(0) == b'#' {
+            let byte = self.byte(0);
+            if byte == b'#' {
                 self.skip_line_rest();
+            } else if class::of(byte) & (BREAK | WIDE) == 0 {
+                return;
             }
             if !self.skip_break() {
                 return;
@@ -258,9 +280,7 @@ impl<'a> Scanner<'a> {
     /// Skips spaces. Skips tabs too, except where they would be indentation.
     fn skip_separation(&mut self) {
         loop {
-            let rest = self.rest();
-            let spaces = rest.iter().position(|&byte| byte != b' ').unwrap_or(rest.len());
-            self.at += spaces;
+            self.at += class::spaces(self.rest());
             if self.byte(0) != b'\t' || self.flow_depth == 0 && self.is_key_allowed {
                 return;
             }

@@ -5,7 +5,12 @@ mod node;
 
 pub use self::node::{Entries, Items, Node, Shape};
 use super::{
-    error::Error, parser::Parser, place::Place, reader::Source, scalar::Value, token::Style,
+    error::Error,
+    parser::{self, Parser},
+    place::Place,
+    reader::Source,
+    scalar::Value,
+    token::Style,
 };
 
 /// Largest number of nodes in a tree. Trees are meant for files that people
@@ -47,7 +52,8 @@ impl<'a> Tree<'a> {
     /// [`MAX_NODES`] nodes are an error.
     pub fn new(document: &'a [u8]) -> Result<Option<Self>, Error> {
         let source = Source::new(document)?;
-        let built = build::Builder::default().build(Parser::new(&source))?;
+        let parser = Parser::new(&source, parser::Buffers::default());
+        let built = build::Builder::default().build(parser)?;
         Ok(built.map(|(nodes, root)| Self { source, nodes, root }))
     }
 

@@ -12,7 +12,8 @@ impl Writer {
     /// Empties the buffers, which keep their memory.
     pub(super) fn clear(&mut self) {
         let (limit, events) = (self.limit, self.events);
-        let Self { raw, frames, entries, patches, pieces, sources, .. } = std::mem::take(self);
+        let Self { raw, frames, entries, patches, pieces, sources, moved, .. } =
+            std::mem::take(self);
         *self = Self {
             limit,
             raw,
@@ -21,6 +22,7 @@ impl Writer {
             patches,
             pieces,
             sources,
+            moved,
             events,
             ..Self::default()
         };
@@ -30,6 +32,7 @@ impl Writer {
         self.patches.clear();
         self.pieces.clear();
         self.sources.clear();
+        self.moved.clear();
     }
 
     /// Gives back the memory that a large document needed.

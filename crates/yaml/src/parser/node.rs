@@ -133,6 +133,6 @@ impl Parser<'_> {
     }
 }
 
-fn scalar(text: Text, tag: Option<Tag>, style: Style) -> EventKind {
+pub(super) fn scalar(text: Text, tag: Option<Tag>, style: Style) -> EventKind {
     EventKind::Scalar(Scalar { text, tag: tag.unwrap_or(Tag::None), style })
 }

@@ -15,13 +15,11 @@ pub(super) fn check(text: &[u8]) -> (Option<Fault>, bool) {
     let mut has_wide_breaks = false;
     let mut at = 0;
     while at < text.len() {
-        if let Some(block) = text.get(at..at + BLOCK)
-            && block.iter().fold(true, |plain, &byte| plain & is_plain(byte))
-        {
-            at += BLOCK;
+        let end = text.len().min(at + BLOCK);
+        if text[at..end].iter().fold(true, |plain, &byte| plain & is_plain(byte)) {
+            at = end;
             continue;
         }
-        let end = text.len().min(at + BLOCK);
         while at < end {
             match character(&text[at..]) {
                 Ok(width) => {

@@ -45,6 +45,13 @@ impl Default for Keys {
 }
 
 impl Keys {
+    /// Forgets all candidates, and keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.slots.clear();
+        self.slots.push(CandidateSlot::default());
+        self.awaited.clear();
+    }
+
     /// The queue waits until a candidate is decided.
     #[inline]
     pub(super) fn is_waiting(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use super::{Scanner, Style, Text};
 use crate::{
-    class::{self, BLANK, BREAK, COLON, FLOW},
+    class::{self, BLANK, BREAK, FLOW, MARK},
     error::Error,
     token::{Token, TokenKind},
 };
@@ -40,36 +40,29 @@ impl Scanner<'_> {
     /// Reads words and the blanks between them up to the end of the line.
     /// Returns the end of the last word.
     fn plain_line(&mut self) -> usize {
-        let stops = BLANK | BREAK | COLON | self.wide | if self.flow_depth > 0 { FLOW } else { 0 };
-        loop {
-            self.plain_word(stops);
-            let end = self.at;
-            self.skip_blanks();
-            let blanks_end = self.at;
-            if blanks_end == end || self.byte(0) == b'#' {
-                return end;
-            }
-            self.plain_word(stops);
-            if self.at == blanks_end {
-                return end;
-            }
-        }
+        let start = self.at;
+        while self.skip_plain() {}
+        let line = &self.input[start..self.at];
+        let blanks = line.iter().rev().take_while(|&&byte| class::of(byte) & BLANK != 0);
+        self.at - blanks.count()
     }
 
+    /// Skips characters up to one that may end the scalar. Skips that one too and returns
+    /// true if it is part of the scalar.
     #[inline]
-    fn plain_word(&mut self, stops: u8) {
-        loop {
-            let rest = self.rest();
-            let run = rest.iter().position(|&byte| class::of(byte) & stops != 0);
-            self.at += run.unwrap_or(rest.len());
-            let byte = self.byte(0);
-            let is_text = byte == b':' && !self.is_blank_or_end(1)
-                || byte >= 0x80 && class::break_len(self.rest()) == 0;
-            if !is_text {
-                return;
-            }
-            self.at += 1;
-        }
+    fn skip_plain(&mut self) -> bool {
+        let rest = self.rest();
+        let stops = BREAK | MARK | self.wide | if self.flow_depth > 0 { FLOW } else { 0 };
+        let run = rest.iter().position(|&byte| class::of(byte) & stops != 0);
+        self.at += run.unwrap_or(rest.len());
+        let is_text = match self.byte(0) {
+            b':' => !self.is_blank_or_end(1),
+            b'#' => self.input[..self.at].last().is_none_or(|&byte| class::of(byte) & BLANK == 0),
+            0x80.. => class::break_len(self.rest()) == 0,
+            _ => false,
+        };
+        self.at += usize::from(is_text);
+        is_text
     }
 
     /// The line that starts here is not part of the scalar.
@@ -86,13 +79,13 @@ impl Scanner<'_> {
             return Ok(false);
         }
         loop {
-            while class::of(self.byte(0)) & BLANK != 0 {
-                if self.byte(0) == b'\t' && self.column() < indent {
+            self.at += class::spaces(self.rest());
+            if self.byte(0) == b'\t' {
+                if self.column() < indent {
                     return Err(self.error("found a tab character that violates indentation"));
                 }
                 self.at += 1;
-            }
-            if !self.skip_break() {
+            } else if !self.skip_break() {
                 return Ok(true);
             }
         }

@@ -18,6 +18,12 @@ pub(super) struct Queue {
 }
 
 impl Queue {
+    /// Empties the queue, which keeps its memory.
+    pub(super) fn clear(&mut self) {
+        self.tokens.clear();
+        (self.taken, self.before) = (0, 0);
+    }
+
     /// The next token.
     #[inline]
     pub(super) fn first(&self) -> Option<Token> {

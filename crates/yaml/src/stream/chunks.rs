@@ -10,6 +10,9 @@ use crate::error::shown;
 /// A line that separates two documents, with the end of the line before it.
 const SEPARATOR: &[u8] = b"\n---\n";
 
+/// The end of a line that changes if a line break's return is dropped.
+const DOUBLE_RETURN: &[u8] = b"\r\r\n";
+
 /// Bytes on each side of a place in which a separator is looked for, and before it in
 /// which the line before the separator begins. To search them takes 0.1 ms, and 1 ms if the
 /// text resembles separators.
@@ -58,13 +61,18 @@ pub(super) struct Chunks<'a> {
     output: &'a [u8],
     at: usize,
     end: usize,
+    separators: memmem::Finder<'static>,
+    has_double_returns: bool,
 }
 
 impl<'a> Chunks<'a> {
     /// The chunks from `start` to `end`. A line break at `end` only avoids a
     /// copy.
     pub(super) fn new(output: &'a [u8], start: usize, end: usize) -> Self {
-        Self { output, at: start, end }
+        let text = output.get(start..end).unwrap_or_default();
+        let separators = memmem::Finder::new(b"\n---");
+        let has_double_returns = memmem::find(text, DOUBLE_RETURN).is_some();
+        Self { output, at: start, end, separators, has_double_returns }
     }
 
     /// Offset of the next separator. `from` is the start of a line.
@@ -73,7 +81,7 @@ impl<'a> Chunks<'a> {
         if text.starts_with(b"---") {
             return Some(from);
         }
-        memmem::find(text, b"\n---").map(|offset| from + offset + 1)
+        self.separators.find(text).map(|offset| from + offset + 1)
     }
 
     fn line_end(&self, from: usize) -> usize {
@@ -97,7 +105,8 @@ impl<'a> Chunks<'a> {
     fn chunk(&self, start: usize, end: usize) -> Chunk<'a> {
         let text = &self.output[start..end];
         let is_complete = text.ends_with(b"\n");
-        let has_double_return = memmem::find(text, b"\r\r\n").is_some();
+        let has_double_return =
+            self.has_double_returns && memmem::find(text, DOUBLE_RETURN).is_some();
         let text = match self.output.get(start..=end) {
             _ if has_double_return => Cow::Owned(normalised(text)),
             _ if is_complete => Cow::Borrowed(text),
