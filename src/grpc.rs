@@ -18,6 +18,7 @@ mod occupant;
 mod pace;
 mod room;
 mod service;
+mod services;
 mod socket_watch;
 mod staging;
 mod status;

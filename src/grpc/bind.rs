@@ -10,6 +10,7 @@ use std::{
 };
 
 use tokio::{net::UnixListener, sync::oneshot, time::timeout};
+use tonic::service::Routes;
 use tracing::warn;
 
 use super::{
@@ -19,6 +20,7 @@ use super::{
     leftovers::Leftovers,
     occupant::examine,
     service::Common,
+    services::services,
     socket_watch::SocketWatch,
     staging::Staging,
 };
@@ -49,6 +51,8 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Binder {
     directory: PathBuf,
     common: Common,
+    /// The services of all plugins.
+    services: Routes,
     staging: Mutex<Arc<Staging>>,
     leftovers: Leftovers,
     watch: SocketWatch,
@@ -65,7 +69,8 @@ impl Binder {
         restore(directory, DIRECTORY_MODE)?;
         let staging = Mutex::new(Arc::new(Staging::new(directory)?));
         let (directory, watch) = (directory.to_owned(), SocketWatch::new(directory));
-        Ok(Self { directory, common, staging, leftovers: Leftovers::default(), watch })
+        let (services, leftovers) = (services()?, Leftovers::default());
+        Ok(Self { directory, common, services, staging, leftovers, watch })
     }
 
     /// The directory for new sockets; created again if it was removed.
@@ -146,7 +151,8 @@ impl Bind for Binder {
         let staging = self.staging()?;
         let (socket, staged) = Self::stage(&staging).map_err(|error| self.unusable(&error))?;
         let metrics = self.common.metrics.plugin(definition.name.as_str());
-        let server = Server::new(&self.common, &definition.name, metrics)?;
+        let services = self.services.clone();
+        let server = Server::new(&self.common, &definition.name, metrics, services);
         let (mut listener, definitions, retired) = Listener::new(definition);
         let (show, shown) = oneshot::channel();
         let acceptor = Acceptor { socket, server, definitions, retired, shown };

@@ -1,6 +1,6 @@
 //! A client's connection, which keeps its first definition.
 
-use std::{io, sync::Arc};
+use std::sync::Arc;
 
 use http::Request;
 use hyper::{rt::Executor, server::conn::http2, service::service_fn};
@@ -8,7 +8,6 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{net::UnixStream, sync::watch};
 use tokio_util::task::TaskTracker;
 use tonic::{body::Body, service::Routes};
-use tonic_reflection::pb;
 use tower::ServiceExt;
 use tracing::debug;
 
@@ -16,16 +15,10 @@ use super::{
     authority::Repaired,
     call::{Definitions, Ledger},
     encoded,
-    health::Health,
     room::Room,
     service::{Common, PluginService},
     unknown,
-    version::Version,
-    wire::{
-        DESCRIPTORS, health::health_server::HealthServer,
-        plugin::config_management_plugin_service_server::ConfigManagementPluginServiceServer,
-        version::version_service_server::VersionServiceServer,
-    },
+    wire::plugin::config_management_plugin_service_server::ConfigManagementPluginServiceServer,
 };
 use crate::{
     budget::Budget,
@@ -61,11 +54,13 @@ pub(super) struct Server {
 }
 
 impl Server {
+    /// A server for a plugin, which answers the calls of `services` too.
     pub(super) fn new(
         common: &Common,
         plugin: &PluginName,
         metrics: PluginMetrics,
-    ) -> io::Result<Self> {
+        services: Routes,
+    ) -> Self {
         let limit = common.max_message;
         let service = PluginService {
             common: common.clone(),
@@ -80,32 +75,20 @@ impl Server {
         let plugin = ConfigManagementPluginServiceServer::new(service)
             .max_decoding_message_size(limit)
             .max_encoding_message_size(limit);
-        // Each version also lists the other one, as in Argo CD's server.
-        let reflection = |other| {
-            tonic_reflection::server::Builder::configure()
-                .register_encoded_file_descriptor_set(DESCRIPTORS)
-                .register_encoded_file_descriptor_set(other)
-        };
-        let (v1, v1alpha) = (pb::v1::FILE_DESCRIPTOR_SET, pb::v1alpha::FILE_DESCRIPTOR_SET);
-        let routes = Routes::new(plugin)
-            .add_service(HealthServer::new(Health))
-            .add_service(VersionServiceServer::new(Version))
-            .add_service(reflection(v1alpha).build_v1().map_err(io::Error::other)?)
-            .add_service(reflection(v1).build_v1alpha().map_err(io::Error::other)?)
-            .prepare();
+        let routes = services.add_service(plugin).prepare();
         let mut http = http2::Builder::new(Tasks(common.connections.clone()));
         http.timer(TokioTimer::new())
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_concurrent_streams(MAX_STREAMS)
             .max_header_list_size(MAX_HEADERS);
-        Ok(Self {
+        Self {
             routes,
             http,
             budget: common.pipeline.budget.clone(),
             archives: common.pipeline.kept.clone(),
             tasks: common.connections.clone(),
             room: common.room.clone(),
-        })
+        }
     }
 
     /// Room for connections.
