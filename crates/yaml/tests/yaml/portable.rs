@@ -50,6 +50,21 @@ fn a_long_key_is_shortened_by_decoding_its_escapes() {
 }
 
 #[test]
+fn spaces_before_a_colon_count_for_the_length_of_a_key() {
+    for before in ["", r#""x":"y","#] {
+        for length in [1, 400, 1000, 1021] {
+            let key = format!("{{{before}\"{}\"", "k".repeat(length));
+            for (spaces, is_kept) in [(1022 - length, true), (1023 - length, false), (4000, false)]
+            {
+                let json = format!("{key}{}:1}}", " ".repeat(spaces));
+                let short = format!("{key}:1}}");
+                assert_eq!(rewritten(&json), (!is_kept).then_some(short), "{length}, {spaces}");
+            }
+        }
+    }
+}
+
+#[test]
 fn half_a_surrogate_pair_is_unchanged() {
     assert_eq!(rewritten(r#"{"a":"\ud83d"}"#), None);
     assert_eq!(rewritten(r#"{"a":"\ude00\ud83d"}"#), None);
