@@ -26,7 +26,7 @@ pub use self::{
         Unpack, Unpacked, Unpacking, Usage, suggests_credential,
     },
     kernel::{
-        heap::give_back_large_buffers,
+        heap::{give_back_free_memory, give_back_large_buffers},
         privilege::{NotDropped, as_user, drop_privileges},
     },
     readable::{Closing, Readable},

@@ -1,6 +1,6 @@
 //! Unsafe code: the heap of the C library.
 
-#![expect(unsafe_code, reason = "mallopt has no safe form")]
+#![expect(unsafe_code, reason = "mallopt and malloc_trim have no safe form")]
 
 use nix::libc;
 
@@ -15,6 +15,13 @@ pub fn give_back_large_buffers() {
     // SAFETY: mallopt(3) takes numbers only, and locks the heap.
     let is_set = unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED) } == 1;
     debug_assert!(is_set, "the C library accepts thresholds of up to 32 MiB");
+}
+
+/// Gives the free memory of all heaps back. The C library by itself does so only at the end
+/// of a heap, where a small buffer that is still in use keeps all before it.
+pub fn give_back_free_memory() {
+    // SAFETY: malloc_trim(3) takes a number only, and locks each heap.
+    unsafe { libc::malloc_trim(0) };
 }
 
 #[cfg(test)]
@@ -35,6 +42,32 @@ mod tests {
             (first..end).contains(&address).then_some(())
         };
         maps.lines().any(|line| holds(line).is_some())
+    }
+
+    /// Bytes of an address range that are in memory.
+    fn resident(start: usize, length: usize) -> usize {
+        let page = 4096;
+        let first = start.next_multiple_of(page);
+        let mut states = vec![0_u8; (start + length - first) / page];
+        // SAFETY: the range belongs to a buffer of this process, and `states` has a byte
+        // for each of its pages.
+        let found = unsafe {
+            libc::mincore(first as *mut libc::c_void, states.len() * page, states.as_mut_ptr())
+        };
+        assert_eq!(found, 0);
+        states.iter().filter(|&&state| state & 1 == 1).count() * page
+    }
+
+    #[test]
+    fn free_memory_between_buffers_is_given_back() {
+        let mut buffers: Vec<Vec<u8>> = (0..200).map(|_| vec![1; 40 << 10]).collect();
+        let last = buffers.pop().unwrap();
+        let (start, length) = (buffers[100].as_ptr() as usize, 20 * (40 << 10));
+        drop(buffers);
+        assert!(resident(start, length) > length / 2);
+        give_back_free_memory();
+        assert!(resident(start, length) < length / 10);
+        drop(last);
     }
 
     #[test]
