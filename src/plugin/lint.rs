@@ -20,6 +20,10 @@ use super::{
     manifest::Step,
 };
 
+/// Most announcements, and most repeated keys, that are reported: finding the line of each
+/// takes time in proportion to the file.
+const MAX_FOUND: usize = 20;
+
 /// Endings of options that take a secret.
 const SECRETS: [&str; 5] = ["password", "passwd", "token", "secret", "apikey"];
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::MAX_FOUND;
 use crate::plugin::{
     Announcement, Code, Diagnostic, PluginDefinition, locator::Locator, manifest::Step,
 };
@@ -15,8 +16,11 @@ pub(super) fn lint(
     found: &mut Vec<Diagnostic>,
 ) {
     let mut names = BTreeSet::new();
-    for (index, announcement) in definition.announcements.iter().enumerate() {
-        let Some(text) = complaint(announcement.as_ref(), &mut names) else { continue };
+    let announcements = definition.announcements.iter().enumerate();
+    let complaints = announcements.filter_map(|(index, announcement)| {
+        Some((index, complaint(announcement.as_ref(), &mut names)?))
+    });
+    for (index, text) in complaints.take(MAX_FOUND) {
         let keys = ["spec", "parameters", "static"].map(|key| Step::Key(key.to_owned()));
         let path: Vec<_> = keys.into_iter().chain([Step::Index(index)]).collect();
         found.push(Diagnostic::new(Code::Announcement, text).at(locator.value(&path)));

@@ -4,20 +4,17 @@ use std::collections::BTreeMap;
 
 use cmp_yaml::tree::Node;
 
+use super::MAX_FOUND;
 use crate::plugin::{Code, Diagnostic, Related, diagnose::shown, locator::Locator};
 
 /// Most nodes that are visited; aliases can multiply them.
 const MAX_NODES: usize = 10_000;
 
-/// Most repeated keys that are reported.
-const MAX_FOUND: usize = 20;
-
 pub(super) fn lint(locator: &Locator<'_>, found: &mut Vec<Diagnostic>) {
     let mut open: Vec<Node<'_>> = locator.root().into_iter().collect();
-    let (mut looked_at, mut repeated) = (0, 0);
+    let (mut looked_at, most) = (0, found.len() + MAX_FOUND);
     while let Some(node) = open.pop()
         && looked_at < MAX_NODES
-        && repeated < MAX_FOUND
     {
         looked_at += 1;
         let mut seen = BTreeMap::new();
@@ -25,7 +22,9 @@ pub(super) fn lint(locator: &Locator<'_>, found: &mut Vec<Diagnostic>) {
             open.push(value);
             let Some(name) = key.text().filter(|_| !key.is_merge()) else { continue };
             let Some(first) = seen.insert(name, key) else { continue };
-            repeated += 1;
+            if found.len() == most {
+                return;
+            }
             found.push(diagnostic(locator, first, key));
         }
         open.extend(node.items().take(MAX_NODES));

@@ -1,6 +1,7 @@
 //! Definitions with and without warnings.
 
-use crate::plugin::read_all;
+use super::MAX_FOUND;
+use crate::plugin::{Code, read_all};
 
 /// Codes and places of all diagnostics of a definition.
 fn found(spec: &str) -> Vec<String> {
@@ -119,6 +120,18 @@ fn announcements_need_a_name_and_a_matching_collection_type() {
 #[test]
 fn a_repeated_key_is_reported_at_its_last_use() {
     assert_eq!(generate("[a]\n    command: [b]"), ["CMP0111 7:5"]);
+}
+
+#[test]
+fn a_file_full_of_mistakes_has_few_warnings() {
+    let announced = "{name: a}, ".repeat(1000);
+    let announced =
+        format!("  generate: {{command: [a]}}\n  parameters: {{static: [{announced}]}}\n");
+    let repeated = "  generate: {command: [a]}\n".repeat(1000);
+    for (spec, code) in [(announced, Code::Announcement), (repeated, Code::RepeatedKey)] {
+        let all = found(&spec).into_iter();
+        assert_eq!(all.filter(|text| text.starts_with(&code.to_string())).count(), MAX_FOUND);
+    }
 }
 
 #[test]
