@@ -136,10 +136,13 @@ pub(crate) fn programs_in_kernel(_: &Targets) -> Outcome {
     let mut event = [0_u64; 16];
     event[0] = 1 | 112 << 32;
     let ring = [0_u64; 16];
+    // aio_context_t: none yet.
+    let context = [0_u64];
     any([
         ("bpf", one(libc::SYS_bpf, &[0, pointer(&array), 72])),
         ("perf", one(libc::SYS_perf_event_open, &[pointer(&event), 0, u64::MAX, u64::MAX, 0])),
         ("io_uring", one(libc::SYS_io_uring_setup, &[1, pointer(&ring)])),
+        ("aio", one(libc::SYS_io_setup, &[1, pointer(&context)])),
         ("userfaultfd", one(libc::SYS_userfaultfd, &[1])),
         ("fanotify", one(libc::SYS_fanotify_init, &[0x200, 0])),
     ])

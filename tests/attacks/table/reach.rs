@@ -105,7 +105,11 @@ pub(super) const KERNEL: &[Attack] = &[
         ("open_tree_attr", Errno::ENOSYS, "Linux 6.15"),
         ("file_setattr", Errno::ENOSYS, "Linux 6.17"),
     ]),
-    Attack::new("k_programs_in_kernel", kernel::programs_in_kernel, Refused),
+    Attack::new("k_programs_in_kernel", kernel::programs_in_kernel, Refused).lacking(&[(
+        "aio",
+        Errno::ENOSYS,
+        "CONFIG_AIO",
+    )]),
     Attack::new("k_hidden_memory", kernel::hidden_memory, Refused),
     Attack::new("k_machine", kernel::machine, Refused).lacking(&[
         ("init_module", Errno::ENOSYS, "CONFIG_MODULES"),

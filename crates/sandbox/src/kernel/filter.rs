@@ -53,6 +53,8 @@ const DENIED: &[libc::c_long] = &[
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
+    // All containers of a node share the number of contexts (`fs.aio-max-nr`).
+    libc::SYS_io_setup,
     // Keys survive processes and belong to a UID.
     libc::SYS_keyctl,
     libc::SYS_add_key,
