@@ -1,8 +1,9 @@
 //! The socket at which the commands of a request ask for git credentials, with the
 //! service of Argo CD's repo-server.
 
-use std::{sync::Arc, time::Duration};
+use std::{os::fd::AsRawFd, sync::Arc, time::Duration};
 
+use cmp_procfs::Fields;
 use hyper::{rt::Executor, server::conn::http2};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
@@ -12,7 +13,7 @@ use tokio::{
     io::{AsyncReadExt as _, join},
     net::{UnixListener, UnixStream},
     sync::Semaphore,
-    time::timeout,
+    time::{sleep, timeout},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::{Request, Response, Status};
@@ -53,8 +54,31 @@ const MAX_HEADERS: u32 = 8 << 10;
 /// Concurrent questions on one connection.
 const MAX_STREAMS: u32 = 4;
 
+/// Time between two looks for descriptors in the queue of the socket.
+const LOOK: Duration = Duration::from_millis(100);
+
 /// Answers at the socket. Everything ends when this is dropped.
 pub(super) async fn serve(listener: UnixListener, credentials: Arc<GitCredentials>) {
+    tokio::select! {
+        () = answer(&listener, &credentials) => {}
+        () = descriptors_in_queue(&listener) => {
+            credentials.report("the command sent descriptors to its socket for git credentials");
+        }
+    }
+}
+
+/// Waits until a connection that was not accepted yet has descriptors. Files in memory
+/// would stay there, and no measurement of the request sees them. Those of accepted
+/// connections are closed when their bytes are read.
+async fn descriptors_in_queue(listener: &UnixListener) {
+    let about = format!("/proc/self/fdinfo/{}", listener.as_raw_fd());
+    let number = || Fields::read(&about).ok()?.number("scm_fds");
+    while number().is_none_or(|number| number == 0) {
+        sleep(LOOK).await;
+    }
+}
+
+async fn answer(listener: &UnixListener, credentials: &Arc<GitCredentials>) {
     let end = CancellationToken::new();
     let _ends = end.clone().drop_guard();
     let tasks = Tasks { tracker: TaskTracker::new(), end };
@@ -63,9 +87,9 @@ pub(super) async fn serve(listener: UnixListener, credentials: Arc<GitCredential
     for _ in 0..ALL_CONNECTIONS {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {
-            Ok((stream, _)) if is_own(&stream, &credentials) => {
+            Ok((stream, _)) if is_own(&stream, credentials) => {
                 errors.accepted();
-                let connection = connection(stream, Arc::clone(&credentials), tasks.clone());
+                let connection = connection(stream, Arc::clone(credentials), tasks.clone());
                 tasks.execute(async move {
                     connection.await;
                     drop(place);

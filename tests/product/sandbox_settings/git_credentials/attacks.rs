@@ -9,6 +9,7 @@ use std::{
 };
 
 use super::{RepoServer, Site, usable};
+use crate::sandbox_settings::network::has_python;
 
 /// Time limit for a command to start.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -143,5 +144,40 @@ test -n "$ARGOCD_ENV_VICTIM" || echo "own: $("$GIT_ASKPASS" Password)"
             assert!(!hoarder.is_finished(), "the hoarder ended too early");
             hoarder.join().unwrap().unwrap();
         });
+    }
+}
+
+/// Nobody has these files open, so no measurement sees their memory.
+#[test]
+fn files_in_memory_cannot_be_hidden_at_the_socket() {
+    let script = r#"exec python3 -c '
+import os, socket
+place = os.environ["ARGOCD_ASK_PASS_SOCK"]
+def connect():
+    one = socket.socket(socket.AF_UNIX)
+    one.connect(place)
+    return one
+taken = [connect() for _ in range(8)]
+last = connect()
+socket.send_fds(last, [b"x"], [os.memfd_create("hidden")])
+last.settimeout(5)
+try:
+    end = "closed" if last.recv(1) == b"" else "answered"
+except ConnectionResetError:
+    end = "closed"
+except TimeoutError:
+    end = "kept"
+print("kind: A")
+print("end: " + end)
+'"#;
+    for tier in usable().into_iter().filter(|tier| ["namespaces", "uid"].contains(tier)) {
+        if !has_python() {
+            return;
+        }
+        let site = Site::new(tier, script);
+        let repo_server = RepoServer::start(&site.bench.path(""), &[("nonce-7c1e", "hunter22")]);
+        let answer = site.ask(repo_server.variables("nonce-7c1e")).unwrap();
+        assert!(answer.contains(r#""end":"closed""#), "{tier}: {answer}");
+        assert!(site.server.log().contains("sent descriptors"), "{tier}");
     }
 }
