@@ -11,6 +11,7 @@ use nix::{
     libc,
     sched::CloneFlags,
     sys::wait::{WaitStatus, waitpid},
+    unistd::pipe,
 };
 
 use crate::{
@@ -148,7 +149,7 @@ pub(crate) fn programs_in_kernel(_: &Targets) -> Outcome {
     ])
 }
 
-/// Rules and programs whose memory in the kernel no measurement sees.
+/// Rules, programs and parts of files whose memory in the kernel no measurement sees.
 pub(crate) fn hidden_memory(_: &Targets) -> Outcome {
     // struct landlock_ruleset_attr: reading files.
     let ruleset = [4_u64, 0, 0];
@@ -162,9 +163,17 @@ pub(crate) fn hidden_memory(_: &Targets) -> Outcome {
         let arguments = [socket.into(), level.into(), option, pointer(&program), size];
         one(libc::SYS_setsockopt, &arguments)
     };
+    // A file of 4096 bytes, and a pipe for one of them.
+    let name = pointer(c"file".to_bytes_with_nul());
+    let file = call(libc::SYS_memfd_create, &[name, 0]).expect("a file").cast_unsigned();
+    call(libc::SYS_ftruncate, &[file, 4096]).expect("a length");
+    let (_read, write) = pipe().expect("a pipe");
+    let write: u64 = write.as_raw_fd().unsigned_abs().into();
     any([
         ("landlock", one(libc::SYS_landlock_create_ruleset, &[pointer(&ruleset), 8, 0])),
         ("filter", attach(libc::SO_ATTACH_FILTER)),
+        ("splice", one(libc::SYS_splice, &[file, 0, write, 0, 1, 0])),
+        ("sendfile", one(libc::SYS_sendfile, &[write, file, 0, 1])),
     ])
 }
 

@@ -196,6 +196,10 @@ fn program(users: TenantUid) -> BpfProgram {
         // Its flags are in memory, which a filter cannot read. Libraries fall
         // back to `clone`.
         rule(libc::SYS_clone3, &[], Action::Fail(ENOSYS)),
+        // A byte of a file in a pipe or socket holds up to 2 MiB of memory, a whole folio,
+        // also when the file is gone, and no measurement sees it. Programs copy instead.
+        rule(libc::SYS_splice, &[], INVALID),
+        rule(libc::SYS_sendfile, &[], INVALID),
         rule(
             libc::SYS_prctl,
             &[
@@ -326,6 +330,8 @@ fn rule(call: libc::c_long, conditions: &[(u8, Compare, Action)], otherwise: Act
 }
 
 const EPERM: Action = Action::Fail(1);
+/// Error of a file system that cannot do this.
+const INVALID: Action = Action::Fail(22);
 /// Landlock returns the same error for a port that is not allowed.
 const EACCES: Action = Action::Fail(13);
 const ENOSYS: u16 = 38;
