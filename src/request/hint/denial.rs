@@ -59,6 +59,15 @@ const CONNECTION: [&str; 9] = [
     "tcp",
 ];
 
+/// Words of a connection alone. A path in the same line is that of a URL or of a program.
+const ONLY_CONNECTION: [&str; 5] = [
+    "dial tcp",
+    "urlopen error",
+    "error sending request",
+    "failed to establish a new connection",
+    "tcp connect error",
+];
+
 /// Words of a program that hides why it could not connect.
 const NOT_CONNECTED: [&str; 2] = ["failed to connect to", "couldn't connect to server"];
 
@@ -105,7 +114,7 @@ fn denial(line: &str, lower: &str, traced: Traced) -> Option<Denial> {
         if says(&["bind:", "listen eacces", "listen tcp", "listen unix"]) {
             return Some(path(line, at).map_or(Denial::Listen, Denial::Socket));
         }
-        let path = path(line, at);
+        let path = path(line, at).filter(|_| !says(&ONLY_CONNECTION));
         let is_connection = says(&CONNECTION) && !says(&["dial unix", "dial udp"]);
         let is_bare = lower.trim_end().ends_with("[errno 13] permission denied");
         return match path {
@@ -282,6 +291,22 @@ mod tests {
         let trace = "    sock.connect(sa)\nPermissionError: [Errno 13] Permission denied\n";
         assert_eq!(denials(trace), [Denial::Connect { port: None, is_certain: true }]);
         assert_eq!(denials(&trace.replace("connect", "bind")), [Denial::Listen]);
+    }
+
+    /// A path in the line is that of a URL or of a program.
+    #[test]
+    fn refused_connections_are_not_taken_for_paths() {
+        for line in [
+            "HTTPSConnectionPool(host='h', port=8443): Max retries exceeded with url: /v1/db (Caused by \
+             NewConnectionError('<x>: Failed to establish a new connection: [Errno 13] Permission \
+             denied'))",
+            "Error: accumulating resources: Get \"https://h:8443/b.git\": dial tcp 10.0.0.1:8443: connect: \
+             permission denied': failed to run '/usr/bin/git fetch https://h:8443/b.git main': fatal: \
+             unable to access 'https://h:8443/b.git/': Failed to connect to h port 8443 after 0 ms: \
+             Couldn't connect to server",
+        ] {
+            assert_eq!(denials(line), [connect(8443)], "{line}");
+        }
     }
 
     #[test]
