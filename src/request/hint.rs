@@ -6,6 +6,7 @@ mod denial;
 mod limit;
 mod reach;
 mod ssh;
+mod tier;
 
 use std::{fmt, time::Duration};
 
@@ -113,6 +114,7 @@ impl Hint {
         };
         let known = by_end.or_else(|| facts.by_signal()).or_else(|| facts.by_words());
         let known = known.or_else(|| ssh::advice(facts.text));
+        let known = known.or_else(|| tier::advice(facts.text).map(str::to_owned));
         let known = known.or_else(|| facts.by_crash());
         known.or_else(|| facts.by_queue()).or_else(|| facts.by_wait()).map(Self)
     }

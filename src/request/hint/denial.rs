@@ -90,7 +90,7 @@ struct Traced {
 
 /// The text without the line breaks of sops, which puts its errors into a column of
 /// 80 characters behind a bar.
-fn unwrapped(text: &str) -> String {
+pub(super) fn unwrapped(text: &str) -> String {
     let mut joined = String::with_capacity(text.len());
     for line in text.lines().take(MAX_LINES) {
         let rest = line.trim_start().strip_prefix("| ");
