@@ -1,11 +1,13 @@
 //! The definitions in `plugins.d`, with the real tools and their applications.
 
+mod repository;
 mod shop;
 mod vault;
 
 use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
 use serde_json::Value;
+use tempfile::TempDir;
 
 use self::shop::{Example, Shop, root};
 use crate::sandbox_settings::bench::tiers;
@@ -140,6 +142,27 @@ fn a_value_of_a_chart_cannot_become_an_option() {
     assert_eq!(manifest["metadata"]["namespace"], "default", "{manifest}");
 }
 
+#[test]
+fn a_chart_with_a_lock_gets_its_dependencies_from_their_repository() {
+    let shop = only("helm");
+    let Some(helm) = shop.examples.first() else { return };
+    let application = shop.application(helm);
+    let charts = TempDir::with_prefix("cmp-charts-").unwrap();
+    let (common, place) = (application.join("common"), charts.path().to_str().unwrap());
+    shop.run("helm", &["package", common.to_str().unwrap(), "--destination", place]);
+    shop.run("helm", &["repo", "index", place]);
+    fs::remove_dir_all(common).unwrap();
+    let address = repository::serve(charts.path().to_owned());
+    let file = application.join("Chart.yaml");
+    let chart = fs::read_to_string(&file).unwrap();
+    fs::write(&file, chart.replace("file://common", &address)).unwrap();
+    shop.run("helm", &["dependency", "update", application.to_str().unwrap()]);
+    fs::remove_dir_all(application.join("charts")).unwrap();
+    assert!(application.join("Chart.lock").exists());
+    let _server = shop.serve("none");
+    assert_eq!(shop.ask(helm, &[]).manifests()[0]["kind"], "Deployment");
+}
+
 /// A definition as people publish it: `find` succeeds although sops fails.
 const PUBLISHED: &str = "
   generate:
@@ -203,7 +226,7 @@ fn claims(application: &Path) -> Vec<String> {
 #[test]
 fn no_definition_claims_what_argo_cd_renders_itself() {
     for files in OWN {
-        let application = tempfile::TempDir::with_prefix("cmp-own-").unwrap();
+        let application = TempDir::with_prefix("cmp-own-").unwrap();
         for name in files {
             let path = application.path().join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -218,7 +241,7 @@ fn applications_are_claimed_by_their_own_plugin_alone() {
     // Argo CD renders these applications itself unless they name the plugin.
     let by_name_only = ["argocd-vault-plugin", "concat", "helm", "jsonnet"];
     for name in definitions() {
-        let application = tempfile::TempDir::with_prefix("cmp-own-").unwrap();
+        let application = TempDir::with_prefix("cmp-own-").unwrap();
         shop::copy(&root().join("plugins.d/examples").join(&name), application.path());
         if application.path().join("secret.plain").exists() {
             fs::write(application.path().join("secret.enc.yaml"), "sops: {}\n").unwrap();

@@ -3,7 +3,7 @@
 use std::{
     fs,
     os::unix::fs::PermissionsExt,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
@@ -121,7 +121,7 @@ impl Shop {
         fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
         let public = self.run("age-keygen", &["-y", key.to_str().unwrap()]);
         for example in &self.examples {
-            let application = self.bench.path("apps").join(example.name);
+            let application = self.application(example);
             if let Some(plain) = application.join("secret.plain").to_str()
                 && fs::exists(plain).unwrap()
             {
@@ -142,10 +142,12 @@ impl Shop {
         let mut command = Command::new(found.into_iter().find(|path| path.exists()).unwrap());
         command.env_clear().env("PATH", &path).stdin(Stdio::null());
         command.env("NODE_PATH", self.bench.path("bin/node_modules"));
+        command.env("HOME", self.bench.path("home"));
         command
     }
 
-    fn run(&self, program: &str, arguments: &[&str]) -> String {
+    /// Runs a tool, which must succeed, and returns what it prints.
+    pub(super) fn run(&self, program: &str, arguments: &[&str]) -> String {
         let output = self.command(program).args(arguments).output().unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{program} {arguments:?}: {stderr}");
@@ -170,7 +172,7 @@ impl Shop {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
         let path = format!("{}:{MACHINE}", self.bench.path("bin").display());
         command.env_clear().env("PATH", path).arg("render");
-        command.arg(self.bench.path("apps").join(example.name)).args(["-o", "json", "--plugin"]);
+        command.arg(self.application(example)).args(["-o", "json", "--plugin"]);
         command.arg(example.name).arg("--plugins-dir").arg(self.bench.path("plugins"));
         command.args(arguments).output().unwrap().into()
     }
@@ -193,6 +195,11 @@ impl Shop {
         self.bench.ask_for(&application, &self.plugin(example), arguments)
     }
 
+    /// The directory of an example's application.
+    pub(super) fn application(&self, example: &Example) -> PathBuf {
+        self.bench.path("apps").join(example.name)
+    }
+
     /// The definition of an example.
     fn definition(&self, example: &Example) -> Value {
         let file = self.bench.path("plugins").join(format!("{}.yaml", example.name));
@@ -209,7 +216,7 @@ impl Shop {
     /// The parameters that the running server announces.
     pub(super) fn announced(&self, example: &Example) -> Vec<Value> {
         let mut command = self.command(env!("CARGO_BIN_EXE_cmp-supervisor"));
-        command.arg("params").arg(self.bench.path("apps").join(example.name)).arg("--socket");
+        command.arg("params").arg(self.application(example)).arg("--socket");
         command.arg(self.bench.path("sockets").join(format!("{}.sock", self.plugin(example))));
         let output = command.args(["--output", "json"]).output().unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -221,7 +228,7 @@ impl Shop {
         let definition = self.definition(example);
         let place = TempDir::with_prefix("cmp-plain-").unwrap();
         let application = place.path().join(example.name);
-        copy(&self.bench.path("apps").join(example.name), &application);
+        copy(&self.application(example), &application);
         let mut stdout = Vec::new();
         for phase in ["init", "generate"] {
             let words = ["command", "args"].into_iter();
