@@ -207,7 +207,10 @@ fn shell(
                 .at(region(unquoted.start, unquoted.end))
                 .label("the shell splits this value into words")
                 .note("anyone who can edit the Application can add options to the command")
-                .help(format!("\"${{{}}}\"", unquoted.name)),
+                .help(format!(
+                    "write \"${{{}}}\"; if it holds several options, take an array parameter instead",
+                    unquoted.name
+                )),
         );
     }
     if let Some(first) = rest.first()
