@@ -219,8 +219,8 @@ impl Call {
             ($log:ident, $($target:tt)*) => {
                 $log!(
                     $($target)* outcome, grpc.code = code, took_ms, queue_ms, receive_ms, init_ms,
-                    generate_ms, discover_ms, parameters_ms, split_ms, received_bytes, uid,
-                    repository, reason, phase, error = end.error, "request"
+                    generate_ms, discover_ms, parameters_ms, split_ms, received_bytes, uid, repository,
+                    manifests = progress.manifests, reason, phase, error = end.error, "request"
                 )
             };
         }

@@ -148,6 +148,7 @@ impl ConfigManagementPluginService for PluginService {
                 warn!(error = %found, "an answer is not decrypted");
             }
             let count = manifests.len();
+            call.context.progress.manifests = Some(count);
             let (message, outcome) = self.check(manifests.into_message())?;
             self.ledger.metrics.answered(count, message.len());
             Ok((message, outcome))

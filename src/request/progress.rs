@@ -43,6 +43,8 @@ pub struct Progress {
     pub unpacked: Option<Unpacked>,
     /// An earlier request has unpacked them, and others may read them too.
     pub is_repository_shared: bool,
+    /// The number of manifests in its answer.
+    pub manifests: Option<usize>,
     /// The UID of its commands.
     pub uid: Option<u32>,
     /// The reason of discovery by names for its answer.

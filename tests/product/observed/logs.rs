@@ -36,6 +36,19 @@ fn durations_are_numbers_and_calls_have_an_id_and_a_code() {
 }
 
 #[test]
+fn the_line_of_an_answer_has_the_number_of_its_manifests() {
+    let observed =
+        Observed::new(&[("two", "echo '{a: 1}'; echo ---; echo '{a: 2}'"), ("empty", "true")], &[]);
+    for (plugin, count) in [("two", 2), ("empty", 0)] {
+        assert!(observed.render(plugin).status.success());
+        let text = observed.server.says(&format!("\"manifests\":{count},"));
+        let line: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(line["plugin"], plugin, "{line}");
+        assert!(line["app"].is_string(), "{line}");
+    }
+}
+
+#[test]
 fn the_error_that_ends_the_server_is_a_line_of_the_log() {
     let folders = Folders::new();
     let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
