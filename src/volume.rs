@@ -40,8 +40,8 @@ const WAIT: Duration = Duration::from_secs(10);
 /// Longest wait of a request that has written a part of its files.
 const TURN_WAIT: Duration = Duration::from_secs(30);
 
-/// Part of the memory of all requests for the one request that uses the last of
-/// it, as a divisor.
+/// Part of a volume in memory, or of the memory of all requests if that is less, for the
+/// one request that uses the last of it, as a divisor.
 const LAST_PART: u64 = 8;
 
 /// Memory of a file besides its contents: the kernel's entries for its name and
@@ -181,11 +181,10 @@ impl WorkVolume {
         }
     }
 
-    /// Waits until a request that writes its files may go on, if memory is scarcer
-    /// than the volume: then the volume itself refuses nothing.
+    /// Waits until a request that writes its files may go on, if they are in memory.
     ///
-    /// The last part of the memory is for one request, until it ends: requests that
-    /// need more together than there is would otherwise wait for each other.
+    /// The last part of the space is for one request, until it ends: requests that
+    /// need more together than there is would otherwise all fail.
     pub(crate) async fn go_on(
         &self,
         turn: &mut Option<LastSpace>,
@@ -195,9 +194,9 @@ impl WorkVolume {
         let latest = Instant::now() + TURN_WAIT;
         let latest = deadline.map_or(latest, |deadline| latest.min(deadline.into()));
         loop {
-            let space = self.recent().await.filter(|space| space.bytes == memory);
-            let free = space.map_or(memory, |space| space.free_bytes);
-            if free >= memory / LAST_PART {
+            let space = self.recent().await;
+            let (free, all) = space.map_or((memory, memory), |it| (it.free_bytes, it.bytes));
+            if free >= all / LAST_PART {
                 return Ok(());
             }
             let is_used_up = free == 0 && turn.is_some();
@@ -208,7 +207,7 @@ impl WorkVolume {
                 return Ok(());
             }
             if is_used_up || Instant::now() + LOOK >= latest {
-                let low = format!("less than {} are free", size(memory / LAST_PART));
+                let low = format!("less than {} are free", size(all / LAST_PART));
                 return Err(self.low("the archive was not unpacked", &low, TURN_WAIT).await);
             }
             sleep(LOOK).await;

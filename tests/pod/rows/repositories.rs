@@ -14,8 +14,18 @@ const REQUESTS: usize = 16;
 /// is full.
 #[test]
 fn repositories_that_do_not_fit_together_are_unpacked_in_turns() {
+    are_unpacked_in_turns("1Gi");
+}
+
+/// The volume is full before the memory of requests, 640Mi, is.
+#[test]
+fn repositories_that_do_not_fit_into_the_volume_together_are_unpacked_in_turns() {
+    are_unpacked_in_turns("576Mi");
+}
+
+fn are_unpacked_in_turns(volume: &str) {
     let reader = Plugin::new("reader", "sleep 1; echo '{a: 1}'");
-    let container = Container::new().memory("1Gi").volume_in_memory("1Gi");
+    let container = Container::new().memory("1Gi").volume_in_memory(volume);
     let Some(pod) = container.start(&[reader], &[]) else { return };
     let request = pod.request("reader").timeout(Duration::from_secs(100));
     let request = request.archive(&large_repository(&pod));
