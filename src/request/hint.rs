@@ -33,8 +33,13 @@ const SIGXFSZ: i32 = 25;
 const SHELL: i32 = 128;
 
 /// Messages of programs that could not create a process (EAGAIN).
-const FORK_FAILED: [&str; 4] =
-    ["resource temporarily unavailable", "cannot fork", "eagain", "can't start new thread"];
+const FORK_FAILED: [&str; 5] = [
+    "resource temporarily unavailable",
+    "cannot fork",
+    "eagain",
+    "can't start new thread",
+    "failed to create new os thread",
+];
 
 /// Messages of programs that could not allocate memory (ENOMEM).
 const ALLOCATION_FAILED: [&str; 7] = [

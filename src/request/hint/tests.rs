@@ -147,6 +147,10 @@ fn a_limit_of_the_request_names_the_remedy() {
 fn messages_of_failed_calls_name_the_limit() {
     for (stderr, expected) in [
         ("sh: 1: Cannot fork", "--max-processes"),
+        (
+            "runtime: failed to create new OS thread (have 4 already; errno=11)\nfatal error: newosproc",
+            "--max-processes",
+        ),
         ("fork/exec /bin/x: resource temporarily unavailable", "--max-processes"),
         ("fatal error: runtime: out of memory", "--max-memory"),
         ("MemoryError", "--max-memory"),
