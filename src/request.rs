@@ -46,7 +46,7 @@ mod workspace;
 use std::{path::PathBuf, sync::Arc};
 
 use bytes::Bytes;
-use cmp_sandbox::{Bounds, Lease, Link, Unconfined, Unpacked};
+use cmp_sandbox::{Bounds, Lease, Link, SharedRepository, Unconfined, Unpacked};
 use tokio::sync::watch;
 use tracing::warn;
 
@@ -262,7 +262,7 @@ impl Pipeline {
     async fn share(
         &self,
         received: Received,
-        (turn, unpacked, mut bounds): (Turn, Unpacked, Bounds),
+        (turn, unpacked, bounds): (Turn, Unpacked, Bounds),
         (permit, context): (&Permit, &mut RequestContext),
     ) -> Result<Received, RequestError> {
         let (lease, with_lease) = received.replace_lease();
@@ -273,20 +273,20 @@ impl Pipeline {
         };
         let files = in_time(context.deadline.limit(lease.share()).await)?;
         let repository = turn.keep(files, unpacked, space);
-        bounds.repository = Some(repository.files());
         let RequestContext { deadline, progress, .. } = context;
-        let lease = self.lease(bounds, deadline, (permit, progress)).await?;
+        let lease =
+            self.lease((bounds, Some(repository.files())), deadline, (permit, progress)).await?;
         Ok(with_lease(lease).reading(repository))
     }
 
     /// Takes a UID, by which the request is measured from here on.
     async fn lease(
         &self,
-        bounds: Bounds,
+        (bounds, repository): (Bounds, Option<SharedRepository>),
         wait: &Deadline,
         (permit, progress): (&Permit, &mut Progress),
     ) -> Result<Lease, RequestError> {
-        let lease = wait.limit(self.link.lease(bounds)).await;
+        let lease = wait.limit(self.link.lease(bounds, repository)).await;
         let lease = lease.map_err(RequestError::late("a free UID"))??;
         permit.bind(lease.id());
         progress.uid = Some(lease.uid());
@@ -316,15 +316,16 @@ impl Pipeline {
         let wait = context.deadline.before_reading(incoming.unread());
         self.wait_for_space(&wait).await?;
         let permit = self.permit(class, incoming, context).await?;
-        let mut bounds = self.bounds(class, &context.plugin, &wait).await?;
+        let bounds = self.bounds(class, &context.plugin, &wait).await?;
         let RequestContext { plugin, deadline, .. } = &*context;
         let repository = self.kept.repository(&incoming.header, plugin, deadline).await;
-        bounds.repository = repository.files();
         let first = match repository {
             Repository::New(_) => bounds.for_unpacking(),
             Repository::Own | Repository::Shared(_) => bounds.clone(),
         };
-        let lease = self.lease(first, &wait, (&permit, &mut context.progress)).await?;
+        let lease = self
+            .lease((first, repository.files()), &wait, (&permit, &mut context.progress))
+            .await?;
         Ok(Admitted { permit, lease, repository, bounds })
     }
 

@@ -115,7 +115,8 @@ impl Upkeep {
     /// Creates a workspace and removes it.
     async fn try_workspace(&self) -> Result<(), String> {
         let attempt = async {
-            let mut lease = self.link.lease(Bounds::default()).await.map_err(|e| e.to_string())?;
+            let mut lease =
+                self.link.lease(Bounds::default(), None).await.map_err(|e| e.to_string())?;
             let nothing = UnpackLimits { bytes: 0, files: 0, is_volume: false };
             let unpacking = lease.unpack(Unpack::all(nothing)).await.map_err(|e| e.to_string())?;
             match unpacking.finish().await {

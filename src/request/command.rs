@@ -56,7 +56,6 @@ pub(super) fn bounds(general: &Bounds, variables: &[Bytes], plugin: &PluginDefin
         cpu_seconds: or(limits.cpu, general.cpu_seconds),
         stop_grace: general.stop_grace,
         is_read_only: plugin.read_only,
-        repository: None,
     }
 }
 

@@ -148,7 +148,7 @@ fn start() -> Duration {
 /// answer and delays the next request.
 async fn request(link: &Link) -> (Duration, Duration) {
     let asked = Instant::now();
-    let mut lease = link.lease(Bounds::default()).await.expect("a lease");
+    let mut lease = link.lease(Bounds::default(), None).await.expect("a lease");
     let limits = UnpackLimits { bytes: 1 << 20, files: 10, is_volume: false };
     let mut unpacking = lease.unpack(Unpack::all(limits)).await.expect("a worker");
     unpacking.write(&empty_archive()).await.expect("an archive");
@@ -164,7 +164,7 @@ async fn request(link: &Link) -> (Duration, Duration) {
 
 /// Memory of a first worker that waits for its archive, or of its guard.
 async fn worker(link: &Link, spawner: &str) -> String {
-    let mut lease = link.lease(Bounds::default()).await.expect("a lease");
+    let mut lease = link.lease(Bounds::default(), None).await.expect("a lease");
     let limits = UnpackLimits { bytes: 1 << 20, files: 10, is_volume: false };
     let unpacking = lease.unpack(Unpack::all(limits)).await.expect("a worker");
     tokio::time::sleep(Duration::from_millis(100)).await;

@@ -17,7 +17,6 @@ mod output_pipe;
 mod redact;
 mod room;
 mod run;
-mod shared;
 mod start;
 mod stderr;
 mod trial;
@@ -30,13 +29,12 @@ pub use self::{
     excerpt::Excerpt,
     handle::Unconfined,
     health::Health,
-    lease::{Lease, NoLease, SpawnerGone},
+    lease::{Lease, NoLease, SharedRepository, SpawnerGone},
     link::Link,
     output::{Output, Termination, Usage},
     redact::{Redactor, suggests_credential},
     room::{FIRST_OUTPUT, Room},
     run::{Command, NotRun, Ordered},
-    shared::SharedRepository,
     start::{Abilities, NotStarted, SPAWNER, Setup, Shortfall, Spawner, SpawnerProcess},
     stderr::OUTPUT_TARGET,
     trial::NotProven,

@@ -7,10 +7,7 @@ use std::{
 
 use prost::Message;
 
-use super::{
-    handle::{Unconfined, cannot},
-    shared::SharedRepository,
-};
+use super::handle::{Unconfined, cannot};
 use crate::wire::{
     message::{Grants, RequestLimits},
     plan::{CacheTask, Plan, Task},
@@ -53,8 +50,6 @@ pub struct Bounds {
     pub stop_grace: Option<Duration>,
     /// The command may not change its repository.
     pub is_read_only: bool,
-    /// The repository of another lease, to read instead of an own one.
-    pub repository: Option<SharedRepository>,
 }
 
 /// Directories that all requests with the same `owner` share.
@@ -134,8 +129,9 @@ impl Bounds {
     }
 
     /// The part that the spawner has to set up, because a worker lacks the
-    /// rights. An error if it does not fit into an order.
-    pub(super) fn grants(&self) -> Result<Grants, Unconfined> {
+    /// rights, with the lease whose `repository` is read. An error if it does not fit
+    /// into an order.
+    pub(super) fn grants(&self, repository: Option<u64>) -> Result<Grants, Unconfined> {
         let text = |path: &PathBuf| path.to_string_lossy().into_owned();
         let grants = Grants {
             read: self.read.iter().map(text).collect(),
@@ -144,7 +140,7 @@ impl Bounds {
             owner: self.caches.owner.clone(),
             caches: self.caches.list.iter().map(|cache| cache.name.clone()).collect(),
             limits: self.limits(),
-            repository: self.repository.as_ref().map(SharedRepository::lease),
+            repository,
         };
         if grants.encoded_len() > MAX_GRANTS {
             return Err(cannot("start a worker")("its paths to read are too many or too long"));

@@ -1,6 +1,6 @@
 //! A request's exclusive UID and workspace.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use thiserror::Error;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
@@ -10,7 +10,6 @@ use super::{
     consumption::RequestUsage,
     handle::{Endpoints, Unconfined, WorkerHandle},
     limit_watch::LimitWatch,
-    shared::SharedRepository,
 };
 use crate::wire::{
     message::{Grants, JobKind, Leased},
@@ -93,12 +92,29 @@ pub struct Lease {
     is_cut_off: bool,
     /// Access and limits of all commands.
     bounds: Bounds,
+    /// The repository that they read instead of an own one.
+    repository: Option<SharedRepository>,
     /// The worker that unpacks the archive, waits for a command, or has one.
     worker: Option<WorkerHandle>,
     /// Reports the usage of the request, and that it exceeded a limit.
     limit_watch: LimitWatch,
     /// Place in the semaphore; dropping it admits the next request.
     _place: OwnedSemaphorePermit,
+}
+
+/// The repository of a lease under which no command runs. Other leases can read its
+/// files; nobody can change them.
+///
+/// The files are removed when the last clone is dropped, and every lease that could
+/// read them has been released.
+#[derive(Clone, Debug)]
+pub struct SharedRepository(Arc<Lease>);
+
+impl SharedRepository {
+    /// ID of the lease that holds the files.
+    pub(super) fn lease(&self) -> u64 {
+        self.0.id
+    }
 }
 
 impl Lease {
@@ -113,7 +129,7 @@ impl Lease {
         let Leased { lease: id, uid, .. } = leased;
         let last = orders.clone().try_reserve_owned().ok()?;
         let (last, grace) = (Some(last), Duration::ZERO);
-        let (bounds, worker) = (Bounds::default(), None);
+        let (bounds, repository, worker) = (Bounds::default(), None, None);
         Some(Self {
             id,
             uid,
@@ -122,23 +138,54 @@ impl Lease {
             grace,
             is_cut_off: true,
             bounds,
+            repository,
             worker,
             limit_watch,
             _place: place,
         })
     }
 
-    /// Adds the first worker and the access and limits of all commands.
-    pub(super) fn with(mut self, worker: WorkerHandle, bounds: Bounds) -> Self {
+    /// Adds the first worker, the access and limits of all commands, and the repository
+    /// that they read.
+    pub(super) fn with(
+        mut self,
+        worker: WorkerHandle,
+        bounds: Bounds,
+        repository: Option<SharedRepository>,
+    ) -> Self {
         self.worker = Some(worker);
+        self.repository = repository;
         self.bound(bounds);
         self
     }
 
     /// Sets the access and limits of all later commands.
-    pub(super) fn bound(&mut self, bounds: Bounds) {
+    fn bound(&mut self, bounds: Bounds) {
         self.limit_watch.limit(bounds.limits());
         self.bounds = bounds;
+    }
+
+    /// Lets other leases read the repository, which was unpacked for them. Waits until
+    /// the worker that unpacked it has ended.
+    pub async fn share(mut self) -> Result<SharedRepository, Unconfined> {
+        self.dismiss_worker().await?;
+        Ok(SharedRepository(Arc::new(self)))
+    }
+
+    /// Keeps the repository, which was unpacked for other leases, for commands of this one
+    /// with these bounds. Waits until the worker that unpacked it has ended: it could only
+    /// unpack.
+    pub async fn keep_own(mut self, bounds: Bounds) -> Result<Self, Unconfined> {
+        self.dismiss_worker().await?;
+        self.bound(bounds);
+        Ok(self)
+    }
+
+    async fn dismiss_worker(&mut self) -> Result<(), Unconfined> {
+        match self.worker.take() {
+            Some(worker) => worker.dismiss().await,
+            None => Ok(()),
+        }
     }
 
     /// UID that commands run under.
@@ -158,6 +205,11 @@ impl Lease {
     #[must_use]
     pub fn bounds(&self) -> &Bounds {
         &self.bounds
+    }
+
+    /// The part of its bounds that the spawner has to set up for a worker.
+    pub(super) fn grants(&self) -> Result<Grants, Unconfined> {
+        self.bounds.grants(self.repository.as_ref().map(SharedRepository::lease))
     }
 
     pub(super) fn limit_watch(&mut self) -> &mut LimitWatch {
@@ -212,7 +264,7 @@ impl Drop for Lease {
         let grace_ms = u32::try_from(self.grace.as_millis()).unwrap_or(u32::MAX);
         if let Some(last) = self.last.take() {
             let (lease, is_cut_off) = (self.id, self.is_cut_off);
-            let repository = self.bounds.repository.take();
+            let repository = self.repository.take();
             last.send(Outgoing::Release { lease, grace_ms, is_cut_off, repository });
         }
     }

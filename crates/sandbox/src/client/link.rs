@@ -21,9 +21,8 @@ use super::{
     handle::WorkerHandle,
     health::Health,
     heartbeat,
-    lease::{Lease, LeaseRequest, NoLease, Outgoing, SpawnerGone},
+    lease::{Lease, LeaseRequest, NoLease, Outgoing, SharedRepository, SpawnerGone},
     limit_watch::LimitWatch,
-    shared::SharedRepository,
     start::Spawner,
 };
 use crate::wire::{
@@ -121,23 +120,33 @@ impl Link {
         self.send(Outgoing::LimitTotal(limits)).await
     }
 
-    /// Leases a UID for a request. Dropping the future ends the wait.
-    pub async fn lease(&self, bounds: Bounds) -> Result<Lease, NoLease> {
-        self.lease_for(JobKind::Unpack, bounds).await
+    /// Leases a UID for a request whose commands read `repository` instead of an own one.
+    /// Dropping the future ends the wait.
+    pub async fn lease(
+        &self,
+        bounds: Bounds,
+        repository: Option<SharedRepository>,
+    ) -> Result<Lease, NoLease> {
+        self.lease_for(JobKind::Unpack, bounds, repository).await
     }
 
     /// Leases a UID and starts the first worker, which waits for its plan.
-    pub(super) async fn lease_for(&self, kind: JobKind, bounds: Bounds) -> Result<Lease, NoLease> {
+    pub(super) async fn lease_for(
+        &self,
+        kind: JobKind,
+        bounds: Bounds,
+        repository: Option<SharedRepository>,
+    ) -> Result<Lease, NoLease> {
         let place = Arc::clone(&self.places).acquire_owned().await;
         let place = place.map_err(|_never_closed| NoLease::SpawnerGone)?;
-        let grants = bounds.grants()?;
+        let grants = bounds.grants(repository.as_ref().map(SharedRepository::lease))?;
         let (worker, endpoints) = WorkerHandle::new(kind)?;
         let (answer, leased) = oneshot::channel();
         let order =
             Outgoing::Lease { request: LeaseRequest { answer, place }, kind, grants, endpoints };
         self.send(order).await.map_err(|SpawnerGone| NoLease::SpawnerGone)?;
         let lease = leased.await.unwrap_or(Err(NoLease::SpawnerGone))?;
-        Ok(lease.with(worker, bounds))
+        Ok(lease.with(worker, bounds, repository))
     }
 
     pub(super) async fn send(&self, order: Outgoing) -> Result<(), SpawnerGone> {

@@ -113,7 +113,7 @@ impl Lease {
     }
 
     async fn start_worker(&self) -> Result<WorkerHandle, Unconfined> {
-        let grants = self.bounds().grants()?;
+        let grants = self.grants()?;
         let (worker, endpoints) = WorkerHandle::new(JobKind::Run)?;
         let order = Outgoing::Start { lease: self.id(), grants, endpoints };
         self.send(order).await.map_err(cannot("start a worker"))?;

@@ -88,7 +88,7 @@ impl Link {
     }
 
     async fn attack(&self, task: CanaryTask) -> Result<Vec<String>, NotProven> {
-        let mut lease = self.lease_for(JobKind::Canary, Bounds::default()).await?;
+        let mut lease = self.lease_for(JobKind::Canary, Bounds::default(), None).await?;
         let worker = lease.take_worker();
         let mut worker = worker.ok_or_else(|| cannot("start a worker")("there is none"))?;
         worker.tell(&lease.bounds().plan(Task::Canary(task))).await;

@@ -67,7 +67,7 @@ async fn many_requests_wait_for_one_uid_and_none_is_lost() {
     let mut requests = JoinSet::new();
     for _ in 0..REQUESTS {
         let link = link.clone();
-        requests.spawn(async move { link.lease(Bounds::default()).await.map(drop) });
+        requests.spawn(async move { link.lease(Bounds::default(), None).await.map(drop) });
     }
     let leased = timeout(PATIENCE, requests.join_all()).await.unwrap();
     assert!(leased.iter().all(Result::is_ok), "{leased:?}");
@@ -81,13 +81,13 @@ async fn a_request_that_stops_waiting_does_not_block_others() {
     let (link, driver, _spawner) = link(1);
     let mut drivers = JoinSet::new();
     drivers.spawn(driver);
-    let held = link.lease(Bounds::default()).await.unwrap();
+    let held = link.lease(Bounds::default(), None).await.unwrap();
     for _ in 0..50 {
-        let mut given_up = Box::pin(link.lease(Bounds::default()));
+        let mut given_up = Box::pin(link.lease(Bounds::default(), None));
         assert!(is_pending(given_up.as_mut()).await);
     }
     drop(held);
-    timeout(PATIENCE, link.lease(Bounds::default())).await.unwrap().unwrap();
+    timeout(PATIENCE, link.lease(Bounds::default(), None)).await.unwrap().unwrap();
     drop(link);
     drivers.join_next().await.unwrap().unwrap();
 }
@@ -132,9 +132,9 @@ async fn a_repository_outlives_every_process_that_may_read_it() {
     thread::spawn(move || release_slowly(&theirs, &tell));
     let mut drivers = JoinSet::new();
     drivers.spawn(driver);
-    let holder = link.lease(Bounds::default()).await.unwrap();
+    let holder = link.lease(Bounds::default(), None).await.unwrap();
     let repository = Some(holder.share().await.unwrap());
-    drop(link.lease(Bounds { repository, ..Bounds::default() }).await.unwrap());
+    drop(link.lease(Bounds::default(), repository).await.unwrap());
     for released in [(2, false), (1, false)] {
         assert_eq!(timeout(PATIENCE, heard.recv()).await.unwrap(), Some(released));
     }
