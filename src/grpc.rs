@@ -32,6 +32,6 @@ pub use ask_pass::{Answer, ask, relay};
 pub use bind::{Binder, directory_remedy};
 pub use client::{Client, ClientError, Configuration, Parcel, Refusal};
 pub use room::Room;
-pub use service::Common;
+pub use service::{Common, encode_announcements};
 pub use stream::Drains;
 pub use sweep::sweep;

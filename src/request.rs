@@ -46,7 +46,7 @@ mod workspace;
 use std::{path::PathBuf, sync::Arc};
 
 use bytes::Bytes;
-use cmp_sandbox::{Bounds, Lease, Link, SharedRepository, Unconfined, Unpacked};
+use cmp_sandbox::{Bounds, Lease, Link, SharedRepository, Unconfined};
 use tokio::sync::watch;
 use tracing::warn;
 
@@ -57,6 +57,7 @@ use self::{
     encrypted::Suspects,
     incoming::Destination,
     kept::{Repository, Turn},
+    workspace::Step,
 };
 pub(crate) use self::{
     checksum::hex,
@@ -93,7 +94,7 @@ pub use self::{
 use crate::{
     access::is_missing,
     budget::Budget,
-    plugin::{Discovery, PluginDefinition},
+    plugin::{CommandLine, Discovery, PluginDefinition},
     volume::{FileThread, WorkVolume},
 };
 
@@ -138,6 +139,15 @@ struct Admitted {
     bounds: Bounds,
 }
 
+/// A request whose repository later requests may read too.
+#[derive(Debug)]
+struct Sharing<'p> {
+    turn: Turn,
+    /// Access and limits of its own commands.
+    bounds: Bounds,
+    permit: &'p Permit,
+}
+
 impl Pipeline {
     /// Renders an application.
     pub async fn generate<C: ChunkStream>(
@@ -152,11 +162,10 @@ impl Pipeline {
         let workspace = received.settle(context).await?;
         let mut workspace = workspace.with_git_credentials(context);
         if let Some(init) = &plugin.init {
-            workspace.run(init, (Phase::Init, self.converter.room()), context).await?;
+            workspace.run(self.step(Phase::Init, init), context).await?;
         }
-        let output = workspace
-            .run(&plugin.generate, (Phase::Generate, self.converter.room()), context)
-            .await?;
+        let generate = self.step(Phase::Generate, &plugin.generate);
+        let output = workspace.run(generate, context).await?;
         // The UID is free from here on. The place is not, so that few outputs wait.
         drop(workspace);
         context.progress.enter(Phase::Split);
@@ -180,8 +189,7 @@ impl Pipeline {
             let admitted = self.admit(Class::Discover, &incoming, context).await?;
             let (_permit, received) = self.receive(incoming, admitted, context).await?;
             let mut workspace = received.settle_rooted();
-            let output =
-                workspace.run(command, (Phase::Discover, self.converter.room()), context).await?;
+            let output = workspace.run(self.step(Phase::Discover, command), context).await?;
             return Ok(Verdict::of_rule(!matches!(output.text.as_slice(), b"" | b"\n")));
         }
         let _permit = self.permit(Class::Names, &incoming, context).await?;
@@ -219,7 +227,6 @@ impl Pipeline {
         &self,
         incoming: Incoming<'_, C>,
         context: &mut RequestContext,
-        encode: EncodeAnnouncements,
     ) -> Result<Bytes, RequestError> {
         let plugin = Arc::clone(&context.plugin);
         let _own = self.admit_own(&incoming, context).await?;
@@ -227,14 +234,18 @@ impl Pipeline {
         let (_permit, received) = self.receive(incoming, admitted, context).await?;
         let printed = if let Some(command) = &plugin.dynamic {
             let mut workspace = received.settle(context).await?;
-            let room = self.converter.room();
-            Some(workspace.run(command, (Phase::Parameters, room), context).await?)
+            Some(workspace.run(self.step(Phase::Parameters, command), context).await?)
         } else {
             let received = received.unpacked(context).await?;
             received.settle(context).await?;
             None
         };
-        self.converter.announce(printed, &plugin, (encode, &context.deadline)).await
+        self.converter.announce(printed, &plugin, &context.deadline).await
+    }
+
+    /// A command of a plugin, with memory for its output.
+    fn step<'l>(&self, phase: Phase, line: &'l CommandLine) -> Step<'l> {
+        Step { phase, line, room: self.converter.room() }
     }
 
     /// Receives the archive, or finds the files of an earlier one.
@@ -249,11 +260,8 @@ impl Pipeline {
             Destination { repository: &repository, volume: &self.volume, kept: &self.kept };
         let received = incoming.receive(checkout, destination, context).await?;
         let Repository::New(turn) = repository else { return Ok((permit, received)) };
-        let mut received = received.unpacked(context).await?;
-        if let Some(unpacked) = context.progress.unpacked.clone() {
-            let shared = (turn, unpacked, bounds);
-            received = self.share(received, shared, (&permit, context)).await?;
-        }
+        let sharing = Sharing { turn, bounds, permit: &permit };
+        let received = self.share(received, sharing, context).await?;
         Ok((permit, received))
     }
 
@@ -262,9 +270,11 @@ impl Pipeline {
     async fn share(
         &self,
         received: Received,
-        (turn, unpacked, bounds): (Turn, Unpacked, Bounds),
-        (permit, context): (&Permit, &mut RequestContext),
+        Sharing { turn, bounds, permit }: Sharing<'_>,
+        context: &mut RequestContext,
     ) -> Result<Received, RequestError> {
+        let received = received.unpacked(context).await?;
+        let Some(unpacked) = context.progress.unpacked.clone() else { return Ok(received) };
         let (lease, with_lease) = received.replace_lease();
         let Some(space) = turn.space(&unpacked) else {
             // The files count for the limits of this request.
@@ -273,24 +283,20 @@ impl Pipeline {
         };
         let files = in_time(context.deadline.limit(lease.share()).await)?;
         let repository = turn.keep(files, unpacked, space);
-        let RequestContext { deadline, progress, .. } = context;
-        let lease =
-            self.lease((bounds, Some(repository.files())), deadline, (permit, progress)).await?;
+        let lease = self.lease(bounds, Some(repository.files()), &context.deadline).await?;
+        measure(&lease, permit, &mut context.progress);
         Ok(with_lease(lease).reading(repository))
     }
 
-    /// Takes a UID, by which the request is measured from here on.
+    /// Takes a UID.
     async fn lease(
         &self,
-        (bounds, repository): (Bounds, Option<SharedRepository>),
+        bounds: Bounds,
+        repository: Option<SharedRepository>,
         wait: &Deadline,
-        (permit, progress): (&Permit, &mut Progress),
     ) -> Result<Lease, RequestError> {
         let lease = wait.limit(self.link.lease(bounds, repository)).await;
-        let lease = lease.map_err(RequestError::late("a free UID"))??;
-        permit.bind(lease.id());
-        progress.uid = Some(lease.uid());
-        Ok(lease)
+        Ok(lease.map_err(RequestError::late("a free UID"))??)
     }
 
     /// Waits for one of the plugin's own places. Discovery does not take one,
@@ -323,9 +329,8 @@ impl Pipeline {
             Repository::New(_) => bounds.for_unpacking(),
             Repository::Own | Repository::Shared(_) => bounds.clone(),
         };
-        let lease = self
-            .lease((first, repository.files()), &wait, (&permit, &mut context.progress))
-            .await?;
+        let lease = self.lease(first, repository.files(), &wait).await?;
+        measure(&lease, &permit, &mut context.progress);
         Ok(Admitted { permit, lease, repository, bounds })
     }
 
@@ -380,6 +385,12 @@ impl Pipeline {
         let unread = incoming.unread();
         self.admission.enter(Entry { class, plugin, unread, deadline }).await
     }
+}
+
+/// Measures the request by its lease from here on.
+fn measure(lease: &Lease, permit: &Permit, progress: &mut Progress) {
+    permit.bind(lease.id());
+    progress.uid = Some(lease.uid());
 }
 
 /// The result of work of the sandbox that has a deadline.

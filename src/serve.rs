@@ -47,7 +47,7 @@ use crate::{
     config::{self, Serve},
     container::{OomCounter, raise_descriptors},
     event::{self, Event},
-    grpc::{Binder, Common, Drains, Room, directory_remedy, relay},
+    grpc::{Binder, Common, Drains, Room, directory_remedy, encode_announcements, relay},
     loader::{NoSnapshot, Prompt},
     log::{self, LogControl},
     metrics::Metrics,
@@ -338,7 +338,7 @@ fn pipeline(
     let inherited = config::inherited();
     let now = budget.borrow().clone();
     let size = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
-    let converter = Converter::new(budget.clone(), config.max_message());
+    let converter = Converter::new(budget.clone(), config.max_message(), encode_announcements);
     let (admission, indexes) = (Admission::new(budget.clone()), IndexResources::default());
     Pipeline {
         kept: KeptArchives::new(budget.clone(), admission.clone(), &indexes, link.has_users()),

@@ -131,7 +131,8 @@ impl PluginService {
 }
 
 /// Encodes announcements as the answer's message.
-fn encode(announcements: Vec<Announcement>) -> Vec<u8> {
+#[must_use]
+pub fn encode_announcements(announcements: Vec<Announcement>) -> Vec<u8> {
     let parameter_announcements = announcements.into_iter().map(Into::into).collect();
     ParametersAnnouncementResponse { parameter_announcements }.encode_to_vec()
 }
@@ -182,7 +183,7 @@ impl ConfigManagementPluginService for PluginService {
         request: Messages,
     ) -> Result<Response<ParametersAnnouncementResponse>, Status> {
         self.call(Method::Parameters, request, async |incoming, call| {
-            self.check(self.common.pipeline.announce(incoming, &mut call.context, encode).await?)
+            self.check(self.common.pipeline.announce(incoming, &mut call.context).await?)
         })
         .await
         .map(encoded::answer)

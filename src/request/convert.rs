@@ -54,6 +54,7 @@ pub struct Converter {
     threads: Threads,
     memory: ResponseMemory,
     max_answer: usize,
+    encode: EncodeAnnouncements,
 }
 
 /// An output to convert.
@@ -75,9 +76,13 @@ impl Converter {
     /// As many threads as there are processors, up to a limit, the budget's memory for
     /// responses, and answers of at most `max_answer` bytes.
     #[must_use]
-    pub fn new(budget: watch::Receiver<Budget>, max_answer: usize) -> Self {
+    pub fn new(
+        budget: watch::Receiver<Budget>,
+        max_answer: usize,
+        encode: EncodeAnnouncements,
+    ) -> Self {
         let (threads, memory) = (Threads::of_processors(), ResponseMemory::new(budget));
-        Self { threads, memory, max_answer }
+        Self { threads, memory, max_answer, encode }
     }
 
     /// Bytes that outputs and answers take now.
@@ -231,8 +236,9 @@ impl Converter {
         &self,
         printed: Option<Captured>,
         plugin: &Arc<PluginDefinition>,
-        (encode, deadline): (EncodeAnnouncements, &Deadline),
+        deadline: &Deadline,
     ) -> Result<Bytes, RequestError> {
+        let encode = self.encode;
         let (printed, charge) = printed.map(|output| (output.text, output.charge)).unzip();
         let length = printed.as_ref().map_or(0, Vec::len);
         if length <= IMMEDIATE_VALUES {

@@ -23,7 +23,7 @@ pub(super) struct VolumeSink<'r> {
     unpacking: Unpacking<'r>,
     volume: &'r WorkVolume,
     /// Has files that nobody uses at the moment.
-    kept: &'r KeptArchives,
+    pub(super) kept: &'r KeptArchives,
     deadline: Deadline,
     /// Bytes since the last look.
     unseen: usize,
@@ -88,7 +88,7 @@ impl PieceSink for VolumeSink<'_> {
 pub(super) struct KeepingSink<'r> {
     pub(super) files: VolumeSink<'r>,
     /// `None` if it has not got the whole archive.
-    pub(super) maker: Option<Box<Maker>>,
+    pub(super) maker: Option<Maker>,
 }
 
 impl PieceSink for KeepingSink<'_> {

@@ -11,7 +11,6 @@ mod tier;
 use std::{fmt, time::Duration};
 
 use cmp_sandbox::{Bounds, ExceededLimit, KernelLimit, Termination, Unpacked, Usage};
-use tracing::warn;
 
 pub(crate) use self::denial::ASK_PASS_SOCKET;
 pub(super) use self::limit::{exceeded, reached};
@@ -19,7 +18,7 @@ pub use self::{
     advice::{Advice, Opening},
     reach::Reach,
 };
-use super::{excess, said::Said};
+use super::excess;
 use crate::{
     container::OomKill,
     plugin::PluginDefinition,
@@ -98,20 +97,8 @@ pub(super) struct Times {
 }
 
 impl Hint {
-    /// Returns a hint for the error of a command. A command that succeeded has no error, so
-    /// its hint is logged, unless it wrote nothing.
-    pub(super) fn of_end(facts: &Facts<'_>, said: &Said) -> Option<Self> {
-        if facts.end != Termination::Exit(0) {
-            return Self::new(facts);
-        }
-        if let Some(refusal) = facts.refusal.filter(|_| !said.is_empty()) {
-            warn!(error = refusal, "a command succeeded although the sandbox refused something");
-        }
-        None
-    }
-
-    /// Returns a hint if the facts suggest a limit.
-    fn new(facts: &Facts<'_>) -> Option<Self> {
+    /// Returns a hint if the facts about a command that failed suggest a limit.
+    pub(super) fn of_end(facts: &Facts<'_>) -> Option<Self> {
         let by_end = match facts.end {
             Termination::LimitExceeded { what, .. } => Some(facts.excess(what)),
             Termination::OutputLimit { .. } => Some(facts.output()),

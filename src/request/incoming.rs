@@ -14,7 +14,7 @@ use super::{
     fingerprint::Fingerprints,
     header::RequestHeader,
     index::{IndexResources, NameIndexer},
-    kept::{KeptArchives, Repository, Unseen, Way},
+    kept::{KeptArchives, Maker, Repository, Unseen, Way},
     progress::{Phase, RequestContext},
     receive_error::{BrokenStream, ReceiveError},
     received::Received,
@@ -91,7 +91,7 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
             return Ok(Received::new(self.header, checkout));
         }
         let killed = checkout.defaults.oom.read();
-        let way = kept.way((&self.header, repository), self.limits.unpacked, context.deadline);
+        let way = kept.way(&self.header, repository);
         let unpack = Unpack {
             limits: self.limits.unpacked,
             preserve_file_mode: context.plugin.preserve_file_mode,
@@ -103,7 +103,7 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
         let unpacking = checkout.lease.unpack(unpack);
         let unpacking = context.deadline.limit(unpacking).await??;
         let files = VolumeSink::new(unpacking, volume, kept, context.deadline);
-        let (files, unseen) = self.fill((files, way), kept, context).await?;
+        let (files, unseen) = self.fill(files, way, context).await?;
         let (unpacking, turn) = files.finish()?;
         unpacking.complete();
         let arrival = Arrival { unseen, killed, volume: volume.clone() };
@@ -114,14 +114,15 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
     /// sends it too. Returns what the worker does not see.
     async fn fill<'v>(
         &mut self,
-        (mut files, way): (VolumeSink<'v>, Way),
-        kept: &KeptArchives,
+        mut files: VolumeSink<'v>,
+        way: Way,
         context: &mut RequestContext,
     ) -> Result<(VolumeSink<'v>, Unseen), ReceiveError> {
         match way {
             Way::Worker => Ok((self.pass_on(files, context).await?, Unseen::default())),
-            Way::Keep(maker) => {
-                let both = KeepingSink { files, maker: Some(maker) };
+            Way::Keep(turn) => {
+                let maker = Maker::begin(turn, self.limits.unpacked, context.deadline);
+                let both = KeepingSink { files, maker };
                 let KeepingSink { files, maker } = self.pass_on(both, context).await?;
                 if let Some(maker) = maker {
                     maker.finish().await;
@@ -133,7 +134,8 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
                 let deadline = context.deadline;
                 let writing = async {
                     let selection = selection.map_err(|e| ReceiveError::Archive(e.to_string()))?;
-                    let needed = Arc::clone(&archive).needed(selection, kept, &deadline).await?;
+                    let needed =
+                        Arc::clone(&archive).needed(selection, files.kept, &deadline).await?;
                     deadline.limit(files.send(&archive, &needed.parts)).await?;
                     Ok((files, needed.unseen))
                 };

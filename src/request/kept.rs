@@ -24,7 +24,7 @@ use std::{
     time::Duration,
 };
 
-use cmp_archive::{Selection, UnpackLimits};
+use cmp_archive::Selection;
 use cmp_sandbox::Unpacked;
 use lru::LruCache;
 use tokio::{
@@ -34,7 +34,7 @@ use tokio::{
 
 use self::{listing::Listing, pages::Pages, repository::RepositoryKey};
 pub(super) use self::{
-    maker::Maker,
+    maker::{Maker, MakerTurn},
     repository::{KeptRepository, Repository, Turn},
 };
 use super::{
@@ -112,7 +112,7 @@ pub(super) enum Way {
     /// The worker decompresses the archive.
     Worker,
     /// It does, and the supervisor decompresses it too, to keep it.
-    Keep(Box<Maker>),
+    Keep(MakerTurn),
     /// The archive is kept, if it is the stated one.
     Kept(Arc<KeptArchive>),
 }
@@ -187,12 +187,7 @@ impl KeptArchives {
 
     /// The way for a request that has not sent its archive yet. An archive whose files
     /// will be shared is not worth keeping.
-    pub(super) fn way(
-        &self,
-        (header, repository): (&RequestHeader, &Repository),
-        limits: UnpackLimits,
-        deadline: Deadline,
-    ) -> Way {
+    pub(super) fn way(&self, header: &RequestHeader, repository: &Repository) -> Way {
         let Ok(checksum) = Checksum::try_from(&*header.checksum) else { return Way::Worker };
         // Requests that wait need the memory, and more uses would keep it longer.
         let share = self.share();
@@ -210,9 +205,8 @@ impl KeptArchives {
         if !is_worth_it || matches!(repository, Repository::New(_)) {
             return Way::Worker;
         }
-        let Ok(turn) = Arc::clone(&self.0.makers).try_acquire_owned() else { return Way::Worker };
-        let maker = Maker::begin((self.clone(), checksum), limits, (deadline, turn));
-        maker.map_or(Way::Worker, |maker| Way::Keep(Box::new(maker)))
+        let Ok(permit) = Arc::clone(&self.0.makers).try_acquire_owned() else { return Way::Worker };
+        Way::Keep(MakerTurn { shelf: self.clone(), checksum, permit })
     }
 
     /// Drops archives that nobody has used for a while, or that waiting requests leave

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use cmp_sandbox::{Command, ExceededLimit, Output, Room, Termination};
+use tracing::warn;
 
 use super::{
     RequestError,
@@ -33,6 +34,26 @@ pub struct Workspace {
     credentials: Option<Arc<GitCredentials>>,
 }
 
+/// A command of a plugin.
+#[derive(Debug)]
+pub(super) struct Step<'l> {
+    pub(super) phase: Phase,
+    pub(super) line: &'l CommandLine,
+    /// Memory for its output.
+    pub(super) room: Arc<OutputRoom>,
+}
+
+/// A command that has ended.
+struct Ended<'l> {
+    phase: Phase,
+    line: &'l CommandLine,
+    output: Output,
+    /// Longest output that it could have, in bytes.
+    max_output: usize,
+    /// Processes that the kernel had killed for lack of memory before.
+    killed: u64,
+}
+
 impl Workspace {
     pub(super) fn new(checkout: Checkout, application: AppPath, environment: Vec<Bytes>) -> Self {
         Self { checkout, application, environment, credentials: None }
@@ -55,8 +76,7 @@ impl Workspace {
     /// standard output.
     pub(super) async fn run(
         &mut self,
-        line: &CommandLine,
-        (phase, room): (Phase, Arc<OutputRoom>),
+        Step { phase, line, room }: Step<'_>,
         context: &mut RequestContext,
     ) -> Result<Captured, RequestError> {
         if context.progress.trace.is_some() {
@@ -67,26 +87,22 @@ impl Workspace {
         let (killed, max_output) = (self.checkout.defaults.oom.read(), command.max_output);
         let credentials = self.credentials.clone();
         let run = |ask_pass| self.execute(Command { ask_pass, ..command }, phase, context);
-        let executed = GitCredentials::answer_while(credentials.as_ref(), run).await;
-        let (clock, output) = executed?;
+        let (clock, output) = GitCredentials::answer_while(credentials.as_ref(), run).await?;
         if output.termination == Termination::Deadline
             && let Some(memory) = room.missing()
         {
             return Err(RunError::from(memory.missing(DeadlinePassed(context.deadline))).into());
         }
-        self.account(&output, (phase, max_output), context);
-        let mut said = Said::new(&output.stderr);
-        if phase == Phase::Init {
-            said = said.with_output(&output.stdout, &context.redactor);
-        }
-        let hint = self.hint(&output, &said, (killed, context)).await;
+        let ended = Ended { phase, line, output, max_output, killed };
+        self.account(&ended, context);
         let budget = &self.checkout.defaults.budget;
-        let Some(failure) = Failure::of(output.termination, &clock, &budget.borrow()) else {
-            return Ok(room.close(output.stdout));
-        };
-        let command = printable::command_line(line.words());
-        let failed = FailedCommand { command, failure, said, after: output.took, hint };
-        Err(RunError::from(Box::new(failed)).into())
+        let failure = Failure::of(ended.output.termination, &clock, &budget.borrow());
+        if let Some(failure) = failure {
+            let failed = self.explain(&ended, failure, context).await;
+            return Err(RunError::from(Box::new(failed)).into());
+        }
+        self.warn_of_refusal(&ended, context).await;
+        Ok(room.close(ended.output.stdout))
     }
 
     /// A command of the plugin, whose output is charged to `room`.
@@ -145,22 +161,23 @@ impl Workspace {
         Ok(())
     }
 
-    /// Guesses the limit that a command reached. `killed` is the number of processes that
-    /// the kernel had killed for lack of memory before.
-    async fn hint(
+    /// The error of a command that failed, with the limit that it reached, as far as that
+    /// can be guessed.
+    async fn explain(
         &self,
-        output: &Output,
-        said: &Said,
-        (killed, context): (u64, &RequestContext),
-    ) -> Option<Hint> {
+        ended: &Ended<'_>,
+        failure: Failure,
+        context: &RequestContext,
+    ) -> FailedCommand {
         let Checkout { lease, defaults, .. } = &self.checkout;
-        let (text, bounds) = (said.all(), lease.bounds());
-        let refusal = defaults.reach.refusal_in_time(bounds, &text, &defaults.named).await;
-        let has_failed = output.termination != Termination::Exit(0);
-        let oom = has_failed.then(|| defaults.oom.since(killed)).flatten();
-        let facts = Facts {
+        let Ended { line, output, killed, .. } = ended;
+        let said = ended.said(context);
+        let text = said.all();
+        let refusal = self.refusal(&text).await;
+        let oom = defaults.oom.since(*killed);
+        let hint = Hint::of_end(&Facts {
             plugin: &context.plugin,
-            bounds,
+            bounds: lease.bounds(),
             end: output.termination,
             usage: output.usage,
             times: Times {
@@ -171,17 +188,31 @@ impl Workspace {
             refusal: refusal.as_deref(),
             oom: oom.as_ref(),
             unpacked: context.progress.unpacked.as_ref(),
-        };
-        Hint::of_end(&facts, said)
+        });
+        let command = printable::command_line(line.words());
+        FailedCommand { command, failure, said, after: output.took, hint }
+    }
+
+    /// Logs a refusal that a command mentions although it succeeded: there is no error that
+    /// could tell it.
+    async fn warn_of_refusal(&self, ended: &Ended<'_>, context: &RequestContext) {
+        let said = ended.said(context);
+        if !said.is_empty()
+            && let Some(refusal) = self.refusal(&said.all()).await
+        {
+            warn!(error = refusal, "a command succeeded although the sandbox refused something");
+        }
+    }
+
+    /// The path or port in a command's texts that the sandbox refused.
+    async fn refusal(&self, text: &str) -> Option<String> {
+        let Checkout { lease, defaults, .. } = &self.checkout;
+        defaults.reach.refusal_in_time(lease.bounds(), text, &defaults.named).await
     }
 
     /// Records the resources that a command used.
-    fn account(
-        &self,
-        output: &Output,
-        (phase, max_output): (Phase, usize),
-        context: &mut RequestContext,
-    ) {
+    fn account(&self, ended: &Ended<'_>, context: &mut RequestContext) {
+        let Ended { phase, ref output, max_output, .. } = *ended;
         let RequestContext { plugin, progress, .. } = context;
         let Checkout { lease, defaults, .. } = &self.checkout;
         let (used, bounds) = (lease.usage(), lease.bounds());
@@ -208,6 +239,18 @@ impl Workspace {
         }
         if let Some(limit) = exceeded(output.termination) {
             progress.uses(limit, 1, Some(1));
+        }
+    }
+}
+
+impl Ended<'_> {
+    /// The texts of the command. The output of an init is no manifest.
+    fn said(&self, context: &RequestContext) -> Said {
+        let said = Said::new(&self.output.stderr);
+        if self.phase == Phase::Init {
+            said.with_output(&self.output.stdout, &context.redactor)
+        } else {
+            said
         }
     }
 }

@@ -7,7 +7,8 @@ const LIMIT: usize = 1 << 20;
 const AMPLE: u64 = 1 << 30;
 
 fn converter(memory: u64) -> Converter {
-    Converter { threads: Threads::new(1), memory: ResponseMemory::fixed(memory), max_answer: LIMIT }
+    let (threads, memory) = (Threads::new(1), ResponseMemory::fixed(memory));
+    Converter { threads, memory, max_answer: LIMIT, encode: |all| vec![0; all.len()] }
 }
 
 async fn split(
@@ -139,11 +140,11 @@ async fn a_conversion_ends_at_its_deadline() {
 #[tokio::test]
 async fn many_announcements_are_read_within_the_memory() {
     let plugin = Arc::new(definition_of("x", ""));
-    let (converter, encode) = (converter(AMPLE), (|all| vec![0; all.len()]) as EncodeAnnouncements);
+    let converter = converter(AMPLE);
     let announce = async |count: usize, name: &str| {
         let list = vec![format!("{{\"name\":\"{name}\"}}"); count].join(",");
         let printed = Some(converter.room().close(format!("[{list}]").into_bytes()));
-        converter.announce(printed, &plugin, (encode, &Deadline::none())).await
+        converter.announce(printed, &plugin, &Deadline::none()).await
     };
     assert_eq!(announce(1000, "a").await.unwrap().len(), 1000);
     for (count, length) in [(20_000, 1), (1, LIMIT)] {

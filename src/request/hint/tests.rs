@@ -42,7 +42,7 @@ fn hint_after(
     let refusal = reach.refusal(bounds, text);
     let refusal = refusal.as_deref();
     let facts = Facts { plugin, bounds, end, usage, times, text, refusal, oom, unpacked };
-    Hint::new(&facts).map_or(String::new(), |hint| hint.to_string())
+    Hint::of_end(&facts).map_or(String::new(), |hint| hint.to_string())
 }
 
 fn signal(number: i32) -> Termination {

@@ -12,13 +12,20 @@ use crate::request::{deadline::Deadline, piece_thread::PieceThread};
 /// Memory that an archive takes at a time.
 const STEP: u64 = 1 << 20;
 
+/// The right to decompress an archive to keep it, which one request at a time has.
+#[derive(Debug)]
+pub(in crate::request) struct MakerTurn {
+    pub(super) shelf: KeptArchives,
+    pub(super) checksum: Checksum,
+    #[expect(dead_code, reason = "kept until the end")]
+    pub(super) permit: OwnedSemaphorePermit,
+}
+
 /// Decompresses an archive to keep it.
 #[derive(Debug)]
 pub(in crate::request) struct Maker {
-    shelf: KeptArchives,
-    checksum: Checksum,
+    turn: MakerTurn,
     thread: PieceThread<Option<Box<Reader<Recorder>>>>,
-    _turn: OwnedSemaphorePermit,
 }
 
 /// An archive that cannot be kept: it is too large, or would be refused anyway.
@@ -27,10 +34,10 @@ struct Unfit;
 
 impl Maker {
     /// Begins; `None` if the kernel refuses the memory.
-    pub(super) fn begin(
-        (shelf, checksum): (KeptArchives, Checksum),
+    pub(in crate::request) fn begin(
+        turn: MakerTurn,
         limits: UnpackLimits,
-        (deadline, turn): (Deadline, OwnedSemaphorePermit),
+        deadline: Deadline,
     ) -> Option<Self> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | MemfdFlags::NOEXEC_SEAL;
         let file = memfd_create("archive", flags).or_else(|_older| {
@@ -43,11 +50,11 @@ impl Maker {
             start: 0,
             listing: Listing::default(),
             counter: EntryCounter::new(limits),
-            memory: ArchiveMemory::new(shelf.clone()),
+            memory: ArchiveMemory::new(turn.shelf.clone()),
         };
         let reader = Some(Box::new(Reader::new(recorder)));
-        let thread = PieceThread::new(reader, shelf.0.threads.clone(), deadline);
-        Some(Self { shelf, checksum, thread, _turn: turn })
+        let thread = PieceThread::new(reader, turn.shelf.0.threads.clone(), deadline);
+        Some(Self { turn, thread })
     }
 
     /// Reads the next piece.
@@ -60,7 +67,7 @@ impl Maker {
 
     /// Keeps the archive, which was sent completely and has the stated checksum.
     pub(in crate::request) async fn finish(self) {
-        let Self { shelf, checksum, thread, .. } = self;
+        let Self { turn: MakerTurn { shelf, checksum, .. }, thread } = self;
         match thread.finish().await.flatten().and_then(|reader| reader.finish().ok()?.seal()) {
             Some(archive) => shelf.keep(checksum, archive),
             None => shelf.give_up(checksum),

@@ -3,7 +3,7 @@
 use std::{convert::Infallible, fs::File, io::Write, os::unix::fs::FileExt};
 
 use bytes::Bytes;
-use cmp_archive::{Entry, EntryKind, EntryPath, Reader, Sink};
+use cmp_archive::{Entry, EntryKind, EntryPath, Reader, Sink, UnpackLimits};
 use flate2::{Compression, write::GzEncoder};
 use proptest::prelude::*;
 use sha2::{Digest, Sha256};
@@ -50,12 +50,12 @@ fn header(packed: &[u8]) -> RequestHeader {
 }
 
 fn way(shelf: &KeptArchives, packed: &[u8]) -> Way {
-    shelf.way((&header(packed), &Repository::Own), LIMITS, Deadline::none())
+    shelf.way(&header(packed), &Repository::Own)
 }
 
-fn maker(shelf: &KeptArchives, packed: &[u8]) -> Box<Maker> {
+fn maker(shelf: &KeptArchives, packed: &[u8]) -> Maker {
     match way(shelf, packed) {
-        Way::Keep(maker) => maker,
+        Way::Keep(turn) => Maker::begin(turn, LIMITS, Deadline::none()).unwrap(),
         other @ (Way::Worker | Way::Kept(_)) => panic!("{other:?}"),
     }
 }
@@ -125,10 +125,7 @@ async fn small_archives_and_second_makers_are_left_to_workers() {
     let [one, other] = [b'a', b'b'].map(|letter| pack(&repository(letter, 1)));
     let small = RequestHeader { size: LEAST - 1, ..header(&one) };
     for _ in 0..3 {
-        assert!(matches!(
-            shelf.way((&small, &Repository::Own), LIMITS, Deadline::none()),
-            Way::Worker
-        ));
+        assert!(matches!(shelf.way(&small, &Repository::Own), Way::Worker));
     }
     for packed in [&one, &other] {
         assert!(matches!(way(&shelf, packed), Way::Worker));

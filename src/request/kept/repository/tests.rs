@@ -2,7 +2,6 @@
 
 use std::{iter, pin::pin};
 
-use cmp_archive::UnpackLimits;
 use tokio::time::{advance, timeout};
 
 use super::*;
@@ -37,8 +36,7 @@ fn header(letter: char, size: u64) -> RequestHeader {
 
 /// The way of a request that has a repository of its own.
 fn way(shelf: &KeptArchives, letter: char) -> Way {
-    let limits = UnpackLimits { bytes: MIB, files: 1, is_volume: false };
-    shelf.way((&header(letter, LEAST), &Repository::Own), limits, Deadline::none())
+    shelf.way(&header(letter, LEAST), &Repository::Own)
 }
 
 async fn ask(shelf: &KeptArchives, spec: &str, header: RequestHeader) -> Repository {
