@@ -3,7 +3,6 @@
 mod extension;
 mod fault;
 mod fields;
-mod json;
 mod schema;
 mod shape;
 #[cfg(test)]
@@ -11,6 +10,7 @@ mod tests;
 mod time;
 mod typed;
 
+use cmp_yaml::stream::check_json;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -75,7 +75,7 @@ pub(super) fn check(value: &Value) -> Checked {
 
 /// Reads announcements that a command printed, as Go's `encoding/json` does.
 pub fn read_announcements(text: &[u8]) -> Result<Vec<Option<Announcement>>, InvalidManifest> {
-    json::check(text).map_err(InvalidManifest::Printed)?;
+    check_json(text).map_err(InvalidManifest::Printed)?;
     let value: Value = serde_json::from_slice(text).map_err(InvalidManifest::Json)?;
     let (value, findings) = shape::read(&value, &fields::ANNOUNCEMENTS);
     if let Some(fault) = findings.into_iter().find_map(|finding| refused(finding).ok()) {

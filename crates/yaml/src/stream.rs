@@ -13,11 +13,14 @@ mod syntax;
 
 use std::ops::Range;
 
-pub use self::error::{Error, MAX_EXCERPT_BYTES};
 use self::{
     chunks::{Chunk, Chunks},
     error::{Position, Problem},
     syntax::Syntax,
+};
+pub use self::{
+    error::{Error, MAX_EXCERPT_BYTES},
+    syntax::check_json,
 };
 use super::Converter;
 
@@ -212,7 +215,7 @@ impl<'a> Reader<'a> {
     fn json_error(&self, fault: &Syntax, is_first: bool) -> Error {
         let offset = match fault {
             Syntax::Invalid { offset, .. } => *offset,
-            Syntax::UnexpectedEnd => self.text.len(),
+            Syntax::UnexpectedEnd { .. } => self.text.len(),
         };
         self.error(Problem::Json { text: fault.text(is_first) }, offset)
     }

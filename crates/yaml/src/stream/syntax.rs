@@ -10,25 +10,48 @@ use super::MAX_JSON_DEPTH;
 #[derive(Debug)]
 pub(super) enum Syntax {
     /// A byte that is not allowed at this point.
-    Invalid {
-        offset: usize,
-        byte: u8,
-        context: &'static str,
-    },
-    UnexpectedEnd,
+    Invalid { offset: usize, byte: u8, context: &'static str },
+    /// The text ends too early, perhaps in a token, whose context this is.
+    UnexpectedEnd { context: Option<&'static str> },
 }
 
 impl Syntax {
-    /// Go's error text. Argo CD adds the offset only to the first value's
+    /// The error text of Go's `Decoder`. Argo CD adds the offset only to the first value's
     /// error.
     pub(super) fn text(&self, with_offset: bool) -> String {
         match self {
-            Self::UnexpectedEnd => "unexpected EOF".to_owned(),
+            Self::UnexpectedEnd { .. } => "unexpected EOF".to_owned(),
             Self::Invalid { offset, byte, context } => {
-                let text = format!("invalid character {} {context}", quote_byte(*byte));
+                let text = invalid(*byte, context);
                 if with_offset { format!("json: offset {}: {text}", offset + 1) } else { text }
             }
         }
+    }
+
+    /// The error text of Go's `Unmarshal`, which takes the end of a token for a space.
+    fn of_whole(&self) -> String {
+        match self {
+            Self::Invalid { byte, context, .. } => invalid(*byte, context),
+            Self::UnexpectedEnd { context: Some(context) } => invalid(b' ', context),
+            Self::UnexpectedEnd { context: None } => "unexpected end of JSON input".to_owned(),
+        }
+    }
+}
+
+/// Go's text for an unexpected byte.
+fn invalid(byte: u8, context: &str) -> String {
+    format!("invalid character {} {context}", quote_byte(byte))
+}
+
+/// Checks that a text is one JSON value, as Go's `Unmarshal` does. The error is Go's text.
+pub fn check_json(text: &[u8]) -> Result<(), String> {
+    let value = value(text, 0).map_err(|error| error.of_whole())?;
+    let end = value.ok_or_else(|| Syntax::UnexpectedEnd { context: None }.of_whole())?.end;
+    let mut scan = Scan { text, at: end, open: Vec::new() };
+    scan.skip_space();
+    match text.get(scan.at) {
+        None => Ok(()),
+        Some(byte) => Err(invalid(*byte, "after top-level value")),
     }
 }
 
@@ -49,7 +72,7 @@ pub(super) fn value(text: &[u8], start: usize) -> Result<Option<Range<usize>>, S
 pub(super) fn too_deep(json: &[u8]) -> char {
     match value(json, 0) {
         Err(Syntax::Invalid { byte, .. }) => char::from(byte),
-        Err(Syntax::UnexpectedEnd) | Ok(_) => '[',
+        Err(Syntax::UnexpectedEnd { .. }) | Ok(_) => '[',
     }
 }
 
@@ -62,11 +85,17 @@ struct Scan<'a> {
 
 impl Scan<'_> {
     fn byte(&self) -> Result<u8, Syntax> {
-        self.text.get(self.at).copied().ok_or(Syntax::UnexpectedEnd)
+        self.text.get(self.at).copied().ok_or(Syntax::UnexpectedEnd { context: None })
+    }
+
+    /// The next byte of a token with this context.
+    fn byte_of(&self, context: &'static str) -> Result<u8, Syntax> {
+        let end = Syntax::UnexpectedEnd { context: Some(context) };
+        self.text.get(self.at).copied().ok_or(end)
     }
 
     fn invalid<T>(&self, context: &'static str) -> Result<T, Syntax> {
-        let byte = self.byte()?;
+        let byte = self.byte_of(context)?;
         Err(Syntax::Invalid { offset: self.at, byte, context })
     }
 
@@ -177,18 +206,18 @@ impl Scan<'_> {
 
     fn escape(&mut self) -> Result<(), Syntax> {
         self.at += 1;
-        match self.byte()? {
+        match self.byte_of(ESCAPE)? {
             b'b' | b'f' | b'n' | b'r' | b't' | b'\\' | b'/' | b'"' => self.at += 1,
             b'u' => {
                 self.at += 1;
                 for _ in 0..4 {
-                    if !self.byte()?.is_ascii_hexdigit() {
+                    if !self.next_is(u8::is_ascii_hexdigit) {
                         return self.invalid("in \\u hexadecimal character escape");
                     }
                     self.at += 1;
                 }
             }
-            _ => return self.invalid("in string escape code"),
+            _ => return self.invalid(ESCAPE),
         }
         Ok(())
     }
@@ -197,10 +226,10 @@ impl Scan<'_> {
         if self.byte()? == b'-' {
             self.at += 1;
         }
-        match self.byte()? {
-            b'0' => self.at += 1,
-            b'1'..=b'9' => self.digits("in numeric literal")?,
-            _ => return self.invalid("in numeric literal"),
+        if self.next_is(|byte| *byte == b'0') {
+            self.at += 1;
+        } else {
+            self.digits("in numeric literal")?;
         }
         if self.text.get(self.at) == Some(&b'.') {
             self.at += 1;
@@ -208,7 +237,7 @@ impl Scan<'_> {
         }
         if let Some(b'e' | b'E') = self.text.get(self.at) {
             self.at += 1;
-            if let b'+' | b'-' = self.byte()? {
+            if let Some(b'+' | b'-') = self.text.get(self.at) {
                 self.at += 1;
             }
             self.digits("in exponent of numeric literal")?;
@@ -218,18 +247,22 @@ impl Scan<'_> {
 
     /// Reads at least one digit.
     fn digits(&mut self, context: &'static str) -> Result<(), Syntax> {
-        if !self.byte()?.is_ascii_digit() {
+        if !self.next_is(u8::is_ascii_digit) {
             return self.invalid(context);
         }
-        while self.text.get(self.at).is_some_and(u8::is_ascii_digit) {
+        while self.next_is(u8::is_ascii_digit) {
             self.at += 1;
         }
         Ok(())
     }
 
+    fn next_is(&self, expected: impl FnOnce(&u8) -> bool) -> bool {
+        self.text.get(self.at).is_some_and(expected)
+    }
+
     fn literal(&mut self, name: &str, contexts: &[&'static str]) -> Result<(), Syntax> {
         for (byte, context) in name.bytes().zip(contexts) {
-            if self.byte()? != byte {
+            if !self.next_is(|next| *next == byte) {
                 return self.invalid(context);
             }
             self.at += 1;
@@ -237,6 +270,8 @@ impl Scan<'_> {
         Ok(())
     }
 }
+
+const ESCAPE: &str = "in string escape code";
 
 const TRUE: &[&str] = &[
     "",
@@ -257,3 +292,76 @@ const NULL: &[&str] = &[
     "in literal null (expecting 'l')",
     "in literal null (expecting 'l')",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_JSON_DEPTH, check_json};
+
+    /// Recorded from `encoding/json` of Go 1.26.
+    const REFUSED: [(&[u8], &str); 38] = [
+        (b"", "unexpected end of JSON input"),
+        (b" ", "unexpected end of JSON input"),
+        (b"[1", "unexpected end of JSON input"),
+        (b"{\"a\"", "unexpected end of JSON input"),
+        (b"\"abc", "unexpected end of JSON input"),
+        (b"[}", "invalid character '}' looking for beginning of value"),
+        (b"[1,]", "invalid character ']' looking for beginning of value"),
+        (b"\x0c[]", "invalid character '\\f' looking for beginning of value"),
+        (b"x", "invalid character 'x' looking for beginning of value"),
+        (b"'a'", "invalid character '\\'' looking for beginning of value"),
+        (b"[\\]", "invalid character '\\\\' looking for beginning of value"),
+        (b"[\x01]", "invalid character '\\x01' looking for beginning of value"),
+        (b"\xef\xbb\xbf[]", "invalid character '\u{ef}' looking for beginning of value"),
+        (b"[1 2]", "invalid character '2' after array element"),
+        (b"[\"a\"\"]", "invalid character '\"' after array element"),
+        (b"{,", "invalid character ',' looking for beginning of object key string"),
+        (b"{1", "invalid character '1' looking for beginning of object key string"),
+        (b"{\"a\":1,}", "invalid character '}' looking for beginning of object key string"),
+        (b"{\"a\" 1", "invalid character '1' after object key"),
+        (b"{\"a\":1 \"b\"", "invalid character '\"' after object key:value pair"),
+        (b"[] []", "invalid character '[' after top-level value"),
+        (b"01", "invalid character '1' after top-level value"),
+        (b"name: a", "invalid character 'a' in literal null (expecting 'u')"),
+        (b"tru", "invalid character ' ' in literal true (expecting 'e')"),
+        (b"falze", "invalid character 'z' in literal false (expecting 's')"),
+        (b"- name: a", "invalid character ' ' in numeric literal"),
+        (b"-", "invalid character ' ' in numeric literal"),
+        (b"-x", "invalid character 'x' in numeric literal"),
+        (b"1.", "invalid character ' ' after decimal point in numeric literal"),
+        (b"1.x", "invalid character 'x' after decimal point in numeric literal"),
+        (b"1e", "invalid character ' ' in exponent of numeric literal"),
+        (b"1e+x", "invalid character 'x' in exponent of numeric literal"),
+        (b"\"a\nb\"", "invalid character '\\n' in string literal"),
+        (b"\"a\\", "invalid character ' ' in string escape code"),
+        (b"\"a\\x", "invalid character 'x' in string escape code"),
+        (b"\"a\\u12g", "invalid character 'g' in \\u hexadecimal character escape"),
+        (b"\"a\\u1", "invalid character ' ' in \\u hexadecimal character escape"),
+        (b"[\"\x7f\"x]", "invalid character 'x' after array element"),
+    ];
+
+    #[test]
+    fn invalid_json_is_refused_with_gos_text() {
+        for (text, expected) in REFUSED {
+            let shown = String::from_utf8_lossy(text);
+            assert_eq!(check_json(text), Err(expected.to_owned()), "{shown}");
+        }
+        let deep = check_json(&b"[".repeat(MAX_JSON_DEPTH + 1));
+        assert_eq!(deep, Err("invalid character '[' exceeded max depth".to_owned()));
+    }
+
+    #[test]
+    fn valid_json_is_accepted() {
+        for text in [
+            "null",
+            " true\n",
+            "-0.5e+10",
+            "0",
+            "\"a\\u00e9\\n\u{7f}\"",
+            "[]",
+            "[[], {}]",
+            "{\"a\": [1, {\"b\": false}], \"c\": null}\n",
+        ] {
+            assert_eq!(check_json(text.as_bytes()), Ok(()), "{text}");
+        }
+    }
+}
