@@ -27,6 +27,7 @@ pub use self::{
     },
     kernel::{
         heap::{give_back_free_memory, give_back_large_buffers},
+        policy::home_above,
         privilege::{NotDropped, as_user, drop_privileges},
     },
     readable::{Closing, Readable},

@@ -3,7 +3,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use cmp_sandbox::{Attempt, Bounds, Closing, Network, Readable, Refusal};
+use cmp_sandbox::{Attempt, Bounds, Closing, Network, Readable, Refusal, home_above};
 
 use super::{
     READ_ONLY,
@@ -14,9 +14,6 @@ use crate::volume::FileThread;
 
 /// Directories for temporary files, which the sandbox replaces.
 const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
-
-/// Directories of the image that are closed, with the files of its users.
-const HOMES: [&str; 2] = ["/home", "/root"];
 
 /// Places that a command can write to.
 const WRITABLE: &str =
@@ -214,7 +211,7 @@ fn is_temporary(path: &Path) -> bool {
 
 /// The closed directory of the image that holds a path.
 fn closed_home(readable: &Readable, path: &Path) -> Option<&'static str> {
-    let home = HOMES.into_iter().find(|home| path.starts_with(home) && path != Path::new(home))?;
+    let home = home_above(path)?;
     (!readable.is_open(path) && !readable.is_own(path)).then_some(home)
 }
 

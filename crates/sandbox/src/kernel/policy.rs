@@ -25,6 +25,7 @@ use nix::libc::{O_CLOEXEC, O_PATH};
 use thiserror::Error;
 
 use self::mounts::Mounts;
+pub use self::mounts::home_above;
 pub(crate) use self::mounts::{KERNEL, mount_points};
 
 /// The newest version of Landlock that was tested. On an older kernel, fewer

@@ -19,7 +19,8 @@ const NEVER: [&str; 9] =
 /// below them is readable.
 pub(crate) const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
 
-/// Directories in which single paths of the image may be readable.
+/// Directories of the image that are closed, with the files of its users. Single paths in
+/// them may be readable.
 const HOMES: [&str; 2] = ["/home", "/root"];
 
 /// Types of file systems that are never readable. The first two are in memory:
@@ -116,9 +117,14 @@ impl Mounts {
     /// Returns true for a path without links in a home directory of the image.
     fn is_homely(&self, path: &Path, excluded: &BTreeSet<PathBuf>) -> bool {
         let mut closed = self.closed.iter().chain(excluded);
-        HOMES.iter().any(|home| path.starts_with(home) && path != Path::new(home))
-            && !closed.any(|closed| path.starts_with(closed))
+        home_above(path).is_some() && !closed.any(|closed| path.starts_with(closed))
     }
+}
+
+/// The closed directory of homes that holds a path.
+#[must_use]
+pub fn home_above(path: &Path) -> Option<&'static str> {
+    HOMES.into_iter().find(|home| path.starts_with(home) && path != Path::new(home))
 }
 
 /// Returns true if no later mount covers a directory above this one. A covered
