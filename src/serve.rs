@@ -31,9 +31,9 @@ pub(crate) use self::loading::reach;
 use self::{
     first_pass::{report_ready, unserved},
     http::Listeners,
-    loading::loader,
+    loading::load,
     parts::Parts,
-    paths::{directories, upkeep, warn_of_missing_paths, warn_of_static_mounts},
+    paths::{directories, upkeep, warn_of_missing_paths},
     recorders::Recorders,
     resources::Resources,
     saturation::Saturation,
@@ -43,12 +43,12 @@ use self::{
 use crate::{
     admin::{Scrapes, Sources},
     budget::Budget,
-    bundle::{Keeper, NoDirectory},
+    bundle::{Keeping, NoDirectory},
     config::{self, Serve},
     container::{OomCounter, raise_descriptors},
     event::{self, Event},
     grpc::{Binder, Common, Drains, Room, directory_remedy, encode_announcements, relay},
-    loader::{NoSnapshot, Prompt},
+    loader::NoSnapshot,
     log::{self, LogControl},
     metrics::Metrics,
     plugin::PluginName,
@@ -60,7 +60,7 @@ use crate::{
     shutdown::Shutdown,
     state::{State, measure},
     supervisor::Supervisor,
-    traces::{Tracer, Traces},
+    traces::Traces,
     volume::{FileThread, WorkVolume},
 };
 
@@ -181,9 +181,9 @@ fn start(config: &Serve) -> Result<(), NotServing> {
         let _entered = runtime.enter();
         Traces::open(config.otlp.collector().as_ref())
     };
-    let recorders = Recorders { keeper, keeping, tracer: traces.tracer() };
-    let parts = (spawner, log, signals);
-    let result = runtime.block_on(run(config, recorders, parts, (&abilities, resources)));
+    let recorders = Recorders { keeper, tracer: traces.tracer() };
+    let started = Started { spawner, log, signals, resources, recorders, keeping };
+    let result = runtime.block_on(run(config, started));
     traces.close();
     // The runtime ends the remaining requests; closing the link ends their leases.
     runtime.shutdown_timeout(LAST_TASKS);
@@ -216,34 +216,42 @@ fn setup(config: &Serve, leases: u32) -> Result<Setup, NotServing> {
     })
 }
 
+/// The parts that exist before the first task.
+struct Started {
+    spawner: Spawner,
+    log: LogControl,
+    signals: Signals,
+    resources: Resources,
+    recorders: Recorders,
+    /// Writes failed requests; `None` if none are kept.
+    keeping: Option<Keeping>,
+}
+
+/// Handles that several parts of the supervisor use.
+#[derive(Clone)]
+struct Handles {
+    link: Link,
+    states: watch::Sender<State>,
+    metrics: Metrics,
+}
+
 /// Opens all resources that may fail, then serves.
-async fn run(
-    config: &Serve,
-    Recorders { keeper, keeping, tracer }: Recorders,
-    (spawner, log, mut signals): (Spawner, LogControl, Signals),
-    (abilities, resources): (&Abilities, Resources),
-) -> Result<(), NotServing> {
+async fn run(config: &Serve, started: Started) -> Result<(), NotServing> {
+    let Started { spawner, log, mut signals, resources, recorders, keeping } = started;
+    let abilities = &spawner.abilities().clone();
     let metrics = Metrics::new().with_grpc_times(config.has_grpc_times());
-    let places = config.places();
-    let reach = Arc::new(reach(config, (abilities.tier, abilities.landlock)));
-    let (mut loader, state) = loader((config, &reach), abilities.tier, &metrics)?;
-    loader.load()?;
-    let static_mounts = warn_of_static_mounts(&places, &metrics);
-    state.send_modify(|state| state.static_mounts = static_mounts);
-    start_empty(config, &state)?;
+    let reach = Arc::new(reach(config, abilities.tier, abilities.landlock));
+    let (loader, state) = load(config, &reach, abilities.tier, &metrics)?;
     abilities::measure(abilities, &metrics);
     let (link, driver) = Link::new(spawner)?;
     let mut driver = pin!(threads::drive(driver));
-    let pipeline = pipeline((config, reach), link.clone(), resources.subscribe());
-    let common = common(config, pipeline, (keeper, tracer), metrics.clone());
-    let (admission, recent) = (common.pipeline.admission.clone(), common.recent.clone());
-    let (connections, calls) = (common.connections.clone(), common.calls.clone());
-    let (cut_off, volume) = (common.cut_off.clone(), common.pipeline.volume.clone());
-    let looking = warn_of_missing_paths(config.bounds().read, common.pipeline.files.clone());
+    let pipeline = pipeline(config, reach, link.clone(), resources.subscribe());
+    let common = common(config, pipeline, recorders, metrics.clone());
     let saturation = Saturation::new(link.clone(), &common, state.subscribe());
     let socket_dir = config.socket_dir();
-    let binder = Binder::new(&socket_dir, common)
+    let binder = Binder::new(&socket_dir, common.clone())
         .map_err(|error| NotServing::Sockets { path: socket_dir.clone(), error })?;
+    let Common { pipeline, recent, connections, calls, cut_off, .. } = common;
     tokio::select! {
         biased;
         () = signals.stop.during_start() => return Ok(()),
@@ -256,61 +264,40 @@ async fn run(
     let parts = Parts::new(stop.clone());
     let (following, prompt) = loader.follow(stop.clone());
     parts.run("supervisor", supervisor.run(stop.clone()));
-    let (condition, outputs) = (link.health(), (state.clone(), metrics.clone()));
-    parts.run("health", health::follow(condition, abilities.leases, outputs));
+    let handles = Handles { link: link.clone(), states: state.clone(), metrics: metrics.clone() };
+    let health = health::follow(link.health(), abilities.leases, state.clone(), metrics.clone());
+    parts.run("health", health);
     parts.run("loader", following);
-    parts.run("admission", admission.follow(link.consumption(), stop.clone()));
-    let shown = (metrics.clone(), state.subscribe(), recent);
-    listeners.serve(&sources(shown, (prompt.clone(), log))?, &parts);
-    let shared = (link.clone(), state.clone(), metrics.clone());
-    parts.run("container", resources.follow(shared.clone(), stop.clone()));
+    parts.run("admission", pipeline.admission.follow(link.consumption(), stop.clone()));
+    let scrapes = Scrapes::start(metrics.clone())?;
+    let (states, reload) = (state.subscribe(), prompt.clone());
+    listeners.serve(
+        &Sources { metrics: metrics.clone(), states, recent, prompt: reload, log, scrapes },
+        &parts,
+    );
+    parts.run("container", resources.follow(handles.clone(), stop.clone()));
     parts.run("saturation", saturation.follow());
-    parts.run("upkeep", upkeep(config, abilities, volume, shared).run());
+    parts.run("upkeep", upkeep(config, abilities, pipeline.volume, handles).run());
     let bundles = failed::keep(keeping, &parts);
     parts.run("metrics", measure(state.subscribe(), metrics.clone()));
     parts.tasks().spawn(signals.reload.follow(prompt, stop.clone()));
-    parts.tasks().spawn(looking);
+    parts.tasks().spawn(warn_of_missing_paths(config.bounds().read, pipeline.files));
     parts.tasks().spawn(report_ready(state.clone(), socket_dir, ready(abilities)));
     let states = state.subscribe();
     let shutdown = Shutdown { state, stop, calls, connections, cut_off, bundles };
-    let result = tokio::select! {
+    tokio::select! {
         gone = &mut driver => Err(gone.into()),
         // argocd-cmp-server also ends if its only plugin cannot be served.
         failure = unserved(states), if config.single.is_some() => Err(failure),
         () = parts.lost() => Err(NotServing::PartLost),
         () = shutdown.on_signal(signals.stop, config.drain_timeout.0) => Ok(()),
-    };
-    // The spawner ends when the last link is dropped.
-    drop(link);
-    result
-}
-
-/// The parts that the endpoints show, and those that they control.
-fn sources(
-    (metrics, states, recent): (Metrics, watch::Receiver<State>, Recent),
-    (prompt, log): (Prompt, LogControl),
-) -> io::Result<Sources> {
-    let scrapes = Scrapes::start(metrics.clone())?;
-    Ok(Sources { metrics, states, recent, prompt, log, scrapes })
-}
-
-/// Starts without a plugin if there is none. argocd-cmp-server also ends if its only
-/// definition is invalid.
-fn start_empty(config: &Serve, state: &watch::Sender<State>) -> Result<(), NotServing> {
-    if !state.borrow().desired.is_empty() {
-        return Ok(());
     }
-    if config.single.is_some() {
-        return Err(NotServing::Definition);
-    }
-    warn!(directory = %config.plugins_dir.display(), "no plugin is defined yet: nothing is served");
-    Ok(())
 }
 
 fn common(
     config: &Serve,
     pipeline: Pipeline,
-    (keeper, tracer): (Keeper, Tracer),
+    Recorders { keeper, tracer }: Recorders,
     metrics: Metrics,
 ) -> Common {
     let connections = pipeline.budget.borrow().connections.amount;
@@ -331,7 +318,8 @@ fn common(
 }
 
 fn pipeline(
-    (config, reach): (&Serve, Arc<Reach>),
+    config: &Serve,
+    reach: Arc<Reach>,
     link: Link,
     budget: watch::Receiver<Budget>,
 ) -> Pipeline {

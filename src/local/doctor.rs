@@ -35,7 +35,7 @@ pub async fn doctor(options: &Serve, format: TextFormat) -> Result<(), LocalErro
     };
     let (budget, resources) = limits::container(options).await;
     checks.add(Section::Places, places::look(options, &budget).await);
-    checks.add(Section::Plugins, tools::look(options, (tier, landlock)).await);
+    checks.add(Section::Plugins, tools::look(options, tier, landlock).await);
     checks.add(Section::Container, resources);
     checks.add(Section::Limits, limits::look(options, &budget));
     let text = match format {

@@ -22,7 +22,8 @@ const MAX_REASONS: usize = 3;
 pub(super) async fn follow(
     mut health: watch::Receiver<Health>,
     leases: u32,
-    (states, metrics): (watch::Sender<State>, Metrics),
+    states: watch::Sender<State>,
+    metrics: Metrics,
 ) {
     let mut known = 0;
     loop {

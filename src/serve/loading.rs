@@ -6,7 +6,7 @@ use cmp_sandbox::{Readable, Tier};
 use tokio::sync::watch;
 use tracing::warn;
 
-use super::setup;
+use super::{NotServing, paths::warn_of_static_mounts, setup};
 use crate::{
     config::{self, Serve},
     hidden::Watched,
@@ -22,9 +22,38 @@ const FILTERS_PORTS: i32 = 4;
 /// Leases of a setup that only answers questions.
 const NO_LEASES: u32 = 0;
 
+/// A loader that has read the definitions once, and the state.
+pub(super) fn load(
+    config: &Serve,
+    reach: &Arc<Reach>,
+    tier: Tier,
+    metrics: &Metrics,
+) -> Result<(Loader, watch::Sender<State>), NotServing> {
+    let (mut loader, state) = loader(config, reach, tier, metrics)?;
+    loader.load()?;
+    let static_mounts = warn_of_static_mounts(&config.places(), metrics);
+    state.send_modify(|state| state.static_mounts = static_mounts);
+    start_empty(config, &state)?;
+    Ok((loader, state))
+}
+
+/// Starts without a plugin if there is none. argocd-cmp-server also ends if its only
+/// definition is invalid.
+fn start_empty(config: &Serve, state: &watch::Sender<State>) -> Result<(), NotServing> {
+    if !state.borrow().desired.is_empty() {
+        return Ok(());
+    }
+    if config.single.is_some() {
+        return Err(NotServing::Definition);
+    }
+    warn!(directory = %config.plugins_dir.display(), "no plugin is defined yet: nothing is served");
+    Ok(())
+}
+
 /// A loader that has read nothing yet, and its state.
-pub(super) fn loader(
-    (config, reach): (&Serve, &Arc<Reach>),
+fn loader(
+    config: &Serve,
+    reach: &Arc<Reach>,
     tier: Tier,
     metrics: &Metrics,
 ) -> io::Result<(Loader, watch::Sender<State>)> {
@@ -37,7 +66,7 @@ pub(super) fn loader(
 
 /// Paths and ports that the sandbox lets plugins reach, in this tier and with this version of
 /// Landlock.
-pub(crate) fn reach(config: &Serve, (tier, landlock): (Tier, i32)) -> Reach {
+pub(crate) fn reach(config: &Serve, tier: Tier, landlock: i32) -> Reach {
     if tier == Tier::None || landlock == 0 {
         return Reach::default();
     }

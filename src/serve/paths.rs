@@ -2,16 +2,15 @@
 
 use std::path::PathBuf;
 
-use cmp_sandbox::{Abilities, Link};
-use tokio::sync::watch::Sender;
+use cmp_sandbox::Abilities;
 use tracing::warn;
 
+use super::Handles;
 use crate::{
     access::is_missing,
     config::Serve,
     loader::{Places, static_mounts},
     metrics::Metrics,
-    state::State,
     upkeep::{Directories, Upkeep},
     volume::{FileThread, WorkVolume},
 };
@@ -30,7 +29,7 @@ pub(super) fn upkeep(
     config: &Serve,
     abilities: &Abilities,
     volume: WorkVolume,
-    (link, states, metrics): (Link, Sender<State>, Metrics),
+    Handles { link, states, metrics }: Handles,
 ) -> Upkeep {
     let (directories, workspaces) = (directories(config), abilities.root.clone());
     Upkeep { directories, workspaces, volume, link, states, metrics }

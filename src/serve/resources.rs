@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use cmp_sandbox::{Link, TotalLimits};
+use cmp_sandbox::TotalLimits;
 use tokio::{
     sync::watch,
     task::spawn_blocking,
@@ -11,12 +11,12 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use super::Handles;
 use crate::{
     budget::{Budget, Given},
     config::Serve,
     container::Container,
-    metrics::{Contained, Metrics},
-    state::State,
+    metrics::Contained,
 };
 
 /// Interval at which the container's limits are read again. A Pod can be resized
@@ -66,14 +66,10 @@ impl Resources {
     }
 
     /// Publishes the budget, now and after each change of the container.
-    pub(super) async fn follow(
-        mut self,
-        (link, state, metrics): (Link, watch::Sender<State>, Metrics),
-        stop: CancellationToken,
-    ) {
+    pub(super) async fn follow(mut self, handles: Handles, stop: CancellationToken) {
         let mut ticks = interval(INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        self.publish(&link, &state, &metrics).await;
+        self.publish(&handles).await;
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -83,7 +79,7 @@ impl Resources {
             let now = stop.run_until_cancelled(self.read_again()).await;
             let Some((now, used)) = now.flatten() else { continue };
             for (resource, amount) in used {
-                metrics.container_used(resource, amount);
+                handles.metrics.container_used(resource, amount);
             }
             if now == self.container {
                 continue;
@@ -97,7 +93,7 @@ impl Resources {
             });
             if is_new {
                 self.log();
-                self.publish(&link, &state, &metrics).await;
+                self.publish(&handles).await;
             }
         }
     }
@@ -108,7 +104,7 @@ impl Resources {
         spawn_blocking(move || (before.read_again(&work_dir), Container::used())).await.ok()
     }
 
-    async fn publish(&self, link: &Link, state: &watch::Sender<State>, metrics: &Metrics) {
+    async fn publish(&self, Handles { link, states, metrics }: &Handles) {
         let budget = self.budget.borrow().clone();
         for (resource, amount) in budget.amounts() {
             metrics.budget(resource, amount);
@@ -125,6 +121,6 @@ impl Resources {
         };
         // If the spawner is gone, the supervisor ends.
         let _ = link.limit_total(limits).await;
-        state.send_modify(|state| state.budget = Some(budget));
+        states.send_modify(|state| state.budget = Some(budget));
     }
 }

@@ -23,7 +23,7 @@ use crate::{
 const VALIDATE: &str = "run `cmp-supervisor validate` for details";
 
 /// `tier` is the isolation that `serve` would use, with this version of Landlock.
-pub(super) async fn look(options: &Serve, (tier, landlock): (Tier, i32)) -> Vec<Check> {
+pub(super) async fn look(options: &Serve, tier: Tier, landlock: i32) -> Vec<Check> {
     let places = options.places();
     let (catalog, problems) = match answer("definitions", move || read_once(places)).await {
         Ok(Ok(read)) => read,
@@ -42,7 +42,7 @@ pub(super) async fn look(options: &Serve, (tier, landlock): (Tier, i32)) -> Vec<
     }
     let errors = problems.iter().filter(|one| one.problem.severity() == Severity::Error).count();
     let options = options.clone();
-    let look = move || hidden(&options, reach(&options, (tier, landlock)), (catalog, errors));
+    let look = move || hidden(&options, reach(&options, tier, landlock), catalog, errors);
     checks.extend(answer::checks("paths that plugins may not read", look).await);
     checks
 }
@@ -62,7 +62,7 @@ async fn examine(plugin: &Arc<PluginDefinition>) -> Vec<Check> {
 }
 
 /// Checks of paths that plugins may miss.
-fn hidden(options: &Serve, reach: Reach, (catalog, errors): (Catalog, usize)) -> Vec<Check> {
+fn hidden(options: &Serve, reach: Reach, catalog: Catalog, errors: usize) -> Vec<Check> {
     let watched = Watched::new(Arc::new(reach), options.bounds().read, &config::inherited());
     let check = |hidden: HiddenPath| {
         let grade = if hidden.is_warning() { Grade::Warning } else { Grade::Note };
