@@ -73,6 +73,12 @@ pub struct Moved {
     pub environment_after: Vec<(String, String)>,
 }
 
+/// The new definition of a plugin.
+struct Definition<'p> {
+    plugin: &'p Plugin,
+    text: String,
+}
+
 /// Reads the inputs and writes what replaces their sidecars.
 pub fn migrate(options: &Migrate) -> Result<Migrated, MigrateError> {
     let documents = document::read(&options.paths)?;
@@ -122,17 +128,16 @@ pub fn migrate(options: &Migrate) -> Result<Migrated, MigrateError> {
         Blueprint { shape, options, plugins: &plugins, tools, variables, mounts, resources, names };
     let new = assemble(&blueprint, &host, &lists, &mut report);
     let leftovers = leftovers(&plugins, &new);
-    let manifests = write(&host, new, (&definitions, &plugins), options)?;
+    let manifests = write(&host, new, &definitions, options)?;
     advise(&host, &blueprint, &mut report);
     tell_what_stays(&host, &documents, &leftovers, &mut report);
-    let plugins = moved(&blueprint, definitions);
+    let plugins = moved(&blueprint.variables.env, definitions);
     Ok(Migrated { manifests, report: report.to_string(), plugins })
 }
 
-fn moved(blueprint: &Blueprint<'_>, definitions: Vec<(String, String)>) -> Vec<Moved> {
-    let after = reference::literal(&blueprint.variables.env);
-    let pairs = blueprint.plugins.iter().zip(definitions);
-    let moved = pairs.map(|(plugin, (_, text))| Moved {
+fn moved(variables: &[Value], definitions: Vec<Definition<'_>>) -> Vec<Moved> {
+    let after = reference::literal(variables);
+    let moved = definitions.into_iter().map(|Definition { plugin, text }| Moved {
         name: plugin.name.clone(),
         before: plugin.text.clone(),
         after: text,
@@ -163,15 +168,15 @@ fn shape(options: &Migrate, host: &Host) -> Shape {
     }
 }
 
-/// The changed definitions, each under its key. None is written that would not be served.
-fn definitions(plugins: &[Plugin]) -> Result<Vec<(String, String)>, MigrateError> {
+/// The changed definitions. None is written that would not be served.
+fn definitions(plugins: &[Plugin]) -> Result<Vec<Definition<'_>>, MigrateError> {
     let (mut definitions, mut faults) = (Vec::new(), Vec::new());
     for plugin in plugins {
         let text = plugin.edit.apply(&plugin.text)?;
         let reading = read_first(text.as_bytes());
         let is_same = |name: &str| name == plugin.name;
         if reading.definition.is_some_and(|definition| is_same(definition.name.as_str())) {
-            definitions.push((format!("{}.yaml", plugin.name), text));
+            definitions.push(Definition { plugin, text });
         } else {
             let reason = reading.diagnostics.first().map(|found| found.message.clone());
             let reason = reason.unwrap_or_default();
@@ -225,7 +230,7 @@ fn follow(part: &mut Value, old: &[&str]) {
 fn write(
     host: &Host,
     lists: Lists,
-    (definitions, plugins): (&[(String, String)], &[Plugin]),
+    definitions: &[Definition<'_>],
     options: &Migrate,
 ) -> Result<String, MigrateError> {
     let mut config_map = json!({
@@ -238,7 +243,8 @@ fn write(
         field::set(&mut config_map, &["metadata", "namespace"], json!(host.namespace()));
     }
     let is_chart = host.values().is_some();
-    for ((key, text), plugin) in definitions.iter().zip(plugins) {
+    for Definition { plugin, text } in definitions {
+        let key = &format!("{}.yaml", plugin.name);
         let text = if is_chart && !plugin.is_template { escaped(text) } else { text.clone() };
         field::set(&mut config_map, &["data", key], json!(text));
     }
@@ -249,14 +255,14 @@ fn write(
     let mut objects = field::list(values, "extraObjects").to_vec();
     objects.push(config_map);
     let mut changes: Vec<(&[&str], Value)> = vec![(&["extraObjects"], Value::Array(objects))];
-    changes.extend(plugins_of_chart(values, plugins));
+    changes.extend(plugins_of_chart(values, definitions));
     yaml::write(&host.with(lists, changes))
 }
 
 /// Takes the plugins out of `configs.cmp`: the chart restarts the repo-server when they change.
 fn plugins_of_chart(
     values: &Value,
-    migrated: &[Plugin],
+    migrated: &[Definition<'_>],
 ) -> Option<(&'static [&'static str], Value)> {
     let plugins = config_map::plugins(values)?;
     let is_migrated = |(name, spec): &(&String, &Value)| {
@@ -264,7 +270,7 @@ fn plugins_of_chart(
             "" => (*name).clone(),
             version => format!("{name}-{version}"),
         };
-        migrated.iter().any(|plugin| plugin.name == full)
+        migrated.iter().any(|definition| definition.plugin.name == full)
     };
     let removed = plugins.iter().filter(is_migrated);
     let nulls: serde_json::Map<_, _> =

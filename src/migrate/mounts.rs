@@ -97,7 +97,9 @@ impl<'i> Mounts<'i> {
             plugin.edit.read.insert(path.clone());
             report.change(format!("plugin `{plugin_name}`: spec.sandbox.read lets it read {path}"));
         }
-        self.warn_of_readers((&name, &path), (kind, in_memory), report);
+        if !in_memory && self.is_shown_to_others(&name) {
+            warn_of_readers(kind, &name, &path, report);
+        }
         if volume.is_some_and(is_private) {
             report.check(format!(
                 "volume `{name}`: its defaultMode lets only the owner or the group read: set \
@@ -113,14 +115,9 @@ impl<'i> Mounts<'i> {
         }
     }
 
-    /// Tells if plugins whose sidecars did not have a volume can read it now: what is
-    /// mounted read-only and not in memory.
-    fn warn_of_readers(
-        &self,
-        (name, path): (&str, &str),
-        (kind, in_memory): (VolumeKind, bool),
-        report: &mut Report,
-    ) {
+    /// True if plugins whose sidecars did not have a volume can read it now, unless it is in
+    /// memory: what is mounted read-only.
+    fn is_shown_to_others(&self, name: &str) -> bool {
         let is_mounted = |mount: &Value| {
             text(mount, "name") == name && mount.get("readOnly") == Some(&json!(true))
         };
@@ -128,21 +125,7 @@ impl<'i> Mounts<'i> {
             let mut mounts = s.mounts().iter();
             mounts.any(|mount| text(mount, "name") == name)
         });
-        if in_memory || is_everywhere || !self.gathered.iter().any(is_mounted) {
-            return;
-        }
-        let told =
-            format!("volume `{name}` was not in all sidecars, and all plugins can read {path} now");
-        match kind {
-            VolumeKind::Public => report.change(told),
-            VolumeKind::Filled => {
-                report.check(format!("{told}: if it has credentials, set emptyDir.medium: Memory"));
-            }
-            VolumeKind::Lasting => {
-                report.check(format!("{told}: if it has credentials, move them to a Secret"));
-            }
-            VolumeKind::Hidden | VolumeKind::Scratch | VolumeKind::Unknown => {}
-        }
+        !is_everywhere && self.gathered.iter().any(is_mounted)
     }
 
     /// Mounts it at its path, or elsewhere if the path is taken. Returns the path.
@@ -173,6 +156,21 @@ impl<'i> Mounts<'i> {
              commands and variables were changed; check scripts that they call"
         ));
         new
+    }
+}
+
+fn warn_of_readers(kind: VolumeKind, name: &str, path: &str, report: &mut Report) {
+    let told =
+        format!("volume `{name}` was not in all sidecars, and all plugins can read {path} now");
+    match kind {
+        VolumeKind::Public => report.change(told),
+        VolumeKind::Filled => {
+            report.check(format!("{told}: if it has credentials, set emptyDir.medium: Memory"));
+        }
+        VolumeKind::Lasting => {
+            report.check(format!("{told}: if it has credentials, move them to a Secret"));
+        }
+        VolumeKind::Hidden | VolumeKind::Scratch | VolumeKind::Unknown => {}
     }
 }
 

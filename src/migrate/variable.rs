@@ -78,8 +78,8 @@ impl Variables {
         for shared in &found {
             if SETTINGS.contains(&shared.name.as_str()) {
                 merged.set(shared, plugins, report);
-            } else if differing.contains(shared.name.as_str()) {
-                merged.rename((shared, &found), &differing, (plugins, report));
+            } else if differing.iter().any(|other| other.name == shared.name) {
+                merged.env.extend(shared.renamed(&differing, plugins, report));
             } else {
                 merged.env.extend(shared.values.values().next().cloned());
             }
@@ -90,7 +90,7 @@ impl Variables {
             }
         }
         for plugin in plugins.iter() {
-            warn_of_clashes(plugin, (plugins, config_maps), report);
+            warn_of_clashes(plugin, plugins, config_maps, report);
         }
         merged.hide(plugins, config_maps, report);
         merged
@@ -108,38 +108,6 @@ impl Variables {
                 "{}: one value counts for all plugins, and the first one was taken: {}",
                 shared.name,
                 each.collect::<Vec<_>>().join(", ")
-            ));
-        }
-    }
-
-    /// Gives each plugin a variable of its own.
-    fn rename(
-        &mut self,
-        (shared, all): (&Shared, &[Shared]),
-        differing: &BTreeSet<&str>,
-        (plugins, report): (&mut [Plugin], &mut Report),
-    ) {
-        let Shared { name, values: each } = shared;
-        for (index, value) in each {
-            let Some(plugin) = plugins.get_mut(*index) else { continue };
-            let prefix = upper(&plugin.name);
-            let renamed = format!("{prefix}_{name}");
-            let mut value = value.clone();
-            set(&mut value, &["name"], json!(renamed));
-            let own = all.iter().filter(|other| other.values.contains_key(index));
-            for other in own.map(|other| other.name.as_str()).filter(|n| differing.contains(n)) {
-                let new = text(&value, "value")
-                    .replace(&reference(other), &reference(&format!("{prefix}_{other}")));
-                if !new.is_empty() {
-                    set(&mut value, &["value"], json!(new));
-                }
-            }
-            self.env.push(value);
-            plugin.edit.exports.insert(name.clone(), format!("${renamed}"));
-            report.change(format!(
-                "plugin `{}`: {name} has other values in other sidecars: the container has it as \
-                 {renamed}, and sh sets it before the plugin's commands",
-                plugin.name
             ));
         }
     }
@@ -185,6 +153,39 @@ impl Shared {
         values.any(|value| Some(value) != first)
     }
 
+    /// Gives each plugin a variable of its own, and returns these.
+    fn renamed(
+        &self,
+        differing: &[&Self],
+        plugins: &mut [Plugin],
+        report: &mut Report,
+    ) -> Vec<Value> {
+        let Self { name, values: each } = self;
+        let mut variables = Vec::new();
+        for (index, value) in each {
+            let Some(plugin) = plugins.get_mut(*index) else { continue };
+            let prefix = upper(&plugin.name);
+            let renamed = format!("{prefix}_{name}");
+            let mut value = value.clone();
+            set(&mut value, &["name"], json!(renamed));
+            for other in differing.iter().filter(|other| other.values.contains_key(index)) {
+                let own = reference(&format!("{prefix}_{}", other.name));
+                let new = text(&value, "value").replace(&reference(&other.name), &own);
+                if !new.is_empty() {
+                    set(&mut value, &["value"], json!(new));
+                }
+            }
+            variables.push(value);
+            plugin.edit.exports.insert(name.clone(), format!("${renamed}"));
+            report.change(format!(
+                "plugin `{}`: {name} has other values in other sidecars: the container has it as \
+                 {renamed}, and sh sets it before the plugin's commands",
+                plugin.name
+            ));
+        }
+        variables
+    }
+
     fn refers_to(&self, name: &str) -> bool {
         self.values.values().any(|value| text(value, "value").contains(&reference(name)))
     }
@@ -215,15 +216,15 @@ fn in_order(mut rest: Vec<Shared>) -> Vec<Shared> {
     sorted
 }
 
-/// Names of variables with several values, and of those that refer to them.
-fn differing(found: &[Shared]) -> BTreeSet<&str> {
+/// Variables with several values, and those that refer to them.
+fn differing(found: &[Shared]) -> Vec<&Shared> {
     let mut names: BTreeSet<_> =
         found.iter().filter(|shared| shared.differs()).map(|s| s.name.as_str()).collect();
     loop {
         let refers = |shared: &&Shared| names.iter().any(|name| shared.refers_to(name));
         let more: BTreeSet<_> = found.iter().filter(refers).map(|s| s.name.as_str()).collect();
         if more.is_subset(&names) {
-            return names;
+            return found.iter().filter(|shared| names.contains(shared.name.as_str())).collect();
         }
         names.extend(more);
     }
@@ -273,7 +274,8 @@ fn collect(plugins: &[Plugin], report: &mut Report) -> Vec<Shared> {
 /// Tells if a variable of another sidecar can have the name of one in `envFrom`.
 fn warn_of_clashes(
     plugin: &Plugin,
-    (plugins, config_maps): (&[Plugin], &ConfigMaps),
+    plugins: &[Plugin],
+    config_maps: &ConfigMaps,
     report: &mut Report,
 ) {
     let others = || plugins.iter().filter(|other| other.name != plugin.name);
