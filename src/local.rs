@@ -245,7 +245,7 @@ pub async fn render(
     let mut report = Report::new();
     let Asked { plugin, parcel, .. } = &Asked::new(options, &report)?;
     let plugin = plugin.as_deref();
-    let target = Target::open((options, Observation::Off), plugin, &mut report).await?;
+    let target = Target::open(options, Observation::Off, plugin, &mut report).await?;
     let rendered = target.with(&mut report, async |sockets| {
         let (name, mut client) = choose(plugin, sockets, parcel).await?;
         let manifests = client.generate(parcel).await?;
@@ -288,7 +288,7 @@ pub async fn matches(options: &Application, format: OutputFormat) -> Result<(), 
     let mut report = Report::new();
     let Asked { plugin, parcel, .. } = &Asked::new(options, &report)?;
     let plugin = plugin.as_deref();
-    let target = Target::open((options, Observation::Off), plugin, &mut report).await?;
+    let target = Target::open(options, Observation::Off, plugin, &mut report).await?;
     let asked = target.with(&mut report, async |sockets| {
         let mut asked = Vec::new();
         for (name, path) in wanted(plugin, sockets)? {
@@ -311,7 +311,7 @@ pub async fn parameters(options: &Application, format: OutputFormat) -> Result<(
     let mut report = Report::new();
     let Asked { plugin, parcel, .. } = &Asked::new(options, &report)?;
     let plugin = plugin.as_deref();
-    let target = Target::open((options, Observation::Off), plugin, &mut report).await?;
+    let target = Target::open(options, Observation::Off, plugin, &mut report).await?;
     let announced = target.with(&mut report, async |sockets| {
         let (_, mut client) = choose(plugin, sockets, parcel).await?;
         Ok(client.announce(parcel).await?)

@@ -91,7 +91,7 @@ pub(super) fn derive(container: &Container, given: &Given) -> Budget {
             container.descriptors.source, container.descriptors.amount
         ),
     );
-    let (disk, files) = volume(&container.volume, (memory.requests, given.bundles));
+    let (disk, files) = volume(&container.volume, memory.requests, given.bundles);
     let outputs = Share::new(memory.outputs, format!("part of {}", memory.container()));
     Budget {
         window: Share::new(WINDOW, "fixed"),
@@ -168,7 +168,7 @@ fn archives(memory: &Memory) -> Share<u64> {
 
 /// Bytes and files for all requests together. Files in memory are part of the
 /// requests' memory.
-fn volume(volume: &Volume, (memory, bundles): (u64, u64)) -> (Share<u64>, Share<Option<u64>>) {
+fn volume(volume: &Volume, memory: u64, bundles: u64) -> (Share<u64>, Share<Option<u64>>) {
     let (size, free) = (show(volume.size), show(volume.free));
     let left = |bytes: u64| whole(reserve::without(bytes, bundles));
     let disk = match volume.in_memory {

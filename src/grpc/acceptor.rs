@@ -42,7 +42,8 @@ impl PublishedSocket {
     pub(super) fn new(
         path: PathBuf,
         staged: &Path,
-        (staging, leftovers): (Arc<Staging>, Leftovers),
+        staging: Arc<Staging>,
+        leftovers: Leftovers,
     ) -> io::Result<Self> {
         let file = FileIdentity::of(staged)?;
         fs::rename(staged, &path)?;

@@ -160,8 +160,8 @@ impl Bind for Binder {
         // A socket without an answer stays hidden: its clients would wait for ever.
         let probe = timeout(PROBE_TIMEOUT, Client::probe(&staged)).await;
         let answers = probe.map_err(io::Error::from).flatten();
-        let kept = (staging, self.leftovers.clone());
-        let shown = answers.and_then(|()| PublishedSocket::new(path, &staged, kept));
+        let leftovers = self.leftovers.clone();
+        let shown = answers.and_then(|()| PublishedSocket::new(path, &staged, staging, leftovers));
         let shown = shown.inspect_err(|_| {
             // If this fails too, the file is removed with its directory.
             let _ = fs::remove_file(&staged);

@@ -40,7 +40,7 @@ pub async fn compare(plugins: &[Moved], check: &Comparison) -> Result<(), LocalE
         options.socket = Some(peer.socket().to_owned());
         let Asked { parcel, .. } = &Asked::new(&options, &report)?;
         let is_only = plugins.len() == 1 || check.plugin.is_some();
-        if !is_only && !is_claimed(peer.socket(), parcel, (plugin, &report)).await? {
+        if !is_only && !is_claimed(peer.socket(), parcel, plugin, &report).await? {
             continue;
         }
         rendered += 1;
@@ -73,7 +73,8 @@ fn failed(plugin: &Moved, server: &'static str, error: LocalError) -> LocalError
 async fn is_claimed(
     socket: &Path,
     parcel: &Parcel,
-    (plugin, report): (&Moved, &Report),
+    plugin: &Moved,
+    report: &Report,
 ) -> Result<bool, LocalError> {
     let reason = match ask(socket, parcel).await? {
         Claim::Match => return Ok(true),

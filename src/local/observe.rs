@@ -30,7 +30,7 @@ pub async fn observe(options: &Application, format: OutputFormat) -> Result<(), 
     asked.parcel.timeout += SPARE;
     let Asked { plugin, parcel, .. } = &asked;
     let plugin = plugin.as_deref();
-    let target = Target::open((options, Observation::On), plugin, &mut report).await?;
+    let target = Target::open(options, Observation::On, plugin, &mut report).await?;
     let rendered = target.with(&mut report, async |sockets| {
         let (name, mut client) = choose(plugin, sockets, parcel).await?;
         let manifests = client.generate(parcel).await;

@@ -48,7 +48,8 @@ pub(super) enum Claim {
 
 impl Target {
     pub(super) async fn open(
-        (options, observation): (&Application, Observation),
+        options: &Application,
+        observation: Observation,
         plugin: Option<&str>,
         report: &mut Report,
     ) -> Result<Self, LocalError> {

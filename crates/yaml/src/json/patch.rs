@@ -87,7 +87,7 @@ impl Writer {
         let mut assembly = Assembly { raw, patches, pieces, steps: vec![start], out };
         while let Some(step) = assembly.steps.pop() {
             match step {
-                Step::Text { at, end, patch } => assembly.text((at, end), patch),
+                Step::Text { at, end, patch } => assembly.text(at, end, patch),
                 Step::Pieces { next, patch } => assembly.piece(next, patch),
             }
         }
@@ -95,8 +95,7 @@ impl Writer {
 }
 
 impl Assembly<'_> {
-    fn text(&mut self, (at, end): (Offset, Offset), number: usize) {
-        let (mut at, mut number) = (at, number);
+    fn text(&mut self, mut at: Offset, end: Offset, mut number: usize) {
         while let Some(patch) = self.patches.get(number).filter(|patch| patch.start < end) {
             self.copy(at, patch.start);
             if patch.is_object {
