@@ -24,7 +24,7 @@ mod unpack;
 
 pub use self::{
     ask_pass::{AskPass, AskPassPlace},
-    bounds::{Bounds, Cache, Caches, Network},
+    bounds::{Bounds, Caches, Network},
     consumption::{Consumption, RequestUsage},
     excerpt::Excerpt,
     handle::Unconfined,

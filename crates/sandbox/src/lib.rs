@@ -19,7 +19,7 @@ mod worker;
 
 pub use self::{
     client::{
-        Abilities, AskPass, AskPassPlace, Bounds, Cache, Caches, Command, Consumption, Excerpt,
+        Abilities, AskPass, AskPassPlace, Bounds, Caches, Command, Consumption, Excerpt,
         FIRST_OUTPUT, Health, Lease, Link, Network, NoLease, NotProven, NotRun, NotStarted,
         NotUnpacked, OUTPUT_TARGET, Ordered, Output, Redactor, RequestUsage, Room, SPAWNER, Setup,
         SharedRepository, Shortfall, Spawner, SpawnerGone, SpawnerProcess, Termination, Unconfined,
@@ -36,6 +36,7 @@ pub use self::{
         account::Account,
         ask_pass::ANSWERS,
         exceeded::ExceededLimit,
+        plan::Cache,
         refusal::{Attempt, KernelLimit, Observed, Refusal},
         shortage::Need,
         skeleton::{HomePart, Skeleton},

@@ -10,7 +10,7 @@ use prost::Message;
 use super::handle::{Unconfined, cannot};
 use crate::wire::{
     message::{Grants, RequestLimits},
-    plan::{CacheTask, Plan, Task},
+    plan::{Cache, Plan, Task},
 };
 
 /// Longest encoded grants in bytes. Longer ones would not fit into an order.
@@ -62,15 +62,6 @@ pub struct Caches {
     pub list: Vec<Cache>,
 }
 
-/// One directory that requests share.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cache {
-    /// Name of the cache, valid as a file name.
-    pub name: String,
-    /// Environment variable that holds the directory's path.
-    pub variable: String,
-}
-
 /// Network access of a command. The kernel cannot restrict UDP to some ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Network {
@@ -111,7 +102,7 @@ impl Bounds {
         };
         Plan {
             task: Some(task),
-            caches: self.caches.list.iter().map(CacheTask::from).collect(),
+            caches: self.caches.list.clone(),
             ports,
             any_port,
             no_internet: self.network == Network::None,
@@ -146,11 +137,5 @@ impl Bounds {
             return Err(cannot("start a worker")("its paths to read are too many or too long"));
         }
         Ok(grants)
-    }
-}
-
-impl From<&Cache> for CacheTask {
-    fn from(cache: &Cache) -> Self {
-        Self { name: cache.name.clone(), variable: cache.variable.clone() }
     }
 }

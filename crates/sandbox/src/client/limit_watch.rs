@@ -45,7 +45,7 @@ impl LimitWatch {
     }
 
     fn termination(&self, told: LimitExceeded) -> Termination {
-        let what = told.what().into();
+        let what = told.what();
         let limit = told.limit.or(self.limits.limit(what));
         Termination::LimitExceeded { what, limit, used: told.used }
     }

@@ -18,7 +18,7 @@ use crate::wire::{
     message::{self, HomePartOrder, Order, OrderKind, Ready, SpawnerEvent, SpawnerReport},
     shortage::{Need, Shortage, Unfitness},
     skeleton::{HomePart, Skeleton},
-    tier::{Demand, Tier, TierName},
+    tier::{Demand, Tier},
 };
 
 /// Configuration of the spawner.
@@ -204,7 +204,7 @@ impl From<&Setup> for message::SetupOrder {
         };
         let paths = |list: &[PathBuf]| list.iter().map(text).collect();
         Self {
-            tiers: setup.tiers.iter().map(|tier| TierName::from(*tier).into()).collect(),
+            tiers: setup.tiers.iter().map(|tier| (*tier).into()).collect(),
             first_uid: setup.first_uid,
             uid_count: setup.uid_count,
             shared_uid: setup.shared_uid,
@@ -234,7 +234,7 @@ impl From<&HomePart> for HomePartOrder {
 
 impl From<Shortage> for Shortfall {
     fn from(shortage: Shortage) -> Self {
-        let (tier, need) = (shortage.tier().into(), shortage.need());
+        let (tier, need) = (shortage.tier(), shortage.need());
         Self { tier, need, reason: shortage.reason }
     }
 }
@@ -243,7 +243,7 @@ impl From<Ready> for Abilities {
     fn from(ready: Ready) -> Self {
         Self {
             leases: ready.leases,
-            tier: ready.tier().into(),
+            tier: ready.tier(),
             landlock: ready.landlock,
             missing: ready.missing,
             root: ready.root.into(),

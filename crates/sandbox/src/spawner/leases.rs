@@ -49,7 +49,7 @@ use crate::{
             Grants, JobKind, LeaseOrder, Leased, Ready, SpawnerEvent, StartOrder, WorkerEnded,
         },
         shared::SharedCaches,
-        tier::{Tier, TierName},
+        tier::Tier,
         usage::TotalLimits,
     },
     worker::{Channels, Job, REPOSITORY, SharedTree, Tenant},
@@ -118,7 +118,7 @@ impl Leases {
         let Prepared { uids, process_check, .. } = &self.prepared;
         Ready {
             leases: u32::try_from(self.slots.len()).unwrap_or(u32::MAX),
-            tier: TierName::from(self.prepared.tier).into(),
+            tier: self.prepared.tier.into(),
             landlock: self.prepared.landlock,
             missing: self.prepared.missing.clone(),
             root: self.prepared.root.path.to_string_lossy().into_owned(),

@@ -9,7 +9,7 @@ use crate::{
     kernel::{filter::NotInstalled, policy::NoPolicy},
     wire::{
         shortage::{Need, Shortage, Unfitness},
-        tier::{Tier, TierName},
+        tier::Tier,
     },
 };
 
@@ -69,7 +69,7 @@ impl NotPrepared {
     pub(super) fn tell(&self) -> Unfitness {
         let tiers = if let Self::Tiers(tiers) = self { tiers.as_slice() } else { &[] };
         let shortage = |(tier, why): &(Tier, Unavailable)| Shortage {
-            tier: TierName::from(*tier).into(),
+            tier: (*tier).into(),
             need: why.need().into(),
             reason: why.to_string(),
         };

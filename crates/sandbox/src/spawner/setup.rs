@@ -110,7 +110,7 @@ impl Prepared {
 pub(super) fn prepare(fork: SingleThreaded, setup: &SetupOrder) -> Result<Prepared, NotPrepared> {
     let landlock = landlock_version(fork)?;
     let mut missing = Vec::new();
-    for tier in setup.tiers().map(Tier::from) {
+    for tier in setup.tiers() {
         match has(tier, fork, setup, landlock) {
             Ok(uids) => {
                 let of = |killer| ProcessCheck::of(fork, killer);

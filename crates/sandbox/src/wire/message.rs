@@ -13,7 +13,7 @@ use super::{
     plan::RawUsage,
     quarantine::Quarantined,
     shortage::Unfitness,
-    tier::{Demand, TierName},
+    tier::{Demand, Tier},
     usage::{TotalLimits, UsageReport},
 };
 
@@ -58,7 +58,7 @@ pub(crate) enum OrderKind {
 pub(crate) struct SetupOrder {
     /// Tiers in order of preference. The first one that is fully available is
     /// used.
-    #[prost(enumeration = "TierName", repeated, tag = "1")]
+    #[prost(enumeration = "Tier", repeated, tag = "1")]
     pub(crate) tiers: Vec<i32>,
     /// First UID to lease, and number of UIDs.
     #[prost(uint32, tag = "2")]
@@ -282,7 +282,7 @@ pub(crate) struct Ready {
     #[prost(uint32, tag = "1")]
     pub(crate) leases: u32,
     /// The isolation tier in use.
-    #[prost(enumeration = "TierName", tag = "2")]
+    #[prost(enumeration = "Tier", tag = "2")]
     pub(crate) tier: i32,
     /// Version of Landlock that the kernel enforces; 0 for none.
     #[prost(int32, tag = "3")]

@@ -22,7 +22,7 @@ pub(crate) struct Plan {
     pub(crate) task: Option<Task>,
     /// Caches to use, out of those that the spawner granted.
     #[prost(message, repeated, tag = "4")]
-    pub(crate) caches: Vec<CacheTask>,
+    pub(crate) caches: Vec<Cache>,
     /// TCP ports to connect to.
     #[prost(uint32, repeated, tag = "6")]
     pub(crate) ports: Vec<u32>,
@@ -56,13 +56,15 @@ pub(crate) enum Task {
     Canary(CanaryTask),
 }
 
-/// A shared directory and the environment variable that holds its path.
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct CacheTask {
+/// One directory that requests share.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct Cache {
+    /// Name of the cache, valid as a file name.
     #[prost(string, tag = "1")]
-    pub(crate) name: String,
+    pub name: String,
+    /// Environment variable that holds the directory's path.
     #[prost(string, tag = "2")]
-    pub(crate) variable: String,
+    pub variable: String,
 }
 
 /// Targets of the attacks.

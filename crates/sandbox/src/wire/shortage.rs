@@ -3,7 +3,7 @@
 use prost::Message;
 use serde::{Deserialize, Serialize};
 
-use super::tier::TierName;
+use super::tier::Tier;
 
 /// Why the spawner cannot do what it was set up for.
 #[derive(Clone, PartialEq, Message)]
@@ -19,7 +19,7 @@ pub(crate) struct Unfitness {
 /// Why a tier is not available.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Shortage {
-    #[prost(enumeration = "TierName", tag = "1")]
+    #[prost(enumeration = "Tier", tag = "1")]
     pub(crate) tier: i32,
     #[prost(enumeration = "Need", tag = "2")]
     pub(crate) need: i32,

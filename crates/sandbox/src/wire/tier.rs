@@ -5,19 +5,21 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 /// Isolation tiers, from the weakest to the strongest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, prost::Enumeration,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
     /// No isolation: every request runs under the same UID with all its rights.
-    None,
+    None = 0,
     /// Same UID, but Landlock and seccomp restrict every request to its own
     /// files, processes and sockets.
-    Landlock,
+    Landlock = 1,
     /// As `Landlock`, and every request has its own UID.
-    Uid,
+    Uid = 2,
     /// As `Uid`, and every request has its own process, mount and IPC
     /// namespaces.
-    Namespaces,
+    Namespaces = 3,
 }
 
 impl Tier {
@@ -45,37 +47,6 @@ impl Tier {
 impl fmt::Display for Tier {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(self.as_str())
-    }
-}
-
-/// Encoded form of [`Tier`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
-pub(crate) enum TierName {
-    None = 0,
-    Landlock = 1,
-    Uid = 2,
-    Namespaces = 3,
-}
-
-impl From<Tier> for TierName {
-    fn from(tier: Tier) -> Self {
-        match tier {
-            Tier::None => Self::None,
-            Tier::Landlock => Self::Landlock,
-            Tier::Uid => Self::Uid,
-            Tier::Namespaces => Self::Namespaces,
-        }
-    }
-}
-
-impl From<TierName> for Tier {
-    fn from(name: TierName) -> Self {
-        match name {
-            TierName::None => Self::None,
-            TierName::Landlock => Self::Landlock,
-            TierName::Uid => Self::Uid,
-            TierName::Namespaces => Self::Namespaces,
-        }
     }
 }
 

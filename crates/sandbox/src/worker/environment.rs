@@ -11,7 +11,7 @@ use nix::unistd::geteuid;
 use prost::bytes::Bytes;
 
 use super::{HOME, TEMPORARY, Tenant, VIEWS};
-use crate::wire::{account::Account, plan::CacheTask};
+use crate::wire::{account::Account, plan::Cache};
 
 /// Variables of directories that tools only write to: caches, state, and temporary
 /// files. The image's are replaced, because nobody could write there.
@@ -51,13 +51,13 @@ pub(super) fn compose(
 }
 
 /// The variables that hold the paths of caches, or of the request's views of them.
-pub(super) fn caches(tenant: &Tenant, caches: &[CacheTask]) -> Vec<Bytes> {
-    let path = |cache: &CacheTask| {
+pub(super) fn caches(tenant: &Tenant, caches: &[Cache]) -> Vec<Bytes> {
+    let path = |cache: &Cache| {
         let path = tenant.shared.as_ref()?.path(&cache.name)?;
         let view = tenant.directory(VIEWS).join(&cache.name);
         Some(if view.is_dir() { view } else { path })
     };
-    let variable = |cache: &CacheTask| Some(entry(&cache.variable, path(cache)?.as_os_str()));
+    let variable = |cache: &Cache| Some(entry(&cache.variable, path(cache)?.as_os_str()));
     caches.iter().filter_map(variable).collect()
 }
 
@@ -177,8 +177,7 @@ mod tests {
         let shared =
             SharedCaches { group: None, directory: "/c/p".into(), names: vec!["helm".into()] };
         let tenant = Tenant { shared: Some(shared), ..Tenant::default() };
-        let cache =
-            |name: &str| CacheTask { name: name.into(), variable: "HELM_CACHE_HOME".into() };
+        let cache = |name: &str| Cache { name: name.into(), variable: "HELM_CACHE_HOME".into() };
         let caches = caches(&tenant, &[cache("helm"), cache("unknown")]);
         assert_eq!(caches, [&b"HELM_CACHE_HOME=/c/p/helm"[..]]);
         let all = compose(&tenant, [&[], &caches, &[]]).unwrap();

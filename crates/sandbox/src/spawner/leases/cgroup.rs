@@ -5,7 +5,7 @@ use std::io;
 use super::Leases;
 use crate::spawner::cgroup::RequestCgroup;
 use crate::wire::{
-    exceeded::{ExceededLimitName, LimitExceeded},
+    exceeded::LimitExceeded,
     message::{RequestLimits, SpawnerEvent},
     usage::TotalLimits,
 };
@@ -43,7 +43,7 @@ impl Leases {
     pub(super) fn report_excess(&mut self, slot: usize) {
         let Some(lease) = self.slots.any_lease_mut(slot) else { return };
         if let Some(excess) = lease.cgroup.as_mut().and_then(RequestCgroup::take_excess) {
-            let (lease, what) = (lease.id, ExceededLimitName::from(excess).into());
+            let (lease, what) = (lease.id, excess.into());
             self.reports.push(SpawnerEvent::LimitExceeded(LimitExceeded {
                 lease,
                 what,

@@ -23,7 +23,7 @@ use crate::{
         uid_pool::UidPair,
     },
     wire::{
-        exceeded::{ExceededLimit, ExceededLimitName, LimitExceeded},
+        exceeded::{ExceededLimit, LimitExceeded},
         message::SpawnerEvent,
         tier::Tier,
         usage::{MAX_REPORTED, UsageReport},
@@ -177,7 +177,7 @@ impl Leases {
     fn exceeded(&mut self, id: u64, excess: ExceededLimit) {
         self.reports.push(SpawnerEvent::LimitExceeded(LimitExceeded {
             lease: id,
-            what: ExceededLimitName::from(excess).into(),
+            what: excess.into(),
             limit: None,
             used: None,
         }));

@@ -8,11 +8,7 @@ use crate::{
         guard::{self, Victim},
         pressure::Level,
     },
-    wire::{
-        exceeded::{ExceededLimitName, LimitExceeded},
-        message::SpawnerEvent,
-        usage::LeaseUsage,
-    },
+    wire::{exceeded::LimitExceeded, message::SpawnerEvent, usage::LeaseUsage},
 };
 
 impl Leases {
@@ -63,7 +59,7 @@ impl Leases {
         }
         self.reports.push(SpawnerEvent::LimitExceeded(LimitExceeded {
             lease: victim.lease,
-            what: ExceededLimitName::from(victim.exceeded).into(),
+            what: victim.exceeded.into(),
             limit: Some(victim.limit),
             used: Some(victim.used),
         }));

@@ -7,7 +7,7 @@ use std::{
 
 use prost::Message;
 
-use crate::wire::exceeded::{ExceededLimit, ExceededLimitName};
+use crate::wire::exceeded::ExceededLimit;
 
 /// Most bytes of a result; a pipe keeps as many together.
 const MAX_BYTES: usize = 512;
@@ -45,7 +45,7 @@ pub(in crate::spawner) struct Reading {
     /// Everything was seen.
     #[prost(bool, tag = "1")]
     pub(super) is_complete: bool,
-    #[prost(enumeration = "ExceededLimitName", optional, tag = "2")]
+    #[prost(enumeration = "ExceededLimit", optional, tag = "2")]
     pub(super) exceeded: Option<i32>,
     #[prost(message, optional, tag = "3")]
     pub(super) gauge: Option<Gauge>,
@@ -54,7 +54,7 @@ pub(in crate::spawner) struct Reading {
 impl Reading {
     pub(in crate::spawner) fn measurement(&self) -> Measurement {
         match self.exceeded {
-            Some(_) => Measurement::Exceeded(self.exceeded().into()),
+            Some(_) => Measurement::Exceeded(self.exceeded()),
             None if self.is_complete => Measurement::WithinLimits,
             None => Measurement::Unknown,
         }
@@ -88,7 +88,7 @@ mod tests {
     fn a_reading_arrives_and_a_missing_one_is_unknown() {
         let most = u64::MAX;
         let gauge = Some(Gauge { plain: most, memory: most, disk: most, files: most });
-        let exceeded = Some(ExceededLimitName::Disk.into());
+        let exceeded = Some(ExceededLimit::Disk.into());
         let sent = Reading { is_complete: true, exceeded, gauge };
         let (reader, writer) = pipe().unwrap();
         sent.send(writer.as_fd()).unwrap();

@@ -1,10 +1,7 @@
 //! Adds up usage and compares it with the limits.
 
 use super::report::{Gauge, Reading};
-use crate::wire::{
-    exceeded::{ExceededLimit, ExceededLimitName},
-    message::RequestLimits,
-};
+use crate::wire::{exceeded::ExceededLimit, message::RequestLimits};
 
 /// A limit is exceeded, so the walk need not go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,7 +139,7 @@ impl Totals {
         let Self { plain, memory, disk, files, .. } = *self;
         Reading {
             is_complete: !self.is_blind && !self.hides_too_much(buffers),
-            exceeded: exceeded.map(|limit| ExceededLimitName::from(limit).into()),
+            exceeded: exceeded.map(Into::into),
             gauge: Some(Gauge { plain, memory, disk, files }),
         }
     }
