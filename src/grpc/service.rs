@@ -148,7 +148,7 @@ impl ConfigManagementPluginService for PluginService {
             if let Some(found) = manifests.encrypted() {
                 warn!(error = %found, "an answer is not decrypted");
             }
-            let count = manifests.len();
+            let count = manifests.count();
             call.context.progress.manifests = Some(count);
             let (message, outcome) = self.check(manifests.into_message())?;
             self.ledger.metrics.answered(count, message.len());

@@ -135,7 +135,7 @@ impl Manifests {
 
     /// Returns an error if there are fewer than `wanted`.
     pub fn at_least(self, wanted: usize) -> Result<Self, InvalidOutput> {
-        let got = self.len();
+        let got = self.count;
         if got < wanted { Err(InvalidOutput::Few { got, wanted }) } else { Ok(self) }
     }
 
@@ -166,14 +166,8 @@ impl Manifests {
 
     /// The number of manifests.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.count
-    }
-
-    /// True if there are no manifests.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
     }
 
     /// Length of the message in bytes.
@@ -325,7 +319,7 @@ mod tests {
         for length in [1, 0x7D, 0x7E, 0x3FFD, 0x3FFE, 300_000] {
             let texts = ["1".to_owned(), format!("\"{}\"", "x".repeat(length)), "2".to_owned()];
             let manifests = parse(&texts.join("\n---\n")).unwrap();
-            assert_eq!(manifests.len(), 3);
+            assert_eq!(manifests.count(), 3);
             assert!(Texts(&manifests.message).eq(texts.iter().map(String::as_bytes)));
             let expected = texts.iter().flat_map(|text| {
                 let mut field = vec![10];
@@ -368,7 +362,7 @@ mod tests {
     #[test]
     fn too_few_manifests_are_an_error() {
         let manifests = || parse("kind: A\n---\nkind: B\n").unwrap();
-        assert_eq!(manifests().at_least(2).unwrap().len(), 2);
+        assert_eq!(manifests().at_least(2).unwrap().count(), 2);
         let error = manifests().at_least(3).unwrap_err().to_string();
         assert!(error.starts_with("the plugin printed 2 manifests"), "{error}");
         assert!(error.contains("at least 3"), "{error}");
