@@ -94,6 +94,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    /// The buffers for the next scanner, emptied.
     pub(super) fn into_buffers(self) -> Buffers {
         let Self { mut queue, mut indents, mut keys, mut scratch, .. } = self;
         queue.clear();
