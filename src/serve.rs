@@ -302,6 +302,7 @@ fn common(
 ) -> Common {
     let connections = pipeline.budget.borrow().connections.amount;
     Common {
+        calls: pipeline.defaults.calls.clone(),
         pipeline,
         max_message: config.max_message(),
         drains: Drains::default(),
@@ -312,7 +313,6 @@ fn common(
         keeper,
         tracer,
         connections: TaskTracker::new(),
-        calls: TaskTracker::new(),
         cut_off: CancellationToken::new(),
     }
 }
@@ -358,6 +358,7 @@ fn pipeline(
             bounds: config.bounds(),
             reach,
             named: FileThread::new(),
+            calls: TaskTracker::new(),
             budget,
             oom: OomCounter::find(),
             helper: CredentialHelper { program: config::program(), relay },

@@ -76,6 +76,7 @@ mod tests {
 
     use cmp_sandbox::Redactor;
     use tokio::sync::watch;
+    use tokio_util::task::TaskTracker;
 
     use crate::{
         budget::Budget, container::OomCounter, plugin::definition_of,
@@ -104,6 +105,7 @@ mod tests {
             },
             reach: Arc::default(),
             named: FileThread::new(),
+            calls: TaskTracker::new(),
             budget: watch::channel(Budget::default()).1,
             oom: OomCounter::default(),
             helper: CredentialHelper { program: "/bin/x".into(), relay: |_, _| Box::pin(async {}) },

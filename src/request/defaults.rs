@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use cmp_sandbox::{Bounds, Redactor};
 use tokio::sync::watch;
+use tokio_util::task::TaskTracker;
 
 use super::{git_credentials::CredentialHelper, hint::Reach};
 use crate::{budget::Budget, container::OomCounter, volume::FileThread};
@@ -29,6 +30,8 @@ pub struct CommandDefaults {
     pub reach: Arc<Reach>,
     /// Looks at the paths that commands name in errors.
     pub(crate) named: FileThread,
+    /// Owns the running calls, and the work that outlives their answers.
+    pub calls: TaskTracker,
     /// Answers git's questions for credentials.
     pub helper: CredentialHelper,
     /// Shares of all requests together, whose origins errors name.

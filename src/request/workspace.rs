@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use cmp_sandbox::{Command, ExceededLimit, Output, Room, Termination};
-use tracing::warn;
+use tracing::{Instrument, warn};
 
 use super::{
     RequestError,
@@ -101,7 +101,7 @@ impl Workspace {
             let failed = self.explain(&ended, failure, context).await;
             return Err(RunError::from(Box::new(failed)).into());
         }
-        self.warn_of_refusal(&ended, context).await;
+        self.warn_of_refusal(&ended, context);
         Ok(room.close(ended.output.stdout))
     }
 
@@ -194,20 +194,28 @@ impl Workspace {
     }
 
     /// Logs a refusal that a command mentions although it succeeded: there is no error that
-    /// could tell it.
-    async fn warn_of_refusal(&self, ended: &Ended<'_>, context: &RequestContext) {
+    /// could tell it. The request does not wait for this.
+    fn warn_of_refusal(&self, ended: &Ended<'_>, context: &RequestContext) {
         let said = ended.said(context);
-        if !said.is_empty()
-            && let Some(refusal) = self.refusal(&said.all()).await
-        {
-            warn!(error = refusal, "a command succeeded although the sandbox refused something");
+        if said.is_empty() {
+            return;
         }
+        let refusal = self.refusal(&said.all());
+        let warning = async {
+            if let Some(refusal) = refusal.await {
+                warn!(
+                    error = refusal,
+                    "a command succeeded although the sandbox refused something"
+                );
+            }
+        };
+        self.checkout.defaults.calls.spawn(warning.in_current_span());
     }
 
     /// The path or port in a command's texts that the sandbox refused.
-    async fn refusal(&self, text: &str) -> Option<String> {
+    fn refusal(&self, text: &str) -> impl Future<Output = Option<String>> + Send + use<> {
         let Checkout { lease, defaults, .. } = &self.checkout;
-        defaults.reach.refusal_in_time(lease.bounds(), text, &defaults.named).await
+        defaults.reach.refusal_in_time(lease.bounds(), text, &defaults.named)
     }
 
     /// Records the resources that a command used.

@@ -46,18 +46,19 @@ impl Reach {
 
     /// The same from a thread, because a command can name a path whose storage does not
     /// answer. There is no sentence then.
-    pub(in crate::request) async fn refusal_in_time(
+    pub(in crate::request) fn refusal_in_time(
         self: &Arc<Self>,
         bounds: &Bounds,
         text: &str,
         thread: &FileThread,
-    ) -> Option<String> {
+    ) -> impl Future<Output = Option<String>> + Send + use<> {
         let denials = denials(text);
-        if denials.is_empty() {
-            return None;
+        let named = (!denials.is_empty()).then_some(denials);
+        let (reach, bounds, thread) = (Arc::clone(self), bounds.clone(), thread.clone());
+        async move {
+            let denials = named?;
+            thread.run(move || reach.first(&bounds, &denials)).await.ok().flatten()
         }
-        let (reach, bounds) = (Arc::clone(self), bounds.clone());
-        thread.run(move || reach.first(&bounds, &denials)).await.ok().flatten()
     }
 
     /// The advice about an observed refusal; `None` if the sandbox has no part in it.
