@@ -31,15 +31,25 @@ impl FileThread {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<T> {
+        self.run_after(ANSWER, work).await
+    }
+
+    /// The same, but work whose turn does not come within `wait` is not done.
+    pub(crate) async fn run_after<T: Send + 'static>(
+        &self,
+        wait: Duration,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<T> {
         let done = async {
-            let turn = Arc::clone(&self.0).acquire_owned().await.map_err(io::Error::other)?;
+            let turn = timeout(wait, Arc::clone(&self.0).acquire_owned()).await;
+            let turn = turn.map_err(|_elapsed| silent(wait))?.map_err(io::Error::other)?;
             let task = spawn_blocking(move || {
                 let _turn = turn;
                 work()
             });
             result(task).await
         };
-        timeout(ANSWER, done).await.unwrap_or_else(|_elapsed| Err(silent()))
+        timeout(ANSWER, done).await.unwrap_or_else(|_elapsed| Err(silent(ANSWER)))
     }
 }
 
@@ -52,8 +62,8 @@ async fn result<T>(task: JoinHandle<T>) -> io::Result<T> {
     }
 }
 
-fn silent() -> io::Error {
-    let text = format!("no answer within {} s: is its storage reachable?", ANSWER.as_secs());
+fn silent(wait: Duration) -> io::Error {
+    let text = format!("no answer within {} s: is its storage reachable?", wait.as_secs_f32());
     io::Error::new(ErrorKind::TimedOut, text)
 }
 

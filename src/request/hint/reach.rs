@@ -1,7 +1,7 @@
 //! Paths and ports that the sandbox lets a command reach, and the keys that open
 //! others.
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use cmp_sandbox::{Attempt, Bounds, Closing, Network, Readable, Refusal, home_above};
 
@@ -19,6 +19,9 @@ const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 const WRITABLE: &str =
     "it can write only to its repository, $HOME, $TMPDIR and spec.sandbox.caches";
 
+/// Longest wait for the look at a path of another request, which usually takes microseconds.
+const TURN: Duration = Duration::from_millis(250);
+
 /// Paths and ports that the sandbox in use lets commands reach.
 #[derive(Debug, Default)]
 pub struct Reach {
@@ -34,18 +37,12 @@ impl Reach {
     /// A sentence about the first thing in a text that the sandbox refused, with the
     /// key that opens it. Ports come first: programs often probe files in vain.
     pub(super) fn refusal(&self, bounds: &Bounds, text: &str) -> Option<String> {
-        self.first(bounds, &denials(text))
+        let denials = denials(text);
+        self.first_port(bounds, &denials).or_else(|| self.first_path(bounds, &denials))
     }
 
-    fn first(&self, bounds: &Bounds, denials: &[Denial]) -> Option<String> {
-        let ports = denials.iter().filter_map(|denial| self.port(&bounds.network, denial));
-        let shared = denials.iter().filter(|denial| !self.is_private(bounds, denial));
-        let paths = shared.filter_map(|denial| self.path(bounds, denial));
-        ports.chain(paths).next().map(|advice| advice.text)
-    }
-
-    /// The same from a thread, because a command can name a path whose storage does not
-    /// answer. There is no sentence then.
+    /// The same, with paths from a thread, because a command can name a path whose storage
+    /// does not answer. There is no sentence then, and none about other paths meanwhile.
     pub(in crate::request) fn refusal_in_time(
         self: &Arc<Self>,
         bounds: &Bounds,
@@ -53,12 +50,23 @@ impl Reach {
         thread: &FileThread,
     ) -> impl Future<Output = Option<String>> + Send + use<> {
         let denials = denials(text);
-        let named = (!denials.is_empty()).then_some(denials);
-        let (reach, bounds, thread) = (Arc::clone(self), bounds.clone(), thread.clone());
+        let port = self.first_port(bounds, &denials);
+        let is_answered = port.is_some() || denials.is_empty();
+        let look = (!is_answered).then(|| (Arc::clone(self), bounds.clone(), thread.clone()));
         async move {
-            let denials = named?;
-            thread.run(move || reach.first(&bounds, &denials)).await.ok().flatten()
+            let Some((reach, bounds, thread)) = look else { return port };
+            thread.run_after(TURN, move || reach.first_path(&bounds, &denials)).await.ok().flatten()
         }
+    }
+
+    fn first_port(&self, bounds: &Bounds, denials: &[Denial]) -> Option<String> {
+        let port = denials.iter().find_map(|denial| self.port(&bounds.network, denial));
+        port.map(|advice| advice.text)
+    }
+
+    fn first_path(&self, bounds: &Bounds, denials: &[Denial]) -> Option<String> {
+        let mut shared = denials.iter().filter(|denial| !self.is_private(bounds, denial));
+        shared.find_map(|denial| self.path(bounds, denial)).map(|advice| advice.text)
     }
 
     /// The advice about an observed refusal; `None` if the sandbox has no part in it.

@@ -131,6 +131,31 @@ fn a_success_does_not_wait_for_the_warning_about_a_path() {
 }
 
 #[test]
+fn errors_do_not_wait_for_the_path_of_another_request() {
+    if !geteuid().is_root() {
+        return skip("needs root, to mount");
+    }
+    for tier in closing() {
+        let place = tempfile::tempdir().unwrap();
+        let bench = success_that_names(place.path());
+        bench.add("path", "", "echo open /srv/x: permission denied >&2; exit 1");
+        bench.add("port", "", "echo connect EACCES 127.0.0.1:8099 >&2; exit 1");
+        let server = bench.serve(tier, &[]);
+        let Some(_silent) = Silent::mount(place.path()) else { return skip("needs /dev/fuse") };
+        // The look at its path never ends. In `namespaces` requests have their own /tmp, and
+        // nobody looks.
+        bench.ask("tried", &[]);
+        for (plugin, expected) in [
+            ("path", "open /srv/x: permission denied"),
+            ("port", "the sandbox refuses TCP port 8099"),
+        ] {
+            let is_soon = soon(&bench, plugin, |asked| asked.error().contains(expected));
+            assert!(is_soon, "{tier} {plugin}: {}", server.log());
+        }
+    }
+}
+
+#[test]
 fn a_refused_port_is_named_with_the_key_that_opens_it() {
     let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
     let port = listener.local_addr().unwrap().port().to_string();
