@@ -225,7 +225,7 @@ fn required(fault: &InvalidManifest, locator: &Locator<'_>) -> Diagnostic {
     let text = fault.to_string();
     let text = text.strip_prefix("invalid plugin configuration file. ").unwrap_or(&text);
     let diagnostic = Diagnostic::new(fault.code(), shown(text)).at(locator.value(&fault.path()));
-    match fault {
+    let diagnostic = match fault {
         InvalidManifest::Kind { found } if found.is_empty() => {
             let message = format!("kind should be {KIND}, but is missing");
             Diagnostic { message, ..diagnostic.help(format!("write `kind: {KIND}`")) }
@@ -250,7 +250,18 @@ fn required(fault: &InvalidManifest, locator: &Locator<'_>) -> Diagnostic {
         | InvalidManifest::Nul { .. }
         | InvalidManifest::Name(_)
         | InvalidManifest::Pattern(_) => diagnostic,
+    };
+    match misspelt(&fault.path(), locator) {
+        Some(help) => diagnostic.help(help),
+        None => diagnostic,
     }
+}
+
+/// The remedy for a required key that is missing and that a similar one is meant for.
+fn misspelt(path: &[Step], locator: &Locator<'_>) -> Option<String> {
+    let (wanted, mut keys) = locator.missing(path)?;
+    let written = keys.find(|key| nearest(key, [wanted]).is_some())?;
+    Some(format!("did you mean `{wanted}` instead of `{}`?", shown(written)))
 }
 
 fn nul(path: &[Step], locator: &Locator<'_>) -> Diagnostic {

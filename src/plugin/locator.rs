@@ -45,6 +45,18 @@ impl<'s> Locator<'s> {
         trail.last().filter(|_| is_complete).map(|(_, value)| *value)
     }
 
+    /// The first key of a path that does not exist, and the keys that its map has.
+    pub(super) fn missing<'p>(
+        &self,
+        path: &'p [Step],
+    ) -> Option<(&'p str, impl Iterator<Item = &'s str>)> {
+        let (trail, is_complete) = self.trail(path);
+        let (_, map) = *trail.last().filter(|_| !is_complete)?;
+        // The trail begins with the document.
+        let missing = path.get((trail.len() - 1).checked_sub(self.prefix.len())?)?;
+        Some((missing.key()?, map.entries().filter_map(|(key, _)| key.text())))
+    }
+
     /// The region of a part of a scalar; offsets are in bytes of its text.
     pub(super) fn part(&self, scalar: Node<'s>, start: usize, end: usize) -> Region {
         let map: Map = self.passage.map_of(scalar);

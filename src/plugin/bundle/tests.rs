@@ -1,6 +1,7 @@
 //! Reading of all kinds of files.
 
 use super::*;
+use crate::plugin::Severity;
 
 /// A definition in one line.
 fn plugin(name: &str) -> String {
@@ -111,6 +112,48 @@ fn an_error_in_a_block_scalar_has_its_line_in_the_file() {
     assert_eq!(readings[0].diagnostics[0].help.as_deref(), Some("put it in quotes: \"1.0\""));
     assert_eq!(readings[0].diagnostics[1].help.as_deref(), Some("write a list: [sh, run.sh]"));
     assert_eq!(readings[0].diagnostics[2].help.as_deref(), Some("did you mean `args`?"));
+}
+
+#[test]
+fn a_misspelt_key_is_named_if_it_is_required() {
+    for (text, message) in [
+        (
+            "kind: K\nmetadata: {name: p}\nspec: {generat: {command: [a]}}",
+            "`generate` instead of `generat`",
+        ),
+        (
+            "kind: K\nmetadata: {name: p}\nspec: {generate: {comand: [a]}}",
+            "`command` instead of `comand`",
+        ),
+        (
+            "kind: K\nmetadata: {nam: p}\nspec: {generate: {command: [a]}}",
+            "`name` instead of `nam`",
+        ),
+        (
+            "kind: K\nmetdata: {name: p}\nspec: {generate: {command: [a]}}",
+            "`metadata` instead of `metdata`",
+        ),
+        (
+            "knd: K\nmetadata: {name: p}\nspec: {generate: {command: [a]}}",
+            "`kind` instead of `knd`",
+        ),
+    ] {
+        let text = text.replace(": K", ": ConfigManagementPlugin");
+        for readings in [read_all(text.as_bytes()), vec![read_first(text.as_bytes())]] {
+            let all = &mut readings[0].diagnostics.iter();
+            let error = all.find(|found| found.severity() == Severity::Error).unwrap();
+            let text = error.with_help();
+            assert!(text.ends_with(&format!(": did you mean {message}?")), "{text}");
+            assert!(
+                text.contains("should be non-empty:") || text.contains("is missing:"),
+                "{text}"
+            );
+        }
+    }
+    let empty =
+        "kind: ConfigManagementPlugin\nmetadata: {name: p}\nspec: {generate: {command: []}}";
+    let help = read_all(empty.as_bytes())[0].diagnostics[0].help.clone().unwrap();
+    assert!(help.starts_with("set the command"), "{help}");
 }
 
 #[test]
