@@ -216,8 +216,8 @@ impl LocalError {
             Self::NoMatch { .. } | Self::Unclaimed { .. } => 4,
             Self::Client(ClientError::Status(status)) => status.exit_code(),
             Self::Failed { error, .. } => error.exit_code(),
-            Self::Private(_) | Self::Unisolated | Self::Client(ClientError::Connect { .. }) => 7,
-            Self::Directory { .. }
+            Self::Private(NotPrivate::Definitions(_))
+            | Self::Directory { .. }
             | Self::Outside { .. }
             | Self::Application { .. }
             | Self::Pack(_)
@@ -231,6 +231,7 @@ impl LocalError {
             | Self::Options(_)
             | Self::Different { .. }
             | Self::Show(_) => 1,
+            Self::Private(_) | Self::Unisolated | Self::Client(ClientError::Connect { .. }) => 7,
         }
     }
 }

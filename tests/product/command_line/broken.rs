@@ -89,5 +89,5 @@ fn a_missing_plugins_directory_is_an_error_with_the_flag() {
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(error.contains("/no/such: cannot list the plugins directory"), "{error}");
     assert!(error.contains(": set --plugins-dir to the directory of your definitions"), "{error}");
-    assert_eq!(output.status.code(), Some(7));
+    assert_eq!(output.status.code(), Some(1));
 }
