@@ -3,10 +3,12 @@
 use std::{
     fs,
     os::unix::net::UnixStream,
-    path::Path,
+    path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
 };
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::{RepoServer, Site, usable};
 use crate::sandbox_settings::network::has_python;
@@ -29,15 +31,22 @@ echo "own: $(ask 5 "$ARGOCD_ASK_PASS_SOCK" "$ARGOCD_GIT_ASKPASS_NONCE")"
 
 /// The variables of the process that has `ARGOCD_ENV_VICTIM` with this value.
 fn environment_of(victim: &str) -> Vec<String> {
+    process_of(victim, |_| true).1
+}
+
+/// The directory below `/proc` and the variables of a process that has `ARGOCD_ENV_VICTIM`
+/// with this value, as soon as the process is ready.
+fn process_of(victim: &str, is_ready: impl Fn(&Path) -> bool) -> (PathBuf, Vec<String>) {
     let wanted = format!("ARGOCD_ENV_VICTIM={victim}");
     let until = Instant::now() + TIMEOUT;
     loop {
         for entry in fs::read_dir("/proc").unwrap().flatten() {
-            let Ok(bytes) = fs::read(entry.path().join("environ")) else { continue };
+            let process = entry.path();
+            let Ok(bytes) = fs::read(process.join("environ")) else { continue };
             let text = String::from_utf8_lossy(&bytes).into_owned();
             let all: Vec<_> = text.split('\0').map(str::to_owned).collect();
-            if all.contains(&wanted) {
-                return all;
+            if all.contains(&wanted) && is_ready(&process) {
+                return (process, all);
             }
         }
         assert!(Instant::now() < until, "the victim does not start");
@@ -124,7 +133,7 @@ fi
 fn idle_connections_hold_up_no_other_request() {
     let script = r#"
 if test -n "$ARGOCD_ENV_VICTIM"; then
-    perl -MIO::Socket::UNIX -e 'my @all = map { IO::Socket::UNIX->new($ENV{ARGOCD_ASK_PASS_SOCK}) } 1..50; sleep 6' >&2
+    perl -MIO::Socket::UNIX -e 'my @all = map { IO::Socket::UNIX->new($ENV{ARGOCD_ASK_PASS_SOCK}) } 1..50; sleep 60' >&2
 fi
 echo 'kind: A'
 test -n "$ARGOCD_ENV_VICTIM" || echo "own: $("$GIT_ASKPASS" Password)"
@@ -138,10 +147,16 @@ test -n "$ARGOCD_ENV_VICTIM" || echo "own: $("$GIT_ASKPASS" Password)"
         environment.push(("ARGOCD_ENV_VICTIM".to_owned(), mark.clone()));
         thread::scope(|scope| {
             let hoarder = scope.spawn(|| site.ask(environment));
-            environment_of(&mark);
+            let has_all = |process: &Path| {
+                fs::read_dir(process.join("fd")).is_ok_and(|descriptors| descriptors.count() > 50)
+            };
+            let (process, _) = process_of(&mark, has_all);
             let answer = site.ask(repo_server.variables("nonce-9f20")).unwrap();
             assert!(answer.contains("others-word"), "{answer}");
-            assert!(!hoarder.is_finished(), "the hoarder ended too early");
+            assert!(has_all(&process), "the hoarder ended too early");
+            // The shell goes on without it.
+            let number = process.file_name().unwrap().to_str().unwrap().parse().unwrap();
+            kill_process(Pid::from_raw(number).unwrap(), Signal::KILL).unwrap();
             hoarder.join().unwrap().unwrap();
         });
     }
