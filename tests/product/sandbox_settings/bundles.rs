@@ -202,6 +202,32 @@ fn root_needs_no_more_capabilities_than_the_manifests_give() {
     }
 }
 
+#[test]
+fn root_that_cannot_give_files_to_others_is_told_what_to_add() {
+    if !tiers().contains(&"landlock") || !is_ok(Command::new("setpriv").arg("--version")) {
+        skip("needs root, setpriv and Landlock");
+        return;
+    }
+    let bench = bench("exit 3");
+    let mut command = as_in_a_container("serve");
+    command.args(["--isolation", "landlock", "--http", "off", "--plugins-dir"]);
+    command.arg(bench.path("plugins"));
+    for (name, flag) in [("work", "--work-dir"), ("sockets", "--socket-dir")] {
+        fs::create_dir(bench.path(name)).unwrap();
+        fs::set_permissions(bench.path(name), Permissions::from_mode(0o777)).unwrap();
+        command.arg(flag).arg(bench.path(name));
+    }
+    let output = command.output().unwrap();
+    let log = String::from_utf8_lossy(&output.stderr);
+    let remedy = "add the capability CHOWN, or run the container as this UID (runAsUser), or use \
+                  --isolation uid";
+    assert!(
+        log.contains("cannot give the directory to UID 999: ") && log.contains(remedy),
+        "{log}"
+    );
+    assert_eq!(output.status.code(), Some(78), "{log}");
+}
+
 fn is_ok(command: &mut Command) -> bool {
     let output = command.output();
     output.is_ok_and(|output| {

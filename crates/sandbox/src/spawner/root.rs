@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File, OpenOptions},
-    io,
+    io::{self, ErrorKind},
     os::{
         fd::OwnedFd,
         unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown},
@@ -41,6 +41,11 @@ pub(super) enum NoWorkspaceRoot {
          --work-dir"
     )]
     Io { path: PathBuf, error: io::Error, uid: Uid },
+    #[error(
+        "{path}: cannot give the directory to UID {owner}: {error}: add the capability CHOWN, or run \
+         the container as this UID (runAsUser), or use --isolation uid"
+    )]
+    NotGiven { path: PathBuf, error: io::Error, owner: u32 },
     #[error("{path} is used by another supervisor: give each its own --work-dir")]
     Taken { path: PathBuf },
     #[error(
@@ -125,7 +130,13 @@ pub(super) fn make(
     }
     create(path, mode).map_err(failed)?;
     let file = File::open(path).map_err(failed)?;
-    settle(&file, mode, owner).map_err(failed)?;
+    settle(&file, mode, owner).map_err(|error| match owner {
+        // Without CHOWN, root creates directories, and cannot give them to others.
+        Some(owner) if geteuid().is_root() && error.kind() == ErrorKind::PermissionDenied => {
+            NoWorkspaceRoot::NotGiven { path: path.to_owned(), error, owner }
+        }
+        Some(_) | None => failed(error),
+    })?;
     Ok((path.canonicalize().map_err(failed)?, file))
 }
 
