@@ -198,7 +198,9 @@ fn read_bundles(options: &Bundle) -> Result<String, bundle::BundleError> {
 fn completions(shell: Shell) -> String {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), env!("CARGO_PKG_NAME"), &mut script);
-    String::from_utf8_lossy(&script).into_owned()
+    // For a program with `-` in its name, clap_complete 4.6 sets one name of a subcommand in
+    // the script for bash, and looks for the other.
+    String::from_utf8_lossy(&script).replace("cmp__subcmd__supervisor", "cmp__supervisor")
 }
 
 /// Renders one manual page for the program and all subcommands.

@@ -2,6 +2,7 @@
 
 mod application;
 mod broken;
+mod completions;
 mod deterministic;
 mod interrupted;
 mod matching;
