@@ -10,6 +10,7 @@ mod error;
 mod field;
 mod host;
 mod json_patch;
+mod masked;
 mod mounts;
 mod plugin;
 mod reference;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{container::NAME, edit, field::list, plugin::Plugin, report::Report};
+use super::{container::NAME, edit, field::list, masked::masked, plugin::Plugin, report::Report};
 
 /// Fields of a container that become something else in the new one, or stay.
 const MOVED: [&str; 11] = [
@@ -44,7 +44,7 @@ pub(super) fn remark(plugin: &Plugin, report: &mut Report) {
 fn start(plugin: &Plugin, report: &mut Report) {
     let name = &plugin.name;
     if let Some(script) = plugin.sidecar.preamble() {
-        let script = script.lines().map(str::trim).collect::<Vec<_>>().join("; ");
+        let script = masked(&script.lines().map(str::trim).collect::<Vec<_>>().join("; "));
         report.check(format!(
             "plugin `{name}`: its sidecar runs a script before argocd-cmp-server: move it to an \
              init container, or to `init` of the definition: {script}"
@@ -52,7 +52,8 @@ fn start(plugin: &Plugin, report: &mut Report) {
     }
     if plugin.sidecar.has_unknown_start() {
         let words: Vec<_> = plugin.sidecar.command().collect();
-        let what = if words.is_empty() { "the image's entrypoint".into() } else { words.join(" ") };
+        let words = masked(&words.join(" "));
+        let what = if words.is_empty() { "the image's entrypoint" } else { &words };
         report.check(format!(
             "plugin `{name}`: cmp-supervisor is started instead of {what}: if that does more than \
              start argocd-cmp-server, move the rest to an init container, or to `init` of the \

@@ -91,6 +91,21 @@ fn every_field_without_a_counterpart_is_named() {
 }
 
 #[test]
+fn credentials_in_the_start_of_a_sidecar_are_not_told() {
+    for (command, told) in [
+        ("[/entry.sh, --token, hunter22]", "instead of /entry.sh --token ***: "),
+        (
+            "[sh, -c, 'export A_PASSWORD=hunter22; exec argocd-cmp-server']",
+            "definition: export A_PASSWORD=***; exec argocd-cmp-server",
+        ),
+    ] {
+        let text = TWO.replacen("[/var/run/argocd/argocd-cmp-server]", command, 1);
+        let report = migrated(&[], &text).report;
+        assert!(report.contains(told) && !report.contains("hunter22"), "{report}");
+    }
+}
+
+#[test]
 fn an_entrypoint_that_is_not_visible_is_named() {
     let text = TWO.replacen("[/var/run/argocd/argocd-cmp-server]", "[/entry.sh, now]", 1);
     let report = migrated(&[], &text).report;
