@@ -145,15 +145,25 @@ impl Watched {
         catalog.iter().map(endowed).collect()
     }
 
-    /// The paths that exist, and that at least one of these plugins may not read.
-    pub(crate) fn hidden(&self, catalog: &Catalog) -> Vec<HiddenPath> {
+    /// The paths that exist, and that at least one of these plugins may not read. Each path
+    /// is told before a look at it, which may get no answer.
+    pub(crate) fn hidden(&self, catalog: &Catalog, looking: impl Fn(&Path)) -> Vec<HiddenPath> {
+        let named = catalog.iter().flat_map(|plugin| plugin.sandbox.read.iter().map(Path::new));
+        for path in self.general.iter().map(PathBuf::as_path).chain(named) {
+            looking(path);
+            is_data(path);
+        }
         let variables = self.variables.iter().flat_map(|(name, paths)| {
             paths.iter().map(|path| Candidate { path, variable: Some(name) })
         });
-        let of_variables = variables.filter(|one| is_data(one.path));
+        let of_variables = variables.filter(|one| {
+            looking(one.path);
+            is_data(one.path)
+        });
         let mut found: Vec<_> = of_variables.filter_map(|one| self.judge(&one, catalog)).collect();
         let mounts = self.reach.readable.iter().flat_map(Readable::closed_mounts);
         for path in mounts {
+            looking(path);
             if found.iter().all(|known| !Path::new(&known.path).starts_with(path)) {
                 found.extend(self.judge(&Candidate { path, variable: None }, catalog));
             }
@@ -265,7 +275,7 @@ mod tests {
             Arc::new(definition_of(&format!("p{index}"), &spec))
         };
         let catalog: Catalog = sandboxes.iter().enumerate().map(plugin).collect();
-        let found = Watched::new(reach, Vec::new(), &variables).hidden(&catalog);
+        let found = Watched::new(reach, Vec::new(), &variables).hidden(&catalog, |_| ());
         let short = |one: HiddenPath| {
             let path = one.path.replace(top.to_str().unwrap(), "");
             assert!(one.help.contains(&format!("read: [{}]", one.path)), "{}", one.help);

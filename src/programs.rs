@@ -45,11 +45,17 @@ enum Cause {
 /// The commands of a plugin whose programs cannot run. `search` is the `PATH` of
 /// commands.
 pub(crate) fn missing(plugin: &PluginDefinition, search: &[u8]) -> Vec<MissingProgram> {
-    let find = |(key, line): (&'static str, &CommandLine)| {
-        let cause = find(line.program(), search).err()?;
-        Some(MissingProgram { key, program: line.program().to_owned(), cause })
-    };
-    plugin.commands().filter_map(find).collect()
+    plugin.commands().filter_map(|(key, line)| of_command(key, line, search)).collect()
+}
+
+/// The same for one command.
+pub(crate) fn of_command(
+    key: &'static str,
+    line: &CommandLine,
+    search: &[u8],
+) -> Option<MissingProgram> {
+    let cause = find(line.program(), search).err()?;
+    Some(MissingProgram { key, program: line.program().to_owned(), cause })
 }
 
 /// Checks that a program can run. One in the repository, or one that a command

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tracing::{info, warn};
 
+use super::looks::Looking;
 use crate::{
     event::TOLD,
     hidden::{HiddenPath, Watched},
@@ -25,8 +26,8 @@ impl Hiding {
 
     /// Finds the paths that are hidden from plugins. Files in a volume appear and
     /// disappear, so this is repeated at each read.
-    pub(super) fn examine(&mut self, catalog: &Catalog) -> Vec<HiddenPath> {
-        let found = self.watched.hidden(catalog);
+    pub(super) fn examine(&mut self, catalog: &Catalog, looking: &Looking) -> Vec<HiddenPath> {
+        let found = self.watched.hidden(catalog, |path| looking.at(path.display()));
         for hidden in found.iter().filter(|hidden| !self.is_known(hidden)) {
             let HiddenPath { code, message, help, .. } = hidden;
             // `render` shows a hint if the path is missed.

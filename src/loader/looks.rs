@@ -2,8 +2,12 @@
 //! not answer, so a thread looks, and the loader waits for a limited time.
 
 use std::{
+    fmt::Display,
     io,
-    sync::mpsc::{Receiver, SyncSender, sync_channel},
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{Receiver, SyncSender, sync_channel},
+    },
     thread,
     time::Duration,
 };
@@ -28,12 +32,28 @@ pub(super) struct Found {
     pub(super) hidden: Vec<HiddenPath>,
 }
 
+/// The program or path that the thread looks at. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Looking(Arc<Mutex<String>>);
+
+impl Looking {
+    /// Sets it.
+    pub(super) fn at(&self, subject: impl Display) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = subject.to_string();
+    }
+
+    fn subject(&self) -> String {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
 /// Orders looks. The thread ends after this value.
 #[derive(Debug)]
 pub(super) struct Looks {
     orders: SyncSender<Catalog>,
     results: Receiver<Found>,
     last: Found,
+    looking: Looking,
     /// The thread has not finished the last look.
     is_late: bool,
 }
@@ -43,17 +63,19 @@ impl Looks {
     pub(super) fn start(mut usability: Usability, mut hiding: Hiding) -> io::Result<Self> {
         let (orders, catalogs) = sync_channel::<Catalog>(1);
         let (sender, results) = sync_channel(1);
+        let looking = Looking::default();
+        let now = looking.clone();
         let look = move || {
             for catalog in catalogs {
-                let unusable = usability.examine(&catalog);
-                let found = Found { unusable, hidden: hiding.examine(&catalog) };
+                let unusable = usability.examine(&catalog, &now);
+                let found = Found { unusable, hidden: hiding.examine(&catalog, &now) };
                 if sender.send(found).is_err() {
                     return;
                 }
             }
         };
         thread::Builder::new().name("looks".to_owned()).spawn(look)?;
-        Ok(Self { orders, results, last: Found::default(), is_late: false })
+        Ok(Self { orders, results, last: Found::default(), looking, is_late: false })
     }
 
     /// The result for these plugins, or the last one if the thread does not finish in time.
@@ -70,8 +92,9 @@ impl Looks {
             self.is_late = true;
             warn!(
                 limit = ?ANSWER,
+                at = self.looking.subject(),
                 "cannot look at the programs and paths of definitions: storage does not answer: \
-                 `doctor` names the paths"
+                 `doctor` names all that do not"
             );
         }
         self.last.clone()

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use tracing::{error, info};
 
+use super::looks::Looking;
 use crate::{
     plugin::{Catalog, PluginName},
     programs,
@@ -29,15 +30,18 @@ impl Usability {
 
     /// Looks for all programs. A program can appear or disappear without a change of
     /// a definition, so this is repeated at each read.
-    pub(super) fn examine(&mut self, catalog: &Catalog) -> Unusable {
+    pub(super) fn examine(&mut self, catalog: &Catalog, looking: &Looking) -> Unusable {
         let found: Unusable = catalog
             .iter()
             .filter_map(|plugin| {
-                let missing = programs::missing(plugin, &self.search);
-                let text = |one: &programs::MissingProgram| {
+                let missing = plugin.commands().filter_map(|(key, line)| {
+                    looking.at(format_args!("plugin {}: {key}: {}", plugin.name, line.program()));
+                    programs::of_command(key, line, &self.search)
+                });
+                let text = |one: programs::MissingProgram| {
                     format!("{one}, and every request that needs it fails: {}", one.remedy())
                 };
-                let reasons: Vec<_> = missing.iter().map(text).collect();
+                let reasons: Vec<_> = missing.map(text).collect();
                 (!reasons.is_empty()).then(|| (plugin.name.clone(), reasons))
             })
             .collect();
@@ -67,7 +71,8 @@ mod tests {
 
     #[test]
     fn a_missing_program_is_named_before_what_follows() {
-        let found = Usability::new("/no/such".into()).examine(&catalog_of(&["a"]));
+        let found =
+            Usability::new("/no/such".into()).examine(&catalog_of(&["a"]), &Looking::default());
         let [reasons] = &found.into_values().collect::<Vec<_>>()[..] else { panic!("one plugin") };
         let (reason, _) =
             reasons[0].split_once(", and every request that needs it fails: put ").unwrap();

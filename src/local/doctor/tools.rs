@@ -80,7 +80,7 @@ fn hidden(options: &Serve, reach: Reach, catalog: Catalog, errors: usize) -> Vec
         };
         plugin.sandbox.secrets.iter().map(about)
     });
-    endowed.chain(watched.hidden(&catalog).into_iter().map(check)).collect()
+    endowed.chain(watched.hidden(&catalog, |_| ()).into_iter().map(check)).collect()
 }
 
 /// Check of a definition that is not served, or of an ignored entry.

@@ -1,6 +1,11 @@
 //! Volumes that do not answer.
 
-use std::{fs, net::SocketAddr, path::PathBuf, process::Command};
+use std::{
+    fs,
+    net::{SocketAddr, TcpListener},
+    path::PathBuf,
+    process::Command,
+};
 
 use rustix::process::geteuid;
 
@@ -84,7 +89,12 @@ fn programs_and_paths_that_do_not_answer_hold_up_no_definition() {
     let path = place.path().join("below").display().to_string();
     write(&folders.plugins(), "silent.yaml", &definition("silent", &path));
     write(&folders.plugins(), "a.yaml", &definition("a", "x"));
-    let server = folders.serve();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
+    let http = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let server = folders.begin(&mut command, http, &[]);
+    let line = server.says("cannot look at the programs and paths of definitions");
+    let named = format!("\"at\":\"plugin silent: spec.generate.command: {path}\"");
+    assert!(line.contains(&named), "{line}");
     eventually("a socket", || connect(&folders.socket("a")) == Fate::Served);
     write(&folders.plugins(), "b.yaml", &definition("b", "x"));
     eventually("a new socket", || connect(&folders.socket("b")) == Fate::Served);
