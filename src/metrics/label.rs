@@ -108,6 +108,8 @@ values! {
         TotalProcesses = "total_processes",
         /// The files of all requests took too much space, and those of this one the most.
         TotalDisk = "total_disk",
+        /// All requests had too many local ports, and this one the most.
+        TotalPorts = "total_ports",
         /// It could not be measured.
         Unmeasured = "unmeasured",
     }

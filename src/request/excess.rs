@@ -61,6 +61,7 @@ impl Excess {
             | ExceededLimit::Disk
             | ExceededLimit::Files
             | ExceededLimit::Processes
+            | ExceededLimit::TotalPorts
             | ExceededLimit::Unmeasured => None,
         };
         let limit = limit.or(share.map(|(amount, _)| amount));
@@ -79,6 +80,7 @@ impl Excess {
             ExceededLimit::TotalMemory => Kill::TotalMemory,
             ExceededLimit::TotalProcesses => Kill::TotalProcesses,
             ExceededLimit::TotalDisk => Kill::TotalDisk,
+            ExceededLimit::TotalPorts => Kill::TotalPorts,
             ExceededLimit::Unmeasured => Kill::Unmeasured,
         }
     }
@@ -138,6 +140,14 @@ impl fmt::Display for Excess {
                 let most = format!("exceeded the {} of disk", self.limit(&DISK));
                 self.total(formatter, &most, self.used.map(budget::show))
             }
+            ExceededLimit::TotalPorts => {
+                let [limit, used] = [self.limit, self.used].map(Option::unwrap_or_default);
+                write!(
+                    formatter,
+                    "all requests together took more than the {limit} local ports of the Pod that are \
+                     for them, and this one took the most, {used}"
+                )
+            }
             ExceededLimit::Unmeasured => formatter.write_str(
                 "its use of memory and disk could not be measured: it hides processes or files, \
                  has too many open, or moves directories all the time",
@@ -190,6 +200,11 @@ mod tests {
             text(ExceededLimit::TotalProcesses, Some(335), Some(300)),
             "all requests together had more than the 335 processes and threads that the container \
              has for them (a limit of processes), and this one used the most, 300"
+        );
+        assert_eq!(
+            text(ExceededLimit::TotalPorts, Some(7058), Some(8000)),
+            "all requests together took more than the 7058 local ports of the Pod that are for them, \
+             and this one took the most, 8000"
         );
         // The kernel has killed it, and does not tell numbers.
         let killed = text(ExceededLimit::TotalMemory, None, None);

@@ -137,6 +137,12 @@ impl Facts<'_> {
                 together("limit of processes (the kubelet's podPidsLimit)", &PROCESSES)
             }
             ExceededLimit::TotalDisk => together("work volume (sizeLimit of its emptyDir)", &DISK),
+            ExceededLimit::TotalPorts => {
+                "let its program close sockets, or let fewer requests run at a time \
+                 (--max-requests, or the plugin's spec.limits.requests), or widen \
+                 net.ipv4.ip_local_port_range (securityContext.sysctls of the Pod)"
+                    .to_owned()
+            }
             ExceededLimit::Unmeasured => {
                 let keys = [&MEMORY, &DISK, &FILES].map(Setting::key_name).join(", ");
                 format!("nothing is measured if each of spec.limits.{{{keys}}} is unlimited")

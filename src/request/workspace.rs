@@ -275,6 +275,7 @@ fn exceeded(end: Termination) -> Option<RequestLimit> {
             ExceededLimit::TotalMemory
             | ExceededLimit::TotalProcesses
             | ExceededLimit::TotalDisk
+            | ExceededLimit::TotalPorts
             | ExceededLimit::Unmeasured => None,
         },
         Termination::Exit(_) | Termination::Signal { .. } | Termination::Deadline => None,

@@ -21,6 +21,7 @@ mod network;
 mod observe;
 mod oom;
 mod pod;
+mod ports;
 mod progress;
 mod read_only;
 mod reading;

@@ -92,6 +92,7 @@ pub(in crate::request) fn exceeded(
                 ExceededLimit::TotalMemory
                 | ExceededLimit::TotalProcesses
                 | ExceededLimit::TotalDisk
+                | ExceededLimit::TotalPorts
                 | ExceededLimit::Unmeasured => return None,
             }
         }

@@ -67,6 +67,18 @@ pub(crate) fn clone_namespaces(_: &Targets) -> Outcome {
     any([("clone", clone(wanted | child)), ("clone3", third)])
 }
 
+/// Gives a thread descriptors of its own, which the process does not show.
+pub(crate) fn own_descriptors(_: &Targets) -> Outcome {
+    const UNSHARE: u64 = 2;
+    // No descriptor has these numbers, and a thread needs more flags than this one.
+    let (numbers, thread) = ([1 << 30, 1 << 30], flags(CloneFlags::CLONE_THREAD));
+    any([
+        ("unshare", one(libc::SYS_unshare, &[flags(CloneFlags::CLONE_FILES)])),
+        ("close_range", one(libc::SYS_close_range, &[numbers[0], numbers[1], UNSHARE])),
+        ("clone", reaches(libc::SYS_clone, &[thread, 0, 0, 0, 0], Errno::EINVAL)),
+    ])
+}
+
 pub(crate) fn mounts(_: &Targets) -> Outcome {
     let (tmpfs, here) = (c"tmpfs".to_bytes_with_nul(), c".".to_bytes_with_nul());
     let there = c"mounted".to_bytes_with_nul();

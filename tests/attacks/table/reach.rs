@@ -98,6 +98,7 @@ pub(super) const KERNEL: &[Attack] = &[
     )]),
     Attack::new("k_unshare", kernel::namespaces, Refused),
     Attack::new("k_clone_namespaces", kernel::clone_namespaces, Refused),
+    Attack::new("k_own_descriptors", kernel::own_descriptors, Refused),
     Attack::new("k_mounts", kernel::mounts, Refused),
     Attack::new("k_new_calls", kernel::new_calls, Refused).lacking(&[
         ("listmount", Errno::ENOSYS, "Linux 6.8"),

@@ -149,6 +149,10 @@ const X32: u32 = 0x4000_0000;
 /// Flags for namespaces of all kinds.
 const NEW_NAMESPACES: u32 = 0x7e02_0000;
 
+/// Flags of threads. A pass reads the number of descriptors once for all threads of a process.
+const SHARED_DESCRIPTORS: u32 = 0x400;
+const THREAD: u32 = 0x1_0000;
+
 /// Sends data with the SYN packet and thereby bypasses Landlock's check of the
 /// port.
 const MSG_FASTOPEN: u32 = 0x2000_0000;
@@ -192,7 +196,21 @@ fn program(users: TenantUid) -> BpfProgram {
     let denied = DENIED.iter().chain(DENIED_HERE).map(|call| rule(*call, &[], EPERM));
     let mut rules: Vec<CallRule> = denied.collect();
     rules.extend([
-        rule(libc::SYS_clone, &[(0, Compare::HasAny(NEW_NAMESPACES), EPERM)], Action::Allow),
+        rule(
+            libc::SYS_clone,
+            &[
+                (0, Compare::HasAny(NEW_NAMESPACES), EPERM),
+                // A thread with descriptors of its own would hide their number.
+                (0, Compare::HasAny(SHARED_DESCRIPTORS), Action::Allow),
+                (0, Compare::HasAny(THREAD), EPERM),
+            ],
+            Action::Allow,
+        ),
+        rule(
+            libc::SYS_close_range,
+            &[(2, Compare::HasAny(libc::CLOSE_RANGE_UNSHARE), INVALID)],
+            Action::Allow,
+        ),
         // Its flags are in memory, which a filter cannot read. Libraries fall
         // back to `clone`.
         rule(libc::SYS_clone3, &[], Action::Fail(ENOSYS)),
@@ -330,7 +348,7 @@ fn rule(call: libc::c_long, conditions: &[(u8, Compare, Action)], otherwise: Act
 }
 
 const EPERM: Action = Action::Fail(1);
-/// Error of a file system that cannot do this.
+/// Error of a file system or a kernel that cannot do this.
 const INVALID: Action = Action::Fail(22);
 /// Landlock returns the same error for a port that is not allowed.
 const EACCES: Action = Action::Fail(13);

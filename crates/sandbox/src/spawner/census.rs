@@ -61,12 +61,15 @@ pub(super) struct Equipment<'e> {
     pub(super) root: BorrowedFd<'e>,
     /// Socket to ask the kernel about sockets.
     pub(super) diagnostics: Option<BorrowedFd<'e>>,
+    /// Local ports that all requests may have. If they have more descriptors, a pass asks
+    /// for sockets.
+    pub(super) ports: u64,
 }
 
 /// An order to count.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub(super) struct Ask {
-    /// Also ask the kernel for the buffers of sockets. Required, because an empty
+    /// Also ask the kernel for sockets. Required, because an empty
     /// message would mean the end.
     #[prost(bool, required, tag = "1")]
     pub(super) sockets: bool,
@@ -96,6 +99,9 @@ struct End {
     bytes: u64,
     #[prost(uint64, tag = "4")]
     inodes: u64,
+    /// Local ports of the UIDs of requests; `None` if they were not asked for.
+    #[prost(uint64, optional, tag = "5")]
+    ports: Option<u64>,
 }
 
 /// Figures of one request.
@@ -127,6 +133,10 @@ pub(super) struct Row {
     /// Changes if a process starts or ends.
     #[prost(uint64, tag = "9")]
     pub(super) members: u64,
+    /// Sockets with a local port, or room for descriptors, which are at least as many:
+    /// if sockets were not asked for, and in tiers without separate UIDs.
+    #[prost(uint64, tag = "10")]
+    pub(super) ports: u64,
 }
 
 /// Bytes and inodes in use on the work volume.
@@ -143,6 +153,8 @@ pub(super) struct Survey {
     /// CPU time of the pass.
     pub(super) cost: Duration,
     pub(super) volume: Volume,
+    /// Local ports of the UIDs of requests; `None` if they were not asked for.
+    pub(super) ports: Option<u64>,
     /// False if the kernel hides processes of other UIDs.
     pub(super) is_complete: bool,
 }
@@ -204,7 +216,8 @@ impl Census {
             let rows = self.rows.drain(..).map(|row| (row.key, row)).collect();
             let volume = Volume { bytes: end.bytes, inodes: end.inodes };
             let cost = Duration::from_micros(end.cost_us);
-            return Ok(Some(Survey { rows, cost, volume, is_complete: end.is_complete }));
+            let End { ports, is_complete, .. } = end;
+            return Ok(Some(Survey { rows, cost, volume, ports, is_complete }));
         }
     }
 }
@@ -256,6 +269,7 @@ mod tests {
             sockets: Some(most),
             ticks: most,
             members: most,
+            ports: most,
         }
     }
 
@@ -274,11 +288,11 @@ mod tests {
         assert!(census.is_asked() && census.receive().unwrap().is_none());
         channel::send(&theirs, &Part { rows: vec![most()], end: None }, &[]).unwrap();
         assert!(census.receive().unwrap().is_none());
-        let end = End { cost_us: 7, is_complete: true, bytes: 8, inodes: 9 };
+        let end = End { cost_us: 7, is_complete: true, bytes: 8, inodes: 9, ports: Some(10) };
         channel::send(&theirs, &Part { rows: Vec::new(), end: Some(end) }, &[]).unwrap();
         let survey = census.receive().unwrap().unwrap();
         assert_eq!(survey.rows.into_values().collect::<Vec<_>>(), [most()]);
-        assert_eq!(survey.volume, Volume { bytes: 8, inodes: 9 });
+        assert_eq!((survey.volume, survey.ports), (Volume { bytes: 8, inodes: 9 }, Some(10)));
         assert!(!census.is_asked());
         drop(theirs);
         assert!(census.receive().is_err(), "the child has ended");
@@ -289,8 +303,9 @@ mod tests {
         let (socket, theirs) = channel::packet_pair().unwrap();
         let root = File::open("/").unwrap();
         let child = thread::spawn(move || {
+            let root = root.as_fd();
             let equipment =
-                Equipment { user: None, tenants: None, root: root.as_fd(), diagnostics: None };
+                Equipment { user: None, tenants: None, root, diagnostics: None, ports: 0 };
             let spawner = Pid::this();
             let (ask, _) = channel::receive::<Ask>(&theirs).unwrap().unwrap();
             scan::pass(&equipment, ask, spawner).1

@@ -52,6 +52,30 @@ pub(super) fn crowd(requests: &[LeaseUsage]) -> Option<Victim> {
     })
 }
 
+/// Part of the Pod's local ports that all requests together may have, as a divisor, and the
+/// least of it: programs of requests need hundreds.
+const PORTS_PART: u64 = 4;
+const LEAST_PORTS: u64 = 1024;
+
+/// Local ports that all requests together may have. `range` is the kernel's text with the
+/// first and the last port of the Pod.
+pub(super) fn port_limit(range: &str) -> u64 {
+    let mut ends = range.split_whitespace().filter_map(|end| end.parse::<u64>().ok());
+    let range = ends.next().zip(ends.next());
+    let ports = range.map_or(0, |(first, last)| (last + 1).saturating_sub(first));
+    (ports / PORTS_PART).max(LEAST_PORTS)
+}
+
+/// The request with most local ports, if all together have more than `limit`. `seen` are
+/// those of the UIDs of requests. The part of a request may be estimated too high.
+pub(super) fn port_taker(limit: u64, seen: u64, requests: &[(u64, u64)]) -> Option<Victim> {
+    let total = requests.iter().fold(0, |sum: u64, (_, ports)| sum.saturating_add(*ports));
+    let is_over = seen.min(total) > limit;
+    let (lease, ports) = requests.iter().filter(|_| is_over).max_by_key(|(_, ports)| *ports)?;
+    let used = *ports.min(&seen);
+    Some(Victim { lease: *lease, exceeded: ExceededLimit::TotalPorts, limit, used })
+}
+
 fn largest(
     limit: Option<u64>,
     exceeded: ExceededLimit,
@@ -100,6 +124,26 @@ mod tests {
         let full = victim(&memory(1000), &requests(), true).unwrap();
         assert_eq!((full.lease, full.limit, full.used), (1, 1000, 60));
         assert_eq!(victim(&memory(1000), &[], true), None);
+    }
+
+    #[test]
+    fn the_request_with_most_ports_is_ended() {
+        let of = |seen, requests: &[(u64, u64)]| {
+            port_taker(100, seen, requests).map(|victim| (victim.lease, victim.used))
+        };
+        assert_eq!(of(200, &[(1, 40), (2, 60)]), None, "others have the rest");
+        assert_eq!(of(100, &[(1, 512), (2, 60)]), None, "estimated too high");
+        assert_eq!(of(101, &[(1, 60), (2, 41)]), Some((1, 60)), "each has less than the limit");
+        assert_eq!(of(150, &[(1, 60), (2, 512)]), Some((2, 150)));
+        assert_eq!(of(200, &[]), None);
+    }
+
+    #[test]
+    fn a_part_of_the_ports_is_for_requests() {
+        assert_eq!(port_limit("32768\t60999\n"), 7058);
+        assert_eq!(port_limit("1024\t65535\n"), 16128);
+        assert_eq!(port_limit("60000\t60999\n"), LEAST_PORTS);
+        assert_eq!(port_limit(""), LEAST_PORTS);
     }
 
     #[test]

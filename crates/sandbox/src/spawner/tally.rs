@@ -145,6 +145,11 @@ impl Tally {
         self.row.map_or(0, |row| row.processes)
     }
 
+    /// Local ports that it may have, in the last pass.
+    pub(super) fn ports(&self) -> u64 {
+        self.row.map_or(0, |row| row.ports)
+    }
+
     /// Processes that ran or waited for a processor in the last pass.
     pub(super) fn running(&self) -> u64 {
         self.row.map_or(0, |row| row.running)

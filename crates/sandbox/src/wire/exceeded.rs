@@ -21,6 +21,8 @@ pub enum ExceededLimit {
     Processes = 6,
     /// Disk space of all requests together; this request used the most.
     TotalDisk = 7,
+    /// Local ports of all requests together; this request had the most.
+    TotalPorts = 8,
 }
 
 /// Report that a request exceeded a limit.

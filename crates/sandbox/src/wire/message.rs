@@ -345,6 +345,7 @@ impl RequestLimits {
             ExceededLimit::TotalMemory
             | ExceededLimit::TotalProcesses
             | ExceededLimit::TotalDisk
+            | ExceededLimit::TotalPorts
             | ExceededLimit::Unmeasured => None,
         }
     }

@@ -3,10 +3,15 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     hash::{DefaultHasher, Hash, Hasher},
+    io,
+    os::fd::BorrowedFd,
 };
 
 use cmp_procfs::{Fields, Stat};
-use nix::{sys::statvfs::fstatvfs, unistd::Pid};
+use nix::{
+    sys::statvfs::fstatvfs,
+    unistd::{Pid, geteuid},
+};
 
 use super::{Ask, End, Equipment, Row, Volume, sockets};
 use crate::{kernel::limits, wire::plan::RawUsage};
@@ -20,22 +25,37 @@ pub(super) fn pass(equipment: &Equipment<'_>, ask: Ask, spawner: Pid) -> (Vec<Ro
         Some(tenants) => of_users(&pids, tenants),
         None => of_workers(&pids, spawner),
     };
-    let diagnostics = equipment.diagnostics.filter(|_| ask.sockets);
-    if let Some((diagnostics, tenants)) = diagnostics.zip(equipment.tenants.as_ref())
-        && let Ok(buffers) = sockets::buffers(diagnostics, tenants)
-    {
-        for (user, row) in &mut rows {
-            row.sockets = Some(buffers.get(user).copied().unwrap_or_default());
-        }
-    }
+    let descriptors = rows.values().fold(0, |sum: u64, row| sum.saturating_add(row.ports));
+    let is_asked = ask.sockets || descriptors > equipment.ports;
+    let diagnostics = equipment.diagnostics.filter(|_| is_asked);
+    let ports = diagnostics.and_then(|asked| count_sockets(asked, equipment, &mut rows).ok());
     let volume = volume(equipment).unwrap_or_default();
     let end = End {
         cost_us: cpu_time().saturating_sub(before),
         is_complete: equipment.tenants.is_none() || Fields::status(spawner).is_ok(),
         bytes: volume.bytes,
         inodes: volume.inodes,
+        ports,
     };
     (rows.into_iter().map(|(key, row)| Row { key, ..row }).collect(), end)
+}
+
+/// Adds the sockets of each UID to its row. Returns the number of local ports of all.
+fn count_sockets(
+    asked: BorrowedFd<'_>,
+    equipment: &Equipment<'_>,
+    rows: &mut BTreeMap<u32, Row>,
+) -> io::Result<u64> {
+    let shared = BTreeSet::from([geteuid().as_raw()]);
+    let users = equipment.tenants.as_ref().unwrap_or(&shared);
+    let found = sockets::of_users(asked, users)?;
+    if equipment.tenants.is_some() {
+        for (user, row) in rows {
+            let own = found.get(user).copied().unwrap_or_default();
+            (row.sockets, row.ports) = (Some(own.bytes), own.ports);
+        }
+    }
+    Ok(found.values().fold(0, |sum, own| sum + own.ports))
 }
 
 /// Rows by UID.
@@ -92,17 +112,20 @@ impl Row {
         }
     }
 
-    /// Returns `None` if the process or thread has no memory.
+    /// Adds memory, and room for descriptors. Returns `None` if the process or thread has
+    /// neither.
     fn add_memory(&mut self, status: &Fields) -> Option<()> {
         let bytes = |name| status.bytes(name).unwrap_or_default();
         let own = status.bytes("RssAnon")?.saturating_add(bytes("HugetlbPages"));
         self.own = self.own.saturating_add(own);
         self.shared = self.shared.saturating_add(bytes("RssShmem"));
         self.tables = self.tables.saturating_add(bytes("VmPTE"));
+        let descriptors = status.number("FDSize").unwrap_or_default();
+        self.ports = self.ports.saturating_add(descriptors);
         Some(())
     }
 
-    /// The first thread has ended, so another one shows the memory.
+    /// The first thread has ended, so another one shows the memory and the descriptors.
     fn add_memory_of_threads(&mut self, pid: u32) {
         for thread in cmp_procfs::threads(pid).unwrap_or_default() {
             let status = Fields::thread_status(pid, thread);
@@ -141,7 +164,7 @@ mod tests {
         let pid = std::process::id();
         let rows = of_users(&[pid], &BTreeSet::from([own]));
         let row = rows[&own];
-        assert!(row.processes > 0 && row.own > 0 && row.tables > 0, "{row:?}");
+        assert!(row.processes > 0 && row.own > 0 && row.tables > 0 && row.ports > 0, "{row:?}");
         assert!(of_users(&[pid], &BTreeSet::from([own + 1])).is_empty());
     }
 
@@ -150,7 +173,7 @@ mod tests {
         let script = "sleep 60 & echo; wait";
         let mut shell = Command::new("sh");
         let mut shell = shell.args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
-        std::io::Read::read_exact(shell.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+        io::Read::read_exact(shell.stdout.as_mut().unwrap(), &mut [0]).unwrap();
         let rows = of_workers(&cmp_procfs::pids().unwrap(), std::process::id());
         let row = rows[&shell.id()];
         for child in cmp_procfs::pids().unwrap() {

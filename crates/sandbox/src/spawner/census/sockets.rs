@@ -1,4 +1,4 @@
-//! Asks the kernel how many bytes the buffers of sockets hold.
+//! Asks the kernel for the sockets of UIDs: the bytes in their buffers, and their number.
 //!
 //! This includes sockets that no process has open, because they were sent
 //! through another socket.
@@ -71,28 +71,38 @@ pub(in crate::spawner) fn open() -> Option<OwnedFd> {
     Some(opened)
 }
 
-/// Bytes in the buffers of each tenant's sockets.
-pub(super) fn buffers(
+/// All sockets of a UID.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sockets {
+    /// Bytes in their buffers.
+    pub(super) bytes: u64,
+    /// Number of those that have a local port.
+    pub(super) ports: u64,
+}
+
+/// The sockets of each of these UIDs that has any.
+pub(super) fn of_users(
     asked: BorrowedFd<'_>,
-    tenants: &BTreeSet<u32>,
-) -> io::Result<BTreeMap<u32, u64>> {
+    users: &BTreeSet<u32>,
+) -> io::Result<BTreeMap<u32, Sockets>> {
     let mut sum = BTreeMap::new();
-    let mut add = |user: u32, bytes: u64| {
-        if tenants.contains(&user) {
-            let of_user: &mut u64 = sum.entry(user).or_default();
-            *of_user = of_user.saturating_add(bytes);
+    let mut add = |user: u32, bytes: u64, ports: u64| {
+        if users.contains(&user) {
+            let of_user: &mut Sockets = sum.entry(user).or_default();
+            of_user.bytes = of_user.bytes.saturating_add(bytes);
+            of_user.ports += ports;
         }
     };
     let sockets = list(asked, &unix_request(), unix)?;
     let inodes: BTreeSet<u32> = sockets.iter().map(|socket| socket.inode).collect();
     for socket in &sockets {
-        add(socket.user, socket.bytes(&inodes));
+        add(socket.user, socket.bytes(&inodes), 0);
     }
     for family in INTERNET {
         for protocol in TCP_UDP {
             // A kernel may lack one of them.
             let sockets = list(asked, &internet_request(family, protocol), internet);
-            sockets.unwrap_or_default().iter().for_each(|(user, bytes)| add(*user, *bytes));
+            sockets.unwrap_or_default().iter().for_each(|(user, bytes)| add(*user, *bytes, 1));
         }
     }
     Ok(sum)
@@ -222,6 +232,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
 mod tests {
     use std::{
         io::Write,
+        net::UdpSocket,
         os::{fd::AsFd, unix::net::UnixStream},
     };
 
@@ -229,10 +240,11 @@ mod tests {
 
     use super::*;
 
-    /// Bytes in the buffers of this test's UID. Other tests use sockets too.
-    fn own(asked: &OwnedFd) -> u64 {
+    /// The sockets of this test's UID. Other tests use sockets too.
+    fn own(asked: &OwnedFd) -> Sockets {
         let user = getuid().as_raw();
-        buffers(asked.as_fd(), &BTreeSet::from([user])).unwrap().get(&user).copied().unwrap_or(0)
+        let all = of_users(asked.as_fd(), &BTreeSet::from([user])).unwrap();
+        all.get(&user).copied().unwrap_or_default()
     }
 
     fn fill(socket: &UnixStream) {
@@ -251,12 +263,23 @@ mod tests {
         for (sender, _) in &pairs {
             fill(sender);
         }
-        let with_senders = own(&asked);
+        let with_senders = own(&asked).bytes;
         assert!(with_senders > 64 * 100_000, "{with_senders}");
         let receivers: Vec<_> = pairs.into_iter().map(|(_, receiver)| receiver).collect();
-        let without = own(&asked);
+        let without = own(&asked).bytes;
         assert!(without > 64 * 50_000, "{without}");
         drop(receivers);
+    }
+
+    #[test]
+    fn sockets_with_a_port_are_counted() {
+        let Some(asked) = open() else { return };
+        if list(asked.as_fd(), &internet_request(2, 17), internet).is_err() {
+            return println!("skipped: the kernel has no list of sockets");
+        }
+        let bound: Vec<_> = (0..64).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
+        assert!(own(&asked).ports >= 64, "{:?}", own(&asked));
+        drop(bound);
     }
 
     #[test]

@@ -95,6 +95,9 @@ impl Leases {
             }
         }
         self.guard(now);
+        if let Some(ports) = survey.ports {
+            self.guard_ports(ports);
+        }
         self.lower_priorities(now);
         self.report_usage();
         self.passes.end(survey, is_watching.then_some(is_busy), now);
@@ -232,5 +235,6 @@ fn sum<'r>(rows: impl Iterator<Item = &'r Row>) -> Option<Row> {
         sockets: None,
         ticks: sum.ticks.saturating_add(row.ticks),
         members: sum.members.wrapping_add(row.members),
+        ports: sum.ports.saturating_add(row.ports),
     })
 }

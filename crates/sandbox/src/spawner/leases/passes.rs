@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeSet,
+    fs,
     os::fd::{AsFd, BorrowedFd},
     time::{Duration, Instant},
 };
@@ -9,7 +10,10 @@ use std::{
 use nix::unistd::{Pid, SysconfVar, sysconf};
 
 use super::Leases;
-use crate::spawner::census::{Ask, Census, Equipment, Survey, Volume};
+use crate::spawner::{
+    census::{Ask, Census, Equipment, Survey, Volume},
+    guard,
+};
 
 /// Time between two passes while requests use CPU time, and while none does.
 const BUSY: Duration = Duration::from_millis(50);
@@ -21,8 +25,11 @@ const LONGEST: Duration = Duration::from_secs(1);
 const BUSY_COST: u32 = 20;
 const IDLE_COST: u32 = 100;
 
-/// Time between two questions about the buffers of sockets.
+/// Time between two questions about sockets, unless requests have many descriptors.
 const SOCKETS: Duration = Duration::from_millis(100);
+
+/// The first and the last local port of the Pod.
+const PORT_RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 
 /// Ticks in a second, if the kernel does not tell.
 const TICKS: u32 = 100;
@@ -37,6 +44,8 @@ pub(super) struct Passes {
     was_busy: bool,
     volume: Option<Volume>,
     tick: Duration,
+    /// Local ports that all requests together may have.
+    pub(super) ports: u64,
 }
 
 impl Passes {
@@ -51,6 +60,7 @@ impl Passes {
             was_busy: false,
             volume: None,
             tick: Duration::from_secs(1) / ticks.unwrap_or(TICKS),
+            ports: guard::port_limit(&fs::read_to_string(PORT_RANGE).unwrap_or_default()),
         }
     }
 
@@ -62,7 +72,7 @@ impl Passes {
     }
 
     /// Makes a pass now, or as soon as the current one has ended, that includes
-    /// the buffers of sockets.
+    /// sockets.
     pub(super) fn hurry(&mut self, now: Instant) {
         if self.next.is_some() {
             (self.next, self.sockets) = (Some(now), None);
@@ -173,6 +183,7 @@ impl Leases {
             tenants: prepared.uids.as_ref().map(tenants),
             root: prepared.root.directory.as_fd(),
             diagnostics: prepared.diagnostics.as_ref().map(AsFd::as_fd),
+            ports: self.passes.ports,
         };
         self.passes.census = Census::start(self.fork, &equipment).ok();
     }

@@ -33,9 +33,25 @@ impl Leases {
         if is_full {
             self.pressure.relieve(now);
         }
+        self.end_at_once(victim);
+    }
+
+    /// Ends the requests with most local ports until all others together have few enough.
+    /// `seen` are those of their UIDs.
+    pub(super) fn guard_ports(&mut self, mut seen: u64) {
+        loop {
+            let ports: Vec<_> =
+                self.active().map(|lease| (lease.id, lease.tally.ports())).collect();
+            let limit = self.passes.ports;
+            let Some(victim) = guard::port_taker(limit, seen, &ports) else { return };
+            seen = seen.saturating_sub(victim.used);
+            self.end_at_once(victim);
+        }
+    }
+
+    fn end_at_once(&mut self, victim: Victim) {
         self.sacrifice(victim);
-        // The supervisor releases the lease, but its processes may fill the
-        // container until then.
+        // The supervisor releases the lease, but its processes may take more until then.
         let slot = self.slots.find(victim.lease);
         if let Some(slot) = slot.filter(|slot| self.slots.leased(*slot).is_some()) {
             self.sweep(slot);
