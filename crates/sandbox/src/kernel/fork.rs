@@ -40,7 +40,8 @@ impl SingleThreaded {
     #[expect(clippy::unused_self, reason = "the value is the proof that forking is sound")]
     pub(crate) fn fork(self, child: impl FnOnce() -> i32) -> io::Result<Pid> {
         // SAFETY: after fork(2), the child of a multi-threaded process may call
-        // only async-signal-safe functions; this process has one thread.
+        // only async-signal-safe functions; this process has one thread. The child never
+        // returns to the caller: it exits below, and release builds abort at a panic.
         match unsafe { fork() }? {
             ForkResult::Parent { child } => Ok(child),
             ForkResult::Child => {
@@ -82,9 +83,10 @@ impl SingleThreaded {
             cgroup: u64::from(cgroup.as_raw_fd().unsigned_abs()),
         };
         let pointer = &raw const arguments;
-        // SAFETY: the structure is valid and has this size. Without CLONE_VM and
-        // with no stack, this is fork(2): the child has a copy of all memory. This
-        // process has one thread, so no lock of the C library is held.
+        // SAFETY: the structure is valid and has this size; its addresses are zero, so the
+        // kernel writes nowhere. Without CLONE_VM and with no stack, this is fork(2): the
+        // child has a copy of all memory, and its own table of descriptors. This process
+        // has one thread, so no lock of the C library is held.
         let pid = unsafe { libc::syscall(libc::SYS_clone3, pointer, size_of_val(&arguments)) };
         match i32::try_from(pid).unwrap_or(-1) {
             0 => {

@@ -12,7 +12,8 @@ const MAPPED: libc::c_int = 1 << 20;
 /// up to 64 MiB for each thread once buffers of 32 MiB were freed, and less after
 /// smaller ones.
 pub fn give_back_large_buffers() {
-    // SAFETY: mallopt(3) takes numbers only, and locks the heap.
+    // SAFETY: mallopt(3) takes numbers only, and locks the main heap. A thread that allocates
+    // from another one meanwhile uses the old threshold or the new one, and both are valid.
     let is_set = unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED) } == 1;
     debug_assert!(is_set, "the C library accepts thresholds of up to 32 MiB");
 }

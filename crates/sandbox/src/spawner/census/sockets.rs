@@ -24,40 +24,51 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Most bytes of a message from the kernel.
 const BUFFER: usize = 64 * 1024;
 
+/// Bytes of `struct nlmsghdr`, and the types `NLMSG_ERROR` and `NLMSG_DONE`
+/// (`linux/netlink.h`).
 const HEADER: usize = 16;
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
+
+/// `SOCK_DIAG_BY_FAMILY` (`linux/sock_diag.h`).
 const BY_FAMILY: u16 = 20;
-/// Request for a list.
+
+/// Request for a list: `NLM_F_REQUEST` and `NLM_F_DUMP`.
 const REQUEST_DUMP: u16 = 0x301;
 
+/// `AF_UNIX`; `AF_INET` and `AF_INET6`; `IPPROTO_TCP` and `IPPROTO_UDP`; `SOCK_DGRAM`.
 const UNIX: u8 = 1;
 const INTERNET: [u8; 2] = [2, 10];
 const TCP_UDP: [u8; 2] = [6, 17];
 const DATAGRAM: u8 = 2;
 
-/// Peer, length of the receive queue, memory, UID.
+/// `UDIAG_SHOW_PEER`, `_RQLEN`, `_MEMINFO` and `_UID` (`linux/unix_diag.h`).
 const SHOW: u32 = 0x04 | 0x10 | 0x20 | 0x40;
-/// Attributes of Unix sockets.
+
+/// Attributes of Unix sockets: `UNIX_DIAG_PEER`, `_RQLEN`, `_MEMINFO` and `_UID`.
 const PEER: u16 = 2;
 const QUEUE: u16 = 4;
 const MEMORY: u16 = 5;
 const USER: u16 = 7;
-/// Attribute of internet sockets, and its bit in a request.
+
+/// Attribute of internet sockets, `INET_DIAG_SKMEMINFO` (`linux/inet_diag.h`), and its bit
+/// in a request.
 const INTERNET_MEMORY: u16 = 7;
 const INTERNET_MEMORY_BIT: u8 = 1 << 6;
 
-/// Sizes of the fixed parts, and places of fields in them.
+/// Bytes of `struct unix_diag_msg` and `struct inet_diag_msg`, and places of fields in
+/// them.
 const UNIX_MESSAGE: usize = 16;
 const UNIX_INODE: usize = 4;
 const INTERNET_MESSAGE: usize = 72;
 const INTERNET_USER: usize = 64;
 
-/// Words of the memory attribute that are in use: received, sent, reserved,
-/// waiting to be sent, options, backlog. The third and fourth are limits.
+/// Words of the memory attribute that are in use (`SK_MEMINFO_*`): received, sent,
+/// reserved, waiting to be sent, options, backlog. Words 1 and 3 are limits.
 const IN_USE: [usize; 6] = [0, 2, 4, 5, 6, 7];
 
-/// A datagram socket shows only its first message, and may hold this many more.
+/// A datagram socket shows the length of its first message only, and may hold this many
+/// messages: one more than the kernel's default of `net.unix.max_dgram_qlen`.
 const DATAGRAMS: u64 = 11;
 
 /// Opens a socket to ask with, before a filter forbids it. `None` if the kernel
