@@ -1,4 +1,4 @@
-//! Flags to open directories, and the kinds of their entries.
+//! Flags to open directories, and the kinds and sizes of their entries.
 
 use nix::{
     fcntl::OFlag,
@@ -12,6 +12,9 @@ pub(crate) const HANDLE: OFlag =
 /// Flags for a directory that is listed.
 pub(crate) const LIST: OFlag =
     OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
+
+/// Size in bytes of the unit of `st_blocks`, on every file system.
+pub(crate) const BLOCK: u64 = 512;
 
 /// The kind of an entry.
 pub(crate) fn kind(about: &FileStat) -> SFlag {

@@ -28,7 +28,7 @@ use nix::{
 
 use super::remove::{self, Pause};
 use crate::{
-    kernel::entries::{LIST, kind},
+    kernel::entries::{BLOCK, LIST, kind},
     wire::shared::SharedCaches,
 };
 
@@ -212,7 +212,7 @@ impl CacheWalk<'_, '_> {
     /// Counts an entry. If the cache is not measured, the result is too small.
     fn count(&mut self, about: &FileStat) -> Result<(), Stop> {
         let Size { bytes, entries } = self.left;
-        let taken = 512 * u64::try_from(about.st_blocks).unwrap_or_default();
+        let taken = BLOCK * u64::try_from(about.st_blocks).unwrap_or_default();
         let (bytes, entries) = (bytes.checked_sub(taken), entries.checked_sub(1));
         self.left = Size { bytes: bytes.ok_or(Stop::Full)?, entries: entries.ok_or(Stop::Full)? };
         Ok(())

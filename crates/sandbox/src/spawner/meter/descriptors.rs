@@ -19,8 +19,8 @@ use super::{
     Subject,
     processes::{self, Process},
     totals::{Excess, Totals},
-    tree::BLOCK,
 };
+use crate::kernel::entries::BLOCK;
 
 /// Most descriptors to read, which takes a fraction of a second.
 const MAX_DESCRIPTORS: u32 = 100_000;

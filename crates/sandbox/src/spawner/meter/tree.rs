@@ -25,10 +25,7 @@ use super::{
     Earlier, Subject,
     totals::{Excess, Totals},
 };
-use crate::kernel::entries::{HANDLE, LIST, kind};
-
-/// Size in bytes of the unit of `st_blocks`, on every file system.
-pub(super) const BLOCK: u64 = 512;
+use crate::kernel::entries::{BLOCK, HANDLE, LIST, kind};
 
 /// Most bytes of memory for names of directories still to be visited.
 const MAX_HELD: usize = 16 << 20;
