@@ -10,18 +10,14 @@ mod priority;
 mod release;
 mod signals;
 mod stale;
+mod workers;
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    io,
-    os::fd::AsFd,
     time::{Duration, Instant},
 };
 
-use nix::{
-    errno::Errno,
-    unistd::{Gid, Pid, Uid, geteuid},
-};
+use nix::unistd::{Pid, Uid, geteuid};
 
 use self::{
     children::{ChildRole, Orphans},
@@ -29,30 +25,22 @@ use self::{
     stale::StaleDirectory,
 };
 use super::{
-    caches::NoCache,
     cleaner::Cleaner,
-    duty::Duty,
-    employment::Employment,
-    no_process,
     pressure::Pressure,
     process_check::ProcessCheck,
     reserve::Reserve,
     setup::Prepared,
-    slot::{LeaseRecord, PendingWorker, SlotState, Slots, Traces},
+    slot::{PendingWorker, SlotState, Slots},
     turns::Turns,
-    uid_pool::UidPool,
 };
 use crate::{
     kernel::fork::SingleThreaded,
     wire::{
-        message::{
-            Grants, JobKind, LeaseOrder, Leased, Ready, SpawnerEvent, StartOrder, WorkerEnded,
-        },
-        shared::SharedCaches,
+        message::{LeaseOrder, Leased, Ready, SpawnerEvent},
         tier::Tier,
         usage::TotalLimits,
     },
-    worker::{Channels, Job, REPOSITORY, SharedTree, Tenant},
+    worker::Channels,
 };
 
 /// This part of the slots is kept for owners that have no ending lease.
@@ -189,120 +177,12 @@ impl Leases {
         self.queue.iter().position(may_go)
     }
 
-    /// Starts another worker after killing the leftovers of the previous
-    /// command, so that they cannot interfere with it.
-    pub(super) fn start(&mut self, order: StartOrder, channels: Channels) {
-        let StartOrder { job, grants, .. } = order;
-        let worker = PendingWorker { job, kind: JobKind::Run, grants, channels };
-        let Some(index) = self.slots.find(order.lease) else {
-            return self.refuse(worker.job, "its lease has ended");
-        };
-        match self.slots.lease_mut(index) {
-            None => self.refuse(worker.job, "its lease is ending"),
-            Some(lease) => {
-                lease.pending = Some(worker);
-                self.sweep(index);
-            }
-        }
-    }
-
     /// Files of the image that requests look up and their modes hide. In namespaces,
     /// the directories above them are others.
     fn closed_files(&self) -> Vec<String> {
         let is_by_uid = self.prepared.tier == Tier::Uid;
         let closed = is_by_uid.then(|| self.prepared.skeleton.closed());
         closed.unwrap_or_default()
-    }
-
-    fn fork_worker(&mut self, index: usize, worker: PendingWorker) {
-        let user = self.user(index);
-        let PendingWorker { job, kind, grants, channels } = worker;
-        if let Err(error) = self.prepared.root.renew() {
-            return self.refuse(job, &error.to_string());
-        }
-        let repository = match self.shared_repository(&grants) {
-            Ok(repository) => repository,
-            Err(why) => return self.refuse(job, why),
-        };
-        let shared = match self.share(&grants) {
-            Ok(shared) => shared,
-            Err(error) => return self.refuse(job, &format!("its caches: {error}")),
-        };
-        if let Err(error) = self.promise_end(index) {
-            return self.refuse_process(job, &error);
-        }
-        if let Err(error) = self.create_cgroup(index, grants.limits) {
-            return self.refuse(job, &format!("its cgroup: {error}"));
-        }
-        let Some(lease) = self.slots.lease_mut(index) else { return };
-        lease.shared = shared.clone().or(lease.shared.take());
-        let workspace = self.prepared.root.path.join(&lease.workspace);
-        let tenant = Tenant { user, workspace, shared, repository, limits: grants.limits };
-        let kit = self.prepared.kit(self.fork);
-        let work = |channels| {
-            // The child could outlive this process, and so would its claims. A
-            // worker verifies its groups later.
-            let _ = kit.uids.map(UidPool::leave);
-            Job::new(&kit.worker, &tenant, kind, channels).start(&grants)
-        };
-        let forked = if let (Ok(cgroups), Some(cgroup)) = (&self.prepared.cgroups, &lease.cgroup) {
-            // It must start inside.
-            cgroups.fork(cgroup, || work(channels))
-        } else {
-            let employment = Employment::new(kind, &lease.workspace, &tenant, grants.clone());
-            let own = [self.prepared.root.directory.as_fd()].into_iter();
-            let descriptors: Vec<_> = own.chain(channels.descriptors()).collect();
-            let standby = self.reserve.employ(&Duty::work(employment), &descriptors);
-            standby.map_or_else(|| self.fork.fork(|| work(channels)), Ok)
-        };
-        match forked {
-            Ok(pid) => {
-                lease.traces = Traces::Processes;
-                lease.workers.insert(pid, job);
-                lease.priority.raised();
-                lease.limits = grants.limits;
-                self.children.insert(pid, ChildRole::Worker { slot: index, job });
-            }
-            Err(error) => self.refuse_process(job, &error),
-        }
-    }
-
-    /// The caches of a worker, created if necessary.
-    fn share(&mut self, grants: &Grants) -> Result<Option<SharedCaches>, NoCache> {
-        if grants.caches.is_empty() {
-            return Ok(None);
-        }
-        let Prepared { caches, uids, .. } = &mut self.prepared;
-        caches.prepare(grants, uids.as_mut()).map(Some)
-    }
-
-    /// The repository of another lease that a worker reads. Its group is a leased UID,
-    /// so no other request has it.
-    fn shared_repository(&self, grants: &Grants) -> Result<Option<SharedTree>, &'static str> {
-        let Some(id) = grants.repository else { return Ok(None) };
-        let slot = self.slots.find(id).and_then(|index| self.slots.leased(index));
-        let (lease, user) = slot.ok_or("the repository that it shares is gone")?;
-        let workspace = self.prepared.root.path.join(&lease.workspace);
-        let group = user.map(|pair| Gid::from_raw(pair.tenant.as_raw()));
-        let group = group.ok_or("a repository is shared only between separate UIDs")?;
-        Ok(Some(SharedTree { path: workspace.join(REPOSITORY), group }))
-    }
-
-    /// Refuses a job for lack of a process, and ends the request that has them.
-    fn refuse_process(&mut self, job: u64, error: &io::Error) {
-        if error.raw_os_error() == Some(Errno::EAGAIN as i32) {
-            self.end_crowd();
-        }
-        self.refuse(job, &no_process::reason(error));
-    }
-
-    fn refuse(&mut self, job: u64, why: &str) {
-        let failure = format!("start a worker: {why}");
-        self.reports.push(SpawnerEvent::WorkerEnded(WorkerEnded {
-            job,
-            failure,
-            ..WorkerEnded::default()
-        }));
     }
 
     /// UID of a slot's tenant; `None` in tiers without separate UIDs.
@@ -356,26 +236,5 @@ impl Leases {
         self.pass_if_due(now);
         self.serve_queue(now);
         self.reserve.fill(self.prepared.kit(self.fork), now);
-    }
-
-    /// Makes sure that a process stands by to end the lease, before anything of
-    /// its tenant can run.
-    fn promise_end(&mut self, index: usize) -> io::Result<()> {
-        if let Some(lease) = self.slots.lease_mut(index).filter(|lease| !lease.has_promise) {
-            self.reserve.promise(self.prepared.kit(self.fork))?;
-            lease.has_promise = true;
-        }
-        Ok(())
-    }
-
-    /// Starts the pending worker if no process of the previous command is left.
-    fn start_waiting(&mut self, index: usize) {
-        let lease = self.slots.lease_mut(index);
-        let is_swept = |lease: &&mut LeaseRecord| {
-            lease.traces != Traces::Processes && lease.workers.is_empty()
-        };
-        if let Some(worker) = lease.filter(is_swept).and_then(|lease| lease.pending.take()) {
-            self.fork_worker(index, worker);
-        }
     }
 }

@@ -1,0 +1,177 @@
+//! Starts the workers of leases.
+
+use std::{io, os::fd::AsFd};
+
+use nix::{errno::Errno, unistd::Gid};
+
+use super::{ChildRole, Leases};
+use crate::{
+    spawner::{
+        caches::NoCache,
+        duty::Duty,
+        employment::Employment,
+        no_process,
+        root::NoWorkspaceRoot,
+        setup::Prepared,
+        slot::{LeaseRecord, PendingWorker, Traces},
+        uid_pool::UidPool,
+    },
+    wire::{
+        message::{Grants, JobKind, SpawnerEvent, StartOrder, WorkerEnded},
+        shared::SharedCaches,
+    },
+    worker::{Channels, Job, REPOSITORY, SharedTree, Tenant},
+};
+
+/// Reasons why a worker cannot start.
+enum NoWorker {
+    /// No process can be created.
+    Process(io::Error),
+    /// Anything else, in words.
+    Other(String),
+}
+
+impl From<NoWorkspaceRoot> for NoWorker {
+    fn from(error: NoWorkspaceRoot) -> Self {
+        Self::Other(error.to_string())
+    }
+}
+
+impl From<NoCache> for NoWorker {
+    fn from(error: NoCache) -> Self {
+        Self::Other(format!("its caches: {error}"))
+    }
+}
+
+impl From<&str> for NoWorker {
+    fn from(why: &str) -> Self {
+        Self::Other(why.to_owned())
+    }
+}
+
+impl Leases {
+    /// Starts another worker after killing the leftovers of the previous
+    /// command, so that they cannot interfere with it.
+    pub(in crate::spawner) fn start(&mut self, order: StartOrder, channels: Channels) {
+        let StartOrder { job, grants, .. } = order;
+        let worker = PendingWorker { job, kind: JobKind::Run, grants, channels };
+        let Some(index) = self.slots.find(order.lease) else {
+            return self.refuse(worker.job, "its lease has ended");
+        };
+        match self.slots.lease_mut(index) {
+            None => self.refuse(worker.job, "its lease is ending"),
+            Some(lease) => {
+                lease.pending = Some(worker);
+                self.sweep(index);
+            }
+        }
+    }
+
+    /// Starts a worker, or reports why it cannot start.
+    pub(super) fn fork_worker(&mut self, index: usize, worker: PendingWorker) {
+        let job = worker.job;
+        match self.try_worker(index, worker) {
+            Ok(()) => {}
+            Err(NoWorker::Process(error)) => self.refuse_process(job, &error),
+            Err(NoWorker::Other(why)) => self.refuse(job, &why),
+        }
+    }
+
+    fn try_worker(&mut self, index: usize, worker: PendingWorker) -> Result<(), NoWorker> {
+        let PendingWorker { job, kind, grants, channels } = worker;
+        self.prepared.root.renew()?;
+        let repository = self.shared_repository(&grants)?;
+        let shared = self.share(&grants)?;
+        self.promise_end(index).map_err(NoWorker::Process)?;
+        let cgroup = self.create_cgroup(index, grants.limits);
+        cgroup.map_err(|error| NoWorker::Other(format!("its cgroup: {error}")))?;
+        let user = self.user(index);
+        let Some(lease) = self.slots.lease_mut(index) else { return Ok(()) };
+        lease.shared = shared.clone().or(lease.shared.take());
+        let workspace = self.prepared.root.path.join(&lease.workspace);
+        let tenant = Tenant { user, workspace, shared, repository, limits: grants.limits };
+        let kit = self.prepared.kit(self.fork);
+        let work = |channels| {
+            // The child could outlive this process, and so would its claims. A
+            // worker verifies its groups later.
+            let _ = kit.uids.map(UidPool::leave);
+            Job::new(&kit.worker, &tenant, kind, channels).start(&grants)
+        };
+        let forked = if let (Ok(cgroups), Some(cgroup)) = (&self.prepared.cgroups, &lease.cgroup) {
+            // It must start inside.
+            cgroups.fork(cgroup, || work(channels))
+        } else {
+            let employment = Employment::new(kind, &lease.workspace, &tenant, grants.clone());
+            let own = [self.prepared.root.directory.as_fd()].into_iter();
+            let descriptors: Vec<_> = own.chain(channels.descriptors()).collect();
+            let standby = self.reserve.employ(&Duty::work(employment), &descriptors);
+            standby.map_or_else(|| self.fork.fork(|| work(channels)), Ok)
+        };
+        let pid = forked.map_err(NoWorker::Process)?;
+        lease.traces = Traces::Processes;
+        lease.workers.insert(pid, job);
+        lease.priority.raised();
+        lease.limits = grants.limits;
+        self.children.insert(pid, ChildRole::Worker { slot: index, job });
+        Ok(())
+    }
+
+    /// Makes sure that a process stands by to end the lease, before anything of
+    /// its tenant can run.
+    fn promise_end(&mut self, index: usize) -> io::Result<()> {
+        if let Some(lease) = self.slots.lease_mut(index).filter(|lease| !lease.has_promise) {
+            self.reserve.promise(self.prepared.kit(self.fork))?;
+            lease.has_promise = true;
+        }
+        Ok(())
+    }
+
+    /// Starts the pending worker if no process of the previous command is left.
+    pub(super) fn start_waiting(&mut self, index: usize) {
+        let lease = self.slots.lease_mut(index);
+        let is_swept = |lease: &&mut LeaseRecord| {
+            lease.traces != Traces::Processes && lease.workers.is_empty()
+        };
+        if let Some(worker) = lease.filter(is_swept).and_then(|lease| lease.pending.take()) {
+            self.fork_worker(index, worker);
+        }
+    }
+
+    /// The caches of a worker, created if necessary.
+    fn share(&mut self, grants: &Grants) -> Result<Option<SharedCaches>, NoCache> {
+        if grants.caches.is_empty() {
+            return Ok(None);
+        }
+        let Prepared { caches, uids, .. } = &mut self.prepared;
+        caches.prepare(grants, uids.as_mut()).map(Some)
+    }
+
+    /// The repository of another lease that a worker reads. Its group is a leased UID,
+    /// so no other request has it.
+    fn shared_repository(&self, grants: &Grants) -> Result<Option<SharedTree>, &'static str> {
+        let Some(id) = grants.repository else { return Ok(None) };
+        let slot = self.slots.find(id).and_then(|index| self.slots.leased(index));
+        let (lease, user) = slot.ok_or("the repository that it shares is gone")?;
+        let workspace = self.prepared.root.path.join(&lease.workspace);
+        let group = user.map(|pair| Gid::from_raw(pair.tenant.as_raw()));
+        let group = group.ok_or("a repository is shared only between separate UIDs")?;
+        Ok(Some(SharedTree { path: workspace.join(REPOSITORY), group }))
+    }
+
+    /// Refuses a job for lack of a process, and ends the request that has them.
+    fn refuse_process(&mut self, job: u64, error: &io::Error) {
+        if error.raw_os_error() == Some(Errno::EAGAIN as i32) {
+            self.end_crowd();
+        }
+        self.refuse(job, &no_process::reason(error));
+    }
+
+    pub(super) fn refuse(&mut self, job: u64, why: &str) {
+        let failure = format!("start a worker: {why}");
+        self.reports.push(SpawnerEvent::WorkerEnded(WorkerEnded {
+            job,
+            failure,
+            ..WorkerEnded::default()
+        }));
+    }
+}
