@@ -50,6 +50,7 @@ pub(crate) use self::{groups::PodGroups, read_paths::PathRules, skeleton::HomeCo
 use self::{
     identity::{Access, Confined},
     read_paths::{Granted, ReadPath},
+    run::CommandOwner,
     view::ViewSources,
 };
 pub use self::{lookup::look_up, modes::closed_by_mode, read_paths::DEFINITIONS};
@@ -245,7 +246,7 @@ impl<'j> Job<'j> {
         let caches = environment::caches(self.tenant, &plan.caches);
         match &plan.task {
             Some(Task::Run(task)) => {
-                let owner = (has_sockets, self.tenant, caches.as_slice());
+                let owner = CommandOwner { tenant, caches: &caches, has_sockets };
                 let socket = &self.channels.socket;
                 let never: Infallible = run::become_command(&confined, owner, task, socket)?;
                 match never {}

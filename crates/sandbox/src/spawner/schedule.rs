@@ -4,7 +4,10 @@
 //! next measurement is due. On a busy machine, a request uses less of it and
 //! needs fewer measurements.
 
-use std::time::{Duration, Instant};
+use std::{
+    ops::Range,
+    time::{Duration, Instant},
+};
 
 use super::{meter::Measurement, tally::Progress};
 use crate::wire::{exceeded::ExceededLimit, message::RequestLimits};
@@ -159,11 +162,11 @@ impl Schedule {
         });
     }
 
-    /// Handles the result of a measurement that took `cost` of CPU time. Returns
-    /// the limit to report, if any.
+    /// Handles the result of a measurement that took this time, and `cost` of CPU time.
+    /// Returns the limit to report, if any.
     pub(super) fn measured(
         &mut self,
-        (began, now): (Instant, Instant),
+        Range { start: began, end: now }: Range<Instant>,
         cost: Duration,
         found: Measurement,
     ) -> Option<ExceededLimit> {
@@ -262,7 +265,7 @@ mod tests {
             at += MILLISECOND;
             assert!(is_due(&mut schedule, &pass(at, Duration::ZERO)), "{latest:?}");
             let found = Measurement::WithinLimits;
-            assert_eq!(schedule.measured((at, at), MILLISECOND, found), None);
+            assert_eq!(schedule.measured(at..at, MILLISECOND, found), None);
         }
     }
 
@@ -284,7 +287,7 @@ mod tests {
             // The time that it took does not matter.
             let ended = now + Duration::from_secs(100);
             let found = Measurement::WithinLimits;
-            assert_eq!(schedule.measured((now, ended), cost, found), None);
+            assert_eq!(schedule.measured(now..ended, cost, found), None);
             assert!(!is_due(&mut schedule, &pass(ended, pause / 2)));
             assert!(is_due(&mut schedule, &pass(ended, pause / 2)));
         }
@@ -297,7 +300,7 @@ mod tests {
         let near = |cpu| Pass { is_near: true, ..pass(now, cpu) };
         assert!(is_due(&mut schedule, &near(NEAR_SPACING)));
         let found = Measurement::WithinLimits;
-        assert_eq!(schedule.measured((now, now), 50 * MILLISECOND, found), None);
+        assert_eq!(schedule.measured(now..now, 50 * MILLISECOND, found), None);
         assert!(!is_due(&mut schedule, &near(99 * MILLISECOND)));
         assert!(is_due(&mut schedule, &near(MILLISECOND)));
     }
@@ -307,7 +310,7 @@ mod tests {
         let now = Instant::now();
         let mut schedule = schedule(now);
         let found = Measurement::Exceeded(ExceededLimit::Disk);
-        let mut measured = || schedule.measured((now, now), MILLISECOND, found);
+        let mut measured = || schedule.measured(now..now, MILLISECOND, found);
         assert_eq!((measured(), measured()), (Some(ExceededLimit::Disk), None));
         assert!(!is_due(&mut schedule, &pass(now, SPACING)));
     }
@@ -326,7 +329,7 @@ mod tests {
     fn hide(schedule: &mut Schedule, from: Instant, time: Duration) -> Option<ExceededLimit> {
         let mut at = from;
         while at < from + time {
-            let told = schedule.measured((at, at), MILLISECOND, Measurement::Unknown);
+            let told = schedule.measured(at..at, MILLISECOND, Measurement::Unknown);
             at += BLIND_PAUSE;
             if let Some(excess) = told.or(schedule.passed(&pass(at, Duration::ZERO))) {
                 return Some(excess);
@@ -346,7 +349,7 @@ mod tests {
             assert_eq!(hide(&mut schedule, at, part), None, "round {round}");
             at += part;
             let found = Measurement::WithinLimits;
-            assert_eq!(schedule.measured((at, at), MILLISECOND, found), None);
+            assert_eq!(schedule.measured(at..at, MILLISECOND, found), None);
             // Hours in which nothing is hidden do not count.
             at += Duration::from_hours(1);
         }
@@ -367,7 +370,7 @@ mod tests {
         let now = Instant::now();
         let mut schedule = schedule(now);
         let slow = now + 2 * MAX_BLIND;
-        let mut fail = || schedule.measured((now, slow), MILLISECOND, Measurement::Unknown);
+        let mut fail = || schedule.measured(now..slow, MILLISECOND, Measurement::Unknown);
         assert_eq!([fail(), fail()], [None, None]);
         assert_eq!(fail(), Some(ExceededLimit::Unmeasured));
     }

@@ -113,16 +113,24 @@ pub(super) fn prepare(fork: SingleThreaded, setup: &SetupOrder) -> Result<Prepar
     for tier in setup.tiers() {
         match has(tier, fork, setup, landlock) {
             Ok(uids) => {
-                let of = |killer| ProcessCheck::of(fork, killer);
-                let process_check =
-                    |uids: &UidPool| uids.any_killer().map_or(ProcessCheck::Listing, of);
-                let uids = uids.map(|uids| (process_check(&uids), uids));
-                return build((fork, tier), uids, setup, (landlock, sentences(&missing)));
+                let available = Available { tier, uids, landlock, missing: sentences(&missing) };
+                return build(fork, available, setup);
             }
             Err(unavailable) => missing.push((tier, unavailable)),
         }
     }
     Err(NotPrepared::Tiers(missing))
+}
+
+/// The tier that requests get.
+struct Available {
+    tier: Tier,
+    /// `None` in tiers without separate UIDs.
+    uids: Option<UidPool>,
+    /// Version of Landlock that the kernel enforces; 0 for none.
+    landlock: i32,
+    /// Reasons why stronger tiers are not available.
+    missing: Vec<String>,
 }
 
 /// Checks whether a tier is available. Returns its UIDs if it has separate
@@ -152,14 +160,15 @@ fn has(
 
 /// Creates everything for a tier that is available.
 fn build(
-    (fork, tier): (SingleThreaded, Tier),
-    uids: Option<(ProcessCheck, UidPool)>,
+    fork: SingleThreaded,
+    available: Available,
     setup: &SetupOrder,
-    (landlock, missing): (i32, Vec<String>),
 ) -> Result<Prepared, NotPrepared> {
-    let (process_check, uids) = uids.unzip();
+    let Available { tier, uids, landlock, missing } = available;
+    let killer = uids.as_ref().and_then(UidPool::any_killer);
+    let process_check =
+        killer.map_or(ProcessCheck::Listing, |killer| ProcessCheck::of(fork, killer));
     let pod_groups = uids.as_ref().map(|uids| uids.pod_groups(landlock)).unwrap_or_default();
-    let process_check = process_check.unwrap_or(ProcessCheck::Listing);
     let shared = uids.is_none().then_some(setup.shared_uid);
     let work_dir = Path::new(&setup.work_dir);
     let has_roots = tier == Tier::Namespaces;

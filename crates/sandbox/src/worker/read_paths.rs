@@ -116,7 +116,11 @@ impl PathRules {
         let mut granted = Granted::default();
         for path in &grants.named {
             let found = self.one(Path::new(path))?;
-            granted.add_named(Path::new(path), found, (user, pod))?;
+            let reader = granted.join(&found, user, pod);
+            if let Some((file, reason)) = reader.and_then(|reader| closed(&found, &reader, pod)) {
+                return Err(NotReadable::Mode { path: path.into(), file, reason });
+            }
+            granted.paths.push(found);
         }
         for found in self.present(&grants.secrets)? {
             granted.join(&found, user, pod);
@@ -144,6 +148,7 @@ impl PathRules {
         found.filter(|found| !found.as_ref().is_err_and(NotReadable::is_missing)).collect()
     }
 
+    /// Resolves the links of a path, and refuses it if it would expose a hidden one.
     fn one(&self, path: &Path) -> Result<ReadPath, NotReadable> {
         let missing = |error| NotReadable::Missing { path: path.to_owned(), error };
         let real = fs::canonicalize(path).map_err(missing)?;
@@ -166,25 +171,8 @@ impl PathRules {
 }
 
 impl Granted {
-    /// Adds a path that the plugin names.
-    fn add_named(
-        &mut self,
-        path: &Path,
-        found: ReadPath,
-        (user, pod): (Option<Uid>, &PodGroups),
-    ) -> Result<(), NotReadable> {
-        if let Some(reader) = self.join(&found, user, pod)
-            && let Some(file) = modes::closed(&found.real, &reader)
-        {
-            let refused = pod.check(file.gid).err().filter(|_| file.is_open_to_group());
-            let reason = refused.unwrap_or(NoGroup::Mode);
-            return Err(NotReadable::Mode { path: path.to_owned(), file, reason });
-        }
-        self.paths.push(found);
-        Ok(())
-    }
-
-    /// Adds the groups that open a path and that a request may get.
+    /// Adds the groups that open a path and that a request may get. Returns the request's
+    /// identity then; `None` if modes do not matter.
     fn join(&mut self, found: &ReadPath, user: Option<Uid>, pod: &PodGroups) -> Option<Reader> {
         let user = user?.as_raw();
         let needed = modes::groups(&found.real, user);
@@ -201,6 +189,13 @@ impl ReadPath {
         };
         Ok(Self { asked, real })
     }
+}
+
+/// The file whose mode closes a path to `reader`, and the reason why no group opens it.
+fn closed(found: &ReadPath, reader: &Reader, pod: &PodGroups) -> Option<(ClosedFile, NoGroup)> {
+    let file = modes::closed(&found.real, reader)?;
+    let refused = pod.check(file.gid).err().filter(|_| file.is_open_to_group());
+    Some((file, refused.unwrap_or(NoGroup::Mode)))
 }
 
 /// A regular file that may be missing.
@@ -266,8 +261,8 @@ mod tests {
         let secret = top.join("secret");
         let refused = find_one(&top.join("to-secret"), &secret).unwrap_err().to_string();
         assert!(refused.contains("would expose") && refused.contains("to-secret"), "{refused}");
-        let read_paths = find_one(&top.join("to-open"), &secret).unwrap();
-        assert_eq!(read_paths, ReadPath { asked: top.join("to-open"), real: top.join("open") });
+        let found = find_one(&top.join("to-open"), &secret).unwrap();
+        assert_eq!(found, ReadPath { asked: top.join("to-open"), real: top.join("open") });
     }
 
     #[test]

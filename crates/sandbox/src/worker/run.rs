@@ -31,11 +31,21 @@ use crate::{
     },
 };
 
+/// The tenant of a command, and parts of its access.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CommandOwner<'o> {
+    pub(super) tenant: &'o Tenant,
+    /// Variables with the paths of caches, as `NAME=VALUE`.
+    pub(super) caches: &'o [Bytes],
+    /// False if it cannot create Unix sockets.
+    pub(super) has_sockets: bool,
+}
+
 /// Replaces this process by a command. The supervisor gets the read ends of its
 /// output pipes.
 pub(super) fn become_command(
     confined: &Confined,
-    (has_sockets, tenant, caches): (bool, &Tenant, &[Bytes]),
+    CommandOwner { tenant, caches, has_sockets }: CommandOwner<'_>,
     task: &RunTask,
     socket: &UnixStream,
 ) -> Result<Infallible, JobError> {

@@ -169,7 +169,7 @@ impl Leases {
         if let Some(gauge) = reading.gauge() {
             tally.measured(gauge);
         }
-        let excess = schedule.measured((*began, now), cost, reading.measurement());
+        let excess = schedule.measured(*began..now, cost, reading.measurement());
         if let Some(excess) = excess {
             self.exceeded(*id, excess);
         }
