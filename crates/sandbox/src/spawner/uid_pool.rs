@@ -35,7 +35,7 @@ pub(super) enum NoUids {
 /// One of this many IDs of the range is reserved for groups of caches.
 const GROUPS: u32 = 8;
 
-/// The UIDs of a [`UidPair`].
+/// Number of UIDs in a [`UidPair`].
 const UIDS_PER_LEASE: u32 = 2;
 
 /// If other supervisors use the range and fewer UIDs are free than wanted, this
@@ -72,6 +72,12 @@ pub(super) struct UidPair {
     pub(super) tenant: Uid,
 }
 
+impl UidPair {
+    fn of([killer, tenant]: [u32; UIDS_PER_LEASE as usize]) -> Self {
+        Self { killer: Uid::from_raw(killer), tenant: Uid::from_raw(tenant) }
+    }
+}
+
 impl UidPool {
     /// Claims up to `wanted` pairs of UIDs of a range, without those in
     /// `reserved`.
@@ -81,12 +87,7 @@ impl UidPool {
         wanted: u32,
         reserved: &BTreeSet<u32>,
     ) -> Result<Self, NoUids> {
-        for needed in [Capability::CAP_SETUID, Capability::CAP_SETGID] {
-            let has = caps::has_cap(None, CapSet::Effective, needed);
-            if !has.map_err(NoUids::Capabilities)? {
-                return Err(NoUids::Capability(needed));
-            }
-        }
+        check_capabilities()?;
         let last = first.saturating_add(count.saturating_sub(1));
         check_maps(first, last)?;
         let owned = owned();
@@ -115,13 +116,8 @@ impl UidPool {
             // Processes of an earlier supervisor may be about to end.
             pause();
         }
-        let pair = |pair: &[u32]| match *pair {
-            [killer, tenant] => {
-                Some(UidPair { killer: Uid::from_raw(killer), tenant: Uid::from_raw(tenant) })
-            }
-            _ => None,
-        };
-        let pairs: Vec<UidPair> = uids.chunks(2).filter_map(pair).collect();
+        let (chosen, _) = uids.as_chunks();
+        let pairs: Vec<_> = chosen.iter().map(|uids| UidPair::of(*uids)).collect();
         if pairs.is_empty() {
             return Err(NoUids::NoneFree { first, last });
         }
@@ -198,6 +194,17 @@ impl UidPool {
     }
 }
 
+/// Without these, a worker could not get a UID and the groups that belong to it.
+fn check_capabilities() -> Result<(), NoUids> {
+    for needed in [Capability::CAP_SETUID, Capability::CAP_SETGID] {
+        let has = caps::has_cap(None, CapSet::Effective, needed);
+        if !has.map_err(NoUids::Capabilities)? {
+            return Err(NoUids::Capability(needed));
+        }
+    }
+    Ok(())
+}
+
 fn check_maps(first: u32, last: u32) -> Result<(), NoUids> {
     for path in ["/proc/self/uid_map", "/proc/self/gid_map"] {
         let map = cmp_procfs::id_map(path).map_err(|error| NoUids::Read { path, error })?;
@@ -223,8 +230,9 @@ fn owned() -> Vec<u32> {
 
 /// UIDs to take, in pairs.
 fn taken(free: usize, wanted: usize, are_others: bool) -> usize {
-    let most = if are_others && free < wanted { (free - free / LEFT).max(2) } else { wanted };
-    most.min(free) / 2 * 2
+    let pair = UIDS_PER_LEASE as usize;
+    let most = if are_others && free < wanted { (free - free / LEFT).max(pair) } else { wanted };
+    most.min(free) / pair * pair
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     kernel::{
-        filter::{self, TenantUid},
+        filter::{self, NotInstalled, TenantUid},
         fork,
         limits::{self, ProcessLimits},
         oom,
@@ -108,20 +108,10 @@ impl Confined {
         let archive = channels.archive.as_ref().map(AsFd::as_fd);
         let kept = [workspace.as_fd(), channels.socket.as_fd()].into_iter().chain(archive);
         fork::close_all_but(kept).map_err(step("close descriptors"))?;
-        // Last, because it denies some of the calls before. In tier `uid`, the
-        // spawner has usually installed the filter already.
-        match context.tier {
-            Tier::None => Ok(()),
-            Tier::Uid if context.is_filtered => Ok(()),
-            Tier::Uid | Tier::Namespaces => filter::install(TenantUid::Own),
-            Tier::Landlock => filter::install(TenantUid::Shared),
-        }
-        .and_then(|()| match context.tier {
-            Tier::Uid if !access.has_sockets => filter::forbid_sockets(),
-            Tier::Uid | Tier::Namespaces | Tier::Landlock | Tier::None => Ok(()),
-        })
-        .map_err(io::Error::other)
-        .map_err(step("filter system calls"))?;
+        // Last, because it denies some of the calls before.
+        filter_calls(context, access.has_sockets)
+            .map_err(io::Error::other)
+            .map_err(step("filter system calls"))?;
         // The spawner blocks signals; programs expect none to be blocked.
         SigSet::all().thread_unblock().map_err(step("unblock signals"))?;
         let (has_policy, is_filtered) = (context.policy.is_some(), context.tier != Tier::None);
@@ -158,6 +148,18 @@ impl Confined {
     }
 }
 
+/// Filters system calls as the tier demands. In tier `uid`, the spawner has usually
+/// installed the filter already.
+fn filter_calls(context: &WorkerContext<'_>, has_sockets: bool) -> Result<(), NotInstalled> {
+    match context.tier {
+        Tier::None => return Ok(()),
+        Tier::Uid if context.is_filtered => {}
+        Tier::Uid | Tier::Namespaces => filter::install(TenantUid::Own)?,
+        Tier::Landlock => filter::install(TenantUid::Shared)?,
+    }
+    if context.tier == Tier::Uid && !has_sockets { filter::forbid_sockets() } else { Ok(()) }
+}
+
 /// Sets the limits of the plan for this process and its descendants.
 pub(super) fn limit(plan: &Plan, tenant: &Tenant) -> Result<(), JobError> {
     let limits = ProcessLimits::of(plan, tenant.user.is_some());
@@ -182,9 +184,9 @@ pub(super) struct Access<'r> {
 impl From<Access<'_>> for ExtraAccess {
     fn from(Access { tenant, read_paths, plan, .. }: Access<'_>) -> Self {
         let repository = tenant.repository.iter().map(|shared| shared.path.clone());
-        let read_paths = read_paths.iter().map(|read_paths| read_paths.real.clone());
+        let named = read_paths.iter().map(|path| path.real.clone());
         Self {
-            read: read_paths.chain(repository).collect(),
+            read: named.chain(repository).collect(),
             write: tenant.shared.iter().flat_map(SharedCaches::paths).collect(),
             ports: (!plan.any_port)
                 .then(|| plan.ports.iter().filter_map(|port| u16::try_from(*port).ok()).collect()),
