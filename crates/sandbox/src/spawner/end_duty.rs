@@ -15,19 +15,19 @@ pub(super) struct EndDuty {
     #[prost(uint32, optional, tag = "1")]
     killer: Option<u32>,
     /// UID that owns the files; `None` for that of the spawner.
-    #[prost(uint32, optional, tag = "6")]
+    #[prost(uint32, optional, tag = "2")]
     tenant: Option<u32>,
     /// Name of the workspace in the directory of workspaces, whose descriptor
     /// comes with the order.
-    #[prost(string, tag = "2")]
+    #[prost(string, tag = "3")]
     pub(super) workspace: String,
     /// Files may be removed at once. Otherwise the process asks first.
-    #[prost(bool, tag = "3")]
+    #[prost(bool, tag = "4")]
     pub(super) has_turn: bool,
     /// See [`ProcessCheck::Listing`].
-    #[prost(bool, tag = "4")]
+    #[prost(bool, tag = "5")]
     listing: bool,
-    #[prost(message, optional, tag = "5")]
+    #[prost(message, optional, tag = "6")]
     caches: Option<CacheDuty>,
 }
 
@@ -36,11 +36,11 @@ struct CacheDuty {
     #[prost(message, required, tag = "1")]
     shared: CacheSet,
     /// Microseconds after the epoch.
-    #[prost(uint64, optional, tag = "4")]
+    #[prost(uint64, optional, tag = "2")]
     since_us: Option<u64>,
-    #[prost(bool, tag = "5")]
+    #[prost(bool, tag = "3")]
     measure: bool,
-    #[prost(bool, tag = "6")]
+    #[prost(bool, tag = "4")]
     is_whole: bool,
 }
 
