@@ -22,7 +22,6 @@ use nix::{
     sys::stat::{FchmodatFlags, Mode, fchmod, fchmodat},
     unistd::{fchown, getegid},
 };
-
 use rustix::io::read;
 
 use super::{

@@ -35,7 +35,6 @@ use nix::{
     },
     unistd::{Gid, UnlinkatFlags, fchown, geteuid, linkat, symlinkat, unlinkat},
 };
-
 use rustix::fs::{StatxFlags, statx};
 
 use super::{
