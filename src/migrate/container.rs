@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    field::{set, unused},
+    field::{remove, set, unused},
+    host::{Form, Host},
     plugin::Plugin,
     resources::Resources,
     tools::Tools,
@@ -61,6 +62,22 @@ pub(super) struct Shape {
     pub(super) has_random_uid: bool,
     /// UID of containers that state none.
     pub(super) pod_user: Option<u64>,
+}
+
+impl Shape {
+    /// The shape that the options ask for, or the usual one of the host's form.
+    pub(super) fn new(options: &Migrate, host: &Host) -> Self {
+        let (profile, kind) = match host.form {
+            Form::Operator => (Profile::Restricted, SidecarKind::Ordinary),
+            Form::Workload | Form::JsonPatch | Form::Chart => (Profile::Uid, SidecarKind::Native),
+        };
+        Self {
+            profile: options.profile.unwrap_or(profile),
+            kind: options.sidecar.unwrap_or(kind),
+            has_random_uid: host.form == Form::Operator,
+            pod_user: host.pod_user(),
+        }
+    }
 }
 
 /// Names of the container's own volumes.
@@ -185,7 +202,7 @@ impl Blueprint<'_> {
             Profile::Uid => &["SETUID", "SETGID", "KILL"],
             Profile::Namespaces => {
                 // SYS_ADMIN implies that privileges may grow, and the API server refuses both.
-                super::field::remove(&mut context, &["allowPrivilegeEscalation"]);
+                remove(&mut context, &["allowPrivilegeEscalation"]);
                 set(&mut context, &["appArmorProfile"], json!({"type": "Unconfined"}));
                 &["SETUID", "SETGID", "KILL", "SYS_ADMIN", "SYS_CHROOT"]
             }

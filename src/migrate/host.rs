@@ -6,6 +6,7 @@ use super::{
     error::MigrateError,
     field::{at, list, remove, set, text},
     json_patch,
+    lists::Lists,
     sidecar::Sidecar,
 };
 
@@ -48,14 +49,6 @@ impl Form {
             Self::Operator => "sidecarContainers",
         }
     }
-}
-
-/// The lists of a Pod that a migration changes.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Lists {
-    pub(super) containers: Vec<Value>,
-    pub(super) init_containers: Vec<Value>,
-    pub(super) volumes: Vec<Value>,
 }
 
 /// A document with sidecars.
@@ -132,9 +125,7 @@ impl Host {
 
     /// All sidecars, in their order.
     pub(super) fn sidecars(&self) -> Vec<Sidecar> {
-        let Lists { containers, init_containers, .. } = self.lists();
-        let native = init_containers.iter().filter_map(Sidecar::native);
-        native.chain(containers.iter().filter_map(Sidecar::new)).collect()
+        self.lists().sidecars()
     }
 
     /// The operations, if the document is a JSON patch.

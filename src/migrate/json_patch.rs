@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{field::text, host::Lists};
+use super::{field::text, lists::Lists};
 
 /// Path of the Pod in a workload.
 const POD: &str = "/spec/template/spec";

@@ -6,14 +6,15 @@ use super::{
     config_map::ConfigMaps,
     container::PROGRAM_DIR,
     field::{is_within, label, list, set, text, trimmed},
-    host::Lists,
+    lists::Lists,
     plugin::{FILE, Plugin},
     report::Report,
     sidecar::{Sidecar, is_at},
     tools,
-    volume::{VolumeKind, is_private, mounts, named},
+    volume::{VolumeKind, is_private, named},
 };
 use crate::settings::DEFAULT_PLUGINS_DIR;
+
 /// Directories of the new container's own mounts.
 const OWN: [&str; 4] = [TEMPORARY, DEFAULT_PLUGINS_DIR, PROGRAM_DIR, tools::DIRECTORY];
 
@@ -47,13 +48,15 @@ impl<'i> Mounts<'i> {
         Self { lists, config_maps, sidecars, gathered: Vec::new() }
     }
 
-    /// The mounts, in the order of the sidecars.
-    pub(super) fn into_list(self) -> Vec<Value> {
+    /// The mounts of all plugins, in the order of the sidecars.
+    pub(super) fn merge(mut self, plugins: &mut [Plugin], report: &mut Report) -> Vec<Value> {
+        for plugin in plugins {
+            self.add(plugin, report);
+        }
         self.gathered
     }
 
-    /// Adds those of a sidecar.
-    pub(super) fn add(&mut self, plugin: &mut Plugin, report: &mut Report) {
+    fn add(&mut self, plugin: &mut Plugin, report: &mut Report) {
         for mount in plugin.sidecar.mounts().to_vec() {
             if !is_replaced(&mount, plugin) && !self.is_only_definition(&mount, plugin) {
                 self.mount(mount, plugin, report);
@@ -203,21 +206,4 @@ fn scratch(path: &str, plugin: &mut Plugin, report: &mut Report) {
         ));
         plugin.edit.caches.insert(cache, name.clone());
     }
-}
-
-/// Names of volumes that no container needs any more.
-pub(super) fn unused(old: &Lists, new: &Lists, own: &[Value]) -> Vec<String> {
-    let is_used = |name: &str| {
-        let mut containers = new.containers.iter().chain(&new.init_containers);
-        containers.any(|container| mounts(container, name))
-            || own.iter().any(|mount| text(mount, "name") == name)
-    };
-    let was_used = |name: &str| {
-        let mut containers = old.containers.iter().chain(&old.init_containers);
-        containers.any(|container| {
-            list(container, "volumeMounts").iter().any(|m| text(m, "name") == name)
-        })
-    };
-    let names = old.volumes.iter().map(|volume| text(volume, "name"));
-    names.filter(|name| was_used(name) && !is_used(name)).map(str::to_owned).collect()
 }

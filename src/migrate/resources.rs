@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     field::text,
-    host::Lists,
+    lists::Lists,
     plugin::Plugin,
     report::Report,
     sidecar::{Sidecar, is_at},

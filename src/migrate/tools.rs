@@ -69,15 +69,16 @@ impl Tools {
         let count = |image: &str| plugins.iter().filter(|p| p.sidecar.image() == image).count();
         // `max_by_key` returns the last of equals, and the first sidecar's is wanted.
         let most = images.iter().rev().max_by_key(|image| count(image));
-        let mut tools = Self { image: most.cloned().unwrap_or_default(), ..Self::default() };
+        let most = most.map(String::as_str).unwrap_or_default();
+        let mut tools = Self { image: most.to_owned(), ..Self::default() };
         report.change(format!(
             "the sidecar's image is {}, with {} of {}",
-            shown(&tools.image),
-            plural(count(&tools.image), "plugin"),
+            shown(most),
+            plural(count(most), "plugin"),
             plugins.len()
         ));
         let mut taken = BTreeSet::new();
-        for image in images.iter().filter(|image| **image != tools.image).collect::<Vec<_>>() {
+        for image in images.iter().filter(|image| *image != most) {
             let name = unused(&short(image), |name| taken.contains(name));
             let image = Image { reference: image, name };
             tools.bring(&image, plugins, source);
@@ -136,6 +137,23 @@ impl Tools {
     }
 }
 
+impl Image<'_> {
+    fn advice(&self, source: ToolSource) -> String {
+        let (image, name) = (shown(self.reference), &self.name);
+        match source {
+            ToolSource::InitContainer => format!(
+                "init container `{VOLUME}-{name}` copies the programs that definitions name out \
+                 of {image}: programs that need libraries or other files of that image do not \
+                 run; put them into the sidecar's image instead"
+            ),
+            ToolSource::ImageVolume => format!(
+                "{image} is mounted at {DIRECTORY}/{name}: its programs run if they are static; \
+                 put others into the sidecar's image"
+            ),
+        }
+    }
+}
+
 /// The images of all sidecars, each once, in their order.
 fn images(plugins: &[Plugin]) -> Vec<String> {
     let mut images: Vec<String> = Vec::new();
@@ -170,23 +188,6 @@ fn programs(text: &str) -> impl Iterator<Item = String> {
             && !KEYWORDS.contains(word)
     };
     words.filter(is_program).map(str::to_owned)
-}
-
-impl Image<'_> {
-    fn advice(&self, source: ToolSource) -> String {
-        let (image, name) = (shown(self.reference), &self.name);
-        match source {
-            ToolSource::InitContainer => format!(
-                "init container `{VOLUME}-{name}` copies the programs that definitions name out \
-                 of {image}: programs that need libraries or other files of that image do not \
-                 run; put them into the sidecar's image instead"
-            ),
-            ToolSource::ImageVolume => format!(
-                "{image} is mounted at {DIRECTORY}/{name}: its programs run if they are static; \
-                 put others into the sidecar's image"
-            ),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{
     field::{list, text},
-    host::Lists,
+    lists::Lists,
     sidecar::Sidecar,
 };
 

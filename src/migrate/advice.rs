@@ -1,0 +1,106 @@
+//! Advice about the repo-server: parts of it to check, and the commands to run next.
+
+use serde_json::Value;
+
+use super::{
+    config_map,
+    container::{Blueprint, INSTALLER, NAME},
+    field::text,
+    host::{Form, Host},
+    json_patch,
+    lists::Lists,
+    plugin::Plugin,
+    report::Report,
+};
+use crate::{
+    config::{Profile, SidecarKind},
+    plural::plural,
+};
+
+/// Path of the token that Kubernetes mounts.
+const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+
+/// Parts of the repo-server that the migration keeps, and that can need a change.
+pub(super) fn check(host: &Host, report: &mut Report) {
+    if host.mounts_token() {
+        report.check(format!(
+            "the token of the service account is mounted, and plugins can no longer read it: add \
+             spec.sandbox.read: [{TOKEN}] to those that use it"
+        ));
+    }
+    for path in host.operations().map(json_patch::by_position).unwrap_or_default() {
+        report.check(format!(
+            "the patch has an operation at {path}: check that this position is still the right one"
+        ));
+    }
+}
+
+/// The commands to run next.
+pub(super) fn next_steps(host: &Host, blueprint: &Blueprint<'_>, report: &mut Report) {
+    let Blueprint { shape, options, .. } = blueprint;
+    report.next(match host.form {
+        Form::Chart => "check the definitions: helm template … | cmp-supervisor validate -",
+        Form::Workload | Form::JsonPatch | Form::Operator => {
+            "check the definitions: cmp-supervisor migrate … | cmp-supervisor validate -"
+        }
+    });
+    report.next(match host.form {
+        Form::Chart => {
+            "upgrade the release with the result as the last --values file, or merge it into yours"
+                .to_owned()
+        }
+        Form::Operator => "apply the result with kubectl apply".to_owned(),
+        Form::JsonPatch => "put the ConfigMap and the patch in place of yours".to_owned(),
+        // `replace` creates nothing, and `apply` leaves containers that it does not know.
+        Form::Workload => format!(
+            "live objects: kubectl create configmap {}, and then kubectl replace -f RESULT. \
+             Kustomize: give migrate your patch instead, and put the result in its place",
+            options.config_map
+        ),
+    });
+    if options.image == NAME {
+        report.next(format!("name the image of `{INSTALLER}` with --image"));
+    }
+    let requirement = match shape.profile {
+        Profile::Uid => "the namespace must allow the Pod Security standard `baseline`",
+        Profile::Restricted => "nodes need Linux 6.12 or newer",
+        Profile::Namespaces => {
+            "the namespace must allow the Pod Security standard `privileged`; set hostUsers: false \
+             for the Pod, or SYS_ADMIN counts on the node"
+        }
+    };
+    let native = match shape.kind {
+        SidecarKind::Native => ", and Kubernetes must be 1.29 or newer",
+        SidecarKind::Ordinary => "",
+    };
+    report.next(format!("{requirement}{native}; `cmp-supervisor doctor` in the Pod tells more"));
+}
+
+/// The `ConfigMap`s that nothing uses after the migration. The chart deletes its own.
+pub(super) fn old_config_maps(host: &Host, plugins: &[Plugin], new: &Lists, report: &mut Report) {
+    let names = leftovers(plugins, new);
+    if !names.is_empty() && host.form != Form::Chart {
+        let names = names.join(", ");
+        report.next(format!("later, delete the ConfigMaps of the old sidecars: {names}"));
+    }
+}
+
+/// The objects of the input that the result does not replace.
+pub(super) fn other_objects(host: &Host, documents: &[Value], report: &mut Report) {
+    let is_other = |object: &&Value| !host.is(object) && text(object, "kind") != "ConfigMap";
+    let others = documents.iter().filter(is_other).count();
+    if others > 0 {
+        let count = plural(others, "other object");
+        report.next(format!("unchanged, and therefore not in the result: {count} of the input"));
+    }
+}
+
+/// `ConfigMap`s of definitions that nothing in the result uses.
+fn leftovers(plugins: &[Plugin], new: &Lists) -> Vec<String> {
+    let objects = || new.all_containers().chain(&new.volumes);
+    let mut old: Vec<_> = plugins.iter().filter_map(|plugin| plugin.config_map.clone()).collect();
+    old.retain(|name| !objects().any(|object| config_map::is_used(object, name)));
+    old.sort();
+    old.dedup();
+    old
+}

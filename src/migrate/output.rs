@@ -1,0 +1,74 @@
+//! The result: manifests, or values of the chart.
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    config_map,
+    definition::Definition,
+    error::MigrateError,
+    field::{list, set, text},
+    host::Host,
+    lists::Lists,
+    yaml,
+};
+
+/// The ConfigMap and the document, or the values with both.
+pub(super) fn write(
+    host: &Host,
+    lists: Lists,
+    definitions: &[Definition<'_>],
+    config_map: &str,
+) -> Result<String, MigrateError> {
+    let mut object = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": config_map},
+        "data": {},
+    });
+    if !host.namespace().is_empty() {
+        set(&mut object, &["metadata", "namespace"], json!(host.namespace()));
+    }
+    let is_chart = host.values().is_some();
+    for Definition { plugin, text } in definitions {
+        let key = &format!("{}.yaml", plugin.name);
+        let text = if is_chart && !plugin.is_template { escaped(text) } else { text.clone() };
+        set(&mut object, &["data", key], json!(text));
+    }
+    let Some(values) = host.values() else {
+        let document = host.with(lists, Vec::new());
+        return Ok(format!("{}---\n{}", yaml::write(&object)?, yaml::write(&document)?));
+    };
+    let mut objects = list(values, "extraObjects").to_vec();
+    objects.push(object);
+    let mut changes: Vec<(&[&str], Value)> = vec![(&["extraObjects"], Value::Array(objects))];
+    changes.extend(plugins_of_chart(values, definitions));
+    yaml::write(&host.with(lists, changes))
+}
+
+/// Takes the plugins out of `configs.cmp`: the chart restarts the repo-server when they change.
+fn plugins_of_chart(
+    values: &Value,
+    migrated: &[Definition<'_>],
+) -> Option<(&'static [&'static str], Value)> {
+    let plugins = config_map::plugins(values)?;
+    let is_migrated = |(name, spec): &(&String, &Value)| {
+        let full = match text(spec, "version") {
+            "" => (*name).clone(),
+            version => format!("{name}-{version}"),
+        };
+        migrated.iter().any(|definition| definition.plugin.name == full)
+    };
+    let removed = plugins.iter().filter(is_migrated);
+    let nulls: Map<_, _> = removed.map(|(name, _)| (name.clone(), Value::Null)).collect();
+    let mut cmp = json!({});
+    if nulls.len() == plugins.len() {
+        set(&mut cmp, &["create"], json!(false));
+    }
+    set(&mut cmp, &["plugins"], Value::Object(nulls));
+    Some((&["configs", "cmp"], cmp))
+}
+
+/// A text that Helm's `tpl` leaves as it is.
+fn escaped(text: &str) -> String {
+    text.replace("{{", "{{ \"{{\" }}")
+}
