@@ -3,10 +3,12 @@
 
 mod asked;
 mod compare;
+mod copies;
 mod difference;
 mod doctor;
 mod document;
 mod environment;
+mod error;
 mod fields;
 mod findings;
 mod interrupt;
@@ -23,9 +25,7 @@ mod show;
 mod subject;
 mod target;
 
-use std::{fmt, io, path::PathBuf};
-
-use thiserror::Error;
+use bytes::Bytes;
 
 use self::{
     asked::Asked,
@@ -34,207 +34,14 @@ use self::{
     target::{Claim, Observation, Target, ask, choose, is_unclaimed, wanted},
 };
 pub use self::{
-    compare::compare, doctor::doctor, interrupt::interrupted, manifest::NoApplication,
-    observe::observe, pack::NotPacked, peer::NoPeer, private::NotPrivate, replay::NotReplayed,
+    compare::compare, doctor::doctor, error::LocalError, interrupt::interrupted,
+    manifest::NoApplication, observe::observe, pack::NotPacked, peer::NoPeer, private::NotPrivate,
+    replay::NotReplayed,
 };
 use crate::{
     config::{Application, OutputFormat},
-    grpc::ClientError,
     plural::plural,
 };
-
-/// An error of `render`, `match`, `params` or `doctor`.
-#[derive(Debug, Error)]
-pub enum LocalError {
-    /// A directory cannot be read.
-    #[error("{path}: {error}")]
-    Directory {
-        /// The directory.
-        path: PathBuf,
-        /// The error.
-        error: io::Error,
-    },
-    /// The application is outside the repository.
-    #[error(
-        "{application} is not below {root}: set --repo-root to a parent directory of the application"
-    )]
-    Outside {
-        /// The application's directory.
-        application: PathBuf,
-        /// The repository.
-        root: PathBuf,
-    },
-    /// The Application in a file cannot be rendered.
-    #[error("{path}: {error}")]
-    Application {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        error: NoApplication,
-    },
-    /// The repository cannot be packed.
-    #[error(transparent)]
-    Pack(#[from] NotPacked),
-    /// A bundle cannot be sent again.
-    #[error("{path}: {error}")]
-    Bundle {
-        /// The bundle.
-        path: PathBuf,
-        /// The error.
-        error: Box<NotReplayed>,
-    },
-    /// The private supervisor could not be started.
-    #[error(transparent)]
-    Private(#[from] NotPrivate),
-    /// No argocd-cmp-server could be started.
-    #[error(transparent)]
-    Peer(#[from] NoPeer),
-    /// A variable with the default of a flag has a wrong value.
-    #[error(transparent)]
-    Options(clap::Error),
-    /// The plugin returned an error.
-    #[error(transparent)]
-    Client(#[from] ClientError),
-    /// The plugin does not exist.
-    #[error("no plugin `{name}`: available plugins: {}{}", known.join(", "), LeftOut(left_out))]
-    NoPlugin {
-        /// The requested name.
-        name: String,
-        /// The names of all served plugins.
-        known: Vec<String>,
-        /// Definitions that are not served, each with its file and the reason.
-        left_out: Vec<String>,
-    },
-    /// No plugin is served.
-    #[error(
-        "no plugin in {directory}: add a definition, or set --plugins-dir{}",
-        LeftOut(left_out)
-    )]
-    NoPlugins {
-        /// The plugins directory.
-        directory: PathBuf,
-        /// Definitions that are not served, each with its file and the reason.
-        left_out: Vec<String>,
-    },
-    /// Parameters that contradict each other.
-    #[error(
-        "contradictory values of --param {0}: use one form (string, list or map) and set each value once"
-    )]
-    Parameters(String),
-    /// No plugin claims the application.
-    #[error("no plugin claims this application: choose one with --plugin: {}", known.join(", "))]
-    NoMatch {
-        /// The names of all served plugins.
-        known: Vec<String>,
-    },
-    /// `doctor` found failures.
-    #[error("{} found: fix them as described above", plural(*failures, "failure"))]
-    Unhealthy {
-        /// Number of failures.
-        failures: usize,
-    },
-    /// The requested isolation is not available.
-    #[error("the requested isolation is not available")]
-    Unisolated,
-    /// A signal ended the command.
-    #[error("ended by {name}")]
-    Interrupted {
-        /// The signal.
-        name: &'static str,
-        /// Its number.
-        number: i32,
-    },
-    /// The plugin gave two results for the same input.
-    #[error(
-        "plugin {plugin} does not give the same result twice: Argo CD would show the application \
-         as out of sync after each refresh"
-    )]
-    Nondeterministic {
-        /// The plugin.
-        plugin: String,
-    },
-    /// No plugin of a migration claims the application.
-    #[error("no plugin claims this application: choose one with --check-plugin: {}", known.join(", "))]
-    Unclaimed {
-        /// The names of all plugins.
-        known: Vec<String>,
-    },
-    /// One of the two servers cannot render the application.
-    #[error("{plugin} by {server}: {error}")]
-    Failed {
-        /// The plugin.
-        plugin: String,
-        /// The server.
-        server: &'static str,
-        /// Its error.
-        error: Box<LocalError>,
-    },
-    /// The migration changes results.
-    #[error(
-        "{} not the same after the migration: {}: if the plugin gives the same result twice \
-         (render --check-deterministic), do not apply the migration yet",
-        if plugins.len() == 1 { "a result is" } else { "results are" },
-        plugins.join(", ")
-    )]
-    Different {
-        /// The plugins.
-        plugins: Vec<String>,
-    },
-    /// The result cannot be printed.
-    #[error("cannot print the result: {0}")]
-    Show(String),
-}
-
-/// The end of an error message that lists definitions that are not served.
-struct LeftOut<'l>(&'l [String]);
-
-impl fmt::Display for LeftOut<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            [] => Ok(()),
-            left_out => write!(formatter, "; not served: {}", left_out.join("; ")),
-        }
-    }
-}
-
-impl LocalError {
-    /// Adds the definitions that are not served. The missing plugin may be one.
-    fn with_left_out(mut self, definitions: Vec<String>) -> Self {
-        if let Self::NoPlugin { left_out, .. } = &mut self {
-            *left_out = definitions;
-        }
-        self
-    }
-
-    /// The program's exit code.
-    #[must_use]
-    pub fn exit_code(&self) -> u8 {
-        match self {
-            Self::Parameters(_) => 2,
-            // As shells report a process that a signal killed.
-            Self::Interrupted { number, .. } => u8::try_from(128 + number).unwrap_or(u8::MAX),
-            Self::NoMatch { .. } | Self::Unclaimed { .. } => 4,
-            Self::Client(ClientError::Status(status)) => status.exit_code(),
-            Self::Failed { error, .. } => error.exit_code(),
-            Self::Private(NotPrivate::Definitions(_))
-            | Self::Directory { .. }
-            | Self::Outside { .. }
-            | Self::Application { .. }
-            | Self::Pack(_)
-            | Self::Bundle { .. }
-            | Self::Client(ClientError::Archive(_))
-            | Self::NoPlugin { .. }
-            | Self::NoPlugins { .. }
-            | Self::Unhealthy { .. }
-            | Self::Nondeterministic { .. }
-            | Self::Peer(_)
-            | Self::Options(_)
-            | Self::Different { .. }
-            | Self::Show(_) => 1,
-            Self::Private(_) | Self::Unisolated | Self::Client(ClientError::Connect { .. }) => 7,
-        }
-    }
-}
 
 /// Prints the application's manifests. With `twice`, renders them again and
 /// prints the difference if there is one.
@@ -258,20 +65,8 @@ pub async fn render(
     let (name, (manifests, again), needs_name) = rendered.await?;
     let count = plural(manifests.len(), "manifest");
     report.step("rendered", &format!("{count} by plugin {name}"));
-    if manifests.is_empty() {
-        report.warn("no manifests: with automated pruning Argo CD would delete the application");
-    }
-    if needs_name {
-        report.warn(&format!(
-            "the discovery of {name} does not claim this application: Argo CD uses it only if the \
-             Application names it"
-        ));
-    }
-    if let Some(number) = show::first_stranger(&manifests) {
-        report.warn(&format!(
-            "manifest {number} is no Kubernetes object: it needs apiVersion and kind, and Argo CD \
-             cannot apply it"
-        ));
+    for warning in warnings(&manifests, needs_name.then_some(&*name)) {
+        report.warn(&warning);
     }
     let text = show::manifests(&manifests, format)?;
     let again = again.map(|again| show::manifests(&again, format)).transpose()?;
@@ -282,6 +77,29 @@ pub async fn render(
             Err(LocalError::Nondeterministic { plugin: name })
         }
     }
+}
+
+/// Surprises that the manifests would cause in Argo CD. `unclaimed` is the plugin's name if
+/// Argo CD would not choose it by discovery.
+fn warnings(manifests: &[Bytes], unclaimed: Option<&str>) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if manifests.is_empty() {
+        let text = "no manifests: with automated pruning Argo CD would delete the application";
+        warnings.push(text.to_owned());
+    }
+    if let Some(name) = unclaimed {
+        warnings.push(format!(
+            "the discovery of {name} does not claim this application: Argo CD uses it only if the \
+             Application names it"
+        ));
+    }
+    if let Some(number) = show::first_stranger(manifests) {
+        warnings.push(format!(
+            "manifest {number} is no Kubernetes object: it needs apiVersion and kind, and Argo CD \
+             cannot apply it"
+        ));
+    }
+    warnings
 }
 
 /// Prints which plugins claim the application.

@@ -13,7 +13,7 @@ use super::{
     asked::Asked,
     difference::difference,
     peer::PeerServer,
-    private::{NotPrivate, Private},
+    private::{NotPrivate, Private, Setup},
     report::Report,
     show,
     target::{Claim, Observation, Sockets, Target, ask, choose},
@@ -116,9 +116,13 @@ async fn after(
     let mut options = options.clone();
     options.plugins_dir = Some(plugins.path().to_owned());
     let name = Some(plugin.name.as_str());
-    let private =
-        Private::start((&options, Observation::Off), name, &plugin.environment_after, report)
-            .await?;
+    let setup = Setup {
+        options: &options,
+        observation: Observation::Off,
+        plugin: name,
+        environment: &plugin.environment_after,
+    };
+    let private = Private::start(&setup, report).await?;
     let target = Target::Private(Box::new(private), plugins.path().to_owned());
     let work = async |sockets: &Sockets| {
         let (_, client) = choose(name, sockets, parcel).await?;

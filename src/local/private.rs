@@ -3,7 +3,7 @@
 use std::{
     fs::{self, Permissions},
     io,
-    os::unix::fs::{PermissionsExt, symlink},
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
     thread,
@@ -19,12 +19,12 @@ use tokio::{
     time::timeout,
 };
 
-use super::{report::Report, target::Observation};
+use super::{copies::Copies, report::Report, target::Observation};
 use crate::{
     config::Application,
     event::{Event, Events},
-    loader::{Exclusion, Ignored, NoSnapshot, Snapshot, Source},
-    plugin::{MAX_SOCKET_PATH, PluginName, read_all},
+    loader::NoSnapshot,
+    plugin::{MAX_SOCKET_PATH, PluginName},
 };
 
 /// Time limit for a private supervisor's start.
@@ -49,6 +49,17 @@ pub(super) struct Private {
     directory: TempDir,
     /// Definitions that it does not serve.
     left_out: Vec<String>,
+}
+
+/// Settings of a private supervisor.
+#[derive(Debug)]
+pub(super) struct Setup<'s> {
+    pub(super) options: &'s Application,
+    pub(super) observation: Observation,
+    /// Name of the only plugin to serve; `None` for all.
+    pub(super) plugin: Option<&'s str>,
+    /// Variables in addition to those of this process.
+    pub(super) environment: &'s [(String, String)],
 }
 
 /// A private supervisor could not be started.
@@ -92,49 +103,49 @@ pub enum NotPrivate {
     Slow,
 }
 
-impl Private {
-    /// Starts a supervisor for the plugins of a directory, or only for the named
-    /// one, with these variables, and waits until it serves them.
-    pub(super) async fn start(
-        (options, observation): (&Application, Observation),
-        plugin: Option<&str>,
-        environment: &[(String, String)],
-        report: &mut Report,
-    ) -> Result<Self, NotPrivate> {
-        let isolation = options.isolation;
-        let timeout = format!("{}ms", options.timeout.0.as_millis());
-        let directory = TempDir::with_prefix(PREFIX).map_err(NotPrivate::Temporary)?;
-        // The UIDs of requests must be able to enter it.
-        fs::set_permissions(directory.path(), Permissions::from_mode(0o711))?;
-        let plugins = options.plugins_dir();
-        let Copies { directory: copies, mut left_out, scripts, plugins: wanted } =
-            copy_definitions(&plugins, directory.path(), plugin, report)?;
-        let sockets = directory.path().join(SOCKETS);
-        check_paths(&sockets, wanted)?;
+impl Setup<'_> {
+    fn command(&self, directory: &Path, copies: &Copies) -> Command {
+        let isolation = self.options.isolation;
         let mut command = Command::new("/proc/self/exe");
         command
             // A sidecar has none, and shells look at that directory.
             .env_remove("OLDPWD")
-            .envs(environment.iter().map(|(name, value)| (name, value)))
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .arg("serve")
             .arg("--plugins-dir")
-            .arg(copies)
+            .arg(&copies.directory)
             .arg("--socket-dir")
-            .arg(sockets)
+            .arg(directory.join(SOCKETS))
             .arg("--work-dir")
-            .arg(directory.path())
+            .arg(directory)
             .args(["--http", "off", "--admin-http", "off"])
             .args(["--max-requests", "2", "--isolation", isolation.as_str()])
             .args(["--request-cgroups", "off", "--keep-failed", "0"]);
-        for script in scripts {
+        for script in &copies.scripts {
             command.arg("--read").arg(script);
         }
-        if observation == Observation::On {
+        if self.observation == Observation::On {
+            let timeout = format!("{}ms", self.options.timeout.0.as_millis());
             command.arg("--observe").arg("--exec-timeout").arg(timeout);
         }
         if isolation.0 == Some(Tier::None) {
             command.arg("--accept-no-isolation");
         }
+        command
+    }
+}
+
+impl Private {
+    /// Starts a supervisor for the plugins of a directory, and waits until it serves them.
+    pub(super) async fn start(setup: &Setup<'_>, report: &mut Report) -> Result<Self, NotPrivate> {
+        let directory = TempDir::with_prefix(PREFIX).map_err(NotPrivate::Temporary)?;
+        // The UIDs of requests must be able to enter it.
+        fs::set_permissions(directory.path(), Permissions::from_mode(0o711))?;
+        let plugins = setup.options.plugins_dir();
+        let copies = Copies::make(&plugins, directory.path(), setup.plugin, report)?;
+        let command = setup.command(directory.path(), &copies);
+        check_paths(&directory.path().join(SOCKETS), copies.plugins)?;
+        let mut left_out = copies.left_out;
         let on_event = |event: &Event| {
             report.event(event);
             if let Event::NotServed { plugin, file, reason, .. } = event {
@@ -245,17 +256,6 @@ impl Drop for Private {
     }
 }
 
-/// Definitions for a private supervisor.
-struct Copies {
-    directory: PathBuf,
-    /// Definitions that cannot be served, each with the reason.
-    left_out: Vec<String>,
-    /// Files beside the definitions, which commands may read where they are.
-    scripts: Vec<PathBuf>,
-    /// Names of the plugins.
-    plugins: Vec<PluginName>,
-}
-
 /// Returns an error if no plugin can have a socket in this directory: the supervisor would
 /// not become ready.
 fn check_paths(sockets: &Path, names: Vec<PluginName>) -> Result<(), NotPrivate> {
@@ -267,64 +267,6 @@ fn check_paths(sockets: &Path, names: Vec<PluginName>) -> Result<(), NotPrivate>
         }
         Some(_) | None => Ok(()),
     }
-}
-
-/// Copies definitions to a directory that the supervisor can read, because it
-/// switches to another UID. The copy has the form of a ConfigMap volume, in which
-/// files keep their paths. If a plugin is named, only files that define it are
-/// copied and reported.
-fn copy_definitions(
-    from: &Path,
-    to: &Path,
-    named: Option<&str>,
-    report: &mut Report,
-) -> Result<Copies, NotPrivate> {
-    let mut snapshot = Snapshot::read(from)?;
-    let is_script = |entry: &&Ignored| entry.reason == Exclusion::Extension;
-    let scripts = snapshot.ignored.iter().filter(is_script).map(|entry| from.join(&entry.name));
-    let scripts = scripts.collect();
-    let is_wanted = |name: &PluginName| named == Some(name.as_str());
-    let defines = |source: &Source| defined(source).iter().any(is_wanted);
-    let is_defined = snapshot.files.iter().any(defines);
-    if is_defined {
-        snapshot.files.retain(defines);
-        snapshot.ignored.clear();
-    }
-    let plugins = snapshot.files.iter().flat_map(defined);
-    let plugins = plugins.filter(|name| !is_defined || is_wanted(name)).collect();
-    let copies = to.join("plugins.d");
-    let volume = copies.join("..copied");
-    let mut left_out = Vec::new();
-    fs::create_dir_all(&volume)?;
-    symlink("..copied", copies.join("..data"))?;
-    for Source { name, text, .. } in &snapshot.files {
-        match text {
-            Ok(text) => {
-                let copy = volume.join(name);
-                fs::create_dir_all(copy.parent().unwrap_or(&volume))?;
-                fs::write(copy, text)?;
-            }
-            Err(reason) => {
-                left_out.push(format!("{name}: {reason}"));
-                report.event(&Event::NotServed {
-                    plugin: None,
-                    file: Some(name.as_str().into()),
-                    line: None,
-                    reason: reason.diagnostic().to_string().into(),
-                });
-            }
-        }
-    }
-    for entry in &snapshot.ignored {
-        report.step("ignored", &format!("{}: {}", entry.name, entry.reason));
-    }
-    Ok(Copies { directory: copies, left_out, scripts, plugins })
-}
-
-/// Names of the plugins that a file defines.
-fn defined(source: &Source) -> Vec<PluginName> {
-    let readings = source.text.as_ref().map(|text| read_all(text)).unwrap_or_default();
-    readings.into_iter().filter_map(|reading| Some(reading.definition?.name)).collect()
 }
 
 #[cfg(test)]

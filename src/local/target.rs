@@ -7,7 +7,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{LocalError, private::Private, report::Report};
+use super::{
+    LocalError,
+    private::{Private, Setup},
+    report::Report,
+};
 use crate::{
     config::Application,
     grpc::{Client, ClientError, Parcel},
@@ -56,7 +60,8 @@ impl Target {
         if let Some(socket) = &options.socket {
             return Ok(Self::Socket(socket.clone()));
         }
-        let private = Private::start((options, observation), plugin, &[], report).await?;
+        let setup = Setup { options, observation, plugin, environment: &[] };
+        let private = Private::start(&setup, report).await?;
         Ok(Self::Private(Box::new(private), options.plugins_dir()))
     }
 
