@@ -4,8 +4,8 @@ use cmp_sandbox::Tier;
 
 use crate::event::{Event, Refused, Used};
 
-/// Most refusals that are kept. A command reports at most 256.
-const MAX_REFUSALS: usize = 1024;
+/// Most refusals that are kept, and most usages. A command reports at most 256 refusals.
+const MAX_KEPT: usize = 1024;
 
 /// The end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,10 +38,10 @@ impl Findings {
     pub(super) fn keep(&mut self, event: &Event) {
         match event {
             Event::Ready { isolation, .. } => self.tier = Some(*isolation),
-            Event::Refused(refused) if self.refused.len() < MAX_REFUSALS => {
+            Event::Refused(refused) if self.refused.len() < MAX_KEPT => {
                 self.refused.push((**refused).clone());
             }
-            Event::Used(used) if self.used.len() < MAX_REFUSALS => {
+            Event::Used(used) if self.used.len() < MAX_KEPT => {
                 self.used.push((**used).clone());
             }
             Event::Refused(_)

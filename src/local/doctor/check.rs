@@ -35,7 +35,7 @@ pub(super) enum Grade {
 pub(super) struct Check {
     pub(super) state: Grade,
     pub(super) text: String,
-    /// The remedy.
+    /// The setting that changes the result; `None` if nothing needs to change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) remedy: Option<String>,
 }
@@ -66,29 +66,29 @@ impl Check {
     }
 }
 
-/// All checks.
+/// The checks of each section, in the order of output.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Checks(Vec<(Section, Vec<Check>)>);
 
 /// The JSON output. New fields can be added; existing ones never change.
 #[derive(Serialize)]
-struct Output<'f> {
+struct Output<'c> {
     version: u32,
     failures: usize,
     warnings: usize,
-    findings: Vec<Row<'f>>,
+    findings: Vec<Row<'c>>,
 }
 
 #[derive(Serialize)]
-struct Row<'f> {
+struct Row<'c> {
     section: Section,
     #[serde(flatten)]
-    finding: &'f Check,
+    check: &'c Check,
 }
 
 impl Checks {
-    pub(super) fn add(&mut self, section: Section, findings: Vec<Check>) {
-        self.0.push((section, findings));
+    pub(super) fn add(&mut self, section: Section, checks: Vec<Check>) {
+        self.0.push((section, checks));
     }
 
     pub(super) fn failures(&self) -> usize {
@@ -96,17 +96,17 @@ impl Checks {
     }
 
     fn count(&self, state: Grade) -> usize {
-        self.rows().filter(|row| row.finding.state == state).count()
+        self.rows().filter(|row| row.check.state == state).count()
     }
 
     fn rows(&self) -> impl Iterator<Item = Row<'_>> {
-        let row = |section: Section| move |finding| Row { section, finding };
-        self.0.iter().flat_map(move |(section, findings)| findings.iter().map(row(*section)))
+        let row = |section: Section| move |check| Row { section, check };
+        self.0.iter().flat_map(move |(section, checks)| checks.iter().map(row(*section)))
     }
 
     pub(super) fn text(&self) -> String {
-        let section = |(section, findings): &(Section, Vec<Check>)| {
-            let lines: String = findings.iter().map(line).collect();
+        let section = |(section, checks): &(Section, Vec<Check>)| {
+            let lines: String = checks.iter().map(line).collect();
             format!("{}\n{lines}", section.title())
         };
         let sections: String = self.0.iter().map(section).collect();
@@ -138,41 +138,41 @@ impl Section {
     }
 }
 
-fn line(finding: &Check) -> String {
-    let mark = match finding.state {
+fn line(check: &Check) -> String {
+    let mark = match check.state {
         Grade::Fine => '✓',
         Grade::Note => '-',
         Grade::Warning => '!',
         Grade::Failure => '✗',
     };
-    let remedy = finding.remedy.iter().map(|remedy| format!("      → {remedy}\n"));
-    format!("  {mark} {}\n{}", finding.text, remedy.collect::<String>())
+    let remedy = check.remedy.iter().map(|remedy| format!("      → {remedy}\n"));
+    format!("  {mark} {}\n{}", check.text, remedy.collect::<String>())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn findings() -> Checks {
-        let mut findings = Checks::default();
-        findings.add(Section::Process, vec![Check::fine("root")]);
-        findings.add(
+    fn checks() -> Checks {
+        let mut checks = Checks::default();
+        checks.add(Section::Process, vec![Check::fine("root")]);
+        checks.add(
             Section::Isolation,
             vec![Check::failure("no users").remedy("add SETUID"), Check::warning("old")],
         );
-        findings
+        checks
     }
 
     #[test]
     fn text_has_failures_with_remedies() {
         let expected = "Process\n  ✓ root\nIsolation\n  ✗ no users\n      → add SETUID\n  ! old\n\
                         1 failure, 1 warning\n";
-        assert_eq!(findings().text(), expected);
+        assert_eq!(checks().text(), expected);
     }
 
     #[test]
     fn json_has_the_same_checks() {
-        let json: serde_json::Value = serde_json::from_str(&findings().json().unwrap()).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&checks().json().unwrap()).unwrap();
         assert_eq!(json["failures"], 1);
         assert_eq!(json["findings"][1]["section"], "isolation");
         assert_eq!(json["findings"][1]["state"], "failure");

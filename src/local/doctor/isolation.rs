@@ -59,29 +59,7 @@ impl Available {
 /// Tests all tiers. If the work directory cannot be used, isolation is not tested
 /// and the error is about the directory.
 pub(super) async fn look(options: &Serve) -> Result<TierChecks, Check> {
-    let mut checks = Vec::new();
-    let mut available: Vec<Available> = Vec::new();
-    for tier in Isolation::AUTO.tiers() {
-        let work = options.work_dir();
-        let subject = format!("not tested: cannot use the work directory {}", work.display());
-        let directory = answer(&subject, move || prepare(&work)).await?.map_err(|error| {
-            Check::failure(format!("{subject}: {error}"))
-                .remedy("mount an emptyDir there, or set --work-dir")
-        })?;
-        match attempt(options, tier, directory).await {
-            Ok(tier) => {
-                let text = format!(
-                    "{}: available, and withstands the attacks of the trial",
-                    tier.tier.as_str()
-                );
-                checks.push(Check::fine(text));
-                available.push(tier);
-            }
-            Err(why) => {
-                checks.push(unavailable(tier, options.isolation.0, &why, available.is_empty()));
-            }
-        }
-    }
+    let (mut checks, available) = attempts(options).await?;
     let asked = options.isolation.0;
     let is_meant = |available: &&Available| asked.is_none_or(|asked| available.tier == asked);
     let chosen = available.iter().find(is_meant);
@@ -101,6 +79,31 @@ pub(super) async fn look(options: &Serve) -> Result<TierChecks, Check> {
         tier: chosen.map_or(Tier::None, |available| available.tier),
         landlock: chosen.map_or(0, |available| available.landlock),
     })
+}
+
+/// Attempts each tier, the strongest first. Returns a check for each, and the available ones.
+async fn attempts(options: &Serve) -> Result<(Vec<Check>, Vec<Available>), Check> {
+    let (mut checks, mut available) = (Vec::new(), Vec::new());
+    for tier in Isolation::AUTO.tiers() {
+        let work = options.work_dir();
+        let subject = format!("not tested: cannot use the work directory {}", work.display());
+        let directory = answer(&subject, move || prepare(&work)).await?.map_err(|error| {
+            Check::failure(format!("{subject}: {error}"))
+                .remedy("mount an emptyDir there, or set --work-dir")
+        })?;
+        match attempt(options, tier, directory).await {
+            Ok(tier) => {
+                let name = tier.tier.as_str();
+                let text = format!("{name}: available, and withstands the attacks of the trial");
+                checks.push(Check::fine(text));
+                available.push(tier);
+            }
+            Err(why) => {
+                checks.push(unavailable(tier, options.isolation.0, &why, available.is_empty()));
+            }
+        }
+    }
+    Ok((checks, available))
 }
 
 /// The check of an unavailable tier: a failure if it was requested, a warning if

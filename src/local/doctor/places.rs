@@ -18,8 +18,7 @@ use crate::{
 /// `TMPFS_MAGIC` of statfs(2).
 const IN_MEMORY: u64 = 0x0102_1994;
 
-/// Bytes in a MiB.
-const MIB: u64 = 1024 * 1024;
+const MIB: u64 = 1 << 20;
 
 /// Permission bits of a mode for others.
 const READ: u32 = 0o4;

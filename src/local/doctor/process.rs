@@ -6,13 +6,18 @@ use cmp_procfs::{Fields, IdRange};
 
 use super::Check;
 
+/// Numbers of capabilities in `linux/capability.h`.
+const KILL: u32 = 5;
+const SETGID: u32 = 6;
+const SETUID: u32 = 7;
+
 /// Numbers and names of the capabilities that matter here.
 const CAPABILITIES: [(u32, &str); 7] = [
     (0, "CHOWN"),
     (1, "DAC_OVERRIDE"),
-    (5, "KILL"),
-    (6, "SETGID"),
-    (7, "SETUID"),
+    (KILL, "KILL"),
+    (SETGID, "SETGID"),
+    (SETUID, "SETUID"),
     (18, "SYS_CHROOT"),
     (21, "SYS_ADMIN"),
 ];
@@ -21,12 +26,6 @@ const CAPABILITIES: [(u32, &str); 7] = [
 /// request. Kubernetes gives up to 999 to Pods that request little memory, and
 /// 1000 to those that request none.
 const HIGH_SCORE: i32 = 500;
-
-/// The bit of `KILL`.
-const KILL: u64 = 1 << 5;
-
-/// The bits of `SETUID` and `SETGID`, which tier `uid` needs.
-const USERS: u64 = 1 << 6 | 1 << 7;
 
 pub(super) fn look() -> Vec<Check> {
     let Ok(status) = Fields::own_status() else {
@@ -41,7 +40,9 @@ pub(super) fn look() -> Vec<Check> {
         Check::note(format!("uid {}, gid {}", field("Uid"), field("Gid"))),
         Check::note(format!("capabilities: {}", names(capabilities))),
     ];
-    if capabilities & USERS == USERS && capabilities & KILL == 0 {
+    let has = |number| has(capabilities, number);
+    // Tier `uid` is possible.
+    if has(SETUID) && has(SETGID) && !has(KILL) {
         let lost = "capability KILL is missing: if the spawner is killed, commands may survive it";
         checks.push(Check::warning(lost).remedy("capabilities: {add: [SETUID, SETGID, KILL]}"));
     }
@@ -77,9 +78,13 @@ fn oom_score() -> Option<Check> {
     })
 }
 
+fn has(capabilities: u64, number: u32) -> bool {
+    capabilities & 1 << number != 0
+}
+
 fn names(capabilities: u64) -> String {
-    let has = |(number, _): &&(u32, &str)| capabilities & (1 << number) != 0;
-    let known: Vec<_> = CAPABILITIES.iter().filter(has).map(|(_, name)| *name).collect();
+    let known = CAPABILITIES.iter().filter(|(number, _)| has(capabilities, *number));
+    let known: Vec<_> = known.map(|(_, name)| *name).collect();
     let others = capabilities.count_ones() as usize - known.len();
     match (known.join(", "), others) {
         (known, 0) if known.is_empty() => "none".to_owned(),
@@ -110,7 +115,7 @@ mod tests {
     #[test]
     fn needed_capabilities_are_named_and_others_counted() {
         assert_eq!(names(0), "none");
-        assert_eq!(names(1 << 6 | 1 << 7), "SETGID, SETUID");
+        assert_eq!(names(1 << SETGID | 1 << SETUID), "SETGID, SETUID");
         assert_eq!(names(1 << 21 | 1 << 30), "SYS_ADMIN, and 1 that are not needed");
         assert_eq!(names(1 << 30), "1 that are not needed");
     }
