@@ -3,45 +3,36 @@
 //! JSON lines have the keys of Argo CD's logs (`level`, `msg`, `time`), and the
 //! fields of the event and of its call, sorted.
 
+mod fields;
 mod panics;
 mod queue;
 
 use std::{
-    borrow::Cow,
     error::Error,
-    fmt::{self, Write as _},
+    fmt,
     io::{self, IsTerminal, Write as _},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
-use cmp_sandbox::OUTPUT_TARGET;
-use serde_json::{Map, Value};
 use tracing::{
-    Event, Level, Subscriber,
-    field::{Field, Visit},
-    info,
+    Event, Level, Subscriber, info,
     level_filters::LevelFilter,
     span::{Attributes, Id, Record},
 };
 use tracing_subscriber::{
     Layer, Registry,
     filter::Targets,
-    fmt::{
-        format::Writer,
-        time::{FormatTime, SystemTime},
-    },
     layer::{Context, SubscriberExt},
     registry::LookupSpan,
     reload::{self, Handle},
     util::SubscriberInitExt,
 };
 
-use self::queue::Queue;
+use self::{fields::LogFields, queue::Queue};
 use crate::{
     config::{LogFilter, LogFormat},
     event,
-    terminal::printable,
 };
 
 /// The lines of the log of this process.
@@ -92,6 +83,14 @@ pub fn init(format: Option<LogFormat>, filter: LogFilter) -> io::Result<LogContr
     Ok(LogControl { filter: Arc::new(Mutex::new(filter)), handle: Some(handle) })
 }
 
+/// Sends warnings, errors and the output of commands as events instead of logging.
+#[must_use]
+pub fn init_events() -> LogControl {
+    let lines = LogLayer { sink: Sink::Events };
+    tracing_subscriber::registry().with(lines.with_filter(LevelFilter::INFO)).init();
+    LogControl { filter: Arc::default(), handle: None }
+}
+
 /// Waits until all lines are written, for at most a second; returns false if nobody
 /// reads them.
 pub fn flush() -> bool {
@@ -100,19 +99,14 @@ pub fn flush() -> bool {
 
 /// The line that tells of lines that were dropped.
 fn lost(format: LogFormat, lines: u64) -> String {
-    let mut fields = LogFields::default();
     let text = "log lines were dropped: standard error is read too slowly, and 1 MiB waited";
-    fields.0.insert("message".to_owned(), text.into());
-    fields.0.insert("lines".to_owned(), lines.into());
-    fields.into_line(format, "warning")
+    LogFields::of(text).with("lines", lines).into_line(format, "warning")
 }
 
 /// Writes the error that ends the program as the last line of the log. It may be
 /// called before the log is started.
 pub fn fatal(format: Option<LogFormat>, error: &dyn Error) {
-    let mut fields = LogFields::default();
-    fields.0.insert("message".to_owned(), error.to_string().into());
-    let line = fields.into_line(chosen(format), "fatal");
+    let line = LogFields::of(&error.to_string()).into_line(chosen(format), "fatal");
     if flush() {
         // If the log cannot be written, nothing can report it.
         let _ = io::stderr().lock().write_all(line.as_bytes());
@@ -122,14 +116,6 @@ pub fn fatal(format: Option<LogFormat>, error: &dyn Error) {
 fn chosen(format: Option<LogFormat>) -> LogFormat {
     let is_terminal = io::stderr().is_terminal();
     format.unwrap_or(if is_terminal { LogFormat::Text } else { LogFormat::Json })
-}
-
-/// Sends warnings, errors and the output of commands as events instead of logging.
-#[must_use]
-pub fn init_events() -> LogControl {
-    let lines = LogLayer { sink: Sink::Events };
-    tracing_subscriber::registry().with(lines.with_filter(LevelFilter::INFO)).init();
-    LogControl { filter: Arc::default(), handle: None }
 }
 
 /// The tracing layer that writes lines.
@@ -144,10 +130,6 @@ enum Sink {
     /// The process that started this supervisor.
     Events,
 }
-
-/// The fields of an event or a span.
-#[derive(Clone, Debug, Default)]
-struct LogFields(Map<String, Value>);
 
 impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for LogLayer {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
@@ -170,68 +152,17 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for LogLayer {
         let mut fields = LogFields::default();
         for span in context.event_scope(event).into_iter().flatten() {
             if let Some(outer) = span.extensions().get::<LogFields>() {
-                fields.0.extend(outer.0.clone());
+                fields.extend(outer);
             }
         }
         event.record(&mut fields);
         let metadata = event.metadata();
-        let line = match self.sink {
-            Sink::Log(format) => fields.into_line(format, word(*metadata.level())),
+        match self.sink {
+            Sink::Log(format) => LINES.push(&fields.into_line(format, word(*metadata.level()))),
             Sink::Events => {
                 if let Some(event) = fields.into_event(*metadata.level(), metadata.target()) {
                     event::tell(|| event);
                 }
-                return;
-            }
-        };
-        LINES.push(&line);
-    }
-}
-
-impl LogFields {
-    fn into_line(self, format: LogFormat, level: &str) -> String {
-        match format {
-            LogFormat::Json => self.into_json(level),
-            LogFormat::Text => self.into_text(level),
-        }
-    }
-
-    fn into_json(mut self, level: &str) -> String {
-        let message = self.0.remove("message").unwrap_or_default();
-        self.0.insert("level".to_owned(), level.into());
-        self.0.insert("msg".to_owned(), message);
-        self.0.insert("time".to_owned(), now().into());
-        format!("{}\n", Value::Object(self.0))
-    }
-
-    fn into_text(mut self, level: &str) -> String {
-        let message = self.0.remove("message").unwrap_or_default();
-        let mut line = format!("{} {:<7} {}", now(), level, bare(&message));
-        for (name, value) in &self.0 {
-            // Writing to a String cannot fail.
-            let _ = write!(line, " {name}={}", quoted(value));
-        }
-        line.push('\n');
-        line
-    }
-}
-
-impl LogFields {
-    /// Converts a line to an event; `None` if one was already sent or none is needed.
-    fn into_event(self, level: Level, target: &str) -> Option<event::Event> {
-        let text = |name: &str| self.0.get(name).map(bare).unwrap_or_default();
-        match target {
-            event::TOLD => None,
-            OUTPUT_TARGET => Some(event::Event::PluginOutput {
-                plugin: text("plugin"),
-                stream: event::Stream::Stderr,
-                text: text("stderr").into(),
-            }),
-            _ if level > Level::WARN => None,
-            _ => {
-                let parts = ["message", "check", "file", "reason", "error"].map(text);
-                let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-                Some(event::Event::Warning { text: parts.join(": ").into() })
             }
         }
     }
@@ -245,119 +176,5 @@ fn word(level: Level) -> &'static str {
         Level::INFO => "info",
         Level::DEBUG => "debug",
         Level::TRACE => "trace",
-    }
-}
-
-fn now() -> String {
-    let mut time = String::new();
-    // Writing to a String cannot fail.
-    let _ = SystemTime.format_time(&mut Writer::new(&mut time));
-    time
-}
-
-fn bare(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-}
-
-/// Quotes a text with blanks or control characters, so that lines can be parsed.
-fn quoted(value: &Value) -> String {
-    let is_special = |c: char| c.is_control() || [' ', '"', '='].contains(&c);
-    let text: Cow<'_, str> = match value.as_str() {
-        Some(text) if !text.is_empty() && !text.contains(is_special) => text.into(),
-        _ => value.to_string().into(),
-    };
-    printable(&text).into_owned()
-}
-
-impl Visit for LogFields {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.record_str(field, &format!("{value:?}"));
-    }
-
-    /// Leaves out empty values.
-    fn record_str(&mut self, field: &Field, value: &str) {
-        if !value.is_empty() {
-            self.0.insert(field.name().to_owned(), value.into());
-        }
-    }
-
-    fn record_u64(&mut self, field: &Field, value: u64) {
-        self.0.insert(field.name().to_owned(), value.into());
-    }
-
-    fn record_i64(&mut self, field: &Field, value: i64) {
-        self.0.insert(field.name().to_owned(), value.into());
-    }
-
-    fn record_f64(&mut self, field: &Field, value: f64) {
-        self.0.insert(field.name().to_owned(), value.into());
-    }
-
-    fn record_bool(&mut self, field: &Field, value: bool) {
-        self.0.insert(field.name().to_owned(), value.into());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn fields() -> LogFields {
-        let Value::Object(map) = json!({"message": "hello", "plugin": "p", "error": "a \"b\""})
-        else {
-            unreachable!()
-        };
-        LogFields(map)
-    }
-
-    #[test]
-    fn json_lines_have_argo_cds_keys() {
-        let line: Value = serde_json::from_str(&fields().into_json("warning")).unwrap();
-        assert_eq!(line["level"], "warning");
-        assert_eq!(line["msg"], "hello");
-        assert_eq!(line["plugin"], "p");
-        assert!(line["time"].as_str().unwrap().contains('T'));
-    }
-
-    #[test]
-    fn only_warnings_and_output_become_events() {
-        let event = |level, target| fields().into_event(level, target);
-        let text = "hello: a \"b\"".into();
-        assert_eq!(event(Level::WARN, "x"), Some(event::Event::Warning { text }));
-        let failed = [("message", "fails"), ("reason", "gone"), ("check", "work-volume")];
-        let failed = failed.map(|(name, value)| (name.to_owned(), value.into()));
-        let failed = LogFields(Map::from_iter(failed)).into_event(Level::WARN, "x");
-        let text = "fails: work-volume: gone".into();
-        assert_eq!(failed, Some(event::Event::Warning { text }));
-        assert_eq!(event(Level::INFO, "x"), None);
-        assert_eq!(event(Level::WARN, event::TOLD), None);
-        let said = LogFields(Map::from_iter([
-            ("plugin".into(), "p".into()),
-            ("stderr".into(), "s".into()),
-        ]));
-        let (plugin, stream) = ("p".to_owned(), event::Stream::Stderr);
-        let output = event::Event::PluginOutput { plugin, stream, text: "s".into() };
-        assert_eq!(said.into_event(Level::INFO, OUTPUT_TARGET), Some(output));
-    }
-
-    #[test]
-    fn text_lines_have_no_codes_for_a_terminal() {
-        for (value, quoted_value) in
-            [("\u{1b}[31m", r#""\u001b[31m""#), ("\u{9b}1m", "\"\u{fffd}1m\""), ("plain", "plain")]
-        {
-            assert_eq!(quoted(&value.into()), quoted_value);
-        }
-    }
-
-    #[test]
-    fn text_lines_quote_values_with_blanks() {
-        let line = fields().into_text("info");
-        assert!(
-            line.ends_with(r#"info    hello error="a \"b\"" plugin=p"#.to_owned().as_str())
-                || line.trim_end().ends_with(r#"info    hello error="a \"b\"" plugin=p"#),
-            "{line}"
-        );
     }
 }
