@@ -31,6 +31,16 @@ pub(super) static REQUESTS: Family = family(
 
 const LABELS: &[Dimension] = &[Dimension::Plugin, Dimension::Application];
 
+/// A value, as the page has it.
+type ShownValue = fn(&Sum) -> String;
+
+/// The families, and the value of each.
+const SHOWN: [(&Family, ShownValue); 3] = [
+    (&CPU, |sum| sum.cpu.as_secs_f64().to_string()),
+    (&PEAK_MEMORY, |sum| sum.peak_memory.to_string()),
+    (&REQUESTS, |sum| sum.requests.to_string()),
+];
+
 /// The application of all requests that have no series of their own.
 const OTHER: &str = "other";
 
@@ -143,7 +153,7 @@ impl Applications {
             return page;
         }
         table.known.retain(|_, known| now.saturating_duration_since(known.at) < FORGOTTEN);
-        for family in [&CPU, &PEAK_MEMORY, &REQUESTS] {
+        for (family, value_of) in SHOWN {
             let (name, about, word) = (family.name, family.about, family.kind.word());
             // Writing to a String cannot fail.
             let _ = writeln!(page, "# HELP {name} {about}\n# TYPE {name} {word}");
@@ -152,7 +162,7 @@ impl Applications {
                 let labels = family.labels.iter().zip(labels);
                 let labels = labels.map(|(label, value)| format!("{}=\"{value}\"", label.name()));
                 let labels = labels.collect::<Vec<_>>().join(",");
-                let value = sum.value(family);
+                let value = value_of(sum);
                 let _ = writeln!(page, "{name}{{{labels}}} {value}");
             }
         }
@@ -160,21 +170,23 @@ impl Applications {
     }
 }
 
-impl Sum {
-    fn value(&self, family: &Family) -> String {
-        match family.kind {
-            Kind::SecondsCounter => self.cpu.as_secs_f64().to_string(),
-            Kind::Gauge => self.peak_memory.to_string(),
-            Kind::Counter | Kind::Histogram(_) => self.requests.to_string(),
-        }
-    }
-}
-
 impl Table {
     /// Notes the cost of an application, and gives it series if it costs enough.
     fn meet(&mut self, name: &Name, cost: Cost, now: Instant) {
-        let most = self.most;
-        if !self.known.contains_key(name) && self.known.len() >= most * REMEMBERED {
+        let score = self.remember(name, cost, now);
+        let is_shown = self.known.get(name).is_some_and(|known| known.shown.is_some());
+        if is_shown || name.1 == OTHER || !self.make_room(score, now) {
+            return;
+        }
+        if let Some(known) = self.known.get_mut(name) {
+            known.shown = Some(Sum::default());
+        }
+    }
+
+    /// Adds the cost to an application's score, which is returned. A new application takes
+    /// the place of the cheapest one without series if too many are remembered.
+    fn remember(&mut self, name: &Name, cost: Cost, now: Instant) -> f64 {
+        if !self.known.contains_key(name) && self.known.len() >= self.most * REMEMBERED {
             let forgotten = self.cheapest(now, |known| known.shown.is_none());
             forgotten.map(|(name, _)| self.known.remove(&name));
         }
@@ -182,22 +194,23 @@ impl Table {
         let known = self.known.entry(name.clone()).or_insert_with(empty);
         let score = known.score(now) + cost.cpu.as_secs_f64();
         (known.score, known.at) = (score, now);
-        if known.shown.is_some() || name.1 == OTHER {
-            return;
+        score
+    }
+
+    /// Makes room for the series of an application with this score: takes them from the
+    /// cheapest one if there are no others left. Returns false if that costs about as much.
+    fn make_room(&mut self, score: f64, now: Instant) -> bool {
+        if self.known.values().filter(|known| known.shown.is_some()).count() < self.most {
+            return true;
         }
-        if self.known.values().filter(|known| known.shown.is_some()).count() >= most {
-            let cheapest = self.cheapest(now, |known| known.shown.is_some());
-            let Some((loser, least)) = cheapest else { return };
-            if score <= least * MARGIN {
-                return;
-            }
-            if let Some(known) = self.known.get_mut(&loser) {
-                known.shown = None;
-            }
+        let cheapest = self.cheapest(now, |known| known.shown.is_some());
+        let Some((loser, _)) = cheapest.filter(|(_, least)| score > least * MARGIN) else {
+            return false;
+        };
+        if let Some(known) = self.known.get_mut(&loser) {
+            known.shown = None;
         }
-        if let Some(known) = self.known.get_mut(name) {
-            known.shown = Some(Sum::default());
-        }
+        true
     }
 
     /// The application with the lowest score.
