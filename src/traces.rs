@@ -25,13 +25,13 @@ pub use self::{call::Trace, collector::Collector};
 /// The service's name, as argocd-cmp-server has it.
 const SERVICE: &str = "argocd-cmp-server";
 
-/// Spans that wait to be sent. Further ones are dropped.
+/// Most spans that wait to be sent, OpenTelemetry's default. Further ones are dropped.
 const QUEUE: usize = 2048;
 
-/// Most spans of one message.
+/// Most spans of one message, OpenTelemetry's default. As many make a message due.
 const BATCH: usize = 512;
 
-/// Time between two messages, unless enough spans wait.
+/// Time between two messages, unless [`BATCH`] spans wait.
 const DELAY: Duration = Duration::from_secs(2);
 
 /// Time limit for a message.

@@ -7,10 +7,12 @@ use std::convert::Infallible;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue};
-
 use http_body_util::StreamBody;
 use hyper::body::Frame;
 use tonic::{Status, body::Body};
+
+/// Bytes before a message in gRPC: a flag for compression, and the length.
+const PREFIX: usize = 5;
 
 /// The encoded message of an answer, in its extensions.
 #[derive(Clone)]
@@ -32,7 +34,7 @@ pub(super) fn send(mut answer: http::Response<Body>) -> http::Response<Body> {
 }
 
 fn body(message: Bytes) -> Body {
-    let mut prefix = BytesMut::with_capacity(5);
+    let mut prefix = BytesMut::with_capacity(PREFIX);
     // Not compressed.
     prefix.put_u8(0);
     prefix.put_u32(u32::try_from(message.len()).unwrap_or(u32::MAX));

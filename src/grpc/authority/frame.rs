@@ -6,9 +6,11 @@ pub(super) const HEAD_LENGTH: usize = 9;
 /// Longest payload in bytes that every receiver accepts (RFC 9113, 4.2).
 pub(super) const MAX_PAYLOAD: usize = 16_384;
 
+/// Types of frames (RFC 9113, 6.2 and 6.10).
 pub(super) const HEADERS: u8 = 0x1;
 pub(super) const CONTINUATION: u8 = 0x9;
 
+/// Flags of these frames.
 pub(super) const END_HEADERS: u8 = 0x4;
 pub(super) const PADDED: u8 = 0x8;
 pub(super) const PRIORITY: u8 = 0x20;

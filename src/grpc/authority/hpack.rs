@@ -19,10 +19,10 @@ const AUTHORITY_INDEX: usize = 1;
 /// 28 bits, more than any length or index in a block needs.
 const MAX_CONTINUATION: usize = 4;
 
-/// Bit that says the integer continues in the next byte.
+/// Bit that says the integer continues in the next byte (RFC 7541, 5.1).
 const MORE: u8 = 0x80;
 
-/// Bit that says a string is Huffman-coded.
+/// Bit that says a string is Huffman-coded (RFC 7541, 5.2).
 const HUFFMAN: u8 = 0x80;
 
 /// Returns the block with a legal authority.
@@ -145,6 +145,7 @@ impl<'a> FieldReader<'a> {
 
 /// Writes `text` without Huffman coding; this module can only decode it.
 fn put_string(text: &[u8], block: &mut Vec<u8>) {
+    /// A longer length begins with this one, and goes on in further bytes.
     const LIMIT: usize = 0x7f;
     let [short, ..] = text.len().min(LIMIT).to_le_bytes();
     block.push(short);

@@ -14,7 +14,7 @@ pub(super) const FLOOR_PROCESSES: u64 = 8;
 /// Room to grow until the next measurement, at least: bytes, and processes.
 const LEAST_HEADROOM: Charge = Charge { memory: 4 << 20, processes: 2 };
 
-/// Room to grow until the next measurement, as a fraction of the measured value.
+/// Room to grow until the next measurement, as a divisor of the measured value.
 const HEADROOM_DIVISOR: u64 = 4;
 
 /// Memory and processes that one or more requests count for.

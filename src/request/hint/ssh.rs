@@ -5,8 +5,10 @@
 const KEY: &str = "Permissions 0";
 const TOO_OPEN: &str = "' are too open.";
 
+/// The beginning of the message for a UID without an account.
 const NO_ACCOUNT: &str = "No user exists for uid ";
 
+/// The message for a host whose key is unknown or another one, and the words for the latter.
 const UNKNOWN_HOST: &str = "Host key verification failed.";
 const CHANGED_HOST: &str = "REMOTE HOST IDENTIFICATION HAS CHANGED";
 

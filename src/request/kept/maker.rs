@@ -9,7 +9,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::{ArchiveMemory, Checksum, KeptArchive, KeptArchives, Listing, Pages};
 use crate::request::{deadline::Deadline, piece_thread::PieceThread};
 
-/// Memory that an archive takes at a time.
+/// Memory in bytes that an archive takes at a time, ahead of its need.
 const STEP: u64 = 1 << 20;
 
 /// The right to decompress an archive to keep it, which one request at a time has.

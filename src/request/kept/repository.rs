@@ -25,16 +25,16 @@ use crate::{
     volume::WorkVolume,
 };
 
-/// This part of the leases is for repositories.
+/// This part of the leases is for repositories, as a divisor.
 const PART: u32 = 8;
 
-/// All repositories together have this part of the disk of all requests.
+/// All repositories together have this part of the disk of all requests, as a divisor.
 const PART_OF_DISK: u64 = 4;
 
 /// Longest wait for another request to unpack the same archive.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A request waits at most this part of the time that it has left.
+/// A request waits at most this part of the time that it has left, as a divisor.
 const PART_OF_DEADLINE: u32 = 4;
 
 /// Bytes that a file or directory takes beside its contents, on average.
