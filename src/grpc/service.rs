@@ -119,7 +119,9 @@ impl PluginService {
         call.end(result)
     }
 
-    /// Checks the length of a message.
+    /// Checks the length of the message itself. The converter ends earlier, so that no output
+    /// takes more memory than one answer: it measures manifests before the last of them has
+    /// its final form, and announcements before they are encoded.
     fn check(&self, message: Bytes) -> Result<(Bytes, Outcome), CallError> {
         let (bytes, limit) = (message.len(), self.common.max_message);
         if bytes > limit {

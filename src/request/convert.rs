@@ -74,7 +74,8 @@ enum Attempt {
 
 impl Converter {
     /// As many threads as there are processors, up to a limit, the budget's memory for
-    /// responses, and answers of at most `max_answer` bytes.
+    /// responses, and answers of about `max_answer` bytes: it bounds the memory of a
+    /// conversion, and the message may still be a little longer. The server refuses that.
     #[must_use]
     pub fn new(
         budget: watch::Receiver<Budget>,
