@@ -29,6 +29,8 @@ pub fn give_back_free_memory() {
 mod tests {
     use std::fs;
 
+    use nix::unistd::{SysconfVar, sysconf};
+
     use super::*;
 
     const LARGE: usize = 24 << 20;
@@ -47,7 +49,8 @@ mod tests {
 
     /// Bytes of an address range that are in memory.
     fn resident(start: usize, length: usize) -> usize {
-        let page = 4096;
+        let page = sysconf(SysconfVar::PAGE_SIZE).unwrap().unwrap();
+        let page = usize::try_from(page).unwrap();
         let first = start.next_multiple_of(page);
         let mut states = vec![0_u8; (start + length - first) / page];
         // SAFETY: the range belongs to a buffer of this process, and `states` has a byte
