@@ -149,6 +149,7 @@ impl Watched {
     /// is told before a look at it, which may get no answer.
     pub(crate) fn hidden(&self, catalog: &Catalog, looking: impl Fn(&Path)) -> Vec<HiddenPath> {
         let named = catalog.iter().flat_map(|plugin| plugin.sandbox.read.iter().map(Path::new));
+        // Each judgement follows all of them, so one without an answer is found and named here.
         for path in self.general.iter().map(PathBuf::as_path).chain(named) {
             looking(path);
             is_data(path);
