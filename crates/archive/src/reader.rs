@@ -61,17 +61,17 @@ impl<S: Sink> Reader<S> {
             return self.walk.push(input, &mut self.sink).map_err(listing);
         }
         // The last step reads no input. It returns the output that did not fit
-        // into the buffer before.
+        // into the buffer before. An earlier step may read and return nothing, too.
         loop {
             if self.walk.is_done() {
                 return Ok(());
             }
-            let before = input.len();
+            let is_last = input.is_empty();
             let output = match self.compressed.step(&mut input) {
                 Ok(output) => output,
                 Err(invalid) => return Err(self.decompression_error(invalid)),
             };
-            if output.is_empty() && input.len() == before {
+            if output.is_empty() && is_last {
                 return Ok(());
             }
             self.has_output |= !output.is_empty();

@@ -1,6 +1,6 @@
 use std::{convert::Infallible, io::Write};
 
-use flate2::{Compression, write::GzEncoder};
+use flate2::{Compression, GzBuilder, write::GzEncoder};
 use tar::{Builder, EntryType, Header};
 
 use super::*;
@@ -101,6 +101,15 @@ fn entries_are_the_same_for_every_piece_size() {
     for piece in [1, 2, 3, 7, 100, 511, 513] {
         assert_eq!(read(&packed, piece).unwrap(), whole, "pieces of {piece}");
     }
+}
+
+#[test]
+fn an_empty_extra_field_does_not_end_a_piece() {
+    let tar = sample();
+    let mut encoder = GzBuilder::new().extra([]).write(Vec::new(), Compression::fast());
+    encoder.write_all(&tar).unwrap();
+    let packed = encoder.finish().unwrap();
+    assert_eq!(read(&packed, usize::MAX).unwrap(), read_tar(&tar).unwrap());
 }
 
 #[test]
