@@ -231,7 +231,8 @@ impl Part {
     /// Reads a part. Returns true if it is complete.
     fn read(&mut self, input: &mut &[u8]) -> Result<bool, InvalidGzip> {
         match self {
-            // The header's checksum is not checked, as in Go's reader.
+            // The header's checksum is not checked. Go's reader checks it, but the data
+            // have a checksum of their own, and Argo CD writes none in the header.
             Self::ExtraLength(fixed) | Self::Checksum(fixed) => Ok(fixed.fill(input).is_some()),
             Self::Extra { left } => {
                 let (_, rest) = input.split_at((*left).min(input.len()));
