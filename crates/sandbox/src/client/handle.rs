@@ -10,6 +10,7 @@ use std::{
     process::ExitStatus,
 };
 
+use bytes::{Buf, BytesMut};
 use nix::{
     errno::Errno,
     fcntl::{FcntlArg, fcntl},
@@ -65,7 +66,7 @@ pub(super) struct WorkerHandle {
     socket: UnixStream,
     ended: oneshot::Receiver<WorkerEnded>,
     /// Bytes received that are not a complete reply yet.
-    buffer: Vec<u8>,
+    buffer: BytesMut,
     /// Descriptors received, until their reply is read.
     descriptors: Vec<OwnedFd>,
     /// News about the command's processes.
@@ -125,7 +126,7 @@ impl WorkerHandle {
         let worker = Self {
             socket,
             ended,
-            buffer: Vec::new(),
+            buffer: BytesMut::new(),
             descriptors: Vec::new(),
             observed: Observed::default(),
             last: None,
@@ -256,7 +257,7 @@ impl WorkerHandle {
 
 async fn reply(
     socket: &UnixStream,
-    buffer: &mut Vec<u8>,
+    buffer: &mut BytesMut,
 ) -> io::Result<Option<(Answer, Vec<OwnedFd>)>> {
     let mut descriptors = Vec::new();
     loop {
@@ -279,19 +280,21 @@ async fn reply(
 
 /// Appends available bytes to `buffer` and returns the descriptors that came
 /// with them; `None` at the end.
-fn receive(socket: impl AsFd, buffer: &mut Vec<u8>) -> io::Result<Option<Vec<OwnedFd>>> {
+fn receive(socket: impl AsFd, buffer: &mut BytesMut) -> io::Result<Option<Vec<OwnedFd>>> {
     let mut piece = [0; PIECE];
     let (length, descriptors) = channel::receive_bytes(socket, &mut piece)?;
     buffer.extend_from_slice(piece.get(..length).unwrap_or_default());
     Ok((length > 0).then_some(descriptors))
 }
 
-fn take_frame(buffer: &mut Vec<u8>) -> io::Result<Option<Reply>> {
+/// Takes a complete reply from the buffer. The others are not moved: a worker may send
+/// many short ones.
+fn take_frame(buffer: &mut BytesMut) -> io::Result<Option<Reply>> {
     let Some((head, body)) = buffer.split_first_chunk::<4>() else { return Ok(None) };
     let length = plan::frame_length(*head)?;
     let Some(body) = body.get(..length) else { return Ok(None) };
     let reply = Reply::decode(body).map_err(io::Error::other)?;
-    buffer.drain(..head.len() + length);
+    buffer.advance(size_of_val(head) + length);
     Ok(Some(reply))
 }
 
@@ -344,6 +347,15 @@ mod tests {
         }
         let error = worker.reply().await.unwrap_err();
         assert_eq!(error.to_string(), TOO_MANY);
+    }
+
+    #[test]
+    fn a_reply_is_taken_without_moving_the_others() {
+        let empty = plan::frame(&Reply { answer: None });
+        let mut buffer = BytesMut::from(empty.repeat(3).as_slice());
+        let second = buffer[empty.len()..].as_ptr();
+        take_frame(&mut buffer).unwrap().unwrap();
+        assert_eq!((buffer.as_ptr(), buffer.len()), (second, 2 * empty.len()));
     }
 
     #[tokio::test]

@@ -19,6 +19,10 @@ const MAX_CACHES: usize = 32;
 /// Longest path of a refusal in bytes.
 pub(crate) const MAX_PATH: usize = 1024;
 
+/// Longest news in bytes. A worker sends no longer ones, also if its path has bytes that
+/// are not UTF-8, which take three times as many.
+const MAX_NEWS: usize = 16 << 10;
+
 /// An access that the kernel refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
@@ -161,6 +165,10 @@ pub(crate) enum AttemptKind {
 impl Observed {
     /// Adds news of a worker, which are as untrusted as its command.
     pub(crate) fn add(&mut self, news: News) {
+        if news.encoded_len() > MAX_NEWS {
+            self.lost = self.lost.saturating_add(1);
+            return;
+        }
         match news.what {
             Some(NewsKind::Refused(refused)) => self.refused(refused.into()),
             Some(NewsKind::Totals(Totals { processes, lost })) => {
@@ -209,8 +217,10 @@ impl Attempt {
     /// True if a search for a program of this name makes this attempt.
     pub(crate) fn looks_for(&self, name: &str) -> bool {
         match self {
+            // Not by its last part, which a worker could make as long as it likes.
             Self::Read(path) | Self::Execute(path) => {
-                path.rsplit('/').next().is_some_and(|last| last == name)
+                let directory = path.strip_suffix(name);
+                directory.is_some_and(|directory| directory.ends_with('/'))
             }
             Self::Write(_)
             | Self::Connect(_)
@@ -336,5 +346,17 @@ mod tests {
         observed.add(News { what: Some(NewsKind::Totals(Totals { processes: 3, lost: 1 })) });
         assert_eq!(observed.refusals.len(), MAX_REFUSALS);
         assert_eq!((observed.processes, observed.lost), (3, 6));
+    }
+
+    #[test]
+    fn a_worker_cannot_send_long_texts() {
+        let mut observed = Observed::default();
+        let long = "x".repeat(MAX_NEWS);
+        observed.add(told(&refusal(Attempt::Read(long.clone()), false)));
+        observed.add(News { what: Some(NewsKind::Caches(long)) });
+        assert_eq!(observed, Observed { lost: 2, ..Observed::default() });
+        let most = char::REPLACEMENT_CHARACTER.to_string().repeat(MAX_PATH);
+        observed.add(told(&refusal(Attempt::Read(most), false)));
+        assert_eq!(observed.refusals.len(), 1);
     }
 }
