@@ -68,11 +68,14 @@ pub(super) struct CacheRoot {
     measured: BTreeMap<PathBuf, Instant>,
     /// Times at which requests last ended, by directory of the owner.
     left: BTreeMap<PathBuf, SystemTime>,
+    /// Groups that were given, by directory of the owner. While a directory cannot be
+    /// created, each request of its owner would need another group.
+    given: BTreeMap<PathBuf, Gid>,
 }
 
 impl CacheRoot {
     pub(super) fn new(path: PathBuf) -> Self {
-        Self { path, measured: BTreeMap::new(), left: BTreeMap::new() }
+        Self { path, measured: BTreeMap::new(), left: BTreeMap::new(), given: BTreeMap::new() }
     }
 
     /// Returns true if the caches of an owner were not measured lately. They
@@ -99,7 +102,7 @@ impl CacheRoot {
     /// Creates missing directories of the grants and returns the caches. `uids`
     /// is `None` in tiers without separate UIDs.
     pub(super) fn prepare(
-        &self,
+        &mut self,
         grants: &Grants,
         uids: Option<&mut UidPool>,
     ) -> Result<SharedCaches, NoCache> {
@@ -127,9 +130,9 @@ impl CacheRoot {
         Ok(SharedCaches { group, directory, names: caches.clone() })
     }
 
-    /// The group of an owner's directory, or a free group if there is no
-    /// directory.
-    fn group(&self, owner: &str, directory: &Path, uids: &mut UidPool) -> Result<Gid, NoCache> {
+    /// The group of an owner's directory. If there is no directory, the group that the
+    /// owner was given before, or a free one.
+    fn group(&mut self, owner: &str, directory: &Path, uids: &mut UidPool) -> Result<Gid, NoCache> {
         let io = |error| NoCache::Io { path: directory.to_owned(), error };
         match fs::symlink_metadata(directory) {
             Ok(about) => uids.group(about.gid()).ok_or_else(|| NoCache::Foreign {
@@ -138,9 +141,14 @@ impl CacheRoot {
                 gid: about.gid(),
             }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if let Some(group) = self.given.get(directory) {
+                    return Ok(*group);
+                }
                 let taken = groups(&self.path).map_err(io)?;
                 let none = || NoCache::NoGroup { owner: owner.to_owned() };
-                uids.free_group(&taken).ok_or_else(none)
+                let group = uids.free_group(&taken).ok_or_else(none)?;
+                self.given.insert(directory.to_owned(), group);
+                Ok(group)
             }
             Err(error) => Err(io(error)),
         }
@@ -192,6 +200,7 @@ fn make(path: &Path, mode: u32, group: Option<Gid>) -> Result<(), NoCache> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spawner::claims::tests::is_root;
 
     fn grants(owner: &str, caches: &[&str]) -> Grants {
         let caches = caches.iter().map(|name| (*name).to_owned()).collect();
@@ -201,7 +210,7 @@ mod tests {
     #[test]
     fn existing_caches_are_kept() {
         let work = tempfile::tempdir().unwrap();
-        let caches = CacheRoot::new(work.path().to_owned());
+        let mut caches = CacheRoot::new(work.path().to_owned());
         let shared = caches.prepare(&grants("helm", &["one", "two"]), None).unwrap();
         let one = shared.path("one").unwrap();
         fs::write(one.join("file"), "kept").unwrap();
@@ -211,9 +220,28 @@ mod tests {
     }
 
     #[test]
+    fn an_owner_keeps_its_group_while_its_directory_cannot_be_created() {
+        if !is_root() {
+            return;
+        }
+        let work = tempfile::tempdir().unwrap();
+        let mut caches = CacheRoot::new(work.path().join("caches"));
+        let mut uids = UidPool::claim(u32::MAX - 1200, 16, 2, &BTreeSet::new()).unwrap();
+        for _ in 0..20 {
+            let refused = caches.prepare(&grants("helm", &["one"]), Some(&mut uids));
+            assert!(matches!(refused, Err(NoCache::Io { .. })), "{refused:?}");
+        }
+        fs::create_dir(&caches.path).unwrap();
+        let helm = caches.prepare(&grants("helm", &["one"]), Some(&mut uids)).unwrap();
+        let other = caches.prepare(&grants("other", &["one"]), Some(&mut uids)).unwrap();
+        assert!(helm.group.is_some() && helm.group != other.group, "{helm:?} {other:?}");
+        uids.leave().unwrap();
+    }
+
+    #[test]
     fn closed_caches_are_opened_again() {
         let work = tempfile::tempdir().unwrap();
-        let caches = CacheRoot::new(work.path().join("caches"));
+        let mut caches = CacheRoot::new(work.path().join("caches"));
         fs::create_dir(&caches.path).unwrap();
         let grants = grants("helm", &["one"]);
         let one = caches.prepare(&grants, None).unwrap().path("one").unwrap();
@@ -239,7 +267,7 @@ mod tests {
     #[test]
     fn names_that_leave_the_directory_are_refused() {
         let work = tempfile::tempdir().unwrap();
-        let caches = CacheRoot::new(work.path().to_owned());
+        let mut caches = CacheRoot::new(work.path().to_owned());
         for (owner, name) in [("..", "a"), ("a", ".."), ("a/b", "c"), ("a", "/etc")] {
             let refused = caches.prepare(&grants(owner, &[name]), None);
             assert!(matches!(refused, Err(NoCache::Name(_))), "{owner} {name}");
@@ -250,7 +278,7 @@ mod tests {
     #[test]
     fn a_link_in_place_of_a_cache_is_not_followed() {
         let (work, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let caches = CacheRoot::new(work.path().to_owned());
+        let mut caches = CacheRoot::new(work.path().to_owned());
         std::os::unix::fs::symlink(elsewhere.path(), work.path().join("helm")).unwrap();
         assert!(caches.prepare(&grants("helm", &["one"]), None).is_err());
         assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
