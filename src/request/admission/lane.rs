@@ -67,9 +67,10 @@ impl Lane {
         Obstacle::Own { limit: self.limit, plugin: self.plugin.clone() }
     }
 
-    /// True if no request holds a place or waits.
+    /// True if no request holds a place, waits, or is about to enter: each of them holds
+    /// the places too.
     pub(super) fn is_idle(&self) -> bool {
-        self.places.available_permits() == self.limit && self.waiting.load(Ordering::Relaxed) == 0
+        Arc::strong_count(&self.places) == 1
     }
 }
 

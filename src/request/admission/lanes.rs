@@ -156,6 +156,17 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_request_that_is_about_to_enter_keeps_its_lane() {
+        let lanes = Lanes::new(0, Arc::default());
+        let (one, other) = (plugin("one", "{requests: 1}"), plugin("other", "{requests: 1}"));
+        let about_to_enter = lanes.lane(&one).unwrap();
+        drop(lanes.enter(&other, &deadline()).await.unwrap());
+        let _first = about_to_enter.enter(&deadline()).await.unwrap();
+        let full = lanes.enter(&one, &deadline()).await;
+        assert!(matches!(full, Err(NoPermit::Full { .. })), "{full:?}");
+    }
+
+    #[tokio::test]
     async fn a_retired_definition_does_not_bring_its_limit_back() {
         let lanes = Lanes::new(0, Arc::default());
         let (_reload, again) = watch::channel(definition("x", "{requests: 1}"));
