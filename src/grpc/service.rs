@@ -4,7 +4,6 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use prost::Message;
-use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::{Request, Response, Status, Streaming};
 use tracing::{Instrument, warn};
@@ -73,9 +72,6 @@ pub(super) struct PluginService {
     pub(super) ledger: Ledger,
 }
 
-/// Longest wait for the rest of an archive if the request is cut off.
-const LAST_DRAIN: Duration = Duration::from_millis(500);
-
 type Messages = Request<Streaming<AppStreamRequest>>;
 
 impl PluginService {
@@ -110,12 +106,7 @@ impl PluginService {
             result = running => result,
             () = cut_off.cancelled() => Err(CallError::CutOff),
         };
-        if cut_off.is_cancelled() {
-            // A client that still sends sees no answer, and there is no more time.
-            let _ = timeout(LAST_DRAIN, inbound.drain(drains)).await;
-        } else {
-            inbound.drain(drains).await;
-        }
+        inbound.drain_until(drains, cut_off).await;
         call.end(result)
     }
 

@@ -5,7 +5,11 @@ use std::{mem, sync::Arc, time::Duration};
 use bytes::Bytes;
 use prost::Message as _;
 use thiserror::Error;
-use tokio::{sync::Semaphore, time::timeout};
+use tokio::{
+    sync::Semaphore,
+    time::{sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status, Streaming};
 
 use super::{
@@ -25,6 +29,9 @@ const DRAINS: usize = 4;
 
 /// Longest turn of a stream: one that stalls must not keep others from being read.
 const DRAIN_TURN: Duration = Duration::from_secs(2);
+
+/// Longest wait for the rest of an archive after all requests were cut off.
+const LAST_DRAIN: Duration = Duration::from_millis(500);
 
 /// Turns in which the streams of ended requests are read. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -99,8 +106,19 @@ impl Inbound {
     }
 
     /// Reads the stream to its end. While Argo CD still sends, it never sees an
-    /// answer.
-    pub(super) async fn drain(&mut self, drains: &Drains) {
+    /// answer. Once all requests are cut off, there is not much time for that.
+    pub(super) async fn drain_until(&mut self, drains: &Drains, cut_off: &CancellationToken) {
+        let too_late = async {
+            cut_off.cancelled().await;
+            sleep(LAST_DRAIN).await;
+        };
+        tokio::select! {
+            () = self.drain(drains) => {}
+            () = too_late => {}
+        }
+    }
+
+    async fn drain(&mut self, drains: &Drains) {
         if self.over {
             return;
         }
@@ -186,4 +204,30 @@ fn go_text(status: &Status) -> String {
         Code::Unauthenticated => "Unauthenticated",
     };
     format!("rpc error: code = {code} desc = {}", status.message())
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::StreamBody;
+    use hyper::body::Frame;
+    use tokio::time::Instant;
+    use tonic::codec::Codec;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_that_is_read_already_does_not_outlast_the_end_of_all_requests() {
+        let silent = StreamBody::new(tokio_stream::pending::<Result<Frame<Bytes>, Status>>());
+        let decoder = tonic_prost::ProstCodec::<(), _>::default().decoder();
+        let messages = Streaming::new_request(decoder, silent, None, None);
+        let mut inbound = Inbound::new(messages, DRAIN_TIMEOUT);
+        let (drains, cut_off) = (Drains::default(), CancellationToken::new());
+        let began = Instant::now();
+        let cut = async {
+            sleep(DRAIN_TURN / 2).await;
+            cut_off.cancel();
+        };
+        tokio::join!(inbound.drain_until(&drains, &cut_off), cut);
+        assert_eq!(began.elapsed(), DRAIN_TURN / 2 + LAST_DRAIN);
+    }
 }
