@@ -219,8 +219,8 @@ impl fmt::Display for CallError {
             ),
             Self::Large { bytes, limit } => write!(
                 formatter,
-                "trying to send message larger than max ({bytes} vs. {limit}): the plugin produced \
-                 {:.1} MiB of manifests, and the limit is {} MiB: raise ARGOCD_GRPC_MAX_SIZE_MB on \
+                "trying to send message larger than max ({bytes} vs. {limit}): the answer \
+                 takes {:.1} MiB, and the limit is {} MiB: raise ARGOCD_GRPC_MAX_SIZE_MB on \
                  the sidecar and on the repo-server",
                 f64::from(u32::try_from(*bytes).unwrap_or(u32::MAX)) / 1_048_576.0,
                 limit >> 20,
@@ -254,5 +254,17 @@ mod tests {
     fn the_error_of_a_request_that_was_cut_off_has_both_reasons() {
         let error = CallError::CutOff.to_string();
         assert!(error.contains("within --drain-timeout or before a second signal"), "{error}");
+    }
+
+    #[test]
+    fn the_error_of_a_long_answer_fits_every_method() {
+        let large = CallError::Large { bytes: 3 << 20, limit: 2 << 20 };
+        assert_eq!(
+            large.to_string(),
+            "trying to send message larger than max (3145728 vs. 2097152): the answer takes 3.0 MiB, \
+             and the limit is 2 MiB: raise ARGOCD_GRPC_MAX_SIZE_MB on the sidecar and on the \
+             repo-server"
+        );
+        assert_eq!(large.account().outcome, Outcome::OutputLimit);
     }
 }
