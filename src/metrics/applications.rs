@@ -240,7 +240,12 @@ impl PluginMetrics {
     /// Counts a request of an application.
     pub fn application(&self, name: &str, cost: Cost) {
         let name = (Arc::clone(&self.plugin), name.to_owned());
-        self.metrics.applications.count(name, cost, Instant::now());
+        let Metrics { applications, plugins, .. } = &self.metrics;
+        applications.count(name, cost, Instant::now());
+        // A request may end after its plugin is gone, and nobody removes its series then.
+        if plugins.is_gone(&self.plugin) {
+            applications.forget(&self.plugin);
+        }
     }
 }
 
@@ -329,5 +334,22 @@ mod tests {
         bench.count("b", 1);
         bench.applications.forget("p");
         assert_eq!(bench.costs(), "");
+    }
+
+    #[test]
+    fn a_request_that_ends_after_its_plugin_is_gone_leaves_no_series() {
+        let metrics = Metrics::new();
+        metrics.show_applications(1);
+        let plugin = metrics.plugin("p");
+        for name in ["first", "second"] {
+            plugin.application(name, Cost::default());
+        }
+        let count = || metrics.applications.page(Instant::now()).matches("plugin=").count();
+        assert_eq!(count(), 6);
+        metrics.plugin_gone("p");
+        for name in ["first", "second"] {
+            plugin.application(name, Cost::default());
+        }
+        assert_eq!(count(), 0);
     }
 }

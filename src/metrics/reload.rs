@@ -243,9 +243,9 @@ impl Metrics {
     pub fn plugin_gone(&self, plugin: &str) {
         self.plugin_state(plugin, None);
         self.infos.forget(plugin);
-        self.applications.forget(plugin);
         self.plugins.end(plugin, Instant::now());
         // Last: a request that ends later finds the plugin gone.
+        self.applications.forget(plugin);
         self.exemplars.forget(plugin);
     }
 
