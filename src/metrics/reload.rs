@@ -1,6 +1,9 @@
 //! Metrics of definitions and of served plugins.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant, SystemTime},
+};
 
 use metrics::Label;
 use serde::{Deserialize, Serialize};
@@ -247,6 +250,12 @@ impl Metrics {
         // Last: a request that ends later finds the plugin gone.
         self.applications.forget(plugin);
         self.exemplars.forget(plugin);
+    }
+
+    /// The plugins that have series and are not gone.
+    #[must_use]
+    pub fn plugin_names(&self) -> BTreeSet<String> {
+        self.plugins.names()
     }
 
     /// Sets the state of one plugin. Each state has a series; one of them is 1.

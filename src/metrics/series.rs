@@ -1,7 +1,7 @@
 //! The series of each plugin, and their removal.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -69,6 +69,13 @@ impl PluginSeries {
         {
             all.remove(&first);
         }
+    }
+
+    /// The plugins that were not removed.
+    pub(super) fn names(&self) -> BTreeSet<String> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let here = all.iter().filter(|(_, entry)| entry.gone.is_none());
+        here.map(|(plugin, _)| plugin.clone()).collect()
     }
 
     /// True for a removed plugin.
