@@ -270,6 +270,8 @@ fn a_command_ends_as_without_an_observer() {
         for (script, error) in [
             ("exit 7", "exit status 7"),
             ("kill -TERM $$", "signal: terminated"),
+            ("kill -40 $$", "signal: signal 40"),
+            ("trap 'exit 9' 40; kill -40 $$; exit 1", "exit status 9"),
             ("(exit 3) & wait; exit 9", "exit status 9"),
             ("exec /no/such", "exit status 127"),
         ] {

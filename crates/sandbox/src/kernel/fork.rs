@@ -4,7 +4,11 @@
 //! runtime, so a forked child may allocate and use the standard library
 //! normally.
 
-#![expect(unsafe_code, reason = "fork, wait4, signal, close_range and _exit have no safe form")]
+#![expect(
+    unsafe_code,
+    reason = "fork, wait4, ptrace, signal, kill, close_range and _exit have no safe form, or none \
+              for real-time signals"
+)]
 
 use std::{
     fs, io,
@@ -15,8 +19,8 @@ use std::{
 
 use nix::{
     libc,
-    sys::signal::Signal,
-    unistd::{ForkResult, Pid, fork},
+    sys::signal::SigSet,
+    unistd::{ForkResult, Pid, fork, getpid},
 };
 
 use crate::wire::plan::RawUsage;
@@ -171,9 +175,44 @@ fn duration(time: libc::timeval) -> Duration {
     Duration::from_secs(seconds) + Duration::from_micros(micros)
 }
 
-/// Restores the default action of a signal.
-pub(crate) fn default_action(signal: Signal) {
-    set_default(signal as i32);
+/// The next event of a child or of a traced process: its ID, and its status as returned
+/// by waitpid(2).
+pub(crate) fn wait_traced() -> io::Result<(Pid, i32)> {
+    let mut status = 0;
+    // SAFETY: the pointer refers to a live integer, and waitpid(2) only writes to it.
+    let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL) };
+    if pid < 0 { Err(io::Error::last_os_error()) } else { Ok((Pid::from_raw(pid), status)) }
+}
+
+/// The way in which a traced process continues.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Resume {
+    /// It stops at its next system call.
+    UntilCall,
+    /// It does not stop at system calls.
+    Freely,
+}
+
+/// Lets a traced process that has stopped continue, with a signal unless it is 0. An
+/// error means that it has just been killed.
+pub(crate) fn resume(pid: Pid, how: Resume, signal: i32) {
+    let request = match how {
+        Resume::UntilCall => libc::PTRACE_SYSCALL,
+        Resume::Freely => libc::PTRACE_CONT,
+    };
+    let (nowhere, signal) = (0_usize, libc::c_long::from(signal));
+    // SAFETY: both requests take numbers only, and change no memory of this process.
+    unsafe { libc::ptrace(request, pid.as_raw(), nowhere, signal) };
+}
+
+/// Ends this process by a signal, if its default action is to end it.
+pub(crate) fn end_by(signal: i32) {
+    set_default(signal);
+    // SIGKILL and SIGSTOP cannot be blocked.
+    let _ = SigSet::all().thread_unblock();
+    // Not raise(3): this process may be the child of `fork_into`.
+    // SAFETY: kill(2) takes numbers only.
+    unsafe { libc::kill(getpid().as_raw(), signal) };
 }
 
 /// Restores the default action of every signal. Otherwise commands would ignore

@@ -15,12 +15,11 @@ mod used;
 use std::{collections::HashMap, io};
 
 use nix::{
-    errno::Errno,
+    libc,
     sys::{
         prctl,
         ptrace::{self, Event, Options},
-        signal::{SigSet, Signal},
-        wait::{WaitPidFlag, WaitStatus, waitpid},
+        signal::SigSet,
     },
     unistd::{Pid, getppid},
 };
@@ -28,6 +27,7 @@ use nix::{
 pub(super) use self::notes::Sights;
 use self::{calls::Call, notes::Notes, registers::Registers, tracee::Tracee};
 use super::{Job, WorkerContext, identity, watch::end_as};
+use crate::kernel::fork::{self, Resume};
 
 /// Most processes and threads that are observed at a time. Others run unobserved.
 const MAX_TASKS: usize = 4096;
@@ -38,6 +38,15 @@ const OPTIONS: Options = Options::PTRACE_O_TRACESYSGOOD
     .union(Options::PTRACE_O_TRACEVFORK)
     .union(Options::PTRACE_O_TRACECLONE)
     .union(Options::PTRACE_O_TRACEEXEC);
+
+/// The signal of a stop at a system call, with `PTRACE_O_TRACESYSGOOD`.
+const AT_CALL: i32 = libc::SIGTRAP | 0x80;
+
+/// Position of the event in the status of a process that has stopped.
+const EVENT_SHIFT: u32 = 16;
+
+/// A process continues without one.
+const NO_SIGNAL: i32 = 0;
 
 /// Does the job in a child, observes it, and ends like the child.
 pub(super) fn run(job: &mut Job<'_>, context: &WorkerContext<'_>) -> i32 {
@@ -85,11 +94,11 @@ impl Observer<'_, '_> {
     /// Returns the status of the command when it has ended.
     fn follow(mut self) -> io::Result<i32> {
         loop {
-            let seen = match waitpid(None, Some(WaitPidFlag::__WALL)) {
-                Err(Errno::EINTR) => continue,
+            let (pid, status) = match fork::wait_traced() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 seen => seen?,
             };
-            if let Some(status) = self.handle(seen) {
+            if let Some(status) = self.handle(pid, status) {
                 self.notes.end(self.job);
                 return Ok(status);
             }
@@ -98,22 +107,23 @@ impl Observer<'_, '_> {
 
     /// Lets a process that has stopped continue. Returns the status if the command
     /// has ended.
-    fn handle(&mut self, seen: WaitStatus) -> Option<i32> {
-        match seen {
-            WaitStatus::Exited(pid, code) => return self.ended(pid, code << 8),
-            WaitStatus::Signaled(pid, signal, _) => return self.ended(pid, signal as i32),
-            WaitStatus::Stopped(pid, signal) => self.stopped(pid, signal),
-            WaitStatus::PtraceEvent(pid, _, event) => {
+    fn handle(&mut self, pid: Pid, status: i32) -> Option<i32> {
+        if !libc::WIFSTOPPED(status) {
+            return self.ended(pid, status);
+        }
+        match (libc::WSTOPSIG(status), status >> EVENT_SHIFT) {
+            (AT_CALL, 0) => {
+                self.passed(pid);
+                resume(pid, NO_SIGNAL);
+            }
+            // Not as nix's `Signal`, which has no real-time signals.
+            (signal, 0) => self.stopped(pid, signal),
+            (_, event) => {
                 if event == Event::PTRACE_EVENT_EXEC as i32 {
                     self.executed(pid);
                 }
-                resume(pid, None);
+                resume(pid, NO_SIGNAL);
             }
-            WaitStatus::PtraceSyscall(pid) => {
-                self.passed(pid);
-                resume(pid, None);
-            }
-            WaitStatus::Continued(_) | WaitStatus::StillAlive => {}
         }
         None
     }
@@ -129,17 +139,17 @@ impl Observer<'_, '_> {
     }
 
     /// A signal, or the beginning of a process.
-    fn stopped(&mut self, pid: Pid, signal: Signal) {
+    fn stopped(&mut self, pid: Pid, signal: i32) {
         if self.tasks.contains_key(&pid) {
-            if signal == Signal::SIGXCPU {
+            if signal == libc::SIGXCPU {
                 self.notes.timed_out(Tracee(pid), self.job);
             }
-            return resume(pid, Some(signal));
+            return resume(pid, signal);
         }
         // The worker begins with the end of its execve(2): signals before it are
         // its own.
-        if pid == self.command && signal != Signal::SIGTRAP {
-            return proceed(pid, signal);
+        if pid == self.command && signal != libc::SIGTRAP {
+            return fork::resume(pid, Resume::Freely, signal);
         }
         if self.tasks.len() >= MAX_TASKS {
             self.notes.lose();
@@ -152,7 +162,7 @@ impl Observer<'_, '_> {
         }
         self.tasks.insert(pid, Place::Outside);
         self.notes.counts(self.tasks.len(), self.job);
-        resume(pid, None);
+        resume(pid, NO_SIGNAL);
     }
 
     /// A process has become another program. The end of the call is still to come.
@@ -181,12 +191,6 @@ impl Observer<'_, '_> {
     }
 }
 
-/// An error means that the process has just been killed.
-fn resume(pid: Pid, signal: Option<Signal>) {
-    let _ = ptrace::syscall(pid, signal);
-}
-
-/// The same without stops at system calls.
-fn proceed(pid: Pid, signal: Signal) {
-    let _ = ptrace::cont(pid, signal);
+fn resume(pid: Pid, signal: i32) {
+    fork::resume(pid, Resume::UntilCall, signal);
 }

@@ -7,7 +7,7 @@ use nix::{
         signal::{SigSet, Signal, kill},
         wait::{Id, WaitPidFlag, waitid},
     },
-    unistd::{Pid, getpid},
+    unistd::Pid,
 };
 
 use super::Job;
@@ -96,14 +96,8 @@ pub(super) fn end_as(status: i32) -> i32 {
     if let Some(code) = status.code() {
         return code;
     }
-    let signal = status.signal().and_then(|signal| Signal::try_from(signal).ok());
-    if let Some(signal) = signal {
-        fork::default_action(signal);
-        // SIGKILL and SIGSTOP cannot be blocked; other signals are blocked
-        // here.
-        let _ = SigSet::all().thread_unblock();
-        // Not raise(3): this process may be the child of `fork_into`.
-        let _ = kill(getpid(), signal);
+    if let Some(signal) = status.signal() {
+        fork::end_by(signal);
     }
     UNFIT
 }
