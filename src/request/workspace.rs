@@ -189,7 +189,7 @@ impl Workspace {
             oom: oom.as_ref(),
             unpacked: context.progress.unpacked.as_ref(),
         });
-        let command = printable::command_line(line.words());
+        let command = printable::command_line(line.words(), &context.redactor);
         FailedCommand { command, failure, said, after: output.took, hint }
     }
 

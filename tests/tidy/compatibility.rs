@@ -108,6 +108,7 @@ const SHOWN: &[(&str, &[&str])] = &[
             "credentials_reach_neither_errors_nor_logs",
         ],
     ),
+    ("a command in errors", &["a_script_is_cut_behind_its_beginning_and_never_in_a_credential"]),
     ("`MatchRepository`", &["TestOursDecidesByNamesWhateverElseRuns"]),
     ("`ARGOCD_EXEC_TIMEOUT`", &["an_error_names_the_timeout_of_commands"]),
     ("`--otlp-insecure false`", &["a_collector_that_is_down_or_needs_tls_costs_a_warning"]),
