@@ -85,6 +85,8 @@ pub(super) struct Facts<'e> {
     pub(super) oom: Option<&'e OomKill>,
     /// The repository as it was unpacked.
     pub(super) unpacked: Option<&'e Unpacked>,
+    /// Bytes of memory that all requests have together.
+    pub(super) memory: u64,
 }
 
 /// The times of a command.
@@ -128,7 +130,7 @@ impl Facts<'_> {
     fn excess(&self, what: ExceededLimit) -> String {
         let limits = &self.plugin.limits;
         match what {
-            ExceededLimit::Memory => MEMORY.raise(limits.memory.is_some()),
+            ExceededLimit::Memory => self.raise_memory(),
             ExceededLimit::Disk => DISK.raise(limits.disk.is_some()),
             ExceededLimit::Files => FILES.raise(limits.files.is_some()),
             ExceededLimit::Processes => PROCESSES.raise(limits.processes.is_some()),

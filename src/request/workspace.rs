@@ -188,6 +188,7 @@ impl Workspace {
             refusal: refusal.as_deref(),
             oom: oom.as_ref(),
             unpacked: context.progress.unpacked.as_ref(),
+            memory: defaults.budget.borrow().memory.amount,
         });
         let command = printable::command_line(line.words(), &context.redactor);
         FailedCommand { command, failure, said, after: output.took, hint }

@@ -21,6 +21,10 @@ const RUNTIME: u64 = 1 << 30;
 /// Node.js crashes with a limit below about half of this, or waits forever. In bytes.
 const WAITING: u64 = 128 << 20;
 
+/// The step before the remedy for a limit that the container does not allow to raise.
+const FIRST: &str = ", but first raise the container's resources.limits.memory, because all requests \
+                     together have no more";
+
 /// A program that waits for memory has used less processor time than this.
 const IDLE: Duration = Duration::from_secs(3);
 
@@ -104,7 +108,19 @@ pub(in crate::request) fn exceeded(
 impl Facts<'_> {
     /// A sentence about a limit that the kernel enforces.
     pub(super) fn limit(&self, limit: KernelLimit) -> Option<String> {
-        reached(limit, self.bounds, &self.plugin.limits).map(|advice| advice.text)
+        let known = reached(limit, self.bounds, &self.plugin.limits)?.text;
+        Some(if limit == KernelLimit::Memory { known + self.first() } else { known })
+    }
+
+    /// The remedy for a memory limit that is too low.
+    pub(super) fn raise_memory(&self) -> String {
+        MEMORY.raise(self.plugin.limits.memory.is_some()) + self.first()
+    }
+
+    /// A higher limit has no effect if all requests together have no more memory.
+    fn first(&self) -> &'static str {
+        let is_all = self.bounds.memory.is_some_and(|memory| memory >= self.memory);
+        if is_all { FIRST } else { "" }
     }
 
     /// A crash may mean that the memory limit is too low.
@@ -115,7 +131,7 @@ impl Facts<'_> {
                 "it crashed, possibly for lack of memory: each of its processes may use \
                  {}: {}",
                 MEMORY.say(memory),
-                MEMORY.raise(self.plugin.limits.memory.is_some())
+                self.raise_memory()
             )
         })
     }

@@ -8,12 +8,13 @@ fn hint(limits: &str, end: Termination, stderr: &str) -> String {
 }
 
 fn hint_with(limits: &str, end: Termination, stderr: &str, oom: Option<&OomKill>) -> String {
-    hint_after([90, 0], (limits, end), stderr, oom)
+    hint_after([90, 0, 2], (limits, end), stderr, oom)
 }
 
-/// The hint if a command ran for some seconds, and its request had waited for others.
+/// The hint if a command ran for some seconds, its request had waited for others, and all
+/// requests together have some bytes of memory.
 fn hint_after(
-    seconds: [u64; 2],
+    [ran, waited, memory]: [u64; 3],
     (limits, end): (&str, Termination),
     stderr: &str,
     oom: Option<&OomKill>,
@@ -37,11 +38,11 @@ fn hint_after(
     let (plugin, bounds, reach) = (&plugin, &bounds, &reach);
     let unpacked = Some(Unpacked { files: 9, bytes: 9, left_out: 7, dangling: None });
     let unpacked = unpacked.as_ref();
-    let [ran, waited] = seconds.map(Duration::from_secs);
+    let [ran, waited] = [ran, waited].map(Duration::from_secs);
     let (text, times) = (stderr, Times { ran, waited });
     let refusal = reach.refusal(bounds, text);
     let refusal = refusal.as_deref();
-    let facts = Facts { plugin, bounds, end, usage, times, text, refusal, oom, unpacked };
+    let facts = Facts { plugin, bounds, end, usage, times, text, refusal, oom, unpacked, memory };
     Hint::of_end(&facts).map_or(String::new(), |hint| hint.to_string())
 }
 
@@ -60,7 +61,9 @@ fn a_silent_program_may_lack_memory() {
 
 #[test]
 fn a_program_that_was_stopped_soon_may_just_be_slow() {
-    let hint = |seconds, limits| hint_after(seconds, (limits, Termination::Deadline), "", None);
+    let hint = |[ran, waited]: [u64; 2], limits| {
+        hint_after([ran, waited, 2], (limits, Termination::Deadline), "", None)
+    };
     assert_eq!(hint([9, 8], "{memory: 1}"), "");
     let waited = hint([2, 3], "{memory: 1}");
     assert!(waited.contains("waited 3.0s for a free place before: raise --max-req"), "{waited}");
@@ -110,6 +113,19 @@ fn a_crash_with_little_memory_gets_a_hint() {
         assert!(text.ends_with("1 bytes: raise the plugin's spec.limits.memory]"), "{text}");
     }
     assert_eq!(hint("{}", signal(15), ""), "", "a signal from outside");
+}
+
+#[test]
+fn a_limit_that_is_all_memory_of_requests_names_the_container() {
+    let exceeded =
+        Termination::LimitExceeded { what: ExceededLimit::Memory, limit: Some(1), used: None };
+    for (end, stderr) in [(signal(11), ""), (exceeded, ""), (Termination::Exit(1), "MemoryError")] {
+        let hint = |memory| hint_after([1, 0, memory], ("{}", end), stderr, None);
+        let first = "give the plugin a spec.limits.memory, but first raise the container's \
+                     resources.limits.memory, because all requests together have no more]";
+        assert!(hint(1).ends_with(first), "{}", hint(1));
+        assert!(hint(2).ends_with("give the plugin a spec.limits.memory]"), "{}", hint(2));
+    }
 }
 
 #[test]
