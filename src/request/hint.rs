@@ -5,6 +5,7 @@ mod advice;
 mod denial;
 mod limit;
 mod reach;
+mod remote;
 mod ssh;
 mod tier;
 
@@ -109,6 +110,7 @@ impl Hint {
         let known = by_end.or_else(|| facts.by_signal()).or_else(|| facts.by_words());
         let known = known.or_else(|| ssh::advice(facts.text));
         let known = known.or_else(|| tier::advice(facts.text).map(str::to_owned));
+        let known = known.or_else(|| remote::advice(facts.text).map(str::to_owned));
         let known = known.or_else(|| facts.by_crash());
         known.or_else(|| facts.by_queue()).or_else(|| facts.by_wait()).map(Self)
     }

@@ -116,6 +116,16 @@ fn a_crash_with_little_memory_gets_a_hint() {
 }
 
 #[test]
+fn a_server_that_refuses_has_a_remedy_after_what_the_sandbox_refuses() {
+    let unknown = "x509: certificate signed by unknown authority";
+    let shown = hint("{}", Termination::Exit(1), unknown);
+    assert!(shown.starts_with(" [it does not know the authority"), "{shown}");
+    let closed = format!("open /keys/ca.pem: permission denied\n{unknown}");
+    let shown = hint("{}", Termination::Exit(1), &closed);
+    assert!(shown.contains("add /keys/ca.pem to spec.sandbox.read"), "{shown}");
+}
+
+#[test]
 fn a_limit_that_is_all_memory_of_requests_names_the_container() {
     let exceeded =
         Termination::LimitExceeded { what: ExceededLimit::Memory, limit: Some(1), used: None };
