@@ -132,7 +132,7 @@ fn requests_at_the_same_time_share_one_repository() {
 fn crowd(tier: &str) {
     const CROWD: usize = 8;
     let script = "echo 'kind: A'; echo \"at: '$PWD'\"; echo \"noise: '$(wc -c < noise)'\"";
-    let (bench, server) = serve(tier, script, NOISE);
+    let (bench, mut server) = serve(tier, script, NOISE);
     let places: Vec<_> = thread::scope(|scope| {
         let ask = || bench.ask("tried", &[]);
         let asked: Vec<_> = (0..CROWD).map(|_| scope.spawn(ask)).collect();
@@ -141,6 +141,8 @@ fn crowd(tier: &str) {
     for one in &places {
         assert_eq!(one.value("noise"), NOISE.to_string(), "{tier}");
     }
+    // The line of a request follows its answer.
+    server.stop();
     let log = server.log();
     let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let requests: Vec<_> = lines.filter(|line| line["msg"] == "request").collect();
