@@ -42,6 +42,10 @@ pub(super) enum NoGroup {
          set defaultMode: 0444 for the volume"
     )]
     Foreign(u32),
+    #[error(
+        "let others enter it (`chmod o+x` in the image), or put the files elsewhere, as in /opt"
+    )]
+    Home,
 }
 
 impl PodGroups {

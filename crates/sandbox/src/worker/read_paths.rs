@@ -15,7 +15,10 @@ use super::{
     groups::{NoGroup, PodGroups},
     modes::{self, ClosedFile, Reader},
 };
-use crate::{kernel::policy::KERNEL, wire::message::Grants};
+use crate::{
+    kernel::policy::{KERNEL, home_above},
+    wire::message::Grants,
+};
 
 /// Most files beside definitions. A `ConfigMap` of 1 MiB rarely has more than ten.
 const MAX_SCRIPTS: usize = 256;
@@ -194,8 +197,17 @@ impl ReadPath {
 /// The file whose mode closes a path to `reader`, and the reason why no group opens it.
 fn closed(found: &ReadPath, reader: &Reader, pod: &PodGroups) -> Option<(ClosedFile, NoGroup)> {
     let file = modes::closed(&found.real, reader)?;
+    if is_in_closed_home(&found.real, &file.path) {
+        return Some((file, NoGroup::Home));
+    }
     let refused = pod.check(file.gid).err().filter(|_| file.is_open_to_group());
     Some((file, refused.unwrap_or(NoGroup::Mode)))
+}
+
+/// True if a path is in a home directory of the image that others cannot enter: no setting
+/// of a volume changes that.
+fn is_in_closed_home(path: &Path, closed: &Path) -> bool {
+    home_above(path).is_some() && path != closed && path.starts_with(closed)
 }
 
 /// A regular file that may be missing.
@@ -263,6 +275,19 @@ mod tests {
         assert!(refused.contains("would expose") && refused.contains("to-secret"), "{refused}");
         let found = find_one(&top.join("to-open"), &secret).unwrap();
         assert_eq!(found, ReadPath { asked: top.join("to-open"), real: top.join("open") });
+    }
+
+    #[test]
+    fn a_home_that_others_cannot_enter_is_told_from_a_volume() {
+        for (path, closed, is_home) in [
+            ("/root/.pyenv/bin", "/root", true),
+            ("/home/argocd/.nvm", "/home/argocd", true),
+            ("/home/argocd/keys", "/home/argocd/keys", false),
+            ("/home/argocd/keys", "/home/argocd/keys/id", false),
+            ("/keys/id", "/keys", false),
+        ] {
+            assert_eq!(is_in_closed_home(path.as_ref(), closed.as_ref()), is_home, "{path}");
+        }
     }
 
     #[test]
