@@ -1,5 +1,7 @@
 //! Finds the programs of plugins' commands, and says which cannot run.
 
+pub(crate) mod closed;
+
 use std::{
     ffi::OsStr,
     fmt,

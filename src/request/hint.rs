@@ -6,6 +6,7 @@ mod denial;
 mod limit;
 mod reach;
 mod remote;
+mod shell;
 mod ssh;
 mod tier;
 

@@ -74,5 +74,6 @@ pub(crate) fn reach(config: &Serve, tier: Tier, landlock: i32) -> Reach {
     let setup = setup(config, NO_LEASES).ok();
     let readable = setup.and_then(|setup| Readable::find(&setup).map_err(failed).ok());
     let hides_closed = tier == Tier::Namespaces;
-    Reach { readable, filters_ports: landlock >= FILTERS_PORTS, hides_closed }
+    let search = config::search().to_vec();
+    Reach { readable, filters_ports: landlock >= FILTERS_PORTS, hides_closed, search }
 }

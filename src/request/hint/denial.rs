@@ -3,6 +3,11 @@
 //! Every language has words of its own for a refused open(2) or connect(2). A line
 //! counts only if it names the path or the connection: servers also deny things.
 
+mod port;
+
+use self::port::port;
+use super::shell;
+
 /// Most lines that are read. An excerpt has no more that matter.
 const MAX_LINES: usize = 2000;
 
@@ -21,6 +26,8 @@ pub(super) enum Denial {
     Write(String),
     /// A path that was not there (ENOENT).
     Absent(String),
+    /// A program that a shell found in no open directory of `PATH`, or could not start.
+    Program(String),
 }
 
 /// Words of a refusal (EACCES), in lower case.
@@ -71,9 +78,6 @@ const ONLY_CONNECTION: [&str; 5] = [
 /// Words of a program that hides why it could not connect.
 const NOT_CONNECTED: [&str; 2] = ["failed to connect to", "couldn't connect to server"];
 
-/// Words before the address of a connection.
-const ADDRESSES: [&str; 4] = ["dial tcp ", "connect eacces ", "connecting to ", "connect to "];
-
 /// Refused accesses in a text, in its order.
 pub(super) fn denials(text: &str) -> Vec<Denial> {
     let traced = Traced { connect: text.contains(".connect("), bind: text.contains(".bind(") };
@@ -104,6 +108,9 @@ pub(super) fn unwrapped(text: &str) -> String {
 fn denial(line: &str, lower: &str, traced: Traced) -> Option<Denial> {
     if line.contains(ASK_PASS_SOCKET) {
         return None;
+    }
+    if let Some(name) = shell::program(line) {
+        return Some(Denial::Program(name.to_owned()));
     }
     let find = |words: &[&str]| words.iter().filter_map(|word| lower.find(word)).min();
     let says = |words: &[&str]| find(words).is_some();
@@ -187,42 +194,6 @@ fn closing(quote: char) -> Option<char> {
         '‘' => Some('’'),
         '\'' | '"' | '`' => Some(quote),
         _ => None,
-    }
-}
-
-/// The TCP port of a connection.
-fn port(lower: &str) -> Option<u16> {
-    let after = |word: &str| lower.split_once(word).map(|(_, rest)| rest);
-    let of_address = ADDRESSES.iter().find_map(|word| address(after(word)?));
-    let named = ["port ", "port="].iter().find_map(|word| number(after(word)?));
-    of_address.or(named).or_else(|| url(lower))
-}
-
-/// The port at the beginning of `host:port`, where the host has no space.
-fn address(text: &str) -> Option<u16> {
-    let host = text.split(char::is_whitespace).next()?;
-    let host = host.split("://").last()?.trim_end_matches([':', '.', ',', ')']);
-    let (_, digits) = host.split('/').next()?.rsplit_once(':')?;
-    digits.parse().ok()
-}
-
-fn number(text: &str) -> Option<u16> {
-    let end = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
-    text.get(..end)?.parse().ok()
-}
-
-/// The port of the first URL.
-fn url(lower: &str) -> Option<u16> {
-    let (scheme, rest) = lower.split_once("://")?;
-    let end = rest.find(|c: char| c.is_whitespace() || "/'\"?)".contains(c)).unwrap_or(rest.len());
-    let (_, host) = rest.get(..end)?.rsplit_once('@').unwrap_or(("", rest.get(..end)?));
-    let (_, last) = host.rsplit_once(']').unwrap_or(("", host));
-    match last.rsplit_once(':') {
-        Some((_, digits)) => digits.parse().ok(),
-        None if scheme.ends_with("https") => Some(443),
-        None if scheme.ends_with("http") => Some(80),
-        None if scheme.ends_with("ssh") => Some(22),
-        None => None,
     }
 }
 

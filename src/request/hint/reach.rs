@@ -1,7 +1,11 @@
 //! Paths and ports that the sandbox lets a command reach, and the keys that open
 //! others.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use cmp_sandbox::{Attempt, Bounds, Closing, Network, Readable, Refusal, home_above};
 
@@ -10,7 +14,7 @@ use super::{
     advice::{Advice, Opening},
     denial::{Denial, denials},
 };
-use crate::volume::FileThread;
+use crate::{programs::closed, volume::FileThread};
 
 /// Directories for temporary files, which the sandbox replaces.
 const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
@@ -31,6 +35,8 @@ pub struct Reach {
     pub filters_ports: bool,
     /// Closed paths do not exist for commands, instead of being refused.
     pub hides_closed: bool,
+    /// The `PATH` of commands.
+    pub search: Vec<u8>,
 }
 
 impl Reach {
@@ -169,13 +175,28 @@ impl Reach {
             | Denial::Socket(_)
             | Denial::Path(_)
             | Denial::Write(_)
-            | Denial::Absent(_) => None,
+            | Denial::Absent(_)
+            | Denial::Program(_) => None,
         }
     }
 
     fn path(&self, bounds: &Bounds, denial: &Denial) -> Option<Advice> {
         let readable = self.readable.as_ref()?;
         let is_named = |path: &Path| bounds.readable().any(|named| path.starts_with(named));
+        let program = match denial {
+            Denial::Path(text) | Denial::Absent(text) => Some(PathBuf::from(text)),
+            Denial::Program(name) => closed::named(name, &self.search),
+            Denial::Connect { .. } | Denial::Listen | Denial::Socket(_) | Denial::Write(_) => None,
+        };
+        let is_open = |path: &Path| is_named(path) || readable.is_open(path);
+        let leads = |program: &PathBuf| {
+            let is_shared = is_open(program) && !readable.is_own(program);
+            let closed = is_shared.then(|| closed::closed(program, is_open)).flatten()?;
+            Some(Advice::only(leads(program, &closed)))
+        };
+        if let Some(advice) = program.as_ref().and_then(leads) {
+            return Some(advice);
+        }
         match denial {
             Denial::Socket(text) => (!readable.is_own(Path::new(text))).then(|| {
                 Advice::only(format!("the sandbox closes the socket `{text}`, and no key opens it"))
@@ -194,7 +215,9 @@ impl Reach {
                 Some(Advice::only(format!("the sandbox write-protects `{text}`: {WRITABLE}")))
             }
             Denial::Absent(text) if !is_named(Path::new(text)) => self.hidden_path(readable, text),
-            Denial::Absent(_) | Denial::Connect { .. } | Denial::Listen => None,
+            Denial::Absent(_) | Denial::Connect { .. } | Denial::Listen | Denial::Program(_) => {
+                None
+            }
         }
     }
 
@@ -212,6 +235,15 @@ impl Reach {
         let advice = format!("the sandbox hides {what}, add {text} to spec.sandbox.read or --read");
         Some(Advice::by(key, advice))
     }
+}
+
+/// The sentence about a program that needs a closed path.
+fn leads(program: &Path, closed: &Path) -> String {
+    let (program, closed) = (program.display(), closed.display());
+    format!(
+        "`{program}` leads to `{closed}`, which the sandbox closes: install it elsewhere, such as in \
+         /opt, or add its directory to spec.sandbox.read or --read"
+    )
 }
 
 fn is_temporary(path: &Path) -> bool {
@@ -252,115 +284,4 @@ fn opened(readable: &Readable, text: &str) -> Advice {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn refusal(text: &str) -> String {
-        refusal_in(true, text)
-    }
-
-    fn refusal_in(hides_closed: bool, text: &str) -> String {
-        let readable = Readable::fixed(&["/usr", "/etc/ssl", "/home/open"], &["/secrets", "/work"]);
-        let reach = Reach { readable: Some(readable), filters_ports: true, hides_closed };
-        let (network, read) = (Network::Ports(vec![22, 443]), vec!["/data".into()]);
-        let bounds = Bounds { network, read, named: vec!["/named".into()], ..Bounds::default() };
-        reach.refusal(&bounds, text).unwrap_or_default()
-    }
-
-    #[test]
-    fn a_refused_port_is_named_with_its_key() {
-        for text in [
-            "dial tcp 10.0.0.1:3128: connect: permission denied",
-            "curl: (7) Failed to connect to h port 3128 after 0 ms: Couldn't connect to server",
-            "cat: /root/x: Permission denied\nError: connect EACCES 127.0.0.1:3128",
-        ] {
-            let expected = "the sandbox refuses TCP port 3128: it may connect to ports 22, 443: add \
-                            3128 to spec.sandbox.network or --network";
-            assert_eq!(refusal(text), expected, "{text}");
-        }
-        let unknown = refusal("java.net.ConnectException: Permission denied");
-        assert!(unknown.starts_with("the sandbox refuses TCP ports: it may"), "{unknown}");
-        assert!(refusal("listen tcp :80: bind: permission denied").contains("network: any"));
-    }
-
-    #[test]
-    fn an_allowed_port_was_not_refused_by_the_sandbox() {
-        for text in [
-            "curl: (7) Failed to connect to h port 443 after 0 ms: Couldn't connect to server",
-            "dial tcp 10.0.0.1:443: connect: permission denied",
-        ] {
-            assert_eq!(refusal(text), "", "{text}");
-        }
-    }
-
-    #[test]
-    fn a_closed_path_is_named_with_its_key() {
-        for (text, expected) in [
-            (
-                "open /secrets/age: permission denied",
-                "closes `/secrets/age`: to let it read that, add \
-              /secrets/age to spec.sandbox.read",
-            ),
-            ("cat: /secrets/age: No such file or directory", "hides the mount /secrets: to let"),
-            (
-                "cat: /home/argocd/key: No such file or directory",
-                "hides /home: if `/home/argocd/key` is in the image and it needs that, add \
-                 /home/argocd/key to spec.sandbox.read",
-            ),
-            ("touch: cannot touch '/usr/x': Permission denied", "changing it: it can write only"),
-            (
-                "bash: line 1: /usr/x: Read-only file system",
-                "write-protects `/usr/x`: it can write",
-            ),
-            ("cat: /data/key: Permission denied", "as far as the file's mode does"),
-            ("cat: /named/key: Permission denied", "as far as the file's mode does"),
-            ("cat: /tokens/x: Permission denied", "everybody who can change a rendered repository"),
-            ("dial unix /run/agent: connect: permission denied", "no key opens it"),
-        ] {
-            assert!(refusal(text).contains(expected), "{text}: {}", refusal(text));
-        }
-    }
-
-    #[test]
-    fn a_temporary_file_that_exists_can_be_named() {
-        let file = tempfile::NamedTempFile::new_in("/tmp").unwrap();
-        let path = file.path().display();
-        let text = refusal_in(false, &format!("open {path}: permission denied"));
-        let key = format!("add {path} to spec.sandbox.read or --read; for temporary files, use");
-        assert!(text.contains(&key), "{text}");
-        let missing = "PermissionError: [Errno 13] Permission denied: '/tmp/to-create'";
-        let expected = "closes `/tmp/to-create`: for temporary files, use $TMPDIR";
-        assert!(refusal_in(false, missing).contains(expected));
-    }
-
-    #[test]
-    fn a_command_with_its_own_tmp_does_not_learn_what_exists_in_that_of_the_container() {
-        let file = tempfile::NamedTempFile::new_in("/tmp").unwrap();
-        for path in [file.path(), Path::new("/tmp/missing")] {
-            let text = format!("open {}: permission denied", path.display());
-            assert_eq!(refusal_in(true, &text), "");
-        }
-    }
-
-    #[test]
-    fn other_paths_get_no_hint() {
-        for text in [
-            "cat: /usr/x: No such file or directory",
-            "cat: /nowhere/x: No such file or directory",
-            "cat: /home/open/x: No such file or directory",
-            "cat: /home: No such file or directory",
-            "open /work/_cmp_server/1/repo/x: permission denied",
-            "open ./x: permission denied",
-        ] {
-            assert_eq!(refusal(text), "", "{text}");
-        }
-    }
-
-    #[test]
-    fn without_a_sandbox_nothing_is_refused_by_it() {
-        for text in ["dial tcp 1.1.1.1:1: connect: permission denied", "open /x: permission denied"]
-        {
-            assert_eq!(Reach::default().refusal(&Bounds::default(), text), None);
-        }
-    }
-}
+mod tests;

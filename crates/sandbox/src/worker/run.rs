@@ -6,7 +6,7 @@ use std::{
     fs::File,
     os::{
         fd::{AsFd, OwnedFd},
-        unix::{ffi::OsStrExt, net::UnixStream},
+        unix::{ffi::OsStrExt, fs::MetadataExt, net::UnixStream},
     },
     path::Path,
 };
@@ -138,7 +138,8 @@ fn start_error(path: &Path, errno: Errno, task: &RunTask) -> String {
              or the loader of another C library)"
         );
     }
-    if errno == Errno::EACCES && path.exists() {
+    let has_mode = path.metadata().is_ok_and(|file| file.mode() & 0o111 != 0);
+    if errno == Errno::EACCES && path.exists() && !has_mode {
         let remedy = if task.preserve_file_mode {
             "the file is not executable: make it executable in Git, or name the interpreter"
         } else {

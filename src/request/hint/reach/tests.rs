@@ -1,0 +1,134 @@
+use super::*;
+
+fn refusal(text: &str) -> String {
+    refusal_in(true, text)
+}
+
+fn refusal_in(hides_closed: bool, text: &str) -> String {
+    let readable = Readable::fixed(&["/usr", "/etc/ssl", "/home/open"], &["/secrets", "/work"]);
+    let search = b"/usr/bin".to_vec();
+    let reach = Reach { readable: Some(readable), filters_ports: true, hides_closed, search };
+    let (network, read) = (Network::Ports(vec![22, 443]), vec!["/data".into()]);
+    let bounds = Bounds { network, read, named: vec!["/named".into()], ..Bounds::default() };
+    reach.refusal(&bounds, text).unwrap_or_default()
+}
+
+#[test]
+fn a_program_that_leads_to_a_closed_path_names_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = directory.path().to_str().unwrap();
+    let tool = directory.path().join("tool");
+    std::os::unix::fs::symlink("/root/.local/bin/tool", &tool).unwrap();
+    let reach = Reach {
+        readable: Some(Readable::fixed(&[open], &[])),
+        search: open.into(),
+        ..Reach::default()
+    };
+    let expected = format!(
+        "`{}` leads to `/root/.local/bin/tool`, which the sandbox closes: install it",
+        tool.display()
+    );
+    for line in [
+        "sh: 1: tool: Permission denied",
+        "sh: 1: tool: not found",
+        &format!("fork/exec {}: permission denied", tool.display()),
+        &format!("fork/exec {}: no such file or directory", tool.display()),
+    ] {
+        let shown = reach.refusal(&Bounds::default(), line).unwrap();
+        assert!(shown.starts_with(&expected), "{line}: {shown}");
+    }
+    assert_eq!(reach.refusal(&Bounds::default(), "sh: 1: other: not found"), None);
+}
+
+#[test]
+fn a_refused_port_is_named_with_its_key() {
+    for text in [
+        "dial tcp 10.0.0.1:3128: connect: permission denied",
+        "curl: (7) Failed to connect to h port 3128 after 0 ms: Couldn't connect to server",
+        "cat: /root/x: Permission denied\nError: connect EACCES 127.0.0.1:3128",
+    ] {
+        let expected = "the sandbox refuses TCP port 3128: it may connect to ports 22, 443: add \
+                        3128 to spec.sandbox.network or --network";
+        assert_eq!(refusal(text), expected, "{text}");
+    }
+    let unknown = refusal("java.net.ConnectException: Permission denied");
+    assert!(unknown.starts_with("the sandbox refuses TCP ports: it may"), "{unknown}");
+    assert!(refusal("listen tcp :80: bind: permission denied").contains("network: any"));
+}
+
+#[test]
+fn an_allowed_port_was_not_refused_by_the_sandbox() {
+    for text in [
+        "curl: (7) Failed to connect to h port 443 after 0 ms: Couldn't connect to server",
+        "dial tcp 10.0.0.1:443: connect: permission denied",
+    ] {
+        assert_eq!(refusal(text), "", "{text}");
+    }
+}
+
+#[test]
+fn a_closed_path_is_named_with_its_key() {
+    for (text, expected) in [
+        (
+            "open /secrets/age: permission denied",
+            "closes `/secrets/age`: to let it read that, add \
+          /secrets/age to spec.sandbox.read",
+        ),
+        ("cat: /secrets/age: No such file or directory", "hides the mount /secrets: to let"),
+        (
+            "cat: /home/argocd/key: No such file or directory",
+            "hides /home: if `/home/argocd/key` is in the image and it needs that, add \
+             /home/argocd/key to spec.sandbox.read",
+        ),
+        ("touch: cannot touch '/usr/x': Permission denied", "changing it: it can write only"),
+        ("bash: line 1: /usr/x: Read-only file system", "write-protects `/usr/x`: it can write"),
+        ("cat: /data/key: Permission denied", "as far as the file's mode does"),
+        ("cat: /named/key: Permission denied", "as far as the file's mode does"),
+        ("cat: /tokens/x: Permission denied", "everybody who can change a rendered repository"),
+        ("dial unix /run/agent: connect: permission denied", "no key opens it"),
+    ] {
+        assert!(refusal(text).contains(expected), "{text}: {}", refusal(text));
+    }
+}
+
+#[test]
+fn a_temporary_file_that_exists_can_be_named() {
+    let file = tempfile::NamedTempFile::new_in("/tmp").unwrap();
+    let path = file.path().display();
+    let text = refusal_in(false, &format!("open {path}: permission denied"));
+    let key = format!("add {path} to spec.sandbox.read or --read; for temporary files, use");
+    assert!(text.contains(&key), "{text}");
+    let missing = "PermissionError: [Errno 13] Permission denied: '/tmp/to-create'";
+    let expected = "closes `/tmp/to-create`: for temporary files, use $TMPDIR";
+    assert!(refusal_in(false, missing).contains(expected));
+}
+
+#[test]
+fn a_command_with_its_own_tmp_does_not_learn_what_exists_in_that_of_the_container() {
+    let file = tempfile::NamedTempFile::new_in("/tmp").unwrap();
+    for path in [file.path(), Path::new("/tmp/missing")] {
+        let text = format!("open {}: permission denied", path.display());
+        assert_eq!(refusal_in(true, &text), "");
+    }
+}
+
+#[test]
+fn other_paths_get_no_hint() {
+    for text in [
+        "cat: /usr/x: No such file or directory",
+        "cat: /nowhere/x: No such file or directory",
+        "cat: /home/open/x: No such file or directory",
+        "cat: /home: No such file or directory",
+        "open /work/_cmp_server/1/repo/x: permission denied",
+        "open ./x: permission denied",
+    ] {
+        assert_eq!(refusal(text), "", "{text}");
+    }
+}
+
+#[test]
+fn without_a_sandbox_nothing_is_refused_by_it() {
+    for text in ["dial tcp 1.1.1.1:1: connect: permission denied", "open /x: permission denied"] {
+        assert_eq!(Reach::default().refusal(&Bounds::default(), text), None);
+    }
+}
