@@ -7,6 +7,7 @@ mod fields;
 mod ids;
 mod mappings;
 mod mounts;
+mod netlink;
 mod process;
 mod stat;
 
@@ -16,6 +17,7 @@ pub use self::{
     ids::{IdRange, id_map, ipc_owners, is_mapped},
     mappings::{Mappings, Object},
     mounts::{Mount, mounts, parse_mounts},
+    netlink::netlink_buffers,
     process::{ChildList, children, descriptor_path, is_gone, pids, threads},
     stat::Stat,
 };

@@ -30,7 +30,7 @@ use nix::{
 use super::pid;
 use crate::{
     outcome::Outcome,
-    raw::{call, fork},
+    raw::{call, fork, pointer},
     targets::Targets,
 };
 
@@ -143,6 +143,49 @@ pub(crate) fn shared_memory(_: &Targets) -> Outcome {
 
 pub(crate) fn memory_files(_: &Targets) -> Outcome {
     let _held: Vec<File> = (0..2 * PIECES).map(|_| memory_file(|| {})).collect();
+    wait()
+}
+
+/// Sockets full of answers that nobody reads. The kernel returns each message of a kind that
+/// does not exist.
+pub(crate) fn netlink_answers(_: &Targets) -> Outcome {
+    const ROUTES: [u64; 3] = [16, 2, 0];
+    const SIZE: u32 = 60_000;
+    // struct nlmsghdr: length, type and flags (`NLM_F_REQUEST`).
+    let mut message = vec![0_u8; SIZE as usize];
+    message[..4].copy_from_slice(&SIZE.to_ne_bytes());
+    message[4..6].copy_from_slice(&60_000_u16.to_ne_bytes());
+    message[6..8].copy_from_slice(&1_u16.to_ne_bytes());
+    for _ in 0..2500 {
+        let made = call(libc::SYS_socket, &ROUTES).expect("a socket").cast_unsigned();
+        for _ in 0..3 {
+            let sent = [made, pointer(&message[..]), u64::from(SIZE), 0, 0, 0];
+            call(libc::SYS_sendto, &sent).expect("a sent message");
+        }
+    }
+    wait()
+}
+
+/// Queues full of events that nobody reads.
+pub(crate) fn events(_: &Targets) -> Outcome {
+    const ALL: u64 = 0xfff;
+    const QUEUES: usize = 60;
+    const RENAMES: usize = 8192;
+    fs::create_dir("watched").expect("a directory");
+    let path = c"watched".to_bytes_with_nul();
+    for _ in 0..QUEUES {
+        let watched = call(libc::SYS_inotify_init1, &[0]).and_then(|queue| {
+            call(libc::SYS_inotify_add_watch, &[queue.cast_unsigned(), pointer(path), ALL])
+        });
+        if let Err(error) = watched {
+            return Outcome::refused(error.to_string());
+        }
+    }
+    let names = ["a", "b"].map(|name| format!("watched/{}", name.repeat(250)));
+    fs::write(&names[0], "").expect("a file");
+    for number in 0..RENAMES {
+        fs::rename(&names[number % 2], &names[(number + 1) % 2]).expect("a new name");
+    }
     wait()
 }
 

@@ -11,6 +11,7 @@ use crate::{
         Resource::{Disk, Entries, Memory},
     },
     payload::{excess, resources},
+    setting::Setting::Landlock,
 };
 
 pub(super) const RESOURCES: &[Attack] = &[
@@ -41,6 +42,9 @@ pub(super) const EXCESSES: &[Attack] = &[
         .plain(),
     Attack::new("ex_shared_memory", excess::shared_memory, MEMORY).seen(Takes(Memory)).plain(),
     Attack::new("ex_memory_files", excess::memory_files, MEMORY).seen(Takes(Memory)).plain(),
+    Attack::new("ex_netlink_answers", excess::netlink_answers, MEMORY).plain(),
+    // The filter of this tier refuses watches.
+    Attack::new("ex_events", excess::events, MEMORY).except(&[(Landlock, Refused)]).plain(),
     Attack::new("ex_first_thread_gone", excess::first_thread_gone, MEMORY)
         .seen(Takes(Memory))
         .plain(),

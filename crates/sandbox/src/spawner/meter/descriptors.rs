@@ -1,14 +1,14 @@
 //! Counts open files without a name, and the kernel's memory for descriptors.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs::{self, File, Metadata},
     io::{self, Read as _},
     os::unix::fs::{FileTypeExt, MetadataExt},
     path::Path,
 };
 
-use cmp_procfs::{Fields, is_gone};
+use cmp_procfs::{Fields, is_gone, netlink_buffers};
 use memchr::memchr_iter;
 use nix::sys::{
     stat::{SFlag, fstat},
@@ -33,6 +33,12 @@ const SOCKET: u64 = 2048;
 /// thousand watches counts as one descriptor otherwise.
 const WATCH: u64 = 200;
 const EPOLL: &str = "anon_inode:[eventpoll]";
+
+/// Memory of the kernel for a queue of inotify: 16,384 events, its default of
+/// `fs.inotify.max_queued_events`, with names of up to 255 bytes. Nobody but its owner can
+/// see how many wait there.
+const EVENTS: u64 = 16_384 * 512;
+const INOTIFY: &str = "anon_inode:inotify";
 
 /// Bytes of the lines of watches that are read at once.
 const PIECE: usize = 64 << 10;
@@ -66,12 +72,13 @@ pub(super) fn count(subject: &Subject<'_>, processes: &[Process], totals: &mut T
         seen: BTreeSet::new(),
         open: Open::default(),
         epolls: Vec::new(),
+        queues: BTreeSet::new(),
+        netlink: None,
         left: MAX_DESCRIPTORS,
     };
     for process in processes {
         for thread in processes::threads(process.pid) {
-            let directory = format!("/proc/{}/task/{thread}", process.pid);
-            match scan.thread(&directory) {
+            match scan.thread(process.pid, thread) {
                 Ok(()) => {}
                 Err(ScanError::Full) => {
                     scan.totals.blind();
@@ -102,6 +109,11 @@ struct DescriptorScan<'t> {
     /// than there are descriptors, and the kernel makes its text at once: it is read when
     /// these are known to be few.
     epolls: Vec<String>,
+    /// Processes, and their numbers of descriptors, with a queue of inotify. Threads nearly
+    /// always share them, and a queue has no inode number of its own.
+    queues: BTreeSet<(u32, String)>,
+    /// Bytes in the buffers of netlink sockets, when the first socket is seen.
+    netlink: Option<BTreeMap<u64, u64>>,
     left: u32,
 }
 
@@ -112,7 +124,8 @@ enum ScanError {
 }
 
 impl DescriptorScan<'_> {
-    fn thread(&mut self, directory: &str) -> Result<(), ScanError> {
+    fn thread(&mut self, process: u32, thread: u32) -> Result<(), ScanError> {
+        let directory = &format!("/proc/{process}/task/{thread}");
         for entry in fs::read_dir(format!("{directory}/fd"))? {
             self.left = self.left.checked_sub(1).ok_or(ScanError::Full)?;
             let path = entry?.path();
@@ -123,6 +136,9 @@ impl DescriptorScan<'_> {
                 Ok(about) => {
                     let number = path.file_name().unwrap_or_default().to_string_lossy();
                     self.descriptor(directory, &number, &about)?;
+                    if about.mode() & SFlag::S_IFMT.bits() == 0 {
+                        self.nameless(process, directory, &number);
+                    }
                 }
             }
         }
@@ -137,12 +153,6 @@ impl DescriptorScan<'_> {
     ) -> Result<(), ScanError> {
         self.totals.kernel_memory(DESCRIPTOR);
         let kind = about.file_type();
-        if about.mode() & SFlag::S_IFMT.bits() == 0 {
-            let path = format!("{directory}/fd/{number}");
-            if fs::read_link(path).is_ok_and(|target| target == Path::new(EPOLL)) {
-                self.epolls.push(format!("{directory}/fdinfo/{number}"));
-            }
-        }
         let is_nameless = about.is_file() && about.nlink() == 0;
         let is_counted = kind.is_socket() || kind.is_fifo() || is_nameless;
         if !is_counted || !self.seen.insert((about.dev(), about.ino())) {
@@ -151,7 +161,9 @@ impl DescriptorScan<'_> {
         if kind.is_fifo() {
             self.totals.kernel_memory(PIPE);
         } else if kind.is_socket() {
-            self.totals.kernel_memory(SOCKET);
+            let netlink = self.netlink.get_or_insert_with(|| netlink_buffers().unwrap_or_default());
+            let buffers = netlink.get(&about.ino()).copied().unwrap_or_default();
+            self.totals.kernel_memory(SOCKET.saturating_add(buffers));
             let descriptors = in_flight(&format!("{directory}/fdinfo/{number}"))?;
             self.totals.hidden(descriptors);
             self.totals.hidden_memory(descriptors);
@@ -159,6 +171,17 @@ impl DescriptorScan<'_> {
             self.file(&format!("{directory}/fd/{number}"), about)?;
         }
         Ok(())
+    }
+
+    /// Counts a descriptor without a type of file.
+    fn nameless(&mut self, process: u32, directory: &str, number: &str) {
+        let Ok(target) = fs::read_link(format!("{directory}/fd/{number}")) else { return };
+        if target == Path::new(EPOLL) {
+            self.epolls.push(format!("{directory}/fdinfo/{number}"));
+        }
+        if target == Path::new(INOTIFY) && self.queues.insert((process, number.to_owned())) {
+            self.totals.kernel_memory(EVENTS);
+        }
     }
 
     /// Counts the watches of the instances. Each has a line, and there may be millions.

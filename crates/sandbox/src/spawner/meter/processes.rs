@@ -16,6 +16,11 @@ use super::{
 /// Memory of the kernel for each thread: its stack and records.
 pub(in crate::spawner) const THREAD: u64 = 32 << 10;
 
+/// Memory of the kernel for a filter of system calls of the greatest length, and the number
+/// of filters that a worker may have in addition to those of the meter.
+const FILTER: u64 = 92 << 10;
+const USUAL_FILTERS: u64 = 3;
+
 /// Less memory than this need not be exact.
 const WORTHWHILE: u64 = 32 << 20;
 
@@ -36,6 +41,8 @@ struct Status {
     user: u32,
     /// `None` for a process that has ended or is ending.
     memory: Option<Memory>,
+    /// Filters of system calls.
+    filters: u64,
 }
 
 /// All processes of a request.
@@ -60,8 +67,18 @@ fn of(tenant: Option<Uid>, workers: &[Pid]) -> Result<Vec<Process>, Unreadable> 
         Some(tenant) => of_user(&all, tenant),
         None => below(&all, workers.iter().map(|pid| pid.as_raw().unsigned_abs())),
     };
-    let members = chosen.into_iter().filter_map(|pid| Some((pid, all.get(&pid)?.memory)));
-    Ok(members.map(|(pid, memory)| known(pid, memory)).collect())
+    let own = Fields::own_status().ok().as_ref().and_then(filters).unwrap_or_default();
+    let usual = own.saturating_add(USUAL_FILTERS);
+    let members = chosen.into_iter().filter_map(|pid| Some((pid, all.get(&pid)?)));
+    Ok(members.map(|(pid, status)| with_filters(pid, status, usual)).collect())
+}
+
+/// Counts the filters of a process beyond this number as memory.
+fn with_filters(pid: u32, status: &Status, usual: u64) -> Process {
+    let mut process = known(pid, status.memory);
+    let more = status.filters.saturating_sub(usual).saturating_mul(FILTER);
+    process.memory.tables = process.memory.tables.saturating_add(more);
+    process
 }
 
 fn of_user(all: &BTreeMap<u32, Status>, user: Uid) -> Vec<u32> {
@@ -136,7 +153,17 @@ fn parse(fields: &Fields) -> Option<Status> {
             tables: bytes("VmPTE").saturating_add(threads),
         })
     };
-    Some(Status { parent: fields.id("PPid")?, user: fields.id("Uid")?, memory: memory() })
+    Some(Status {
+        parent: fields.id("PPid")?,
+        user: fields.id("Uid")?,
+        memory: memory(),
+        filters: filters(fields).unwrap_or_default(),
+    })
+}
+
+/// Linux tells the number since 5.9.
+fn filters(fields: &Fields) -> Option<u64> {
+    fields.number("Seccomp_filters")
 }
 
 /// Adds the memory of all processes. The first sum counts shared pages once for
@@ -179,16 +206,16 @@ mod tests {
     use super::*;
 
     fn status(parent: u32, user: u32) -> Status {
-        Status { parent, user, memory: None }
+        Status { parent, user, memory: None, filters: 0 }
     }
 
     #[test]
     fn a_status_is_read() {
         let text = "Name:\tx\nState:\tS (sleeping)\nPPid:\t7\nUid:\t5\t6\t6\t6\nVmRSS:\t 9 kB\n\
                     RssAnon:\t       2 kB\nRssFile:\t 9 kB\nRssShmem:\t       3 kB\n\
-                    VmPTE:\t 4 kB\nThreads:\t2\n";
+                    VmPTE:\t 4 kB\nThreads:\t2\nSeccomp_filters:\t3\n";
         let memory = Some(Memory { own: 2048, shared: 3072, tables: 4096 + 2 * THREAD });
-        assert_eq!(parse(&text.into()), Some(Status { parent: 7, user: 5, memory }));
+        assert_eq!(parse(&text.into()), Some(Status { filters: 3, memory, ..status(7, 5) }));
         let zombie = "Name:\tx\nState:\tZ (zombie)\nPPid:\t7\nUid:\t5\t5\t5\t5\n";
         assert_eq!(parse(&zombie.into()), Some(status(7, 5)));
         assert_eq!(parse(&"Name:\tUid: 5\n".into()), None);
@@ -200,6 +227,16 @@ mod tests {
             "Rss:   9 kB\nPss:   8 kB\nPss_Anon:    2 kB\nPss_File:  1 kB\nPss_Shmem:  3 kB\n";
         assert_eq!(parse_share(&text.into()), Some((2048, 3072)));
         assert_eq!(parse_share(&"Rss: 9 kB\nPss: 8 kB\n".into()), None);
+    }
+
+    #[test]
+    fn filters_count_beyond_the_usual_number() {
+        let tables = |filters| {
+            let memory = Some(Memory::default());
+            let status = Status { memory, filters, ..status(1, 7) };
+            with_filters(7, &status, 5).memory.tables
+        };
+        assert_eq!([5, 6, 12].map(tables), [0, FILTER, 7 * FILTER]);
     }
 
     #[test]

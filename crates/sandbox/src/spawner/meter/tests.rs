@@ -324,6 +324,24 @@ fn watches_of_epoll_count() {
 }
 
 #[test]
+fn answers_of_netlink_that_wait_count() {
+    // The kernel returns a message of a kind that does not exist.
+    let ask = "import socket; parts = ((60000, 4), (60000, 2), (1, 2)); \
+               message = b''.join(n.to_bytes(size, 'little') for n, size in parts); \
+               ends = [socket.socket(16, 3, 0) for _ in range(400)]; \
+               [end.send(message + bytes(59992)) for end in ends for _ in range(3)]";
+    assert_memory(ask, (70, 200));
+}
+
+#[test]
+fn queues_of_inotify_count_once_for_all_threads() {
+    let open = "import ctypes, threading; make = ctypes.CDLL(None).inotify_init; \
+                queues = [make() for _ in range(8)]; \
+                [threading.Thread(target=time.sleep, args=(60,)).start() for _ in range(4)]";
+    assert_memory(open, (64, 100));
+}
+
+#[test]
 fn a_directory_that_moves_all_the_time_is_counted_at_most_once() {
     let root = TestRoot::new();
     let top = root.workspace();
