@@ -128,6 +128,8 @@ pub(super) const FILES: &[Attack] = &[
         (Landlock, Refused),
         (Grouped, Refused),
     ]),
+    Attack::new("fs_open_queue", files::open_queue, Works)
+        .except(&[(Landlock, Refused), (Grouped, Refused)]),
     Attack::new("fs_fifo_trap", files::fifo_trap, Works)
         .seen(Makes(&["repo/trap", "repo/app.yaml"])),
 ];

@@ -143,6 +143,9 @@ const ARCHITECTURE: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
 const ARCHITECTURE: u32 = 0xc000_00b7;
 
+/// `inotify_init` of this machine; newer architectures have none.
+const INOTIFY_INIT: libc::c_long = 253;
+
 /// First number of the x32 interface, in which every system call exists again.
 const X32: u32 = 0x4000_0000;
 
@@ -177,8 +180,8 @@ pub(crate) fn forbid_sockets() -> Result<(), NotInstalled> {
 
 fn no_sockets() -> BpfProgram {
     let family = [(0, Compare::Equals(libc::AF_UNIX.unsigned_abs()), EPERM)];
-    let rules = vec![rule(libc::SYS_socket, &family, Action::Allow), stream_pairs(), no_watches()];
-    assemble(rules, ARCHITECTURE, X32)
+    let rules = [rule(libc::SYS_socket, &family, Action::Allow), stream_pairs()];
+    assemble(rules.into_iter().chain(no_watches()).collect(), ARCHITECTURE, X32)
 }
 
 fn no_internet() -> BpfProgram {
@@ -269,12 +272,15 @@ fn strangers() -> impl Iterator<Item = CallRule> {
         others(libc::SYS_setpriority, PRIO_PROCESS),
         others(libc::SYS_ioprio_set, IOPRIO_WHO_PROCESS),
     ];
-    scheduling.into_iter().chain(priorities).chain([no_watches(), stream_pairs()])
+    scheduling.into_iter().chain(priorities).chain(no_watches()).chain([stream_pairs()])
 }
 
-/// Names in directories of others are not reported.
-fn no_watches() -> CallRule {
-    rule(libc::SYS_inotify_add_watch, &[], EPERM)
+/// Names in directories of others are not reported. Queues are refused too: all processes of
+/// a UID on the node have 128 together.
+fn no_watches() -> impl Iterator<Item = CallRule> {
+    let old = if cfg!(target_arch = "x86_64") { Some(INOTIFY_INIT) } else { None };
+    let calls = [libc::SYS_inotify_add_watch, libc::SYS_inotify_init1].into_iter().chain(old);
+    calls.map(|call| rule(call, &[], EPERM))
 }
 
 /// A socket of a pair of datagrams can be connected again, to any path. The bit test
