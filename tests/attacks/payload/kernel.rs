@@ -184,6 +184,7 @@ pub(crate) fn hidden_memory(_: &Targets) -> Outcome {
     any([
         ("landlock", one(libc::SYS_landlock_create_ruleset, &[pointer(&ruleset), 8, 0])),
         ("filter", attach(libc::SO_ATTACH_FILTER)),
+        ("reserve", attach(libc::SO_RESERVE_MEM)),
         ("splice", one(libc::SYS_splice, &[file, 0, write, 0, 1, 0])),
         ("sendfile", one(libc::SYS_sendfile, &[write, file, 0, 1])),
     ])

@@ -203,5 +203,7 @@ pub(crate) fn protocols(_: &Targets) -> Outcome {
         ("dccp", tried(socket(INET, 6, 33))),
         ("udplite", tried(socket(INET, 2, 136))),
         ("smc", tried(socket(INET, STREAM, 256))),
+        ("echo", tried(socket(INET, 2, 1))),
+        ("echo v6", tried(socket(INET6, 2, 58))),
     ])
 }

@@ -87,6 +87,7 @@ pub(super) const NETWORK: &[Attack] = &[
         ("sctp", Errno::ESOCKTNOSUPPORT, "CONFIG_IP_SCTP"),
         ("dccp", Errno::ESOCKTNOSUPPORT, "CONFIG_IP_DCCP, which exists up to Linux 6.15"),
         ("smc", Errno::EPROTONOSUPPORT, "CONFIG_SMC"),
+        ("echo", Errno::EACCES, "net.ipv4.ping_group_range"),
     ]),
 ];
 
@@ -111,7 +112,10 @@ pub(super) const KERNEL: &[Attack] = &[
         Errno::ENOSYS,
         "CONFIG_AIO",
     )]),
-    Attack::new("k_hidden_memory", kernel::hidden_memory, Refused),
+    Attack::new("k_hidden_memory", kernel::hidden_memory, Refused).lacking(&[
+        ("reserve", Errno::ENOPROTOOPT, "Linux 5.16"),
+        ("reserve", Errno::EOPNOTSUPP, "a cgroup of version 2 that accounts memory"),
+    ]),
     Attack::new("k_machine", kernel::machine, Refused).lacking(&[
         ("init_module", Errno::ENOSYS, "CONFIG_MODULES"),
         ("kexec_load", Errno::ENOSYS, "CONFIG_KEXEC"),

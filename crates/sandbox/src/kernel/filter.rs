@@ -307,6 +307,11 @@ fn sockets_of(users: TenantUid) -> CallRule {
         protocol(libc::IPPROTO_DCCP),
         protocol(libc::IPPROTO_UDPLITE),
         protocol(IPPROTO_SMC),
+        // Echoes wait in buffers that no list of sockets shows.
+        protocol(libc::IPPROTO_ICMP),
+        protocol(libc::IPPROTO_ICMPV6),
+        // The same protocols without their number: types 4, 5 and 6 of the internet.
+        (1, Compare::HasAny(4), NO_PROTOCOL),
     ];
     // The type shares its argument with flags, so this test is not complete.
     // Raw and packet sockets also need a capability, which no tenant has.
@@ -320,7 +325,8 @@ fn sockets_of(users: TenantUid) -> CallRule {
     rule(libc::SYS_socket, &conditions, EPERM)
 }
 
-/// Programs that filter what a socket receives take memory that no measurement sees. Their
+/// Programs that filter what a socket receives take memory that no measurement sees, and so
+/// does a reserve, which is memory of the container and of all TCP sockets of the node. Their
 /// options have the numbers of others in other levels.
 fn socket_programs() -> CallRule {
     let levels = [
@@ -336,6 +342,7 @@ fn socket_programs() -> CallRule {
         libc::SO_ATTACH_BPF,
         libc::SO_ATTACH_REUSEPORT_CBPF,
         libc::SO_ATTACH_REUSEPORT_EBPF,
+        libc::SO_RESERVE_MEM,
     ];
     let levels = levels.map(|level| (1, Compare::Equals(level.unsigned_abs()), Action::Allow));
     let programs = programs.map(|option| (2, Compare::Equals(option.unsigned_abs()), EPERM));
@@ -371,3 +378,22 @@ const TIOCSTI: u32 = 0x5412;
 const TIOCLINUX: u32 = 0x541c;
 /// TCP over shared memory (Linux 6.11). Not in the `libc` crate yet.
 const IPPROTO_SMC: i32 = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::{assemble::tests::run, *};
+
+    #[test]
+    fn sockets_are_those_of_tcp_and_udp_without_a_reserve() {
+        let program = program(TenantUid::Own);
+        let result = |call: libc::c_long, [a, b, c]: [u32; 3]| {
+            run(&program, u32::try_from(call).unwrap(), [a, b, c, 0, 0, 0], ARCHITECTURE)
+        };
+        let made = |arguments| result(libc::SYS_socket, arguments);
+        let allowed = [[2, 1, 0], [2, 0x8_0801, 6], [10, 2, 17], [1, 5, 0], [16, 2, 0]];
+        assert_eq!(allowed.map(made), [0x7fff_0000; 5]);
+        let refused = [[2, 2, 1], [10, 2, 58], [2, 5, 0], [10, 0x8_0805, 0], [2, 6, 0]];
+        assert_eq!(refused.map(made), [0x0005_005d; 5]);
+        assert_eq!(result(libc::SYS_setsockopt, [3, 1, 73]), 0x0005_0001);
+    }
+}

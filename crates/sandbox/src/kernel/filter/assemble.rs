@@ -136,14 +136,19 @@ const fn always(k: u32) -> sock_filter {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     const ARCH: u32 = 7;
     const FOREIGN: u32 = 0x4000_0000;
 
     /// Interprets a program as the kernel does.
-    fn run(program: &[sock_filter], number: u32, arguments: [u32; 6], architecture: u32) -> u32 {
+    pub(in super::super) fn run(
+        program: &[sock_filter],
+        number: u32,
+        arguments: [u32; 6],
+        architecture: u32,
+    ) -> u32 {
         let (mut at, mut value) = (0, 0);
         loop {
             let sock_filter { code, jt, jf, k } = program[at];
