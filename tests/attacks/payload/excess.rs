@@ -146,6 +146,16 @@ pub(crate) fn memory_files(_: &Targets) -> Outcome {
     wait()
 }
 
+/// Pairs of sockets, full in both directions.
+pub(crate) fn socket_buffers(_: &Targets) -> Outcome {
+    let pairs: Vec<_> = (0..800).map(|_| UnixStream::pair().expect("a pair")).collect();
+    for mut end in pairs.iter().flat_map(|(here, there)| [here, there]) {
+        end.set_nonblocking(true).expect("a mode");
+        while end.write(&[1; 4096]).is_ok() {}
+    }
+    wait()
+}
+
 /// Sockets full of answers that nobody reads. The kernel returns each message of a kind that
 /// does not exist.
 pub(crate) fn netlink_answers(_: &Targets) -> Outcome {

@@ -25,7 +25,7 @@ use nix::{
 };
 use prost::Message;
 
-pub(super) use self::sockets::open as open_sockets;
+pub(super) use self::sockets::{by_inode as socket_buffers, open as open_sockets};
 use crate::{
     kernel::{
         fork::{self, SingleThreaded},

@@ -6,7 +6,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
-    os::fd::{AsRawFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     time::Duration,
 };
 
@@ -62,6 +62,7 @@ const UNIX_MESSAGE: usize = 16;
 const UNIX_INODE: usize = 4;
 const INTERNET_MESSAGE: usize = 72;
 const INTERNET_USER: usize = 64;
+const INTERNET_INODE: usize = 68;
 
 /// Words of the memory attribute that are in use (`SK_MEMINFO_*`): received, sent,
 /// reserved, waiting to be sent, options, backlog. Words 1 and 3 are limits.
@@ -113,10 +114,35 @@ pub(super) fn of_users(
         for protocol in TCP_UDP {
             // A kernel may lack one of them.
             let sockets = list(asked, &internet_request(family, protocol), internet);
-            sockets.unwrap_or_default().iter().for_each(|(user, bytes)| add(*user, *bytes, 1));
+            sockets.unwrap_or_default().iter().for_each(|socket| add(socket.user, socket.bytes, 1));
         }
     }
     Ok(sum)
+}
+
+/// Bytes in the buffers of each socket, by its inode number. Nothing where the kernel does
+/// not list them.
+pub(in crate::spawner) fn by_inode() -> BTreeMap<u64, u64> {
+    let Some(asked) = open() else { return BTreeMap::new() };
+    let sockets = list(asked.as_fd(), &unix_request(), unix).unwrap_or_default();
+    let inodes: BTreeSet<u32> = sockets.iter().map(|socket| socket.inode).collect();
+    let mut found: BTreeMap<u64, u64> =
+        sockets.iter().map(|socket| (socket.inode.into(), socket.bytes(&inodes))).collect();
+    for family in INTERNET {
+        for protocol in TCP_UDP {
+            let sockets = list(asked.as_fd(), &internet_request(family, protocol), internet);
+            let sockets = sockets.unwrap_or_default();
+            found.extend(sockets.iter().map(|socket| (socket.inode.into(), socket.bytes)));
+        }
+    }
+    found
+}
+
+#[derive(Clone, Copy, Debug)]
+struct InternetSocket {
+    inode: u32,
+    user: u32,
+    bytes: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -214,11 +240,11 @@ fn unix(body: &[u8]) -> Option<UnixSocket> {
     Some(socket)
 }
 
-fn internet(body: &[u8]) -> Option<(u32, u64)> {
-    let user = word(body, INTERNET_USER)?;
+fn internet(body: &[u8]) -> Option<InternetSocket> {
+    let (user, inode) = (word(body, INTERNET_USER)?, word(body, INTERNET_INODE)?);
     let mut attributes = attributes(body.get(INTERNET_MESSAGE..)?);
     let (_, memory) = attributes.find(|(kind, _)| *kind == INTERNET_MEMORY)?;
-    Some((user, in_use(memory)))
+    Some(InternetSocket { inode, user, bytes: in_use(memory) })
 }
 
 fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
@@ -241,11 +267,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        io::Write,
-        net::UdpSocket,
-        os::{fd::AsFd, unix::net::UnixStream},
-    };
+    use std::{io::Write, net::UdpSocket, os::unix::net::UnixStream};
 
     use nix::unistd::getuid;
 

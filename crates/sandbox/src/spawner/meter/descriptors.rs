@@ -20,7 +20,7 @@ use super::{
     processes::{self, Process},
     totals::{Excess, Totals},
 };
-use crate::kernel::entries::BLOCK;
+use crate::{kernel::entries::BLOCK, spawner::census::socket_buffers};
 
 /// Most descriptors to read, which takes a fraction of a second.
 const MAX_DESCRIPTORS: u32 = 100_000;
@@ -73,7 +73,8 @@ pub(super) fn count(subject: &Subject<'_>, processes: &[Process], totals: &mut T
         open: Open::default(),
         epolls: Vec::new(),
         queues: BTreeSet::new(),
-        netlink: None,
+        has_user: subject.identity.is_some(),
+        buffers: None,
         left: MAX_DESCRIPTORS,
     };
     for process in processes {
@@ -112,8 +113,10 @@ struct DescriptorScan<'t> {
     /// Processes, and their numbers of descriptors, with a queue of inotify. Threads nearly
     /// always share them, and a queue has no inode number of its own.
     queues: BTreeSet<(u32, String)>,
-    /// Bytes in the buffers of netlink sockets, when the first socket is seen.
-    netlink: Option<BTreeMap<u64, u64>>,
+    /// Passes count the buffers of its sockets by its UID, but for those of netlink.
+    has_user: bool,
+    /// Bytes in the buffers of all other sockets by inode, when the first socket is seen.
+    buffers: Option<BTreeMap<u64, u64>>,
     left: u32,
 }
 
@@ -161,8 +164,8 @@ impl DescriptorScan<'_> {
         if kind.is_fifo() {
             self.totals.kernel_memory(PIPE);
         } else if kind.is_socket() {
-            let netlink = self.netlink.get_or_insert_with(|| netlink_buffers().unwrap_or_default());
-            let buffers = netlink.get(&about.ino()).copied().unwrap_or_default();
+            let all = self.buffers.get_or_insert_with(|| buffers(self.has_user));
+            let buffers = all.get(&about.ino()).copied().unwrap_or_default();
             self.totals.kernel_memory(SOCKET.saturating_add(buffers));
             let descriptors = in_flight(&format!("{directory}/fdinfo/{number}"))?;
             self.totals.hidden(descriptors);
@@ -221,6 +224,12 @@ impl DescriptorScan<'_> {
         self.open.files.insert(about.ino());
         self.totals.file(bytes)
     }
+}
+
+fn buffers(has_user: bool) -> BTreeMap<u64, u64> {
+    let mut all = if has_user { BTreeMap::new() } else { socket_buffers() };
+    all.extend(netlink_buffers().unwrap_or_default());
+    all
 }
 
 /// Number of descriptors that were sent through a socket and not received yet.

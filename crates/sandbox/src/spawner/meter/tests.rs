@@ -311,6 +311,9 @@ fn many_pipes_and_sockets_count() {
                 pipes = [os.pipe() for _ in range(500)]; \
                 sockets = [socket.socketpair() for _ in range(200)]";
     assert_memory(open, (4, 200));
+    let fill = "import socket; ends = [end for _ in range(200) for end in socket.socketpair()]; \
+                [(end.setblocking(False), end.send(bytes(150000))) for end in ends]";
+    assert_memory(fill, (55, 200));
 }
 
 #[test]
