@@ -2,7 +2,10 @@
 
 use std::{future, pin::Pin, task::Poll, thread, time::Duration};
 
-use nix::poll::{PollFd, PollFlags, poll};
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, poll},
+};
 use tokio::{task::JoinSet, time::timeout};
 
 use super::*;
@@ -97,6 +100,18 @@ async fn is_pending(mut future: Pin<&mut impl Future>) -> bool {
     future::poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_pending())).await
 }
 
+/// Waits a while for an order. Other tests change the groups of this process, which
+/// interrupts all of its threads.
+fn comes(control: &OwnedFd) -> bool {
+    loop {
+        let mut orders = [PollFd::new(control.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut orders, PAUSE) {
+            Err(Errno::EINTR) => {}
+            ready => return ready.unwrap() > 0,
+        }
+    }
+}
+
 /// Takes a while for each release. Tells each lease, and whether another release was
 /// ordered meanwhile.
 fn release_slowly(control: &OwnedFd, heard: &mpsc::Sender<(u64, bool)>) {
@@ -110,9 +125,8 @@ fn release_slowly(control: &OwnedFd, heard: &mpsc::Sender<(u64, bool)>) {
                 report(SpawnerEvent::WorkerEnded(WorkerEnded { job, ..WorkerEnded::default() }));
             }
             Some(OrderKind::Release(released)) => {
-                let mut more = [PollFd::new(control.as_fd(), PollFlags::POLLIN)];
                 let mut is_hurried = false;
-                while !is_hurried && poll(&mut more, PAUSE).unwrap() > 0 {
+                while !is_hurried && comes(control) {
                     let (order, _) = channel::receive::<Order>(control).unwrap().unwrap();
                     is_hurried = matches!(order.what, Some(OrderKind::Release(_)));
                 }
