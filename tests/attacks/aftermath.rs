@@ -20,8 +20,9 @@ use crate::{
     targets::Targets,
 };
 
-/// Longest time until all traces of an ended request must be gone.
-const PATIENCE: Duration = Duration::from_secs(4);
+/// Longest wait until all traces of an ended request are gone. What is left behind stays;
+/// the rest takes long where builds use the processors and the disk.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Extra time for a command that ignores SIGTERM at its deadline: as in Argo CD,
 /// SIGKILL follows after this grace period.
