@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 /// `TMPFS_MAGIC` and `RAMFS_MAGIC` of statfs(2).
 const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 
+/// Free space that is more by this part counts, as a divisor.
+const GROWTH_PART: u64 = 4;
+
 /// A volume.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -54,12 +57,25 @@ impl Volume {
         Self { in_memory: false, size: 0, free: 0, inodes: None, free_inodes: None }
     }
 
-    /// The volume after a change. Unless its size has changed, its free space
-    /// stays that of the start: running requests use some of it.
+    /// The volume after a change. Unless its size has changed, its free space is the most
+    /// that was seen, because running requests use some of it.
     pub(super) fn resized(&self, now: Self) -> Self {
-        let is_same = (now.in_memory, now.size) == (self.in_memory, self.size);
-        if is_same { self.clone() } else { now }
+        if (now.in_memory, now.size) != (self.in_memory, self.size) {
+            return now;
+        }
+        let inodes = |volume: &Self| volume.free_inodes.unwrap_or_default();
+        if !grew(self.free, now.free) && !grew(inodes(self), inodes(&now)) {
+            return self.clone();
+        }
+        let free_inodes = self.free_inodes.max(now.free_inodes);
+        Self { free: self.free.max(now.free), free_inodes, ..now }
     }
+}
+
+/// True if others have given back so much that it matters. A disk that others use changes
+/// all the time.
+fn grew(before: u64, now: u64) -> bool {
+    now.saturating_sub(before) > before / GROWTH_PART
 }
 
 #[cfg(test)]
@@ -67,9 +83,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn free_space_of_the_start_counts_until_the_size_changes() {
+    fn free_space_of_the_start_counts_until_the_size_changes_or_there_is_more() {
         let volume = |size, free| Volume { size, free, ..Volume::unknown() };
         assert_eq!(volume(10, 9).resized(volume(10, 1)), volume(10, 9));
         assert_eq!(volume(10, 9).resized(volume(20, 11)), volume(20, 11));
+        assert_eq!(volume(20, 8).resized(volume(20, 10)), volume(20, 8));
+        assert_eq!(volume(20, 8).resized(volume(20, 11)), volume(20, 11));
+    }
+
+    #[test]
+    fn inodes_that_others_give_back_count() {
+        let volume = |free, inodes| Volume { free, free_inodes: Some(inodes), ..Volume::unknown() };
+        assert_eq!(volume(9, 8).resized(volume(9, 10)), volume(9, 8));
+        assert_eq!(volume(9, 8).resized(volume(1, 11)), volume(9, 11), "requests use some bytes");
     }
 }
