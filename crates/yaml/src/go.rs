@@ -35,11 +35,13 @@ pub(super) fn bad_key(document: &[u8]) -> Option<(String, Place)> {
     Some((format!("{kind}, key: {}, value: {}", shown(key), shown(value)), key.place()))
 }
 
+/// The nodes, unless they are too many or have no end: in a sequence of merges, an error
+/// about a key replaces one about a collection that contains itself.
 fn small_tree(document: &[u8]) -> Option<Tree<'_>> {
     if document.len() > MAX_DOCUMENT_BYTES {
         return None;
     }
-    Tree::new(document).ok().flatten()
+    Tree::new(document).ok().flatten().filter(|tree| !tree.is_endless())
 }
 
 /// A part of the value that is not written yet.

@@ -82,6 +82,15 @@ impl<'a> Tree<'a> {
         })
     }
 
+    /// A collection contains an alias of itself, so a walk along aliases may not end.
+    pub(super) fn is_endless(&self) -> bool {
+        let end = |number: usize| self.nodes.get(number).map_or(0, |node| node.end);
+        self.nodes.iter().any(|node| match node.content {
+            Content::Alias(target) => node.end <= end(target),
+            Content::Scalar { .. } | Content::Sequence(_) | Content::Mapping(_) => false,
+        })
+    }
+
     fn mappings(&self) -> impl Iterator<Item = &Vec<(usize, usize)>> {
         self.nodes.iter().filter_map(|node| match &node.content {
             Content::Mapping(entries) => Some(entries),

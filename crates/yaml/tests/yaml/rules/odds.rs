@@ -28,3 +28,15 @@ fn one_of_two_keys_with_equal_json_is_kept() {
     // In go-yaml the choice is random.
     assert_eq!(read("10: a\n\"10\": b\n"), Ok(vec!["{\"10\":\"b\"}".to_owned()]));
 }
+
+#[test]
+fn a_key_that_merges_a_mapping_with_an_alias_of_itself_is_refused() {
+    // Of a sequence of merges the last item's error counts, which is that of the key.
+    for endless in ["{<<: *c}", "{a: 1, <<: *c}", "{<<: [*c, *c]}", "[{<<: *c}]"] {
+        for key in ["{<<: *c}", "[*c]"] {
+            let document = format!("<<: [{{x: &c {endless}}}, {{? {key} : 1}}]\n");
+            let error = read(&document).expect_err("an invalid document");
+            assert!(error.starts_with("error converting YAML to JSON: yaml: "), "{error}");
+        }
+    }
+}
