@@ -186,11 +186,13 @@ impl Writer {
 
     /// Checks a long text against the limit before it is written.
     fn check_text(&self, text: &[u8]) -> Result<(), Error> {
-        if text.len() < LONG_TEXT_BYTES {
-            return Ok(());
-        }
-        let size = self.raw.len().saturating_add(text::escaped_len(text));
-        if size <= self.limit { Ok(()) } else { Err(self.too_large()) }
+        let fits = self.fits(text.len(), || text::escaped_len(text));
+        if fits { Ok(()) } else { Err(self.too_large()) }
+    }
+
+    /// A text of `len` bytes is short, or fits into the limit as it will be `written`.
+    fn fits(&self, len: usize, written: impl FnOnce() -> usize) -> bool {
+        len < LONG_TEXT_BYTES || self.raw.len().saturating_add(written()) <= self.limit
     }
 
     fn too_large(&self) -> Error {
@@ -249,10 +251,13 @@ impl Writer {
     }
 
     fn decode(&mut self, text: &[u8], place: Place) -> Vec<u8> {
-        base64::decode(text).unwrap_or_else(|| {
-            self.fail(Error::value("!!binary value contains invalid base64 data", place));
-            Vec::new()
-        })
+        let error = match base64::decode(text) {
+            Some(bytes) if self.fits(bytes.len(), || text::lossy_len(&bytes)) => return bytes,
+            Some(_) => self.too_large(),
+            None => Error::value("!!binary value contains invalid base64 data", place),
+        };
+        self.fail(error);
+        Vec::new()
     }
 
     fn fail(&mut self, error: Error) {

@@ -3,21 +3,20 @@
 /// The decoded bytes, or `None` if `text` is invalid. Padding is required. Line
 /// breaks are ignored.
 pub(super) fn decode(text: &[u8]) -> Option<Vec<u8>> {
-    let digits: Vec<u8> = text.iter().copied().filter(|byte| !b"\r\n".contains(byte)).collect();
-    let (quads, rest) = digits.as_chunks::<4>();
-    if !rest.is_empty() {
-        return None;
-    }
-    let mut bytes = Vec::with_capacity(quads.len() * 3);
-    for (count, quad) in quads.iter().enumerate() {
+    let mut digits = text.iter().copied().filter(|byte| !b"\r\n".contains(byte));
+    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
+    let mut is_padded = false;
+    while let Some(first) = digits.next() {
+        let quad = [first, digits.next()?, digits.next()?, digits.next()?];
+        if is_padded {
+            return None;
+        }
         let padding = match quad {
             [.., b'=', b'='] => 2,
             [.., b'='] => 1,
             _ => 0,
         };
-        if padding > 0 && count + 1 < quads.len() {
-            return None;
-        }
+        is_padded = padding > 0;
         let mut group = 0_u32;
         for &digit in &quad[..4 - padding] {
             group = group << 6 | u32::from(value(digit)?);

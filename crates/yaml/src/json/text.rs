@@ -1,6 +1,6 @@
 //! Strings and integers as Go's `encoding/json` writes them.
 
-use std::io::Write as _;
+use std::{io::Write as _, str::Utf8Chunk};
 
 use crate::class::{self, ESCAPED};
 
@@ -39,6 +39,15 @@ fn write_escaped(text: &[u8], out: &mut Vec<u8>) {
 pub(super) fn escaped_len(text: &[u8]) -> usize {
     let is_escaped = |&&byte: &&u8| byte < 0x80 && class::of(byte) & ESCAPED != 0;
     text.len() + 5 * text.iter().filter(is_escaped).count()
+}
+
+/// The same for any bytes.
+pub(super) fn lossy_len(bytes: &[u8]) -> usize {
+    let chunks = bytes.utf8_chunks();
+    let len = |chunk: Utf8Chunk<'_>| {
+        escaped_len(chunk.valid().as_bytes()) + br"\ufffd".len() * chunk.invalid().len()
+    };
+    chunks.map(len).sum()
 }
 
 /// Writes the first character of `text`. Returns the rest.

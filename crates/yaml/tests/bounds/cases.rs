@@ -71,6 +71,7 @@ pub(crate) const EXPLOSIVE: &[Case] = &[
     refused("merges of merges", nested_merges, "excessive aliasing"),
     refused("many merges at once", merge_list, "excessive aliasing"),
     refused("characters with long escapes", long_escapes, "exceeds the limit of"),
+    refused("bytes that are not characters", binary, "exceeds the limit of"),
     refused("too deep", too_deep, "exceeded max depth"),
     refused("keys without end", endless_keys, "json: offset 2"),
 ];
@@ -258,4 +259,8 @@ fn too_deep() -> Bytes {
 
 fn endless_keys() -> Bytes {
     repeated("{", "? [[[[[[[[", "")
+}
+
+fn binary() -> Bytes {
+    repeated("a: !!binary ", "////", "\n")
 }
