@@ -45,7 +45,7 @@ fn target(path: &Path, is_open: impl Fn(&Path) -> bool) -> Result<PathBuf, PathB
 }
 
 /// The path without `..`.
-fn cleaned(path: &Path) -> PathBuf {
+pub(crate) fn cleaned(path: &Path) -> PathBuf {
     let mut cleaned = PathBuf::new();
     for component in path.components() {
         if component == Component::ParentDir {

@@ -5,8 +5,11 @@
 
 mod port;
 
+use std::path::Path;
+
 use self::port::port;
 use super::shell;
+use crate::programs::closed;
 
 /// Most lines that are read. An excerpt has no more that matter.
 const MAX_LINES: usize = 2000;
@@ -175,11 +178,13 @@ fn paths(text: &str) -> Vec<(usize, String)> {
                 None => tail.split([' ', ',', ')', ';', '\'', '"']).next().unwrap_or_default(),
             };
             let path = path.trim_end_matches([':', '.']);
-            // Two slashes begin the authority of a URL.
-            if path.len() > 1 && !path.starts_with("//") {
-                found.push((at, path.to_owned()));
-            }
             rest = at + path.len();
+            // Without `..`, which would lead from an open directory to a closed one.
+            let clean = closed::cleaned(Path::new(path)).display().to_string();
+            // Two slashes begin the authority of a URL.
+            if clean.len() > 1 && !path.starts_with("//") {
+                found.push((at, clean));
+            }
         }
         before = character;
     }

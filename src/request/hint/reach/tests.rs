@@ -132,3 +132,18 @@ fn without_a_sandbox_nothing_is_refused_by_it() {
         assert_eq!(Reach::default().refusal(&Bounds::default(), text), None);
     }
 }
+
+#[test]
+fn a_path_that_leaves_an_open_directory_is_not_followed() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    std::fs::create_dir(at("open")).unwrap();
+    std::os::unix::fs::symlink("/root/secret", at("closed")).unwrap();
+    let open = at("open").into_os_string().into_string().unwrap();
+    let reach = Reach { readable: Some(Readable::fixed(&[&open], &[])), ..Reach::default() };
+    for words in ["Permission denied", "No such file or directory"] {
+        let line = format!("cat: {open}/../closed: {words}");
+        let shown = reach.refusal(&Bounds::default(), &line).unwrap_or_default();
+        assert!(!shown.contains("/root/secret"), "{shown}");
+    }
+}
