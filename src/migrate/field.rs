@@ -75,17 +75,31 @@ pub(super) fn label(text: &str, most: usize) -> String {
     name.trim_matches('-').to_owned()
 }
 
-/// The text with another path in place of `old`, where it is not part of a longer name.
+/// The text with another path in place of `old`, where it is not part of a longer path.
 pub(super) fn replace_path(text: &str, old: &str, new: &str) -> String {
     let mut result = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once(old) {
-        let is_part = after.starts_with(|c: char| c.is_alphanumeric() || "_-.".contains(c));
+        let is_part = goes_on(after) || is_below_another(before);
         result.push_str(before);
         result.push_str(if is_part { old } else { new });
         rest = after;
     }
     result + rest
+}
+
+/// True if a name does not end before this text.
+fn goes_on(after: &str) -> bool {
+    after.starts_with(|c: char| c.is_alphanumeric() || "_-.".contains(c))
+}
+
+/// True if a text ends with a part of a path, such as `/opt` or `${HOME}`. An option of one
+/// letter is none: `-I`.
+fn is_below_another(before: &str) -> bool {
+    let is_of_name = |c: char| c.is_alphanumeric() || "_-.~})".contains(c);
+    let name = before.rsplit(|c| !is_of_name(c)).next().unwrap_or_default();
+    let is_option = name.starts_with('-') && name.chars().count() == 2;
+    !name.is_empty() && !is_option
 }
 
 #[cfg(test)]
@@ -96,6 +110,10 @@ mod tests {
     fn only_whole_names_are_replaced() {
         let replaced = replace_path("/keys/a:/keys /keys2 /keys.d", "/keys", "/new");
         assert_eq!(replaced, "/new/a:/new /keys2 /keys.d");
+        let longer = "/opt/keys $HOME/keys/a ${DIR}/keys https://host/keys ./keys ~/keys";
+        assert_eq!(replace_path(longer, "/keys", "/new"), longer);
+        let whole = replace_path("-I/keys --file=/keys '/keys' file:///keys", "/keys", "/new");
+        assert_eq!(whole, "-I/new --file=/new '/new' file:///new");
     }
 
     #[test]
