@@ -41,8 +41,8 @@ const WAIT: Duration = Duration::from_secs(10);
 const TURN_WAIT: Duration = Duration::from_secs(30);
 
 /// Part of a volume in memory, or of the memory of all requests if that is less, for the
-/// one request that uses the last of it, as a divisor. The others have up to 1.5 MiB each
-/// on the way to their workers, which takes a quarter of it on the smallest volumes.
+/// one request that uses the last of it, as a divisor. It must also hold what the others
+/// still write: up to 1.5 MiB for each, the distance of two looks and a pipe.
 const LAST_PART: u64 = 6;
 
 /// Memory of a file besides its contents: the kernel's entries for its name and
@@ -52,8 +52,8 @@ const FILE_MEMORY: u64 = 1 << 10;
 /// Pause between two looks at the space.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Requests that ask within this time share an answer, as long as there is twice as much
-/// space as the last part: together they write hundreds of MiB in a second.
+/// Requests that ask within this time share an answer. Those that write do so only while
+/// there is twice the last part, because they write hundreds of MiB in a second.
 const FRESH: Duration = Duration::from_millis(100);
 
 /// The volume of the work directory. Cheap to clone.
@@ -151,6 +151,13 @@ impl WorkVolume {
         space
     }
 
+    /// The space as of a moment ago, or as of now if it may soon be the last part.
+    async fn while_writing(&self) -> Option<Space> {
+        let recent = self.recent().await?;
+        let is_near = recent.free_bytes < 2 * recent.last_part();
+        if is_near { self.space().await.ok() } else { Some(recent) }
+    }
+
     /// True if requests may need space that is only kept for speed.
     pub(crate) async fn is_tight(&self) -> bool {
         self.recent().await.is_some_and(Space::is_tight)
@@ -196,23 +203,18 @@ impl WorkVolume {
         let latest = Instant::now() + TURN_WAIT;
         let latest = deadline.map_or(latest, |deadline| latest.min(deadline.into()));
         loop {
-            let mut space = self.recent().await;
-            if space.is_some_and(|space| space.free_bytes < 2 * space.last_part()) {
-                space = self.space().await.ok();
-            }
-            let space = space.unwrap_or(Space::all_of(memory));
+            let space = self.while_writing().await.unwrap_or(Space::all_of(memory));
             let free = space.free_bytes;
             if free >= space.last_part() {
                 return Ok(());
             }
-            let is_used_up = free == 0 && turn.is_some();
             if free > 0 && turn.is_none() {
                 *turn = Arc::clone(&self.turn).try_acquire_owned().ok().map(LastSpace);
             }
             if free > 0 && turn.is_some() {
                 return Ok(());
             }
-            if is_used_up || Instant::now() + LOOK >= latest {
+            if free == 0 && turn.is_some() || Instant::now() + LOOK >= latest {
                 let low = format!("less than {} are free", size(space.last_part()));
                 return Err(self.low("the archive was not unpacked", &low, TURN_WAIT).await);
             }
