@@ -138,8 +138,8 @@ fn start_error(path: &Path, errno: Errno, task: &RunTask) -> String {
              or the loader of another C library)"
         );
     }
-    let has_mode = path.metadata().is_ok_and(|file| file.mode() & 0o111 != 0);
-    if errno == Errno::EACCES && path.exists() && !has_mode {
+    let lacks_mode = || path.metadata().is_ok_and(|file| file.mode() & 0o111 == 0);
+    if errno == Errno::EACCES && lacks_mode() {
         let remedy = if task.preserve_file_mode {
             "the file is not executable: make it executable in Git, or name the interpreter"
         } else {
