@@ -18,6 +18,7 @@ use crate::{
     http_client::get,
     metrics::PluginState,
     state::{Check, Plugin, PluginQueue, Summary},
+    terminal::printable,
 };
 
 /// Time limit for the answer.
@@ -80,7 +81,7 @@ pub async fn status(config: &Status) -> Result<Condition, StatusError> {
     let (summary, answer) = ask(address, "/plugins").await?;
     let text = match config.output {
         TextFormat::Json => String::from_utf8_lossy(&answer).into_owned(),
-        TextFormat::Text => table(&summary),
+        TextFormat::Text => printable(&table(&summary)).into_owned(),
     };
     Output::new("")?.write(text + "\n").await?;
     Ok(condition(&summary))

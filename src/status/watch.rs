@@ -18,6 +18,7 @@ use super::{
 use crate::{
     recent::{Entry, Listing},
     state::Summary,
+    terminal::printable,
 };
 
 /// Pause between two questions.
@@ -96,13 +97,14 @@ fn requests(entries: &[Entry]) -> String {
 
 /// The text as a screen of the terminal, if there is one.
 fn shown(text: &str, is_terminal: bool) -> String {
+    let text = printable(text);
     if !is_terminal {
         return format!("{text}\n\n");
     }
     let size = tcgetwinsize(io::stdout()).ok();
     let size = size.filter(|size| size.ws_row > 0 && size.ws_col > 0);
     let size = size.map(|size| (size.ws_row.into(), size.ws_col.into()));
-    screen(text, size.unwrap_or((ROWS, COLUMNS)))
+    screen(&text, size.unwrap_or((ROWS, COLUMNS)))
 }
 
 /// A screen of this many rows and columns. Longer texts are cut.
@@ -140,6 +142,7 @@ mod tests {
 
     #[test]
     fn texts_do_not_control_the_terminal() {
+        assert_eq!(shown("a\u{1b}[31mb", false), "a\u{fffd}[31mb\n\n");
         let screen = screen("a\u{1b}[31mb\u{7}c", (10, 20));
         assert_eq!(screen, format!("{TOP}a[31mbc{END_OF_LINE}{END_OF_SCREEN}"));
     }

@@ -200,6 +200,10 @@ fn status_prints_text_and_json() {
     server.ask("POST", "/-/reload");
     let (code, text) = status(&["--http", &http]);
     assert!(code == 1 && text.contains("stale"), "{code} {text}");
+    write(&folders.plugins(), "\u{1b}[31m.yaml", "");
+    server.ask("POST", "/-/reload");
+    let (_, text) = status(&["--http", &http]);
+    assert!(text.contains("\u{fffd}[31m.yaml") && !text.contains('\u{1b}'), "{text}");
     drop(server);
     assert_eq!(status(&["--http", &http]).0, 7);
 }
