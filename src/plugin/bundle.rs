@@ -139,6 +139,9 @@ impl Bundle {
         let is_only = documents.len() == 1 && depth == Depth::File;
         let mut definitions = 0;
         for (number, range) in documents.into_iter().enumerate() {
+            if self.is_full {
+                break;
+            }
             let Some(text) = passage.text.get(range.clone()) else { continue };
             let passage = Passage { text, base: passage.base + range.start, ..passage.clone() };
             let place = place.with(Part::Document(number + 1));
@@ -179,7 +182,9 @@ impl Bundle {
     }
 
     fn value(&mut self, document: &Document<'_>, spot: Spot, depth: Depth) {
-        let Some(value) = follow(&document.value, &spot.path) else { return };
+        let Some(value) = follow(&document.value, &spot.path).filter(|_| !self.is_full) else {
+            return;
+        };
         match ValueKind::of(value) {
             ValueKind::Plugin => self.push(document.read(spot.place, &spot.path, value)),
             ValueKind::ConfigMap if depth == Depth::File => {
@@ -193,11 +198,12 @@ impl Bundle {
     /// Reads each string in the `data` of a `ConfigMap` as a file.
     fn config_map(&mut self, document: &Document<'_>, spot: &Spot) {
         let data = follow(&document.value, &spot.path).and_then(|value| value.get("data"));
+        let locator = document.locator(&spot.path);
+        let nodes = locator.values(&keys(&["data"]).collect::<Vec<_>>());
         for (key, value) in data.and_then(Value::as_object).into_iter().flatten() {
-            let Some(text) = value.as_str() else { continue };
-            let path: Vec<_> = spot.path.iter().cloned().chain(keys(&["data", key])).collect();
-            let map = match document.locator(&path).root() {
-                Some(node) => document.passage.map_of(node),
+            let Some(text) = value.as_str().filter(|_| !self.is_full) else { continue };
+            let map = match nodes.get(key.as_str()) {
+                Some(node) => document.passage.map_of(*node),
                 None => Map::Whole { start: document.passage.base, end: document.passage.base },
             };
             let file = document.passage.file;

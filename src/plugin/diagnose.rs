@@ -202,7 +202,7 @@ fn wrong_type(path: &[Step], wanted: &str, found: &str, locator: &Locator<'_>) -
 
 /// True if the value is an item of a list, and a map because of a colon in its line.
 fn is_split(path: &[Step], locator: &Locator<'_>) -> bool {
-    let line = || Some(locator.passage.line(locator.node(path)?.span().start.offset));
+    let line = || Some(locator.passage.line(locator.node(path)?.range().start));
     matches!(path.last(), Some(Step::Index(_)))
         && line()
             .is_some_and(|line| !line.trim_ascii_end().ends_with(b":") && !line.contains(&b'{'))

@@ -1,5 +1,7 @@
 //! Finds the regions of a definition's values in its file.
 
+use std::{collections::HashMap, ops::Range};
+
 use cmp_yaml::{Tree, tree::Node};
 
 use super::{
@@ -66,8 +68,20 @@ impl<'s> Locator<'s> {
 
     /// The region of a node.
     pub(super) fn region(&self, node: Node<'_>) -> Region {
-        let span = node.span();
-        self.passage.region(span.start.offset, span.end.offset)
+        let Range { start, end } = node.range();
+        self.passage.region(start, end)
+    }
+
+    /// The values of a map by their keys, all of them in one pass.
+    pub(super) fn values(&self, path: &[Step]) -> HashMap<&'s str, Node<'s>> {
+        let Some(map) = self.node(path) else { return HashMap::new() };
+        let mut values = HashMap::new();
+        let named = |(key, value): (Node<'s>, _)| Some((key.text()?, value));
+        for (key, value) in merged_entries(map).filter_map(named) {
+            values.entry(key).or_insert(value);
+        }
+        values.extend(map.entries().filter_map(named));
+        values
     }
 
     /// The definition itself.
@@ -89,8 +103,7 @@ impl<'s> Locator<'s> {
 }
 
 fn is_empty(node: Node<'_>) -> bool {
-    let span = node.span();
-    span.start.offset == span.end.offset
+    node.range().is_empty()
 }
 
 /// The entry with this exact key, or else with a key that Go folds to it, or
@@ -110,11 +123,16 @@ fn enter<'s>(node: Node<'s>, step: &Step) -> Option<(Option<Node<'s>>, Node<'s>)
     }
 }
 
-/// The entry of a merged map. Merges inside merged maps are not followed.
+/// The entry of a merged map.
 fn merged<'s>(node: Node<'s>, step: &Step) -> Option<(Option<Node<'s>>, Node<'s>)> {
     let wanted = step.key()?;
+    let mut entries = merged_entries(node);
+    entries.find(|(key, _)| key.text() == Some(wanted)).map(|(key, value)| (Some(key), value))
+}
+
+/// The entries of all merged maps. Merges inside merged maps are not followed.
+fn merged_entries(node: Node<'_>) -> impl Iterator<Item = (Node<'_>, Node<'_>)> {
     let merges = node.entries().filter(|(key, _)| key.is_merge()).map(|(_, value)| value);
     let sources = merges.flat_map(|value| std::iter::once(value).chain(value.items()));
-    let mut entries = sources.flat_map(Node::entries);
-    entries.find(|(key, _)| key.text() == Some(wanted)).map(|(key, value)| (Some(key), value))
+    sources.flat_map(Node::entries)
 }

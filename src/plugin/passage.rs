@@ -1,6 +1,8 @@
 //! Maps a text inside a file, such as a YAML scalar, to lines and columns of the
 //! file.
 
+use std::ops::Range;
+
 use cmp_yaml::{Style, tree::Node};
 
 use super::diagnostic::Region;
@@ -51,8 +53,8 @@ impl Map {
 
     /// The map from a scalar's text to its document.
     pub(super) fn of(scalar: Node<'_>, document: &[u8]) -> Self {
-        let span = scalar.span();
-        let (start, end) = (span.start.offset, span.end.offset.min(document.len()));
+        let Range { start, end } = scalar.range();
+        let end = end.min(document.len());
         let value = scalar.text().unwrap_or_default();
         let source = document.get(start..end).unwrap_or_default();
         let pieces = match scalar.style() {

@@ -198,6 +198,25 @@ fn definitions_of_a_file_are_bounded() {
 }
 
 #[test]
+fn nothing_is_read_behind_the_last_definition() {
+    let items: Vec<_> =
+        (0..=MAX_DEFINITIONS).map(|n| format!("- {}", plugin(&format!("p{n}")))).collect();
+    let text = format!("{}---\n{}---\n{}", items.concat(), plugin("a"), plugin("b"));
+    let readings = read_all(text.as_bytes());
+    let codes: Vec<_> = readings[MAX_DEFINITIONS].diagnostics.iter().map(|d| d.code).collect();
+    assert_eq!((readings.len(), codes), (MAX_DEFINITIONS + 1, vec![Code::TooMany]));
+}
+
+#[test]
+fn keys_of_a_merged_map_have_places() {
+    let text =
+        "kind: ConfigMap\nx: &x\n  a.yaml: 'kind: ConfigManagementPlugin'\ndata:\n  <<: *x\n";
+    let reading = &read_all(text.as_bytes())[0];
+    assert_eq!(reading.place.to_string(), "data[a.yaml]");
+    assert_eq!(reading.diagnostics[0].region.unwrap().to_string(), "3:12");
+}
+
+#[test]
 fn diagnostics_are_bounded_and_include_all_errors() {
     let unknown: Vec<_> = (0..5000).map(|n| format!("a{n}: 1")).collect();
     let unknown = unknown.join("\n");

@@ -1,5 +1,7 @@
 //! Public view of a tree's nodes.
 
+use std::ops::Range;
+
 use super::{Content, Data, Tree, Value};
 use crate::{
     place::{Place, Span},
@@ -130,11 +132,26 @@ impl<'t> Node<'t> {
 
     /// The range of the node, without its anchor and tag. A block collection
     /// ends at the start of the next token.
+    ///
+    /// This counts lines from the start of the document. [`Self::range`] does not.
     #[must_use]
     pub fn span(self) -> Span {
         let source = &self.tree.source;
+        let Range { start, end } = self.offsets();
+        Span { start: source.mark(start), end: source.mark(end) }
+    }
+
+    /// The range as offsets in bytes from the start of the document.
+    #[must_use]
+    pub fn range(self) -> Range<usize> {
+        let (Range { start, end }, skipped) = (self.offsets(), self.tree.source.skipped);
+        start + skipped..end + skipped
+    }
+
+    /// The bytes of the node in the scanner's text.
+    fn offsets(self) -> Range<usize> {
         let (start, end) = self.data().map_or((0, 0), |data| (data.start.offset(), data.end));
-        Span { start: source.mark(start), end: source.mark(end.max(start)) }
+        start..end.max(start)
     }
 
     pub(crate) fn value(self) -> Option<Value> {

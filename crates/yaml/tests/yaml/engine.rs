@@ -134,6 +134,9 @@ fn a_tree_has_shapes_and_positions() {
     let span = value.span();
     assert_eq!((span.start.offset, span.start.line, span.start.column), (23, 3, 9));
     assert_eq!((span.end.offset, span.end.line, span.end.column), (39, 3, 25));
+    assert_eq!(value.range(), 23..39);
+    let marked = cmp_yaml::tree(b"\xEF\xBB\xBFa: b").expect("YAML").expect("a document");
+    assert_eq!(marked.root().get("a").map(Node::range), Some(6..7));
 }
 
 #[test]
