@@ -136,6 +136,7 @@ fn renamed(
 fn changes(old: &PluginDefinition, new: &PluginDefinition) -> Vec<&'static str> {
     let parameters =
         |plugin: &PluginDefinition| (plugin.announcements.clone(), plugin.dynamic.clone());
+    let workspace = |plugin: &PluginDefinition| (plugin.include.clone(), plugin.read_only);
     let all = [
         ("init", old.init != new.init),
         ("generate", old.generate != new.generate),
@@ -144,7 +145,27 @@ fn changes(old: &PluginDefinition, new: &PluginDefinition) -> Vec<&'static str> 
         ("preserveFileMode", old.preserve_file_mode != new.preserve_file_mode),
         ("provideGitCreds", old.provide_git_credentials != new.provide_git_credentials),
         ("sandbox", old.sandbox != new.sandbox),
+        ("workspace", workspace(old) != workspace(new)),
         ("limits", old.limits != new.limits),
     ];
     all.into_iter().filter(|(_, differs)| *differs).map(|(part, _)| part).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plugin::definition_of;
+
+    #[test]
+    fn the_section_that_changes_is_named() {
+        let old = definition_of("a", "");
+        for (spec, section) in [
+            ("workspace: {readOnly: true}", "workspace"),
+            ("workspace: {include: [a]}", "workspace"),
+            ("limits: {memory: 1Gi}", "limits"),
+            ("sandbox: {read: [/a]}", "sandbox"),
+        ] {
+            assert_eq!(changes(&old, &definition_of("a", spec)), [section], "{spec}");
+        }
+    }
 }
