@@ -29,9 +29,11 @@ impl<'p> Target<'p> {
             path.split_once('/').map_or((path, None), |(name, rest)| (name, Some(rest)))
         });
         let Some(list) = LISTS.into_iter().find(|list| *list == name) else { return Self::Other };
-        let adds = text(operation, "op") == "add";
+        let operator = text(operation, "op");
+        let adds = operator == "add";
         match rest.map(|rest| rest.split_once('/').map_or((rest, false), |(at, _)| (at, true))) {
-            None if adds => Self::List(list),
+            // Both put the list in the place of the one that is there.
+            None if adds || operator == "replace" => Self::List(list),
             Some((_, false)) if adds => Self::Item(list),
             Some((position, _)) => Self::Inside(list, position),
             None => Self::Other,
@@ -140,6 +142,15 @@ mod tests {
             add("/spec/template/spec/volumes", &json!([{"name": "b"}])),
         ];
         assert_eq!(with(&patch, new), Value::from(expected.to_vec()));
+    }
+
+    #[test]
+    fn a_whole_list_can_also_replace_another_one() {
+        let sidecars = json!([{"name": "old"}]);
+        let whole = "/spec/template/spec/containers";
+        let patch = [json!({"op": "replace", "path": whole, "value": sidecars})];
+        assert_eq!(lists(&patch).containers, [json!({"name": "old"})]);
+        assert_eq!(with(&patch, Lists::default()), json!([add(whole, &json!([]))]));
     }
 
     #[test]
