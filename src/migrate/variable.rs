@@ -8,7 +8,7 @@ use super::{
     config_map::ConfigMaps,
     edit::Edit,
     env_from,
-    field::{is_within, remove, set, text},
+    field::{is_within, remove, set, text, unused},
     plugin::Plugin,
     reference::reference,
     report::Report,
@@ -66,6 +66,13 @@ struct Shared {
     values: BTreeMap<usize, Value>,
 }
 
+/// Variables of which each plugin has its own.
+struct Own<'f> {
+    differing: Vec<&'f Shared>,
+    /// The beginning of each plugin's new names, by the plugin's position.
+    prefixes: Vec<String>,
+}
+
 impl Variables {
     /// Merges the variables. Values that differ get a name for each plugin.
     pub(super) fn merge(
@@ -76,11 +83,13 @@ impl Variables {
         let mut merged = Self::default();
         let found = in_order(collect(plugins, report));
         let differing = differing(&found);
+        let prefixes = prefixes(plugins, &found, &differing);
+        let own = Own { differing, prefixes };
         for shared in &found {
             if SETTINGS.contains(&shared.name.as_str()) {
                 merged.set(shared, plugins, report);
-            } else if differing.iter().any(|other| other.name == shared.name) {
-                merged.env.extend(shared.renamed(&differing, plugins, report));
+            } else if own.differing.iter().any(|other| other.name == shared.name) {
+                merged.env.extend(shared.renamed(&own, plugins, report));
             } else {
                 merged.env.extend(shared.values.values().next().cloned());
             }
@@ -155,23 +164,20 @@ impl Shared {
     }
 
     /// Gives each plugin a variable of its own, and returns these.
-    fn renamed(
-        &self,
-        differing: &[&Self],
-        plugins: &mut [Plugin],
-        report: &mut Report,
-    ) -> Vec<Value> {
+    fn renamed(&self, own: &Own<'_>, plugins: &mut [Plugin], report: &mut Report) -> Vec<Value> {
         let Self { name, values: each } = self;
         let mut variables = Vec::new();
         for (index, value) in each {
-            let Some(plugin) = plugins.get_mut(*index) else { continue };
-            let prefix = upper(&plugin.name);
+            let (Some(plugin), Some(prefix)) = (plugins.get_mut(*index), own.prefixes.get(*index))
+            else {
+                continue;
+            };
             let renamed = format!("{prefix}_{name}");
             let mut value = value.clone();
             set(&mut value, &["name"], json!(renamed));
-            for other in differing.iter().filter(|other| other.values.contains_key(index)) {
-                let own = reference(&format!("{prefix}_{}", other.name));
-                let new = text(&value, "value").replace(&reference(&other.name), &own);
+            for other in own.differing.iter().filter(|other| other.values.contains_key(index)) {
+                let renamed = reference(&format!("{prefix}_{}", other.name));
+                let new = text(&value, "value").replace(&reference(&other.name), &renamed);
                 if !new.is_empty() {
                     set(&mut value, &["value"], json!(new));
                 }
@@ -229,6 +235,22 @@ fn differing(found: &[Shared]) -> Vec<&Shared> {
         }
         names.extend(more);
     }
+}
+
+/// The beginning of each plugin's own names, so that no two variables have one name.
+fn prefixes(plugins: &[Plugin], found: &[Shared], differing: &[&Shared]) -> Vec<String> {
+    let mut taken: BTreeSet<_> = found.iter().map(|shared| shared.name.clone()).collect();
+    let each = plugins.iter().enumerate().map(|(index, plugin)| {
+        let names = |plugin: &str| {
+            let prefix = upper(plugin);
+            let had = differing.iter().filter(|shared| shared.values.contains_key(&index));
+            had.map(|shared| format!("{prefix}_{}", shared.name)).collect::<Vec<_>>()
+        };
+        let name = unused(&plugin.name, |name| names(name).iter().any(|new| taken.contains(new)));
+        taken.extend(names(&name));
+        upper(&name)
+    });
+    each.collect()
 }
 
 /// Every variable that is kept, in the order of the first sidecar that has it.

@@ -94,3 +94,16 @@ fn variables_that_refer_to_others_come_after_them() {
     ]);
     assert_eq!(result.sidecar()["env"], expected);
 }
+
+#[test]
+fn own_names_of_variables_are_not_taken() {
+    let env = |n: u8| format!("env: [{{name: B, value: '{n}'}}, {{name: A_B, value: x}}]");
+    let result = told(&[("a", &env(1)), ("b", &env(2))], &[]);
+    let expected = json!([
+        {"name": "A_2_B", "value": "1"},
+        {"name": "B_B", "value": "2"},
+        {"name": "A_B", "value": "x"},
+    ]);
+    assert_eq!(result.sidecar()["env"], expected);
+    assert!(result.definition("a.yaml").to_string().contains("export B=\\\"$A_2_B\\\""));
+}
