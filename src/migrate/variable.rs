@@ -257,9 +257,12 @@ fn prefixes(plugins: &[Plugin], found: &[Shared], differing: &[&Shared]) -> Vec<
 fn collect(plugins: &[Plugin], report: &mut Report) -> Vec<Shared> {
     let mut found: Vec<Shared> = Vec::new();
     for (index, plugin) in plugins.iter().enumerate() {
+        let mut gone = Vec::new();
         for variable in plugin.sidecar.variables() {
             let name = text(variable, "name");
+            warn_of_gone(plugin, variable, &gone, report);
             if plugin.edit.caches.values().any(|cache| cache == name) || FLAGS.contains(&name) {
+                gone.push(name);
                 continue;
             }
             if is_own(name) || is_temporary(variable) {
@@ -267,6 +270,7 @@ fn collect(plugins: &[Plugin], report: &mut Report) -> Vec<Shared> {
                     "plugin `{}`: {name} was removed, because the sandbox sets it",
                     plugin.name
                 ));
+                gone.push(name);
                 continue;
             }
             let mut variable = variable.clone();
@@ -292,6 +296,21 @@ fn collect(plugins: &[Plugin], report: &mut Report) -> Vec<Shared> {
         }
     }
     found
+}
+
+/// Tells if a value refers to a variable that the new container does not have: Kubernetes
+/// leaves such a reference as it is.
+fn warn_of_gone(plugin: &Plugin, variable: &Value, gone: &[&str], report: &mut Report) {
+    let refers = |other: &&&str| text(variable, "value").contains(&reference(other));
+    if let Some(other) = gone.iter().find(refers) {
+        let name = text(variable, "name");
+        report.check(format!(
+            "plugin `{}`: {name} refers to {}, which the new container does not have: set {name} in \
+             the plugin's commands, from ${other}",
+            plugin.name,
+            reference(other)
+        ));
+    }
 }
 
 /// Names of a plugin's variables in the new container.

@@ -107,3 +107,15 @@ fn own_names_of_variables_are_not_taken() {
     assert_eq!(result.sidecar()["env"], expected);
     assert!(result.definition("a.yaml").to_string().contains("export B=\\\"$A_2_B\\\""));
 }
+
+#[test]
+fn references_to_removed_variables_are_reported() {
+    let env = "env: [{name: HOME, value: /tmp/x}, {name: CONFIG, value: $(HOME)/c}, {name: C, value: /c/x}, {name: D, value: $(C)}]";
+    let mount = "- {name: c, mountPath: /c}";
+    let lines = [("a", env), ("a-mounts", mount), ("volumes", "- {name: c, emptyDir: {}}")];
+    let expected = [
+        "plugin `a`: CONFIG refers to $(HOME), which the new container does not have: set CONFIG in",
+        "plugin `a`: D refers to $(C), which the new container does not have",
+    ];
+    told(&lines, &expected);
+}
