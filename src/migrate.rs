@@ -98,7 +98,7 @@ pub fn migrate(options: &Migrate) -> Result<Migrated, MigrateError> {
     // Each part of the new container also adds to the changes of the definitions, and variables
     // depend on the paths and caches before them.
     let mounts = Mounts::new(&old, &config_maps, old.sidecars()).merge(&mut plugins, &mut report);
-    let tools = Tools::new(&mut plugins, options.tools, &mut report);
+    let tools = Tools::new(&mut plugins, options.tools, &old, &mut report);
     let variables = Variables::merge(&mut plugins, &config_maps, &mut report);
     let resources = Resources::new(&mut plugins, &old, &mut report);
     let definitions = Definition::all(&plugins)?;
@@ -120,16 +120,17 @@ pub fn migrate(options: &Migrate) -> Result<Migrated, MigrateError> {
     Ok(Migrated { manifests, report: report.to_string(), plugins })
 }
 
-/// The names of the new container and of its ConfigMap must be free.
+/// The names of the new containers and of their ConfigMap must be free.
 fn refuse_taken_names(
     options: &Migrate,
     host: &Host,
     old: &Lists,
     config_maps: &ConfigMaps,
 ) -> Result<(), MigrateError> {
-    let mut names = old.all_containers().map(|container| text(container, "name"));
-    if names.any(|name| name == container::NAME) {
-        let name = container::NAME.to_owned();
+    let is_taken =
+        |name: &&str| old.all_containers().any(|container| text(container, "name") == *name);
+    if let Some(name) = [container::NAME, container::INSTALLER].into_iter().find(is_taken) {
+        let name = name.to_owned();
         return Err(MigrateError::Taken { host: host.name(), name });
     }
     if config_maps.is_taken(&options.config_map) {

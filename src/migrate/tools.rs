@@ -6,16 +6,19 @@ use serde_json::{Value, json};
 
 use super::{
     edit::command_words,
-    field::{label, unused},
+    field::{label, text, unused},
+    lists::Lists,
     plugin::Plugin,
     report::Report,
+    volume::named,
 };
 use crate::{config::ToolSource, plural::plural};
 
 /// Directory with one directory of programs for each further image.
 pub(super) const DIRECTORY: &str = "/cmp-tools";
 
-/// Volume of the programs that init containers copy.
+/// Volume of the programs that init containers copy, if this name is free, and the
+/// beginning of further names.
 const VOLUME: &str = "cmp-tools";
 
 /// Most programs that one init container looks for.
@@ -49,6 +52,8 @@ const EVERYWHERE: [&str; 46] = [
 pub(super) struct Tools {
     /// Empty if the operator or the chart chooses the image.
     pub(super) image: String,
+    /// Name of the volume that init containers fill.
+    volume: String,
     pub(super) init_containers: Vec<Value>,
     pub(super) volumes: Vec<Value>,
     pub(super) mounts: Vec<Value>,
@@ -64,13 +69,24 @@ struct Image<'i> {
 
 impl Tools {
     /// Takes the image that most sidecars have; its programs need no copy.
-    pub(super) fn new(plugins: &mut [Plugin], source: ToolSource, report: &mut Report) -> Self {
+    pub(super) fn new(
+        plugins: &mut [Plugin],
+        source: ToolSource,
+        old: &Lists,
+        report: &mut Report,
+    ) -> Self {
         let images = images(plugins);
         let count = |image: &str| plugins.iter().filter(|p| p.sidecar.image() == image).count();
         // `max_by_key` returns the last of equals, and the first sidecar's is wanted.
         let most = images.iter().rev().max_by_key(|image| count(image));
         let most = most.map(String::as_str).unwrap_or_default();
-        let mut tools = Self { image: most.to_owned(), ..Self::default() };
+        let has_volume = |name: &str| named(&old.volumes, name).is_some();
+        let has = |name: &str| {
+            has_volume(name)
+                || old.all_containers().any(|container| text(container, "name") == name)
+        };
+        let volume = unused(VOLUME, has_volume);
+        let mut tools = Self { image: most.to_owned(), volume, ..Self::default() };
         report.change(format!(
             "the sidecar's image is {}, with {} of {}",
             shown(most),
@@ -79,7 +95,9 @@ impl Tools {
         ));
         let mut taken = BTreeSet::new();
         for image in images.iter().filter(|image| *image != most) {
-            let name = unused(&short(image), |name| taken.contains(name));
+            let name = unused(&short(image), |name| {
+                taken.contains(name) || has(&format!("{VOLUME}-{name}"))
+            });
             let image = Image { reference: image, name };
             tools.bring(&image, plugins, source);
             report.check(image.advice(source));
@@ -115,8 +133,8 @@ impl Tools {
     fn copy(&mut self, image: &Image<'_>, words: &BTreeSet<String>) {
         let Image { reference, name } = image;
         if self.volumes.is_empty() {
-            self.volumes.push(json!({"name": VOLUME, "emptyDir": {}}));
-            self.mount(VOLUME, DIRECTORY);
+            self.volumes.push(json!({"name": self.volume, "emptyDir": {}}));
+            self.mount(&self.volume.clone(), DIRECTORY);
         }
         let words: Vec<_> = words.iter().take(MAX_PROGRAMS).map(String::as_str).collect();
         let script = format!(
@@ -128,7 +146,7 @@ impl Tools {
             "name": format!("{VOLUME}-{name}"),
             "image": reference,
             "command": ["sh", "-eu", "-c", script],
-            "volumeMounts": [{"name": VOLUME, "mountPath": DIRECTORY}],
+            "volumeMounts": [{"name": self.volume, "mountPath": DIRECTORY}],
         }));
     }
 

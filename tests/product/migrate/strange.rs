@@ -360,3 +360,26 @@ fn a_kustomization_is_refused_with_what_to_give() {
     let error = refused(text, &[]);
     assert!(error.contains("give the files that the kustomization names"), "{error}");
 }
+
+#[test]
+fn names_of_containers_and_volumes_are_not_taken() {
+    let copying = "initContainers: [{name: cmp-tools-other, volumeMounts: [{name: cmp-tools, mountPath: /t}]}]";
+    let text = with(&[("pod", copying), ("volumes", "- {name: cmp-tools, emptyDir: {}}")]);
+    let text =
+        text.replacen("- name: b\n          image: tools", "- name: b\n          image: other", 1);
+    let result = migrated(&[], &text);
+    let names = |list: &str| {
+        let mut names: Vec<_> =
+            result.list(list).iter().map(|item| item["name"].to_string()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(
+        names("initContainers"),
+        ["\"cmp-install\"", "\"cmp-supervisor\"", "\"cmp-tools-other\"", "\"cmp-tools-other-2\""]
+    );
+    let volumes = names("volumes");
+    assert!(volumes.contains(&"\"cmp-tools-2\"".to_owned()), "{volumes:?}");
+    let installer = text.replace("name: cmp-tools-other", "name: cmp-install");
+    assert!(refused(&installer, &[]).contains("already has a container `cmp-install`"));
+}
