@@ -92,6 +92,7 @@ impl<'i> Mounts<'i> {
             }
             VolumeKind::Hidden | VolumeKind::Lasting | VolumeKind::Unknown => {}
         }
+        self.warn_of_programs(&path, &plugin_name, report);
         let path = self.place(mount, plugin, report);
         let in_memory = volume.is_some_and(|volume| {
             volume.get("emptyDir").is_some_and(|source| text(source, "medium") == "Memory")
@@ -114,6 +115,18 @@ impl<'i> Mounts<'i> {
             report.check(format!(
                 "plugin `{plugin_name}`: ssh does not look for {path} in a request: name the key \
                  in GIT_SSH_COMMAND, and see docs/image.md for accounts and host keys"
+            ));
+        }
+    }
+
+    /// Tells if a program is now in the place of one that other plugins had.
+    fn warn_of_programs(&self, path: &str, plugin: &str, report: &mut Report) {
+        let is_searched = tools::SEARCHED.iter().any(|at| is_within(path, &format!("/{at}")));
+        let has = |sidecar: &Sidecar| sidecar.mounts().iter().any(|mount| is_at(mount, path));
+        if is_searched && !self.sidecars.iter().all(has) {
+            report.check(format!(
+                "plugin `{plugin}`: its volume at {path} is now in the place of the image's files for \
+                 all plugins: check that the others need no other version of these programs"
             ));
         }
     }

@@ -31,7 +31,8 @@ const MAX_NAME: usize = 64;
 const MAX_LABEL: usize = 40;
 
 /// Directories with programs in most images.
-const SEARCHED: [&str; 5] = ["usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "bin"];
+pub(super) const SEARCHED: [&str; 5] =
+    ["usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "bin"];
 
 /// Words of the shell itself.
 const KEYWORDS: [&str; 22] = [

@@ -362,6 +362,21 @@ fn a_kustomization_is_refused_with_what_to_give() {
 }
 
 #[test]
+fn programs_that_hide_those_of_other_plugins_are_reported() {
+    let mount = "- {name: definitions, mountPath: /usr/local/bin/helm, subPath: helm}";
+    let expected =
+        "plugin `a`: its volume at /usr/local/bin/helm is now in the place of the image's files";
+    told(&[("a-mounts", mount)], &[expected]);
+    let b = format!("            {mount}\n");
+    let both = with(&[("a-mounts", mount)]).replacen(
+        "      volumes:\n",
+        &format!("{b}      volumes:\n"),
+        1,
+    );
+    assert!(!migrated(&[], &both).report.contains("is now in the place"), "{both}");
+}
+
+#[test]
 fn names_of_containers_and_volumes_are_not_taken() {
     let copying = "initContainers: [{name: cmp-tools-other, volumeMounts: [{name: cmp-tools, mountPath: /t}]}]";
     let text = with(&[("pod", copying), ("volumes", "- {name: cmp-tools, emptyDir: {}}")]);
