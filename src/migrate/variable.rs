@@ -183,6 +183,15 @@ impl Shared {
                 }
             }
             variables.push(value);
+            if !is_shell_name(name) {
+                report.check(format!(
+                    "plugin `{}`: {name} has other values in other sidecars: the container has it as \
+                     {renamed}, and sh cannot set a variable of this name: give it to the commands \
+                     in another way",
+                    plugin.name
+                ));
+                continue;
+            }
             plugin.edit.exports.insert(name.clone(), format!("${renamed}"));
             report.change(format!(
                 "plugin `{}`: {name} has other values in other sidecars: the container has it as \
@@ -351,6 +360,12 @@ fn is_secret(variable: &Value) -> bool {
     let is_stated = variable.get("value").is_some();
     variable.pointer("/valueFrom/secretKeyRef").is_some()
         || is_stated && cmp_sandbox::suggests_credential(text(variable, "name"))
+}
+
+/// True if a shell accepts the name of a variable. Kubernetes also accepts `-` and `.`.
+fn is_shell_name(name: &str) -> bool {
+    !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
 /// A plugin's name as the beginning of a variable's.

@@ -119,3 +119,15 @@ fn references_to_removed_variables_are_reported() {
     ];
     told(&lines, &expected);
 }
+
+#[test]
+fn a_variable_that_no_shell_can_set_is_reported() {
+    let env = |value: &str| format!("env: [{{name: MY-VAR, value: {value}}}]");
+    let expected = "plugin `a`: MY-VAR has other values in other sidecars: the container has it as \
+                    A_MY-VAR, and sh cannot set";
+    let result = told(&[("a", &env("x")), ("b", &env("y"))], &[expected]);
+    assert_eq!(
+        result.definition("a.yaml")["spec"]["generate"]["command"],
+        json!(["cat", "a.yaml"])
+    );
+}
