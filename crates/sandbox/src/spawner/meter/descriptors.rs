@@ -227,7 +227,7 @@ impl DescriptorScan<'_> {
 }
 
 fn buffers(has_user: bool) -> BTreeMap<u64, u64> {
-    let mut all = if has_user { BTreeMap::new() } else { socket_buffers() };
+    let mut all = if has_user { BTreeMap::new() } else { socket_buffers().unwrap_or_default() };
     all.extend(netlink_buffers().unwrap_or_default());
     all
 }

@@ -1,0 +1,144 @@
+use std::{
+    io::Write,
+    net::{TcpListener, TcpStream, UdpSocket},
+    os::{
+        fd::AsRawFd,
+        linux::net::SocketAddrExt,
+        unix::net::{SocketAddr, UnixDatagram, UnixListener, UnixStream},
+    },
+    thread,
+};
+
+use nix::unistd::getuid;
+
+use super::*;
+
+/// The sockets of this test's UID. Other tests use sockets too.
+fn own(asked: &OwnedFd) -> Sockets {
+    let user = getuid().as_raw();
+    let all = of_users(asked.as_fd(), &BTreeSet::from([user])).unwrap();
+    all.get(&user).copied().unwrap_or_default()
+}
+
+fn fill(socket: &UnixStream) {
+    socket.set_nonblocking(true).unwrap();
+    let mut socket = socket;
+    while socket.write(&[0; 4096]).is_ok() {}
+}
+
+#[test]
+fn bytes_in_sockets_are_counted_even_if_the_sender_is_gone() {
+    let Some(asked) = open() else { return };
+    if list(asked.as_fd(), &unix_request(), unix).is_err() {
+        return println!("skipped: the kernel has no list of sockets");
+    }
+    let pairs: Vec<_> = (0..64).map(|_| UnixStream::pair().unwrap()).collect();
+    for (sender, _) in &pairs {
+        fill(sender);
+    }
+    let with_senders = own(&asked).bytes;
+    assert!(with_senders > 64 * 100_000, "{with_senders}");
+    let receivers: Vec<_> = pairs.into_iter().map(|(_, receiver)| receiver).collect();
+    let without = own(&asked).bytes;
+    assert!(without > 64 * 50_000, "{without}");
+    drop(receivers);
+}
+
+/// Inode number of an open socket.
+fn inode(socket: &impl AsRawFd) -> u64 {
+    let about = std::fs::metadata(format!("/proc/self/fd/{}", socket.as_raw_fd())).unwrap();
+    std::os::unix::fs::MetadataExt::ino(&about)
+}
+
+#[test]
+fn bytes_in_connections_that_nobody_accepts_are_counted() {
+    let Some(asked) = open() else { return };
+    if list(asked.as_fd(), &unix_request(), unix).is_err() {
+        return println!("skipped: the kernel has no list of sockets");
+    }
+    let name = format!("cmp-sandbox-{}", std::process::id());
+    let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name).unwrap()).unwrap();
+    let address = listener.local_addr().unwrap();
+    (0..64).for_each(|_| fill(&UnixStream::connect_addr(&address).unwrap()));
+    let bytes = by_inode().unwrap()[&inode(&listener)];
+    assert!(bytes > 64 * 100_000, "{bytes}");
+}
+
+#[test]
+fn bytes_of_tcp_without_an_open_socket_count_for_the_listener() {
+    let Some(asked) = open() else { return };
+    if list(asked.as_fd(), &internet_request(2, 6), internet).is_err() {
+        return println!("skipped: the kernel has no list of sockets");
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    for _ in 0..8 {
+        let mut client = TcpStream::connect(address).unwrap();
+        client.set_nonblocking(true).unwrap();
+        while client.write(&vec![0; 65_536]).is_ok() {}
+    }
+    let bytes = by_inode().unwrap()[&inode(&listener)];
+    assert!(bytes > 8 * 1_000_000, "{bytes}");
+}
+
+/// `NLMSG_DONE`.
+const DONE: u16 = 3;
+
+#[test]
+fn the_rest_of_an_earlier_list_is_no_answer() {
+    let (asked, kernel) = UnixDatagram::pair().unwrap();
+    let message = |kind: u16, body: u32| {
+        let mut message = 20_u32.to_ne_bytes().to_vec();
+        message.extend([kind.to_ne_bytes(), [0; 2]].concat());
+        message.extend([[0; 4], [0; 4], body.to_ne_bytes()].concat());
+        message
+    };
+    for earlier in [message(20, 1), message(DONE, 0)] {
+        kernel.send(&earlier).unwrap();
+    }
+    let (done, failed) = (message(DONE, 0), message(DONE, (-105_i32).cast_unsigned()));
+    let answers = [[message(20, 2), done].concat(), [message(20, 3), failed].concat()];
+    let answering = thread::spawn(move || {
+        for answer in answers {
+            kernel.recv(&mut [0; 64]).unwrap();
+            kernel.send(&answer).unwrap();
+        }
+    });
+    let ask = || list(asked.as_fd(), &[], |body| word(body, 0));
+    assert_eq!(ask().unwrap(), [2]);
+    assert_eq!(ask().unwrap_err().raw_os_error(), Some(105), "it was not finished");
+    answering.join().unwrap();
+}
+
+#[test]
+fn sockets_that_are_not_open_have_an_owner() {
+    let socket = |inode, user, local: u8, remote: u8| {
+        let (local, remote) = ([0, local], [0, remote]);
+        InternetSocket { inode, user, local, remote, bytes: 1 }
+    };
+    let listener = socket(7, 5, 80, 0);
+    // Connections that wait, their senders, and a socket of nobody.
+    let others = [socket(0, 0, 80, 99), socket(0, 0, 99, 80), socket(0, 6, 99, 80)];
+    let sockets = [&[listener], &others[..], &[socket(0, 0, 1, 2)]].concat();
+    let owners: Vec<_> =
+        with_owners(&sockets).map(|counted| (counted.inode, counted.user)).collect();
+    assert_eq!(owners, [(7, 5), (7, 5), (7, 5), (7, 6), (0, 0)]);
+}
+
+#[test]
+fn sockets_with_a_port_are_counted() {
+    let Some(asked) = open() else { return };
+    if list(asked.as_fd(), &internet_request(2, 17), internet).is_err() {
+        return println!("skipped: the kernel has no list of sockets");
+    }
+    let bound: Vec<_> = (0..64).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
+    assert!(own(&asked).ports >= 64, "{:?}", own(&asked));
+    drop(bound);
+}
+
+#[test]
+fn an_attribute_that_claims_too_much_ends_the_list() {
+    let bytes = [8, 0, 5, 0, 1, 2, 3, 4, 200, 0, 7, 0];
+    let found: Vec<_> = attributes(&bytes).collect();
+    assert_eq!(found, [(5, [1, 2, 3, 4].as_slice())]);
+}
