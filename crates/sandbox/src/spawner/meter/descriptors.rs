@@ -164,7 +164,12 @@ impl DescriptorScan<'_> {
         if kind.is_fifo() {
             self.totals.kernel_memory(PIPE);
         } else if kind.is_socket() {
-            let all = self.buffers.get_or_insert_with(|| buffers(self.has_user));
+            let all = self.buffers.get_or_insert_with(|| {
+                buffers(self.has_user).unwrap_or_else(|_unreadable| {
+                    self.totals.blind();
+                    BTreeMap::new()
+                })
+            });
             let buffers = all.get(&about.ino()).copied().unwrap_or_default();
             self.totals.kernel_memory(SOCKET.saturating_add(buffers));
             let descriptors = in_flight(&format!("{directory}/fdinfo/{number}"))?;
@@ -226,10 +231,10 @@ impl DescriptorScan<'_> {
     }
 }
 
-fn buffers(has_user: bool) -> BTreeMap<u64, u64> {
-    let mut all = if has_user { BTreeMap::new() } else { socket_buffers().unwrap_or_default() };
-    all.extend(netlink_buffers().unwrap_or_default());
-    all
+fn buffers(has_user: bool) -> io::Result<BTreeMap<u64, u64>> {
+    let mut all = if has_user { BTreeMap::new() } else { socket_buffers()? };
+    all.extend(netlink_buffers()?);
+    Ok(all)
 }
 
 /// Number of descriptors that were sent through a socket and not received yet.
@@ -255,5 +260,79 @@ impl From<io::Error> for ScanError {
 impl From<Excess> for ScanError {
     fn from(_: Excess) -> Self {
         Self::Full
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::Read,
+        os::{
+            fd::OwnedFd,
+            unix::{net::UnixStream, process::CommandExt},
+        },
+        process::{Command, Stdio},
+        thread,
+        time::SystemTime,
+    };
+
+    use nix::{
+        mount::{MsFlags, mount},
+        sched::{CloneFlags, unshare},
+        sys::signal::{Signal, killpg},
+        unistd::{Pid, geteuid},
+    };
+
+    use super::*;
+    use crate::{
+        spawner::meter::{Earlier, Measurement},
+        wire::message::RequestLimits,
+    };
+
+    fn measured(worker: Pid) -> Measurement {
+        let subject = Subject {
+            root: &File::open("/").unwrap().into(),
+            workspace: "",
+            identity: None,
+            workers: &[worker],
+            shared: None,
+            since: SystemTime::UNIX_EPOCH,
+            earlier: Earlier { since: SystemTime::UNIX_EPOCH, current: BTreeSet::new() },
+            may_hide: false,
+            buffers: 0,
+        };
+        let mut totals = Totals::new(RequestLimits::default());
+        count(&subject, &processes::members(&subject).unwrap(), &mut totals);
+        totals.reading(0).measurement()
+    }
+
+    /// The table of netlink sockets is missing in the mounts of a thread.
+    fn without_table(worker: Pid) -> Measurement {
+        let measured = thread::spawn(move || {
+            unshare(CloneFlags::CLONE_NEWNS).unwrap();
+            let none: Option<&str> = None;
+            mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
+            mount(none, "/proc/self/net", Some("tmpfs"), MsFlags::empty(), none).unwrap();
+            measured(worker)
+        });
+        measured.join().unwrap()
+    }
+
+    #[test]
+    fn a_request_with_sockets_cannot_be_measured_without_their_table() {
+        if !geteuid().is_root() {
+            return println!("skipped: only root can mount");
+        }
+        let (socket, _other) = UnixStream::pair().unwrap();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "exec 3<&0; sleep 60 & echo; wait"]).process_group(0);
+        shell.stdin(OwnedFd::from(socket)).stdout(Stdio::piped());
+        let mut shell = shell.spawn().unwrap();
+        shell.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        let worker = Pid::from_raw(shell.id().cast_signed());
+        let found = (measured(worker), without_table(worker));
+        killpg(worker, Signal::SIGKILL).unwrap();
+        shell.wait().unwrap();
+        assert_eq!(found, (Measurement::WithinLimits, Measurement::Unknown));
     }
 }
