@@ -297,20 +297,14 @@ fn sockets_of(users: TenantUid) -> CallRule {
         TenantUid::Shared => EPERM,
     };
     let family = |family: i32, action| (0, Compare::Equals(family.unsigned_abs()), action);
-    let protocol = |number: i32| (2, Compare::Equals(number.unsigned_abs()), NO_PROTOCOL);
     let mut conditions = vec![
         family(libc::AF_UNIX, unix),
-        // Protocols that can replace TCP and whose ports Landlock does not
-        // check.
-        protocol(libc::IPPROTO_MPTCP),
-        protocol(libc::IPPROTO_SCTP),
-        protocol(libc::IPPROTO_DCCP),
-        protocol(libc::IPPROTO_UDPLITE),
-        protocol(IPPROTO_SMC),
-        // Echoes wait in buffers that no list of sockets shows.
-        protocol(libc::IPPROTO_ICMP),
-        protocol(libc::IPPROTO_ICMPV6),
-        // The same protocols without their number: types 4, 5 and 6 of the internet.
+        // Only TCP and UDP: Landlock does not check the ports of other protocols, and no list of
+        // sockets shows their buffers. Of the numbers that the mask lets through, only that of
+        // echoes has sockets too.
+        (2, Compare::HasAny(!(TCP | UDP)), NO_PROTOCOL),
+        (2, Compare::Equals(libc::IPPROTO_ICMP.unsigned_abs()), NO_PROTOCOL),
+        // Other protocols without their number: types 4, 5 and 6 of the internet.
         (1, Compare::HasAny(4), NO_PROTOCOL),
     ];
     // The type shares its argument with flags, so this test is not complete.
@@ -376,8 +370,8 @@ const PRIO_PROCESS: u32 = 0;
 const IOPRIO_WHO_PROCESS: u32 = 1;
 const TIOCSTI: u32 = 0x5412;
 const TIOCLINUX: u32 = 0x541c;
-/// TCP over shared memory (Linux 6.11). Not in the `libc` crate yet.
-const IPPROTO_SMC: i32 = 256;
+const TCP: u32 = libc::IPPROTO_TCP.unsigned_abs();
+const UDP: u32 = libc::IPPROTO_UDP.unsigned_abs();
 
 #[cfg(test)]
 mod tests {
@@ -394,6 +388,10 @@ mod tests {
         assert_eq!(allowed.map(made), [0x7fff_0000; 5]);
         let refused = [[2, 2, 1], [10, 2, 58], [2, 5, 0], [10, 0x8_0805, 0], [2, 6, 0]];
         assert_eq!(refused.map(made), [0x0005_005d; 5]);
+        // UDP-Lite, SCTP, DCCP, MPTCP, SMC and L2TP.
+        let others =
+            [[2, 2, 136], [2, 1, 132], [10, 6, 33], [2, 1, 262], [2, 1, 256], [10, 2, 115]];
+        assert_eq!(others.map(made), [0x0005_005d; 6]);
         assert_eq!(result(libc::SYS_setsockopt, [3, 1, 73]), 0x0005_0001);
     }
 }
