@@ -1,8 +1,9 @@
 //! Copies of definitions for a private supervisor.
 
 use std::{
-    fs, io,
-    os::unix::fs::symlink,
+    fs::{self, Permissions},
+    io,
+    os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
 };
 
@@ -50,7 +51,7 @@ impl Copies {
         let plugins = plugins.filter(|name| !is_defined || is_wanted(name)).collect();
         let copies = to.join("plugins.d");
         let volume = copies.join("..copied");
-        fs::create_dir_all(&volume)?;
+        make_directory(&volume, &copies)?;
         symlink("..copied", copies.join("..data"))?;
         let left_out = write(&snapshot.files, &volume, report)?;
         for entry in &snapshot.ignored {
@@ -67,8 +68,9 @@ fn write(files: &[Source], volume: &Path, report: &mut Report) -> io::Result<Vec
         match text {
             Ok(text) => {
                 let copy = volume.join(name);
-                fs::create_dir_all(copy.parent().unwrap_or(volume))?;
-                fs::write(copy, text)?;
+                make_directory(copy.parent().unwrap_or(volume), volume)?;
+                fs::write(&copy, text)?;
+                fs::set_permissions(copy, Permissions::from_mode(0o644))?;
             }
             Err(reason) => {
                 left_out.push(format!("{name}: {reason}"));
@@ -82,6 +84,13 @@ fn write(files: &[Source], volume: &Path, report: &mut Report) -> io::Result<Vec
         }
     }
     Ok(left_out)
+}
+
+/// Creates a directory at or below `top`. The umask may deny the supervisor's UID to enter it.
+fn make_directory(path: &Path, top: &Path) -> io::Result<()> {
+    fs::create_dir_all(path)?;
+    let mut made = path.ancestors().take_while(|made| made.starts_with(top));
+    made.try_for_each(|made| fs::set_permissions(made, Permissions::from_mode(0o755)))
 }
 
 /// Names of the plugins that a file defines.

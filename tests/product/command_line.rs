@@ -7,4 +7,5 @@ mod deterministic;
 mod interrupted;
 mod matching;
 mod namesake;
+mod umask;
 mod variables;
