@@ -3,12 +3,9 @@
 //! Each request has a HOME of its own. It begins with these files, so that what the
 //! image set up keeps working.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
-use cmp_sandbox::{HomePart, Skeleton};
+use cmp_sandbox::{Account, HomePart, Skeleton};
 
 use super::path_variable;
 
@@ -57,7 +54,7 @@ struct Variables {
 #[must_use]
 pub fn skeleton(user: u32) -> Skeleton {
     let absolute = |name: &str| path_variable(name).filter(|path| path.is_absolute());
-    let accounts = fs::read_to_string(ACCOUNTS).unwrap_or_default();
+    let accounts = Account::read(ACCOUNTS);
     // Kubernetes sets HOME to that of root if the container runs as root; an image
     // for argocd-cmp-server has its files in the HOME of the other user.
     let homes = absolute("HOME").into_iter().chain(home_of(user, &accounts));

@@ -1,7 +1,5 @@
 //! Checks if the UIDs of requests have names.
 
-use std::fs;
-
 use cmp_sandbox::{Account, Tier};
 
 use super::Check;
@@ -11,7 +9,7 @@ const ACCOUNTS: &str = "/etc/passwd";
 
 /// Checks the accounts that requests have in this tier.
 pub(super) fn look(options: &Serve, tier: Tier) -> Option<Check> {
-    let accounts = fs::read_to_string(ACCOUNTS).unwrap_or_default();
+    let accounts = Account::read(ACCOUNTS);
     let uids: Vec<u32> = match tier {
         Tier::Namespaces => {
             return Some(Check::fine("each request has an account with its own HOME, for ssh"));

@@ -1,13 +1,16 @@
 //! UIDs and groups for requests, claimed by this process.
 
-use std::{collections::BTreeSet, fs, io, ops::RangeInclusive};
+use std::{collections::BTreeSet, io, ops::RangeInclusive};
 
 use caps::{CapSet, Capability};
 use nix::unistd::{Gid, Uid, getegid};
 use thiserror::Error;
 
 use super::claims::{ATTEMPTS, Claims, Seen, pause};
-use crate::{wire::account, worker::PodGroups};
+use crate::{
+    wire::account::{self, Account},
+    worker::PodGroups,
+};
 
 /// Reasons why there are no UIDs to lease.
 #[derive(Debug, Error)]
@@ -219,10 +222,9 @@ fn check_maps(first: u32, last: u32) -> Result<(), NoUids> {
 /// use.
 fn owned() -> Vec<u32> {
     let mut found = Vec::new();
+    // An image made from scratch has no such files.
     for path in ["/etc/passwd", "/etc/group"] {
-        // An image made from scratch has no such file.
-        let Ok(text) = fs::read_to_string(path) else { continue };
-        found.extend(account::foreign(&text));
+        found.extend(account::foreign(&Account::read(path)));
     }
     found.extend(cmp_procfs::ipc_owners());
     found

@@ -1,6 +1,6 @@
 //! Names of the UIDs that requests run under.
 
-use std::path::Path;
+use std::{fs, path::Path};
 
 /// Beginning of the names.
 const PREFIX: &str = "cmp-";
@@ -43,6 +43,13 @@ impl Account {
         text.lines().filter_map(read_line).find(|(_, id)| *id == self.0).map(|(name, _)| name)
     }
 
+    /// The text of a file such as `/etc/passwd`; empty if there is none. Bytes that are not
+    /// UTF-8, for example in the name of a person, must not hide the accounts.
+    #[must_use]
+    pub fn read(path: &str) -> String {
+        String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
+    }
+
     /// The line of its group in `/etc/group`.
     #[must_use]
     pub fn group_line(self) -> String {
@@ -75,6 +82,15 @@ mod tests {
         assert_eq!(foreign(&ours.group_line()).count(), 0);
         assert_eq!(ours.name_in(&text), Some("cmp-60706"));
         assert_eq!(Account::new(1).name_in(&text), None);
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_hide_no_account() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), b"j:x:7:7:J\xfcrgen:/:/bin/sh\nk:x:8:8::/:/bin/sh\n").unwrap();
+        let text = Account::read(file.path().to_str().unwrap());
+        assert_eq!(foreign(&text).collect::<Vec<_>>(), [7, 8]);
+        assert_eq!(Account::read("/no/such/file"), "");
     }
 
     #[test]

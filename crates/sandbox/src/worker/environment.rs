@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeMap,
     ffi::{CString, OsStr},
-    fs,
     os::unix::ffi::OsStrExt,
 };
 
@@ -107,7 +106,7 @@ fn account(tenant: &Tenant) -> [Bytes; 2] {
 /// The name of the UID that all requests have.
 fn shared_name() -> String {
     let account = Account::new(geteuid().as_raw());
-    let accounts = fs::read_to_string(ACCOUNTS).unwrap_or_default();
+    let accounts = Account::read(ACCOUNTS);
     account.name_in(&accounts).map_or_else(|| account.name(), str::to_owned)
 }
 

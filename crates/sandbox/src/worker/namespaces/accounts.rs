@@ -36,7 +36,7 @@ impl Accounts {
         let passwd = account.passwd_line_at(&tenant.directory(HOME));
         let files = [(PASSWD, passwd), (GROUP, account.group_line())];
         // The first line of a UID counts.
-        let with_own = files.map(|(path, line)| (path.into(), line + &read(path)));
+        let with_own = files.map(|(path, line)| (path.into(), line + &Account::read(path)));
         Self(with_own.into_iter().filter(|(_, text)| text.len() <= MAX_BYTES).collect())
     }
 
@@ -55,10 +55,6 @@ impl Accounts {
         }
         Ok(())
     }
-}
-
-fn read(path: &str) -> String {
-    String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
 }
 
 /// Creates the files in an image without them, so that others can be mounted there.
