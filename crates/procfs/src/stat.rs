@@ -29,8 +29,16 @@ pub struct Stat {
 impl Stat {
     /// Reads the figures of a process.
     pub fn of(pid: u32) -> io::Result<Self> {
-        let line = fs::read(format!("/proc/{pid}/stat"))?;
-        parse(&line).ok_or_else(|| io::ErrorKind::InvalidData.into())
+        Self::at(&format!("/proc/{pid}/stat"))
+    }
+
+    /// Reads those of one thread of a process. `is_running` is about this thread.
+    pub fn of_thread(pid: u32, thread: u32) -> io::Result<Self> {
+        Self::at(&format!("/proc/{pid}/task/{thread}/stat"))
+    }
+
+    fn at(path: &str) -> io::Result<Self> {
+        parse(&fs::read(path)?).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 }
 
@@ -66,5 +74,7 @@ mod tests {
     fn this_process_has_figures() {
         let stat = Stat::of(std::process::id()).unwrap();
         assert!(stat.threads > 0 && stat.started > 0, "{stat:?}");
+        let first = Stat::of_thread(std::process::id(), std::process::id()).unwrap();
+        assert_eq!((first.parent, first.started), (stat.parent, stat.started));
     }
 }

@@ -61,6 +61,8 @@ pub(super) struct Equipment<'e> {
     pub(super) root: BorrowedFd<'e>,
     /// Socket to ask the kernel about sockets.
     pub(super) diagnostics: Option<BorrowedFd<'e>>,
+    /// Process ID of the spawner.
+    pub(super) spawner: Pid,
     /// Local ports that all requests may have. If they have more descriptors, a pass asks
     /// for sockets.
     pub(super) ports: u64,
@@ -114,7 +116,7 @@ pub(super) struct Row {
     /// Processes and threads.
     #[prost(uint64, tag = "2")]
     pub(super) processes: u64,
-    /// Processes that run or wait for a processor.
+    /// Threads that run or wait for a processor.
     #[prost(uint64, tag = "3")]
     pub(super) running: u64,
     /// Bytes of memory: private, shared, and page tables.
@@ -164,8 +166,7 @@ impl Census {
     pub(super) fn start(fork: SingleThreaded, equipment: &Equipment<'_>) -> io::Result<Self> {
         let (socket, theirs) = channel::packet_pair()?;
         rustix::io::ioctl_fionbio(&socket, true)?;
-        let spawner = Pid::this();
-        let pid = fork.fork(|| i32::from(run(&theirs, equipment, spawner).is_err()))?;
+        let pid = fork.fork(|| i32::from(run(&theirs, equipment).is_err()))?;
         Ok(Self { pid, socket, asked: None, rows: Vec::new() })
     }
 
@@ -223,17 +224,18 @@ impl Census {
 }
 
 /// Runs in the child until the spawner closes its end.
-fn run(socket: &OwnedFd, equipment: &Equipment<'_>, spawner: Pid) -> io::Result<()> {
+fn run(socket: &OwnedFd, equipment: &Equipment<'_>) -> io::Result<()> {
     let kept = [socket.as_fd(), equipment.root].into_iter().chain(equipment.diagnostics);
     fork::close_all_but(kept)?;
     become_powerless(equipment.user)?;
     prctl::set_pdeathsig(Signal::SIGKILL)?;
-    if getppid() != spawner {
+    if getppid() != equipment.spawner {
         return Ok(());
     }
     SigSet::all().thread_unblock()?;
+    let mut history = scan::History::default();
     while let Some((ask, _)) = channel::receive::<Ask>(socket)? {
-        let (rows, end) = scan::pass(equipment, ask, spawner);
+        let (rows, end) = scan::pass(equipment, &mut history, ask);
         let mut parts: Vec<Part> =
             rows.chunks(MAX_ROWS).map(|rows| Part { rows: rows.to_vec(), end: None }).collect();
         parts.push(Part { rows: Vec::new(), end: Some(end) });
@@ -304,11 +306,10 @@ mod tests {
         let root = File::open("/").unwrap();
         let child = thread::spawn(move || {
             let root = root.as_fd();
-            let equipment =
-                Equipment { user: None, tenants: None, root, diagnostics: None, ports: 0 };
-            let spawner = Pid::this();
+            let (user, tenants, diagnostics, spawner) = (None, None, None, Pid::this());
+            let equipment = Equipment { user, tenants, root, diagnostics, spawner, ports: 0 };
             let (ask, _) = channel::receive::<Ask>(&theirs).unwrap().unwrap();
-            scan::pass(&equipment, ask, spawner).1
+            scan::pass(&equipment, &mut scan::History::default(), ask).1
         });
         channel::send(&socket, &Ask::default(), &[]).unwrap();
         let end = child.join().unwrap();

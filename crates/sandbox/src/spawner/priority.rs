@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 /// CPU time after which a request is lowered.
 const MUCH: Duration = Duration::from_secs(1);
 
-/// A request with this many running processes for each processor is lowered at
+/// A request with this many running threads for each processor is lowered at
 /// once.
 const CROWD: u64 = 16;
 
@@ -20,15 +20,15 @@ const PAUSE: Duration = Duration::from_millis(500);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Demand {
     pub(super) processors: u64,
-    /// CPU time of the request, and its processes that run or could run.
+    /// CPU time of the request, and its threads that run or could run.
     pub(super) cpu: Duration,
     pub(super) running: u64,
-    /// Other requests have processes that run or could run.
+    /// Other requests have threads that run or could run.
     pub(super) has_others: bool,
 }
 
 impl Demand {
-    /// Returns true if the request has far more running processes than there are
+    /// Returns true if the request has far more running threads than there are
     /// processors.
     pub(super) fn is_crowd(&self) -> bool {
         self.running > self.processors * CROWD

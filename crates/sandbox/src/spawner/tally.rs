@@ -150,7 +150,7 @@ impl Tally {
         self.row.map_or(0, |row| row.ports)
     }
 
-    /// Processes that ran or waited for a processor in the last pass.
+    /// Threads that ran or waited for a processor in the last pass.
     pub(super) fn running(&self) -> u64 {
         self.row.map_or(0, |row| row.running)
     }

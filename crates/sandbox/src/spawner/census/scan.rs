@@ -8,23 +8,28 @@ use std::{
 };
 
 use cmp_procfs::{Fields, Stat};
-use nix::{
-    sys::statvfs::fstatvfs,
-    unistd::{Pid, geteuid},
-};
+use nix::{sys::statvfs::fstatvfs, unistd::geteuid};
 
 use super::{Ask, End, Equipment, Row, Volume, sockets};
 use crate::{kernel::limits, wire::plan::RawUsage};
 
+/// CPU time of each process in ticks, as of the last pass.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    last: BTreeMap<u32, u64>,
+    now: BTreeMap<u32, u64>,
+}
+
 /// Counts everything once.
-pub(super) fn pass(equipment: &Equipment<'_>, ask: Ask, spawner: Pid) -> (Vec<Row>, End) {
+pub(super) fn pass(equipment: &Equipment<'_>, history: &mut History, ask: Ask) -> (Vec<Row>, End) {
     let before = cpu_time();
-    let spawner = spawner.as_raw().unsigned_abs();
+    let spawner = equipment.spawner.as_raw().unsigned_abs();
     let pids = cmp_procfs::pids().unwrap_or_default();
     let mut rows = match &equipment.tenants {
-        Some(tenants) => of_users(&pids, tenants),
-        None => of_workers(&pids, spawner),
+        Some(tenants) => of_users(&pids, tenants, history),
+        None => of_workers(&pids, spawner, history),
     };
+    history.last = std::mem::take(&mut history.now);
     let descriptors = rows.values().fold(0, |sum: u64, row| sum.saturating_add(row.ports));
     let is_asked = ask.sockets || descriptors > equipment.ports;
     let diagnostics = equipment.diagnostics.filter(|_| is_asked);
@@ -59,26 +64,30 @@ fn count_sockets(
 }
 
 /// Rows by UID.
-fn of_users(pids: &[u32], tenants: &BTreeSet<u32>) -> BTreeMap<u32, Row> {
+fn of_users(pids: &[u32], tenants: &BTreeSet<u32>, history: &mut History) -> BTreeMap<u32, Row> {
     let mut rows = BTreeMap::new();
     for pid in pids {
         let Ok(status) = Fields::status(*pid) else { continue };
         let Some(user) = status.id("Uid").filter(|user| tenants.contains(user)) else { continue };
         let Ok(stat) = Stat::of(*pid) else { continue };
-        rows.entry(user).or_insert_with(Row::default).add(*pid, &stat, &status);
+        let row = rows.entry(user).or_insert_with(Row::default);
+        row.add(*pid, &stat, &status);
+        row.running = row.running.saturating_add(history.running(*pid, &stat));
     }
     rows
 }
 
 /// Rows by child of the spawner. Only the descendants of a child are counted.
-fn of_workers(pids: &[u32], spawner: u32) -> BTreeMap<u32, Row> {
+fn of_workers(pids: &[u32], spawner: u32, history: &mut History) -> BTreeMap<u32, Row> {
     let all: BTreeMap<u32, Stat> =
         pids.iter().filter_map(|pid| Some((*pid, Stat::of(*pid).ok()?))).collect();
     let mut rows = BTreeMap::new();
     for (pid, stat) in &all {
         let Some(worker) = ancestor(&all, stat, spawner) else { continue };
         let Ok(status) = Fields::status(*pid) else { continue };
-        rows.entry(worker).or_insert_with(Row::default).add(*pid, stat, &status);
+        let row = rows.entry(worker).or_insert_with(Row::default);
+        row.add(*pid, stat, &status);
+        row.running = row.running.saturating_add(history.running(*pid, stat));
     }
     rows
 }
@@ -98,6 +107,21 @@ fn ancestor(all: &BTreeMap<u32, Stat>, stat: &Stat, spawner: u32) -> Option<u32>
     None
 }
 
+impl History {
+    /// Threads of a process that run or wait for a processor. The first one may wait for the
+    /// others. Only a process that has used CPU time since the last pass has such threads.
+    fn running(&mut self, pid: u32, stat: &Stat) -> u64 {
+        self.now.insert(pid, stat.ticks);
+        let is_idle = self.last.get(&pid).copied().unwrap_or_default() == stat.ticks;
+        if stat.threads <= 1 || is_idle {
+            return stat.is_running.into();
+        }
+        let threads = cmp_procfs::threads(pid).unwrap_or_default().into_iter();
+        let is_running = |thread| Stat::of_thread(pid, thread).is_ok_and(|stat| stat.is_running);
+        threads.filter(|thread| is_running(*thread)).count() as u64
+    }
+}
+
 impl Row {
     fn add(&mut self, pid: u32, stat: &Stat, status: &Fields) {
         let mut hasher = DefaultHasher::new();
@@ -105,7 +129,6 @@ impl Row {
         // The order of processes must not matter.
         self.members = self.members.wrapping_add(hasher.finish());
         self.processes = self.processes.saturating_add(stat.threads.max(1));
-        self.running = self.running.saturating_add(stat.is_running.into());
         self.ticks = self.ticks.saturating_add(stat.ticks);
         if self.add_memory(status).is_none() && stat.threads > 1 {
             self.add_memory_of_threads(pid);
@@ -152,9 +175,13 @@ fn cpu_time() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::process::{Command, Stdio};
+    use std::{
+        process::{Command, Stdio},
+        thread,
+        time::Duration,
+    };
 
-    use nix::unistd::getuid;
+    use nix::unistd::{Pid, getuid};
 
     use super::*;
 
@@ -162,10 +189,10 @@ mod tests {
     fn processes_of_a_uid_are_counted() {
         let own = getuid().as_raw();
         let pid = std::process::id();
-        let rows = of_users(&[pid], &BTreeSet::from([own]));
+        let rows = of_users(&[pid], &BTreeSet::from([own]), &mut History::default());
         let row = rows[&own];
         assert!(row.processes > 0 && row.own > 0 && row.tables > 0 && row.ports > 0, "{row:?}");
-        assert!(of_users(&[pid], &BTreeSet::from([own + 1])).is_empty());
+        assert!(of_users(&[pid], &BTreeSet::from([own + 1]), &mut History::default()).is_empty());
     }
 
     #[test]
@@ -174,7 +201,8 @@ mod tests {
         let mut shell = Command::new("sh");
         let mut shell = shell.args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
         io::Read::read_exact(shell.stdout.as_mut().unwrap(), &mut [0]).unwrap();
-        let rows = of_workers(&cmp_procfs::pids().unwrap(), std::process::id());
+        let rows =
+            of_workers(&cmp_procfs::pids().unwrap(), std::process::id(), &mut History::default());
         let row = rows[&shell.id()];
         for child in cmp_procfs::pids().unwrap() {
             if Stat::of(child).is_ok_and(|stat| stat.parent == shell.id()) {
@@ -184,6 +212,30 @@ mod tests {
         }
         shell.wait().unwrap();
         assert_eq!(row.processes, 1, "{row:?}");
+    }
+
+    /// Its first thread waits for 24 that are busy.
+    #[test]
+    fn busy_threads_run_although_the_first_one_waits() {
+        let script = "import sys, threading, zlib; text = bytes(1 << 20)\n\
+                      def spin():\n  while True: zlib.crc32(text)\n\
+                      [threading.Thread(target=spin).start() for _ in range(24)]\n\
+                      print('', flush=True)";
+        let mut python = Command::new("python3");
+        let mut python = python.args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+        io::Read::read_exact(python.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+        let mut history = History::default();
+        // The kernel counts CPU time in ticks.
+        let busy = (0..500).find_map(|_| {
+            thread::sleep(Duration::from_millis(10));
+            let stat = Stat::of(python.id()).unwrap();
+            (history.running(python.id(), &stat) > 8).then_some(stat)
+        });
+        let idle = Stat { ticks: 0, is_running: false, ..busy.unwrap() };
+        let running = history.running(python.id(), &idle);
+        python.kill().unwrap();
+        python.wait().unwrap();
+        assert_eq!(running, 0, "its threads are not asked if it has used no time");
     }
 
     #[test]

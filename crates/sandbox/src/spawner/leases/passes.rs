@@ -183,6 +183,7 @@ impl Leases {
             tenants: prepared.uids.as_ref().map(tenants),
             root: prepared.root.directory.as_fd(),
             diagnostics: prepared.diagnostics.as_ref().map(AsFd::as_fd),
+            spawner: Pid::this(),
             ports: self.passes.ports,
         };
         self.passes.census = Census::start(self.fork, &equipment).ok();
