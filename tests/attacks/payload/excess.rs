@@ -5,7 +5,12 @@ use std::{
     io::{self, IoSlice, Read, Write},
     os::{
         fd::AsRawFd,
-        unix::{fs::PermissionsExt, net::UnixStream, process::CommandExt},
+        linux::net::SocketAddrExt,
+        unix::{
+            fs::PermissionsExt,
+            net::{SocketAddr, UnixListener, UnixStream},
+            process::CommandExt,
+        },
     },
     path::Path,
     process::{Command, Stdio},
@@ -152,6 +157,27 @@ pub(crate) fn socket_buffers(_: &Targets) -> Outcome {
     for mut end in pairs.iter().flat_map(|(here, there)| [here, there]) {
         end.set_nonblocking(true).expect("a mode");
         while end.write(&[1; 4096]).is_ok() {}
+    }
+    wait()
+}
+
+/// Connections that nobody accepts, full, and closed by their clients.
+pub(crate) fn pending_connections(_: &Targets) -> Outcome {
+    const LISTENERS: u32 = 20;
+    const CONNECTIONS: u32 = 100;
+    let mut listeners = Vec::new();
+    for number in 0..LISTENERS {
+        let name = format!("attack-{}-{number}", std::process::id());
+        let address = SocketAddr::from_abstract_name(name).expect("an address");
+        match UnixListener::bind_addr(&address) {
+            Ok(listener) => listeners.push(listener),
+            Err(error) => return Outcome::refused(error.to_string()),
+        }
+        for _ in 0..CONNECTIONS {
+            let mut client = UnixStream::connect_addr(&address).expect("a connection");
+            client.set_nonblocking(true).expect("a mode");
+            while client.write(&[1; 4096]).is_ok() {}
+        }
     }
     wait()
 }

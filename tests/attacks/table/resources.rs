@@ -43,6 +43,10 @@ pub(super) const EXCESSES: &[Attack] = &[
     Attack::new("ex_shared_memory", excess::shared_memory, MEMORY).seen(Takes(Memory)).plain(),
     Attack::new("ex_memory_files", excess::memory_files, MEMORY).seen(Takes(Memory)).plain(),
     Attack::new("ex_socket_buffers", excess::socket_buffers, MEMORY).plain(),
+    // This tier has no Unix sockets that wait for connections.
+    Attack::new("ex_pending_connections", excess::pending_connections, MEMORY)
+        .except(&[(Landlock, Refused)])
+        .plain(),
     Attack::new("ex_netlink_answers", excess::netlink_answers, MEMORY).plain(),
     // The filter of this tier refuses queues.
     Attack::new("ex_events", excess::events, MEMORY).except(&[(Landlock, Refused)]).plain(),
