@@ -25,7 +25,10 @@ use super::wire::{
         config_management_plugin_service_client::ConfigManagementPluginServiceClient,
     },
 };
-use crate::{plugin::Announcement, request::CLIENT_REMEDY};
+use crate::{
+    plugin::{Announcement, MAX_SOCKET_PATH},
+    request::CLIENT_REMEDY,
+};
 
 /// Bytes of the archive in one message. Argo CD sends 1 KiB; the protocol limits
 /// only the size of a message.
@@ -194,6 +197,17 @@ impl Client {
 }
 
 pub(super) async fn channel(socket: &Path) -> Result<Channel, ClientError> {
+    let length = socket.as_os_str().len();
+    if length > MAX_SOCKET_PATH {
+        let text = format!(
+            "its path has {length} bytes: the limit is {MAX_SOCKET_PATH} bytes: name a shorter path, such \
+             as a link to its directory"
+        );
+        return Err(ClientError::Connect {
+            socket: socket.to_owned(),
+            cause: io::Error::new(io::ErrorKind::InvalidFilename, text),
+        });
+    }
     let path = socket.to_owned();
     let connector = service_fn(move |_| {
         let path = path.clone();
@@ -276,6 +290,16 @@ mod tests {
         let refusal = Refusal::new(passed, Path::new("p.sock"));
         assert_eq!(refusal.to_string(), "it passed: raise --timeout (plugin p)");
         assert_eq!(refusal.exit_code(), 6);
+    }
+
+    #[tokio::test]
+    async fn a_path_that_no_socket_can_have_is_refused_with_the_limit() {
+        let socket = PathBuf::from(format!("/{}", "x".repeat(MAX_SOCKET_PATH)));
+        let error = Client::connect(&socket).await.unwrap_err().to_string();
+        assert!(error.contains("its path has 108 bytes: the limit is 107 bytes"), "{error}");
+        let socket = PathBuf::from(format!("/{}", "x".repeat(MAX_SOCKET_PATH - 1)));
+        let error = Client::connect(&socket).await.unwrap_err().to_string();
+        assert!(error.contains("No such file"), "{error}");
     }
 
     #[tokio::test]
