@@ -40,8 +40,12 @@ enum Cause {
     NoFile(PathBuf),
     /// A directory, or a file that must not be executed.
     NotExecutable(PathBuf),
+    /// A path, or the target of a link, in a directory that only others may enter.
+    Closed(PathBuf),
     /// A script whose interpreter does not exist.
     NoInterpreter { script: PathBuf, interpreter: String },
+    /// A script whose interpreter is in a directory that only others may enter.
+    ClosedInterpreter { script: PathBuf, interpreter: String },
 }
 
 /// The commands of a plugin whose programs cannot run. `search` is the `PATH` of
@@ -85,7 +89,11 @@ fn absent(program: &str, search: &[u8]) -> Cause {
     let path = Path::new(program);
     if path.is_absolute() {
         let path = path.to_owned();
-        return if path.exists() { Cause::NotExecutable(path) } else { Cause::NoFile(path) };
+        return match exists(&path) {
+            Ok(true) => Cause::NotExecutable(path),
+            Ok(false) => Cause::NoFile(path),
+            Err(Closed) => Cause::Closed(path),
+        };
     }
     let directories = search.split(|byte| *byte == b':').map(OsStr::from_bytes).map(Path::new);
     let is_named = !program.is_empty();
@@ -105,12 +113,26 @@ fn interpreter(script: PathBuf, search: &[u8]) -> Result<(), Cause> {
     let Some(interpreter) = words.next() else { return Ok(()) };
     let is_env = Path::new(interpreter).file_name() == Some(OsStr::new("env"));
     let named = words.next().filter(|word| is_env && !word.starts_with('-') && !word.contains('='));
-    let exists = |name: &str| {
-        is_relative(name) || look_up(name.as_bytes(), search).is_ok_and(|path| path.exists())
-    };
-    match [Some(interpreter), named].into_iter().flatten().find(|name| !exists(name)) {
-        Some(name) => Err(Cause::NoInterpreter { script, interpreter: name.to_owned() }),
-        None => Ok(()),
+    for name in [Some(interpreter), named].into_iter().flatten().filter(|name| !is_relative(name)) {
+        let found = look_up(name.as_bytes(), search);
+        let interpreter = name.to_owned();
+        match found.map_or(Ok(false), |path| exists(&path)) {
+            Ok(true) => {}
+            Ok(false) => return Err(Cause::NoInterpreter { script, interpreter }),
+            Err(Closed) => return Err(Cause::ClosedInterpreter { script, interpreter }),
+        }
+    }
+    Ok(())
+}
+
+/// A directory on the way to a path cannot be entered.
+struct Closed;
+
+/// True if a path exists, and the target of a link with it.
+fn exists(path: &Path) -> Result<bool, Closed> {
+    match path.try_exists() {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(Closed),
+        exists => Ok(exists.unwrap_or(false)),
     }
 }
 
@@ -137,6 +159,10 @@ impl MissingProgram {
             }
             Cause::NoFile(_) => "put it into the image, or mount it there",
             Cause::NotExecutable(_) => "make it executable: for a volume, set defaultMode: 0555",
+            Cause::Closed(_) | Cause::ClosedInterpreter { .. } => {
+                "let all users enter the directories above it, also where a link leads (chmod o+x), or \
+                 install it elsewhere, such as in /opt"
+            }
             Cause::NoInterpreter { .. } => {
                 "put the interpreter into the image, or name another in the script's first line"
             }
@@ -156,9 +182,17 @@ impl fmt::Display for MissingProgram {
             Cause::NotExecutable(path) => {
                 write!(text, "`{}` exists but cannot be executed", path.display())
             }
+            Cause::Closed(path) => {
+                write!(text, "`{}` is in a directory that cannot be entered", path.display())
+            }
             Cause::NoInterpreter { script, interpreter } => write!(
                 text,
                 "`{}` is a script for `{interpreter}`, which does not exist",
+                script.display()
+            ),
+            Cause::ClosedInterpreter { script, interpreter } => write!(
+                text,
+                "`{}` is a script for `{interpreter}`, which is in a directory that cannot be entered",
                 script.display()
             ),
         }
@@ -168,6 +202,8 @@ impl fmt::Display for MissingProgram {
 #[cfg(test)]
 mod tests {
     use std::{fs::Permissions, os::unix::fs::PermissionsExt};
+
+    use nix::unistd::{Uid, setfsuid};
 
     use super::*;
     use crate::plugin;
@@ -239,6 +275,27 @@ mod tests {
             assert_eq!(expected, !found.is_empty(), "{line}: {found}");
             assert_eq!(missing.is_some(), expected, "{line}: {found}");
         }
+    }
+
+    #[test]
+    fn a_program_in_a_directory_of_others_is_not_called_missing() {
+        // Others may enter the directories above it.
+        let directory = tempfile::tempdir().unwrap();
+        fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
+        let closed = directory.path().join("closed");
+        fs::create_dir(&closed).unwrap();
+        let interpreter = closed.join("python");
+        write(&directory.path().join("tool"), &format!("#!{}\n", interpreter.display()), 0o755);
+        fs::set_permissions(&closed, Permissions::from_mode(0o000)).unwrap();
+        // Root may enter all directories. This changes the UID of this thread only.
+        let user = setfsuid(Uid::from_raw(65534));
+        let found = problems("tool", directory.path()).concat();
+        let cause = absent(interpreter.to_str().unwrap(), b"");
+        setfsuid(user);
+        let named = interpreter.display();
+        let expected = format!("for `{named}`, which is in a directory that cannot be entered");
+        assert!(found.ends_with(&expected), "{found}");
+        assert_eq!(cause, Cause::Closed(interpreter));
     }
 
     #[test]
