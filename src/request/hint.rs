@@ -4,6 +4,7 @@
 mod advice;
 mod denial;
 mod limit;
+mod mode;
 mod reach;
 mod remote;
 mod shell;
@@ -109,7 +110,7 @@ impl Hint {
             Termination::Exit(_) | Termination::Signal { .. } | Termination::Deadline => None,
         };
         let known = by_end.or_else(|| facts.by_signal()).or_else(|| facts.by_words());
-        let known = known.or_else(|| ssh::advice(facts.text));
+        let known = known.or_else(|| ssh::advice(facts.text)).or_else(|| facts.by_mode());
         let known = known.or_else(|| tier::advice(facts.text).map(str::to_owned));
         let known = known.or_else(|| remote::advice(facts.text).map(str::to_owned));
         let known = known.or_else(|| facts.by_crash());
@@ -223,6 +224,12 @@ impl Facts<'_> {
         let refusal = self.refusal.map(str::to_owned).or_else(|| left_out(&text, self.unpacked));
         let is_write = self.bounds.is_read_only && says(&REFUSED);
         refusal.or_else(|| is_write.then(|| READ_ONLY.to_owned()))
+    }
+
+    /// A file that has lost its mode.
+    fn by_mode(&self) -> Option<String> {
+        let is_lost = !self.plugin.preserve_file_mode;
+        is_lost.then(|| mode::advice(self.text)).flatten().map(str::to_owned)
     }
 }
 

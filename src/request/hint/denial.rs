@@ -148,7 +148,7 @@ fn denial(line: &str, lower: &str, traced: Traced) -> Option<Denial> {
 }
 
 /// True if a server, and not the kernel, denied something.
-fn is_of_server(lower: &str) -> bool {
+pub(super) fn is_of_server(lower: &str) -> bool {
     let mut rest = lower.split("permission denied").skip(1);
     let denies = |rest: &str| SERVER.iter().any(|word| rest.trim_start().starts_with(word));
     lower.trim_start().starts_with("remote:") || rest.any(denies)

@@ -218,3 +218,12 @@ fn a_missing_program_has_a_remedy_by_name_and_by_path() {
         assert_eq!(remedy(other), "");
     }
 }
+
+#[test]
+fn a_file_that_lost_its_mode_has_a_remedy() {
+    let text = "sh: 1: ./gen.sh: Permission denied\n";
+    let lost = hint("{}", Termination::Exit(126), text);
+    assert!(lost.contains("preserveFileMode"), "{lost}");
+    let kept = hint("{}, preserveFileMode: true", Termination::Exit(126), text);
+    assert_eq!(kept, "");
+}
