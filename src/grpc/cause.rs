@@ -18,9 +18,12 @@ pub(super) struct Cause {
     pub(super) kill: Option<Kill>,
     /// The fault of the archive.
     pub(super) fault: Option<StreamFault>,
-    /// The command could not be started.
+    /// The command, or a program in its shell, could not be started.
     pub(super) not_started: bool,
 }
+
+/// Exit codes of shells whose last program is missing or cannot be executed.
+const NOT_STARTED: [i32; 2] = [126, 127];
 
 impl Cause {
     /// The causes of an error. A client that cancels and a supervisor that stops are
@@ -28,11 +31,9 @@ impl Cause {
     pub(super) fn of(error: &CallError) -> Self {
         let fault = |fault| Self { fault: Some(fault), ..Self::default() };
         match error {
-            CallError::Request(RequestError::Run(error)) => Self {
-                kill: killed(error),
-                not_started: matches!(error, RunError::Start { .. }),
-                fault: None,
-            },
+            CallError::Request(RequestError::Run(error)) => {
+                Self { kill: killed(error), not_started: is_not_started(error), fault: None }
+            }
             CallError::Request(RequestError::Receive(error)) => received(error),
             CallError::Request(RequestError::Settle(_)) => fault(StreamFault::Directory),
             CallError::Header(error) if error.is_fault() => fault(StreamFault::Message),
@@ -41,6 +42,16 @@ impl Cause {
             | CallError::CutOff
             | CallError::Large { .. } => Self::default(),
         }
+    }
+}
+
+fn is_not_started(error: &RunError) -> bool {
+    match error {
+        RunError::Start { .. } => true,
+        RunError::Failed(command) => {
+            matches!(command.failure, Failure::Exit(code) if NOT_STARTED.contains(&code))
+        }
+        RunError::TooLate(_) | RunError::Memory(_) | RunError::Unconfined(_) => false,
     }
 }
 
@@ -117,6 +128,7 @@ pub(super) fn label(code: Code) -> GrpcCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request::{FailedCommand, Said};
 
     #[test]
     fn a_late_command_is_killed_by_the_clock_that_is_due() {
@@ -137,5 +149,20 @@ mod tests {
         assert_eq!(cause, expected);
         let missing = Cause::of(&RunError::Start { text: String::new(), hint: None }.into());
         assert_eq!(missing, Cause { not_started: true, ..Cause::default() });
+    }
+
+    #[test]
+    fn a_program_that_a_shell_cannot_start_is_counted() {
+        for (code, not_started) in [(1, false), (126, true), (127, true), (128, false)] {
+            let failed = FailedCommand {
+                command: "sh -c x".to_owned(),
+                failure: Failure::Exit(code),
+                said: Said::default(),
+                after: std::time::Duration::ZERO,
+                hint: None,
+            };
+            let cause = Cause::of(&RunError::from(Box::new(failed)).into());
+            assert_eq!(cause, Cause { not_started, ..Cause::default() }, "{code}");
+        }
     }
 }

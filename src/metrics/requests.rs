@@ -110,7 +110,7 @@ pub(super) static PEAK_MEMORY: Family = family(
 pub(super) static NOT_STARTED: Family = family(
     ("argocd_cmp_commands_not_started_total", Kind::Counter),
     &[Dimension::Plugin],
-    "Commands whose program is missing or cannot be executed.",
+    "Commands whose program, or one in their shell, is missing or cannot be executed.",
 );
 
 /// A request that ended.

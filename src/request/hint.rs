@@ -34,6 +34,9 @@ const SIGXCPU: i32 = 24;
 const SIGXFSZ: i32 = 25;
 const SHELL: i32 = 128;
 
+/// The exit code of a shell that did not find a program.
+const NOT_IN_PATH: i32 = 127;
+
 /// Messages of programs that could not create a process (EAGAIN).
 const FORK_FAILED: [&str; 5] = [
     "resource temporarily unavailable",
@@ -221,9 +224,17 @@ impl Facts<'_> {
         if says(&["no space left on device"]) {
             return Some("the volume of --work-dir has no bytes or no inodes left".to_owned());
         }
-        let refusal = self.refusal.map(str::to_owned).or_else(|| left_out(&text, self.unpacked));
+        let refusal = self.refusal.map(str::to_owned).or_else(|| self.by_absence());
+        let refusal = refusal.or_else(|| left_out(&text, self.unpacked));
         let is_write = self.bounds.is_read_only && says(&REFUSED);
         refusal.or_else(|| is_write.then(|| READ_ONLY.to_owned()))
+    }
+
+    /// A program that a shell did not find.
+    fn by_absence(&self) -> Option<String> {
+        let is_absent = matches!(self.end, Termination::Exit(NOT_IN_PATH));
+        let name = is_absent.then(|| self.text.lines().rev().find_map(shell::program)).flatten();
+        name.map(|name| install(name, "into a directory of PATH"))
     }
 
     /// A file that has lost its mode.
@@ -252,7 +263,11 @@ fn absent(text: &str) -> Option<String> {
     } else {
         return None;
     };
-    Some(format!("put the program into the image, or mount it {place}"))
+    Some(install("the program", place))
+}
+
+fn install(program: &str, place: &str) -> String {
+    format!("put {program} into the image, or mount it {place}")
 }
 
 /// A sentence about a file that is missing because the definition leaves it out.

@@ -217,6 +217,12 @@ fn a_missing_program_has_a_remedy_by_name_and_by_path() {
     for other in ["fork/exec ./x: no such file or directory", "fork/exec /x: permission denied"] {
         assert_eq!(remedy(other), "");
     }
+    let in_shell = |code, text| hint("{}", Termination::Exit(code), text);
+    let text = "cat: a: no such thing\nsh: 1: jb: not found\n";
+    let remedy = " [put jb into the image, or mount it into a directory of PATH]";
+    assert_eq!(in_shell(127, text), remedy);
+    assert!(in_shell(1, text).contains("left out"), "another command has failed");
+    assert_eq!(in_shell(127, "gone"), "");
 }
 
 #[test]
