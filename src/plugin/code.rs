@@ -113,6 +113,8 @@ pub enum Code {
     Literal,
     /// A command line in one word.
     Unsplit,
+    /// A loop that hides failures.
+    Loop,
     /// A `plugin.yaml` in a directory with other definitions.
     OtherFiles,
     /// A file that cannot be read.
@@ -129,7 +131,7 @@ pub enum Code {
 
 impl Code {
     /// All codes with their numbers, severities and titles.
-    pub const ALL: [(Self, u16, Severity, &'static str); 47] = [
+    pub const ALL: [(Self, u16, Severity, &'static str); 48] = [
         (Self::Syntax, 101, Severity::Error, "invalid YAML"),
         (Self::Encoding, 102, Severity::Error, "invalid text encoding"),
         (Self::Empty, 103, Severity::Error, "an empty file"),
@@ -182,6 +184,7 @@ impl Code {
         (Self::Ordinary, 315, Severity::Warning, "a discovery of what Argo CD renders itself"),
         (Self::Literal, 316, Severity::Warning, "shell syntax outside a shell"),
         (Self::Unsplit, 317, Severity::Warning, "a command line in one word"),
+        (Self::Loop, 318, Severity::Warning, "a loop that hides failures"),
         (Self::Unreadable, 404, Severity::Error, "a file that cannot be read"),
         (Self::Ignored, 405, Severity::Note, "an ignored entry"),
         (Self::Program, 407, Severity::Warning, "a program that cannot run here"),

@@ -27,7 +27,10 @@ const MAX_FOUND: usize = 20;
 /// Endings of options that take a secret.
 const SECRETS: [&str; 5] = ["password", "passwd", "token", "secret", "apikey"];
 
-/// Commands of a definition, and whether a pipeline in them may hide a failure.
+const INCOMPLETE: &str = "the output is then incomplete, and with automated pruning Argo CD deletes \
+                          the missing resources";
+
+/// Commands of a definition, and whether a pipeline or loop in them may hide a failure.
 const COMMANDS: [(&[&str], PipeFailure); 4] = [
     (&["spec", "init"], PipeFailure::Matters),
     (&["spec", "generate"], PipeFailure::Matters),
@@ -36,7 +39,7 @@ const COMMANDS: [(&[&str], PipeFailure); 4] = [
     (&["spec", "parameters", "dynamic"], PipeFailure::Normal),
 ];
 
-/// Significance of a failure inside a pipeline.
+/// Significance of a failure inside a pipeline or a loop.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PipeFailure {
     Matters,
@@ -184,7 +187,7 @@ fn shell(
     locator: &Locator<'_>,
     found: &mut Vec<Diagnostic>,
 ) {
-    let Given { script: Word { text, path }, rest, has_pipefail } = given;
+    let Given { script: Word { text, path }, rest, has_pipefail, is_strict } = given;
     let script = Script::new(text);
     let region = |start, end| {
         locator
@@ -197,8 +200,20 @@ fn shell(
             Diagnostic::new(Code::Pipeline, "pipeline without `set -o pipefail`")
                 .at(region(*pipe, pipe + 1))
                 .label("a failure before this pipe is ignored")
-                .note("the output is then incomplete, and with automated pruning Argo CD deletes the missing resources")
-                .help("begin the script with `set -eo pipefail`; use bash if sh does not support it"),
+                .note(INCOMPLETE)
+                .help(
+                    "begin the script with `set -eo pipefail`; use bash if sh does not support it",
+                ),
+        );
+    }
+    let careless = script.careless.filter(|_| failure == PipeFailure::Matters && !is_strict);
+    if let Some((start, end)) = careless {
+        found.push(
+            Diagnostic::new(Code::Loop, "loop without `set -e`")
+                .at(region(start, end))
+                .label("the loop goes on if this fails")
+                .note(INCOMPLETE)
+                .help("begin the script with `set -e`"),
         );
     }
     for unquoted in &script.unquoted {

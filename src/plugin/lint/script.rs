@@ -1,8 +1,9 @@
-//! Finds risky pipelines and variables in a shell script.
+//! Finds risky pipelines, loops and variables in a shell script.
 //!
 //! This is not a full shell parser. It knows quotes, substitutions, comments and
 //! here-documents. It may miss problems, to avoid false warnings.
 
+mod loops;
 mod reader;
 
 use self::reader::ScriptReader;
@@ -23,6 +24,8 @@ pub(super) struct Script {
     pub(super) pipes: Vec<usize>,
     /// Variables set by users outside quotes.
     pub(super) unquoted: Vec<Unquoted>,
+    /// Start and end of the name of a command whose failure a loop ignores.
+    pub(super) careless: Option<(usize, usize)>,
     /// True if the script turns on `pipefail`.
     pub(super) has_pipefail: bool,
     /// True if the script uses positional parameters, such as `$1` or `$@`.

@@ -42,6 +42,14 @@ fn a_pipeline_in_discovery_is_not_reported() {
 }
 
 #[test]
+fn a_loop_is_reported_at_the_command_that_may_fail() {
+    let script = "'for f in *; do sops -d $f; done'";
+    assert_eq!(generate(&format!("[sh, -c, {script}]")), ["CMP0318 6:39"]);
+    assert_eq!(generate(&format!("[sh, -euc, {script}]")), [""; 0]);
+    assert_eq!(generate(&format!("[bash, -o, errexit, -c, {script}]")), [""; 0]);
+}
+
+#[test]
 fn an_unquoted_variable_is_reported_at_its_place() {
     assert_eq!(generate("[sh, -c, \"helm template $ARGOCD_ENV_ARGS .\"]"), ["CMP0307 6:38"]);
 }

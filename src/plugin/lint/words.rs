@@ -37,6 +37,8 @@ pub(super) struct Given<'w, 'v> {
     pub(super) rest: &'w [Word<'v>],
     /// True if an option turns on `pipefail`.
     pub(super) has_pipefail: bool,
+    /// True if an option ends the script after a failure.
+    pub(super) is_strict: bool,
 }
 
 /// The name of a program that is a shell.
@@ -57,5 +59,10 @@ pub(super) fn given<'w, 'v>(words: &'w [Word<'v>]) -> Option<Given<'w, 'v>> {
     let (options, rest) = arguments.split_at_checked(option + 1)?;
     let (script, rest) = rest.split_first()?;
     let has_pipefail = options.iter().any(|word| word.text == "pipefail");
-    Some(Given { script, rest, has_pipefail })
+    let is_errexit = |text: &str| {
+        let letters = text.strip_prefix('-').unwrap_or_default();
+        text == "errexit" || (letters.contains('e') && !letters.starts_with('-'))
+    };
+    let is_strict = options.iter().any(|word| is_errexit(word.text));
+    Some(Given { script, rest, has_pipefail, is_strict })
 }

@@ -1,6 +1,6 @@
 //! Reads the text of a shell script once, from start to end.
 
-use super::{Script, Unquoted};
+use super::{Script, Unquoted, loops::Loops};
 
 /// Most levels of nested substitutions that are read.
 const MAX_DEPTH: usize = 50;
@@ -54,14 +54,15 @@ pub(super) struct ScriptReader<'s> {
     documents: Vec<Vec<u8>>,
     /// Number of uses of variables set by users so far.
     values: usize,
+    loops: Loops,
     pub(super) script: Script,
 }
 
 impl<'s> ScriptReader<'s> {
     pub(super) fn new(text: &'s str) -> Self {
         let levels = vec![Level::new(Within::Commands, 0)];
-        let script = Script::default();
-        Self { text: text.as_bytes(), at: 0, levels, documents: Vec::new(), values: 0, script }
+        let (documents, loops, script) = (Vec::new(), Loops::default(), Script::default());
+        Self { text: text.as_bytes(), at: 0, levels, documents, values: 0, loops, script }
     }
 
     pub(super) fn read(&mut self) {
@@ -81,6 +82,8 @@ impl<'s> ScriptReader<'s> {
             self.leave();
         }
         self.separate();
+        let Loops { careless, is_strict, .. } = self.loops;
+        self.script.careless = careless.filter(|_| !is_strict);
     }
 
     fn within(&self) -> Within {
@@ -105,6 +108,8 @@ impl<'s> ScriptReader<'s> {
                 self.at += 1;
                 self.here_documents();
             }
+            // Part of a redirection, such as `2>&1`.
+            b'&' if self.is_redirected() => {}
             b';' | b'&' => self.separate(),
             b'|' => self.pipe(),
             b'(' => self.enter(Within::Commands, 1),
@@ -274,7 +279,21 @@ impl<'s> ScriptReader<'s> {
         level.command = at + 1;
     }
 
+    fn is_redirected(&self) -> bool {
+        let before = self.at.checked_sub(1).and_then(|at| self.text.get(at));
+        matches!(before, Some(b'>' | b'<')) || self.peek(1) == b'>'
+    }
+
     fn separate(&mut self) {
+        if let [level] = self.levels.as_slice() {
+            let before = level.command.checked_sub(1).and_then(|at| self.text.get(at));
+            // A failure of the command before a pipe is reported at the pipe.
+            let is_handled = before == Some(&b'|')
+                || matches!((self.peek(0), self.peek(1)), (b'&', b'&') | (b'|', b'|'));
+            let command = self.text.get(level.command..self.at).map(str::from_utf8);
+            let command = command.and_then(Result::ok).unwrap_or_default();
+            self.loops.command(command, level.command, is_handled);
+        }
         let Some(level) = self.levels.last_mut() else { return };
         self.script.pipes.append(&mut level.pipes);
         self.script.pipes.truncate(MAX_FINDINGS);
@@ -356,7 +375,7 @@ impl Level {
 }
 
 /// True for keywords and assignments before a command.
-fn is_keyword(word: &str) -> bool {
+pub(super) fn is_keyword(word: &str) -> bool {
     ["if", "then", "else", "elif", "do", "while", "until", "!", "{", "time"].contains(&word)
         || word.split_once('=').is_some_and(|(name, _)| {
             !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
