@@ -13,7 +13,7 @@ use thiserror::Error;
 use tokio::{io::AsyncRead, net::UnixStream};
 use tokio_stream::Stream;
 use tonic::{
-    Code, Request, Response, Status,
+    Code, Request, Response, Status, TimeoutExpired,
     transport::{Channel, Endpoint},
 };
 use tower::service_fn;
@@ -102,8 +102,15 @@ pub struct Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.status.message();
+        let socket = self.socket.display();
+        if self.is_late() {
+            return write!(
+                formatter,
+                "{socket} has not answered in time: raise --timeout; the supervisor's log may tell \
+                 what it waits for"
+            );
+        }
         if self.is_broken() {
-            let socket = self.socket.display();
             return write!(
                 formatter,
                 "{text}: the connection to {socket} broke: the supervisor's log may tell why"
@@ -129,12 +136,19 @@ impl Refusal {
         Error::source(&*self.status).is_some()
     }
 
+    /// True if this program has waited for long enough. A server answers before, usually.
+    fn is_late(&self) -> bool {
+        let mut chain =
+            std::iter::successors(Error::source(&*self.status), |&cause| cause.source());
+        chain.any(<dyn Error>::is::<TimeoutExpired>)
+    }
+
     /// Exit code of a program that got this answer: 5 if the plugin failed, 6 for
     /// a deadline, 7 if the sandbox or the server failed.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         let code = self.status.code();
-        if code == Code::DeadlineExceeded {
+        if code == Code::DeadlineExceeded || self.is_late() {
             6
         } else if self.is_broken()
             || matches!(code, Code::Internal | Code::ResourceExhausted | Code::Unavailable)
@@ -300,6 +314,30 @@ mod tests {
         let socket = PathBuf::from(format!("/{}", "x".repeat(MAX_SOCKET_PATH - 1)));
         let error = Client::connect(&socket).await.unwrap_err().to_string();
         assert!(error.contains("No such file"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_server_that_does_not_answer_is_late() {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("p.sock");
+        let listener = tokio::net::UnixListener::bind(&socket).unwrap();
+        let (client, _accepted) = tokio::join!(Client::connect(&socket), listener.accept());
+        let parcel = Parcel {
+            application: "a".to_owned(),
+            directory: Vec::new(),
+            environment: Vec::new(),
+            archive: PathBuf::from("/dev/null"),
+            size: 0,
+            checksum: String::new(),
+            trace: None,
+            timeout: Duration::from_millis(50),
+        };
+        let Err(ClientError::Status(refusal)) = client.unwrap().matches(&parcel).await else {
+            panic!("an answer of nobody");
+        };
+        let text = refusal.to_string();
+        assert!(text.contains("p.sock has not answered in time: raise --timeout"), "{text}");
+        assert_eq!(refusal.exit_code(), 6, "{text}");
     }
 
     #[tokio::test]
