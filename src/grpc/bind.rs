@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use cmp_sandbox::refuse_descriptors;
 use tokio::{net::UnixListener, sync::oneshot, time::timeout};
 use tonic::service::Routes;
 use tracing::warn;
@@ -93,6 +94,7 @@ impl Binder {
     fn stage(staging: &Staging) -> io::Result<(UnixListener, PathBuf)> {
         let path = staging.path();
         let listener = UnixListener::bind(&path)?;
+        refuse_descriptors(&listener);
         fs::set_permissions(&path, Permissions::from_mode(SOCKET_MODE))?;
         Ok((listener, path))
     }

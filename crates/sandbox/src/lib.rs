@@ -35,6 +35,7 @@ pub use self::{
     wire::{
         account::Account,
         ask_pass::ANSWERS,
+        descriptors::refuse_descriptors,
         exceeded::ExceededLimit,
         plan::Cache,
         refusal::{Attempt, KernelLimit, Observed, Refusal},

@@ -4,6 +4,7 @@
 pub(crate) mod account;
 pub(crate) mod ask_pass;
 pub(crate) mod channel;
+pub(crate) mod descriptors;
 pub(crate) mod exceeded;
 pub(crate) mod message;
 pub(crate) mod plan;

@@ -190,6 +190,17 @@ pub(crate) fn hidden_memory(_: &Targets) -> Outcome {
     ])
 }
 
+/// A socket that the last process to close it waits for, which may be the supervisor.
+pub(crate) fn lingering_socket(_: &Targets) -> Outcome {
+    let socket = UdpSocket::bind(("127.0.0.1", 0)).expect("a socket");
+    let descriptor = socket.as_raw_fd().unsigned_abs().into();
+    let (level, option) = (libc::SOL_SOCKET.unsigned_abs(), libc::SO_LINGER.unsigned_abs());
+    // struct linger: on, and its time in seconds.
+    let linger = [1_u64 | 3600 << 32];
+    let arguments = [descriptor, level.into(), option.into(), pointer(&linger), 8];
+    one(libc::SYS_setsockopt, &arguments)
+}
+
 pub(crate) fn machine(_: &Targets) -> Outcome {
     const SYNC: u64 = 0x8000_0100;
     let text = pointer(c"evil".to_bytes_with_nul());

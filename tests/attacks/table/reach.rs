@@ -116,6 +116,7 @@ pub(super) const KERNEL: &[Attack] = &[
         ("reserve", Errno::ENOPROTOOPT, "Linux 5.16"),
         ("reserve", Errno::EOPNOTSUPP, "a cgroup of version 2 that accounts memory"),
     ]),
+    Attack::new("k_lingering_socket", kernel::lingering_socket, Refused),
     Attack::new("k_machine", kernel::machine, Refused).lacking(&[
         ("init_module", Errno::ENOSYS, "CONFIG_MODULES"),
         ("kexec_load", Errno::ENOSYS, "CONFIG_KEXEC"),

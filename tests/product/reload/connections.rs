@@ -1,15 +1,25 @@
-//! Probes are answered whatever the other clients of the HTTP server do.
+//! Probes are answered whatever the other clients do.
 
 use std::{
-    io::{Read, Write},
+    fs,
+    io::{IoSlice, Read, Write},
     net::TcpStream,
+    os::{fd::AsRawFd, unix::net::UnixStream},
     thread,
     time::{Duration, Instant},
 };
 
-use crate::reload::{
-    loaded::definition,
-    server::{Folders, PATIENCE, Server, eventually, write},
+use nix::{
+    errno::Errno,
+    sys::socket::{ControlMessage, MsgFlags, sendmsg},
+};
+
+use crate::{
+    reload::{
+        loaded::definition,
+        server::{Folders, PATIENCE, Server, eventually, write},
+    },
+    skip::skip,
 };
 
 /// More connections than the server keeps.
@@ -74,6 +84,24 @@ fn slow_readers_among_idle_connections_do_not_stop_probes() {
     probes_pass(&server, |number| {
         if number.is_multiple_of(2) { slow_reader(&server) } else { connect(&server) }
     });
+}
+
+/// The kernel would close them in a thread of the supervisor, which may take long.
+#[test]
+fn clients_of_a_plugin_cannot_send_descriptors() {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
+    if (numbers.next(), numbers.next()) < (Some(6), Some(16)) {
+        return skip("needs Linux 6.16");
+    }
+    let folders = Folders::new();
+    let _server = serve(&folders);
+    let client = UnixStream::connect(folders.socket("a")).unwrap();
+    let descriptors = [client.as_raw_fd()];
+    let carried = [ControlMessage::ScmRights(&descriptors)];
+    let (socket, bytes) = (client.as_raw_fd(), [IoSlice::new(b"PRI")]);
+    let sent = sendmsg::<()>(socket, &bytes, &carried, MsgFlags::empty(), None);
+    assert_eq!(sent, Err(Errno::EPERM));
 }
 
 #[test]

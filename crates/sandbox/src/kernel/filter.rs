@@ -320,8 +320,8 @@ fn sockets_of(users: TenantUid) -> CallRule {
 }
 
 /// Programs that filter what a socket receives take memory that no measurement sees, and so
-/// does a reserve, which is memory of the container and of all TCP sockets of the node. Their
-/// options have the numbers of others in other levels.
+/// does a reserve, which is memory of all TCP sockets of the node. A socket that lingers blocks
+/// the supervisor if it closes it. The options have the numbers of others in other levels.
 fn socket_programs() -> CallRule {
     let levels = [
         libc::IPPROTO_IP,
@@ -337,6 +337,7 @@ fn socket_programs() -> CallRule {
         libc::SO_ATTACH_REUSEPORT_CBPF,
         libc::SO_ATTACH_REUSEPORT_EBPF,
         libc::SO_RESERVE_MEM,
+        libc::SO_LINGER,
     ];
     let levels = levels.map(|level| (1, Compare::Equals(level.unsigned_abs()), Action::Allow));
     let programs = programs.map(|option| (2, Compare::Equals(option.unsigned_abs()), EPERM));
@@ -392,6 +393,6 @@ mod tests {
         let others =
             [[2, 2, 136], [2, 1, 132], [10, 6, 33], [2, 1, 262], [2, 1, 256], [10, 2, 115]];
         assert_eq!(others.map(made), [0x0005_005d; 6]);
-        assert_eq!(result(libc::SYS_setsockopt, [3, 1, 73]), 0x0005_0001);
+        assert_eq!([73, 13].map(|set| result(libc::SYS_setsockopt, [3, 1, set])), [0x0005_0001; 2]);
     }
 }

@@ -14,7 +14,7 @@ use nix::{
 use prost::bytes::Bytes;
 
 use super::{Tenant, environment::entry};
-use crate::wire::ask_pass::ANSWERS;
+use crate::wire::{ask_pass::ANSWERS, descriptors::refuse_descriptors};
 
 /// Name of the socket, or of the pipe for questions.
 const NAME: &str = "ask-pass";
@@ -53,7 +53,9 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
             "its path has {length} bytes, and sockets may have {MAX_PATH}: choose a shorter --work-dir"
         )));
     }
-    UnixListener::bind(path)
+    let listener = UnixListener::bind(path)?;
+    refuse_descriptors(&listener);
+    Ok(listener)
 }
 
 /// Opened for both directions, so that it never ends and opening never waits.
