@@ -1,12 +1,17 @@
 //! The pipe of a command's standard output or standard error.
 
-use std::{future::pending, io, os::fd::OwnedFd};
-
-use rustix::{
-    buffer::spare_capacity,
-    io::{Errno, ioctl_fionbio, retry_on_intr},
+use std::{
+    future::pending,
+    io::{self, IoSliceMut},
+    os::fd::{AsFd, OwnedFd},
 };
-use tokio::{io::AsyncReadExt, net::unix::pipe};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use rustix::{
+    fs::{FileType, fstat},
+    io::{Errno, ReadWriteFlags, ioctl_fionbio, preadv2, read, retry_on_intr},
+};
+use tokio::net::unix::pipe;
 
 /// Bytes read from a pipe at a time: the default capacity of a pipe.
 pub(super) const PIECE: usize = 64 * 1024;
@@ -24,7 +29,11 @@ pub(super) enum OutputPipe {
 }
 
 impl OutputPipe {
+    /// Takes a descriptor that a worker has sent, which may be of anything.
     pub(super) fn new(pipe: OwnedFd) -> io::Result<Self> {
+        if !FileType::from_raw_mode(fstat(&pipe)?.st_mode).is_fifo() {
+            return Err(io::Error::other("it is not a pipe"));
+        }
         ioctl_fionbio(&pipe, true)?;
         Ok(Self::Unwatched(pipe))
     }
@@ -38,29 +47,31 @@ impl OutputPipe {
     pub(super) async fn read(&mut self, into: &mut Vec<u8>) -> io::Result<()> {
         self.watch()?;
         let Self::Watched(open) = self else { return pending().await };
-        into.reserve(PIECE);
-        if open.read_buf(into).await? == 0 {
-            *self = Self::Closed;
+        loop {
+            open.readable().await?;
+            match open.try_io(|| append(&*open, into)) {
+                Ok(0) => *self = Self::Closed,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                Err(error) => return Err(error),
+            }
+            return Ok(());
         }
-        Ok(())
     }
 
     /// Appends a piece that the pipe holds now. Returns false if it is empty and
     /// open, or was closed before.
     pub(super) fn read_now(&mut self, into: &mut Vec<u8>) -> io::Result<bool> {
-        into.reserve(PIECE);
         let read = match self {
-            Self::Unwatched(open) => {
-                retry_on_intr(|| rustix::io::read(&*open, spare_capacity(into)))
-            }
-            Self::Watched(open) => retry_on_intr(|| rustix::io::read(&*open, spare_capacity(into))),
+            Self::Unwatched(open) => append(&*open, into),
+            Self::Watched(open) => append(&*open, into),
             Self::Closed => return Ok(false),
         };
         match read {
             Ok(0) => *self = Self::Closed,
             Ok(_) => {}
-            Err(Errno::AGAIN) => return Ok(false),
-            Err(error) => return Err(error.into()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Err(error) => return Err(error),
         }
         Ok(true)
     }
@@ -74,9 +85,36 @@ impl OutputPipe {
     }
 }
 
+/// Appends a piece and returns its length. Never waits, even if the other end has made the
+/// pipe blocking again: a worker that its tenant controls can.
+fn append(pipe: impl AsFd, into: &mut Vec<u8>) -> io::Result<usize> {
+    let length = into.len();
+    into.resize(length + PIECE, 0);
+    let piece = into.get_mut(length..).unwrap_or_default();
+    let read = retry_on_intr(|| read_available(&pipe, piece));
+    into.truncate(length + read.unwrap_or_default());
+    Ok(read?)
+}
+
+fn read_available(pipe: impl AsFd, piece: &mut [u8]) -> Result<usize, Errno> {
+    // From the current position, as a pipe has no other.
+    let read = preadv2(&pipe, &mut [IoSliceMut::new(piece)], u64::MAX, ReadWriteFlags::NOWAIT);
+    if read == Err(Errno::OPNOTSUPP) { read_if_ready(pipe, piece) } else { read }
+}
+
+/// Before Linux 6.4. Blocks if the other end takes the bytes in between.
+fn read_if_ready(pipe: impl AsFd, piece: &mut [u8]) -> Result<usize, Errno> {
+    let mut ready = [PollFd::new(pipe.as_fd(), PollFlags::POLLIN)];
+    match poll(&mut ready, PollTimeout::ZERO) {
+        Ok(0) => Err(Errno::AGAIN),
+        Ok(_) => read(pipe, piece),
+        Err(error) => Err(Errno::from_raw_os_error(error as i32)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
+    use std::{fs::File, io::Write, thread, time::Duration};
 
     use super::*;
 
@@ -97,6 +135,30 @@ mod tests {
             assert!(pipe.read_now(&mut output).unwrap() && !pipe.is_open());
             assert!(!pipe.read_now(&mut output).unwrap());
         }
+    }
+
+    #[test]
+    fn a_pipe_that_is_made_blocking_does_not_block() {
+        let (reader, writer) = io::pipe().unwrap();
+        let shared = reader.try_clone().unwrap();
+        let mut pipe = OutputPipe::new(reader.into()).unwrap();
+        ioctl_fionbio(&shared, false).unwrap();
+        // Ends the wait of a read that blocks.
+        let late = thread::spawn(move || {
+            thread::sleep(Duration::from_secs(1));
+            drop(writer);
+        });
+        let mut piece = [0; 1];
+        assert_eq!(read_if_ready(&shared, &mut piece), Err(Errno::AGAIN));
+        assert!(!pipe.read_now(&mut Vec::new()).unwrap() && pipe.is_open());
+        late.join().unwrap();
+        assert_eq!(read_if_ready(&shared, &mut piece), Ok(0));
+    }
+
+    #[test]
+    fn only_pipes_are_read() {
+        let error = OutputPipe::new(File::open("/dev/zero").unwrap().into()).unwrap_err();
+        assert_eq!(error.to_string(), "it is not a pipe");
     }
 
     #[tokio::test]
