@@ -298,10 +298,10 @@ impl Tenant {
 impl From<JobError> for Answer {
     fn from(error: JobError) -> Self {
         match error {
-            JobError::Refused(text) => Self::Refused(text),
-            JobError::Command(text) => Self::NotStarted(text),
+            JobError::Refused(text) => Self::Refused(plan::cut(text)),
+            JobError::Command(text) => Self::NotStarted(plan::cut(text)),
             JobError::Full { text, errno } => Self::Failed(Failed {
-                step: format!("unpack the archive: {text}"),
+                step: plan::cut(format!("unpack the archive: {text}")),
                 errno: errno as i32,
             }),
             JobError::Step { step, error } => {

@@ -28,7 +28,7 @@ use tokio::{
 use crate::wire::{
     channel,
     message::{JobKind, WorkerEnded},
-    plan::{self, Answer, Exited, Failed, Plan, Reply},
+    plan::{self, Answer, Exited, Failed, MAX_REPLY, Plan, Reply},
     refusal::Observed,
 };
 
@@ -291,7 +291,7 @@ fn receive(socket: impl AsFd, buffer: &mut BytesMut) -> io::Result<Option<Vec<Ow
 /// many short ones.
 fn take_frame(buffer: &mut BytesMut) -> io::Result<Option<Reply>> {
     let Some((head, body)) = buffer.split_first_chunk::<4>() else { return Ok(None) };
-    let length = plan::frame_length(*head)?;
+    let length = plan::frame_length(*head, MAX_REPLY)?;
     let Some(body) = body.get(..length) else { return Ok(None) };
     let reply = Reply::decode(body).map_err(io::Error::other)?;
     buffer.advance(size_of_val(head) + length);
@@ -356,6 +356,20 @@ mod tests {
         let second = buffer[empty.len()..].as_ptr();
         take_frame(&mut buffer).unwrap().unwrap();
         assert_eq!((buffer.as_ptr(), buffer.len()), (second, 2 * empty.len()));
+    }
+
+    #[tokio::test]
+    async fn a_worker_cannot_fill_memory_with_a_reply() {
+        let (mut worker, endpoints) = WorkerHandle::new(JobKind::Run).unwrap();
+        let theirs = &endpoints.descriptors[0];
+        let text = plan::cut("é".repeat(MAX_REPLY));
+        let longest = Answer::Failed(Failed { step: text, errno: i32::MIN });
+        channel::send_bytes(theirs, &plan::frame(&Reply { answer: Some(longest) }), &[]).unwrap();
+        assert!(matches!(worker.reply().await.unwrap(), Some((Answer::Failed(_), _))));
+        // The beginning of a message of 1 MiB.
+        channel::send_bytes(theirs, &[0, 0x10, 0, 0], &[]).unwrap();
+        drop(endpoints);
+        worker.reply().await.unwrap_err();
     }
 
     #[tokio::test]

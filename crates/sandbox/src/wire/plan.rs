@@ -11,9 +11,14 @@ use prost::{Message, Oneof, bytes::Bytes};
 
 use super::refusal::News;
 
-/// Longest plan or reply in bytes. Linux limits arguments and environment to 6
-/// MiB.
-const MAX_FRAME: usize = 8 * 1024 * 1024;
+/// Longest plan in bytes. Linux limits arguments and environment to 6 MiB.
+const MAX_PLAN: usize = 8 * 1024 * 1024;
+
+/// Longest reply in bytes. Nobody counts the memory of an incomplete one.
+pub(crate) const MAX_REPLY: usize = 128 * 1024;
+
+/// Longest text of an error in a reply, in bytes; as long as in an answer to a client.
+const MAX_TEXT: usize = 64 * 1024;
 
 /// A worker's task, access and limits.
 #[derive(Clone, PartialEq, Message)]
@@ -259,20 +264,26 @@ pub(crate) fn frame(message: &impl Message) -> Vec<u8> {
     bytes
 }
 
-/// Returns the length of the message after these four bytes.
-pub(crate) fn frame_length(head: [u8; 4]) -> io::Result<usize> {
+/// Returns the length of the message after these four bytes, if it is at most `most`.
+pub(crate) fn frame_length(head: [u8; 4], most: usize) -> io::Result<usize> {
     let length = u32::from_be_bytes(head) as usize;
-    if length > MAX_FRAME {
-        return Err(io::Error::other(format!("a message exceeds the limit of {MAX_FRAME} bytes")));
+    if length > most {
+        return Err(io::Error::other(format!("a message exceeds the limit of {most} bytes")));
     }
     Ok(length)
 }
 
-/// Reads one message from a socket.
-pub(crate) fn read<M: Message + Default>(socket: &mut impl Read) -> io::Result<M> {
+/// Reads a plan from a socket.
+pub(crate) fn read(socket: &mut impl Read) -> io::Result<Plan> {
     let mut head = [0; 4];
     socket.read_exact(&mut head)?;
-    let mut body = vec![0; frame_length(head)?];
+    let mut body = vec![0; frame_length(head, MAX_PLAN)?];
     socket.read_exact(&mut body)?;
-    M::decode(body.as_slice()).map_err(io::Error::other)
+    Plan::decode(body.as_slice()).map_err(io::Error::other)
+}
+
+/// The beginning of a text that fits into a reply.
+pub(crate) fn cut(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(MAX_TEXT));
+    text
 }
