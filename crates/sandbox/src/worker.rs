@@ -42,7 +42,7 @@ use std::{
 use nix::{
     errno::Errno,
     sys::ptrace,
-    unistd::{Gid, Uid},
+    unistd::{Gid, Uid, dup2_stderr},
 };
 
 pub(super) use self::watch::KILL_ORDER;
@@ -238,6 +238,8 @@ impl<'j> Job<'j> {
             filled.map_err(step("fill HOME with the files of the image"))?;
         }
         if let (Some(Task::Unpack(task)), Some(archive)) = (&plan.task, archive) {
+            // The supervisor's log: an archive may take over this process.
+            dup2_stderr(io::stdin()).map_err(step("close the log"))?;
             let unpacked = unpack::unpack(confined.workspace(), task, archive)?;
             self.answer(Answer::Unpacked(unpacked));
             plan = self.next_plan()?;

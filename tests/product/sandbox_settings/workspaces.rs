@@ -3,7 +3,7 @@
 use std::{
     fs,
     os::unix::fs::PermissionsExt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
 };
@@ -50,6 +50,48 @@ fn an_error_names_a_directory_that_cannot_be_created_again() {
         let rendered = bench.ask("tried", &[]);
         let named = format!("{} was removed and cannot be created again", root.display());
         assert!(rendered.error().contains(&named), "{tier}: {}", rendered.stderr);
+    }
+}
+
+/// The standard errors of all workers that have opened a repository below a directory.
+fn logs_of_workers(root: &Path) -> Vec<PathBuf> {
+    let is_worker = |process: &PathBuf| {
+        fs::read_to_string(process.join("comm")).is_ok_and(|name| name == "cmp-worker\n")
+    };
+    let unpacks = |process: &PathBuf| {
+        let open = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+        let files = open.filter_map(|entry| fs::read_link(entry.path()).ok());
+        files.into_iter().any(|file| file.starts_with(root) && file.ends_with("repo"))
+    };
+    let processes = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
+    let workers = processes.filter(is_worker).filter(unpacks);
+    workers.filter_map(|process| fs::read_link(process.join("fd/2")).ok()).collect()
+}
+
+/// An archive that takes over the worker could forge lines, or remove them.
+#[test]
+fn a_worker_that_unpacks_cannot_write_to_the_log() {
+    if !rustix::process::geteuid().is_root() {
+        return skip("needs root");
+    }
+    for tier in tiers() {
+        let (bench, root) = bench();
+        for number in 0..5000 {
+            fs::write(bench.path(&format!("app/{number}")), "").unwrap();
+        }
+        let server = bench.serve(tier, &[]);
+        let log = fs::read_link(format!("/proc/{}/fd/2", server.pid())).unwrap();
+        thread::scope(|scope| {
+            let request = scope.spawn(|| bench.ask("tried", &[]));
+            let mut seen = 0;
+            while !request.is_finished() {
+                let logs = logs_of_workers(&root);
+                assert!(!logs.contains(&log), "{tier}: {logs:?}");
+                seen += logs.len();
+            }
+            assert!(seen > 0, "{tier}: no worker was seen");
+            assert_eq!(request.join().unwrap().code, Some(0), "{tier}");
+        });
     }
 }
 
