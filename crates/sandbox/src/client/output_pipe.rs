@@ -9,7 +9,7 @@ use std::{
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::{
     fs::{FileType, fstat},
-    io::{Errno, ReadWriteFlags, ioctl_fionbio, preadv2, read, retry_on_intr},
+    io::{Errno, ReadWriteFlags, ioctl_fionbio, ioctl_fionread, preadv2, read, retry_on_intr},
 };
 use tokio::net::unix::pipe;
 
@@ -89,7 +89,9 @@ impl OutputPipe {
 /// pipe blocking again: a worker that its tenant controls can.
 fn append(pipe: impl AsFd, into: &mut Vec<u8>) -> io::Result<usize> {
     let length = into.len();
-    into.resize(length + PIECE, 0);
+    // Only a read tells whether an empty pipe is closed.
+    let held = usize::try_from(ioctl_fionread(&pipe)?).unwrap_or(PIECE).clamp(1, PIECE);
+    into.resize(length + held, 0);
     let piece = into.get_mut(length..).unwrap_or_default();
     let read = retry_on_intr(|| read_available(&pipe, piece));
     into.truncate(length + read.unwrap_or_default());
