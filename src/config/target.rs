@@ -7,10 +7,13 @@ use clap::Args;
 use super::{Http, argument::Described as _};
 use crate::settings;
 
+/// The help of `--http` here: the row of settings is that of a server.
+const ABOUT: &str = "Address of the supervisor: that of its --http, or of its --admin-http";
+
 /// A running supervisor.
 #[derive(Args, Clone, Debug)]
 pub struct Target {
-    #[arg(described = &settings::HTTP, help_heading = None)]
+    #[arg(described = &settings::HTTP, help_heading = None, help = ABOUT)]
     pub(super) http: Http,
 }
 
