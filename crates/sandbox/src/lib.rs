@@ -6,9 +6,9 @@
 //! the tenant's bytes: it unpacks an archive or becomes a command. The
 //! supervisor sends orders to the spawner, and plans directly to workers.
 //!
-//! A [`Lease`] is a UID and a directory that no other request has. Dropping it
-//! ends a request: the spawner kills every process of the UID, removes the
-//! directory, and only then leases the UID again.
+//! A [`Lease`] is two UIDs, one for commands and one to kill them, and a directory
+//! that no other request has. Dropping it ends a request: the spawner kills every
+//! process of the first UID, removes the directory, and only then leases both again.
 
 mod client;
 mod kernel;
