@@ -72,8 +72,8 @@ impl Resources {
             requests.shown(are_all(&requests), |sum| budget::show(bytes(sum))),
         ));
         report.summary(format!(
-            "CPU request: {} now, {} before. Measured idle: 669 MB for ten argocd-cmp-server, \
-             and 25 MB for one cmp-supervisor with ten plugins.",
+            "CPU request: {} now, {} before. Measured idle: 667 MB for ten argocd-cmp-server, \
+             and 23 MB for one cmp-supervisor with ten plugins.",
             cores(cpu_request),
             cpu.shown(are_all(&cpu), cores),
         ));
