@@ -54,7 +54,7 @@ pub static ADMIN_HTTP: Setting = setting(Heading::Http, Address)
 
 pub static STATUS_DETAILS: Setting = setting(Heading::Http, Switch)
     .flag("status-details", "CMP_SUPERVISOR_STATUS_DETAILS")
-    .about("Show names of applications and error texts at /requests and on the status page, to everybody who can reach --http; --admin-http always shows them");
+    .about("Without --admin-http, show names of applications and error texts at /requests and on the status page to everybody who can reach --http; --admin-http always shows them");
 
 pub static METRICS_PER_APPLICATION: Setting = setting(Heading::Http, APPLICATIONS)
     .flag("metrics-per-application", "CMP_SUPERVISOR_METRICS_PER_APPLICATION")
