@@ -19,7 +19,8 @@ Input is a repo-server with sidecars and their ConfigMaps, in any order and any 
 Input without `kind` is read as chart values. The result has the same form.
 
 Exit codes: 0 written, 1 something is missing or not valid, 2 usage. Further ones of --check: 1 the
-results differ, 4 no plugin claims the application, 5 a plugin fails, 7 the isolation is not available.
+results differ, 4 no plugin claims the application, 5 a plugin fails, 6 a plugin takes too long, 7
+the isolation is not available.
 
 Examples:
   kubectl get deployments,configmaps -n argocd -o yaml | cmp-supervisor migrate > new.yaml
