@@ -1,7 +1,7 @@
 //! Attacks on files of other tenants, of the supervisor and of the image.
 
 use std::{
-    ffi::CString,
+    ffi::{CStr, CString},
     fs::{self, OpenOptions, Permissions},
     io::Write,
     os::unix::fs::{PermissionsExt, symlink},
@@ -306,13 +306,48 @@ pub(crate) fn change_time(targets: &Targets) -> Outcome {
 }
 
 pub(crate) fn change_attribute(targets: &Targets) -> Outcome {
-    let path = raw_path(&treasure(targets));
-    let value = [b'x'];
+    attribute(&treasure(targets), EVIL, b"x")
+}
+
+/// Attributes of the attacker's own file take memory of the kernel that no limit counts.
+pub(crate) fn own_attributes(_: &Targets) -> Outcome {
+    // An ACL of version 2 for the owner, UID 1, the group, all groups and others.
+    const ACCESS: [[u16; 4]; 5] = [
+        [1, 6, NO_ID, NO_ID],
+        [2, 6, 1, 0],
+        [4, 6, NO_ID, NO_ID],
+        [16, 6, NO_ID, NO_ID],
+        [32, 0, NO_ID, NO_ID],
+    ];
+    const NO_ID: u16 = u16::MAX;
+    const SETXATTRAT: i64 = 463;
+    let entries = ACCESS.iter().flatten().flat_map(|number| number.to_le_bytes());
+    let list: Vec<u8> = [2, 0, 0, 0].into_iter().chain(entries).collect();
+    let file = fs::File::create("attributes").expect("a file");
+    let fd = std::os::fd::AsRawFd::as_raw_fd(&file).cast_unsigned().into();
+    let path = raw::pointer(c"attributes".to_bytes_with_nul());
+    let (name, value) = (raw::pointer(EVIL.to_bytes_with_nul()), [b'x']);
+    let value = raw::pointer(&value);
+    // struct xattr_args: the value, its size, and no flags.
+    let arguments = [value, 1];
+    let at = libc::AT_FDCWD.cast_unsigned().into();
+    let newest = [at, path, 0, name, raw::pointer(&arguments), 16];
+    any([
+        ("path", attribute(Path::new("attributes"), EVIL, b"x")),
+        ("link", tried(raw::call(libc::SYS_lsetxattr, &[path, name, value, 1, 0]))),
+        ("descriptor", tried(raw::call(libc::SYS_fsetxattr, &[fd, name, value, 1, 0]))),
+        ("newest", tried(raw::call(SETXATTRAT, &newest))),
+        ("list", attribute(Path::new("attributes"), c"system.posix_acl_access", &list)),
+    ])
+}
+
+fn attribute(path: &Path, name: &CStr, value: &[u8]) -> Outcome {
+    let path = raw_path(path);
     let arguments = [
         raw::pointer(path.as_bytes_with_nul()),
-        raw::pointer(EVIL.to_bytes_with_nul()),
-        raw::pointer(&value),
-        1,
+        raw::pointer(name.to_bytes_with_nul()),
+        raw::pointer(value),
+        value.len() as u64,
         0,
     ];
     tried(raw::call(libc::SYS_setxattr, &arguments))

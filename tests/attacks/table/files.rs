@@ -113,9 +113,15 @@ pub(super) const FILES: &[Attack] = &[
     Attack::new("fs_utime_victim", files::change_time, Refused)
         .except(&[(Landlock, Residual)])
         .seen(Leaves(&["treasure"])),
-    Attack::new("fs_xattr_victim", files::change_attribute, Refused)
-        .except(&[(Landlock, Residual)])
-        .seen(Leaves(&["treasure"])),
+    Attack::new("fs_xattr_victim", files::change_attribute, Refused).seen(Leaves(&["treasure"])),
+    Attack::new("fs_own_attributes", files::own_attributes, Refused).lacking(&[
+        ("path", Errno::EOPNOTSUPP, "Linux 6.6 for files in memory"),
+        ("link", Errno::EOPNOTSUPP, "Linux 6.6 for files in memory"),
+        ("descriptor", Errno::EOPNOTSUPP, "Linux 6.6 for files in memory"),
+        ("newest", Errno::EOPNOTSUPP, "Linux 6.6 for files in memory"),
+        ("newest", Errno::ENOSYS, "Linux 6.13"),
+        ("list", Errno::EOPNOTSUPP, "CONFIG_TMPFS_POSIX_ACL"),
+    ]),
     Attack::new("fs_stat_victim", files::look_at, Refused).except(&[(Landlock, Residual)]),
     Attack::new("fs_stat_secret", files::look_at_secret, Residual)
         .except(&[(Namespaces, Refused)])

@@ -123,7 +123,7 @@ impl Confined {
         if !self.is_filtered {
             return Ok(());
         }
-        let forbidden = filter::forbid_rulesets().map_err(io::Error::other);
+        let forbidden = filter::forbid_hidden_memory().map_err(io::Error::other);
         forbidden.map_err(step("filter system calls"))
     }
 
