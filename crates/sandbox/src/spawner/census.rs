@@ -93,7 +93,7 @@ struct End {
     /// CPU time of the pass.
     #[prost(uint64, tag = "1")]
     cost_us: u64,
-    /// Processes of other UIDs are visible.
+    /// Processes could be listed, and those of other UIDs are visible.
     #[prost(bool, tag = "2")]
     is_complete: bool,
     /// Bytes and inodes in use on the work volume.
@@ -157,7 +157,7 @@ pub(super) struct Survey {
     pub(super) volume: Volume,
     /// Local ports of the UIDs of requests; `None` if they were not asked for.
     pub(super) ports: Option<u64>,
-    /// False if the kernel hides processes of other UIDs.
+    /// False if the kernel hides processes of other UIDs, or does not list any.
     pub(super) is_complete: bool,
 }
 

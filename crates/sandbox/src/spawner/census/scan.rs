@@ -22,9 +22,21 @@ pub(super) struct History {
 
 /// Counts everything once.
 pub(super) fn pass(equipment: &Equipment<'_>, history: &mut History, ask: Ask) -> (Vec<Row>, End) {
+    count(cmp_procfs::pids(), equipment, history, ask)
+}
+
+fn count(
+    listed: io::Result<Vec<u32>>,
+    equipment: &Equipment<'_>,
+    history: &mut History,
+    ask: Ask,
+) -> (Vec<Row>, End) {
     let before = cpu_time();
     let spawner = equipment.spawner.as_raw().unsigned_abs();
-    let pids = cmp_procfs::pids().unwrap_or_default();
+    let witness = if equipment.tenants.is_some() { spawner } else { std::process::id() };
+    // Without descriptors or memory, there is no list, or nothing can be read.
+    let is_complete = listed.is_ok() && Fields::status(witness).is_ok();
+    let pids = listed.unwrap_or_default();
     let mut rows = match &equipment.tenants {
         Some(tenants) => of_users(&pids, tenants, history),
         None => of_workers(&pids, spawner, history),
@@ -37,7 +49,7 @@ pub(super) fn pass(equipment: &Equipment<'_>, history: &mut History, ask: Ask) -
     let volume = volume(equipment).unwrap_or_default();
     let end = End {
         cost_us: cpu_time().saturating_sub(before),
-        is_complete: equipment.tenants.is_none() || Fields::status(spawner).is_ok(),
+        is_complete,
         bytes: volume.bytes,
         inodes: volume.inodes,
         ports,
@@ -176,14 +188,34 @@ fn cpu_time() -> u64 {
 #[cfg(test)]
 mod tests {
     use std::{
+        fs::File,
+        os::fd::AsFd,
         process::{Command, Stdio},
         thread,
         time::Duration,
     };
 
-    use nix::unistd::{Pid, getuid};
+    use nix::{
+        errno::Errno,
+        unistd::{Pid, getuid},
+    };
 
     use super::*;
+
+    #[test]
+    fn without_a_list_of_processes_a_pass_is_incomplete() {
+        let root = File::open("/").unwrap();
+        let (user, diagnostics, spawner) = (None, None, Pid::this());
+        let is_complete = |listed, tenants| {
+            let root = root.as_fd();
+            let equipment = Equipment { user, tenants, root, diagnostics, spawner, ports: 0 };
+            count(listed, &equipment, &mut History::default(), Ask::default()).1.is_complete
+        };
+        for tenants in [None, Some(BTreeSet::new())] {
+            assert!(is_complete(cmp_procfs::pids(), tenants.clone()));
+            assert!(!is_complete(Err(Errno::ENFILE.into()), tenants));
+        }
+    }
 
     #[test]
     fn processes_of_a_uid_are_counted() {
