@@ -39,3 +39,33 @@ import time; time.sleep(8)
     victim.end().assert_unharmed(PATIENCE);
     pod.assert_baseline();
 }
+
+/// The kernel needs memory for each file of the volume, also if it is empty. The request
+/// that has hundreds of thousands of them takes more than the one that holds 150 MB.
+#[test]
+fn a_container_full_of_empty_files_ends_the_request_that_made_them() {
+    let create = "
+import os, time
+for n in range(4):
+  if os.fork() == 0:
+    os.mkdir(str(n)); os.chdir(str(n))
+    try:
+      for i in range(400000): os.close(os.open(str(i).zfill(250), os.O_CREAT))
+    except OSError: pass
+    os._exit(0)
+for n in range(4): os.wait()
+time.sleep(60)
+";
+    let hold = "import time; held = b\"x\" * (150 << 20); time.sleep(1000)";
+    let creator = Plugin::new("creator", &format!("python3 -c '{create}'"));
+    let plugins = [creator, Plugin::new("innocent", &format!("python3 -c '{hold}'"))];
+    let container = shipped().0.memory("640Mi").volume_in_memory("128Mi");
+    let Some(pod) = container.start(&plugins, &[]) else { return };
+    let innocent = pod.request("innocent").start();
+    pod.until("the held memory", |pod| pod.groups().memory() > 150 << 20);
+    let error = pod.request("creator").timeout(PATIENCE).generate().unwrap_err();
+    assert!(error.contains("all requests together"), "{error}");
+    assert!(!innocent.has_ended(), "{:?}", innocent.wait());
+    innocent.vanish();
+    pod.assert_baseline();
+}

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{
     census::{Row, Volume},
+    guard::memory_of_files,
     meter::{Gauge, THREAD},
 };
 use crate::wire::{message::RequestLimits, usage::LeaseUsage};
@@ -89,7 +90,8 @@ impl Tally {
         has_files: bool,
         seen: Progress,
     ) -> Progress {
-        let files = if has_files { self.gauge.disk } else { 0 };
+        let Gauge { disk, files, .. } = self.gauge;
+        let files = if has_files { memory_of_files(disk, files) } else { 0 };
         let own = |memory: u64| memory.saturating_sub(files);
         let (memory, peak) = (own(counted.memory), own(counted.peak));
         self.counted = Some(Counted { memory, peak, ..counted });
@@ -247,16 +249,17 @@ mod tests {
     fn numbers_of_the_kernel_replace_those_of_processes() {
         let mut tally = Tally::default();
         let seen = tally.surveyed(Some(&row(100 * MIB, 10, 1)), TICK);
-        tally.measured(Gauge { disk: 5 * MIB, ..Gauge::default() });
+        tally.measured(Gauge { disk: 4 * MIB, files: 1, ..Gauge::default() });
+        let files = memory_of_files(4 * MIB, 1);
         let (memory, peak) = (45 * MIB, 65 * MIB);
         let counted = Counted { memory, peak, processes: 7, cpu: 30 * TICK };
         let progress = tally.counted(counted, true, seen);
         assert_eq!(progress, Progress { cpu: 30 * TICK, has_changed: false });
         let LeaseUsage { memory, peak_memory, processes, cpu_us, .. } = tally.usage(1);
-        assert_eq!((memory, processes, cpu_us), (40 * MIB, 7, 300_000));
+        assert_eq!((memory, processes, cpu_us), (45 * MIB - files, 7, 300_000));
         assert_eq!(peak_memory, 100 * MIB + THREAD, "seen in an earlier pass");
         tally.counted(Counted { peak: 205 * MIB, ..counted }, true, seen);
-        assert_eq!(tally.usage(1).peak_memory, 200 * MIB);
+        assert_eq!(tally.usage(1).peak_memory, 205 * MIB - files);
     }
 
     #[test]
