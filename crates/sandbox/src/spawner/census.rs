@@ -139,6 +139,9 @@ pub(super) struct Row {
     /// if sockets were not asked for, and in tiers without separate UIDs.
     #[prost(uint64, tag = "10")]
     pub(super) ports: u64,
+    /// Those of `sockets` that belong to connections which no process has open.
+    #[prost(uint64, tag = "11")]
+    pub(super) orphans: u64,
 }
 
 /// Bytes and inodes in use on the work volume.
@@ -272,6 +275,7 @@ mod tests {
             ticks: most,
             members: most,
             ports: most,
+            orphans: most,
         }
     }
 

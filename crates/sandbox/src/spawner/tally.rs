@@ -18,6 +18,9 @@ pub(super) struct Tally {
     /// The last pass; `None` if it could not see the processes.
     row: Option<Row>,
     sockets: u64,
+    /// Bytes in connections that an earlier request with the same UID has left to the
+    /// kernel; `None` until a pass has counted sockets.
+    inherited: Option<u64>,
     cpu: Duration,
     /// CPU time of processes that ended without a parent that waited for them.
     lost: u64,
@@ -65,7 +68,11 @@ impl Tally {
         let cpu = tick.saturating_mul(u32::try_from(ticks).unwrap_or(u32::MAX)).max(self.cpu);
         let progress = Progress { cpu: cpu.saturating_sub(self.cpu), has_changed };
         self.cpu = cpu;
-        self.sockets = row.sockets.unwrap_or(self.sockets);
+        if let Some(sockets) = row.sockets {
+            let inherited = self.inherited.map_or(row.orphans, |before| before.min(row.orphans));
+            self.sockets = sockets.saturating_sub(inherited);
+            self.inherited = Some(inherited);
+        }
         if row.processes == 0 {
             self.sockets = 0;
             (self.gauge.memory, self.gauge.plain) = (0, 0);
@@ -162,6 +169,11 @@ impl Tally {
         self.sockets
     }
 
+    /// True if a pass has counted sockets.
+    pub(super) fn knows_sockets(&self) -> bool {
+        self.inherited.is_some()
+    }
+
     /// CPU time so far.
     pub(super) fn cpu(&self) -> Duration {
         self.cpu
@@ -243,6 +255,17 @@ mod tests {
         row.sockets = Some(0);
         tally.surveyed(Some(&row), TICK);
         assert_eq!(tally.memory(), THREAD);
+    }
+
+    #[test]
+    fn connections_that_an_earlier_request_has_left_do_not_count() {
+        let mut tally = Tally::default();
+        let passes = [(5, 5, 0), (7, 6, 2), (2, 1, 1), (7, 6, 6)];
+        for (sockets, orphans, counted) in passes {
+            let sockets = Some(sockets * MIB);
+            tally.surveyed(Some(&Row { sockets, orphans: orphans * MIB, ..row(0, 0, 1) }), TICK);
+            assert_eq!(tally.sockets(), counted * MIB);
+        }
     }
 
     #[test]

@@ -69,7 +69,7 @@ fn count_sockets(
     if equipment.tenants.is_some() {
         for (user, row) in rows {
             let own = found.get(user).copied().unwrap_or_default();
-            (row.sockets, row.ports) = (Some(own.bytes), own.ports);
+            (row.sockets, row.orphans, row.ports) = (Some(own.bytes), own.orphans, own.ports);
         }
     }
     Ok(found.values().fold(0, |sum, own| sum + own.ports))

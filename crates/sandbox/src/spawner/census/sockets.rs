@@ -91,6 +91,8 @@ pub(in crate::spawner) fn open() -> Option<OwnedFd> {
 pub(super) struct Sockets {
     /// Bytes in their buffers.
     pub(super) bytes: u64,
+    /// Those of connections that no process has open, but the kernel has not ended yet.
+    pub(super) orphans: u64,
     /// Number of those that have a local port.
     pub(super) ports: u64,
 }
@@ -105,6 +107,8 @@ pub(super) fn of_users(
         if users.contains(&socket.user) {
             let of_user: &mut Sockets = sum.entry(socket.user).or_default();
             of_user.bytes = of_user.bytes.saturating_add(socket.bytes);
+            let orphans = if socket.inode == 0 { socket.bytes } else { 0 };
+            of_user.orphans = of_user.orphans.saturating_add(orphans);
             of_user.ports += u64::from(socket.has_port);
         }
     }

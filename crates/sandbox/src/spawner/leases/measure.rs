@@ -233,6 +233,7 @@ fn sum<'r>(rows: impl Iterator<Item = &'r Row>) -> Option<Row> {
         shared: sum.shared.saturating_add(row.shared),
         tables: sum.tables.saturating_add(row.tables),
         sockets: None,
+        orphans: 0,
         ticks: sum.ticks.saturating_add(row.ticks),
         members: sum.members.wrapping_add(row.members),
         ports: sum.ports.saturating_add(row.ports),

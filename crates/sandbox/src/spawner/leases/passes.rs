@@ -148,7 +148,10 @@ impl Leases {
             self.start_census();
         }
         let is_asked = self.passes.sockets.is_some_and(|asked| now < asked + SOCKETS);
-        let ask = Ask { sockets: self.passes.was_busy && !is_asked };
+        // The first pass of a request tells what an earlier one has left to its UID.
+        let is_new =
+            self.prepared.uids.is_some() && self.active().any(|lease| !lease.tally.knows_sockets());
+        let ask = Ask { sockets: (self.passes.was_busy || is_new) && !is_asked };
         if ask.sockets {
             self.passes.sockets = Some(now);
         }
