@@ -113,7 +113,7 @@ fn secrets_of_vault_are_filled_in_with_the_token_that_is_named() {
             TOKEN,
             "serve",
         ]);
-        let server = bench.start(command, tier, &[]);
+        let mut server = bench.start(command, tier, &[]);
         let rendered = bench.ask("argocd-vault-plugin", &[]);
         let manifests = rendered.manifests();
         assert_eq!(manifests[0]["stringData"]["password"], PASSWORD, "{tier}");
@@ -121,6 +121,7 @@ fn secrets_of_vault_are_filled_in_with_the_token_that_is_named() {
         let error = rendered.error();
         assert!(!error.contains(PASSWORD), "{tier}: {error}");
         assert!(error.contains("serviceaccount/token"), "{tier}: {error}");
-        assert!(!server.log().contains(TOKEN), "{tier}: {}", server.log());
+        let log = server.last_log();
+        assert!(!log.contains(TOKEN), "{tier}: {log}");
     }
 }

@@ -19,7 +19,7 @@ use crate::skip::skip;
 /// All tiers of isolation, the strongest first.
 pub(crate) const TIERS: [&str; 4] = ["namespaces", "uid", "landlock", "none"];
 
-/// Time limit for a server to create its sockets.
+/// Time limit for a server to create its sockets, and for a line of its log.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Exit code of `render` if its private supervisor did not start.
@@ -183,6 +183,27 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Waits until the log contains a text, and returns the log. A thread of the supervisor
+    /// writes the log, so a line can come later than the answer to its request.
+    #[track_caller]
+    pub(crate) fn says(&self, text: &str) -> String {
+        let until = Instant::now() + TIMEOUT;
+        loop {
+            let log = self.log();
+            if log.contains(text) {
+                return log;
+            }
+            assert!(Instant::now() < until, "it never said {text:?}: {log}");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Stops the server and returns its whole log.
+    pub(crate) fn last_log(&mut self) -> String {
+        self.stop();
+        self.log()
     }
 
     pub(crate) fn pid(&self) -> u32 {

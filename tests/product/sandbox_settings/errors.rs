@@ -46,9 +46,9 @@ fn credentials_reach_neither_errors_nor_logs() {
                   https://user:pa55@example.com >&2; printf hunter >&2; sleep 0.2; echo 22side >&2; \
                   exit 1";
     let bench = Bench::new("", script).with("GIT_PASSWORD", "hunter22side");
-    let server = bench.serve("none", &[]);
+    let mut server = bench.serve("none", &[]);
     let rendered = bench.ask("tried", &["--env", "API_TOKEN=t0ps3cret"]);
-    let (error, log) = (rendered.error(), server.log());
+    let (error, log) = (rendered.error(), server.last_log());
     assert!(error.contains("*** and ***\nhttps://***@example.com\n***"), "{error}");
     for secret in ["hunter22side", "t0ps3cret", "pa55"] {
         assert!(!error.contains(secret), "{error}");

@@ -65,14 +65,14 @@ const FILL: &str = "echo 'kind: A'; printf 'protocol=https\\nhost=example.com\\n
 #[test]
 fn git_gets_user_name_and_password() {
     for tier in usable() {
-        let site = Site::new(tier, FILL);
+        let mut site = Site::new(tier, FILL);
         let repo_server = RepoServer::start(&site.bench.path(""), &[("nonce-7c1e", "hunter22")]);
         let answer = site.ask(repo_server.variables("nonce-7c1e")).unwrap_or_else(|error| {
             panic!("{tier}: {error}\n{}", site.server.log());
         });
         assert!(answer.contains(r#""username":"me""#), "{tier}: {answer}");
         assert!(answer.contains(r#""password":"hunter22""#), "{tier}: {answer}");
-        let log = site.server.log();
+        let log = site.server.last_log();
         assert!(!log.contains("hunter22") && !log.contains("nonce-7c1e"), "{tier}: {log}");
     }
 }
@@ -125,7 +125,7 @@ fn init_may_ask_too() {
 #[test]
 fn the_error_says_what_to_mount() {
     for tier in usable() {
-        let site = Site::new(tier, "\"$GIT_ASKPASS\" Password");
+        let mut site = Site::new(tier, "\"$GIT_ASKPASS\" Password");
         let missing = site.bench.path("missing/ask-pass.sock");
         let error = site.ask(variables(&missing, "nonce-7c1e")).unwrap_err();
         let expected = format!(
@@ -137,7 +137,7 @@ fn the_error_says_what_to_mount() {
         assert!(error.contains(&expected), "{tier}: {error}");
         assert!(error.contains("exit status 20"), "{tier}: {error}");
         assert!(!error.contains("spec.sandbox"), "{tier}: {error}");
-        let log = site.server.log();
+        let log = site.server.last_log();
         let warning = "a command asked for git credentials and got none";
         assert_eq!(log.matches(warning).count(), 1, "{tier}: {log}");
     }
@@ -158,11 +158,11 @@ fn what_a_command_prints_is_masked() {
     for tier in usable() {
         let script =
             "\"$GIT_ASKPASS\" Password >&2; echo \"nonce $ARGOCD_GIT_ASKPASS_NONCE\" >&2; exit 3";
-        let site = Site::new(tier, script);
+        let mut site = Site::new(tier, script);
         let repo_server = RepoServer::start(&site.bench.path(""), &[("nonce-7c1e", "hunter22")]);
         let error = site.ask(repo_server.variables("nonce-7c1e")).unwrap_err();
         assert!(error.contains("***") && error.contains("nonce ***"), "{tier}: {error}");
-        let seen = format!("{error}{}", site.server.log());
+        let seen = format!("{error}{}", site.server.last_log());
         assert!(!seen.contains("hunter22") && !seen.contains("nonce-7c1e"), "{tier}: {seen}");
     }
 }

@@ -111,9 +111,8 @@ fn no_command_changes_the_repository_and_later_requests_share_it() {
         let at: Vec<_> = rendered.iter().map(|one| one.value("at")).collect();
         let is_shared = has_users(tier) && bytes > 0;
         assert_eq!(at.iter().all(|path| path == &at[0]), is_shared, "{tier}: {at:?}");
-        let shared = server.log().matches(SHARED).count();
+        let shared = server.last_log().matches(SHARED).count();
         assert_eq!(shared, if is_shared { REQUESTS - 1 } else { 0 }, "{tier}");
-        server.stop();
         let left = fs::read_dir(bench.path("work/_cmp_server")).unwrap().flatten();
         let left: Vec<_> = left.filter(|entry| entry.path().is_dir()).collect();
         assert!(left.iter().all(|entry| entry.file_name() == "caches"), "{tier}: {left:?}");
@@ -142,8 +141,7 @@ fn crowd(tier: &str) {
         assert_eq!(one.value("noise"), NOISE.to_string(), "{tier}");
     }
     // The line of a request follows its answer.
-    server.stop();
-    let log = server.log();
+    let log = server.last_log();
     let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let requests: Vec<_> = lines.filter(|line| line["msg"] == "request").collect();
     let is_late = |one: &&Value| one["queue_ms"].as_f64().is_some_and(|wait| wait >= PATIENCE);
