@@ -30,20 +30,25 @@ fn say(bench: &Bench, plugin: &str, what: &str) -> String {
     rendered.value("said").trim().to_owned()
 }
 
-/// Repeats a request until the output is `expected`, because cleanup runs after
-/// the answer. Makes fewer requests than there are UIDs, so that the first UID,
-/// which owns the files, is not leased again.
+/// Waits for the end of all earlier requests, which is after their answers, and compares
+/// the output of one more.
 #[track_caller]
-fn says_eventually(bench: &Bench, what: &str, expected: &str) {
-    let mut said = String::new();
-    for _ in 0..3 {
-        said = say(bench, "tried", what);
-        if said == expected {
-            return;
-        }
-        thread::sleep(Duration::from_millis(300));
+fn says_then(bench: &Bench, what: &str, expected: &str) {
+    all_ended(bench);
+    assert_eq!(say(bench, "tried", what), expected, "{what}");
+}
+
+/// Waits until no request has a workspace.
+#[track_caller]
+fn all_ended(bench: &Bench) {
+    let until = Instant::now() + Duration::from_secs(20);
+    while fs::read_dir(bench.path("work")).unwrap().flatten().any(|entry| {
+        let inside = fs::read_dir(entry.path()).into_iter().flatten().flatten();
+        inside.into_iter().any(|inner| inner.path().join("caches").exists())
+    }) {
+        assert!(Instant::now() < until, "a request does not end");
+        thread::sleep(Duration::from_millis(20));
     }
-    panic!("{what}: expected {expected:?}, got {said:?}");
 }
 
 fn await_path(path: &Path) {
@@ -65,7 +70,7 @@ fn files_of_one_request_are_there_for_the_next() {
         let uid = say(&bench, "tried", "echo one > file; id -u");
         await_path(&cache(&bench).join("file"));
         assert_eq!(uid, uid_of(&bench, tier));
-        says_eventually(&bench, "cat file", "one");
+        says_then(&bench, "cat file", "one");
     }
 }
 
@@ -82,9 +87,9 @@ fn files_with_closed_modes_are_open_to_the_next_request() {
         let (bench, _server) = serve(tier);
         let made = "mkdir -m 0755 d; mkdir -m 0700 e; echo one > d/f; chmod 0600 d/f";
         assert_eq!(say(&bench, "tried", made), "", "{tier}");
-        says_eventually(&bench, "cat d/f", "one");
-        says_eventually(&bench, "echo two > d/f && cat d/f", "two");
-        says_eventually(&bench, "touch d/new e/new && rm -r d e && ls", "");
+        says_then(&bench, "cat d/f", "one");
+        says_then(&bench, "echo two > d/f && cat d/f", "two");
+        says_then(&bench, "touch d/new e/new && rm -r d e && ls", "");
     }
 }
 
@@ -93,7 +98,7 @@ fn programs_in_a_cache_stay_executable() {
     for tier in tiers() {
         let (bench, _server) = serve(tier);
         say(&bench, "tried", "printf \"#!/bin/sh\\necho ran\\n\" > p; chmod 0700 p");
-        says_eventually(&bench, "./p", "ran");
+        says_then(&bench, "./p", "ran");
     }
 }
 
@@ -126,7 +131,7 @@ fn a_cold_cache_is_filled_by_many_requests_at_once() {
                 }
             });
         }
-        says_eventually(&bench, "cat repository/index.yaml; ls repository/charts", "index a.tgz");
+        says_then(&bench, "cat repository/index.yaml; ls repository/charts", "index a.tgz");
     }
 }
 
@@ -135,7 +140,7 @@ fn files_of_concurrent_requests_are_in_the_cache_in_the_end() {
     for tier in tiers() {
         let (bench, _server) = serve(tier);
         say(&bench, "tried", "mkdir d; echo old > d/f");
-        says_eventually(&bench, "cat d/f", "old");
+        says_then(&bench, "cat d/f", "old");
         thread::scope(|scope| {
             for name in ["a", "b"] {
                 let made = format!(
@@ -146,7 +151,7 @@ fn files_of_concurrent_requests_are_in_the_cache_in_the_end() {
                 scope.spawn(move || assert_eq!(say(bench, "tried", &made), "old", "{tier}"));
             }
         });
-        says_eventually(&bench, "cat d/f d/a d/b a/1 b/1", "old a b a b");
+        says_then(&bench, "cat d/f d/a d/b a/1 b/1", "old a b a b");
     }
 }
 
@@ -155,20 +160,11 @@ fn half_written_files_of_a_request_that_was_cut_off_stay_out() {
     for tier in tiers() {
         let (bench, _server) = serve(tier);
         say(&bench, "tried", "echo whole > index");
-        says_eventually(&bench, "cat index", "whole");
+        says_then(&bench, "cat index", "whole");
         let what = "DO=echo half > index; touch lock; sleep 60";
         let rendered = bench.ask("tried", &["--env", what, "--timeout", "1s"]);
         assert_ne!(rendered.code, Some(0), "{tier}");
-        // Ended only when its workspace is gone.
-        let until = Instant::now() + Duration::from_secs(20);
-        while fs::read_dir(bench.path("work")).unwrap().flatten().any(|entry| {
-            let inside = fs::read_dir(entry.path()).into_iter().flatten().flatten();
-            inside.into_iter().any(|inner| inner.path().join("caches").exists())
-        }) {
-            assert!(Instant::now() < until, "{tier}: the request does not end");
-            thread::sleep(Duration::from_millis(50));
-        }
-        assert_eq!(say(&bench, "tried", "cat index; ls"), "whole index", "{tier}");
+        says_then(&bench, "cat index; ls", "whole index");
     }
 }
 
@@ -182,12 +178,13 @@ fn a_directory_that_its_owner_cannot_enter_blocks_nothing() {
     }
     let (bench, user) = (Bench::new(SPEC, SCRIPT), USER.to_string());
     chown(bench.path(""), Some(USER), Some(USER)).unwrap();
-    let server = bench.serve_as(USER, "landlock", &["--run-as-uid", &user]);
+    let mut server = bench.serve_as(USER, "landlock", &["--run-as-uid", &user]);
     say(&bench, "tried", "mkdir d; echo one > d/f");
-    says_eventually(&bench, "cat d/f", "one");
+    says_then(&bench, "cat d/f", "one");
     say(&bench, "tried", "echo two > e; chmod 0444 d");
-    says_eventually(&bench, "cat e", "two");
-    assert!(!server.log().contains("ended incompletely"), "{}", server.log());
+    says_then(&bench, "cat e", "two");
+    let log = server.last_log();
+    assert!(!log.contains("ended incompletely"), "{log}");
 }
 
 #[test]
@@ -195,7 +192,7 @@ fn a_hostile_request_changes_only_what_it_could_change_anyway() {
     for tier in tiers().into_iter().filter(|tier| *tier != "none") {
         let (bench, _server) = serve(tier);
         say(&bench, "tried", "mkdir d; echo old > d/f");
-        says_eventually(&bench, "cat d/f", "old");
+        says_then(&bench, "cat d/f", "old");
         let outside = bench.path("outside");
         fs::write(&outside, "kept").unwrap();
         let mode = fs::metadata(&outside).unwrap().mode();
@@ -205,10 +202,10 @@ fn a_hostile_request_changes_only_what_it_could_change_anyway() {
             outside.display()
         );
         assert_eq!(say(&bench, "tried", &attack), "", "{tier}");
-        says_eventually(&bench, "echo *; cat d/f", "d l s z old");
+        says_then(&bench, "echo *; cat d/f", "d l s z old");
         let deep = "p=x; for i in $(seq 70); do p=$p/x; done; mkdir -p $p; echo x > new";
         assert_eq!(say(&bench, "tried", &deep.replace('$', "$$")), "", "{tier}");
-        says_eventually(&bench, "echo *; cat d/f", "d l s z old");
+        says_then(&bench, "echo *; cat d/f", "d l s z old");
         assert_eq!(fs::metadata(&outside).unwrap().mode(), mode);
     }
 }
