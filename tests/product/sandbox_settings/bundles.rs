@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::{
     bench::{Bench, Server, tiers},
-    healing::sleeps,
+    healing::{sleeper, unique},
 };
 use crate::skip::skip;
 
@@ -154,14 +154,13 @@ fn the_log_names_the_request_whose_bundle_cannot_be_kept() {
 #[test]
 fn a_request_that_fails_while_the_supervisor_stops_is_kept() {
     let Some(tier) = isolated() else { return };
-    // No other program of this machine sleeps for exactly this time.
-    let time = format!("2.{}", std::process::id());
+    let time = unique(2);
     let bench = bench(&format!("sleep {time}; exit 3"));
     let mut server = bench.serve(tier, &["--keep-failed", "2"]);
     thread::scope(|scope| {
         let asked = scope.spawn(|| bench.ask("tried", &[]));
         let until = Instant::now() + Duration::from_secs(20);
-        while !sleeps(&time) {
+        while sleeper(&time).is_none() {
             assert!(Instant::now() < until, "no command: {}", server.log());
             thread::sleep(Duration::from_millis(10));
         }

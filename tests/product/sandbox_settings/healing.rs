@@ -3,11 +3,14 @@
 use std::{
     fs::{self, Permissions},
     os::unix::fs::PermissionsExt,
+    sync::atomic::{AtomicU32, Ordering},
     thread,
     time::{Duration, Instant},
 };
 
-use crate::sandbox_settings::bench::{Bench, Server, tiers};
+use rustix::process::Pid;
+
+use crate::sandbox_settings::bench::{Bench, tiers};
 
 /// Time limit for every wait.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -44,12 +47,12 @@ fn a_missing_path_of_the_operator_is_a_warning_and_is_read_once_it_exists() {
 #[test]
 fn a_request_that_is_cut_off_by_the_end_of_the_supervisor_is_told_so() {
     for tier in tiers() {
-        let bench = Bench::new("", "");
-        bench.add("tried", "", &format!("echo begun >&2; sleep {}", time()));
+        let time = unique(60);
+        let bench = Bench::new("", &format!("echo begun >&2; sleep {time}"));
         let mut server = bench.serve(tier, &["--drain-timeout", "1s", "--log-level", "info"]);
         let error = thread::scope(|scope| {
             let asked = scope.spawn(|| bench.ask("tried", &[]));
-            eventually("the command", || is_running(&server));
+            eventually("the command", || sleeper(&time).is_some());
             server.stop();
             asked.join().unwrap().error().to_owned()
         });
@@ -63,25 +66,21 @@ fn a_request_that_is_cut_off_by_the_end_of_the_supervisor_is_told_so() {
     }
 }
 
-/// True if the spawner has a child that sleeps.
-fn is_running(server: &Server) -> bool {
-    let _ = server.spawner();
-    sleeps(&time())
+/// A time in seconds for which no other program of this machine sleeps, nor another test.
+pub(super) fn unique(seconds: u32) -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("{seconds}.{:07}{number:04}", std::process::id())
 }
 
-/// True if a process sleeps for this time.
-pub(super) fn sleeps(time: &str) -> bool {
-    let names = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
-        let line = fs::read(entry.path().join("cmdline")).ok()?;
-        Some(String::from_utf8_lossy(&line).into_owned())
-    });
-    let sleep = format!("sleep\u{0}{time}\u{0}");
-    names.into_iter().any(|line| line == sleep)
-}
-
-/// A minute, which no other program of this machine sleeps for exactly.
-fn time() -> String {
-    format!("60.{}", std::process::id())
+/// The process that sleeps for a time of [`unique`].
+pub(super) fn sleeper(time: &str) -> Option<Pid> {
+    let sleep = format!("sleep\0{time}\0");
+    let is_it = |pid: &u32| {
+        fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line == sleep.as_bytes())
+    };
+    let pid = cmp_procfs::pids().unwrap().into_iter().find(is_it)?;
+    Pid::from_raw(pid.cast_signed())
 }
 
 /// Closes the directories of the supervisor from a request, which has its UID.
@@ -104,7 +103,7 @@ fn directories_that_a_request_closed_are_open_again() {
         ["work/_cmp_server", "work/_cmp_caches", "sockets"].iter().all(|name| mode(name) == 0o700)
     });
     eventually("an answer", || bench.ask("tried", &[]).code == Some(0));
-    assert!(server.log().contains("restored access to a directory"), "{}", server.log());
+    server.says("restored access to a directory");
 }
 
 /// A supervisor without root cannot open a closed directory of its own.

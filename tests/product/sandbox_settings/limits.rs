@@ -1,7 +1,8 @@
 //! `spec.limits`.
 
 use std::{
-    fs::{self, File},
+    fs::{self, File, Permissions},
+    os::unix::fs::PermissionsExt,
     process::Command,
     thread,
     time::{Duration, Instant},
@@ -13,7 +14,10 @@ use rustix::process::{Signal, geteuid, kill_process};
 use crate::{
     mounted::InMemory,
     reload::server::eventually,
-    sandbox_settings::bench::{Bench, tiers},
+    sandbox_settings::{
+        bench::{Bench, tiers},
+        healing::{sleeper, unique},
+    },
     skip::skip,
 };
 
@@ -82,31 +86,43 @@ fn an_empty_output_is_refused_if_manifests_are_demanded() {
 
 #[test]
 fn a_plugins_requests_wait_for_each_other() {
-    let spec = "  limits: {requests: 1}";
-    let bench = Bench::new(spec, "sleep 1.5; echo 'kind: A'");
+    let bench = Bench::new("", FINE);
+    let marks = bench.path("marks");
+    fs::create_dir(&marks).unwrap();
+    fs::set_permissions(&marks, Permissions::from_mode(0o777)).unwrap();
+    // Fails beside another request of the plugin.
+    let script = format!(
+        "cd {}; mkdir runs || exit 3; until test -e go; do sleep 0.05; done; rmdir runs; {FINE}",
+        marks.display()
+    );
+    bench.add("tried", "  limits: {requests: 1}", &script);
     bench.add("other", "", FINE);
     let _server = bench.serve("none", &[]);
-    let began = Instant::now();
     thread::scope(|scope| {
-        let first = scope.spawn(|| bench.ask("tried", &[]));
-        let second = scope.spawn(|| bench.ask("tried", &[]));
+        let asked = [(); 2].map(|()| scope.spawn(|| bench.ask("tried", &[])));
+        eventually("a command", || marks.join("runs").exists());
+        // Without the limit, the other request would run by now.
         thread::sleep(Duration::from_millis(300));
-        assert_eq!(bench.ask("other", &[]).code, Some(0), "others do not wait");
-        assert!(began.elapsed() < Duration::from_millis(1400), "others do not wait");
-        assert_eq!(first.join().unwrap().code, Some(0));
-        assert_eq!(second.join().unwrap().code, Some(0));
+        let other = bench.ask("other", &[]);
+        fs::write(marks.join("go"), "").unwrap();
+        assert_eq!(other.code, Some(0), "others do not wait: {}", other.stderr);
+        for one in asked {
+            let rendered = one.join().unwrap();
+            assert_eq!(rendered.code, Some(0), "{}", rendered.stderr);
+        }
     });
-    assert!(began.elapsed() >= Duration::from_secs(3), "{:?}", began.elapsed());
 }
 
 #[test]
 fn a_request_without_a_place_names_the_plugins_limit() {
-    let bench = Bench::new("  limits: {requests: 1}", "sleep 4; echo 'kind: A'");
-    let _server = bench.serve("none", &[]);
+    let time = unique(60);
+    let bench = Bench::new("  limits: {requests: 1}", &format!("sleep {time}"));
+    let mut server = bench.serve("none", &[]);
     thread::scope(|scope| {
         scope.spawn(|| bench.ask("tried", &[]));
-        thread::sleep(Duration::from_millis(500));
-        let rendered = bench.ask("tried", &["--timeout", "1s"]);
+        eventually("a command", || sleeper(&time).is_some());
+        let rendered = bench.ask("tried", &["--timeout", "3s"]);
+        server.kill();
         let error = rendered.error();
         assert!(
             error.contains("no free place: the limit is 1 request of plugin tried at a time"),
@@ -118,20 +134,22 @@ fn a_request_without_a_place_names_the_plugins_limit() {
 
 #[test]
 fn a_changed_limit_of_requests_counts_on_old_connections_too() {
-    let script = "sleep 4; echo 'kind: A'";
+    let time = unique(60);
+    let script = &format!("sleep {time}");
     let bench = Bench::new("  limits: {requests: 2}", script);
-    let server = bench.serve("none", &[]);
+    let mut server = bench.serve("none", &[]);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let socket = bench.path("sockets/tried.sock");
     let mut old = runtime.block_on(Client::connect(&socket)).unwrap();
     runtime.block_on(old.check()).unwrap();
     bench.add("tried", "  limits: {requests: 1}", script);
-    eventually("a reload", || server.log().contains("serving a changed definition"));
-    let parcel = Parcel { timeout: Duration::from_secs(1), ..bench.parcel() };
+    server.says("serving a changed definition");
+    let parcel = Parcel { timeout: Duration::from_secs(3), ..bench.parcel() };
     thread::scope(|scope| {
         scope.spawn(|| bench.ask("tried", &[]));
-        thread::sleep(Duration::from_millis(500));
+        eventually("a command", || sleeper(&time).is_some());
         let error = runtime.block_on(old.generate(&parcel)).unwrap_err().to_string();
+        server.kill();
         assert!(
             error.contains("no free place: the limit is 1 request of plugin tried at a time"),
             "{error}"
@@ -144,13 +162,15 @@ fn a_request_without_a_free_uid_names_its_deadline() {
     if !tiers().contains(&"uid") {
         return;
     }
-    let bench = Bench::new("", "sleep 4; echo 'kind: A'");
+    let time = unique(60);
+    let bench = Bench::new("", &format!("sleep {time}"));
     bench.add("late", "  limits: {timeout: 1s}", FINE);
-    let _server = bench.serve("uid", &["--uid-range", "62000-62002"]);
+    let mut server = bench.serve("uid", &["--uid-range", "62000-62002"]);
     thread::scope(|scope| {
         scope.spawn(|| bench.ask("tried", &[]));
-        thread::sleep(Duration::from_millis(500));
+        eventually("a command", || sleeper(&time).is_some());
         let rendered = bench.ask("late", &[]);
+        server.kill();
         let error = rendered.error();
         assert!(
             error.contains("no free place: the limit is 1 request at a time")
@@ -164,19 +184,22 @@ fn a_request_without_a_free_uid_names_its_deadline() {
 #[test]
 fn a_command_that_the_spawner_does_not_start_ends_at_the_deadline() {
     for tier in tiers() {
-        let spec = "  init: {command: [sh, -c, 'sleep 1']}\n  limits: {timeout: 3s}";
-        let bench = Bench::new(spec, FINE);
+        let time = unique(60);
+        let init = format!("  init: {{command: [sh, -c, 'sleep {time}; true']}}");
+        let bench = Bench::new(&format!("{init}\n  limits: {{timeout: 5s}}"), FINE);
         let server = bench.serve(tier, &[]);
         let rendered = thread::scope(|scope| {
             let asked = scope.spawn(|| bench.ask("tried", &["--timeout", "20s"]));
-            thread::sleep(Duration::from_millis(500));
+            eventually("init", || sleeper(&time).is_some());
             kill_process(server.spawner(), Signal::STOP).unwrap();
+            // The command of init goes on, and ends.
+            kill_process(sleeper(&time).unwrap(), Signal::KILL).unwrap();
             let rendered = asked.join().unwrap();
             kill_process(server.spawner(), Signal::CONT).unwrap();
             rendered
         });
         let error = rendered.error();
-        assert!(error.contains("spec.limits.timeout of 3.0s passed"), "{tier}: {error}");
+        assert!(error.contains("spec.limits.timeout of 5.0s passed"), "{tier}: {error}");
         // In tier `uid`, the spawner also reports the end of init.
         let phase = if tier == "uid" { "phase init" } else { "phase generate" };
         assert!(error.contains(phase), "{tier}: {error}");
