@@ -2,7 +2,7 @@
 
 use std::{
     io::BufReader,
-    net::{SocketAddr, TcpListener},
+    net::SocketAddr,
     process::{Command, Stdio},
 };
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::{
     observed::{browser::Browser, live, request::Observed},
-    reload::server::Server,
+    reload::server::{ANY_PORT, Server},
 };
 
 /// A plugin that fails with a text that only operators may see.
@@ -22,9 +22,9 @@ const APPLICATION: &str = "shop";
 
 /// A supervisor with a request that failed, and the address for operators.
 fn observed() -> (Observed, SocketAddr) {
-    let operators = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let arguments = ["--admin-http", &operators.to_string()];
+    let arguments = ["--admin-http", &ANY_PORT.to_string()];
     let observed = Observed::new(&[("bad", SCRIPT)], &arguments);
+    let operators = observed.server.address("serving orders and details");
     assert!(!observed.render("bad").status.success());
     (observed, operators)
 }

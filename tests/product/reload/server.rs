@@ -1,9 +1,10 @@
 //! The binary with its own directories.
 
 use std::{
+    cell::RefCell,
     fs,
     io::{BufRead, BufReader, Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Child, ChildStderr, Command, Stdio},
@@ -18,6 +19,10 @@ use tempfile::TempDir;
 /// Time limit for every wait.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
+/// The kernel chooses a port, which the log then names. A port that a test had chosen could
+/// be taken before the supervisor binds it.
+pub(crate) const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
 /// Pause between two checks of a condition.
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -31,6 +36,8 @@ pub(crate) struct Server {
     child: Child,
     pub(crate) http: SocketAddr,
     lines: Receiver<String>,
+    /// Lines of the log that no call has returned yet.
+    passed_over: RefCell<Vec<String>>,
 }
 
 impl Folders {
@@ -82,8 +89,7 @@ impl Folders {
 
     /// The same with more arguments.
     pub(crate) fn start_with(&self, command: &mut Command, arguments: &[&str]) -> Server {
-        let http = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        self.start_at(command, http, arguments)
+        self.start_at(command, ANY_PORT, arguments)
     }
 
     /// The same with another address of its HTTP server.
@@ -92,7 +98,8 @@ impl Folders {
     }
 
     fn start_at(&self, command: &mut Command, http: SocketAddr, arguments: &[&str]) -> Server {
-        let server = self.begin(command, http, arguments);
+        let mut server = self.begin(command, http, arguments);
+        server.http = server.address("serving metrics and health");
         server.says("\"msg\":\"ready\"");
         server
     }
@@ -140,23 +147,35 @@ impl Folders {
             .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let stderr = child.stderr.take().unwrap();
-        (Server { child, http, lines: channel().1 }, stderr)
+        let (lines, passed_over) = (channel().1, RefCell::default());
+        (Server { child, http, lines, passed_over }, stderr)
     }
 }
 
 impl Server {
-    /// Waits for a log line that contains a text.
+    /// Waits for a log line that contains a text, and returns each line once. Threads of
+    /// the supervisor write lines in any order.
     pub(crate) fn says(&self, text: &str) -> String {
-        let (until, mut all) = (Instant::now() + PATIENCE, Vec::new());
+        let until = Instant::now() + PATIENCE;
+        let mut passed_over = self.passed_over.borrow_mut();
+        if let Some(at) = passed_over.iter().position(|line| line.contains(text)) {
+            return passed_over.remove(at);
+        }
         while let Ok(line) =
             self.lines.recv_timeout(until.saturating_duration_since(Instant::now()))
         {
             if line.contains(text) {
                 return line;
             }
-            all.push(line);
+            passed_over.push(line);
         }
-        panic!("it never said {text}, but:\n{}", all.join("\n"));
+        panic!("it never said {text}, but:\n{}", passed_over.join("\n"));
+    }
+
+    /// The address in the line of the log that contains a text.
+    pub(crate) fn address(&self, text: &str) -> SocketAddr {
+        let line: serde_json::Value = serde_json::from_str(&self.says(text)).unwrap();
+        line["address"].as_str().unwrap().parse().unwrap()
     }
 
     /// Its process ID.

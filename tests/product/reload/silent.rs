@@ -1,11 +1,6 @@
 //! Volumes that do not answer.
 
-use std::{
-    fs,
-    net::{SocketAddr, TcpListener},
-    path::PathBuf,
-    process::Command,
-};
+use std::{fs, path::PathBuf, process::Command};
 
 use rustix::process::geteuid;
 
@@ -14,7 +9,7 @@ use crate::{
     reload::{
         client::{Fate, connect},
         loaded::definition,
-        server::{Folders, eventually, write},
+        server::{ANY_PORT, Folders, eventually, write},
     },
     skip::skip,
 };
@@ -62,8 +57,7 @@ fn a_path_of_read_that_does_not_answer_is_named_and_holds_up_nothing() {
     let Some(_silent) = Silent::mount(place.path()) else { return skip("needs /dev/fuse") };
     let path = place.path().join("below").display().to_string();
     let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
-    let http = SocketAddr::from(([127, 0, 0, 1], 0));
-    let server = folders.begin(&mut command, http, &["--read", &path]);
+    let server = folders.begin(&mut command, ANY_PORT, &["--read", &path]);
     server.says("\"msg\":\"ready\"");
     let line = server.says("the paths of --read are closed until they answer");
     assert!(line.contains(&path) && line.contains("no answer within 5 s"), "{line}");
@@ -90,11 +84,11 @@ fn programs_and_paths_that_do_not_answer_hold_up_no_definition() {
     write(&folders.plugins(), "silent.yaml", &definition("silent", &path));
     write(&folders.plugins(), "a.yaml", &definition("a", "x"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
-    let http = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let server = folders.begin(&mut command, http, &[]);
+    let mut server = folders.begin(&mut command, ANY_PORT, &[]);
     let line = server.says("cannot look at the programs and paths of definitions");
     let named = format!("\"at\":\"plugin silent: spec.generate.command: {path}\"");
     assert!(line.contains(&named), "{line}");
+    server.http = server.address("serving metrics and health");
     eventually("a socket", || connect(&folders.socket("a")) == Fate::Served);
     write(&folders.plugins(), "b.yaml", &definition("b", "x"));
     eventually("a new socket", || connect(&folders.socket("b")) == Fate::Served);

@@ -1,6 +1,6 @@
 //! Supervisors that are told to stop.
 
-use std::{fs, net::SocketAddr, process::Command, time::Instant};
+use std::{fs, process::Command, time::Instant};
 
 use rustix::{
     io::ioctl_fionread,
@@ -12,7 +12,7 @@ use crate::{
     reload::{
         client::{Fate, connect},
         loaded::definition,
-        server::{Folders, PATIENCE, Server, eventually, write},
+        server::{ANY_PORT, Folders, PATIENCE, Server, eventually, write},
     },
     skip::skip,
     spawned::children,
@@ -29,7 +29,7 @@ fn a_signal_during_the_start_ends_it_in_order() {
     write(&folders.plugins(), "a.yaml", &definition("a", "x"));
     for _ in 0..5 {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
-        let mut server = folders.begin(&mut command, SocketAddr::from(([127, 0, 0, 1], 0)), &[]);
+        let mut server = folders.begin(&mut command, ANY_PORT, &[]);
         server.says("definitions changed");
         server.signal(Signal::TERM);
         assert_eq!(server.ends(), Some(0));
@@ -40,7 +40,7 @@ fn a_signal_during_the_start_ends_it_in_order() {
 /// Begins a supervisor and waits until it has started its spawner.
 fn begin(folders: &Folders) -> Server {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
-    let server = folders.begin(&mut command, SocketAddr::from(([127, 0, 0, 1], 0)), &[]);
+    let server = folders.begin(&mut command, ANY_PORT, &[]);
     let until = Instant::now() + PATIENCE;
     // Nothing sleeps here: the spawner is ready within milliseconds.
     while children(server.id(), &["cmp-supervisor", "exe"]).is_empty() {
@@ -113,8 +113,7 @@ fn a_log_that_nobody_reads_stops_nothing() {
     let folders = Folders::new();
     write(&folders.plugins(), "a.yaml", &definition("a", "x"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
-    let http = SocketAddr::from(([127, 0, 0, 1], 0));
-    let (mut server, log) = folders.begin_unread(&mut command, http, &["--log-level", "trace"]);
+    let (mut server, log) = folders.begin_unread(&mut command, ANY_PORT, &["--log-level", "trace"]);
     let socket = folders.socket("a");
     eventually("the socket", || connect(&socket) == Fate::Served);
     // They write several times the 64 KiB that a pipe holds.
