@@ -55,7 +55,9 @@ pub(crate) fn read(listener: &mut impl BufRead, start: &str) -> String {
 /// Times that the thread for pages of metrics has waited for the next client.
 fn pages_made(observed: &Observed) -> u64 {
     let tasks = fs::read_dir(format!("/proc/{}/task", observed.server.id())).unwrap();
-    let is_it = |task: &PathBuf| fs::read_to_string(task.join("comm")).unwrap() == "metrics\n";
+    let is_it = |task: &PathBuf| {
+        fs::read_to_string(task.join("comm")).is_ok_and(|name| name == "metrics\n")
+    };
     let task = tasks.map(|task| task.unwrap().path()).find(is_it).unwrap();
     let status = fs::read_to_string(task.join("status")).unwrap();
     let waits = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
