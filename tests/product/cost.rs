@@ -77,6 +77,8 @@ fn cost(strace: &Path, bench: &Bench, server: &Server) -> (usize, usize) {
     // Not beside the definitions, where it would be noticed as a change.
     let place = tempfile::tempdir().unwrap();
     let record = place.path().join("calls");
+    // Surplus processes end, and a new one would not be traced.
+    wait_for_two_on_standby(server);
     let pids = serving(server);
     let mut tracer = Command::new(strace)
         .args(["-f", "-qq", "-e", "signal=none", "-o"])
@@ -128,21 +130,26 @@ fn processes_that_a_slow_request_needed_end_soon() {
 }
 
 /// Starts a server that renders with this script once, and waits until two processes
-/// stand by, less long than tests that count processes or descriptors. Returns the
-/// spawner, too.
+/// stand by. Returns the spawner, too.
 #[track_caller]
 fn two_stand_by_after(script: &str) -> (Server, i32) {
     let bench = Bench::new("", &format!("{script}; echo 'kind: A'"));
     let server = bench.serve("uid", &[]);
     let spawner = server.spawner().as_raw_nonzero().get();
     bench.ask("tried", &[]).manifests();
+    wait_for_two_on_standby(&server);
+    (server, spawner)
+}
+
+#[track_caller]
+fn wait_for_two_on_standby(server: &Server) {
+    let spawner = server.spawner().as_raw_nonzero().get();
     let standing_by = || children(spawner, &STANDING_BY[..1]).len();
-    let until = Instant::now() + Duration::from_secs(6);
+    let until = Instant::now() + Duration::from_secs(20);
     while standing_by() != 2 {
         assert!(Instant::now() < until, "{} processes stand by", standing_by());
         thread::sleep(Duration::from_millis(10));
     }
-    (server, spawner)
 }
 
 /// The supervisor, the spawner, and what stands by for requests.
