@@ -94,6 +94,20 @@ fn appears(child: &mut Child, socket: &Path) {
     }
 }
 
+/// Waits until the log says that a server is ready, and returns the log.
+#[track_caller]
+fn is_ready(place: &Place) -> String {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let log = fs::read_to_string(place.at("log")).unwrap();
+        if log.contains("\"ready\"") {
+            return log;
+        }
+        assert!(Instant::now() < until, "not ready: {log}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
 fn stop(mut child: Child) {
     child.kill().unwrap();
     child.wait().unwrap();
@@ -163,15 +177,9 @@ fn settings_without_effect_are_named_once() {
     let mut command = place.command(&arguments);
     let log = fs::File::create(place.at("log")).unwrap();
     command.env("ARGOCD_GRPC_KEEP_ALIVE_MIN", "10s").env("ARGOCD_CMP_SERVER_OTLP_ATTRS", "");
-    let mut child = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
-    let log = || fs::read_to_string(place.at("log")).unwrap();
-    let until = Instant::now() + PATIENCE;
-    while !log().contains("\"ready\"") && Instant::now() < until {
-        thread::sleep(Duration::from_millis(10));
-    }
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let log = log();
+    let child = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
+    let log = is_ready(&place);
+    stop(child);
     let lines: Vec<_> = log.lines().filter(|line| line.contains("have no effect")).collect();
     assert_eq!(lines.len(), 1, "{log}");
     let names = "ARGOCD_GRPC_KEEP_ALIVE_MIN, argument \\\"more\\\"";
@@ -236,8 +244,11 @@ fn only_the_first_document_is_served() {
     let first = fs::read_to_string(&file).unwrap();
     fs::write(&file, format!("{first}---\n{}", first.replace("first", "second"))).unwrap();
     let mut command = place.command(&[]);
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let log = fs::File::create(place.at("log")).unwrap();
+    let mut child = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
     appears(&mut child, &place.at("sockets/first.sock"));
+    // All sockets are there by then.
+    is_ready(&place);
     let is_second_served = place.at("sockets/second.sock").exists();
     stop(child);
     assert!(!is_second_served);
