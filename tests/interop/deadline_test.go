@@ -18,7 +18,7 @@ import (
 )
 
 // late is the time after its deadline within which a call must return on a busy machine.
-const late = 2 * time.Second
+const late = 4 * time.Second
 
 // sleeping is a plugin whose commands all run longer than any test.
 var sleeping = plugin.Definition{Name: "sleeping", Spec: `
