@@ -30,7 +30,7 @@ pub(super) const FACTS: &[Fact] = &[
 ];
 
 /// Longest time until the supervisor quarantines a UID.
-const QUARANTINE: Duration = Duration::from_secs(8);
+const QUARANTINE: Duration = Duration::from_secs(30);
 
 /// Time between two checks.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);

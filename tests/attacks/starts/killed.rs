@@ -31,8 +31,9 @@ pub(super) const FACTS: &[Fact] = &[
 /// Longest time until processes must have ended.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Longest time for a supervisor to end when it has nothing to wait for.
-const AT_ONCE: Duration = Duration::from_secs(2);
+/// Longest time for a supervisor to end when it has nothing to wait for. It is shorter than
+/// the time that commands have to end.
+const AT_ONCE: Duration = Duration::from_secs(4);
 
 /// Time between two checks.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
