@@ -59,6 +59,7 @@ const SHOWN: &[(&str, &[&str])] = &[
     ),
     ("outputs that do not fit", &["outputs_that_fill_the_budget_leave_others_alone"]),
     ("a Unix socket in tier `landlock`", &["ip_bind_own", "ip_pair"]),
+    ("new extended attributes and ACLs", &["fs_own_attributes", "k_lingering_socket"]),
     ("a server that a command starts", &["nt_bind"]),
     ("no root and no Linux 6.12", &["the_landlock_tier_needs_landlock_signal_scopes"]),
     ("UID of commands", &["TestOursGivesEveryRequestAUserOfItsOwn"]),
