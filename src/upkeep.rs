@@ -122,9 +122,11 @@ impl Upkeep {
             match unpacking.finish().await {
                 // Nothing was sent, which is no archive.
                 Ok(_) | Err(NotUnpacked::Refused(_)) => Ok(()),
-                Err(error @ (NotUnpacked::Killed(_) | NotUnpacked::Unconfined(_))) => {
-                    Err(error.to_string())
-                }
+                Err(
+                    error @ (NotUnpacked::AlmostFull
+                    | NotUnpacked::Killed(_)
+                    | NotUnpacked::Unconfined(_)),
+                ) => Err(error.to_string()),
             }
         };
         let made = timeout(ATTEMPT, attempt).await;

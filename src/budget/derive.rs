@@ -31,7 +31,8 @@ pub(super) const LEAST_MEMORY: u64 = 8 * MIB;
 pub(super) const LEAST_PROCESSES: u64 = 3;
 
 /// Descriptors that the supervisor has open for a running request, its
-/// connection not included: sockets and pipes of its workers.
+/// connection not included: sockets and pipes of its workers, and the file for its turn
+/// to use the last part of a volume in memory.
 pub(super) const DESCRIPTORS_PER_REQUEST: u64 = 12;
 
 /// Requests take this part of the descriptors at most, as a divisor.

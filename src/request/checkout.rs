@@ -57,6 +57,7 @@ impl Checkout {
                 context.progress.unpacked = Some(unseen.add_to(unpacked));
                 Ok(())
             }
+            Err(NotUnpacked::AlmostFull) => Err(volume.almost_full().await.into()),
             Err(NotUnpacked::Unconfined(error)) if error.is_full() => {
                 Err(volume.full(&error.to_string()).await.into())
             }

@@ -6,10 +6,9 @@ use cmp_sandbox::Unpacking;
 
 use super::{
     checksum::PieceSink,
-    deadline::Deadline,
     kept::{KeptArchive, KeptArchives, Maker},
 };
-use crate::volume::{FullVolume, LastSpace, WorkVolume};
+use crate::volume::WorkVolume;
 
 /// Bytes of an archive between two looks at the volume.
 const STRIDE: usize = 64 << 10;
@@ -17,18 +16,16 @@ const STRIDE: usize = 64 << 10;
 /// The same for decompressed bytes, most of which become files.
 const DECOMPRESSED_STRIDE: u64 = 1 << 20;
 
-/// Passes an archive to the worker that unpacks it, as long as there is space.
+/// Passes an archive to the worker that unpacks it, and gives it space that is only kept
+/// for speed.
 #[derive(Debug)]
 pub(super) struct VolumeSink<'r> {
-    unpacking: Unpacking<'r>,
+    pub(super) unpacking: Unpacking<'r>,
     volume: &'r WorkVolume,
     /// Has files that nobody uses at the moment.
     pub(super) kept: &'r KeptArchives,
-    deadline: Deadline,
     /// Bytes since the last look.
     unseen: usize,
-    full: Option<FullVolume>,
-    turn: Option<LastSpace>,
 }
 
 impl<'r> VolumeSink<'r> {
@@ -36,14 +33,8 @@ impl<'r> VolumeSink<'r> {
         unpacking: Unpacking<'r>,
         volume: &'r WorkVolume,
         kept: &'r KeptArchives,
-        deadline: Deadline,
     ) -> Self {
-        Self { unpacking, volume, kept, deadline, unseen: 0, full: None, turn: None }
-    }
-
-    /// The worker, unless the volume was full, and the turn that the request has.
-    pub(super) fn finish(self) -> Result<(Unpacking<'r>, Option<LastSpace>), FullVolume> {
-        self.full.map_or(Ok((self.unpacking, self.turn)), Err)
+        Self { unpacking, volume, kept, unseen: 0 }
     }
 
     /// Passes on parts of a kept archive.
@@ -55,8 +46,7 @@ impl<'r> VolumeSink<'r> {
                 let end = part.end.min(start + DECOMPRESSED_STRIDE);
                 self.look().await;
                 // The worker is asked for its own error afterwards.
-                let is_over = self.full.is_some();
-                if is_over || self.unpacking.send(archive.file(), start..end).await.is_err() {
+                if self.unpacking.send(archive.file(), start..end).await.is_err() {
                     return;
                 }
                 start = end;
@@ -67,7 +57,6 @@ impl<'r> VolumeSink<'r> {
     async fn look(&mut self) {
         self.unseen = 0;
         self.kept.give_space(self.volume).await;
-        self.full = self.volume.go_on(&mut self.turn, self.deadline.instant()).await.err();
     }
 }
 
@@ -78,7 +67,7 @@ impl PieceSink for VolumeSink<'_> {
             self.look().await;
         }
         // The worker is asked for its own error once the archive is complete.
-        self.full.is_none() && self.unpacking.write(piece).await.is_ok()
+        self.unpacking.write(piece).await.is_ok()
     }
 }
 

@@ -19,7 +19,7 @@ use super::{
     receive_error::{BrokenStream, ReceiveError},
     received::Received,
 };
-use crate::volume::WorkVolume;
+use crate::volume::{LastSpace, WorkVolume};
 
 /// The source of an archive's chunks.
 pub trait ChunkStream: Send {
@@ -92,6 +92,7 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
         }
         let killed = checkout.defaults.oom.read();
         let way = kept.way(&self.header, repository);
+        let turn = volume.turn();
         let unpack = Unpack {
             limits: self.limits.unpacked,
             preserve_file_mode: context.plugin.preserve_file_mode,
@@ -99,13 +100,14 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
             application: self.header.directory.clone(),
             is_decompressed: matches!(way, Way::Kept(_)),
             is_shared: matches!(repository, Repository::New(_)),
+            last_part: context.deadline.limit(volume.last_part(context.deadline.instant())).await?,
+            turn: turn.as_ref().map(|LastSpace(file)| Arc::clone(file)),
         };
         let unpacking = checkout.lease.unpack(unpack);
         let unpacking = context.deadline.limit(unpacking).await??;
-        let files = VolumeSink::new(unpacking, volume, kept, context.deadline);
+        let files = VolumeSink::new(unpacking, volume, kept);
         let (files, unseen) = self.fill(files, way, context).await?;
-        let (unpacking, turn) = files.finish()?;
-        unpacking.complete();
+        files.unpacking.complete();
         let arrival = Arrival { unseen, killed, volume: volume.clone() };
         Ok(Received::new(self.header, Checkout { arrival: Some(arrival), turn, ..checkout }))
     }

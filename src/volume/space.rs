@@ -3,6 +3,7 @@
 
 use std::{fmt::Write as _, io, path::Path};
 
+use cmp_sandbox::memory_left;
 use rustix::fs::statvfs;
 
 /// Low-water mark in bytes and in files, and as a part of the volume. The lower
@@ -20,12 +21,8 @@ const SPARE_PART: u64 = 4;
 
 /// Part of a volume in memory, or of the memory of all requests if that is less, for the
 /// one request that uses the last of it, as a divisor. It must also hold what the others
-/// still write: up to 1.5 MiB for each, the distance of two looks and a pipe.
+/// still write: up to 256 KiB for each, the distance of two looks.
 const LAST_PART: u64 = 6;
-
-/// Memory of a file besides its contents: the kernel's entries for its name and
-/// its attributes (0.9 KiB on Linux 6.12), rounded up.
-const FILE_MEMORY: u64 = 1 << 10;
 
 /// Space of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,16 +64,21 @@ impl Space {
         let files =
             self.inodes.zip(self.free_inodes).map_or(0, |(all, free)| all.saturating_sub(free));
         let used = self.bytes.saturating_sub(self.free_bytes);
-        let used = used.saturating_add(files.saturating_mul(FILE_MEMORY));
-        let free_bytes = self.free_bytes.min(most.saturating_sub(used));
+        let free_bytes = self.free_bytes.min(memory_left(most, used, files));
         Self { free_bytes, bytes: self.bytes.min(most), ..self }
+    }
+
+    /// Free bytes below which no request begins. They are for small requests that run, so
+    /// no request uses them to unpack an archive.
+    pub(super) fn least(self) -> u64 {
+        LOW_BYTES.min(self.bytes / LOW_PART)
     }
 
     /// Describes the mark that the free space is below, if it is.
     pub(super) fn low(self) -> Option<String> {
-        let bytes = LOW_BYTES.min(self.bytes / LOW_PART);
-        if self.free_bytes < bytes {
-            return Some(format!("less than {} are free", size(bytes)));
+        let least = self.least();
+        if self.free_bytes < least {
+            return Some(format!("less than {} are free", size(least)));
         }
         let inodes = LOW_INODES.min(self.inodes? / LOW_PART);
         (self.free_inodes? < inodes).then(|| format!("fewer than {inodes} inodes are free"))

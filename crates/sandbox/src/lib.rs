@@ -37,6 +37,7 @@ pub use self::{
         ask_pass::ANSWERS,
         descriptors::refuse_descriptors,
         exceeded::ExceededLimit,
+        last_part::{LastPart, memory_left},
         plan::Cache,
         refusal::{Attempt, KernelLimit, Observed, Refusal},
         shortage::Need,

@@ -13,6 +13,7 @@ mod environment;
 mod groups;
 mod guard;
 mod identity;
+mod last_part;
 mod lookup;
 mod modes;
 pub(super) mod namespaces;
@@ -130,6 +131,8 @@ enum JobError {
     Refused(String),
     /// The volume has no space for the archive.
     Full { text: String, errno: Errno },
+    /// Only the last part of the volume is free, and it is not this request's turn.
+    AlmostFull,
 }
 
 /// A job for a tenant, and the channels to report it.
@@ -155,13 +158,16 @@ pub(super) struct Channels {
     /// Pipe that carries the archive, if there is one to unpack. It ends with
     /// the archive.
     pub(super) archive: Option<File>,
+    /// The file to lock for the turn to use the last part of the volume. It came with the
+    /// plan, so only the process that unpacks the archive has it.
+    turn: Option<OwnedFd>,
 }
 
 impl Channels {
     /// The descriptors in the order in which they were sent; `None` if there is none.
     pub(super) fn of(mut descriptors: impl Iterator<Item = OwnedFd>) -> Option<Self> {
         let socket = descriptors.next()?.into();
-        Some(Self { socket, archive: descriptors.next().map(Into::into) })
+        Some(Self { socket, archive: descriptors.next().map(Into::into), turn: None })
     }
 
     /// The same descriptors, to send them.
@@ -232,7 +238,7 @@ impl<'j> Job<'j> {
             ptrace::traceme().map_err(step("let its parent observe it"))?;
         }
         let confined = Confined::enter(context, workspace, access, &self.channels)?;
-        let archive = self.channels.archive.take();
+        let (archive, turn) = (self.channels.archive.take(), self.channels.turn.take());
         if self.kind == JobKind::Unpack {
             let filled = context.skeleton.fill(Path::new(HOME), &self.read_paths);
             filled.map_err(step("fill HOME with the files of the image"))?;
@@ -240,7 +246,7 @@ impl<'j> Job<'j> {
         if let (Some(Task::Unpack(task)), Some(archive)) = (&plan.task, archive) {
             // The supervisor's log: an archive may take over this process.
             dup2_stderr(io::stdin()).map_err(step("close the log"))?;
-            let unpacked = unpack::unpack(confined.workspace(), task, archive)?;
+            let unpacked = unpack::unpack(confined.workspace(), task, archive, turn)?;
             self.answer(Answer::Unpacked(unpacked));
             plan = self.next_plan()?;
         }
@@ -272,7 +278,9 @@ impl<'j> Job<'j> {
     }
 
     fn next_plan(&mut self) -> Result<Plan, JobError> {
-        plan::read(&mut self.channels.socket).map_err(step("read the plan"))
+        let (plan, turn) = plan::read(&self.channels.socket).map_err(step("read the plan"))?;
+        self.channels.turn = turn;
+        Ok(plan)
     }
 
     fn fail(&mut self, what: &'static str, error: io::Error) -> i32 {
@@ -302,6 +310,7 @@ impl From<JobError> for Answer {
         match error {
             JobError::Refused(text) => Self::Refused(plan::cut(text)),
             JobError::Command(text) => Self::NotStarted(plan::cut(text)),
+            JobError::AlmostFull => Self::AlmostFull(true),
             JobError::Full { text, errno } => Self::Failed(Failed {
                 step: plan::cut(format!("unpack the archive: {text}")),
                 errno: errno as i32,

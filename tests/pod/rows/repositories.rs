@@ -1,9 +1,12 @@
 //! Large repositories, which fill memory while they are unpacked.
 
-use std::time::Duration;
+use std::{thread, time::Duration};
 
 use crate::{
-    container::Container, plugin::Plugin, repository::large_repository, request::Call,
+    container::Container,
+    plugin::Plugin,
+    repository::large_repository,
+    request::{Archive, Call},
     running::PATIENCE,
 };
 
@@ -39,6 +42,50 @@ fn are_unpacked_in_turns(volume: &str) {
     let errors: Vec<_> = answers.into_iter().filter_map(Result::err).collect();
     assert!(errors.len() <= REQUESTS / 4, "{errors:?}");
     for error in errors {
+        assert!(error.contains("the work volume /tmp is almost full"), "{error}");
+    }
+    pod.assert_baseline();
+}
+
+/// Requests with archives of zeros at a time.
+const BOMBS: usize = 4;
+
+/// The archive has less than 64 KiB, so all of it is on the way at once.
+#[test]
+fn short_archives_of_zeros_leave_space_to_others() {
+    let without_root = Container::new().user(999).capabilities(&[]);
+    let tiers: [(_, &[&str]); 3] = [
+        (Container::new(), &["uid"]),
+        (without_root.clone(), &["landlock"]),
+        (without_root, &["none", "--accept-no-isolation"]),
+    ];
+    for (container, tier) in tiers {
+        zeros_leave_space_to_others(&container.volume_in_memory("64Mi"), tier, (40, 10));
+    }
+}
+
+#[test]
+fn long_archives_of_zeros_leave_space_to_others() {
+    zeros_leave_space_to_others(&Container::new().volume_in_memory("256Mi"), &["uid"], (500, 10));
+}
+
+/// Sends archives of so many MiB, each so many times.
+fn zeros_leave_space_to_others(container: &Container, tier: &[&str], (mib, times): (usize, usize)) {
+    let reader = Plugin::new("reader", "echo '{a: 1}'");
+    let flags = [&["--max-repository", "1Gi", "--isolation"], tier].concat();
+    let Some(pod) = container.start(&[reader], &flags) else { return };
+    let zeros = Archive::zeros(&pod.file("zeros.tgz"), mib);
+    let bomb = pod.request("reader").archive(&zeros);
+    let victim = pod.victim();
+    let answers: Vec<_> = thread::scope(|scope| {
+        let send = || (0..times).map(|_| bomb.generate()).collect::<Vec<_>>();
+        let senders: Vec<_> = (0..BOMBS).map(|_| scope.spawn(send)).collect();
+        senders.into_iter().flat_map(|sender| sender.join().unwrap()).collect()
+    });
+    let seen = victim.end();
+    println!("{answers:?}\n{seen}");
+    seen.assert_unharmed(PATIENCE);
+    for error in answers.into_iter().filter_map(Result::err) {
         assert!(error.contains("the work volume /tmp is almost full"), "{error}");
     }
     pod.assert_baseline();

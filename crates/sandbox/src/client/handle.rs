@@ -142,6 +142,17 @@ impl WorkerHandle {
         let _ = self.socket.write_all(&plan::frame(plan)).await;
     }
 
+    /// Sends a plan to the worker, with a descriptor.
+    pub(super) async fn tell_with(&mut self, plan: &Plan, carried: BorrowedFd<'_>) {
+        let frame = plan::frame(plan);
+        let (head, rest) = frame.split_at(size_of::<u32>());
+        let send = || channel::send_bytes(&self.socket, head, &[carried]);
+        // As above.
+        if self.socket.async_io(Interest::WRITABLE, send).await.is_ok() {
+            let _ = self.socket.write_all(rest).await;
+        }
+    }
+
     /// Sends a piece of the archive. Waits while the pipe is full.
     pub(super) async fn pass_on(&mut self, piece: &[u8]) -> io::Result<()> {
         let archive = self.archive.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;

@@ -240,6 +240,7 @@ fn failure(answer: Answer) -> NotRun {
         | Answer::Unpacked(_)
         | Answer::Canaries(_)
         | Answer::Exited(_)
+        | Answer::AlmostFull(_)
         | Answer::Observed(_) => {
             cannot("receive a worker's reply")("it is of an unexpected kind").into()
         }

@@ -1,6 +1,11 @@
 //! Sends an archive to a worker that unpacks it while it arrives.
 
-use std::{io, ops::Range, os::fd::BorrowedFd};
+use std::{
+    io,
+    ops::Range,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use cmp_archive::UnpackLimits;
@@ -11,7 +16,10 @@ use super::{
     lease::Lease,
     output::Termination,
 };
-use crate::wire::plan::{Answer, Task, UnpackResult, UnpackTask};
+use crate::wire::{
+    last_part::LastPart,
+    plan::{Answer, Task, UnpackResult, UnpackTask},
+};
 
 /// The way to unpack an archive.
 #[derive(Clone, Debug)]
@@ -29,6 +37,11 @@ pub struct Unpack {
     pub is_decompressed: bool,
     /// Other leases may read the files, once the lease is [shared](Lease::share).
     pub is_shared: bool,
+    /// The last part of a volume in memory.
+    pub last_part: Option<LastPart>,
+    /// The request has the turn to use the last part while this open file description is
+    /// locked with flock(2). Its worker locks it; the lock ends with the last descriptor.
+    pub turn: Option<Arc<OwnedFd>>,
 }
 
 impl Unpack {
@@ -43,6 +56,8 @@ impl Unpack {
             application,
             is_decompressed: false,
             is_shared: false,
+            last_part: None,
+            turn: None,
         }
     }
 }
@@ -66,6 +81,10 @@ pub enum NotUnpacked {
     /// The archive is refused. The text is Argo CD's if Argo CD has one.
     #[error("{0}")]
     Refused(String),
+    /// So little of the volume is free that only one request goes on, and it was not this
+    /// one's turn in time; or the one that had the turn has used it up.
+    #[error("the volume is almost full")]
+    AlmostFull,
     /// The worker was killed. The reason, if it is known, is
     /// [`Termination::LimitExceeded`].
     #[error("the worker was killed")]
@@ -87,11 +106,15 @@ impl Lease {
     /// Starts to unpack an archive into the lease's repository. Only possible
     /// once, and before any command.
     pub async fn unpack(&mut self, unpack: Unpack) -> Result<Unpacking<'_>, Unconfined> {
-        let task = UnpackTask::from(unpack);
+        let turn = unpack.turn.clone();
         let worker = self.take_worker();
         let mut worker =
             worker.ok_or_else(|| cannot("unpack an archive")("one is there already"))?;
-        worker.tell(&self.bounds().plan(Task::Unpack(task))).await;
+        let plan = self.bounds().plan(Task::Unpack(unpack.into()));
+        match turn {
+            Some(turn) => worker.tell_with(&plan, turn.as_fd()).await,
+            None => worker.tell(&plan).await,
+        }
         Ok(Unpacking { lease: self, worker })
     }
 }
@@ -107,6 +130,7 @@ impl From<Unpack> for UnpackTask {
             is_decompressed: unpack.is_decompressed,
             is_shared: unpack.is_shared,
             is_volume: unpack.limits.is_volume,
+            last_part: unpack.last_part,
         }
     }
 }
@@ -157,6 +181,7 @@ impl Lease {
                 Ok(Unpacked { files, bytes, left_out, dangling })
             }
             Some(Answer::Refused(text)) => Err(NotUnpacked::Refused(text)),
+            Some(Answer::AlmostFull(_)) => Err(NotUnpacked::AlmostFull),
             Some(Answer::Failed(failed)) => Err(NotUnpacked::Unconfined(failed.into())),
             Some(
                 Answer::Running(_)

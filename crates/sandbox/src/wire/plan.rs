@@ -5,11 +5,14 @@
 
 #![expect(clippy::too_many_arguments, reason = "of the code that prost derives")]
 
-use std::io::{self, Read};
+use std::{
+    io::{self, Read},
+    os::{fd::OwnedFd, unix::net::UnixStream},
+};
 
 use prost::{Message, Oneof, bytes::Bytes};
 
-use super::refusal::News;
+use super::{channel, last_part::LastPart, refusal::News};
 
 /// Longest plan in bytes. Linux limits arguments and environment to 6 MiB.
 const MAX_PLAN: usize = 8 * 1024 * 1024;
@@ -101,7 +104,8 @@ pub(crate) struct CanaryTask {
     pub(crate) open: String,
 }
 
-/// Unpack the archive that comes through its own pipe. Another plan follows.
+/// Unpack the archive that comes through its own pipe. Another plan follows. If there is a
+/// last part, the file to lock for the turn to use it comes with this one.
 #[derive(Clone, PartialEq, Message)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct UnpackTask {
@@ -129,6 +133,9 @@ pub(crate) struct UnpackTask {
     /// The limit of bytes is the size of the work volume.
     #[prost(bool, tag = "8")]
     pub(crate) is_volume: bool,
+    /// The last part of a volume in memory.
+    #[prost(message, optional, tag = "9")]
+    pub(crate) last_part: Option<LastPart>,
 }
 
 /// Become a command.
@@ -165,7 +172,7 @@ pub(crate) struct RunTask {
 /// Message from a worker to the supervisor.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Reply {
-    #[prost(oneof = "Answer", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
+    #[prost(oneof = "Answer", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9")]
     pub(crate) answer: Option<Answer>,
 }
 
@@ -199,6 +206,9 @@ pub(crate) enum Answer {
     /// News about the processes of an observed command.
     #[prost(message, tag = "8")]
     Observed(News),
+    /// The archive is not unpacked, because too little of the volume is free.
+    #[prost(bool, tag = "9")]
+    AlmostFull(bool),
 }
 
 /// End of a command, as returned by wait4(2).
@@ -273,13 +283,15 @@ pub(crate) fn frame_length(head: [u8; 4], most: usize) -> io::Result<usize> {
     Ok(length)
 }
 
-/// Reads a plan from a socket.
-pub(crate) fn read(socket: &mut impl Read) -> io::Result<Plan> {
+/// Reads a plan from a socket, and the descriptor that came with it.
+pub(crate) fn read(mut socket: &UnixStream) -> io::Result<(Plan, Option<OwnedFd>)> {
     let mut head = [0; 4];
-    socket.read_exact(&mut head)?;
+    let (length, descriptors) = channel::receive_bytes(socket, &mut head)?;
+    socket.read_exact(head.get_mut(length..).unwrap_or_default())?;
     let mut body = vec![0; frame_length(head, MAX_PLAN)?];
     socket.read_exact(&mut body)?;
-    Plan::decode(body.as_slice()).map_err(io::Error::other)
+    let plan = Plan::decode(body.as_slice()).map_err(io::Error::other)?;
+    Ok((plan, descriptors.into_iter().next()))
 }
 
 /// The beginning of a text that fits into a reply.

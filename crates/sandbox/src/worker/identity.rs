@@ -105,8 +105,9 @@ impl Confined {
             let restricted = policy.enforce(workspace.as_fd(), &extra);
             restricted.map_err(io::Error::other).map_err(step("restrict files"))?;
         }
+        let own = [workspace.as_fd(), channels.socket.as_fd()].into_iter();
         let archive = channels.archive.as_ref().map(AsFd::as_fd);
-        let kept = [workspace.as_fd(), channels.socket.as_fd()].into_iter().chain(archive);
+        let kept = own.chain(archive).chain(channels.turn.as_ref().map(AsFd::as_fd));
         fork::close_all_but(kept).map_err(step("close descriptors"))?;
         // Last, because it denies some of the calls before.
         filter_calls(context, access.has_sockets)

@@ -5,7 +5,7 @@ use std::{
     fs::File,
     io::Write,
     os::{
-        fd::{AsFd, BorrowedFd},
+        fd::{AsFd, BorrowedFd, OwnedFd},
         unix::ffi::OsStrExt,
     },
     rc::Rc,
@@ -25,7 +25,9 @@ use nix::{
 use rustix::io::read;
 
 use super::{
-    JobError, REPOSITORY, step,
+    JobError, REPOSITORY,
+    last_part::{AlmostFull, SpaceWatch},
+    step,
     tree::{NotMade, RepositoryTree, Resolved, directory_mode},
 };
 use crate::wire::plan::{UnpackResult, UnpackTask};
@@ -49,16 +51,22 @@ const MAX_NOTE: usize = 512;
 /// thousand. Few repositories have one.
 const MAX_DEFERRED: usize = 2 << 20;
 
-/// Unpacks `archive` into the workspace's repository.
+/// Bytes of a volume in memory that an entry takes besides its contents.
+const ENTRY: u64 = 4 << 10;
+
+/// Unpacks `archive` into the workspace's repository. `turn` is the file to lock for the
+/// turn to use the last part of the volume.
 pub(super) fn unpack(
     workspace: BorrowedFd<'_>,
     task: &UnpackTask,
     archive: impl AsFd,
+    turn: Option<OwnedFd>,
 ) -> Result<UnpackResult, JobError> {
     let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let root =
         openat(workspace, REPOSITORY, flags, Mode::empty()).map_err(step("open the repository"))?;
-    let unpacker = Unpacker::new(RepositoryTree::new(root), task)?;
+    let space = SpaceWatch::new(workspace, task.last_part, turn);
+    let unpacker = Unpacker::new(RepositoryTree::new(root), task, space)?;
     let full = Rc::clone(&unpacker.full);
     let mut reader =
         if task.is_decompressed { Reader::decompressed(unpacker) } else { Reader::new(unpacker) };
@@ -91,16 +99,27 @@ fn share(workspace: BorrowedFd<'_>) -> Result<(), Errno> {
 }
 
 /// The archive is not at fault if the volume is full.
-fn refused(error: impl std::error::Error, full: Option<Errno>) -> JobError {
+fn refused(error: impl std::error::Error, full: Option<Full>) -> JobError {
     match full {
         None => JobError::Refused(error.to_string()),
-        Some(errno) => JobError::Full { text: error.to_string(), errno },
+        Some(Full::Almost) => JobError::AlmostFull,
+        Some(Full::Entirely(errno)) => JobError::Full { text: error.to_string(), errno },
     }
 }
 
+/// The volume has too little space.
+#[derive(Clone, Copy, Debug)]
+enum Full {
+    /// The rest is for another request.
+    Almost,
+    /// The error of the operating system.
+    Entirely(Errno),
+}
+
 /// Receives the entries of an archive.
-struct Unpacker {
+struct Unpacker<'w> {
     tree: RepositoryTree,
+    space: SpaceWatch<'w>,
     preserve_file_mode: bool,
     is_shared: bool,
     selection: Selection,
@@ -113,12 +132,16 @@ struct Unpacker {
     modes: Vec<(EntryPath, Mode)>,
     /// Bytes that these modes take.
     deferred: usize,
-    /// The error of a volume without space.
-    full: Rc<Cell<Option<Errno>>>,
+    /// The archive is not at fault.
+    full: Rc<Cell<Option<Full>>>,
 }
 
-impl Unpacker {
-    fn new(tree: RepositoryTree, task: &UnpackTask) -> Result<Self, JobError> {
+impl<'w> Unpacker<'w> {
+    fn new(
+        tree: RepositoryTree,
+        task: &UnpackTask,
+        space: SpaceWatch<'w>,
+    ) -> Result<Self, JobError> {
         let limits = UnpackLimits {
             bytes: task.max_bytes,
             files: task.max_entries,
@@ -128,6 +151,7 @@ impl Unpacker {
         let selection = selection.map_err(|error| JobError::Refused(error.to_string()))?;
         Ok(Self {
             tree,
+            space,
             preserve_file_mode: task.preserve_file_mode,
             is_shared: task.is_shared,
             selection,
@@ -162,9 +186,17 @@ impl Unpacker {
     /// Go's text for an error. Notes that the volume is full.
     fn cause(&self, errno: Errno) -> String {
         if matches!(errno, Errno::ENOSPC | Errno::EDQUOT) {
-            self.full.set(Some(errno));
+            self.full.set(Some(Full::Entirely(errno)));
         }
         errno_text(errno as i32)
+    }
+
+    /// Waits, if need be, before so many bytes are written.
+    fn wait_for_space(&mut self, bytes: u64) -> Result<(), Refusal> {
+        self.space.write(bytes).map_err(|AlmostFull| {
+            self.full.set(Some(Full::Almost));
+            Refusal::Names { cause: "the volume is almost full".to_owned() }
+        })
     }
 
     /// Sets the deferred modes, the deepest first.
@@ -267,7 +299,7 @@ impl Unpacker {
     }
 }
 
-impl Sink for Unpacker {
+impl Sink for Unpacker<'_> {
     type Error = Refusal;
 
     fn entry(&mut self, entry: &Entry) -> Result<(), Refusal> {
@@ -283,6 +315,7 @@ impl Sink for Unpacker {
             self.left_out += 1;
             return Self::check_left_out(&path, entry);
         }
+        self.wait_for_space(ENTRY)?;
         let preserved = self.preserve_file_mode.then_some(entry.mode);
         match entry.kind {
             EntryKind::Directory => self.directory(&path, preserved),
@@ -293,6 +326,9 @@ impl Sink for Unpacker {
     }
 
     fn data(&mut self, piece: &[u8]) -> Result<(), Refusal> {
+        if self.file.is_some() {
+            self.wait_for_space(piece.len() as u64)?;
+        }
         let Some((file, path)) = &mut self.file else { return Ok(()) };
         let Err(error) = file.write_all(piece) else { return Ok(()) };
         let path = path.clone();

@@ -86,9 +86,11 @@ fn to_disk(packed: &[u8], workspace: &Path, preserve: bool) -> Result<UnpackResu
     let directory = File::open(workspace).unwrap();
     let mut archive = tempfile::tempfile().unwrap();
     archive.write_all(packed).and_then(|()| archive.rewind()).unwrap();
-    unpack(directory.as_fd(), &task(preserve), archive).map_err(|error| match error {
+    unpack(directory.as_fd(), &task(preserve), archive, None).map_err(|error| match error {
         JobError::Refused(text) | JobError::Full { text, .. } => text,
-        error @ (JobError::Step { .. } | JobError::Command(_)) => panic!("{error:?}"),
+        error @ (JobError::Step { .. } | JobError::Command(_) | JobError::AlmostFull) => {
+            panic!("{error:?}")
+        }
     })
 }
 

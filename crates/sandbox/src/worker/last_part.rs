@@ -1,0 +1,200 @@
+//! Waits before a worker writes to the last part of a volume in memory.
+//!
+//! An archive of zeros becomes a thousand times as large, so the supervisor cannot tell by
+//! the bytes that it sends how much the worker is about to write.
+
+use std::{
+    os::fd::{BorrowedFd, OwnedFd},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use rustix::fs::{FlockOperation, flock, fstatvfs};
+
+use crate::wire::last_part::{LastPart, memory_left};
+
+/// Bytes to write between two looks at the volume.
+const STRIDE: u64 = 256 << 10;
+
+/// Pause between two looks while the worker waits.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Time before the deadline at which a wait ends, so that the request has its reason.
+const REPORT: Duration = Duration::from_millis(250);
+
+/// Too little is free, and it is not this request's turn.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct AlmostFull;
+
+/// The space of the volume, as a request sees it that writes files.
+#[derive(Debug)]
+pub(super) struct SpaceWatch<'w> {
+    /// A directory of the volume.
+    place: BorrowedFd<'w>,
+    /// `None` if the volume is not in memory.
+    last_part: Option<LastPart>,
+    /// The file to lock for the turn.
+    turn: Option<OwnedFd>,
+    has_turn: bool,
+    began: Instant,
+    /// Bytes since the last look.
+    unseen: u64,
+}
+
+impl<'w> SpaceWatch<'w> {
+    pub(super) fn new(
+        place: BorrowedFd<'w>,
+        last_part: Option<LastPart>,
+        turn: Option<OwnedFd>,
+    ) -> Self {
+        let (has_turn, began, unseen) = (false, Instant::now(), 0);
+        Self { place, last_part, turn, has_turn, began, unseen }
+    }
+
+    /// Waits, if need be, before so many bytes are written.
+    pub(super) fn write(&mut self, bytes: u64) -> Result<(), AlmostFull> {
+        let Some(last_part) = self.last_part else { return Ok(()) };
+        self.unseen += bytes;
+        if self.unseen < STRIDE {
+            return Ok(());
+        }
+        self.unseen = 0;
+        self.go_on(last_part)
+    }
+
+    fn go_on(
+        &mut self,
+        LastPart { memory, mark, least, wait_ms, left_ms }: LastPart,
+    ) -> Result<(), AlmostFull> {
+        let latest = Instant::now() + Duration::from_millis(wait_ms);
+        let left = left_ms.and_then(|left| Duration::from_millis(left).checked_sub(REPORT));
+        let end = left_ms.map(|_limited| self.began + left.unwrap_or_default());
+        let latest = end.map_or(latest, |end| latest.min(end));
+        loop {
+            let free = self.free(memory);
+            if free >= mark || free >= least && self.takes_turn() {
+                return Ok(());
+            }
+            if self.has_turn || Instant::now() + PAUSE >= latest {
+                return Err(AlmostFull);
+            }
+            sleep(PAUSE);
+        }
+    }
+
+    /// Bytes that files may still take. A volume that does not tell has no limit.
+    fn free(&self, memory: u64) -> u64 {
+        let Ok(about) = fstatvfs(self.place) else { return u64::MAX };
+        let used = about.f_blocks.saturating_sub(about.f_bavail).saturating_mul(about.f_frsize);
+        let files = about.f_files.saturating_sub(about.f_favail);
+        let free = about.f_bavail.saturating_mul(about.f_frsize);
+        free.min(memory_left(memory, used, files))
+    }
+
+    /// True if this request has the turn, which it keeps.
+    fn takes_turn(&mut self) -> bool {
+        let lock = |turn| flock(turn, FlockOperation::NonBlockingLockExclusive).is_ok();
+        self.has_turn = self.has_turn || self.turn.as_ref().is_some_and(lock);
+        self.has_turn
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs::File, os::fd::AsFd, thread::scope};
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// Every volume has less free.
+    const NEAR: LastPart =
+        LastPart { memory: u64::MAX, mark: u64::MAX, least: 0, wait_ms: 300, left_ms: None };
+
+    struct Place {
+        directory: TempDir,
+        opened: File,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            File::create(directory.path().join("turn")).unwrap();
+            let opened = File::open(directory.path()).unwrap();
+            Self { directory, opened }
+        }
+
+        /// An open file description of its own.
+        fn turn(&self) -> OwnedFd {
+            File::open(self.directory.path().join("turn")).unwrap().into()
+        }
+
+        fn watch(&self, last_part: LastPart, turn: Option<OwnedFd>) -> SpaceWatch<'_> {
+            SpaceWatch::new(self.opened.as_fd(), Some(last_part), turn)
+        }
+    }
+
+    #[test]
+    fn the_last_part_is_for_one_request_until_its_last_descriptor_is_closed() {
+        let place = Place::new();
+        let supervisors = place.turn();
+        let mut first = place.watch(NEAR, Some(supervisors.try_clone().unwrap()));
+        let mut second = place.watch(NEAR, Some(place.turn()));
+        assert_eq!([first.write(STRIDE), first.write(STRIDE)], [Ok(()), Ok(())]);
+        assert_eq!(second.write(STRIDE), Err(AlmostFull));
+        drop(first);
+        assert_eq!(second.write(STRIDE), Err(AlmostFull), "the request has not ended");
+        drop(supervisors);
+        assert_eq!(second.write(STRIDE), Ok(()));
+    }
+
+    #[test]
+    fn a_worker_goes_on_as_soon_as_it_is_its_turn() {
+        let place = Place::new();
+        let patient = LastPart { wait_ms: 60_000, ..NEAR };
+        let mut first = place.watch(NEAR, Some(place.turn()));
+        first.write(STRIDE).unwrap();
+        let mut second = place.watch(patient, Some(place.turn()));
+        scope(|scope| {
+            let waiting = scope.spawn(move || second.write(STRIDE));
+            sleep(4 * PAUSE);
+            assert!(!waiting.is_finished());
+            drop(first);
+            assert_eq!(waiting.join().unwrap(), Ok(()));
+        });
+    }
+
+    #[test]
+    fn a_worker_looks_at_the_space_before_it_writes_much() {
+        let place = Place::new();
+        let looks = |last_part| {
+            let mut watch = place.watch(last_part, None);
+            [watch.write(STRIDE - 1), watch.write(1), watch.write(STRIDE - 1)]
+        };
+        assert_eq!(looks(NEAR), [Ok(()), Err(AlmostFull), Ok(())]);
+        assert_eq!(looks(LastPart { mark: 0, ..NEAR }), [Ok(()), Ok(()), Ok(())]);
+        // Files may take less memory than the volume has.
+        let short = LastPart { memory: 1, mark: 2, ..NEAR };
+        assert_eq!(looks(short)[1], Err(AlmostFull));
+    }
+
+    #[test]
+    fn a_wait_ends_before_the_deadline() {
+        let place = Place::new();
+        let patient = LastPart { wait_ms: 60_000, left_ms: Some(500), ..NEAR };
+        let mut watch = place.watch(patient, None);
+        assert_eq!(watch.write(STRIDE), Err(AlmostFull));
+        assert!(watch.began.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn the_request_with_the_turn_leaves_the_least_to_others() {
+        let place = Place::new();
+        let none_left = LastPart { least: u64::MAX, wait_ms: 60_000, ..NEAR };
+        let mut watch = place.watch(NEAR, Some(place.turn()));
+        watch.write(STRIDE).unwrap();
+        watch.last_part = Some(none_left);
+        assert_eq!(watch.write(STRIDE), Err(AlmostFull));
+        assert!(watch.began.elapsed() < Duration::from_secs(30), "it waited for itself");
+    }
+}
