@@ -121,7 +121,7 @@ fn ancestor(all: &BTreeMap<u32, Stat>, stat: &Stat, spawner: u32) -> Option<u32>
 
 impl History {
     /// Threads of a process that run or wait for a processor. The first one may wait for the
-    /// others. Only a process that has used CPU time since the last pass has such threads.
+    /// others. Threads of a process without CPU time since the last pass are not asked.
     fn running(&mut self, pid: u32, stat: &Stat) -> u64 {
         self.now.insert(pid, stat.ticks);
         let is_idle = self.last.get(&pid).copied().unwrap_or_default() == stat.ticks;

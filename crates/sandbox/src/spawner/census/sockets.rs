@@ -54,8 +54,9 @@ const UNIX_MESSAGE: usize = 16;
 const UNIX_STATE: usize = 2;
 const UNIX_INODE: usize = 4;
 const INTERNET_MESSAGE: usize = 72;
-const INTERNET_LOCAL: usize = 4;
-const INTERNET_REMOTE: usize = 6;
+/// Two ports, and then two addresses.
+const INTERNET_PORTS: [usize; 2] = [4, 6];
+const INTERNET_ADDRESSES: [usize; 2] = [8, 24];
 const INTERNET_USER: usize = 64;
 const INTERNET_INODE: usize = 68;
 
@@ -157,30 +158,54 @@ fn all(asked: BorrowedFd<'_>, unix: Vec<UnixSocket>) -> io::Result<Vec<Counted>>
 }
 
 /// Finds owners for the sockets that no process has open. Connections that nobody has
-/// accepted count for the socket that waits for them. So do those whose sender is gone,
-/// because the other end shows nothing else: a tenant that waits for its own connections
-/// would otherwise hide their buffers, 4 MiB for each.
+/// accepted count for the socket that waits for them. So do those within the Pod whose
+/// sender is gone, because the other end shows nothing else: a tenant that waits for its own
+/// connections would otherwise hide their buffers, 4 MiB for each.
 fn with_owners(sockets: &[InternetSocket]) -> impl Iterator<Item = Counted> {
     let open = sockets.iter().filter(|socket| socket.inode != 0);
-    let owners: BTreeMap<[u8; 2], &InternetSocket> =
+    let owners: BTreeMap<End, &InternetSocket> =
         open.map(|socket| (socket.local, socket)).collect();
     sockets.iter().map(move |socket| {
-        let is_open = socket.inode != 0;
-        let other = || owners.get(&socket.local).or_else(|| owners.get(&socket.remote)).copied();
-        let owner = Some(socket).filter(|_| is_open).or_else(other).unwrap_or(socket);
+        let owner = owner(&owners, socket).unwrap_or(socket);
         // Since Linux 6.17, the kernel shows the UID also of sockets that are not open.
         let user = if socket.user == ROOT { owner.user } else { socket.user };
-        Counted { inode: owner.inode, user, bytes: socket.bytes, has_port: true }
+        let (inode, bytes, has_port) = (owner.inode, socket.bytes, socket.inode != 0);
+        Counted { inode, user, bytes, has_port }
     })
 }
+
+/// A socket of another UID is no owner, where the kernel shows it.
+fn owner<'s>(
+    owners: &BTreeMap<End, &'s InternetSocket>,
+    socket: &InternetSocket,
+) -> Option<&'s InternetSocket> {
+    if socket.inode != 0 {
+        return None;
+    }
+    let at = |end: End| owners.get(&end).or_else(|| owners.get(&End { address: ANY, ..end }));
+    let is_inside = socket.local.address == socket.remote.address;
+    let receiver = || at(socket.remote).filter(|_| is_inside);
+    let found = at(socket.local).or_else(receiver).copied()?;
+    (socket.user == ROOT || socket.user == found.user).then_some(found)
+}
+
+/// One end of a connection, in the order of the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct End {
+    port: [u8; 2],
+    /// Of version 4, only the first four bytes.
+    address: [u8; 16],
+}
+
+/// The address of a socket that takes connections to all of them.
+const ANY: [u8; 16] = [0; 16];
 
 #[derive(Clone, Copy, Debug)]
 struct InternetSocket {
     inode: u32,
     user: u32,
-    /// Ports, in the order of the network.
-    local: [u8; 2],
-    remote: [u8; 2],
+    local: End,
+    remote: End,
     bytes: u64,
 }
 
@@ -253,8 +278,12 @@ fn internet(body: &[u8]) -> Option<InternetSocket> {
     let (user, inode) = (word(body, INTERNET_USER)?, word(body, INTERNET_INODE)?);
     let mut attributes = attributes(body.get(INTERNET_MESSAGE..)?);
     let (_, memory) = attributes.find(|(kind, _)| *kind == INTERNET_MEMORY)?;
-    let port = |at: usize| body.get(at..at + 2)?.try_into().ok();
-    let (local, remote) = (port(INTERNET_LOCAL)?, port(INTERNET_REMOTE)?);
+    let end = |(port, address): (usize, usize)| {
+        let port = body.get(port..port + 2)?.try_into().ok()?;
+        Some(End { port, address: body.get(address..address + 16)?.try_into().ok()? })
+    };
+    let [local, remote] = [0, 1].map(|at| end((INTERNET_PORTS[at], INTERNET_ADDRESSES[at])));
+    let (local, remote) = (local?, remote?);
     Some(InternetSocket { inode, user, local, remote, bytes: in_use(memory) })
 }
 

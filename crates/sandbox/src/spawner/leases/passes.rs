@@ -148,7 +148,7 @@ impl Leases {
             self.start_census();
         }
         let is_asked = self.passes.sockets.is_some_and(|asked| now < asked + SOCKETS);
-        // The first pass of a request tells what an earlier one has left to its UID.
+        // The first pass with sockets tells what an earlier request has left to the UID.
         let is_new =
             self.prepared.uids.is_some() && self.active().any(|lease| !lease.tally.knows_sockets());
         let ask = Ask { sockets: (self.passes.was_busy || is_new) && !is_asked };

@@ -112,17 +112,29 @@ fn the_rest_of_an_earlier_list_is_no_answer() {
 
 #[test]
 fn sockets_that_are_not_open_have_an_owner() {
-    let socket = |inode, user, local: u8, remote: u8| {
-        let (local, remote) = ([0, local], [0, remote]);
-        InternetSocket { inode, user, local, remote, bytes: 1 }
+    let end = |address: u8, port: u8| End { port: [0, port], address: [address; 16] };
+    let socket =
+        |inode, user, local, remote| InternetSocket { inode, user, local, remote, bytes: 1 };
+    // Two listeners: one at an address, and one at all of them.
+    let open = [socket(7, 5, end(1, 80), end(0, 0)), socket(8, 4, end(0, 81), end(0, 0))];
+    let owner = |user, local, remote| {
+        let sockets = [&open[..], &[socket(0, user, local, remote)]].concat();
+        let counted = with_owners(&sockets).last().unwrap();
+        (counted.inode, counted.user)
     };
-    let listener = socket(7, 5, 80, 0);
-    // Connections that wait, their senders, and a socket of nobody.
-    let others = [socket(0, 0, 80, 99), socket(0, 0, 99, 80), socket(0, 6, 99, 80)];
-    let sockets = [&[listener], &others[..], &[socket(0, 0, 1, 2)]].concat();
-    let owners: Vec<_> =
-        with_owners(&sockets).map(|counted| (counted.inode, counted.user)).collect();
-    assert_eq!(owners, [(7, 5), (7, 5), (7, 5), (7, 6), (0, 0)]);
+    assert_eq!(owner(0, end(1, 80), end(9, 99)), (7, 5), "it waits");
+    assert_eq!(owner(0, end(2, 81), end(9, 99)), (8, 4), "it waits");
+    assert_eq!(owner(0, end(1, 99), end(1, 80)), (7, 5), "its sender is gone");
+    assert_eq!(owner(5, end(1, 99), end(1, 80)), (7, 5));
+    for (local, remote) in [
+        (end(2, 80), end(9, 99)),
+        (end(1, 99), end(9, 81)),
+        (end(1, 99), end(2, 80)),
+        (end(1, 1), end(1, 2)),
+    ] {
+        assert_eq!(owner(0, local, remote), (0, 0), "another address or port");
+    }
+    assert_eq!(owner(6, end(1, 99), end(1, 80)), (0, 6), "of another UID");
 }
 
 #[test]
