@@ -31,12 +31,12 @@ fn probe(check: &str, http: &str) -> (i32, String) {
     (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
 }
 
-/// Returns the port, too.
 /// Probes until the result is the expected one: a busy machine may not answer within 1 s.
 fn probe_says(check: &str, http: &str, expected: &(i32, String)) {
     eventually(&format!("{expected:?}"), || probe(check, http) == *expected);
 }
 
+/// Returns the port, too.
 fn serve_on_all_addresses(folders: &Folders) -> (Server, u16) {
     write(&folders.plugins(), "a.yaml", &definition("a", "x"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
