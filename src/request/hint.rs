@@ -234,7 +234,11 @@ impl Facts<'_> {
     fn by_absence(&self) -> Option<String> {
         let is_absent = matches!(self.end, Termination::Exit(NOT_IN_PATH));
         let name = is_absent.then(|| self.text.lines().rev().find_map(shell::program)).flatten();
-        name.map(|name| install(name, "into a directory of PATH"))
+        let remedy = |name| match shell::misunderstanding(name) {
+            Some(remedy) => remedy.to_owned(),
+            None => install(name, "into a directory of PATH"),
+        };
+        name.map(remedy)
     }
 
     /// A file that has lost its mode.

@@ -8,6 +8,9 @@ const ADVICE: &str = "files of the repository are not executable without spec.pr
 /// Words of a refusal, in lower case.
 const REFUSED: [&str; 2] = ["permission denied", "eacces"];
 
+/// Part of the path of each file of a repository.
+const REPOSITORY: &str = "/repo/";
+
 /// Characters around a path.
 const AROUND: [char; 9] = [' ', ':', '"', '\'', '`', '‘', '’', '(', ')'];
 
@@ -31,7 +34,11 @@ fn is_refused(line: &str) -> bool {
     let name = name.filter(|name| is_file(name));
     let name = name.or_else(|| after.split(AROUND).find(|word| !word.is_empty()));
     let is_executed = lower.contains("fork/exec /");
-    let is_named = |name: &str| is_file(name) && (!name.starts_with('/') || is_executed);
+    let is_inside = |name: &str| match name.strip_prefix('/') {
+        Some(name) => is_executed && name.contains(REPOSITORY),
+        None => !name.starts_with("../"),
+    };
+    let is_named = |name: &str| is_file(name) && is_inside(name);
     name.is_some_and(is_named) && !line.contains("://") && !is_of_server(&lower)
 }
 
@@ -64,6 +71,8 @@ mod tests {
             "git@github.com: Permission denied (publickey).",
             "fatal: unable to access 'https://host/org/charts.git/': Permission denied",
             "open /srv/x: permission denied",
+            "fork/exec /usr/local/bin/ksops: permission denied",
+            "mkdir: cannot create directory '../../x': Permission denied",
             "dial tcp 10.0.0.1:3000: connect: permission denied",
             "permission denied for org/web",
             "remote: Permission denied to org/web",

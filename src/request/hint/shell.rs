@@ -3,6 +3,30 @@
 /// Ends of a shell's message about a program.
 const SHELL_ENDS: [&str; 3] = ["Permission denied", "not found", "command not found"];
 
+/// Words of bash that other shells take for programs.
+const BASH: [&str; 11] = [
+    "[[",
+    "declare",
+    "function",
+    "let",
+    "mapfile",
+    "popd",
+    "pushd",
+    "readarray",
+    "shopt",
+    "source",
+    "typeset",
+];
+
+/// The remedy if a shell has taken something else for the name of a program.
+pub(super) fn misunderstanding(name: &str) -> Option<&'static str> {
+    if BASH.contains(&name) {
+        return Some("the script is for bash: start it with bash, which must be in the image");
+    }
+    let is_return = name.chars().all(char::is_control) || name == "\\r";
+    is_return.then_some("the script has line ends of Windows: save it with those of Unix (LF)")
+}
+
 /// The name in a shell's message, such as `sh: 1: helm: Permission denied`.
 pub(super) fn program(line: &str) -> Option<&str> {
     let mut parts = line.trim_end().rsplit(": ");
@@ -16,6 +40,15 @@ pub(super) fn program(line: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_that_are_no_programs_are_known() {
+        assert!(misunderstanding("source").is_some_and(|remedy| remedy.contains("bash")));
+        for name in ["\r", "\\r"] {
+            assert!(misunderstanding(name).is_some_and(|remedy| remedy.contains("Windows")));
+        }
+        assert_eq!(misunderstanding("helm"), None);
+    }
 
     #[test]
     fn a_program_that_a_shell_cannot_start_is_named() {
