@@ -5,6 +5,7 @@ use tonic::Code;
 use super::status::CallError;
 use crate::{
     metrics::{GrpcCode, Kill, StreamFault, Timer},
+    plugin::shell_name,
     request::{
         BrokenStream, Clock, Deadline, Excess, Failure, NoMemory, ReceiveError, RequestError,
         RunError,
@@ -48,8 +49,11 @@ impl Cause {
 fn is_not_started(error: &RunError) -> bool {
     match error {
         RunError::Start { .. } => true,
-        RunError::Failed(command) => {
-            matches!(command.failure, Failure::Exit(code) if NOT_STARTED.contains(&code))
+        RunError::Failed(failed) => {
+            let program = failed.command.split_whitespace().next().unwrap_or_default();
+            let is_code =
+                matches!(failed.failure, Failure::Exit(code) if NOT_STARTED.contains(&code));
+            is_code && shell_name(program).is_some()
         }
         RunError::TooLate(_) | RunError::Memory(_) | RunError::Unconfined(_) => false,
     }
@@ -153,9 +157,15 @@ mod tests {
 
     #[test]
     fn a_program_that_a_shell_cannot_start_is_counted() {
-        for (code, not_started) in [(1, false), (126, true), (127, true), (128, false)] {
+        for (command, code, not_started) in [
+            ("sh -c x", 1, false),
+            ("/bin/bash x", 126, true),
+            ("sh -c x", 127, true),
+            ("sh -c x", 128, false),
+            ("python3 x", 127, false),
+        ] {
             let failed = FailedCommand {
-                command: "sh -c x".to_owned(),
+                command: command.to_owned(),
                 failure: Failure::Exit(code),
                 said: Said::default(),
                 after: std::time::Duration::ZERO,

@@ -11,6 +11,7 @@ mod words;
 use cmp_sandbox::Tier;
 use serde_json::Value;
 
+pub(crate) use self::words::shell_name;
 use self::{
     script::Script,
     words::{Given, Word, given, words},

@@ -42,9 +42,13 @@ pub(super) struct Given<'w, 'v> {
 }
 
 /// The name of a program that is a shell.
-pub(super) fn shell<'v>(program: &Word<'v>) -> Option<&'v str> {
-    let name = program.text.rsplit('/').next().unwrap_or_default();
+pub(crate) fn shell_name(program: &str) -> Option<&str> {
+    let name = program.rsplit('/').next().unwrap_or_default();
     SHELLS.contains(&name).then_some(name)
+}
+
+pub(super) fn shell<'v>(program: &Word<'v>) -> Option<&'v str> {
+    shell_name(program.text)
 }
 
 /// Finds the script of `sh -c script rest…`, with any options.
