@@ -29,6 +29,8 @@ pub(super) struct Edit {
     pub(super) variables: Option<BTreeSet<String>>,
     /// Variables that its commands get, with their values between double quotes.
     pub(super) exports: BTreeMap<String, String>,
+    /// Variables with another name in the container, with that name.
+    pub(super) renamed: BTreeMap<String, String>,
     /// Memory of a request, if it needs more than the usual part of the container.
     pub(super) memory: Option<String>,
     /// Paths that are mounted elsewhere, with the new path.

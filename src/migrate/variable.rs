@@ -183,6 +183,7 @@ impl Shared {
                 }
             }
             variables.push(value);
+            plugin.edit.renamed.insert(name.clone(), renamed.clone());
             if !is_shell_name(name) {
                 report.check(format!(
                     "plugin `{}`: {name} has other values in other sidecars: the container has it as \
@@ -332,13 +333,12 @@ struct Names {
 fn names(plugin: &Plugin, config_maps: &ConfigMaps) -> Names {
     let kept = plugin.sidecar.variables().iter().filter(|variable| !is_temporary(variable));
     let own = kept.map(|variable| text(variable, "name"));
-    let Edit { exports, caches, .. } = &plugin.edit;
+    let Edit { renamed, caches, .. } = &plugin.edit;
     let is_set_elsewhere =
-        |name: &str| exports.contains_key(name) || caches.values().any(|cache| cache == name);
+        |name: &str| renamed.contains_key(name) || caches.values().any(|cache| cache == name);
     let kept = own.filter(|name| !is_set_elsewhere(name) && !is_own(name));
     let mut known: BTreeSet<_> = kept.map(str::to_owned).collect();
-    let renamed = exports.values().filter_map(|value| value.strip_prefix('$'));
-    known.extend(renamed.map(str::to_owned));
+    known.extend(renamed.values().cloned());
     let mut unknown = Vec::new();
     for source in plugin.sidecar.variable_sources() {
         let prefix = text(source, "prefix");

@@ -131,3 +131,12 @@ fn a_variable_that_no_shell_can_set_is_reported() {
         json!(["cat", "a.yaml"])
     );
 }
+
+#[test]
+fn a_definition_lists_the_new_name_that_no_shell_can_set() {
+    let env = |value: &str| format!("env: [{{name: MY-TOKEN, value: {value}}}]");
+    let result = told(&[("a", &env("x")), ("b", &env("y"))], &[]);
+    for (definition, name) in [("a.yaml", "A_MY-TOKEN"), ("b.yaml", "B_MY-TOKEN")] {
+        assert_eq!(result.definition(definition)["spec"]["sandbox"], json!({"env": [name]}));
+    }
+}
