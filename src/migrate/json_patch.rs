@@ -1,5 +1,7 @@
 //! JSON patches (RFC 6902), as kustomize applies them to a Deployment.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::{field::text, lists::Lists};
@@ -88,25 +90,28 @@ pub(super) fn by_position(patch: &[Value]) -> Vec<&str> {
     patch.iter().filter(depends).map(|operation| text(operation, "path")).collect()
 }
 
-/// The patch with other items. It keeps its further operations.
+/// The patch with other items. It keeps its further operations, and a whole list keeps
+/// its place before those that change it.
 pub(super) fn with(patch: &[Value], lists: Lists) -> Value {
-    let is_whole = |wanted: &str| {
-        let mut targets = patch.iter().map(Target::of);
-        targets.any(|target| matches!(target, Target::List(list) if list == wanted))
-    };
-    let is_kept =
-        |operation: &&Value| matches!(Target::of(operation), Target::Inside(..) | Target::Other);
-    let mut operations: Vec<_> = patch.iter().filter(is_kept).cloned().collect();
+    let add = |path: String, value| json!({"op": "add", "path": path, "value": value});
     let Lists { containers, init_containers, volumes } = lists;
     let new =
         [("containers", containers), ("initContainers", init_containers), ("volumes", volumes)];
-    for (list, items) in new {
-        if is_whole(list) {
-            operations.push(json!({"op": "add", "path": format!("{POD}/{list}"), "value": items}));
-        } else {
-            let add = |item| json!({"op": "add", "path": format!("{POD}/{list}/-"), "value": item});
-            operations.extend(items.into_iter().map(add));
+    let mut new: BTreeMap<_, _> = new.into();
+    let mut operations = Vec::new();
+    for operation in patch {
+        match Target::of(operation) {
+            Target::List(list) => {
+                let items = new.remove(list).map(Value::Array);
+                operations.extend(items.map(|items| add(format!("{POD}/{list}"), items)));
+            }
+            Target::Item(_) => {}
+            Target::Inside(..) | Target::Other => operations.push(operation.clone()),
         }
+    }
+    for list in LISTS {
+        let items = new.remove(list).unwrap_or_default();
+        operations.extend(items.into_iter().map(|item| add(format!("{POD}/{list}/-"), item)));
     }
     Value::Array(operations)
 }
@@ -138,8 +143,8 @@ mod tests {
         };
         let expected = [
             replicas,
-            add("/spec/template/spec/initContainers/-", &json!({"name": "new"})),
             add("/spec/template/spec/volumes", &json!([{"name": "b"}])),
+            add("/spec/template/spec/initContainers/-", &json!({"name": "new"})),
         ];
         assert_eq!(with(&patch, new), Value::from(expected.to_vec()));
     }
@@ -151,6 +156,17 @@ mod tests {
         let patch = [json!({"op": "replace", "path": whole, "value": sidecars})];
         assert_eq!(lists(&patch).containers, [json!({"name": "old"})]);
         assert_eq!(with(&patch, Lists::default()), json!([add(whole, &json!([]))]));
+    }
+
+    #[test]
+    fn a_whole_list_stays_before_operations_that_change_it() {
+        let whole = "/spec/template/spec/containers";
+        let mount = add(&format!("{whole}/0/volumeMounts/-"), &json!({"name": "m"}));
+        let item = add(&format!("{whole}/-"), &json!({"name": "b"}));
+        let patch = [add(whole, &json!([{"name": "a"}])), mount.clone(), item];
+        let lists = lists(&patch);
+        let expected = json!([add(whole, &json!([{"name": "a"}, {"name": "b"}])), mount]);
+        assert_eq!(with(&patch, lists), expected);
     }
 
     #[test]
