@@ -9,6 +9,15 @@ pub(super) fn reference(name: &str) -> String {
     format!("$({name})")
 }
 
+/// True if a value refers to a variable. A doubled dollar sign is a plain one.
+pub(super) fn refers(value: &str, name: &str) -> bool {
+    let is_plain = |at| {
+        let before = value.get(..at).unwrap_or_default();
+        (before.len() - before.trim_end_matches('$').len()).is_multiple_of(2)
+    };
+    value.match_indices(&reference(name)).any(|(at, _)| is_plain(at))
+}
+
 /// Names and values of the variables that have a value in the manifest, with references
 /// to earlier ones replaced, as Kubernetes does.
 pub(super) fn literal(variables: &[Value]) -> Vec<(String, String)> {
@@ -42,6 +51,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_doubled_dollar_sign_is_no_reference() {
+        assert!(refers("a$(B)", "B") && refers("$$$(B)", "B") && refers("$$(B)$(B)", "B"));
+        assert!(!refers("$$(B)", "B") && !refers("$(BB)", "B") && !refers("$$$$$(C)", "B"));
+    }
 
     #[test]
     fn values_refer_to_earlier_variables() {

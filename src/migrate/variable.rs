@@ -10,7 +10,7 @@ use super::{
     env_from,
     field::{is_within, remove, set, text, unused},
     plugin::Plugin,
-    reference::reference,
+    reference::{reference, refers},
     report::Report,
 };
 
@@ -204,7 +204,7 @@ impl Shared {
     }
 
     fn refers_to(&self, name: &str) -> bool {
-        self.values.values().any(|value| text(value, "value").contains(&reference(name)))
+        self.values.values().any(|value| refers(text(value, "value"), name))
     }
 }
 
@@ -270,7 +270,6 @@ fn collect(plugins: &[Plugin], report: &mut Report) -> Vec<Shared> {
         let mut gone = Vec::new();
         for variable in plugin.sidecar.variables() {
             let name = text(variable, "name");
-            warn_of_gone(plugin, variable, &gone, report);
             if plugin.edit.caches.values().any(|cache| cache == name) || FLAGS.contains(&name) {
                 gone.push(name);
                 continue;
@@ -283,6 +282,7 @@ fn collect(plugins: &[Plugin], report: &mut Report) -> Vec<Shared> {
                 gone.push(name);
                 continue;
             }
+            warn_of_gone(plugin, variable, &gone, report);
             let mut variable = variable.clone();
             if variable.pointer("/valueFrom/resourceFieldRef").is_some() {
                 remove(&mut variable, &["valueFrom", "resourceFieldRef", "containerName"]);
@@ -311,8 +311,7 @@ fn collect(plugins: &[Plugin], report: &mut Report) -> Vec<Shared> {
 /// Tells if a value refers to a variable that the new container does not have: Kubernetes
 /// leaves such a reference as it is.
 fn warn_of_gone(plugin: &Plugin, variable: &Value, gone: &[&str], report: &mut Report) {
-    let refers = |other: &&&str| text(variable, "value").contains(&reference(other));
-    if let Some(other) = gone.iter().find(refers) {
+    if let Some(other) = gone.iter().find(|other| refers(text(variable, "value"), other)) {
         let name = text(variable, "name");
         report.check(format!(
             "plugin `{}`: {name} refers to {}, which the new container does not have: set {name} in \

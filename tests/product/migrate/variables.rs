@@ -121,6 +121,15 @@ fn references_to_removed_variables_are_reported() {
 }
 
 #[test]
+fn other_values_with_removed_variables_are_not_reported() {
+    let home = "{name: HOME, value: /tmp/x}";
+    let removed = "{name: XDG_CACHE_HOME, value: /tmp/$(HOME)}";
+    let text = "{name: TEXT, value: a $$(HOME)}";
+    let result = told(&[("a", &format!("env: [{home}, {removed}, {text}]"))], &[]);
+    assert!(!result.report.contains("refers to"), "{}", result.report);
+}
+
+#[test]
 fn a_variable_that_no_shell_can_set_is_reported() {
     let env = |value: &str| format!("env: [{{name: MY-VAR, value: {value}}}]");
     let expected = "plugin `a`: MY-VAR has other values in other sidecars: the container has it as \
