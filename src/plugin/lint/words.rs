@@ -63,10 +63,12 @@ pub(super) fn given<'w, 'v>(words: &'w [Word<'v>]) -> Option<Given<'w, 'v>> {
     let (options, rest) = arguments.split_at_checked(option + 1)?;
     let (script, rest) = rest.split_first()?;
     let has_pipefail = options.iter().any(|word| word.text == "pipefail");
-    let is_errexit = |text: &str| {
-        let letters = text.strip_prefix('-').unwrap_or_default();
-        text == "errexit" || (letters.contains('e') && !letters.starts_with('-'))
-    };
     let is_strict = options.iter().any(|word| is_errexit(word.text));
     Some(Given { script, rest, has_pipefail, is_strict })
+}
+
+/// True for options of a shell, or of `set`, that end a script after a failure.
+pub(super) fn is_errexit(text: &str) -> bool {
+    let letters = text.strip_prefix('-').unwrap_or_default();
+    text == "errexit" || (letters.contains('e') && !letters.starts_with('-'))
 }

@@ -266,12 +266,19 @@ impl<'s> ScriptReader<'s> {
         if self.peek(1) == b'|' {
             self.separate();
             self.at += 2;
+            if let Some(level) = self.levels.last_mut() {
+                level.command = self.at;
+            }
             return;
         }
         let at = self.at;
+        let is_outer = self.levels.len() == 1;
         let Some(level) = self.levels.last_mut() else { return };
         let command = self.text.get(level.command..at).unwrap_or_default();
         let command = String::from_utf8_lossy(command);
+        if is_outer {
+            self.loops.keywords(&command, false);
+        }
         let program = command.split_whitespace().find(|word| !is_keyword(word)).unwrap_or_default();
         if !HARMLESS.contains(&program) {
             level.pipes.push(at);
@@ -289,7 +296,7 @@ impl<'s> ScriptReader<'s> {
             let before = level.command.checked_sub(1).and_then(|at| self.text.get(at));
             // A failure of the command before a pipe is reported at the pipe.
             let is_handled = before == Some(&b'|')
-                || matches!((self.peek(0), self.peek(1)), (b'&', b'&') | (b'|', b'|'));
+                || matches!((self.peek(0), self.peek(1)), (b'&', _) | (b'|', b'|'));
             let command = self.text.get(level.command..self.at).map(str::from_utf8);
             let command = command.and_then(Result::ok).unwrap_or_default();
             self.loops.command(command, level.command, is_handled);
