@@ -19,10 +19,6 @@ const STRIDE: u64 = 256 << 10;
 /// Pause between two looks while the worker waits.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Longest wait of the request that has the turn: the files of those that ended before may
-/// still be removed.
-const REMOVAL: Duration = Duration::from_secs(2);
-
 /// Time before the deadline at which a wait ends, so that the request has its reason.
 const REPORT: Duration = Duration::from_millis(250);
 
@@ -74,14 +70,12 @@ impl<'w> SpaceWatch<'w> {
         let left = left_ms.and_then(|left| Duration::from_millis(left).checked_sub(REPORT));
         let end = left_ms.map(|_limited| self.began + left.unwrap_or_default());
         let latest = end.map_or(latest, |end| latest.min(end));
-        let latest_with_turn = latest.min(Instant::now() + REMOVAL);
         loop {
             let free = self.free(memory);
             if free >= mark || free >= least && self.takes_turn() {
                 return Ok(());
             }
-            let latest = if self.has_turn { latest_with_turn } else { latest };
-            if Instant::now() + PAUSE >= latest {
+            if self.has_turn || Instant::now() + PAUSE >= latest {
                 return Err(AlmostFull);
             }
             sleep(PAUSE);
