@@ -116,7 +116,7 @@ fn read_if_ready(pipe: impl AsFd, piece: &mut [u8]) -> Result<usize, Errno> {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs::File, io::Write, thread, time::Duration};
+    use std::{fs::File, io::Write, sync::mpsc::channel, thread, time::Duration};
 
     use super::*;
 
@@ -146,13 +146,15 @@ mod tests {
         let mut pipe = OutputPipe::new(reader.into()).unwrap();
         ioctl_fionbio(&shared, false).unwrap();
         // Ends the wait of a read that blocks.
+        let (done, is_done) = channel();
         let late = thread::spawn(move || {
-            thread::sleep(Duration::from_secs(1));
+            let _ = is_done.recv_timeout(Duration::from_secs(10));
             drop(writer);
         });
         let mut piece = [0; 1];
         assert_eq!(read_if_ready(&shared, &mut piece), Err(Errno::AGAIN));
         assert!(!pipe.read_now(&mut Vec::new()).unwrap() && pipe.is_open());
+        done.send(()).unwrap();
         late.join().unwrap();
         assert_eq!(read_if_ready(&shared, &mut piece), Ok(0));
     }
