@@ -1,6 +1,6 @@
 //! Warns of what only a shell would understand, outside a shell.
 
-use super::words::{Word, given, shell};
+use super::words::{Word, given, shell_name};
 use crate::plugin::{Code, Diagnostic, diagnose::as_list, locator::Locator};
 
 /// Beginnings of the variables that Argo CD gives to commands.
@@ -18,7 +18,7 @@ const BUILTINS: [&str; 8] = ["cd", "export", "set", "source", "eval", "exec", "i
 /// Warns of a command line in one word, or else of shell syntax or a variable.
 pub(super) fn lint(words: &[Word<'_>], locator: &Locator<'_>) -> Option<Diagnostic> {
     let (program, arguments) = words.split_first()?;
-    if shell(program).is_some() {
+    if shell_name(program.text).is_some() {
         return unsplit_script(arguments, given(words).is_some(), locator);
     }
     unsplit_command(program, locator)

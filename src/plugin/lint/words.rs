@@ -47,14 +47,10 @@ pub(crate) fn shell_name(program: &str) -> Option<&str> {
     SHELLS.contains(&name).then_some(name)
 }
 
-pub(super) fn shell<'v>(program: &Word<'v>) -> Option<&'v str> {
-    shell_name(program.text)
-}
-
 /// Finds the script of `sh -c script rest…`, with any options.
 pub(super) fn given<'w, 'v>(words: &'w [Word<'v>]) -> Option<Given<'w, 'v>> {
     let (program, arguments) = words.split_first()?;
-    shell(program)?;
+    shell_name(program.text)?;
     let is_script = |word: &Word<'_>| {
         let letters = word.text.strip_prefix('-').unwrap_or_default();
         letters.ends_with('c') && letters.bytes().all(|byte| byte.is_ascii_lowercase())

@@ -154,6 +154,7 @@ mod tests {
             assert_eq!(careless(text), None, "{text}");
         }
     }
+
     #[test]
     fn many_words_are_read_once() {
         assert_eq!(careless(&"set ".repeat(300_000)), None);
