@@ -23,7 +23,8 @@ pub(super) struct Checkout {
     pub(super) defaults: Arc<CommandDefaults>,
     /// `None` if the files are there.
     pub(super) arrival: Option<Arrival>,
-    /// The turn to use the last space of the volume. It is kept as long as the files.
+    /// The turn to use the last space of the volume. It ends with the request, while the
+    /// files are being removed.
     pub(super) turn: Option<LastSpace>,
     /// The repository that the request reads, if it has none of its own.
     pub(super) repository: Option<Arc<KeptRepository>>,

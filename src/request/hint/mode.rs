@@ -15,7 +15,7 @@ const REPOSITORY: &str = "/repo/";
 const AROUND: [char; 9] = [' ', ':', '"', '\'', '`', '‘', '’', '(', ')'];
 
 /// The remedy if a line refuses a relative path, or if a program in Go could not execute a
-/// file. Requests can read all files of their repository, so only execution is refused.
+/// file. Requests can read and write their repository, so what is refused is execution.
 pub(super) fn advice(text: &str) -> Option<&'static str> {
     let text = unwrapped(text);
     text.lines().any(is_refused).then_some(ADVICE)

@@ -82,7 +82,7 @@ mod tests {
     };
 
     #[test]
-    fn sockets_are_those_of_tcp_and_udp_without_a_reserve() {
+    fn sockets_are_those_of_tcp_and_udp_that_neither_reserve_nor_linger() {
         let program = program(TenantUid::Own);
         let result = |call: libc::c_long, [a, b, c]: [u32; 3]| {
             run(&program, u32::try_from(call).unwrap(), [a, b, c, 0, 0, 0], ARCHITECTURE)
