@@ -126,7 +126,7 @@ impl Sink for IndexSink {
             EntryKind::Directory => self.index.add_directory(&entry.name),
             EntryKind::File { .. } => self.index.add_file(&entry.name),
             EntryKind::Link => self.index.add_symlink(&entry.name, &entry.link),
-            EntryKind::Other { .. } => self.index.check(&entry.name),
+            EntryKind::Other { .. } => Ok(()),
         };
         added.map_err(|error| refusal(entry, &error))
     }
@@ -147,18 +147,20 @@ impl Sink for IndexSink {
 /// The error that unpacking this entry would have caused.
 fn refusal(entry: &Entry, error: &EntryError) -> Refusal {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let clean = EntryPath::new(&entry.name).ok().filter(|path| !path.is_root());
-    let path = clean.map_or_else(|| text(&entry.name), |path| path.as_path().display().to_string());
-    let target = text(&entry.link);
+    let shown = |path: EntryPath| path.as_path().display().to_string();
+    let clean = EntryPath::new(&entry.name);
+    let to = clean.as_ref().ok().and_then(|path| path.parent().join(&entry.link).ok());
+    let (path, target) = (clean.map_or_else(|_escape| text(&entry.name), shown), text(&entry.link));
     match error {
         EntryError::Illegal => Refusal::Outside { path },
         EntryError::Unnameable => Refusal::File { path, cause: "file name too long".to_owned() },
         EntryError::Folder(cause) => Refusal::Directory { path, cause: cause.to_string() },
         EntryError::File(cause) => Refusal::File { path, cause: cause.to_string() },
         EntryError::LinkOutside => Refusal::LinkOutside { path, target },
-        EntryError::LinkTarget(cause) => Refusal::LinkTarget { path, cause: cause.to_string() },
-        EntryError::LinkLoop => {
-            Refusal::LinkTarget { path, cause: "EvalSymlinks: too many links".to_owned() }
+        EntryError::LinkBelowLink => Refusal::LinkBelowLink { path },
+        EntryError::LinkTarget(cause) => {
+            let target = to.map_or(target, shown);
+            Refusal::LinkTarget { path, target, cause: cause.to_string() }
         }
         EntryError::Link(cause) => Refusal::Link { path, target, cause: cause.to_string() },
         EntryError::TooManyEntries { limit } => {

@@ -14,6 +14,7 @@ import (
 	"cmp-supervisor/tests/interop/internal/wait"
 
 	repository "github.com/argoproj/argo-cd/v3/reposerver/apiclient"
+	"github.com/argoproj/argo-cd/v3/util/tls"
 	health "google.golang.org/grpc/health/grpc_health_v1"
 )
 
@@ -70,6 +71,10 @@ func repoServer(t *testing.T, s subject, redis string, arguments ...string) repo
 	if err != nil {
 		t.Fatal(err)
 	}
+	programs, err := repoServerPrograms()
+	if err != nil {
+		t.Fatal(err)
+	}
 	home, err := os.MkdirTemp(scratch, "r")
 	if err != nil {
 		t.Fatal(err)
@@ -94,17 +99,17 @@ func repoServer(t *testing.T, s subject, redis string, arguments ...string) repo
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := exec.Command(binary, "--disable-tls", "--loglevel", "warn", "--redis", redis,
+	command := exec.Command(binary, "--disable-tls", "--client-ca-path", "", "--loglevel", "warn", "--redis", redis,
 		"--address", "127.0.0.1", "--port", portOf(address), "--metrics-address", "127.0.0.1", "--metrics-port", portOf(metrics))
 	command.Args = append(command.Args, arguments...)
 	// By default, these are all below /app/config.
-	command.Env = sut.Environment(temporary, "ARGOCD_BINARY_NAME=argocd-repo-server", "ARGOCD_GPG_ENABLED=false",
+	command.Env = sut.Environment(temporary, "PATH="+programs+":"+os.Getenv("PATH"), "ARGOCD_BINARY_NAME=argocd-repo-server", "ARGOCD_GPG_ENABLED=false",
 		"ARGOCD_APP_CONF_PATH="+home, "ARGOCD_TLS_DATA_PATH="+home, "ARGOCD_SSH_DATA_PATH="+home,
 		"ARGOCD_ASK_PASS_SOCK="+filepath.Join(temporary, "ask-pass.sock"), "ARGOCD_PLUGINSOCKFILEPATH="+s.Folders().Sockets)
 	s.account().Run(command)
 	process := attended(t, command)
 
-	conn, err := repository.NewConnection(address, int(callWithin.Seconds()), &repository.TLSConfiguration{DisableTLS: true})
+	conn, err := repository.NewConnection(address, int(callWithin.Seconds()), &tls.Configuration{DisableTLS: true})
 	if err != nil {
 		t.Fatal(err)
 	}

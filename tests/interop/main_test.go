@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -94,9 +95,29 @@ func beClient() int {
 // peerBinary and repoServerBinary are built at first use. Later builds only check
 // that nothing has changed.
 var (
-	peerBinary       = sync.OnceValues(func() (string, error) { return buildHere("argocd-cmp-server") })
-	repoServerBinary = sync.OnceValues(func() (string, error) { return buildHere("argocd-repo-server") })
+	peerBinary         = sync.OnceValues(func() (string, error) { return buildHere("argocd-cmp-server") })
+	repoServerBinary   = sync.OnceValues(func() (string, error) { return buildHere("argocd-repo-server") })
+	repoServerPrograms = sync.OnceValues(placePrograms)
 )
+
+// placePrograms makes a directory with the programs of Argo CD's image that the
+// repo-server needs.
+func placePrograms() (string, error) {
+	module, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/argoproj/argo-cd/v3").Output()
+	if err != nil {
+		return "", fmt.Errorf("where the module of Argo CD is: %w", err)
+	}
+	const wrapper = "git-verify-wrapper.sh"
+	script, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(module)), "hack", wrapper))
+	if err != nil {
+		return "", err
+	}
+	directory := filepath.Join(scratch, "programs")
+	if err := os.Mkdir(directory, 0o755); err != nil {
+		return "", err
+	}
+	return directory, os.WriteFile(filepath.Join(directory, wrapper), script, 0o755)
+}
 
 func buildHere(name string) (string, error) {
 	module, err := os.Getwd()

@@ -16,7 +16,7 @@ import (
 )
 
 // argoCDs are modules whose manifests the components must fit.
-var argoCDs = []string{"v2@v2.14.21", "v3@v3.0.23", "v3@v3.2.12", "v3@v3.5.1"}
+var argoCDs = []string{"v2@v2.14.21", "v3@v3.0.23", "v3@v3.2.12", "v3@v3.5.7"}
 
 // installations are ways to install Argo CD; some have the same repo-server.
 var installations = []string{"install.yaml", "namespace-install.yaml", "core-install.yaml", "ha/install.yaml"}

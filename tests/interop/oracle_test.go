@@ -174,11 +174,18 @@ func listed(t *testing.T, root string) []string {
 // class is the common part of similar errors: the action and the cause, without
 // paths, offsets and advice.
 func class(why string) string {
-	attempt, rest, _ := strings.Cut(why, ": ")
-	if strings.HasPrefix(attempt, "illegal filepath in ") {
-		return attempt
+	if strings.HasPrefix(why, "illegal filepath in ") || strings.Contains(why, "path escapes from parent") {
+		return "outside"
 	}
-	attempt = regexp.MustCompile(`^(error creating file) ".*`).ReplaceAllString(attempt, "$1")
+	attempt, rest, _ := strings.Cut(why, ": ")
+	attempt = regexp.MustCompile(`(?s)^(error creating file|error checking symlink|illegal symlink parent directory).*`).ReplaceAllString(attempt, "$1")
+	switch {
+	case attempt == "illegal symlink parent directory":
+		return attempt
+	// A directory that is a file is noticed at different times.
+	case attempt == "error creating nested folders" || strings.HasPrefix(why, "error checking symlink parent "):
+		return "error creating nested folders"
+	}
 	cause := rest[strings.LastIndex(rest, ": ")+1:]
 	// Go notices a broken gzip stream together with the bytes before it. Depending on
 	// its buffers, these belong to a file or follow it.

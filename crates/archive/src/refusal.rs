@@ -9,16 +9,16 @@ use super::limits::UnpackLimit;
 /// has absolute paths of a directory that no longer exists.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Refusal {
-    /// The name is the root or outside of it.
+    /// The name is outside of the root.
     #[error("illegal filepath in archive: {path}: it leads out of the repository")]
     Outside {
         /// The entry.
         path: String,
     },
-    /// A link points outside of the repository or to its root.
+    /// A link points outside of the repository.
     #[error(
-        "illegal filepath in symlink: {target}: the link {path} leads out of the repository, or to \
-         its root; fix it, or exclude it with --plugin-tar-exclude on the repo-server"
+        "illegal filepath in symlink: {target}: the link {path} leads out of the repository; fix \
+         it, or exclude it with --plugin-tar-exclude on the repo-server"
     )]
     LinkOutside {
         /// The link.
@@ -26,11 +26,21 @@ pub enum Refusal {
         /// The link's target as in the archive.
         target: String,
     },
-    /// A link's target exists but cannot be resolved.
-    #[error("error checking symlink realpath: {path}: {cause}")]
+    /// A directory in a link's name is a link.
+    #[error(
+        "illegal symlink parent directory for {path}: a directory in this link's name is a link"
+    )]
+    LinkBelowLink {
+        /// The link.
+        path: String,
+    },
+    /// A link's target cannot be examined.
+    #[error("error checking symlink \"{target}\" target: the link {path}: {cause}")]
     LinkTarget {
         /// The link.
         path: String,
+        /// The link's target, relative to the root.
+        target: String,
         /// The operating system's error.
         cause: String,
     },

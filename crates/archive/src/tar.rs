@@ -1,5 +1,7 @@
 //! Reads tar entries from an archive that arrives in pieces.
 
+use cmp_go::path;
+
 use super::{
     header::{BLOCK, Header, sparse_map_continues, text},
     invalid_tar::InvalidTar,
@@ -18,8 +20,7 @@ pub enum EntryKind {
     Directory,
     /// A symbolic link.
     Link,
-    /// Hard links, devices, FIFOs, old GNU sparse files. Argo CD checks their
-    /// names and skips them.
+    /// Hard links, devices, FIFOs, old GNU sparse files. Argo CD skips them.
     Other {
         /// Bytes of data, which are dropped.
         size: u64,
@@ -40,10 +41,11 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// True for the root of the archive, which tar can pack as `.` or `./`.
+    /// True for the root of the archive, which tar can pack as `.` or `./`. It exists
+    /// already.
     #[must_use]
     pub fn is_root(&self) -> bool {
-        matches!(self.name.as_slice(), b"." | b"./")
+        path::is_root(&self.name)
     }
 }
 

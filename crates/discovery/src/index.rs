@@ -60,8 +60,7 @@ impl Default for IndexLimits {
 /// The tree of an archive's names.
 ///
 /// Add the entries in the order of the archive, because the order matters: a
-/// link is stored relative to its target at that moment, and a file written
-/// through a link is created where the link points.
+/// file written through a link is created where the link points.
 pub struct FileIndex {
     nodes: Vec<Node>,
     /// All nodes except the root, by parent and name.
@@ -211,18 +210,6 @@ impl FileIndex {
     /// The entry after `child` in its directory.
     pub(super) fn sibling_after(&self, directory: NodeId, child: NodeId) -> Option<NodeId> {
         (self.last_child(directory) != Some(child)).then(|| self.node(child).next)
-    }
-
-    /// The names on the path from the root to `node`.
-    pub(super) fn path(&self, node: NodeId) -> Vec<&[u8]> {
-        let mut names = Vec::new();
-        let mut at = node;
-        while at != ROOT {
-            names.push(self.name(at));
-            at = self.parent(at);
-        }
-        names.reverse();
-        names
     }
 
     fn parent(&self, node: NodeId) -> NodeId {

@@ -36,6 +36,15 @@ pub fn extend<'a>(base: &mut Vec<&'a [u8]>, path: &'a [u8]) -> bool {
     })
 }
 
+/// Returns true if the path is the root by its text alone.
+#[must_use]
+pub fn is_root(path: &[u8]) -> bool {
+    let depth = components(path).try_fold(0_usize, |depth, part| {
+        if part == b".." { depth.checked_sub(1) } else { Some(depth + 1) }
+    });
+    depth == Some(0)
+}
+
 /// The relative path from the directory `from` to `to`, both below the same
 /// root. `.` if they are equal.
 #[must_use]
@@ -85,6 +94,16 @@ mod tests {
         assert_eq!(clean("a/../b"), Some(b"b".to_vec()));
         assert_eq!(clean("a/.."), Some(Vec::new()));
         assert_eq!(clean("a/../../a"), None);
+    }
+
+    #[test]
+    fn the_root_has_many_names() {
+        for path in ["", ".", "./", "/", "a/..", "a/./..//"] {
+            assert!(is_root(path.as_bytes()), "{path}");
+        }
+        for path in ["a", "..", "/..", "a/../..", "../a", "a/../b"] {
+            assert!(!is_root(path.as_bytes()), "{path}");
+        }
     }
 
     #[test]

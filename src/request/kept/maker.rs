@@ -130,7 +130,7 @@ impl Sink for Recorder {
             return Ok(());
         }
         self.counter.count(entry).map_err(|_refusal| Unfit)?;
-        let path = EntryPath::new(&entry.name).ok().filter(|path| !path.is_root()).ok_or(Unfit)?;
+        let path = EntryPath::new(&entry.name).map_err(|_escape| Unfit)?;
         if entry.kind == EntryKind::Link && path.parent().join(&entry.link).is_err() {
             return Err(Unfit);
         }

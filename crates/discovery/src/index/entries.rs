@@ -42,15 +42,12 @@ impl FileIndex {
     /// Adds a directory and its missing parents. An existing directory is not
     /// an error.
     pub fn add_directory(&mut self, name: &[u8]) -> Result<(), EntryError> {
-        if is_root(name) {
-            return Ok(());
-        }
         if let Some((mut directory, last)) = self.in_recent_directory(name) {
             self.make_directory(&mut directory, last)?;
             self.remember(name, directory);
             return Ok(());
         }
-        let directory = self.make_directories(&clean_name(name)?)?;
+        let directory = self.make_path(&clean_name(name)?)?;
         self.remember(name, directory);
         Ok(())
     }
@@ -58,17 +55,12 @@ impl FileIndex {
     /// Adds a file and its missing parents. If the name is a link, the file is
     /// written through it.
     pub fn add_file(&mut self, name: &[u8]) -> Result<(), EntryError> {
-        if is_root(name) {
-            return Ok(());
-        }
         if let Some((directory, last)) = self.in_recent_directory(name) {
             return self.make_file(directory, last);
         }
         let components = clean_name(name)?;
-        let Some((last, above)) = components.split_last() else {
-            return Err(EntryError::Illegal);
-        };
-        let directory = self.make_directories(above)?;
+        let Some((last, above)) = components.split_last() else { return Ok(()) };
+        let directory = self.make_path(above)?;
         let (prefix, raw_last) = path::split_last(name);
         if raw_last == *last {
             self.remember(prefix, directory);
@@ -76,16 +68,12 @@ impl FileIndex {
         self.make_file(directory, last)
     }
 
-    /// Checks the name of an entry that creates nothing. It must be below the
-    /// root or the root itself.
-    pub fn check(&self, name: &[u8]) -> Result<(), EntryError> {
-        let mut components = Vec::new();
-        let is_below = path::extend(&mut components, name) && !components.is_empty();
-        if is_root(name) || is_below { Ok(()) } else { Err(EntryError::Illegal) }
+    /// Creates directories like `mkdir -p`. Links to directories are followed.
+    pub(super) fn make_directories(&mut self, names: &[&[u8]]) -> Result<NodeId, EntryError> {
+        self.make_path(names).map(|directory| directory.node)
     }
 
-    /// Creates directories like `mkdir -p`. Links to directories are followed.
-    fn make_directories(&mut self, components: &[&[u8]]) -> Result<Directory, EntryError> {
+    fn make_path(&mut self, components: &[&[u8]]) -> Result<Directory, EntryError> {
         self.spend_lookups(components.len() as u64)?;
         let mut directory = Directory::root();
         for name in components {
@@ -161,14 +149,9 @@ impl FileIndex {
     }
 }
 
-/// The client sends the root first. It is never unpacked.
-pub(super) fn is_root(name: &[u8]) -> bool {
-    matches!(name, b"." | b"./")
-}
-
 pub(super) fn clean_name(name: &[u8]) -> Result<Vec<&[u8]>, EntryError> {
     let mut components = Vec::new();
-    if !path::extend(&mut components, name) || components.is_empty() {
+    if !path::extend(&mut components, name) {
         return Err(EntryError::Illegal);
     }
     if is_nameable(name) { Ok(components) } else { Err(EntryError::Unnameable) }

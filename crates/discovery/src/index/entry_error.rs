@@ -8,7 +8,7 @@ use super::LookupError;
 /// prefixes that Argo CD adds.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EntryError {
-    /// The name is the root or outside of it.
+    /// The name is outside of the root.
     #[error("illegal filepath in archive")]
     Illegal,
     /// The name has a NUL byte or more than 4,095 bytes.
@@ -20,15 +20,15 @@ pub enum EntryError {
     /// The file cannot be created.
     #[error("error creating file: {0}")]
     File(MakeError),
-    /// The link's target is the root or outside of it.
+    /// The link's target is outside of the root.
     #[error("illegal filepath in symlink")]
     LinkOutside,
-    /// The link's target exists but cannot be resolved.
-    #[error("error checking symlink realpath: {0}")]
+    /// A directory in the link's name is a link.
+    #[error("illegal symlink parent directory")]
+    LinkBelowLink,
+    /// The link's target cannot be examined.
+    #[error("error checking symlink target: {0}")]
     LinkTarget(LookupError),
-    /// The link's target leads through more than 255 links or a loop.
-    #[error("error checking symlink realpath: EvalSymlinks: too many links")]
-    LinkLoop,
     /// The link cannot be created.
     #[error("error creating symlink: {0}")]
     Link(MakeError),

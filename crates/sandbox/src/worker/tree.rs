@@ -1,29 +1,20 @@
 //! Writes a repository. No path can leave its root, whatever links exist.
 
 use std::{
-    collections::VecDeque,
-    ffi::{OsStr, OsString},
     fs::File,
-    os::{
-        fd::OwnedFd,
-        unix::ffi::{OsStrExt, OsStringExt},
-    },
+    os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::Path,
 };
 
-use cmp_archive::EntryPath;
+use cmp_archive::{EntryPath, MAX_PATH_BYTES};
 use nix::{
     errno::Errno,
-    fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, readlinkat},
-    sys::stat::{Mode, SFlag, fchmod, fstatat, mkdirat},
+    fcntl::{OFlag, OpenHow, ResolveFlag},
+    sys::stat::{Mode, fchmod, mkdirat},
     unistd::symlinkat,
 };
 
 use super::beneath;
-use crate::kernel::entries::kind;
-
-/// Most links to follow on one path, as in Go's `filepath.EvalSymlinks`.
-const MAX_LINKS: usize = 255;
 
 /// Mode of directories whose mode the archive does not set.
 const DIRECTORY: Mode = Mode::S_IRWXU
@@ -46,17 +37,6 @@ pub(super) enum NotMade {
     Above(Errno),
     /// The entry itself could not be created.
     Itself(Errno),
-}
-
-/// The result of resolving all links of a path.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Resolved {
-    /// This path, which has no links.
-    Path(EntryPath),
-    /// Something on the path does not exist.
-    Missing,
-    /// The path leaves the repository.
-    Outside,
 }
 
 impl RepositoryTree {
@@ -138,44 +118,38 @@ impl RepositoryTree {
         fchmod(directory, mode)
     }
 
-    /// Creates a link. Its directory must exist.
-    pub(super) fn link(&self, path: &EntryPath, value: &Path) -> Result<(), Errno> {
-        let parent = self.enter(&path.parent())?;
-        let name = path.as_path().file_name().ok_or(Errno::EEXIST)?;
-        symlinkat(value, &parent, name)
-    }
-
-    /// Returns true if the name exists, even as a link to nothing.
-    pub(super) fn has(&self, path: &EntryPath) -> bool {
-        self.open(path.as_path(), OFlag::O_PATH | OFlag::O_NOFOLLOW, Mode::empty()).is_ok()
-    }
-
-    /// Resolves every link on a path, at most [`MAX_LINKS`].
-    pub(super) fn real(&self, path: &EntryPath) -> Result<Resolved, Errno> {
-        let mut ahead: VecDeque<OsString> = path.as_path().iter().map(OsStr::to_owned).collect();
-        let mut at = EntryPath::default();
-        let mut links = 0;
-        while let Some(component) = ahead.pop_front() {
-            let Ok(next) = at.join(component.as_bytes()) else { return Ok(Resolved::Outside) };
-            let kind = match fstatat(&self.root, next.as_path(), AtFlags::AT_SYMLINK_NOFOLLOW) {
-                Ok(found) => kind(&found),
-                Err(Errno::ENOENT) => return Ok(Resolved::Missing),
-                Err(error) => return Err(error),
-            };
-            if kind != SFlag::S_IFLNK {
-                at = next;
-                continue;
+    /// Opens the directory in which a link is to be, and creates what is missing of it.
+    /// `ELOOP` says that its path leads through a link: the value of the new link, which
+    /// counts from the path, would count from another place.
+    pub(super) fn above_link(&mut self, path: &EntryPath) -> Result<OwnedFd, Errno> {
+        let parent = path.parent();
+        let how = OpenHow::new().flags(OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC);
+        let resolve = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_SYMLINKS;
+        match beneath::open(&self.root, parent.as_path(), how.resolve(resolve)) {
+            Err(Errno::ENOENT) => {
+                self.directories(&parent)?;
+                self.enter(&parent)
             }
-            links += 1;
-            if links > MAX_LINKS {
-                return Err(Errno::ELOOP);
-            }
-            let value = readlinkat(&self.root, next.as_path())?.into_vec();
-            for part in value.split(|byte| *byte == b'/').rev() {
-                ahead.push_front(OsStr::from_bytes(part).to_owned());
-            }
+            opened => opened,
         }
-        Ok(Resolved::Path(at))
+    }
+
+    /// Creates a link in its directory.
+    pub(super) fn link(above: &OwnedFd, path: &EntryPath, value: &Path) -> Result<(), Errno> {
+        let name = path.as_path().file_name().ok_or(Errno::EEXIST)?;
+        symlinkat(value, above, name)
+    }
+
+    /// Returns true if the path leads to something. Links are followed.
+    pub(super) fn has(&self, path: &EntryPath) -> Result<bool, Errno> {
+        // No entry has such a path.
+        let is_too_long = path.as_path().as_os_str().len() > MAX_PATH_BYTES;
+        match self.open(path.as_path(), OFlag::O_PATH, Mode::empty()) {
+            Ok(_) => Ok(true),
+            Err(Errno::ENOENT) => Ok(false),
+            Err(Errno::ENAMETOOLONG) if is_too_long => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     fn enter(&self, path: &EntryPath) -> Result<OwnedFd, Errno> {
@@ -184,9 +158,9 @@ impl RepositoryTree {
 
     /// The kernel follows links, but not out of the repository.
     fn open(&self, path: &Path, flags: OFlag, mode: Mode) -> Result<OwnedFd, Errno> {
+        let how = OpenHow::new().flags(flags | OFlag::O_CLOEXEC).mode(mode);
         let resolve = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS;
-        let how = OpenHow::new().flags(flags | OFlag::O_CLOEXEC).mode(mode).resolve(resolve);
-        beneath::open(&self.root, path, how)
+        beneath::open(&self.root, path, how.resolve(resolve))
     }
 }
 
@@ -211,6 +185,11 @@ mod tests {
         EntryPath::new(name.as_bytes()).unwrap()
     }
 
+    fn link(tree: &mut RepositoryTree, name: &str, value: &str) {
+        let above = tree.above_link(&path(name)).unwrap();
+        RepositoryTree::link(&above, &path(name), Path::new(value)).unwrap();
+    }
+
     #[test]
     fn parents_of_a_file_are_created_and_counted() {
         let (directory, mut tree) = tree();
@@ -230,7 +209,7 @@ mod tests {
         assert_eq!(file, NotMade::Itself(Errno::EXDEV));
         let made = tree.directory(&path("out/d"), DIRECTORY);
         assert_eq!(made, Err(NotMade::Above(Errno::EXDEV)));
-        assert_eq!(tree.link(&path("out/l"), Path::new("x")).unwrap_err(), Errno::EXDEV);
+        assert_eq!(tree.above_link(&path("out/l")).unwrap_err(), Errno::ELOOP);
         assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
     }
 
@@ -238,9 +217,9 @@ mod tests {
     fn obstacles_have_gos_error_texts() {
         let (_directory, mut tree) = tree();
         tree.create(&path("f"), Mode::S_IRWXU).unwrap();
-        tree.link(&path("nowhere"), Path::new("no")).unwrap();
-        tree.link(&path("circle"), Path::new("circle")).unwrap();
-        tree.link(&path("below"), Path::new("f/no")).unwrap();
+        link(&mut tree, "nowhere", "no");
+        link(&mut tree, "circle", "circle");
+        link(&mut tree, "below", "f/no");
         let long = "x".repeat(256);
         for (name, above) in [
             ("f/g", Errno::ENOTDIR),
@@ -265,16 +244,34 @@ mod tests {
     }
 
     #[test]
-    fn all_links_of_a_path_are_resolved() {
+    fn a_link_gets_its_parents_and_none_of_them_is_a_link() {
+        let (directory, mut tree) = tree();
+        link(&mut tree, "a/b/one", "../../real");
+        assert!(directory.path().join("a/b/one").is_symlink());
+        assert_eq!(tree.implied(), 2);
+        tree.directory(&path("real"), DIRECTORY).unwrap();
+        for below in ["a/b/one/two", "a/b/one/missing/two"] {
+            assert_eq!(tree.above_link(&path(below)).unwrap_err(), Errno::ELOOP, "{below}");
+        }
+        tree.create(&path("real/file"), Mode::S_IRWXU).unwrap();
+        assert_eq!(tree.above_link(&path("real/file/l")).unwrap_err(), Errno::ENOTDIR);
+    }
+
+    #[test]
+    fn a_path_leads_through_links_to_something_or_to_nothing() {
         let (_directory, mut tree) = tree();
         tree.create(&path("real/file"), Mode::S_IRWXU).unwrap();
-        tree.link(&path("one"), Path::new("real")).unwrap();
-        tree.link(&path("real/two"), Path::new("../one/file")).unwrap();
-        tree.link(&path("out"), Path::new("real/../../x")).unwrap();
-        tree.link(&path("loop"), Path::new("loop")).unwrap();
-        assert_eq!(tree.real(&path("one/two")), Ok(Resolved::Path(path("real/file"))));
-        assert_eq!(tree.real(&path("one/none")), Ok(Resolved::Missing));
-        assert_eq!(tree.real(&path("out")), Ok(Resolved::Outside));
-        assert_eq!(tree.real(&path("loop")), Err(Errno::ELOOP));
+        link(&mut tree, "one", "real");
+        link(&mut tree, "real/two", "../one/file");
+        link(&mut tree, "loop", "loop");
+        link(&mut tree, "top", ".");
+        for there in ["one/two", "top/top/one", "."] {
+            assert_eq!(tree.has(&path(there)), Ok(true), "{there}");
+        }
+        for missing in ["one/none", &"no/".repeat(2000)] {
+            assert_eq!(tree.has(&path(missing)), Ok(false), "{missing}");
+        }
+        assert_eq!(tree.has(&path("loop")), Err(Errno::ELOOP));
+        assert_eq!(tree.has(&path("one/file/x")), Err(Errno::ENOTDIR));
     }
 }

@@ -28,7 +28,7 @@ use super::{
     JobError, REPOSITORY,
     last_part::{AlmostFull, SpaceWatch},
     step,
-    tree::{NotMade, RepositoryTree, Resolved, directory_mode},
+    tree::{NotMade, RepositoryTree, directory_mode},
 };
 use crate::wire::plan::{UnpackResult, UnpackTask};
 
@@ -165,6 +165,25 @@ impl<'w> Unpacker<'w> {
         })
     }
 
+    /// Counts an entry. Returns its path if it is to be created.
+    fn place(&mut self, entry: &Entry) -> Result<Option<EntryPath>, Refusal> {
+        if entry.is_root() {
+            return Ok(None);
+        }
+        self.counter.count(entry)?;
+        if matches!(entry.kind, EntryKind::Other { .. }) {
+            return Ok(None);
+        }
+        let name = || String::from_utf8_lossy(&entry.name).into_owned();
+        let path =
+            EntryPath::new(&entry.name).map_err(|_escape| Refusal::Outside { path: name() })?;
+        if !self.selection.takes(bytes(&path), entry.kind) {
+            self.left_out += 1;
+            return Self::check_left_out(&path, entry).map(|()| None);
+        }
+        Ok(Some(path))
+    }
+
     /// Refuses what would be refused as part of any selection.
     fn check_left_out(path: &EntryPath, entry: &Entry) -> Result<(), Refusal> {
         if entry.kind == EntryKind::Link {
@@ -256,42 +275,28 @@ impl<'w> Unpacker<'w> {
         Ok(())
     }
 
-    /// Creates a link. Like Argo CD, resolves its target as far as it exists,
-    /// and stores the relative path. A target that is the root itself is
-    /// refused.
+    /// Creates a link. Like Argo CD, refuses one whose target cannot be examined, and
+    /// stores the relative path to the target by its text alone.
     fn link(&mut self, path: &EntryPath, link: &[u8]) -> Result<(), Refusal> {
-        let outside = || outside(path, link);
-        let failed = |errno| {
-            // Go detects a circle itself, before the kernel does.
-            let circle = || "EvalSymlinks: too many links".to_owned();
-            let cause = if errno == Errno::ELOOP { circle() } else { errno_text(errno as i32) };
-            Refusal::LinkTarget { path: shown(path), cause }
-        };
         let target = link_target(path, link)?;
-        let target = match self.tree.real(&target).map_err(failed)? {
-            Resolved::Path(real) => real,
-            Resolved::Missing => {
-                self.note_dangling(path, &target);
-                target
+        let above = self.tree.above_link(path).map_err(|errno| {
+            if errno == Errno::ELOOP {
+                return Refusal::LinkBelowLink { path: shown(path) };
             }
-            Resolved::Outside => return Err(outside()),
-        };
-        if target.is_root() {
-            return Err(outside());
+            Refusal::Directory { path: shown(&path.parent()), cause: self.cause(errno) }
+        })?;
+        self.counter.check_implied(self.tree.implied())?;
+        match self.tree.has(&target) {
+            Ok(true) => {}
+            Ok(false) => self.note_dangling(path, &target),
+            Err(errno) => {
+                let cause = errno_text(errno as i32);
+                let target = shown(&target);
+                return Err(Refusal::LinkTarget { path: shown(path), target, cause });
+            }
         }
-        // Argo CD computes the relative path from the link's name. If a parent
-        // in that name is a link itself, the new link is elsewhere and may lead
-        // out.
         let value = target.relative_to(&path.parent());
-        let parent = self.tree.real(&path.parent()).map_err(failed);
-        let climbs = value.iter().take_while(|part| *part == "..").count();
-        if let Ok(Resolved::Path(parent)) = parent
-            && climbs > parent.depth()
-            && !self.tree.has(path)
-        {
-            return Err(outside());
-        }
-        self.tree.link(path, &value).map_err(|errno| Refusal::Link {
+        RepositoryTree::link(&above, path, &value).map_err(|errno| Refusal::Link {
             path: shown(path),
             target: value.display().to_string(),
             cause: self.cause(errno),
@@ -303,18 +308,7 @@ impl Sink for Unpacker<'_> {
     type Error = Refusal;
 
     fn entry(&mut self, entry: &Entry) -> Result<(), Refusal> {
-        if entry.is_root() {
-            return Ok(());
-        }
-        self.counter.count(entry)?;
-        let name = || String::from_utf8_lossy(&entry.name).into_owned();
-        let path = EntryPath::new(&entry.name);
-        let path = path.ok().filter(|path| !path.is_root());
-        let path = path.ok_or_else(|| Refusal::Outside { path: name() })?;
-        if !self.selection.takes(bytes(&path), entry.kind) {
-            self.left_out += 1;
-            return Self::check_left_out(&path, entry);
-        }
+        let Some(path) = self.place(entry)? else { return Ok(()) };
         self.wait_for_space(ENTRY)?;
         let preserved = self.preserve_file_mode.then_some(entry.mode);
         match entry.kind {

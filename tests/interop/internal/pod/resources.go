@@ -48,7 +48,7 @@ func (p *Pod) resources(wanted core.ResourceRequirements) *specs.LinuxResources 
 		return nil
 	}
 	pids := int64(PIDs)
-	limits := &specs.LinuxResources{Pids: &specs.LinuxPids{Limit: pids}, CPU: &specs.LinuxCPU{}}
+	limits := &specs.LinuxResources{Pids: &specs.LinuxPids{Limit: &pids}, CPU: &specs.LinuxCPU{}}
 	if memory, isSet := wanted.Limits[core.ResourceMemory]; isSet {
 		bytes := memory.Value()
 		limits.Memory = &specs.LinuxMemory{Limit: &bytes}

@@ -11,11 +11,11 @@ pub(crate) struct Tree(BTreeMap<Vec<u8>, (Kind, Vec<u8>)>);
 impl Tree {
     /// Unpacks one entry. Returns false if unpacking fails.
     pub(crate) fn add(&mut self, kind: Kind, name: &[u8], target: &[u8]) -> bool {
-        if name == b"." || name == b"./" {
+        let Some(path) = clean(b"", name) else { return false };
+        if path.is_empty() {
             return true;
         }
-        let Some(path) = clean(b"", name).filter(|path| !path.is_empty()) else { return false };
-        let (directory, last) = split(&path);
+        let directory = split(&path).0;
         match kind {
             Kind::Directory => self.make_directories(&path),
             Kind::File => {
@@ -23,24 +23,15 @@ impl Tree {
                     && self.real(&path, 40).is_some_and(|path| self.put(path, Kind::File))
             }
             Kind::Link => {
-                let Some(wanted) = clean(directory, target).filter(|path| !path.is_empty()) else {
-                    return false;
-                };
-                let existing = match self.real(&wanted, 255) {
-                    Some(real) if self.0.contains_key(&real) => real,
-                    Some(real) if real.is_empty() => return false,
-                    Some(_) => wanted,
-                    None if self.is_merely_missing(&wanted) => wanted,
-                    None => return false,
-                };
-                let value = relative(directory, &existing);
-                let place = self.real(directory, 40).filter(|real| self.is_directory(real));
-                let Some(place) = place else { return false };
-                let path = join(&place, last);
-                let leaves = clean(&place, &value).is_none();
-                if leaves || self.0.contains_key(&path) {
+                let Some(wanted) = clean(directory, target) else { return false };
+                if self.leads_through_a_link(directory) || !self.make_directories(directory) {
                     return false;
                 }
+                let exists = self.real(&wanted, 40).is_some_and(|real| self.has(&real));
+                if self.has(&path) || !exists && !self.is_merely_missing(&wanted) {
+                    return false;
+                }
+                let value = relative(directory, &wanted);
                 self.0.insert(path, (Kind::Link, value));
                 true
             }
@@ -49,6 +40,18 @@ impl Tree {
 
     pub(crate) fn len(&self) -> usize {
         self.0.len()
+    }
+
+    fn has(&self, real: &[u8]) -> bool {
+        real.is_empty() || self.0.contains_key(real)
+    }
+
+    fn leads_through_a_link(&self, path: &[u8]) -> bool {
+        let mut so_far = Vec::new();
+        parts(path).any(|name| {
+            so_far = join(&so_far, name);
+            self.0.get(&so_far).is_some_and(|(kind, _)| *kind == Kind::Link)
+        })
     }
 
     fn make_directories(&mut self, path: &[u8]) -> bool {
@@ -67,6 +70,9 @@ impl Tree {
     }
 
     fn put(&mut self, path: Vec<u8>, kind: Kind) -> bool {
+        if path.is_empty() {
+            return false;
+        }
         let in_directory = self.is_directory(split(&path).0);
         let found = self.0.entry(path).or_insert((kind, Vec::new())).0;
         in_directory && found == kind
