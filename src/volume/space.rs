@@ -3,7 +3,7 @@
 
 use std::{fmt::Write as _, io, path::Path};
 
-use cmp_sandbox::memory_left;
+use cmp_sandbox::memory_of_files;
 use rustix::fs::statvfs;
 
 /// Low-water mark in bytes and in files, and as a part of the volume. The lower
@@ -64,7 +64,7 @@ impl Space {
         let files =
             self.inodes.zip(self.free_inodes).map_or(0, |(all, free)| all.saturating_sub(free));
         let used = self.bytes.saturating_sub(self.free_bytes);
-        let free_bytes = self.free_bytes.min(memory_left(most, used, files));
+        let free_bytes = self.free_bytes.min(most.saturating_sub(memory_of_files(used, files)));
         Self { free_bytes, bytes: self.bytes.min(most), ..self }
     }
 
@@ -156,8 +156,8 @@ mod tests {
             (space.free_bytes, space.bytes)
         };
         assert_eq!(space(2 << 30), (64 << 20, 1 << 30), "the volume is smaller");
-        let (used, files) = (960 << 20, 5000 << 10);
-        assert_eq!(space(1000 << 20), ((1000 << 20) - used - files, 1000 << 20));
+        let files = memory_of_files(960 << 20, 5000);
+        assert_eq!(space(1000 << 20), ((1000 << 20) - files, 1000 << 20));
         assert_eq!(space(500 << 20), (0, 500 << 20));
     }
 

@@ -6,6 +6,7 @@ pub(crate) mod ask_pass;
 pub(crate) mod channel;
 pub(crate) mod descriptors;
 pub(crate) mod exceeded;
+pub(crate) mod file_memory;
 pub(crate) mod last_part;
 pub(crate) mod message;
 pub(crate) mod plan;

@@ -2,6 +2,7 @@
 
 use crate::wire::{
     exceeded::ExceededLimit,
+    file_memory::memory_of_files,
     usage::{LeaseUsage, TotalLimits},
 };
 
@@ -14,15 +15,6 @@ pub(super) struct Victim {
     pub(super) limit: u64,
     /// The part of this request.
     pub(super) used: u64,
-}
-
-/// Memory of the kernel for a file, directory or link on a volume in memory, its name included.
-/// On Linux 6.18, names of 250 bytes take 1.3 KiB, and links 1.6 KiB.
-const FILE: u64 = 1536;
-
-/// Memory of files on a volume in memory.
-pub(super) fn memory_of_files(disk: u64, files: u64) -> u64 {
-    disk.saturating_add(files.saturating_mul(FILE))
 }
 
 /// The request with the largest part, if all requests together exceed a limit, or
@@ -145,7 +137,10 @@ mod tests {
             let limits = TotalLimits { volume_is_memory, ..TotalLimits::default() };
             victim(&limits, &all, true).map(|victim| (victim.lease, victim.used))
         };
-        assert_eq!([largest(false), largest(true)], [Some((1, 60)), Some((3, FILE))]);
+        assert_eq!(
+            [largest(false), largest(true)],
+            [Some((1, 60)), Some((3, memory_of_files(0, 1)))]
+        );
     }
 
     #[test]

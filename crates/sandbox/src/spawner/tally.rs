@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use super::{
     census::{Row, Volume},
-    guard::memory_of_files,
     meter::{Gauge, THREAD},
 };
-use crate::wire::{message::RequestLimits, usage::LeaseUsage};
+use crate::wire::{file_memory::memory_of_files, message::RequestLimits, usage::LeaseUsage};
 
 /// A limit is near if the work volume has grown by this part of the rest.
 const NEAR: u64 = 2;

@@ -2,10 +2,6 @@
 
 use prost::Message;
 
-/// Memory of a file besides its contents: the kernel's entries for its name and
-/// its attributes (0.9 KiB on Linux 6.12), rounded up.
-const FILE_MEMORY: u64 = 1 << 10;
-
 /// Limits of free space for a request that unpacks an archive, and of its wait.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct LastPart {
@@ -24,10 +20,4 @@ pub struct LastPart {
     /// Time until the request has to end in milliseconds; `None` if it need not.
     #[prost(uint64, optional, tag = "5")]
     pub left_ms: Option<u64>,
-}
-
-/// Bytes of `memory` that so many files leave, whose contents take `bytes`.
-#[must_use]
-pub fn memory_left(memory: u64, bytes: u64, files: u64) -> u64 {
-    memory.saturating_sub(bytes.saturating_add(files.saturating_mul(FILE_MEMORY)))
 }

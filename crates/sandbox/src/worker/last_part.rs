@@ -11,7 +11,7 @@ use std::{
 
 use rustix::fs::{FlockOperation, flock, fstatvfs};
 
-use crate::wire::last_part::{LastPart, memory_left};
+use crate::wire::{file_memory::memory_of_files, last_part::LastPart};
 
 /// Bytes to write between two looks at the volume.
 const STRIDE: u64 = 256 << 10;
@@ -88,7 +88,7 @@ impl<'w> SpaceWatch<'w> {
         let used = about.f_blocks.saturating_sub(about.f_bavail).saturating_mul(about.f_frsize);
         let files = about.f_files.saturating_sub(about.f_favail);
         let free = about.f_bavail.saturating_mul(about.f_frsize);
-        free.min(memory_left(memory, used, files))
+        free.min(memory.saturating_sub(memory_of_files(used, files)))
     }
 
     /// True if this request has the turn, which it keeps.
